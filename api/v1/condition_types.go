@@ -1,0 +1,58 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+// The condition types of a ScaledJob. All are of positive polarity but ScalingLimited, for which False is the normal state.
+const (
+	// ConditionReady is True while the ScaledJob is scaled as its spec says. While it is False, its reason is that of the
+	// condition which prevents it: QueueConnected or TemplateValid.
+	ConditionReady = "Ready"
+	// ConditionQueueConnected is True while the depth of the queue can be read.
+	ConditionQueueConnected = "QueueConnected"
+	// ConditionTemplateValid tells whether the API server accepts a Job built from the template, asked by a dry run once per
+	// generation. It never holds back a Job.
+	ConditionTemplateValid = "TemplateValid"
+	// ConditionScalingLimited is True while fewer Jobs are wanted than are due.
+	ConditionScalingLimited = "ScalingLimited"
+)
+
+// The reasons of ConditionReady that are its own.
+const (
+	// ReasonReconciled: the last pass did all there was to do.
+	ReasonReconciled = "Reconciled"
+	// ReasonSuspended: the spec asks to create no Job; everything else goes on.
+	ReasonSuspended = "Suspended"
+)
+
+// The reasons of ConditionQueueConnected.
+const (
+	// ReasonConnected: the depth was read.
+	ReasonConnected = "Connected"
+	// ReasonUnreachable: Redis can't be reached, or does not serve for now.
+	ReasonUnreachable = "Unreachable"
+	// ReasonAuthFailed: Redis refused the credentials, or asks for some.
+	ReasonAuthFailed = "AuthFailed"
+	// ReasonPermissionDenied: the Redis user may not read the queue.
+	ReasonPermissionDenied = "PermissionDenied"
+	// ReasonWrongType: the key holds another type than a list.
+	ReasonWrongType = "WrongType"
+)
+
+// The reasons of ConditionTemplateValid.
+const (
+	// ReasonAccepted: the API server accepts a Job built from the template.
+	ReasonAccepted = "Accepted"
+	// ReasonRejected: the API server calls a Job built from the template invalid.
+	ReasonRejected = "Rejected"
+	// ReasonNotChecked: the API server could not be asked, or refused for a cause that is not the template's.
+	ReasonNotChecked = "NotChecked"
+)
+
+// The reasons of ConditionScalingLimited.
+const (
+	// ReasonAtMaxReplicas: more Jobs are due than maxReplicas allows.
+	ReasonAtMaxReplicas = "AtMaxReplicas"
+	// ReasonNotLimited: nothing is held back.
+	ReasonNotLimited = "NotLimited"
+)

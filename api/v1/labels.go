@@ -1,0 +1,23 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+// The keys below are written by the operator on every Job and Pod it creates. A job template must not hold keys of this prefix.
+const (
+	// KeyPrefix is the prefix reserved for the operator's own labels and annotations.
+	KeyPrefix = "batch.miracle.dev/"
+	// LabelScaledJob names the ScaledJob that a Job or Pod belongs to. It is there for people and their selectors: the operator
+	// itself goes by the controller reference alone.
+	LabelScaledJob = KeyPrefix + "scaledjob"
+	// LabelManagedBy is the standard label that names the tool which manages an object.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// ManagedBy is the value of LabelManagedBy.
+	ManagedBy = "scaledjob-operator"
+	// AnnotationOrdinal is a Job's number among all the Jobs of its ScaledJob, counted from 1. The Job's name derives from it.
+	AnnotationOrdinal = KeyPrefix + "ordinal"
+	// AnnotationTemplateHash is the hash of the job template that a Job was built from.
+	AnnotationTemplateHash = KeyPrefix + "template-hash"
+	// AnnotationGeneration is the generation of the ScaledJob that a Job was built from.
+	AnnotationGeneration = KeyPrefix + "generation"
+)

@@ -1,0 +1,223 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The defaults of optional fields, in the field's own unit. The CRD sets them at admission; the methods of ScaledJobSpec apply them to
+// objects that were stored before the field had a default.
+const (
+	DefaultMaxReplicas                int32 = 100
+	DefaultPollingIntervalSeconds     int32 = 30
+	DefaultSuccessfulJobsHistoryLimit int32 = 100
+	DefaultFailedJobsHistoryLimit     int32 = 100
+)
+
+// NotificationMode says whether keyspace notifications are used.
+// +kubebuilder:validation:Enum=Enabled;Disabled
+type NotificationMode string
+
+const (
+	// NotificationsEnabled subscribes to the keyspace events of the queue, so that Jobs appear as soon as it grows.
+	NotificationsEnabled NotificationMode = "Enabled"
+	// NotificationsDisabled reads the depth at every polling interval and at no other time.
+	NotificationsDisabled NotificationMode = "Disabled"
+)
+
+// ScaledJobSpec names a Redis queue, the template of the Jobs that work it off, and how many Jobs that may be.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.queueName)",message="queueName is required",fieldPath=".queueName",reason=FieldValueRequired
+// +kubebuilder:validation:XValidation:rule="has(self.redisAddress)",message="redisAddress is required",fieldPath=".redisAddress",reason=FieldValueRequired
+// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || self.maxReplicas == 0 || self.minReplicas <= self.maxReplicas",message="minReplicas must not be larger than maxReplicas",fieldPath=".minReplicas"
+type ScaledJobSpec struct {
+	// queueName is the key of the Redis list that holds the waiting messages, at most 1024 bytes. Required.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="size(bytes(self)) <= 1024",message="must be at most 1024 bytes long"
+	QueueName string `json:"queueName,omitempty"`
+
+	// redisAddress is the Redis server as host:port, an IPv6 address in brackets. Without a scheme and without a path. Required.
+	// +optional
+	// +kubebuilder:validation:MaxLength=261
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9._])?|\\\\[[0-9A-Fa-f:.]+\\\\]):[0-9]{1,5}$') && int(self.substring(self.lastIndexOf(':') + 1)) >= 1 && int(self.substring(self.lastIndexOf(':') + 1)) <= 65535",message="must be host:port, such as redis.example.svc:6379, without a scheme or path"
+	RedisAddress string `json:"redisAddress,omitempty"`
+
+	// threshold is how many messages one Job is for: ceil(depth / threshold) Jobs are due. At least 1.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Threshold int64 `json:"threshold"`
+
+	// activationThreshold is the depth up to which nothing is due, whatever is running. Default 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ActivationThreshold int64 `json:"activationThreshold,omitempty"`
+
+	// minReplicas is how many Jobs are kept active even while the queue is empty. Default 0.
+	// +optional
+	// +kubebuilder:default=0
+	// +kubebuilder:validation:Minimum=0
+	MinReplicas int32 `json:"minReplicas,omitempty"`
+
+	// maxReplicas is how many Jobs may be active at once. 0 means none: no Job is created. Default 100.
+	// +optional
+	// +kubebuilder:default=100
+	// +kubebuilder:validation:Minimum=0
+	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
+
+	// pollingIntervalSeconds is how often the queue is looked at even if no notification came, give or take 10 %. 1 to 3600, default 30.
+	// +optional
+	// +kubebuilder:default=30
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3600
+	PollingIntervalSeconds int32 `json:"pollingIntervalSeconds,omitempty"`
+
+	// notifications says whether Redis keyspace notifications are used to hear of new messages at once: Enabled (default) or Disabled.
+	// +optional
+	// +kubebuilder:default=Enabled
+	Notifications NotificationMode `json:"notifications,omitempty"`
+
+	// suspend stops the creation of Jobs. Running Jobs go on; depth and counts are still reported, old Jobs still pruned, and
+	// status.desiredJobs shows what would be due. Default false.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+
+	// successfulJobsHistoryLimit is how many succeeded Jobs are kept, the newest first. Default 100.
+	// +optional
+	// +kubebuilder:default=100
+	// +kubebuilder:validation:Minimum=0
+	SuccessfulJobsHistoryLimit *int32 `json:"successfulJobsHistoryLimit,omitempty"`
+
+	// failedJobsHistoryLimit is how many failed Jobs are kept, the newest first. Default 100.
+	// +optional
+	// +kubebuilder:default=100
+	// +kubebuilder:validation:Minimum=0
+	FailedJobsHistoryLimit *int32 `json:"failedJobsHistoryLimit,omitempty"`
+
+	// jobTemplate is what a Job is made from. Its labels and annotations are copied to the Job. An unset restartPolicy becomes
+	// OnFailure. It must not set selector or manualSelector, nor hold labels or annotations under batch.miracle.dev/.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec.template.spec.restartPolicy) || self.spec.template.spec.restartPolicy in ['Never', 'OnFailure']",message="restartPolicy must be Never or OnFailure, or unset",fieldPath=".spec.template.spec.restartPolicy"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec.selector)",message="selector must not be set: Kubernetes makes one for each Job",fieldPath=".spec.selector",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec.manualSelector)",message="manualSelector must not be set",fieldPath=".spec.manualSelector",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.metadata) || ((!has(self.metadata.labels) || self.metadata.labels.all(k, !k.startsWith('batch.miracle.dev/'))) && (!has(self.metadata.annotations) || self.metadata.annotations.all(k, !k.startsWith('batch.miracle.dev/'))))",message="labels and annotations under batch.miracle.dev/ are reserved for the operator",fieldPath=".metadata"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec.template.metadata) || ((!has(self.spec.template.metadata.labels) || self.spec.template.metadata.labels.all(k, !k.startsWith('batch.miracle.dev/'))) && (!has(self.spec.template.metadata.annotations) || self.spec.template.metadata.annotations.all(k, !k.startsWith('batch.miracle.dev/'))))",message="labels and annotations under batch.miracle.dev/ are reserved for the operator",fieldPath=".spec.template.metadata"
+	JobTemplate batchv1.JobTemplateSpec `json:"jobTemplate"`
+}
+
+// MaxReplicasOrDefault is maxReplicas, or its default where it is unset.
+func (s *ScaledJobSpec) MaxReplicasOrDefault() int32 {
+	return orDefault(s.MaxReplicas, DefaultMaxReplicas)
+}
+
+// SuccessfulJobsHistoryLimitOrDefault is successfulJobsHistoryLimit, or its default where it is unset.
+func (s *ScaledJobSpec) SuccessfulJobsHistoryLimitOrDefault() int32 {
+	return orDefault(s.SuccessfulJobsHistoryLimit, DefaultSuccessfulJobsHistoryLimit)
+}
+
+// FailedJobsHistoryLimitOrDefault is failedJobsHistoryLimit, or its default where it is unset.
+func (s *ScaledJobSpec) FailedJobsHistoryLimitOrDefault() int32 {
+	return orDefault(s.FailedJobsHistoryLimit, DefaultFailedJobsHistoryLimit)
+}
+
+// PollingIntervalSecondsOrDefault is pollingIntervalSeconds, or its default where it is unset.
+func (s *ScaledJobSpec) PollingIntervalSecondsOrDefault() int32 {
+	if s.PollingIntervalSeconds == 0 {
+		return DefaultPollingIntervalSeconds
+	}
+	return s.PollingIntervalSeconds
+}
+
+func orDefault(value *int32, otherwise int32) int32 {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}
+
+// ScaledJobStatus is what the operator saw and did when it last looked.
+type ScaledJobStatus struct {
+	// observedGeneration is the generation of the spec that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// queueDepth is how many messages were outstanding when the queue could last be read. Absent until then.
+	// +optional
+	QueueDepth *int64 `json:"queueDepth,omitempty"`
+
+	// activeJobs is how many Jobs of this ScaledJob have not finished: pending, suspended and terminating ones are among them.
+	// +optional
+	ActiveJobs int32 `json:"activeJobs"`
+
+	// pendingJobs is how many of the active Jobs have no ready Pod.
+	// +optional
+	PendingJobs int32 `json:"pendingJobs"`
+
+	// desiredJobs is how many Jobs should be active by the last depth that could be read. Absent until then.
+	// +optional
+	DesiredJobs *int32 `json:"desiredJobs,omitempty"`
+
+	// succeededJobs is how many succeeded Jobs are still present.
+	// +optional
+	SucceededJobs int32 `json:"succeededJobs"`
+
+	// failedJobs is how many failed Jobs are still present.
+	// +optional
+	FailedJobs int32 `json:"failedJobs"`
+
+	// lastScaleTime is when a Job was last created.
+	// +optional
+	LastScaleTime *metav1.Time `json:"lastScaleTime,omitempty"`
+
+	// conditions say whether the queue can be read (QueueConnected), whether the template is accepted (TemplateValid), whether
+	// something is held back (ScalingLimited), and in sum whether all is well (Ready).
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ScaledJob turns the messages that wait in a Redis queue into Jobs: as many as are due, as soon as they are due.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.maxReplicas,statuspath=.status.activeJobs
+// +kubebuilder:resource:shortName=sjob,categories=all
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name must be at most 63 characters long, since it becomes a label"
+// +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=".spec.queueName",description="The key of the queue"
+// +kubebuilder:printcolumn:name="Depth",type=integer,JSONPath=".status.queueDepth",description="Outstanding messages"
+// +kubebuilder:printcolumn:name="Active",type=integer,JSONPath=".status.activeJobs",description="Jobs that have not finished"
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=".status.desiredJobs",description="Jobs that should be active"
+// +kubebuilder:printcolumn:name="Max",type=integer,JSONPath=".spec.maxReplicas",description="Jobs that may be active"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=".status.conditions[?(@.type=='Ready')].status",description="Whether all is well"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="Pending",type=integer,JSONPath=".status.pendingJobs",priority=1,description="Active Jobs without a ready Pod"
+// +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=".spec.suspend",priority=1,description="Whether creation is stopped"
+// +kubebuilder:printcolumn:name="LastScale",type=date,JSONPath=".status.lastScaleTime",priority=1,description="When a Job was last created"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=".status.conditions[?(@.type=='Ready')].reason",priority=1,description="The reason of Ready"
+type ScaledJob struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what is wanted.
+	// +required
+	Spec ScaledJobSpec `json:"spec"`
+	// status is what was seen and done.
+	// +optional
+	Status ScaledJobStatus `json:"status,omitempty"`
+}
+
+// ScaledJobList is a list of ScaledJobs.
+//
+// +kubebuilder:object:root=true
+type ScaledJobList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the ScaledJobs.
+	Items []ScaledJob `json:"items"`
+}

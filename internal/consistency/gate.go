@@ -1,0 +1,237 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package consistency answers the question that must come before any counting of Jobs: has my cache seen my own writes?
+//
+// The operator counts Jobs in an informer's cache, which lags behind the API server by milliseconds, or by much more when the API
+// server is busy. Whoever counts before the cache holds the Jobs created a moment ago creates them again. So each write is noted
+// here, and until the cache has caught up with it, nothing is decided for that owner. Two kinds of writes need more than their answer:
+//
+//   - A create that ended without an answer may or may not have made a Job. Its ordinal is kept: it counts as an active Job until the
+//     same name has been sent again, or been seen, or so much time has passed that the request cannot be carried out any more.
+//   - The writes of the process that led before this one are unknown. So the first question of a process lists all Jobs once from the
+//     API server, and waits for those that the cache does not hold yet.
+package consistency
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// settleAfter is how long a Job is awaited in the cache before the API server is asked what became of it.
+	settleAfter = 10 * time.Second
+	// forgetAfter is how long a create without an answer can still be carried out: well over the minute that the API server gives
+	// to any request.
+	forgetAfter = 90 * time.Second
+)
+
+// Gate holds what this process wrote and its cache has not shown yet. It is safe for concurrent use.
+type Gate struct {
+	cached     client.Reader
+	live       client.Reader
+	stores     *Stores
+	namespaces []string
+
+	takeover takeover
+
+	mu     sync.Mutex
+	owners map[types.UID]*owner
+}
+
+// owner is what is open for one ScaledJob.
+type owner struct {
+	awaited    []write
+	unanswered []Unanswered
+	skipped    int64
+}
+
+// write is a Job that exists, or existed, and that the cache has yet to show.
+type write struct {
+	key     types.NamespacedName
+	uid     types.UID
+	version string
+	since   time.Time
+}
+
+// Unanswered is a create that ended without an answer.
+type Unanswered struct {
+	// Ordinal is the Job's ordinal, and Name its name.
+	Ordinal int64
+	Name    string
+	// Since is when the create was sent last.
+	Since time.Time
+}
+
+// NewGate makes a gate over the cache that Jobs are counted in. live reads from the API server itself, and stores are the stores behind
+// the cache. namespaces are those that the cache watches; none means all.
+func NewGate(cached, live client.Reader, stores *Stores, namespaces []string) *Gate {
+	return &Gate{cached: cached, live: live, stores: stores, namespaces: namespaces, owners: map[types.UID]*owner{}}
+}
+
+// Ready says whether the cache shows every Job that is known to have been created for the owner. While it does not, the Jobs must not
+// be counted. An error means that the API server had to be asked and did not answer. Only one caller at a time may ask and write for
+// an owner, as the work queue sees to.
+func (g *Gate) Ready(ctx context.Context, uid types.UID) (bool, error) {
+	if err := g.takeover.once(func() error { return g.takeOver(ctx) }); err != nil {
+		return false, err
+	}
+	awaited := g.awaited(uid)
+	for i, pending := range awaited {
+		settled, err := g.settled(ctx, pending)
+		if err != nil || !settled {
+			g.keep(uid, awaited[i:])
+			return false, err
+		}
+	}
+	g.keep(uid, nil)
+	return true, nil
+}
+
+// Wrote notes a Job of the owner as the API server answered it.
+func (g *Gate) Wrote(uid types.UID, job *metav1.ObjectMeta) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.await(uid, job)
+}
+
+// Lost notes that a create ended without an answer.
+func (g *Gate) Lost(uid types.UID, lost Unanswered) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	open := g.open(uid)
+	open.drop(lost.Ordinal)
+	open.unanswered = append(open.unanswered, lost)
+}
+
+// Answered notes that the API server said what became of an ordinal, so that it is no longer in doubt.
+func (g *Gate) Answered(uid types.UID, ordinal int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if open := g.owners[uid]; open != nil {
+		open.drop(ordinal)
+	}
+}
+
+// Skip notes that an ordinal's name is taken by a Job that is not the owner's.
+func (g *Gate) Skip(uid types.UID, ordinal int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	open := g.open(uid)
+	open.drop(ordinal)
+	open.skipped = max(open.skipped, ordinal)
+}
+
+// HighestOrdinal is the largest ordinal that must not be used again though the cache may show no Job of it.
+func (g *Gate) HighestOrdinal(uid types.UID) int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	open := g.owners[uid]
+	if open == nil {
+		return 0
+	}
+	highest := open.skipped
+	for _, lost := range open.unanswered {
+		highest = max(highest, lost.Ordinal)
+	}
+	return highest
+}
+
+// Unanswered are the owner's creates that are still in doubt, the lowest ordinal first. Each of them may have made a Job.
+func (g *Gate) Unanswered(uid types.UID, now time.Time) []Unanswered {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	open := g.owners[uid]
+	if open == nil {
+		return nil
+	}
+	open.unanswered = slices.DeleteFunc(open.unanswered, func(lost Unanswered) bool {
+		return now.Sub(lost.Since) > forgetAfter
+	})
+	slices.SortFunc(open.unanswered, func(a, b Unanswered) int { return int(a.Ordinal - b.Ordinal) })
+	return slices.Clone(open.unanswered)
+}
+
+// Forget drops what is known of an owner that is gone.
+func (g *Gate) Forget(uid types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.owners, uid)
+}
+
+// settled says whether the cache shows the write, or need not show it any more.
+func (g *Gate) settled(ctx context.Context, pending write) (bool, error) {
+	if g.stores.reached(pending.version) {
+		return true, nil
+	}
+	shown, err := holds(ctx, g.cached, pending)
+	if err != nil || shown {
+		return shown, err
+	}
+	if time.Since(pending.since) < settleAfter {
+		return false, nil
+	}
+	exists, err := holds(ctx, g.live, pending)
+	return !exists, err
+}
+
+// holds says whether the reader has the very Job that was written.
+func holds(ctx context.Context, reader client.Reader, pending write) (bool, error) {
+	var job batchv1.Job
+	err := reader.Get(ctx, pending.key, &job)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for Job %s: %w", pending.key, err)
+	}
+	return job.UID == pending.uid, nil
+}
+
+func (g *Gate) awaited(uid types.UID) []write {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if open := g.owners[uid]; open != nil {
+		return slices.Clone(open.awaited)
+	}
+	return nil
+}
+
+// keep leaves just these writes awaited.
+func (g *Gate) keep(uid types.UID, rest []write) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if open := g.owners[uid]; open != nil {
+		open.awaited = rest
+	}
+}
+
+func (g *Gate) await(uid types.UID, job *metav1.ObjectMeta) {
+	open := g.open(uid)
+	open.awaited = append(open.awaited, write{
+		key:     types.NamespacedName{Namespace: job.Namespace, Name: job.Name},
+		uid:     job.UID,
+		version: job.ResourceVersion,
+		since:   time.Now(),
+	})
+}
+
+func (g *Gate) open(uid types.UID) *owner {
+	if g.owners[uid] == nil {
+		g.owners[uid] = &owner{}
+	}
+	return g.owners[uid]
+}
+
+func (o *owner) drop(ordinal int64) {
+	o.unanswered = slices.DeleteFunc(o.unanswered, func(lost Unanswered) bool { return lost.Ordinal == ordinal })
+}

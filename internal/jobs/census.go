@@ -1,0 +1,112 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	"strconv"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// Census sorts the Jobs of one ScaledJob by what became of them. Each Job is in exactly one of the three lists.
+type Census struct {
+	// Active are the Jobs that have not finished: suspended, pending, running and terminating ones.
+	Active []*batchv1.Job
+	// Succeeded are the Jobs that completed.
+	Succeeded []*batchv1.Job
+	// Failed are the Jobs that failed for good.
+	Failed []*batchv1.Job
+}
+
+// Take sorts those of the given Jobs that the owner controls. Labels don't matter: they can be copied, removed and left over.
+func Take(jobs []*batchv1.Job, owner types.UID) Census {
+	var census Census
+	for _, job := range jobs {
+		if ControllerUID(job) != owner {
+			continue
+		}
+		switch {
+		case hasCondition(job, batchv1.JobComplete):
+			census.Succeeded = append(census.Succeeded, job)
+		case hasCondition(job, batchv1.JobFailed):
+			census.Failed = append(census.Failed, job)
+		default:
+			census.Active = append(census.Active, job)
+		}
+	}
+	return census
+}
+
+// Pending is how many of the active Jobs have no ready Pod.
+func (c *Census) Pending() int {
+	pending := 0
+	for _, job := range c.Active {
+		if job.Status.Ready == nil || *job.Status.Ready == 0 {
+			pending++
+		}
+	}
+	return pending
+}
+
+// HighestOrdinal is the largest ordinal among all the Jobs, finished ones included, and 0 where there is none. An annotation that is
+// no number counts as none.
+func (c *Census) HighestOrdinal() int64 {
+	highest := int64(0)
+	for job := range c.All {
+		ordinal, err := strconv.ParseInt(job.Annotations[scaledjobv1.AnnotationOrdinal], 10, 64)
+		if err == nil {
+			highest = max(highest, ordinal)
+		}
+	}
+	return highest
+}
+
+// HasTemplate says whether any of the Jobs was built from the template with this hash.
+func (c *Census) HasTemplate(hash string) bool {
+	for job := range c.All {
+		if job.Annotations[scaledjobv1.AnnotationTemplateHash] == hash {
+			return true
+		}
+	}
+	return false
+}
+
+// All goes through every Job, finished or not.
+func (c *Census) All(yield func(*batchv1.Job) bool) {
+	for _, list := range [][]*batchv1.Job{c.Active, c.Succeeded, c.Failed} {
+		for _, job := range list {
+			if !yield(job) {
+				return
+			}
+		}
+	}
+}
+
+// ControllerUID is the UID of the object that controls the Job, and empty where none does.
+func ControllerUID(job *batchv1.Job) types.UID {
+	controller := metav1.GetControllerOfNoCopy(job)
+	if controller == nil {
+		return ""
+	}
+	return controller.UID
+}
+
+// Finished says whether the Job has completed or failed for good.
+func Finished(job *batchv1.Job) bool {
+	return hasCondition(job, batchv1.JobComplete) || hasCondition(job, batchv1.JobFailed)
+}
+
+func hasCondition(job *batchv1.Job, kind batchv1.JobConditionType) bool {
+	for _, condition := range job.Status.Conditions {
+		if condition.Type == kind {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,153 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package toolcache keeps the programs tests run in the user's cache folder.
+// Each is made once per version, however many processes ask for it at a time.
+package toolcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	// rootVariable names the environment variable that replaces the default
+	// place, <user's cache folder>/scaledjob-operator.
+	rootVariable = "SCALEDJOB_CACHE"
+
+	progressInterval = 10 * time.Second
+	lockInterval     = 100 * time.Millisecond
+)
+
+// Tool is a folder of the cache and the way to make it.
+type Tool struct {
+	// Folder is the name of the folder. It holds whatever the content depends
+	// on: the program, its version, the platform.
+	Folder string
+	// Activity says what Make does, for progress lines: "building etcd v3.6.16".
+	Activity string
+	// Make fills the empty folder dir. A folder is kept only if Make succeeds.
+	Make func(ctx context.Context, dir string) error
+}
+
+// Dir returns the path of the tool's folder, made now if it is not there.
+// While that lasts, by this process or by another, log gets a line every ten
+// seconds.
+func (t Tool) Dir(ctx context.Context, log io.Writer) (string, error) {
+	root, err := cacheRoot()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(root, t.Folder)
+	if exists(dir) {
+		return dir, nil
+	}
+	stop := t.reportProgress(log)
+	defer stop()
+	if err := t.makeOnce(ctx, dir); err != nil {
+		return "", fmt.Errorf("%s: %w", t.Activity, err)
+	}
+	return dir, nil
+}
+
+// makeOnce makes the folder under another name and renames it when it is
+// complete, so that a folder of the right name is always whole.
+func (t Tool) makeOnce(ctx context.Context, dir string) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	unlock, err := lock(ctx, dir+".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if exists(dir) {
+		return nil
+	}
+	unfinished := dir + ".unfinished"
+	if err := os.RemoveAll(unfinished); err != nil {
+		return err
+	}
+	if err := os.Mkdir(unfinished, 0o755); err != nil {
+		return err
+	}
+	if err := t.Make(ctx, unfinished); err != nil {
+		return errors.Join(err, os.RemoveAll(unfinished))
+	}
+	return os.Rename(unfinished, dir)
+}
+
+// reportProgress writes to log until the returned function is called.
+func (t Tool) reportProgress(log io.Writer) (stop func()) {
+	if log == nil {
+		return func() {}
+	}
+	done, stopped := make(chan struct{}), make(chan struct{})
+	begin := time.Now()
+	go func() {
+		defer close(stopped)
+		ticker := time.NewTicker(progressInterval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+				elapsed := time.Since(begin).Round(time.Second)
+				_, _ = fmt.Fprintf(log, "%s, once per version: %s …\n", t.Activity, elapsed)
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-stopped
+	}
+}
+
+// lock waits for the lock of a file. It polls, as a blocked flock could not be
+// given up when ctx ends. The kernel frees the lock of a process that dies.
+func lock(ctx context.Context, path string) (unlock func(), err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	ticker := time.NewTicker(lockInterval)
+	defer ticker.Stop()
+	for {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = file.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("waiting for %s: %w", path, ctx.Err()), file.Close())
+		case <-ticker.C:
+		}
+	}
+}
+
+func cacheRoot() (string, error) {
+	if root := os.Getenv(rootVariable); root != "" {
+		return filepath.Abs(root)
+	}
+	user, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no place for programs (%s can name one): %w", rootVariable, err)
+	}
+	return filepath.Join(user, "scaledjob-operator"), nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}

@@ -1,0 +1,221 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import (
+	"sync"
+	"time"
+)
+
+// status says how far the subscription to a channel has come on the present session.
+type status int
+
+const (
+	unsubscribed  status = iota // wanted, if anybody watches the channel
+	subscribing                 // SUBSCRIBE was handed out and is not answered
+	subscribed                  // confirmed
+	unsubscribing               // UNSUBSCRIBE was handed out and is not answered
+	refused                     // not to be tried again before the index's retryAt
+)
+
+// index says who watches which channel of one endpoint, and what has to be sent to the
+// server so that it is subscribed to those channels. It does no I/O: a session takes
+// what to send, and reports the answers.
+type index[K comparable] struct {
+	mu       sync.Mutex
+	channels map[string]*channel[K]
+	// wanted are the unsubscribed channels, unwanted the subscribed ones nobody watches.
+	wanted, unwanted map[string]struct{}
+	refused          map[string]struct{}
+	// retryAt is when the refused channels are wanted again.
+	retryAt time.Time
+	// changed holds a token while there may be something to send.
+	changed chan struct{}
+}
+
+// channel is one channel that is watched, or not yet unsubscribed.
+type channel[K comparable] struct {
+	ids    map[K]struct{}
+	status status
+}
+
+func newIndex[K comparable]() *index[K] {
+	return &index[K]{
+		channels: map[string]*channel[K]{},
+		wanted:   map[string]struct{}{},
+		unwanted: map[string]struct{}{},
+		refused:  map[string]struct{}{},
+		changed:  make(chan struct{}, 1),
+	}
+}
+
+// add makes id watch the channel. It reports whether the channel is subscribed to, so
+// that there will be no confirmation.
+func (x *index[K]) add(name string, id K) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	c, ok := x.channels[name]
+	if !ok {
+		c = &channel[K]{ids: map[K]struct{}{}}
+		x.channels[name] = c
+		x.wanted[name] = struct{}{}
+		notify(x.changed)
+	}
+	c.ids[id] = struct{}{}
+	delete(x.unwanted, name)
+	return c.status == subscribed
+}
+
+// remove ends what add began.
+func (x *index[K]) remove(name string, id K) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	c, ok := x.channels[name]
+	if !ok {
+		return
+	}
+	delete(c.ids, id)
+	if len(c.ids) > 0 {
+		return
+	}
+	switch c.status {
+	case unsubscribed, refused:
+		x.drop(name)
+	case subscribed:
+		x.unwanted[name] = struct{}{}
+		notify(x.changed)
+	case subscribing, unsubscribing:
+		// The answer decides.
+	}
+}
+
+func (x *index[K]) drop(name string) {
+	delete(x.channels, name)
+	delete(x.wanted, name)
+	delete(x.unwanted, name)
+	delete(x.refused, name)
+}
+
+// each calls do for all who watch the channel. do must not block.
+func (x *index[K]) each(name string, do func(id K)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if c, ok := x.channels[name]; ok {
+		for id := range c.ids {
+			do(id)
+		}
+	}
+}
+
+// reset begins a new session: nothing is subscribed to.
+func (x *index[K]) reset() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	clear(x.unwanted)
+	for name, c := range x.channels {
+		switch {
+		case len(c.ids) == 0:
+			x.drop(name)
+		case c.status != refused:
+			c.status = unsubscribed
+			x.wanted[name] = struct{}{}
+		}
+	}
+	notify(x.changed)
+}
+
+// takeWanted returns up to limit channels to subscribe to.
+func (x *index[K]) takeWanted(limit int) []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.take(x.wanted, limit, subscribing)
+}
+
+// takeUnwanted returns up to limit channels to unsubscribe from.
+func (x *index[K]) takeUnwanted(limit int) []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.take(x.unwanted, limit, unsubscribing)
+}
+
+func (x *index[K]) take(from map[string]struct{}, limit int, next status) []string {
+	var taken []string
+	for name := range from {
+		if len(taken) == limit {
+			break
+		}
+		delete(from, name)
+		x.channels[name].status = next
+		taken = append(taken, name)
+	}
+	return taken
+}
+
+// confirmSubscribed notes an answer to SUBSCRIBE.
+func (x *index[K]) confirmSubscribed(name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	c, ok := x.channels[name]
+	if !ok {
+		return
+	}
+	c.status = subscribed
+	if len(c.ids) == 0 {
+		x.unwanted[name] = struct{}{}
+	}
+}
+
+// confirmUnsubscribed notes an answer to UNSUBSCRIBE.
+func (x *index[K]) confirmUnsubscribed(name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	c, ok := x.channels[name]
+	if !ok {
+		return
+	}
+	if len(c.ids) == 0 {
+		x.drop(name)
+		return
+	}
+	c.status = unsubscribed
+	x.wanted[name] = struct{}{}
+}
+
+// refuse notes that a channel cannot be subscribed to before retryAt.
+func (x *index[K]) refuse(name string, retryAt time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	c, ok := x.channels[name]
+	if !ok {
+		return
+	}
+	if len(c.ids) == 0 {
+		x.drop(name)
+		return
+	}
+	if len(x.refused) == 0 || retryAt.Before(x.retryAt) {
+		x.retryAt = retryAt
+	}
+	c.status = refused
+	x.refused[name] = struct{}{}
+}
+
+// retry wants the refused channels again if it is time, and returns when it will be
+// (zero if no channel is refused).
+func (x *index[K]) retry(now time.Time) time.Time {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.refused) == 0 {
+		return time.Time{}
+	}
+	if now.Before(x.retryAt) {
+		return x.retryAt
+	}
+	for name := range x.refused {
+		x.channels[name].status = unsubscribed
+		x.wanted[name] = struct{}{}
+	}
+	clear(x.refused)
+	return time.Time{}
+}

@@ -1,0 +1,39 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+// Cause says why an id is woken. Causes are ordered: merging wakes keeps the greatest.
+type Cause int
+
+// The causes, from the least to the most urgent.
+const (
+	// Shrink means that the key may hold less.
+	Shrink Cause = iota + 1
+	// Confirmed means that a subscription to the key begins now: read what came before.
+	Confirmed
+	// Growth means that the key may hold more.
+	Growth
+)
+
+// String returns the name of the cause.
+func (c Cause) String() string {
+	switch c {
+	case Shrink:
+		return "Shrink"
+	case Confirmed:
+		return "Confirmed"
+	case Growth:
+		return "Growth"
+	default:
+		return "None"
+	}
+}
+
+// Wake asks to look at the keys of an id again.
+type Wake[K comparable] struct {
+	// ID is what was passed to [Watcher.Ensure].
+	ID K
+	// Cause is the most urgent reason since the previous wake of the id.
+	Cause Cause
+}

@@ -1,0 +1,73 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redisconn
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Conn is the shared way to one endpoint. It stays valid until the pool ends, also
+// when the pool has closed and reopened connections in between.
+type Conn struct {
+	pool     *Pool
+	endpoint Endpoint
+}
+
+// Do runs call with a client and a context that ends after one second. It fails at once,
+// without running call, while the endpoint is down or leaves another call unanswered.
+//
+// An error is an [*Error], unless ctx ended: then it is the cause of that.
+func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
+	used, err := c.pool.acquire(c.endpoint)
+	if err != nil {
+		return err
+	}
+	defer c.pool.release(used)
+	client, done, err := used.begin(c.pool.timing.slowAfter)
+	if err != nil {
+		return err
+	}
+	defer done()
+	callCtx, cancel := context.WithTimeout(ctx, c.pool.timing.call)
+	defer cancel()
+	err = protect(func() error { return call(callCtx, client) })
+	if err == nil {
+		used.succeeded()
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("calling %s: %w", c.endpoint, context.Cause(ctx))
+	}
+	return used.failed(client, err)
+}
+
+// WaitUp returns nil when the endpoint is not known to be down. It dials nothing: it
+// waits for the prober. It fails when ctx is done or the pool has ended.
+func (c *Conn) WaitUp(ctx context.Context) error {
+	used, err := c.pool.acquire(c.endpoint)
+	if err != nil {
+		return err
+	}
+	defer c.pool.release(used)
+	return used.waitUp(ctx)
+}
+
+// OpenPubSub dials a connection for subscriptions and sends PING on it. The caller
+// closes it. An endpoint that cannot be reached is down from then on.
+func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
+	used, err := c.pool.acquire(c.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	pubSub, err := openPubSub(ctx, used, used.dialIfUp, c.pool.timing.openTimeout)
+	if err != nil {
+		c.pool.release(used)
+		return nil, err
+	}
+	pubSub.onClose = func() { c.pool.release(used) }
+	return pubSub, nil
+}

@@ -1,0 +1,26 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package redisconn owns the connections to Redis: it parses addresses, shares one
+// client per endpoint, bounds every call in time, and sorts errors into the few
+// classes a user can act on.
+//
+// # What it guards against
+//
+// An operator reads many queues on many servers with few workers, so one bad server
+// must not cost the others anything:
+//
+//   - A call has a deadline of one second and keeps to it.
+//   - While a call has been outstanding for 100 ms, further calls to that endpoint
+//     fail at once with [ErrBusy].
+//   - Once a dial or a call failed below the Redis protocol, or the server refused the
+//     credentials, the endpoint is down: calls fail at once with the remembered cause.
+//     One prober per endpoint, backing off, is then the only one to dial it; the dialer
+//     itself enforces that. Whoever needs the endpoint waits in [Conn.WaitUp].
+//   - Servers are chosen by users and are not trusted: replies are bounded in size and
+//     depth before the client library sees them, and nothing a server sent is repeated
+//     in a message meant for a status.
+//
+// A Redis error reply (LOADING, NOPERM, WRONGTYPE, …) comes from a server that works,
+// so it fails the call and nothing else.
+package redisconn

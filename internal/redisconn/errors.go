@@ -1,0 +1,153 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redisconn
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Reason is the class of an error: what a user has to look at. Its values are the
+// reasons of the status condition that reports them.
+type Reason string
+
+// The reasons.
+const (
+	// ReasonUnreachable covers everything that keeps the server from answering,
+	// whether in the network or in the server.
+	ReasonUnreachable Reason = "Unreachable"
+	// ReasonAuthFailed means that the server wants other credentials.
+	ReasonAuthFailed Reason = "AuthFailed"
+	// ReasonPermissionDenied means that the user lacks a command, key or channel.
+	ReasonPermissionDenied Reason = "PermissionDenied"
+	// ReasonWrongType means that the key holds another type than expected.
+	ReasonWrongType Reason = "WrongType"
+)
+
+var (
+	// ErrBusy is the cause of an error of a call that was not made, because the endpoint
+	// has not answered an earlier one for 100 ms. It says nothing lasting about the endpoint.
+	ErrBusy = errors.New("an earlier call is still unanswered")
+
+	// ErrClosed is the cause of an error of a call made after the [Pool] ended.
+	ErrClosed = errors.New("the connection pool is closed")
+)
+
+// Error is a classified error.
+type Error struct {
+	// Reason is the class.
+	Reason Reason
+	// Message says in fixed words what is wrong and what to do about it. It holds nothing
+	// that varies between two occurrences and nothing that came over the network.
+	Message string
+	// Err is the cause. It may hold addresses, ports and bytes sent by the server: it
+	// belongs in a log, not in a status.
+	Err error
+}
+
+// Error returns the cause with its class, for logs.
+func (e *Error) Error() string { return string(e.Reason) + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Classify finds the class of an error. It returns nil for nil, and an [Error] already
+// in the chain as it is.
+func Classify(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	var classified *Error
+	if errors.As(err, &classified) {
+		return classified
+	}
+	c := classifyTransport(err)
+	if reply := errorReply(err); reply != "" {
+		c = classifyReply(reply)
+	}
+	return &Error{Reason: c.reason, Message: c.message, Err: err}
+}
+
+// IsReply reports whether err is an error reply of the server. The connection that
+// brought it is still good.
+func IsReply(err error) bool { return errorReply(err) != "" }
+
+// errorReply returns the text of an error reply, or "" if err is none.
+func errorReply(err error) string {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		return reply.Error()
+	}
+	return ""
+}
+
+// class is what Classify decides: a reason and the words for it.
+type class struct {
+	reason  Reason
+	message string
+}
+
+// replyClasses are looked up by how an error reply begins; the first match counts.
+var replyClasses = []struct {
+	prefix string
+	class
+}{
+	{"NOAUTH", class{ReasonAuthFailed, "Redis demands a password. Configure credentials the server accepts."}},
+	{"WRONGPASS", class{ReasonAuthFailed, "Redis refused the credentials. Check the user name and the password, and that the user is enabled."}},
+	{"ERR invalid password", class{ReasonAuthFailed, "Redis refused the password. Check it."}},
+	{"ERR AUTH", class{ReasonAuthFailed, "Redis was sent a password but has none configured. Remove the credentials, or set a password on the server."}},
+	{"ERR Client sent AUTH", class{ReasonAuthFailed, "Redis was sent a password but has none configured. Remove the credentials, or set a password on the server."}},
+	{"NOPERM", class{ReasonPermissionDenied, "The Redis user may not do this. Grant it the key and the command that reads its length, SUBSCRIBE, and the channel of the key."}},
+	{"WRONGTYPE", class{ReasonWrongType, "The key holds another type than the queue is declared to be. Correct the key, or delete what is stored there."}},
+	{"LOADING", class{ReasonUnreachable, "Redis is loading its data set. Wait until it is done."}},
+	{"BUSY", class{ReasonUnreachable, "Redis is blocked by a script that takes too long. Wait for the script, or stop it with SCRIPT KILL."}},
+	{"MASTERDOWN", class{ReasonUnreachable, "The server is a replica that has lost its master and serves no stale data. Use the address of the master."}},
+	{"MOVED", class{ReasonUnreachable, "The server belongs to a Redis Cluster and does not hold the key. Use a server that is not in cluster mode."}},
+	{"CLUSTERDOWN", class{ReasonUnreachable, "The server belongs to a Redis Cluster that is down. Repair the cluster."}},
+	{"DENIED", class{ReasonUnreachable, "Redis runs in protected mode and answers only on its own host. Set a password or bind it to the network."}},
+	{"ERR max number of clients reached", class{ReasonUnreachable, "Redis accepts no more clients. Raise maxclients, or find out who holds the connections."}},
+}
+
+func classifyReply(reply string) class {
+	for _, c := range replyClasses {
+		if strings.HasPrefix(reply, c.prefix) {
+			return c.class
+		}
+	}
+	return class{ReasonUnreachable, "Redis answered with an error. See the operator's log for its words."}
+}
+
+// classifyTransport sorts what went wrong below the protocol, from the most to the
+// least specific.
+func classifyTransport(err error) class {
+	var dns *net.DNSError
+	var network net.Error
+	var message string
+	switch {
+	case errors.Is(err, ErrBusy):
+		message = "Redis answers too slowly. Look for slow commands and overload on the server."
+	case errors.As(err, &dns):
+		message = "The host name of the Redis server cannot be resolved. Check the address and DNS."
+	case errors.Is(err, syscall.ECONNREFUSED):
+		message = "The connection to Redis was refused. Check the port, and that the server runs."
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		message = "There is no route to the Redis server. Check the address and the network policies."
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded),
+		errors.As(err, &network) && network.Timeout():
+		message = "Redis did not answer in time. Check the address, the network policies and the load of the server."
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
+		errors.Is(err, ErrClosed), errors.As(err, &network):
+		message = "The connection to Redis broke. Check that the server runs and does not close the operator's connections."
+	default:
+		message = "The server does not speak the Redis protocol. Check that the address is that of a Redis server without TLS."
+	}
+	return class{ReasonUnreachable, message}
+}

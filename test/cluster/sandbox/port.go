@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"syscall"
 )
 
 const (
@@ -46,18 +47,21 @@ func (s *Sandbox) Port() (int, error) {
 	return 0, fmt.Errorf("no free port after %d attempts: %w", portAttempts, err)
 }
 
+// claimPort asks for a listener by dialling. Listening for a moment would tell
+// too, but a child being forked meanwhile would inherit the socket and keep
+// the port for longer.
 func claimPort(port int) (portClaim, error) {
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	udp, err := net.ListenPacket("udp", address)
 	if err != nil {
-		return portClaim{}, err
+		return portClaim{}, fmt.Errorf("reserving port %d: %w", port, err)
 	}
-	tcp, err := net.Listen("tcp", address)
-	if err != nil {
-		return portClaim{}, errors.Join(err, udp.Close())
+	conn, err := net.Dial("tcp", address)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return portClaim{udp}, nil
 	}
-	if err := tcp.Close(); err != nil {
-		return portClaim{}, errors.Join(err, udp.Close())
+	if err == nil {
+		err = errors.Join(fmt.Errorf("port %d has a listener", port), conn.Close())
 	}
-	return portClaim{udp}, nil
+	return portClaim{}, errors.Join(err, udp.Close())
 }

@@ -1,0 +1,117 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package binaries
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+const (
+	rootModule    = "miracle.dev/scaledjob-operator"
+	nestedModules = "test/cluster/binaries"
+)
+
+// source is where a program is built from.
+type source struct {
+	folder  string // of the nested module, below this package
+	module  string // its version in the nested go.mod is the program's
+	command string // the package to build
+	stamped string // the package with variables for the version, if any
+}
+
+var sources = map[Program]source{
+	Etcd: {
+		folder:  "etcd",
+		module:  "go.etcd.io/etcd/server/v3",
+		command: "go.etcd.io/etcd/server/v3",
+	},
+	KubeAPIServer: {
+		folder:  "kubernetes",
+		module:  "k8s.io/kubernetes",
+		command: "k8s.io/kubernetes/cmd/kube-apiserver",
+		stamped: "k8s.io/component-base/version",
+	},
+	ControllerManager: {
+		folder:  "kubernetes",
+		module:  "k8s.io/kubernetes",
+		command: "k8s.io/kubernetes/cmd/kube-controller-manager",
+		stamped: "k8s.io/component-base/version",
+	},
+	KWOK: {
+		folder:  "kwok",
+		module:  "sigs.k8s.io/kwok",
+		command: "sigs.k8s.io/kwok/cmd/kwok",
+	},
+}
+
+// dir returns the folder of the nested module, found from the working
+// directory: tests run in the folder of their package, commands usually at the
+// root.
+func (s source) dir() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if isRoot(dir) {
+			return filepath.Join(dir, nestedModules, s.folder), nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("the working directory is not inside " + rootModule)
+		}
+		dir = parent
+	}
+}
+
+// isRoot reports whether dir is the root of this repository's main module.
+func isRoot(dir string) bool {
+	content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	return err == nil && strings.HasPrefix(string(content), "module "+rootModule+"\n")
+}
+
+// version reads the version that the go.mod in dir requires of the module.
+func (s source) version(dir string) (string, error) {
+	path := filepath.Join(dir, "go.mod")
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	required := regexp.MustCompile(`(?m)^(?:require)?\s+` + regexp.QuoteMeta(s.module) + `\s+(v\S+)`)
+	match := required.FindSubmatch(content)
+	if match == nil {
+		return "", fmt.Errorf("%s does not require %s", path, s.module)
+	}
+	return string(match[1]), nil
+}
+
+// build compiles the program to the file target.
+func (s source) build(ctx context.Context, dir, version, target string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags="+s.stamp(version), "-o="+target, s.command)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", cmd, err, output)
+	}
+	return nil
+}
+
+// stamp returns the linker flags that tell a Kubernetes program its version.
+// Without them it calls itself v0.0.0, and clients act on that.
+func (s source) stamp(version string) string {
+	if s.stamped == "" {
+		return ""
+	}
+	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	return fmt.Sprintf("-X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s",
+		s.stamped, version, major, minor)
+}

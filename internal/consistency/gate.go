@@ -65,9 +65,8 @@ type write struct {
 
 // Unanswered is a create that ended without an answer.
 type Unanswered struct {
-	// Ordinal is the Job's ordinal, and Name its name.
+	// Ordinal is the Job's ordinal.
 	Ordinal int64
-	Name    string
 	// Since is when the create was sent last.
 	Since time.Time
 }

@@ -8,11 +8,10 @@ import (
 	"fmt"
 	"sync"
 
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	batchv1 "k8s.io/api/batch/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
@@ -41,6 +40,9 @@ func (t *takeover) once(do func() error) error {
 
 // takeOver notes every Job of a ScaledJob that exists now and that the cache has not reached: whoever led before may have created it.
 func (g *Gate) takeOver(ctx context.Context) error {
+	if err := g.stores.Check(); err != nil {
+		return err
+	}
 	namespaces := g.namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}

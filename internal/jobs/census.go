@@ -54,17 +54,23 @@ func (c *Census) Pending() int {
 	return pending
 }
 
-// HighestOrdinal is the largest ordinal among all the Jobs, finished ones included, and 0 where there is none. An annotation that is
-// no number counts as none.
+// HighestOrdinal is the largest ordinal among all the Jobs, finished ones included, and 0 where there is none.
 func (c *Census) HighestOrdinal() int64 {
 	highest := int64(0)
 	for job := range c.All {
-		ordinal, err := strconv.ParseInt(job.Annotations[scaledjobv1.AnnotationOrdinal], 10, 64)
-		if err == nil {
-			highest = max(highest, ordinal)
-		}
+		highest = max(highest, ordinalOf(job))
 	}
 	return highest
+}
+
+// HasOrdinal says whether a Job with this ordinal is among the Jobs, finished or not.
+func (c *Census) HasOrdinal(ordinal int64) bool {
+	for job := range c.All {
+		if ordinalOf(job) == ordinal {
+			return true
+		}
+	}
+	return false
 }
 
 // HasTemplate says whether any of the Jobs was built from the template with this hash.
@@ -100,6 +106,15 @@ func ControllerUID(job *batchv1.Job) types.UID {
 // Finished says whether the Job has completed or failed for good.
 func Finished(job *batchv1.Job) bool {
 	return hasCondition(job, batchv1.JobComplete) || hasCondition(job, batchv1.JobFailed)
+}
+
+// ordinalOf is the Job's ordinal, and 0, which is nobody's, where its annotation is missing or no number.
+func ordinalOf(job *batchv1.Job) int64 {
+	ordinal, err := strconv.ParseInt(job.Annotations[scaledjobv1.AnnotationOrdinal], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return ordinal
 }
 
 func hasCondition(job *batchv1.Job, kind batchv1.JobConditionType) bool {

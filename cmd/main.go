@@ -1,0 +1,50 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command cmd is the operator: it watches ScaledJobs, listens to the Redis queues they name, and creates Jobs.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+)
+
+// version is stamped by the linker.
+var version = "dev"
+
+func main() {
+	options, err := parseOptions(os.Args[1:], os.Stderr)
+	switch {
+	case err == flag.ErrHelp:
+		return
+	case err != nil:
+		// The flag package has printed the error and how to use the flags.
+		os.Exit(2)
+	case options.version:
+		fmt.Fprintln(os.Stdout, version)
+		return
+	}
+	log := zap.New(zap.UseFlagOptions(&options.zap))
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	if err := start(ctrl.SetupSignalHandler(), options); err != nil {
+		log.Error(err, "the operator ends")
+		os.Exit(1)
+	}
+}
+
+// start finds the cluster and runs the operator in it until ctx ends.
+func start(ctx context.Context, options options) error {
+	cluster, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the cluster: %w", err)
+	}
+	ctrl.Log.Info("starting", "version", version, "cluster", cluster.Host)
+	return run(ctx, cluster, options)
+}

@@ -1,0 +1,87 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+)
+
+// defaultWorkers is how many ScaledJobs are reconciled at once by default.
+const defaultWorkers = 32
+
+// options are what the flags say.
+type options struct {
+	metricsAddress          string
+	metricsSecure           bool
+	probeAddress            string
+	leaderElect             bool
+	leaderElectionNamespace string
+	namespaces              []string
+	workers                 int
+	version                 bool
+	zap                     zap.Options
+}
+
+// parseOptions reads the command line. It prints errors and help to out.
+func parseOptions(args []string, out io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("scaledjob-operator", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", "0",
+		"The address to serve metrics on, such as :8443. 0 serves none.")
+	flags.BoolVar(&o.metricsSecure, "metrics-secure", true,
+		"Serve metrics over HTTPS to those who may get the path /metrics. If false, over HTTP to everybody.")
+	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081",
+		"The address to serve /healthz and /readyz on. 0 serves neither.")
+	flags.BoolVar(&o.leaderElect, "leader-elect", false,
+		"Elect a leader, so that only one of several replicas is at work.")
+	flags.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "",
+		"The namespace of the lease. Its default is the namespace that the operator runs in; outside a cluster it must be given.")
+	flags.Func("watch-namespaces", "The namespaces to watch, separated by commas. All, if not given.", o.setNamespaces)
+	flags.IntVar(&o.workers, "max-concurrent-reconciles", defaultWorkers, "How many ScaledJobs are reconciled at once, at least 1.")
+	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
+	o.zap.BindFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if err := o.check(flags); err != nil {
+		fmt.Fprintln(out, err)
+		return o, err
+	}
+	return o, nil
+}
+
+func (o *options) check(flags *flag.FlagSet) error {
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q: everything is said by flags", flags.Arg(0))
+	}
+	if o.workers < 1 {
+		return errors.New("invalid value for flag -max-concurrent-reconciles: must be at least 1")
+	}
+	return nil
+}
+
+func (o *options) setNamespaces(list string) error {
+	for namespace := range strings.SplitSeq(list, ",") {
+		namespace = strings.TrimSpace(namespace)
+		if namespace == "" {
+			continue
+		}
+		if faults := validation.IsDNS1123Label(namespace); len(faults) > 0 {
+			return fmt.Errorf("%q is no namespace: %s", namespace, faults[0])
+		}
+		if !slices.Contains(o.namespaces, namespace) {
+			o.namespaces = append(o.namespaces, namespace)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/controller"
+	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/metrics"
+	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+)
+
+const (
+	// name is what the operator calls itself in events.
+	name = "scaledjob-operator"
+	// leaderElectionID is the name of the lease.
+	leaderElectionID = "scaledjob-operator.batch.miracle.dev"
+	// shutdownTimeout is how long running passes may take to end after the operator is told to stop. It is shorter than the
+	// terminationGracePeriodSeconds of the Deployment.
+	shutdownTimeout = 30 * time.Second
+	// readyTimeout is how long the readiness probe waits for the caches.
+	readyTimeout = time.Second
+)
+
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,namespace=system,verbs=get;create;update
+// +kubebuilder:rbac:groups="",resources=events,namespace=system,verbs=create;patch
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+
+// run runs the operator until ctx ends. Wiring only: who reads from whom.
+func run(ctx context.Context, cluster *rest.Config, options options) error {
+	stores := &consistency.Stores{}
+	mgr, err := newManager(cluster, options, stores)
+	if err != nil {
+		return fmt.Errorf("making the manager: %w", err)
+	}
+	pool := redisconn.NewPool(ctrl.Log.WithName("redis"))
+	wakes := make(controller.Wakes)
+	watcher := keyspace.New(pool, wakes.Deliver, ctrl.Log.WithName("keyspace"))
+	reconciler := &controller.Reconciler{
+		Client:   mgr.GetClient(),
+		Live:     mgr.GetAPIReader(),
+		Queues:   queue.NewReader(pool),
+		Watcher:  watcher,
+		Gate:     consistency.NewGate(mgr.GetClient(), mgr.GetAPIReader(), stores, options.namespaces),
+		Recorder: mgr.GetEventRecorder(name),
+		Metrics:  metrics.New(ctrlmetrics.Registry),
+		Wakes:    wakes,
+	}
+	if err := reconciler.SetupWithManager(ctx, mgr, options.workers); err != nil {
+		return err
+	}
+	for _, runnable := range []manager.Runnable{pool, watcher, checkStores(mgr, stores)} {
+		if err := mgr.Add(runnable); err != nil {
+			return fmt.Errorf("adding to the manager: %w", err)
+		}
+	}
+	if err := addProbes(mgr); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+func newManager(cluster *rest.Config, options options, stores *consistency.Stores) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), scaledjobv1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	metricsOptions := metricsserver.Options{BindAddress: options.metricsAddress, SecureServing: options.metricsSecure}
+	if options.metricsSecure {
+		metricsOptions.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	timeout := shutdownTimeout
+	return ctrl.NewManager(cluster, ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         controller.CacheOptions(stores, options.namespaces),
+		Metrics:                       metricsOptions,
+		HealthProbeBindAddress:        options.probeAddress,
+		LeaderElection:                options.leaderElect,
+		LeaderElectionID:              leaderElectionID,
+		LeaderElectionNamespace:       options.leaderElectionNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       &timeout,
+	})
+}
+
+// checkStores ends the operator at its start if the Job cache does not tell how fresh it is.
+func checkStores(mgr ctrl.Manager, stores *consistency.Stores) manager.Runnable {
+	return everywhere(func(ctx context.Context) error {
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return nil
+		}
+		return stores.Check()
+	})
+}
+
+// everywhere is a runnable that does not wait for leadership.
+type everywhere func(ctx context.Context) error
+
+func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
+
+func (everywhere) NeedLeaderElection() bool { return false }
+
+// addProbes adds a liveness probe that answers as long as the process does, and a readiness probe that waits for the caches. Neither
+// asks for Redis or leadership: an outage of Redis is no reason to restart the operator, nor is standing by.
+func addProbes(mgr ctrl.Manager) error {
+	synced := func(request *http.Request) error {
+		ctx, cancel := context.WithTimeout(request.Context(), readyTimeout)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return errors.New("the caches have not synced yet")
+		}
+		return nil
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("adding the liveness probe: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("caches", synced); err != nil {
+		return fmt.Errorf("adding the readiness probe: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// The reasons of the events. Losing the queue for another cause than the network has the reason of the condition.
+const (
+	eventCreatedJobs      = "CreatedJobs"
+	eventJobCreateFailed  = "JobCreateFailed"
+	eventRedisUnreachable = "RedisUnreachable"
+	eventQueueConnected   = "QueueConnected"
+	eventTemplateRejected = "TemplateRejected"
+)
+
+// announce emits an event for each batch of creates, and for each change of a condition that somebody should hear of. The notes hold no
+// numbers, since a series of events keeps the note of its first.
+func (r *Reconciler) announce(sj *scaledjobv1.ScaledJob, before, after *scaledjobv1.ScaledJobStatus, done outcome) {
+	if done.created > 0 {
+		r.event(sj, corev1.EventTypeNormal, eventCreatedJobs, "Scale", "Created Jobs for the messages in the queue.")
+	}
+	if done.createFailing {
+		r.event(sj, corev1.EventTypeWarning, eventJobCreateFailed, "Scale",
+			"The API server did not create a Job that is due. Check quotas and admission policies; the operator's log has its answer.")
+	}
+	r.announceQueue(sj, before, after)
+	if is := turned(before, after, scaledjobv1.ConditionTemplateValid); is != nil && is.Status == metav1.ConditionFalse {
+		r.event(sj, corev1.EventTypeWarning, eventTemplateRejected, "CheckTemplate", is.Message)
+	}
+}
+
+func (r *Reconciler) announceQueue(sj *scaledjobv1.ScaledJob, before, after *scaledjobv1.ScaledJobStatus) {
+	is := turned(before, after, scaledjobv1.ConditionQueueConnected)
+	switch {
+	case is == nil:
+	case is.Status == metav1.ConditionTrue:
+		if apimeta.IsStatusConditionFalse(before.Conditions, is.Type) {
+			r.event(sj, corev1.EventTypeNormal, eventQueueConnected, "ReadQueue", "The depth of the queue can be read again.")
+		}
+	case is.Reason == scaledjobv1.ReasonUnreachable:
+		r.event(sj, corev1.EventTypeWarning, eventRedisUnreachable, "ReadQueue", is.Message)
+	default:
+		r.event(sj, corev1.EventTypeWarning, is.Reason, "ReadQueue", is.Message)
+	}
+}
+
+// turned is the condition of this type, if its status or reason is another than before.
+func turned(before, after *scaledjobv1.ScaledJobStatus, kind string) *metav1.Condition {
+	was := apimeta.FindStatusCondition(before.Conditions, kind)
+	is := apimeta.FindStatusCondition(after.Conditions, kind)
+	if is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason) {
+		return nil
+	}
+	return is
+}
+
+// event regards the ScaledJob without its resourceVersion, which would make every event one of its own.
+func (r *Reconciler) event(sj *scaledjobv1.ScaledJob, kind, reason, action, note string) {
+	regarding := &corev1.ObjectReference{
+		APIVersion: scaledjobv1.GroupVersion.String(),
+		Kind:       "ScaledJob",
+		Namespace:  sj.Namespace,
+		Name:       sj.Name,
+		UID:        sj.UID,
+	}
+	r.Recorder.Eventf(regarding, nil, kind, reason, action, "%s", note[:min(len(note), maxNote)])
+}
+
+// maxNote is the longest note that the API server takes.
+const maxNote = 1024

@@ -1,0 +1,53 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/scaling"
+)
+
+// plan is what follows from an observation. The zero plan is that of an unknown depth: nothing is decided, nothing created.
+type plan struct {
+	// known says that there was a depth to decide on.
+	known bool
+	// desired is how many Jobs should be active, and atMax that more would be due.
+	desired int32
+	atMax   bool
+	// resend are creates to send once more, since all of them are due whether or not they have made a Job.
+	resend []consistency.Unanswered
+	// create is how many Jobs to create besides.
+	create int
+}
+
+// decide compares what is wanted with what is there. A create without an answer counts as an active Job, so that no other takes its
+// place before it is known.
+func decide(spec *scaledjobv1.ScaledJobSpec, seen observation) plan {
+	if seen.queueErr != nil {
+		return plan{}
+	}
+	active := int64(len(seen.jobs.Active) + len(seen.unanswered))
+	decision := scaling.Decide(scaling.Observation{Outstanding: seen.depth, Active: active}, scaling.Policy{
+		Threshold:           spec.Threshold,
+		ActivationThreshold: spec.ActivationThreshold,
+		MinReplicas:         spec.MinReplicas,
+		MaxReplicas:         spec.MaxReplicasOrDefault(),
+	})
+	result := plan{known: true, desired: decision.Desired, atMax: decision.AtMax}
+	if spec.Suspend {
+		return result
+	}
+	if int64(decision.Desired) >= active {
+		result.resend = seen.unanswered
+	}
+	result.create = int(decision.Create)
+	return result
+}
+
+// canCreate says whether a message that came now could be answered with a Job.
+func canCreate(spec *scaledjobv1.ScaledJobSpec, seen observation, done outcome) bool {
+	active := len(seen.jobs.Active) + len(seen.unanswered) + done.created
+	return !spec.Suspend && seen.queueErr == nil && done.err == nil && active < int(spec.MaxReplicasOrDefault())
+}

@@ -1,0 +1,131 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+)
+
+// memory is what is kept of a ScaledJob from one pass to the next. All of it may be lost: it saves requests, and no count depends on
+// it. Only the pass over its ScaledJob touches it, and there is never more than one at a time.
+type memory struct {
+	uid types.UID
+	// active are the Jobs that had not finished when they were last counted, and those created since.
+	active map[types.UID]struct{}
+	// createFailed says that the last batch of creates met an error.
+	createFailed bool
+	// written is the status as it was last applied, and nil before that; writtenAt is when.
+	written   *scaledjobv1.ScaledJobStatus
+	writtenAt time.Time
+	// changedAt is since when the status differs from what was written, and zero while it does not.
+	changedAt time.Time
+	// templateCheckedAt is when the API server was last asked about the template.
+	templateCheckedAt time.Time
+}
+
+// status is the status that the API server holds. What we applied ourselves is newer than what the cache shows of it.
+func (m *memory) status(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobStatus {
+	if m.written != nil {
+		return m.written
+	}
+	return &sj.Status
+}
+
+// recount compares the Jobs with those that had not finished when last counted, and tells whether all of these are still there. If so,
+// the present ones are kept for the next time.
+func (m *memory) recount(census *jobs.Census) (complete bool) {
+	present := 0
+	for job := range census.All {
+		if _, known := m.active[job.UID]; known {
+			present++
+		}
+	}
+	if present < len(m.active) {
+		return false
+	}
+	m.remember(census)
+	return true
+}
+
+// remember keeps which Jobs have not finished.
+func (m *memory) remember(census *jobs.Census) {
+	m.active = make(map[types.UID]struct{}, len(census.Active))
+	for _, job := range census.Active {
+		m.active[job.UID] = struct{}{}
+	}
+}
+
+// add keeps Jobs that were created a moment ago.
+func (m *memory) add(created []types.UID) {
+	for _, uid := range created {
+		m.active[uid] = struct{}{}
+	}
+}
+
+// memories are the memories of all ScaledJobs, and when a pass over each of them is overdue. The zero value is ready for use.
+type memories struct {
+	mu      sync.Mutex
+	entries map[types.NamespacedName]*entry
+}
+
+type entry struct {
+	memory  memory
+	overdue time.Time
+}
+
+// of is the memory of this very ScaledJob: one of the same name that was deleted leaves nothing behind.
+func (m *memories) of(sj *scaledjobv1.ScaledJob) *memory {
+	key := types.NamespacedName{Namespace: sj.Namespace, Name: sj.Name}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known := m.entries[key]; known != nil && known.memory.uid == sj.UID {
+		return &known.memory
+	}
+	if m.entries == nil {
+		m.entries = map[types.NamespacedName]*entry{}
+	}
+	fresh := &entry{memory: memory{uid: sj.UID}}
+	m.entries[key] = fresh
+	return &fresh.memory
+}
+
+// drop removes a memory, and returns the UID of the ScaledJob that it was of.
+func (m *memories) drop(key types.NamespacedName) (types.UID, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.entries[key]
+	if known == nil {
+		return "", false
+	}
+	delete(m.entries, key)
+	return known.memory.uid, true
+}
+
+// expect notes from when on the next pass is overdue.
+func (m *memories) expect(key types.NamespacedName, overdue time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known := m.entries[key]; known != nil {
+		known.overdue = overdue
+	}
+}
+
+// overdue are the ScaledJobs whose next pass should have come by now.
+func (m *memories) overdue(now time.Time) []types.NamespacedName {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var late []types.NamespacedName
+	for key, known := range m.entries {
+		if !known.overdue.IsZero() && now.After(known.overdue) {
+			late = append(late, key)
+		}
+	}
+	return late
+}

@@ -1,0 +1,84 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+)
+
+// observation is all that a pass goes by.
+type observation struct {
+	// jobs are the Jobs that the ScaledJob controls.
+	jobs jobs.Census
+	// unanswered are creates of which it is not known whether they made a Job.
+	unanswered []consistency.Unanswered
+	// depth is how many messages are outstanding. It means nothing if queueErr, which says why it could not be read, is not nil.
+	depth    int64
+	queueErr *redisconn.Error
+}
+
+// observe counts the Jobs and then reads the depth. The depth comes last, since messages may be taken in the meantime, and a depth
+// from before would ask for Jobs that nobody needs. A depth that can't be read is part of what was seen; the error is for Jobs that
+// can't be listed, and then nothing can be decided at all.
+func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob) (observation, error) {
+	owned, err := r.listJobs(ctx, sj)
+	if err != nil {
+		return observation{}, err
+	}
+	seen := observation{jobs: jobs.Take(owned, sj.UID)}
+	seen.unanswered = r.unanswered(sj.UID, &seen.jobs)
+	seen.depth, seen.queueErr = r.readDepth(ctx, sj)
+	return seen, nil
+}
+
+func (r *Reconciler) listJobs(ctx context.Context, sj *scaledjobv1.ScaledJob) ([]*batchv1.Job, error) {
+	var list batchv1.JobList
+	err := r.Client.List(ctx, &list, client.InNamespace(sj.Namespace),
+		client.MatchingFields{controllerUIDIndex: string(sj.UID)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing Jobs: %w", err)
+	}
+	owned := make([]*batchv1.Job, len(list.Items))
+	for i := range list.Items {
+		owned[i] = &list.Items[i]
+	}
+	return owned, nil
+}
+
+// unanswered are the creates without an answer of which no Job has shown up.
+func (r *Reconciler) unanswered(owner types.UID, census *jobs.Census) []consistency.Unanswered {
+	return slices.DeleteFunc(r.Gate.Unanswered(owner, time.Now()), func(lost consistency.Unanswered) bool {
+		shown := census.HasOrdinal(lost.Ordinal)
+		if shown {
+			r.Gate.Answered(owner, lost.Ordinal)
+		}
+		return shown
+	})
+}
+
+func (r *Reconciler) readDepth(ctx context.Context, sj *scaledjobv1.ScaledJob) (int64, *redisconn.Error) {
+	endpoint, err := redisconn.ParseEndpoint(sj.Spec.RedisAddress)
+	if err != nil {
+		return 0, &redisconn.Error{
+			Reason:  redisconn.ReasonUnreachable,
+			Message: "redisAddress is not of the form host:port. Correct it.",
+			Err:     err,
+		}
+	}
+	depth, err := r.Queues.Observe(ctx, queue.Source{Endpoint: endpoint, Key: sj.Spec.QueueName})
+	return depth, redisconn.Classify(err)
+}

@@ -1,0 +1,208 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+)
+
+const (
+	// writesAtOnce is how many creates or deletes of one pass are under way at the same time.
+	writesAtOnce = 16
+	// writesPerPass is how many creates or deletes a pass does before others get their turn.
+	writesPerPass = 128
+	// createTimeout is how long one create may take. It is shorter than the time between a leader's last renewal and the first moment
+	// at which another may lead.
+	createTimeout = 4 * time.Second
+	// createGrace is how long creates go on after the operator was told to stop, so that they end with an answer.
+	createGrace = 5 * time.Second
+)
+
+var (
+	// errTaken stops a batch whose next name exists already. It is no failure: the next pass knows what the name holds.
+	errTaken = errors.New("a Job of this name exists already")
+	// errOwnerGoing stops a pass over a ScaledJob that is being deleted, which the cache does not show yet.
+	errOwnerGoing = errors.New("the ScaledJob is being deleted")
+)
+
+// scale creates the Jobs of the plan, and tells how many that were and whether some are left for another pass. First come the creates
+// that ended without an answer, by themselves; then, where nothing tells that the API server accepts this template, one Job alone; then
+// the others, many at once. The first error ends it.
+func (r *Reconciler) scale(
+	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan,
+) (created int, more bool, err error) {
+	complete := mem.recount(&seen.jobs)
+	resend, fresh := r.ordinals(sj.UID, seen, plan)
+	if len(resend)+len(fresh) == 0 {
+		return 0, false, nil
+	}
+	if !complete {
+		if err := r.confirmOwner(ctx, sj); err != nil {
+			return 0, false, ignoring(err, errOwnerGoing)
+		}
+		mem.remember(&seen.jobs)
+	}
+	ctx, cancel := outliving(ctx, createGrace)
+	defer cancel()
+	trial := 0
+	if mem.createFailed || !seen.jobs.HasTemplate(jobs.TemplateHash(&sj.Spec.JobTemplate)) {
+		trial = min(1, len(fresh))
+	}
+	for _, batch := range [][]int64{resend, fresh[:trial], fresh[trial:]} {
+		uids, err := r.createAll(ctx, sj, batch)
+		created += len(uids)
+		mem.add(uids)
+		if err != nil {
+			mem.createFailed = !errors.Is(err, errTaken)
+			r.logCreated(ctx, seen, plan, created)
+			return created, true, ignoring(err, errTaken)
+		}
+	}
+	mem.createFailed = false
+	r.logCreated(ctx, seen, plan, created)
+	return created, plan.create > len(fresh), nil
+}
+
+// ordinals are those to send again, and those of the Jobs to create anew in this pass.
+func (r *Reconciler) ordinals(owner types.UID, seen observation, plan plan) (resend, fresh []int64) {
+	for _, lost := range plan.resend {
+		resend = append(resend, lost.Ordinal)
+	}
+	next := 1 + max(seen.jobs.HighestOrdinal(), r.Gate.HighestOrdinal(owner))
+	for i := range int64(min(plan.create, writesPerPass)) {
+		fresh = append(fresh, next+i)
+	}
+	return resend, fresh
+}
+
+// confirmOwner asks the API server whether the ScaledJob still stands. It is called if a Job that had not finished has left the cache
+// since the last count. While a ScaledJob is deleted, its Jobs are deleted or released one by one, and the cache may show that before it
+// shows the deletion itself: without the question those Jobs would be replaced.
+func (r *Reconciler) confirmOwner(ctx context.Context, sj *scaledjobv1.ScaledJob) error {
+	owner := &metav1.PartialObjectMetadata{}
+	owner.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJob"))
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(sj), owner)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("confirming the ScaledJob: %w", err)
+	}
+	if err != nil || owner.UID != sj.UID || owner.DeletionTimestamp != nil {
+		return errOwnerGoing
+	}
+	return nil
+}
+
+// createAll creates the Jobs with these ordinals, many at once, and returns their UIDs. After an error it starts no other; those under
+// way are waited for and not cancelled, since a cancelled create is one without an answer.
+func (r *Reconciler) createAll(ctx context.Context, sj *scaledjobv1.ScaledJob, ordinals []int64) ([]types.UID, error) {
+	var group errgroup.Group
+	group.SetLimit(writesAtOnce)
+	var failed atomic.Bool
+	uids := make([]types.UID, len(ordinals))
+	for i, ordinal := range ordinals {
+		if failed.Load() {
+			break
+		}
+		group.Go(func() (err error) {
+			if uids[i], err = r.create(ctx, sj, ordinal); err != nil {
+				failed.Store(true)
+			}
+			return err
+		})
+	}
+	err := group.Wait()
+	return slices.DeleteFunc(uids, func(uid types.UID) bool { return uid == "" }), err
+}
+
+// create creates the Job with this ordinal and returns its UID. It notes with the gate what became of it.
+func (r *Reconciler) create(ctx context.Context, sj *scaledjobv1.ScaledJob, ordinal int64) (types.UID, error) {
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	job := jobs.Build(sj, ordinal)
+	name := job.Name
+	err := r.Client.Create(ctx, job)
+	switch {
+	case err == nil:
+		r.Gate.Wrote(sj.UID, &job.ObjectMeta)
+		r.Gate.Answered(sj.UID, ordinal)
+		return job.UID, nil
+	case apierrors.IsAlreadyExists(err):
+		return "", r.adopt(ctx, sj, name, ordinal)
+	case refused(err):
+		r.Gate.Answered(sj.UID, ordinal)
+	default:
+		r.Gate.Lost(sj.UID, consistency.Unanswered{Ordinal: ordinal, Since: time.Now()})
+	}
+	return "", fmt.Errorf("creating Job %s: %w", name, err)
+}
+
+// adopt finds out whose the Job is that has the name of this ordinal: our own is awaited in the cache, a foreign one makes the ordinal
+// be skipped.
+func (r *Reconciler) adopt(ctx context.Context, sj *scaledjobv1.ScaledJob, name string, ordinal int64) error {
+	var job batchv1.Job
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: sj.Namespace, Name: name}, &job)
+	switch {
+	case apierrors.IsNotFound(err):
+		r.Gate.Answered(sj.UID, ordinal)
+	case err != nil:
+		return fmt.Errorf("looking at the existing Job %s: %w", name, err)
+	case jobs.ControllerUID(&job) == sj.UID:
+		r.Gate.Wrote(sj.UID, &job.ObjectMeta)
+		r.Gate.Answered(sj.UID, ordinal)
+	default:
+		ctrl.LoggerFrom(ctx).Info("a foreign Job has the name that was due, its number is skipped", "job", name)
+		r.Gate.Skip(sj.UID, ordinal)
+	}
+	return errTaken
+}
+
+// refused says whether the API server answered that it did not create the Job. After any other error it may have created it.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
+}
+
+func (r *Reconciler) logCreated(ctx context.Context, seen observation, plan plan, created int) {
+	if created == 0 {
+		return
+	}
+	ctrl.LoggerFrom(ctx).Info("created Jobs",
+		"created", created, "depth", seen.depth, "active", len(seen.jobs.Active)+created, "desired", plan.desired)
+}
+
+// outliving is a context that ends a grace period after its parent.
+func outliving(parent context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
+	stop := context.AfterFunc(parent, func() { time.AfterFunc(grace, cancel) })
+	return ctx, func() { stop(); cancel() }
+}
+
+// ignoring is err, or nil where err is the one that is no failure.
+func ignoring(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,213 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controller turns the depth of queues into Jobs.
+//
+// One pass over a ScaledJob gathers, decides, acts and reports, each in a file of its own:
+//
+//	subscription.go  tells the watcher which key to listen to
+//	observe.go       reads the owned Jobs, and then the depth of the queue        gather
+//	decide.go        compares the two                                            decide
+//	scale.go         creates what is missing                                     act
+//	prune.go         deletes finished Jobs beyond the history limits
+//	template.go      asks the API server whether it accepts the template
+//	status.go        tells what was seen and done                                report
+//
+// A pass never asks why it was called: a notification, a finished Job, an edit and the resync all put the same request on the same
+// queue (setup.go), and what is decided follows from what is seen alone.
+package controller
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/time/rate"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/metrics"
+	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+)
+
+// How soon a pass comes again where no event would bring it sooner.
+const (
+	// staleRetry is for a Job cache that lags. The event of the awaited Job normally comes first.
+	staleRetry = 200 * time.Millisecond
+	// busyRetry is for an endpoint that is slow to answer somebody else.
+	busyRetry = time.Second
+	// unreadableRetry is for a depth that can't be read, and never later than half the polling interval.
+	unreadableRetry = 10 * time.Second
+	// moreRetry is for a pass that left something undone: at once, but behind the others that wait already.
+	moreRetry = time.Millisecond
+	// resyncJitter spreads the resync by this part of the polling interval, both ways.
+	resyncJitter = 0.1
+)
+
+// depthReader tells how many messages are outstanding. After an error the depth is unknown, which is not 0.
+type depthReader interface {
+	Observe(ctx context.Context, source queue.Source) (int64, error)
+}
+
+// watcher listens for keyspace events. No call blocks.
+type watcher interface {
+	// Ensure listens to these keys on behalf of id, and to no other.
+	Ensure(id types.NamespacedName, endpoint redisconn.Endpoint, keys ...string)
+	// Forget listens to nothing on behalf of id.
+	Forget(id types.NamespacedName)
+	// Observed says that a pass is over, and whether the next one could create a Job. If not, wake-ups are fewer.
+	Observed(id types.NamespacedName, canCreate bool)
+}
+
+// Reconciler brings ScaledJobs to their desired number of Jobs.
+type Reconciler struct {
+	// Client reads from the cache and writes to the API server; Live reads from the API server.
+	Client client.Client
+	Live   client.Reader
+	// Queues reads depths, Watcher hears of their growth.
+	Queues  depthReader
+	Watcher watcher
+	// Gate knows whether the cache has caught up with this process' own writes.
+	Gate     *consistency.Gate
+	Recorder events.EventRecorder
+	Metrics  *metrics.Metrics
+
+	// Wakes is where the watcher and the search for overdue ScaledJobs ask for passes.
+	Wakes Wakes
+
+	memories  memories
+	templates *rate.Limiter
+}
+
+// +kubebuilder:rbac:groups=batch.miracle.dev,resources=scaledjobs,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch.miracle.dev,resources=scaledjobs/status,verbs=patch
+// +kubebuilder:rbac:groups=batch.miracle.dev,resources=scaledjobs/finalizers,verbs=update
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconcile makes one pass over a ScaledJob. If it is gone or going, it is forgotten. If the Job cache has not caught up with our own
+// writes, the pass ends until it has. Otherwise the Jobs are counted, the depth is read, missing Jobs are created, old ones pruned, and
+// all of that is reported, errors included.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var sj scaledjobv1.ScaledJob
+	if err := r.Client.Get(ctx, request.NamespacedName, &sj); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(request.NamespacedName)
+			return ctrl.Result{}, nil
+		}
+		return requeue(0, priorityNormal), err
+	}
+	if sj.DeletionTimestamp != nil {
+		r.Watcher.Forget(request.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	mem := r.memories.of(&sj)
+	r.subscribe(&sj)
+
+	ready, err := r.Gate.Ready(ctx, sj.UID)
+	if err != nil {
+		return requeue(0, priorityNormal), err
+	}
+	if !ready {
+		return requeue(staleRetry, priorityNormal), nil
+	}
+	seen, err := r.observe(ctx, &sj)
+	if err != nil {
+		return requeue(0, priorityNormal), err
+	}
+	if errors.Is(seen.queueErr, redisconn.ErrBusy) {
+		return requeue(busyRetry, priorityResync), nil
+	}
+	plan := decide(&sj.Spec, seen)
+	done := r.act(ctx, &sj, mem, seen, plan)
+	return r.report(ctx, &sj, mem, seen, plan, done)
+}
+
+// outcome is what a pass did.
+type outcome struct {
+	// created is how many Jobs were created.
+	created int
+	// createFailing says that creating a Job failed, and did not fail in the pass before.
+	createFailing bool
+	// more says that the pass stopped before all was done, to let others have a turn.
+	more bool
+	// template is what the API server says of the template, and nil where it was not asked.
+	template *verdict
+	// err joins all that went wrong.
+	err error
+}
+
+// act creates and deletes Jobs, and has the template checked after that. One failing does not keep the others from being tried.
+func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan) outcome {
+	failedBefore := mem.createFailed
+	created, moreJobs, createErr := r.scale(ctx, sj, mem, seen, plan)
+	morePruning, pruneErr := r.prune(ctx, sj, seen)
+	return outcome{
+		created:       created,
+		createFailing: mem.createFailed && !failedBefore,
+		more:          moreJobs || morePruning,
+		template:      r.checkTemplate(ctx, sj, mem),
+		err:           errors.Join(createErr, pruneErr),
+	}
+}
+
+// report tells the watcher, the metrics, the events and the status of what the pass saw and did, and when the next one is due.
+func (r *Reconciler) report(
+	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan, done outcome,
+) (ctrl.Result, error) {
+	status := computeStatus(sj, mem.status(sj), seen, plan, done, time.Now())
+	r.announce(sj, mem.status(sj), status, done)
+	wait, statusErr := r.writeStatus(ctx, sj, mem, status, done.more)
+	err := errors.Join(done.err, statusErr)
+
+	key := client.ObjectKeyFromObject(sj)
+	r.Watcher.Observed(key, canCreate(&sj.Spec, seen, done))
+	r.Metrics.Observe(key, sample(sj, status, seen, plan, err))
+	if err != nil {
+		return requeue(0, priorityNormal), err
+	}
+	return r.next(sj, seen, done, wait), nil
+}
+
+// next tells when the following pass is due: at once if this one stopped half-way, sooner than the resync if the depth could not be
+// read or the status still has to be written, and else at the resync.
+func (r *Reconciler) next(sj *scaledjobv1.ScaledJob, seen observation, done outcome, statusWait time.Duration) ctrl.Result {
+	if done.more {
+		return requeue(moreRetry, priorityGrowth)
+	}
+	interval := time.Duration(sj.Spec.PollingIntervalSecondsOrDefault()) * time.Second
+	r.memories.expect(client.ObjectKeyFromObject(sj), time.Now().Add(2*interval))
+	if seen.queueErr != nil {
+		interval = min(unreadableRetry, interval/2)
+	}
+	after := jitter(interval)
+	if statusWait > 0 {
+		after = min(after, statusWait)
+	}
+	return requeue(after, priorityResync)
+}
+
+// forget drops all that is kept of a ScaledJob that is gone.
+func (r *Reconciler) forget(key types.NamespacedName) {
+	r.Watcher.Forget(key)
+	r.Metrics.Forget(key)
+	if uid, known := r.memories.drop(key); known {
+		r.Gate.Forget(uid)
+	}
+}
+
+// requeue asks for another pass. The priority is always said: a request would otherwise keep that of the event which brought it.
+func requeue(after time.Duration, priority int) ctrl.Result {
+	return ctrl.Result{RequeueAfter: after, Priority: &priority}
+}
+
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (1 - resyncJitter + 2*resyncJitter*rand.Float64()))
+}

@@ -1,0 +1,170 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/metrics"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+)
+
+const (
+	// fieldOwner is the name under which the status is applied.
+	fieldOwner = client.FieldOwner("scaledjob-operator")
+	// statusInterval is the least time between two writes of a status in which only numbers changed.
+	statusInterval = time.Second
+)
+
+// computeStatus is the whole status after a pass. What the pass could not see stays as it was.
+func computeStatus(
+	sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, seen observation, plan plan, done outcome, now time.Time,
+) *scaledjobv1.ScaledJobStatus {
+	status := before.DeepCopy()
+	status.ObservedGeneration = sj.Generation
+	status.ActiveJobs = int32(len(seen.jobs.Active) + done.created)
+	status.PendingJobs = int32(seen.jobs.Pending() + done.created)
+	status.SucceededJobs = int32(len(seen.jobs.Succeeded))
+	status.FailedJobs = int32(len(seen.jobs.Failed))
+	if plan.known {
+		status.QueueDepth = &seen.depth
+		status.DesiredJobs = &plan.desired
+	}
+	if done.created > 0 {
+		// Whole seconds, as the API server keeps them.
+		at := metav1.NewTime(now).Rfc3339Copy()
+		status.LastScaleTime = &at
+	}
+	setConditions(sj, status, seen, plan, done)
+	return status
+}
+
+// setConditions sets every condition that the pass knows about. Ready follows from the others.
+func setConditions(
+	sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus, seen observation, plan plan, done outcome,
+) {
+	set := func(kind string, is verdict) {
+		apimeta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: kind, Status: is.status, Reason: is.reason, Message: is.message, ObservedGeneration: sj.Generation,
+		})
+	}
+	set(scaledjobv1.ConditionQueueConnected, queueConnected(seen.queueErr))
+	if plan.known {
+		set(scaledjobv1.ConditionScalingLimited, scalingLimited(plan))
+	}
+	if done.template != nil {
+		set(scaledjobv1.ConditionTemplateValid, *done.template)
+	}
+	set(scaledjobv1.ConditionReady, ready(sj, status.Conditions))
+}
+
+func queueConnected(err *redisconn.Error) verdict {
+	if err != nil {
+		return verdict{metav1.ConditionFalse, string(err.Reason), err.Message}
+	}
+	return verdict{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}
+}
+
+func scalingLimited(plan plan) verdict {
+	if plan.atMax {
+		return verdict{
+			metav1.ConditionTrue, scaledjobv1.ReasonAtMaxReplicas,
+			"More Jobs are due than spec.maxReplicas allows. Raise it if the queue should be worked off faster.",
+		}
+	}
+	return verdict{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, "As many Jobs are desired as are due."}
+}
+
+// ready is False with the words of the condition that prevents scaling, and True otherwise.
+func ready(sj *scaledjobv1.ScaledJob, conditions []metav1.Condition) verdict {
+	for _, kind := range []string{scaledjobv1.ConditionQueueConnected, scaledjobv1.ConditionTemplateValid} {
+		cause := apimeta.FindStatusCondition(conditions, kind)
+		if cause != nil && cause.Status == metav1.ConditionFalse {
+			return verdict{metav1.ConditionFalse, cause.Reason, cause.Message}
+		}
+	}
+	if sj.Spec.Suspend {
+		return verdict{metav1.ConditionTrue, scaledjobv1.ReasonSuspended, "No Job is created while spec.suspend is true."}
+	}
+	return verdict{metav1.ConditionTrue, scaledjobv1.ReasonReconciled, "The ScaledJob is scaled by the depth of its queue."}
+}
+
+// writeStatus applies the status if it is time to, and otherwise tells how long that may wait.
+func (r *Reconciler) writeStatus(
+	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, status *scaledjobv1.ScaledJobStatus, more bool,
+) (wait time.Duration, err error) {
+	now := time.Now()
+	before := mem.status(sj)
+	if equality.Semantic.DeepEqual(before, status) {
+		mem.changedAt = time.Time{}
+		return 0, nil
+	}
+	if mem.changedAt.IsZero() {
+		mem.changedAt = now
+	}
+	if wait := statusWait(before, status, mem, more, now); wait > 0 {
+		return wait, nil
+	}
+	if err := r.applyStatus(ctx, sj, status); err != nil {
+		return 0, err
+	}
+	mem.written, mem.writtenAt, mem.changedAt = status, now, time.Time{}
+	return 0, nil
+}
+
+// statusWait tells how long a changed status may wait until it is written: not at all where a condition changed or nothing was written
+// for a while, and else until the interval is over. A pass that is followed by another at once leaves it to that one, but not for ever.
+func statusWait(before, status *scaledjobv1.ScaledJobStatus, mem *memory, more bool, now time.Time) time.Duration {
+	if more {
+		return max(0, statusInterval-now.Sub(mem.changedAt))
+	}
+	if !equality.Semantic.DeepEqual(before.Conditions, status.Conditions) {
+		return 0
+	}
+	return max(0, statusInterval-now.Sub(mem.writtenAt))
+}
+
+// applyStatus sends the whole status. It names the UID, so that a ScaledJob that took the place of this one is left alone.
+func (r *Reconciler) applyStatus(ctx context.Context, sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
+	if err != nil {
+		return fmt.Errorf("encoding the status: %w", err)
+	}
+	intent := &unstructured.Unstructured{Object: map[string]any{"status": content}}
+	intent.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJob"))
+	intent.SetNamespace(sj.Namespace)
+	intent.SetName(sj.Name)
+	intent.SetUID(sj.UID)
+	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(intent), fieldOwner, client.ForceOwnership)
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return fmt.Errorf("applying the status: %w", err)
+}
+
+// sample is what the metrics say of the pass.
+func sample(
+	sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus, seen observation, plan plan, err error,
+) metrics.Sample {
+	result := metrics.Sample{
+		Queue:  sj.Spec.QueueName,
+		Active: status.ActiveJobs,
+		Failed: err != nil || seen.queueErr != nil,
+	}
+	if plan.known {
+		result.Depth, result.Desired = &seen.depth, &plan.desired
+	}
+	return result
+}

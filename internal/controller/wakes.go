@@ -1,0 +1,149 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/keyspace"
+)
+
+// The priorities of requests. A request waits for all of higher priority, and the queue knows no aging; see overdue.go.
+const (
+	// priorityOverdue is for ScaledJobs that others have kept waiting for too long.
+	priorityOverdue = 20
+	// priorityGrowth is for queues that grew.
+	priorityGrowth = 10
+	// priorityNormal is for edits, Job events, confirmed subscriptions and retries.
+	priorityNormal = 0
+	// priorityResync is for the resync and for queues that shrank. It is also that of the objects listed at the start.
+	priorityResync = handler.LowPriority
+)
+
+// The backoff after errors of the API server.
+const (
+	minBackoff = 50 * time.Millisecond
+	maxBackoff = 30 * time.Second
+)
+
+type (
+	// requestQueue is the work queue of the controller.
+	requestQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+	// wake asks for a pass over a ScaledJob.
+	wake struct {
+		key      types.NamespacedName
+		priority int
+	}
+
+	// Wakes carries wake-ups from the watcher to the work queue, as generic events of a channel source.
+	Wakes chan event.TypedGenericEvent[wake]
+)
+
+// Deliver passes on what the watcher heard. It waits until the controller takes it, or ctx ends.
+func (w Wakes) Deliver(ctx context.Context, heard keyspace.Wake[types.NamespacedName]) {
+	w.send(ctx, wake{key: heard.ID, priority: priorityOf(heard.Cause)})
+}
+
+func (w Wakes) send(ctx context.Context, wanted wake) {
+	select {
+	case w <- event.TypedGenericEvent[wake]{Object: wanted}:
+	case <-ctx.Done():
+	}
+}
+
+func priorityOf(cause keyspace.Cause) int {
+	switch cause {
+	case keyspace.Growth:
+		return priorityGrowth
+	case keyspace.Confirmed:
+		return priorityNormal
+	default:
+		return priorityResync
+	}
+}
+
+// enqueue adds a request. If passes over the ScaledJob have failed lately, the request waits as long as the retry does: an event must
+// not turn the backoff into a loop, but must not be lost either.
+func enqueue(queue requestQueue, key types.NamespacedName, priority int) {
+	request := reconcile.Request{NamespacedName: key}
+	options := priorityqueue.AddOpts{Priority: &priority, After: backoff(queue.NumRequeues(request))}
+	queue.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(options, request)
+}
+
+// backoff is how long to wait after so many failures in a row.
+func backoff(failures int) time.Duration {
+	if failures == 0 {
+		return 0
+	}
+	delay := minBackoff
+	for range failures - 1 {
+		delay = min(2*delay, maxBackoff)
+	}
+	return delay
+}
+
+// wakeHandler puts the wake-ups on the work queue.
+func wakeHandler() handler.TypedEventHandler[wake, reconcile.Request] {
+	return handler.TypedFuncs[wake, reconcile.Request]{
+		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[wake], queue requestQueue) {
+			enqueue(queue, e.Object.key, e.Object.priority)
+		},
+	}
+}
+
+// jobHandler has the ScaledJob that controls a Job reconciled, and the one that controlled it before, if a user changed that.
+func jobHandler() handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, queue requestQueue) {
+			enqueueOwner(queue, e.Object, createPriority(e.IsInInitialList))
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue requestQueue) {
+			enqueueOwner(queue, e.ObjectOld, priorityNormal)
+			enqueueOwner(queue, e.ObjectNew, priorityNormal)
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, queue requestQueue) {
+			enqueueOwner(queue, e.Object, priorityNormal)
+		},
+	}
+}
+
+func createPriority(initial bool) int {
+	if initial {
+		return priorityResync
+	}
+	return priorityNormal
+}
+
+func enqueueOwner(queue requestQueue, job client.Object, priority int) {
+	owner := metav1.GetControllerOfNoCopy(job)
+	if owner == nil || owner.Kind != "ScaledJob" || owner.APIVersion != scaledjobv1.GroupVersion.String() {
+		return
+	}
+	enqueue(queue, types.NamespacedName{Namespace: job.GetNamespace(), Name: owner.Name}, priority)
+}
+
+// jobChanged lets through the events that change a count: a Job that is new, gone, going, ready, finished, or another's.
+func jobChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, okBefore := e.ObjectOld.(*batchv1.Job)
+			after, okAfter := e.ObjectNew.(*batchv1.Job)
+			return !okBefore || !okAfter || countsOf(before) != countsOf(after)
+		},
+	}
+}

@@ -1,0 +1,83 @@
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+IMAGE   ?= scaledjob-operator:$(VERSION)
+LDFLAGS := -X main.version=$(VERSION)
+TOOL    := go tool -modfile=hack/tools/go.mod
+LINT    := go tool -modfile=hack/tools/golangci/go.mod golangci-lint
+CRD     := config/crd/bases/batch.miracle.dev_scaledjobs.yaml
+# The race detector needs a C compiler; without one the tests run without it.
+RACE    := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
+PACKAGES ?= ./...
+
+.PHONY: help
+help: ## Show this list.
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
+
+##@ Try it
+
+.PHONY: demo
+demo: parts ## See it work: a control plane, Redis and the operator on this machine, then gone again.
+	@go run ./hack/demo
+
+##@ Work on it
+
+.PHONY: build
+build: ## Build the operator into bin/manager.
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/manager ./cmd
+
+.PHONY: parts
+parts: ## Build and install what demo, test and bench need, once per version: the control plane and Redis.
+	@go run ./test/cluster/binaries/prepare
+
+.PHONY: test
+test: parts ## Run every test, on a real API server and a real Redis. PACKAGES=./internal/... runs some.
+	go test $(RACE) -timeout 20m $(PACKAGES)
+
+.PHONY: bench
+bench: parts ## Measure push to Job and a burst of 1000, beside a bare loop in the same run.
+	@go run ./test/bench
+
+.PHONY: generate
+generate: ## Write the generated files anew: deep copies, CRD, RBAC.
+	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
+	$(TOOL) controller-gen crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
+	go run ./hack/trimcrd $(CRD)
+	$(TOOL) controller-gen rbac:roleName=manager paths=./cmd/... paths=./internal/controller/... output:rbac:dir=config/rbac
+
+.PHONY: fmt
+fmt: ## Format the code.
+	$(LINT) fmt
+
+.PHONY: lint
+lint: ## Look for faults in the code, its style and its architecture.
+	$(LINT) run
+
+.PHONY: verify
+verify: verify-generated lint ## Check that generated files are current, and format, lint, modules and manifests clean.
+	$(LINT) fmt --diff
+	go mod tidy -diff
+	$(TOOL) kustomize build config/default > /dev/null
+	$(TOOL) kustomize build config/samples > /dev/null
+
+.PHONY: verify-generated
+verify-generated:
+	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; cp -r api config "$$before"; \
+	$(MAKE) --no-print-directory generate; \
+	diff -r "$$before/api" api && diff -r "$$before/config" config || { echo "generated files were not current; they are now"; exit 1; }
+
+##@ Ship it
+
+.PHONY: image
+image: ## Build the container image IMAGE.
+	docker build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
+
+.PHONY: install
+install: ## Install the CRD into the current cluster.
+	kubectl apply -f $(CRD)
+
+.PHONY: deploy
+deploy: ## Install the operator, running IMAGE, into the current cluster.
+	$(TOOL) kustomize build config/default | sed 's|image: scaledjob-operator:latest|image: $(IMAGE)|' | kubectl apply -f -

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -21,7 +22,7 @@ var version = "dev"
 func main() {
 	options, err := parseOptions(os.Args[1:], os.Stderr)
 	switch {
-	case err == flag.ErrHelp:
+	case errors.Is(err, flag.ErrHelp):
 		return
 	case err != nil:
 		// The flag package has printed the error and how to use the flags.

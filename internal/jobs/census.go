@@ -31,13 +31,13 @@ func Take(jobs []*batchv1.Job, owner types.UID) Census {
 		if ControllerUID(job) != owner {
 			continue
 		}
-		switch {
-		case hasCondition(job, batchv1.JobComplete):
-			census.Succeeded = append(census.Succeeded, job)
-		case hasCondition(job, batchv1.JobFailed):
-			census.Failed = append(census.Failed, job)
-		default:
+		switch end := ending(job); {
+		case end == nil:
 			census.Active = append(census.Active, job)
+		case end.Type == batchv1.JobComplete:
+			census.Succeeded = append(census.Succeeded, job)
+		default:
+			census.Failed = append(census.Failed, job)
 		}
 	}
 	return census
@@ -105,7 +105,19 @@ func ControllerUID(job *batchv1.Job) types.UID {
 
 // Finished says whether the Job has completed or failed for good.
 func Finished(job *batchv1.Job) bool {
-	return hasCondition(job, batchv1.JobComplete) || hasCondition(job, batchv1.JobFailed)
+	return ending(job) != nil
+}
+
+// ending is the condition that ended the Job, and nil while the Job has not finished.
+func ending(job *batchv1.Job) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		condition := &job.Status.Conditions[i]
+		final := condition.Type == batchv1.JobComplete || condition.Type == batchv1.JobFailed
+		if final && condition.Status == corev1.ConditionTrue {
+			return condition
+		}
+	}
+	return nil
 }
 
 // ordinalOf is the Job's ordinal, and 0, which is nobody's, where its annotation is missing or no number.
@@ -115,13 +127,4 @@ func ordinalOf(job *batchv1.Job) int64 {
 		return 0
 	}
 	return ordinal
-}
-
-func hasCondition(job *batchv1.Job, kind batchv1.JobConditionType) bool {
-	for _, condition := range job.Status.Conditions {
-		if condition.Type == kind {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

@@ -30,10 +30,9 @@ func beyond(finished []*batchv1.Job, limit int) []*batchv1.Job {
 
 // finishTime is when the Job got the condition that ended it: unlike status.completionTime, failed Jobs have it as well.
 func finishTime(job *batchv1.Job) time.Time {
-	for _, condition := range job.Status.Conditions {
-		if condition.Type == batchv1.JobComplete || condition.Type == batchv1.JobFailed {
-			return condition.LastTransitionTime.Time
-		}
+	end := ending(job)
+	if end == nil {
+		return time.Time{}
 	}
-	return time.Time{}
+	return end.LastTransitionTime.Time
 }

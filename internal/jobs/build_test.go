@@ -1,0 +1,240 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"pgregory.net/rapid"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// owner is a ScaledJob with a template that sets something wherever Build has to keep, add or drop something.
+func owner() *scaledjobv1.ScaledJob {
+	return &scaledjobv1.ScaledJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: "emails", UID: "uid-1", Generation: 7},
+		Spec: scaledjobv1.ScaledJobSpec{
+			JobTemplate: batchv1.JobTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{
+					Name:            "a-name",
+					GenerateName:    "a-prefix-",
+					Namespace:       "elsewhere",
+					Finalizers:      []string{"example.com/finalizer"},
+					OwnerReferences: []metav1.OwnerReference{{Kind: "Other", Name: "other", UID: "other"}},
+					Labels:          map[string]string{"team": "mail", scaledjobv1.LabelManagedBy: "somebody"},
+					Annotations:     map[string]string{"note": "of the Job"},
+				},
+				Spec: batchv1.JobSpec{
+					BackoffLimit: new(int32(2)),
+					Template: corev1.PodTemplateSpec{
+						ObjectMeta: metav1.ObjectMeta{
+							Labels:      map[string]string{"app": "worker", scaledjobv1.LabelScaledJob: "another"},
+							Annotations: map[string]string{"note": "of the Pod"},
+						},
+						Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "worker", Image: "worker:1"}}},
+					},
+				},
+			},
+		},
+	}
+}
+
+func TestBuildMetadata(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	owner := owner()
+
+	job := Build(owner, 3)
+
+	// Nothing else of the template's metadata: neither its name, nor its namespace, finalizers or owners.
+	g.Expect(job.ObjectMeta).To(Equal(metav1.ObjectMeta{
+		Namespace: "mail",
+		Name:      Name("emails", "uid-1", 3),
+		Labels: map[string]string{
+			"team":                         "mail",
+			"batch.miracle.dev/scaledjob":  "emails",
+			"app.kubernetes.io/managed-by": "scaledjob-operator",
+		},
+		Annotations: map[string]string{
+			"note":                            "of the Job",
+			"batch.miracle.dev/ordinal":       "3",
+			"batch.miracle.dev/template-hash": TemplateHash(&owner.Spec.JobTemplate),
+			"batch.miracle.dev/generation":    "7",
+		},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "batch.miracle.dev/v1", Kind: "ScaledJob", Name: "emails", UID: "uid-1",
+			Controller: new(true), BlockOwnerDeletion: new(true),
+		}},
+	}))
+}
+
+func TestBuildSpec(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	owner := owner()
+
+	job := Build(owner, 3)
+
+	want := owner.Spec.JobTemplate.Spec.DeepCopy()
+	want.Template.Labels = map[string]string{
+		"app":                          "worker",
+		"batch.miracle.dev/scaledjob":  "emails",
+		"app.kubernetes.io/managed-by": "scaledjob-operator",
+	}
+	want.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	g.Expect(job.Spec).To(Equal(*want))
+}
+
+func TestBuildKeepsRestartPolicy(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	owner := owner()
+	owner.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+
+	g.Expect(Build(owner, 1).Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyNever))
+}
+
+func TestBuildBareTemplate(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	owner := owner()
+	owner.Spec.JobTemplate = batchv1.JobTemplateSpec{}
+
+	job := Build(owner, 1)
+
+	ours := map[string]string{
+		scaledjobv1.LabelScaledJob: "emails",
+		scaledjobv1.LabelManagedBy: scaledjobv1.ManagedBy,
+	}
+	g.Expect(job.Labels).To(Equal(ours))
+	g.Expect(job.Spec.Template.Labels).To(Equal(ours))
+}
+
+// A Job must not hold on to the owner, which is shared with the cache: whoever fills in the Job would write there.
+func TestBuildSharesNoMemory(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	owner := owner()
+	before := owner.DeepCopy()
+	job := Build(owner, 1)
+
+	job.Labels["new"] = "label"
+	job.Annotations["new"] = "annotation"
+	*job.OwnerReferences[0].Controller = false
+	*job.Spec.BackoffLimit = 9
+	pod := &job.Spec.Template
+	pod.Labels["new"] = "label"
+	pod.Annotations["new"] = "annotation"
+	pod.Spec.Containers[0].Image = "another"
+
+	g.Expect(owner).To(Equal(before))
+
+	// And the other way round, and from one Job to the next.
+	job = Build(owner, 1)
+	again := job.DeepCopy()
+	Build(owner, 2).Labels["new"] = "label"
+	owner.Spec.JobTemplate.Labels["new"] = "label"
+	owner.Spec.JobTemplate.Spec.Template.Annotations["new"] = "annotation"
+	g.Expect(job).To(Equal(again))
+}
+
+func TestNameOfOddOwners(t *testing.T) {
+	t.Parallel()
+	for _, owner := range []string{
+		"a", "a.b-", "a--", "a.b", strings.Repeat("a", 63), strings.Repeat("a", 253),
+		strings.Repeat("a", 48) + "-b", strings.Repeat("a", 48) + ".b", strings.Repeat("a", 40) + strings.Repeat("-", 22) + "b",
+	} {
+		t.Run(owner, func(t *testing.T) {
+			t.Parallel()
+			expectJobName(NewWithT(t), Name(owner, "uid", 1))
+		})
+	}
+}
+
+func TestNameStaysTheSame(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	// A version of the operator that names Jobs differently could create those of its predecessor a second time.
+	g.Expect(Name("emails", "5f0ee5c9-5b5c-4d4b-9b1e-0d4e6c1f8a11", 1)).To(Equal("emails-r2gjxbsz9jt9"))
+}
+
+// The properties that names are relied on for: valid, deterministic, and another one for another ordinal or UID.
+func TestNameProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		// What the API server accepts as the name of a ScaledJob.
+		owner := rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,18}[a-z0-9])?){0,2}`).Draw(t, "owner")
+		uid := types.UID(rapid.String().Draw(t, "uid"))
+		ordinal := rapid.Int64Min(0).Draw(t, "ordinal")
+
+		name := Name(owner, uid, ordinal)
+
+		expectJobName(NewWithT(t), name)
+		if again := Name(owner, uid, ordinal); again != name {
+			t.Fatalf("named %s, and then %s", name, again)
+		}
+		otherOrdinal := rapid.Int64Min(0).Filter(func(n int64) bool { return n != ordinal }).Draw(t, "otherOrdinal")
+		if Name(owner, uid, otherOrdinal) == name {
+			t.Fatalf("ordinals %d and %d both give %s", ordinal, otherOrdinal, name)
+		}
+		otherUID := types.UID(rapid.String().Filter(func(s string) bool { return types.UID(s) != uid }).Draw(t, "otherUID"))
+		if Name(owner, otherUID, ordinal) == name {
+			t.Fatalf("UIDs %q and %q both give %s", uid, otherUID, name)
+		}
+	})
+}
+
+// expectJobName says that the API server takes this as the name of a Job, which becomes a label of its Pods.
+func expectJobName(g Gomega, name string) {
+	g.Expect(validation.IsDNS1123Subdomain(name)).To(BeEmpty(), name)
+	g.Expect(validation.IsValidLabelValue(name)).To(BeEmpty(), name)
+	g.Expect(len(name)).To(BeNumerically("<=", 63), name)
+}
+
+func TestTemplateHash(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	template := &owner().Spec.JobTemplate
+	hash := TemplateHash(template)
+
+	g.Expect(validation.IsValidLabelValue(hash)).To(BeEmpty())
+	g.Expect(TemplateHash(&owner().Spec.JobTemplate)).To(Equal(hash), "the order of a map must not matter")
+
+	changes := map[string]func(*batchv1.JobTemplateSpec){
+		"label":     func(t *batchv1.JobTemplateSpec) { t.Labels["team"] = "other" },
+		"image":     func(t *batchv1.JobTemplateSpec) { t.Spec.Template.Spec.Containers[0].Image = "worker:2" },
+		"zero":      func(t *batchv1.JobTemplateSpec) { t.Spec.BackoffLimit = new(int32(0)) },
+		"unset":     func(t *batchv1.JobTemplateSpec) { t.Spec.BackoffLimit = nil },
+		"pod label": func(t *batchv1.JobTemplateSpec) { t.Spec.Template.Labels["app"] = "other" },
+	}
+	hashes := map[string]bool{hash: true}
+	for _, change := range changes {
+		changed := template.DeepCopy()
+		change(changed)
+		hashes[TemplateHash(changed)] = true
+	}
+	g.Expect(hashes).To(HaveLen(1+len(changes)), "each of them is another template")
+}
+
+// The hash is compared with that of a template which went through the API server and the cache.
+func TestTemplateHashSurvivesEncoding(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	template := &owner().Spec.JobTemplate
+	encoded, err := json.Marshal(template)
+	g.Expect(err).NotTo(HaveOccurred())
+	var decoded batchv1.JobTemplateSpec
+	g.Expect(json.Unmarshal(encoded, &decoded)).To(Succeed())
+
+	g.Expect(TemplateHash(&decoded)).To(Equal(TemplateHash(template)))
+}

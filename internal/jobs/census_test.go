@@ -1,0 +1,215 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// change makes a Job another one.
+type change func(*batchv1.Job)
+
+// job is an active Job of the owner "uid-1", changed.
+func job(name string, changes ...change) *batchv1.Job {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+		Name: name,
+		UID:  types.UID(name),
+		OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "batch.miracle.dev/v1", Kind: "ScaledJob", Name: "emails", UID: "uid-1", Controller: new(true)},
+		},
+	}}
+	for _, change := range changes {
+		change(job)
+	}
+	return job
+}
+
+// with adds a condition that turned at the given second.
+func with(kind batchv1.JobConditionType, status corev1.ConditionStatus, second int64) change {
+	return func(job *batchv1.Job) {
+		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{
+			Type: kind, Status: status, LastTransitionTime: metav1.NewTime(time.Unix(second, 0)),
+		})
+	}
+}
+
+func succeeded(second int64) change { return with(batchv1.JobComplete, corev1.ConditionTrue, second) }
+
+func failed(second int64) change { return with(batchv1.JobFailed, corev1.ConditionTrue, second) }
+
+func terminating(job *batchv1.Job) { job.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
+
+func readyPods(n int32) change { return func(job *batchv1.Job) { job.Status.Ready = &n } }
+
+func annotated(key, value string) change {
+	return func(job *batchv1.Job) { metav1.SetMetaDataAnnotation(&job.ObjectMeta, key, value) }
+}
+
+func numbered(ordinal string) change { return annotated(scaledjobv1.AnnotationOrdinal, ordinal) }
+
+func names(jobs []*batchv1.Job) []string {
+	result := []string{}
+	for _, job := range jobs {
+		result = append(result, job.Name)
+	}
+	return result
+}
+
+func TestTake(t *testing.T) {
+	t.Parallel()
+	const active, complete, broken, nobodys = "active", "succeeded", "failed", "none of ours"
+	orphaned := func(job *batchv1.Job) { job.OwnerReferences = nil }
+	labelled := func(job *batchv1.Job) { job.Labels = map[string]string{scaledjobv1.LabelScaledJob: "emails"} }
+	ownedBy := func(uid types.UID) change { return func(job *batchv1.Job) { job.OwnerReferences[0].UID = uid } }
+	notController := func(job *batchv1.Job) { job.OwnerReferences[0].Controller = nil }
+	suspended := func(job *batchv1.Job) { job.Spec.Suspend = new(true) }
+
+	for name, c := range map[string]struct {
+		job  *batchv1.Job
+		want string
+	}{
+		"just created":                   {job("j"), active},
+		"running":                        {job("j", readyPods(1)), active},
+		"suspended":                      {job("j", suspended, with(batchv1.JobSuspended, corev1.ConditionTrue, 1)), active},
+		"resumed":                        {job("j", with(batchv1.JobSuspended, corev1.ConditionFalse, 1)), active},
+		"being deleted":                  {job("j", terminating), active},
+		"succeeded":                      {job("j", succeeded(1)), complete},
+		"succeeded, being deleted":       {job("j", succeeded(1), terminating), complete},
+		"succeeded after suspension":     {job("j", with(batchv1.JobSuspended, corev1.ConditionFalse, 1), succeeded(2)), complete},
+		"failed":                         {job("j", failed(1)), broken},
+		"going to succeed, Pods running": {job("j", with(batchv1.JobSuccessCriteriaMet, corev1.ConditionTrue, 1)), active},
+		"going to fail, Pods running":    {job("j", with(batchv1.JobFailureTarget, corev1.ConditionTrue, 1)), active},
+		"gone through both to success": {
+			job("j", with(batchv1.JobSuccessCriteriaMet, corev1.ConditionTrue, 1), succeeded(2)), complete,
+		},
+		"gone through both to failure": {job("j", with(batchv1.JobFailureTarget, corev1.ConditionTrue, 1), failed(2)), broken},
+		"conditions that are False": {
+			job("j", with(batchv1.JobComplete, corev1.ConditionFalse, 1), with(batchv1.JobFailed, corev1.ConditionFalse, 1)), active,
+		},
+		"conditions that are Unknown":  {job("j", with(batchv1.JobComplete, corev1.ConditionUnknown, 1)), active},
+		"of another owner":             {job("j", ownedBy("uid-2")), nobodys},
+		"of nobody":                    {job("j", orphaned), nobodys},
+		"labelled, but of nobody":      {job("j", orphaned, labelled), nobodys},
+		"owned without being governed": {job("j", notController), nobodys},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+
+			census := Take([]*batchv1.Job{c.job}, "uid-1")
+
+			found := map[string]int{
+				active: len(census.Active), complete: len(census.Succeeded), broken: len(census.Failed),
+			}
+			want := map[string]int{active: 0, complete: 0, broken: 0}
+			if c.want != nobodys {
+				want[c.want] = 1
+			}
+			g.Expect(found).To(Equal(want))
+			g.Expect(Finished(c.job)).To(Equal(c.want == complete || c.want == broken))
+		})
+	}
+}
+
+// A Job without a controller must not be taken for one of an owner whose UID is not known.
+func TestTakeForNoOwner(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	orphan := job("j")
+	orphan.OwnerReferences = nil
+
+	g.Expect(ControllerUID(orphan)).To(BeEmpty())
+	g.Expect(ControllerUID(job("j"))).To(Equal(types.UID("uid-1")))
+}
+
+func TestPending(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	census := Take([]*batchv1.Job{
+		job("not told yet"), job("none ready", readyPods(0)), job("ready", readyPods(1)), job("both ready", readyPods(2)),
+		job("finished", succeeded(1)), job("failed", failed(1)),
+	}, "uid-1")
+
+	g.Expect(census.Pending()).To(Equal(2))
+}
+
+func TestOrdinals(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		jobs    []*batchv1.Job
+		highest int64
+	}{
+		"no Job": {nil, 0},
+		"highest in any state": {
+			[]*batchv1.Job{job("a", numbered("2")), job("b", numbered("7"), failed(1)), job("c", numbered("5"), succeeded(1))}, 7,
+		},
+		"a terminating one counts":     {[]*batchv1.Job{job("a", numbered("2")), job("b", numbered("3"), terminating)}, 3},
+		"no order":                     {[]*batchv1.Job{job("a", numbered("10")), job("b", numbered("9"))}, 10},
+		"none":                         {[]*batchv1.Job{job("a"), job("b", numbered("4"))}, 4},
+		"empty":                        {[]*batchv1.Job{job("a", numbered(""))}, 0},
+		"no number":                    {[]*batchv1.Job{job("a", numbered("1e3")), job("b", numbered("1"))}, 1},
+		"negative":                     {[]*batchv1.Job{job("a", numbered("-4"))}, 0},
+		"too large for 64 bits":        {[]*batchv1.Job{job("a", numbered("99999999999999999999")), job("b", numbered("2"))}, 2},
+		"of another owner not ours":    {[]*batchv1.Job{job("a", numbered("8"), func(j *batchv1.Job) { j.OwnerReferences[0].UID = "uid-2" })}, 0},
+		"surrounded by something else": {[]*batchv1.Job{job("a", numbered(" 8"))}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			census := Take(c.jobs, "uid-1")
+			NewWithT(t).Expect(census.HighestOrdinal()).To(Equal(c.highest))
+		})
+	}
+}
+
+func TestHasOrdinal(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	census := Take([]*batchv1.Job{
+		job("a", numbered("2")), job("b", numbered("7"), failed(1)), job("c", numbered("5"), succeeded(1)), job("d", numbered("x")),
+	}, "uid-1")
+
+	for _, ordinal := range []int64{2, 5, 7} {
+		g.Expect(census.HasOrdinal(ordinal)).To(BeTrue(), "%d", ordinal)
+	}
+	for _, ordinal := range []int64{1, 3, 8} {
+		g.Expect(census.HasOrdinal(ordinal)).To(BeFalse(), "%d", ordinal)
+	}
+}
+
+func TestHasTemplate(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	census := Take([]*batchv1.Job{
+		job("a"), job("b", annotated(scaledjobv1.AnnotationTemplateHash, "running")),
+		job("c", annotated(scaledjobv1.AnnotationTemplateHash, "done"), succeeded(1)),
+	}, "uid-1")
+
+	g.Expect(census.HasTemplate("running")).To(BeTrue())
+	g.Expect(census.HasTemplate("done")).To(BeTrue())
+	g.Expect(census.HasTemplate("other")).To(BeFalse())
+}
+
+func TestAllEndsEarly(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	census := Take([]*batchv1.Job{job("a"), job("b", succeeded(1)), job("c", failed(1))}, "uid-1")
+
+	var seen []string
+	for job := range census.All {
+		seen = append(seen, job.Name)
+		if len(seen) == 2 {
+			break
+		}
+	}
+	g.Expect(seen).To(Equal([]string{"a", "b"}))
+}

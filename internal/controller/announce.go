@@ -20,9 +20,9 @@ const (
 	eventTemplateRejected = "TemplateRejected"
 )
 
-// announce emits an event for each batch of creates, and for each change of a condition that somebody should hear of. The notes hold no
-// numbers, since a series of events keeps the note of its first.
-func (r *Reconciler) announce(sj *scaledjobv1.ScaledJob, before, after *scaledjobv1.ScaledJobStatus, done outcome) {
+// announceCreates emits an event for a batch of created Jobs, and one when creating them begins to fail. The notes hold no numbers, since
+// a series of events keeps the note of its first.
+func (r *Reconciler) announceCreates(sj *scaledjobv1.ScaledJob, done outcome) {
 	if done.created > 0 {
 		r.event(sj, corev1.EventTypeNormal, eventCreatedJobs, "Scale", "Created Jobs for the messages in the queue.")
 	}
@@ -30,6 +30,10 @@ func (r *Reconciler) announce(sj *scaledjobv1.ScaledJob, before, after *scaledjo
 		r.event(sj, corev1.EventTypeWarning, eventJobCreateFailed, "Scale",
 			"The API server did not create a Job that is due. Check quotas and admission policies; the operator's log has its answer.")
 	}
+}
+
+// announceConditions emits an event for each condition that turned, once the status that says so is written.
+func (r *Reconciler) announceConditions(sj *scaledjobv1.ScaledJob, before, after *scaledjobv1.ScaledJobStatus) {
 	r.announceQueue(sj, before, after)
 	if is := turned(before, after, scaledjobv1.ConditionTemplateValid); is != nil && is.Status == metav1.ConditionFalse {
 		r.event(sj, corev1.EventTypeWarning, eventTemplateRejected, "CheckTemplate", is.Message)

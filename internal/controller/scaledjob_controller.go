@@ -163,7 +163,7 @@ func (r *Reconciler) report(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan, done outcome,
 ) (ctrl.Result, error) {
 	status := computeStatus(sj, mem.status(sj), seen, plan, done, time.Now())
-	r.announce(sj, mem.status(sj), status, done)
+	r.announceCreates(sj, done)
 	wait, statusErr := r.writeStatus(ctx, sj, mem, status, done.more)
 	err := errors.Join(done.err, statusErr)
 

@@ -101,7 +101,7 @@ func ready(sj *scaledjobv1.ScaledJob, conditions []metav1.Condition) verdict {
 	return verdict{metav1.ConditionTrue, scaledjobv1.ReasonReconciled, "The ScaledJob is scaled by the depth of its queue."}
 }
 
-// writeStatus applies the status if it is time to, and otherwise tells how long that may wait.
+// writeStatus applies the status if it is time to, and emits the events of what turned. Otherwise it tells how long that may wait.
 func (r *Reconciler) writeStatus(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, status *scaledjobv1.ScaledJobStatus, more bool,
 ) (wait time.Duration, err error) {
@@ -120,6 +120,7 @@ func (r *Reconciler) writeStatus(
 	if err := r.applyStatus(ctx, sj, status); err != nil {
 		return 0, err
 	}
+	r.announceConditions(sj, before, status)
 	mem.written, mem.writtenAt, mem.changedAt = status, now, time.Time{}
 	return 0, nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 )
 
@@ -50,6 +51,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.IntVar(&o.workers, "max-concurrent-reconciles", defaultWorkers, "How many ScaledJobs are reconciled at once, at least 1.")
 	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
 	o.zap.BindFlags(flags)
+	config.RegisterFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -29,6 +30,11 @@ type observation struct {
 	// depth is how many messages are outstanding. It means nothing if queueErr, which says why it could not be read, is not nil.
 	depth    int64
 	queueErr *redisconn.Error
+}
+
+// busy says that the endpoint keeps somebody else waiting, so that it was not asked. That says nothing about this queue.
+func (o observation) busy() bool {
+	return o.queueErr != nil && errors.Is(o.queueErr, redisconn.ErrBusy)
 }
 
 // observe counts the Jobs and then reads the depth. The depth comes last, since messages may be taken in the meantime, and a depth

@@ -122,7 +122,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return requeue(0, priorityNormal), err
 	}
-	if errors.Is(seen.queueErr, redisconn.ErrBusy) {
+	if seen.busy() {
 		return requeue(busyRetry, priorityResync), nil
 	}
 	plan := decide(&sj.Spec, seen)

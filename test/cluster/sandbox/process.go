@@ -76,6 +76,20 @@ func (p *Process) Kill() error {
 	return nil
 }
 
+// Wait returns when the process has ended or ctx has. The error is nil only if
+// the process exited with status 0; it holds the end of the log otherwise.
+func (p *Process) Wait(ctx context.Context) error {
+	select {
+	case <-p.exited:
+	case <-ctx.Done():
+		return fmt.Errorf("%s has not ended: %w; its log ends with:\n%s", p.name, ctx.Err(), p.tail())
+	}
+	if p.err != nil {
+		return fmt.Errorf("%s ended (%w), its log with:\n%s", p.name, p.err, p.tail())
+	}
+	return nil
+}
+
 // WaitReady asks until ready answers nil. It fails when the process ends or
 // ctx does, with the end of the log of the process in the error. The context
 // of a single question lasts two seconds.

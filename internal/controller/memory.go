@@ -21,7 +21,8 @@ type memory struct {
 	active map[types.UID]struct{}
 	// createFailed says that the last batch of creates met an error.
 	createFailed bool
-	// written is the status as it was last applied, and nil before that; writtenAt is when.
+	// computed is the status as the last pass left it, and written as it was last applied; both are nil before that. writtenAt is when.
+	computed  *scaledjobv1.ScaledJobStatus
 	written   *scaledjobv1.ScaledJobStatus
 	writtenAt time.Time
 	// changedAt is since when the status differs from what was written, and zero while it does not.
@@ -30,8 +31,16 @@ type memory struct {
 	templateCheckedAt time.Time
 }
 
-// status is the status that the API server holds. What we applied ourselves is newer than what the cache shows of it.
-func (m *memory) status(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobStatus {
+// latest is the status by the last pass, whether or not it was written yet.
+func (m *memory) latest(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobStatus {
+	if m.computed != nil {
+		return m.computed
+	}
+	return &sj.Status
+}
+
+// stored is the status that the API server holds. What we applied ourselves is newer than what the cache shows of it.
+func (m *memory) stored(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobStatus {
 	if m.written != nil {
 		return m.written
 	}

@@ -162,7 +162,8 @@ func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *me
 func (r *Reconciler) report(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan, done outcome,
 ) (ctrl.Result, error) {
-	status := computeStatus(sj, mem.status(sj), seen, plan, done, time.Now())
+	status := computeStatus(sj, mem.latest(sj), seen, plan, done, time.Now())
+	mem.computed = status
 	r.announceCreates(sj, done)
 	wait, statusErr := r.writeStatus(ctx, sj, mem, status, done.more)
 	err := errors.Join(done.err, statusErr)

@@ -106,7 +106,7 @@ func (r *Reconciler) writeStatus(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, status *scaledjobv1.ScaledJobStatus, more bool,
 ) (wait time.Duration, err error) {
 	now := time.Now()
-	before := mem.status(sj)
+	before := mem.stored(sj)
 	if equality.Semantic.DeepEqual(before, status) {
 		mem.changedAt = time.Time{}
 		return 0, nil

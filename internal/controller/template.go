@@ -57,7 +57,7 @@ func (r *Reconciler) checkTemplate(ctx context.Context, sj *scaledjobv1.ScaledJo
 }
 
 func templateCheckDue(sj *scaledjobv1.ScaledJob, mem *memory, now time.Time) bool {
-	current := apimeta.FindStatusCondition(mem.status(sj).Conditions, scaledjobv1.ConditionTemplateValid)
+	current := apimeta.FindStatusCondition(mem.latest(sj).Conditions, scaledjobv1.ConditionTemplateValid)
 	if current == nil || current.ObservedGeneration != sj.Generation {
 		return true
 	}

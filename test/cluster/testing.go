@@ -1,0 +1,47 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+)
+
+// RunTests starts a cluster, stores it in into, runs the tests, stops the
+// cluster and returns the exit code for TestMain. Programs that have to be
+// built report progress on standard error, unless opts say otherwise.
+func RunTests(m *testing.M, opts Options, into **Cluster) int {
+	if opts.Log == nil {
+		opts.Log = os.Stderr
+	}
+	cluster, err := Start(context.Background(), opts)
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	*into = cluster
+	code := m.Run()
+	if err := cluster.Stop(); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "stopping the control plane:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// New is Start for a single test, at whose end the cluster is stopped.
+func New(t testing.TB, opts Options) *Cluster {
+	t.Helper()
+	cluster, err := Start(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Errorf("stopping the control plane: %v", err)
+		}
+	})
+	return cluster
+}

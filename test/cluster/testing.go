@@ -32,15 +32,15 @@ func RunTests(m *testing.M, opts Options, into **Cluster) int {
 }
 
 // New is Start for a single test, at whose end the cluster is stopped.
-func New(t testing.TB, opts Options) *Cluster {
-	t.Helper()
-	cluster, err := Start(t.Context(), opts)
+func New(tb testing.TB, opts Options) *Cluster {
+	tb.Helper()
+	cluster, err := Start(tb.Context(), opts)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := cluster.Stop(); err != nil {
-			t.Errorf("stopping the control plane: %v", err)
+			tb.Errorf("stopping the control plane: %v", err)
 		}
 	})
 	return cluster

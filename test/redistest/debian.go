@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"miracle.dev/scaledjob-operator/test/cluster/toolcache"
@@ -108,13 +109,12 @@ func download(ctx context.Context, dir string) ([]string, error) {
 		// Run by root, apt would else download as a user that cannot enter dir.
 		"--option", "APT::Sandbox::User=root",
 	}
-	if err := run(ctx, "apt-get", append(private, "update")...); err != nil {
-		return nil, err
-	}
 	// Reinstall fetches the package even where it is installed already.
-	fetch := append(private, "install", "--yes", "--download-only", "--reinstall", "--no-install-recommends", debianPackage)
-	if err := run(ctx, "apt-get", fetch...); err != nil {
-		return nil, err
+	fetch := []string{"install", "--yes", "--download-only", "--reinstall", "--no-install-recommends", debianPackage}
+	for _, command := range [][]string{{"update"}, fetch} {
+		if err := run(ctx, "apt-get", slices.Concat(private, command)...); err != nil {
+			return nil, err
+		}
 	}
 	return filepath.Glob(filepath.Join(archives, "*.deb"))
 }

@@ -82,15 +82,15 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 }
 
 // New is Start for a test, at whose end the server is stopped.
-func New(t testing.TB, opts Options) *Server {
-	t.Helper()
-	server, err := Start(t.Context(), opts)
+func New(tb testing.TB, opts Options) *Server {
+	tb.Helper()
+	server, err := Start(tb.Context(), opts)
 	if err != nil {
-		t.Fatalf("starting Redis: %v", err)
+		tb.Fatalf("starting Redis: %v", err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := server.Stop(); err != nil {
-			t.Errorf("stopping Redis: %v", err)
+			tb.Errorf("stopping Redis: %v", err)
 		}
 	})
 	return server

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -93,8 +94,8 @@ func (s *Sandbox) Close() error {
 	}
 	s.closed = true
 	var errs []error
-	for i := len(s.processes) - 1; i >= 0; i-- {
-		errs = append(errs, s.processes[i].Kill())
+	for _, process := range slices.Backward(s.processes) {
+		errs = append(errs, process.Kill())
 	}
 	for _, port := range s.ports {
 		errs = append(errs, port.Close())

@@ -26,6 +26,7 @@ const (
 // process that makes a sandbox.
 var built struct {
 	mu   sync.Mutex
+	box  *sandbox.Sandbox // keeps the folder: without it others may sweep it
 	path string
 }
 
@@ -53,7 +54,7 @@ func Binary(ctx context.Context, log io.Writer) (string, error) {
 	if _, err := goCommand(ctx, append(args, command)...); err != nil {
 		return "", fmt.Errorf("building the operator: %w", err)
 	}
-	built.path = path
+	built.box, built.path = box, path
 	return path, nil
 }
 

@@ -19,7 +19,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -121,18 +120,12 @@ func (o *Operator) start(ctx context.Context, path string, opts Options) error {
 	if err != nil {
 		return err
 	}
-	addresses, err := o.serve()
+	args, err := o.serve()
 	if err != nil {
 		return err
 	}
-	// The operator takes its kubeconfig from the environment alone.
-	env, err := exec.LookPath("env")
-	if err != nil {
-		return err
-	}
-	command := append([]string{"KUBECONFIG=" + kubeconfig, path}, addresses...)
-	o.process, err = o.sandbox.Start(processName, env, append(command, opts.Args...)...)
-	if err != nil {
+	args = append(args, "--kubeconfig="+kubeconfig)
+	if o.process, err = o.sandbox.Start(processName, path, append(args, opts.Args...)...); err != nil {
 		return err
 	}
 	return o.process.WaitReady(ctx, o.ready)

@@ -1,0 +1,146 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+func TestFloodOfPushesWritesTheStatusSparsely(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never), atMost(1))
+	s.push(1)
+	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
+	s.Eventually(s.status).Should(HaveField("PendingJobs", BeZero()))
+
+	changes, err := s.plane.admin.Watch(t.Context(), &scaledjobv1.ScaledJobList{}, client.InNamespace(s.namespace))
+	s.Expect(err).NotTo(HaveOccurred())
+	begin := time.Now()
+	stop := s.pushOn()
+	s.Consistently(s.jobsEver).WithTimeout(2 * calm).Should(Equal(1))
+	stop()
+	depth, err := s.redis.Client().LLen(t.Context(), s.queue).Result()
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(Equal(depth))))
+	elapsed := time.Since(begin)
+	changes.Stop()
+	// The object that is there already counts too, and a change of a condition
+	// is written at once.
+	const others, perSecond = 4, 2
+	s.Expect(countChanges(changes)).To(BeNumerically("<=", others+perSecond*elapsed.Seconds()))
+}
+
+// countChanges drains a watch that was stopped.
+func countChanges(changes watch.Interface) int {
+	count := 0
+	for range changes.ResultChan() {
+		count++
+	}
+	return count
+}
+
+func TestMetricsOfAScaledJobLastAsLongAsItDoes(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never), atMost(2))
+	s.awaitSubscription()
+	s.push(5)
+	s.Eventually(s.series).Should(And(
+		HaveKeyWithValue("scaledjob_queue_depth", 5.0),
+		HaveKeyWithValue("scaledjob_active_jobs", 2.0),
+		HaveKeyWithValue("scaledjob_desired_jobs", 2.0),
+		HaveKeyWithValue("scaledjob_reconcile_total", BeNumerically(">=", 1)),
+		HaveKeyWithValue("scaledjob_reconcile_errors_total", 0.0),
+	))
+	s.delete(metav1.DeletePropagationBackground)
+	s.awaitDeletion()
+	s.Eventually(s.series).Should(BeEmpty())
+	s.Consistently(s.series).Should(BeEmpty())
+}
+
+func TestErrorsAreCounted(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.Expect(s.redis.Client().Set(t.Context(), s.queue, "no list", 0).Err()).To(Succeed())
+	s.create(polling(never))
+	s.Eventually(s.series).Should(HaveKeyWithValue("scaledjob_reconcile_errors_total", BeNumerically(">=", 1)))
+}
+
+func TestColumnsOfKubectlGet(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never), atMost(2))
+	s.push(5)
+	s.Eventually(s.status).Should(And(HaveField("ActiveJobs", BeEquivalentTo(2)), HaveField("QueueDepth", HaveValue(BeEquivalentTo(5)))))
+	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
+	table := s.table()
+	var names []string
+	for _, column := range table.ColumnDefinitions {
+		if column.Priority == 0 {
+			names = append(names, strings.ToUpper(column.Name))
+		}
+	}
+	s.Expect(names).To(Equal([]string{"NAME", "QUEUE", "DEPTH", "ACTIVE", "DESIRED", "MAX", "READY", "AGE"}))
+	s.Expect(table.Rows).To(HaveLen(1))
+	s.Expect(table.Rows[0].Cells[:7]).To(HaveExactElements(
+		s.name, s.queue, BeNumerically("==", 5), BeNumerically("==", 2), BeNumerically("==", 2), BeNumerically("==", 2), "True"))
+}
+
+// table is what kubectl get shows of the ScaledJobs of the namespace.
+func (s *scene) table() *metav1.Table {
+	s.t.Helper()
+	config := s.plane.control.Config()
+	config.GroupVersion = &scaledjobv1.GroupVersion
+	config.APIPath = "/apis"
+	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
+	rested, err := rest.RESTClientFor(config)
+	s.Expect(err).NotTo(HaveOccurred())
+	body, err := rested.Get().Namespace(s.namespace).Resource("scaledjobs").
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(s.t.Context())
+	s.Expect(err).NotTo(HaveOccurred())
+	table := &metav1.Table{}
+	s.Expect(json.Unmarshal(body, table)).To(Succeed())
+	return table
+}
+
+func TestLogHasALineForEachDecisionAndNoneForANotification(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never), atMost(3))
+	s.awaitSubscription()
+	s.push(2)
+	s.expectJobsEver(2)
+	s.push(5)
+	s.expectJobsEver(3)
+	created := 0
+	for _, line := range s.log() {
+		entry := struct {
+			Level, Msg string
+			Created    int
+		}{}
+		s.Expect(json.Unmarshal([]byte(line), &entry)).To(Succeed())
+		s.Expect(entry).To(And(HaveField("Level", "info"), HaveField("Msg", "created Jobs")), line)
+		created += entry.Created
+	}
+	s.Expect(created).To(Equal(3))
+
+	before := s.log()
+	stop := s.pushOn()
+	s.awaitResyncs()
+	stop()
+	s.Expect(s.log()).To(Equal(before))
+}

@@ -1,0 +1,52 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"text/tabwriter"
+)
+
+// comparison is a figure of both contenders, and what their ratio should be: at most or at least so much, whichever is not 0.
+type comparison struct {
+	work, unit      string
+	floor, ours     float64
+	atMost, atLeast float64
+}
+
+// ratio is that of ours to the floor.
+func (c comparison) ratio() float64 { return c.ours / c.floor }
+
+// target is the ratio that should be, and whether it is met.
+func (c comparison) target() (text string, met bool) {
+	if c.atMost > 0 {
+		return fmt.Sprintf("≤ %.2f", c.atMost), c.ratio() <= c.atMost
+	}
+	return fmt.Sprintf("≥ %.2f", c.atLeast), c.ratio() >= c.atLeast
+}
+
+// printTable writes one line per comparison.
+func printTable(out io.Writer, comparisons []comparison) error {
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	_, _ = fmt.Fprintln(table, "work\tfloor\tours\tratio\ttarget\t")
+	for _, c := range comparisons {
+		target, met := c.target()
+		verdict := "met"
+		if !met {
+			verdict = "missed"
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%.1f %s\t%.1f %s\t%.2f\t%s\t%s\n", c.work, c.floor, c.unit, c.ours, c.unit, c.ratio(), target, verdict)
+	}
+	return table.Flush()
+}
+
+// quantile is the smallest value that at least the given part of the values, of which there is one or more, do not exceed.
+func quantile(values []float64, part float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	rank := int(math.Ceil(part * float64(len(sorted))))
+	return sorted[max(rank, 1)-1]
+}

@@ -1,0 +1,39 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestQuantile(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	values := []float64{30, 10, 20, 40}
+	g.Expect(quantile(values, 0.5)).To(BeEquivalentTo(20))
+	g.Expect(quantile(values, 0.51)).To(BeEquivalentTo(30))
+	g.Expect(quantile(values, 0.99)).To(BeEquivalentTo(40))
+	g.Expect(quantile(values, 0)).To(BeEquivalentTo(10))
+	g.Expect(values[0]).To(BeEquivalentTo(30), "the values keep their order")
+}
+
+func TestTableTellsWhetherTargetsAreMet(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var table strings.Builder
+	g.Expect(printTable(&table, []comparison{
+		{work: "slower", unit: "ms", floor: 4, ours: 5, atMost: 1.25},
+		{work: "too slow", unit: "ms", floor: 4, ours: 5.1, atMost: 1.25},
+		{work: "fast", unit: "Jobs/s", floor: 100, ours: 90, atLeast: 0.9},
+		{work: "not fast", unit: "Jobs/s", floor: 100, ours: 89, atLeast: 0.9},
+	})).To(Succeed())
+	lines := strings.Split(table.String(), "\n")
+	g.Expect(lines[1]).To(MatchRegexp(`^slower +4\.0 ms +5\.0 ms +1\.25 +≤ 1\.25 +met$`))
+	g.Expect(lines[2]).To(MatchRegexp(`^too slow .* missed$`))
+	g.Expect(lines[3]).To(MatchRegexp(`^fast .* met$`))
+	g.Expect(lines[4]).To(MatchRegexp(`^not fast .* missed$`))
+}

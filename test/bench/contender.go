@@ -1,0 +1,184 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+const (
+	// patience is how long to wait for something that takes seconds at most.
+	patience = time.Minute
+	// settleTime is how long a contender is given to create Jobs that nobody asked for.
+	settleTime = 2 * time.Second
+	// pollInterval is how often what cannot be watched for is looked at.
+	pollInterval = 20 * time.Millisecond
+	// unlimited is a maxReplicas that no run gets to.
+	unlimited int32 = 1_000_000
+)
+
+// contender is one of the programs that are compared. Each has a namespace with one ScaledJob, and a queue, to itself.
+type contender struct {
+	name     string
+	queue    *redis.Client
+	kube     client.WithWatch
+	sj       *scaledjobv1.ScaledJob
+	arrivals *arrivals
+	// reports says that the contender writes the status of its ScaledJob.
+	reports bool
+	// pushed is how many messages are in the queue.
+	pushed int
+}
+
+// newContender makes what the contender works on, but does not start it.
+func newContender(ctx context.Context, name string, queue *redis.Client, kube client.WithWatch) (*contender, error) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bench-" + name}}
+	sj := newScaledJob(namespace.Name, "messages-"+name, queue.Options().Addr)
+	for _, object := range []client.Object{namespace, sj} {
+		if err := kube.Create(ctx, object); err != nil {
+			return nil, fmt.Errorf("creating %s: %w", object.GetName(), err)
+		}
+	}
+	seen, err := newArrivals(ctx, kube, namespace.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &contender{name: name, queue: queue, kube: kube, sj: sj, arrivals: seen}, nil
+}
+
+// newScaledJob asks for one Job of the usual size per message.
+func newScaledJob(namespace, queue, redisAddress string) *scaledjobv1.ScaledJob {
+	limit := unlimited
+	worker := corev1.Container{
+		Name:    "worker",
+		Image:   "registry.example/mail/worker:v1.2.3",
+		Command: []string{"/worker", "--queue", queue},
+		Env: []corev1.EnvVar{
+			{Name: "REDIS_ADDRESS", Value: redisAddress},
+			{Name: "SMTP_HOST", Value: "smtp.mail.svc.cluster.local"},
+			{Name: "LOG_LEVEL", Value: "info"},
+		},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU:    resource.MustParse("100m"),
+				corev1.ResourceMemory: resource.MustParse("64Mi"),
+			},
+		},
+	}
+	return &scaledjobv1.ScaledJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mail"},
+		Spec: scaledjobv1.ScaledJobSpec{
+			QueueName:    queue,
+			RedisAddress: redisAddress,
+			Threshold:    1,
+			MaxReplicas:  &limit,
+			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+				Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{worker}},
+			}}},
+		},
+	}
+}
+
+// subscribed waits until the contender listens to its queue.
+func (c *contender) subscribed(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	channel := "__keyspace@0__:" + c.sj.Spec.QueueName
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		subscribers, err := c.queue.PubSubNumSub(ctx, channel).Result()
+		return subscribers[channel] == 1, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s to subscribe: %w", c.name, err)
+	}
+	return nil
+}
+
+// serve pushes messages, each by a command of its own, and returns how long it takes until as many more Jobs are seen.
+func (c *contender) serve(ctx context.Context, messages int) (time.Duration, error) {
+	pipeline := c.queue.Pipeline()
+	for range messages {
+		pipeline.LPush(ctx, c.sj.Spec.QueueName, "message")
+	}
+	start := time.Now()
+	if _, err := pipeline.Exec(ctx); err != nil {
+		return 0, fmt.Errorf("pushing: %w", err)
+	}
+	c.pushed += messages
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	seen, err := c.arrivals.nth(ctx, c.pushed)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", c.name, err)
+	}
+	return seen.Sub(start), nil
+}
+
+// check fails unless there is exactly one Job per message.
+func (c *contender) check(ctx context.Context) error {
+	list := jobList()
+	if err := c.kube.List(ctx, list, client.InNamespace(c.sj.Namespace)); err != nil {
+		return fmt.Errorf("counting Jobs: %w", err)
+	}
+	if len(list.Items) != c.pushed {
+		return fmt.Errorf("%s is not exact: %d Jobs for %d messages", c.name, len(list.Items), c.pushed)
+	}
+	return nil
+}
+
+// clear takes all messages and Jobs away, and waits until the contender knows.
+func (c *contender) clear(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := c.queue.Del(ctx, c.sj.Spec.QueueName).Err(); err != nil {
+		return fmt.Errorf("emptying the queue: %w", err)
+	}
+	err := c.kube.DeleteAllOf(ctx, &batchv1.Job{},
+		client.InNamespace(c.sj.Namespace), client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if err != nil {
+		return fmt.Errorf("deleting Jobs: %w", err)
+	}
+	c.pushed = 0
+	return errors.Join(c.arrivals.reset(ctx), c.idle(ctx))
+}
+
+// idle waits until the contender has reported that there is neither a message nor a Job, if it reports.
+func (c *contender) idle(ctx context.Context) error {
+	if !c.reports {
+		return nil
+	}
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		err := c.kube.Get(ctx, client.ObjectKeyFromObject(c.sj), c.sj)
+		status := c.sj.Status
+		return status.QueueDepth != nil && *status.QueueDepth == 0 && status.ActiveJobs == 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the status of %s: %w", c.name, err)
+	}
+	return nil
+}
+
+func pause(ctx context.Context, duration time.Duration) error {
+	timer := time.NewTimer(duration)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

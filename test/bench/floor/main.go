@@ -1,0 +1,73 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command floor does with one queue the least that turns a message into a Job: it hears of the message, reads the depth and creates the
+// difference, 16 at once, over open connections. It counts in a variable what it created and survives nothing. No operator can be
+// faster by more than chance.
+//
+//	floor KUBECONFIG NAMESPACE SCALEDJOB
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+)
+
+func main() {
+	if err := run(ctrl.SetupSignalHandler(), os.Args[1], client.ObjectKey{Namespace: os.Args[2], Name: os.Args[3]}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, kubeconfig string, key client.ObjectKey) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.QPS = -1
+	if err := scaledjobv1.AddToScheme(clientgoscheme.Scheme); err != nil {
+		return err
+	}
+	kube, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
+	if err != nil {
+		return err
+	}
+	var sj scaledjobv1.ScaledJob
+	if err := kube.Get(ctx, key, &sj); err != nil {
+		return err
+	}
+	queue := redis.NewClient(&redis.Options{Addr: sj.Spec.RedisAddress})
+	events := queue.Subscribe(ctx, "__keyspace@0__:"+sj.Spec.QueueName)
+	for ordinal, created := int64(0), int64(0); ; {
+		if _, err := events.Receive(ctx); err != nil {
+			return err
+		}
+		depth, err := queue.LLen(ctx, sj.Spec.QueueName).Result()
+		if err != nil {
+			return err
+		}
+		var group errgroup.Group
+		group.SetLimit(16)
+		for ; created < depth; created++ {
+			ordinal++
+			job := jobs.Build(&sj, ordinal)
+			group.Go(func() error { return kube.Create(ctx, job) })
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		created = depth // messages that were taken away take their Jobs with them
+	}
+}

@@ -1,0 +1,73 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// warmUpSamples and warmUpRounds come before those that count, so that connections are open and code paths warm.
+	warmUpSamples = 20
+	warmUpRounds  = 1
+	// meanGap is the mean time between a sample and the next push, to the other contender. In it the first one reports what it did.
+	// The gaps vary, so that samples do not fall into step with anything periodic.
+	meanGap = 100 * time.Millisecond
+)
+
+// measureLatency pushes single messages to queues whose Jobs are all there, and takes the time until the new Job is seen.
+func measureLatency(ctx context.Context, log io.Writer, s *setting, samples int) ([]comparison, error) {
+	_, _ = fmt.Fprintf(log, "pushing %d messages to each, one at a time …\n", samples)
+	times := map[*contender][]float64{}
+	for i := range warmUpSamples + samples {
+		for _, c := range s.inTurn(i) {
+			if err := pause(ctx, time.Duration((0.5+rand.Float64())*float64(meanGap))); err != nil {
+				return nil, err
+			}
+			took, err := c.serve(ctx, 1)
+			if err != nil {
+				return nil, err
+			}
+			if i >= warmUpSamples {
+				times[c] = append(times[c], float64(took)/float64(time.Millisecond))
+			}
+		}
+	}
+	if err := s.checkAndClear(ctx); err != nil {
+		return nil, err
+	}
+	floor, ours := times[s.floor], times[s.ours]
+	return []comparison{
+		{work: "push → Job seen, p50", unit: "ms", floor: quantile(floor, 0.5), ours: quantile(ours, 0.5), atMost: 1.25},
+		{work: "push → Job seen, p99", unit: "ms", floor: quantile(floor, 0.99), ours: quantile(ours, 0.99), atMost: 1.5},
+	}, nil
+}
+
+// measureBursts pushes many messages at once to empty queues, and takes the time until the last Job is seen.
+func measureBursts(ctx context.Context, log io.Writer, s *setting, rounds, burst int) (comparison, error) {
+	rates := map[*contender][]float64{}
+	for i := range warmUpRounds + rounds {
+		_, _ = fmt.Fprintf(log, "pushing %d messages to each at once, round %d of %d …\n", burst, i+1, warmUpRounds+rounds)
+		for _, c := range s.inTurn(i) {
+			took, err := c.serve(ctx, burst)
+			if err != nil {
+				return comparison{}, err
+			}
+			if i >= warmUpRounds {
+				rates[c] = append(rates[c], float64(burst)/took.Seconds())
+			}
+		}
+		if err := s.checkAndClear(ctx); err != nil {
+			return comparison{}, err
+		}
+	}
+	return comparison{
+		work: fmt.Sprintf("burst of %d, median", burst), unit: "Jobs/s",
+		floor: quantile(rates[s.floor], 0.5), ours: quantile(rates[s.ours], 0.5), atLeast: 0.9,
+	}, nil
+}

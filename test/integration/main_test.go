@@ -14,8 +14,10 @@ package integration
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -35,6 +37,10 @@ const (
 	glance = 50 * time.Millisecond
 	// calm is how long nothing must happen where no fact tells that it will not.
 	calm = 2 * time.Second
+
+	// atOnce is how many tests run at the same time. They wait more than they
+	// work.
+	atOnce = 8
 
 	startTimeout = 15 * time.Minute // programs may have to be built first
 	stopTimeout  = time.Minute
@@ -56,6 +62,10 @@ func TestMain(m *testing.M) {
 	gomega.SetDefaultEventuallyPollingInterval(glance)
 	gomega.SetDefaultConsistentlyDuration(calm)
 	gomega.SetDefaultConsistentlyPollingInterval(glance)
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+		panic(err)
+	}
 	os.Exit(run(context.Background(), m))
 }
 

@@ -85,7 +85,7 @@ func (s *scene) awaitDeletion() {
 	s.Eventually(func() bool {
 		sj := s.reference()
 		return apierrors.IsNotFound(s.plane.admin.Get(s.t.Context(), client.ObjectKeyFromObject(sj), sj))
-	}).Should(BeTrue())
+	}).WithTimeout(2 * patience).Should(BeTrue()) // the garbage collector backs off
 }
 
 // pushOn pushes messages as fast as Redis takes them until the returned

@@ -51,9 +51,9 @@ func TestOperatorThatIsRestartedCountsTheJobsOfTheOneBefore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newLonelyScene(t)
-			s.create(polling(never))
-			first := s.operate()
 			const messages = 200
+			s.create(polling(never), atMost(messages))
+			first := s.operate()
 			s.push(messages)
 			s.Eventually(s.jobsEver).Should(BeNumerically(">", 0))
 			s.Expect(end(t.Context(), first)).To(Succeed())
@@ -131,12 +131,13 @@ func TestOnlyTheNamespacesToWatchAreServed(t *testing.T) {
 func TestSeveralNamespacesCanBeWatched(t *testing.T) {
 	t.Parallel()
 	one, two := newLonelyScene(t), newLonelyScene(t)
-	one.create(polling(never))
-	two.create(polling(never))
+	const messages = 150
+	one.create(polling(never), atMost(messages))
+	two.create(polling(never), atMost(messages))
 	one.operator = one.operate("--watch-namespaces=" + two.namespace)
 	two.operator = one.operator
-	one.push(150)
-	two.push(150)
-	one.expectJobsEver(150)
-	two.expectJobsEver(150)
+	one.push(messages)
+	two.push(messages)
+	one.expectJobsEver(messages)
+	two.expectJobsEver(messages)
 }

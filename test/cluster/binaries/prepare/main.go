@@ -4,6 +4,10 @@
 // Command prepare puts every program the tests run into the cache folder: the
 // control plane and Redis. The first run takes minutes, which are better spent
 // here than inside go test, where output is hidden and time-outs run.
+//
+// Environment variables: KUBEBUILDER_ASSETS is a folder with programs of a
+// control plane to use instead, REDIS_SERVER the path of a redis-server, and
+// SCALEDJOB_CACHE a cache folder other than scaledjob-operator in the user's.
 package main
 
 import (

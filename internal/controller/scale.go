@@ -118,10 +118,11 @@ func (r *Reconciler) createAll(ctx context.Context, sj *scaledjobv1.ScaledJob, o
 	var failed atomic.Bool
 	uids := make([]types.UID, len(ordinals))
 	for i, ordinal := range ordinals {
-		if failed.Load() {
-			break
-		}
 		group.Go(func() (err error) {
+			// Asked here and not before Go, which waits until one of those under way has ended.
+			if failed.Load() {
+				return nil
+			}
 			if uids[i], err = r.create(ctx, sj, ordinal); err != nil {
 				failed.Store(true)
 			}

@@ -1,0 +1,142 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exactness
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"miracle.dev/scaledjob-operator/test/operator"
+)
+
+const (
+	// forcedPasses are made over each ScaledJob after all its Jobs are there.
+	forcedPasses = 100
+	// restPasses follow on them. Nothing but the resync brings them, and once
+	// perhaps a status that waits to be written.
+	restPasses = 3
+	// scrapeInterval is how many passes are asked for before they are counted.
+	scrapeInterval = 10
+)
+
+// claim is how many Jobs a subject must come to, over all time.
+type claim struct {
+	subject *subject
+	jobs    int
+}
+
+// prove waits until the Jobs of the claims are there, has the operator look many
+// more times, and holds the claims against what the witnesses saw.
+func prove(t *testing.T, by *operator.Operator, claims ...claim) {
+	t.Helper()
+	g := NewWithT(t)
+	for _, c := range claims {
+		g.Eventually(c.subject.witness.seen).WithTimeout(timeout).
+			Should(BeNumerically(">=", c.jobs), "Jobs of %s", c.subject.object.Name)
+	}
+	looking, ctx := errgroup.WithContext(t.Context())
+	for _, c := range claims {
+		looking.Go(func() error { return c.subject.force(ctx, by) })
+	}
+	g.Expect(looking.Wait()).To(Succeed())
+
+	for _, c := range claims {
+		c.subject.witness.catchUp(t, c.subject.object.Namespace)
+		g.Expect(c.subject.witness.verdict()).To(BeEmpty(), "about the Jobs of %s", c.subject.object.Name)
+		g.Expect(c.subject.witness.seen()).To(Equal(c.jobs), "Jobs of %s", c.subject.object.Name)
+	}
+}
+
+// force returns after forcedPasses and restPasses more. It brings about the
+// former by a Job whose Pod gets ready, and unready, and so on: each change wakes
+// the operator, and none changes how many Jobs are due.
+func (s *subject) force(ctx context.Context, by *operator.Operator) error {
+	before, err := s.passes(ctx, by)
+	if err != nil {
+		return err
+	}
+	jobs := s.witness.left()
+	if len(jobs) == 0 {
+		return fmt.Errorf("%s has no Job to change", s.object.Name)
+	}
+	for done := before; done < before+forcedPasses; {
+		for i := range scrapeInterval {
+			if err := s.setReady(ctx, jobs[0], i%2); err != nil {
+				return fmt.Errorf("changing Job %s: %w", jobs[0], err)
+			}
+		}
+		if done, err = s.passes(ctx, by); err != nil {
+			return err
+		}
+	}
+	return wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, func(ctx context.Context) (bool, error) {
+		done, err := s.passes(ctx, by)
+		return done >= before+forcedPasses+restPasses, err
+	})
+}
+
+// setReady says how many Pods of a Job are ready.
+func (s *subject) setReady(ctx context.Context, name string, pods int) error {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.object.Namespace, Name: name}}
+	status := fmt.Appendf(nil, `{"status":{"active":1,"ready":%d}}`, pods)
+	return api.Status().Patch(ctx, job, client.RawPatch(types.MergePatchType, status))
+}
+
+// passes is how many passes the operator has made over the ScaledJob. Those that
+// its gate sent away for a stale cache do not count.
+func (s *subject) passes(ctx context.Context, by *operator.Operator) (int, error) {
+	return metric(ctx, by, "scaledjob_reconcile_total",
+		fmt.Sprintf("namespace=%q", s.object.Namespace), fmt.Sprintf("scaledjob=%q", s.object.Name))
+}
+
+// metric is the sum of the series of this name that have these labels.
+func metric(ctx context.Context, of *operator.Operator, name string, labels ...string) (sum int, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, of.MetricsURL(), nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		series, value, _ := strings.Cut(lines.Text(), "} ")
+		if !isSeries(series, name, labels) {
+			continue
+		}
+		number, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return 0, fmt.Errorf("reading metric %s: %w", name, err)
+		}
+		sum += int(number)
+	}
+	return sum, lines.Err()
+}
+
+func isSeries(line, name string, labels []string) bool {
+	if !strings.HasPrefix(line, name+"{") {
+		return false
+	}
+	for _, label := range labels {
+		if !strings.Contains(line, label) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,147 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exactness
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"miracle.dev/scaledjob-operator/test/operator"
+)
+
+const (
+	shortLag = 100 * time.Millisecond
+	longLag  = 500 * time.Millisecond
+	// frozen is a lag that outlives the test.
+	frozen = time.Hour
+)
+
+func TestBurst(t *testing.T) {
+	t.Parallel()
+	const messages = 1000
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	operator := startOperator(t, proxy, []string{namespace})
+	s := newSubject(t, namespace, "bursting", 1, messages)
+	s.awaitSubscription(t)
+	proxy.lag(longLag)
+
+	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+	prove(t, operator, claim{subject: s, jobs: messages})
+}
+
+func TestAnswersGetLost(t *testing.T) {
+	t.Parallel()
+	const messages = 60
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	operator := startOperator(t, proxy, []string{namespace})
+	growing := newSubject(t, namespace, "growing", 100, 100)
+	bursting := newSubject(t, namespace, "bursting", 1, messages)
+	growing.awaitSubscription(t)
+	bursting.awaitSubscription(t)
+	proxy.lag(shortLag)
+	proxy.losses.enable()
+
+	g.Expect(bursting.burst(t.Context(), messages)).To(Succeed())
+	g.Expect(growing.storm(t.Context())).To(Succeed())
+	prove(t, operator,
+		claim{subject: growing, jobs: stormPushes / 100},
+		claim{subject: bursting, jobs: messages})
+	g.Expect(proxy.losses.seen()).To(HaveEach(BeNumerically(">", 0)), "losses of each kind")
+}
+
+func TestConnectionsBreak(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	operator := startOperator(t, proxy, []string{namespace})
+	capped := newSubject(t, namespace, "capped", 1, 10)
+	growing := newSubject(t, namespace, "growing", 40, 100)
+	capped.awaitSubscription(t)
+	growing.awaitSubscription(t)
+	proxy.lag(longLag)
+
+	storms, ctx := errgroup.WithContext(t.Context())
+	storms.Go(func() error { return capped.storm(ctx) })
+	storms.Go(func() error { return growing.storm(ctx) })
+	// Twice, at which the watches begin anew.
+	for _, jobs := range []int{10, 30} {
+		g.Eventually(growing.witness.seen).WithTimeout(timeout).Should(BeNumerically(">=", jobs))
+		proxy.disconnect()
+	}
+	g.Expect(storms.Wait()).To(Succeed())
+	prove(t, operator,
+		claim{subject: capped, jobs: 10},
+		claim{subject: growing, jobs: stormPushes / 40})
+}
+
+func TestKilledInMidBurst(t *testing.T) {
+	t.Parallel()
+	const messages = 400
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	operator := startOperator(t, proxy, []string{namespace})
+	s := newSubject(t, namespace, "bursting", 1, messages)
+	s.awaitSubscription(t)
+	proxy.lag(shortLag)
+
+	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+	for _, jobs := range []int{50, 200} {
+		g.Eventually(s.witness.seen).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", jobs))
+		g.Expect(operator.Kill()).To(Succeed())
+		g.Expect(s.witness.seen()).To(BeNumerically("<", messages), "Jobs at the moment of the kill")
+		operator = startOperator(t, proxy, []string{namespace})
+	}
+	prove(t, operator, claim{subject: s, jobs: messages})
+}
+
+// A standby takes over in the midst of a burst, and its cache shows nothing of
+// what the leader has done.
+func TestBlindStandbyTakesOver(t *testing.T) {
+	t.Parallel()
+	const messages = 300
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	election := []string{"--leader-elect", "--leader-election-namespace=" + operator.Namespace}
+	clear, blind := startProxy(t), startProxy(t)
+	leader := startOperator(t, clear, []string{namespace}, election...)
+	s := newSubject(t, namespace, "bursting", 1, messages)
+	s.awaitSubscription(t) // only the leader does
+	standby := startOperator(t, blind, []string{namespace}, election...)
+	blind.jobs.Set(frozen)
+	clear.jobs.Set(longLag)
+
+	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+	g.Eventually(s.witness.seen).WithTimeout(timeout).Should(BeNumerically(">", 0))
+	first, err := holder(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(leader.Stop(t.Context())).To(Succeed())
+	s.witness.catchUp(t, namespace)
+	made := s.witness.seen()
+	g.Expect(made).To(BeNumerically("<", messages), "Jobs at the change of leaders")
+
+	g.Eventually(holder).WithContext(t.Context()).WithTimeout(timeout).ShouldNot(Or(BeEmpty(), Equal(first)))
+	g.Eventually(metric).WithArguments(t.Context(), standby, "controller_runtime_reconcile_total", `controller="scaledjob"`).
+		WithTimeout(timeout).Should(BeNumerically(">", 10))
+	g.Expect(s.witness.seen()).To(Equal(made), "Jobs while the standby is blind")
+	blind.jobs.Set(0)
+	prove(t, standby, claim{subject: s, jobs: messages})
+}
+
+// holder is who leads, and empty while nobody does.
+func holder(ctx context.Context) (string, error) {
+	var lease coordinationv1.Lease
+	key := client.ObjectKey{Namespace: operator.Namespace, Name: "scaledjob-operator.batch.miracle.dev"}
+	if err := api.Get(ctx, key, &lease); err != nil || lease.Spec.HolderIdentity == nil {
+		return "", err
+	}
+	return *lease.Spec.HolderIdentity, nil
+}

@@ -1,0 +1,106 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exactness
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// loss is what may go wrong with a create.
+type loss int
+
+const (
+	// answerReset: carried out, but the connection breaks before the answer.
+	answerReset loss = iota
+	// answerTimeout: carried out, but a gateway answers that it took too long.
+	answerTimeout
+	// answerRetry: carried out, but a gateway asks to come again, which the
+	// client library does by itself.
+	answerRetry
+	// requestReset: the connection breaks before the API server is reached.
+	requestReset
+
+	losses4 // how many there are
+)
+
+// lossInterval is how many creates there are to one that goes wrong.
+const lossInterval = 4
+
+var errReset = errors.New("connection reset")
+
+// losses has each kind of loss in turn befall the creates of Jobs, once enabled.
+type losses struct {
+	next http.RoundTripper
+
+	mu      sync.Mutex
+	enabled bool
+	creates int
+	counts  [losses4]int
+}
+
+// enable begins to lose.
+func (l *losses) enable() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.enabled = true
+}
+
+// seen is how often each kind of loss has happened.
+func (l *losses) seen() [losses4]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l *losses) RoundTrip(request *http.Request) (*http.Response, error) {
+	kind, lost := l.draw(request)
+	if lost && kind == requestReset {
+		return nil, errReset
+	}
+	response, err := l.next.RoundTrip(request)
+	if err != nil || !lost {
+		return response, err
+	}
+	if err := response.Body.Close(); err != nil {
+		return nil, err
+	}
+	switch kind {
+	case answerTimeout:
+		return gatewayAnswer(request, http.StatusGatewayTimeout, nil), nil
+	case answerRetry:
+		return gatewayAnswer(request, http.StatusServiceUnavailable, http.Header{"Retry-After": {"0"}}), nil
+	default:
+		return nil, errReset
+	}
+}
+
+// draw says whether the request is a create that goes wrong, and how.
+func (l *losses) draw(request *http.Request) (kind loss, lost bool) {
+	if request.Method != http.MethodPost || !strings.HasSuffix(request.URL.Path, "/jobs") || request.URL.Query().Has("dryRun") {
+		return 0, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.enabled {
+		return 0, false
+	}
+	l.creates++
+	if l.creates%lossInterval != 0 {
+		return 0, false
+	}
+	kind = loss(l.creates / lossInterval % int(losses4))
+	l.counts[kind]++
+	return kind, true
+}
+
+func gatewayAnswer(request *http.Request, code int, header http.Header) *http.Response {
+	return &http.Response{
+		StatusCode: code, Header: header, Body: http.NoBody, Request: request,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+}

@@ -1,0 +1,114 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package exactness proves that the operator never creates a Job too many.
+//
+// The operator runs as a process of its own against a real API server and a
+// real Redis. Between it and the API server stands a proxy that holds back
+// watch events, so that the operator's cache is stale while a storm of messages
+// makes it decide again and again. A witness with a watch of its own, which
+// nothing delays, counts every Job that was ever created. That proxy and witness
+// can tell right from wrong is shown by a reconciler written the usual way,
+// which has to fail before them.
+package exactness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/cluster"
+	"miracle.dev/scaledjob-operator/test/operator"
+	"miracle.dev/scaledjob-operator/test/redistest"
+)
+
+const (
+	// timeout bounds every wait. It only matters to a test that fails.
+	timeout      = 90 * time.Second
+	pollInterval = 20 * time.Millisecond
+)
+
+var (
+	control *cluster.Cluster
+	api     client.Client // the administrator's, past every proxy
+	redis   *redistest.Server
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(context.Background(), m)
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// run runs the tests in a cluster with a garbage collector, but without nodes:
+// the Jobs are the tests' own to finish.
+func run(ctx context.Context, m *testing.M) (code int, err error) {
+	control, err = cluster.Start(ctx, cluster.Options{
+		ControllerManager: true, CRDs: []string{"../../config/crd/bases"}, Log: os.Stderr,
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, control.Stop()) }()
+	if err := operator.Install(ctx, control); err != nil {
+		return 0, err
+	}
+	if api, err = client.New(control.Config(), client.Options{Scheme: newScheme()}); err != nil {
+		return 0, err
+	}
+	if redis, err = redistest.Start(ctx, redistest.Options{Log: os.Stderr}); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, redis.Stop()) }()
+	return m.Run(), nil
+}
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), scaledjobv1.AddToScheme(scheme)); err != nil {
+		panic(err)
+	}
+	return scheme
+}
+
+// newNamespace returns a namespace that is deleted after the test.
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	g := NewWithT(t)
+	name, err := control.CreateNamespace(t.Context(), "exactness")
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		g.Expect(api.Delete(context.WithoutCancel(t.Context()), namespace)).To(Succeed())
+	})
+	return name
+}
+
+// startOperator starts an operator that reaches the API server through the
+// proxy, and watches these namespaces, or all if none is given.
+func startOperator(t *testing.T, through *proxy, namespaces []string, args ...string) *operator.Operator {
+	t.Helper()
+	access, err := control.ServiceAccountConfig(t.Context(), operator.Namespace, operator.ServiceAccount)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return operator.New(t, operator.Options{
+		Cluster: control,
+		Config:  through.config(access),
+		Args:    append(args, "--watch-namespaces="+strings.Join(namespaces, ",")),
+		Log:     os.Stderr,
+	})
+}

@@ -1,0 +1,92 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exactness
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+)
+
+// lags are those that storms are met under.
+var lags = []time.Duration{0, 100 * time.Millisecond, 500 * time.Millisecond}
+
+// The operator of this test would take the ScaledJobs of all others for its
+// own, so that it is not parallel to any.
+func TestStormWatchingAllNamespaces(t *testing.T) {
+	weatherStorms(t, [3]string{newNamespace(t), newNamespace(t), newNamespace(t)})
+}
+
+func TestStormWatchingOneNamespace(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	weatherStorms(t, [3]string{namespace, namespace, namespace}, namespace)
+}
+
+func TestStormWatchingTwoNamespaces(t *testing.T) {
+	t.Parallel()
+	first, second := newNamespace(t), newNamespace(t)
+	weatherStorms(t, [3]string{first, second, first}, first, second)
+}
+
+// weatherStorms has one operator meet storms under every lag. In each there are
+// three ScaledJobs, in these namespaces: one that is at its limit from the first
+// moment, one that grows step by step, and one whose slots are freed at random.
+func weatherStorms(t *testing.T, namespaces [3]string, watched ...string) {
+	t.Helper()
+	proxy := startProxy(t)
+	operator := startOperator(t, proxy, watched)
+	for _, lag := range lags {
+		t.Run(lag.String(), func(t *testing.T) {
+			g := NewWithT(t)
+			capped := newSubject(t, namespaces[0], "capped", 1, 10)
+			growing := newSubject(t, namespaces[1], "growing", 40, 100)
+			worked := newSubject(t, namespaces[2], "worked", 1, 10)
+			for _, s := range []*subject{capped, growing, worked} {
+				s.awaitSubscription(t)
+			}
+			proxy.lag(lag)
+
+			storms, ctx := errgroup.WithContext(t.Context())
+			storms.Go(func() error { return capped.storm(ctx) })
+			storms.Go(func() error { return growing.storm(ctx) })
+			var finished int
+			storms.Go(func() (err error) {
+				finished, err = stormAndWork(ctx, worked)
+				return err
+			})
+			g.Expect(storms.Wait()).To(Succeed())
+			g.Expect(finished).To(BeNumerically(">", 0), "finished Jobs")
+
+			prove(t, operator,
+				claim{subject: capped, jobs: 10},
+				claim{subject: growing, jobs: stormPushes / 40},
+				claim{subject: worked, jobs: 10 + finished})
+			proxy.lag(0)
+		})
+	}
+}
+
+// stormAndWork has workers at work for as long as a storm lasts. Their queue is
+// never empty. It returns how many Jobs they finished.
+func stormAndWork(ctx context.Context, s *subject) (finished int, err error) {
+	if err := s.burst(ctx, stormPushes); err != nil {
+		return 0, err
+	}
+	shift := make(chan struct{})
+	var both errgroup.Group
+	both.Go(func() (err error) {
+		finished, err = s.work(ctx, shift)
+		return err
+	})
+	both.Go(func() error {
+		defer close(shift)
+		return s.storm(ctx)
+	})
+	err = both.Wait()
+	return finished, err
+}

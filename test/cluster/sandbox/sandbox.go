@@ -76,6 +76,10 @@ func (s *Sandbox) Start(name, path string, args ...string) (*Process, error) {
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
+	// A relative path is the caller's, not relative to Dir.
+	if cmd.Path, err = filepath.Abs(cmd.Path); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting %s: %w", name, err), log.Close())
+	}
 	process := &Process{name: name, logPath: logPath, cmd: cmd, exited: make(chan struct{})}
 	if err := process.start(log); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)

@@ -148,6 +148,17 @@ func TestStartOfAMissingProgram(t *testing.T) {
 	g.Expect(err).To(MatchError(os.ErrNotExist))
 }
 
+func TestARelativePathIsTheCallers(t *testing.T) {
+	g := NewWithT(t)
+	t.Chdir(t.TempDir())
+	g.Expect(os.WriteFile("script", []byte("#!/bin/sh\npwd\n"), 0o755)).To(Succeed())
+	box := newSandbox(t)
+	process, err := box.Start("script", "./script")
+	g.Expect(err).NotTo(HaveOccurred())
+	<-process.Exited()
+	g.Expect(os.ReadFile(filepath.Join(box.Dir(), "script.log"))).To(BeEquivalentTo(box.Dir() + "\n"))
+}
+
 func TestLogIsKeptOverASecondStart(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -28,7 +28,7 @@ type coalescer[K comparable] struct {
 	pace pace
 
 	mu      sync.Mutex
-	entries map[K]*entry[K]
+	entries map[K]*entry
 	// ready holds the ids whose wake is due, in the order they became so.
 	ready []K
 	// signal holds a token while ready may not be empty.
@@ -36,33 +36,29 @@ type coalescer[K comparable] struct {
 }
 
 // entry is the state of one id.
-type entry[K comparable] struct {
+type entry struct {
 	lastWake time.Time
-	// pending is the cause of the next wake, or 0 if there is none to come.
+	// pending is the cause of the next wake, or None, and due is when it is to be.
 	pending Cause
 	due     time.Time
-	timer   *time.Timer
-	// ready is the cause of the wake that waits to be taken, or 0.
+	timer   *time.Timer // nil until one is needed
+	// ready is the cause of the wake that waits to be taken, or None.
 	ready Cause
 	// idle means that the id can create nothing now.
 	idle bool
 }
 
 func newCoalescer[K comparable](pace pace) *coalescer[K] {
-	return &coalescer[K]{pace: pace, entries: map[K]*entry[K]{}, signal: make(chan struct{}, 1)}
+	return &coalescer[K]{pace: pace, entries: map[K]*entry{}, signal: make(chan struct{}, 1)}
 }
 
 // add makes an id known. Marks of other ids are dropped.
 func (c *coalescer[K]) add(id K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.entries[id]; ok {
-		return
+	if _, ok := c.entries[id]; !ok {
+		c.entries[id] = &entry{}
 	}
-	e := &entry[K]{}
-	e.timer = time.AfterFunc(time.Hour, func() { c.expire(id, e) })
-	e.timer.Stop()
-	c.entries[id] = e
 }
 
 // remove forgets an id and its wakes.
@@ -73,9 +69,9 @@ func (c *coalescer[K]) remove(id K) {
 	if !ok {
 		return
 	}
-	e.timer.Stop()
+	e.stop()
 	delete(c.entries, id)
-	if e.ready != 0 {
+	if e.ready != None {
 		c.ready = slices.DeleteFunc(c.ready, func(other K) bool { return other == id })
 	}
 }
@@ -89,11 +85,11 @@ func (c *coalescer[K]) mark(id K, cause Cause) {
 		return
 	}
 	due := e.lastWake.Add(c.interval(e, cause))
-	if e.pending == 0 || due.Before(e.due) {
-		e.due = due
-	}
+	sooner := e.pending == None || due.Before(e.due)
 	e.pending = max(e.pending, cause)
-	c.schedule(id, e)
+	if sooner {
+		c.schedule(id, e, due)
+	}
 }
 
 // observed notes whether id could create something if it were woken.
@@ -105,13 +101,12 @@ func (c *coalescer[K]) observed(id K, canCreate bool) {
 		return
 	}
 	e.idle = !canCreate
-	if due := e.lastWake.Add(c.interval(e, e.pending)); e.pending != 0 && due.Before(e.due) {
-		e.due = due
-		c.schedule(id, e)
+	if due := e.lastWake.Add(c.interval(e, e.pending)); e.pending != None && due.Before(e.due) {
+		c.schedule(id, e, due)
 	}
 }
 
-func (c *coalescer[K]) interval(e *entry[K], cause Cause) time.Duration {
+func (c *coalescer[K]) interval(e *entry, cause Cause) time.Duration {
 	switch {
 	case cause == Shrink:
 		return c.pace.shrink
@@ -123,33 +118,37 @@ func (c *coalescer[K]) interval(e *entry[K], cause Cause) time.Duration {
 }
 
 // schedule makes the pending wake happen when it is due.
-func (c *coalescer[K]) schedule(id K, e *entry[K]) {
-	if wait := time.Until(e.due); wait > 0 {
+func (c *coalescer[K]) schedule(id K, e *entry, due time.Time) {
+	e.due = due
+	switch wait := time.Until(due); {
+	case wait <= 0:
+		c.wake(id, e)
+	case e.timer == nil:
+		e.timer = time.AfterFunc(wait, func() { c.expire(id, e) })
+	default:
 		e.timer.Reset(wait)
-		return
 	}
-	c.wake(id, e)
 }
 
 // expire is the end of a timer. A timer that was reset at the moment it expired comes
 // here early, and again in time.
-func (c *coalescer[K]) expire(id K, e *entry[K]) {
+func (c *coalescer[K]) expire(id K, e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.entries[id] == e && e.pending != 0 && !time.Now().Before(e.due) {
+	if c.entries[id] == e && e.pending != None && !time.Now().Before(e.due) {
 		c.wake(id, e)
 	}
 }
 
 // wake moves the pending wake of id to those that are ready.
-func (c *coalescer[K]) wake(id K, e *entry[K]) {
-	if e.ready == 0 {
+func (c *coalescer[K]) wake(id K, e *entry) {
+	if e.ready == None {
 		c.ready = append(c.ready, id)
 	}
 	e.ready = max(e.ready, e.pending)
-	e.pending = 0
+	e.pending = None
 	e.lastWake = time.Now()
-	e.timer.Stop()
+	e.stop()
 	notify(c.signal)
 }
 
@@ -164,7 +163,7 @@ func (c *coalescer[K]) take() (Wake[K], bool) {
 	c.ready = c.ready[1:]
 	e := c.entries[id]
 	w := Wake[K]{ID: id, Cause: e.ready}
-	e.ready = 0
+	e.ready = None
 	return w, true
 }
 
@@ -173,6 +172,13 @@ func (c *coalescer[K]) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range c.entries {
+		e.stop()
+	}
+}
+
+// stop ends the timer.
+func (e *entry) stop() {
+	if e.timer != nil {
 		e.timer.Stop()
 	}
 }

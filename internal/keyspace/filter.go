@@ -30,14 +30,14 @@ var causes = map[string]Cause{
 	"type_changed": Shrink,
 
 	// These leave the length as it is. "new" accompanies the event that says what is new.
-	"lset":    0,
-	"expire":  0,
-	"persist": 0,
-	"new":     0,
-	"keymiss": 0, // Reading the length of a missing key would cause it.
+	"lset":    None,
+	"expire":  None,
+	"persist": None,
+	"new":     None,
+	"keymiss": None, // Reading the length of a missing key would cause it.
 }
 
-// causeOf returns the cause for waking that an event is, or 0 if it is none. An event
+// causeOf returns the cause for waking that an event is, or None. An event
 // that is not known counts as growth: commands of later servers and modules come with
 // new events, a wake too many costs one read, and a wake too few costs a resync.
 func causeOf(event string) Cause {

@@ -12,11 +12,11 @@ import (
 type status int
 
 const (
-	unsubscribed  status = iota // wanted, if anybody watches the channel
+	absent        status = iota // not subscribed; wanted, if anybody watches the channel
 	subscribing                 // SUBSCRIBE was handed out and is not answered
-	subscribed                  // confirmed
+	present                     // confirmed
 	unsubscribing               // UNSUBSCRIBE was handed out and is not answered
-	refused                     // not to be tried again before the index's retryAt
+	denied                      // refused; not to be tried again before the index's retryAt
 )
 
 // index says who watches which channel of one endpoint, and what has to be sent to the
@@ -27,8 +27,8 @@ type index[K comparable] struct {
 	channels map[string]*channel[K]
 	// wanted are the unsubscribed channels, unwanted the subscribed ones nobody watches.
 	wanted, unwanted map[string]struct{}
-	refused          map[string]struct{}
-	// retryAt is when the refused channels are wanted again.
+	denied           map[string]struct{}
+	// retryAt is when the denied channels are wanted again.
 	retryAt time.Time
 	// changed holds a token while there may be something to send.
 	changed chan struct{}
@@ -45,7 +45,7 @@ func newIndex[K comparable]() *index[K] {
 		channels: map[string]*channel[K]{},
 		wanted:   map[string]struct{}{},
 		unwanted: map[string]struct{}{},
-		refused:  map[string]struct{}{},
+		denied:   map[string]struct{}{},
 		changed:  make(chan struct{}, 1),
 	}
 }
@@ -64,7 +64,7 @@ func (x *index[K]) add(name string, id K) bool {
 	}
 	c.ids[id] = struct{}{}
 	delete(x.unwanted, name)
-	return c.status == subscribed
+	return c.status == present
 }
 
 // remove ends what add began.
@@ -80,9 +80,9 @@ func (x *index[K]) remove(name string, id K) {
 		return
 	}
 	switch c.status {
-	case unsubscribed, refused:
+	case absent, denied:
 		x.drop(name)
-	case subscribed:
+	case present:
 		x.unwanted[name] = struct{}{}
 		notify(x.changed)
 	case subscribing, unsubscribing:
@@ -94,7 +94,7 @@ func (x *index[K]) drop(name string) {
 	delete(x.channels, name)
 	delete(x.wanted, name)
 	delete(x.unwanted, name)
-	delete(x.refused, name)
+	delete(x.denied, name)
 }
 
 // each calls do for all who watch the channel. do must not block.
@@ -108,7 +108,7 @@ func (x *index[K]) each(name string, do func(id K)) {
 	}
 }
 
-// reset begins a new session: nothing is subscribed to.
+// reset notes the end of a session: nothing is subscribed to.
 func (x *index[K]) reset() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -117,8 +117,8 @@ func (x *index[K]) reset() {
 		switch {
 		case len(c.ids) == 0:
 			x.drop(name)
-		case c.status != refused:
-			c.status = unsubscribed
+		case c.status != denied:
+			c.status = absent
 			x.wanted[name] = struct{}{}
 		}
 	}
@@ -152,22 +152,22 @@ func (x *index[K]) take(from map[string]struct{}, limit int, next status) []stri
 	return taken
 }
 
-// confirmSubscribed notes an answer to SUBSCRIBE.
-func (x *index[K]) confirmSubscribed(name string) {
+// subscribed notes that the server confirmed SUBSCRIBE.
+func (x *index[K]) subscribed(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
 	if !ok {
 		return
 	}
-	c.status = subscribed
+	c.status = present
 	if len(c.ids) == 0 {
 		x.unwanted[name] = struct{}{}
 	}
 }
 
-// confirmUnsubscribed notes an answer to UNSUBSCRIBE.
-func (x *index[K]) confirmUnsubscribed(name string) {
+// unsubscribed notes that the server confirmed UNSUBSCRIBE.
+func (x *index[K]) unsubscribed(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -178,44 +178,43 @@ func (x *index[K]) confirmUnsubscribed(name string) {
 		x.drop(name)
 		return
 	}
-	c.status = unsubscribed
+	c.status = absent
 	x.wanted[name] = struct{}{}
 }
 
-// refuse notes that a channel cannot be subscribed to before retryAt.
-func (x *index[K]) refuse(name string, retryAt time.Time) {
+// refused notes that the server refused SUBSCRIBE, and when to try again.
+func (x *index[K]) refused(names []string, retryAt time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	c, ok := x.channels[name]
-	if !ok {
-		return
-	}
-	if len(c.ids) == 0 {
-		x.drop(name)
-		return
-	}
-	if len(x.refused) == 0 || retryAt.Before(x.retryAt) {
+	if len(x.denied) == 0 || retryAt.Before(x.retryAt) {
 		x.retryAt = retryAt
 	}
-	c.status = refused
-	x.refused[name] = struct{}{}
+	for _, name := range names {
+		c := x.channels[name]
+		if len(c.ids) == 0 {
+			x.drop(name)
+			continue
+		}
+		c.status = denied
+		x.denied[name] = struct{}{}
+	}
 }
 
-// retry wants the refused channels again if it is time, and returns when it will be
-// (zero if no channel is refused).
+// retry wants the denied channels again if it is time. Otherwise it returns when that
+// will be; zero means never.
 func (x *index[K]) retry(now time.Time) time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(x.refused) == 0 {
+	if len(x.denied) == 0 {
 		return time.Time{}
 	}
 	if now.Before(x.retryAt) {
 		return x.retryAt
 	}
-	for name := range x.refused {
-		x.channels[name].status = unsubscribed
+	for name := range x.denied {
+		x.channels[name].status = absent
 		x.wanted[name] = struct{}{}
 	}
-	clear(x.refused)
+	clear(x.denied)
 	return time.Time{}
 }

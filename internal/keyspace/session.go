@@ -11,38 +11,72 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
-// maxChannels is how many channels one SUBSCRIBE or UNSUBSCRIBE names. Some managed
-// servers refuse commands with more than a few thousand arguments.
+// maxChannels is how many channels one command names: few enough for servers that limit
+// the arguments, and for a refused command to be taken apart.
 const maxChannels = 256
 
 var (
-	errNoAnswer   = errors.New("the server left a command unanswered")
-	errUnexpected = errors.New("the server answered something that was not asked for")
+	errUnanswered = errors.New("the server left a command unanswered")
+	errUnexpected = errors.New("the server sent an answer that does not fit")
 )
 
 // sessionTiming holds the intervals that tests shorten.
 type sessionTiming struct {
-	pingAfter    time.Duration // of silence
-	answerWithin time.Duration // after which the connection is considered dead
-	refusedRetry time.Duration // until a channel is tried again that the server did not permit
-	busyRetry    time.Duration // until a channel is tried again that the server refused for another reason
+	pingAfter      time.Duration // of silence
+	answerWithin   time.Duration // after which a connection counts as dead
+	forbiddenRetry time.Duration // until channels the user may not subscribe to are tried again
+	refusedRetry   time.Duration // until channels that were refused for another reason are
 }
 
 func productionSessionTiming() sessionTiming {
 	return sessionTiming{
-		pingAfter:    5 * time.Second,
-		answerWithin: 10 * time.Second,
-		refusedRetry: time.Minute,
-		busyRetry:    time.Second,
+		pingAfter:      5 * time.Second,
+		answerWithin:   10 * time.Second,
+		forbiddenRetry: time.Minute,
+		refusedRetry:   time.Second,
 	}
 }
 
-// verb is a command of a session.
+// session keeps one connection subscribed to the channels of an index until the
+// connection ends. One goroutine receives and another one sends.
+type session[K comparable] struct {
+	index  *index[K]
+	mark   func(id K, cause Cause)
+	timing sessionTiming
+	log    logr.Logger
+	pubSub *redisconn.PubSub
+
+	// received is when something came last, in nanoseconds since 1970.
+	received atomic.Int64
+
+	mu sync.Mutex
+	// inFlight is the command that is not answered yet. There is one at a time, so that
+	// every answer belongs to it.
+	inFlight *command
+	// parts are left of commands that were refused as a whole.
+	parts [][]string
+	// confirmed is set at the first confirmation.
+	confirmed bool
+	// refusal is the first error reply to a SUBSCRIBE.
+	refusal error
+}
+
+// command is something sent to the server.
+type command struct {
+	verb     verb
+	channels []string
+	// waiting are the channels that the server has not confirmed yet.
+	waiting map[string]struct{}
+	sent    time.Time
+}
+
+// verb is what a command does. The values are the kinds of confirmations.
 type verb string
 
 const (
@@ -51,33 +85,12 @@ const (
 	unsubscribe verb = "unsubscribe"
 )
 
-// command is a command that was sent and is not answered yet. There is one at a time, so
-// every answer is an answer to it.
-type command struct {
-	verb     verb
-	channels []string
-	waiting  map[string]struct{} // the channels whose confirmation is still to come
-	sent     time.Time
-}
-
-// session keeps one connection subscribed to the channels of an index, until it ends.
-// One goroutine receives, another one sends.
-type session[K comparable] struct {
-	index  *index[K]
-	mark   func(id K, cause Cause)
-	timing sessionTiming
-	pubSub *redisconn.PubSub
-	// confirmed is called at the first confirmation.
-	confirmed func()
-
-	// received is when the last bytes came, in nanoseconds since 1970.
-	received atomic.Int64
-
-	mu       sync.Mutex
-	inFlight *command
-	// halves are parts of a SUBSCRIBE that was refused as a whole.
-	halves [][]string
-	once   sync.Once
+func newCommand(v verb, channels []string) *command {
+	c := &command{verb: v, channels: channels, waiting: make(map[string]struct{}, len(channels)), sent: time.Now()}
+	for _, name := range channels {
+		c.waiting[name] = struct{}{}
+	}
+	return c
 }
 
 // run receives and sends until the connection or ctx ends, and returns why.
@@ -85,39 +98,39 @@ func (s *session[K]) run(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(ctx, s.pubSub.Close)()
-	// Opening the connection sent a PING.
-	s.inFlight = &command{verb: ping, sent: time.Now()}
+	s.inFlight = newCommand(ping, nil) // Opening the connection sent it.
 	s.received.Store(time.Now().UnixNano())
 
 	var receiver sync.WaitGroup
-	receiver.Go(func() { end(s.receive()) })
+	receiver.Go(func() { end(s.receive(ctx)) })
 	end(s.send(ctx))
 	s.pubSub.Close()
 	receiver.Wait()
 	return context.Cause(ctx)
 }
 
-// receive handles what the server sends until the first error that is not a reply.
-func (s *session[K]) receive() error {
+// receive handles what the server sends until the connection ends. It does little for
+// each message and waits for nothing else, so that the server's buffer stays empty.
+func (s *session[K]) receive(ctx context.Context) error {
 	for {
-		message, err := s.pubSub.Receive(s.timing.pingAfter + s.timing.answerWithin)
-		if err != nil && !redisconn.IsReply(err) {
+		message, err := s.pubSub.Receive(ctx, s.timing.pingAfter+s.timing.answerWithin)
+		switch {
+		case redisconn.IsReply(err):
+			err = s.answerError(err)
+		case err == nil:
+			err = s.answer(message)
+		}
+		if err != nil {
 			return err
 		}
 		s.received.Store(time.Now().UnixNano())
-		if err := s.handle(message, err); err != nil {
-			return err
-		}
 	}
 }
 
-func (s *session[K]) handle(message any, reply error) error {
-	if reply != nil {
-		return s.answerError(reply)
-	}
+func (s *session[K]) answer(message any) error {
 	switch m := message.(type) {
 	case *redis.Message:
-		if cause := causeOf(m.Payload); cause != 0 {
+		if cause := causeOf(m.Payload); cause != None {
 			s.index.each(m.Channel, func(id K) { s.mark(id, cause) })
 		}
 		return nil
@@ -151,11 +164,11 @@ func (s *session[K]) answerConfirmation(kind verb, name string) error {
 	}
 	delete(s.inFlight.waiting, name)
 	if kind == subscribe {
-		s.index.confirmSubscribed(name)
+		s.confirmed = true
+		s.index.subscribed(name)
 		s.index.each(name, func(id K) { s.mark(id, Confirmed) })
-		s.once.Do(s.confirmed)
 	} else {
-		s.index.confirmUnsubscribed(name)
+		s.index.unsubscribed(name)
 	}
 	if len(s.inFlight.waiting) == 0 {
 		s.answered()
@@ -163,39 +176,39 @@ func (s *session[K]) answerConfirmation(kind verb, name string) error {
 	return nil
 }
 
-// answerError handles an error reply. It refuses the command as a whole.
+// answerError handles an error reply. The connection is good, but for refused credentials.
 func (s *session[K]) answerError(reply error) error {
 	reason := redisconn.Classify(reply).Reason
-	if reason == redisconn.ReasonAuthFailed {
-		return reply
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case reason == redisconn.ReasonAuthFailed:
+		return reply
 	case s.inFlight == nil || s.inFlight.verb == unsubscribe:
 		return fmt.Errorf("%w: %w", errUnexpected, reply)
 	case s.inFlight.verb == subscribe:
-		s.refused(s.inFlight.channels, reason == redisconn.ReasonPermissionDenied)
+		s.refuse(s.inFlight.channels, reason == redisconn.ReasonPermissionDenied)
+		if s.refusal == nil {
+			s.refusal = reply
+		}
 	}
 	s.answered()
 	return nil
 }
 
-// refused deals with channels whose SUBSCRIBE was refused. One forbidden channel makes
-// the server refuse them all, so halves are tried until it is alone.
-func (s *session[K]) refused(channels []string, forbidden bool) {
+// refuse deals with a refused SUBSCRIBE. One forbidden channel makes the server refuse
+// them all, so the halves are tried until it is alone.
+func (s *session[K]) refuse(channels []string, forbidden bool) {
 	if forbidden && len(channels) > 1 {
 		middle := len(channels) / 2
-		s.halves = append(s.halves, channels[:middle], channels[middle:])
+		s.parts = append(s.parts, channels[:middle], channels[middle:])
 		return
 	}
-	retryAt := time.Now().Add(s.timing.busyRetry)
+	retryAt := time.Now().Add(s.timing.refusedRetry)
 	if forbidden {
-		retryAt = time.Now().Add(s.timing.refusedRetry)
+		retryAt = time.Now().Add(s.timing.forbiddenRetry)
 	}
-	for _, name := range channels {
-		s.index.refuse(name, retryAt)
-	}
+	s.index.refused(channels, retryAt)
 }
 
 // answered makes room for the next command.
@@ -204,21 +217,22 @@ func (s *session[K]) answered() {
 	notify(s.index.changed)
 }
 
-// send sends commands, one after the other is answered, until ctx ends or the
-// connection fails.
+// send sends one command after the other until the connection ends.
 func (s *session[K]) send(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var reported progress
 	for {
-		next, wait, err := s.next(time.Now())
-		if err == nil && next != nil {
-			err = s.write(next)
-		}
-		if err != nil {
-			return err
-		}
+		reported = s.report(reported)
+		next, wait := s.next(time.Now())
 		if next != nil {
+			if err := s.write(ctx, next); err != nil {
+				return err
+			}
 			continue
+		}
+		if wait <= 0 {
+			return errUnanswered
 		}
 		timer.Reset(wait)
 		select {
@@ -231,59 +245,65 @@ func (s *session[K]) send(ctx context.Context) error {
 }
 
 // next returns the next command to send, or how long to wait for a reason to send one.
-func (s *session[K]) next(now time.Time) (*command, time.Duration, error) {
+// The command is then in flight. No time is left if the last one should have been answered.
+func (s *session[K]) next(now time.Time) (*command, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inFlight != nil {
-		wait := s.inFlight.sent.Add(s.timing.answerWithin).Sub(now)
-		if wait <= 0 {
-			return nil, 0, errNoAnswer
-		}
-		return nil, wait, nil
+		return nil, s.inFlight.sent.Add(s.timing.answerWithin).Sub(now)
 	}
-	retryAt := s.index.retry(now)
-	silentAt := time.Unix(0, s.received.Load()).Add(s.timing.pingAfter)
-	next := &command{sent: now}
-	if next.channels = s.takeHalf(); next.channels != nil {
-		next.verb = subscribe
-	} else if next.channels = s.index.takeWanted(maxChannels); next.channels != nil {
-		next.verb = subscribe
-	} else if next.channels = s.index.takeUnwanted(maxChannels); next.channels != nil {
-		next.verb = unsubscribe
-	} else if !now.Before(silentAt) {
-		next.verb = ping
-	} else {
-		if !retryAt.IsZero() && retryAt.Before(silentAt) {
-			return nil, retryAt.Sub(now), nil
-		}
-		return nil, silentAt.Sub(now), nil
+	wake := time.Unix(0, s.received.Load()).Add(s.timing.pingAfter)
+	silent := !now.Before(wake)
+	if retryAt := s.index.retry(now); !retryAt.IsZero() && retryAt.Before(wake) {
+		wake = retryAt
 	}
-	next.waiting = make(map[string]struct{}, len(next.channels))
-	for _, name := range next.channels {
-		next.waiting[name] = struct{}{}
+	if channels := s.toSubscribe(); len(channels) > 0 {
+		s.inFlight = newCommand(subscribe, channels)
+	} else if channels := s.index.takeUnwanted(maxChannels); len(channels) > 0 {
+		s.inFlight = newCommand(unsubscribe, channels)
+	} else if silent {
+		s.inFlight = newCommand(ping, nil)
 	}
-	s.inFlight = next
-	return next, 0, nil
+	return s.inFlight, wake.Sub(now)
 }
 
-func (s *session[K]) takeHalf() []string {
-	last := len(s.halves) - 1
-	if last < 0 {
-		return nil
+func (s *session[K]) toSubscribe() []string {
+	if last := len(s.parts) - 1; last >= 0 {
+		part := s.parts[last]
+		s.parts = s.parts[:last]
+		return part
 	}
-	half := s.halves[last]
-	s.halves = s.halves[:last]
-	return half
+	return s.index.takeWanted(maxChannels)
 }
 
 // write sends a command. No lock is held: the network may be slow.
-func (s *session[K]) write(c *command) error {
+func (s *session[K]) write(ctx context.Context, c *command) error {
 	switch c.verb {
 	case subscribe:
-		return s.pubSub.Subscribe(c.channels...)
+		return s.pubSub.Subscribe(ctx, c.channels...)
 	case unsubscribe:
-		return s.pubSub.Unsubscribe(c.channels...)
+		return s.pubSub.Unsubscribe(ctx, c.channels...)
 	default:
-		return s.pubSub.Ping()
+		return s.pubSub.Ping(ctx)
 	}
+}
+
+// progress is what has been logged about a session.
+type progress struct {
+	confirmed, refused bool
+}
+
+// report logs what happened for the first time since the last report.
+func (s *session[K]) report(last progress) progress {
+	s.mu.Lock()
+	refusal := s.refusal
+	now := progress{confirmed: s.confirmed, refused: refusal != nil}
+	s.mu.Unlock()
+	if now.confirmed && !last.confirmed {
+		s.log.Info("Subscribed to keyspace notifications")
+	}
+	if now.refused && !last.refused {
+		s.log.Info("Redis refuses subscriptions to some channels", "cause", refusal.Error())
+	}
+	return now
 }

@@ -19,57 +19,48 @@ type supervisor[K comparable] struct {
 	mark   func(id K, cause Cause)
 	timing sessionTiming
 	log    logr.Logger
-	// users is how many ids watch the endpoint. It is guarded by the watcher's lock.
+	// users is how many ids watch the endpoint. It is guarded by the lock of the watcher.
 	users int
 }
 
-// run starts one session after the other until ctx is done.
+// run has one session after the other until ctx is done. While the endpoint is down it
+// waits for the prober of the pool.
 func (s *supervisor[K]) run(ctx context.Context) {
 	var backoff redisconn.Backoff
+	var lastEnd string
 	for {
 		if err := s.conn.WaitUp(ctx); err != nil {
 			return
 		}
 		backoff.Begin()
-		s.index.reset()
-		err := s.session(ctx, &backoff)
+		confirmed, err := s.session(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		s.log.Info("Lost the subscription to keyspace notifications", "cause", err.Error())
-		if !sleep(ctx, backoff.Next()) {
+		if confirmed {
+			backoff.Reset()
+		}
+		if end := redisconn.Classify(err).Message; confirmed || end != lastEnd {
+			s.log.Info("Not subscribed to keyspace notifications", "cause", err.Error())
+			lastEnd = end
+		}
+		select {
+		case <-ctx.Done():
 			return
+		case <-time.After(backoff.Delay()):
 		}
 	}
 }
 
-func (s *supervisor[K]) session(ctx context.Context, backoff *redisconn.Backoff) error {
+// session runs a session to its end. It reports whether the server confirmed anything.
+func (s *supervisor[K]) session(ctx context.Context) (confirmed bool, err error) {
 	pubSub, err := s.conn.OpenPubSub(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer pubSub.Close()
-	current := &session[K]{
-		index:  s.index,
-		mark:   s.mark,
-		timing: s.timing,
-		pubSub: pubSub,
-		confirmed: func() {
-			backoff.Reset()
-			s.log.Info("Subscribed to keyspace notifications")
-		},
-	}
-	return current.run(ctx)
-}
-
-// sleep waits and reports whether ctx is still alive then.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	defer s.index.reset()
+	current := &session[K]{index: s.index, mark: s.mark, timing: s.timing, log: s.log, pubSub: pubSub}
+	err = current.run(ctx)
+	return current.confirmed, err
 }

@@ -8,8 +8,10 @@ type Cause int
 
 // The causes, from the least to the most urgent.
 const (
+	// None means that there is nothing to wake for.
+	None Cause = iota
 	// Shrink means that the key may hold less.
-	Shrink Cause = iota + 1
+	Shrink
 	// Confirmed means that a subscription to the key begins now: read what came before.
 	Confirmed
 	// Growth means that the key may hold more.

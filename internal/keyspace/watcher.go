@@ -24,6 +24,7 @@ type Watcher[K comparable] struct {
 	log       logr.Logger
 	timing    sessionTiming
 	coalescer *coalescer[K]
+	mark      func(id K, cause Cause) // of the coalescer
 
 	mu          sync.Mutex
 	watches     map[K]watch
@@ -43,12 +44,14 @@ type watch struct {
 func New[K comparable](
 	pool *redisconn.Pool, deliver func(ctx context.Context, w Wake[K]), log logr.Logger,
 ) *Watcher[K] {
+	coalescer := newCoalescer[K](productionPace())
 	return &Watcher[K]{
 		pool:        pool,
 		deliver:     deliver,
 		log:         log,
 		timing:      productionSessionTiming(),
-		coalescer:   newCoalescer[K](productionPace()),
+		coalescer:   coalescer,
+		mark:        coalescer.mark,
 		watches:     map[K]watch{},
 		supervisors: map[redisconn.Endpoint]*supervisor[K]{},
 		changed:     make(chan struct{}, 1),
@@ -77,7 +80,7 @@ func (w *Watcher[K]) Ensure(id K, e redisconn.Endpoint, keys ...string) {
 			continue
 		}
 		if to.index.add(channelPrefix+key, id) {
-			w.coalescer.mark(id, Confirmed)
+			w.mark(id, Confirmed)
 		}
 	}
 	if !watching {
@@ -114,7 +117,7 @@ func (w *Watcher[K]) supervisorOf(e redisconn.Endpoint) *supervisor[K] {
 		found = &supervisor[K]{
 			conn:   w.pool.Conn(e),
 			index:  newIndex[K](),
-			mark:   w.coalescer.mark,
+			mark:   w.mark,
 			timing: w.timing,
 			log:    w.log.WithValues("endpoint", e),
 		}

@@ -23,19 +23,20 @@ type Backoff struct {
 }
 
 // Begin notes that an attempt begins now.
-func (b *Backoff) Begin() { b.begun = time.Now() }
+func (b *Backoff) Begin() {
+	b.attempts++
+	b.begun = time.Now()
+}
 
-// Reset makes the next delay a short one again, after a success.
+// Reset notes a success: the next delay will be the shortest.
 func (b *Backoff) Reset() { b.attempts = 0 }
 
-// Next returns how long to wait from now until the next attempt. Each call without a
-// [Backoff.Reset] doubles the delay, from 100 ms up to 10 s; half of it is random.
-func (b *Backoff) Next() time.Duration {
-	delay := longestDelay
-	if b.attempts < 7 { // 100 ms << 7 exceeds the longest delay.
-		delay = firstDelay << b.attempts
-	}
-	b.attempts++
+// Delay returns how long to wait from now until the next attempt: 100 ms, doubled for
+// each attempt since the last success up to 10 s, and half of that random. Attempts
+// begin at least 250 ms apart.
+func (b *Backoff) Delay() time.Duration {
+	// 100 ms doubled seven times exceeds 10 s already.
+	delay := min(firstDelay<<min(b.attempts, 7), longestDelay)
 	delay = delay/2 + rand.N(delay/2+1) //nolint:gosec // Jitter is no secret.
 	return max(delay, time.Until(b.begun.Add(leastSpacing)))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Conn is the shared way to one endpoint. It stays valid until the pool ends, also
-// when the pool has closed and reopened connections in between.
+// when the pool closes and reopens connections in between.
 type Conn struct {
 	pool     *Pool
 	endpoint Endpoint
@@ -20,44 +20,56 @@ type Conn struct {
 // Do runs call with a client and a context that ends after one second. It fails at once,
 // without running call, while the endpoint is down or leaves another call unanswered.
 //
-// An error is an [*Error], unless ctx ended: then it is the cause of that.
+// An error is an [*Error], unless ctx ended: then it wraps the cause of that.
 func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
 	used, err := c.pool.acquire(c.endpoint)
 	if err != nil {
 		return err
 	}
 	defer c.pool.release(used)
-	client, done, err := used.begin(c.pool.timing.slowAfter)
+	client, done, err := used.begin(c.pool.timing.lateAfter)
 	if err != nil {
 		return err
 	}
 	defer done()
-	callCtx, cancel := context.WithTimeout(ctx, c.pool.timing.call)
+	callCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err = protect(func() error { return call(callCtx, client) })
-	if err == nil {
+	switch {
+	case err == nil:
 		used.succeeded()
 		return nil
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return fmt.Errorf("calling %s: %w", c.endpoint, context.Cause(ctx))
+	default:
+		return used.failed(client, err)
 	}
-	return used.failed(client, err)
 }
 
-// WaitUp returns nil when the endpoint is not known to be down. It dials nothing: it
-// waits for the prober. It fails when ctx is done or the pool has ended.
+// WaitUp returns nil as soon as the endpoint is not known to be down. It dials nothing:
+// it waits for the prober. It fails when ctx is done or the pool has ended.
 func (c *Conn) WaitUp(ctx context.Context) error {
 	used, err := c.pool.acquire(c.endpoint)
 	if err != nil {
 		return err
 	}
 	defer c.pool.release(used)
-	return used.waitUp(ctx)
+	down, up := used.state()
+	if down == nil {
+		return nil
+	}
+	select {
+	case <-up:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for %s: %w", c.endpoint, context.Cause(ctx))
+	case <-c.pool.ended:
+		return Classify(ErrClosed)
+	}
 }
 
 // OpenPubSub dials a connection for subscriptions and sends PING on it. The caller
-// closes it. An endpoint that cannot be reached is down from then on.
+// closes it. If that fails, the endpoint is down from then on.
 func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 	used, err := c.pool.acquire(c.endpoint)
 	if err != nil {
@@ -66,8 +78,13 @@ func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 	pubSub, err := openPubSub(ctx, used, used.dialIfUp, c.pool.timing.openTimeout)
 	if err != nil {
 		c.pool.release(used)
-		return nil, err
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("connecting to %s: %w", c.endpoint, context.Cause(ctx))
+		}
+		cause := Classify(err)
+		used.markDown(cause)
+		return nil, cause
 	}
-	pubSub.onClose = func() { c.pool.release(used) }
+	pubSub.release = func() { c.pool.release(used) }
 	return pubSub, nil
 }

@@ -70,7 +70,10 @@ func Classify(err error) *Error {
 		return classified
 	}
 	c := classifyTransport(err)
-	if reply := errorReply(err); reply != "" {
+	var farewell *farewellError
+	if errors.As(err, &farewell) {
+		c = classifyReply(farewell.reply)
+	} else if reply := errorReply(err); reply != "" {
 		c = classifyReply(reply)
 	}
 	return &Error{Reason: c.reason, Message: c.message, Err: err}
@@ -140,14 +143,21 @@ func classifyTransport(err error) class {
 		message = "The connection to Redis was refused. Check the port, and that the server runs."
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		message = "There is no route to the Redis server. Check the address and the network policies."
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded),
-		errors.As(err, &network) && network.Timeout():
+	case errors.Is(err, errReplyTooLarge):
+		message = "The server sends replies no queue of the operator can have. Check that the address is that of a Redis server."
+	case isTimeout(err):
 		message = "Redis did not answer in time. Check the address, the network policies and the load of the server."
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
-		errors.Is(err, ErrClosed), errors.As(err, &network):
+		errors.Is(err, ErrClosed), errors.Is(err, redis.ErrClosed), errors.As(err, &network):
 		message = "The connection to Redis broke. Check that the server runs and does not close the operator's connections."
 	default:
 		message = "The server does not speak the Redis protocol. Check that the address is that of a Redis server without TLS."
 	}
 	return class{ReasonUnreachable, message}
+}
+
+func isTimeout(err error) bool {
+	var network net.Error
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.As(err, &network) && network.Timeout()
 }

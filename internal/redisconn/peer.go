@@ -14,65 +14,69 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// peer is what the pool knows about one endpoint: a client while it is up, or why it is
-// down.
+// peer is what the pool knows about one endpoint: a client while it is up, the cause
+// while it is down.
 type peer struct {
 	endpoint Endpoint
 	dialer   dialFunc
-	// dialing is held during a dial. One dial at a time finds out that a server is down;
-	// the others waiting for their turn are then refused without trying.
+	// dialing is held from a dial until the server has said something. So one dial finds
+	// out that a server is down, and those waiting for their turn need not try.
 	dialing chan struct{}
-	// wentDown is called, outside of the lock, after the peer went down.
+	// wentDown is called without the lock after the peer went down.
 	wentDown func(*peer, *Error)
 
 	mu     sync.Mutex
 	client *redis.Client // nil until a call needs it, and while down
 	down   *Error        // why the endpoint cannot be used; nil while it can
 	up     chan struct{} // closed when the endpoint is up again; nil while it is
-	slow   int           // calls that have been outstanding for slowAfter
-	// backoff spaces the probes. It outlives a short time up, so that an endpoint that
+	late   int           // calls that have been outstanding for too long
+	// backoff spaces the probes. Only work that was done resets it, so an endpoint that
 	// answers probes and nothing else is tried ever less often.
 	backoff Backoff
 
-	// users and idleSince belong to the pool and are guarded by its lock.
+	// users and idleSince are guarded by the lock of the pool.
 	users     int
 	idleSince time.Time
 }
 
-// begin admits a call, or says at once why not. The returned function ends the call.
-func (p *peer) begin(slowAfter time.Duration) (*redis.Client, func(), error) {
+func newPeer(e Endpoint, dialer dialFunc, wentDown func(*peer, *Error)) *peer {
+	return &peer{endpoint: e, dialer: dialer, dialing: make(chan struct{}, 1), wentDown: wentDown}
+}
+
+// begin admits a call, or says at once why not. The call has ended when done is called.
+func (p *peer) begin(lateAfter time.Duration) (client *redis.Client, done func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.down != nil {
 		return nil, nil, p.down
 	}
-	if p.slow > 0 {
+	if p.late > 0 {
 		return nil, nil, Classify(fmt.Errorf("calling %s: %w", p.endpoint, ErrBusy))
 	}
 	if p.client == nil {
 		p.client = newClient(p.endpoint, p.dialIfUp)
 	}
-	return p.client, p.watchTime(slowAfter), nil
+	return p.client, p.clock(lateAfter), nil
 }
 
-// watchTime marks the peer as slow from slowAfter on until the returned function is called.
-func (p *peer) watchTime(slowAfter time.Duration) (done func()) {
-	var late, ended bool // guarded by p.mu
-	timer := time.AfterFunc(slowAfter, func() {
+// clock counts a call as late from lateAfter on, until done is called.
+func (p *peer) clock(lateAfter time.Duration) (done func()) {
+	var late, over bool // guarded by p.mu
+	timer := time.AfterFunc(lateAfter, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if !ended {
+		if !over {
 			late = true
-			p.slow++
+			p.late++
 		}
 	})
 	return func() {
 		timer.Stop()
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		ended = true
+		over = true
 		if late {
-			p.slow--
+			p.late--
 		}
 	}
 }
@@ -84,23 +88,26 @@ func (p *peer) succeeded() {
 	p.backoff.Reset()
 }
 
-// failed sorts out a failed call on client, and returns the error for the caller.
-func (p *peer) failed(client *redis.Client, err error) error {
-	classified := Classify(err)
-	if IsReply(err) && classified.Reason != ReasonAuthFailed {
-		return classified
+// failed notes that a call failed, and returns the error for the caller.
+func (p *peer) failed(client *redis.Client, err error) *Error {
+	cause := Classify(err)
+	if !endsUse(cause) {
+		return cause
 	}
 	p.mu.Lock()
 	current, down := p.client == client, p.down
 	p.mu.Unlock()
-	switch {
-	case current:
-		p.markDown(classified)
-	case down != nil:
-		// The client was closed under the call because another one failed.
-		return down
+	if current {
+		p.markDown(cause)
+	} else if down != nil {
+		return down // The call failed because the client was closed when another one did.
 	}
-	return classified
+	return cause
+}
+
+// endsUse reports whether an error means that trying again soon is of no use.
+func endsUse(cause *Error) bool {
+	return !IsReply(cause.Err) || cause.Reason == ReasonAuthFailed
 }
 
 // markDown records that the endpoint cannot be used, unless that is known.
@@ -110,15 +117,20 @@ func (p *peer) markDown(cause *Error) {
 		p.mu.Unlock()
 		return
 	}
-	client := p.client
-	p.client, p.down, p.up = nil, cause, make(chan struct{})
+	p.down, p.up = cause, make(chan struct{})
+	p.backoff.Begin()
 	p.mu.Unlock()
-	if client != nil {
-		// Calls under way fail with it. The client also remembers failed dials and would
-		// go on refusing for a while after the endpoint came back.
-		_ = client.Close()
-	}
+	// Calls under way fail with it. Also, a client remembers failed dials and would go on
+	// refusing for a while after the endpoint came back.
+	p.closeClient()
 	p.wentDown(p, cause)
+}
+
+// stillDown records why a probe failed.
+func (p *peer) stillDown(cause *Error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = cause
 }
 
 // markUp lets calls through again.
@@ -129,60 +141,67 @@ func (p *peer) markUp() {
 	p.down, p.up = nil, nil
 }
 
-// stillDown records the newest cause.
-func (p *peer) stillDown(cause *Error) {
+// beginProbe notes that a probe begins.
+func (p *peer) beginProbe() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.down = cause
+	p.backoff.Begin()
 }
 
-// waitUp returns when the endpoint is not known to be down, or with the error of ctx.
-func (p *peer) waitUp(ctx context.Context) error {
+// probeDelay returns how long to wait before the next probe.
+func (p *peer) probeDelay(refusedAuth time.Duration) time.Duration {
 	p.mu.Lock()
-	up := p.up
-	p.mu.Unlock()
-	if up == nil {
-		return nil
+	defer p.mu.Unlock()
+	if p.down.Reason == ReasonAuthFailed {
+		return refusedAuth
 	}
-	select {
-	case <-up:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return p.backoff.Delay()
 }
 
-// dialIfUp dials unless the endpoint is down, and marks it down if that fails.
+// state returns why the endpoint is down, and the channel that is closed when it is up
+// again; both are nil while it is up.
+func (p *peer) state() (down *Error, up <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.down, p.up
+}
+
+// dialIfUp dials, unless the endpoint is down. If the dial fails, or the connection ends
+// before the server has said anything, it is down from then on.
 func (p *peer) dialIfUp(ctx context.Context, network, address string) (net.Conn, error) {
 	select {
 	case p.dialing <- struct{}{}:
-		defer func() { <-p.dialing }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	p.mu.Lock()
-	down := p.down
-	p.mu.Unlock()
-	if down != nil {
+	greeted := func(err error) {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			p.markDown(Classify(err))
+		}
+		<-p.dialing
+	}
+	if down, _ := p.state(); down != nil {
+		greeted(nil)
 		return nil, down
 	}
-	conn, err := p.dial(ctx, network, address)
-	if err != nil && !errors.Is(err, context.Canceled) {
-		p.markDown(Classify(err))
+	conn, err := p.dialer(ctx, network, address)
+	if err != nil {
+		greeted(err)
+		return nil, err
 	}
-	return conn, err
+	return bound(conn, greeted), nil
 }
 
-// dial opens a connection whose replies are bounded.
-func (p *peer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+// dialProbe dials although the endpoint is down.
+func (p *peer) dialProbe(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := p.dialer(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	return conn, nil
+	return bound(conn, func(error) {}), nil
 }
 
-// closeClient closes the shared client, if there is one.
+// closeClient closes the client, if there is one.
 func (p *peer) closeClient() {
 	p.mu.Lock()
 	client := p.client

@@ -5,7 +5,6 @@ package redisconn
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync"
 	"time"
@@ -18,27 +17,25 @@ const callTimeout = time.Second
 
 // timing holds the intervals that tests shorten.
 type timing struct {
-	call        time.Duration // the deadline of a call
-	slowAfter   time.Duration // when an unanswered call makes others fail at once
-	openTimeout time.Duration // the deadline for opening a pub/sub connection
-	authRetry   time.Duration // between probes of an endpoint that refuses the credentials
+	lateAfter   time.Duration // when an unanswered call makes others fail at once
+	openTimeout time.Duration // for opening a pub/sub connection
+	refusedAuth time.Duration // between probes of an endpoint that refuses the credentials
 	idle        time.Duration // after which an unused endpoint is forgotten
 	sweep       time.Duration // between looks for unused endpoints
 }
 
 func productionTiming() timing {
 	return timing{
-		call:        callTimeout,
-		slowAfter:   100 * time.Millisecond,
+		lateAfter:   100 * time.Millisecond,
 		openTimeout: 3 * time.Second,
-		authRetry:   30 * time.Second,
+		refusedAuth: 30 * time.Second,
 		idle:        10 * time.Minute,
 		sweep:       time.Minute,
 	}
 }
 
-// Pool shares the connections to each endpoint among all its users. It keeps trying the
-// endpoints that are down and forgets those nobody uses, for as long as [Pool.Start] runs.
+// Pool shares the connections to each endpoint among all its users. For as long as
+// [Pool.Start] runs, it probes the endpoints that are down and forgets those nobody uses.
 type Pool struct {
 	log    logr.Logger
 	timing timing
@@ -47,10 +44,12 @@ type Pool struct {
 	mu     sync.Mutex
 	closed bool
 	peers  map[Endpoint]*peer
-	// unprobed holds the peers that went down and have no prober yet.
+	// unprobed are the peers that went down and have no prober yet.
 	unprobed []*peer
 	// changed holds a token while unprobed may not be empty.
 	changed chan struct{}
+	// ended is closed when the pool is.
+	ended chan struct{}
 }
 
 // NewPool returns an empty pool. It makes no connection before one is needed.
@@ -61,6 +60,7 @@ func NewPool(log logr.Logger) *Pool {
 		dialer:  (&net.Dialer{Timeout: callTimeout}).DialContext,
 		peers:   map[Endpoint]*peer{},
 		changed: make(chan struct{}, 1),
+		ended:   make(chan struct{}),
 	}
 }
 
@@ -68,16 +68,16 @@ func NewPool(log logr.Logger) *Pool {
 func (p *Pool) Conn(e Endpoint) *Conn { return &Conn{pool: p, endpoint: e} }
 
 // Start looks after the endpoints until ctx is done, then closes all connections and
-// returns nil. Without it, an endpoint that goes down stays down.
+// returns nil. It may be called once. Without it, an endpoint that goes down stays down.
 func (p *Pool) Start(ctx context.Context) error {
 	ticker := time.NewTicker(p.timing.sweep)
 	defer ticker.Stop()
+	defer p.close()
 	var probers sync.WaitGroup
 	defer probers.Wait()
-	defer p.close()
 	for {
-		for _, peer := range p.takeUnprobed() {
-			probers.Go(func() { p.probe(ctx, peer) })
+		for _, down := range p.takeUnprobed() {
+			probers.Go(func() { p.probe(ctx, down) })
 		}
 		select {
 		case <-ctx.Done():
@@ -89,7 +89,7 @@ func (p *Pool) Start(ctx context.Context) error {
 	}
 }
 
-// acquire returns the peer of an endpoint and keeps it until release.
+// acquire returns the peer of an endpoint, which is kept until it is released.
 func (p *Pool) acquire(e Endpoint) (*peer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +98,7 @@ func (p *Pool) acquire(e Endpoint) (*peer, error) {
 	}
 	found, ok := p.peers[e]
 	if !ok {
-		found = &peer{endpoint: e, dialer: p.dialer, dialing: make(chan struct{}, 1), wentDown: p.wentDown}
+		found = newPeer(e, p.dialer, p.wentDown)
 		p.peers[e] = found
 	}
 	found.users++
@@ -107,17 +107,25 @@ func (p *Pool) acquire(e Endpoint) (*peer, error) {
 
 func (p *Pool) release(used *peer) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	used.users--
 	used.idleSince = time.Now()
+	closed := p.closed
+	p.mu.Unlock()
+	if closed {
+		used.closeClient() // The call may have begun before and made a client after.
+	}
 }
 
 // wentDown asks for a prober.
 func (p *Pool) wentDown(down *peer, cause *Error) {
-	p.log.Info("Redis cannot be used", "endpoint", down.endpoint, "reason", cause.Reason, "cause", cause.Err.Error())
 	p.mu.Lock()
+	closed := p.closed
 	p.unprobed = append(p.unprobed, down)
 	p.mu.Unlock()
+	if closed {
+		return
+	}
+	p.log.Info("Redis cannot be used", "endpoint", down.endpoint.String(), "reason", cause.Reason, "cause", cause.Err.Error())
 	select {
 	case p.changed <- struct{}{}:
 	default:
@@ -132,43 +140,37 @@ func (p *Pool) takeUnprobed() []*peer {
 	return taken
 }
 
-// probe tries a peer that is down until it is up, forgotten, or ctx is done.
+// probe tries a peer that is down until it is up or forgotten, or ctx is done.
 func (p *Pool) probe(ctx context.Context, down *peer) {
-	for p.knows(down) && sleep(ctx, p.probeDelay(down)) {
-		cause := p.ping(ctx, down)
-		if cause == nil {
-			p.log.Info("Redis can be used again", "endpoint", down.endpoint)
-			down.markUp()
+	for p.knows(down) {
+		select {
+		case <-ctx.Done():
 			return
+		case <-time.After(down.probeDelay(p.timing.refusedAuth)):
 		}
-		down.stillDown(cause)
+		down.beginProbe()
+		if err := ping(ctx, down); err != nil {
+			if cause := Classify(err); endsUse(cause) {
+				down.stillDown(cause)
+				continue
+			}
+		}
+		down.markUp()
+		p.log.Info("Redis can be used again", "endpoint", down.endpoint.String())
+		return
 	}
 }
 
-func (p *Pool) probeDelay(down *peer) time.Duration {
-	down.mu.Lock()
-	defer down.mu.Unlock()
-	if down.down.Reason == ReasonAuthFailed {
-		return p.timing.authRetry
+// ping makes a connection of its own to a peer that is down, and gets one answer.
+func ping(ctx context.Context, down *peer) error {
+	pubSub, err := openPubSub(ctx, down, down.dialProbe, callTimeout)
+	if err != nil {
+		return err
 	}
-	return down.backoff.Next()
-}
-
-// ping finds out whether a peer that is down has come back: any reply will do that does
-// not refuse the credentials.
-func (p *Pool) ping(ctx context.Context, down *peer) *Error {
-	down.mu.Lock()
-	down.backoff.Begin()
-	down.mu.Unlock()
-	pubSub, err := openPubSub(ctx, down, down.dial, p.timing.call)
-	if err == nil {
-		_, err = pubSub.Receive(p.timing.call)
-		pubSub.Close()
-	}
-	if cause := Classify(err); cause != nil && (!IsReply(err) || cause.Reason == ReasonAuthFailed) {
-		return cause
-	}
-	return nil
+	defer pubSub.Close()
+	defer context.AfterFunc(ctx, pubSub.Close)()
+	_, err = pubSub.Receive(ctx, callTimeout)
+	return err
 }
 
 func (p *Pool) knows(candidate *peer) bool {
@@ -180,38 +182,22 @@ func (p *Pool) knows(candidate *peer) bool {
 // forgetIdle drops the peers that nobody has used for a while.
 func (p *Pool) forgetIdle() {
 	p.mu.Lock()
-	var idle []*peer
+	defer p.mu.Unlock()
 	for endpoint, candidate := range p.peers {
 		if candidate.users == 0 && time.Since(candidate.idleSince) >= p.timing.idle {
-			idle = append(idle, candidate)
 			delete(p.peers, endpoint)
+			candidate.closeClient()
 		}
 	}
-	p.mu.Unlock()
-	for _, forgotten := range idle {
-		forgotten.closeClient()
-	}
 }
 
+// close ends all calls under way, and makes later ones fail.
 func (p *Pool) close() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.closed = true
-	peers := p.peers
-	p.peers = nil
-	p.mu.Unlock()
-	for _, closing := range peers {
-		closing.markDown(&Error{Reason: ReasonUnreachable, Message: "The operator is shutting down.", Err: errors.New("shutting down")})
-	}
-}
-
-// sleep waits and reports whether ctx is still alive then.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
+	close(p.ended)
+	for _, closing := range p.peers {
+		closing.closeClient()
 	}
 }

@@ -1,0 +1,27 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestCauseOfAnEvent(t *testing.T) {
+	t.Parallel()
+	for cause, events := range map[Cause]string{
+		Growth: "lpush rpush linsert sortstore rename_to restore copy_to move_to",
+		Shrink: "lpop rpop ltrim lrem del rename_from move_from expired evicted set overwritten type_changed",
+		None:   "lset expire persist new keymiss",
+	} {
+		for _, event := range strings.Fields(events) {
+			NewWithT(t).Expect(causeOf(event)).To(Equal(cause), event)
+		}
+	}
+	for _, unknown := range []string{"", "LPUSH", "lpush ", "jsonarrappend", "\x00", strings.Repeat("x", 1<<20)} {
+		NewWithT(t).Expect(causeOf(unknown)).To(Equal(Growth), "unknown events wake")
+	}
+}

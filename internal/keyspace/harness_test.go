@@ -1,0 +1,202 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/test/redistest"
+)
+
+// timeout is how long a test waits for something that has to happen.
+const timeout = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	redisconn.RedirectLogs(logr.Discard())
+	goleak.VerifyTestMain(m)
+}
+
+// harness is a watcher that runs, and what it delivered.
+type harness struct {
+	*Watcher[string]
+	Gomega
+	t        *testing.T
+	pool     *redisconn.Pool
+	endpoint redisconn.Endpoint
+	reader   *queue.Reader
+
+	mu    sync.Mutex
+	wakes []Wake[string]
+	// seen is the depth read at the last wake of each id, whose name is the key.
+	seen map[string]int64
+}
+
+// newHarness runs a watcher of the server at address until the test ends. Prepare may change
+// it before.
+func newHarness(t *testing.T, address string, prepare ...func(*Watcher[string])) *harness {
+	t.Helper()
+	endpoint, err := redisconn.ParseEndpoint(address)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	pool := redisconn.NewPool(logr.Discard())
+	h := &harness{
+		Gomega: NewWithT(t), t: t, pool: pool, endpoint: endpoint,
+		reader: queue.NewReader(pool), seen: map[string]int64{},
+	}
+	h.Watcher = New(pool, h.deliver, logr.Discard())
+	for _, change := range prepare {
+		change(h.Watcher)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = pool.Start(ctx) })
+	running.Go(func() { _ = h.Start(ctx) })
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	return h
+}
+
+// deliver does what a reconciler would: it reads, again if that failed.
+func (h *harness) deliver(ctx context.Context, w Wake[string]) {
+	depth, err := h.reader.Observe(ctx, queue.Source{Endpoint: h.endpoint, Key: w.ID})
+	for err != nil && ctx.Err() == nil {
+		_ = h.pool.Conn(h.endpoint).WaitUp(ctx)
+		depth, err = h.reader.Observe(ctx, queue.Source{Endpoint: h.endpoint, Key: w.ID})
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wakes = append(h.wakes, w)
+	h.seen[w.ID] = depth
+}
+
+// count returns how many wakes of id with this cause were delivered.
+func (h *harness) count(id string, cause Cause) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, w := range h.wakes {
+		if w == (Wake[string]{ID: id, Cause: cause}) {
+			n++
+		}
+	}
+	return n
+}
+
+// depth returns what was read at the last wake of id.
+func (h *harness) depth(id string) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.seen[id]
+}
+
+// ensure watches keys, each by an id of the same name, and waits until all are.
+func (h *harness) ensure(keys ...string) {
+	h.t.Helper()
+	for _, key := range keys {
+		h.Ensure(key, h.endpoint, key)
+	}
+	for _, key := range keys {
+		h.eventuallyWoken(key, Confirmed, 1)
+	}
+}
+
+// eventuallyWoken waits until an id was woken by a cause so many times.
+func (h *harness) eventuallyWoken(id string, cause Cause, times int) {
+	h.t.Helper()
+	h.Eventually(h.count).WithArguments(id, cause).
+		WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", times), id)
+}
+
+// eventually waits until a wake of id has read depth.
+func (h *harness) eventually(id string, depth int64) {
+	h.t.Helper()
+	h.Eventually(h.depth).WithArguments(id).
+		WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(depth), id)
+}
+
+// must expects that a command succeeds.
+func must(t *testing.T, cmd redis.Cmder) {
+	t.Helper()
+	NewWithT(t).Expect(cmd.Err()).NotTo(HaveOccurred())
+}
+
+// do runs a command on the server.
+func do(t *testing.T, server *redistest.Server, args ...any) {
+	t.Helper()
+	must(t, server.Client().Do(t.Context(), args...))
+}
+
+// proxy passes connections on to a server, until it is told to swallow what it gets.
+type proxy struct {
+	listener net.Listener
+	hole     atomic.Bool
+	accepted atomic.Int32
+	open     sync.WaitGroup
+}
+
+// passOn starts a proxy for address, which ends with the test.
+func passOn(t *testing.T, address string) *proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	p := &proxy{listener: listener}
+	p.open.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			p.accepted.Add(1)
+			p.open.Go(func() { p.serve(conn, address) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		p.open.Wait()
+	})
+	return p
+}
+
+func (p *proxy) address() string { return p.listener.Addr().String() }
+
+func (p *proxy) serve(client net.Conn, address string) {
+	server, err := net.Dial("tcp", address)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	var directions sync.WaitGroup
+	directions.Go(func() { p.copy(server, client) })
+	directions.Go(func() { p.copy(client, server) })
+	directions.Wait()
+}
+
+// copy passes bytes on until the source ends.
+func (p *proxy) copy(to io.WriteCloser, from io.Reader) {
+	defer func() { _ = to.Close() }()
+	buffer := make([]byte, 4<<10)
+	for {
+		n, err := from.Read(buffer)
+		if !p.hole.Load() {
+			_, _ = to.Write(buffer[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,198 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"pgregory.net/rapid"
+)
+
+func TestIndexSubscribesOnceForAllWhoWatch(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	x := newIndex[string]()
+	g.Expect(x.add("c", "a")).To(BeFalse())
+	g.Expect(x.add("c", "b")).To(BeFalse())
+	g.Expect(x.takeWanted(10)).To(ConsistOf("c"))
+	g.Expect(x.takeWanted(10)).To(BeEmpty())
+	x.subscribed("c")
+	g.Expect(x.add("c", "late")).To(BeTrue(), "it will not be confirmed again")
+
+	var woken []string
+	x.each("c", func(id string) { woken = append(woken, id) })
+	g.Expect(woken).To(ConsistOf("a", "b", "late"))
+	x.each("unknown", func(string) { t.Error("nobody watches this") })
+
+	x.remove("c", "a")
+	x.remove("c", "late")
+	g.Expect(x.takeUnwanted(10)).To(BeEmpty())
+	x.remove("c", "b")
+	x.remove("c", "b")
+	g.Expect(x.takeUnwanted(10)).To(ConsistOf("c"))
+	x.unsubscribed("c")
+	g.Expect(x.channels).To(BeEmpty())
+}
+
+func TestIndexOfAChannelThatIsLeftAndWatchedAgain(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		again     func(x *index[string]) (confirmed bool)
+		confirmed bool
+		wanted    []string
+	}{
+		"before it is unsubscribed": {
+			again: func(x *index[string]) bool {
+				x.remove("c", "a")
+				return x.add("c", "a")
+			},
+			confirmed: true,
+		},
+		"while it is unsubscribed": {
+			again: func(x *index[string]) bool {
+				x.remove("c", "a")
+				x.takeUnwanted(1)
+				confirmed := x.add("c", "a")
+				x.unsubscribed("c")
+				return confirmed
+			},
+			wanted: []string{"c"},
+		},
+		"after it was unsubscribed": {
+			again: func(x *index[string]) bool {
+				x.remove("c", "a")
+				x.takeUnwanted(1)
+				x.unsubscribed("c")
+				return x.add("c", "a")
+			},
+			wanted: []string{"c"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			x := newIndex[string]()
+			x.add("c", "a")
+			x.takeWanted(1)
+			x.subscribed("c")
+			g.Expect(test.again(x)).To(Equal(test.confirmed))
+			g.Expect(x.takeUnwanted(1)).To(BeEmpty())
+			g.Expect(x.takeWanted(1)).To(ConsistOf(test.wanted))
+		})
+	}
+}
+
+func TestIndexOfAChannelThatIsLeftWhileSubscribing(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	x := newIndex[string]()
+	x.add("confirmed", "a")
+	x.add("refused", "a")
+	x.takeWanted(2)
+	x.remove("confirmed", "a")
+	x.remove("refused", "a")
+	x.subscribed("confirmed")
+	x.refused([]string{"refused"}, time.Now())
+	g.Expect(x.channels).To(And(HaveLen(1), HaveKey("confirmed")))
+	g.Expect(x.takeUnwanted(2)).To(ConsistOf("confirmed"))
+}
+
+func TestIndexRetriesRefusedChannelsLater(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	now := time.Now()
+	x := newIndex[string]()
+	x.add("c", "a")
+	x.takeWanted(1)
+	x.refused([]string{"c"}, now.Add(time.Minute))
+	x.reset()
+	g.Expect(x.takeWanted(1)).To(BeEmpty(), "a new session does not try it sooner")
+	g.Expect(x.retry(now.Add(59 * time.Second))).To(Equal(now.Add(time.Minute)))
+	g.Expect(x.retry(now.Add(time.Minute))).To(BeZero())
+	g.Expect(x.takeWanted(1)).To(ConsistOf("c"))
+	g.Expect(x.retry(now.Add(time.Minute))).To(BeZero())
+}
+
+// TestIndexReachesWhatIsWatched answers all that an index sends, in any order of events,
+// and then finds subscribed to what is watched and nothing else.
+func TestIndexReachesWhatIsWatched(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		g := NewWithT(t)
+		now := time.Now()
+		x := newIndex[int]()
+		server := map[string]bool{} // subscribed channels
+		watched := map[string]map[int]bool{}
+		name := rapid.Map(rapid.IntRange(0, 4), strconv.Itoa)
+		id := rapid.IntRange(0, 2)
+		var subscribing, unsubscribing []string
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				c, id := name.Draw(t, "channel"), id.Draw(t, "id")
+				if x.add(c, id) {
+					g.Expect(server).To(HaveKey(c), "a channel that will not be confirmed is subscribed to")
+				}
+				if watched[c] == nil {
+					watched[c] = map[int]bool{}
+				}
+				watched[c][id] = true
+			},
+			"remove": func(t *rapid.T) {
+				c, id := name.Draw(t, "channel"), id.Draw(t, "id")
+				x.remove(c, id)
+				delete(watched[c], id)
+			},
+			"send": func(t *rapid.T) {
+				limit := rapid.IntRange(1, 3).Draw(t, "limit")
+				if len(subscribing)+len(unsubscribing) == 0 {
+					if subscribing = x.takeWanted(limit); len(subscribing) == 0 {
+						unsubscribing = x.takeUnwanted(limit)
+					}
+				}
+			},
+			"answer": func(*rapid.T) {
+				confirm(x, server, subscribing, unsubscribing)
+				subscribing, unsubscribing = nil, nil
+			},
+			"refuse": func(*rapid.T) {
+				x.refused(subscribing, now.Add(time.Minute))
+				subscribing = nil
+			},
+			"reset": func(*rapid.T) {
+				x.reset()
+				clear(server)
+				subscribing, unsubscribing = nil, nil
+			},
+		})
+		confirm(x, server, subscribing, unsubscribing)
+		x.retry(now.Add(time.Hour))
+		for range 2 { // What is unwanted first can be wanted afterwards.
+			confirm(x, server, nil, x.takeUnwanted(100))
+			confirm(x, server, x.takeWanted(100), nil)
+		}
+		want := map[string]bool{}
+		for c, ids := range watched {
+			if len(ids) > 0 {
+				want[c] = true
+			}
+		}
+		g.Expect(server).To(Equal(want))
+		g.Expect(x.channels).To(HaveLen(len(want)))
+	})
+}
+
+// confirm does what a server would do.
+func confirm(x *index[int], server map[string]bool, subscribing, unsubscribing []string) {
+	for _, c := range subscribing {
+		server[c] = true
+		x.subscribed(c)
+	}
+	for _, c := range unsubscribing {
+		delete(server, c)
+		x.unsubscribed(c)
+	}
+}

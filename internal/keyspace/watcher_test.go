@@ -1,0 +1,465 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/test/redistest"
+)
+
+func TestAPushWakes(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := newHarness(t, server.Addr())
+	h.ensure("emails", "other")
+
+	do(t, server, "lpush", "emails", 1)
+	h.eventually("emails", 1)
+	elements := make([]any, 1000)
+	for i := range elements {
+		elements[i] = i
+	}
+	must(t, server.Client().LPush(t.Context(), "emails", elements...))
+	h.eventually("emails", 1001)
+	h.Expect(h.count("emails", Growth)).To(Equal(2))
+	h.Expect(h.count("other", Growth)).To(BeZero())
+}
+
+func TestWhatShrinksWakesToo(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := newHarness(t, server.Addr())
+	h.ensure("emails")
+	do(t, server, "lpush", "emails", 1, 2, 3)
+	h.eventually("emails", 3)
+	do(t, server, "lpop", "emails")
+	h.eventually("emails", 2)
+	do(t, server, "del", "emails")
+	h.eventually("emails", 0)
+	h.Expect(h.count("emails", Growth)).To(Equal(1))
+	h.Expect(h.count("emails", Shrink)).To(Equal(2))
+}
+
+func TestTwoIDsOnOneKey(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := newHarness(t, server.Addr())
+	h.ensure("emails")
+	h.Ensure("second", h.endpoint, "emails")
+	h.eventuallyWoken("second", Confirmed, 1)
+
+	do(t, server, "lpush", "emails", 1)
+	h.eventuallyWoken("second", Growth, 1)
+	h.eventually("emails", 1)
+
+	h.Forget("second")
+	do(t, server, "lpush", "emails", 1)
+	h.eventually("emails", 2)
+	h.Expect(h.count("second", Growth)).To(Equal(1))
+
+	h.Forget("emails")
+	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(BeEmpty())
+}
+
+func TestEnsureReplacesWhatWasWatched(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := newHarness(t, server.Addr())
+	h.ensure("emails")
+	for range 1000 {
+		h.Ensure("emails", h.endpoint, "emails")
+	}
+	h.Ensure("emails", h.endpoint, "kept", "new")
+	h.Ensure("emails", h.endpoint, "kept", "newer")
+	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).
+		Should(ConsistOf(channelPrefix+"kept", channelPrefix+"newer"))
+
+	do(t, server, "lpush", "newer", 1)
+	h.eventuallyWoken("emails", Growth, 1)
+}
+
+func TestEnsureMovesToAnotherServer(t *testing.T) {
+	t.Parallel()
+	first, second := redistest.New(t, redistest.Options{}), redistest.New(t, redistest.Options{})
+	h := newHarness(t, first.Addr())
+	h.ensure("emails")
+	h.endpoint = redisconn.Endpoint{Address: second.Addr()}
+	h.Ensure("emails", h.endpoint, "emails")
+	h.eventuallyWoken("emails", Confirmed, 2)
+	do(t, second, "lpush", "emails", 1)
+	h.eventually("emails", 1)
+	h.Eventually(subscriptions).WithArguments(t, first).WithTimeout(timeout).Should(BeEmpty())
+}
+
+// Whether a wake is lost when the connection is cut shows only in the last one.
+func TestNoWakeIsLostWhenSubscribersAreKilled(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := newHarness(t, server.Addr())
+	h.ensure("emails")
+	for round := range 5 {
+		for range 200 {
+			do(t, server, "lpush", "emails", 1)
+		}
+		do(t, server, "client", "kill", "type", "pubsub")
+		do(t, server, "lpush", "emails", 1)
+		h.eventually("emails", int64(round+1)*201)
+	}
+}
+
+func TestAWakeIsLostIfConfirmationsDoNotWake(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := newHarness(t, server.Addr(), ignoreConfirmations)
+	h.Ensure("emails", h.endpoint, "emails")
+	subscribed := ConsistOf(channelPrefix + "emails")
+	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(subscribed)
+	do(t, server, "client", "kill", "type", "pubsub")
+	do(t, server, "lpush", "emails", 1)
+	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(subscribed)
+	h.Consistently(h.depth).WithArguments("emails").Should(BeZero())
+}
+
+func ignoreConfirmations(w *Watcher[string]) {
+	w.mark = func(id string, cause Cause) {
+		if cause != Confirmed {
+			w.coalescer.mark(id, cause)
+		}
+	}
+}
+
+func TestAServerThatIsRestarted(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := newHarness(t, server.Addr())
+	h.ensure("emails")
+	do(t, server, "lpush", "emails", 1, 2)
+	h.eventually("emails", 2)
+	h.Expect(server.Kill()).To(Succeed())
+	h.Expect(server.Restart(t.Context())).To(Succeed())
+	h.eventually("emails", 0)
+	do(t, server, "lpush", "emails", 1)
+	h.eventually("emails", 1)
+}
+
+func TestAServerThatIsDownAtTheStart(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := newHarness(t, server.Addr())
+	h.Expect(server.Kill()).To(Succeed())
+	h.Ensure("emails", h.endpoint, "emails")
+	h.Eventually(func() error {
+		_, err := h.pool.Conn(h.endpoint).OpenPubSub(t.Context())
+		return err
+	}).WithTimeout(timeout).Should(HaveOccurred())
+	h.Expect(server.Restart(t.Context())).To(Succeed())
+	do(t, server, "lpush", "emails", 1)
+	h.eventually("emails", 1)
+}
+
+func TestAForbiddenChannelHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	keys := []string{"forbidden"}
+	for i := range 500 {
+		keys = append(keys, fmt.Sprintf("allowed-%d", i))
+	}
+	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"allowed-*")
+	h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.timing.forbiddenRetry = 100 * time.Millisecond })
+	h.Ensure("forbidden", h.endpoint, "forbidden")
+	h.ensure(keys[1:]...)
+	h.Expect(h.count("forbidden", Confirmed)).To(BeZero())
+	do(t, server, "lpush", "allowed-7", 1)
+	h.eventually("allowed-7", 1)
+
+	// Granting more does not cut connections: the session itself tries again.
+	do(t, server, "acl", "setuser", "default", "allchannels")
+	h.eventuallyWoken("forbidden", Confirmed, 1)
+	do(t, server, "lpush", "forbidden", 1)
+	h.eventually("forbidden", 1)
+	h.Expect(h.count("allowed-8", Confirmed)).To(Equal(1), "the connection is the same")
+}
+
+func TestARevokedChannelIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.timing.forbiddenRetry = 100 * time.Millisecond })
+	h.ensure("emails", "other")
+	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"other")
+	h.eventuallyWoken("other", Confirmed, 2)
+	do(t, server, "lpush", "emails", 1)
+	do(t, server, "acl", "setuser", "default", "allchannels")
+	h.eventually("emails", 1)
+}
+
+func TestAServerThatDemandsAPassword(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{Args: []string{"--requirepass", "secret"}})
+	h := newHarness(t, server.Addr())
+	h.Ensure("emails", h.endpoint, "emails")
+	h.Eventually(func() redisconn.Reason {
+		err := h.pool.Conn(h.endpoint).Do(t.Context(), func(context.Context, redis.Cmdable) error { return nil })
+		if err == nil {
+			return ""
+		}
+		return redisconn.Classify(err).Reason
+	}).WithTimeout(timeout).Should(Equal(redisconn.ReasonAuthFailed))
+}
+
+func TestOddKeys(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := newHarness(t, server.Addr())
+	keys := []string{
+		"", " ", "a b", "a\r\nb", "\x00", "a\x00b", "*", "a*", "?", "[a]", "\\", "{a}b", "日本", "\xff\xfe", ":", "__keyspace@0__:x",
+		strings.Repeat("k", 1024),
+	}
+	h.ensure(keys...)
+	for _, key := range keys {
+		do(t, server, "rpush", key, 1)
+		h.eventually(key, 1)
+	}
+}
+
+func TestForgedMessages(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := newHarness(t, server.Addr())
+	h.ensure("emails")
+	for _, payload := range []string{"", "lset", "\x00", strings.Repeat("x", 1<<16), "subscribe", "-ERR"} {
+		do(t, server, "publish", channelPrefix+"emails", payload)
+		do(t, server, "publish", channelPrefix+"unknown", payload)
+	}
+	do(t, server, "lpush", "emails", 1)
+	h.eventually("emails", 1)
+	h.Expect(h.count("emails", Confirmed)).To(Equal(1), "the session lives")
+
+	// More than anyone needs ends the session, and the next one makes up for it.
+	do(t, server, "publish", channelPrefix+"emails", strings.Repeat("x", 2<<20))
+	h.eventuallyWoken("emails", Confirmed, 2)
+}
+
+func TestTenThousandChannelsOnOneConnection(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := newHarness(t, server.Addr())
+	const many = 10_000
+	for i := range many {
+		key := fmt.Sprintf("queue-%d", i)
+		h.Ensure(key, h.endpoint, key)
+	}
+	confirmed := func() int {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return len(h.seen)
+	}
+	h.Eventually(confirmed).WithTimeout(timeout).Should(Equal(many))
+	clients, err := server.Client().ClientList(t.Context()).Result()
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(strings.Count(clients, " sub=") - strings.Count(clients, " sub=0 ")).To(Equal(1))
+	h.Expect(clients).To(ContainSubstring(fmt.Sprintf(" sub=%d ", many)))
+
+	do(t, server, "lpush", "queue-9999", 1)
+	h.eventually("queue-9999", 1)
+	for i := range many {
+		h.Forget(fmt.Sprintf("queue-%d", i))
+	}
+	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(BeEmpty())
+}
+
+func TestAServerThatStopsAnswering(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := newHarness(t, server.Addr(), impatient)
+	h.ensure("emails")
+	do(t, server, "lpush", "emails", 1)
+	h.eventually("emails", 1)
+	h.Expect(server.Pause()).To(Succeed())
+	h.Eventually(h.present).WithArguments("emails").WithTimeout(timeout).Should(BeFalse())
+	h.Expect(server.Resume()).To(Succeed())
+	do(t, server, "lpush", "emails", 1)
+	h.eventually("emails", 2)
+	h.Expect(h.count("emails", Confirmed)).To(BeNumerically(">", 1))
+}
+
+func TestAConnectionThatSwallowsEverything(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	through := passOn(t, server.Addr())
+	h := newHarness(t, through.address(), impatient)
+	h.ensure("emails")
+	through.hole.Store(true)
+	do(t, server, "lpush", "emails", 1)
+	h.Eventually(h.present).WithArguments("emails").WithTimeout(timeout).Should(BeFalse())
+	through.hole.Store(false)
+	h.eventually("emails", 1)
+}
+
+// impatient makes sessions notice soon that nobody answers.
+func impatient(w *Watcher[string]) {
+	w.timing.pingAfter = 100 * time.Millisecond
+	w.timing.answerWithin = 500 * time.Millisecond
+}
+
+// present reports whether the channel of a key is subscribed to.
+func (h *harness) present(key string) bool {
+	h.Watcher.mu.Lock()
+	x := h.supervisors[h.endpoint].index
+	h.Watcher.mu.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.channels[channelPrefix+key].status == present
+}
+
+func TestAnIdleSessionLives(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	through := passOn(t, server.Addr())
+	h := newHarness(t, through.address(), func(w *Watcher[string]) { w.timing.pingAfter = 10 * time.Millisecond })
+	h.ensure("emails")
+	dials := through.accepted.Load()
+	pings := func() string {
+		stats, _ := server.Client().Info(t.Context(), "commandstats").Result()
+		return stats
+	}
+	h.Eventually(pings).WithTimeout(timeout).Should(MatchRegexp(`cmdstat_ping:calls=[1-9]\d`))
+	h.Expect(through.accepted.Load()).To(Equal(dials))
+	h.Expect(h.count("emails", Confirmed)).To(Equal(1))
+}
+
+// A push at any moment around Ensure is seen, either by the read after the confirmation
+// or by the one after the event.
+func TestAPushAroundEnsureIsSeen(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := newHarness(t, server.Addr())
+	const rounds, parallel = 3000, 8
+	var workers sync.WaitGroup
+	for worker := range parallel {
+		workers.Go(func() {
+			for round := range rounds / parallel {
+				key := fmt.Sprintf("queue-%d-%d", worker, round)
+				var pusher sync.WaitGroup
+				pusher.Go(func() {
+					time.Sleep(rand.N(time.Millisecond))
+					do(t, server, "lpush", key, 1)
+				})
+				time.Sleep(rand.N(time.Millisecond))
+				h.Ensure(key, h.endpoint, key)
+				pusher.Wait()
+				h.eventually(key, 1)
+				h.Forget(key)
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// Reading first and subscribing then loses the pushes in between.
+func TestAPushIsMissedIfReadBeforeSubscribing(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := newHarness(t, server.Addr(), ignoreConfirmations)
+	h.deliver(t.Context(), Wake[string]{ID: "emails"})
+	do(t, server, "lpush", "emails", 1)
+	h.Ensure("emails", h.endpoint, "emails")
+	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(ConsistOf(channelPrefix + "emails"))
+	h.Consistently(h.depth).WithArguments("emails").Should(BeZero())
+}
+
+func TestLeavingAndWatchingAgainQuickly(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := newHarness(t, server.Addr())
+	h.ensure("anchor")
+	for round := range 300 {
+		h.Ensure("emails", h.endpoint, "emails")
+		if round%3 == 0 {
+			time.Sleep(rand.N(time.Millisecond))
+		}
+		h.Forget("emails")
+	}
+	h.ensure("emails")
+	do(t, server, "lpush", "emails", 1)
+	h.eventually("emails", 1)
+	h.Expect(h.count("anchor", Confirmed)).To(Equal(1), "the session lives")
+}
+
+func TestNothingIsLostBeforeAnyoneTakesWakes(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	release := make(chan struct{})
+	h := newHarness(t, server.Addr(), func(w *Watcher[string]) {
+		deliver := w.deliver
+		w.deliver = func(ctx context.Context, wake Wake[string]) {
+			select {
+			case <-release:
+				deliver(ctx, wake)
+			case <-ctx.Done():
+			}
+		}
+	})
+	keys := []string{"a", "b", "c"}
+	for _, key := range keys {
+		h.Ensure(key, h.endpoint, key)
+	}
+	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(HaveLen(len(keys)))
+	for range 1000 {
+		for _, key := range keys {
+			do(t, server, "lpush", key, 1)
+		}
+	}
+	close(release)
+	for _, key := range keys {
+		h.eventually(key, 1000)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.Expect(len(h.wakes)).To(BeNumerically("<=", 3*len(keys)), "wakes merged while nobody took them")
+}
+
+func TestTheWatcherEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	pool := redisconn.NewPool(logr.Discard())
+	blocked := make(chan struct{}, 1)
+	w := New(pool, func(ctx context.Context, _ Wake[string]) {
+		blocked <- struct{}{}
+		<-ctx.Done()
+	}, logr.Discard())
+	w.Ensure("emails", redisconn.Endpoint{Address: server.Addr()}, "emails")
+	w.Ensure("nowhere", redisconn.Endpoint{Address: "127.0.0.1:1"}, "emails")
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 2)
+	go func() { ended <- pool.Start(ctx) }()
+	go func() { ended <- w.Start(ctx) }()
+	g.Eventually(blocked).WithTimeout(timeout).Should(Receive())
+	g.Consistently(ended).ShouldNot(Receive())
+	stop()
+	for range 2 {
+		g.Eventually(ended).WithTimeout(timeout).Should(Receive(BeNil()))
+	}
+	g.Expect(w.NeedLeaderElection()).To(BeTrue())
+}
+
+// subscriptions returns the channels that somebody is subscribed to.
+func subscriptions(t *testing.T, server *redistest.Server) []string {
+	t.Helper()
+	channels, err := server.Client().PubSubChannels(t.Context(), "*").Result()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return channels
+}

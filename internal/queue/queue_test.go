@@ -1,0 +1,129 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"go.uber.org/goleak"
+
+	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/test/redistest"
+)
+
+const timeout = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	redisconn.RedirectLogs(logr.Discard())
+	goleak.VerifyTestMain(m)
+}
+
+// newReader returns a reader whose connections last until the test ends.
+func newReader(t *testing.T) *queue.Reader {
+	t.Helper()
+	pool := redisconn.NewPool(logr.Discard())
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = pool.Start(ctx) })
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	return queue.NewReader(pool)
+}
+
+func TestReaderObservesTheLengthOfAList(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	reader := newReader(t)
+	for key, length := range map[string]int{"missing": 0, "emails": 3, "a b\x00*\r\n": 1, strings.Repeat("k", 1024): 2} {
+		for range length {
+			g.Expect(server.Client().LPush(t.Context(), key, "x").Err()).To(Succeed())
+		}
+		source := queue.Source{Endpoint: redisconn.Endpoint{Address: server.Addr()}, Key: key}
+		g.Eventually(reader.Observe).WithArguments(t.Context(), source).WithTimeout(timeout).Should(BeEquivalentTo(length))
+	}
+}
+
+func TestReaderFailsOnOtherTypes(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	g.Expect(server.Client().Set(t.Context(), "emails", "x", 0).Err()).To(Succeed())
+	source := queue.Source{Endpoint: redisconn.Endpoint{Address: server.Addr()}, Key: "emails"}
+	reader := newReader(t)
+	g.Eventually(func() redisconn.Reason {
+		_, err := reader.Observe(t.Context(), source)
+		return redisconn.Classify(err).Reason
+	}).WithTimeout(timeout).Should(Equal(redisconn.ReasonWrongType))
+}
+
+func TestReaderFailsOnANegativeLength(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	defer func() { _ = listener.Close() }()
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { answerAll(conn, "%0\r\n", ":-1\r\n") })
+		}
+	})
+	source := queue.Source{Endpoint: redisconn.Endpoint{Address: listener.Addr().String()}, Key: "emails"}
+	depth, err := newReader(t).Observe(t.Context(), source)
+	g.Expect(err).To(MatchError(ContainSubstring("negative")))
+	g.Expect(depth).To(BeZero())
+}
+
+// answerAll answers what it reads with one answer after the other, whatever it is.
+func answerAll(conn net.Conn, answers ...string) {
+	defer func() { _ = conn.Close() }()
+	for _, answer := range answers {
+		if _, err := conn.Read(make([]byte, 1<<10)); err != nil {
+			return
+		}
+		_, _ = conn.Write([]byte(answer))
+	}
+	_, _ = conn.Read(make([]byte, 1))
+}
+
+func TestFakeObservesWhatIsSet(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var fake queue.Fake
+	emails, other := queue.Source{Key: "emails"}, queue.Source{Key: "other"}
+	observe := func(source queue.Source) (int64, error) { return fake.Observe(t.Context(), source) }
+
+	g.Expect(observe(emails)).To(BeZero())
+	fake.SetDepth(emails, 7)
+	g.Expect(observe(emails)).To(BeEquivalentTo(7))
+	g.Expect(observe(other)).To(BeZero())
+	broken := errors.New("broken")
+	fake.SetError(emails, broken)
+	_, err := observe(emails)
+	g.Expect(err).To(MatchError(broken))
+	fake.SetDepth(emails, 1)
+	g.Expect(observe(emails)).To(BeEquivalentTo(1))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = fake.Observe(ctx, emails)
+	g.Expect(err).To(MatchError(context.Canceled))
+}

@@ -1,0 +1,268 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redisconn
+
+import (
+	"context"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	RedirectLogs(logr.Discard())
+	goleak.VerifyTestMain(m)
+}
+
+var (
+	somewhere  = Endpoint{Address: "redis:6379"}
+	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+)
+
+// refusedReply is an error reply, as the client library would return it.
+type refusedReply string
+
+func (r refusedReply) Error() string { return string(r) }
+func (refusedReply) RedisError()     {}
+
+// start runs a pool with this dialer until the test ends.
+func start(t *testing.T, dial dialFunc) *Pool {
+	t.Helper()
+	pool := NewPool(logr.Discard())
+	pool.dialer = dial
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = pool.Start(ctx) })
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	return pool
+}
+
+// refuse is a dialer that finds nobody listening.
+func refuse(context.Context, string, string) (net.Conn, error) { return nil, errRefused }
+
+// dial makes the client dial. A command would do so too, but where more of them wait than
+// the client has connections, it shares timers among the bubbles of synctest.
+func dial(ctx context.Context, client redis.Cmdable) error {
+	_, err := client.(*redis.Client).Options().Dialer(ctx, "tcp", somewhere.Address)
+	return err
+}
+
+// answer returns a call that needs no server.
+func answer(err error) func(context.Context, redis.Cmdable) error {
+	return func(context.Context, redis.Cmdable) error { return err }
+}
+
+func TestAnEndpointThatIsDownIsDialedByOneOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var dials []time.Time // one dial at a time
+		var dialing atomic.Int32
+		pool := start(t, func(context.Context, string, string) (net.Conn, error) {
+			g.Expect(dialing.Add(1)).To(BeEquivalentTo(1))
+			defer dialing.Add(-1)
+			dials = append(dials, time.Now())
+			time.Sleep(time.Millisecond)
+			return nil, errRefused
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var users sync.WaitGroup
+		for range 40 {
+			users.Go(func() {
+				for ctx.Err() == nil {
+					_ = pool.Conn(somewhere).Do(ctx, dial)
+					time.Sleep(20 * time.Millisecond)
+				}
+			})
+		}
+		users.Go(func() {
+			for pool.Conn(somewhere).WaitUp(ctx) == nil {
+				_, err := pool.Conn(somewhere).OpenPubSub(ctx)
+				g.Expect(err).To(MatchError(syscall.ECONNREFUSED))
+			}
+		})
+		users.Wait()
+		synctest.Wait()
+		g.Expect(len(dials)).To(And(BeNumerically(">=", 10), BeNumerically("<=", 15)))
+		for i := 1; i < len(dials); i++ {
+			g.Expect(dials[i].Sub(dials[i-1])).To(And(
+				BeNumerically(">=", leastSpacing), BeNumerically("<=", longestDelay+time.Millisecond)))
+		}
+	})
+}
+
+func TestCallsFailAtOnceWithTheCauseWhileDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pool := start(t, refuse)
+		g.Expect(pool.Conn(somewhere).Do(t.Context(), dial)).To(MatchError(syscall.ECONNREFUSED))
+
+		begun := time.Now()
+		err := pool.Conn(somewhere).Do(t.Context(), func(context.Context, redis.Cmdable) error {
+			t.Error("the call was made")
+			return nil
+		})
+		g.Expect(err).To(MatchError(syscall.ECONNREFUSED))
+		g.Expect(Classify(err).Message).To(ContainSubstring("refused"))
+		g.Expect(time.Since(begun)).To(BeZero())
+	})
+}
+
+func TestAnUnansweredCallMakesOthersFailAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pool := start(t, refuse)
+		conn, other := pool.Conn(somewhere), pool.Conn(Endpoint{Address: "other:1"})
+		release := make(chan struct{})
+		var calls sync.WaitGroup
+		calls.Go(func() {
+			g.Expect(conn.Do(t.Context(), func(context.Context, redis.Cmdable) error {
+				<-release
+				return nil
+			})).To(Succeed())
+		})
+
+		time.Sleep(99 * time.Millisecond)
+		g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed())
+		time.Sleep(2 * time.Millisecond)
+		g.Expect(conn.Do(t.Context(), answer(nil))).To(MatchError(ErrBusy))
+		g.Expect(other.Do(t.Context(), answer(nil))).To(Succeed())
+		g.Expect(conn.WaitUp(t.Context())).To(Succeed(), "it is not down")
+		close(release)
+		calls.Wait()
+		g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed())
+	})
+}
+
+func TestACallHasADeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pool := start(t, refuse)
+		begun := time.Now()
+		err := pool.Conn(somewhere).Do(t.Context(), func(ctx context.Context, _ redis.Cmdable) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		g.Expect(err).To(MatchError(context.DeadlineExceeded))
+		g.Expect(Classify(err).Message).To(ContainSubstring("in time"))
+		g.Expect(time.Since(begun)).To(Equal(time.Second))
+		g.Expect(pool.Conn(somewhere).Do(t.Context(), answer(nil))).To(MatchError(context.DeadlineExceeded), "it is down")
+	})
+}
+
+func TestTheCallersEndIsNotTheEndpointsFault(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pool := start(t, refuse)
+		ctx, cancel := context.WithCancel(t.Context())
+		err := pool.Conn(somewhere).Do(ctx, func(ctx context.Context, _ redis.Cmdable) error {
+			cancel()
+			return ctx.Err()
+		})
+		g.Expect(err).To(MatchError(context.Canceled))
+		g.Expect(pool.Conn(somewhere).Do(t.Context(), answer(nil))).To(Succeed())
+	})
+}
+
+func TestAnErrorReplyFailsTheCallOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		conn := start(t, refuse).Conn(somewhere)
+		for _, reply := range []refusedReply{"WRONGTYPE x", "NOPERM x", "LOADING x", "ERR max number of clients reached"} {
+			g.Expect(conn.Do(t.Context(), answer(reply))).To(MatchError(reply))
+			g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed())
+		}
+	})
+}
+
+func TestRefusedCredentialsAreTriedEvery30Seconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var dials atomic.Int32
+		conn := start(t, func(context.Context, string, string) (net.Conn, error) {
+			dials.Add(1)
+			return nil, refusedReply("WRONGPASS x")
+		}).Conn(somewhere)
+		g.Expect(conn.Do(t.Context(), answer(refusedReply("NOAUTH x")))).NotTo(Succeed())
+		g.Expect(Classify(conn.Do(t.Context(), answer(nil))).Reason).To(Equal(ReasonAuthFailed))
+		time.Sleep(3*time.Minute + time.Second)
+		synctest.Wait()
+		g.Expect(dials.Load()).To(BeEquivalentTo(6))
+	})
+}
+
+func TestUnusedEndpointsAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var dials atomic.Int32
+		pool := start(t, func(context.Context, string, string) (net.Conn, error) {
+			dials.Add(1)
+			return nil, errRefused
+		})
+		used, down := pool.Conn(somewhere), pool.Conn(Endpoint{Address: "down:1"})
+		g.Expect(used.Do(t.Context(), answer(nil))).To(Succeed())
+		g.Expect(down.Do(t.Context(), dial)).NotTo(Succeed())
+		for range 20 {
+			time.Sleep(time.Minute)
+			g.Expect(used.Do(t.Context(), answer(nil))).To(Succeed())
+		}
+		pool.mu.Lock()
+		g.Expect(pool.peers).To(And(HaveLen(1), HaveKey(somewhere)))
+		pool.mu.Unlock()
+		before := dials.Load()
+		time.Sleep(time.Hour)
+		g.Expect(dials.Load()).To(Equal(before), "nobody probes what was forgotten")
+	})
+}
+
+func TestWaitUpEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pool := NewPool(logr.Discard())
+		pool.dialer = refuse
+		poolCtx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { g.Expect(pool.Start(poolCtx)).To(Succeed()) })
+		conn := pool.Conn(somewhere)
+		g.Expect(conn.Do(t.Context(), dial)).NotTo(Succeed())
+
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() { failed <- conn.WaitUp(ctx) }()
+		go func() { failed <- conn.WaitUp(t.Context()) }()
+		synctest.Wait()
+		cancel()
+		g.Expect(<-failed).To(MatchError(context.Canceled))
+		stop()
+		g.Expect(<-failed).To(MatchError(ErrClosed))
+		running.Wait()
+
+		g.Expect(conn.WaitUp(t.Context())).To(MatchError(ErrClosed))
+		g.Expect(conn.Do(t.Context(), answer(nil))).To(MatchError(ErrClosed))
+		_, err := conn.OpenPubSub(t.Context())
+		g.Expect(err).To(MatchError(ErrClosed))
+	})
+}

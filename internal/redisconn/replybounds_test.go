@@ -1,0 +1,118 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redisconn
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestReplyBoundsAccept(t *testing.T) {
+	t.Parallel()
+	for name, stream := range map[string]string{
+		"simple replies":  "+OK\r\n:12\r\n-ERR no\r\n_\r\n#t\r\n,1.5\r\n(123\r\n",
+		"strings":         "$5\r\nhel\r\n\r\n$0\r\n\r\n$-1\r\n=5\r\ntxt:x\r\n",
+		"arrays":          "*2\r\n:1\r\n*1\r\n$1\r\nx\r\n*0\r\n*-1\r\n",
+		"a map":           "%1\r\n+a\r\n*2\r\n:1\r\n:2\r\n",
+		"an empty map":    "%0\r\n~0\r\n",
+		"a push":          ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$5\r\nlpush\r\n",
+		"attributes":      "|1\r\n+a\r\n:1\r\n+OK\r\n*1\r\n|1\r\n+a\r\n:1\r\n+OK\r\n|0\r\n+OK\r\n",
+		"newlines inside": "$4\r\n\n\n\n\n\r\n+OK\r\n",
+		"many replies":    strings.Repeat("$100000\r\n"+strings.Repeat("x", 100000)+"\r\n", 50),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			for _, step := range []int{1, 2, 3, 7, 1000, len(stream)} {
+				if len(stream) > 10000*step {
+					continue // too slow
+				}
+				var bounds replyBounds
+				g.Expect(feed(&bounds, stream, step)).To(Succeed())
+				g.Expect(bounds.open).To(BeEmpty(), "all replies are complete")
+				g.Expect(bounds.skip).To(BeZero())
+				g.Expect(bounds.size).To(BeZero())
+			}
+		})
+	}
+}
+
+func TestReplyBoundsRefuse(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		stream string
+		want   error
+	}{
+		"HTTP":                 {"HTTP/1.1 400 Bad Request\r\n", errNotRESP},
+		"an empty line":        {"\r\n", errNotRESP},
+		"a length of letters":  {"$abc\r\n", errNotRESP},
+		"a streamed string":    {"$?\r\n", errNotRESP},
+		"an overflow":          {"*99999999999999999999\r\n", errNotRESP},
+		"a large string":       {"$1048577\r\n", errReplyTooLarge},
+		"a huge string":        {"$9223372036854775807\r\n", errReplyTooLarge},
+		"a large array":        {"*65537\r\n", errReplyTooLarge},
+		"a large map":          {"%65537\r\n", errReplyTooLarge},
+		"depth":                {strings.Repeat("*1\r\n", maxDepth+1), errReplyTooLarge},
+		"attributes for ever":  {strings.Repeat("|0\r\n", maxDepth+1), errReplyTooLarge},
+		"a line without end":   {"-" + strings.Repeat("x", maxLineBytes), errReplyTooLarge},
+		"strings without end":  {"*65536\r\n" + strings.Repeat("$1000000\r\n"+strings.Repeat("x", 1000000)+"\r\n", 5), errReplyTooLarge},
+		"bad inside a map":     {"%1\r\n+a\r\nx\r\n", errNotRESP},
+		"bad after a reply":    {"+OK\r\nx\r\n", errNotRESP},
+		"a negative attribute": {"|-9223372036854775808\r\nx\r\n", errNotRESP},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			for _, step := range []int{1, 3, 1000, len(test.stream)} {
+				if len(test.stream) > 10000*step {
+					continue // too slow
+				}
+				var bounds replyBounds
+				g.Expect(feed(&bounds, test.stream, step)).To(MatchError(test.want))
+			}
+		})
+	}
+}
+
+func TestReplyBoundsRememberAnOnlyError(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var bounds replyBounds
+	g.Expect(bounds.check([]byte("-ERR max number"))).To(Succeed())
+	g.Expect(bounds.onlyError()).To(BeNil())
+	g.Expect(bounds.check([]byte(" of clients\r\n"))).To(Succeed())
+	g.Expect(bounds.onlyError()).To(HaveValue(Equal("ERR max number of clients")))
+	g.Expect(bounds.check([]byte(":1\r\n"))).To(Succeed())
+	g.Expect(bounds.onlyError()).To(BeNil())
+}
+
+// FuzzReplyBounds shows that the bounds do not depend on how a stream is cut, and hold.
+func FuzzReplyBounds(f *testing.F) {
+	f.Add("+OK\r\n*2\r\n$1\r\nx\r\n:1\r\n", 3)
+	f.Add("|1\r\n%1\r\n~1\r\n>1\r\n", 1)
+	f.Add("$-1\r\n*-1\r\n-ERR\r\n", 2)
+	f.Fuzz(func(t *testing.T, stream string, step int) {
+		g := NewWithT(t)
+		var whole, parts replyBounds
+		errWhole, errParts := feed(&whole, stream, max(len(stream), 1)), feed(&parts, stream, max(step, 1))
+		g.Expect(errParts == nil).To(Equal(errWhole == nil))
+		g.Expect(len(whole.open)).To(BeNumerically("<=", maxDepth))
+		g.Expect(whole.skip).To(BeNumerically("<=", maxStringBytes+2))
+		g.Expect(len(whole.line)).To(BeNumerically("<=", max(maxLineBytes, len(stream))))
+	})
+}
+
+// feed gives a stream to the bounds in pieces of step bytes.
+func feed(bounds *replyBounds, stream string, step int) error {
+	for len(stream) > 0 {
+		n := min(step, len(stream))
+		if err := bounds.check([]byte(stream[:n])); err != nil {
+			return err
+		}
+		stream = stream[n:]
+	}
+	return nil
+}

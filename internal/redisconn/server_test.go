@@ -1,0 +1,264 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redisconn
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/test/redistest"
+)
+
+// timeout is how long a test waits for something that has to happen.
+const timeout = 30 * time.Second
+
+func TestReadingFromRedis(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
+	g.Expect(server.Client().LPush(t.Context(), "emails", 1, 2, 3).Err()).To(Succeed())
+
+	var readers sync.WaitGroup
+	for range 32 {
+		readers.Go(func() {
+			for range 20 {
+				g.Expect(length(t, conn)).To(BeEquivalentTo(3))
+			}
+		})
+	}
+	readers.Wait()
+	clients, err := server.Client().ClientList(t.Context()).Result()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(strings.Count(clients, "cmd=llen")).To(BeNumerically("<=", commandConnections))
+}
+
+func TestARestartIsNoticedByTheProber(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
+	g.Expect(length(t, conn)).To(BeZero())
+	g.Expect(server.Kill()).To(Succeed())
+	_, err := readLength(t.Context(), conn)
+	g.Expect(Classify(err).Reason).To(Equal(ReasonUnreachable))
+	g.Expect(server.Restart(t.Context())).To(Succeed())
+	g.Expect(conn.WaitUp(t.Context())).To(Succeed())
+	g.Expect(length(t, conn)).To(BeZero())
+}
+
+// A server that comes back before anybody calls leaves only dead connections behind.
+func TestARestartBetweenCallsIsNotNoticed(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
+	var readers sync.WaitGroup
+	for range commandConnections {
+		readers.Go(func() { g.Expect(length(t, conn)).To(BeZero()) })
+	}
+	readers.Wait()
+	g.Expect(server.Restart(t.Context())).To(Succeed())
+	g.Expect(readLength(t.Context(), conn)).To(BeZero())
+}
+
+func TestAServerThatStopsAnsweringIsDown(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
+	g.Expect(length(t, conn)).To(BeZero())
+	g.Expect(server.Pause()).To(Succeed())
+	_, err := readLength(t.Context(), conn)
+	g.Expect(Classify(err).Message).To(ContainSubstring("in time"))
+	g.Expect(server.Resume()).To(Succeed())
+	g.Expect(conn.WaitUp(t.Context())).To(Succeed())
+	g.Expect(length(t, conn)).To(BeZero())
+}
+
+func TestErrorsOfAServer(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		args   []string
+		before []any
+		reason Reason
+		words  string
+	}{
+		"no password given": {args: []string{"--requirepass", "secret"}, reason: ReasonAuthFailed, words: "demands a password"},
+		"no permission": {
+			before: []any{"acl", "setuser", "default", "-llen"},
+			reason: ReasonPermissionDenied, words: "Grant it",
+		},
+		"wrong type": {before: []any{"set", "emails", "x"}, reason: ReasonWrongType, words: "another type"},
+		"too many clients": {
+			args: []string{"--maxclients", "1"}, before: []any{"ping"},
+			reason: ReasonUnreachable, words: "maxclients",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			server := redistest.New(t, redistest.Options{Args: test.args})
+			if test.before != nil {
+				g.Expect(server.Client().Do(t.Context(), test.before...).Err()).To(Succeed())
+			}
+			conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
+			for range 2 {
+				_, err := readLength(t.Context(), conn)
+				g.Expect(Classify(err).Reason).To(Equal(test.reason))
+				g.Expect(Classify(err).Message).To(ContainSubstring(test.words))
+			}
+		})
+	}
+}
+
+func TestBadServersAreErrorsNotPanics(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"closes at once":     "",
+		"speaks HTTP":        "HTTP/1.1 400 Bad Request\r\n\r\n",
+		"map in a map key":   "%1\r\n%0\r\n+x\r\n",
+		"a huge string":      "$4611686018427387904\r\n",
+		"a huge array":       "*4611686018427387904\r\n",
+		"deep arrays":        strings.Repeat("*1\r\n", 1<<18),
+		"endless attributes": strings.Repeat("|0\r\n", 1<<18),
+		"a long line":        "+" + strings.Repeat("x", 1<<20),
+		"empty arrays":       strings.Repeat("*0\r\n", 100),
+		"short messages":     strings.Repeat("*1\r\n+message\r\n", 100),
+		"odd messages":       strings.Repeat(">3\r\n:1\r\n:2\r\n:3\r\n", 100),
+		"odd confirmations":  strings.Repeat(">3\r\n+subscribe\r\n+c\r\n+x\r\n", 100),
+		"nulls":              strings.Repeat("_\r\n", 100),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			var dials atomic.Int32
+			address := listen(t, func(conn net.Conn) {
+				dials.Add(1)
+				_, _ = conn.Write([]byte(answer))
+				if answer != "" {
+					_, _ = conn.Read(make([]byte, 1<<10))
+				}
+			})
+			conn := startReal(t).Conn(Endpoint{Address: address})
+			_, err := readLength(t.Context(), conn)
+			g.Expect(err).To(HaveOccurred())
+			g.Expect(Classify(err).Message).NotTo(BeEmpty())
+
+			pubSub, err := conn.OpenPubSub(t.Context())
+			if err != nil {
+				return
+			}
+			defer pubSub.Close()
+			for err == nil || IsReply(err) {
+				_, err = pubSub.Receive(t.Context(), timeout)
+			}
+			g.Expect(Classify(err).Message).NotTo(BeEmpty())
+		})
+	}
+}
+
+func TestManyUsersOfABadServerMakeFewDials(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var dials atomic.Int32
+	address := listen(t, func(net.Conn) { dials.Add(1) })
+	conn := startReal(t).Conn(Endpoint{Address: address})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	var users sync.WaitGroup
+	for range 32 {
+		users.Go(func() {
+			for ctx.Err() == nil {
+				_, err := readLength(ctx, conn)
+				g.Expect(err).To(HaveOccurred())
+			}
+		})
+	}
+	users.Wait()
+	g.Expect(dials.Load()).To(BeNumerically("<=", 8), "those of the prober, at least 250 ms apart")
+}
+
+func TestAPubSubNeverReconnects(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	pubSub, err := startReal(t).Conn(Endpoint{Address: server.Addr()}).OpenPubSub(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	defer pubSub.Close()
+	g.Expect(pubSub.Receive(t.Context(), timeout)).To(BeAssignableToTypeOf(&redis.Pong{}))
+	g.Expect(pubSub.Subscribe(t.Context(), "news")).To(Succeed())
+	g.Expect(pubSub.Receive(t.Context(), timeout)).To(HaveField("Channel", "news"))
+
+	g.Expect(server.Client().ClientKillByFilter(t.Context(), "type", "pubsub").Err()).To(Succeed())
+	for range 3 {
+		_, err = pubSub.Receive(t.Context(), timeout)
+		g.Expect(err).To(HaveOccurred())
+		g.Expect(IsReply(err)).To(BeFalse())
+		g.Expect(pubSub.Subscribe(t.Context(), "more")).NotTo(Succeed())
+		g.Expect(pubSub.Ping(t.Context())).NotTo(Succeed())
+	}
+	clients, err := server.Client().ClientList(t.Context()).Result()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(strings.Count(clients, "addr=")).To(Equal(2*1), "only this client, in addr and laddr")
+}
+
+// startReal runs a pool over the network until the test ends.
+func startReal(t *testing.T) *Pool {
+	t.Helper()
+	return start(t, (&net.Dialer{Timeout: callTimeout}).DialContext)
+}
+
+// listen serves connections on a free port and closes them when serve returns.
+func listen(t *testing.T, serve func(net.Conn)) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer func() { _ = conn.Close() }()
+				serve(conn)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		serving.Wait()
+	})
+	return listener.Addr().String()
+}
+
+func readLength(ctx context.Context, conn *Conn) (length int64, err error) {
+	err = conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
+		length, err = client.LLen(ctx, "emails").Result()
+		return err
+	})
+	return length, err
+}
+
+// length reads, again if the machine was too busy for an answer in time.
+func length(t *testing.T, conn *Conn) int64 {
+	t.Helper()
+	var length int64
+	NewWithT(t).Eventually(func(g Gomega) {
+		var err error
+		length, err = readLength(t.Context(), conn)
+		g.Expect(err).NotTo(HaveOccurred())
+	}).WithTimeout(timeout).Should(Succeed())
+	return length
+}

@@ -121,7 +121,7 @@ func (g *Gate) Answered(uid types.UID, ordinal int64) {
 	}
 }
 
-// Skip notes that an ordinal's name is taken by a Job that is not the owner's.
+// Skip notes that an ordinal's name is taken, so that it is never due again.
 func (g *Gate) Skip(uid types.UID, ordinal int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -155,8 +155,8 @@ func (r *Reconciler) create(ctx context.Context, sj *scaledjobv1.ScaledJob, ordi
 	return "", fmt.Errorf("creating Job %s: %w", name, err)
 }
 
-// adopt finds out whose the Job is that has the name of this ordinal: our own is awaited in the cache, a foreign one makes the ordinal
-// be skipped.
+// adopt finds out whose the Job is that has the name of this ordinal. Our own is awaited in the cache. In either case the ordinal is
+// skipped from now on: our own Job may have lost the annotation that tells it.
 func (r *Reconciler) adopt(ctx context.Context, sj *scaledjobv1.ScaledJob, name string, ordinal int64) error {
 	var job batchv1.Job
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: sj.Namespace, Name: name}, &job)
@@ -167,7 +167,7 @@ func (r *Reconciler) adopt(ctx context.Context, sj *scaledjobv1.ScaledJob, name 
 		return fmt.Errorf("looking at the existing Job %s: %w", name, err)
 	case jobs.ControllerUID(&job) == sj.UID:
 		r.Gate.Wrote(sj.UID, &job.ObjectMeta)
-		r.Gate.Answered(sj.UID, ordinal)
+		r.Gate.Skip(sj.UID, ordinal)
 	default:
 		ctrl.LoggerFrom(ctx).Info("a foreign Job has the name that was due, its number is skipped", "job", name)
 		r.Gate.Skip(sj.UID, ordinal)

@@ -200,6 +200,61 @@ func (s *scene) names() []string {
 	return names
 }
 
+func TestJobsThatAreDeletedAreReplaced(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never))
+	s.push(2)
+	s.Eventually(s.jobsEver).Should(Equal(2))
+	job := s.job()
+	s.Expect(s.plane.admin.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+	s.expectJobsEver(3)
+}
+
+func TestJobsThatLostTheirLabelsStillCount(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never))
+	s.push(2)
+	s.Eventually(s.jobsEver).Should(Equal(2))
+	job := s.live(s.job())
+	before := job.DeepCopy()
+	job.Labels, job.Annotations = nil, nil
+	s.Expect(s.plane.admin.Patch(t.Context(), job, client.MergeFrom(before))).To(Succeed())
+	s.expectJobsEver(2)
+	s.push(1)
+	s.expectJobsEver(3)
+}
+
+func TestSuspendedJobsCountAsActive(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) {
+		suspended := true
+		spec.JobTemplate.Spec.Suspend = &suspended
+	})
+	s.push(2)
+	s.expectJobsEver(2)
+	s.Expect(s.status()).To(And(HaveField("ActiveJobs", BeEquivalentTo(2)), HaveField("PendingJobs", BeEquivalentTo(2))))
+}
+
+// While a namespace is deleted, its Jobs go before its ScaledJobs may do.
+func TestNamespaceWithAScaledJobCanBeDeleted(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	const jobs = 5
+	s.create(polling(1), atMost(jobs))
+	s.pushOn()
+	s.Eventually(s.jobsEver).Should(Equal(jobs))
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+	s.Expect(s.plane.admin.Delete(t.Context(), namespace)).To(Succeed())
+	s.Eventually(func() bool {
+		return apierrors.IsNotFound(s.plane.admin.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace))
+	}).WithTimeout(2 * patience).Should(BeTrue())
+	s.Expect(s.jobsEver()).To(Equal(jobs))
+	s.Eventually(s.series).Should(BeEmpty())
+}
+
 func TestLongNamesGiveNamesOfJobsThatTheAPIServerTakes(t *testing.T) {
 	t.Parallel()
 	const longest = 63

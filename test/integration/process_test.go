@@ -5,10 +5,15 @@ package integration
 
 import (
 	"context"
+	"crypto/tls"
+	"net/http"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -140,4 +145,50 @@ func TestSeveralNamespacesCanBeWatched(t *testing.T) {
 	two.push(messages)
 	one.expectJobsEver(messages)
 	two.expectJobsEver(messages)
+}
+
+func TestSecureMetricsAreForThoseWhoMayGetThem(t *testing.T) {
+	t.Parallel()
+	s := newLonelyScene(t)
+	s.operator = s.operate("--metrics-secure=true")
+	url := strings.Replace(s.operator.MetricsURL(), "http:", "https:", 1)
+
+	s.Eventually(s.metricsStatus).WithArguments(url, "").Should(Equal(http.StatusUnauthorized))
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "scraper"}}
+	s.Expect(s.plane.admin.Create(t.Context(), account)).To(Succeed())
+	config, err := s.plane.control.ServiceAccountConfig(t.Context(), s.namespace, account.Name)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(s.metricsStatus(url, config.BearerToken)).To(Equal(http.StatusForbidden))
+
+	// Another account, since a refusal is remembered for a while.
+	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "reader"}}
+	s.Expect(s.plane.admin.Create(t.Context(), reader)).To(Succeed())
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "scaledjob-operator-metrics-reader"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.namespace, Name: reader.Name}},
+	}
+	s.Expect(s.plane.admin.Create(t.Context(), binding)).To(Succeed())
+	config, err = s.plane.control.ServiceAccountConfig(t.Context(), s.namespace, reader.Name)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Eventually(s.metricsStatus).WithArguments(url, config.BearerToken).Should(Equal(http.StatusOK))
+}
+
+// metricsStatus is the status of the answer to a scrape with this token.
+func (s *scene) metricsStatus(url, token string) (int, error) {
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	// The certificate is one that the operator made for itself.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
 }

@@ -4,6 +4,8 @@
 package integration
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -82,6 +84,134 @@ func TestOutageOfOneRedisLeavesOthersAlone(t *testing.T) {
 			s.Expect(s.events("RedisUnreachable")).To(BeZero())
 		})
 	}
+}
+
+func TestScaledJobFromBeforeRedisGetsItsJobsOnceRedisIsThere(t *testing.T) {
+	t.Parallel()
+	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
+	s.Expect(s.redis.Kill()).To(Succeed())
+	s.create(polling(never))
+	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
+	s.Expect(s.status()).To(And(HaveField("QueueDepth", BeNil()), HaveField("DesiredJobs", BeNil())))
+	s.Expect(s.redis.Restart(t.Context())).To(Succeed())
+	s.push(2)
+	s.expectJobsEver(2)
+}
+
+func TestRefusalsOfRedisAreReported(t *testing.T) {
+	t.Parallel()
+	for reason, args := range map[string][]string{
+		scaledjobv1.ReasonAuthFailed:       {"--requirepass", "secret"},
+		scaledjobv1.ReasonPermissionDenied: {"--user", "default", "on", "nopass", "~other:*", "&*", "+@all"},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			s := newSceneOn(t, redistest.New(t, redistest.Options{Args: args}))
+			s.create(polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 1 })
+			s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, reason)
+			s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, reason)
+			s.Eventually(s.events).WithArguments(reason).Should(Equal(1))
+			s.expectJobsEver(0)
+		})
+	}
+}
+
+func TestRedisWithoutNotificationsIsPolled(t *testing.T) {
+	t.Parallel()
+	s := newSceneOn(t, redistest.New(t, redistest.Options{Events: redistest.NoEvents}))
+	s.create(polling(1))
+	s.awaitSubscription()
+	s.push(3)
+	s.expectJobsEver(3)
+}
+
+func TestOneConnectionListensForAllScaledJobsOfARedis(t *testing.T) {
+	t.Parallel()
+	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
+	const scaledJobs = 20
+	var all []*scene
+	for i := range scaledJobs {
+		one := s.beside(fmt.Sprintf("worker-%d", i))
+		one.create(polling(never))
+		all = append(all, one)
+	}
+	for _, one := range all {
+		one.awaitSubscription()
+		one.push(1)
+	}
+	s.Eventually(s.jobsEver).Should(Equal(scaledJobs))
+	clients, err := s.redis.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "pubsub").Text()
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(strings.Count(clients, "\n")).To(Equal(1), clients)
+}
+
+func TestScaledJobsThatShareAQueueAreBothScaled(t *testing.T) {
+	t.Parallel()
+	one := newScene(t)
+	two := one.beside("second")
+	two.queue = one.queue
+	one.create(polling(never))
+	two.create(polling(never))
+	one.awaitSubscription()
+	one.push(2)
+	one.expectJobsEver(2 + 2)
+	two.expectJobsEver(2 + 2)
+}
+
+func TestQueueNamesAreTakenLiterally(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.queue += ":* ?[^a]{b}\\\"\n__keyspace@0__:é"
+	s.create(polling(never))
+	s.awaitSubscription()
+	s.push(3)
+	s.expectJobsEver(3)
+}
+
+func TestEveryCommandThatMakesAListLongerGivesJobs(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never))
+	s.awaitSubscription()
+	key, source, ctx := s.queue, "{"+s.queue+"}:source", t.Context()
+	for i, command := range [][]any{
+		{"RPUSH", key, "a"},
+		{"LPUSHX", key, "b"},
+		{"RPUSHX", key, "c"},
+		{"LINSERT", key, "BEFORE", "a", "d"},
+		{"LMOVE", source, key, "LEFT", "RIGHT"},
+		{"RPOPLPUSH", source, key},
+		{"BLMOVE", source, key, "LEFT", "LEFT", 1},
+		{"EVAL", "return redis.call('RPUSH', KEYS[1], 'e')", 1, key},
+		{"SORT", source, "ALPHA", "STORE", key},
+		{"COPY", source, key, "REPLACE"},
+		{"RENAME", source, key},
+	} {
+		// Those that replace the queue do so with a list that is longer.
+		s.Expect(s.redis.Client().Del(ctx, source).Err()).To(Succeed())
+		for range i + 2 {
+			s.Expect(s.redis.Client().RPush(ctx, source, "x").Err()).To(Succeed())
+		}
+		s.Expect(s.redis.Client().Do(ctx, command...).Err()).To(Succeed())
+		depth, err := s.redis.Client().LLen(ctx, key).Result()
+		s.Expect(err).NotTo(HaveOccurred())
+		s.Eventually(s.jobsEver).Should(BeEquivalentTo(depth), "after %v", command[0])
+	}
+}
+
+func TestChangedAddressIsFollowed(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never))
+	s.awaitSubscription()
+	moved := s.on(redistest.New(t, redistest.Options{}))
+	moved.update(func(spec *scaledjobv1.ScaledJobSpec) { spec.RedisAddress = moved.redis.Addr() })
+	moved.awaitSubscription()
+	s.Eventually(s.subscribers).Should(BeZero())
+	s.push(5)
+	s.Consistently(s.jobsEver).Should(BeZero())
+	moved.push(2)
+	moved.expectJobsEver(2)
 }
 
 func TestKeyOfAnotherTypeIsReportedWithTheCure(t *testing.T) {

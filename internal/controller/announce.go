@@ -74,7 +74,7 @@ func (r *Reconciler) event(sj *scaledjobv1.ScaledJob, kind, reason, action, note
 		Name:       sj.Name,
 		UID:        sj.UID,
 	}
-	r.Recorder.Eventf(regarding, nil, kind, reason, action, "%s", note[:min(len(note), maxNote)])
+	r.Recorder.Eventf(regarding, nil, kind, reason, action, "%s", shorten(note, maxNote))
 }
 
 // maxNote is the longest note that the API server takes.

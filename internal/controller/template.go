@@ -21,8 +21,10 @@ import (
 const (
 	// templateChecksPerSecond bounds the dry runs of all ScaledJobs together.
 	templateChecksPerSecond = 5
-	// maxCauses is how many faults of a template are named at once.
+	// maxCauses is how many faults of a template are named at once, and maxCause how many bytes each may take: the API server repeats
+	// the value at fault, but takes no condition that is too long.
 	maxCauses = 5
+	maxCause  = 256
 )
 
 // verdict is what a condition says.
@@ -98,7 +100,16 @@ func faults(err error) string {
 			named = append(named, "and more")
 			break
 		}
-		named = append(named, strings.TrimPrefix(cause.Field+": "+cause.Message, ": "))
+		named = append(named, shorten(strings.TrimPrefix(cause.Field+": "+cause.Message, ": "), maxCause))
 	}
 	return strings.Join(named, "; ")
+}
+
+// shorten cuts off what exceeds so many bytes, between two characters.
+func shorten(text string, limit int) string {
+	const ellipsis = "…"
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-len(ellipsis)], "") + ellipsis
 }

@@ -17,7 +17,7 @@ func TestCauseOfAnEvent(t *testing.T) {
 		Shrink: "lpop rpop ltrim lrem del rename_from move_from expired evicted set overwritten type_changed",
 		None:   "lset expire persist new keymiss",
 	} {
-		for _, event := range strings.Fields(events) {
+		for event := range strings.FieldsSeq(events) {
 			NewWithT(t).Expect(causeOf(event)).To(Equal(cause), event)
 		}
 	}

@@ -60,14 +60,10 @@ func newHarness(t *testing.T, address string, prepare ...func(*Watcher[string]))
 	for _, change := range prepare {
 		change(h.Watcher)
 	}
-	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = pool.Start(ctx) })
-	running.Go(func() { _ = h.Start(ctx) })
-	t.Cleanup(func() {
-		stop()
-		running.Wait()
-	})
+	running.Go(func() { _ = pool.Start(t.Context()) })
+	running.Go(func() { _ = h.Start(t.Context()) })
+	t.Cleanup(running.Wait)
 	return h
 }
 

@@ -37,6 +37,6 @@ func (b *Backoff) Reset() { b.attempts = 0 }
 func (b *Backoff) Delay() time.Duration {
 	// 100 ms doubled seven times exceeds 10 s already.
 	delay := min(firstDelay<<min(b.attempts, 7), longestDelay)
-	delay = delay/2 + rand.N(delay/2+1) //nolint:gosec // Jitter is no secret.
+	delay = delay/2 + rand.N(delay/2+1)
 	return max(delay, time.Until(b.begun.Add(leastSpacing)))
 }

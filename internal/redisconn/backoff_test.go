@@ -16,10 +16,8 @@ func TestBackoffGrowsToItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		var backoff Backoff
-		for _, longest := range []time.Duration{
-			100, 200, 400, 800, 1600, 3200, 6400, 10000, 10000, 10000, 10000,
-		} {
-			longest *= time.Millisecond
+		for _, milliseconds := range []int{100, 200, 400, 800, 1600, 3200, 6400, 10000, 10000, 10000, 10000} {
+			longest := time.Duration(milliseconds) * time.Millisecond
 			for range 100 {
 				g.Expect(backoff.Delay()).To(And(BeNumerically(">=", longest/2), BeNumerically("<=", longest)))
 			}

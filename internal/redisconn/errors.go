@@ -65,13 +65,11 @@ func Classify(err error) *Error {
 	if err == nil {
 		return nil
 	}
-	var classified *Error
-	if errors.As(err, &classified) {
+	if classified, ok := errors.AsType[*Error](err); ok {
 		return classified
 	}
 	c := classifyTransport(err)
-	var farewell *farewellError
-	if errors.As(err, &farewell) {
+	if farewell, ok := errors.AsType[*farewellError](err); ok {
 		c = classifyReply(farewell.reply)
 	} else if reply := errorReply(err); reply != "" {
 		c = classifyReply(reply)
@@ -85,8 +83,7 @@ func IsReply(err error) bool { return errorReply(err) != "" }
 
 // errorReply returns the text of an error reply, or "" if err is none.
 func errorReply(err error) string {
-	var reply redis.Error
-	if errors.As(err, &reply) {
+	if reply, ok := errors.AsType[redis.Error](err); ok {
 		return reply.Error()
 	}
 	return ""
@@ -105,13 +102,10 @@ var replyClasses = []struct {
 }{
 	{"NOAUTH", class{ReasonAuthFailed, "Redis demands a password. Configure credentials the server accepts."}},
 	{"WRONGPASS", class{ReasonAuthFailed, "Redis refused the credentials. Check the user name and the password, and that the user is enabled."}},
-	{"ERR invalid password", class{ReasonAuthFailed, "Redis refused the password. Check it."}},
-	{"ERR AUTH", class{ReasonAuthFailed, "Redis was sent a password but has none configured. Remove the credentials, or set a password on the server."}},
-	{"ERR Client sent AUTH", class{ReasonAuthFailed, "Redis was sent a password but has none configured. Remove the credentials, or set a password on the server."}},
 	{"NOPERM", class{ReasonPermissionDenied, "The Redis user may not do this. Grant it the key and the command that reads its length, SUBSCRIBE, and the channel of the key."}},
 	{"WRONGTYPE", class{ReasonWrongType, "The key holds another type than the queue is declared to be. Correct the key, or delete what is stored there."}},
 	{"LOADING", class{ReasonUnreachable, "Redis is loading its data set. Wait until it is done."}},
-	{"BUSY", class{ReasonUnreachable, "Redis is blocked by a script that takes too long. Wait for the script, or stop it with SCRIPT KILL."}},
+	{"BUSY ", class{ReasonUnreachable, "Redis is blocked by a script that takes too long. Wait for the script, or stop it with SCRIPT KILL."}},
 	{"MASTERDOWN", class{ReasonUnreachable, "The server is a replica that has lost its master and serves no stale data. Use the address of the master."}},
 	{"MOVED", class{ReasonUnreachable, "The server belongs to a Redis Cluster and does not hold the key. Use a server that is not in cluster mode."}},
 	{"CLUSTERDOWN", class{ReasonUnreachable, "The server belongs to a Redis Cluster that is down. Repair the cluster."}},

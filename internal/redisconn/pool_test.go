@@ -30,24 +30,20 @@ var (
 	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 )
 
-// refusedReply is an error reply, as the client library would return it.
-type refusedReply string
+// replyError is an error reply, as the client library would return it.
+type replyError string
 
-func (r refusedReply) Error() string { return string(r) }
-func (refusedReply) RedisError()     {}
+func (r replyError) Error() string { return string(r) }
+func (replyError) RedisError()     {}
 
 // start runs a pool with this dialer until the test ends.
 func start(t *testing.T, dial dialFunc) *Pool {
 	t.Helper()
 	pool := NewPool(logr.Discard())
 	pool.dialer = dial
-	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = pool.Start(ctx) })
-	t.Cleanup(func() {
-		stop()
-		running.Wait()
-	})
+	running.Go(func() { _ = pool.Start(t.Context()) })
+	t.Cleanup(running.Wait)
 	return pool
 }
 
@@ -188,7 +184,7 @@ func TestAnErrorReplyFailsTheCallOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		conn := start(t, refuse).Conn(somewhere)
-		for _, reply := range []refusedReply{"WRONGTYPE x", "NOPERM x", "LOADING x", "ERR max number of clients reached"} {
+		for _, reply := range []replyError{"WRONGTYPE x", "NOPERM x", "LOADING x", "ERR max number of clients reached"} {
 			g.Expect(conn.Do(t.Context(), answer(reply))).To(MatchError(reply))
 			g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed())
 		}
@@ -202,9 +198,9 @@ func TestRefusedCredentialsAreTriedEvery30Seconds(t *testing.T) {
 		var dials atomic.Int32
 		conn := start(t, func(context.Context, string, string) (net.Conn, error) {
 			dials.Add(1)
-			return nil, refusedReply("WRONGPASS x")
+			return nil, replyError("WRONGPASS x")
 		}).Conn(somewhere)
-		g.Expect(conn.Do(t.Context(), answer(refusedReply("NOAUTH x")))).NotTo(Succeed())
+		g.Expect(conn.Do(t.Context(), answer(replyError("NOAUTH x")))).NotTo(Succeed())
 		g.Expect(Classify(conn.Do(t.Context(), answer(nil))).Reason).To(Equal(ReasonAuthFailed))
 		time.Sleep(3*time.Minute + time.Second)
 		synctest.Wait()

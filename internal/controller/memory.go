@@ -89,20 +89,26 @@ type entry struct {
 	overdue time.Time
 }
 
-// of is the memory of this very ScaledJob: one of the same name that was deleted leaves nothing behind.
+// ofAnother says whether there is a memory of a deleted ScaledJob of the same name.
+func (m *memories) ofAnother(sj *scaledjobv1.ScaledJob) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.entries[types.NamespacedName{Namespace: sj.Namespace, Name: sj.Name}]
+	return known != nil && known.memory.uid != sj.UID
+}
+
+// of is the memory of the ScaledJob.
 func (m *memories) of(sj *scaledjobv1.ScaledJob) *memory {
 	key := types.NamespacedName{Namespace: sj.Namespace, Name: sj.Name}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if known := m.entries[key]; known != nil && known.memory.uid == sj.UID {
-		return &known.memory
-	}
 	if m.entries == nil {
 		m.entries = map[types.NamespacedName]*entry{}
 	}
-	fresh := &entry{memory: memory{uid: sj.UID}}
-	m.entries[key] = fresh
-	return &fresh.memory
+	if m.entries[key] == nil {
+		m.entries[key] = &entry{memory: memory{uid: sj.UID}}
+	}
+	return &m.entries[key].memory
 }
 
 // drop removes a memory, and returns the UID of the ScaledJob that it was of.

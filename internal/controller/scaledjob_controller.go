@@ -108,6 +108,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.Watcher.Forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
+	if r.memories.ofAnother(&sj) {
+		r.forget(request.NamespacedName)
+	}
 	mem := r.memories.of(&sj)
 	r.subscribe(&sj)
 

@@ -1,0 +1,89 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+func TestAnnounceQueue(t *testing.T) {
+	t.Parallel()
+	unknown := &scaledjobv1.ScaledJobStatus{}
+	with := func(status metav1.ConditionStatus, reason, message string) *scaledjobv1.ScaledJobStatus {
+		return &scaledjobv1.ScaledJobStatus{Conditions: []metav1.Condition{
+			{Type: scaledjobv1.ConditionQueueConnected, Status: status, Reason: reason, Message: message},
+		}}
+	}
+	connected := with(metav1.ConditionTrue, "Connected", "Read.")
+	unreachable := with(metav1.ConditionFalse, "Unreachable", "Start it.")
+	denied := with(metav1.ConditionFalse, "AuthFailed", "Set a password.")
+	for name, c := range map[string]struct {
+		before, after *scaledjobv1.ScaledJobStatus
+		want          []string
+	}{
+		"connected from the start":   {unknown, connected, nil},
+		"still connected":            {connected, connected, nil},
+		"unreachable from the start": {unknown, unreachable, []string{eventRedisUnreachable}},
+		"lost":                       {connected, unreachable, []string{eventRedisUnreachable}},
+		"lost for another reason":    {connected, denied, []string{"AuthFailed"}},
+		"another reason":             {unreachable, denied, []string{"AuthFailed"}},
+		"still unreachable":          {unreachable, unreachable, nil},
+		"other words":                {unreachable, with(metav1.ConditionFalse, "Unreachable", "Check DNS."), nil},
+		"back":                       {denied, connected, []string{eventQueueConnected}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log := &eventLog{}
+			(&Reconciler{Recorder: log}).announceConditions(scaledJob(), c.before, c.after)
+			NewWithT(t).Expect(log.reasons).To(Equal(c.want))
+		})
+	}
+}
+
+// A resourceVersion in the reference would make each event one of its own, instead of one that happened again.
+func TestEventRegardsTheScaledJob(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	log := &eventLog{}
+	sj := scaledJob()
+	sj.ResourceVersion = "7"
+
+	(&Reconciler{Recorder: log}).event(sj, corev1.EventTypeNormal, "Reason", "Act", "100 % sure")
+
+	g.Expect(log.regarding).To(Equal(&corev1.ObjectReference{
+		APIVersion: "batch.miracle.dev/v1", Kind: "ScaledJob", Namespace: "mail", Name: "emails", UID: "uid-1",
+	}))
+	g.Expect(log.note).To(Equal("100 % sure"))
+}
+
+func TestEventNoteIsBrief(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	log := &eventLog{}
+
+	(&Reconciler{Recorder: log}).event(scaledJob(), corev1.EventTypeNormal, "Reason", "Act", "x"+strings.Repeat("ä", maxNote))
+
+	g.Expect(len(log.note)).To(BeNumerically("<=", 1024), "what the API server takes")
+	g.Expect(len(log.note)).To(BeNumerically(">", 1000))
+	g.Expect(utf8.ValidString(log.note)).To(BeTrue())
+}
+
+func TestShorten(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text  string
+		limit int
+		want  string
+	}{{"", 4, ""}, {"word", 4, "word"}, {"words", 4, "w…"}, {"ääää", 8, "ääää"}, {"ääääx", 8, "ää…"}, {"xääää", 8, "xää…"}} {
+		NewWithT(t).Expect(shorten(c.text, c.limit)).To(Equal(c.want))
+	}
+}

@@ -1,0 +1,118 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+)
+
+var unreachable = &redisconn.Error{Reason: redisconn.ReasonUnreachable, Message: "Start it.", Err: errors.New("refused")}
+
+// activeJobs are so many Jobs that have not finished.
+func activeJobs(n int) jobs.Census {
+	var census jobs.Census
+	for i := range n {
+		name := fmt.Sprint("job-", i)
+		census.Active = append(census.Active, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}})
+	}
+	return census
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	one := []consistency.Unanswered{{Ordinal: 7, Since: time.Unix(1, 0)}}
+	two := append(one, consistency.Unanswered{Ordinal: 8, Since: time.Unix(1, 0)})
+	suspended := func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true }
+	limits := func(minimum int32, maximum *int32) func(*scaledjobv1.ScaledJobSpec) {
+		return func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas, spec.MaxReplicas = minimum, maximum }
+	}
+	for name, c := range map[string]struct {
+		spec func(*scaledjobv1.ScaledJobSpec)
+		seen observation
+		want plan
+	}{
+		"nothing due":       {seen: observation{}, want: plan{known: true}},
+		"some due":          {seen: observation{depth: 47, jobs: activeJobs(2)}, want: plan{known: true, desired: 5, create: 3}},
+		"all there":         {seen: observation{depth: 47, jobs: activeJobs(5)}, want: plan{known: true, desired: 5}},
+		"more than due":     {seen: observation{depth: 47, jobs: activeJobs(9)}, want: plan{known: true, desired: 5}},
+		"at the maximum":    {seen: observation{depth: 200, jobs: activeJobs(20)}, want: plan{known: true, desired: 20}},
+		"above the maximum": {seen: observation{depth: 201}, want: plan{known: true, desired: 20, create: 20, atMax: true}},
+		"unknown depth":     {seen: observation{depth: 47, queueErr: unreachable}, want: plan{}},
+		"unknown depth, and creates in doubt": {
+			seen: observation{depth: 47, queueErr: unreachable, unanswered: one}, want: plan{},
+		},
+		"suspended": {
+			spec: suspended, seen: observation{depth: 47, jobs: activeJobs(1)}, want: plan{known: true, desired: 5},
+		},
+		"suspended, and creates in doubt": {
+			spec: suspended, seen: observation{depth: 47, unanswered: one}, want: plan{known: true, desired: 5},
+		},
+		"in doubt and due": {
+			seen: observation{depth: 47, jobs: activeJobs(1), unanswered: two},
+			want: plan{known: true, desired: 5, resend: two, create: 2},
+		},
+		"in doubt, and just due": {
+			seen: observation{depth: 47, jobs: activeJobs(4), unanswered: one}, want: plan{known: true, desired: 5, resend: one},
+		},
+		"in doubt, and too many if it exists": {
+			seen: observation{depth: 47, jobs: activeJobs(4), unanswered: two}, want: plan{known: true, desired: 5},
+		},
+		"in doubt, and nothing due": {seen: observation{unanswered: one}, want: plan{known: true}},
+		"minimum without a message": {spec: limits(2, new(int32(5))), want: plan{known: true, desired: 2, create: 2}},
+		"maximum unset is 100":      {spec: limits(0, nil), seen: observation{depth: 5000}, want: plan{known: true, desired: 100, create: 100, atMax: true}},
+		"maximum 0 is none":         {spec: limits(2, new(int32(0))), seen: observation{depth: 5}, want: plan{known: true, atMax: true}},
+		"below activation threshold": {
+			spec: func(spec *scaledjobv1.ScaledJobSpec) { spec.ActivationThreshold = 47 },
+			seen: observation{depth: 47}, want: plan{known: true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := scaledJob().Spec
+			if c.spec != nil {
+				c.spec(&spec)
+			}
+			NewWithT(t).Expect(decide(&spec, c.seen)).To(Equal(c.want))
+		})
+	}
+}
+
+func TestCanCreate(t *testing.T) {
+	t.Parallel()
+	one := []consistency.Unanswered{{Ordinal: 7}}
+	for name, c := range map[string]struct {
+		suspend bool
+		seen    observation
+		done    outcome
+		want    bool
+	}{
+		"room":                          {seen: observation{jobs: activeJobs(19)}, want: true},
+		"no room":                       {seen: observation{jobs: activeJobs(20)}},
+		"room was filled":               {seen: observation{jobs: activeJobs(18)}, done: outcome{created: 2}},
+		"room, if a create made no Job": {seen: observation{jobs: activeJobs(19), unanswered: one}},
+		"suspended":                     {suspend: true},
+		"unknown depth":                 {seen: observation{queueErr: unreachable}},
+		"creates fail":                  {done: outcome{err: errAway}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := scaledJob().Spec
+			spec.Suspend = c.suspend
+			NewWithT(t).Expect(canCreate(&spec, c.seen, c.done)).To(Equal(c.want))
+		})
+	}
+}

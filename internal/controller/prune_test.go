@@ -1,0 +1,124 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"miracle.dev/scaledjob-operator/internal/jobs"
+)
+
+// deletion is a request to delete a Job.
+type deletion struct {
+	name    string
+	uid     types.UID
+	options client.DeleteOptions
+}
+
+// pruning makes a pass that finds so many failed Jobs, of which none is to be kept, and has their deletes answered by name.
+func pruning(t *testing.T, failed int, answer func(name string) error) (sent []deletion, more bool, err error) {
+	t.Helper()
+	var mu sync.Mutex
+	deleting := fake.NewClientBuilder().WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithInterceptorFuncs(interceptor.Funcs{
+		Delete: func(_ context.Context, _ client.WithWatch, object client.Object, opts ...client.DeleteOption) error {
+			mu.Lock()
+			defer mu.Unlock()
+			sent = append(sent, deletion{object.GetName(), object.GetUID(), *(&client.DeleteOptions{}).ApplyOptions(opts)})
+			return answer(object.GetName())
+		},
+	}).Build()
+	var seen observation
+	for i := range failed {
+		seen.jobs.Failed = append(seen.jobs.Failed, &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: fmt.Sprintf("job-%03d", i), UID: types.UID(fmt.Sprint(i))},
+			Status:     batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}},
+		})
+	}
+	sj := scaledJob()
+	sj.Spec.FailedJobsHistoryLimit = new(int32(0))
+	more, err = (&Reconciler{Client: deleting}).prune(t.Context(), sj, seen)
+	return sent, more, err
+}
+
+// Without a policy the API server would leave the Pods of a Job behind, and without the UID it could delete another Job of this name.
+func TestPruneDeletesThisVeryJobWithItsPods(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+
+	sent, more, err := pruning(t, 1, func(string) error { return nil })
+
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(more).To(BeFalse())
+	g.Expect(sent).To(HaveLen(1))
+	g.Expect(sent[0].name).To(Equal("job-000"))
+	g.Expect(sent[0].options.PropagationPolicy).To(HaveValue(Equal(metav1.DeletePropagationBackground)))
+	g.Expect(sent[0].options.Preconditions.UID).To(HaveValue(Equal(types.UID("0"))))
+}
+
+func TestPruneErrors(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	gone := map[string]error{
+		"job-000": apierrors.NewNotFound(jobResource, "job-000"),
+		"job-001": apierrors.NewConflict(jobResource, "job-001", errors.New("another UID")),
+	}
+
+	sent, _, err := pruning(t, 3, func(name string) error { return gone[name] })
+	g.Expect(sent).To(HaveLen(3))
+	g.Expect(err).NotTo(HaveOccurred(), "what is gone need not be deleted")
+
+	gone["job-001"] = errForbidden
+	sent, _, err = pruning(t, 3, func(name string) error { return gone[name] })
+	g.Expect(sent).To(HaveLen(3), "one does not keep the others")
+	g.Expect(err).To(MatchError(errForbidden))
+	g.Expect(err).To(MatchError(ContainSubstring("job-001")))
+}
+
+func TestPruneLetsOthersHaveATurn(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+
+	sent, more, err := pruning(t, writesPerPass, func(string) error { return nil })
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(sent).To(HaveLen(writesPerPass))
+	g.Expect(more).To(BeFalse())
+
+	sent, more, err = pruning(t, writesPerPass+1, func(string) error { return nil })
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(sent).To(HaveLen(writesPerPass))
+	g.Expect(more).To(BeTrue())
+	for _, deleted := range sent {
+		g.Expect(deleted.name).NotTo(Equal(fmt.Sprintf("job-%03d", writesPerPass)), "the last in order is left")
+	}
+}
+
+// Pruning needs only the Jobs: an outage of Redis does not let them pile up.
+func TestPruneWithoutRedis(t *testing.T) {
+	t.Parallel()
+	sj := scaledJob()
+	sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
+	done := jobs.Build(sj, 1)
+	done.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+	w := newWorld(t, sj, done)
+	w.queues.SetError(emailQueue, unreachable)
+
+	w.reconcile(t.Context())
+
+	w.Expect(w.jobs(t.Context())).To(BeEmpty())
+}

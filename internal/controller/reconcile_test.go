@@ -1,0 +1,350 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+)
+
+var errAway = errors.New("the API server is away")
+
+// beResync is the result of a pass that left nothing undone, at a polling interval of 30 s.
+func beResync() OmegaMatcher {
+	return And(
+		HaveField("Priority", HaveValue(Equal(priorityResync))),
+		HaveField("RequeueAfter", And(BeNumerically(">=", 27*time.Second), BeNumerically("<=", 33*time.Second))),
+	)
+}
+
+// beSettled is the result of a pass that left nothing undone but the status, which may wait for up to a second.
+func beSettled() OmegaMatcher {
+	return And(
+		HaveField("Priority", HaveValue(Equal(priorityResync))),
+		HaveField("RequeueAfter", BeNumerically("<=", 33*time.Second)),
+	)
+}
+
+func beRequeue(after time.Duration, priority int) OmegaMatcher {
+	return Equal(ctrl.Result{RequeueAfter: after, Priority: &priority})
+}
+
+func TestReconcileCreatesWhatIsDue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 47)
+
+	w.Expect(w.reconcile(t.Context())).To(beResync())
+
+	w.Expect(w.jobs(t.Context())).To(HaveLen(5))
+	status := w.scaledJob(t.Context()).Status
+	w.Expect(status.ObservedGeneration).To(Equal(int64(1)))
+	w.Expect(status.QueueDepth).To(HaveValue(Equal(int64(47))))
+	w.Expect(status.DesiredJobs).To(HaveValue(Equal(int32(5))))
+	w.Expect(status.ActiveJobs).To(Equal(int32(5)))
+	w.Expect(status.PendingJobs).To(Equal(int32(5)))
+	w.Expect(status.LastScaleTime).NotTo(BeNil())
+	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Reason).To(Equal(scaledjobv1.ReasonReconciled))
+	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).To(Equal(scaledjobv1.ReasonAccepted))
+	w.Expect(w.events.reasons).To(Equal([]string{eventCreatedJobs}))
+	w.Expect(w.watcher.endpoint).To(Equal(emailQueue.Endpoint))
+	w.Expect(w.watcher.keys).To(Equal([]string{"emails"}))
+	w.Expect(w.watcher.canCreate).To(BeTrue())
+}
+
+func TestReconcileAgainDoesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 47)
+	w.reconcile(t.Context())
+	jobs, sj := w.jobs(t.Context()), w.scaledJob(t.Context())
+
+	for range 3 {
+		w.Expect(w.reconcile(t.Context())).To(beResync())
+	}
+
+	w.Expect(w.jobs(t.Context())).To(Equal(jobs))
+	w.Expect(w.scaledJob(t.Context())).To(Equal(sj))
+	w.Expect(w.applied).To(Equal(1), "a status that is the same is not written")
+	w.Expect(w.events.reasons).To(HaveLen(1))
+}
+
+func TestReconcileFollowsTheQueue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	for _, step := range []struct {
+		depth  int64
+		active int
+	}{{0, 0}, {1, 1}, {25, 3}, {10, 3}, {31, 4}, {5000, 20}, {0, 20}} {
+		w.queues.SetDepth(emailQueue, step.depth)
+		w.reconcile(t.Context())
+		w.Expect(w.jobs(t.Context())).To(HaveLen(step.active), "at a depth of %d", step.depth)
+		w.Expect(w.watcher.canCreate).To(Equal(step.active < 20))
+	}
+}
+
+// Whatever finished makes room, and the Jobs that take its place have names that were never used.
+func TestReconcileReplacesFinishedJobs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 20)
+	w.reconcile(t.Context())
+	w.Expect(w.names()).To(HaveLen(2))
+
+	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
+	w.finish(t.Context(), w.names()[1], batchv1.JobFailed)
+	w.reconcile(t.Context())
+
+	w.Expect(w.names()).To(HaveLen(4))
+	w.Expect(w.jobs(t.Context())).To(HaveLen(4))
+}
+
+func TestReconcileUnknownDepth(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 25)
+		w.reconcile(t.Context())
+		before := w.scaledJob(t.Context()).Status
+		w.delete(t.Context(), w.names()[0])
+
+		w.queues.SetError(emailQueue, &redisconn.Error{
+			Reason: redisconn.ReasonUnreachable, Message: "Start it.", Err: errors.New("dial tcp 10.0.0.1:6379: refused"),
+		})
+		result := w.reconcile(t.Context())
+
+		w.Expect(w.names()).To(HaveLen(3), "an unknown depth is no reason to create anything")
+		w.Expect(result.Priority).To(HaveValue(Equal(priorityResync)))
+		w.Expect(result.RequeueAfter).To(BeNumerically("<=", unreadableRetry+unreadableRetry/10))
+		after := w.scaledJob(t.Context()).Status
+		w.Expect(after.QueueDepth).To(Equal(before.QueueDepth))
+		w.Expect(after.DesiredJobs).To(Equal(before.DesiredJobs))
+		w.Expect(after.ActiveJobs).To(Equal(int32(2)), "counting needs no Redis")
+		for _, kind := range []string{scaledjobv1.ConditionQueueConnected, scaledjobv1.ConditionReady} {
+			condition := w.condition(t.Context(), kind)
+			w.Expect(condition.Status).To(Equal(metav1.ConditionFalse), kind)
+			w.Expect(condition.Reason).To(Equal(scaledjobv1.ReasonUnreachable), kind)
+			w.Expect(condition.Message).To(Equal("Start it."), kind)
+		}
+		w.Expect(w.watcher.canCreate).To(BeFalse())
+		w.Expect(w.events.reasons).To(Equal([]string{eventCreatedJobs, eventRedisUnreachable}))
+
+		w.queues.SetDepth(emailQueue, 25)
+		w.Expect(w.reconcile(t.Context())).To(beResync())
+		w.Expect(w.jobs(t.Context())).To(HaveLen(3))
+		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
+		w.Expect(w.events.reasons[2:]).To(ConsistOf(eventCreatedJobs, eventQueueConnected))
+	})
+}
+
+// With a short polling interval, a queue that can't be read is read again sooner still.
+func TestReconcileUnknownDepthWithShortInterval(t *testing.T) {
+	t.Parallel()
+	sj := scaledJob()
+	sj.Spec.PollingIntervalSeconds = 2
+	w := newWorld(t, sj)
+	w.queues.SetError(emailQueue, redisconn.ErrClosed)
+
+	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", 1100*time.Millisecond))
+}
+
+func TestReconcileBusyEndpoint(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetError(emailQueue, redisconn.ErrBusy)
+
+	w.Expect(w.reconcile(t.Context())).To(beRequeue(busyRetry, priorityResync))
+
+	w.Expect(w.applied).To(BeZero(), "that the endpoint keeps somebody else waiting says nothing about this queue")
+}
+
+func TestReconcileListFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 47)
+	w.onList = func() error { return errAway }
+
+	w.Expect(w.reconcileFails(t.Context())).To(MatchError(errAway))
+
+	w.Expect(w.names()).To(BeEmpty())
+	w.Expect(w.applied).To(BeZero())
+}
+
+func TestReconcileWaitsForTheCache(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 25)
+	w.hidden = func(*batchv1.Job) bool { return true }
+	w.cacheIsAt("0")
+	w.reconcile(t.Context())
+	w.Expect(w.names()).To(HaveLen(3))
+
+	for range 3 {
+		w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, priorityNormal))
+	}
+	w.Expect(w.names()).To(HaveLen(3), "the cache shows none of the Jobs, but they exist")
+
+	w.hidden = func(*batchv1.Job) bool { return false }
+	w.Expect(w.reconcile(t.Context())).To(beResync())
+	w.Expect(w.names()).To(HaveLen(3))
+}
+
+func TestReconcileSuspended(t *testing.T) {
+	t.Parallel()
+	sj := scaledJob()
+	sj.Spec.FailedJobsHistoryLimit = new(int32(0))
+	w := newWorld(t, sj)
+	w.queues.SetDepth(emailQueue, 20)
+	w.reconcile(t.Context())
+	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
+	w.queues.SetDepth(emailQueue, 47)
+	w.finish(t.Context(), w.names()[0], batchv1.JobFailed)
+
+	w.Expect(w.reconcile(t.Context())).To(beResync())
+
+	w.Expect(w.names()).To(HaveLen(2))
+	w.Expect(w.jobs(t.Context())).To(HaveLen(1), "old Jobs are still pruned, running ones left alone")
+	status := w.scaledJob(t.Context()).Status
+	w.Expect(status.DesiredJobs).To(HaveValue(Equal(int32(5))), "what would be due")
+	w.Expect(status.QueueDepth).To(HaveValue(Equal(int64(47))))
+	ready := w.condition(t.Context(), scaledjobv1.ConditionReady)
+	w.Expect(ready.Status).To(Equal(metav1.ConditionTrue))
+	w.Expect(ready.Reason).To(Equal(scaledjobv1.ReasonSuspended))
+	w.Expect(w.watcher.canCreate).To(BeFalse())
+}
+
+func TestReconcileGoing(t *testing.T) {
+	t.Parallel()
+	sj := scaledJob()
+	sj.Finalizers = []string{"example.com/finalizer"}
+	w := newWorld(t, sj)
+	w.queues.SetDepth(emailQueue, 47)
+	w.Expect(w.api.Delete(t.Context(), sj)).To(Succeed())
+
+	result, err := w.r.Reconcile(t.Context(), requestOf(emails))
+
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(result).To(Equal(ctrl.Result{}), "its next pass comes with its end")
+	w.Expect(w.names()).To(BeEmpty())
+	w.Expect(w.applied).To(BeZero())
+	w.Expect(w.watcher.forgotten).To(BeTrue())
+}
+
+func TestReconcileGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 47)
+	w.onCreate = func(context.Context, *batchv1.Job, func() error) error { return errAway }
+	_ = w.reconcileFails(t.Context())
+	w.Expect(w.r.Gate.HighestOrdinal("uid-1")).NotTo(BeZero())
+	w.Expect(w.api.Delete(t.Context(), scaledJob())).To(Succeed())
+
+	result, err := w.r.Reconcile(t.Context(), requestOf(emails))
+
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(result).To(Equal(ctrl.Result{}))
+	w.Expect(w.watcher.forgotten).To(BeTrue())
+	w.Expect(w.r.Gate.HighestOrdinal("uid-1")).To(BeZero())
+	w.Expect(w.r.memories.entries).To(BeEmpty())
+	w.Expect(w.metrics.Gather()).To(BeEmpty())
+}
+
+// A ScaledJob that was deleted and created again is another one: nothing that is kept of the first concerns it.
+func TestReconcileRecreated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 20)
+	w.reconcile(t.Context())
+	first := w.names()
+	w.r.Gate.Skip("uid-1", 9)
+	again := scaledJob()
+	again.UID = "uid-2"
+	w.Expect(w.api.Delete(t.Context(), scaledJob())).To(Succeed())
+	w.Expect(w.api.Create(t.Context(), again)).To(Succeed())
+
+	w.Expect(w.reconcile(t.Context())).To(beResync())
+
+	w.Expect(w.names()).To(HaveLen(4), "the Jobs of the first are not its own")
+	w.Expect(first).NotTo(ContainElements(w.names()[2:]))
+	w.Expect(w.scaledJob(t.Context()).Status.ActiveJobs).To(Equal(int32(2)))
+	w.Expect(w.r.Gate.HighestOrdinal("uid-1")).To(BeZero(), "nobody would ever forget it")
+	w.Expect(w.scrape()).To(HaveKeyWithValue("scaledjob_reconcile_total", 1.0))
+}
+
+func TestReconcileSubscribes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.reconcile(t.Context())
+	w.Expect(w.watcher.forgotten).To(BeFalse())
+
+	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = "letters" })
+	w.reconcile(t.Context())
+	w.Expect(w.watcher.keys).To(Equal([]string{"letters"}))
+
+	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsDisabled })
+	w.reconcile(t.Context())
+	w.Expect(w.watcher.forgotten).To(BeTrue())
+
+	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsEnabled })
+	w.reconcile(t.Context())
+	w.Expect(w.watcher.forgotten).To(BeFalse())
+}
+
+// The CRD refuses such an address, but an object may have been stored before it did.
+func TestReconcileUnusableAddress(t *testing.T) {
+	t.Parallel()
+	sj := scaledJob()
+	sj.Spec.RedisAddress = "redis"
+	w := newWorld(t, sj)
+
+	w.reconcile(t.Context())
+
+	w.Expect(w.watcher.forgotten).To(BeTrue())
+	ready := w.condition(t.Context(), scaledjobv1.ConditionReady)
+	w.Expect(ready.Status).To(Equal(metav1.ConditionFalse))
+	w.Expect(ready.Message).To(ContainSubstring("redisAddress"))
+}
+
+func TestReconcileReportsToTheMetrics(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 47)
+	w.reconcile(t.Context())
+	w.queues.SetError(emailQueue, redisconn.ErrClosed)
+	w.reconcile(t.Context())
+
+	w.Expect(w.scrape()).To(Equal(map[string]float64{
+		"scaledjob_queue_depth":            47,
+		"scaledjob_desired_jobs":           5,
+		"scaledjob_active_jobs":            5,
+		"scaledjob_reconcile_total":        2,
+		"scaledjob_reconcile_errors_total": 1,
+	}))
+}
+
+func TestReconcileStatusWriteFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 20)
+	w.onApply = func() error { return errAway }
+
+	w.Expect(w.reconcileFails(t.Context())).To(MatchError(errAway))
+	w.Expect(w.names()).To(HaveLen(2))
+
+	w.onApply = func() error { return nil }
+	w.Expect(w.reconcile(t.Context())).To(beResync())
+	w.Expect(w.names()).To(HaveLen(2))
+	w.Expect(w.scaledJob(t.Context()).Status.LastScaleTime).NotTo(BeNil(), "what the failed pass did is told by the next")
+}

@@ -1,0 +1,483 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+)
+
+var (
+	jobResource = batchv1.Resource("jobs")
+
+	errForbidden = apierrors.NewForbidden(jobResource, "", errors.New("exceeded quota"))
+	errTimeout   = apierrors.NewTimeoutError("the request did not complete in time", 1)
+)
+
+// refuse answers a create with an error without carrying it out.
+func refuse(err error) func(context.Context, *batchv1.Job, func() error) error {
+	return func(context.Context, *batchv1.Job, func() error) error { return err }
+}
+
+// send carries a create out.
+func send(_ context.Context, _ *batchv1.Job, send func() error) error { return send() }
+
+// warmUp makes the template one that the API server is known to accept, with one Job.
+func (w *world) warmUp(ctx context.Context) {
+	w.queues.SetDepth(emailQueue, 1)
+	w.reconcile(ctx)
+	w.Expect(w.names()).To(HaveLen(1))
+}
+
+func TestScaleFirstOfATemplateAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	var begun, ended atomic.Int32
+	w.onCreate = func(_ context.Context, _ *batchv1.Job, send func() error) error {
+		if begun.Add(1) > 1 && ended.Load() == 0 {
+			t.Error("another create began before the first had ended")
+		}
+		defer ended.Add(1)
+		return send()
+	}
+	w.queues.SetDepth(emailQueue, 200)
+
+	w.reconcile(t.Context())
+
+	w.Expect(w.jobs(t.Context())).To(HaveLen(20))
+}
+
+// The same holds for each template anew.
+func TestScaleFirstOfANewTemplateAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.warmUp(t.Context())
+	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:refused"
+	})
+	w.queues.SetDepth(emailQueue, 200)
+	w.onCreate = refuse(errForbidden)
+
+	_ = w.reconcileFails(t.Context())
+
+	w.Expect(w.names()).To(HaveLen(2))
+}
+
+func TestScaleManyAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.warmUp(t.Context())
+		w.queues.SetDepth(emailQueue, 200)
+		w.onCreate = func(_ context.Context, _ *batchv1.Job, send func() error) error {
+			time.Sleep(time.Second)
+			return send()
+		}
+		start := time.Now()
+
+		w.reconcile(t.Context())
+
+		w.Expect(w.jobs(t.Context())).To(HaveLen(20))
+		// 19 creates of a second each, 16 of them at a time.
+		w.Expect(time.Since(start)).To(Equal(2 * time.Second))
+	})
+}
+
+func TestScaleLetsOthersHaveATurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sj := scaledJob()
+		sj.Spec.MaxReplicas = new(int32(1000))
+		w := newWorld(t, sj)
+		w.queues.SetDepth(emailQueue, 1300)
+
+		w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, priorityGrowth))
+		w.Expect(w.jobs(t.Context())).To(HaveLen(128))
+		w.Expect(w.reconcile(t.Context())).To(beSettled())
+		w.Expect(w.jobs(t.Context())).To(HaveLen(130))
+		w.Expect(w.scaledJob(t.Context()).Status.ActiveJobs).To(Equal(int32(130)))
+	})
+}
+
+func TestScaleStopsAtARefusal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 200)
+	w.onCreate = refuse(errForbidden)
+
+	for pass := range 3 {
+		w.Expect(w.reconcileFails(t.Context())).To(MatchError(errForbidden))
+		w.Expect(w.names()).To(HaveLen(pass+1), "one for each pass")
+	}
+	w.Expect(sets.New(w.names()...)).To(HaveLen(1), "a number that was refused is used again")
+	w.Expect(w.events.reasons).To(Equal([]string{eventJobCreateFailed}), "once, and not with each pass")
+	w.Expect(w.watcher.canCreate).To(BeFalse())
+
+	w.onCreate = send
+	w.Expect(w.reconcile(t.Context())).To(beSettled())
+	w.Expect(w.jobs(t.Context())).To(HaveLen(20))
+	w.Expect(w.watcher.canCreate).To(BeFalse())
+}
+
+// Once one create of a batch has failed, those that wait for their turn are not sent.
+func TestScaleStopsWithinABatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.warmUp(t.Context())
+		w.queues.SetDepth(emailQueue, 200)
+		w.onCreate = func(context.Context, *batchv1.Job, func() error) error {
+			time.Sleep(time.Second)
+			return errForbidden
+		}
+
+		_ = w.reconcileFails(t.Context())
+
+		w.Expect(w.names()).To(HaveLen(1 + writesAtOnce))
+		w.Expect(w.r.Gate.Unanswered("uid-1", time.Now())).To(BeEmpty(), "the API server did answer")
+	})
+}
+
+// Others of the batch may have been created when one fails.
+func TestScalePartOfABatchFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.warmUp(t.Context())
+	w.queues.SetDepth(emailQueue, 200)
+	unlucky := jobs.Name("emails", "uid-1", 5)
+	w.onCreate = func(_ context.Context, job *batchv1.Job, send func() error) error {
+		if job.Name == unlucky {
+			return errForbidden
+		}
+		return send()
+	}
+	_ = w.reconcileFails(t.Context())
+	w.onCreate = send
+
+	w.Expect(w.reconcile(t.Context())).To(beSettled())
+
+	w.Expect(w.jobs(t.Context())).To(HaveLen(20))
+}
+
+// A create that ended without an answer may have made a Job.
+func TestScaleLostAnswer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		// carriedOut says that the Job was created although the answer was an error, shown that the cache has it by the next pass.
+		carriedOut, shown bool
+		answer            error
+	}{
+		"carried out, shown":        {true, true, errTimeout},
+		"carried out, not yet seen": {true, false, errTimeout},
+		"not carried out":           {false, false, errTimeout},
+		"connection lost":           {true, false, errAway},
+		"server error":              {true, false, apierrors.NewInternalError(errAway)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, scaledJob())
+				w.cacheIsAt("0")
+				w.queues.SetDepth(emailQueue, 25)
+				w.onCreate = func(_ context.Context, _ *batchv1.Job, send func() error) error {
+					if c.carriedOut {
+						w.Expect(send()).To(Succeed())
+					}
+					return c.answer
+				}
+				lost := jobs.Name("emails", "uid-1", 1)
+				w.hidden = func(job *batchv1.Job) bool { return job.Name == lost && !c.shown }
+				w.Expect(w.reconcileFails(t.Context())).To(MatchError(c.answer))
+				w.Expect(w.names()).To(Equal([]string{lost}))
+
+				w.onCreate = send
+				w.reconcile(t.Context())
+				if c.carriedOut && !c.shown {
+					w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, priorityNormal), "the Job is known to exist, and awaited")
+				}
+				w.hidden = func(*batchv1.Job) bool { return false }
+				w.Expect(w.reconcile(t.Context())).To(beSettled())
+
+				w.Expect(w.jobs(t.Context())).To(HaveLen(3))
+				w.Expect(sets.New(w.names()...)).To(HaveLen(3), "never under another name")
+				w.Expect(w.r.Gate.Unanswered("uid-1", time.Now())).To(BeEmpty())
+				w.Expect(w.scaledJob(t.Context()).Status.ActiveJobs).To(Equal(int32(3)))
+			})
+		})
+	}
+}
+
+// While it is not known whether the Job exists, no other takes its place, even if nothing more is due.
+func TestScaleLostAnswerCountsAsActive(t *testing.T) {
+	t.Parallel()
+	sj := scaledJob()
+	sj.Spec.MaxReplicas = new(int32(2))
+	w := newWorld(t, sj)
+	w.warmUp(t.Context())
+	w.queues.SetDepth(emailQueue, 200)
+	w.onCreate = refuse(errTimeout)
+	_ = w.reconcileFails(t.Context())
+	_ = w.reconcileFails(t.Context())
+
+	w.Expect(w.names()[1:]).To(HaveEach(jobs.Name("emails", "uid-1", 2)))
+
+	w.queues.SetDepth(emailQueue, 1)
+	w.Expect(w.reconcile(t.Context())).To(beSettled(), "it is not due any more, and not sent again")
+	w.Expect(w.names()).To(HaveLen(3))
+}
+
+// A create that hangs must not hold the pass for ever, and may still be carried out.
+func TestScaleHangingCreate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 1)
+		w.onCreate = func(ctx context.Context, _ *batchv1.Job, _ func() error) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		start := time.Now()
+
+		_ = w.reconcileFails(t.Context())
+
+		w.Expect(time.Since(start)).To(Equal(createTimeout))
+		w.Expect(w.r.Gate.Unanswered("uid-1", time.Now())).To(HaveLen(1))
+	})
+}
+
+// A create that is cancelled is one without an answer. So those under way when the operator is told to stop end by themselves.
+func TestScaleOutlivesTheSignalToStop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 25)
+		ctx, stop := context.WithCancel(t.Context())
+		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
+			stop()
+			select {
+			case <-time.After(time.Second):
+				return send()
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+
+		w.reconcile(ctx)
+
+		w.Expect(w.jobs(t.Context())).To(HaveLen(3))
+		w.Expect(w.r.Gate.Unanswered("uid-1", time.Now())).To(BeEmpty())
+	})
+}
+
+func TestOutliving(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		parent, stop := context.WithCancel(t.Context())
+		ctx, cancel := outliving(parent, time.Second)
+		defer cancel()
+
+		time.Sleep(time.Hour)
+		g.Expect(ctx.Err()).NotTo(HaveOccurred())
+		stop()
+		time.Sleep(time.Second - time.Nanosecond)
+		g.Expect(ctx.Err()).NotTo(HaveOccurred())
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		g.Expect(ctx.Err()).To(HaveOccurred())
+	})
+}
+
+// A former leader's create that was carried out after this process took over: neither the cache nor the gate knows of it.
+func TestScaleNameTakenByOurOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.hidden = func(*batchv1.Job) bool { return true }
+	w.cacheIsAt("0")
+	w.reconcile(t.Context())
+	own := jobs.Build(scaledJob(), 1)
+	own.UID = "own"
+	w.Expect(w.api.Create(t.Context(), own)).To(Succeed())
+	w.queues.SetDepth(emailQueue, 25)
+
+	w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, priorityGrowth), "it is no failure")
+	w.Expect(w.names()).To(HaveLen(1))
+	w.Expect(w.events.reasons).To(BeEmpty())
+	w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, priorityNormal), "the Job is awaited")
+
+	w.hidden = func(*batchv1.Job) bool { return false }
+	w.Expect(w.reconcile(t.Context())).To(beSettled())
+	w.Expect(w.jobs(t.Context())).To(HaveLen(3))
+}
+
+func TestScaleNameTakenByAForeignJob(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sj := scaledJob()
+		foreign := jobs.Build(sj, 1)
+		foreign.OwnerReferences = nil
+		former := jobs.Build(sj, 2)
+		former.OwnerReferences[0].UID = "another"
+		w := newWorld(t, sj, foreign, former)
+		w.queues.SetDepth(emailQueue, 25)
+
+		for range 2 {
+			w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, priorityGrowth))
+		}
+		w.Expect(w.reconcile(t.Context())).To(beSettled())
+
+		w.Expect(w.jobs(t.Context())).To(HaveLen(5), "three of ours, and the two that were there")
+		w.Expect(w.names()).To(HaveLen(5), "each name was tried once")
+		w.Expect(w.scaledJob(t.Context()).Status.ActiveJobs).To(Equal(int32(3)))
+	})
+}
+
+// The Job of the name that was due may be gone by the time it is looked at.
+func TestScaleNameFreeAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 25)
+	w.onCreate = refuse(apierrors.NewAlreadyExists(jobResource, "gone"))
+
+	w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, priorityGrowth))
+	w.onCreate = send
+	w.Expect(w.reconcile(t.Context())).To(beSettled())
+
+	w.Expect(w.jobs(t.Context())).To(HaveLen(3))
+	w.Expect(sets.New(w.names()...)).To(HaveLen(3), "the number is used")
+}
+
+func TestScaleNameTakenAndNobodyTells(t *testing.T) {
+	t.Parallel()
+	sj := scaledJob()
+	own := jobs.Build(sj, 1)
+	own.UID = "own"
+	w := newWorld(t, sj, own)
+	w.hidden = func(*batchv1.Job) bool { return true }
+	w.queues.SetDepth(emailQueue, 25)
+	w.onLiveGet = func(client.Object) error { return errAway }
+
+	for range 2 {
+		w.Expect(w.reconcileFails(t.Context())).To(MatchError(errAway))
+	}
+
+	w.Expect(w.jobs(t.Context())).To(HaveLen(1))
+	w.Expect(sets.New(w.names()...)).To(HaveLen(1))
+}
+
+// While a ScaledJob is deleted, its Jobs go one by one, and the cache may show that before it shows the deletion.
+func TestScaleReplacesNoJobOfAGoingOwner(t *testing.T) {
+	t.Parallel()
+	answers := map[string]func(client.Object) error{
+		"going": func(o client.Object) error {
+			o.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
+			return nil
+		},
+		"gone":       func(client.Object) error { return apierrors.NewNotFound(schema.GroupResource{}, "emails") },
+		"another":    func(o client.Object) error { o.SetUID("uid-2"); return nil },
+		"not to ask": func(client.Object) error { return errAway },
+	}
+	for name, answer := range answers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, scaledJob())
+			w.queues.SetDepth(emailQueue, 25)
+			w.reconcile(t.Context())
+			w.delete(t.Context(), w.names()[1])
+			w.onLiveGet = answer
+
+			for range 2 {
+				_, _ = w.r.Reconcile(t.Context(), requestOf(emails))
+			}
+			w.Expect(w.names()).To(HaveLen(3))
+
+			w.onLiveGet = func(client.Object) error { return nil }
+			w.Expect(w.reconcile(t.Context())).To(beSettled(), "it stands: a user deleted the Job, and messages wait")
+			w.Expect(w.names()).To(HaveLen(4))
+		})
+	}
+}
+
+// As long as no Job is missed, and none is due, nobody is asked.
+func TestScaleAsksOnlyIfAJobIsMissing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.onLiveGet = func(client.Object) error { return errAway }
+	w.queues.SetDepth(emailQueue, 25)
+	w.reconcile(t.Context())
+	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
+	w.reconcile(t.Context())
+	w.Expect(w.names()).To(HaveLen(4))
+
+	w.queues.SetDepth(emailQueue, 0)
+	w.delete(t.Context(), w.names()[1])
+	w.reconcile(t.Context())
+
+	w.queues.SetDepth(emailQueue, 25)
+	w.Expect(w.reconcileFails(t.Context())).To(MatchError(errAway), "it was missing before, and was not asked about yet")
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	status := func(code int32) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code}}
+	}
+	refusals := []error{
+		errForbidden,
+		apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "j", nil),
+		apierrors.NewBadRequest("bad"),
+		apierrors.NewTooManyRequests("later", 1),
+		apierrors.NewConflict(jobResource, "j", errAway),
+		apierrors.NewNotFound(jobResource, "j"),
+		apierrors.NewUnauthorized("who?"),
+		fmt.Errorf("wrapped: %w", errForbidden),
+	}
+	doubts := []error{
+		errTimeout, errAway, context.DeadlineExceeded, context.Canceled,
+		apierrors.NewInternalError(errAway),
+		apierrors.NewServiceUnavailable("later"),
+		apierrors.NewServerTimeout(jobResource, "create", 1),
+		status(http.StatusRequestTimeout), status(http.StatusBadGateway), status(0), status(http.StatusFound),
+		fmt.Errorf("wrapped: %w", errTimeout),
+	}
+	for _, err := range refusals {
+		NewWithT(t).Expect(refused(err)).To(BeTrue(), "%v", err)
+	}
+	for _, err := range doubts {
+		NewWithT(t).Expect(refused(err)).To(BeFalse(), "%v", err)
+	}
+}
+
+func TestScaleOrdinalsContinue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 25)
+	w.reconcile(t.Context())
+	w.finish(t.Context(), w.names()[2], batchv1.JobComplete)
+	w.reconcile(t.Context())
+
+	var want []string
+	for ordinal := range int64(4) {
+		want = append(want, jobs.Name("emails", "uid-1", ordinal+1))
+	}
+	w.Expect(slices.Sorted(slices.Values(w.names()))).To(Equal(slices.Sorted(slices.Values(want))))
+}

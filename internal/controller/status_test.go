@@ -1,0 +1,286 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+)
+
+func TestComputeStatus(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	sj := scaledJob()
+	sj.Generation = 4
+	now := time.Unix(1000, 123_456_789)
+	seen := observation{depth: 47, jobs: activeJobs(2)}
+	seen.jobs.Active[0].Status.Ready = new(int32(1))
+	seen.jobs.Succeeded = make([]*batchv1.Job, 3)
+	seen.jobs.Failed = make([]*batchv1.Job, 4)
+
+	status := computeStatus(sj, &sj.Status, seen, plan{known: true, desired: 5}, outcome{created: 3, template: &templateAccepted}, now)
+
+	g.Expect(status).To(HaveField("ObservedGeneration", int64(4)))
+	g.Expect(status.QueueDepth).To(HaveValue(Equal(int64(47))))
+	g.Expect(status.DesiredJobs).To(HaveValue(Equal(int32(5))))
+	g.Expect(status.ActiveJobs).To(Equal(int32(5)))
+	g.Expect(status.PendingJobs).To(Equal(int32(4)), "a Job just created has no ready Pod")
+	g.Expect(status.SucceededJobs).To(Equal(int32(3)))
+	g.Expect(status.FailedJobs).To(Equal(int32(4)))
+	g.Expect(status.LastScaleTime.Time).To(BeTemporally("==", time.Unix(1000, 0)), "as precise as the API server keeps it")
+	g.Expect(status.Conditions).To(HaveLen(4))
+	g.Expect(status.Conditions).To(HaveEach(HaveField("ObservedGeneration", int64(4))))
+	g.Expect(sj.Status).To(Equal(scaledjobv1.ScaledJobStatus{}), "what it is computed from stays as it is")
+}
+
+// What a pass could not see stays as it was.
+func TestComputeStatusKeepsTheUnseen(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	sj := scaledJob()
+	before := computeStatus(sj, &sj.Status, observation{depth: 47}, plan{known: true, desired: 5, atMax: true},
+		outcome{created: 5, template: &templateAccepted}, time.Unix(1000, 0))
+
+	after := computeStatus(sj, before, observation{queueErr: unreachable}, plan{}, outcome{}, time.Unix(2000, 0))
+
+	g.Expect(after.QueueDepth).To(Equal(before.QueueDepth))
+	g.Expect(after.DesiredJobs).To(Equal(before.DesiredJobs))
+	g.Expect(after.LastScaleTime).To(Equal(before.LastScaleTime))
+	g.Expect(after.ActiveJobs).To(BeZero(), "Jobs were counted")
+	for _, kind := range []string{scaledjobv1.ConditionScalingLimited, scaledjobv1.ConditionTemplateValid} {
+		g.Expect(apimeta.FindStatusCondition(after.Conditions, kind)).To(Equal(apimeta.FindStatusCondition(before.Conditions, kind)))
+	}
+}
+
+func TestComputeStatusOfTheFirstPassWithoutRedis(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	sj := scaledJob()
+
+	status := computeStatus(sj, &sj.Status, observation{queueErr: unreachable}, plan{}, outcome{}, time.Unix(1000, 0))
+
+	g.Expect(status.QueueDepth).To(BeNil(), "unknown is not 0")
+	g.Expect(status.DesiredJobs).To(BeNil())
+	g.Expect(status.LastScaleTime).To(BeNil())
+	g.Expect(status.Conditions).To(ConsistOf(
+		And(HaveField("Type", "QueueConnected"), HaveField("Status", metav1.ConditionFalse), HaveField("Reason", "Unreachable")),
+		And(HaveField("Type", "Ready"), HaveField("Status", metav1.ConditionFalse), HaveField("Reason", "Unreachable")),
+	))
+}
+
+func TestReady(t *testing.T) {
+	t.Parallel()
+	condition := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: "Message of " + reason + "."}
+	}
+	unreachable := condition("QueueConnected", metav1.ConditionFalse, "Unreachable")
+	rejected := condition("TemplateValid", metav1.ConditionFalse, "Rejected")
+	for name, c := range map[string]struct {
+		suspend    bool
+		conditions []metav1.Condition
+		status     metav1.ConditionStatus
+		reason     string
+	}{
+		"all well": {
+			conditions: []metav1.Condition{condition("QueueConnected", metav1.ConditionTrue, "Connected")},
+			status:     metav1.ConditionTrue, reason: "Reconciled",
+		},
+		"suspended":      {suspend: true, status: metav1.ConditionTrue, reason: "Suspended"},
+		"no queue":       {conditions: []metav1.Condition{unreachable}, status: metav1.ConditionFalse, reason: "Unreachable"},
+		"bad template":   {conditions: []metav1.Condition{rejected}, status: metav1.ConditionFalse, reason: "Rejected"},
+		"both":           {conditions: []metav1.Condition{rejected, unreachable}, status: metav1.ConditionFalse, reason: "Unreachable"},
+		"suspended, too": {suspend: true, conditions: []metav1.Condition{rejected}, status: metav1.ConditionFalse, reason: "Rejected"},
+		"template not judged": {
+			conditions: []metav1.Condition{condition("TemplateValid", metav1.ConditionUnknown, "NotChecked")},
+			status:     metav1.ConditionTrue, reason: "Reconciled",
+		},
+		"limited is no fault": {
+			conditions: []metav1.Condition{condition("ScalingLimited", metav1.ConditionTrue, "AtMaxReplicas")},
+			status:     metav1.ConditionTrue, reason: "Reconciled",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			sj := scaledJob()
+			sj.Spec.Suspend = c.suspend
+
+			is := ready(sj, c.conditions)
+
+			g.Expect(is.status).To(Equal(c.status))
+			g.Expect(is.reason).To(Equal(c.reason))
+			if c.status == metav1.ConditionFalse {
+				g.Expect(is.message).To(Equal("Message of "+c.reason+"."), "the cure is told here as well")
+			}
+		})
+	}
+}
+
+func TestConditionsFollowWhatIsSeen(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	is := queueConnected(nil)
+	g.Expect([]string{string(is.status), is.reason}).To(Equal([]string{"True", "Connected"}))
+	is = queueConnected(&redisconn.Error{Reason: redisconn.ReasonWrongType, Message: "Correct the key.", Err: errAway})
+	g.Expect(is).To(Equal(verdict{metav1.ConditionFalse, "WrongType", "Correct the key."}))
+	is = scalingLimited(plan{known: true, atMax: true})
+	g.Expect([]string{string(is.status), is.reason}).To(Equal([]string{"True", "AtMaxReplicas"}))
+	is = scalingLimited(plan{known: true})
+	g.Expect([]string{string(is.status), is.reason}).To(Equal([]string{"False", "NotLimited"}))
+}
+
+// The classes of errors are the reasons of the condition, without a translation between them.
+func TestReasonsAreThoseOfTheAPI(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[redisconn.Reason]string{
+		redisconn.ReasonUnreachable:      scaledjobv1.ReasonUnreachable,
+		redisconn.ReasonAuthFailed:       scaledjobv1.ReasonAuthFailed,
+		redisconn.ReasonPermissionDenied: scaledjobv1.ReasonPermissionDenied,
+		redisconn.ReasonWrongType:        scaledjobv1.ReasonWrongType,
+	} {
+		NewWithT(t).Expect(string(reason)).To(Equal(want))
+	}
+}
+
+func TestStatusWait(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	for name, c := range map[string]struct {
+		condition, more    bool
+		written, changedAt time.Time
+		want               time.Duration
+	}{
+		"numbers, long after the last write":  {written: ago(time.Hour), changedAt: now, want: 0},
+		"numbers, a second after":             {written: ago(time.Second), changedAt: now, want: 0},
+		"numbers, soon after":                 {written: ago(300 * time.Millisecond), changedAt: now, want: 700 * time.Millisecond},
+		"numbers, never written":              {changedAt: now, want: 0},
+		"a condition":                         {condition: true, written: ago(time.Millisecond), changedAt: now, want: 0},
+		"more to come":                        {more: true, written: ago(time.Hour), changedAt: now, want: time.Second},
+		"more to come, for a while":           {more: true, written: ago(time.Hour), changedAt: ago(600 * time.Millisecond), want: 400 * time.Millisecond},
+		"more to come, for long enough":       {more: true, written: ago(time.Hour), changedAt: ago(time.Minute), want: 0},
+		"a condition, and more to come":       {condition: true, more: true, written: ago(time.Hour), changedAt: now, want: time.Second},
+		"numbers, waiting for longer than it": {written: ago(300 * time.Millisecond), changedAt: ago(time.Minute), want: 700 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := &scaledjobv1.ScaledJobStatus{ActiveJobs: 1}
+			after := &scaledjobv1.ScaledJobStatus{ActiveJobs: 2}
+			if c.condition {
+				after.Conditions = []metav1.Condition{{Type: "Ready"}}
+			}
+			mem := &memory{writtenAt: c.written, changedAt: c.changedAt}
+			NewWithT(t).Expect(statusWait(before, after, mem, c.more, now)).To(Equal(c.want))
+		})
+	}
+}
+
+// While only numbers change, at most one status a second is written, and the last one always.
+func TestStatusIsWrittenOnceASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 1)
+		w.reconcile(t.Context())
+		w.Expect(w.applied).To(Equal(1))
+
+		const passes, pause = 30, 100 * time.Millisecond
+		var wait time.Duration
+		for depth := range int64(passes) {
+			time.Sleep(pause)
+			w.queues.SetDepth(emailQueue, 2+depth%8)
+			wait = w.reconcile(t.Context()).RequeueAfter
+		}
+		w.Expect(w.applied).To(Equal(1 + int(passes*pause/time.Second)))
+
+		w.queues.SetDepth(emailQueue, 9)
+		wait = w.reconcile(t.Context()).RequeueAfter
+		w.Expect(w.scaledJob(t.Context()).Status.QueueDepth).NotTo(HaveValue(Equal(int64(9))))
+		w.Expect(wait).To(BeNumerically("<=", time.Second), "the pass that writes it must come")
+		time.Sleep(wait)
+		w.Expect(w.reconcile(t.Context())).To(beResync())
+		w.Expect(w.scaledJob(t.Context()).Status.QueueDepth).To(HaveValue(Equal(int64(9))))
+	})
+}
+
+// What changed and changed back before it was written need not be written.
+func TestStatusThatChangedBackIsNotWritten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sj := scaledJob()
+		sj.Spec.ActivationThreshold = 10
+		w := newWorld(t, sj)
+		w.reconcile(t.Context())
+
+		w.queues.SetDepth(emailQueue, 5)
+		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", time.Second))
+		w.queues.SetDepth(emailQueue, 0)
+		w.Expect(w.reconcile(t.Context())).To(beResync())
+
+		w.Expect(w.applied).To(Equal(1))
+	})
+}
+
+// A condition keeps the time at which it turned for as long as it does not.
+func TestConditionKeepsItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.reconcile(t.Context())
+		turned := w.condition(t.Context(), scaledjobv1.ConditionReady).LastTransitionTime
+		time.Sleep(time.Minute)
+		w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 5 })
+		w.reconcile(t.Context())
+
+		ready := w.condition(t.Context(), scaledjobv1.ConditionReady)
+		w.Expect(ready.ObservedGeneration).To(Equal(int64(2)))
+		w.Expect(ready.LastTransitionTime).To(Equal(turned))
+	})
+}
+
+// After a restart nothing is known but the status that is stored.
+func TestStatusAfterARestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 25)
+		w.reconcile(t.Context())
+		w.reconcile(t.Context())
+		before := w.scaledJob(t.Context())
+		time.Sleep(time.Hour)
+
+		w.r.memories = memories{}
+		w.Expect(w.reconcile(t.Context())).To(beResync())
+
+		w.Expect(w.scaledJob(t.Context())).To(Equal(before))
+		w.Expect(w.applied).To(Equal(1))
+		w.Expect(w.events.reasons).To(HaveLen(1), "what it was told already is not told again")
+	})
+}
+
+// The ScaledJob may be gone, or another of its name there, by the time its status is written.
+func TestStatusOfAScaledJobThatIsGone(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"gone":    apierrors.NewNotFound(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), "emails"),
+		"another": apierrors.NewConflict(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), "emails", errAway),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, scaledJob())
+			w.onApply = func() error { return err }
+			w.Expect(w.reconcile(t.Context())).To(beResync())
+		})
+	}
+}

@@ -1,0 +1,217 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// invalid is the answer to a Job with these faults.
+func invalid(faults ...*field.Error) error {
+	return apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "emails-0", faults)
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	const image, name = "spec.template.spec.containers[0].image", "spec.template.spec.containers[0].name"
+	required := field.Required(field.NewPath("spec", "template", "spec", "containers").Index(0).Child("image"), "")
+	wrong := field.Invalid(field.NewPath("spec", "template", "spec", "containers").Index(0).Child("name"), "A_b", "must be lower case")
+	for title, c := range map[string]struct {
+		err    error
+		status metav1.ConditionStatus
+		reason string
+		words  []string
+	}{
+		"accepted":         {nil, metav1.ConditionTrue, "Accepted", nil},
+		"one fault":        {invalid(required), metav1.ConditionFalse, "Rejected", []string{"spec.jobTemplate", image + ": Required value"}},
+		"two faults":       {invalid(required, wrong), metav1.ConditionFalse, "Rejected", []string{image, name + ": Invalid value: \"A_b\": must be lower case"}},
+		"wrapped":          {fmt.Errorf("creating: %w", invalid(required)), metav1.ConditionFalse, "Rejected", []string{image}},
+		"invalid, no word": {&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Code: 422}}, metav1.ConditionFalse, "Rejected", []string{"does not say why"}},
+		"quota":            {errForbidden, metav1.ConditionUnknown, "NotChecked", []string{"Forbidden", "quotas"}},
+		"overload":         {apierrors.NewTooManyRequests("later", 1), metav1.ConditionUnknown, "NotChecked", []string{"TooManyRequests"}},
+		"server timeout":   {errTimeout, metav1.ConditionUnknown, "NotChecked", []string{"Timeout"}},
+		"no answer":        {errAway, metav1.ConditionUnknown, "NotChecked", nil},
+		"cancelled":        {context.Canceled, metav1.ConditionUnknown, "NotChecked", nil},
+	} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+
+			found := judge(c.err)
+
+			g.Expect(found.status).To(Equal(c.status))
+			g.Expect(found.reason).To(Equal(c.reason))
+			for _, word := range c.words {
+				g.Expect(found.message).To(ContainSubstring(word))
+			}
+		})
+	}
+}
+
+func TestJudgeNamesAFewFaults(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var faults []*field.Error
+	for i := range maxCauses + 1 {
+		faults = append(faults, field.Required(field.NewPath("env").Index(i), ""))
+	}
+
+	g.Expect(judge(invalid(faults[:maxCauses]...)).message).To(And(ContainSubstring("env[4]"), Not(ContainSubstring("and more"))))
+	g.Expect(judge(invalid(faults...)).message).To(And(
+		ContainSubstring("env[4]"), Not(ContainSubstring("env[5]")), HaveSuffix("; and more"),
+	))
+}
+
+// The API server repeats the values it refuses, however long they are, but takes no condition of more than 32 KiB. A status with a longer
+// one could never be written.
+func TestJudgeIsBrief(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	long := strings.Repeat("ä", 20_000)
+	fault := field.Invalid(field.NewPath("spec", "template", "spec", "containers").Index(0).Child("name"), long, "must be shorter")
+
+	message := judge(invalid(fault, fault, fault, fault, fault, fault)).message
+
+	g.Expect(len(message)).To(BeNumerically("<=", 32<<10))
+	g.Expect(utf8.ValidString(message)).To(BeTrue())
+	g.Expect(message).To(ContainSubstring("spec.template.spec.containers[0].name: "))
+}
+
+func TestTemplateCheckDue(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	condition := func(status metav1.ConditionStatus, generation int64) []metav1.Condition {
+		return []metav1.Condition{{Type: scaledjobv1.ConditionTemplateValid, Status: status, ObservedGeneration: generation}}
+	}
+	for name, c := range map[string]struct {
+		conditions []metav1.Condition
+		checked    time.Time
+		want       bool
+	}{
+		"never asked":                   {want: true},
+		"accepted":                      {conditions: condition(metav1.ConditionTrue, 3)},
+		"rejected":                      {conditions: condition(metav1.ConditionFalse, 3)},
+		"accepted before the edit":      {conditions: condition(metav1.ConditionTrue, 2), checked: now, want: true},
+		"rejected before the edit":      {conditions: condition(metav1.ConditionFalse, 2), checked: now, want: true},
+		"no answer a moment ago":        {conditions: condition(metav1.ConditionUnknown, 3), checked: now.Add(-time.Second)},
+		"no answer at the last resync":  {conditions: condition(metav1.ConditionUnknown, 3), checked: now.Add(-27 * time.Second), want: true},
+		"no answer before the restart":  {conditions: condition(metav1.ConditionUnknown, 3), want: true},
+		"no answer, and edited at once": {conditions: condition(metav1.ConditionUnknown, 2), checked: now, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sj := scaledJob()
+			sj.Generation = 3
+			sj.Status.Conditions = c.conditions
+			NewWithT(t).Expect(templateCheckDue(sj, &memory{templateCheckedAt: c.checked}, now)).To(Equal(c.want))
+		})
+	}
+}
+
+func TestTemplateIsCheckedOncePerGeneration(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		asked := 0
+		w.onDryRun = func() error { asked++; return nil }
+		for range 3 {
+			w.reconcile(t.Context())
+			time.Sleep(30 * time.Second)
+		}
+		w.Expect(asked).To(Equal(1))
+
+		w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 5 })
+		w.reconcile(t.Context())
+		w.reconcile(t.Context())
+		w.Expect(asked).To(Equal(2))
+	})
+}
+
+func TestTemplateRejected(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 25)
+	w.onDryRun = func() error { return invalid(field.Required(field.NewPath("spec", "template"), "")) }
+
+	w.reconcile(t.Context())
+
+	w.Expect(w.jobs(t.Context())).To(HaveLen(3), "it is no reason to hold back a Job")
+	for _, kind := range []string{scaledjobv1.ConditionTemplateValid, scaledjobv1.ConditionReady} {
+		condition := w.condition(t.Context(), kind)
+		w.Expect(condition.Status).To(Equal(metav1.ConditionFalse), kind)
+		w.Expect(condition.Reason).To(Equal(scaledjobv1.ReasonRejected), kind)
+	}
+	w.Expect(w.events.reasons).To(ConsistOf(eventCreatedJobs, eventTemplateRejected))
+
+	w.onDryRun = func() error { return nil }
+	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 20 })
+	w.reconcile(t.Context())
+	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
+}
+
+// An answer that says nothing about the template is not final: the API server is asked again at the resync.
+func TestTemplateNotJudged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.onDryRun = func() error { return errForbidden }
+		w.Expect(w.reconcile(t.Context())).To(beResync())
+		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Status).To(Equal(metav1.ConditionUnknown))
+		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
+
+		w.onDryRun = func() error { return nil }
+		time.Sleep(27 * time.Second)
+		w.reconcile(t.Context())
+		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Status).To(Equal(metav1.ConditionTrue))
+	})
+}
+
+// Ten thousand ScaledJobs at the start must not mean ten thousand dry runs at once.
+func TestTemplateChecksAreLimited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		asked := 0
+		w.onDryRun = func() error { asked++; return nil }
+		judged := func() (verdicts []string) {
+			for range 2 * templateChecksPerSecond {
+				verdicts = append(verdicts, w.r.checkTemplate(t.Context(), scaledJob(), &memory{}).reason)
+			}
+			return verdicts
+		}
+
+		verdicts := judged()
+		w.Expect(asked).To(Equal(templateChecksPerSecond))
+		w.Expect(verdicts[templateChecksPerSecond:]).To(HaveEach(scaledjobv1.ReasonNotChecked), "the others are asked later")
+		time.Sleep(time.Second)
+		judged()
+		w.Expect(asked).To(Equal(2 * templateChecksPerSecond))
+	})
+}
+
+// What is checked is what would be created, under a name that no Job ever gets.
+func TestTemplateCheckSendsADryRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.onDryRun = func() error { return nil }
+
+	w.Expect(w.r.checkTemplate(t.Context(), scaledJob(), &memory{})).To(HaveValue(Equal(templateAccepted)))
+
+	w.Expect(w.names()).To(BeEmpty())
+	w.Expect(w.jobs(t.Context())).To(BeEmpty())
+}

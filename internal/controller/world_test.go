@@ -1,0 +1,301 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/metrics"
+	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+)
+
+const address = "redis.mail.svc:6379"
+
+var (
+	emails     = types.NamespacedName{Namespace: "mail", Name: "emails"}
+	emailQueue = queue.Source{Endpoint: redisconn.Endpoint{Address: address}, Key: "emails"}
+)
+
+// scaledJob is the ScaledJob of the tests: one Job for ten messages, at most 20 of them.
+func scaledJob() *scaledjobv1.ScaledJob {
+	return &scaledjobv1.ScaledJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: emails.Namespace, Name: emails.Name, UID: "uid-1", Generation: 1},
+		Spec: scaledjobv1.ScaledJobSpec{
+			QueueName:              "emails",
+			RedisAddress:           address,
+			Threshold:              10,
+			MaxReplicas:            new(int32(20)),
+			PollingIntervalSeconds: 30,
+			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "worker", Image: "worker:1"}}},
+			}}},
+		},
+	}
+}
+
+// world is a Reconciler among fakes. The API server is one fake client, and so is the cache in front of it, which can be made to lag.
+type world struct {
+	Gomega
+
+	r       *Reconciler
+	api     client.WithWatch
+	queues  *queue.Fake
+	watcher *fakeWatcher
+	events  *eventLog
+	metrics *prometheus.Registry
+	store   toolscache.Store
+
+	// onCreate is called for each create of a Job that is no dry run, and sends it, or does not.
+	onCreate func(ctx context.Context, job *batchv1.Job, send func() error) error
+	// onDryRun, onList, onApply and onLiveGet are called for requests of their kind. They answer with an error, or let the request through.
+	onDryRun  func() error
+	onList    func() error
+	onApply   func() error
+	onLiveGet func(object client.Object) error
+	// hidden are the Jobs that the cache does not show.
+	hidden func(*batchv1.Job) bool
+
+	mu sync.Mutex
+	// created are the names of the Jobs whose create was sent, in order, and applied how often a status was.
+	created []string
+	applied int
+}
+
+// newWorld is a world in which these objects exist and the queue is empty.
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	w := &world{
+		Gomega:    NewWithT(t),
+		queues:    &queue.Fake{},
+		watcher:   &fakeWatcher{},
+		events:    &eventLog{},
+		metrics:   prometheus.NewPedanticRegistry(),
+		onCreate:  func(_ context.Context, _ *batchv1.Job, send func() error) error { return send() },
+		onDryRun:  func() error { return nil },
+		onList:    func() error { return nil },
+		onApply:   func() error { return nil },
+		onLiveGet: func(client.Object) error { return nil },
+		hidden:    func(*batchv1.Job) bool { return false },
+	}
+	scheme := runtime.NewScheme()
+	w.Expect(scaledjobv1.AddToScheme(scheme)).To(Succeed())
+	w.Expect(batchv1.AddToScheme(scheme)).To(Succeed())
+	w.api = fake.NewClientBuilder().
+		WithScheme(scheme).
+		WithTypeConverters(managedfields.NewDeducedTypeConverter()).
+		WithStatusSubresource(&scaledjobv1.ScaledJob{}).
+		WithIndex(&batchv1.Job{}, controllerUIDIndex, controllerUID).
+		WithObjects(objects...).
+		Build()
+	stores := &consistency.Stores{}
+	w.store = stores.NewInformer(nil, &batchv1.Job{}, 0, toolscache.Indexers{}).GetStore()
+	w.cacheIsAt("1000000")
+	cached := interceptor.NewClient(w.api, interceptor.Funcs{
+		Create: w.create, List: w.listCached, Get: w.getCached, SubResourceApply: w.applyStatus,
+	})
+	live := interceptor.NewClient(w.api, interceptor.Funcs{Get: w.getLive})
+	w.r = &Reconciler{
+		Client:    cached,
+		Live:      live,
+		Queues:    w.queues,
+		Watcher:   w.watcher,
+		Gate:      consistency.NewGate(cached, live, stores, nil),
+		Recorder:  w.events,
+		Metrics:   metrics.New(w.metrics),
+		Wakes:     make(Wakes),
+		templates: rate.NewLimiter(templateChecksPerSecond, templateChecksPerSecond),
+	}
+	return w
+}
+
+// cacheIsAt sets the resource version that the gate takes the Job cache to be at.
+func (w *world) cacheIsAt(version string) { w.Expect(w.store.Replace(nil, version)).To(Succeed()) }
+
+// create answers as the API server does, which gives each Job a UID.
+func (w *world) create(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
+	if len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) > 0 {
+		return w.onDryRun()
+	}
+	job := object.(*batchv1.Job)
+	w.mu.Lock()
+	w.created = append(w.created, job.Name)
+	w.mu.Unlock()
+	return w.onCreate(ctx, job, func() error {
+		job.UID = types.UID("uid of " + job.Name)
+		return c.Create(ctx, job, opts...)
+	})
+}
+
+func (w *world) listCached(ctx context.Context, c client.WithWatch, all client.ObjectList, opts ...client.ListOption) error {
+	if err := w.onList(); err != nil {
+		return err
+	}
+	err := c.List(ctx, all, opts...)
+	if jobs, ok := all.(*batchv1.JobList); ok {
+		jobs.Items = slices.DeleteFunc(jobs.Items, func(job batchv1.Job) bool { return w.hidden(&job) })
+	}
+	return err
+}
+
+func (w *world) getCached(
+	ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption,
+) error {
+	err := c.Get(ctx, key, object, opts...)
+	if job, ok := object.(*batchv1.Job); ok && err == nil && w.hidden(job) {
+		return apierrors.NewNotFound(batchv1.Resource("jobs"), key.Name)
+	}
+	return err
+}
+
+func (w *world) getLive(
+	ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption,
+) error {
+	if err := c.Get(ctx, key, object, opts...); err != nil {
+		return err
+	}
+	return w.onLiveGet(object)
+}
+
+func (w *world) applyStatus(
+	ctx context.Context, c client.Client, subresource string, status runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption,
+) error {
+	if err := w.onApply(); err != nil {
+		return err
+	}
+	w.applied++
+	return c.SubResource(subresource).Apply(ctx, status, opts...)
+}
+
+func requestOf(key types.NamespacedName) ctrl.Request { return ctrl.Request{NamespacedName: key} }
+
+// reconcile makes a pass that is expected to succeed. As each pass should, it says its priority.
+func (w *world) reconcile(ctx context.Context) ctrl.Result {
+	result, err := w.r.Reconcile(ctx, requestOf(emails))
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(result.Priority).NotTo(BeNil())
+	return result
+}
+
+// reconcileFails makes a pass that is expected to fail, and returns its error.
+func (w *world) reconcileFails(ctx context.Context) error {
+	result, err := w.r.Reconcile(ctx, requestOf(emails))
+	w.Expect(err).To(HaveOccurred())
+	w.Expect(result.Priority).To(HaveValue(Equal(priorityNormal)))
+	return err
+}
+
+// jobs are all the Jobs that exist.
+func (w *world) jobs(ctx context.Context) []batchv1.Job {
+	var all batchv1.JobList
+	w.Expect(w.api.List(ctx, &all)).To(Succeed())
+	return all.Items
+}
+
+// names are the names of the creates that were sent.
+func (w *world) names() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.created)
+}
+
+func (w *world) scaledJob(ctx context.Context) *scaledjobv1.ScaledJob {
+	var sj scaledjobv1.ScaledJob
+	w.Expect(w.api.Get(ctx, emails, &sj)).To(Succeed())
+	return &sj
+}
+
+// edit changes the spec, and the generation with it.
+func (w *world) edit(ctx context.Context, change func(*scaledjobv1.ScaledJobSpec)) {
+	sj := w.scaledJob(ctx)
+	change(&sj.Spec)
+	sj.Generation++
+	w.Expect(w.api.Update(ctx, sj)).To(Succeed())
+}
+
+// finish ends a Job as the Job controller does.
+func (w *world) finish(ctx context.Context, name string, kind batchv1.JobConditionType) {
+	var job batchv1.Job
+	w.Expect(w.api.Get(ctx, types.NamespacedName{Namespace: emails.Namespace, Name: name}, &job)).To(Succeed())
+	job.Status.Conditions = []batchv1.JobCondition{{
+		Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second)),
+	}}
+	w.Expect(w.api.Status().Update(ctx, &job)).To(Succeed())
+}
+
+// delete deletes a Job as a user does.
+func (w *world) delete(ctx context.Context, name string) {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: emails.Namespace, Name: name}}
+	w.Expect(w.api.Delete(ctx, job)).To(Succeed())
+}
+
+// condition is a condition of the status as it is stored.
+func (w *world) condition(ctx context.Context, kind string) metav1.Condition {
+	found := apimeta.FindStatusCondition(w.scaledJob(ctx).Status.Conditions, kind)
+	w.Expect(found).NotTo(BeNil(), kind)
+	return *found
+}
+
+// scrape reads the metrics by their names.
+func (w *world) scrape() map[string]float64 {
+	families, err := w.metrics.Gather()
+	w.Expect(err).NotTo(HaveOccurred())
+	values := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			values[family.GetName()] += metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
+		}
+	}
+	return values
+}
+
+// fakeWatcher keeps what it was told last.
+type fakeWatcher struct {
+	endpoint  redisconn.Endpoint
+	keys      []string
+	forgotten bool
+	canCreate bool
+}
+
+func (f *fakeWatcher) Ensure(_ types.NamespacedName, endpoint redisconn.Endpoint, keys ...string) {
+	f.endpoint, f.keys, f.forgotten = endpoint, keys, false
+}
+
+func (f *fakeWatcher) Forget(types.NamespacedName) { f.forgotten = true }
+
+func (f *fakeWatcher) Observed(_ types.NamespacedName, canCreate bool) { f.canCreate = canCreate }
+
+// eventLog keeps the reasons of events, and the object and note of the last.
+type eventLog struct {
+	reasons   []string
+	regarding runtime.Object
+	note      string
+}
+
+func (l *eventLog) Eventf(regarding, _ runtime.Object, _, reason, _, _ string, args ...any) {
+	l.reasons, l.regarding, l.note = append(l.reasons, reason), regarding, args[0].(string)
+}

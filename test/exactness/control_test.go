@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,7 +85,6 @@ func startNaive(t *testing.T, through *proxy, s *subject) {
 	anyName := true
 	mgr, err := ctrl.NewManager(through.config(control.Config()), ctrl.Options{
 		Scheme:     newScheme(),
-		Logger:     logr.Discard(),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{s.object.Namespace: {}}},
 		Controller: config.Controller{SkipNameValidation: &anyName},

@@ -28,7 +28,7 @@ const (
 )
 
 // lossInterval is how many creates there are to one that goes wrong.
-const lossInterval = 4
+const lossInterval = 2
 
 var errReset = errors.New("connection reset")
 

@@ -21,11 +21,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -58,6 +60,7 @@ func TestMain(m *testing.M) {
 // run runs the tests in a cluster with a garbage collector, but without nodes:
 // the Jobs are the tests' own to finish.
 func run(ctx context.Context, m *testing.M) (code int, err error) {
+	ctrl.SetLogger(logr.Discard())
 	control, err = cluster.Start(ctx, cluster.Options{
 		ControllerManager: true, CRDs: []string{"../../config/crd/bases"}, Log: os.Stderr,
 	})

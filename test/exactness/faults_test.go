@@ -116,13 +116,13 @@ func TestBlindStandbyTakesOver(t *testing.T) {
 	g := NewWithT(t)
 	namespace := newNamespace(t)
 	election := []string{"--leader-elect", "--leader-election-namespace=" + operator.Namespace}
-	clear, blind := startProxy(t), startProxy(t)
-	leader := startOperator(t, clear, []string{namespace}, election...)
+	sighted, blind := startProxy(t), startProxy(t)
+	leader := startOperator(t, sighted, []string{namespace}, election...)
 	s := newSubject(t, namespace, "bursting", 1, messages)
 	s.awaitSubscription(t) // only the leader does
 	standby := startOperator(t, blind, []string{namespace}, election...)
 	blind.jobs.Set(frozen)
-	clear.jobs.Set(longLag)
+	sighted.jobs.Set(longLag)
 
 	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
 	g.Eventually(s.witness.seen).WithTimeout(timeout).Should(BeNumerically(">", 0))

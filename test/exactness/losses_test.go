@@ -5,6 +5,7 @@ package exactness
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -24,7 +25,7 @@ const (
 	// requestReset: the connection breaks before the API server is reached.
 	requestReset
 
-	losses4 // how many there are
+	lossKinds // how many there are
 )
 
 // lossInterval is how many creates there are to one that goes wrong.
@@ -39,7 +40,7 @@ type losses struct {
 	mu      sync.Mutex
 	enabled bool
 	creates int
-	counts  [losses4]int
+	counts  [lossKinds]int
 }
 
 // enable begins to lose.
@@ -50,7 +51,7 @@ func (l *losses) enable() {
 }
 
 // seen is how often each kind of loss has happened.
-func (l *losses) seen() [losses4]int {
+func (l *losses) seen() [lossKinds]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.counts
@@ -70,12 +71,14 @@ func (l *losses) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	switch kind {
+	case answerReset:
+		return nil, errReset
 	case answerTimeout:
 		return gatewayAnswer(request, http.StatusGatewayTimeout, nil), nil
 	case answerRetry:
 		return gatewayAnswer(request, http.StatusServiceUnavailable, http.Header{"Retry-After": {"0"}}), nil
 	default:
-		return nil, errReset
+		return nil, fmt.Errorf("no such loss: %d", kind)
 	}
 }
 
@@ -93,7 +96,7 @@ func (l *losses) draw(request *http.Request) (kind loss, lost bool) {
 	if l.creates%lossInterval != 0 {
 		return 0, false
 	}
-	kind = loss(l.creates / lossInterval % int(losses4))
+	kind = loss(l.creates / lossInterval % int(lossKinds))
 	l.counts[kind]++
 	return kind, true
 }

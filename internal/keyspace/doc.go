@@ -17,7 +17,8 @@
 // An event is a hint to go and read, never a fact; there is a periodic read besides.
 // Every confirmation of a subscription wakes too: reading after the confirmation finds
 // all that was pushed before it, and what is pushed later makes an event. This one rule
-// covers the first start, reconnects, restored permissions and new watchers.
+// covers the first start, reconnects, restored permissions and new watchers. The end of a
+// subscription wakes as well, so that an outage shows at once where nothing is pushed.
 //
 // # How it is built
 //

@@ -108,12 +108,18 @@ func (x *index[K]) each(name string, do func(id K)) {
 	}
 }
 
-// reset notes the end of a session: nothing is subscribed to.
-func (x *index[K]) reset() {
+// reset notes the end of a session: nothing is subscribed to. It calls lost for all who
+// watch a channel that was; lost must not block.
+func (x *index[K]) reset(lost func(id K)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	clear(x.unwanted)
 	for name, c := range x.channels {
+		if c.status == present {
+			for id := range c.ids {
+				lost(id)
+			}
+		}
 		switch {
 		case len(c.ids) == 0:
 			x.drop(name)

@@ -109,7 +109,7 @@ func TestIndexRetriesRefusedChannelsLater(t *testing.T) {
 	x.add("c", "a")
 	x.takeWanted(1)
 	x.refused([]string{"c"}, now.Add(time.Minute))
-	x.reset()
+	x.reset(func(string) { t.Error("nothing was subscribed to") })
 	g.Expect(x.takeWanted(1)).To(BeEmpty(), "a new session does not try it sooner")
 	g.Expect(x.retry(now.Add(59 * time.Second))).To(Equal(now.Add(time.Minute)))
 	g.Expect(x.retry(now.Add(time.Minute))).To(BeZero())
@@ -126,6 +126,7 @@ func TestIndexReachesWhatIsWatched(t *testing.T) {
 		now := time.Now()
 		x := newIndex[int]()
 		server := map[string]bool{} // subscribed channels
+		lost := map[int]bool{}
 		watched := map[string]map[int]bool{}
 		name := rapid.Map(rapid.IntRange(0, 4), strconv.Itoa)
 		id := rapid.IntRange(0, 2)
@@ -163,8 +164,14 @@ func TestIndexReachesWhatIsWatched(t *testing.T) {
 				subscribing = nil
 			},
 			"reset": func(*rapid.T) {
-				x.reset()
+				x.reset(func(id int) { lost[id] = true })
+				for c := range server {
+					for id := range watched[c] {
+						g.Expect(lost).To(HaveKey(id), "who was subscribed hears of the end")
+					}
+				}
 				clear(server)
+				clear(lost)
 				subscribing, unsubscribing = nil, nil
 			},
 		})

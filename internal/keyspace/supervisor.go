@@ -14,11 +14,12 @@ import (
 
 // supervisor keeps a session running on one endpoint.
 type supervisor[K comparable] struct {
-	conn   *redisconn.Conn
-	index  *index[K]
-	mark   func(id K, cause Cause)
-	timing sessionTiming
-	log    logr.Logger
+	conn     *redisconn.Conn
+	endpoint redisconn.Endpoint
+	index    *index[K]
+	mark     func(id K, cause Cause)
+	timing   sessionTiming
+	log      logr.Logger
 	// users is how many ids watch the endpoint. It is guarded by the lock of the watcher.
 	users int
 }
@@ -59,7 +60,7 @@ func (s *supervisor[K]) session(ctx context.Context) (confirmed bool, err error)
 		return false, err
 	}
 	defer pubSub.Close()
-	defer s.index.reset()
+	defer s.index.reset(func(id K) { s.mark(id, Lost) })
 	current := &session[K]{index: s.index, mark: s.mark, timing: s.timing, log: s.log, pubSub: pubSub}
 	err = current.run(ctx)
 	return current.confirmed, err

@@ -12,6 +12,8 @@ const (
 	None Cause = iota
 	// Shrink means that the key may hold less.
 	Shrink
+	// Lost means that a subscription to the key has ended: see whether the server is there.
+	Lost
 	// Confirmed means that a subscription to the key begins now: read what came before.
 	Confirmed
 	// Growth means that the key may hold more.
@@ -23,6 +25,8 @@ func (c Cause) String() string {
 	switch c {
 	case Shrink:
 		return "Shrink"
+	case Lost:
+		return "Lost"
 	case Confirmed:
 		return "Confirmed"
 	case Growth:

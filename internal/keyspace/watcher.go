@@ -39,6 +39,10 @@ type watch struct {
 	keys     []string
 }
 
+func (w watch) includes(e redisconn.Endpoint, key string) bool {
+	return w.endpoint == e && slices.Contains(w.keys, key)
+}
+
 // New returns a watcher that uses the connections of pool. deliver is called for one
 // wake after the other and may block; wakes of one id merge meanwhile.
 func New[K comparable](
@@ -71,26 +75,13 @@ func (w *Watcher[K]) Ensure(id K, e redisconn.Endpoint, keys ...string) {
 	if watching && old.endpoint == e && slices.Equal(old.keys, keys) {
 		return
 	}
+	next := watch{endpoint: e, keys: slices.Clone(keys)}
+	w.watches[id] = next
 	w.coalescer.add(id)
-	w.watches[id] = watch{endpoint: e, keys: slices.Clone(keys)}
-	to := w.supervisorOf(e)
-	to.users++
-	for _, key := range keys {
-		if watching && old.endpoint == e && slices.Contains(old.keys, key) {
-			continue
-		}
-		if to.index.add(channelPrefix+key, id) {
-			w.mark(id, Confirmed)
-		}
+	w.join(id, next, old)
+	if watching {
+		w.leave(id, old, next)
 	}
-	if !watching {
-		return
-	}
-	kept := keys
-	if old.endpoint != e {
-		kept = nil
-	}
-	w.leave(id, old, kept)
 }
 
 // Forget ends what Ensure began. No wake for id is delivered that begins after it.
@@ -103,35 +94,48 @@ func (w *Watcher[K]) Forget(id K) {
 	}
 	delete(w.watches, id)
 	w.coalescer.remove(id)
-	w.leave(id, old, nil)
+	w.leave(id, old, watch{})
 }
 
 // Observed tells whether id could create anything if it were woken by growth. While it
 // could not, growth wakes it once a second at most.
 func (w *Watcher[K]) Observed(id K, canCreate bool) { w.coalescer.observed(id, canCreate) }
 
-// supervisorOf returns the supervisor of an endpoint. Start will run it.
-func (w *Watcher[K]) supervisorOf(e redisconn.Endpoint) *supervisor[K] {
-	found, ok := w.supervisors[e]
+// join begins the watching of next, but for the keys that old includes.
+func (w *Watcher[K]) join(id K, next, old watch) {
+	to, ok := w.supervisors[next.endpoint]
 	if !ok {
-		found = &supervisor[K]{
-			conn:   w.pool.Conn(e),
-			index:  newIndex[K](),
-			mark:   w.mark,
-			timing: w.timing,
-			log:    w.log.WithValues("endpoint", e),
-		}
-		w.supervisors[e] = found
+		to = w.newSupervisor(next.endpoint)
+		w.supervisors[next.endpoint] = to
 		notify(w.changed)
 	}
-	return found
+	to.users++
+	for _, key := range next.keys {
+		if old.includes(next.endpoint, key) {
+			continue
+		}
+		if confirmed := to.index.add(channelPrefix+key, id); confirmed {
+			w.mark(id, Confirmed)
+		}
+	}
 }
 
-// leave ends the watching of old's keys, except those that are kept.
-func (w *Watcher[K]) leave(id K, old watch, kept []string) {
+func (w *Watcher[K]) newSupervisor(e redisconn.Endpoint) *supervisor[K] {
+	return &supervisor[K]{
+		conn:     w.pool.Conn(e),
+		endpoint: e,
+		index:    newIndex[K](),
+		mark:     w.mark,
+		timing:   w.timing,
+		log:      w.log.WithValues("endpoint", e.String()),
+	}
+}
+
+// leave ends the watching of old, but for the keys that next includes.
+func (w *Watcher[K]) leave(id K, old, next watch) {
 	from := w.supervisors[old.endpoint]
 	for _, key := range old.keys {
-		if !slices.Contains(kept, key) {
+		if !next.includes(old.endpoint, key) {
 			from.index.remove(channelPrefix+key, id)
 		}
 	}
@@ -142,7 +146,8 @@ func (w *Watcher[K]) leave(id K, old watch, kept []string) {
 	}
 }
 
-// Start keeps the subscriptions and delivers wakes until ctx is done.
+// Start keeps the subscriptions and delivers wakes until ctx is done, and then returns
+// nil. It may be called once.
 func (w *Watcher[K]) Start(ctx context.Context) error {
 	var workers sync.WaitGroup
 	defer w.coalescer.stop()
@@ -151,39 +156,34 @@ func (w *Watcher[K]) Start(ctx context.Context) error {
 
 	running := map[*supervisor[K]]context.CancelFunc{}
 	for {
-		for _, s := range w.startable(running) {
+		for _, fresh := range w.replace(running) {
 			supervised, cancel := context.WithCancel(ctx)
-			running[s] = cancel
-			workers.Go(func() { s.run(supervised) })
+			running[fresh] = cancel
+			workers.Go(func() { fresh.run(supervised) })
 		}
 		select {
 		case <-ctx.Done():
-			for _, cancel := range running {
-				cancel()
-			}
 			return nil
 		case <-w.changed:
 		}
 	}
 }
 
-// startable stops the supervisors that nobody needs any more, and returns those that
-// are to be started.
-func (w *Watcher[K]) startable(running map[*supervisor[K]]context.CancelFunc) []*supervisor[K] {
+// replace ends the supervisors that are not needed any more, and returns those that do
+// not run yet. An endpoint that was left and is watched again has a new one.
+func (w *Watcher[K]) replace(running map[*supervisor[K]]context.CancelFunc) []*supervisor[K] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var fresh []*supervisor[K]
-	needed := map[*supervisor[K]]bool{}
-	for _, s := range w.supervisors {
-		needed[s] = true
-		if _, ok := running[s]; !ok {
-			fresh = append(fresh, s)
+	for old, cancel := range running {
+		if w.supervisors[old.endpoint] != old {
+			cancel()
+			delete(running, old)
 		}
 	}
-	for s, cancel := range running {
-		if !needed[s] {
-			cancel()
-			delete(running, s)
+	var fresh []*supervisor[K]
+	for _, s := range w.supervisors {
+		if _, ok := running[s]; !ok {
+			fresh = append(fresh, s)
 		}
 	}
 	return fresh

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,12 +134,31 @@ func TestAWakeIsLostIfConfirmationsDoNotWake(t *testing.T) {
 	h.Consistently(h.depth).WithArguments("emails").Should(BeZero())
 }
 
+// ignoreConfirmations drops all wakes but those of events.
 func ignoreConfirmations(w *Watcher[string]) {
 	w.mark = func(id string, cause Cause) {
-		if cause != Confirmed {
+		if cause == Growth || cause == Shrink {
 			w.coalescer.mark(id, cause)
 		}
 	}
+}
+
+func TestTheEndOfASubscriptionWakes(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	var lost atomic.Int32
+	h := newHarness(t, server.Addr(), func(w *Watcher[string]) {
+		deliver := w.deliver
+		w.deliver = func(ctx context.Context, wake Wake[string]) {
+			if wake.Cause == Lost {
+				lost.Add(1)
+			}
+			deliver(ctx, wake)
+		}
+	})
+	h.ensure("emails")
+	h.Expect(server.Kill()).To(Succeed())
+	h.Eventually(lost.Load).WithTimeout(timeout).Should(BeEquivalentTo(1))
 }
 
 func TestAServerThatIsRestarted(t *testing.T) {

@@ -131,6 +131,8 @@ func classifyTransport(err error) class {
 	switch {
 	case errors.Is(err, ErrBusy):
 		message = "Redis answers too slowly. Look for slow commands and overload on the server."
+	case errors.Is(err, context.Canceled):
+		message = "The operator stopped before Redis answered."
 	case errors.As(err, &dns):
 		message = "The host name of the Redis server cannot be resolved. Check the address and DNS."
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -49,6 +49,7 @@ func TestClassify(t *testing.T) {
 		"deadline":        {context.DeadlineExceeded, redisconn.ReasonUnreachable, "in time"},
 		"socket deadline": {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, redisconn.ReasonUnreachable, "in time"},
 		"busy endpoint":   {redisconn.ErrBusy, redisconn.ReasonUnreachable, "too slowly"},
+		"given up":        {context.Canceled, redisconn.ReasonUnreachable, "operator stopped"},
 		"end":             {io.EOF, redisconn.ReasonUnreachable, "broke"},
 		"reset":           {&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, redisconn.ReasonUnreachable, "broke"},
 		"garbage":         {errors.New("redis: can't parse \"HTTP/1.1\""), redisconn.ReasonUnreachable, "does not speak"},

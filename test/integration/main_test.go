@@ -21,8 +21,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"miracle.dev/scaledjob-operator/test/cluster"
 	"miracle.dev/scaledjob-operator/test/operator"
@@ -31,8 +33,8 @@ import (
 
 const (
 	// patience is how long a fact is waited for. It is usually there within
-	// milliseconds.
-	patience = 30 * time.Second
+	// milliseconds, but Kubernetes' own controllers back off for longer.
+	patience = time.Minute
 	// glance is how often it is looked for.
 	glance = 50 * time.Millisecond
 	// calm is how long nothing must happen where no fact tells that it will not.
@@ -62,6 +64,7 @@ func TestMain(m *testing.M) {
 	gomega.SetDefaultEventuallyPollingInterval(glance)
 	gomega.SetDefaultConsistentlyDuration(calm)
 	gomega.SetDefaultConsistentlyPollingInterval(glance)
+	log.SetLogger(logr.Discard())
 	flag.Parse()
 	if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
 		panic(err)

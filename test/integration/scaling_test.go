@@ -140,6 +140,7 @@ func TestNotificationsCanBeDisabledAndEnabled(t *testing.T) {
 	s.awaitSubscription()
 	s.update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsDisabled })
 	s.Eventually(s.subscribers).Should(BeZero())
+	s.awaitQuiet()
 	s.push(1)
 	s.Consistently(s.jobsEver).Should(BeZero())
 	s.update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsEnabled })

@@ -18,7 +18,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -151,21 +150,22 @@ func (s *scene) status() scaledjobv1.ScaledJobStatus {
 	return s.get().Status
 }
 
-// condition is the condition of this type, and a zero one where there is none.
-func (s *scene) condition(kind string) metav1.Condition {
+// condition is the condition of this type, in words.
+func (s *scene) condition(kind string) string {
 	s.t.Helper()
-	if found := apimeta.FindStatusCondition(s.status().Conditions, kind); found != nil {
-		return *found
+	for _, c := range s.status().Conditions {
+		if c.Type == kind {
+			return fmt.Sprintf("%s %s of generation %d: %s", c.Status, c.Reason, c.ObservedGeneration, c.Message)
+		}
 	}
-	return metav1.Condition{}
+	return "none"
 }
 
 // expectCondition waits until the condition is this, about the current spec.
 func (s *scene) expectCondition(kind string, status metav1.ConditionStatus, reason string) {
 	s.t.Helper()
-	s.Eventually(func() metav1.Condition { return s.condition(kind) }).Should(And(
-		HaveField("Status", status), HaveField("Reason", reason),
-		HaveField("ObservedGeneration", s.get().Generation)))
+	s.Eventually(s.condition).WithArguments(kind).
+		Should(HavePrefix("%s %s of generation %d: ", status, reason, s.get().Generation))
 }
 
 // push adds messages to the queue, each by a command of its own.
@@ -232,6 +232,18 @@ func (s *scene) awaitResyncs() {
 	const passes = 3
 	before := s.passes()
 	s.Eventually(s.passes).Should(BeNumerically(">=", before+passes))
+}
+
+// awaitQuiet returns when no pass over the ScaledJob has come for a while. Where
+// the resync never comes, the next one is one that somebody asks for.
+func (s *scene) awaitQuiet() {
+	s.t.Helper()
+	last := s.passes()
+	s.Eventually(func() bool {
+		before := last
+		last = s.passes()
+		return last == before
+	}).MustPassRepeatedly(int(calm / glance)).Should(BeTrue())
 }
 
 // passes is how often the operator has gone over the ScaledJob.

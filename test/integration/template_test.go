@@ -23,10 +23,10 @@ func TestRejectedTemplateIsReportedAndRetriedPatiently(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	bad, good := int32(-1), int32(1)
-	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.BackoffLimit = &bad })
+	s.create(polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.BackoffLimit = &bad })
 	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionFalse, scaledjobv1.ReasonRejected)
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonRejected)
-	s.Expect(s.condition(scaledjobv1.ConditionTemplateValid).Message).To(ContainSubstring("spec.backoffLimit"))
+	s.Expect(s.condition(scaledjobv1.ConditionTemplateValid)).To(ContainSubstring("spec.backoffLimit"))
 	s.Eventually(s.events).WithArguments("TemplateRejected").Should(Equal(1))
 
 	stop := s.pushOn()

@@ -23,7 +23,8 @@ import (
 const (
 	// patience is how long any one step may take.
 	patience = 30 * time.Second
-	// quiet is the time between the end of one push and the next.
+	// quiet is how long nothing must happen between one push and the next, so
+	// that a late Job is not taken for one of the next.
 	quiet = 250 * time.Millisecond
 )
 
@@ -66,14 +67,9 @@ func show(ctx context.Context, screen *screen, env *environment, keep bool) erro
 	return group.Wait()
 }
 
-func newScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), scaledjobv1.AddToScheme(scheme))
-}
-
 func newClient(env *environment) (client.Client, error) {
-	scheme, err := newScheme()
-	if err != nil {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), scaledjobv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	return client.New(env.cluster.Config(), client.Options{Scheme: scheme})
@@ -128,17 +124,20 @@ func (d *demo) play(ctx context.Context, keep bool) error {
 		return err
 	}
 	d.introduce()
+	if err := pause(ctx, quiet); err != nil {
+		return err
+	}
 	var results []result
 	for _, messages := range pushes {
-		result, err := d.push(ctx, messages)
+		r, err := d.push(ctx, messages)
 		if err != nil {
 			return err
 		}
-		results = append(results, result)
+		results = append(results, r)
 	}
-	outcome := outcome{results: results, peak: d.jobs.peakActive(), limit: int(d.sample.Spec.MaxReplicasOrDefault())}
-	d.conclude(outcome)
-	if err := outcome.check(); err != nil || !keep {
+	o := outcome{results: results, peak: d.jobs.peakActive(), limit: int(d.sample.Spec.MaxReplicasOrDefault())}
+	d.conclude(o)
+	if err := o.check(); err != nil || !keep {
 		return err
 	}
 	d.inviteToLookAround()

@@ -79,12 +79,13 @@ func (e *environment) startOperator(ctx context.Context, _ io.Writer) (err error
 	return err
 }
 
-// stop stops what was started and removes its files. It takes no context: it
-// has to work after Ctrl-C as well.
-func (e *environment) stop() error {
+// stop stops what was started and removes its files, even if ctx has ended.
+func (e *environment) stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
 	var errs []error
 	if e.operator != nil {
-		errs = append(errs, stopOperator(e.operator))
+		errs = append(errs, stopOperator(ctx, e.operator))
 	}
 	if e.binary != "" {
 		errs = append(errs, os.RemoveAll(filepath.Dir(e.binary)))
@@ -98,15 +99,13 @@ func (e *environment) stop() error {
 	return errors.Join(errs...)
 }
 
-func stopOperator(o *operator.Operator) error {
+func stopOperator(ctx context.Context, o *operator.Operator) error {
 	select {
 	case <-o.Exited():
 		return o.Kill() // clears up; that it ended has been told
 	default:
+		return o.Stop(ctx)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
-	defer cancel()
-	return o.Stop(ctx)
 }
 
 // saveLog writes what the operator has logged to a file that is left behind,

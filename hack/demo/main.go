@@ -97,7 +97,7 @@ func demonstrate(ctx context.Context, screen *screen, keep bool) (logPath string
 	}
 	screen.line("")
 	screen.piece("Stopping everything …")
-	if stopErr := env.stop(); stopErr != nil {
+	if stopErr := env.stop(ctx); stopErr != nil {
 		return logPath, errors.Join(err, fmt.Errorf("stopping: %w", stopErr))
 	}
 	screen.piece(" done.")

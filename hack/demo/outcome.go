@@ -21,7 +21,7 @@ type outcome struct {
 func (o outcome) check() error {
 	for _, r := range o.results {
 		if r.created != r.due {
-			return fmt.Errorf("for %s %s were created, but %d due",
+			return fmt.Errorf("%s led to %s; the number due is %d",
 				count(r.messages, "message"), count(r.created, "Job"), r.due)
 		}
 	}

@@ -18,8 +18,8 @@ func TestCheck(t *testing.T) {
 		failure string
 	}{
 		"exact":            {outcome{results: []result{exact}, peak: 3, limit: 3}, ""},
-		"a Job too many":   {outcome{results: []result{exact, {messages: 1, due: 1, created: 2}}, limit: 3}, "for 1 message 2 Jobs were created, but 1 due"},
-		"a Job too few":    {outcome{results: []result{{messages: 30, due: 3, created: 2}, exact}, limit: 3}, "for 30 messages 2 Jobs were created, but 3 due"},
+		"a Job too many":   {outcome{results: []result{exact, {messages: 1, due: 1, created: 2}}, limit: 3}, "1 message led to 2 Jobs; the number due is 1"},
+		"a Job too few":    {outcome{results: []result{{messages: 30, due: 3, created: 2}, exact}, limit: 3}, "30 messages led to 2 Jobs; the number due is 3"},
 		"too many at once": {outcome{results: []result{exact}, peak: 4, limit: 3}, "4 Jobs were active at a time, but at most 3 may be"},
 	} {
 		t.Run(name, func(t *testing.T) {

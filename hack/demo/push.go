@@ -18,15 +18,11 @@ type result struct {
 	due      int           // Jobs
 	created  int           // Jobs
 	first    time.Duration // from the push until the first Job was seen
-	last     time.Duration // from the push until the last of the due Jobs was
 }
 
 // push pushes messages, shows how soon the Jobs appear, and returns when all of
-// them have finished.
+// them have finished and no other has followed.
 func (d *demo) push(ctx context.Context, messages int) (result, error) {
-	if err := pause(ctx, quiet); err != nil {
-		return result{}, err
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it took more than %s", patience))
 	defer cancel()
 	r := result{messages: messages, due: due(messages, int(d.sample.Spec.Threshold))}
@@ -41,14 +37,18 @@ func (d *demo) push(ctx context.Context, messages int) (result, error) {
 		return r, fmt.Errorf("waiting for %s, of which %d came: %w", count(r.due, "Job"), len(d.jobs.sightings(before)), err)
 	}
 	seen := d.jobs.sightings(before)
-	r.first, r.last = seen[0].Sub(begin), seen[r.due-1].Sub(begin)
-	d.screen.piece("%13s%13s", short(r.first), short(r.last))
+	r.first = seen[0].Sub(begin)
+	d.screen.piece("%13s%13s", short(r.first), short(seen[r.due-1].Sub(begin)))
 
 	if err := d.jobs.awaitFinished(ctx); err != nil {
 		return r, fmt.Errorf("waiting for the Jobs to finish: %w", err)
 	}
+	workedOff := time.Since(begin)
+	if err := pause(ctx, quiet); err != nil {
+		return r, err
+	}
 	r.created = len(d.jobs.sightings(before))
-	d.screen.piece("%10d%13s", r.created, short(time.Since(begin)))
+	d.screen.piece("%10d%13s", r.created, short(workedOff))
 	d.screen.end()
 	return r, d.checkEmpty(ctx)
 }

@@ -238,12 +238,13 @@ func (s *scene) awaitResyncs() {
 // the resync never comes, the next one is one that somebody asks for.
 func (s *scene) awaitQuiet() {
 	s.t.Helper()
-	last := s.passes()
-	s.Eventually(func() bool {
-		before := last
-		last = s.passes()
-		return last == before
-	}).MustPassRepeatedly(int(calm / glance)).Should(BeTrue())
+	last, since := s.passes(), time.Now()
+	s.Eventually(func() time.Duration {
+		if now := s.passes(); now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since)
+	}).Should(BeNumerically(">", calm))
 }
 
 // passes is how often the operator has gone over the ScaledJob.

@@ -38,7 +38,7 @@ import (
 
 const (
 	// timeout bounds every wait. It only matters to a test that fails.
-	timeout      = 90 * time.Second
+	timeout      = 3 * time.Minute
 	pollInterval = 20 * time.Millisecond
 )
 

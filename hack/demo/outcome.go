@@ -52,7 +52,8 @@ func (o outcome) reactions() []time.Duration {
 	return reactions
 }
 
-// median returns the middle one of ascending durations, the lower of two.
-func median(ascending []time.Duration) time.Duration {
-	return ascending[(len(ascending)-1)/2]
+// percentile returns the smallest of ascending durations that p percent of them do not exceed.
+func percentile(ascending []time.Duration, p int) time.Duration {
+	rank := (len(ascending)*p + 99) / 100
+	return ascending[max(rank, 1)-1]
 }

@@ -41,19 +41,12 @@ func TestReactionsAreThoseOfSingleMessages(t *testing.T) {
 	g.Expect(o.reactions()).To(Equal([]time.Duration{2, 3}))
 }
 
-func TestMedian(t *testing.T) {
+func TestPercentile(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	g.Expect(median([]time.Duration{7})).To(BeEquivalentTo(7))
-	g.Expect(median([]time.Duration{1, 2})).To(BeEquivalentTo(1))
-	g.Expect(median([]time.Duration{1, 2, 9})).To(BeEquivalentTo(2))
-	g.Expect(median([]time.Duration{1, 2, 3, 9})).To(BeEquivalentTo(2))
-}
-
-func TestDue(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	g.Expect(due(1, 10)).To(Equal(1))
-	g.Expect(due(10, 10)).To(Equal(1))
-	g.Expect(due(11, 10)).To(Equal(2))
+	g.Expect(percentile([]time.Duration{7}, 50)).To(BeEquivalentTo(7))
+	g.Expect(percentile([]time.Duration{1, 2}, 50)).To(BeEquivalentTo(1))
+	g.Expect(percentile([]time.Duration{1, 2, 9}, 50)).To(BeEquivalentTo(2))
+	g.Expect(percentile([]time.Duration{1, 2, 3, 9}, 99)).To(BeEquivalentTo(9))
+	g.Expect(percentile([]time.Duration{1, 2, 3, 9}, 0)).To(BeEquivalentTo(1))
 }

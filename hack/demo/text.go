@@ -41,8 +41,8 @@ func (d *demo) conclude(o outcome) {
 	d.screen.line("Summary")
 	d.screen.line("  messages  %d pushed, all worked off", messages)
 	d.screen.line("  Jobs      %d due, %d created, at most %d active at a time", due, created, o.peak)
-	d.screen.line("  reaction  median %s, slowest %s, for the %d single messages",
-		short(median(reactions)), short(reactions[len(reactions)-1]), len(reactions))
+	d.screen.line("  reaction  p50 %s, p99 %s, for the %d single messages",
+		short(percentile(reactions, 50)), short(percentile(reactions, 99)), len(reactions))
 }
 
 // inviteToLookAround says how to reach what is left running.

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	"miracle.dev/scaledjob-operator/test/cluster/sandbox"
 )
@@ -21,6 +23,9 @@ const (
 	module  = "miracle.dev/scaledjob-operator"
 	command = module + "/cmd"
 )
+
+// buildStopTimeout is how long an interrupted build may take to clean up.
+const buildStopTimeout = 10 * time.Second
 
 // built is the operator of this process. Its folder is removed by the next
 // process that makes a sandbox.
@@ -52,7 +57,7 @@ func Binary(ctx context.Context, log io.Writer) (string, error) {
 		args = append(args, "-race")
 	}
 	if _, err := goCommand(ctx, append(args, command)...); err != nil {
-		return "", fmt.Errorf("building the operator: %w", err)
+		return "", errors.Join(fmt.Errorf("building the operator: %w", err), box.Close())
 	}
 	built.box, built.path = box, path
 	return path, nil
@@ -67,6 +72,9 @@ func hasRaceDetector() bool {
 // goCommand returns the standard output of the go command.
 func goCommand(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
+	// Interrupted, the go command removes its temporary files.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = buildStopTimeout
 	output, err := cmd.Output()
 	if failed, isExit := errors.AsType[*exec.ExitError](err); isExit {
 		return nil, fmt.Errorf("%s: %w\n%s", cmd, err, failed.Stderr)

@@ -96,20 +96,20 @@ func Start(ctx context.Context, opts Options) (*Operator, error) {
 
 // New is Start for a test. At its end the operator is stopped, unless that has
 // been done, and its log is shown if the test has failed.
-func New(t testing.TB, opts Options) *Operator {
-	t.Helper()
-	operator, err := Start(t.Context(), opts)
+func New(tb testing.TB, opts Options) *Operator {
+	tb.Helper()
+	operator, err := Start(tb.Context(), opts)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), stopTimeout)
 		defer cancel()
 		if err := operator.Stop(ctx); err != nil {
-			t.Errorf("stopping the operator: %v", err)
+			tb.Errorf("stopping the operator: %v", err)
 		}
-		if t.Failed() {
-			t.Logf("log of the operator:\n%s", operator.Logs())
+		if tb.Failed() {
+			tb.Logf("log of the operator:\n%s", operator.Logs())
 		}
 	})
 	return operator

@@ -1,13 +1,19 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command trimcrd removes the descriptions below spec.jobTemplate from a generated CRD, in place. With them the CRD is larger than the
-// 262,144 bytes that kubectl's client-side apply can store in its annotation; our own fields keep theirs.
+// Command trimcrd adapts what a generated CRD says about spec.jobTemplate, in place.
+//
+// It removes the descriptions. With them the CRD is larger than the 262,144 bytes that kubectl's client-side apply can store in its
+// annotation; our own fields keep theirs.
+//
+// It bounds the values that may be a number or a string to those that clients can decode. The API server stores the others without
+// trying, and a single ScaledJob with such a value would keep every client, the operator first, from listing any.
 package main
 
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 
 	"sigs.k8s.io/yaml"
@@ -16,6 +22,10 @@ import (
 const (
 	maxBytes = 262144
 	header   = "---\n"
+
+	// quantity is the pattern of a resource quantity. The generated one takes exponents with a fraction, which is no quantity, and of any
+	// length: decoding 1e-99999999 keeps a processor busy for minutes.
+	quantity = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,2}))?$`
 )
 
 func main() {
@@ -38,7 +48,7 @@ func trimFile(path string) error {
 	if err := yaml.Unmarshal(in, &crd); err != nil {
 		return fmt.Errorf("reading %s: %w", path, err)
 	}
-	trimTemplates(crd)
+	adaptTemplates(crd)
 	size, err := json.Marshal(crd)
 	if err != nil {
 		return err
@@ -53,20 +63,21 @@ func trimFile(path string) error {
 	return os.WriteFile(path, append([]byte(header), out...), 0o644)
 }
 
-// trimTemplates looks for every jobTemplate below node and removes the descriptions inside it, not its own.
-func trimTemplates(node any) {
+// adaptTemplates looks for every jobTemplate below node, removes the descriptions inside it, not its own, and bounds its values.
+func adaptTemplates(node any) {
 	switch node := node.(type) {
 	case map[string]any:
 		for key, child := range node {
 			if template, ok := child.(map[string]any); ok && key == "jobTemplate" {
 				removeDescriptions(template["properties"])
+				boundValues(template["properties"])
 				continue
 			}
-			trimTemplates(child)
+			adaptTemplates(child)
 		}
 	case []any:
 		for _, child := range node {
-			trimTemplates(child)
+			adaptTemplates(child)
 		}
 	}
 }
@@ -86,4 +97,29 @@ func removeDescriptions(node any) {
 			removeDescriptions(child)
 		}
 	}
+}
+
+// boundValues bounds every schema below node that takes a number or a string.
+func boundValues(node any) {
+	switch node := node.(type) {
+	case map[string]any:
+		if node["x-kubernetes-int-or-string"] == true {
+			bound(node)
+		}
+		for _, child := range node {
+			boundValues(child)
+		}
+	case []any:
+		for _, child := range node {
+			boundValues(child)
+		}
+	}
+}
+
+func bound(schema map[string]any) {
+	if _, isQuantity := schema["pattern"]; isQuantity {
+		schema["pattern"] = quantity
+		return
+	}
+	schema["minimum"], schema["maximum"] = math.MinInt32, math.MaxInt32
 }

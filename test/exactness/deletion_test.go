@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/operator"
 )
 
@@ -75,8 +76,9 @@ func newSaturatedSubject(t *testing.T, namespace, name string, by *operator.Oper
 	s.awaitSubscription(t)
 	g.Expect(s.burst(t.Context(), 10*saturation)).To(Succeed())
 	g.Eventually(func(g Gomega) {
-		g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(s.object), s.object)).To(Succeed())
-		g.Expect(s.object.Status.ActiveJobs).To(BeEquivalentTo(saturation))
+		var now scaledjobv1.ScaledJob
+		g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(s.object), &now)).To(Succeed())
+		g.Expect(now.Status.ActiveJobs).To(BeEquivalentTo(saturation))
 	}).WithTimeout(timeout).Should(Succeed())
 	before, err := s.passes(t.Context(), by)
 	g.Expect(err).NotTo(HaveOccurred())

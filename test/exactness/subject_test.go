@@ -33,7 +33,7 @@ const (
 
 // subject is a ScaledJob under test, with its queue and the witness of its Jobs.
 type subject struct {
-	object  *scaledjobv1.ScaledJob
+	object  *scaledjobv1.ScaledJob // as created
 	witness *witness
 	pushed  atomic.Int64
 }

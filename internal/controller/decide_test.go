@@ -35,7 +35,7 @@ func activeJobs(n int) jobs.Census {
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	one := []consistency.Unanswered{{Ordinal: 7, Since: time.Unix(1, 0)}}
-	two := append(one, consistency.Unanswered{Ordinal: 8, Since: time.Unix(1, 0)})
+	two := []consistency.Unanswered{one[0], {Ordinal: 8, Since: time.Unix(1, 0)}}
 	suspended := func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true }
 	limits := func(minimum int32, maximum *int32) func(*scaledjobv1.ScaledJobSpec) {
 		return func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas, spec.MaxReplicas = minimum, maximum }

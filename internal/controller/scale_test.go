@@ -154,6 +154,9 @@ func TestScaleStopsWithinABatch(t *testing.T) {
 
 		w.Expect(w.names()).To(HaveLen(1 + writesAtOnce))
 		w.Expect(w.r.Gate.Unanswered("uid-1", time.Now())).To(BeEmpty(), "the API server did answer")
+
+		_ = w.reconcileFails(t.Context())
+		w.Expect(w.names()).To(HaveLen(1+writesAtOnce+1), "after a failure, one alone")
 	})
 }
 

@@ -30,13 +30,13 @@ type workQueue struct {
 }
 
 // withQueue runs a test with a work queue, in time that passes only while all wait.
-func withQueue(t *testing.T, test func(*testing.T, *workQueue)) {
+func withQueue(t *testing.T, test func(context.Context, *workQueue)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff)
 		queue := priorityqueue.New("", func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter })
 		defer queue.ShutDown()
-		test(t, &workQueue{NewWithT(t), queue})
+		test(t.Context(), &workQueue{NewWithT(t), queue})
 	})
 }
 
@@ -85,7 +85,7 @@ func TestBackoff(t *testing.T) {
 
 func TestEnqueueAtOnce(t *testing.T) {
 	t.Parallel()
-	withQueue(t, func(_ *testing.T, q *workQueue) {
+	withQueue(t, func(_ context.Context, q *workQueue) {
 		enqueue(q, emails, priorityGrowth)
 
 		key, priority, waited := q.next()
@@ -98,7 +98,7 @@ func TestEnqueueAtOnce(t *testing.T) {
 // An event takes the place of a pending resync.
 func TestEnqueueBeforeTheResync(t *testing.T) {
 	t.Parallel()
-	withQueue(t, func(_ *testing.T, q *workQueue) {
+	withQueue(t, func(_ context.Context, q *workQueue) {
 		enqueue(q, emails, priorityNormal)
 		q.next()
 		q.succeed(emails, 30*time.Second)
@@ -118,7 +118,7 @@ func TestEnqueueBeforeTheResync(t *testing.T) {
 
 func TestEnqueueDuringBackoff(t *testing.T) {
 	t.Parallel()
-	withQueue(t, func(_ *testing.T, q *workQueue) {
+	withQueue(t, func(_ context.Context, q *workQueue) {
 		q.failTimes(emails, 5)
 		retry := backoff(5)
 		time.Sleep(retry / 4)
@@ -138,7 +138,7 @@ func TestEnqueueDuringBackoff(t *testing.T) {
 // An event that comes while a pass is failing neither follows it at once, nor is it lost.
 func TestEnqueueDuringAFailingPass(t *testing.T) {
 	t.Parallel()
-	withQueue(t, func(_ *testing.T, q *workQueue) {
+	withQueue(t, func(_ context.Context, q *workQueue) {
 		q.failTimes(emails, 5)
 		q.next()
 
@@ -153,7 +153,7 @@ func TestEnqueueDuringAFailingPass(t *testing.T) {
 // An event that comes while a retry succeeds is not left to the resync.
 func TestEnqueueDuringASuccessfulRetry(t *testing.T) {
 	t.Parallel()
-	withQueue(t, func(_ *testing.T, q *workQueue) {
+	withQueue(t, func(_ context.Context, q *workQueue) {
 		q.failTimes(emails, 1)
 		q.next()
 
@@ -176,11 +176,11 @@ func TestWakesDeliver(t *testing.T) {
 	} {
 		t.Run(cause.String(), func(t *testing.T) {
 			t.Parallel()
-			withQueue(t, func(t *testing.T, q *workQueue) {
+			withQueue(t, func(ctx context.Context, q *workQueue) {
 				wakes := make(Wakes, 1)
-				wakes.Deliver(t.Context(), keyspace.Wake[types.NamespacedName]{ID: emails, Cause: cause})
+				wakes.Deliver(ctx, keyspace.Wake[types.NamespacedName]{ID: emails, Cause: cause})
 
-				wakeHandler().Generic(t.Context(), <-wakes, q)
+				wakeHandler().Generic(ctx, <-wakes, q)
 
 				key, priority, _ := q.next()
 				q.Expect(key).To(Equal(emails))
@@ -234,31 +234,36 @@ func TestJobHandler(t *testing.T) {
 			func(ctx context.Context, q *workQueue) {
 				jobHandler().Create(ctx, event.CreateEvent{Object: owned("emails")}, q)
 			},
-			[]string{"emails"}, priorityNormal,
+			[]string{"emails"},
+			priorityNormal,
 		},
 		"listed at the start": {
 			func(ctx context.Context, q *workQueue) {
 				jobHandler().Create(ctx, event.CreateEvent{Object: owned("emails"), IsInInitialList: true}, q)
 			},
-			[]string{"emails"}, priorityResync,
+			[]string{"emails"},
+			priorityResync,
 		},
 		"updated": {
 			func(ctx context.Context, q *workQueue) {
 				jobHandler().Update(ctx, event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("emails")}, q)
 			},
-			[]string{"emails"}, priorityNormal,
+			[]string{"emails"},
+			priorityNormal,
 		},
 		"handed over": {
 			func(ctx context.Context, q *workQueue) {
 				jobHandler().Update(ctx, event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("letters")}, q)
 			},
-			[]string{"emails", "letters"}, priorityNormal,
+			[]string{"emails", "letters"},
+			priorityNormal,
 		},
 		"deleted": {
 			func(ctx context.Context, q *workQueue) {
 				jobHandler().Delete(ctx, event.DeleteEvent{Object: owned("emails")}, q)
 			},
-			[]string{"emails"}, priorityNormal,
+			[]string{"emails"},
+			priorityNormal,
 		},
 		"nobody's": {
 			func(ctx context.Context, q *workQueue) {
@@ -278,8 +283,8 @@ func TestJobHandler(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			withQueue(t, func(t *testing.T, q *workQueue) {
-				c.send(t.Context(), q)
+			withQueue(t, func(ctx context.Context, q *workQueue) {
+				c.send(ctx, q)
 				synctest.Wait()
 
 				q.Expect(q.Len()).To(Equal(len(c.want)))

@@ -5,6 +5,7 @@ package crd
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -36,12 +37,10 @@ func TestDefaults(t *testing.T) {
 	g.Expect(stored.Spec.FailedJobsHistoryLimit).To(HaveValue(Equal(scaledjobv1.DefaultFailedJobsHistoryLimit)))
 	// And nothing else: what the API server fills in below the template is up to the Job.
 	spec := object(g).Object["spec"].(map[string]any)
-	for name, content := range map[string]any{
+	maps.Copy(spec, map[string]any{
 		"minReplicas": int64(0), "maxReplicas": int64(100), "pollingIntervalSeconds": int64(30), "notifications": "Enabled",
 		"successfulJobsHistoryLimit": int64(100), "failedJobsHistoryLimit": int64(100),
-	} {
-		spec[name] = content
-	}
+	})
 	raw := object(g, at("metadata.name", "defaults"))
 	g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(raw), raw)).To(Succeed())
 	g.Expect(raw.Object["spec"]).To(Equal(spec))

@@ -185,7 +185,7 @@ func TestRedisAddress(t *testing.T) {
 		"scheme":                {[]string{"redis://redis:6379", "rediss://redis:6379", "unix:///redis.sock", "//redis:6379"}, false},
 		"path":                  {[]string{"redis:6379/", "redis:6379/0", "redis/0:6379", "/var/run/redis.sock", "/redis:6379"}, false},
 		"credentials":           {[]string{"user:secret@redis:6379", ":secret@redis:6379"}, false},
-		"spaces":                {[]string{" redis:6379", "redis:6379 ", "redis :6379", "redis: 6379", "redis:6379\n", "redis:6379\nredis:6379", "\tredis:6379"}, false},
+		"spaces":                {[]string{" redis:6379", "redis:6379 ", "redis :6379", "redis: 6379", "redis:6379\n", "redis-1:6379\nredis-2:6379", "\tredis:6379"}, false},
 		"brackets":              {[]string{"::1:6379", "[::1:6379", "::1]:6379", "[]:6379", "[redis]:6379", "[fe80::1%eth0]:6379", "[[::1]]:6379"}, false},
 		"several":               {[]string{"redis-1:6379,redis-2:6379", "redis-1:6379 redis-2:6379"}, false},
 		"other characters":      {[]string{"rédis:6379", "redis?:6379", "redis\x00:6379", "redis:6379?db=1", "redis#:6379"}, false},

@@ -21,27 +21,42 @@ import (
 
 func TestFloodOfPushesWritesTheStatusSparsely(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), atMost(1))
-	s.push(1)
-	s.Eventually(s.jobsEver).Should(Equal(1))
-	s.awaitQuiet()
+	for name, change := range map[string]func(*scaledjobv1.ScaledJobSpec){
+		"with as many Jobs as there may be": atMost(1),
+		"with no other Job due":             func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 1_000_000 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.create(polling(never), change)
+			s.push(1)
+			s.Eventually(s.jobsEver).Should(Equal(1))
+			s.awaitQuiet()
+			s.expectSparseWrites(func() {
+				stop := s.pushOn()
+				s.Consistently(s.jobsEver).WithTimeout(2 * calm).Should(Equal(1))
+				stop()
+			})
+		})
+	}
+}
 
-	changes, err := s.plane.admin.Watch(t.Context(), &scaledjobv1.ScaledJobList{}, client.InNamespace(s.namespace))
+// expectSparseWrites counts the changes of the ScaledJob while do changes the
+// depth of its queue, until its status tells the last one.
+func (s *scene) expectSparseWrites(do func()) {
+	s.t.Helper()
+	changes, err := s.plane.admin.Watch(s.t.Context(), &scaledjobv1.ScaledJobList{}, client.InNamespace(s.namespace))
 	s.Expect(err).NotTo(HaveOccurred())
 	begin := time.Now()
-	stop := s.pushOn()
-	s.Consistently(s.jobsEver).WithTimeout(2 * calm).Should(Equal(1))
-	stop()
-	depth, err := s.redis.Client().LLen(t.Context(), s.queue).Result()
+	do()
+	depth, err := s.redis.Client().LLen(s.t.Context(), s.queue).Result()
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(Equal(depth))))
-	elapsed := time.Since(begin)
 	changes.Stop()
 	// The object that is there already counts too, and a change of a condition
 	// is written at once.
 	const others, perSecond = 4, 2
-	s.Expect(countChanges(changes)).To(BeNumerically("<=", others+perSecond*elapsed.Seconds()))
+	s.Expect(countChanges(changes)).To(BeNumerically("<=", others+perSecond*time.Since(begin).Seconds()))
 }
 
 // countChanges drains a watch that was stopped.

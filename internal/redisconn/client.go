@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// commandConnections is how many calls to one endpoint can be on their way at once.
-	// A call takes tens of microseconds, so a few serve many workers.
-	commandConnections = 8
+	// commandConnections is how many calls to one endpoint can be on their way at once:
+	// as many as there are workers by default, so that a distant server makes none of
+	// them wait for another. Connections are made as they are needed.
+	commandConnections = 32
 	bufferBytes        = 4 << 10
 	idleConnection     = 5 * time.Minute
 	// connectionLifetime bounds for how long a moved DNS name is not noticed.

@@ -110,7 +110,9 @@ func TestErrorsOfAServer(t *testing.T) {
 			g := NewWithT(t)
 			server := redistest.New(t, redistest.Options{Args: test.args})
 			if test.before != nil {
-				g.Expect(server.Client().Do(t.Context(), test.before...).Err()).To(Succeed())
+				g.Eventually(func() error {
+					return server.Client().Do(t.Context(), test.before...).Err()
+				}).WithTimeout(timeout).Should(Succeed(), "the connection that waited for the server may still be there")
 			}
 			var conn *Conn
 			g.Eventually(func(g Gomega) {

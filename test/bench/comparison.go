@@ -11,22 +11,20 @@ import (
 	"text/tabwriter"
 )
 
-// comparison is a figure of both contenders, and what their ratio should be: at most or at least so much, whichever is not 0.
+// comparison is a figure of both contenders, the ratio of ours to the floor's, and what that should be: at most or at least so much,
+// whichever is not 0.
 type comparison struct {
-	work, unit      string
-	floor, ours     float64
-	atMost, atLeast float64
+	work, unit         string
+	floor, ours, ratio float64
+	atMost, atLeast    float64
 }
-
-// ratio is that of ours to the floor.
-func (c comparison) ratio() float64 { return c.ours / c.floor }
 
 // target is the ratio that should be, and whether it is met.
 func (c comparison) target() (text string, met bool) {
 	if c.atMost > 0 {
-		return fmt.Sprintf("≤ %.2f", c.atMost), c.ratio() <= c.atMost
+		return fmt.Sprintf("≤ %.2f", c.atMost), c.ratio <= c.atMost
 	}
-	return fmt.Sprintf("≥ %.2f", c.atLeast), c.ratio() >= c.atLeast
+	return fmt.Sprintf("≥ %.2f", c.atLeast), c.ratio >= c.atLeast
 }
 
 // printTable writes one line per comparison.
@@ -39,9 +37,26 @@ func printTable(out io.Writer, comparisons []comparison) error {
 		if !met {
 			verdict = "missed"
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%.1f %s\t%.1f %s\t%.2f\t%s\t%s\n", c.work, c.floor, c.unit, c.ours, c.unit, c.ratio(), target, verdict)
+		_, _ = fmt.Fprintf(table, "%s\t%.1f %s\t%.1f %s\t%.2f\t%s\t%s\n", c.work, c.floor, c.unit, c.ours, c.unit, c.ratio, target, verdict)
 	}
 	return table.Flush()
+}
+
+// ofQuantiles compares the same quantile of two sets of samples that have nothing else to do with each other.
+func ofQuantiles(floor, ours []float64, part float64) comparison {
+	c := comparison{floor: quantile(floor, part), ours: quantile(ours, part)}
+	c.ratio = c.ours / c.floor
+	return c
+}
+
+// ofRounds compares the medians. The ratio is the median of those of the single rounds, whose two measurements were taken one right
+// after the other: on a machine with something else to do, the rounds differ more than the contenders.
+func ofRounds(floor, ours []float64) comparison {
+	ratios := make([]float64, len(ours))
+	for i := range ratios {
+		ratios[i] = ours[i] / floor[i]
+	}
+	return comparison{floor: quantile(floor, 0.5), ours: quantile(ours, 0.5), ratio: quantile(ratios, 0.5)}
 }
 
 // quantile is the smallest value that at least the given part of the values, of which there is one or more, do not exceed.

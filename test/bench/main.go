@@ -27,7 +27,7 @@ const timeout = 30 * time.Minute
 
 func main() {
 	samples := flag.Int("samples", 400, "How many single messages to push to each, at least 1.")
-	rounds := flag.Int("rounds", 6, "How many bursts to push to each, at least 1.")
+	rounds := flag.Int("rounds", 10, "How many bursts to push to each, at least 1.")
 	burst := flag.Int("burst", 1000, "How many messages are in a burst, at least 1.")
 	flag.Parse()
 	if flag.NArg() > 0 || min(*samples, *rounds, *burst) < 1 {

@@ -53,6 +53,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
+	redisconn.RedirectLogs(ctrl.Log.WithName("go-redis"))
 	pool := redisconn.NewPool(ctrl.Log.WithName("redis"))
 	wakes := make(controller.Wakes)
 	watcher := keyspace.New(pool, wakes.Deliver, ctrl.Log.WithName("keyspace"))

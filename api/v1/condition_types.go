@@ -19,7 +19,7 @@ const (
 
 // The reasons of ConditionReady that are its own.
 const (
-	// ReasonReconciled: the last pass did all there was to do.
+	// ReasonReconciled: the queue can be read, and nothing is known against the template.
 	ReasonReconciled = "Reconciled"
 	// ReasonSuspended: the spec asks to create no Job; everything else goes on.
 	ReasonSuspended = "Suspended"

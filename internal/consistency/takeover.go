@@ -47,27 +47,31 @@ func (g *Gate) takeOver(ctx context.Context) error {
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
+	var existing []metav1.PartialObjectMetadata
 	for _, namespace := range namespaces {
-		if err := g.takeOverNamespace(ctx, namespace); err != nil {
+		listed, err := g.listLive(ctx, namespace)
+		if err != nil {
 			return fmt.Errorf("listing the Jobs of a former leader: %w", err)
 		}
+		existing = append(existing, listed...)
+	}
+	for i := range existing {
+		g.inherit(&existing[i].ObjectMeta)
 	}
 	return nil
 }
 
-func (g *Gate) takeOverNamespace(ctx context.Context, namespace string) error {
+func (g *Gate) listLive(ctx context.Context, namespace string) (listed []metav1.PartialObjectMetadata, err error) {
 	page := &metav1.PartialObjectMetadataList{}
 	page.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("JobList"))
 	for {
 		err := g.live.List(ctx, page, client.InNamespace(namespace), client.Limit(takeoverPage), client.Continue(page.Continue))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for i := range page.Items {
-			g.inherit(&page.Items[i].ObjectMeta)
-		}
+		listed = append(listed, page.Items...)
 		if page.Continue == "" {
-			return nil
+			return listed, nil
 		}
 	}
 }

@@ -7,18 +7,21 @@ import (
 	"sync"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// memory is what is kept of a ScaledJob from one pass to the next. All of it may be lost: it saves requests, and no count depends on
-// it. Only the pass over its ScaledJob touches it, and there is never more than one at a time.
+// memory is what is kept of a ScaledJob from one pass to the next. All of it may be lost: then some requests are made that it would have
+// saved. Only the pass over its ScaledJob touches it, and there is never more than one at a time.
 type memory struct {
 	uid types.UID
 	// active are the Jobs that had not finished when they were last counted, and those created since.
 	active map[types.UID]struct{}
+	// pruned are the Jobs that were deleted, as long as the cache may still show them.
+	pruned map[types.UID]struct{}
 	// createFailed says that the last batch of creates met an error.
 	createFailed bool
 	// computed is the status as the last pass left it, and written as it was last applied; both are nil before that. writtenAt is when.
@@ -48,8 +51,11 @@ func (m *memory) stored(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobStatus 
 }
 
 // recount compares the Jobs with those that had not finished when last counted, and tells whether all of these are still there. If so,
-// the present ones are kept for the next time.
+// the present ones are kept for the next time. At the first count it can't be told.
 func (m *memory) recount(census *jobs.Census) (complete bool) {
+	if m.active == nil {
+		return false
+	}
 	present := 0
 	for job := range census.All {
 		if _, known := m.active[job.UID]; known {
@@ -76,6 +82,21 @@ func (m *memory) add(created []types.UID) {
 	for _, uid := range created {
 		m.active[uid] = struct{}{}
 	}
+}
+
+// unpruned are those of the Jobs that were not deleted yet. Of the deleted ones, just these can show up again.
+func (m *memory) unpruned(prunable []*batchv1.Job) []*batchv1.Job {
+	var fresh []*batchv1.Job
+	shown := map[types.UID]struct{}{}
+	for _, job := range prunable {
+		if _, deleted := m.pruned[job.UID]; deleted {
+			shown[job.UID] = struct{}{}
+			continue
+		}
+		fresh = append(fresh, job)
+	}
+	m.pruned = shown
+	return fresh
 }
 
 // memories are the memories of all ScaledJobs, and when a pass over each of them is overdue. The zero value is ready for use.

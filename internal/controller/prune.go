@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
@@ -17,14 +18,28 @@ import (
 )
 
 // prune deletes the finished Jobs beyond the history limits, with their Pods, and tells whether some are left for another pass.
-func (r *Reconciler) prune(ctx context.Context, sj *scaledjobv1.ScaledJob, seen observation) (more bool, err error) {
-	old := seen.jobs.Prunable(sj.Spec.SuccessfulJobsHistoryLimitOrDefault(), sj.Spec.FailedJobsHistoryLimitOrDefault())
+// Jobs that the cache still shows after their deletion are not deleted again.
+func (r *Reconciler) prune(
+	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation,
+) (more bool, err error) {
+	old := mem.unpruned(seen.jobs.Prunable(sj.Spec.SuccessfulJobsHistoryLimitOrDefault(), sj.Spec.FailedJobsHistoryLimitOrDefault()))
+	batch := old[:min(len(old), writesPerPass)]
+	errs := make([]error, len(batch))
 	var group errgroup.Group
 	group.SetLimit(writesAtOnce)
-	for _, job := range old[:min(len(old), writesPerPass)] {
-		group.Go(func() error { return r.deleteJob(ctx, job) })
+	for i, job := range batch {
+		group.Go(func() error {
+			errs[i] = r.deleteJob(ctx, job)
+			return nil
+		})
 	}
-	return len(old) > writesPerPass, group.Wait()
+	_ = group.Wait()
+	for i, job := range batch {
+		if errs[i] == nil {
+			mem.pruned[job.UID] = struct{}{}
+		}
+	}
+	return len(old) > len(batch), errors.Join(errs...)
 }
 
 // deleteJob deletes this very Job: not one of the same name that took its place. Without the propagation policy the API server would

@@ -52,7 +52,7 @@ func pruning(t *testing.T, failed int, answer func(name string) error) (sent []d
 	}
 	sj := scaledJob()
 	sj.Spec.FailedJobsHistoryLimit = new(int32(0))
-	more, err = (&Reconciler{Client: deleting}).prune(t.Context(), sj, seen)
+	more, err = (&Reconciler{Client: deleting}).prune(t.Context(), sj, &memory{}, seen)
 	return sent, more, err
 }
 
@@ -69,6 +69,20 @@ func TestPruneDeletesThisVeryJobWithItsPods(t *testing.T) {
 	g.Expect(sent[0].name).To(Equal("job-000"))
 	g.Expect(sent[0].options.PropagationPolicy).To(HaveValue(Equal(metav1.DeletePropagationBackground)))
 	g.Expect(sent[0].options.Preconditions.UID).To(HaveValue(Equal(types.UID("0"))))
+}
+
+// The cache shows a deleted Job for a while. It is deleted once, and nobody waits for that as for work left undone.
+func TestPruneDeletesOnce(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	mem := &memory{}
+	shown := []*batchv1.Job{{ObjectMeta: metav1.ObjectMeta{UID: "a"}}, {ObjectMeta: metav1.ObjectMeta{UID: "b"}}}
+
+	g.Expect(mem.unpruned(shown)).To(Equal(shown))
+	mem.pruned["a"] = struct{}{}
+	g.Expect(mem.unpruned(shown)).To(Equal(shown[1:]))
+	g.Expect(mem.unpruned(shown[1:])).To(Equal(shown[1:]))
+	g.Expect(mem.pruned).To(BeEmpty(), "nothing is kept of a Job that the cache shows no longer")
 }
 
 func TestPruneErrors(t *testing.T) {

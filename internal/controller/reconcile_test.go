@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -165,9 +166,15 @@ func TestReconcileBusyEndpoint(t *testing.T) {
 	w := newWorld(t, scaledJob())
 	w.queues.SetError(emailQueue, redisconn.ErrBusy)
 
-	w.Expect(w.reconcile(t.Context())).To(beRequeue(busyRetry, priorityResync))
+	result := w.reconcile(t.Context())
 
-	w.Expect(w.applied).To(BeZero(), "that the endpoint keeps somebody else waiting says nothing about this queue")
+	w.Expect(result.RequeueAfter).To(BeNumerically("~", busyRetry, busyRetry/5))
+	w.Expect(result.Priority).To(HaveValue(Equal(priorityNormal)))
+	status := w.scaledJob(t.Context()).Status
+	w.Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionQueueConnected)).To(BeNil(),
+		"that the endpoint keeps somebody else waiting says nothing about this queue")
+	w.Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionReady)).To(BeNil())
+	w.Expect(status.QueueDepth).To(BeNil())
 }
 
 func TestReconcileListFails(t *testing.T) {

@@ -61,6 +61,7 @@ func (r *Reconciler) scale(
 		}
 		mem.remember(&seen.jobs)
 	}
+	stopping := ctx
 	ctx, cancel := outliving(ctx, createGrace)
 	defer cancel()
 	trial := 0
@@ -68,7 +69,7 @@ func (r *Reconciler) scale(
 		trial = min(1, len(fresh))
 	}
 	for _, batch := range [][]int64{resend, fresh[:trial], fresh[trial:]} {
-		uids, err := r.createAll(ctx, sj, batch)
+		uids, err := r.createAll(ctx, stopping, sj, batch)
 		created += len(uids)
 		mem.add(uids)
 		if err != nil {
@@ -110,27 +111,43 @@ func (r *Reconciler) confirmOwner(ctx context.Context, sj *scaledjobv1.ScaledJob
 	return nil
 }
 
-// createAll creates the Jobs with these ordinals, many at once, and returns their UIDs. After an error it starts no other; those under
-// way are waited for and not cancelled, since a cancelled create is one without an answer.
-func (r *Reconciler) createAll(ctx context.Context, sj *scaledjobv1.ScaledJob, ordinals []int64) ([]types.UID, error) {
+// createAll creates the Jobs with these ordinals, many at once, and returns their UIDs. After an error, or once stopping has ended, it
+// starts no other; those under way are waited for and not cancelled, since a cancelled create is one without an answer.
+func (r *Reconciler) createAll(
+	ctx, stopping context.Context, sj *scaledjobv1.ScaledJob, ordinals []int64,
+) ([]types.UID, error) {
 	var group errgroup.Group
 	group.SetLimit(writesAtOnce)
 	var failed atomic.Bool
-	uids := make([]types.UID, len(ordinals))
+	uids, errs := make([]types.UID, len(ordinals)), make([]error, len(ordinals))
 	for i, ordinal := range ordinals {
-		group.Go(func() (err error) {
+		group.Go(func() error {
 			// Asked here and not before Go, which waits until one of those under way has ended.
-			if failed.Load() {
+			if failed.Load() || stopping.Err() != nil {
 				return nil
 			}
-			if uids[i], err = r.create(ctx, sj, ordinal); err != nil {
+			if uids[i], errs[i] = r.create(ctx, sj, ordinal); errs[i] != nil {
 				failed.Store(true)
 			}
-			return err
+			return nil
 		})
 	}
-	err := group.Wait()
-	return slices.DeleteFunc(uids, func(uid types.UID) bool { return uid == "" }), err
+	_ = group.Wait()
+	return slices.DeleteFunc(uids, func(uid types.UID) bool { return uid == "" }), worst(errs)
+}
+
+// worst is the first failure among the errors, or errTaken if that is all there is.
+func worst(errs []error) error {
+	var taken error
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, errTaken) {
+			return err
+		}
+		if err != nil {
+			taken = err
+		}
+	}
+	return taken
 }
 
 // create creates the Job with this ordinal and returns its UID. It notes with the gate what became of it.
@@ -146,7 +163,7 @@ func (r *Reconciler) create(ctx context.Context, sj *scaledjobv1.ScaledJob, ordi
 		r.Gate.Answered(sj.UID, ordinal)
 		return job.UID, nil
 	case apierrors.IsAlreadyExists(err):
-		return "", r.adopt(ctx, sj, name, ordinal)
+		return "", r.resolveTaken(ctx, sj, name, ordinal, err)
 	case refused(err):
 		r.Gate.Answered(sj.UID, ordinal)
 	default:
@@ -155,14 +172,18 @@ func (r *Reconciler) create(ctx context.Context, sj *scaledjobv1.ScaledJob, ordi
 	return "", fmt.Errorf("creating Job %s: %w", name, err)
 }
 
-// adopt finds out whose the Job is that has the name of this ordinal. Our own is awaited in the cache. In either case the ordinal is
-// skipped from now on: our own Job may have lost the annotation that tells it.
-func (r *Reconciler) adopt(ctx context.Context, sj *scaledjobv1.ScaledJob, name string, ordinal int64) error {
+// resolveTaken finds out whose the Job is that has the name of this ordinal. Our own is awaited in the cache. In either case the ordinal is
+// skipped from now on: our own Job may have lost the annotation that tells it. If there is no such Job, the answer to the create was wrong,
+// or the Job is gone by now; then the create has failed.
+func (r *Reconciler) resolveTaken(
+	ctx context.Context, sj *scaledjobv1.ScaledJob, name string, ordinal int64, createErr error,
+) error {
 	var job batchv1.Job
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: sj.Namespace, Name: name}, &job)
 	switch {
 	case apierrors.IsNotFound(err):
 		r.Gate.Answered(sj.UID, ordinal)
+		return fmt.Errorf("creating Job %s: %w", name, createErr)
 	case err != nil:
 		return fmt.Errorf("looking at the existing Job %s: %w", name, err)
 	case jobs.ControllerUID(&job) == sj.UID:

@@ -286,7 +286,7 @@ func TestScaleOutlivesTheSignalToStop(t *testing.T) {
 
 		w.reconcile(ctx)
 
-		w.Expect(w.jobs(t.Context())).To(HaveLen(3))
+		w.Expect(w.jobs(t.Context())).To(HaveLen(1), "the create under way ends, and no other begins")
 		w.Expect(w.r.Gate.Unanswered("uid-1", time.Now())).To(BeEmpty())
 	})
 }
@@ -361,7 +361,7 @@ func TestScaleNameFreeAgain(t *testing.T) {
 	w.queues.SetDepth(emailQueue, 25)
 	w.onCreate = refuse(apierrors.NewAlreadyExists(jobResource, "gone"))
 
-	w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, priorityGrowth))
+	w.Expect(w.reconcileFails(t.Context())).To(MatchError(apierrors.IsAlreadyExists, "IsAlreadyExists"))
 	w.onCreate = send
 	w.Expect(w.reconcile(t.Context())).To(beSettled())
 
@@ -377,7 +377,12 @@ func TestScaleNameTakenAndNobodyTells(t *testing.T) {
 	w := newWorld(t, sj, own)
 	w.hidden = func(*batchv1.Job) bool { return true }
 	w.queues.SetDepth(emailQueue, 25)
-	w.onLiveGet = func(client.Object) error { return errAway }
+	w.onLiveGet = func(object client.Object) error {
+		if _, isJob := object.(*batchv1.Job); isJob {
+			return errAway
+		}
+		return nil
+	}
 
 	for range 2 {
 		w.Expect(w.reconcileFails(t.Context())).To(MatchError(errAway))
@@ -424,9 +429,9 @@ func TestScaleReplacesNoJobOfAGoingOwner(t *testing.T) {
 func TestScaleAsksOnlyIfAJobIsMissing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
-	w.onLiveGet = func(client.Object) error { return errAway }
 	w.queues.SetDepth(emailQueue, 25)
 	w.reconcile(t.Context())
+	w.onLiveGet = func(client.Object) error { return errAway }
 	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
 	w.reconcile(t.Context())
 	w.Expect(w.names()).To(HaveLen(4))

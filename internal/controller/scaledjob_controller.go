@@ -42,11 +42,13 @@ const (
 	// staleRetry is for a Job cache that lags. The event of the awaited Job normally comes first.
 	staleRetry = 200 * time.Millisecond
 	// busyRetry is for an endpoint that is slow to answer somebody else.
-	busyRetry = time.Second
+	busyRetry = 250 * time.Millisecond
 	// unreadableRetry is for a depth that can't be read, and never later than half the polling interval.
 	unreadableRetry = 10 * time.Second
 	// moreRetry is for a pass that left something undone: at once, but behind the others that wait already.
 	moreRetry = time.Millisecond
+	// passTimeout ends a pass whose API server does not answer. It leaves room for the creates of a pass, one after the other timing out.
+	passTimeout = time.Minute
 	// resyncJitter spreads the resync by this part of the polling interval, both ways.
 	resyncJitter = 0.1
 )
@@ -104,29 +106,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 		return requeue(0, priorityNormal), err
 	}
-	if sj.DeletionTimestamp != nil {
-		r.Watcher.Forget(request.NamespacedName)
-		return ctrl.Result{}, nil
-	}
-	if r.memories.ofAnother(&sj) {
+	if sj.DeletionTimestamp != nil || r.memories.ofAnother(&sj) {
 		r.forget(request.NamespacedName)
 	}
+	if sj.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil
+	}
 	mem := r.memories.of(&sj)
+	r.memories.expect(request.NamespacedName, time.Now().Add(2*pollingInterval(&sj)))
 	r.subscribe(&sj)
 
 	ready, err := r.Gate.Ready(ctx, sj.UID)
 	if err != nil {
-		return requeue(0, priorityNormal), err
+		return r.fail(&sj, err)
 	}
 	if !ready {
 		return requeue(staleRetry, priorityNormal), nil
 	}
 	seen, err := r.observe(ctx, &sj)
 	if err != nil {
-		return requeue(0, priorityNormal), err
-	}
-	if seen.busy() {
-		return requeue(busyRetry, priorityResync), nil
+		return r.fail(&sj, err)
 	}
 	plan := decide(&sj.Spec, seen)
 	done := r.act(ctx, &sj, mem, seen, plan)
@@ -151,7 +150,7 @@ type outcome struct {
 func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan) outcome {
 	failedBefore := mem.createFailed
 	created, moreJobs, createErr := r.scale(ctx, sj, mem, seen, plan)
-	morePruning, pruneErr := r.prune(ctx, sj, seen)
+	morePruning, pruneErr := r.prune(ctx, sj, mem, seen)
 	return outcome{
 		created:       created,
 		createFailing: mem.createFailed && !failedBefore,
@@ -186,8 +185,10 @@ func (r *Reconciler) next(sj *scaledjobv1.ScaledJob, seen observation, done outc
 	if done.more {
 		return requeue(moreRetry, priorityGrowth)
 	}
-	interval := time.Duration(sj.Spec.PollingIntervalSecondsOrDefault()) * time.Second
-	r.memories.expect(client.ObjectKeyFromObject(sj), time.Now().Add(2*interval))
+	if seen.busy() {
+		return requeue(jitter(busyRetry), priorityNormal)
+	}
+	interval := pollingInterval(sj)
 	if seen.queueErr != nil {
 		interval = min(unreadableRetry, interval/2)
 	}
@@ -198,7 +199,13 @@ func (r *Reconciler) next(sj *scaledjobv1.ScaledJob, seen observation, done outc
 	return requeue(after, priorityResync)
 }
 
-// forget drops all that is kept of a ScaledJob that is gone.
+// fail ends a pass that could not see what it must go by.
+func (r *Reconciler) fail(sj *scaledjobv1.ScaledJob, err error) (ctrl.Result, error) {
+	r.Metrics.Failed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName)
+	return requeue(0, priorityNormal), err
+}
+
+// forget drops all that is kept of a ScaledJob that is gone or going.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.Watcher.Forget(key)
 	r.Metrics.Forget(key)
@@ -210,6 +217,10 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 // requeue asks for another pass. The priority is always said: a request would otherwise keep that of the event which brought it.
 func requeue(after time.Duration, priority int) ctrl.Result {
 	return ctrl.Result{RequeueAfter: after, Priority: &priority}
+}
+
+func pollingInterval(sj *scaledjobv1.ScaledJob) time.Duration {
+	return time.Duration(sj.Spec.PollingIntervalSecondsOrDefault()) * time.Second
 }
 
 func jitter(d time.Duration) time.Duration {

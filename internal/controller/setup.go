@@ -54,6 +54,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &batchv1.Job{}, controllerUIDIndex, controllerUID); err != nil {
 		return fmt.Errorf("indexing Jobs: %w", err)
 	}
+	// A standby fills this cache too, which otherwise only the controller would ask for.
+	if _, err := mgr.GetCache().GetInformer(ctx, &scaledjobv1.ScaledJob{}, cache.BlockUntilSynced(false)); err != nil {
+		return fmt.Errorf("caching ScaledJobs: %w", err)
+	}
 	if err := mgr.Add(manager.RunnableFunc(r.promoteOverdue)); err != nil {
 		return fmt.Errorf("adding the search for overdue ScaledJobs: %w", err)
 	}
@@ -65,6 +69,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		WatchesRawSource(source.TypedChannel(r.Wakes, wakeHandler())).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
+			ReconciliationTimeout:   passTimeout,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
 		}).
 		Complete(r)
@@ -103,8 +108,6 @@ func slimJob(object any) (any, error) {
 			Namespace:         job.Namespace,
 			UID:               job.UID,
 			ResourceVersion:   job.ResourceVersion,
-			Generation:        job.Generation,
-			CreationTimestamp: job.CreationTimestamp,
 			DeletionTimestamp: job.DeletionTimestamp,
 			Annotations:       annotations,
 			OwnerReferences:   job.OwnerReferences,

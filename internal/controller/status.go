@@ -51,7 +51,8 @@ func computeStatus(
 	return status
 }
 
-// setConditions sets every condition that the pass knows about. Ready follows from the others.
+// setConditions sets every condition that the pass knows about. Ready follows from the others. An endpoint that is busy with somebody
+// else says nothing about this queue.
 func setConditions(
 	sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus, seen observation, plan plan, done outcome,
 ) {
@@ -60,13 +61,16 @@ func setConditions(
 			Type: kind, Status: is.status, Reason: is.reason, Message: is.message, ObservedGeneration: sj.Generation,
 		})
 	}
-	set(scaledjobv1.ConditionQueueConnected, queueConnected(seen.queueErr))
 	if plan.known {
 		set(scaledjobv1.ConditionScalingLimited, scalingLimited(plan))
 	}
 	if done.template != nil {
 		set(scaledjobv1.ConditionTemplateValid, *done.template)
 	}
+	if seen.busy() {
+		return
+	}
+	set(scaledjobv1.ConditionQueueConnected, queueConnected(seen.queueErr))
 	set(scaledjobv1.ConditionReady, ready(sj, status.Conditions))
 }
 
@@ -84,7 +88,7 @@ func scalingLimited(plan plan) verdict {
 			"More Jobs are due than spec.maxReplicas allows. Raise it if the queue should be worked off faster.",
 		}
 	}
-	return verdict{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, "As many Jobs are desired as are due."}
+	return verdict{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, "Nothing is held back."}
 }
 
 // ready is False with the words of the condition that prevents scaling, and True otherwise.
@@ -149,7 +153,7 @@ func (r *Reconciler) applyStatus(ctx context.Context, sj *scaledjobv1.ScaledJob,
 	intent.SetName(sj.Name)
 	intent.SetUID(sj.UID)
 	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(intent), fieldOwner, client.ForceOwnership)
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if err == nil || apierrors.IsNotFound(err) {
 		return nil
 	}
 	return fmt.Errorf("applying the status: %w", err)
@@ -162,7 +166,7 @@ func sample(
 	result := metrics.Sample{
 		Queue:  sj.Spec.QueueName,
 		Active: status.ActiveJobs,
-		Failed: err != nil || seen.queueErr != nil,
+		Failed: err != nil || (seen.queueErr != nil && !seen.busy()),
 	}
 	if plan.known {
 		result.Depth, result.Desired = &seen.depth, &plan.desired

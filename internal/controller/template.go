@@ -63,8 +63,7 @@ func templateCheckDue(sj *scaledjobv1.ScaledJob, mem *memory, now time.Time) boo
 	if current == nil || current.ObservedGeneration != sj.Generation {
 		return true
 	}
-	retry := time.Duration(sj.Spec.PollingIntervalSecondsOrDefault()) * time.Second / 2
-	return current.Status == metav1.ConditionUnknown && now.Sub(mem.templateCheckedAt) > retry
+	return current.Status == metav1.ConditionUnknown && now.Sub(mem.templateCheckedAt) > pollingInterval(sj)/2
 }
 
 // judge tells what the answer to the dry run says of the template. Only a Job that is called invalid speaks against it: a quota, a
@@ -88,11 +87,14 @@ func judge(err error) verdict {
 	return templateUnasked
 }
 
+// unexplained stands for the faults where the API server names none.
+const unexplained = "it does not say why."
+
 // faults names the fields at fault.
 func faults(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
-		return "it does not say why."
+		return unexplained
 	}
 	var named []string
 	for _, cause := range status.Status().Details.Causes {
@@ -101,6 +103,9 @@ func faults(err error) string {
 			break
 		}
 		named = append(named, shorten(strings.TrimPrefix(cause.Field+": "+cause.Message, ": "), maxCause))
+	}
+	if len(named) == 0 {
+		return unexplained
 	}
 	return strings.Join(named, "; ")
 }

@@ -59,15 +59,18 @@ func New(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
+// Failed reports a pass over a ScaledJob that could not see what it must go by.
+func (m *Metrics) Failed(key types.NamespacedName, queue string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.count(m.valuesOf(key, queue), true)
+}
+
 // Observe reports one pass over a ScaledJob.
 func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if queue, known := m.queues[key]; known && queue != sample.Queue {
-		m.forget(key)
-	}
-	m.queues[key] = sample.Queue
-	values := []string{key.Namespace, key.Name, sample.Queue}
+	values := m.valuesOf(key, sample.Queue)
 	if sample.Depth != nil {
 		m.depth.WithLabelValues(values...).Set(float64(*sample.Depth))
 	}
@@ -75,9 +78,23 @@ func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 		m.desired.WithLabelValues(values...).Set(float64(*sample.Desired))
 	}
 	m.active.WithLabelValues(values...).Set(float64(sample.Active))
+	m.count(values, sample.Failed)
+}
+
+// valuesOf are the label values of a ScaledJob. Series that name another queue than this one go.
+func (m *Metrics) valuesOf(key types.NamespacedName, queue string) []string {
+	if known, has := m.queues[key]; has && known != queue {
+		m.forget(key)
+	}
+	m.queues[key] = queue
+	return []string{key.Namespace, key.Name, queue}
+}
+
+// count counts a pass. The series of errors begins at 0, so that its first rise can be seen.
+func (m *Metrics) count(values []string, hasFailed bool) {
 	m.total.WithLabelValues(values...).Inc()
 	failed := m.errors.WithLabelValues(values...)
-	if sample.Failed {
+	if hasFailed {
 		failed.Inc()
 	}
 }

@@ -11,12 +11,15 @@ import (
 	"text/tabwriter"
 )
 
-// comparison is a figure of both contenders, the ratio of ours to the floor's, and what that should be: at most or at least so much,
-// whichever is not 0.
+// figures are what was measured of both contenders, and the ratio of ours to the floor's.
+type figures struct{ floor, ours, ratio float64 }
+
+// comparison says what figures are of, and what their ratio should be: at most or at least so much, whichever is not 0.
 type comparison struct {
-	work, unit         string
-	floor, ours, ratio float64
-	atMost, atLeast    float64
+	figures
+
+	work, unit      string
+	atMost, atLeast float64
 }
 
 // target is the ratio that should be, and whether it is met.
@@ -42,21 +45,21 @@ func printTable(out io.Writer, comparisons []comparison) error {
 	return table.Flush()
 }
 
-// ofQuantiles compares the same quantile of two sets of samples that have nothing else to do with each other.
-func ofQuantiles(floor, ours []float64, part float64) comparison {
-	c := comparison{floor: quantile(floor, part), ours: quantile(ours, part)}
-	c.ratio = c.ours / c.floor
-	return c
+// ofQuantiles compares the same quantile of two sets of samples.
+func ofQuantiles(floor, ours []float64, part float64) figures {
+	f := figures{floor: quantile(floor, part), ours: quantile(ours, part)}
+	f.ratio = f.ours / f.floor
+	return f
 }
 
 // ofRounds compares the medians. The ratio is the median of those of the single rounds, whose two measurements were taken one right
 // after the other: on a machine with something else to do, the rounds differ more than the contenders.
-func ofRounds(floor, ours []float64) comparison {
+func ofRounds(floor, ours []float64) figures {
 	ratios := make([]float64, len(ours))
 	for i := range ratios {
 		ratios[i] = ours[i] / floor[i]
 	}
-	return comparison{floor: quantile(floor, 0.5), ours: quantile(ours, 0.5), ratio: quantile(ratios, 0.5)}
+	return figures{floor: quantile(floor, 0.5), ours: quantile(ours, 0.5), ratio: quantile(ratios, 0.5)}
 }
 
 // quantile is the smallest value that at least the given part of the values, of which there is one or more, do not exceed.

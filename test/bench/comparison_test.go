@@ -25,10 +25,7 @@ func TestRatioOfRounds(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	// The machine was busy in the second round, and busier still when ours was measured in the third.
-	c := ofRounds([]float64{100, 50, 100}, []float64{90, 45, 40})
-	g.Expect(c.floor).To(BeEquivalentTo(100))
-	g.Expect(c.ours).To(BeEquivalentTo(45))
-	g.Expect(c.ratio).To(BeEquivalentTo(0.9))
+	g.Expect(ofRounds([]float64{100, 50, 100}, []float64{90, 45, 40})).To(Equal(figures{floor: 100, ours: 45, ratio: 0.9}))
 }
 
 func TestTableTellsWhetherTargetsAreMet(t *testing.T) {
@@ -36,10 +33,10 @@ func TestTableTellsWhetherTargetsAreMet(t *testing.T) {
 	g := NewWithT(t)
 	var table strings.Builder
 	g.Expect(printTable(&table, []comparison{
-		{work: "slower", unit: "ms", floor: 4, ours: 5, ratio: 1.25, atMost: 1.25},
-		{work: "too slow", unit: "ms", floor: 4, ours: 5.1, ratio: 1.275, atMost: 1.25},
-		{work: "fast", unit: "Jobs/s", floor: 100, ours: 90, ratio: 0.9, atLeast: 0.9},
-		{work: "not fast", unit: "Jobs/s", floor: 100, ours: 89, ratio: 0.89, atLeast: 0.9},
+		{work: "slower", unit: "ms", figures: figures{4, 5, 1.25}, atMost: 1.25},
+		{work: "too slow", unit: "ms", figures: figures{4, 5.1, 1.275}, atMost: 1.25},
+		{work: "fast", unit: "Jobs/s", figures: figures{100, 90, 0.9}, atLeast: 0.9},
+		{work: "not fast", unit: "Jobs/s", figures: figures{100, 89, 0.89}, atLeast: 0.9},
 	})).To(Succeed())
 	lines := strings.Split(table.String(), "\n")
 	g.Expect(lines[1]).To(MatchRegexp(`^slower +4\.0 ms +5\.0 ms +1\.25 +≤ 1\.25 +met$`))

@@ -1,0 +1,75 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"flag"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestParseOptions(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var out bytes.Buffer
+
+	o, err := parseOptions(nil, &out)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(o.metricsAddress).To(Equal("0"))
+	g.Expect(o.metricsSecure).To(BeTrue())
+	g.Expect(o.probeAddress).To(Equal(":8081"))
+	g.Expect(o.leaderElect).To(BeFalse())
+	g.Expect(o.namespaces).To(BeEmpty())
+	g.Expect(o.workers).To(Equal(32))
+
+	// The flags of the shipped Deployment, and the others.
+	o, err = parseOptions([]string{
+		"--leader-elect", "--metrics-bind-address=:8443", "--health-probe-bind-address=:8081",
+		"--leader-election-namespace=ops", "--watch-namespaces=a, b,a,", "--max-concurrent-reconciles=4",
+		"--metrics-secure=false", "--zap-log-level=debug", "--zap-encoder=json",
+	}, &out)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(o.leaderElect).To(BeTrue())
+	g.Expect(o.metricsAddress).To(Equal(":8443"))
+	g.Expect(o.leaderElectionNamespace).To(Equal("ops"))
+	g.Expect(o.namespaces).To(Equal([]string{"a", "b"}))
+	g.Expect(o.workers).To(Equal(4))
+	g.Expect(o.metricsSecure).To(BeFalse())
+	g.Expect(out.String()).To(BeEmpty())
+}
+
+func TestParseOptionsSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"no such flag":      {[]string{"--no-such-flag"}, "no-such-flag"},
+		"no workers":        {[]string{"--max-concurrent-reconciles=0"}, "max-concurrent-reconciles"},
+		"no namespace":      {[]string{"--watch-namespaces=a,B_"}, `"B_" is no namespace`},
+		"a stray argument":  {[]string{"serve"}, `"serve"`},
+		"not a number":      {[]string{"--max-concurrent-reconciles=many"}, "max-concurrent-reconciles"},
+		"no such log level": {[]string{"--zap-log-level=loud"}, "zap-log-level"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			var out bytes.Buffer
+			_, err := parseOptions(c.args, &out)
+			g.Expect(err).To(HaveOccurred())
+			g.Expect(out.String()).To(ContainSubstring(c.says))
+		})
+	}
+}
+
+func TestParseOptionsHelps(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var out bytes.Buffer
+	_, err := parseOptions([]string{"--help"}, &out)
+	g.Expect(err).To(MatchError(flag.ErrHelp))
+	g.Expect(out.String()).To(ContainSubstring("-watch-namespaces"))
+}

@@ -36,11 +36,14 @@ type replyError string
 func (r replyError) Error() string { return string(r) }
 func (replyError) RedisError()     {}
 
-// start runs a pool with this dialer until the test ends.
-func start(t *testing.T, dial dialFunc) *Pool {
+// start runs a pool with this dialer until the test ends. Prepare may change it before.
+func start(t *testing.T, dial dialFunc, prepare ...func(*Pool)) *Pool {
 	t.Helper()
 	pool := NewPool(logr.Discard())
 	pool.dialer = dial
+	for _, change := range prepare {
+		change(pool)
+	}
 	var running sync.WaitGroup
 	running.Go(func() { _ = pool.Start(t.Context()) })
 	t.Cleanup(running.Wait)

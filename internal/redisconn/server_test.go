@@ -5,7 +5,9 @@ package redisconn
 
 import (
 	"context"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -219,10 +221,30 @@ func TestAPubSubNeverReconnects(t *testing.T) {
 	g.Expect(strings.Count(clients, "addr=")).To(Equal(2*1), "only this client, in addr and laddr")
 }
 
+func TestAPubSubKeepsItsEndpoint(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	pool := startReal(t, func(p *Pool) { p.timing.idle, p.timing.sweep = time.Millisecond, time.Millisecond })
+	endpoints := func() []Endpoint {
+		pool.mu.Lock()
+		defer pool.mu.Unlock()
+		return slices.Collect(maps.Keys(pool.peers))
+	}
+	used := Endpoint{Address: server.Addr()}
+	pubSub, err := pool.Conn(used).OpenPubSub(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(pool.Conn(somewhere).Do(t.Context(), answer(nil))).To(Succeed())
+	g.Eventually(endpoints).WithTimeout(timeout).Should(ConsistOf(used))
+	pubSub.Close()
+	g.Eventually(endpoints).WithTimeout(timeout).Should(BeEmpty())
+	pubSub.Close()
+}
+
 // startReal runs a pool over the network until the test ends.
-func startReal(t *testing.T) *Pool {
+func startReal(t *testing.T, prepare ...func(*Pool)) *Pool {
 	t.Helper()
-	return start(t, (&net.Dialer{Timeout: callTimeout}).DialContext)
+	return start(t, (&net.Dialer{Timeout: callTimeout}).DialContext, prepare...)
 }
 
 // listen serves connections on a free port and closes them when serve returns.

@@ -42,7 +42,7 @@ func TestBurst(t *testing.T) {
 // twice is one too many there at once.
 func TestAnswersGetLost(t *testing.T) {
 	t.Parallel()
-	const messages, singles = 60, 10
+	const messages, singles = 20, 10
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})

@@ -32,7 +32,7 @@ type deletion struct {
 }
 
 // pruning makes a pass that finds so many failed Jobs, of which none is to be kept, and has their deletes answered by name.
-func pruning(t *testing.T, failed int, answer func(name string) error) (sent []deletion, more bool, err error) {
+func pruning(t *testing.T, mem *memory, failed int, answer func(name string) error) (sent []deletion, more bool, err error) {
 	t.Helper()
 	var mu sync.Mutex
 	deleting := fake.NewClientBuilder().WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithInterceptorFuncs(interceptor.Funcs{
@@ -52,7 +52,7 @@ func pruning(t *testing.T, failed int, answer func(name string) error) (sent []d
 	}
 	sj := scaledJob()
 	sj.Spec.FailedJobsHistoryLimit = new(int32(0))
-	more, err = (&Reconciler{Client: deleting}).prune(t.Context(), sj, &memory{}, seen)
+	more, err = (&Reconciler{Client: deleting}).prune(t.Context(), sj, mem, seen)
 	return sent, more, err
 }
 
@@ -61,7 +61,7 @@ func TestPruneDeletesThisVeryJobWithItsPods(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 
-	sent, more, err := pruning(t, 1, func(string) error { return nil })
+	sent, more, err := pruning(t, &memory{}, 1, func(string) error { return nil })
 
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(more).To(BeFalse())
@@ -93,27 +93,48 @@ func TestPruneErrors(t *testing.T) {
 		"job-001": apierrors.NewConflict(jobResource, "job-001", errors.New("another UID")),
 	}
 
-	sent, _, err := pruning(t, 3, func(name string) error { return gone[name] })
+	sent, _, err := pruning(t, &memory{}, 3, func(name string) error { return gone[name] })
 	g.Expect(sent).To(HaveLen(3))
 	g.Expect(err).NotTo(HaveOccurred(), "what is gone need not be deleted")
 
 	gone["job-001"] = errForbidden
-	sent, _, err = pruning(t, 3, func(name string) error { return gone[name] })
+	sent, _, err = pruning(t, &memory{}, 3, func(name string) error { return gone[name] })
 	g.Expect(sent).To(HaveLen(3), "one does not keep the others")
 	g.Expect(err).To(MatchError(errForbidden))
 	g.Expect(err).To(MatchError(ContainSubstring("job-001")))
+}
+
+// A delete that failed is tried again, and one that did not is not, though the cache may still show the Job.
+func TestPruneAgain(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	mem := &memory{}
+	_, _, err := pruning(t, mem, 3, func(name string) error {
+		if name == "job-001" {
+			return errForbidden
+		}
+		return nil
+	})
+	g.Expect(err).To(HaveOccurred())
+
+	sent, more, err := pruning(t, mem, 3, func(string) error { return nil })
+
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(sent).To(HaveLen(1))
+	g.Expect(sent[0].name).To(Equal("job-001"))
+	g.Expect(more).To(BeFalse())
 }
 
 func TestPruneLetsOthersHaveATurn(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 
-	sent, more, err := pruning(t, writesPerPass, func(string) error { return nil })
+	sent, more, err := pruning(t, &memory{}, writesPerPass, func(string) error { return nil })
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(sent).To(HaveLen(writesPerPass))
 	g.Expect(more).To(BeFalse())
 
-	sent, more, err = pruning(t, writesPerPass+1, func(string) error { return nil })
+	sent, more, err = pruning(t, &memory{}, writesPerPass+1, func(string) error { return nil })
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(sent).To(HaveLen(writesPerPass))
 	g.Expect(more).To(BeTrue())

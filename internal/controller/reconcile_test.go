@@ -187,6 +187,7 @@ func TestReconcileListFails(t *testing.T) {
 
 	w.Expect(w.names()).To(BeEmpty())
 	w.Expect(w.applied).To(BeZero())
+	w.Expect(w.scrape()).To(HaveKeyWithValue("scaledjob_reconcile_errors_total", 1.0))
 }
 
 func TestReconcileWaitsForTheCache(t *testing.T) {

@@ -135,7 +135,11 @@ func TestScaleStopsAtARefusal(t *testing.T) {
 	w.onCreate = send
 	w.Expect(w.reconcile(t.Context())).To(beSettled())
 	w.Expect(w.jobs(t.Context())).To(HaveLen(20))
-	w.Expect(w.watcher.canCreate).To(BeFalse())
+
+	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
+	w.onCreate = refuse(errForbidden)
+	_ = w.reconcileFails(t.Context())
+	w.Expect(w.events.reasons).To(Equal([]string{eventJobCreateFailed, eventCreatedJobs, eventJobCreateFailed}))
 }
 
 // Once one create of a batch has failed, those that wait for their turn are not sent.
@@ -332,6 +336,22 @@ func TestScaleNameTakenByOurOwn(t *testing.T) {
 	w.Expect(w.jobs(t.Context())).To(HaveLen(3))
 }
 
+// Without the annotation that tells its number, our own Job is counted, but its name would be due again and again.
+func TestScaleNameTakenByOurOwnWithoutItsNumber(t *testing.T) {
+	t.Parallel()
+	sj := scaledJob()
+	own := jobs.Build(sj, 1)
+	own.UID, own.Annotations = "own", nil
+	w := newWorld(t, sj, own)
+	w.queues.SetDepth(emailQueue, 25)
+
+	w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, priorityGrowth))
+	w.Expect(w.reconcile(t.Context())).To(beSettled())
+
+	w.Expect(w.jobs(t.Context())).To(HaveLen(3))
+	w.Expect(w.names()).To(HaveLen(3), "each name was tried once")
+}
+
 func TestScaleNameTakenByAForeignJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -425,6 +445,21 @@ func TestScaleReplacesNoJobOfAGoingOwner(t *testing.T) {
 	}
 }
 
+// A process that has just begun can't tell whether a Job is missing.
+func TestScaleAsksBeforeItsFirstCreate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 25)
+	w.onLiveGet = func(object client.Object) error {
+		object.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
+		return nil
+	}
+
+	w.Expect(w.reconcile(t.Context())).To(beSettled())
+
+	w.Expect(w.names()).To(BeEmpty())
+}
+
 // As long as no Job is missed, and none is due, nobody is asked.
 func TestScaleAsksOnlyIfAJobIsMissing(t *testing.T) {
 	t.Parallel()
@@ -488,4 +523,28 @@ func TestScaleOrdinalsContinue(t *testing.T) {
 		want = append(want, jobs.Name("emails", "uid-1", ordinal+1))
 	}
 	w.Expect(slices.Sorted(slices.Values(w.names()))).To(Equal(slices.Sorted(slices.Values(want))))
+}
+
+// What counts is whether a create failed, not which of a batch ended first.
+func TestWorst(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		errs []error
+		want error
+	}{
+		"none":                   {[]error{nil, nil}, nil},
+		"taken":                  {[]error{nil, errTaken, nil}, errTaken},
+		"failed":                 {[]error{nil, errAway}, errAway},
+		"taken and then failed":  {[]error{errTaken, errAway}, errAway},
+		"failed and then taken":  {[]error{errAway, errTaken}, errAway},
+		"the first of failures":  {[]error{errForbidden, errAway}, errForbidden},
+		"taken, though wrapped":  {[]error{fmt.Errorf("creating: %w", errTaken)}, errTaken},
+		"failed, though wrapped": {[]error{errTaken, fmt.Errorf("creating: %w", errAway)}, errAway},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := worst(c.errs)
+			NewWithT(t).Expect(errors.Is(err, c.want)).To(BeTrue(), "%v", err)
+		})
+	}
 }

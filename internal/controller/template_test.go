@@ -37,16 +37,17 @@ func TestJudge(t *testing.T) {
 		reason string
 		words  []string
 	}{
-		"accepted":         {nil, metav1.ConditionTrue, "Accepted", nil},
-		"one fault":        {invalid(required), metav1.ConditionFalse, "Rejected", []string{"spec.jobTemplate", image + ": Required value"}},
-		"two faults":       {invalid(required, wrong), metav1.ConditionFalse, "Rejected", []string{image, name + ": Invalid value: \"A_b\": must be lower case"}},
-		"wrapped":          {fmt.Errorf("creating: %w", invalid(required)), metav1.ConditionFalse, "Rejected", []string{image}},
-		"invalid, no word": {&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Code: 422}}, metav1.ConditionFalse, "Rejected", []string{"does not say why"}},
-		"quota":            {errForbidden, metav1.ConditionUnknown, "NotChecked", []string{"Forbidden", "quotas"}},
-		"overload":         {apierrors.NewTooManyRequests("later", 1), metav1.ConditionUnknown, "NotChecked", []string{"TooManyRequests"}},
-		"server timeout":   {errTimeout, metav1.ConditionUnknown, "NotChecked", []string{"Timeout"}},
-		"no answer":        {errAway, metav1.ConditionUnknown, "NotChecked", nil},
-		"cancelled":        {context.Canceled, metav1.ConditionUnknown, "NotChecked", nil},
+		"accepted":          {nil, metav1.ConditionTrue, "Accepted", nil},
+		"one fault":         {invalid(required), metav1.ConditionFalse, "Rejected", []string{"spec.jobTemplate", image + ": Required value"}},
+		"two faults":        {invalid(required, wrong), metav1.ConditionFalse, "Rejected", []string{image, name + ": Invalid value: \"A_b\": must be lower case"}},
+		"wrapped":           {fmt.Errorf("creating: %w", invalid(required)), metav1.ConditionFalse, "Rejected", []string{image}},
+		"invalid, no word":  {&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Code: 422}}, metav1.ConditionFalse, "Rejected", []string{"does not say why"}},
+		"invalid, no cause": {invalid(), metav1.ConditionFalse, "Rejected", []string{"does not say why"}},
+		"quota":             {errForbidden, metav1.ConditionUnknown, "NotChecked", []string{"Forbidden", "quotas"}},
+		"overload":          {apierrors.NewTooManyRequests("later", 1), metav1.ConditionUnknown, "NotChecked", []string{"TooManyRequests"}},
+		"server timeout":    {errTimeout, metav1.ConditionUnknown, "NotChecked", []string{"Timeout"}},
+		"no answer":         {errAway, metav1.ConditionUnknown, "NotChecked", nil},
+		"cancelled":         {context.Canceled, metav1.ConditionUnknown, "NotChecked", nil},
 	} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()

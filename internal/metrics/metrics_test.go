@@ -81,6 +81,33 @@ func TestObserveUnknownDepth(t *testing.T) {
 	))
 }
 
+// A pass that could not even count the Jobs says nothing about them.
+func TestFailed(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	registry := prometheus.NewPedanticRegistry()
+	metrics := New(registry)
+
+	metrics.Failed(emails, "q")
+	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
+		"scaledjob_reconcile_total mail/emails/q":        1,
+		"scaledjob_reconcile_errors_total mail/emails/q": 1,
+	}))
+
+	metrics.Observe(emails, Sample{Queue: "q", Depth: new(int64(7)), Desired: new(int32(1)), Active: 1})
+	metrics.Failed(emails, "q")
+	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
+		"scaledjob_queue_depth mail/emails/q":            7,
+		"scaledjob_active_jobs mail/emails/q":            1,
+		"scaledjob_desired_jobs mail/emails/q":           1,
+		"scaledjob_reconcile_total mail/emails/q":        3,
+		"scaledjob_reconcile_errors_total mail/emails/q": 2,
+	}))
+
+	metrics.Failed(emails, "new")
+	g.Expect(scrape(g, registry)).To(HaveLen(2), "the series of the old queue are gone")
+}
+
 func TestObserveAnotherQueue(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -123,7 +123,7 @@ func (r *Reconciler) createAll(
 	for i, ordinal := range ordinals {
 		group.Go(func() error {
 			// Asked here and not before Go, which waits until one of those under way has ended.
-			if failed.Load() || stopping.Err() != nil {
+			if failed.Load() || ended(stopping) {
 				return nil
 			}
 			if uids[i], errs[i] = r.create(ctx, sj, ordinal); errs[i] != nil {
@@ -220,6 +220,8 @@ func outliving(parent context.Context, grace time.Duration) (context.Context, co
 	stop := context.AfterFunc(parent, func() { time.AfterFunc(grace, cancel) })
 	return ctx, func() { stop(); cancel() }
 }
+
+func ended(ctx context.Context) bool { return ctx.Err() != nil }
 
 // ignoring is err, or nil where err is the one that is no failure.
 func ignoring(err, expected error) error {

@@ -25,12 +25,12 @@ import (
 )
 
 func main() {
-	if err := run(ctrl.SetupSignalHandler(), os.Args[1], client.ObjectKey{Namespace: os.Args[2], Name: os.Args[3]}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	err := run(ctrl.SetupSignalHandler(), os.Args[1], client.ObjectKey{Namespace: os.Args[2], Name: os.Args[3]})
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
 }
 
+// run does the work until something goes wrong, and returns that.
 func run(ctx context.Context, kubeconfig string, key client.ObjectKey) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

@@ -60,6 +60,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	reconciler := &controller.Reconciler{
 		Client:   mgr.GetClient(),
 		Live:     mgr.GetAPIReader(),
+		Jobs:     stores,
 		Queues:   queue.NewReader(pool),
 		Watcher:  watcher,
 		Gate:     consistency.NewGate(mgr.GetClient(), mgr.GetAPIReader(), stores, options.namespaces),

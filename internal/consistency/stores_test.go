@@ -57,3 +57,27 @@ func TestNewInformerKeepsIndexers(t *testing.T) {
 	g.Expect(stores.reached("8")).To(BeTrue(), "the store is that of the informer")
 	g.Expect(stores.reached("9")).To(BeFalse())
 }
+
+func TestOwned(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	_, err := (&Stores{}).Owned("mail", owner1)
+	g.Expect(err).To(HaveOccurred(), "a cache without Jobs does not know that there are none")
+
+	stores, behind := storesAt(g, "7", "8")
+	own, elsewhere, released := jobOf(owner1, "own", "3"), jobOf(owner1, "elsewhere", "3"), jobOf(owner1, "released", "3")
+	elsewhere.Namespace = "images"
+	released.OwnerReferences = nil
+	for _, job := range []*batchv1.Job{own, elsewhere, released, jobOf(owner2, "of-another", "3")} {
+		g.Expect(behind[0].Add(job)).To(Succeed())
+	}
+	late := jobOf(owner1, "late", "9")
+	g.Expect(behind[1].Add(late)).To(Succeed())
+
+	owned, err := stores.Owned("mail", owner1)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(owned).To(ConsistOf(BeIdenticalTo(own), BeIdenticalTo(late)), "those of all stores, not copies of them")
+
+	g.Expect(behind[0].Delete(own)).To(Succeed())
+	g.Expect(stores.Owned("mail", owner1)).To(ConsistOf(late))
+}

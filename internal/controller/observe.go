@@ -6,13 +6,10 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/consistency"
@@ -41,7 +38,7 @@ func (o observation) busy() bool {
 // from before would ask for Jobs that nobody needs. A depth that can't be read is part of what was seen; the error is for Jobs that
 // can't be listed, and then nothing can be decided at all.
 func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob) (observation, error) {
-	owned, err := r.listJobs(ctx, sj)
+	owned, err := r.Jobs.Owned(sj.Namespace, sj.UID)
 	if err != nil {
 		return observation{}, err
 	}
@@ -49,20 +46,6 @@ func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob) (ob
 	seen.unanswered = r.unanswered(sj.UID, &seen.jobs)
 	seen.depth, seen.queueErr = r.readDepth(ctx, sj)
 	return seen, nil
-}
-
-func (r *Reconciler) listJobs(ctx context.Context, sj *scaledjobv1.ScaledJob) ([]*batchv1.Job, error) {
-	var list batchv1.JobList
-	err := r.Client.List(ctx, &list, client.InNamespace(sj.Namespace),
-		client.MatchingFields{controllerUIDIndex: string(sj.UID)}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return nil, fmt.Errorf("listing Jobs: %w", err)
-	}
-	owned := make([]*batchv1.Job, len(list.Items))
-	for i := range list.Items {
-		owned[i] = &list.Items[i]
-	}
-	return owned, nil
 }
 
 // unanswered are the creates without an answer of which no Job has shown up.

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -58,6 +59,11 @@ type depthReader interface {
 	Observe(ctx context.Context, source queue.Source) (int64, error)
 }
 
+// jobLister lists the Jobs in the cache that an object controls. They are the cache's own and must not be changed.
+type jobLister interface {
+	Owned(namespace string, owner types.UID) ([]*batchv1.Job, error)
+}
+
 // watcher listens for keyspace events. No call blocks.
 type watcher interface {
 	// Ensure listens to these keys on behalf of id, and to no other.
@@ -73,6 +79,8 @@ type Reconciler struct {
 	// Client reads from the cache and writes to the API server; Live reads from the API server.
 	Client client.Client
 	Live   client.Reader
+	// Jobs lists the owned Jobs in the cache.
+	Jobs jobLister
 	// Queues reads depths, Watcher hears of their growth.
 	Queues  depthReader
 	Watcher watcher

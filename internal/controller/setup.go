@@ -27,9 +27,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// controllerUIDIndex finds the Jobs in the cache by the UID of the object that controls them.
-const controllerUIDIndex = "controllerUID"
-
 // CacheOptions are those of the cache that the controller reads from: Jobs are slimmed, and their stores are handed to the gate. They are
 // not selected by label, since a label that somebody removes would make a running Job disappear. No namespaces means all.
 func CacheOptions(stores *consistency.Stores, namespaces []string) cache.Options {
@@ -51,12 +48,11 @@ func CacheOptions(stores *consistency.Stores, namespaces []string) cache.Options
 // SetupWithManager adds the controller to the manager. workers is how many ScaledJobs are reconciled at the same time.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) error {
 	r.templates = rate.NewLimiter(templateChecksPerSecond, templateChecksPerSecond)
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &batchv1.Job{}, controllerUIDIndex, controllerUID); err != nil {
-		return fmt.Errorf("indexing Jobs: %w", err)
-	}
-	// A standby fills this cache too, which otherwise only the controller would ask for.
-	if _, err := mgr.GetCache().GetInformer(ctx, &scaledjobv1.ScaledJob{}, cache.BlockUntilSynced(false)); err != nil {
-		return fmt.Errorf("caching ScaledJobs: %w", err)
+	// A standby fills these caches too, which otherwise only the controller would ask for.
+	for _, object := range []client.Object{&scaledjobv1.ScaledJob{}, &batchv1.Job{}} {
+		if _, err := mgr.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("caching a %T: %w", object, err)
+		}
 	}
 	if err := mgr.Add(manager.RunnableFunc(r.promoteOverdue)); err != nil {
 		return fmt.Errorf("adding the search for overdue ScaledJobs: %w", err)
@@ -75,17 +71,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the controller: %w", err)
-	}
-	return nil
-}
-
-func controllerUID(object client.Object) []string {
-	job, ok := object.(*batchv1.Job)
-	if !ok {
-		return nil
-	}
-	if uid := jobs.ControllerUID(job); uid != "" {
-		return []string{string(uid)}
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func TestSlimJobKeepsWhatCounts(t *testing.T) {
 	g.Expect(narrow.HasTemplate(jobs.TemplateHash(&scaledJob().Spec.JobTemplate))).To(BeTrue())
 	for i := range full {
 		g.Expect(countsOf(slim[i])).To(Equal(countsOf(full[i])))
-		g.Expect(controllerUID(slim[i])).To(Equal(controllerUID(full[i])))
+		g.Expect(jobs.ControllerUID(slim[i])).To(Equal(jobs.ControllerUID(full[i])))
 		g.Expect([]string{slim[i].Namespace, slim[i].Name, slim[i].ResourceVersion}).
 			To(Equal([]string{full[i].Namespace, full[i].Name, full[i].ResourceVersion}))
 	}
@@ -98,14 +98,6 @@ func TestSlimJobPassesOnOthers(t *testing.T) {
 	g := NewWithT(t)
 	marker := toolscache.DeletedFinalStateUnknown{Key: "mail/emails"}
 	g.Expect(slimJob(marker)).To(Equal(marker))
-}
-
-func TestControllerUIDIndex(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	g.Expect(controllerUID(owned("emails"))).To(Equal([]string{"uid-1"}))
-	g.Expect(controllerUID(owned("emails", func(job *batchv1.Job) { job.OwnerReferences = nil }))).To(BeEmpty())
-	g.Expect(controllerUID(&corev1.Pod{})).To(BeEmpty())
 }
 
 func TestCacheOptions(t *testing.T) {

@@ -29,6 +29,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
@@ -109,19 +110,19 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithScheme(scheme).
 		WithTypeConverters(managedfields.NewDeducedTypeConverter()).
 		WithStatusSubresource(&scaledjobv1.ScaledJob{}).
-		WithIndex(&batchv1.Job{}, controllerUIDIndex, controllerUID).
 		WithObjects(objects...).
 		Build()
 	stores := &consistency.Stores{}
 	w.store = stores.NewInformer(nil, &batchv1.Job{}, 0, toolscache.Indexers{}).GetStore()
 	w.cacheIsAt("1000000")
 	cached := interceptor.NewClient(w.api, interceptor.Funcs{
-		Create: w.create, List: w.listCached, Get: w.getCached, SubResourceApply: w.applyStatus,
+		Create: w.create, Get: w.getCached, SubResourceApply: w.applyStatus,
 	})
 	live := interceptor.NewClient(w.api, interceptor.Funcs{Get: w.getLive})
 	w.r = &Reconciler{
 		Client:    cached,
 		Live:      live,
+		Jobs:      cachedJobs(func() ([]batchv1.Job, error) { return w.shown(t.Context()) }),
 		Queues:    w.queues,
 		Watcher:   w.watcher,
 		Gate:      consistency.NewGate(cached, live, stores, nil),
@@ -151,15 +152,26 @@ func (w *world) create(ctx context.Context, c client.WithWatch, object client.Ob
 	})
 }
 
-func (w *world) listCached(ctx context.Context, c client.WithWatch, all client.ObjectList, opts ...client.ListOption) error {
+// cachedJobs lists what the cache shows of Jobs.
+type cachedJobs func() ([]batchv1.Job, error)
+
+func (all cachedJobs) Owned(namespace string, owner types.UID) ([]*batchv1.Job, error) {
+	shown, err := all()
+	var owned []*batchv1.Job
+	for _, job := range shown {
+		if job.Namespace == namespace && jobs.ControllerUID(&job) == owner {
+			owned = append(owned, &job)
+		}
+	}
+	return owned, err
+}
+
+// shown are the Jobs that the cache shows.
+func (w *world) shown(ctx context.Context) ([]batchv1.Job, error) {
 	if err := w.onList(); err != nil {
-		return err
+		return nil, err
 	}
-	err := c.List(ctx, all, opts...)
-	if jobs, ok := all.(*batchv1.JobList); ok {
-		jobs.Items = slices.DeleteFunc(jobs.Items, func(job batchv1.Job) bool { return w.hidden(&job) })
-	}
-	return err
+	return slices.DeleteFunc(w.jobs(ctx), func(job batchv1.Job) bool { return w.hidden(&job) }), nil
 }
 
 func (w *world) getCached(

@@ -80,7 +80,9 @@ func TestPruneDeletesOnce(t *testing.T) {
 
 	g.Expect(mem.unpruned(shown)).To(Equal(shown))
 	mem.pruned["a"] = struct{}{}
-	g.Expect(mem.unpruned(shown)).To(Equal(shown[1:]))
+	for range 2 {
+		g.Expect(mem.unpruned(shown)).To(Equal(shown[1:]), "for as long as the cache shows it")
+	}
 	g.Expect(mem.unpruned(shown[1:])).To(Equal(shown[1:]))
 	g.Expect(mem.pruned).To(BeEmpty(), "nothing is kept of a Job that the cache shows no longer")
 }

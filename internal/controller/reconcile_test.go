@@ -175,6 +175,7 @@ func TestReconcileBusyEndpoint(t *testing.T) {
 		"that the endpoint keeps somebody else waiting says nothing about this queue")
 	w.Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionReady)).To(BeNil())
 	w.Expect(status.QueueDepth).To(BeNil())
+	w.Expect(w.scrape()).To(HaveKeyWithValue("scaledjob_reconcile_errors_total", 0.0))
 }
 
 func TestReconcileListFails(t *testing.T) {

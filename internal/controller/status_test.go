@@ -228,6 +228,7 @@ func TestStatusThatChangedBackIsNotWritten(t *testing.T) {
 		w.Expect(w.reconcile(t.Context())).To(beResync())
 
 		w.Expect(w.applied).To(Equal(1))
+		w.Expect(w.r.memories.of(sj).changedAt).To(BeZero(), "the next change gets its full second")
 	})
 }
 

@@ -70,6 +70,7 @@ func TestTakeoverAwaitsJobsOfTheFormerLeader(t *testing.T) {
 	for _, uid := range []types.UID{owner1, "newer API"} {
 		g.Expect(isReady(t.Context(), g, gate, uid)).To(BeFalse(), "%s", uid)
 	}
+	g.Expect(gate.owners).To(HaveLen(2), "nothing is kept for the others")
 	for _, uid := range []types.UID{owner2, "unowned", "another kind", "another group", "no group version", "not the controller"} {
 		g.Expect(isReady(t.Context(), g, gate, uid)).To(BeTrue(), "%s", uid)
 	}

@@ -52,7 +52,9 @@ type session[K comparable] struct {
 	log    logr.Logger
 	pubSub *redisconn.PubSub
 
-	// received is when something came last, in nanoseconds since 1970.
+	begun time.Time
+	// received is when something came last, in nanoseconds since begun. Unlike
+	// a time of day, it does not jump.
 	received atomic.Int64
 
 	mu sync.Mutex
@@ -98,8 +100,8 @@ func (s *session[K]) run(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(ctx, s.pubSub.Close)()
+	s.begun = time.Now()
 	s.inFlight = newCommand(ping, nil) // Opening the connection sent it.
-	s.received.Store(time.Now().UnixNano())
 
 	var receiver sync.WaitGroup
 	receiver.Go(func() { end(s.receive(ctx)) })
@@ -123,7 +125,7 @@ func (s *session[K]) receive(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.received.Store(time.Now().UnixNano())
+		s.received.Store(int64(time.Since(s.begun)))
 	}
 }
 
@@ -252,7 +254,7 @@ func (s *session[K]) next(now time.Time) (*command, time.Duration) {
 	if s.inFlight != nil {
 		return nil, s.inFlight.sent.Add(s.timing.answerWithin).Sub(now)
 	}
-	wake := time.Unix(0, s.received.Load()).Add(s.timing.pingAfter)
+	wake := s.begun.Add(time.Duration(s.received.Load()) + s.timing.pingAfter)
 	silent := !now.Before(wake)
 	if retryAt := s.index.retry(now); !retryAt.IsZero() && retryAt.Before(wake) {
 		wake = retryAt

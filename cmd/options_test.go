@@ -11,8 +11,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
+// These tests do not run in parallel: the flag kubeconfig is stored in a variable of the client library.
 func TestParseOptions(t *testing.T) {
-	t.Parallel()
 	g := NewWithT(t)
 	var out bytes.Buffer
 
@@ -42,7 +42,6 @@ func TestParseOptions(t *testing.T) {
 }
 
 func TestParseOptionsSaysWhatIsWrong(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		args []string
 		says string
@@ -55,7 +54,6 @@ func TestParseOptionsSaysWhatIsWrong(t *testing.T) {
 		"no such log level": {[]string{"--zap-log-level=loud"}, "zap-log-level"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			g := NewWithT(t)
 			var out bytes.Buffer
 			_, err := parseOptions(c.args, &out)
@@ -66,7 +64,6 @@ func TestParseOptionsSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestParseOptionsHelps(t *testing.T) {
-	t.Parallel()
 	g := NewWithT(t)
 	var out bytes.Buffer
 	_, err := parseOptions([]string{"--help"}, &out)

@@ -37,17 +37,23 @@ type setting struct {
 // newSetting starts everything. Progress of builds goes to log.
 func newSetting(ctx context.Context, log io.Writer) (*setting, error) {
 	s := &setting{}
-	err := s.startServers(ctx, log)
-	if err == nil {
-		err = s.makeContenders(ctx)
-	}
-	if err == nil {
-		err = errors.Join(s.startFloor(ctx, log), s.startOurs(ctx, log))
-	}
-	if err != nil {
+	if err := s.start(ctx, log); err != nil {
 		return nil, errors.Join(err, s.stop(ctx))
 	}
 	return s, nil
+}
+
+func (s *setting) start(ctx context.Context, log io.Writer) error {
+	if err := s.startServers(ctx, log); err != nil {
+		return err
+	}
+	if err := s.makeContenders(ctx); err != nil {
+		return err
+	}
+	if err := s.startFloor(ctx, log); err != nil {
+		return err
+	}
+	return s.startOurs(ctx, log)
 }
 
 func (s *setting) startServers(ctx context.Context, log io.Writer) (err error) {

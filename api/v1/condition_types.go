@@ -10,11 +10,18 @@ const (
 	ConditionReady = "Ready"
 	// ConditionQueueConnected is True while the depth of the queue can be read.
 	ConditionQueueConnected = "QueueConnected"
+	// ConditionNotificationsActive tells whether Redis announces the growth of the queue. It is Unknown while that is not proven.
+	// It never affects Ready: without notifications the queue is polled.
+	ConditionNotificationsActive = "NotificationsActive"
 	// ConditionTemplateValid tells whether the API server accepts a Job built from the template, asked by a dry run once per
 	// generation. It never holds back a Job.
 	ConditionTemplateValid = "TemplateValid"
 	// ConditionScalingLimited is True while fewer Jobs are wanted than are due.
 	ConditionScalingLimited = "ScalingLimited"
+	// ConditionReconciling and ConditionStalled are those of kstatus. They are present, and True, only while Ready is not True:
+	// Stalled where a person has to change something, and Reconciling where time may heal it.
+	ConditionReconciling = "Reconciling"
+	ConditionStalled     = "Stalled"
 )
 
 // The reasons of ConditionReady that are its own.
@@ -29,14 +36,28 @@ const (
 const (
 	// ReasonConnected: the depth was read.
 	ReasonConnected = "Connected"
-	// ReasonUnreachable: Redis can't be reached, or does not serve for now.
+	// ReasonUnreachable: Redis can't be reached, or does not serve for now. Also of ConditionNotificationsActive.
 	ReasonUnreachable = "Unreachable"
 	// ReasonAuthFailed: Redis refused the credentials, or asks for some.
 	ReasonAuthFailed = "AuthFailed"
-	// ReasonPermissionDenied: the Redis user may not read the queue.
+	// ReasonPermissionDenied: the Redis user may not read the queue; of ConditionNotificationsActive, not subscribe to its events.
 	ReasonPermissionDenied = "PermissionDenied"
 	// ReasonWrongType: the key holds another type than a list.
 	ReasonWrongType = "WrongType"
+)
+
+// The reasons of ConditionNotificationsActive.
+const (
+	// ReasonSubscribed: the operator is subscribed, and it is proven that Redis publishes the events.
+	ReasonSubscribed = "Subscribed"
+	// ReasonDisabled: the spec asks for none.
+	ReasonDisabled = "Disabled"
+	// ReasonNotConfigured: notify-keyspace-events lacks flags. Redis' own default is none.
+	ReasonNotConfigured = "NotConfigured"
+	// ReasonNoEventsObserved: the queue grew repeatedly, and no event told of it.
+	ReasonNoEventsObserved = "NoEventsObserved"
+	// ReasonUnverified: nothing has shown yet whether Redis publishes the events.
+	ReasonUnverified = "Unverified"
 )
 
 // The reasons of ConditionTemplateValid.
@@ -51,6 +72,8 @@ const (
 
 // The reasons of ConditionScalingLimited.
 const (
+	// ReasonCreateRefused: the API server refuses to create a Job that is due, by a quota, an admission policy or for lack of a right.
+	ReasonCreateRefused = "CreateRefused"
 	// ReasonAtMaxReplicas: more Jobs are due than maxReplicas allows.
 	ReasonAtMaxReplicas = "AtMaxReplicas"
 	// ReasonNotLimited: nothing is held back.

@@ -139,6 +139,18 @@ func orDefault(value *int32, otherwise int32) int32 {
 	return *value
 }
 
+// ScalingMode says how the operator learns that a queue has grown.
+// +kubebuilder:validation:Enum=Events;Polling
+type ScalingMode string
+
+const (
+	// ModeEvents means that Redis announces it, and a Job follows within milliseconds.
+	ModeEvents ScalingMode = "Events"
+	// ModePolling means that it is seen when the depth is next read, which is every five seconds at least, or at the polling interval
+	// where notifications are disabled.
+	ModePolling ScalingMode = "Polling"
+)
+
 // ScaledJobStatus is what the operator saw and did when it last looked.
 type ScaledJobStatus struct {
 	// observedGeneration is the generation of the spec that this status is about.
@@ -173,8 +185,13 @@ type ScaledJobStatus struct {
 	// +optional
 	LastScaleTime *metav1.Time `json:"lastScaleTime,omitempty"`
 
-	// conditions say whether the queue can be read (QueueConnected), whether the template is accepted (TemplateValid), whether
-	// something is held back (ScalingLimited), and in sum whether all is well (Ready).
+	// mode is how the operator learns that the queue has grown: by Events of Redis, or by Polling. Absent until that is known.
+	// +optional
+	Mode ScalingMode `json:"mode,omitempty"`
+
+	// conditions say whether the queue can be read (QueueConnected), whether Redis announces its growth (NotificationsActive), whether the
+	// template is accepted (TemplateValid), whether something is held back (ScalingLimited), and in sum whether all is well (Ready).
+	// While it is not, Reconciling says that time may heal it, or Stalled that a person has to.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -193,6 +210,7 @@ type ScaledJobStatus struct {
 // +kubebuilder:printcolumn:name="Active",type=integer,JSONPath=".status.activeJobs",description="Jobs that have not finished"
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=".status.desiredJobs",description="Jobs that should be active"
 // +kubebuilder:printcolumn:name="Max",type=integer,JSONPath=".spec.maxReplicas",description="Jobs that may be active"
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=".status.mode",description="How growth is noticed: Events or Polling"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=".status.conditions[?(@.type=='Ready')].status",description="Whether all is well"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
 // +kubebuilder:printcolumn:name="Pending",type=integer,JSONPath=".status.pendingJobs",priority=1,description="Active Jobs without a ready Pod"

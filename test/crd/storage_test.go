@@ -224,7 +224,7 @@ func TestColumns(t *testing.T) {
 			wide = append(wide, strings.ToUpper(column.Name))
 		}
 	}
-	g.Expect(always).To(Equal([]string{"NAME", "QUEUE", "DEPTH", "ACTIVE", "DESIRED", "MAX", "READY", "AGE"}))
+	g.Expect(always).To(Equal([]string{"NAME", "QUEUE", "DEPTH", "ACTIVE", "DESIRED", "MAX", "MODE", "READY", "AGE"}))
 	g.Expect(wide).To(Equal([]string{"PENDING", "SUSPENDED", "LASTSCALE", "REASON"}))
 	g.Expect(table.Rows).To(HaveLen(1))
 	g.Expect(table.Rows[0].Cells[:6]).To(HaveExactElements("columns", "emails", nil, nil, nil, BeNumerically("==", 100)))

@@ -5,6 +5,7 @@ package integration
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,10 +119,12 @@ func TestColumnsOfKubectlGet(t *testing.T) {
 			names = append(names, strings.ToUpper(column.Name))
 		}
 	}
-	s.Expect(names).To(Equal([]string{"NAME", "QUEUE", "DEPTH", "ACTIVE", "DESIRED", "MAX", "READY", "AGE"}))
+	s.Expect(names).To(Equal([]string{"NAME", "QUEUE", "DEPTH", "ACTIVE", "DESIRED", "MAX", "MODE", "READY", "AGE"}))
 	s.Expect(table.Rows).To(HaveLen(1))
-	s.Expect(table.Rows[0].Cells[:7]).To(HaveExactElements(
-		s.name, s.queue, BeNumerically("==", 5), BeNumerically("==", 2), BeNumerically("==", 2), BeNumerically("==", 2), "True"))
+	cells := table.Rows[0].Cells
+	s.Expect(cells[:6]).To(HaveExactElements(
+		s.name, s.queue, BeNumerically("==", 5), BeNumerically("==", 2), BeNumerically("==", 2), BeNumerically("==", 2)))
+	s.Expect(cells[slices.Index(names, "READY")]).To(Equal("True"))
 }
 
 // table is what kubectl get shows of the ScaledJobs of the namespace.

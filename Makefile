@@ -29,7 +29,7 @@ build: ## Build the operator into bin/manager.
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/manager ./cmd
 
 .PHONY: parts
-parts: ## Build and install what demo, test and bench need, once per version: the control plane and Redis.
+parts: ## Build and install what demo, test and bench need, once per version: the control plane, kubectl and Redis.
 	@go run ./test/cluster/binaries/prepare
 
 .PHONY: test

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package binaries finds the programs of a Kubernetes control plane, building
-// them once from the Go modules pinned below this folder.
+// Package binaries finds the programs of a Kubernetes control plane, and
+// kubectl, building them once from the Go modules pinned below this folder.
 //
 // It does not try setup-envtest: that has no kube-controller-manager, and the
 // build of this one compiles nearly all of kube-apiserver. Whoever has run
@@ -24,17 +24,18 @@ import (
 // Program is a program this package finds.
 type Program string
 
-// The programs of a control plane.
+// The programs of a control plane, and the one that users talk to it with.
 const (
 	Etcd              Program = "etcd"
 	KubeAPIServer     Program = "kube-apiserver"
 	ControllerManager Program = "kube-controller-manager"
 	KWOK              Program = "kwok"
+	Kubectl           Program = "kubectl"
 )
 
 // All returns every Program.
 func All() []Program {
-	return []Program{KubeAPIServer, ControllerManager, Etcd, KWOK}
+	return []Program{KubeAPIServer, ControllerManager, Etcd, KWOK, Kubectl}
 }
 
 // assetsVariable names the folder that controller-runtime's test environment

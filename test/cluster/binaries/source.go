@@ -50,6 +50,12 @@ var sources = map[Program]source{
 		module:  "sigs.k8s.io/kwok",
 		command: "sigs.k8s.io/kwok/cmd/kwok",
 	},
+	Kubectl: {
+		folder:  "kubernetes",
+		module:  "k8s.io/kubernetes",
+		command: "k8s.io/kubernetes/cmd/kubectl",
+		stamped: "k8s.io/component-base/version",
+	},
 }
 
 // dir returns the folder of the nested module, found from the working

@@ -28,6 +28,7 @@ type options struct {
 	leaderElectionNamespace string
 	namespaces              []string
 	workers                 int
+	configureNotifications  bool
 	version                 bool
 	zap                     zap.Options
 }
@@ -49,6 +50,9 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		"The namespace of the lease. Its default is the namespace that the operator runs in; outside a cluster it must be given.")
 	flags.Func("watch-namespaces", "The namespaces to watch, separated by commas. All, if not given.", o.setNamespaces)
 	flags.IntVar(&o.workers, "max-concurrent-reconciles", defaultWorkers, "How many ScaledJobs are reconciled at once, at least 1.")
+	flags.BoolVar(&o.configureNotifications, "configure-redis-notifications", false,
+		"Add what is missing of Klg to notify-keyspace-events of the Redis servers in use, where their users may CONFIG SET. "+
+			"Flags that are there stay.")
 	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
 	o.zap.BindFlags(flags)
 	config.RegisterFlags(flags)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -56,7 +57,14 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	redisconn.RedirectLogs(ctrl.Log.WithName("go-redis"))
 	pool := redisconn.NewPool(ctrl.Log.WithName("redis"))
 	wakes := make(controller.Wakes)
-	watcher := keyspace.New(pool, wakes.Deliver, ctrl.Log.WithName("keyspace"))
+	collectors := metrics.New(ctrlmetrics.Registry)
+	watcher := keyspace.New(keyspace.Options[types.NamespacedName]{
+		Pool:      pool,
+		Deliver:   wakes.Deliver,
+		Configure: options.configureNotifications,
+		Recorder:  collectors,
+		Log:       ctrl.Log.WithName("keyspace"),
+	})
 	reconciler := &controller.Reconciler{
 		Client:   mgr.GetClient(),
 		Live:     mgr.GetAPIReader(),
@@ -65,7 +73,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		Watcher:  watcher,
 		Gate:     consistency.NewGate(mgr.GetClient(), mgr.GetAPIReader(), stores, options.namespaces),
 		Recorder: mgr.GetEventRecorder(name),
-		Metrics:  metrics.New(ctrlmetrics.Registry),
+		Metrics:  collectors,
 		Wakes:    wakes,
 	}
 	if err := reconciler.SetupWithManager(ctx, mgr, options.workers); err != nil {

@@ -18,6 +18,9 @@ const (
 	eventRedisUnreachable = "RedisUnreachable"
 	eventQueueConnected   = "QueueConnected"
 	eventTemplateRejected = "TemplateRejected"
+
+	eventNotificationsUnavailable = "NotificationsUnavailable"
+	eventNotificationsRestored    = "NotificationsRestored"
 )
 
 // announceCreates emits an event for a batch of created Jobs, and one when creating them begins to fail. The notes hold no numbers, since
@@ -35,6 +38,7 @@ func (r *Reconciler) announceCreates(sj *scaledjobv1.ScaledJob, done outcome) {
 // announceConditions emits an event for each condition that turned, once the status that says so is written.
 func (r *Reconciler) announceConditions(sj *scaledjobv1.ScaledJob, before, after *scaledjobv1.ScaledJobStatus) {
 	r.announceQueue(sj, before, after)
+	r.announceNotifications(sj, before, after)
 	if is := turned(before, after, scaledjobv1.ConditionTemplateValid); is != nil && is.Status == metav1.ConditionFalse {
 		r.event(sj, corev1.EventTypeWarning, eventTemplateRejected, "CheckTemplate", is.Message)
 	}
@@ -52,6 +56,20 @@ func (r *Reconciler) announceQueue(sj *scaledjobv1.ScaledJob, before, after *sca
 		r.event(sj, corev1.EventTypeWarning, eventRedisUnreachable, "ReadQueue", is.Message)
 	default:
 		r.event(sj, corev1.EventTypeWarning, is.Reason, "ReadQueue", is.Message)
+	}
+}
+
+// announceNotifications tells when the growth of the queue is not announced, other than by the user's wish, and when it is again.
+func (r *Reconciler) announceNotifications(sj *scaledjobv1.ScaledJob, before, after *scaledjobv1.ScaledJobStatus) {
+	is := turned(before, after, scaledjobv1.ConditionNotificationsActive)
+	switch {
+	case is == nil || is.Reason == scaledjobv1.ReasonDisabled:
+	case is.Status == metav1.ConditionTrue:
+		if apimeta.IsStatusConditionFalse(before.Conditions, is.Type) {
+			r.event(sj, corev1.EventTypeNormal, eventNotificationsRestored, "Subscribe", is.Message)
+		}
+	case is.Status == metav1.ConditionFalse, apimeta.IsStatusConditionTrue(before.Conditions, is.Type):
+		r.event(sj, corev1.EventTypeWarning, eventNotificationsUnavailable, "Subscribe", is.Message)
 	}
 }
 

@@ -22,6 +22,8 @@ type memory struct {
 	active map[types.UID]struct{}
 	// pruned are the Jobs that were deleted, as long as the cache may still show them.
 	pruned map[types.UID]struct{}
+	// notified is when the first notification came that no pass has acted on; zero if there is none.
+	notified time.Time
 	// createFailed says that the last batch of creates met an error.
 	createFailed bool
 	// computed is the status as the last pass left it, and written as it was last applied; both are nil before that. writtenAt is when.
@@ -78,9 +80,9 @@ func (m *memory) remember(census *jobs.Census) {
 }
 
 // add keeps Jobs that were created a moment ago.
-func (m *memory) add(created []types.UID) {
-	for _, uid := range created {
-		m.active[uid] = struct{}{}
+func (m *memory) add(created []creation) {
+	for _, job := range created {
+		m.active[job.uid] = struct{}{}
 	}
 }
 

@@ -69,7 +69,7 @@ func TestRecountKnowsCreatedJobs(t *testing.T) {
 	mem := &memory{}
 	g.Expect(mem.recount(&jobs.Census{})).To(BeFalse(), "nothing was counted before")
 	mem.remember(&jobs.Census{})
-	mem.add([]types.UID{"a", "b"})
+	mem.add([]creation{{uid: "a"}, {uid: "b"}})
 
 	g.Expect(mem.recount(&jobs.Census{Active: jobsWith("a")})).To(BeFalse())
 	g.Expect(mem.recount(&jobs.Census{Active: jobsWith("a", "b")})).To(BeTrue())

@@ -267,7 +267,7 @@ func TestReconcileGone(t *testing.T) {
 	w.Expect(w.watcher.forgotten).To(BeTrue())
 	w.Expect(w.r.Gate.HighestOrdinal("uid-1")).To(BeZero())
 	w.Expect(w.r.memories.entries).To(BeEmpty())
-	w.Expect(w.metrics.Gather()).To(BeEmpty())
+	w.Expect(w.scrape()).To(BeEmpty())
 }
 
 // A ScaledJob that was deleted and created again is another one: nothing that is kept of the first concerns it.
@@ -330,17 +330,52 @@ func TestReconcileReportsToTheMetrics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 47)
+	w.watcher.notified = time.Now().Add(-time.Second)
+	w.watcher.state.LastEvent = time.Unix(1000, 0)
+	w.reconcile(t.Context())
+	w.watcher.missed = true
 	w.reconcile(t.Context())
 	w.queues.SetError(emailQueue, redisconn.ErrClosed)
 	w.reconcile(t.Context())
 
-	w.Expect(w.scrape()).To(Equal(map[string]float64{
-		"scaledjob_queue_depth":            47,
-		"scaledjob_desired_jobs":           5,
-		"scaledjob_active_jobs":            5,
-		"scaledjob_reconcile_total":        2,
-		"scaledjob_reconcile_errors_total": 1,
+	values := w.scrape()
+	w.Expect(values["scaledjob_last_read_timestamp_seconds"]).To(BeNumerically("~", time.Now().Unix(), 60))
+	delete(values, "scaledjob_last_read_timestamp_seconds")
+	w.Expect(values).To(Equal(map[string]float64{
+		"scaledjob_queue_depth":                  47,
+		"scaledjob_desired_jobs":                 5,
+		"scaledjob_active_jobs":                  5,
+		"scaledjob_pending_jobs":                 5,
+		"scaledjob_reconcile_total":              3,
+		"scaledjob_reconcile_errors_total":       1,
+		"scaledjob_jobs_created_total":           5,
+		"scaledjob_event_to_create_seconds":      5,
+		"scaledjob_notifications_active":         1,
+		"scaledjob_notifications_missed_total":   1,
+		"scaledjob_last_event_timestamp_seconds": 1000,
 	}))
+}
+
+// A notification counts until a pass has acted on it, and no longer.
+func TestReactionIsMeasuredFromTheNotificationThatWasNotServed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	reactions := func() float64 { return w.scrape()["scaledjob_event_to_create_seconds"] }
+	w.queues.SetDepth(emailQueue, 10)
+	w.reconcile(t.Context())
+	w.Expect(reactions()).To(BeZero(), "no notification asked for this Job")
+
+	w.watcher.notified = time.Now().Add(-time.Second)
+	w.queues.SetError(emailQueue, redisconn.ErrClosed)
+	w.reconcile(t.Context())
+	w.queues.SetDepth(emailQueue, 20)
+	w.reconcile(t.Context())
+	w.Expect(reactions()).To(BeEquivalentTo(1), "the notification was kept while the depth was unknown")
+
+	w.queues.SetDepth(emailQueue, 30)
+	w.reconcile(t.Context())
+	w.Expect(reactions()).To(BeEquivalentTo(1), "it was served")
+	w.Expect(w.watcher.observed).To(Equal([]int64{10, 20, 30}), "an unknown depth is none to compare with")
 }
 
 func TestReconcileStatusWriteFails(t *testing.T) {

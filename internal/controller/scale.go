@@ -69,9 +69,10 @@ func (r *Reconciler) scale(
 		trial = min(1, len(fresh))
 	}
 	for _, batch := range [][]int64{resend, fresh[:trial], fresh[trial:]} {
-		uids, err := r.createAll(ctx, stopping, sj, batch)
-		created += len(uids)
-		mem.add(uids)
+		made, err := r.createAll(ctx, stopping, sj, batch)
+		created += len(made)
+		mem.add(made)
+		r.measure(sj, mem, made)
 		if err != nil {
 			mem.createFailed = !errors.Is(err, errTaken)
 			r.logCreated(ctx, seen, plan, created)
@@ -111,29 +112,48 @@ func (r *Reconciler) confirmOwner(ctx context.Context, sj *scaledjobv1.ScaledJob
 	return nil
 }
 
-// createAll creates the Jobs with these ordinals, many at once, and returns their UIDs. After an error, or once stopping has ended, it
+// creation is a Job that was created, and when the API server had answered.
+type creation struct {
+	uid types.UID
+	at  time.Time
+}
+
+// measure reports the created Jobs, and how soon after the notification that asked for them they came.
+func (r *Reconciler) measure(sj *scaledjobv1.ScaledJob, mem *memory, made []creation) {
+	for _, job := range made {
+		var reaction time.Duration
+		if !mem.notified.IsZero() {
+			reaction = job.at.Sub(mem.notified)
+		}
+		r.Metrics.Created(client.ObjectKeyFromObject(sj), sj.Spec.QueueName, reaction)
+	}
+}
+
+// createAll creates the Jobs with these ordinals, many at once. After an error, or once stopping has ended, it
 // starts no other; those under way are waited for and not cancelled, since a cancelled create is one without an answer.
 func (r *Reconciler) createAll(
 	ctx, stopping context.Context, sj *scaledjobv1.ScaledJob, ordinals []int64,
-) ([]types.UID, error) {
+) ([]creation, error) {
 	var group errgroup.Group
 	group.SetLimit(writesAtOnce)
 	var failed atomic.Bool
-	uids, errs := make([]types.UID, len(ordinals)), make([]error, len(ordinals))
+	made, errs := make([]creation, len(ordinals)), make([]error, len(ordinals))
 	for i, ordinal := range ordinals {
 		group.Go(func() error {
 			// Asked here and not before Go, which waits until one of those under way has ended.
 			if failed.Load() || ended(stopping) {
 				return nil
 			}
-			if uids[i], errs[i] = r.create(ctx, sj, ordinal); errs[i] != nil {
+			uid, err := r.create(ctx, sj, ordinal)
+			made[i], errs[i] = creation{uid, time.Now()}, err
+			if err != nil {
 				failed.Store(true)
 			}
 			return nil
 		})
 	}
 	_ = group.Wait()
-	return slices.DeleteFunc(uids, func(uid types.UID) bool { return uid == "" }), worst(errs)
+	return slices.DeleteFunc(made, func(c creation) bool { return c.uid == "" }), worst(errs)
 }
 
 // worst is the first failure among the errors, or errTaken if that is all there is.

@@ -5,13 +5,14 @@
 //
 // One pass over a ScaledJob gathers, decides, acts and reports, each in a file of its own:
 //
-//	subscription.go  tells the watcher which key to listen to
-//	observe.go       reads the owned Jobs, and then the depth of the queue        gather
-//	decide.go        compares the two                                            decide
-//	scale.go         creates what is missing                                     act
-//	prune.go         deletes finished Jobs beyond the history limits
-//	template.go      asks the API server whether it accepts the template
-//	status.go        tells what was seen and done                                report
+//	subscription.go   tells the watcher which key to listen to
+//	observe.go        reads the owned Jobs, and then the depth of the queue        gather
+//	decide.go         compares the two                                            decide
+//	scale.go          creates what is missing                                     act
+//	prune.go          deletes finished Jobs beyond the history limits
+//	template.go       asks the API server whether it accepts the template
+//	status.go         tells what was seen and done, in conditions.go the words    report
+//	notifications.go  tells whether the growth of the queue is announced
 //
 // A pass never asks why it was called: a notification, a finished Job, an edit and the resync all put the same request on the same
 // queue (setup.go), and what is decided follows from what is seen alone.
@@ -33,6 +34,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
@@ -70,8 +72,14 @@ type watcher interface {
 	Ensure(id types.NamespacedName, endpoint redisconn.Endpoint, keys ...string)
 	// Forget listens to nothing on behalf of id.
 	Forget(id types.NamespacedName)
-	// Observed says that a pass is over, and whether the next one could create a Job. If not, wake-ups are fewer.
-	Observed(id types.NamespacedName, canCreate bool)
+	// TakeNotified is when growth was first heard of since the last call; zero if it was not.
+	TakeNotified(id types.NamespacedName) time.Time
+	// Observed tells of a depth that was read from began until now. It says whether growth turned out to be unannounced.
+	Observed(id types.NamespacedName, key string, depth int64, began time.Time) (missed bool)
+	// State is what is known about the events of the keys.
+	State(id types.NamespacedName) keyspace.State
+	// Pace says that a pass is over, and whether the next one could create a Job. If not, wake-ups are fewer.
+	Pace(id types.NamespacedName, canCreate bool)
 }
 
 // Reconciler brings ScaledJobs to their desired number of Jobs.
@@ -131,7 +139,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if !ready {
 		return requeue(staleRetry, priorityNormal), nil
 	}
-	seen, err := r.observe(ctx, &sj)
+	seen, err := r.observe(ctx, &sj, mem)
 	if err != nil {
 		return r.fail(&sj, err)
 	}
@@ -144,8 +152,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 type outcome struct {
 	// created is how many Jobs were created.
 	created int
-	// createFailing says that creating a Job failed, and did not fail in the pass before.
+	// createFailing says that creating a Job failed, and did not fail in the pass before; createRefused that the API server refused one.
 	createFailing bool
+	createRefused bool
 	// more says that the pass stopped before all was done, to let others have a turn.
 	more bool
 	// template is what the API server says of the template, and nil where it was not asked.
@@ -162,6 +171,7 @@ func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *me
 	return outcome{
 		created:       created,
 		createFailing: mem.createFailed && !failedBefore,
+		createRefused: apierrors.IsForbidden(createErr) || apierrors.IsInvalid(createErr),
 		more:          moreJobs || morePruning,
 		template:      r.checkTemplate(ctx, sj, mem),
 		err:           errors.Join(createErr, pruneErr),
@@ -174,12 +184,15 @@ func (r *Reconciler) report(
 ) (ctrl.Result, error) {
 	status := computeStatus(sj, mem.latest(sj), seen, plan, done, time.Now())
 	mem.computed = status
+	if plan.known && !done.more && done.err == nil {
+		mem.notified = time.Time{}
+	}
 	r.announceCreates(sj, done)
 	wait, statusErr := r.writeStatus(ctx, sj, mem, status, done.more)
 	err := errors.Join(done.err, statusErr)
 
 	key := client.ObjectKeyFromObject(sj)
-	r.Watcher.Observed(key, canCreate(&sj.Spec, seen, done))
+	r.Watcher.Pace(key, canCreate(&sj.Spec, seen, done))
 	r.Metrics.Observe(key, sample(sj, status, seen, plan, err))
 	if err != nil {
 		return requeue(0, priorityNormal), err
@@ -196,9 +209,9 @@ func (r *Reconciler) next(sj *scaledjobv1.ScaledJob, seen observation, done outc
 	if seen.busy() {
 		return requeue(jitter(busyRetry), priorityNormal)
 	}
-	interval := pollingInterval(sj)
+	interval := resyncInterval(sj, seen.events)
 	if seen.queueErr != nil {
-		interval = min(unreadableRetry, interval/2)
+		interval = min(unreadableRetry, pollingInterval(sj)/2)
 	}
 	after := jitter(interval)
 	if statusWait > 0 {

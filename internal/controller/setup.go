@@ -61,7 +61,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		Named("scaledjob").
 		For(&scaledjobv1.ScaledJob{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		// What Owns would do, but within the backoff after errors.
-		Watches(&batchv1.Job{}, jobHandler(), builder.WithPredicates(jobChanged())).
+		Watches(&batchv1.Job{}, jobHandler(r.countFinished), builder.WithPredicates(jobChanged())).
 		WatchesRawSource(source.TypedChannel(r.Wakes, wakeHandler())).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
@@ -73,6 +73,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		return fmt.Errorf("adding the controller: %w", err)
 	}
 	return nil
+}
+
+// countFinished counts a Job that has finished.
+func (r *Reconciler) countFinished(owner types.NamespacedName, job *batchv1.Job) {
+	r.Metrics.Finished(owner, jobs.Succeeded(job))
 }
 
 // slimJob leaves of a Job what is counted and sorted by, which is a third of it. A slimmed Job must never be written back.

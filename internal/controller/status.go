@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,7 +17,6 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/metrics"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
 const (
@@ -49,60 +47,6 @@ func computeStatus(
 	}
 	setConditions(sj, status, seen, plan, done)
 	return status
-}
-
-// setConditions sets every condition that the pass knows about. Ready follows from the others. An endpoint that is busy with somebody
-// else says nothing about this queue.
-func setConditions(
-	sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus, seen observation, plan plan, done outcome,
-) {
-	set := func(kind string, is verdict) {
-		apimeta.SetStatusCondition(&status.Conditions, metav1.Condition{
-			Type: kind, Status: is.status, Reason: is.reason, Message: is.message, ObservedGeneration: sj.Generation,
-		})
-	}
-	if plan.known {
-		set(scaledjobv1.ConditionScalingLimited, scalingLimited(plan))
-	}
-	if done.template != nil {
-		set(scaledjobv1.ConditionTemplateValid, *done.template)
-	}
-	if seen.busy() {
-		return
-	}
-	set(scaledjobv1.ConditionQueueConnected, queueConnected(seen.queueErr))
-	set(scaledjobv1.ConditionReady, ready(sj, status.Conditions))
-}
-
-func queueConnected(err *redisconn.Error) verdict {
-	if err != nil {
-		return verdict{metav1.ConditionFalse, string(err.Reason), err.Message}
-	}
-	return verdict{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}
-}
-
-func scalingLimited(plan plan) verdict {
-	if plan.atMax {
-		return verdict{
-			metav1.ConditionTrue, scaledjobv1.ReasonAtMaxReplicas,
-			"More Jobs are due than spec.maxReplicas allows. Raise it if the queue should be worked off faster.",
-		}
-	}
-	return verdict{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, "Nothing is held back."}
-}
-
-// ready is False with the words of the condition that prevents scaling, and True otherwise.
-func ready(sj *scaledjobv1.ScaledJob, conditions []metav1.Condition) verdict {
-	for _, kind := range []string{scaledjobv1.ConditionQueueConnected, scaledjobv1.ConditionTemplateValid} {
-		cause := apimeta.FindStatusCondition(conditions, kind)
-		if cause != nil && cause.Status == metav1.ConditionFalse {
-			return verdict{metav1.ConditionFalse, cause.Reason, cause.Message}
-		}
-	}
-	if sj.Spec.Suspend {
-		return verdict{metav1.ConditionTrue, scaledjobv1.ReasonSuspended, "No Job is created while spec.suspend is true."}
-	}
-	return verdict{metav1.ConditionTrue, scaledjobv1.ReasonReconciled, "The ScaledJob is scaled by the depth of its queue."}
 }
 
 // writeStatus applies the status if it is time to, and emits the events of what turned. Otherwise it tells how long that may wait.
@@ -164,9 +108,13 @@ func sample(
 	sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus, seen observation, plan plan, err error,
 ) metrics.Sample {
 	result := metrics.Sample{
-		Queue:  sj.Spec.QueueName,
-		Active: status.ActiveJobs,
-		Failed: err != nil || (seen.queueErr != nil && !seen.busy()),
+		Queue:     sj.Spec.QueueName,
+		Active:    status.ActiveJobs,
+		Pending:   status.PendingJobs,
+		Events:    status.Mode == scaledjobv1.ModeEvents,
+		LastEvent: seen.events.LastEvent,
+		Missed:    seen.missed,
+		Failed:    err != nil || (seen.queueErr != nil && !seen.busy()),
 	}
 	if plan.known {
 		result.Depth, result.Desired = &seen.depth, &plan.desired

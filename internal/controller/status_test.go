@@ -15,8 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/keyspace"
 )
+
+// subscribed is what the watcher says while all is well.
+var subscribed = keyspace.State{Verdict: keyspace.Verdict{Reason: keyspace.ReasonSubscribed}}
 
 func TestComputeStatus(t *testing.T) {
 	t.Parallel()
@@ -24,7 +27,7 @@ func TestComputeStatus(t *testing.T) {
 	sj := scaledJob()
 	sj.Generation = 4
 	now := time.Unix(1000, 123_456_789)
-	seen := observation{depth: 47, jobs: activeJobs(2)}
+	seen := observation{depth: 47, jobs: activeJobs(2), events: subscribed}
 	seen.jobs.Active[0].Status.Ready = new(int32(1))
 	seen.jobs.Succeeded = make([]*batchv1.Job, 3)
 	seen.jobs.Failed = make([]*batchv1.Job, 4)
@@ -39,7 +42,8 @@ func TestComputeStatus(t *testing.T) {
 	g.Expect(status.SucceededJobs).To(Equal(int32(3)))
 	g.Expect(status.FailedJobs).To(Equal(int32(4)))
 	g.Expect(status.LastScaleTime.Time).To(BeTemporally("==", time.Unix(1000, 0)), "as precise as the API server keeps it")
-	g.Expect(status.Conditions).To(HaveLen(4))
+	g.Expect(status.Mode).To(Equal(scaledjobv1.ModeEvents))
+	g.Expect(status.Conditions).To(HaveLen(5))
 	g.Expect(status.Conditions).To(HaveEach(HaveField("ObservedGeneration", int64(4))))
 	g.Expect(sj.Status).To(Equal(scaledjobv1.ScaledJobStatus{}), "what it is computed from stays as it is")
 }
@@ -49,7 +53,7 @@ func TestComputeStatusKeepsTheUnseen(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	sj := scaledJob()
-	before := computeStatus(sj, &sj.Status, observation{depth: 47}, plan{known: true, desired: 5, atMax: true},
+	before := computeStatus(sj, &sj.Status, observation{depth: 47, events: subscribed}, plan{known: true, desired: 5, atMax: true},
 		outcome{created: 5, template: &templateAccepted}, time.Unix(1000, 0))
 
 	after := computeStatus(sj, before, observation{queueErr: unreachable}, plan{}, outcome{}, time.Unix(2000, 0))
@@ -58,7 +62,10 @@ func TestComputeStatusKeepsTheUnseen(t *testing.T) {
 	g.Expect(after.DesiredJobs).To(Equal(before.DesiredJobs))
 	g.Expect(after.LastScaleTime).To(Equal(before.LastScaleTime))
 	g.Expect(after.ActiveJobs).To(BeZero(), "Jobs were counted")
-	for _, kind := range []string{scaledjobv1.ConditionScalingLimited, scaledjobv1.ConditionTemplateValid} {
+	g.Expect(after.Mode).To(Equal(before.Mode))
+	for _, kind := range []string{
+		scaledjobv1.ConditionScalingLimited, scaledjobv1.ConditionTemplateValid, scaledjobv1.ConditionNotificationsActive,
+	} {
 		g.Expect(apimeta.FindStatusCondition(after.Conditions, kind)).To(Equal(apimeta.FindStatusCondition(before.Conditions, kind)))
 	}
 }
@@ -76,81 +83,9 @@ func TestComputeStatusOfTheFirstPassWithoutRedis(t *testing.T) {
 	g.Expect(status.Conditions).To(ConsistOf(
 		And(HaveField("Type", "QueueConnected"), HaveField("Status", metav1.ConditionFalse), HaveField("Reason", "Unreachable")),
 		And(HaveField("Type", "Ready"), HaveField("Status", metav1.ConditionFalse), HaveField("Reason", "Unreachable")),
+		And(HaveField("Type", "Reconciling"), HaveField("Status", metav1.ConditionTrue), HaveField("Reason", "Unreachable")),
 	))
-}
-
-func TestReady(t *testing.T) {
-	t.Parallel()
-	condition := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
-		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: "Message of " + reason + "."}
-	}
-	unreachable := condition("QueueConnected", metav1.ConditionFalse, "Unreachable")
-	rejected := condition("TemplateValid", metav1.ConditionFalse, "Rejected")
-	for name, c := range map[string]struct {
-		suspend    bool
-		conditions []metav1.Condition
-		status     metav1.ConditionStatus
-		reason     string
-	}{
-		"all well": {
-			conditions: []metav1.Condition{condition("QueueConnected", metav1.ConditionTrue, "Connected")},
-			status:     metav1.ConditionTrue, reason: "Reconciled",
-		},
-		"suspended":      {suspend: true, status: metav1.ConditionTrue, reason: "Suspended"},
-		"no queue":       {conditions: []metav1.Condition{unreachable}, status: metav1.ConditionFalse, reason: "Unreachable"},
-		"bad template":   {conditions: []metav1.Condition{rejected}, status: metav1.ConditionFalse, reason: "Rejected"},
-		"both":           {conditions: []metav1.Condition{rejected, unreachable}, status: metav1.ConditionFalse, reason: "Unreachable"},
-		"suspended, too": {suspend: true, conditions: []metav1.Condition{rejected}, status: metav1.ConditionFalse, reason: "Rejected"},
-		"template not judged": {
-			conditions: []metav1.Condition{condition("TemplateValid", metav1.ConditionUnknown, "NotChecked")},
-			status:     metav1.ConditionTrue, reason: "Reconciled",
-		},
-		"limited is no fault": {
-			conditions: []metav1.Condition{condition("ScalingLimited", metav1.ConditionTrue, "AtMaxReplicas")},
-			status:     metav1.ConditionTrue, reason: "Reconciled",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			sj := scaledJob()
-			sj.Spec.Suspend = c.suspend
-
-			is := ready(sj, c.conditions)
-
-			g.Expect(is.status).To(Equal(c.status))
-			g.Expect(is.reason).To(Equal(c.reason))
-			if c.status == metav1.ConditionFalse {
-				g.Expect(is.message).To(Equal("Message of "+c.reason+"."), "the cure is told here as well")
-			}
-		})
-	}
-}
-
-func TestConditionsFollowWhatIsSeen(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	is := queueConnected(nil)
-	g.Expect([]string{string(is.status), is.reason}).To(Equal([]string{"True", "Connected"}))
-	is = queueConnected(&redisconn.Error{Reason: redisconn.ReasonWrongType, Message: "Correct the key.", Err: errAway})
-	g.Expect(is).To(Equal(verdict{metav1.ConditionFalse, "WrongType", "Correct the key."}))
-	is = scalingLimited(plan{known: true, atMax: true})
-	g.Expect([]string{string(is.status), is.reason}).To(Equal([]string{"True", "AtMaxReplicas"}))
-	is = scalingLimited(plan{known: true})
-	g.Expect([]string{string(is.status), is.reason}).To(Equal([]string{"False", "NotLimited"}))
-}
-
-// The classes of errors are the reasons of the condition, without a translation between them.
-func TestReasonsAreThoseOfTheAPI(t *testing.T) {
-	t.Parallel()
-	for reason, want := range map[redisconn.Reason]string{
-		redisconn.ReasonUnreachable:      scaledjobv1.ReasonUnreachable,
-		redisconn.ReasonAuthFailed:       scaledjobv1.ReasonAuthFailed,
-		redisconn.ReasonPermissionDenied: scaledjobv1.ReasonPermissionDenied,
-		redisconn.ReasonWrongType:        scaledjobv1.ReasonWrongType,
-	} {
-		NewWithT(t).Expect(string(reason)).To(Equal(want))
-	}
+	g.Expect(status.Mode).To(BeEmpty(), "not decided yet")
 }
 
 func TestStatusWait(t *testing.T) {

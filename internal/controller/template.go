@@ -27,13 +27,6 @@ const (
 	maxCause  = 256
 )
 
-// verdict is what a condition says.
-type verdict struct {
-	status  metav1.ConditionStatus
-	reason  string
-	message string
-}
-
 var (
 	templateAccepted = verdict{metav1.ConditionTrue, scaledjobv1.ReasonAccepted, "The API server accepts Jobs of this template."}
 	templateUnasked  = verdict{

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 )
 
@@ -70,7 +71,7 @@ func priorityOf(cause keyspace.Cause) int {
 	switch cause {
 	case keyspace.Growth:
 		return priorityGrowth
-	case keyspace.Confirmed:
+	case keyspace.Confirmed, keyspace.Changed:
 		return priorityNormal
 	default:
 		return priorityResync
@@ -106,13 +107,18 @@ func wakeHandler() handler.TypedEventHandler[wake, reconcile.Request] {
 	}
 }
 
-// jobHandler has the ScaledJob that controls a Job reconciled, and the one that controlled it before, if a user changed that.
-func jobHandler() handler.EventHandler {
+// jobHandler has the ScaledJob that controls a Job reconciled, and the one that controlled it before, if a user changed that. It calls
+// finished when the cache first shows that a Job has finished.
+func jobHandler(finished func(owner types.NamespacedName, job *batchv1.Job)) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, queue requestQueue) {
+			if !e.IsInInitialList {
+				reportFinish(nil, e.Object, finished)
+			}
 			enqueueOwner(queue, e.Object, createPriority(e.IsInInitialList))
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue requestQueue) {
+			reportFinish(e.ObjectOld, e.ObjectNew, finished)
 			enqueueOwner(queue, e.ObjectOld, priorityNormal)
 			enqueueOwner(queue, e.ObjectNew, priorityNormal)
 		},
@@ -130,11 +136,30 @@ func createPriority(initial bool) int {
 }
 
 func enqueueOwner(queue requestQueue, job client.Object, priority int) {
-	owner := metav1.GetControllerOfNoCopy(job)
-	if owner == nil || owner.Kind != "ScaledJob" || owner.APIVersion != scaledjobv1.GroupVersion.String() {
+	if owner, ok := ownerOf(job); ok {
+		enqueue(queue, owner, priority)
+	}
+}
+
+// ownerOf is the ScaledJob that controls a Job.
+func ownerOf(job client.Object) (owner types.NamespacedName, ok bool) {
+	reference := metav1.GetControllerOfNoCopy(job)
+	if reference == nil || reference.Kind != "ScaledJob" || reference.APIVersion != scaledjobv1.GroupVersion.String() {
+		return types.NamespacedName{}, false
+	}
+	return types.NamespacedName{Namespace: job.GetNamespace(), Name: reference.Name}, true
+}
+
+// reportFinish calls finished if a Job has finished since it was last seen; before is nil if it was not seen.
+func reportFinish(before, after client.Object, finished func(owner types.NamespacedName, job *batchv1.Job)) {
+	owner, owned := ownerOf(after)
+	job, ok := after.(*batchv1.Job)
+	if !owned || !ok || !jobs.Finished(job) {
 		return
 	}
-	enqueue(queue, types.NamespacedName{Namespace: job.GetNamespace(), Name: owner.Name}, priority)
+	if old, seen := before.(*batchv1.Job); !seen || !jobs.Finished(old) {
+		finished(owner, job)
+	}
 }
 
 // jobChanged lets through the events that change a count: a Job that is new, gone, going, ready, finished, or another's.

@@ -232,35 +232,35 @@ func TestJobHandler(t *testing.T) {
 	}{
 		"created": {
 			func(ctx context.Context, q *workQueue) {
-				jobHandler().Create(ctx, event.CreateEvent{Object: owned("emails")}, q)
+				jobHandler(ignoreFinish).Create(ctx, event.CreateEvent{Object: owned("emails")}, q)
 			},
 			[]string{"emails"},
 			priorityNormal,
 		},
 		"listed at the start": {
 			func(ctx context.Context, q *workQueue) {
-				jobHandler().Create(ctx, event.CreateEvent{Object: owned("emails"), IsInInitialList: true}, q)
+				jobHandler(ignoreFinish).Create(ctx, event.CreateEvent{Object: owned("emails"), IsInInitialList: true}, q)
 			},
 			[]string{"emails"},
 			priorityResync,
 		},
 		"updated": {
 			func(ctx context.Context, q *workQueue) {
-				jobHandler().Update(ctx, event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("emails")}, q)
+				jobHandler(ignoreFinish).Update(ctx, event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("emails")}, q)
 			},
 			[]string{"emails"},
 			priorityNormal,
 		},
 		"handed over": {
 			func(ctx context.Context, q *workQueue) {
-				jobHandler().Update(ctx, event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("letters")}, q)
+				jobHandler(ignoreFinish).Update(ctx, event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("letters")}, q)
 			},
 			[]string{"emails", "letters"},
 			priorityNormal,
 		},
 		"deleted": {
 			func(ctx context.Context, q *workQueue) {
-				jobHandler().Delete(ctx, event.DeleteEvent{Object: owned("emails")}, q)
+				jobHandler(ignoreFinish).Delete(ctx, event.DeleteEvent{Object: owned("emails")}, q)
 			},
 			[]string{"emails"},
 			priorityNormal,
@@ -268,7 +268,7 @@ func TestJobHandler(t *testing.T) {
 		"nobody's": {
 			func(ctx context.Context, q *workQueue) {
 				orphan := owned("emails", func(job *batchv1.Job) { job.OwnerReferences = nil })
-				jobHandler().Create(ctx, event.CreateEvent{Object: orphan}, q)
+				jobHandler(ignoreFinish).Create(ctx, event.CreateEvent{Object: orphan}, q)
 			},
 			nil, 0,
 		},
@@ -276,7 +276,7 @@ func TestJobHandler(t *testing.T) {
 			func(ctx context.Context, q *workQueue) {
 				cron := owned("emails", func(job *batchv1.Job) { job.OwnerReferences[0].Kind = "CronJob" })
 				keda := owned("emails", func(job *batchv1.Job) { job.OwnerReferences[0].APIVersion = "keda.sh/v1alpha1" })
-				jobHandler().Update(ctx, event.UpdateEvent{ObjectOld: cron, ObjectNew: keda}, q)
+				jobHandler(ignoreFinish).Update(ctx, event.UpdateEvent{ObjectOld: cron, ObjectNew: keda}, q)
 			},
 			nil, 0,
 		},
@@ -334,4 +334,35 @@ func TestJobChanged(t *testing.T) {
 			NewWithT(t).Expect(jobChanged().Update(update)).To(Equal(c.want))
 		})
 	}
+}
+
+// ignoreFinish is for tests that are not about finished Jobs.
+func ignoreFinish(types.NamespacedName, *batchv1.Job) { /* nothing to do */ }
+
+func TestAJobThatFinishesIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var outcomes []bool
+	on := jobHandler(func(owner types.NamespacedName, job *batchv1.Job) {
+		g.Expect(owner).To(Equal(emails))
+		outcomes = append(outcomes, jobs.Succeeded(job))
+	})
+	running, complete, failed := owned("emails"), owned("emails"), owned("emails")
+	complete.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+	failed.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}
+	foreign := complete.DeepCopy()
+	foreign.OwnerReferences = nil
+	withQueue(t, func(ctx context.Context, q *workQueue) {
+		on.Create(ctx, event.CreateEvent{Object: running}, q)
+		on.Create(ctx, event.CreateEvent{Object: complete, IsInInitialList: true}, q)
+		on.Update(ctx, event.UpdateEvent{ObjectOld: complete, ObjectNew: complete}, q)
+		on.Update(ctx, event.UpdateEvent{ObjectOld: running, ObjectNew: foreign}, q)
+		on.Delete(ctx, event.DeleteEvent{Object: running}, q)
+		g.Expect(outcomes).To(BeEmpty())
+
+		on.Update(ctx, event.UpdateEvent{ObjectOld: running, ObjectNew: complete}, q)
+		on.Update(ctx, event.UpdateEvent{ObjectOld: running, ObjectNew: failed}, q)
+		on.Create(ctx, event.CreateEvent{Object: complete}, q) // It finished before it was seen.
+		g.Expect(outcomes).To(Equal([]bool{true, false, true}))
+	})
 }

@@ -30,6 +30,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
@@ -93,7 +94,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w := &world{
 		Gomega:    NewWithT(t),
 		queues:    &queue.Fake{},
-		watcher:   &fakeWatcher{},
+		watcher:   &fakeWatcher{state: keyspace.State{Verdict: keyspace.Verdict{Reason: keyspace.ReasonSubscribed}}},
 		events:    &eventLog{},
 		metrics:   prometheus.NewPedanticRegistry(),
 		onCreate:  func(_ context.Context, _ *batchv1.Job, send func() error) error { return send() },
@@ -272,25 +273,33 @@ func (w *world) condition(ctx context.Context, kind string) metav1.Condition {
 	return *found
 }
 
-// scrape reads the metrics by their names.
+// scrape reads the metrics of ScaledJobs by their names. That of a histogram is how many observations it holds.
 func (w *world) scrape() map[string]float64 {
 	families, err := w.metrics.Gather()
 	w.Expect(err).NotTo(HaveOccurred())
 	values := map[string]float64{}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
-			values[family.GetName()] += metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
+			if len(metric.GetLabel()) > 0 {
+				values[family.GetName()] += metric.GetGauge().GetValue() + metric.GetCounter().GetValue() +
+					float64(metric.GetHistogram().GetSampleCount())
+			}
 		}
 	}
 	return values
 }
 
-// fakeWatcher keeps what it was told last.
+// fakeWatcher keeps what it was told last, and answers as it is told to.
 type fakeWatcher struct {
 	endpoint  redisconn.Endpoint
 	keys      []string
 	forgotten bool
 	canCreate bool
+	observed  []int64 // depths
+
+	notified time.Time
+	missed   bool
+	state    keyspace.State
 }
 
 func (f *fakeWatcher) Ensure(_ types.NamespacedName, endpoint redisconn.Endpoint, keys ...string) {
@@ -299,7 +308,22 @@ func (f *fakeWatcher) Ensure(_ types.NamespacedName, endpoint redisconn.Endpoint
 
 func (f *fakeWatcher) Forget(types.NamespacedName) { f.forgotten = true }
 
-func (f *fakeWatcher) Observed(_ types.NamespacedName, canCreate bool) { f.canCreate = canCreate }
+func (f *fakeWatcher) TakeNotified(types.NamespacedName) time.Time {
+	notified := f.notified
+	f.notified = time.Time{}
+	return notified
+}
+
+func (f *fakeWatcher) Observed(_ types.NamespacedName, key string, depth int64, _ time.Time) bool {
+	if slices.Contains(f.keys, key) {
+		f.observed = append(f.observed, depth)
+	}
+	return f.missed
+}
+
+func (f *fakeWatcher) State(types.NamespacedName) keyspace.State { return f.state }
+
+func (f *fakeWatcher) Pace(_ types.NamespacedName, canCreate bool) { f.canCreate = canCreate }
 
 // eventLog keeps the reasons of events, and the object and note of the last.
 type eventLog struct {

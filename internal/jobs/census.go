@@ -31,10 +31,10 @@ func Take(jobs []*batchv1.Job, owner types.UID) Census {
 		if ControllerUID(job) != owner {
 			continue
 		}
-		switch end := ending(job); {
-		case end == nil:
+		switch {
+		case !Finished(job):
 			census.Active = append(census.Active, job)
-		case end.Type == batchv1.JobComplete:
+		case Succeeded(job):
 			census.Succeeded = append(census.Succeeded, job)
 		default:
 			census.Failed = append(census.Failed, job)
@@ -106,6 +106,12 @@ func ControllerUID(job *batchv1.Job) types.UID {
 // Finished says whether the Job has completed or failed for good.
 func Finished(job *batchv1.Job) bool {
 	return ending(job) != nil
+}
+
+// Succeeded says whether the Job has completed.
+func Succeeded(job *batchv1.Job) bool {
+	end := ending(job)
+	return end != nil && end.Type == batchv1.JobComplete
 }
 
 // ending is the condition that ended the Job, and nil while the Job has not finished.

@@ -26,6 +26,8 @@ func productionPace() pace {
 // taken.
 type coalescer[K comparable] struct {
 	pace pace
+	// merged is called for each mark that is part of a wake which is pending already.
+	merged func()
 
 	mu      sync.Mutex
 	entries map[K]*entry
@@ -46,10 +48,12 @@ type entry struct {
 	ready Cause
 	// idle means that the id can create nothing now.
 	idle bool
+	// notified is when growth was first heard of since that was last asked for.
+	notified time.Time
 }
 
-func newCoalescer[K comparable](pace pace) *coalescer[K] {
-	return &coalescer[K]{pace: pace, entries: map[K]*entry{}, signal: make(chan struct{}, 1)}
+func newCoalescer[K comparable](pace pace, merged func()) *coalescer[K] {
+	return &coalescer[K]{pace: pace, merged: merged, entries: map[K]*entry{}, signal: make(chan struct{}, 1)}
 }
 
 // add makes an id known. Marks of other ids are dropped.
@@ -84,12 +88,31 @@ func (c *coalescer[K]) mark(id K, cause Cause) {
 	if !ok {
 		return
 	}
+	if cause == Growth && e.notified.IsZero() {
+		e.notified = time.Now()
+	}
+	if e.pending != None || e.ready != None {
+		c.merged()
+	}
 	due := e.lastWake.Add(c.interval(e, cause))
 	sooner := e.pending == None || due.Before(e.due)
 	e.pending = max(e.pending, cause)
 	if sooner {
 		c.schedule(id, e, due)
 	}
+}
+
+// takeNotified returns when growth of id was first heard of since the last call.
+func (c *coalescer[K]) takeNotified(id K) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[id]
+	if !ok {
+		return time.Time{}
+	}
+	at := e.notified
+	e.notified = time.Time{}
+	return at
 }
 
 // observed notes whether id could create something if it were woken.

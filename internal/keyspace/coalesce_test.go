@@ -30,7 +30,7 @@ func coalescing(t *testing.T, test func(g Gomega, b *bench)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{coalescer: newCoalescer[string](productionPace()), begun: time.Now()}
+		b := &bench{coalescer: newCoalescer[string](productionPace(), func() {}), begun: time.Now()}
 		b.add("a")
 		b.add("b")
 		done := make(chan struct{})
@@ -184,7 +184,7 @@ func TestWakesMergeUntilTheyAreTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		c := newCoalescer[string](productionPace())
+		c := newCoalescer[string](productionPace(), func() {})
 		for id := range 3 {
 			c.add(fmt.Sprint(id))
 		}
@@ -220,7 +220,7 @@ func TestAForgottenIDIsNotWoken(t *testing.T) {
 	t.Run("though it was ready", func(t *testing.T) {
 		t.Parallel()
 		g := NewWithT(t)
-		c := newCoalescer[string](productionPace())
+		c := newCoalescer[string](productionPace(), func() {})
 		c.add("a")
 		c.add("b")
 		c.mark("a", Growth)

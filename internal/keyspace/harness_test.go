@@ -56,7 +56,7 @@ func newHarness(t *testing.T, address string, prepare ...func(*Watcher[string]))
 		Gomega: NewWithT(t), t: t, pool: pool, endpoint: endpoint,
 		reader: queue.NewReader(pool), seen: map[string]int64{},
 	}
-	h.Watcher = New(pool, h.deliver, logr.Discard())
+	h.Watcher = New(Options[string]{Pool: pool, Deliver: h.deliver, Log: logr.Discard()})
 	for _, change := range prepare {
 		change(h.Watcher)
 	}

@@ -19,6 +19,17 @@ const (
 	denied                      // refused; not to be tried again before the index's retryAt
 )
 
+// standing is what is known of a channel.
+type standing struct {
+	// present says that it is subscribed to, and since when that is so, or is not so.
+	present bool
+	since   time.Time
+	// forbidden says that the user may not subscribe to it, by the last answer.
+	forbidden bool
+	// heardAt is when growth was last heard of on it.
+	heardAt time.Time
+}
+
 // index says who watches which channel of one endpoint, and what has to be sent to the
 // server so that it is subscribed to those channels. It does no I/O: a session takes
 // what to send, and reports the answers.
@@ -38,6 +49,10 @@ type index[K comparable] struct {
 type channel[K comparable] struct {
 	ids    map[K]struct{}
 	status status
+	// since is when the channel was subscribed to, or when that ended, or when it was added.
+	since     time.Time
+	forbidden bool
+	heardAt   time.Time
 }
 
 func newIndex[K comparable]() *index[K] {
@@ -57,7 +72,7 @@ func (x *index[K]) add(name string, id K) bool {
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
 	if !ok {
-		c = &channel[K]{ids: map[K]struct{}{}}
+		c = &channel[K]{ids: map[K]struct{}{}, since: time.Now()}
 		x.channels[name] = c
 		x.wanted[name] = struct{}{}
 		notify(x.changed)
@@ -97,34 +112,61 @@ func (x *index[K]) drop(name string) {
 	delete(x.denied, name)
 }
 
-// each calls do for all who watch the channel. do must not block.
-func (x *index[K]) each(name string, do func(id K)) {
+// event marks all who watch the channel. mark must not block.
+func (x *index[K]) event(name string, cause Cause, mark func(id K, cause Cause)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if c, ok := x.channels[name]; ok {
-		for id := range c.ids {
-			do(id)
-		}
+	c, ok := x.channels[name]
+	if !ok {
+		return
+	}
+	if cause == Growth {
+		c.heardAt = time.Now()
+	}
+	for id := range c.ids {
+		mark(id, cause)
 	}
 }
 
-// reset notes the end of a session: nothing is subscribed to. It calls lost for all who
-// watch a channel that was; lost must not block.
-func (x *index[K]) reset(lost func(id K)) {
+// standing returns what is known of the channel.
+func (x *index[K]) standing(name string) standing {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	c, ok := x.channels[name]
+	if !ok {
+		return standing{}
+	}
+	return standing{present: c.present(), since: c.since, forbidden: c.forbidden, heardAt: c.heardAt}
+}
+
+// present says that the channel is subscribed to until the server confirms that it is not.
+func (c *channel[K]) present() bool { return c.status == present || c.status == unsubscribing }
+
+// end notes that the channel is not subscribed to any more.
+func (c *channel[K]) end() {
+	if c.present() {
+		c.since = time.Now()
+	}
+	c.status = absent
+}
+
+// reset notes the end of a session: nothing is subscribed to. It marks all who watch
+// a channel that was; mark must not block.
+func (x *index[K]) reset(mark func(id K, cause Cause)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	clear(x.unwanted)
 	for name, c := range x.channels {
 		if c.status == present {
 			for id := range c.ids {
-				lost(id)
+				mark(id, Lost)
 			}
 		}
 		switch {
 		case len(c.ids) == 0:
 			x.drop(name)
 		case c.status != denied:
-			c.status = absent
+			c.end()
 			x.wanted[name] = struct{}{}
 		}
 	}
@@ -158,15 +200,18 @@ func (x *index[K]) take(from map[string]struct{}, limit int, next status) []stri
 	return taken
 }
 
-// subscribed notes that the server confirmed SUBSCRIBE.
-func (x *index[K]) subscribed(name string) {
+// subscribed notes that the server confirmed SUBSCRIBE, and marks all who watch the channel.
+func (x *index[K]) subscribed(name string, mark func(id K, cause Cause)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
 	if !ok {
 		return
 	}
-	c.status = present
+	c.status, c.since, c.forbidden = present, time.Now(), false
+	for id := range c.ids {
+		mark(id, Confirmed)
+	}
 	if len(c.ids) == 0 {
 		x.unwanted[name] = struct{}{}
 	}
@@ -184,12 +229,13 @@ func (x *index[K]) unsubscribed(name string) {
 		x.drop(name)
 		return
 	}
-	c.status = absent
+	c.end()
 	x.wanted[name] = struct{}{}
 }
 
-// refused notes that the server refused SUBSCRIBE, and when to try again.
-func (x *index[K]) refused(names []string, retryAt time.Time) {
+// refused notes that the server refused SUBSCRIBE, whether because the user may not, and
+// when to try again.
+func (x *index[K]) refused(names []string, forbidden bool, retryAt time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.denied) == 0 || retryAt.Before(x.retryAt) {
@@ -201,7 +247,7 @@ func (x *index[K]) refused(names []string, retryAt time.Time) {
 			x.drop(name)
 			continue
 		}
-		c.status = denied
+		c.status, c.forbidden = denied, forbidden
 		x.denied[name] = struct{}{}
 	}
 }

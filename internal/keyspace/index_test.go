@@ -13,6 +13,9 @@ import (
 	"pgregory.net/rapid"
 )
 
+// ignore is a mark that nobody sees.
+func ignore(string, Cause) { /* nothing to do */ }
+
 func TestIndexSubscribesOnceForAllWhoWatch(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -21,13 +24,13 @@ func TestIndexSubscribesOnceForAllWhoWatch(t *testing.T) {
 	g.Expect(x.add("c", "b")).To(BeFalse())
 	g.Expect(x.takeWanted(10)).To(ConsistOf("c"))
 	g.Expect(x.takeWanted(10)).To(BeEmpty())
-	x.subscribed("c")
+	x.subscribed("c", ignore)
 	g.Expect(x.add("c", "late")).To(BeTrue(), "it will not be confirmed again")
 
 	var woken []string
-	x.each("c", func(id string) { woken = append(woken, id) })
+	x.event("c", Growth, func(id string, _ Cause) { woken = append(woken, id) })
 	g.Expect(woken).To(ConsistOf("a", "b", "late"))
-	x.each("unknown", func(string) { t.Error("nobody watches this") })
+	x.event("unknown", Growth, func(string, Cause) { t.Error("nobody watches this") })
 
 	x.remove("c", "a")
 	x.remove("c", "late")
@@ -79,7 +82,7 @@ func TestIndexOfAChannelThatIsLeftAndWatchedAgain(t *testing.T) {
 			x := newIndex[string]()
 			x.add("c", "a")
 			x.takeWanted(1)
-			x.subscribed("c")
+			x.subscribed("c", ignore)
 			g.Expect(test.again(x)).To(Equal(test.confirmed))
 			g.Expect(x.takeUnwanted(1)).To(BeEmpty())
 			g.Expect(x.takeWanted(1)).To(ConsistOf(test.wanted))
@@ -96,8 +99,8 @@ func TestIndexOfAChannelThatIsLeftWhileSubscribing(t *testing.T) {
 	x.takeWanted(2)
 	x.remove("confirmed", "a")
 	x.remove("refused", "a")
-	x.subscribed("confirmed")
-	x.refused([]string{"refused"}, time.Now())
+	x.subscribed("confirmed", ignore)
+	x.refused([]string{"refused"}, true, time.Now())
 	g.Expect(x.channels).To(And(HaveLen(1), HaveKey("confirmed")))
 	g.Expect(x.takeUnwanted(2)).To(ConsistOf("confirmed"))
 }
@@ -109,8 +112,8 @@ func TestIndexRetriesRefusedChannelsLater(t *testing.T) {
 	x := newIndex[string]()
 	x.add("c", "a")
 	x.takeWanted(1)
-	x.refused([]string{"c"}, now.Add(time.Minute))
-	x.reset(func(string) { t.Error("nothing was subscribed to") })
+	x.refused([]string{"c"}, true, now.Add(time.Minute))
+	x.reset(func(string, Cause) { t.Error("nothing was subscribed to") })
 	g.Expect(x.takeWanted(1)).To(BeEmpty(), "a new session does not try it sooner")
 	g.Expect(x.retry(now.Add(59 * time.Second))).To(Equal(now.Add(time.Minute)))
 	g.Expect(x.retry(now.Add(time.Minute))).To(BeZero())
@@ -161,11 +164,11 @@ func TestIndexReachesWhatIsWatched(t *testing.T) {
 				subscribing, unsubscribing = nil, nil
 			},
 			"refuse": func(*rapid.T) {
-				x.refused(subscribing, now.Add(time.Minute))
+				x.refused(subscribing, true, now.Add(time.Minute))
 				subscribing = nil
 			},
 			"reset": func(*rapid.T) {
-				x.reset(func(id int) { lost[id] = true })
+				x.reset(func(id int, _ Cause) { lost[id] = true })
 				for c := range server {
 					if slices.Contains(unsubscribing, c) {
 						continue
@@ -200,7 +203,7 @@ func TestIndexReachesWhatIsWatched(t *testing.T) {
 func confirm(x *index[int], server map[string]bool, subscribing, unsubscribing []string) {
 	for _, c := range subscribing {
 		server[c] = true
-		x.subscribed(c)
+		x.subscribed(c, func(int, Cause) {})
 	}
 	for _, c := range unsubscribing {
 		delete(server, c)

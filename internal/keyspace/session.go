@@ -46,11 +46,15 @@ func productionSessionTiming() sessionTiming {
 // session keeps one connection subscribed to the channels of an index until the
 // connection ends. One goroutine receives and another one sends.
 type session[K comparable] struct {
-	index  *index[K]
-	mark   func(id K, cause Cause)
+	index *index[K]
+	mark  func(id K, cause Cause)
+	// heard is called for each keyspace event with what it means.
+	heard  func(m meaning)
 	timing sessionTiming
 	log    logr.Logger
 	pubSub *redisconn.PubSub
+	// began is called once, at the first confirmation.
+	began func()
 
 	begun time.Time
 	// received is when something came last, in nanoseconds since begun. Unlike
@@ -132,9 +136,11 @@ func (s *session[K]) receive(ctx context.Context) error {
 func (s *session[K]) answer(message any) error {
 	switch m := message.(type) {
 	case *redis.Message:
-		if cause := causeOf(m.Payload); cause != None {
-			s.index.each(m.Channel, func(id K) { s.mark(id, cause) })
+		meaning := meaningOf(m.Payload)
+		if meaning.cause != None {
+			s.index.event(m.Channel, meaning.cause, s.mark)
 		}
+		s.heard(meaning)
 		return nil
 	case *redis.Subscription:
 		return s.answerConfirmation(verb(m.Kind), m.Channel)
@@ -166,9 +172,11 @@ func (s *session[K]) answerConfirmation(kind verb, name string) error {
 	}
 	delete(s.inFlight.waiting, name)
 	if kind == subscribe {
-		s.confirmed = true
-		s.index.subscribed(name)
-		s.index.each(name, func(id K) { s.mark(id, Confirmed) })
+		if !s.confirmed {
+			s.confirmed = true
+			s.began()
+		}
+		s.index.subscribed(name, s.mark)
 	} else {
 		s.index.unsubscribed(name)
 	}
@@ -210,7 +218,7 @@ func (s *session[K]) refuse(channels []string, forbidden bool) {
 	if forbidden {
 		retryAt = time.Now().Add(s.timing.forbiddenRetry)
 	}
-	s.index.refused(channels, retryAt)
+	s.index.refused(channels, forbidden, retryAt)
 }
 
 // answered makes room for the next command.

@@ -5,6 +5,7 @@ package keyspace
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -17,9 +18,17 @@ type supervisor[K comparable] struct {
 	conn     *redisconn.Conn
 	endpoint redisconn.Endpoint
 	index    *index[K]
+	evidence *evidence
 	mark     func(id K, cause Cause)
-	timing   sessionTiming
-	log      logr.Logger
+	// stir is called when the evidence has changed.
+	stir     func()
+	recorder Recorder
+	// configure says to add flags to the server's setting.
+	configure bool
+	timing    sessionTiming
+	log       logr.Logger
+	// began holds a token when a session has begun that the inspection knows nothing of.
+	began chan struct{}
 	// users is how many ids watch the endpoint. It is guarded by the lock of the watcher.
 	users int
 }
@@ -27,6 +36,10 @@ type supervisor[K comparable] struct {
 // run has one session after the other until ctx is done. While the endpoint is down it
 // waits for the prober of the pool.
 func (s *supervisor[K]) run(ctx context.Context) {
+	var inspection sync.WaitGroup
+	inspection.Go(func() { s.inspect(ctx) })
+	defer inspection.Wait()
+
 	var backoff redisconn.Backoff
 	var lastEnd string
 	for {
@@ -41,9 +54,11 @@ func (s *supervisor[K]) run(ctx context.Context) {
 		if confirmed {
 			backoff.Reset()
 		}
-		if end := redisconn.Classify(err).Message; confirmed || end != lastEnd {
+		end := redisconn.Classify(err)
+		s.recorder.Ended(s.endpoint.String(), string(end.Reason))
+		if confirmed || end.Message != lastEnd {
 			s.log.Info("Not subscribed to keyspace notifications", "cause", err.Error())
-			lastEnd = end
+			lastEnd = end.Message
 		}
 		select {
 		case <-ctx.Done():
@@ -60,8 +75,29 @@ func (s *supervisor[K]) session(ctx context.Context) (confirmed bool, err error)
 		return false, err
 	}
 	defer pubSub.Close()
-	defer s.index.reset(func(id K) { s.mark(id, Lost) })
-	current := &session[K]{index: s.index, mark: s.mark, timing: s.timing, log: s.log, pubSub: pubSub}
+	defer s.index.reset(s.mark)
+	current := &session[K]{
+		index: s.index, mark: s.mark, heard: s.heard, began: s.begin, timing: s.timing, log: s.log, pubSub: pubSub,
+	}
 	err = current.run(ctx)
+	if current.confirmed {
+		s.evidence.lost(time.Now())
+		s.recorder.Subscribed(s.endpoint.String(), false)
+	}
 	return current.confirmed, err
+}
+
+// begin notes that the server has confirmed a subscription, the first of a session.
+func (s *supervisor[K]) begin() {
+	s.evidence.begin(time.Now())
+	s.recorder.Subscribed(s.endpoint.String(), true)
+	notify(s.began)
+}
+
+// heard notes an event.
+func (s *supervisor[K]) heard(m meaning) {
+	s.recorder.Received(s.endpoint.String())
+	if m.class == classList && s.evidence.event() {
+		s.stir()
+	}
 }

@@ -14,6 +14,8 @@ const (
 	Shrink
 	// Lost means that a subscription to the key has ended: see whether the server is there.
 	Lost
+	// Changed means that the [Verdict] on the events of the key is another than was told.
+	Changed
 	// Confirmed means that a subscription to the key begins now: read what came before.
 	Confirmed
 	// Growth means that the key may hold more.
@@ -27,6 +29,8 @@ func (c Cause) String() string {
 		return "Shrink"
 	case Lost:
 		return "Lost"
+	case Changed:
+		return "Changed"
 	case Confirmed:
 		return "Confirmed"
 	case Growth:

@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 
@@ -16,49 +17,74 @@ import (
 // channelPrefix makes a channel of a key in database 0.
 const channelPrefix = "__keyspace@0__:"
 
+// Options are what a [Watcher] is made of.
+type Options[K comparable] struct {
+	// Pool has the connections to use.
+	Pool *redisconn.Pool
+	// Deliver is called for one wake after the other and may block; wakes of one id merge
+	// meanwhile.
+	Deliver func(ctx context.Context, w Wake[K])
+	// Configure says to add the recommended flags to the servers' notify-keyspace-events
+	// where they are missing.
+	Configure bool
+	// Recorder is told what happens. It may be nil.
+	Recorder Recorder
+	// Log gets a line when a subscription begins or ends.
+	Log logr.Logger
+}
+
 // Watcher wakes ids when the keys they watch may have changed. All its methods are safe
 // for concurrent use, and none but [Watcher.Start] blocks or does I/O.
 type Watcher[K comparable] struct {
-	pool      *redisconn.Pool
-	deliver   func(ctx context.Context, w Wake[K])
-	log       logr.Logger
+	options   Options[K]
 	timing    sessionTiming
 	coalescer *coalescer[K]
 	mark      func(id K, cause Cause) // of the coalescer
 
 	mu          sync.Mutex
-	watches     map[K]watch
+	watches     map[K]*watch
 	supervisors map[redisconn.Endpoint]*supervisor[K]
 	// changed holds a token while supervisors may differ from those that run.
 	changed chan struct{}
+	// stirred holds a token while verdicts may differ from what was told.
+	stirred chan struct{}
 }
 
 // watch is what one id watches.
 type watch struct {
 	endpoint redisconn.Endpoint
 	keys     []string
+	audits   map[string]*audit // by key
+	told     Verdict
 }
 
-func (w watch) includes(e redisconn.Endpoint, key string) bool {
+func newWatch(e redisconn.Endpoint, keys []string) *watch {
+	w := &watch{endpoint: e, keys: slices.Clone(keys), audits: map[string]*audit{}}
+	for _, key := range keys {
+		w.audits[key] = &audit{}
+	}
+	return w
+}
+
+func (w *watch) includes(e redisconn.Endpoint, key string) bool {
 	return w.endpoint == e && slices.Contains(w.keys, key)
 }
 
-// New returns a watcher that uses the connections of pool. deliver is called for one
-// wake after the other and may block; wakes of one id merge meanwhile.
-func New[K comparable](
-	pool *redisconn.Pool, deliver func(ctx context.Context, w Wake[K]), log logr.Logger,
-) *Watcher[K] {
-	coalescer := newCoalescer[K](productionPace())
+// New returns a watcher that watches nothing yet.
+func New[K comparable](options Options[K]) *Watcher[K] {
+	if options.Recorder == nil {
+		options.Recorder = noRecorder{}
+	}
+	coalescer := newCoalescer[K](productionPace(), options.Recorder.Coalesced)
 	return &Watcher[K]{
-		pool:        pool,
-		deliver:     deliver,
-		log:         log,
+		options:     options,
 		timing:      productionSessionTiming(),
 		coalescer:   coalescer,
 		mark:        coalescer.mark,
-		watches:     map[K]watch{},
+		watches:     map[K]*watch{},
 		supervisors: map[redisconn.Endpoint]*supervisor[K]{},
 		changed:     make(chan struct{}, 1),
+		stirred:     make(chan struct{}, 1),
 	}
 }
 
@@ -75,7 +101,10 @@ func (w *Watcher[K]) Ensure(id K, e redisconn.Endpoint, keys ...string) {
 	if watching && old.endpoint == e && slices.Equal(old.keys, keys) {
 		return
 	}
-	next := watch{endpoint: e, keys: slices.Clone(keys)}
+	if !watching {
+		old = &watch{}
+	}
+	next := newWatch(e, keys)
 	w.watches[id] = next
 	w.coalescer.add(id)
 	w.join(id, next, old)
@@ -94,15 +123,19 @@ func (w *Watcher[K]) Forget(id K) {
 	}
 	delete(w.watches, id)
 	w.coalescer.remove(id)
-	w.leave(id, old, watch{})
+	w.leave(id, old, &watch{})
 }
 
-// Observed tells whether id could create anything if it were woken by growth. While it
+// Pace tells whether id could create anything if it were woken by growth. While it
 // could not, growth wakes it once a second at most.
-func (w *Watcher[K]) Observed(id K, canCreate bool) { w.coalescer.observed(id, canCreate) }
+func (w *Watcher[K]) Pace(id K, canCreate bool) { w.coalescer.observed(id, canCreate) }
+
+// TakeNotified returns when growth of the keys of id was first heard of since the last
+// call, and zero if it was not.
+func (w *Watcher[K]) TakeNotified(id K) time.Time { return w.coalescer.takeNotified(id) }
 
 // join begins the watching of next, but for the keys that old includes.
-func (w *Watcher[K]) join(id K, next, old watch) {
+func (w *Watcher[K]) join(id K, next, old *watch) {
 	to, ok := w.supervisors[next.endpoint]
 	if !ok {
 		to = w.newSupervisor(next.endpoint)
@@ -122,17 +155,22 @@ func (w *Watcher[K]) join(id K, next, old watch) {
 
 func (w *Watcher[K]) newSupervisor(e redisconn.Endpoint) *supervisor[K] {
 	return &supervisor[K]{
-		conn:     w.pool.Conn(e),
-		endpoint: e,
-		index:    newIndex[K](),
-		mark:     w.mark,
-		timing:   w.timing,
-		log:      w.log.WithValues("endpoint", e.String()),
+		conn:      w.options.Pool.Conn(e),
+		endpoint:  e,
+		index:     newIndex[K](),
+		evidence:  &evidence{},
+		mark:      w.mark,
+		stir:      func() { notify(w.stirred) },
+		recorder:  w.options.Recorder,
+		configure: w.options.Configure,
+		timing:    w.timing,
+		log:       w.options.Log.WithValues("endpoint", e.String()),
+		began:     make(chan struct{}, 1),
 	}
 }
 
 // leave ends the watching of old, but for the keys that next includes.
-func (w *Watcher[K]) leave(id K, old, next watch) {
+func (w *Watcher[K]) leave(id K, old, next *watch) {
 	from := w.supervisors[old.endpoint]
 	for _, key := range old.keys {
 		if !next.includes(old.endpoint, key) {
@@ -153,13 +191,17 @@ func (w *Watcher[K]) Start(ctx context.Context) error {
 	defer w.coalescer.stop()
 	defer workers.Wait()
 	workers.Go(func() { w.pump(ctx) })
+	workers.Go(func() { w.reviewer(ctx) })
 
 	running := map[*supervisor[K]]context.CancelFunc{}
 	for {
 		for _, fresh := range w.replace(running) {
 			supervised, cancel := context.WithCancel(ctx)
 			running[fresh] = cancel
-			workers.Go(func() { fresh.run(supervised) })
+			workers.Go(func() {
+				fresh.run(supervised)
+				w.left(fresh.endpoint)
+			})
 		}
 		select {
 		case <-ctx.Done():
@@ -189,12 +231,21 @@ func (w *Watcher[K]) replace(running map[*supervisor[K]]context.CancelFunc) []*s
 	return fresh
 }
 
+// left tells the recorder that nobody watches the endpoint, unless somebody does again.
+func (w *Watcher[K]) left(e redisconn.Endpoint) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, watched := w.supervisors[e]; !watched {
+		w.options.Recorder.Left(e.String())
+	}
+}
+
 // pump delivers the wakes that are ready.
 func (w *Watcher[K]) pump(ctx context.Context) {
 	for {
 		wake, ok := w.coalescer.take()
 		if ok {
-			w.deliver(ctx, wake)
+			w.options.Deliver(ctx, wake)
 			if ctx.Err() != nil {
 				return
 			}

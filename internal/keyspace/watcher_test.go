@@ -150,19 +150,19 @@ func waking(causes ...Cause) func(*Watcher[string]) {
 func TestTheEndOfASubscriptionWakes(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	var lost atomic.Int32
-	h := newHarness(t, server.Addr(), func(w *Watcher[string]) {
-		deliver := w.deliver
-		w.deliver = func(ctx context.Context, wake Wake[string]) {
-			if wake.Cause == Lost {
-				lost.Add(1)
+	var h *harness
+	var afterTheEnd atomic.Int32
+	h = newHarness(t, server.Addr(), func(w *Watcher[string]) {
+		w.options.Deliver = func(context.Context, Wake[string]) {
+			if !h.present("emails") {
+				afterTheEnd.Add(1)
 			}
-			deliver(ctx, wake)
 		}
 	})
-	h.ensure("emails")
+	h.Ensure("emails", h.endpoint, "emails")
+	h.Eventually(h.present).WithArguments("emails").WithTimeout(timeout).Should(BeTrue())
 	h.Expect(server.Kill()).To(Succeed())
-	h.Eventually(lost.Load).WithTimeout(timeout).Should(BeEquivalentTo(1))
+	h.Eventually(afterTheEnd.Load).WithTimeout(timeout).ShouldNot(BeZero())
 }
 
 func TestAServerThatIsRestarted(t *testing.T) {
@@ -427,8 +427,8 @@ func TestNothingIsLostBeforeAnyoneTakesWakes(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	release := make(chan struct{})
 	h := newHarness(t, server.Addr(), func(w *Watcher[string]) {
-		deliver := w.deliver
-		w.deliver = func(ctx context.Context, wake Wake[string]) {
+		deliver := w.options.Deliver
+		w.options.Deliver = func(ctx context.Context, wake Wake[string]) {
 			select {
 			case <-release:
 				deliver(ctx, wake)
@@ -461,10 +461,14 @@ func TestTheWatcherEndsWithItsContext(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	pool := redisconn.NewPool(logr.Discard())
 	blocked := make(chan struct{}, 1)
-	w := New(pool, func(ctx context.Context, _ Wake[string]) {
-		blocked <- struct{}{}
-		<-ctx.Done()
-	}, logr.Discard())
+	w := New(Options[string]{
+		Pool: pool,
+		Deliver: func(ctx context.Context, _ Wake[string]) {
+			blocked <- struct{}{}
+			<-ctx.Done()
+		},
+		Log: logr.Discard(),
+	})
 	w.Ensure("emails", redisconn.Endpoint{Address: server.Addr()}, "emails")
 	w.Ensure("nowhere", redisconn.Endpoint{Address: "127.0.0.1:1"}, "emails")
 	ctx, stop := context.WithCancel(t.Context())

@@ -4,8 +4,11 @@
 package metrics
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,135 +17,176 @@ import (
 
 var emails = types.NamespacedName{Namespace: "mail", Name: "emails"}
 
-// scrape reads all series, each under its name and the values of its labels namespace, scaledjob and queue.
+// scrape reads all series that have labels, each under its name without "scaledjob_" and the values of its labels in the order of the
+// labels' names. That of a histogram is how many observations it holds.
 func scrape(g Gomega, registry prometheus.Gatherer) map[string]float64 {
 	families, err := registry.Gather()
 	g.Expect(err).NotTo(HaveOccurred())
 	series := map[string]float64{}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
-			values := map[string]string{}
+			name := []string{strings.TrimPrefix(family.GetName(), "scaledjob_")}
 			for _, label := range metric.GetLabel() {
-				values[label.GetName()] = label.GetValue()
+				name = append(name, label.GetValue())
 			}
-			key := family.GetName() + " " + values["namespace"] + "/" + values["scaledjob"] + "/" + values["queue"]
-			series[key] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
+			value := metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+			if len(name) > 1 {
+				series[strings.Join(name, " ")] = value
+			}
 		}
 	}
 	return series
 }
 
-func TestObserve(t *testing.T) {
+// full is a sample in which everything is known.
+func full(queue string) Sample {
+	return Sample{
+		Queue: queue, Depth: new(int64(1 << 40)), Desired: new(int32(20)), Active: 4, Pending: 3,
+		Events: true, LastEvent: time.UnixMilli(1_500_500), Missed: true, Failed: true,
+	}
+}
+
+func TestAPassSetsTheSeriesOfItsScaledJob(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	registry := prometheus.NewPedanticRegistry()
 	metrics := New(registry)
 	g.Expect(scrape(g, registry)).To(BeEmpty())
 
-	metrics.Observe(emails, Sample{Queue: "q", Depth: new(int64(1 << 40)), Desired: new(int32(20)), Active: 4})
+	metrics.Observe(emails, Sample{Queue: "q", Active: 1})
 	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
-		"scaledjob_queue_depth mail/emails/q":            1 << 40,
-		"scaledjob_active_jobs mail/emails/q":            4,
-		"scaledjob_desired_jobs mail/emails/q":           20,
-		"scaledjob_reconcile_total mail/emails/q":        1,
-		"scaledjob_reconcile_errors_total mail/emails/q": 0,
+		"active_jobs mail q emails": 1, "pending_jobs mail q emails": 0, "notifications_active mail q emails": 0,
+		"reconcile_total mail q emails": 1, "reconcile_errors_total mail q emails": 0,
+		"notifications_missed_total mail q emails": 0, "jobs_created_total mail q emails": 0,
+	}), "an unknown depth is not 0 and must not look like it")
+
+	metrics.Observe(emails, full("q"))
+	metrics.Created(emails, "q", time.Millisecond)
+	metrics.Created(emails, "q", 0)
+	metrics.Finished(emails, true)
+	metrics.Finished(emails, false)
+	metrics.Finished(emails, false)
+	series := scrape(g, registry)
+	g.Expect(series["last_read_timestamp_seconds mail q emails"]).To(BeNumerically("~", time.Now().Unix(), 60))
+	delete(series, "last_read_timestamp_seconds mail q emails")
+	g.Expect(series).To(Equal(map[string]float64{
+		"queue_depth mail q emails": 1 << 40, "desired_jobs mail q emails": 20,
+		"active_jobs mail q emails": 4, "pending_jobs mail q emails": 3,
+		"reconcile_total mail q emails": 2, "reconcile_errors_total mail q emails": 1,
+		"notifications_active mail q emails": 1, "notifications_missed_total mail q emails": 1,
+		"last_event_timestamp_seconds mail q emails": 1500.5,
+		"jobs_created_total mail q emails":           2, "event_to_create_seconds mail q emails": 1,
+		"jobs_finished_total mail succeeded q emails": 1, "jobs_finished_total mail failed q emails": 2,
 	}))
 
-	metrics.Observe(emails, Sample{Queue: "q", Depth: new(int64(0)), Desired: new(int32(0)), Active: 0, Failed: true})
-	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
-		"scaledjob_queue_depth mail/emails/q":            0,
-		"scaledjob_active_jobs mail/emails/q":            0,
-		"scaledjob_desired_jobs mail/emails/q":           0,
-		"scaledjob_reconcile_total mail/emails/q":        2,
-		"scaledjob_reconcile_errors_total mail/emails/q": 1,
-	}))
-}
-
-// An unknown depth is not 0, and must not look like it.
-func TestObserveUnknownDepth(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	registry := prometheus.NewPedanticRegistry()
-	metrics := New(registry)
-
-	metrics.Observe(emails, Sample{Queue: "q", Active: 4, Failed: true})
-	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
-		"scaledjob_active_jobs mail/emails/q":            4,
-		"scaledjob_reconcile_total mail/emails/q":        1,
-		"scaledjob_reconcile_errors_total mail/emails/q": 1,
-	}))
-
-	metrics.Observe(emails, Sample{Queue: "q", Depth: new(int64(7)), Desired: new(int32(1)), Active: 4})
-	metrics.Observe(emails, Sample{Queue: "q", Active: 3, Failed: true})
-	g.Expect(scrape(g, registry)).To(And(
-		HaveKeyWithValue("scaledjob_queue_depth mail/emails/q", 7.0),
-		HaveKeyWithValue("scaledjob_desired_jobs mail/emails/q", 1.0),
-		HaveKeyWithValue("scaledjob_active_jobs mail/emails/q", 3.0),
-	))
+	metrics.Observe(emails, Sample{Queue: "q", Active: 4})
+	g.Expect(scrape(g, registry)).To(HaveKeyWithValue("queue_depth mail q emails", float64(1<<40)), "the last known depth stays")
 }
 
 // A pass that could not even count the Jobs says nothing about them.
-func TestFailed(t *testing.T) {
+func TestAPassThatSawNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	registry := prometheus.NewPedanticRegistry()
 	metrics := New(registry)
-
 	metrics.Failed(emails, "q")
 	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
-		"scaledjob_reconcile_total mail/emails/q":        1,
-		"scaledjob_reconcile_errors_total mail/emails/q": 1,
+		"reconcile_total mail q emails": 1, "reconcile_errors_total mail q emails": 1,
+		"notifications_missed_total mail q emails": 0, "jobs_created_total mail q emails": 0,
 	}))
+}
 
-	metrics.Observe(emails, Sample{Queue: "q", Depth: new(int64(7)), Desired: new(int32(1)), Active: 1})
-	metrics.Failed(emails, "q")
-	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
-		"scaledjob_queue_depth mail/emails/q":            7,
-		"scaledjob_active_jobs mail/emails/q":            1,
-		"scaledjob_desired_jobs mail/emails/q":           1,
-		"scaledjob_reconcile_total mail/emails/q":        3,
-		"scaledjob_reconcile_errors_total mail/emails/q": 2,
-	}))
-
+// Series of an old queue would stand still for ever.
+func TestSeriesNameTheQueueOfNow(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	registry := prometheus.NewPedanticRegistry()
+	metrics := New(registry)
+	metrics.Observe(emails, full("old"))
+	metrics.Created(emails, "old", time.Second)
+	metrics.Finished(emails, true)
 	metrics.Failed(emails, "new")
-	g.Expect(scrape(g, registry)).To(HaveLen(2), "the series of the old queue are gone")
+	for name := range scrape(g, registry) {
+		g.Expect(name).To(ContainSubstring(" new "))
+	}
 }
 
-func TestObserveAnotherQueue(t *testing.T) {
+func TestForgottenScaledJobsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	registry := prometheus.NewPedanticRegistry()
 	metrics := New(registry)
-	metrics.Observe(emails, Sample{Queue: "old", Depth: new(int64(7)), Desired: new(int32(1)), Active: 1})
-
-	metrics.Observe(emails, Sample{Queue: "new", Active: 1})
-
-	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
-		"scaledjob_active_jobs mail/emails/new":            1,
-		"scaledjob_reconcile_total mail/emails/new":        1,
-		"scaledjob_reconcile_errors_total mail/emails/new": 0,
-	}), "series of the old queue would stand still for ever")
-}
-
-func TestForget(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	registry := prometheus.NewPedanticRegistry()
-	metrics := New(registry)
-	sample := Sample{Queue: "q", Depth: new(int64(7)), Desired: new(int32(1)), Active: 1}
-	neighbours := []types.NamespacedName{{Namespace: "mail", Name: "letters"}, {Namespace: "other", Name: "emails"}}
-	for _, neighbour := range neighbours {
-		metrics.Observe(neighbour, sample)
+	for _, neighbour := range []types.NamespacedName{{Namespace: "mail", Name: "letters"}, {Namespace: "other", Name: "emails"}} {
+		metrics.Observe(neighbour, full("q"))
 	}
 	before := scrape(g, registry)
-	metrics.Observe(emails, sample)
+	metrics.Observe(emails, full("q"))
+	metrics.Created(emails, "q", time.Second)
+	metrics.Finished(emails, true)
+	metrics.Finished(emails, false)
 
 	metrics.Forget(emails)
-
-	g.Expect(scrape(g, registry)).To(Equal(before))
-	g.Expect(metrics.queues).To(HaveLen(len(neighbours)))
 	metrics.Forget(emails)
+	metrics.Finished(emails, true) // The events of its last Jobs come later.
 	g.Expect(scrape(g, registry)).To(Equal(before))
+	g.Expect(metrics.queues).To(HaveLen(2))
+}
+
+func TestSeriesOfServers(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	registry := prometheus.NewPedanticRegistry()
+	metrics := New(registry)
+	metrics.Subscribed("redis:6379", true)
+	metrics.Received("redis:6379")
+	metrics.Received("redis:6379")
+	metrics.Ended("redis:6379", "AuthFailed")
+	metrics.Ended("redis:6379", "Unreachable")
+	metrics.Subscribed("other:6379", true)
+	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
+		"watcher_up redis:6379": 0, "watcher_up other:6379": 1, "notifications_received_total redis:6379": 2,
+		"redis_reconnects_total redis:6379 AuthFailed": 1, "redis_reconnects_total redis:6379 Unreachable": 1,
+	}))
+	metrics.Left("redis:6379")
+	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{"watcher_up other:6379": 1}))
+}
+
+func TestSeriesWithoutLabels(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	registry := prometheus.NewPedanticRegistry()
+	metrics := New(registry)
+	metrics.Coalesced()
+	metrics.Read(time.Millisecond)
+	families, err := registry.Gather()
+	g.Expect(err).NotTo(HaveOccurred())
+	values := map[string]float64{}
+	for _, family := range families {
+		metric := family.GetMetric()[0]
+		values[family.GetName()] = metric.GetCounter().GetValue() + metric.GetHistogram().GetSampleSum()
+	}
+	g.Expect(values).To(Equal(map[string]float64{
+		"scaledjob_notifications_coalesced_total": 1, "scaledjob_queue_read_seconds": 0.001,
+	}))
+}
+
+func TestQueueLabel(t *testing.T) {
+	t.Parallel()
+	long, other := strings.Repeat("k", 1023)+"a", strings.Repeat("k", 1023)+"b"
+	for key, want := range map[string]string{
+		"jobs:high":          "jobs:high",
+		`say "hi" \o/`:       `say "hi" \\o/`,
+		"grüße 📦":            "grüße 📦",
+		"a\x00\n\xff\u202eb": `a\x00\n\xff\u202eb`,
+	} {
+		NewWithT(t).Expect(queueLabel(key)).To(Equal(want))
+	}
+	g := NewWithT(t)
+	g.Expect(len(queueLabel(long))).To(BeNumerically("<=", maxQueueLabel))
+	g.Expect(queueLabel(long)).To(HavePrefix("kkkk"))
+	g.Expect(queueLabel(long)).NotTo(Equal(queueLabel(other)), "two queues are two series")
+	g.Expect(queueLabel(strings.Repeat("\x00", 1024))).To(MatchRegexp(`^[\x20-\x7e…]+$`))
+	g.Expect(strings.ToValidUTF8(queueLabel(strings.Repeat("ü", 512)), "?")).NotTo(ContainSubstring("?"))
 }
 
 func TestConcurrentUse(t *testing.T) {
@@ -150,22 +194,24 @@ func TestConcurrentUse(t *testing.T) {
 	g := NewWithT(t)
 	registry := prometheus.NewPedanticRegistry()
 	metrics := New(registry)
-	names := []string{"a", "b"}
-
 	var passes sync.WaitGroup
-	for _, name := range names {
-		key := types.NamespacedName{Namespace: "mail", Name: name}
+	for i := range 4 {
+		key := types.NamespacedName{Namespace: "mail", Name: fmt.Sprint(i % 2)}
 		passes.Go(func() {
 			for i := range 100 {
-				metrics.Observe(key, Sample{Queue: names[i%2], Active: 1})
+				metrics.Observe(key, full(fmt.Sprint(i%2)))
+				metrics.Created(key, "0", time.Second)
+				metrics.Finished(key, true)
+				metrics.Received("redis:6379")
+				metrics.Left("redis:6379")
 				if _, err := registry.Gather(); err != nil {
 					t.Error(err)
 				}
 			}
-			metrics.Forget(key)
 		})
 	}
 	passes.Wait()
-
+	metrics.Forget(types.NamespacedName{Namespace: "mail", Name: "0"})
+	metrics.Forget(types.NamespacedName{Namespace: "mail", Name: "1"})
 	g.Expect(scrape(g, registry)).To(BeEmpty())
 }

@@ -81,6 +81,13 @@ func Classify(err error) *Error {
 // brought it is still good.
 func IsReply(err error) bool { return errorReply(err) != "" }
 
+// IsRefusal reports whether err is the reply of a server that does not have the command,
+// or not for this user. It will answer the same the next time.
+func IsRefusal(err error) bool {
+	reply := errorReply(err)
+	return strings.HasPrefix(reply, "NOPERM") || strings.HasPrefix(reply, "ERR")
+}
+
 // errorReply returns the text of an error reply, or "" if err is none.
 func errorReply(err error) string {
 	if reply, ok := errors.AsType[redis.Error](err); ok {

@@ -1,0 +1,97 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+)
+
+// verdict is what a condition says. A message holds what to do about it, and nothing that differs from one pass to the next.
+type verdict struct {
+	status  metav1.ConditionStatus
+	reason  string
+	message string
+}
+
+// setConditions sets every condition that the pass knows about, and the mode. Ready follows from the others. An endpoint that is busy
+// with somebody else says nothing about this queue.
+func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus, seen observation, plan plan, done outcome) {
+	set := func(kind string, is verdict) {
+		apimeta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: kind, Status: is.status, Reason: is.reason, Message: is.message, ObservedGeneration: sj.Generation,
+		})
+	}
+	if active := notificationsActive(&sj.Spec, seen.events.Verdict); active != nil {
+		set(scaledjobv1.ConditionNotificationsActive, *active)
+		status.Mode = modeOf(*active)
+	}
+	if plan.known {
+		set(scaledjobv1.ConditionScalingLimited, scalingLimited(plan, done))
+	}
+	if done.template != nil {
+		set(scaledjobv1.ConditionTemplateValid, *done.template)
+	}
+	if seen.busy() {
+		return
+	}
+	set(scaledjobv1.ConditionQueueConnected, queueConnected(seen.queueErr))
+	is := ready(sj, status.Conditions)
+	set(scaledjobv1.ConditionReady, is)
+	apimeta.RemoveStatusCondition(&status.Conditions, scaledjobv1.ConditionReconciling)
+	apimeta.RemoveStatusCondition(&status.Conditions, scaledjobv1.ConditionStalled)
+	if is.status != metav1.ConditionTrue {
+		set(abnormal(is), verdict{metav1.ConditionTrue, is.reason, is.message})
+	}
+}
+
+func queueConnected(err *redisconn.Error) verdict {
+	if err != nil {
+		return verdict{metav1.ConditionFalse, string(err.Reason), err.Message}
+	}
+	return verdict{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}
+}
+
+func scalingLimited(plan plan, done outcome) verdict {
+	switch {
+	case done.createRefused:
+		return verdict{
+			metav1.ConditionTrue, scaledjobv1.ReasonCreateRefused,
+			"The API server refuses to create a Job that is due. Check quotas, admission policies and TemplateValid; the operator's log has " +
+				"its answer. Creating is tried again, at growing intervals.",
+		}
+	case plan.atMax:
+		return verdict{
+			metav1.ConditionTrue, scaledjobv1.ReasonAtMaxReplicas,
+			"More Jobs are due than spec.maxReplicas allows. Raise it if the queue should be worked off faster.",
+		}
+	}
+	return verdict{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, "Nothing is held back."}
+}
+
+// ready is False with the words of the condition that prevents scaling, and True otherwise.
+func ready(sj *scaledjobv1.ScaledJob, conditions []metav1.Condition) verdict {
+	for _, kind := range []string{scaledjobv1.ConditionQueueConnected, scaledjobv1.ConditionTemplateValid} {
+		cause := apimeta.FindStatusCondition(conditions, kind)
+		if cause != nil && cause.Status == metav1.ConditionFalse {
+			return verdict{metav1.ConditionFalse, cause.Reason, cause.Message}
+		}
+	}
+	if sj.Spec.Suspend {
+		return verdict{metav1.ConditionTrue, scaledjobv1.ReasonSuspended, "No Job is created while spec.suspend is true."}
+	}
+	return verdict{metav1.ConditionTrue, scaledjobv1.ReasonReconciled, "The ScaledJob is scaled by the depth of its queue."}
+}
+
+// abnormal is the condition of kstatus for a Ready that is not True: Stalled where nothing changes until somebody acts.
+func abnormal(ready verdict) string {
+	switch ready.reason {
+	case scaledjobv1.ReasonAuthFailed, scaledjobv1.ReasonPermissionDenied, scaledjobv1.ReasonWrongType, scaledjobv1.ReasonRejected:
+		return scaledjobv1.ConditionStalled
+	}
+	return scaledjobv1.ConditionReconciling
+}

@@ -1,0 +1,137 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+)
+
+func TestReady(t *testing.T) {
+	t.Parallel()
+	condition := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: "Message of " + reason + "."}
+	}
+	unreachable := condition("QueueConnected", metav1.ConditionFalse, "Unreachable")
+	rejected := condition("TemplateValid", metav1.ConditionFalse, "Rejected")
+	for name, c := range map[string]struct {
+		suspend    bool
+		conditions []metav1.Condition
+		status     metav1.ConditionStatus
+		reason     string
+	}{
+		"all well": {
+			conditions: []metav1.Condition{condition("QueueConnected", metav1.ConditionTrue, "Connected")},
+			status:     metav1.ConditionTrue, reason: "Reconciled",
+		},
+		"suspended":      {suspend: true, status: metav1.ConditionTrue, reason: "Suspended"},
+		"no queue":       {conditions: []metav1.Condition{unreachable}, status: metav1.ConditionFalse, reason: "Unreachable"},
+		"bad template":   {conditions: []metav1.Condition{rejected}, status: metav1.ConditionFalse, reason: "Rejected"},
+		"both":           {conditions: []metav1.Condition{rejected, unreachable}, status: metav1.ConditionFalse, reason: "Unreachable"},
+		"suspended, too": {suspend: true, conditions: []metav1.Condition{rejected}, status: metav1.ConditionFalse, reason: "Rejected"},
+		"template not judged": {
+			conditions: []metav1.Condition{condition("TemplateValid", metav1.ConditionUnknown, "NotChecked")},
+			status:     metav1.ConditionTrue, reason: "Reconciled",
+		},
+		"limited is no fault": {
+			conditions: []metav1.Condition{condition("ScalingLimited", metav1.ConditionTrue, "AtMaxReplicas")},
+			status:     metav1.ConditionTrue, reason: "Reconciled",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			sj := scaledJob()
+			sj.Spec.Suspend = c.suspend
+
+			is := ready(sj, c.conditions)
+
+			g.Expect(is.status).To(Equal(c.status))
+			g.Expect(is.reason).To(Equal(c.reason))
+			if c.status == metav1.ConditionFalse {
+				g.Expect(is.message).To(Equal("Message of "+c.reason+"."), "the cure is told here as well")
+			}
+		})
+	}
+}
+
+func TestConditionsFollowWhatIsSeen(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	is := queueConnected(nil)
+	g.Expect([]string{string(is.status), is.reason}).To(Equal([]string{"True", "Connected"}))
+	is = queueConnected(&redisconn.Error{Reason: redisconn.ReasonWrongType, Message: "Correct the key.", Err: errAway})
+	g.Expect(is).To(Equal(verdict{metav1.ConditionFalse, "WrongType", "Correct the key."}))
+	is = scalingLimited(plan{known: true, atMax: true}, outcome{})
+	g.Expect([]string{string(is.status), is.reason}).To(Equal([]string{"True", "AtMaxReplicas"}))
+	is = scalingLimited(plan{known: true}, outcome{})
+	g.Expect([]string{string(is.status), is.reason}).To(Equal([]string{"False", "NotLimited"}))
+}
+
+func TestARefusedCreateIsToldOfFirst(t *testing.T) {
+	t.Parallel()
+	is := scalingLimited(plan{known: true, atMax: true}, outcome{createRefused: true})
+	NewWithT(t).Expect([]string{string(is.status), is.reason}).To(Equal([]string{"True", "CreateRefused"}))
+}
+
+func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	sj := scaledJob()
+	status := &sj.Status
+	pass := func(seen observation, template *verdict) []string {
+		status = computeStatus(sj, status, seen, decide(&sj.Spec, seen), outcome{template: template}, time.Unix(1000, 0))
+		var abnormal []string
+		for _, kind := range []string{scaledjobv1.ConditionReconciling, scaledjobv1.ConditionStalled} {
+			if is := apimeta.FindStatusCondition(status.Conditions, kind); is != nil {
+				g.Expect(is.Status).To(Equal(metav1.ConditionTrue))
+				abnormal = append(abnormal, kind+" "+is.Reason)
+			}
+		}
+		return abnormal
+	}
+	denied := &redisconn.Error{Reason: redisconn.ReasonPermissionDenied, Message: "Grant it.", Err: errAway}
+	busy := redisconn.Classify(redisconn.ErrBusy)
+	rejected := &verdict{metav1.ConditionFalse, scaledjobv1.ReasonRejected, "Correct it."}
+
+	g.Expect(pass(observation{}, &templateAccepted)).To(BeEmpty())
+	g.Expect(pass(observation{queueErr: unreachable}, nil)).To(Equal([]string{"Reconciling Unreachable"}), "time may heal it")
+	g.Expect(pass(observation{queueErr: denied}, nil)).To(Equal([]string{"Stalled PermissionDenied"}), "a person has to act")
+	g.Expect(pass(observation{queueErr: busy}, nil)).To(Equal([]string{"Stalled PermissionDenied"}), "not looked at")
+	g.Expect(pass(observation{}, nil)).To(BeEmpty())
+	g.Expect(pass(observation{}, rejected)).To(Equal([]string{"Stalled Rejected"}))
+	sj.Spec.Suspend = true
+	g.Expect(pass(observation{}, &templateAccepted)).To(BeEmpty(), "suspended is as wished")
+}
+
+// The classes of errors are the reasons of the condition, without a translation between them.
+func TestReasonsAreThoseOfTheAPI(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[redisconn.Reason]string{
+		redisconn.ReasonUnreachable:      scaledjobv1.ReasonUnreachable,
+		redisconn.ReasonAuthFailed:       scaledjobv1.ReasonAuthFailed,
+		redisconn.ReasonPermissionDenied: scaledjobv1.ReasonPermissionDenied,
+		redisconn.ReasonWrongType:        scaledjobv1.ReasonWrongType,
+	} {
+		NewWithT(t).Expect(string(reason)).To(Equal(want))
+	}
+	for reason, want := range map[keyspace.Reason]string{
+		keyspace.ReasonSubscribed:       scaledjobv1.ReasonSubscribed,
+		keyspace.ReasonUnverified:       scaledjobv1.ReasonUnverified,
+		keyspace.ReasonNotConfigured:    scaledjobv1.ReasonNotConfigured,
+		keyspace.ReasonNoEventsObserved: scaledjobv1.ReasonNoEventsObserved,
+		keyspace.ReasonPermissionDenied: scaledjobv1.ReasonPermissionDenied,
+		keyspace.ReasonUnreachable:      scaledjobv1.ReasonUnreachable,
+	} {
+		NewWithT(t).Expect(string(reason)).To(Equal(want))
+	}
+}

@@ -1,0 +1,103 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/keyspace"
+)
+
+// While it is not proven that growth is announced, depths are read more often than the resync would.
+const (
+	// unprovenInterval is how often, where the polling interval is longer.
+	unprovenInterval = 5 * time.Second
+	// unprovenReads is how many reads a second that may add up to on one server.
+	unprovenReads = 200
+)
+
+// polled ends the messages of all states in which the queue is polled.
+const polled = " Until then the queue is polled."
+
+// notificationVerdicts are what the condition says, by what the watcher knows.
+var notificationVerdicts = map[keyspace.Reason]verdict{
+	keyspace.ReasonSubscribed: {
+		metav1.ConditionTrue, scaledjobv1.ReasonSubscribed, "Redis announces the growth of the queue.",
+	},
+	keyspace.ReasonUnverified: {
+		metav1.ConditionUnknown, scaledjobv1.ReasonUnverified,
+		"Nothing has shown yet whether Redis announces the growth of lists: the operator may not read notify-keyspace-events, and no event has " +
+			"come. Make sure that the setting holds K and l; a managed service has it among its parameters. The first event proves it." + polled,
+	},
+	keyspace.ReasonNoEventsObserved: {
+		metav1.ConditionFalse, scaledjobv1.ReasonNoEventsObserved,
+		"The queue grew repeatedly, and no event told of it. Make sure that notify-keyspace-events holds K and l on the very server that is " +
+			"written to; a managed service has it among its parameters. The next event proves it." + polled,
+	},
+	keyspace.ReasonPermissionDenied: {
+		metav1.ConditionFalse, scaledjobv1.ReasonPermissionDenied,
+		"The Redis user may not subscribe to the events of the queue. Grant it SUBSCRIBE and the channel __keyspace@0__:<queueName>; that is " +
+			"tried again every minute." + polled,
+	},
+	keyspace.ReasonUnreachable: {
+		metav1.ConditionFalse, scaledjobv1.ReasonUnreachable,
+		"There is no subscription to the events of the queue: the connection to Redis ended, or Redis takes no subscription. That is tried " +
+			"again and again." + polled,
+	},
+}
+
+// notificationsDisabled is what the condition says where the spec asks for none.
+var notificationsDisabled = verdict{
+	metav1.ConditionFalse, scaledjobv1.ReasonDisabled,
+	"The queue is polled, as spec.notifications is Disabled. Set it to Enabled to have Jobs within milliseconds.",
+}
+
+// notificationsActive tells whether the growth of the queue is announced. It returns nil while that is not decided.
+func notificationsActive(spec *scaledjobv1.ScaledJobSpec, known keyspace.Verdict) *verdict {
+	if spec.Notifications == scaledjobv1.NotificationsDisabled {
+		return &notificationsDisabled
+	}
+	if known.Reason == keyspace.ReasonNotConfigured {
+		return notConfigured(known)
+	}
+	if found, ok := notificationVerdicts[known.Reason]; ok {
+		return &found
+	}
+	return nil
+}
+
+// notConfigured tells what to do where the server's setting lacks flags.
+func notConfigured(known keyspace.Verdict) *verdict {
+	cause := ""
+	if known.ConfigureRefused {
+		cause = " The operator was told to do so, but Redis does not let it."
+	}
+	return &verdict{
+		metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured,
+		"Redis does not announce the growth of lists. Say CONFIG SET notify-keyspace-events " + known.Flags +
+			" and put it into redis.conf too; a managed service has it among its parameters." + cause + polled,
+	}
+}
+
+// modeOf is the mode that follows from the condition.
+func modeOf(active verdict) scaledjobv1.ScalingMode {
+	if active.status == metav1.ConditionTrue {
+		return scaledjobv1.ModeEvents
+	}
+	return scaledjobv1.ModePolling
+}
+
+// resyncInterval is how long after a pass the next one comes if nothing calls for it sooner. Without proof that growth is announced it
+// is short, but stretched where many ScaledJobs share a server, and never longer than the user asks for.
+func resyncInterval(sj *scaledjobv1.ScaledJob, known keyspace.State) time.Duration {
+	interval := pollingInterval(sj)
+	if sj.Spec.Notifications == scaledjobv1.NotificationsDisabled || known.Reason == keyspace.ReasonSubscribed {
+		return interval
+	}
+	share := time.Duration(known.Watchers) * time.Second / unprovenReads
+	return min(interval, max(unprovenInterval, share))
+}

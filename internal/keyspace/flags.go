@@ -1,0 +1,58 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import "strings"
+
+// flagsParameter is the server's setting that says which events it publishes.
+const flagsParameter = "notify-keyspace-events"
+
+// The flags that matter here.
+const (
+	flagKeyspace = 'K' // publish on __keyspace@<db>__:<key>
+	flagAll      = 'A' // stands for all classes but m, n, o and c
+	classList    = 'l' // commands on lists
+	classGeneric = 'g' // commands on keys of any type: DEL, RENAME, RESTORE, …
+)
+
+// knownFlags are all flags of Redis up to 8, in the order in which they are shown.
+const knownFlags = "KElgshzt$xedAmnoc"
+
+// recommendedFlags are what lists need, and those by which lists appear as a whole.
+const recommendedFlags = "Klg"
+
+// flags is a value of notify-keyspace-events. The server may print a value in another
+// order than it was set.
+type flags string
+
+func (f flags) has(flag byte) bool { return strings.IndexByte(string(f), flag) >= 0 }
+
+// publishesLists reports whether a server with these flags publishes what lists need.
+func (f flags) publishesLists() bool {
+	return f.has(flagKeyspace) && (f.has(classList) || f.has(flagAll))
+}
+
+// withRecommended returns these flags and the recommended ones. It keeps what it does
+// not know. A server that has A set does not print n, so n may be lost where the result
+// is set.
+func (f flags) withRecommended() flags {
+	union := f
+	for _, flag := range []byte(recommendedFlags) {
+		if !union.has(flag) && (flag == flagKeyspace || !union.has(flagAll)) {
+			union += flags(flag)
+		}
+	}
+	return union
+}
+
+// known returns the known ones of the flags in a fixed order. Unlike the value itself it
+// can be shown wherever it has come from.
+func (f flags) known() flags {
+	return flags(strings.Map(func(flag rune) rune {
+		if f.has(byte(flag)) {
+			return flag
+		}
+		return -1
+	}, knownFlags))
+}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
@@ -17,7 +18,10 @@ import (
 )
 
 // defaultWorkers is how many ScaledJobs are reconciled at once by default.
-const defaultWorkers = 32
+const (
+	defaultWorkers          = 32
+	defaultFallbackInterval = 5 * time.Second
+)
 
 // options are what the flags say.
 type options struct {
@@ -29,6 +33,7 @@ type options struct {
 	namespaces              []string
 	workers                 int
 	configureNotifications  bool
+	fallbackInterval        time.Duration
 	version                 bool
 	zap                     zap.Options
 }
@@ -53,6 +58,9 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.BoolVar(&o.configureNotifications, "configure-redis-notifications", false,
 		"Add what is missing of Klg to notify-keyspace-events of the Redis servers in use, where their users may CONFIG SET. "+
 			"Flags that are there stay.")
+	flags.DurationVar(&o.fallbackInterval, "polling-fallback-interval", defaultFallbackInterval,
+		"How often a queue is looked at while it is not proven that its Redis announces growth, where pollingIntervalSeconds is longer. "+
+			"0 means no sooner than that.")
 	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
 	o.zap.BindFlags(flags)
 	config.RegisterFlags(flags)
@@ -72,6 +80,9 @@ func (o *options) check(flags *flag.FlagSet) error {
 	}
 	if o.workers < 1 {
 		return errors.New("invalid value for flag -max-concurrent-reconciles: must be at least 1")
+	}
+	if o.fallbackInterval < 0 {
+		return errors.New("invalid value for flag -polling-fallback-interval: must not be negative")
 	}
 	return nil
 }

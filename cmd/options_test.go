@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"flag"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 )
@@ -24,12 +25,14 @@ func TestParseOptions(t *testing.T) {
 	g.Expect(o.leaderElect).To(BeFalse())
 	g.Expect(o.namespaces).To(BeEmpty())
 	g.Expect(o.workers).To(Equal(32))
+	g.Expect(o.configureNotifications).To(BeFalse())
+	g.Expect(o.fallbackInterval).To(Equal(5 * time.Second))
 
 	// The flags of the shipped Deployment, and the others.
 	o, err = parseOptions([]string{
 		"--leader-elect", "--metrics-bind-address=:8443", "--health-probe-bind-address=:8081",
 		"--leader-election-namespace=ops", "--watch-namespaces=a, b,a,", "--max-concurrent-reconciles=4",
-		"--metrics-secure=false", "--zap-log-level=debug", "--zap-encoder=json",
+		"--metrics-secure=false", "--configure-redis-notifications", "--polling-fallback-interval=0", "--zap-log-level=debug", "--zap-encoder=json",
 	}, &out)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.leaderElect).To(BeTrue())
@@ -38,6 +41,8 @@ func TestParseOptions(t *testing.T) {
 	g.Expect(o.namespaces).To(Equal([]string{"a", "b"}))
 	g.Expect(o.workers).To(Equal(4))
 	g.Expect(o.metricsSecure).To(BeFalse())
+	g.Expect(o.configureNotifications).To(BeTrue())
+	g.Expect(o.fallbackInterval).To(BeZero())
 	g.Expect(out.String()).To(BeEmpty())
 }
 
@@ -50,6 +55,7 @@ func TestParseOptionsSaysWhatIsWrong(t *testing.T) {
 		"no workers":        {[]string{"--max-concurrent-reconciles=0"}, "max-concurrent-reconciles"},
 		"no namespace":      {[]string{"--watch-namespaces=a,B_"}, `"B_" is no namespace`},
 		"a stray argument":  {[]string{"serve"}, `"serve"`},
+		"negative fallback": {[]string{"--polling-fallback-interval=-1s"}, "polling-fallback-interval"},
 		"not a number":      {[]string{"--max-concurrent-reconciles=many"}, "max-concurrent-reconciles"},
 		"no such log level": {[]string{"--zap-log-level=loud"}, "zap-log-level"},
 	} {

@@ -75,6 +75,8 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		Recorder: mgr.GetEventRecorder(name),
 		Metrics:  collectors,
 		Wakes:    wakes,
+
+		FallbackInterval: options.fallbackInterval,
 	}
 	if err := reconciler.SetupWithManager(ctx, mgr, options.workers); err != nil {
 		return err

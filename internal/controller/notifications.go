@@ -12,13 +12,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 )
 
-// While it is not proven that growth is announced, depths are read more often than the resync would.
-const (
-	// unprovenInterval is how often, where the polling interval is longer.
-	unprovenInterval = 5 * time.Second
-	// unprovenReads is how many reads a second that may add up to on one server.
-	unprovenReads = 200
-)
+// fallbackReads is how many reads a second of one server the fallback may add up to.
+const fallbackReads = 200
 
 // polled ends the messages of all states in which the queue is polled.
 const polled = " Until then the queue is polled."
@@ -92,12 +87,13 @@ func modeOf(active verdict) scaledjobv1.ScalingMode {
 }
 
 // resyncInterval is how long after a pass the next one comes if nothing calls for it sooner. Without proof that growth is announced it
-// is short, but stretched where many ScaledJobs share a server, and never longer than the user asks for.
-func resyncInterval(sj *scaledjobv1.ScaledJob, known keyspace.State) time.Duration {
+// is the fallback, unless that is 0. This is stretched where many ScaledJobs share a server, and never longer than the user asks for.
+func resyncInterval(sj *scaledjobv1.ScaledJob, known keyspace.State, fallback time.Duration) time.Duration {
 	interval := pollingInterval(sj)
-	if sj.Spec.Notifications == scaledjobv1.NotificationsDisabled || known.Reason == keyspace.ReasonSubscribed {
+	proven := known.Reason == keyspace.ReasonSubscribed
+	if proven || fallback == 0 || sj.Spec.Notifications == scaledjobv1.NotificationsDisabled {
 		return interval
 	}
-	share := time.Duration(known.Watchers) * time.Second / unprovenReads
-	return min(interval, max(unprovenInterval, share))
+	share := time.Duration(known.Watchers) * time.Second / fallbackReads
+	return min(interval, max(fallback, share))
 }

@@ -82,7 +82,9 @@ func TestResyncInterval(t *testing.T) {
 				sj.Spec.Notifications = scaledjobv1.NotificationsDisabled
 			}
 			known := keyspace.State{Verdict: keyspace.Verdict{Reason: c.known}, Watchers: c.watchers}
-			NewWithT(t).Expect(resyncInterval(sj, known)).To(Equal(c.want))
+			g := NewWithT(t)
+			g.Expect(resyncInterval(sj, known, 5*time.Second)).To(Equal(c.want))
+			g.Expect(resyncInterval(sj, known, 0)).To(Equal(time.Duration(c.polling)*time.Second), "there is no fallback")
 		})
 	}
 }

@@ -96,6 +96,9 @@ type Reconciler struct {
 	Gate     *consistency.Gate
 	Recorder events.EventRecorder
 	Metrics  *metrics.Metrics
+	// FallbackInterval is how often a depth is read while it is not proven that Redis announces growth. 0 means no sooner than the
+	// polling interval.
+	FallbackInterval time.Duration
 
 	// Wakes is where the watcher and the search for overdue ScaledJobs ask for passes.
 	Wakes Wakes
@@ -209,7 +212,7 @@ func (r *Reconciler) next(sj *scaledjobv1.ScaledJob, seen observation, done outc
 	if seen.busy() {
 		return requeue(jitter(busyRetry), priorityNormal)
 	}
-	interval := resyncInterval(sj, seen.events)
+	interval := resyncInterval(sj, seen.events, r.FallbackInterval)
 	if seen.queueErr != nil {
 		interval = min(unreadableRetry, pollingInterval(sj)/2)
 	}

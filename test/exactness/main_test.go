@@ -111,7 +111,7 @@ func startOperator(t *testing.T, through *proxy, namespaces []string, args ...st
 	return operator.New(t, operator.Options{
 		Cluster: control,
 		Config:  through.config(access),
-		Args:    append(args, "--watch-namespaces="+strings.Join(namespaces, ",")),
+		Args:    append(args, "--watch-namespaces="+strings.Join(namespaces, ","), "--polling-fallback-interval=0"),
 		Log:     os.Stderr,
 	})
 }

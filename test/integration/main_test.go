@@ -37,6 +37,9 @@ const (
 	patience = time.Minute
 	// glance is how often it is looked for.
 	glance = 50 * time.Millisecond
+	// noFallback is given to operators, so that no depth is read which no
+	// notification, Job or resync asked for: a lost wake-up shows.
+	noFallback = "--polling-fallback-interval=0"
 	// calm is how long nothing must happen where no fact tells that it will not.
 	calm = 2 * time.Second
 
@@ -105,7 +108,9 @@ func startShared(ctx context.Context) (err error) {
 	if common, err = newPlane(ctx, cluster.Options{ControllerManager: true, KWOK: true, Log: os.Stderr}); err != nil {
 		return err
 	}
-	shared.operator, err = operator.Start(ctx, operator.Options{Cluster: common.control, Log: os.Stderr})
+	shared.operator, err = operator.Start(ctx, operator.Options{
+		Cluster: common.control, Args: []string{noFallback}, Log: os.Stderr,
+	})
 	return err
 }
 

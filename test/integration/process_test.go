@@ -33,7 +33,7 @@ func (s *scene) operate(args ...string) *operator.Operator {
 	s.t.Helper()
 	return operator.New(s.t, operator.Options{
 		Cluster: s.plane.control,
-		Args:    append([]string{"--watch-namespaces=" + s.namespace}, args...),
+		Args:    append([]string{"--watch-namespaces=" + s.namespace, noFallback}, args...),
 	})
 }
 

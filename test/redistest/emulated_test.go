@@ -98,7 +98,7 @@ func play(t *testing.T, client *redis.Client, script []string) (replies, events 
 
 func arguments(line string) []any {
 	var args []any
-	for _, word := range strings.FieldsSeq(line) {
+	for word := range strings.FieldsSeq(line) {
 		args = append(args, word)
 	}
 	return args

@@ -19,8 +19,8 @@ help: ## Show this list.
 ##@ Try it
 
 .PHONY: demo
-demo: parts ## See it work: a control plane, Redis and the operator on this machine, then gone again.
-	@go run ./hack/demo
+demo: ## See it work on this machine, then gone again. SCENE=burst plays one scene, SCENE=list lists them; REDIS=host:port uses yours.
+	@go run ./hack/demo $(if $(REDIS),-redis='$(REDIS)') $(SCENE)
 
 ##@ Work on it
 
@@ -29,7 +29,7 @@ build: ## Build the operator into bin/manager.
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/manager ./cmd
 
 .PHONY: parts
-parts: ## Build and install what demo, test and bench need, once per version: the control plane, kubectl and Redis.
+parts: ## Build and install what test and bench need, once per version: the control plane, kubectl and Redis.
 	@go run ./test/cluster/binaries/prepare
 
 .PHONY: test

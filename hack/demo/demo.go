@@ -6,141 +6,133 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/hack/demo/board"
+	"miracle.dev/scaledjob-operator/hack/demo/environment"
+	"miracle.dev/scaledjob-operator/hack/demo/scene"
+	"miracle.dev/scaledjob-operator/hack/demo/view"
 )
 
-const (
-	// patience is how long any one step may take.
-	patience = 30 * time.Second
-	// quiet is how long nothing must happen between one push and the next, so
-	// that a late Job is not taken for one of the next.
-	quiet = 250 * time.Millisecond
-)
-
-// pushes are how many messages are pushed at a time. The next ones are pushed
-// when those before have been worked off.
-var pushes = []int{1, 1, 1, 1, 1, 1, 1, 1, 30, 100, 250}
-
-// demo is what the steps of the demo share.
+// demo is what the parts of the demo share.
 type demo struct {
-	screen *screen
-	env    *environment
-	kube   client.Client
-	sample *scaledjobv1.ScaledJob
-	jobs   *jobRecord
+	opts  options
+	lines *lines
+	show  presentation
+	env   *environment.Environment
+	board *board.Board
 }
 
-// show runs the demo in an environment that runs. It fails if anything does,
-// and if other than the due Jobs were created.
-func show(ctx context.Context, screen *screen, env *environment, keep bool) error {
-	sample, err := readSample(env.redis.Addr())
-	if err != nil {
-		return err
+// demonstrate shows the demo from the first word to the last and stops all that
+// it has started, ctx having ended or not. After a failure the log of the
+// operator is left at logPath.
+func demonstrate(ctx context.Context, opts options, out io.Writer) (logPath string, err error) {
+	d := &demo{
+		opts: opts, lines: &lines{out: out}, show: choosePresentation(out),
+		env: &environment.Environment{RedisAddress: opts.redisAddress},
 	}
-	kube, err := newClient(env)
-	if err != nil {
-		return err
+	d.announce()
+	err = d.prepare(ctx)
+	if err == nil {
+		err = d.perform(ctx)
 	}
-	d := &demo{screen: screen, env: env, kube: kube, sample: sample, jobs: newJobRecord()}
+	switch {
+	case err == nil, errors.Is(err, view.ErrQuit), errors.Is(err, view.ErrInterrupted):
+	case ctx.Err() != nil:
+		err = view.ErrInterrupted
+	default:
+		logPath = d.env.SaveLog()
+	}
+	d.lines.line("")
+	d.lines.piece("Stopping everything …")
+	if stopErr := d.env.Stop(ctx); stopErr != nil {
+		return logPath, errors.Join(err, fmt.Errorf("stopping: %w", stopErr))
+	}
+	d.lines.piece(" done.")
+	d.lines.end()
+	return logPath, err
+}
+
+// prepare does one step after the other and shows how long each takes.
+func (d *demo) prepare(ctx context.Context) error {
+	for _, step := range d.env.Steps() {
+		d.lines.piece("  %-59s", step.Name)
+		begin := time.Now()
+		if err := step.Do(ctx, d.lines); err != nil {
+			return err
+		}
+		d.lines.piece("%5.1f s", time.Since(begin).Seconds())
+		d.lines.end()
+	}
+	d.board = board.New(d.env.Redis.Describe(), d.env.Redis.Prefix(), d.env.ScaledJobs...)
+	d.introduce()
+	return nil
+}
+
+// perform plays the scenes while all that happens is watched.
+func (d *demo) perform(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	group.Go(func() error { return d.watchOperator(ctx) })
+	ready := make(chan struct{})
+	group.Go(func() error { return d.env.Watch(ctx, d.board, func() { close(ready) }) })
 	group.Go(func() error {
 		defer cancel()
-		if err := d.watchCluster(ctx, group); err != nil {
-			return err
+		select {
+		case <-ready:
+			return d.playAndConclude(ctx)
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
-		return d.play(ctx, keep)
 	})
 	return group.Wait()
 }
 
-func newClient(env *environment) (client.Client, error) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), scaledjobv1.AddToScheme(scheme)); err != nil {
-		return nil, err
-	}
-	return client.New(env.cluster.Config(), client.Options{Scheme: scheme})
-}
-
-// watchOperator fails if the operator ends before ctx does.
-func (d *demo) watchOperator(ctx context.Context) error {
-	select {
-	case <-d.env.operator.Exited():
-		return errors.New("the operator has ended by itself")
-	case <-ctx.Done():
-		return nil
-	}
-}
-
-// watchCluster has Jobs recorded and Pods worked, as a client of its own that
-// shares nothing with the operator. It returns when both watches run.
-func (d *demo) watchCluster(ctx context.Context, group *errgroup.Group) error {
-	watches, err := cache.New(d.env.cluster.Config(), cache.Options{
-		Scheme:            d.kube.Scheme(),
-		DefaultNamespaces: map[string]cache.Config{namespace: {}},
-	})
+func (d *demo) playAndConclude(ctx context.Context) error {
+	results, err := d.play(ctx)
+	d.lines.line("\n%s", view.Summary(results))
 	if err != nil {
 		return err
 	}
-	workers := &workers{
-		client: d.kube,
-		redis:  d.env.redis.Client(),
-		queue:  d.sample.Spec.QueueName,
-		batch:  int(d.sample.Spec.Threshold),
-	}
-	group.Go(func() error { return watches.Start(ctx) })
-	return errors.Join(
-		handle(ctx, watches, &batchv1.Job{}, d.jobs.handler()),
-		handle(ctx, watches, &corev1.Pod{}, workers.handler(ctx, group)),
-	)
-}
-
-// handle watches objects of a kind and returns when the watch runs.
-func handle(ctx context.Context, watches cache.Cache, kind client.Object, handler toolscache.ResourceEventHandler) error {
-	informer, err := watches.GetInformer(ctx, kind)
-	if err != nil {
-		return err
-	}
-	_, err = informer.AddEventHandler(handler)
-	return err
-}
-
-// play pushes, shows and checks.
-func (d *demo) play(ctx context.Context, keep bool) error {
-	if err := createReady(ctx, d.kube, d.sample); err != nil {
-		return err
-	}
-	d.introduce()
-	if err := pause(ctx, quiet); err != nil {
-		return err
-	}
-	var results []result
-	for _, messages := range pushes {
-		r, err := d.push(ctx, messages)
-		if err != nil {
-			return err
+	for _, result := range results {
+		if len(result.FailedChecks) > 0 {
+			return errors.New("a promise was not kept")
 		}
-		results = append(results, r)
 	}
-	o := outcome{results: results, peak: d.jobs.peakActive(), limit: int(d.sample.Spec.MaxReplicasOrDefault())}
-	d.conclude(o)
-	if err := o.check(); err != nil || !keep {
-		return err
+	if d.opts.keep {
+		d.inviteToLookAround()
+		<-ctx.Done()
 	}
-	d.inviteToLookAround()
-	<-ctx.Done()
 	return nil
+}
+
+// play plays the scenes before the user's eyes. Both end together.
+func (d *demo) play(ctx context.Context) (results []scene.Result, err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group.Go(func() error { return d.show.board(ctx, d.board) })
+	group.Go(func() (err error) {
+		defer cancel()
+		results, err = scene.Play(ctx, d.stage(), d.opts.scenes, d.show.interlude)
+		return err
+	})
+	return results, group.Wait()
+}
+
+// stage leaves out what the Redis does not allow. A nil pointer in an interface
+// would not be nil.
+func (d *demo) stage() scene.Stage {
+	stage := scene.Stage{Board: d.board, Queues: d.env, Operator: d.env.Operator}
+	if d.env.Redis.Owned() {
+		stage.Redis = d.env.Redis
+	}
+	if events := d.env.Redis.Events(); events != nil {
+		stage.Events = events
+	}
+	return stage
 }

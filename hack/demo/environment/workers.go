@@ -1,15 +1,13 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package environment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,18 +15,35 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/cluster"
 )
 
-// workDuration is how long a worker works on its messages.
-const workDuration = 500 * time.Millisecond
+const (
+	// WorkDuration is how long a worker works on its messages.
+	WorkDuration = time.Second
+	// retryInterval is how long a worker waits for a Redis that is down.
+	retryInterval = 200 * time.Millisecond
+)
+
+// queue is where workers take messages.
+type queue interface {
+	take(ctx context.Context, key string, messages int64) error
+}
 
 // workers stand for the containers of the Pods, one goroutine each.
 type workers struct {
-	client client.Client
-	redis  *redis.Client
-	queue  string
-	batch  int // how many messages one takes
+	kube  client.Client
+	queue queue
+	specs map[string]scaledjobv1.ScaledJobSpec // by the name of the ScaledJob
+}
+
+func newWorkers(kube client.Client, queue queue, scaledJobs []*scaledjobv1.ScaledJob) *workers {
+	w := &workers{kube: kube, queue: queue, specs: map[string]scaledjobv1.ScaledJobSpec{}}
+	for _, scaledJob := range scaledJobs {
+		w.specs[scaledJob.Name] = scaledJob.Spec
+	}
+	return w
 }
 
 // handler starts a worker for each Pod that an informer shows running.
@@ -56,18 +71,20 @@ func (w *workers) handler(ctx context.Context, group *errgroup.Group) toolscache
 
 // work does what the container of a Pod would do. Removing the messages is its
 // last act: they count as outstanding until then, so that no other Job is made
-// for them.
+// for them. A Redis that is down is waited for.
 func (w *workers) work(ctx context.Context, pod *corev1.Pod) error {
-	if err := pause(ctx, workDuration); err != nil {
+	if err := pause(ctx, WorkDuration); err != nil {
 		return err
 	}
-	err := w.redis.LPopCount(ctx, w.queue, w.batch).Err()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return fmt.Errorf("removing messages: %w", err)
+	spec := w.specs[pod.Labels[scaledjobv1.LabelScaledJob]]
+	for w.queue.take(ctx, spec.QueueName, spec.Threshold) != nil {
+		if err := pause(ctx, retryInterval); err != nil {
+			return err
+		}
 	}
 	running := pod.DeepCopy()
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, cluster.PodSucceedAfter, "0s")
-	if err := w.client.Patch(ctx, pod, client.MergeFrom(running)); err != nil {
+	if err := w.kube.Patch(ctx, pod, client.MergeFrom(running)); err != nil {
 		return fmt.Errorf("ending Pod %s: %w", pod.Name, err)
 	}
 	return nil

@@ -1,0 +1,180 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package environment is all that runs besides the demo itself: Redis, the
+// control plane, the operator, and in place of containers the workers.
+package environment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/hack/demo/sample"
+	"miracle.dev/scaledjob-operator/test/cluster"
+	"miracle.dev/scaledjob-operator/test/operator"
+)
+
+const (
+	crds = "config/crd/bases"
+	// patience is how long a ScaledJob may take to become ready.
+	patience    = time.Minute
+	stopTimeout = 30 * time.Second
+)
+
+// Environment is what was started. What was not is nil.
+type Environment struct {
+	// RedisAddress is that of the user's own Redis. Empty means to start one.
+	RedisAddress string
+	Redis        *Redis
+	Operator     *Operator
+	// ScaledJobs are as they were when they were created.
+	ScaledJobs []*scaledjobv1.ScaledJob
+
+	binary  string // the operator's, in a folder of its own
+	cluster *cluster.Cluster
+	kube    client.Client
+}
+
+// Step is a part of the start.
+type Step struct {
+	Name string
+	// Do writes lines of progress where it takes long.
+	Do func(ctx context.Context, progress io.Writer) error
+}
+
+// Steps are to be done one after the other. Stop is due after the first, even
+// if that has failed.
+func (e *Environment) Steps() []Step {
+	redis := "start an emulated Redis"
+	if e.RedisAddress != "" {
+		redis = "connect to Redis at " + e.RedisAddress
+	}
+	return []Step{
+		{"build the operator from this source", e.buildOperator},
+		{redis, e.startRedis},
+		{"start etcd, kube-apiserver, kube-controller-manager, KWOK", e.startCluster},
+		{"install and start the operator", e.startOperator},
+		{"create the ScaledJobs and wait until they are ready", e.createScaledJobs},
+	}
+}
+
+// buildOperator leaves progress alone: its name on the screen says it all.
+func (e *Environment) buildOperator(ctx context.Context, _ io.Writer) (err error) {
+	e.binary, err = operator.Binary(ctx, nil)
+	return err
+}
+
+func (e *Environment) startRedis(ctx context.Context, _ io.Writer) (err error) {
+	if e.RedisAddress == "" {
+		e.Redis, err = startRedis(ctx)
+	} else {
+		e.Redis, err = useRedis(ctx, e.RedisAddress)
+	}
+	return err
+}
+
+func (e *Environment) startCluster(ctx context.Context, progress io.Writer) (err error) {
+	e.cluster, err = cluster.Start(ctx, cluster.Options{
+		ControllerManager: true, KWOK: true, CRDs: []string{crds}, Log: progress,
+	})
+	if err != nil {
+		return err
+	}
+	e.kube, err = newClient(e.cluster)
+	return err
+}
+
+func newClient(control *cluster.Cluster) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), scaledjobv1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	return client.New(control.Config(), client.Options{Scheme: scheme})
+}
+
+func (e *Environment) startOperator(ctx context.Context, _ io.Writer) error {
+	if err := operator.Install(ctx, e.cluster); err != nil {
+		return err
+	}
+	e.Operator = newOperator(e.cluster)
+	return e.Operator.Start(ctx)
+}
+
+func (e *Environment) createScaledJobs(ctx context.Context, _ io.Writer) (err error) {
+	if e.ScaledJobs, err = sample.ScaledJobs(e.Redis.Address(), e.Redis.Prefix()); err != nil {
+		return err
+	}
+	for _, scaledJob := range e.ScaledJobs {
+		if err := e.kube.Create(ctx, scaledJob); err != nil {
+			return fmt.Errorf("creating the ScaledJob %s: %w", scaledJob.Name, err)
+		}
+	}
+	for _, scaledJob := range e.ScaledJobs {
+		if err := e.awaitReady(ctx, scaledJob); err != nil {
+			return fmt.Errorf("waiting until the ScaledJob %s is ready: %w", scaledJob.Name, err)
+		}
+	}
+	return nil
+}
+
+// awaitReady returns when the operator calls the ScaledJob ready.
+func (e *Environment) awaitReady(ctx context.Context, scaledJob *scaledjobv1.ScaledJob) error {
+	const interval = 20 * time.Millisecond
+	return wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
+		err := e.kube.Get(ctx, client.ObjectKeyFromObject(scaledJob), scaledJob)
+		return apimeta.IsStatusConditionTrue(scaledJob.Status.Conditions, scaledjobv1.ConditionReady), err
+	})
+}
+
+// Kubeconfig returns the path of a kubeconfig of the cluster's administrator.
+func (e *Environment) Kubeconfig() string { return e.cluster.Kubeconfig() }
+
+// Stop stops what was started and removes its files, even if ctx has ended. The
+// user's Redis comes early, so that it is clean even if the rest is cut short.
+func (e *Environment) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	var errs []error
+	if e.Operator != nil {
+		errs = append(errs, e.Operator.stop(ctx))
+	}
+	if e.Redis != nil {
+		errs = append(errs, e.Redis.stop(ctx, e.ScaledJobs))
+	}
+	if e.binary != "" {
+		errs = append(errs, os.RemoveAll(filepath.Dir(e.binary)))
+	}
+	if e.cluster != nil {
+		errs = append(errs, e.cluster.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// SaveLog writes what the operator has logged to a file that is left behind,
+// and returns its path, or "" if there is nothing to save or no place for it.
+func (e *Environment) SaveLog() (path string) {
+	if e.Operator == nil {
+		return ""
+	}
+	file, err := os.CreateTemp("", "scaledjob-demo-*.log")
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }()
+	if _, err := io.WriteString(file, e.Operator.logs()); err != nil {
+		return ""
+	}
+	return file.Name()
+}

@@ -1,0 +1,106 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package environment
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"miracle.dev/scaledjob-operator/test/cluster"
+	"miracle.dev/scaledjob-operator/test/operator"
+)
+
+// Operator is the operator, which can be killed and started again. It is safe
+// for concurrent use.
+type Operator struct {
+	cluster *cluster.Cluster
+	crashed chan struct{} // gets a value when the operator ends by itself
+
+	mu      sync.Mutex
+	all     []*operator.Operator
+	running *operator.Operator // nil: none, or none that should be
+}
+
+func newOperator(control *cluster.Cluster) *Operator {
+	return &Operator{cluster: control, crashed: make(chan struct{}, 1)}
+}
+
+// Start returns when the operator is ready.
+func (o *Operator) Start(ctx context.Context) error {
+	started, err := operator.Start(ctx, operator.Options{Cluster: o.cluster})
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all, o.running = append(o.all, started), started
+	go o.watch(started)
+	return nil
+}
+
+// watch ends with the process.
+func (o *Operator) watch(started *operator.Operator) {
+	<-started.Exited()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.running == started {
+		o.crashed <- struct{}{}
+	}
+}
+
+// Kill ends the operator with SIGKILL.
+func (o *Operator) Kill() error {
+	if running := o.release(); running != nil {
+		return running.Kill()
+	}
+	return nil
+}
+
+// release returns the operator that runs and lets it end unnoticed.
+func (o *Operator) release() *operator.Operator {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	running := o.running
+	o.running = nil
+	return running
+}
+
+// stop ends the operator in order, or clears up after it if it has ended: that
+// it did was told by await.
+func (o *Operator) stop(ctx context.Context) error {
+	running := o.release()
+	if running == nil {
+		return nil
+	}
+	select {
+	case <-running.Exited():
+		return running.Kill()
+	default:
+		return running.Stop(ctx)
+	}
+}
+
+// await returns when ctx ends, or with an error as soon as the operator ends by
+// itself.
+func (o *Operator) await(ctx context.Context) error {
+	select {
+	case <-o.crashed:
+		return errors.New("the operator has ended by itself")
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// logs returns what all operators have logged, in their order.
+func (o *Operator) logs() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var logs strings.Builder
+	for _, one := range o.all {
+		logs.WriteString(one.Logs())
+	}
+	return logs.String()
+}

@@ -1,0 +1,105 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"miracle.dev/scaledjob-operator/hack/demo/scene"
+)
+
+const usage = `usage: go run ./hack/demo [-redis host:port] [-keep] [scene]
+
+Starts a real Kubernetes control plane, an emulated Redis and the operator on
+this machine, pushes messages to Redis lists, and shows how soon how many Jobs
+appear. Needs Go and git, neither root nor Docker. The first run builds the
+control plane, which takes minutes; after that a minute and a half is enough.
+
+`
+
+// listScenes in place of a scene asks for a list of them.
+const listScenes = "list"
+
+// options are what the command line says.
+type options struct {
+	redisAddress string // of the user's own, or empty
+	keep         bool
+	list         bool
+	scenes       []scene.Scene
+}
+
+// parseOptions reads the command line. It prints errors and help to out.
+func parseOptions(args []string, out io.Writer) (options, error) {
+	var opts options
+	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.BoolVar(&opts.keep, "keep", false, "leave everything running until Ctrl-C, to look around with kubectl and redis-cli")
+	flags.Func("redis", "use the Redis at `host:port`, with keys of the demo's own that are deleted at the end;\n"+
+		"notify-keyspace-events is switched if that is allowed, and put back as it was", opts.setRedis)
+	flags.Usage = func() {
+		_, _ = fmt.Fprint(out, usage)
+		flags.PrintDefaults()
+		_, _ = fmt.Fprint(out, "\n"+listing())
+	}
+	if err := flags.Parse(args); err != nil {
+		return opts, err
+	}
+	if err := opts.setScene(flags.Args()); err != nil {
+		_, _ = fmt.Fprintf(out, "%v\n\n%s", err, listing())
+		return opts, err
+	}
+	return opts, nil
+}
+
+// setRedis takes an empty address for none.
+func (o *options) setRedis(address string) error {
+	if address == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err == nil && (host == "" || port == "") {
+		err = errors.New("it is not host:port")
+	}
+	o.redisAddress = address
+	return err
+}
+
+func (o *options) setScene(args []string) error {
+	o.scenes = scene.All()
+	switch {
+	case len(args) == 0:
+		return nil
+	case len(args) > 1:
+		return fmt.Errorf("unexpected argument %q: name one scene, or none for all", args[1])
+	case args[0] == listScenes:
+		o.list = true
+		return nil
+	}
+	i := slices.IndexFunc(o.scenes, func(s scene.Scene) bool { return s.Name == args[0] })
+	if i < 0 {
+		return fmt.Errorf("there is no scene %q", args[0])
+	}
+	o.scenes = o.scenes[i : i+1]
+	return nil
+}
+
+// listing tells the names and stories of the scenes.
+func listing() string {
+	const indent = "             "
+	var text strings.Builder
+	text.WriteString("The scenes, of which you can choose one: make demo SCENE=burst\n\n")
+	for _, s := range scene.All() {
+		story := ansi.Wordwrap(s.Story, lineWidth-len(indent), "")
+		fmt.Fprintf(&text, "  %-11s%s\n", s.Name, strings.ReplaceAll(story, "\n", "\n"+indent))
+	}
+	return text.String()
+}

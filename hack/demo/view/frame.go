@@ -1,0 +1,99 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"miracle.dev/scaledjob-operator/hack/demo/board"
+)
+
+const (
+	title  = "scaledjob-operator"
+	footer = "q quit"
+	// margin is the number of free columns at either side.
+	margin = 1
+)
+
+// Frame draws the whole screen: never more lines than height, and no line wider
+// than width.
+func Frame(snapshot board.Snapshot, width, height int) string {
+	inner := max(width-2*margin, 1)
+	lines := []string{header(snapshot, inner), ""}
+	lines = append(lines, heading(snapshot, inner)...)
+	lines = append(lines, "")
+	lines = append(lines, table(snapshot.Rows, snapshot.KeyPrefix, inner)...)
+	lines = append(lines, "")
+	bottom := []string{"", faintStyle.Render(footer)}
+	free := max(height-len(lines)-len(bottom), 0)
+	lines = append(lines, newest(snapshot.Log, free)...)
+	for len(lines) < height-len(bottom) {
+		lines = append(lines, "")
+	}
+	lines = append(lines, bottom...)
+	return layOut(lines[:min(len(lines), height)], inner)
+}
+
+// layOut adds the margin and cuts what is too wide.
+func layOut(lines []string, inner int) string {
+	var text strings.Builder
+	for i, line := range lines {
+		if i > 0 {
+			text.WriteByte('\n')
+		}
+		text.WriteString(strings.Repeat(" ", margin) + ansi.Truncate(line, inner, "…"))
+	}
+	return text.String()
+}
+
+// header says at its right end which Redis is used.
+func header(snapshot board.Snapshot, width int) string {
+	redis := "Redis: " + snapshot.Redis
+	fill := max(width-len(title)-ansi.StringWidth(redis), 2)
+	return strongStyle.Render(title) + strings.Repeat(" ", fill) + faintStyle.Render(redis)
+}
+
+// heading shows the scene in as many lines as its story needs.
+func heading(snapshot board.Snapshot, width int) []string {
+	playing := snapshot.Playing
+	if playing.Number == 0 {
+		return []string{titleStyle.Render("Ready"), ""}
+	}
+	return append([]string{titleStyle.Render(playing.String())}, strings.Split(ansi.Wordwrap(playing.Story, width, ""), "\n")...)
+}
+
+// newest draws the newest entries, the oldest of them first. Stories are left
+// out: the heading shows the one that matters.
+func newest(log []board.Entry, count int) []string {
+	var lines []string
+	for _, entry := range log {
+		if entry.Kind == board.Told {
+			continue
+		}
+		mark, style := sign(entry.Kind)
+		at := faintStyle.Render(fmt.Sprintf("%6.1f s", entry.After.Seconds()))
+		lines = append(lines, at+"  "+style.Render(mark+" "+entry.Text))
+	}
+	return lines[max(0, len(lines)-count):]
+}
+
+// sign returns the mark before an entry, and the style of both.
+func sign(kind board.Kind) (mark string, style lipgloss.Style) {
+	switch kind {
+	case board.Begun:
+		return "▶", titleStyle
+	case board.Seen:
+		return "◂", warnStyle
+	case board.Passed:
+		return "✓", goodStyle
+	case board.Failed:
+		return "✗", badStyle
+	default:
+		return "▸", plainStyle
+	}
+}

@@ -1,0 +1,44 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"slices"
+	"strings"
+
+	"miracle.dev/scaledjob-operator/hack/demo/board"
+)
+
+// levels are the heights of a bar.
+var levels = []rune("▁▂▃▄▅▆▇█")
+
+// gap stands for a sample that is not known.
+const gap = ' '
+
+// sparkline draws the newest samples, one character each, the newest last. The
+// largest of all samples has the full height.
+func sparkline(history []int64, width int) string {
+	if len(history) == 0 {
+		return ""
+	}
+	largest := max(slices.Max(history), 1)
+	var line strings.Builder
+	for _, sample := range history[max(0, len(history)-width):] {
+		line.WriteRune(bar(sample, largest))
+	}
+	return line.String()
+}
+
+// bar returns the lowest level for nothing alone.
+func bar(sample, largest int64) rune {
+	switch sample {
+	case board.Unknown:
+		return gap
+	case 0:
+		return levels[0]
+	default:
+		steps := int64(len(levels) - 1)
+		return levels[(sample*steps+largest-1)/largest]
+	}
+}

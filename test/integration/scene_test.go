@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -247,12 +246,6 @@ func (s *scene) awaitQuiet() {
 	}).Should(BeNumerically(">", calm))
 }
 
-// passes is how often the operator has gone over the ScaledJob.
-func (s *scene) passes() float64 {
-	s.t.Helper()
-	return s.series()["scaledjob_reconcile_total"]
-}
-
 // job waits for a Job that is neither finished nor going, and returns one.
 func (s *scene) job() *batchv1.Job {
 	s.t.Helper()
@@ -332,25 +325,6 @@ func (s *scene) events(reason string) int {
 		}
 	}
 	return count
-}
-
-// series are the metrics of the ScaledJob, by name.
-func (s *scene) series() map[string]float64 {
-	s.t.Helper()
-	text, err := get(s.t.Context(), s.operator.MetricsURL())
-	s.Expect(err).NotTo(HaveOccurred())
-	labels := fmt.Sprintf(`{namespace=%q,queue=%q,scaledjob=%q}`, s.namespace, s.queue, s.name)
-	series := map[string]float64{}
-	for line := range strings.Lines(text) {
-		name, value, found := strings.Cut(strings.TrimSpace(line), labels)
-		if !found {
-			continue
-		}
-		number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-		s.Expect(err).NotTo(HaveOccurred())
-		series[name] = number
-	}
-	return series
 }
 
 // log are the lines that the operator has logged about the namespace.

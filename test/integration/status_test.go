@@ -78,33 +78,6 @@ func (s *scene) countChanges() (stop func() int) {
 	}
 }
 
-func TestMetricsOfAScaledJobLastAsLongAsItDoes(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), atMost(2))
-	s.awaitSubscription()
-	s.push(5)
-	s.Eventually(s.series).Should(And(
-		HaveKeyWithValue("scaledjob_queue_depth", 5.0),
-		HaveKeyWithValue("scaledjob_active_jobs", 2.0),
-		HaveKeyWithValue("scaledjob_desired_jobs", 2.0),
-		HaveKeyWithValue("scaledjob_reconcile_total", BeNumerically(">=", 1)),
-		HaveKeyWithValue("scaledjob_reconcile_errors_total", 0.0),
-	))
-	s.delete(metav1.DeletePropagationBackground)
-	s.awaitDeletion()
-	s.Eventually(s.series).Should(BeEmpty())
-	s.Consistently(s.series).Should(BeEmpty())
-}
-
-func TestErrorsAreCounted(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.Expect(s.redis.Client().Set(t.Context(), s.queue, "no list", 0).Err()).To(Succeed())
-	s.create(polling(never))
-	s.Eventually(s.series).Should(HaveKeyWithValue("scaledjob_reconcile_errors_total", BeNumerically(">=", 1)))
-}
-
 func TestColumnsOfKubectlGet(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

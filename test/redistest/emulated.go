@@ -50,8 +50,8 @@ type Emulated struct {
 	mu      sync.Mutex
 	stopped bool
 	running *emulation // nil while it is down
-	// accepted counts the connections to those that ran before.
-	accepted int
+	// subscribers counts those of the emulations that ran before.
+	subscribers int
 }
 
 // StartEmulated starts an emulated server on a free port.
@@ -97,14 +97,15 @@ func (s *Emulated) Addr() string { return s.addr }
 // Client returns a client, which Stop closes.
 func (s *Emulated) Client() *redis.Client { return s.client }
 
-// Accepted returns how many connections clients have opened since StartEmulated.
-func (s *Emulated) Accepted() int {
+// Subscribers returns how many connections have subscribed to anything since
+// StartEmulated, with those that have ended.
+func (s *Emulated) Subscribers() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running == nil {
-		return s.accepted
+		return s.subscribers
 	}
-	return s.accepted + int(s.running.accepted.Load())
+	return s.subscribers + int(s.running.subscribers.Load())
 }
 
 // Kill cuts all connections and lets the port refuse new ones. The data is gone.
@@ -154,7 +155,7 @@ func (s *Emulated) kill() error {
 		return nil
 	}
 	err := s.running.stop()
-	s.accepted += int(s.running.accepted.Load())
+	s.subscribers += int(s.running.subscribers.Load())
 	s.running = nil
 	return err
 }

@@ -31,7 +31,8 @@ type emulation struct {
 	listener  net.Listener
 	accepting sync.WaitGroup
 	draining  sync.WaitGroup
-	accepted  atomic.Int64
+	// subscribers counts the connections that have subscribed.
+	subscribers atomic.Int64
 	// clients are by peer.
 	clients sync.Map
 	// dispatched is the peer of a command on its way to miniredis, which the hook lets pass.
@@ -52,6 +53,7 @@ type emulation struct {
 type client struct {
 	peer        *server.Peer
 	transaction *transaction // since MULTI
+	subscriber  bool         // now or before
 }
 
 func startEmulation(addr string, events eventFlags, forbidConfig bool) (*emulation, error) {
@@ -94,7 +96,6 @@ func (e *emulation) accept() {
 		if err != nil {
 			return
 		}
-		e.accepted.Add(1)
 		buffered := newBufferedConn(conn)
 		e.draining.Go(buffered.drain)
 		e.server.ServeConn(buffered)
@@ -131,6 +132,7 @@ func (e *emulation) hook(peer *server.Peer, name string, args ...string) bool {
 		// The client that runs the script holds the lock.
 		peer.WriteRaw(e.execute(peer, argv))
 	case unserialized[name] && c.transaction == nil:
+		e.countSubscriber(c, name)
 		return false
 	default:
 		e.serve(c, argv)
@@ -165,6 +167,13 @@ func (e *emulation) client(peer *server.Peer) *client {
 	e.clients.Store(peer, c)
 	peer.OnDisconnect(func() { e.clients.Delete(peer) })
 	return c
+}
+
+func (e *emulation) countSubscriber(c *client, name string) {
+	if !c.subscriber && (name == "SUBSCRIBE" || name == "PSUBSCRIBE") {
+		c.subscriber = true
+		e.subscribers.Add(1)
+	}
 }
 
 // serve runs a command of a client and publishes its events.

@@ -230,13 +230,36 @@ func TestEmulatedStop(t *testing.T) {
 	emulated, err := redistest.StartEmulated(redistest.EmulatedOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(emulated.Client().Ping(t.Context()).Err()).To(Succeed())
-	g.Expect(emulated.Accepted()).To(Equal(1))
 	g.Expect(emulated.Stop()).To(Succeed())
 	g.Expect(emulated.Stop()).To(Succeed())
 	_, err = net.DialTimeout("tcp", emulated.Addr(), timeout)
 	g.Expect(err).To(MatchError(syscall.ECONNREFUSED))
 	g.Expect(emulated.Restart(t.Context())).NotTo(Succeed())
-	g.Expect(emulated.Accepted()).To(Equal(1))
+}
+
+func TestEmulatedCountsSubscribers(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	emulated := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	client := emulated.Client()
+	g.Expect(client.Ping(t.Context()).Err()).To(Succeed())
+	g.Expect(emulated.Subscribers()).To(BeZero())
+	subscribeTwice := func() {
+		subscription := client.Subscribe(t.Context(), "a")
+		g.Expect(subscription.PSubscribe(t.Context(), "b")).To(Succeed())
+		for range 2 {
+			_, err := subscription.ReceiveTimeout(t.Context(), timeout)
+			g.Expect(err).NotTo(HaveOccurred())
+		}
+		g.Expect(subscription.Close()).To(Succeed())
+	}
+	subscribeTwice()
+	g.Expect(emulated.Subscribers()).To(Equal(1))
+	g.Expect(emulated.Restart(t.Context())).To(Succeed())
+	subscribeTwice()
+	g.Expect(emulated.Subscribers()).To(Equal(2))
+	g.Expect(emulated.Kill()).To(Succeed())
+	g.Expect(emulated.Subscribers()).To(Equal(2))
 }
 
 // The events of one key tell its whole history, however many clients there are.

@@ -16,6 +16,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -56,6 +57,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == redisCLI {
+		os.Exit(playRedisCLI(context.Background(), os.Args[1:]))
+	}
 	gomega.SetDefaultEventuallyTimeout(patience)
 	gomega.SetDefaultEventuallyPollingInterval(glance)
 	log.SetLogger(logr.Discard())

@@ -1,0 +1,148 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package docs tests that the documentation is complete where that can be told.
+package docs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"miracle.dev/scaledjob-operator/internal/metrics"
+)
+
+const root = "../.."
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, path))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return string(content)
+}
+
+// all are the first groups of all matches.
+func all(pattern, text string) []string {
+	var found []string
+	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		found = append(found, match[1])
+	}
+	return found
+}
+
+// constants are the values of the string constants in the API whose names begin so.
+func constants(t *testing.T, prefix string) []string {
+	t.Helper()
+	g := NewWithT(t)
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "api/v1/condition_types.go"), nil, 0)
+	g.Expect(err).NotTo(HaveOccurred())
+	var values []string
+	ast.Inspect(file, func(node ast.Node) bool {
+		spec, is := node.(*ast.ValueSpec)
+		if !is || !strings.HasPrefix(spec.Names[0].Name, prefix) {
+			return true
+		}
+		literal, is := spec.Values[0].(*ast.BasicLit)
+		g.Expect(is).To(BeTrue(), spec.Names[0].Name)
+		value, err := strconv.Unquote(literal.Value)
+		g.Expect(err).NotTo(HaveOccurred())
+		values = append(values, value)
+		return true
+	})
+	return values
+}
+
+func TestEveryReasonHasItsEntryInTroubleshooting(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	reasons := constants(t, "Reason")
+	g.Expect(len(reasons)).To(BeNumerically(">", 10))
+	g.Expect(all(`(?m)^### (\w+)$`, read(t, "docs/troubleshooting.md"))).To(ConsistOf(reasons))
+}
+
+func TestConceptsNameEveryConditionAndReason(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	_, table, found := strings.Cut(read(t, "docs/concepts.md"), "## Conditions")
+	g.Expect(found).To(BeTrue())
+	g.Expect(all(`(?m)^\| `+"`"+`(\w+)`+"`", table)).To(ConsistOf(constants(t, "Condition")))
+	for _, reason := range constants(t, "Reason") {
+		g.Expect(table).To(ContainSubstring("`" + reason + "`"))
+	}
+}
+
+func TestEveryMetricIsDocumented(t *testing.T) {
+	t.Parallel()
+	registry := &recorder{}
+	metrics.New(registry)
+	var names []string
+	for _, collector := range registry.collectors {
+		descriptions := make(chan *prometheus.Desc, 1)
+		collector.Describe(descriptions)
+		names = append(names, all(`fqName: "(\w+)"`, (<-descriptions).String())...)
+	}
+	NewWithT(t).Expect(all("(?m)^\\| `(scaledjob_\\w+)` \\|", read(t, "docs/metrics.md"))).To(ConsistOf(names))
+}
+
+// recorder is a registry that only remembers.
+type recorder struct{ collectors []prometheus.Collector }
+
+func (r *recorder) Register(c prometheus.Collector) error {
+	r.collectors = append(r.collectors, c)
+	return nil
+}
+
+func (r *recorder) MustRegister(c ...prometheus.Collector) { r.collectors = append(r.collectors, c...) }
+
+func (r *recorder) Unregister(prometheus.Collector) bool { return false }
+
+// A link leads to a file that exists, and to a heading of it.
+func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	documents := []string{"README.md"}
+	g.Expect(filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			relative, relErr := filepath.Rel(root, path)
+			g.Expect(relErr).NotTo(HaveOccurred())
+			documents = append(documents, relative)
+		}
+		return err
+	})).To(Succeed())
+	for _, document := range documents {
+		for _, link := range all(`\]\(([^)\s]+)\)`, read(t, document)) {
+			path, fragment, _ := strings.Cut(link, "#")
+			if strings.Contains(path, "://") {
+				continue
+			}
+			target := document
+			if path != "" {
+				target = filepath.Join(filepath.Dir(document), path)
+			}
+			content := read(t, target)
+			if fragment != "" {
+				g.Expect(anchors(content)).To(ContainElement(fragment), "%s links to %s", document, link)
+			}
+		}
+	}
+}
+
+// anchors are the fragments that lead to the headings of a document.
+func anchors(document string) []string {
+	var found []string
+	for _, heading := range all(`(?m)^#+ (.+)$`, document) {
+		plain := regexp.MustCompile(`[^\w\s-]`).ReplaceAllString(strings.ToLower(heading), "")
+		found = append(found, strings.ReplaceAll(plain, " ", "-"))
+	}
+	return found
+}

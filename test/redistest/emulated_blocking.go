@@ -42,6 +42,9 @@ func (e *emulation) await(peer *server.Peer, argv []string) string {
 	}
 	e.mu.Lock()
 	e.waiters = slices.DeleteFunc(e.waiters, func(other *waiter) bool { return other == w })
+	if e.stopped() {
+		return "" // The connection ends, as it does when a real server is killed.
+	}
 	return w.reply
 }
 

@@ -114,6 +114,16 @@ func (e *emulation) stop() error {
 	return err
 }
 
+// stopped reports whether no command is to run any more. The lock is held.
+func (e *emulation) stopped() bool {
+	select {
+	case <-e.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
 // hook gets every command before miniredis does, and reports whether it is done.
 func (e *emulation) hook(peer *server.Peer, name string, args ...string) bool {
 	if e.dispatched.CompareAndSwap(peer, nil) {
@@ -180,11 +190,9 @@ func (e *emulation) countSubscriber(c *client, name string) {
 func (e *emulation) serve(c *client, argv []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	select {
-	case <-e.stopping:
+	if e.stopped() {
 		c.peer.Close()
 		return
-	default:
 	}
 	switch name := argv[0]; {
 	case c.transaction != nil:

@@ -70,15 +70,26 @@ func TestEmulatedEventsAreThoseOfRedis(t *testing.T) {
 	t.Parallel()
 	redisServer := redistest.New(t, redistest.Options{Args: []string{"--databases", "1"}})
 	emulated := redistest.NewEmulated(t, redistest.EmulatedOptions{})
-	for name, script := range scripts {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			want, wantEvents := play(t, redisServer.Client(), script)
-			got, gotEvents := play(t, emulated.Client(), script)
-			g.Expect(gotEvents).To(Equal(wantEvents))
-			g.Expect(got).To(Equal(want))
-		})
+	for _, protocol := range []int{2, 3} {
+		original, imitation := connect(t, redisServer.Addr(), protocol), connect(t, emulated.Addr(), protocol)
+		for name, script := range scripts {
+			t.Run(fmt.Sprintf("%s, RESP%d", name, protocol), func(t *testing.T) {
+				g := NewWithT(t)
+				want, wantEvents := play(t, original, script)
+				got, gotEvents := play(t, imitation, script)
+				g.Expect(gotEvents).To(Equal(wantEvents))
+				g.Expect(got).To(Equal(want))
+			})
+		}
 	}
+}
+
+// connect returns a client that speaks a version of the protocol.
+func connect(t *testing.T, addr string, protocol int) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: addr, Protocol: protocol, MaxRetries: -1})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
 // play runs a script of commands on an empty server, and returns replies and events.
@@ -168,8 +179,7 @@ func TestEmulatedConfig(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			emulated := redistest.NewEmulated(t, redistest.EmulatedOptions{Events: "Kz"})
-			client := redis.NewClient(&redis.Options{Addr: emulated.Addr(), Protocol: protocol})
-			t.Cleanup(func() { _ = client.Close() })
+			client := connect(t, emulated.Addr(), protocol)
 			g.Expect(client.ConfigGet(t.Context(), setting).Result()).To(Equal(map[string]string{setting: "zK"}))
 			g.Expect(client.ConfigSet(t.Context(), setting, "AKE").Err()).To(Succeed())
 			g.Expect(client.ConfigGet(t.Context(), "*").Result()).To(Equal(map[string]string{setting: "AKE"}))
@@ -211,7 +221,7 @@ func TestEmulatedRestart(t *testing.T) {
 
 	g.Expect(emulated.Kill()).To(Succeed())
 	g.Expect(emulated.Kill()).To(Succeed())
-	g.Eventually(waiting).WithTimeout(timeout).Should(Receive(HaveOccurred()))
+	g.Eventually(waiting).WithTimeout(timeout).Should(Receive(And(HaveOccurred(), Not(MatchError(redis.Nil)))))
 	_, err := net.DialTimeout("tcp", addr, timeout)
 	g.Expect(err).To(MatchError(syscall.ECONNREFUSED))
 
@@ -346,6 +356,29 @@ func TestEmulatedForgetsWhoWaitsAndLeaves(t *testing.T) {
 	}
 	g.Eventually(pushed).WithTimeout(timeout).Should(BeEquivalentTo(1))
 	g.Expect(emulated.Waiting()).To(BeZero())
+}
+
+func TestEmulatedRefusesWhatItCannotDo(t *testing.T) {
+	t.Parallel()
+	emulated := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	for _, command := range []string{"config set notify-keyspace-events K", "subscribe q", "xread block 0 streams q $", "hello 3"} {
+		t.Run(command, func(t *testing.T) {
+			g := NewWithT(t)
+			replies, events := play(t, emulated.Client(), []string{"multi", command, "lpush q a", "exec", "llen q"})
+			g.Expect(replies).To(HaveExactElements(
+				HaveSuffix("OK"), HaveSuffix("ERR"), HaveSuffix("QUEUED"), HaveSuffix("EXECABORT"), HaveSuffix("0"),
+			))
+			g.Expect(events).To(BeEmpty())
+		})
+	}
+	g := NewWithT(t)
+	replies, events := play(t, emulated.Client(), []string{
+		"rpush q a", "eval return(redis.call('blpop',KEYS[1],0)) 1 q", "move q 1", "copy q p db 1", "swapdb 0 1",
+		"eval return(redis.call('select','1')) 0",
+	})
+	g.Expect(replies[1:]).To(HaveEach(ContainSubstring("<nil> ERR")))
+	g.Expect(events).To(ConsistOf("q rpush"))
+	g.Expect(emulated.Client().ConfigGet(t.Context(), "*").Result()).To(HaveKeyWithValue("notify-keyspace-events", "glK"))
 }
 
 func TestEmulatedOutlivesASubscriberThatDoesNotRead(t *testing.T) {

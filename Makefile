@@ -22,6 +22,11 @@ help: ## Show this list.
 demo: ## See it work on this machine, then gone again. SCENE=burst plays one scene, SCENE=list lists them; REDIS=host:port uses yours.
 	@go run ./hack/demo $(if $(REDIS),-redis='$(REDIS)') $(SCENE)
 
+.PHONY: picture
+picture: ## Draw docs/images/demo.svg anew, from a real run of the demo. Needs tmux.
+	@screen=$$(mktemp); trap 'rm -f "$$screen"' EXIT; hack/picture/capture.sh > "$$screen"; \
+	go run ./hack/picture < "$$screen" > docs/images/demo.svg
+
 ##@ Work on it
 
 .PHONY: build

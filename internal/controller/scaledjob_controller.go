@@ -68,18 +68,28 @@ type jobLister interface {
 
 // watcher listens for keyspace events. No call blocks.
 type watcher interface {
+	subscriber
+	listener
+}
+
+// subscriber is told what to listen to.
+type subscriber interface {
 	// Ensure listens to these keys on behalf of id, and to no other.
 	Ensure(id types.NamespacedName, endpoint redisconn.Endpoint, keys ...string)
 	// Forget listens to nothing on behalf of id.
 	Forget(id types.NamespacedName)
+	// Pace says that a pass is over, and whether the next one could create a Job. If not, wake-ups are fewer.
+	Pace(id types.NamespacedName, canCreate bool)
+}
+
+// listener tells what is heard.
+type listener interface {
 	// TakeNotified is when growth was first heard of since the last call; zero if it was not.
 	TakeNotified(id types.NamespacedName) time.Time
 	// Observed tells of a depth that was read from began until now. It says whether growth turned out to be unannounced.
 	Observed(id types.NamespacedName, key string, depth int64, began time.Time) (missed bool)
 	// State is what is known about the events of the keys.
 	State(id types.NamespacedName) keyspace.State
-	// Pace says that a pass is over, and whether the next one could create a Job. If not, wake-ups are fewer.
-	Pace(id types.NamespacedName, canCreate bool)
 }
 
 // Reconciler brings ScaledJobs to their desired number of Jobs.

@@ -64,13 +64,21 @@ func judge(channel standing, server setting, heard, disproved bool, now time.Tim
 		return Verdict{Reason: Undecided}
 	case disproved:
 		return Verdict{Reason: ReasonNoEventsObserved}
+	case !server.asked && !heard && !waited:
+		return Verdict{Reason: Undecided}
+	default:
+		return judgeServer(server, heard)
+	}
+}
+
+// judgeServer tells whether the server publishes events, as far as that is known.
+func judgeServer(server setting, heard bool) Verdict {
+	switch {
 	case server.readable && !server.flags.publishesLists():
 		wanted := server.flags.withRecommended().known()
 		return Verdict{Reason: ReasonNotConfigured, Flags: string(wanted), ConfigureRefused: server.refused}
 	case server.readable || heard:
 		return Verdict{Reason: ReasonSubscribed}
-	case !server.asked && !waited:
-		return Verdict{Reason: Undecided}
 	default:
 		return Verdict{Reason: ReasonUnverified}
 	}

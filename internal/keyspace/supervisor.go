@@ -82,7 +82,6 @@ func (s *supervisor[K]) session(ctx context.Context) (confirmed bool, err error)
 	err = current.run(ctx)
 	if current.confirmed {
 		s.evidence.lost(time.Now())
-		s.recorder.Subscribed(s.endpoint.String(), false)
 	}
 	return current.confirmed, err
 }
@@ -90,7 +89,7 @@ func (s *supervisor[K]) session(ctx context.Context) (confirmed bool, err error)
 // begin notes that the server has confirmed a subscription, the first of a session.
 func (s *supervisor[K]) begin() {
 	s.evidence.begin(time.Now())
-	s.recorder.Subscribed(s.endpoint.String(), true)
+	s.recorder.Subscribed(s.endpoint.String())
 	notify(s.began)
 }
 

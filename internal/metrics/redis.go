@@ -29,14 +29,12 @@ func (r *redis) collectors() []prometheus.Collector {
 // Received counts a keyspace notification of a server.
 func (m *Metrics) Received(endpoint string) { m.redis.received.WithLabelValues(endpoint).Inc() }
 
-// Subscribed says whether the subscription to a server's notifications stands.
-func (m *Metrics) Subscribed(endpoint string, stands bool) {
-	m.redis.up.WithLabelValues(endpoint).Set(boolean(stands))
-}
+// Subscribed says that the subscription to a server's notifications stands.
+func (m *Metrics) Subscribed(endpoint string) { m.redis.up.WithLabelValues(endpoint).Set(1) }
 
 // Ended counts a subscription, or an attempt at one, that came to an end for a reason.
 func (m *Metrics) Ended(endpoint, reason string) {
-	m.redis.up.WithLabelValues(endpoint).Set(boolean(false))
+	m.redis.up.WithLabelValues(endpoint).Set(0)
 	m.redis.reconnects.WithLabelValues(endpoint, reason).Inc()
 }
 
@@ -46,11 +44,4 @@ func (m *Metrics) Left(endpoint string) {
 	m.redis.up.Delete(match)
 	m.redis.received.Delete(match)
 	m.redis.reconnects.DeletePartialMatch(match)
-}
-
-func boolean(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
 }

@@ -133,7 +133,7 @@ func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 	}
 	s.active.WithLabelValues(values...).Set(float64(sample.Active))
 	s.pending.WithLabelValues(values...).Set(float64(sample.Pending))
-	s.events.WithLabelValues(values...).Set(boolean(sample.Events))
+	s.events.WithLabelValues(values...).Set(indicator(sample.Events))
 	if !sample.LastEvent.IsZero() {
 		s.lastEvent.WithLabelValues(values...).Set(float64(sample.LastEvent.UnixMilli()) / 1000)
 	}
@@ -141,6 +141,14 @@ func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 		s.missed.WithLabelValues(values...).Inc()
 	}
 	m.count(values, sample.Failed)
+}
+
+// indicator is 1 for true and 0 for false.
+func indicator(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // count counts a pass. Series of counters begin at 0, so that their first rise can be seen.

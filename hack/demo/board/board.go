@@ -9,6 +9,7 @@ package board
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -90,8 +91,8 @@ func New(redis, keyPrefix string, scaledJobs ...*scaledjobv1.ScaledJob) *Board {
 func (b *Board) Look() (Snapshot, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// The capacity is cut, so that later entries don't show.
-	snapshot := Snapshot{Redis: b.redis, KeyPrefix: b.prefix, Playing: b.playing, Log: b.log[:len(b.log):len(b.log)]}
+	// Clipped, so that whoever appends to the log gets a copy.
+	snapshot := Snapshot{Redis: b.redis, KeyPrefix: b.prefix, Playing: b.playing, Log: slices.Clip(b.log)}
 	for _, row := range b.rows {
 		snapshot.Rows = append(snapshot.Rows, row.snapshot())
 	}
@@ -113,10 +114,13 @@ func (b *Board) Await(ctx context.Context, condition func(Snapshot) bool) error 
 	}
 }
 
-// Begin shows the title of a scene.
+// Begin shows the title of a scene. Peaks begin anew.
 func (b *Board) Begin(title Title) {
 	b.change(func() {
 		b.playing = title
+		for _, row := range b.rows {
+			row.peak = len(row.unfinished)
+		}
 		b.say(Begun, title.String())
 		b.say(Told, title.Story)
 	})

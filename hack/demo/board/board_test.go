@@ -49,6 +49,8 @@ func TestPeakIsOfJobsActiveAtTheSameTime(t *testing.T) {
 	row := onlyRow(b)
 	g.Expect(row.Peak).To(Equal(2))
 	g.Expect(row.Unfinished).To(Equal(1))
+	b.Begin(board.Title{})
+	g.Expect(onlyRow(b).Peak).To(Equal(1))
 }
 
 func TestJobIsKilledIfItGoesBeforeItFinishes(t *testing.T) {

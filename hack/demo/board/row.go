@@ -28,9 +28,11 @@ type Row struct {
 	ScaledJob *scaledjobv1.ScaledJob
 	// History are samples of the depth of the queue, the oldest first.
 	History []int64
-	// Created is how many Jobs have been seen, Unfinished how many of them have
-	// neither finished nor gone, and Peak the largest number of these at a time.
-	Created, Unfinished, Peak int
+	// Created is how many Jobs have been seen, and Unfinished how many of them
+	// have neither finished nor gone.
+	Created, Unfinished int
+	// Peak is the largest number of unfinished Jobs since the scene began.
+	Peak int
 	// Killed is how many Jobs have gone before they finished.
 	Killed int
 	// Awaiting is true from a push to the first sight of a Job of it.
@@ -72,7 +74,7 @@ func (r *row) snapshot() Row {
 		Peak:       r.peak,
 		Killed:     r.killed,
 		Awaiting:   !r.pushedAt.IsZero(),
-		Reactions:  r.reactions[:len(r.reactions):len(r.reactions)],
+		Reactions:  slices.Clip(r.reactions),
 	}
 }
 

@@ -116,21 +116,12 @@ type Result struct {
 }
 
 // Play plays the scenes one after the other, but for those that can't be played
-// there, with a pause after each. A promise that is not kept is in the Result;
-// an error means that it could not go on.
+// there, with a pause after each. A promise that is not kept is in the Result; an
+// error means that it could not go on.
 func Play(ctx context.Context, stage Stage, scenes []Scene, interlude time.Duration) ([]Result, error) {
-	var playable []Scene
-	var results []Result
-	for _, scene := range scenes {
-		if why := scene.whyNot(stage); why != "" {
-			stage.Board.Say(board.Done, "scene %s is left out: %s", scene.Name, why)
-			results = append(results, Result{Name: scene.Name, LeftOut: why})
-			continue
-		}
-		playable = append(playable, scene)
-	}
+	playable, results := choose(stage, scenes)
 	if len(playable) == 0 {
-		return results, errors.New("there is nothing to play")
+		return results, errors.New("none of the scenes can be played here")
 	}
 	for i, scene := range playable {
 		stage.Board.Begin(board.Title{Name: scene.Name, Story: scene.Story, Number: i + 1, Of: len(playable)})
@@ -144,6 +135,19 @@ func Play(ctx context.Context, stage Stage, scenes []Scene, interlude time.Durat
 		}
 	}
 	return results, nil
+}
+
+// choose returns the scenes that can be played, and a Result for each other one.
+func choose(stage Stage, scenes []Scene) (playable []Scene, leftOut []Result) {
+	for _, scene := range scenes {
+		if why := scene.whyNot(stage); why != "" {
+			stage.Board.Say(board.Done, "scene %s is left out: %s", scene.Name, why)
+			leftOut = append(leftOut, Result{Name: scene.Name, LeftOut: why})
+			continue
+		}
+		playable = append(playable, scene)
+	}
+	return playable, leftOut
 }
 
 func (s Scene) perform(ctx context.Context, stage Stage) (Result, error) {

@@ -53,6 +53,7 @@ type fakeQueue struct {
 }
 
 func newWorld(t *testing.T) *world {
+	t.Helper()
 	w := &world{events: true, queues: []*fakeQueue{
 		newFakeQueue(sample.Images, 10, 20), newFakeQueue(sample.Emails, 5, 10), newFakeQueue(sample.Reports, 1, 5),
 	}}

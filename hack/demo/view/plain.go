@@ -19,16 +19,13 @@ const lineWidth = 80
 
 // Plain writes the log of the board line by line until ctx ends.
 func Plain(ctx context.Context, shown *board.Board, out io.Writer) error {
-	for written := 0; ; {
-		ended := ctx.Err() != nil // asked first, so that nothing is missed
+	for written, last := 0, false; !last; {
+		last = ctx.Err() != nil // asked before the look, so that nothing is missed
 		snapshot, changed := shown.Look()
 		for _, entry := range snapshot.Log[written:] {
 			if _, err := io.WriteString(out, plainText(entry)); err != nil {
 				return fmt.Errorf("writing what happens: %w", err)
 			}
-		}
-		if ended {
-			return nil
 		}
 		written = len(snapshot.Log)
 		select {
@@ -36,6 +33,7 @@ func Plain(ctx context.Context, shown *board.Board, out io.Writer) error {
 		case <-ctx.Done():
 		}
 	}
+	return nil
 }
 
 // plainText returns an entry with its line ends.

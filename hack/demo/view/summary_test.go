@@ -17,13 +17,13 @@ func TestSummarySaysWhatCameOfEachScene(t *testing.T) {
 	g := NewWithT(t)
 	summary := Summary([]scene.Result{
 		{
-			Name: "burst", Messages: 535, Due: 79, Created: 80, Took: 5 * time.Second,
-			Reactions:    []time.Duration{3 * time.Millisecond, 4 * time.Millisecond, 5 * time.Millisecond},
+			Name: "burst", Messages: 535, Due: 79, Created: 80, Took: 5200 * time.Millisecond,
+			Reactions:    []time.Duration{3 * time.Millisecond, 4 * time.Millisecond, 6 * time.Millisecond},
 			FailedChecks: []string{"79 Jobs due, 80 created"},
 		},
 		{Name: "redis", LeftOut: "it is not ours"},
 	})
-	g.Expect(summary).To(MatchRegexp(`burst\s+535\s+79\s+80\s+4.0 ms\s+5.0 ms\s+5.0 s\n`))
+	g.Expect(summary).To(MatchRegexp(`burst\s+535\s+79\s+80\s+4.0 ms\s+6.0 ms\s+5.2 s\n`))
 	g.Expect(summary).To(ContainSubstring("redis    left out: it is not ours\n"))
 	g.Expect(summary).NotTo(ContainSubstring("held"))
 	g.Expect(summary).To(ContainSubstring("NOT KEPT: 79 Jobs due, 80 created\n"))

@@ -8,6 +8,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/hack/demo/environment"
 	"miracle.dev/scaledjob-operator/hack/demo/sample"
+	"miracle.dev/scaledjob-operator/hack/demo/words"
 )
 
 // lineWidth is that of all that is written outside the live view.
@@ -35,7 +36,7 @@ func (d *demo) introduce() {
 	}
 	d.lines.line("")
 	d.lines.line("No container runs here. KWOK plays the node, and for each Pod this demo waits")
-	d.lines.line("%s, then removes the messages of a Job from the list and ends the Pod.", environment.WorkDuration)
+	d.lines.line("%s, then removes the messages of a Job from the list and ends the Pod.", words.Duration(environment.WorkDuration))
 }
 
 // inviteToLookAround says how to reach what is left running.

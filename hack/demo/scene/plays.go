@@ -97,7 +97,7 @@ func outage(ctx context.Context, p *performance) error {
 	for _, row := range p.rows() {
 		unfinished += row.Unfinished
 	}
-	p.check(unfinished == p.total(), "%s without Redis: %d of %s still active", down, unfinished, words.Count(p.total(), "Job"))
+	p.check(unfinished == p.total(), "%s without Redis: %d of %s still active", words.Duration(down), unfinished, words.Count(p.total(), "Job"))
 	if err := p.stage.Redis.Start(ctx); err != nil {
 		return err
 	}

@@ -26,18 +26,6 @@ var errEventFlags = errors.New("unknown letter in " + eventsSetting)
 // eventFlags are the letters of notify-keyspace-events, each once, A as those it stands for.
 type eventFlags string
 
-// eventsAtStart returns the setting for the events of some options.
-func eventsAtStart(events string) string {
-	switch events {
-	case "":
-		return DefaultEvents
-	case NoEvents:
-		return ""
-	default:
-		return events
-	}
-}
-
 func parseEventFlags(setting string) (eventFlags, error) {
 	setting = strings.ReplaceAll(setting, "A", allClasses)
 	var flags eventFlags

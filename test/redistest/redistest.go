@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package redistest starts real Redis servers that keep nothing on disk, have
-// keyspace notifications on, and can be killed, restarted and paused.
+// keyspace notifications on, and can be killed, restarted and paused; and
+// emulated ones for tests and demonstrations that need no proof.
 package redistest
 
 import (
@@ -97,18 +98,23 @@ func New(tb testing.TB, opts Options) *Server {
 }
 
 func arguments(port int, opts Options) []string {
-	events := opts.Events
-	switch events {
-	case "":
-		events = DefaultEvents
-	case NoEvents:
-		events = ""
-	}
 	return append([]string{
 		"--bind", host, "--port", strconv.Itoa(port),
 		"--save", "", "--appendonly", "no",
-		"--notify-keyspace-events", events,
+		"--notify-keyspace-events", eventsAtStart(opts.Events),
 	}, opts.Args...)
+}
+
+// eventsAtStart returns the setting for the events of some options.
+func eventsAtStart(events string) string {
+	switch events {
+	case "":
+		return DefaultEvents
+	case NoEvents:
+		return ""
+	default:
+		return events
+	}
 }
 
 // newClient makes a client that shows a test what happens: nothing is tried

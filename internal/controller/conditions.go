@@ -4,6 +4,8 @@
 package controller
 
 import (
+	"slices"
+
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,6 +18,21 @@ type verdict struct {
 	status  metav1.ConditionStatus
 	reason  string
 	message string
+}
+
+// conditionOrder is the order in which a reader finds the conditions: the sum first, then what it follows from.
+var conditionOrder = []string{
+	scaledjobv1.ConditionReady,
+	scaledjobv1.ConditionStalled,
+	scaledjobv1.ConditionReconciling,
+	scaledjobv1.ConditionQueueConnected,
+	scaledjobv1.ConditionNotificationsActive,
+	scaledjobv1.ConditionTemplateValid,
+	scaledjobv1.ConditionScalingLimited,
+}
+
+func inOrder(a, b metav1.Condition) int {
+	return slices.Index(conditionOrder, a.Type) - slices.Index(conditionOrder, b.Type)
 }
 
 // setConditions sets every condition that the pass knows about, and the mode. Ready follows from the others. An endpoint that is busy
@@ -42,10 +59,13 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 	set(scaledjobv1.ConditionQueueConnected, queueConnected(seen.queueErr))
 	is := ready(sj, status.Conditions)
 	set(scaledjobv1.ConditionReady, is)
-	apimeta.RemoveStatusCondition(&status.Conditions, scaledjobv1.ConditionReconciling)
-	apimeta.RemoveStatusCondition(&status.Conditions, scaledjobv1.ConditionStalled)
-	if is.status != metav1.ConditionTrue {
-		set(abnormal(is), verdict{metav1.ConditionTrue, is.reason, is.message})
+	present := abnormal(is)
+	for _, kind := range []string{scaledjobv1.ConditionReconciling, scaledjobv1.ConditionStalled} {
+		if kind == present {
+			set(kind, verdict{metav1.ConditionTrue, is.reason, is.message})
+		} else {
+			apimeta.RemoveStatusCondition(&status.Conditions, kind)
+		}
 	}
 }
 
@@ -87,8 +107,12 @@ func ready(sj *scaledjobv1.ScaledJob, conditions []metav1.Condition) verdict {
 	return verdict{metav1.ConditionTrue, scaledjobv1.ReasonReconciled, "The ScaledJob is scaled by the depth of its queue."}
 }
 
-// abnormal is the condition of kstatus for a Ready that is not True: Stalled where nothing changes until somebody acts.
+// abnormal is the condition of kstatus for a Ready that is not True: Stalled where nothing changes until somebody acts. It is none where
+// Ready is True.
 func abnormal(ready verdict) string {
+	if ready.status == metav1.ConditionTrue {
+		return ""
+	}
 	switch ready.reason {
 	case scaledjobv1.ReasonAuthFailed, scaledjobv1.ReasonPermissionDenied, scaledjobv1.ReasonWrongType, scaledjobv1.ReasonRejected:
 		return scaledjobv1.ConditionStalled

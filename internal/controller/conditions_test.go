@@ -113,6 +113,29 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 	g.Expect(pass(observation{}, &templateAccepted)).To(BeEmpty(), "suspended is as wished")
 }
 
+// A status that differs from the last one is written. Nothing may differ that tells nothing.
+func TestTheSameSightGivesTheSameStatus(t *testing.T) {
+	t.Parallel()
+	denied := &redisconn.Error{Reason: redisconn.ReasonPermissionDenied, Message: "Grant it.", Err: errAway}
+	for name, seen := range map[string]observation{
+		"well":         {depth: 3, events: subscribed},
+		"away":         {queueErr: unreachable},
+		"stalled":      {queueErr: denied},
+		"busy":         {queueErr: redisconn.Classify(redisconn.ErrBusy)},
+		"unverified":   {events: keyspace.State{Verdict: keyspace.Verdict{Reason: keyspace.ReasonUnverified}}},
+		"unconfigured": {events: keyspace.State{Verdict: keyspace.Verdict{Reason: keyspace.ReasonNotConfigured, Flags: "Klg"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sj := scaledJob()
+			plan := decide(&sj.Spec, seen)
+			first := computeStatus(sj, &sj.Status, seen, plan, outcome{template: &templateAccepted}, time.Unix(1000, 0))
+			second := computeStatus(sj, first, seen, plan, outcome{}, time.Unix(2000, 0))
+			NewWithT(t).Expect(second).To(Equal(first))
+		})
+	}
+}
+
 // The classes of errors are the reasons of the condition, without a translation between them.
 func TestReasonsAreThoseOfTheAPI(t *testing.T) {
 	t.Parallel()
@@ -134,4 +157,20 @@ func TestReasonsAreThoseOfTheAPI(t *testing.T) {
 	} {
 		NewWithT(t).Expect(string(reason)).To(Equal(want))
 	}
+}
+
+func TestConditionsStandInOneOrder(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	sj := scaledJob()
+	first := computeStatus(sj, &sj.Status, observation{queueErr: unreachable}, plan{}, outcome{}, time.Unix(1000, 0))
+	second := computeStatus(sj, first, observation{events: subscribed}, plan{known: true}, outcome{template: &templateAccepted}, time.Unix(2000, 0))
+	third := computeStatus(sj, second, observation{queueErr: unreachable, events: subscribed}, plan{}, outcome{}, time.Unix(3000, 0))
+	var kinds []string
+	for _, condition := range third.Conditions {
+		kinds = append(kinds, condition.Type)
+	}
+	g.Expect(kinds).To(Equal([]string{
+		"Ready", "Reconciling", "QueueConnected", "NotificationsActive", "TemplateValid", "ScalingLimited",
+	}))
 }

@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -46,6 +47,7 @@ func computeStatus(
 		status.LastScaleTime = &at
 	}
 	setConditions(sj, status, seen, plan, done)
+	slices.SortStableFunc(status.Conditions, inOrder)
 	return status
 }
 

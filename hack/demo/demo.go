@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -94,20 +95,25 @@ func (d *demo) perform(ctx context.Context) error {
 
 func (d *demo) playAndConclude(ctx context.Context) error {
 	results, err := d.play(ctx)
-	d.lines.line("\n%s", view.Summary(results))
+	if len(results) > 0 {
+		d.lines.line("%s", view.Summary(results))
+	}
 	if err != nil {
 		return err
 	}
-	for _, result := range results {
-		if len(result.FailedChecks) > 0 {
-			return errors.New("a promise was not kept")
-		}
+	if failedChecks(results) {
+		return errors.New("not every check held")
 	}
+	d.lines.line("Every check of every scene held.")
 	if d.opts.keep {
 		d.inviteToLookAround()
 		<-ctx.Done()
 	}
 	return nil
+}
+
+func failedChecks(results []scene.Result) bool {
+	return slices.ContainsFunc(results, func(result scene.Result) bool { return len(result.FailedChecks) > 0 })
 }
 
 // play plays the scenes before the user's eyes. Both end together.

@@ -12,9 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"miracle.dev/scaledjob-operator/hack/demo/scene"
+	"miracle.dev/scaledjob-operator/hack/demo/words"
 )
 
 const usage = `usage: go run ./hack/demo [-redis host:port] [-keep] [scene]
@@ -94,12 +93,12 @@ func (o *options) setScene(args []string) error {
 
 // listing tells the names and stories of the scenes.
 func listing() string {
-	const indent = "             "
+	const indent = 13
 	var text strings.Builder
 	text.WriteString("The scenes, of which you can choose one: make demo SCENE=burst\n\n")
 	for _, s := range scene.All() {
-		story := ansi.Wordwrap(s.Story, lineWidth-len(indent), "")
-		fmt.Fprintf(&text, "  %-11s%s\n", s.Name, strings.ReplaceAll(story, "\n", "\n"+indent))
+		story := words.Wrap(s.Story, lineWidth-indent)
+		_, _ = fmt.Fprintf(&text, "  %-11s%s\n", s.Name, strings.Join(story, "\n"+strings.Repeat(" ", indent)))
 	}
 	return text.String()
 }

@@ -27,7 +27,7 @@ func (d *demo) announce() {
 func (d *demo) introduce() {
 	d.lines.line("")
 	d.lines.line("Redis: %s", d.env.Redis.Describe())
-	d.lines.line("ScaledJobs: %s, as in %s, and two like it", sample.Images, sample.Path)
+	d.lines.line("ScaledJobs: that of %s, and two like it", sample.Path)
 	d.lines.line("  %-18s%-20s%20s%14s", "name", "queue", "messages per Job", "max Jobs")
 	for _, scaledJob := range d.env.ScaledJobs {
 		spec := scaledJob.Spec
@@ -37,6 +37,7 @@ func (d *demo) introduce() {
 	d.lines.line("")
 	d.lines.line("No container runs here. KWOK plays the node, and for each Pod this demo waits")
 	d.lines.line("%s, then removes the messages of a Job from the list and ends the Pod.", words.Duration(environment.WorkDuration))
+	d.lines.line("")
 }
 
 // inviteToLookAround says how to reach what is left running.

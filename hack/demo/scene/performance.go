@@ -72,9 +72,9 @@ func (p *performance) push(ctx context.Context, loads ...load) error {
 		if err := p.stage.Queues.Push(ctx, load.scaledJob, load.messages); err != nil {
 			return err
 		}
-		pushed = append(pushed, fmt.Sprintf("%d for %s", load.messages, load.scaledJob))
+		pushed = append(pushed, fmt.Sprintf("%s %d", load.scaledJob, load.messages))
 	}
-	p.say("pushed %s", strings.Join(pushed, ", "))
+	p.say("pushed: %s", strings.Join(pushed, ", "))
 	return nil
 }
 

@@ -48,7 +48,7 @@ func flags(ctx context.Context, p *performance) error {
 	if err := p.awaitMode(ctx, scaledjobv1.ModeEvents); err != nil {
 		return err
 	}
-	p.say("CONFIG SET notify-keyspace-events \"\": from now on Redis announces nothing")
+	p.say("CONFIG SET notify-keyspace-events \"\": Redis announces nothing")
 	if err := p.stage.Events.Switch(ctx, false); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func outage(ctx context.Context, p *performance) error {
 	if err := p.stage.Redis.Kill(); err != nil {
 		return err
 	}
-	p.say("Redis is killed; the workers wait for it, and their Jobs stay active")
+	p.say("Redis is killed; the workers wait, and their Jobs stay active")
 	if err := p.awaitQueueConnected(ctx, metav1.ConditionFalse); err != nil {
 		return err
 	}
@@ -134,6 +134,6 @@ func crash(ctx context.Context, p *performance) error {
 	if err := p.stage.Operator.Start(ctx); err != nil {
 		return err
 	}
-	p.say("the operator is started again: it counts the Jobs, reads the queues and goes on")
+	p.say("the operator is started again: it counts Jobs and reads queues")
 	return nil
 }

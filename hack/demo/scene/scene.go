@@ -72,7 +72,7 @@ func All() []Scene {
 			play:  flags,
 			lacks: func(stage Stage) string {
 				if stage.Events == nil {
-					return "this Redis does not let the demo switch notify-keyspace-events"
+					return "this Redis forbids CONFIG; unless it announces changes already, Jobs take seconds"
 				}
 				return ""
 			},
@@ -116,8 +116,8 @@ type Result struct {
 }
 
 // Play plays the scenes one after the other, but for those that can't be played
-// there, with a pause after each. A promise that is not kept is in the Result; an
-// error means that it could not go on.
+// there, with a pause after each. A check that failed is in the Result; an error
+// means that it could not go on.
 func Play(ctx context.Context, stage Stage, scenes []Scene, interlude time.Duration) ([]Result, error) {
 	playable, results := choose(stage, scenes)
 	if len(playable) == 0 {
@@ -126,10 +126,10 @@ func Play(ctx context.Context, stage Stage, scenes []Scene, interlude time.Durat
 	for i, scene := range playable {
 		stage.Board.Begin(board.Title{Name: scene.Name, Story: scene.Story, Number: i + 1, Of: len(playable)})
 		result, err := scene.perform(ctx, stage)
-		results = append(results, result)
 		if err != nil {
 			return results, fmt.Errorf("scene %s: %w", scene.Name, err)
 		}
+		results = append(results, result)
 		if err := pause(ctx, interlude); err != nil {
 			return results, err
 		}

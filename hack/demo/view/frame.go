@@ -11,6 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"miracle.dev/scaledjob-operator/hack/demo/board"
+	"miracle.dev/scaledjob-operator/hack/demo/words"
 )
 
 const (
@@ -64,7 +65,7 @@ func heading(snapshot board.Snapshot, width int) []string {
 	if playing.Number == 0 {
 		return []string{titleStyle.Render("Ready"), ""}
 	}
-	return append([]string{titleStyle.Render(playing.String())}, strings.Split(ansi.Wordwrap(playing.Story, width, ""), "\n")...)
+	return append([]string{titleStyle.Render(playing.String())}, words.Wrap(playing.Story, width)...)
 }
 
 // newest draws the newest entries, the oldest of them first. Stories are left

@@ -9,22 +9,22 @@ import (
 	"io"
 	"strings"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"miracle.dev/scaledjob-operator/hack/demo/board"
+	"miracle.dev/scaledjob-operator/hack/demo/words"
 )
 
 // lineWidth is that of plain lines.
 const lineWidth = 80
 
-// Plain writes the log of the board line by line until ctx ends.
+// Plain writes the log of the board line by line until ctx ends, and then an
+// empty line.
 func Plain(ctx context.Context, shown *board.Board, out io.Writer) error {
 	for written, last := 0, false; !last; {
 		last = ctx.Err() != nil // asked before the look, so that nothing is missed
 		snapshot, changed := shown.Look()
-		for _, entry := range snapshot.Log[written:] {
-			if _, err := io.WriteString(out, plainText(entry)); err != nil {
-				return fmt.Errorf("writing what happens: %w", err)
+		for i, entry := range snapshot.Log[written:] {
+			if err := writePlain(out, entry, written+i == 0); err != nil {
+				return err
 			}
 		}
 		written = len(snapshot.Log)
@@ -33,14 +33,32 @@ func Plain(ctx context.Context, shown *board.Board, out io.Writer) error {
 		case <-ctx.Done():
 		}
 	}
+	return writeText(out, "\n")
+}
+
+// writePlain writes an entry, with an empty line before a scene that is not the
+// first entry.
+func writePlain(out io.Writer, entry board.Entry, first bool) error {
+	text := plainText(entry)
+	if entry.Kind == board.Begun && !first {
+		text = "\n" + text
+	}
+	return writeText(out, text)
+}
+
+func writeText(out io.Writer, text string) error {
+	if _, err := io.WriteString(out, text); err != nil {
+		return fmt.Errorf("writing what happens: %w", err)
+	}
 	return nil
 }
 
 // plainText returns an entry with its line ends.
 func plainText(entry board.Entry) string {
+	after := fmt.Sprintf("%8.1f s  ", entry.After.Seconds())
 	switch entry.Kind {
 	case board.Begun:
-		return "\n" + entry.Text + "\n"
+		return entry.Text + "\n"
 	case board.Told:
 		return indent("  ", entry.Text)
 	case board.Passed:
@@ -48,15 +66,15 @@ func plainText(entry board.Entry) string {
 	case board.Failed:
 		return indent("      FAIL  ", entry.Text)
 	case board.Seen:
-		return indent(fmt.Sprintf("%8.1f s  ", entry.After.Seconds()), "the operator reports "+entry.Text)
+		return indent(after, "the operator reports "+entry.Text)
 	default:
-		return indent(fmt.Sprintf("%8.1f s  ", entry.After.Seconds()), entry.Text)
+		return indent(after, entry.Text)
 	}
 }
 
 // indent puts the prefix before the text and as much space before its further
 // lines, which are broken to the width of plain lines.
 func indent(prefix, text string) string {
-	wrapped := ansi.Wordwrap(text, lineWidth-len(prefix), "")
-	return prefix + strings.ReplaceAll(wrapped, "\n", "\n"+strings.Repeat(" ", len(prefix))) + "\n"
+	lines := words.Wrap(text, lineWidth-len(prefix))
+	return prefix + strings.Join(lines, "\n"+strings.Repeat(" ", len(prefix))) + "\n"
 }

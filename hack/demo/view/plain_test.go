@@ -21,14 +21,16 @@ func TestPlainWritesAllThatWasSaidBeforeTheEnd(t *testing.T) {
 	shown.Begin(board.Title{Name: "burst", Story: strings.Repeat("x", 70) + " and more words", Number: 1, Of: 5})
 	shown.Say(board.Passed, "3 Jobs due, 3 created")
 	shown.Say(board.Failed, "never more active than max")
+	shown.Begin(board.Title{Name: "trickle", Story: "Slowly.", Number: 2, Of: 5})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out strings.Builder
 	g.Expect(Plain(ctx, shown, &out)).To(Succeed())
-	g.Expect(out.String()).To(Equal("\nScene 1 of 5: burst\n" +
+	g.Expect(out.String()).To(Equal("Scene 1 of 5: burst\n" +
 		"  " + strings.Repeat("x", 70) + " and\n  more words\n" +
 		"      ok    3 Jobs due, 3 created\n" +
-		"      FAIL  never more active than max\n"))
+		"      FAIL  never more active than max\n" +
+		"\nScene 2 of 5: trickle\n  Slowly.\n\n"))
 }
 
 func TestPlainWritesWhatIsSaidMeanwhile(t *testing.T) {
@@ -44,6 +46,7 @@ func TestPlainWritesWhatIsSaidMeanwhile(t *testing.T) {
 	shown.Say(board.Seen, "mode Events")
 	g.Eventually(written).WithTimeout(eventually).Should(Receive(HaveSuffix(" s  the operator reports mode Events\n")))
 	cancel()
+	g.Eventually(written).WithTimeout(eventually).Should(Receive(Equal("\n")))
 	g.Eventually(ended).WithTimeout(eventually).Should(Receive(BeNil()))
 }
 

@@ -31,3 +31,12 @@ func TestCount(t *testing.T) {
 	g.Expect(words.Count(1, "Job")).To(Equal("1 Job"))
 	g.Expect(words.Count(2, "Job")).To(Equal("2 Jobs"))
 }
+
+func TestWrap(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	g.Expect(words.Wrap("", 10)).To(Equal([]string{""}))
+	g.Expect(words.Wrap("one two", 7)).To(Equal([]string{"one two"}))
+	g.Expect(words.Wrap("one two", 6)).To(Equal([]string{"one", "two"}))
+	g.Expect(words.Wrap("… two-and-three x", 8)).To(Equal([]string{"…", "two-and-three", "x"}))
+}

@@ -1,0 +1,21 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+// One scene starts and stops all that every scene needs.
+func TestABurstFromTheFirstWordToTheLast(t *testing.T) {
+	g := NewWithT(t)
+	t.Chdir("../..")
+	var out, complaint strings.Builder
+	g.Expect(run([]string{"burst"}, &out, &complaint)).To(Equal(0), "%s", &complaint)
+	g.Expect(out.String()).To(MatchRegexp(`(?s)emulated.*Scene 1 of 1: burst.*79 Jobs due, 79 created.*Every check.*done\.`))
+	g.Expect(complaint.String()).To(BeEmpty())
+}

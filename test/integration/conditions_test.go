@@ -272,3 +272,15 @@ func TestQueueWithoutNotificationsIsReadAtTheFallbackInterval(t *testing.T) {
 	s.push(2)
 	s.Eventually(s.jobsEver).Should(Equal(2))
 }
+
+func TestTroubleThatLastsIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
+	s.Expect(s.redis.Kill()).To(Succeed())
+	s.create(polling(1))
+	s.expectCondition(scaledjobv1.ConditionReconciling, metav1.ConditionTrue, scaledjobv1.ReasonUnreachable)
+	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
+	version, passes := s.get().ResourceVersion, s.passes()
+	s.Eventually(s.passes).Should(BeNumerically(">=", passes+5))
+	s.Expect(s.get().ResourceVersion).To(Equal(version))
+}

@@ -21,11 +21,11 @@ import (
 
 // demo is what the parts of the demo share.
 type demo struct {
-	opts  options
-	lines *lines
-	show  presentation
-	env   *environment.Environment
-	board *board.Board
+	opts         options
+	lines        *lines
+	presentation presentation
+	env          *environment.Environment
+	board        *board.Board
 }
 
 // demonstrate shows the demo from the first word to the last and stops all that
@@ -33,8 +33,10 @@ type demo struct {
 // operator is left at logPath.
 func demonstrate(ctx context.Context, opts options, out io.Writer) (logPath string, err error) {
 	d := &demo{
-		opts: opts, lines: &lines{out: out}, show: choosePresentation(out),
-		env: &environment.Environment{RedisAddress: opts.redisAddress},
+		opts:         opts,
+		lines:        &lines{out: out},
+		presentation: choosePresentation(out),
+		env:          &environment.Environment{RedisAddress: opts.redisAddress},
 	}
 	d.announce()
 	err = d.prepare(ctx)
@@ -121,10 +123,10 @@ func (d *demo) play(ctx context.Context) (results []scene.Result, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	group.Go(func() error { return d.show.board(ctx, d.board) })
+	group.Go(func() error { return d.presentation.show(ctx, d.board) })
 	group.Go(func() (err error) {
 		defer cancel()
-		results, err = scene.Play(ctx, d.stage(), d.opts.scenes, d.show.interlude)
+		results, err = scene.Play(ctx, d.stage(), d.opts.scenes, d.presentation.interlude)
 		return err
 	})
 	return results, group.Wait()

@@ -17,8 +17,8 @@ import (
 
 // presentation is how the scenes are shown.
 type presentation struct {
-	// board shows the board until ctx ends.
-	board func(context.Context, *board.Board) error
+	// show shows the board until ctx ends.
+	show func(context.Context, *board.Board) error
 	// interlude is how long the end of a scene stays in sight.
 	interlude time.Duration
 }
@@ -28,11 +28,11 @@ type presentation struct {
 func choosePresentation(out io.Writer) presentation {
 	terminal, isFile := out.(*os.File)
 	if isFile && isInteractive(terminal) && isInteractive(os.Stdin) && wantsColor(os.Getenv) {
-		return presentation{interlude: 2 * time.Second, board: func(ctx context.Context, shown *board.Board) error {
+		return presentation{interlude: 2 * time.Second, show: func(ctx context.Context, shown *board.Board) error {
 			return view.Live(ctx, shown, os.Stdin, terminal)
 		}}
 	}
-	return presentation{board: func(ctx context.Context, shown *board.Board) error {
+	return presentation{show: func(ctx context.Context, shown *board.Board) error {
 		return view.Plain(ctx, shown, out)
 	}}
 }

@@ -46,8 +46,12 @@ func (o *Operator) watch(started *operator.Operator) {
 	<-started.Exited()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.running == started {
-		o.crashed <- struct{}{}
+	if o.running != started {
+		return
+	}
+	select {
+	case o.crashed <- struct{}{}:
+	default: // it has crashed before, and nobody asked
 	}
 }
 

@@ -33,7 +33,7 @@ func trickle(ctx context.Context, p *performance) error {
 	const rounds, apart = 4, 300 * time.Millisecond
 	for range rounds {
 		for _, name := range []string{sample.Images, sample.Emails, sample.Reports} {
-			if err := p.pushOneAndSay(ctx, name); err != nil {
+			if err := p.pushOne(ctx, name); err != nil {
 				return err
 			}
 			if err := pause(ctx, apart); err != nil {
@@ -48,7 +48,7 @@ func flags(ctx context.Context, p *performance) error {
 	if err := p.awaitMode(ctx, scaledjobv1.ModeEvents); err != nil {
 		return err
 	}
-	p.say("CONFIG SET notify-keyspace-events \"\": Redis announces nothing")
+	p.say(`CONFIG SET notify-keyspace-events "": Redis announces nothing`)
 	if err := p.stage.Events.Switch(ctx, false); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func flags(ctx context.Context, p *performance) error {
 		return err
 	}
 	p.check(true, "the mode has become Events again")
-	return p.pushOneAndSay(ctx, sample.Emails)
+	return p.pushOne(ctx, sample.Emails)
 }
 
 func outage(ctx context.Context, p *performance) error {
@@ -97,7 +97,8 @@ func outage(ctx context.Context, p *performance) error {
 	for _, row := range p.rows() {
 		unfinished += row.Unfinished
 	}
-	p.check(unfinished == p.total(), "%s without Redis: %d of %s still active", words.Duration(down), unfinished, words.Count(p.total(), "Job"))
+	p.check(unfinished == p.totalDue(), "%s without Redis: %d of %s still active",
+		words.Duration(down), unfinished, words.Count(p.totalDue(), "Job"))
 	if err := p.stage.Redis.Start(ctx); err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func outage(ctx context.Context, p *performance) error {
 		return err
 	}
 	p.check(true, "the queues are connected again")
-	return p.pushOneAndSay(ctx, sample.Emails)
+	return p.pushOne(ctx, sample.Emails)
 }
 
 func crash(ctx context.Context, p *performance) error {
@@ -123,11 +124,7 @@ func crash(ctx context.Context, p *performance) error {
 	if err := p.stage.Operator.Kill(); err != nil {
 		return err
 	}
-	created := 0
-	for _, row := range p.rows() {
-		created += p.created(row)
-	}
-	p.say("the operator is killed (SIGKILL) after %d of %s", created, words.Count(p.total(), "Job"))
+	p.say("the operator is killed (SIGKILL) after %d of %s", p.totalCreated(p.rows()), words.Count(p.totalDue(), "Job"))
 	if err := pause(ctx, down); err != nil {
 		return err
 	}

@@ -45,10 +45,10 @@ func TestChecksFail(t *testing.T) {
 		fault func(*world)
 		want  string
 	}{
-		"a Job too many":           {"trickle", func(w *world) { w.extra = 1 }, "12 Jobs due, 24 created"},
+		"a Job too many":           {"trickle", func(w *world) { w.extra = 1 }, "image-processor: 4 Jobs due, 8 created"},
 		"more at once than max":    {"burst", func(w *world) { w.ignoreMax = true }, "never more active than max: at most 40 of 20, 24 of 10, 15 of 5"},
 		"messages are left behind": {"burst", func(w *world) { w.leave = 1 }, "messages are left: 1"},
-		"Redis takes Jobs with it": {"redis", func(w *world) { w.killWithRedis = true }, "7 Jobs deleted before the end"},
+		"Redis takes Jobs with it": {"redis", func(w *world) { w.killWithRedis = true }, "image-processor: 4 Jobs deleted before the end"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

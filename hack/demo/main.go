@@ -5,6 +5,9 @@
 // the operator, has messages pushed to Redis, and shows how soon how many Jobs
 // appear, scene by scene. Each scene checks what it has promised. The command
 // leaves nothing behind. Run it at the root of the repository.
+//
+// Package scene decides what happens and environment lets it happen; board holds
+// what its watches have seen, and view draws that.
 package main
 
 import (

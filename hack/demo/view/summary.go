@@ -28,7 +28,7 @@ func Summary(results []scene.Result) string {
 			line("    NOT KEPT: %s", check)
 		}
 	}
-	line("A reaction is the time from a push until a watch of the demo's own shows its first Job.")
+	line("Reaction: from a push until a watch of the demo's own shows its first Job.")
 	return strings.TrimSuffix(text.String(), "\n")
 }
 

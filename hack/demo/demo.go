@@ -44,20 +44,35 @@ func demonstrate(ctx context.Context, opts options, out io.Writer) (logPath stri
 		err = d.perform(ctx)
 	}
 	switch {
-	case err == nil, errors.Is(err, view.ErrQuit), errors.Is(err, view.ErrInterrupted):
+	case err == nil, endedByUser(err):
 	case ctx.Err() != nil:
 		err = view.ErrInterrupted
 	default:
 		logPath = d.env.SaveLog()
 	}
+	if stopErr := d.stop(ctx); stopErr != nil {
+		if endedByUser(err) {
+			err = nil // what was left behind matters more
+		}
+		err = errors.Join(err, stopErr)
+	}
+	return logPath, err
+}
+
+func endedByUser(err error) bool {
+	return errors.Is(err, view.ErrQuit) || errors.Is(err, view.ErrInterrupted)
+}
+
+// stop stops all that was started, even if ctx has ended.
+func (d *demo) stop(ctx context.Context) error {
 	d.lines.line("")
 	d.lines.piece("Stopping everything …")
-	if stopErr := d.env.Stop(ctx); stopErr != nil {
-		return logPath, errors.Join(err, fmt.Errorf("stopping: %w", stopErr))
+	if err := d.env.Stop(ctx); err != nil {
+		return fmt.Errorf("stopping: %w", err)
 	}
 	d.lines.piece(" done.")
 	d.lines.end()
-	return logPath, err
+	return nil
 }
 
 // prepare does one step after the other and shows how long each takes.
@@ -100,11 +115,11 @@ func (d *demo) playAndConclude(ctx context.Context) error {
 	if len(results) > 0 {
 		d.lines.line("%s", view.Summary(results))
 	}
+	if failedChecks(results) && (err == nil || endedByUser(err)) {
+		return errors.New("not every check held")
+	}
 	if err != nil {
 		return err
-	}
-	if failedChecks(results) {
-		return errors.New("not every check held")
 	}
 	d.lines.line("Every check of every scene held.")
 	if d.opts.keep {

@@ -62,8 +62,8 @@ func (e *Environment) Steps() []Step {
 		redis = "connect to Redis at " + e.RedisAddress
 	}
 	return []Step{
-		{"build the operator from this source", e.buildOperator},
 		{redis, e.startRedis},
+		{"build the operator from this source", e.buildOperator},
 		{"start etcd, kube-apiserver, kube-controller-manager, KWOK", e.startCluster},
 		{"install and start the operator", e.startOperator},
 		{"create the ScaledJobs and wait until they are ready", e.createScaledJobs},

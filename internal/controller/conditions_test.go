@@ -13,6 +13,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
@@ -122,8 +123,8 @@ func TestTheSameSightGivesTheSameStatus(t *testing.T) {
 		"away":         {queueErr: unreachable},
 		"stalled":      {queueErr: denied},
 		"busy":         {queueErr: redisconn.Classify(redisconn.ErrBusy)},
-		"unverified":   {events: keyspace.State{Verdict: keyspace.Verdict{Reason: keyspace.ReasonUnverified}}},
-		"unconfigured": {events: keyspace.State{Verdict: keyspace.Verdict{Reason: keyspace.ReasonNotConfigured, Flags: "Klg"}}},
+		"unverified":   {events: keyspace.State{Verdict: proof.Verdict{Reason: proof.ReasonUnverified}}},
+		"unconfigured": {events: keyspace.State{Verdict: proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klg"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,13 +148,13 @@ func TestReasonsAreThoseOfTheAPI(t *testing.T) {
 	} {
 		NewWithT(t).Expect(string(reason)).To(Equal(want))
 	}
-	for reason, want := range map[keyspace.Reason]string{
-		keyspace.ReasonSubscribed:       scaledjobv1.ReasonSubscribed,
-		keyspace.ReasonUnverified:       scaledjobv1.ReasonUnverified,
-		keyspace.ReasonNotConfigured:    scaledjobv1.ReasonNotConfigured,
-		keyspace.ReasonNoEventsObserved: scaledjobv1.ReasonNoEventsObserved,
-		keyspace.ReasonPermissionDenied: scaledjobv1.ReasonPermissionDenied,
-		keyspace.ReasonUnreachable:      scaledjobv1.ReasonUnreachable,
+	for reason, want := range map[proof.Reason]string{
+		proof.ReasonSubscribed:       scaledjobv1.ReasonSubscribed,
+		proof.ReasonUnverified:       scaledjobv1.ReasonUnverified,
+		proof.ReasonNotConfigured:    scaledjobv1.ReasonNotConfigured,
+		proof.ReasonNoEventsObserved: scaledjobv1.ReasonNoEventsObserved,
+		proof.ReasonPermissionDenied: scaledjobv1.ReasonPermissionDenied,
+		proof.ReasonUnreachable:      scaledjobv1.ReasonUnreachable,
 	} {
 		NewWithT(t).Expect(string(reason)).To(Equal(want))
 	}

@@ -10,6 +10,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/proof"
 )
 
 // fallbackReads is how many reads a second of one server the fallback may add up to.
@@ -19,26 +20,26 @@ const fallbackReads = 200
 const polled = " Until then the queue is polled."
 
 // notificationVerdicts are what the condition says, by what the watcher knows.
-var notificationVerdicts = map[keyspace.Reason]verdict{
-	keyspace.ReasonSubscribed: {
+var notificationVerdicts = map[proof.Reason]verdict{
+	proof.ReasonSubscribed: {
 		metav1.ConditionTrue, scaledjobv1.ReasonSubscribed, "Redis announces the growth of the queue.",
 	},
-	keyspace.ReasonUnverified: {
+	proof.ReasonUnverified: {
 		metav1.ConditionUnknown, scaledjobv1.ReasonUnverified,
 		"Nothing has shown yet whether Redis announces the growth of lists: the operator may not read notify-keyspace-events, and no event has " +
 			"come. Make sure that the setting holds K and l; a managed service has it among its parameters. The first event proves it." + polled,
 	},
-	keyspace.ReasonNoEventsObserved: {
+	proof.ReasonNoEventsObserved: {
 		metav1.ConditionFalse, scaledjobv1.ReasonNoEventsObserved,
 		"The queue grew repeatedly, and no event told of it. Make sure that notify-keyspace-events holds K and l on the very server that is " +
 			"written to; a managed service has it among its parameters. The next event proves it." + polled,
 	},
-	keyspace.ReasonPermissionDenied: {
+	proof.ReasonPermissionDenied: {
 		metav1.ConditionFalse, scaledjobv1.ReasonPermissionDenied,
 		"The Redis user may not subscribe to the events of the queue. Grant it SUBSCRIBE and the channel __keyspace@0__:<queueName>; that is " +
 			"tried again every minute." + polled,
 	},
-	keyspace.ReasonUnreachable: {
+	proof.ReasonUnreachable: {
 		metav1.ConditionFalse, scaledjobv1.ReasonUnreachable,
 		"There is no subscription to the events of the queue: the connection to Redis ended, or Redis takes no subscription. That is tried " +
 			"again and again." + polled,
@@ -52,11 +53,11 @@ var notificationsDisabled = verdict{
 }
 
 // notificationsActive tells whether the growth of the queue is announced. It returns nil while that is not decided.
-func notificationsActive(spec *scaledjobv1.ScaledJobSpec, known keyspace.Verdict) *verdict {
+func notificationsActive(spec *scaledjobv1.ScaledJobSpec, known proof.Verdict) *verdict {
 	if spec.Notifications == scaledjobv1.NotificationsDisabled {
 		return &notificationsDisabled
 	}
-	if known.Reason == keyspace.ReasonNotConfigured {
+	if known.Reason == proof.ReasonNotConfigured {
 		return notConfigured(known)
 	}
 	if found, ok := notificationVerdicts[known.Reason]; ok {
@@ -66,7 +67,7 @@ func notificationsActive(spec *scaledjobv1.ScaledJobSpec, known keyspace.Verdict
 }
 
 // notConfigured tells what to do where the server's setting lacks flags.
-func notConfigured(known keyspace.Verdict) *verdict {
+func notConfigured(known proof.Verdict) *verdict {
 	cause := ""
 	if known.ConfigureRefused {
 		cause = " The operator was told to do so, but Redis does not let it."
@@ -90,7 +91,7 @@ func modeOf(active verdict) scaledjobv1.ScalingMode {
 // is the fallback, unless that is 0. This is stretched where many ScaledJobs share a server, and never longer than the user asks for.
 func resyncInterval(sj *scaledjobv1.ScaledJob, known keyspace.State, fallback time.Duration) time.Duration {
 	interval := pollingInterval(sj)
-	proven := known.Reason == keyspace.ReasonSubscribed
+	proven := known.Reason == proof.ReasonSubscribed
 	if proven || fallback == 0 || sj.Spec.Notifications == scaledjobv1.NotificationsDisabled {
 		return interval
 	}

@@ -16,10 +16,11 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/proof"
 )
 
 // subscribed is what the watcher says while all is well.
-var subscribed = keyspace.State{Verdict: keyspace.Verdict{Reason: keyspace.ReasonSubscribed}}
+var subscribed = keyspace.State{Verdict: proof.Verdict{Reason: proof.ReasonSubscribed}}
 
 func TestComputeStatus(t *testing.T) {
 	t.Parallel()

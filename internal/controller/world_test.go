@@ -32,6 +32,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/metrics"
+	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
@@ -94,7 +95,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w := &world{
 		Gomega:    NewWithT(t),
 		queues:    &queue.Fake{},
-		watcher:   &fakeWatcher{state: keyspace.State{Verdict: keyspace.Verdict{Reason: keyspace.ReasonSubscribed}}},
+		watcher:   &fakeWatcher{state: keyspace.State{Verdict: proof.Verdict{Reason: proof.ReasonSubscribed}}},
 		events:    &eventLog{},
 		metrics:   prometheus.NewPedanticRegistry(),
 		onCreate:  func(_ context.Context, _ *batchv1.Job, send func() error) error { return send() },

@@ -26,7 +26,7 @@ func productionPace() pace {
 // taken.
 type coalescer[K comparable] struct {
 	pace pace
-	// merged is called for each mark that is part of a wake which is pending already.
+	// merged is called for each event that becomes part of a wake which is pending already.
 	merged func()
 
 	mu      sync.Mutex
@@ -91,7 +91,8 @@ func (c *coalescer[K]) mark(id K, cause Cause) {
 	if cause == Growth && e.notified.IsZero() {
 		e.notified = time.Now()
 	}
-	if e.pending != None || e.ready != None {
+	heard := cause == Growth || cause == Shrink
+	if heard && (e.pending != None || e.ready != None) {
 		c.merged()
 	}
 	due := e.lastWake.Add(c.interval(e, cause))

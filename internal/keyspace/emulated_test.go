@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
@@ -238,8 +239,8 @@ func TestAServiceThatForbidsConfig(t *testing.T) {
 	o := newObserver(t, redistest.EmulatedOptions{ForbidConfig: true})
 	o.start()
 	o.Ensure("id", o.endpoint, "queue")
-	reason := func() keyspace.Reason { return o.State("id").Reason }
-	o.Eventually(reason).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(keyspace.ReasonUnverified))
+	reason := func() proof.Reason { return o.State("id").Reason }
+	o.Eventually(reason).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(proof.ReasonUnverified))
 	o.push("queue")
-	o.Eventually(reason).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(keyspace.ReasonSubscribed))
+	o.Eventually(reason).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(proof.ReasonSubscribed))
 }

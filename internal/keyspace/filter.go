@@ -46,6 +46,12 @@ var meanings = map[string]meaning{
 	"keymiss": {None, 'm'}, // Reading the length of a missing key would cause it.
 }
 
+// The flags of notify-keyspace-events for the classes that are told apart.
+const (
+	classList    = 'l' // commands on lists
+	classGeneric = 'g' // commands on keys of any type: DEL, RENAME, RESTORE, …
+)
+
 // meaningOf returns what an event says. One that is not known counts as growth: commands
 // of later servers and modules come with new events, a wake too many costs one read, and
 // a wake too few costs a resync.

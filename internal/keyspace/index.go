@@ -6,6 +6,8 @@ package keyspace
 import (
 	"sync"
 	"time"
+
+	"miracle.dev/scaledjob-operator/internal/proof"
 )
 
 // status says how far the subscription to a channel has come on the present session.
@@ -18,17 +20,6 @@ const (
 	unsubscribing               // UNSUBSCRIBE was handed out and is not answered
 	denied                      // refused; not to be tried again before the index's retryAt
 )
-
-// standing is what is known of a channel.
-type standing struct {
-	// present says that it is subscribed to, and since when that is so, or is not so.
-	present bool
-	since   time.Time
-	// forbidden says that the user may not subscribe to it, by the last answer.
-	forbidden bool
-	// heardAt is when growth was last heard of on it.
-	heardAt time.Time
-}
 
 // index says who watches which channel of one endpoint, and what has to be sent to the
 // server so that it is subscribed to those channels. It does no I/O: a session takes
@@ -128,15 +119,15 @@ func (x *index[K]) event(name string, cause Cause, mark func(id K, cause Cause))
 	}
 }
 
-// standing returns what is known of the channel.
-func (x *index[K]) standing(name string) standing {
+// subscription returns what is known of the subscription to the channel.
+func (x *index[K]) subscription(name string) proof.Subscription {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
 	if !ok {
-		return standing{}
+		return proof.Subscription{}
 	}
-	return standing{present: c.present(), since: c.since, forbidden: c.forbidden, heardAt: c.heardAt}
+	return proof.Subscription{Present: c.present(), Since: c.since, Forbidden: c.forbidden, HeardAt: c.heardAt}
 }
 
 // present says that the channel is subscribed to until the server confirms that it is not.

@@ -9,14 +9,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
 const (
-	// inspectAgain is how often a server is asked for its setting, which may change at any
-	// time, and refusedAgain how often one that does not tell. Each refusal is a line in the
-	// server's ACL LOG.
-	inspectAgain = 5 * time.Second
+	// askAgain is how often a server is asked for its setting, which may change at any
+	// time, and refusedAgain how often where it refuses something. Each refusal is a line in
+	// the server's ACL LOG.
+	askAgain     = 5 * time.Second
 	refusedAgain = time.Minute
 )
 
@@ -32,53 +33,56 @@ func (s *supervisor[K]) inspect(ctx context.Context) {
 		case <-s.began:
 		case <-again:
 		}
-		before, _ := s.evidence.get()
-		found := s.askSetting(ctx, before)
-		if s.evidence.found(found) {
-			s.log.Info("Asked for "+flagsParameter, "answered", found.readable, "value", found.flags.known())
-			s.stir()
-		}
-		if found.asked && !found.readable {
-			again = time.After(refusedAgain)
-		} else {
-			again = time.After(inspectAgain)
+		told, answered := s.askSetting(ctx)
+		again = time.After(untilAsking(told))
+		if answered && s.evidence.Told(told) {
+			s.log.Info("Redis was asked for "+proof.Parameter, "told", told.Readable, "value", told.Flags.Known())
+			notify(s.evidenceChanged)
 		}
 	}
 }
 
-// askSetting asks for the setting, and has flags added if the watcher is to do that. If the
-// server is away the setting is what it was before.
-func (s *supervisor[K]) askSetting(ctx context.Context, before setting) setting {
+// untilAsking returns how long after an answer the next question comes.
+func untilAsking(told proof.Setting) time.Duration {
+	if told.Refused || told.Asked && !told.Readable {
+		return refusedAgain
+	}
+	return askAgain
+}
+
+// askSetting asks for the setting, and has flags added if the watcher is to do that. There
+// is no answer while the server is away.
+func (s *supervisor[K]) askSetting(ctx context.Context) (told proof.Setting, answered bool) {
 	var answer map[string]string
 	err := s.conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
-		answer, err = client.ConfigGet(ctx, flagsParameter).Result()
+		answer, err = client.ConfigGet(ctx, proof.Parameter).Result()
 		return err
 	})
 	if err != nil && !redisconn.IsRefusal(err) {
-		return before
+		return proof.Setting{}, false
 	}
-	value, readable := answer[flagsParameter]
+	value, readable := answer[proof.Parameter]
 	if err != nil || !readable {
-		return setting{asked: true}
+		return proof.Setting{Asked: true}, true
 	}
-	found := setting{asked: true, readable: true, flags: flags(value)}
-	if wanted := found.flags.withRecommended(); s.configure && wanted != found.flags {
-		return s.applySetting(ctx, found, wanted)
+	told = proof.Setting{Asked: true, Readable: true, Flags: proof.Flags(value)}
+	if wanted := told.Flags.WithRecommended(); s.configure && wanted != told.Flags {
+		told = s.applySetting(ctx, told, wanted)
 	}
-	return found
+	return told, true
 }
 
 // applySetting sets the flags. Redis has no way to add one, so flags that somebody else sets at
 // the same moment are lost; whoever needs them sees that as we do, and adds them again.
-func (s *supervisor[K]) applySetting(ctx context.Context, found setting, wanted flags) setting {
+func (s *supervisor[K]) applySetting(ctx context.Context, told proof.Setting, wanted proof.Flags) proof.Setting {
 	err := s.conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
-		return client.ConfigSet(ctx, flagsParameter, string(wanted)).Err()
+		return client.ConfigSet(ctx, proof.Parameter, string(wanted)).Err()
 	})
 	if err != nil {
-		found.refused = redisconn.IsRefusal(err)
-		return found
+		told.Refused = redisconn.IsRefusal(err)
+		return told
 	}
-	s.log.Info("Set "+flagsParameter, "value", wanted.known())
-	found.flags = wanted
-	return found
+	s.log.Info("Set "+proof.Parameter, "value", wanted.Known())
+	told.Flags = wanted
+	return told
 }

@@ -8,8 +8,9 @@ package keyspace
 type Recorder interface {
 	// Received is one keyspace event of a server.
 	Received(endpoint string)
-	// Subscribed says that the subscription to a server stands from now on.
-	Subscribed(endpoint string)
+	// Subscribed says whether a subscription to a server stands from now on. It is called
+	// with false first.
+	Subscribed(endpoint string, stands bool)
 	// Ended says that a subscription, or an attempt at one, came to this end.
 	Ended(endpoint, reason string)
 	// Left says that nobody watches keys of the server any more.
@@ -19,7 +20,7 @@ type Recorder interface {
 // noRecorder records nothing.
 type noRecorder struct{}
 
-func (noRecorder) Received(string)      { /* nothing to do */ }
-func (noRecorder) Subscribed(string)    { /* nothing to do */ }
-func (noRecorder) Ended(string, string) { /* nothing to do */ }
-func (noRecorder) Left(string)          { /* nothing to do */ }
+func (noRecorder) Received(string)         { /* nothing to do */ }
+func (noRecorder) Subscribed(string, bool) { /* nothing to do */ }
+func (noRecorder) Ended(string, string)    { /* nothing to do */ }
+func (noRecorder) Left(string)             { /* nothing to do */ }

@@ -112,7 +112,7 @@ func TestTransitionsAreLoggedAndNothingElse(t *testing.T) {
 	log := funcr.New(func(_, line string) {
 		mu.Lock()
 		defer mu.Unlock()
-		for _, message := range []string{"Subscribed to", "Not subscribed to", "Asked for"} {
+		for _, message := range []string{"Subscribed to", "Not subscribed to", "was asked for"} {
 			if strings.Contains(line, message) {
 				lines[message]++
 				return

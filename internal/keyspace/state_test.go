@@ -12,53 +12,15 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
-
-func TestJudge(t *testing.T) {
-	t.Parallel()
-	now := time.Unix(1000, 0)
-	long, short := now.Add(-patience), now.Add(-patience+time.Millisecond)
-	subscribed := standing{present: true, since: short}
-	silent := setting{asked: true, readable: true, flags: "xE"}
-	for name, c := range map[string]struct {
-		channel          standing
-		server           setting
-		heard, disproved bool
-		want             Verdict
-	}{
-		"not subscribed yet":          {channel: standing{since: short}, want: Verdict{}},
-		"away for a moment":           {channel: standing{since: short}, server: silent, want: Verdict{}},
-		"away":                        {channel: standing{since: long}, heard: true, want: Verdict{Reason: ReasonUnreachable}},
-		"forbidden":                   {channel: standing{since: long, forbidden: true}, want: Verdict{Reason: ReasonPermissionDenied}},
-		"not asked yet":               {channel: subscribed, want: Verdict{}},
-		"not asked for long":          {channel: standing{present: true, since: long}, want: Verdict{Reason: ReasonUnverified}},
-		"may not ask":                 {channel: subscribed, server: setting{asked: true}, want: Verdict{Reason: ReasonUnverified}},
-		"may not ask, but heard":      {channel: subscribed, server: setting{asked: true}, heard: true, want: Verdict{Reason: ReasonSubscribed}},
-		"configured":                  {channel: subscribed, server: setting{asked: true, readable: true, flags: "Kl"}, want: Verdict{Reason: ReasonSubscribed}},
-		"not configured":              {channel: subscribed, server: silent, want: Verdict{Reason: ReasonNotConfigured, Flags: "KElgx"}},
-		"switched off after an event": {channel: subscribed, server: silent, heard: true, want: Verdict{Reason: ReasonNotConfigured, Flags: "KElgx"}},
-		"may not configure": {
-			channel: subscribed, server: setting{asked: true, readable: true, refused: true},
-			want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true},
-		},
-		"disproved though configured": {
-			channel: subscribed, server: setting{asked: true, readable: true, flags: "KA"}, heard: true, disproved: true,
-			want: Verdict{Reason: ReasonNoEventsObserved},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			NewWithT(t).Expect(judge(c.channel, c.server, c.heard, c.disproved, now)).To(Equal(c.want))
-		})
-	}
-}
 
 // judging is a watcher that runs, and what each id was told when it was last woken. Nothing
 // else asks, so that a verdict which wakes nobody is never seen.
 type judging struct {
 	*harness
-	told sync.Map // of Verdict, by id
+	told sync.Map // of proof.Verdict, by id
 }
 
 func newJudging(t *testing.T, server *redistest.Server, configure bool) *judging {
@@ -79,7 +41,7 @@ func (j *judging) watch(keys ...string) {
 }
 
 // eventually waits until the id was told the verdict.
-func (j *judging) eventually(id string, want Verdict) {
+func (j *judging) eventually(id string, want proof.Verdict) {
 	j.t.Helper()
 	j.Eventually(func() any {
 		told, _ := j.told.Load(id)
@@ -93,7 +55,7 @@ func TestTheSettingOfTheServerProves(t *testing.T) {
 	j := newJudging(t, server, false)
 	j.Expect(j.State("emails")).To(Equal(State{}), "nobody watches")
 	j.watch("emails", "other")
-	j.eventually("emails", Verdict{Reason: ReasonSubscribed})
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
 	j.Expect(j.State("emails").Watchers).To(Equal(2))
 	j.Expect(j.State("emails").LastEvent).To(BeZero())
 	do(t, server, "rpush", "emails", 1)
@@ -105,11 +67,11 @@ func TestFlagsChangedAtRunTimeAreFound(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	j := newJudging(t, server, false)
 	j.watch("emails")
-	j.eventually("emails", Verdict{Reason: ReasonSubscribed})
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
 	do(t, server, "config", "set", "notify-keyspace-events", "xE")
-	j.eventually("emails", Verdict{Reason: ReasonNotConfigured, Flags: "KElgx"})
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "KElgx"})
 	do(t, server, "config", "set", "notify-keyspace-events", "KElx")
-	j.eventually("emails", Verdict{Reason: ReasonSubscribed})
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
 }
 
 func TestAnEventProvesWhereTheSettingIsSecret(t *testing.T) {
@@ -118,12 +80,12 @@ func TestAnEventProvesWhereTheSettingIsSecret(t *testing.T) {
 	do(t, server, "acl", "setuser", "default", "-config")
 	j := newJudging(t, server, false)
 	j.watch("emails", "other")
-	j.eventually("emails", Verdict{Reason: ReasonUnverified})
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonUnverified})
 
 	do(t, server, "set", "unrelated", 1)
 	do(t, server, "lpush", "emails", 1)
-	j.eventually("emails", Verdict{Reason: ReasonSubscribed})
-	j.eventually("other", Verdict{Reason: ReasonSubscribed}) // One event proves it for all keys.
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.eventually("other", proof.Verdict{Reason: proof.ReasonSubscribed}) // One event proves it for all keys.
 }
 
 // Without the right to ask and without events, only the depths tell.
@@ -133,10 +95,10 @@ func TestSilentGrowthDisproves(t *testing.T) {
 	do(t, server, "acl", "setuser", "default", "-config")
 	j := newJudging(t, server, false)
 	j.watch("emails")
-	j.eventually("emails", Verdict{Reason: ReasonUnverified})
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonUnverified})
 
 	var missed atomic.Int32
-	j.Eventually(func() Verdict {
+	j.Eventually(func() proof.Verdict {
 		do(t, server, "lpush", "emails", 1)
 		began := time.Now()
 		depth, err := server.Client().LLen(t.Context(), "emails").Result()
@@ -145,10 +107,27 @@ func TestSilentGrowthDisproves(t *testing.T) {
 			missed.Add(1)
 		}
 		return j.State("emails").Verdict
-	}).WithTimeout(timeout).Should(Equal(Verdict{Reason: ReasonNoEventsObserved}))
+	}).WithTimeout(timeout).Should(Equal(proof.Verdict{Reason: proof.ReasonNoEventsObserved}))
 	j.Expect(missed.Load()).To(BeNumerically(">=", 1))
 	j.Expect(j.Observed("emails", "no such key", 1, time.Now())).To(BeFalse())
 	j.Expect(j.Observed("no such id", "emails", 1, time.Now())).To(BeFalse())
+}
+
+// A server that says itself that it publishes nothing is not blamed for that, and is
+// believed as soon as it says otherwise.
+func TestSilenceThatIsConfiguredIsNoMiss(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
+	j := newJudging(t, server, false)
+	j.watch("emails")
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klg"})
+	depth := int64(0)
+	j.Consistently(func() bool {
+		depth++
+		return j.Observed("emails", "emails", depth, time.Now())
+	}).WithTimeout(3 * time.Second).WithPolling(100 * time.Millisecond).Should(BeFalse())
+	do(t, server, "config", "set", "notify-keyspace-events", "Klg")
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
 }
 
 func TestADeniedChannelAndAServerThatIsAway(t *testing.T) {
@@ -158,13 +137,13 @@ func TestADeniedChannelAndAServerThatIsAway(t *testing.T) {
 	j := newJudging(t, server, false)
 	j.watch("emails")
 	j.watch("secret")
-	j.eventually("secret", Verdict{Reason: ReasonPermissionDenied})
-	j.eventually("emails", Verdict{Reason: ReasonSubscribed})
+	j.eventually("secret", proof.Verdict{Reason: proof.ReasonPermissionDenied})
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
 
 	j.Expect(server.Kill()).To(Succeed())
-	j.eventually("emails", Verdict{Reason: ReasonUnreachable})
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonUnreachable})
 	j.Expect(server.Restart(t.Context())).To(Succeed())
-	j.eventually("emails", Verdict{Reason: ReasonSubscribed})
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
 }
 
 // A gap that is over soon changes nothing that anybody is told.
@@ -173,14 +152,12 @@ func TestAShortGapIsNotTold(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	j := newJudging(t, server, false)
 	j.watch("emails")
-	j.eventually("emails", Verdict{Reason: ReasonSubscribed})
-	for range 3 {
-		do(t, server, "client", "kill", "type", "pubsub")
-		j.Eventually(func() []string { return subscriptions(t, server) }).WithTimeout(timeout).Should(BeEmpty())
-		j.Expect(j.State("emails").Verdict).To(Equal(Verdict{Reason: ReasonSubscribed}))
-		j.Eventually(func() []string { return subscriptions(t, server) }).WithTimeout(timeout).ShouldNot(BeEmpty())
-		j.Expect(j.State("emails").Verdict).To(Equal(Verdict{Reason: ReasonSubscribed}))
-	}
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	do(t, server, "client", "kill", "type", "pubsub")
+	j.Eventually(func() []string { return subscriptions(t, server) }).WithTimeout(timeout).Should(BeEmpty())
+	j.Expect(j.State("emails").Verdict).To(Equal(proof.Verdict{Reason: proof.ReasonSubscribed}))
+	j.Eventually(func() []string { return subscriptions(t, server) }).WithTimeout(timeout).ShouldNot(BeEmpty())
+	j.Expect(j.State("emails").Verdict).To(Equal(proof.Verdict{Reason: proof.ReasonSubscribed}))
 }
 
 func TestFlagsAreAddedOnRequestOnly(t *testing.T) {
@@ -195,18 +172,18 @@ func TestFlagsAreAddedOnRequestOnly(t *testing.T) {
 		server := redistest.New(t, redistest.Options{Events: "Ex"})
 		j := newJudging(t, server, true)
 		j.watch("emails")
-		j.eventually("emails", Verdict{Reason: ReasonSubscribed})
-		j.Expect(flags(flagsOf(server)).known()).To(BeEquivalentTo("KElgx"))
+		j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+		j.Expect(proof.Flags(flagsOf(server)).Known()).To(BeEquivalentTo("KElgx"))
 		j.Expect(server.Restart(t.Context())).To(Succeed())
-		j.Eventually(func() flags { return flags(flagsOf(server)).known() }).WithTimeout(timeout).Should(BeEquivalentTo("KElgx"))
+		j.Eventually(func() proof.Flags { return proof.Flags(flagsOf(server)).Known() }).WithTimeout(timeout).Should(BeEquivalentTo("KElgx"))
 	})
 	t.Run("not otherwise", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.New(t, redistest.Options{Events: "Ex"})
 		j := newJudging(t, server, false)
 		j.watch("emails")
-		j.eventually("emails", Verdict{Reason: ReasonNotConfigured, Flags: "KElgx"})
-		j.Expect(flags(flagsOf(server)).known()).To(BeEquivalentTo("Ex"))
+		j.eventually("emails", proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "KElgx"})
+		j.Expect(proof.Flags(flagsOf(server)).Known()).To(BeEquivalentTo("Ex"))
 	})
 	t.Run("if allowed", func(t *testing.T) {
 		t.Parallel()
@@ -214,6 +191,6 @@ func TestFlagsAreAddedOnRequestOnly(t *testing.T) {
 		do(t, server, "acl", "setuser", "default", "-config|set")
 		j := newJudging(t, server, true)
 		j.watch("emails")
-		j.eventually("emails", Verdict{Reason: ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true})
+		j.eventually("emails", proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true})
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
@@ -18,11 +19,11 @@ type supervisor[K comparable] struct {
 	conn     *redisconn.Conn
 	endpoint redisconn.Endpoint
 	index    *index[K]
-	evidence *evidence
-	mark     func(id K, cause Cause)
-	// stir is called when the evidence has changed.
-	stir     func()
-	recorder Recorder
+	evidence *proof.Evidence
+	// evidenceChanged gets a token when it has.
+	evidenceChanged chan<- struct{}
+	mark            func(id K, cause Cause)
+	recorder        Recorder
 	// configure says to add flags to the server's setting.
 	configure bool
 	timing    sessionTiming
@@ -39,6 +40,7 @@ func (s *supervisor[K]) run(ctx context.Context) {
 	var inspection sync.WaitGroup
 	inspection.Go(func() { s.inspect(ctx) })
 	defer inspection.Wait()
+	s.recorder.Subscribed(s.endpoint.String(), false)
 
 	var backoff redisconn.Backoff
 	var lastEnd string
@@ -81,22 +83,23 @@ func (s *supervisor[K]) session(ctx context.Context) (confirmed bool, err error)
 	}
 	err = current.run(ctx)
 	if current.confirmed {
-		s.evidence.lost(time.Now())
+		s.evidence.Lost(time.Now())
+		s.recorder.Subscribed(s.endpoint.String(), false)
 	}
 	return current.confirmed, err
 }
 
 // begin notes that the server has confirmed a subscription, the first of a session.
 func (s *supervisor[K]) begin() {
-	s.evidence.begin(time.Now())
-	s.recorder.Subscribed(s.endpoint.String())
+	s.evidence.Begin(time.Now())
+	s.recorder.Subscribed(s.endpoint.String(), true)
 	notify(s.began)
 }
 
 // heard notes an event.
 func (s *supervisor[K]) heard(m meaning) {
 	s.recorder.Received(s.endpoint.String())
-	if m.class == classList && s.evidence.event() {
-		s.stir()
+	if m.class == classList && s.evidence.Heard() {
+		notify(s.evidenceChanged)
 	}
 }

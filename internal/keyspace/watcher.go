@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
@@ -49,22 +50,22 @@ type Watcher[K comparable] struct {
 	supervisors map[redisconn.Endpoint]*supervisor[K]
 	// changed holds a token while supervisors may differ from those that run.
 	changed chan struct{}
-	// stirred holds a token while verdicts may differ from what was told.
-	stirred chan struct{}
+	// evidenceChanged holds a token while verdicts may differ from what was reported.
+	evidenceChanged chan struct{}
 }
 
 // watch is what one id watches.
 type watch struct {
 	endpoint redisconn.Endpoint
 	keys     []string
-	audits   map[string]*audit // by key
-	told     Verdict
+	audits   map[string]*proof.Audit // by key
+	reported proof.Verdict
 }
 
 func newWatch(e redisconn.Endpoint, keys []string) *watch {
-	w := &watch{endpoint: e, keys: slices.Clone(keys), audits: map[string]*audit{}}
+	w := &watch{endpoint: e, keys: slices.Clone(keys), audits: map[string]*proof.Audit{}}
 	for _, key := range keys {
-		w.audits[key] = &audit{}
+		w.audits[key] = &proof.Audit{}
 	}
 	return w
 }
@@ -90,7 +91,8 @@ func New[K comparable](options Options[K]) *Watcher[K] {
 		watches:     map[K]*watch{},
 		supervisors: map[redisconn.Endpoint]*supervisor[K]{},
 		changed:     make(chan struct{}, 1),
-		stirred:     make(chan struct{}, 1),
+
+		evidenceChanged: make(chan struct{}, 1),
 	}
 }
 
@@ -164,14 +166,15 @@ func (w *Watcher[K]) newSupervisor(e redisconn.Endpoint) *supervisor[K] {
 		conn:      w.options.Pool.Conn(e),
 		endpoint:  e,
 		index:     newIndex[K](),
-		evidence:  &evidence{},
+		evidence:  &proof.Evidence{},
 		mark:      w.mark,
-		stir:      func() { notify(w.stirred) },
 		recorder:  w.options.Recorder,
 		configure: w.options.Configure,
 		timing:    w.timing,
 		log:       w.options.Log.WithValues("endpoint", e.String()),
 		began:     make(chan struct{}, 1),
+
+		evidenceChanged: w.evidenceChanged,
 	}
 }
 

@@ -29,12 +29,13 @@ func (r *redis) collectors() []prometheus.Collector {
 // Received counts a keyspace notification of a server.
 func (m *Metrics) Received(endpoint string) { m.redis.received.WithLabelValues(endpoint).Inc() }
 
-// Subscribed says that the subscription to a server's notifications stands.
-func (m *Metrics) Subscribed(endpoint string) { m.redis.up.WithLabelValues(endpoint).Set(1) }
+// Subscribed says whether the subscription to a server's notifications stands.
+func (m *Metrics) Subscribed(endpoint string, stands bool) {
+	m.redis.up.WithLabelValues(endpoint).Set(indicator(stands))
+}
 
 // Ended counts a subscription, or an attempt at one, that came to an end for a reason.
 func (m *Metrics) Ended(endpoint, reason string) {
-	m.redis.up.WithLabelValues(endpoint).Set(0)
 	m.redis.reconnects.WithLabelValues(endpoint, reason).Inc()
 }
 

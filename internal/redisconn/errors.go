@@ -81,12 +81,16 @@ func Classify(err error) *Error {
 // brought it is still good.
 func IsReply(err error) bool { return errorReply(err) != "" }
 
-// IsRefusal reports whether err is the reply of a server that does not have the command,
-// or not for this user. It will answer the same the next time.
+// IsRefusal reports whether err is the reply of a server that does not do the command, or
+// not for this user. It will answer the same the next time. Managed services have words of
+// their own for that.
 func IsRefusal(err error) bool {
 	reply := errorReply(err)
-	return strings.HasPrefix(reply, "NOPERM") || strings.HasPrefix(reply, "ERR")
+	return strings.HasPrefix(reply, "NOPERM") || strings.HasPrefix(reply, "ERR ") && !strings.HasPrefix(reply, tooManyClients)
 }
+
+// tooManyClients is how a reply begins that says so.
+const tooManyClients = "ERR max number of clients reached"
 
 // errorReply returns the text of an error reply, or "" if err is none.
 func errorReply(err error) string {
@@ -117,7 +121,7 @@ var replyClasses = []struct {
 	{"MOVED", class{ReasonUnreachable, "The server belongs to a Redis Cluster and does not hold the key. Use a server that is not in cluster mode."}},
 	{"CLUSTERDOWN", class{ReasonUnreachable, "The server belongs to a Redis Cluster that is down. Repair the cluster."}},
 	{"DENIED", class{ReasonUnreachable, "Redis runs in protected mode and answers only on its own host. Set a password or bind it to the network."}},
-	{"ERR max number of clients reached", class{ReasonUnreachable, "Redis accepts no more clients. Raise maxclients, or find out who holds the connections."}},
+	{tooManyClients, class{ReasonUnreachable, "Redis accepts no more clients. Raise maxclients, or find out who holds the connections."}},
 }
 
 func classifyReply(reply string) class {

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package keyspace
+package proof
 
 import (
 	"testing"
@@ -11,10 +11,10 @@ import (
 
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	for value, want := range map[flags]struct {
+	for value, want := range map[Flags]struct {
 		publishes   bool
-		recommended flags
-		shown       flags
+		recommended Flags
+		shown       Flags
 	}{
 		"":        {false, "Klg", "Klg"},
 		"lK":      {true, "lKg", "Klg"},
@@ -30,10 +30,10 @@ func TestFlags(t *testing.T) {
 		t.Run(string(value), func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			g.Expect(value.publishesLists()).To(Equal(want.publishes))
-			g.Expect(value.withRecommended()).To(Equal(want.recommended))
-			g.Expect(value.withRecommended().known()).To(Equal(want.shown))
-			g.Expect(value.withRecommended().publishesLists()).To(BeTrue())
+			g.Expect(value.PublishLists()).To(Equal(want.publishes))
+			g.Expect(value.WithRecommended()).To(Equal(want.recommended))
+			g.Expect(value.WithRecommended().Known()).To(Equal(want.shown))
+			g.Expect(value.WithRecommended().PublishLists()).To(BeTrue())
 		})
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package keyspace
+package proof
 
 import (
 	"testing"
@@ -12,10 +12,15 @@ import (
 
 // auditing is an audit of a key that is read at chosen seconds.
 type auditing struct {
-	audit        audit
+	audit        Audit
 	subscribedAt time.Time
 	heardAt      time.Time
+	unexpected   bool
 	missed       int
+}
+
+func (a *auditing) key() Subscription {
+	return Subscription{Present: !a.subscribedAt.IsZero(), Since: a.subscribedAt, HeardAt: a.heardAt}
 }
 
 func second(s float64) time.Time {
@@ -24,12 +29,12 @@ func second(s float64) time.Time {
 
 // read reads a depth, which takes a tenth of a second.
 func (a *auditing) read(at float64, depth int64) {
-	if a.audit.read(depth, second(at), second(at+0.1), a.subscribedAt, a.heardAt) {
+	if a.audit.Read(depth, second(at), second(at+0.1), a.key(), !a.unexpected) {
 		a.missed++
 	}
 }
 
-func (a *auditing) disprovedAt(at float64) bool { return a.audit.disproved(second(at), a.heardAt) }
+func (a *auditing) disprovedAt(at float64) bool { return a.audit.Disproved(second(at), a.key()) }
 
 func TestGrowthWithoutEventsDisproves(t *testing.T) {
 	t.Parallel()
@@ -109,4 +114,18 @@ func TestANewSubscriptionBeginsAnew(t *testing.T) {
 	a.subscribedAt = second(20)
 	a.read(21, 5)
 	g.Expect(a.disprovedAt(30)).To(BeFalse())
+}
+
+// A server that says itself that it publishes nothing misses nothing.
+func TestGrowthIsNotMissedWhereNoEventIsExpected(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	a := auditing{subscribedAt: second(0), unexpected: true}
+	for i := range 5 {
+		a.read(float64(5*i+1), int64(i))
+	}
+	a.unexpected = false
+	a.read(26, 6)
+	g.Expect(a.disprovedAt(30)).To(BeFalse(), "it begins anew once events are expected")
+	g.Expect(a.missed).To(BeZero())
 }

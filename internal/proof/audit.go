@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package keyspace
+package proof
 
 import "time"
 
@@ -13,9 +13,9 @@ const (
 	missesToDisprove = 2
 )
 
-// audit compares the depths that are read of a key with the events that come, for one id,
-// whose reads follow one another. The zero value is ready.
-type audit struct {
+// Audit compares the depths that are read of a key with the events that come. Its reads
+// follow one another. The zero value is ready. It is not safe for concurrent use.
+type Audit struct {
 	// depth is by the last read, which began at readAt; zero before the first.
 	depth  int64
 	readAt time.Time
@@ -28,16 +28,17 @@ type audit struct {
 	missingSince time.Time
 }
 
-// read notes a depth that was read from began until now. subscribedAt is when the
-// subscription to the key was confirmed, zero if there is none, and heardAt when growth of
-// the key was last heard of. It reports whether an earlier growth turned out to be missed.
-func (a *audit) read(depth int64, began, now, subscribedAt, heardAt time.Time) (missed bool) {
-	if subscribedAt.IsZero() || !subscribedAt.Before(a.readAt) {
-		*a = audit{depth: depth, readAt: began} // Not subscribed all the time since the last read.
+// Read notes a depth that was read from began until now. It reports whether an earlier
+// growth turned out to be missed. Where there is no reason to expect events, the growth
+// until the next read proves nothing.
+func (a *Audit) Read(depth int64, began, now time.Time, key Subscription, expected bool) (missed bool) {
+	throughout := key.Present && key.Since.Before(a.readAt)
+	if !expected || !throughout {
+		*a = Audit{depth: depth, readAt: began}
 		return false
 	}
-	missed = a.settle(now, heardAt)
-	if depth > a.depth && heardAt.Before(a.readAt) && a.grownAt.IsZero() {
+	missed = a.settle(now, key.HeardAt)
+	if depth > a.depth && key.HeardAt.Before(a.readAt) && a.grownAt.IsZero() {
 		a.grownAt = now
 		if a.misses == 0 {
 			a.missingSince = a.readAt
@@ -48,7 +49,7 @@ func (a *audit) read(depth int64, began, now, subscribedAt, heardAt time.Time) (
 }
 
 // settle decides whether the open growth was missed.
-func (a *audit) settle(now, heardAt time.Time) (missed bool) {
+func (a *Audit) settle(now, heardAt time.Time) (missed bool) {
 	if heardAt.After(a.missingSince) {
 		a.grownAt, a.misses = time.Time{}, 0
 		return false
@@ -62,15 +63,15 @@ func (a *audit) settle(now, heardAt time.Time) (missed bool) {
 }
 
 // overdue says that the event of the open growth should have come by now.
-func (a *audit) overdue(now time.Time) bool {
+func (a *Audit) overdue(now time.Time) bool {
 	return !a.grownAt.IsZero() && now.Sub(a.grownAt) >= eventDelay
 }
 
-// disproved reports whether the server evidently publishes nothing about the key.
-func (a *audit) disproved(now, heardAt time.Time) bool {
+// Disproved reports whether the server evidently publishes nothing about the key.
+func (a *Audit) Disproved(now time.Time, key Subscription) bool {
 	misses := a.misses
 	if a.overdue(now) {
 		misses++
 	}
-	return misses >= missesToDisprove && !heardAt.After(a.missingSince)
+	return misses >= missesToDisprove && !key.HeardAt.After(a.missingSince)
 }

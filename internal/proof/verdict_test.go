@@ -1,0 +1,65 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package proof
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	long, short := now.Add(-gracePeriod), now.Add(-gracePeriod+time.Millisecond)
+	subscribed := Subscription{Present: true, Since: short}
+	asked := func(flags Flags) Setting { return Setting{Asked: true, Readable: true, Flags: flags} }
+	secret := Setting{Asked: true}
+	disproved := &Audit{misses: missesToDisprove}
+	for name, c := range map[string]struct {
+		key    Subscription
+		server *Evidence
+		audit  *Audit
+		want   Verdict
+	}{
+		"not subscribed yet": {key: Subscription{Since: short}, want: Verdict{}},
+		"away for a moment":  {key: Subscription{Since: short}, server: &Evidence{setting: asked("xE")}, want: Verdict{}},
+		"away":               {key: Subscription{Since: long}, server: &Evidence{heard: true}, want: Verdict{Reason: ReasonUnreachable}},
+		"forbidden": {
+			key:  Subscription{Since: long, Forbidden: true},
+			want: Verdict{Reason: ReasonPermissionDenied},
+		},
+		"not asked yet":          {key: subscribed, want: Verdict{}},
+		"not asked for long":     {key: Subscription{Present: true, Since: long}, want: Verdict{Reason: ReasonUnverified}},
+		"does not tell":          {key: subscribed, server: &Evidence{setting: secret}, want: Verdict{Reason: ReasonUnverified}},
+		"does not tell, heard":   {key: subscribed, server: &Evidence{setting: secret, heard: true}, want: Verdict{Reason: ReasonSubscribed}},
+		"not asked, heard":       {key: subscribed, server: &Evidence{heard: true}, want: Verdict{Reason: ReasonSubscribed}},
+		"configured":             {key: subscribed, server: &Evidence{setting: asked("Kl")}, want: Verdict{Reason: ReasonSubscribed}},
+		"not configured":         {key: subscribed, server: &Evidence{setting: asked("xE")}, want: Verdict{Reason: ReasonNotConfigured, Flags: "KElgx"}},
+		"switched off":           {key: subscribed, server: &Evidence{setting: asked(""), heard: true}, want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg"}},
+		"disproved, configured":  {key: subscribed, server: &Evidence{setting: asked("KA"), heard: true}, audit: disproved, want: Verdict{Reason: ReasonNoEventsObserved}},
+		"disproved, not telling": {key: subscribed, server: &Evidence{setting: secret}, audit: disproved, want: Verdict{Reason: ReasonNoEventsObserved}},
+		"disproved, but no wonder": {
+			key: subscribed, server: &Evidence{setting: asked("")}, audit: disproved,
+			want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg"},
+		},
+		"may not configure": {
+			key: subscribed, server: &Evidence{setting: Setting{Asked: true, Readable: true, Refused: true}},
+			want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, audit := c.server, c.audit
+			if server == nil {
+				server = &Evidence{}
+			}
+			if audit == nil {
+				audit = &Audit{}
+			}
+			NewWithT(t).Expect(Judge(server, c.key, audit, now)).To(Equal(c.want))
+		})
+	}
+}

@@ -63,7 +63,6 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		Deliver:   wakes.Deliver,
 		Configure: options.configureNotifications,
 		Recorder:  collectors,
-		Coalesced: collectors.Coalesced,
 		Log:       ctrl.Log.WithName("keyspace"),
 	})
 	reconciler := &controller.Reconciler{

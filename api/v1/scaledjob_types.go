@@ -146,8 +146,8 @@ type ScalingMode string
 const (
 	// ModeEvents means that Redis announces it, and a Job follows within milliseconds.
 	ModeEvents ScalingMode = "Events"
-	// ModePolling means that it is seen when the depth is next read, which is every five seconds at least, or at the polling interval
-	// where notifications are disabled.
+	// ModePolling means that it is seen when the depth is next read: every five seconds, or as the operator is told, less often where
+	// very many ScaledJobs share a server, and never less often than the polling interval.
 	ModePolling ScalingMode = "Polling"
 )
 

@@ -61,15 +61,19 @@ func (r *Reconciler) announceQueue(sj *scaledjobv1.ScaledJob, before, after *sca
 
 // announceNotifications tells when the growth of the queue is not announced, other than by the user's wish, and when it is again.
 func (r *Reconciler) announceNotifications(sj *scaledjobv1.ScaledJob, before, after *scaledjobv1.ScaledJobStatus) {
-	is := turned(before, after, scaledjobv1.ConditionNotificationsActive)
+	kind := scaledjobv1.ConditionNotificationsActive
+	was, is := apimeta.FindStatusCondition(before.Conditions, kind), apimeta.FindStatusCondition(after.Conditions, kind)
+	if is == nil || is.Reason == scaledjobv1.ReasonDisabled {
+		return
+	}
+	wasActive := was != nil && was.Status == metav1.ConditionTrue
+	wasInactive := was != nil && was.Status == metav1.ConditionFalse
+	active := is.Status == metav1.ConditionTrue
 	switch {
-	case is == nil || is.Reason == scaledjobv1.ReasonDisabled:
-	case is.Status == metav1.ConditionTrue:
-		if apimeta.IsStatusConditionFalse(before.Conditions, is.Type) {
-			r.event(sj, corev1.EventTypeNormal, eventNotificationsRestored, "Subscribe", is.Message)
-		}
-	case is.Status == metav1.ConditionFalse, apimeta.IsStatusConditionTrue(before.Conditions, is.Type):
+	case wasActive && !active, is.Status == metav1.ConditionFalse && !wasInactive:
 		r.event(sj, corev1.EventTypeWarning, eventNotificationsUnavailable, "Subscribe", is.Message)
+	case active && was != nil && !wasActive && was.Reason != scaledjobv1.ReasonDisabled:
+		r.event(sj, corev1.EventTypeNormal, eventNotificationsRestored, "Subscribe", is.Message)
 	}
 }
 

@@ -49,6 +49,46 @@ func TestAnnounceQueue(t *testing.T) {
 	}
 }
 
+func TestAnnounceNotifications(t *testing.T) {
+	t.Parallel()
+	absent := &scaledjobv1.ScaledJobStatus{}
+	with := func(status metav1.ConditionStatus, reason string) *scaledjobv1.ScaledJobStatus {
+		return &scaledjobv1.ScaledJobStatus{Conditions: []metav1.Condition{
+			{Type: scaledjobv1.ConditionNotificationsActive, Status: status, Reason: reason, Message: "Words."},
+		}}
+	}
+	active := with(metav1.ConditionTrue, "Subscribed")
+	unverified := with(metav1.ConditionUnknown, "Unverified")
+	unconfigured, unreachable := with(metav1.ConditionFalse, "NotConfigured"), with(metav1.ConditionFalse, "Unreachable")
+	disabled := with(metav1.ConditionFalse, "Disabled")
+	unavailable, restored := []string{eventNotificationsUnavailable}, []string{eventNotificationsRestored}
+	for name, c := range map[string]struct {
+		before, after *scaledjobv1.ScaledJobStatus
+		want          []string
+	}{
+		"active from the start":     {absent, active, nil},
+		"unverified from the start": {absent, unverified, nil},
+		"missing from the start":    {absent, unconfigured, unavailable},
+		"still active":              {active, active, nil},
+		"lost":                      {active, unreachable, unavailable},
+		"not sure any more":         {active, unverified, unavailable},
+		"another reason":            {unreachable, unconfigured, nil},
+		"never were":                {unverified, unconfigured, unavailable},
+		"back":                      {unreachable, active, restored},
+		"sure again":                {unverified, active, restored},
+		"disabled":                  {active, disabled, nil},
+		"enabled":                   {disabled, active, nil},
+		"enabled in vain":           {disabled, unconfigured, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log := &eventLog{}
+			(&Reconciler{Recorder: log}).announceConditions(scaledJob(), c.before, c.after)
+			NewWithT(t).Expect(log.reasons).To(Equal(c.want))
+		})
+	}
+}
+
 // A resourceVersion in the reference would make each event one of its own, instead of one that happened again.
 func TestEventRegardsTheScaledJob(t *testing.T) {
 	t.Parallel()

@@ -13,8 +13,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
-// verdict is what a condition says. A message holds what to do about it, and nothing that differs from one pass to the next.
-type verdict struct {
+// conditionValue is what a condition says. A message holds what to do about it, and nothing that differs from one pass to the next.
+type conditionValue struct {
 	status  metav1.ConditionStatus
 	reason  string
 	message string
@@ -38,7 +38,7 @@ func inOrder(a, b metav1.Condition) int {
 // setConditions sets every condition that the pass knows about, and the mode. Ready follows from the others. An endpoint that is busy
 // with somebody else says nothing about this queue.
 func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus, seen observation, plan plan, done outcome) {
-	set := func(kind string, is verdict) {
+	set := func(kind string, is conditionValue) {
 		apimeta.SetStatusCondition(&status.Conditions, metav1.Condition{
 			Type: kind, Status: is.status, Reason: is.reason, Message: is.message, ObservedGeneration: sj.Generation,
 		})
@@ -62,54 +62,54 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 	present := abnormal(is)
 	for _, kind := range []string{scaledjobv1.ConditionReconciling, scaledjobv1.ConditionStalled} {
 		if kind == present {
-			set(kind, verdict{metav1.ConditionTrue, is.reason, is.message})
+			set(kind, conditionValue{metav1.ConditionTrue, is.reason, is.message})
 		} else {
 			apimeta.RemoveStatusCondition(&status.Conditions, kind)
 		}
 	}
 }
 
-func queueConnected(err *redisconn.Error) verdict {
+func queueConnected(err *redisconn.Error) conditionValue {
 	if err != nil {
-		return verdict{metav1.ConditionFalse, string(err.Reason), err.Message}
+		return conditionValue{metav1.ConditionFalse, string(err.Reason), err.Message}
 	}
-	return verdict{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}
+	return conditionValue{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}
 }
 
-func scalingLimited(plan plan, done outcome) verdict {
+func scalingLimited(plan plan, done outcome) conditionValue {
 	switch {
 	case done.createRefused:
-		return verdict{
+		return conditionValue{
 			metav1.ConditionTrue, scaledjobv1.ReasonCreateRefused,
 			"The API server refuses to create a Job that is due. Check quotas, admission policies and TemplateValid; the operator's log has " +
 				"its answer. Creating is tried again, at growing intervals.",
 		}
 	case plan.atMax:
-		return verdict{
+		return conditionValue{
 			metav1.ConditionTrue, scaledjobv1.ReasonAtMaxReplicas,
 			"More Jobs are due than spec.maxReplicas allows. Raise it if the queue should be worked off faster.",
 		}
 	}
-	return verdict{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, "Nothing is held back."}
+	return conditionValue{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, "Nothing is held back."}
 }
 
 // ready is False with the words of the condition that prevents scaling, and True otherwise.
-func ready(sj *scaledjobv1.ScaledJob, conditions []metav1.Condition) verdict {
+func ready(sj *scaledjobv1.ScaledJob, conditions []metav1.Condition) conditionValue {
 	for _, kind := range []string{scaledjobv1.ConditionQueueConnected, scaledjobv1.ConditionTemplateValid} {
 		cause := apimeta.FindStatusCondition(conditions, kind)
 		if cause != nil && cause.Status == metav1.ConditionFalse {
-			return verdict{metav1.ConditionFalse, cause.Reason, cause.Message}
+			return conditionValue{metav1.ConditionFalse, cause.Reason, cause.Message}
 		}
 	}
 	if sj.Spec.Suspend {
-		return verdict{metav1.ConditionTrue, scaledjobv1.ReasonSuspended, "No Job is created while spec.suspend is true."}
+		return conditionValue{metav1.ConditionTrue, scaledjobv1.ReasonSuspended, "No Job is created while spec.suspend is true."}
 	}
-	return verdict{metav1.ConditionTrue, scaledjobv1.ReasonReconciled, "The ScaledJob is scaled by the depth of its queue."}
+	return conditionValue{metav1.ConditionTrue, scaledjobv1.ReasonReconciled, "The ScaledJob is scaled by the depth of its queue."}
 }
 
 // abnormal is the condition of kstatus for a Ready that is not True: Stalled where nothing changes until somebody acts. It is none where
 // Ready is True.
-func abnormal(ready verdict) string {
+func abnormal(ready conditionValue) string {
 	if ready.status == metav1.ConditionTrue {
 		return ""
 	}

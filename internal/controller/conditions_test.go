@@ -71,7 +71,7 @@ func TestConditionsFollowWhatIsSeen(t *testing.T) {
 	is := queueConnected(nil)
 	g.Expect([]string{string(is.status), is.reason}).To(Equal([]string{"True", "Connected"}))
 	is = queueConnected(&redisconn.Error{Reason: redisconn.ReasonWrongType, Message: "Correct the key.", Err: errAway})
-	g.Expect(is).To(Equal(verdict{metav1.ConditionFalse, "WrongType", "Correct the key."}))
+	g.Expect(is).To(Equal(conditionValue{metav1.ConditionFalse, "WrongType", "Correct the key."}))
 	is = scalingLimited(plan{known: true, atMax: true}, outcome{})
 	g.Expect([]string{string(is.status), is.reason}).To(Equal([]string{"True", "AtMaxReplicas"}))
 	is = scalingLimited(plan{known: true}, outcome{})
@@ -89,7 +89,7 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 	g := NewWithT(t)
 	sj := scaledJob()
 	status := &sj.Status
-	pass := func(seen observation, template *verdict) []string {
+	pass := func(seen observation, template *conditionValue) []string {
 		status = computeStatus(sj, status, seen, decide(&sj.Spec, seen), outcome{template: template}, time.Unix(1000, 0))
 		var abnormal []string
 		for _, kind := range []string{scaledjobv1.ConditionReconciling, scaledjobv1.ConditionStalled} {
@@ -102,7 +102,7 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 	}
 	denied := &redisconn.Error{Reason: redisconn.ReasonPermissionDenied, Message: "Grant it.", Err: errAway}
 	busy := redisconn.Classify(redisconn.ErrBusy)
-	rejected := &verdict{metav1.ConditionFalse, scaledjobv1.ReasonRejected, "Correct it."}
+	rejected := &conditionValue{metav1.ConditionFalse, scaledjobv1.ReasonRejected, "Correct it."}
 
 	g.Expect(pass(observation{}, &templateAccepted)).To(BeEmpty())
 	g.Expect(pass(observation{queueErr: unreachable}, nil)).To(Equal([]string{"Reconciling Unreachable"}), "time may heal it")

@@ -20,7 +20,7 @@ const fallbackReads = 200
 const polled = " Until then the queue is polled."
 
 // notificationVerdicts are what the condition says, by what the watcher knows.
-var notificationVerdicts = map[proof.Reason]verdict{
+var notificationVerdicts = map[proof.Reason]conditionValue{
 	proof.ReasonSubscribed: {
 		metav1.ConditionTrue, scaledjobv1.ReasonSubscribed, "Redis announces the growth of the queue.",
 	},
@@ -31,8 +31,9 @@ var notificationVerdicts = map[proof.Reason]verdict{
 	},
 	proof.ReasonNoEventsObserved: {
 		metav1.ConditionFalse, scaledjobv1.ReasonNoEventsObserved,
-		"The queue grew repeatedly, and no event told of it. Make sure that notify-keyspace-events holds K and l on the very server that is " +
-			"written to; a managed service has it among its parameters. The next event proves it." + polled,
+		"The queue grew repeatedly, and no event told of it. Make sure that notify-keyspace-events holds K and l, and g if lists are renamed " +
+			"or restored to the key, on the very server that is written to; a managed service has it among its parameters. The next event proves it." +
+			polled,
 	},
 	proof.ReasonPermissionDenied: {
 		metav1.ConditionFalse, scaledjobv1.ReasonPermissionDenied,
@@ -47,13 +48,13 @@ var notificationVerdicts = map[proof.Reason]verdict{
 }
 
 // notificationsDisabled is what the condition says where the spec asks for none.
-var notificationsDisabled = verdict{
+var notificationsDisabled = conditionValue{
 	metav1.ConditionFalse, scaledjobv1.ReasonDisabled,
 	"The queue is polled, as spec.notifications is Disabled. Set it to Enabled to have Jobs within milliseconds.",
 }
 
 // notificationsActive tells whether the growth of the queue is announced. It returns nil while that is not decided.
-func notificationsActive(spec *scaledjobv1.ScaledJobSpec, known proof.Verdict) *verdict {
+func notificationsActive(spec *scaledjobv1.ScaledJobSpec, known proof.Verdict) *conditionValue {
 	if spec.Notifications == scaledjobv1.NotificationsDisabled {
 		return &notificationsDisabled
 	}
@@ -67,12 +68,12 @@ func notificationsActive(spec *scaledjobv1.ScaledJobSpec, known proof.Verdict) *
 }
 
 // notConfigured tells what to do where the server's setting lacks flags.
-func notConfigured(known proof.Verdict) *verdict {
+func notConfigured(known proof.Verdict) *conditionValue {
 	cause := ""
 	if known.ConfigureRefused {
 		cause = " The operator was told to do so, but Redis does not let it."
 	}
-	return &verdict{
+	return &conditionValue{
 		metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured,
 		"Redis does not announce the growth of lists. Say CONFIG SET notify-keyspace-events " + known.Flags +
 			" and put it into redis.conf too; a managed service has it among its parameters." + cause + polled,
@@ -80,7 +81,7 @@ func notConfigured(known proof.Verdict) *verdict {
 }
 
 // modeOf is the mode that follows from the condition.
-func modeOf(active verdict) scaledjobv1.ScalingMode {
+func modeOf(active conditionValue) scaledjobv1.ScalingMode {
 	if active.status == metav1.ConditionTrue {
 		return scaledjobv1.ModeEvents
 	}

@@ -68,22 +68,12 @@ type jobLister interface {
 
 // watcher listens for keyspace events. No call blocks.
 type watcher interface {
-	subscriber
-	listener
-}
-
-// subscriber is told what to listen to.
-type subscriber interface {
 	// Ensure listens to these keys on behalf of id, and to no other.
 	Ensure(id types.NamespacedName, endpoint redisconn.Endpoint, keys ...string)
 	// Forget listens to nothing on behalf of id.
 	Forget(id types.NamespacedName)
 	// Pace says that a pass is over, and whether the next one could create a Job. If not, wake-ups are fewer.
 	Pace(id types.NamespacedName, canCreate bool)
-}
-
-// listener tells what is heard.
-type listener interface {
 	// TakeNotified is when growth was first heard of since the last call; zero if it was not.
 	TakeNotified(id types.NamespacedName) time.Time
 	// Observed tells of a depth that was read from began until now. It says whether growth turned out to be unannounced.
@@ -171,7 +161,7 @@ type outcome struct {
 	// more says that the pass stopped before all was done, to let others have a turn.
 	more bool
 	// template is what the API server says of the template, and nil where it was not asked.
-	template *verdict
+	template *conditionValue
 	// err joins all that went wrong.
 	err error
 }

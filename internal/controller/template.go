@@ -28,8 +28,8 @@ const (
 )
 
 var (
-	templateAccepted = verdict{metav1.ConditionTrue, scaledjobv1.ReasonAccepted, "The API server accepts Jobs of this template."}
-	templateUnasked  = verdict{
+	templateAccepted = conditionValue{metav1.ConditionTrue, scaledjobv1.ReasonAccepted, "The API server accepts Jobs of this template."}
+	templateUnasked  = conditionValue{
 		metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked,
 		"The API server has not judged the template yet. Jobs are created all the same.",
 	}
@@ -37,7 +37,7 @@ var (
 
 // checkTemplate asks the API server, by a dry run, whether it accepts a Job of the template. It asks once per generation, again at the
 // resync as long as there was no answer, and returns nil where there is nothing to ask. It never holds back a Job.
-func (r *Reconciler) checkTemplate(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory) *verdict {
+func (r *Reconciler) checkTemplate(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory) *conditionValue {
 	now := time.Now()
 	if !templateCheckDue(sj, mem, now) {
 		return nil
@@ -61,17 +61,17 @@ func templateCheckDue(sj *scaledjobv1.ScaledJob, mem *memory, now time.Time) boo
 
 // judge tells what the answer to the dry run says of the template. Only a Job that is called invalid speaks against it: a quota, a
 // missing right or an API server that is away may be different the next time.
-func judge(err error) verdict {
+func judge(err error) conditionValue {
 	switch {
 	case err == nil:
 		return templateAccepted
 	case apierrors.IsInvalid(err):
-		return verdict{
+		return conditionValue{
 			metav1.ConditionFalse, scaledjobv1.ReasonRejected,
 			"The API server rejects Jobs of this template; correct spec.jobTemplate: " + faults(err),
 		}
 	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
-		return verdict{
+		return conditionValue{
 			metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked,
 			"The API server answered " + string(apierrors.ReasonForError(err)) +
 				" instead of judging the template. Check quotas, admission policies and the rights of the operator.",

@@ -20,6 +20,12 @@
 // covers the first start, reconnects, restored permissions and new watchers. The end of a
 // subscription wakes as well, so that an outage shows at once where nothing is pushed.
 //
+// # What is told besides
+//
+// A subscription is confirmed by servers that will never publish anything. So a Watcher
+// also tells what package proof makes of it: it asks the server for its setting, notes
+// whether events come, and is told the depths that are read. A change of the verdict wakes.
+//
 // # How it is built
 //
 // A [Watcher] keeps one supervisor per endpoint. The supervisor runs one session after the

@@ -6,6 +6,8 @@ package keyspace
 // Recorder is told what happens, for metrics. Servers are named by their address, and
 // reasons are those of redisconn. Its methods are called often and must not block.
 type Recorder interface {
+	// Coalesced is one notification that needs no wake of its own, since one is pending.
+	Coalesced()
 	// Received is one keyspace event of a server.
 	Received(endpoint string)
 	// Subscribed says whether a subscription to a server stands from now on. It is called
@@ -20,6 +22,7 @@ type Recorder interface {
 // noRecorder records nothing.
 type noRecorder struct{}
 
+func (noRecorder) Coalesced()              { /* nothing to do */ }
 func (noRecorder) Received(string)         { /* nothing to do */ }
 func (noRecorder) Subscribed(string, bool) { /* nothing to do */ }
 func (noRecorder) Ended(string, string)    { /* nothing to do */ }

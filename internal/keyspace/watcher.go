@@ -28,11 +28,8 @@ type Options[K comparable] struct {
 	// Configure says to add the recommended flags to the servers' notify-keyspace-events
 	// where they are missing.
 	Configure bool
-	// Recorder is told what happens with each server. It may be nil.
+	// Recorder is told what happens. It may be nil.
 	Recorder Recorder
-	// Coalesced is called for each notification that is merged into a wake which is pending
-	// already. It may be nil, and must not block.
-	Coalesced func()
 	// Log gets a line when a subscription begins or ends.
 	Log logr.Logger
 }
@@ -79,10 +76,7 @@ func New[K comparable](options Options[K]) *Watcher[K] {
 	if options.Recorder == nil {
 		options.Recorder = noRecorder{}
 	}
-	if options.Coalesced == nil {
-		options.Coalesced = func() { /* nobody counts */ }
-	}
-	coalescer := newCoalescer[K](productionPace(), options.Coalesced)
+	coalescer := newCoalescer[K](productionPace(), options.Recorder.Coalesced)
 	return &Watcher[K]{
 		options:     options,
 		timing:      productionSessionTiming(),

@@ -39,7 +39,7 @@ func New(registry prometheus.Registerer) *Metrics {
 			Name: "scaledjob_queue_read_seconds", Help: "How long it took to read a depth, where that succeeded.", Buckets: readBuckets,
 		}),
 		coalesced: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "scaledjob_notifications_coalesced_total", Help: "Notifications that were merged into a wake-up which was pending already.",
+			Name: "scaledjob_notifications_coalesced_total", Help: "Notifications that needed no wake-up of their own, since one was pending.",
 		}),
 		queues: map[types.NamespacedName]string{},
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,23 +63,51 @@ func constants(t *testing.T, prefix string) []string {
 	return values
 }
 
-func TestEveryReasonHasItsEntryInTroubleshooting(t *testing.T) {
+// The table of the concepts is the list of what each condition can say. Ready repeats the reasons of two others.
+func TestEveryReasonOfEveryConditionHasItsEntryInTroubleshooting(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	reasons := constants(t, "Reason")
-	g.Expect(len(reasons)).To(BeNumerically(">", 10))
-	g.Expect(all(`(?m)^### (\w+)$`, read(t, "docs/troubleshooting.md"))).To(ConsistOf(reasons))
+	sections := strings.Split(read(t, "docs/troubleshooting.md"), "\n## ")
+	for kind, reasons := range conditionTable(t) {
+		if len(reasons) == 0 {
+			continue // Stalled and Reconciling, which repeat those of Ready.
+		}
+		var entries []string
+		for _, section := range sections {
+			if strings.HasPrefix(section, kind+"\n") {
+				entries = all(`(?m)^### (\w+)$`, section)
+			}
+		}
+		g.Expect(entries).To(ConsistOf(reasons), kind)
+	}
 }
 
 func TestConceptsNameEveryConditionAndReason(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	_, table, found := strings.Cut(read(t, "docs/concepts.md"), "## Conditions")
-	g.Expect(found).To(BeTrue())
-	g.Expect(all(`(?m)^\| `+"`"+`(\w+)`+"`", table)).To(ConsistOf(constants(t, "Condition")))
-	for _, reason := range constants(t, "Reason") {
-		g.Expect(table).To(ContainSubstring("`" + reason + "`"))
+	var kinds, reasons []string
+	for kind, its := range conditionTable(t) {
+		kinds = append(kinds, kind)
+		reasons = append(reasons, its...)
 	}
+	slices.Sort(reasons)
+	g.Expect(kinds).To(ConsistOf(constants(t, "Condition")))
+	g.Expect(slices.Compact(reasons)).To(ConsistOf(constants(t, "Reason")))
+}
+
+// conditionTable is the table of the concepts: the reasons of each condition.
+func conditionTable(t *testing.T) map[string][]string {
+	t.Helper()
+	_, table, found := strings.Cut(read(t, "docs/concepts.md"), "## Conditions")
+	NewWithT(t).Expect(found).To(BeTrue())
+	reasons := map[string][]string{}
+	for line := range strings.Lines(table) {
+		if kind, rest, isRow := strings.Cut(strings.TrimPrefix(line, "| `"), "` |"); isRow && strings.HasPrefix(line, "| `") {
+			rest, _, _ = strings.Cut(rest, "the reason of")
+			reasons[kind] = all("`(\\w+)`", rest)
+		}
+	}
+	return reasons
 }
 
 func TestEveryMetricIsDocumented(t *testing.T) {

@@ -63,7 +63,8 @@ func TestErrorsAreCounted(t *testing.T) {
 
 func TestMissedNotificationsAreCounted(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{Events: redistest.NoEvents}))
+	silent := redistest.Options{Events: redistest.NoEvents, Args: denied("-config").Args}
+	s := newSceneOn(t, redistest.New(t, silent))
 	s.create(polling(1), atMost(0))
 	s.awaitSubscription()
 	s.Eventually(func() map[string]float64 {

@@ -155,14 +155,40 @@ func TestCrashedWorkerOfTheSampleLeavesItsMessageToItsJob(t *testing.T) {
 	w.Expect(w.messages()).To(BeEmpty())
 }
 
+func TestWorkersOfTheSampleTakeTheSameMessageAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorkerSample(t, strings.NewReplacer())
+	for range 2 {
+		w.push("message")
+		worker := w.start("a job each time")
+		w.Expect(worker.message).To(Equal("message"))
+		worker.finish()
+		w.Expect(w.messages()).To(BeEmpty())
+	}
+	w.Expect(redis.Client().Exists(t.Context(), w.queue+":lock:message").Val()).To(BeZero(), "nothing is left behind")
+}
+
+// Whoever has listed a message may come to lock it when it is done already.
+func TestWorkersOfTheSampleLeaveAMessageThatIsDone(t *testing.T) {
+	t.Parallel()
+	stale := strings.NewReplacer(`redis LRANGE "$QUEUE" -100 -1`, `printf 'next one\nfirst one\n'`)
+	w := newWorkerSample(t, stale)
+	w.push("next one")
+	worker := w.start("b")
+	w.Expect(worker.message).To(Equal("next one"))
+	w.Expect(redis.Client().Exists(t.Context(), w.queue+":lock:first one").Val()).To(BeZero())
+	worker.finish()
+}
+
 // A worker that outlived its lock could work on what another one has.
 func TestLockOfTheSampleOutlivesItsJob(t *testing.T) {
 	t.Parallel()
 	w := newWorkerSample(t, strings.NewReplacer())
 	w.push("message")
-	w.start("a").finish()
+	worker := w.start("a")
 	ttl, err := redis.Client().TTL(t.Context(), w.queue+":lock:message").Result()
 	w.Expect(err).NotTo(HaveOccurred())
+	worker.finish()
 	const grace = 30 * time.Second // the default of Kubernetes
 	longest := time.Duration(*w.job.ActiveDeadlineSeconds) * time.Second
 	w.Expect(ttl).To(BeNumerically(">", longest+grace/2))

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/term"
 
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 	"miracle.dev/scaledjob-operator/hack/demo/environment"
@@ -19,13 +21,15 @@ import (
 	"miracle.dev/scaledjob-operator/hack/demo/view"
 )
 
+// interlude is how long the end of a scene stays on a terminal.
+const interlude = 2 * time.Second
+
 // demo is what the parts of the demo share.
 type demo struct {
-	opts         options
-	lines        *lines
-	presentation presentation
-	env          *environment.Environment
-	board        *board.Board
+	opts  options
+	lines *lines
+	env   *environment.Environment
+	board *board.Board
 }
 
 // demonstrate shows the demo from the first word to the last and stops all that
@@ -33,10 +37,9 @@ type demo struct {
 // operator is left at logPath.
 func demonstrate(ctx context.Context, opts options, out io.Writer) (logPath string, err error) {
 	d := &demo{
-		opts:         opts,
-		lines:        &lines{out: out},
-		presentation: choosePresentation(out),
-		env:          &environment.Environment{RedisAddress: opts.redisAddress},
+		opts:  opts,
+		lines: &lines{out: out},
+		env:   &environment.Environment{RedisAddress: opts.redisAddress},
 	}
 	d.announce()
 	err = d.prepare(ctx)
@@ -86,7 +89,7 @@ func (d *demo) prepare(ctx context.Context) error {
 		d.lines.piece("%5.1f s", time.Since(begin).Seconds())
 		d.lines.end()
 	}
-	d.board = board.New(d.env.Redis.Describe(), d.env.Redis.Prefix(), d.env.ScaledJobs...)
+	d.board = board.New(d.env.Redis.Describe(), d.env.ScaledJobs...)
 	d.introduce()
 	return nil
 }
@@ -96,16 +99,12 @@ func (d *demo) perform(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ready := make(chan struct{})
-	group.Go(func() error { return d.env.Watch(ctx, d.board, func() { close(ready) }) })
 	group.Go(func() error {
 		defer cancel()
-		select {
-		case <-ready:
-			return d.playAndConclude(ctx)
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := d.env.Watch(ctx, group, d.board); err != nil {
+			return err
 		}
+		return d.playAndConclude(ctx)
 	})
 	return group.Wait()
 }
@@ -113,7 +112,7 @@ func (d *demo) perform(ctx context.Context) error {
 func (d *demo) playAndConclude(ctx context.Context) error {
 	results, err := d.play(ctx)
 	if len(results) > 0 {
-		d.lines.line("%s", view.Summary(results))
+		d.lines.line("%s", scene.Summary(results))
 	}
 	if failedChecks(results) && (err == nil || endedByUser(err)) {
 		return errors.New("not every check held")
@@ -138,24 +137,35 @@ func (d *demo) play(ctx context.Context) (results []scene.Result, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	group.Go(func() error { return d.presentation.show(ctx, d.board) })
+	stage := scene.Stage{Environment: d.env, Board: d.board}
+	show := func() error { return view.Plain(ctx, d.board, d.lines.out) }
+	if terminal := d.terminal(); terminal != nil {
+		stage.Interlude = interlude
+		show = func() error { return view.Live(ctx, d.board, os.Stdin, terminal) }
+	}
+	group.Go(show)
 	group.Go(func() (err error) {
 		defer cancel()
-		results, err = scene.Play(ctx, d.stage(), d.opts.scenes, d.presentation.interlude)
+		results, err = stage.Play(ctx, d.opts.scenes)
 		return err
 	})
 	return results, group.Wait()
 }
 
-// stage leaves out what the Redis does not allow. A nil pointer in an interface
-// would not be nil.
-func (d *demo) stage() scene.Stage {
-	stage := scene.Stage{Board: d.board, Queues: d.env, Operator: d.env.Operator}
-	if d.env.Redis.Owned() {
-		stage.Redis = d.env.Redis
+// terminal returns what the scenes can be drawn on in place, or nil: whatever is
+// no terminal gets plain lines, and so does who asks for them.
+func (d *demo) terminal() *os.File {
+	file, isFile := d.lines.out.(*os.File)
+	if isFile && isInteractive(file) && isInteractive(os.Stdin) && wantsColor(os.Getenv) {
+		return file
 	}
-	if events := d.env.Redis.Events(); events != nil {
-		stage.Events = events
-	}
-	return stage
+	return nil
+}
+
+func isInteractive(file *os.File) bool { return term.IsTerminal(int(file.Fd())) }
+
+// wantsColor reports whether neither NO_COLOR is set nor the terminal dumb.
+func wantsColor(getenv func(string) string) bool {
+	kind := getenv("TERM")
+	return getenv("NO_COLOR") == "" && kind != "" && kind != "dumb"
 }

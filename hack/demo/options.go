@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"miracle.dev/scaledjob-operator/hack/demo/scene"
-	"miracle.dev/scaledjob-operator/hack/demo/words"
+	"miracle.dev/scaledjob-operator/hack/demo/view"
 )
 
 const usage = `usage: go run ./hack/demo [-redis host:port] [-keep] [scene]
@@ -43,7 +43,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.SetOutput(out)
 	flags.BoolVar(&opts.keep, "keep", false, "leave everything running until Ctrl-C, to look around with kubectl and redis-cli")
 	flags.Func("redis", "use the Redis at `host:port`, with keys of the demo's own that are deleted at the end;\n"+
-		"notify-keyspace-events is switched if that is allowed, and put back as it was", opts.setRedis)
+		"its settings are left alone, and no scene is played that stops or configures Redis", opts.setRedis)
 	flags.Usage = func() {
 		_, _ = fmt.Fprint(out, usage)
 		flags.PrintDefaults()
@@ -59,11 +59,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	return opts, nil
 }
 
-// setRedis takes an empty address for none.
 func (o *options) setRedis(address string) error {
-	if address == "" {
-		return nil
-	}
 	host, port, err := net.SplitHostPort(address)
 	if err == nil && (host == "" || port == "") {
 		err = errors.New("it is not host:port")
@@ -97,7 +93,7 @@ func listing() string {
 	var text strings.Builder
 	text.WriteString("The scenes, of which you can choose one: make demo SCENE=burst\n\n")
 	for _, s := range scene.All() {
-		story := words.Wrap(s.Story, lineWidth-indent)
+		story := view.Wrap(s.Story, lineWidth-indent)
 		_, _ = fmt.Fprintf(&text, "  %-11s%s\n", s.Name, strings.Join(story, "\n"+strings.Repeat(" ", indent)))
 	}
 	return text.String()

@@ -7,8 +7,7 @@ import (
 	"net"
 
 	"miracle.dev/scaledjob-operator/hack/demo/environment"
-	"miracle.dev/scaledjob-operator/hack/demo/sample"
-	"miracle.dev/scaledjob-operator/hack/demo/words"
+	"miracle.dev/scaledjob-operator/hack/demo/view"
 )
 
 // lineWidth is that of all that is written outside the live view.
@@ -27,22 +26,22 @@ func (d *demo) announce() {
 func (d *demo) introduce() {
 	d.lines.line("")
 	d.lines.line("Redis: %s", d.env.Redis.Describe())
-	d.lines.line("ScaledJobs: that of %s, and two like it", sample.Path)
+	d.lines.line("ScaledJobs: that of %s, and two like it", environment.SamplePath)
 	d.lines.line("  %-18s%-20s%20s%14s", "name", "queue", "messages per Job", "max Jobs")
 	for _, scaledJob := range d.env.ScaledJobs {
 		spec := scaledJob.Spec
-		queue := spec.QueueName[len(d.env.Redis.Prefix()):]
+		queue := spec.QueueName[len(d.env.Redis.Prefix):]
 		d.lines.line("  %-18s%-20s%20d%14d", scaledJob.Name, queue, spec.Threshold, spec.MaxReplicasOrDefault())
 	}
 	d.lines.line("")
 	d.lines.line("No container runs here. KWOK plays the node, and for each Pod this demo waits")
-	d.lines.line("%s, then removes the messages of a Job from the list and ends the Pod.", words.Duration(environment.WorkDuration))
+	d.lines.line("%s, then removes the messages of a Job from the list and ends the Pod.", view.Duration(environment.WorkDuration))
 	d.lines.line("")
 }
 
 // inviteToLookAround says how to reach what is left running.
 func (d *demo) inviteToLookAround() {
-	host, port, err := net.SplitHostPort(d.env.Redis.Address())
+	host, port, err := net.SplitHostPort(d.env.Redis.Address)
 	if err != nil {
 		return
 	}
@@ -50,6 +49,6 @@ func (d *demo) inviteToLookAround() {
 	d.lines.line("Everything runs until Ctrl-C, the workers too. In another terminal:")
 	d.lines.line("  export KUBECONFIG=%s", d.env.Kubeconfig())
 	d.lines.line("  kubectl get scaledjobs.batch.miracle.dev,jobs,pods")
-	d.lines.line("  kubectl describe sjob %s", sample.Images)
+	d.lines.line("  kubectl describe sjob %s", environment.Images)
 	d.lines.line("  redis-cli -h %s -p %s rpush %s photo.jpg", host, port, d.env.ScaledJobs[0].Spec.QueueName)
 }

@@ -23,8 +23,6 @@ import (
 type Snapshot struct {
 	// Redis says which Redis is used.
 	Redis string
-	// KeyPrefix is what the keys of all queues begin with.
-	KeyPrefix string
 	// Playing is the scene that is played. Its number is 0 before the first.
 	Playing Title
 	// Rows are the ScaledJobs in their order.
@@ -69,7 +67,6 @@ const (
 type Board struct {
 	mu      sync.Mutex
 	redis   string
-	prefix  string // of keys
 	playing Title
 	rows    []*row
 	log     []Entry
@@ -77,10 +74,9 @@ type Board struct {
 	changed chan struct{} // closed by the next change
 }
 
-// New returns a board for the ScaledJobs, the keys of whose queues begin with
-// the prefix. The text says which Redis is used.
-func New(redis, keyPrefix string, scaledJobs ...*scaledjobv1.ScaledJob) *Board {
-	b := &Board{redis: redis, prefix: keyPrefix, changed: make(chan struct{})}
+// New returns a board for the ScaledJobs. The text says which Redis is used.
+func New(redis string, scaledJobs ...*scaledjobv1.ScaledJob) *Board {
+	b := &Board{redis: redis, changed: make(chan struct{})}
 	for _, scaledJob := range scaledJobs {
 		b.rows = append(b.rows, newRow(scaledJob))
 	}
@@ -92,7 +88,7 @@ func (b *Board) Look() (Snapshot, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	// Clipped, so that whoever appends to the log gets a copy.
-	snapshot := Snapshot{Redis: b.redis, KeyPrefix: b.prefix, Playing: b.playing, Log: slices.Clip(b.log)}
+	snapshot := Snapshot{Redis: b.redis, Playing: b.playing, Log: slices.Clip(b.log)}
 	for _, row := range b.rows {
 		snapshot.Rows = append(snapshot.Rows, row.snapshot())
 	}
@@ -114,12 +110,12 @@ func (b *Board) Await(ctx context.Context, condition func(Snapshot) bool) error 
 	}
 }
 
-// Begin shows the title of a scene. Peaks begin anew.
+// Begin shows the title of a scene, whose tallies begin.
 func (b *Board) Begin(title Title) {
 	b.change(func() {
 		b.playing = title
 		for _, row := range b.rows {
-			row.peak = len(row.unfinished)
+			row.InScene = Tally{Peak: len(row.unfinished)}
 		}
 		b.say(Begun, title.String())
 		b.say(Told, title.Story)
@@ -131,10 +127,10 @@ func (b *Board) Say(kind Kind, format string, args ...any) {
 	b.change(func() { b.say(kind, fmt.Sprintf(format, args...)) })
 }
 
-// NotePush tells that messages are about to be pushed for a ScaledJob: the next
-// Job of it is the reaction.
-func (b *Board) NotePush(name string, at time.Time) {
-	b.changeRow(name, func(r *row) { r.pushedAt = at })
+// NotePush tells that messages are about to be pushed to the empty queue of a
+// ScaledJob: the next Job of it is the reaction.
+func (b *Board) NotePush(name string, messages int, at time.Time) {
+	b.changeRow(name, func(r *row) { r.notePush(messages, at) })
 }
 
 // NoteDepth adds a sample of the depth of a queue, as the demo itself reads it,
@@ -147,8 +143,8 @@ func (b *Board) NoteDepth(name string, depth int64) {
 // numbers have changed.
 func (b *Board) NoteScaledJob(scaledJob *scaledjobv1.ScaledJob) {
 	b.changeRow(scaledJob.Name, func(r *row) {
-		before := r.scaledJob
-		r.scaledJob = scaledJob
+		before := r.ScaledJob
+		r.ScaledJob = scaledJob
 		if text := turned(before, scaledJob); text != "" {
 			b.say(Seen, text)
 		}
@@ -168,7 +164,7 @@ func (b *Board) NoteDeleted(job *batchv1.Job) {
 func (b *Board) changeRow(name string, apply func(*row)) {
 	b.change(func() {
 		for _, row := range b.rows {
-			if row.scaledJob.Name == name {
+			if row.ScaledJob.Name == name {
 				apply(row)
 			}
 		}

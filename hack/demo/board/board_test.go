@@ -26,15 +26,17 @@ func TestJobIsCountedOnceAndReactsAtItsFirstSighting(t *testing.T) {
 	g := NewWithT(t)
 	b := newBoard()
 	pushed := time.Unix(0, 0)
-	b.NotePush(name, pushed)
+	b.NotePush(name, 11, pushed)
 	g.Expect(onlyRow(b).Awaiting).To(BeTrue())
 	b.NoteJob(job("a"), pushed.Add(time.Second))
 	b.NoteJob(job("a"), pushed.Add(2*time.Second))
 	b.NoteJob(job("b"), pushed.Add(2*time.Second))
 	row := onlyRow(b)
-	g.Expect(row.Created).To(Equal(2))
 	g.Expect(row.Awaiting).To(BeFalse())
-	g.Expect(row.Reactions).To(Equal([]time.Duration{time.Second}))
+	g.Expect(row.Reaction).To(Equal(time.Second))
+	g.Expect(row.InScene).To(Equal(board.Tally{
+		Pushed: 11, Due: 2, Created: 2, Peak: 2, Reactions: []time.Duration{time.Second},
+	}))
 }
 
 func TestPeakIsOfJobsActiveAtTheSameTime(t *testing.T) {
@@ -47,10 +49,10 @@ func TestPeakIsOfJobsActiveAtTheSameTime(t *testing.T) {
 	b.NoteJob(job("b", batchv1.JobFailed), time.Time{})
 	b.NoteJob(job("c"), time.Time{})
 	row := onlyRow(b)
-	g.Expect(row.Peak).To(Equal(2))
+	g.Expect(row.InScene.Peak).To(Equal(2))
 	g.Expect(row.Unfinished).To(Equal(1))
 	b.Begin(board.Title{})
-	g.Expect(onlyRow(b).Peak).To(Equal(1))
+	g.Expect(onlyRow(b).InScene).To(Equal(board.Tally{Peak: 1}))
 }
 
 func TestJobIsKilledIfItGoesBeforeItFinishes(t *testing.T) {
@@ -62,12 +64,12 @@ func TestJobIsKilledIfItGoesBeforeItFinishes(t *testing.T) {
 	}
 	b.NoteJob(job("a", batchv1.JobComplete), time.Time{})
 	b.NoteDeleted(job("a"))
-	g.Expect(onlyRow(b).Killed).To(BeZero())
+	g.Expect(onlyRow(b).InScene.Killed).To(BeZero())
 	b.NoteDeleted(job("b"))
 	row := onlyRow(b)
-	g.Expect(row.Killed).To(Equal(1))
+	g.Expect(row.InScene.Killed).To(Equal(1))
 	g.Expect(row.Unfinished).To(BeZero())
-	g.Expect(row.Created).To(Equal(2))
+	g.Expect(row.InScene.Created).To(Equal(2))
 }
 
 func TestJobsOfOthersAreNoneOfIts(t *testing.T) {
@@ -76,19 +78,20 @@ func TestJobsOfOthersAreNoneOfIts(t *testing.T) {
 	other := job("a")
 	other.Labels[scaledjobv1.LabelScaledJob] = "other"
 	b.NoteJob(other, time.Time{})
-	NewWithT(t).Expect(onlyRow(b).Created).To(BeZero())
+	NewWithT(t).Expect(onlyRow(b).InScene.Created).To(BeZero())
 }
 
 func TestHistoryKeepsTheNewestSamples(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	b := newBoard()
+	g.Expect(onlyRow(b).Depth()).To(BeEquivalentTo(board.Unknown))
 	for depth := range int64(1000) {
 		b.NoteDepth(name, depth)
 	}
-	history := onlyRow(b).History
-	g.Expect(len(history)).To(BeNumerically("<", 1000))
-	g.Expect(history[len(history)-1]).To(BeEquivalentTo(999))
+	row := onlyRow(b)
+	g.Expect(len(row.History)).To(BeNumerically("<", 1000))
+	g.Expect(row.Depth()).To(BeEquivalentTo(999))
 }
 
 func TestOnlyModeAndReadinessAreSaid(t *testing.T) {
@@ -139,7 +142,7 @@ func TestAwaitReturnsWhenTheConditionIsTrue(t *testing.T) {
 	b := newBoard()
 	returned := make(chan error)
 	go func() {
-		returned <- b.Await(t.Context(), func(s board.Snapshot) bool { return s.Rows[0].Created >= 2 })
+		returned <- b.Await(t.Context(), func(s board.Snapshot) bool { return s.Rows[0].Unfinished >= 2 })
 	}()
 	b.NoteJob(job("a"), time.Time{})
 	g.Consistently(returned).ShouldNot(Receive())
@@ -156,7 +159,10 @@ func TestAwaitEndsWithTheCauseOfItsContext(t *testing.T) {
 }
 
 func newBoard() *board.Board {
-	return board.New("emulated", "", &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	return board.New("emulated", &scaledjobv1.ScaledJob{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       scaledjobv1.ScaledJobSpec{Threshold: 10},
+	})
 }
 
 func onlyRow(b *board.Board) board.Row {

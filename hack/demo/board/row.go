@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// Unknown is the sample of a depth that could not be read.
+	// Unknown is a depth that could not be read.
 	Unknown = -1
 
 	// historyLength is how many samples of the depth are kept.
@@ -28,66 +28,80 @@ type Row struct {
 	ScaledJob *scaledjobv1.ScaledJob
 	// History are samples of the depth of the queue, the oldest first.
 	History []int64
-	// Created is how many Jobs have been seen, and Unfinished how many of them
-	// have neither finished nor gone.
-	Created, Unfinished int
-	// Peak is the largest number of unfinished Jobs since the scene began.
+	// Unfinished is how many Jobs have neither finished nor gone.
+	Unfinished int
+	// Awaiting is true from a push to the first sight of a Job of it.
+	Awaiting bool
+	// Reaction is the time from the last push to the first sight of a Job of it,
+	// or 0 before the first.
+	Reaction time.Duration
+	// InScene is what has happened since the scene began.
+	InScene Tally
+}
+
+// Tally counts what happens to a ScaledJob.
+type Tally struct {
+	// Pushed is how many messages were pushed.
+	Pushed int
+	// Due is how many Jobs those messages are for, and Created how many were seen.
+	Due, Created int
+	// Peak is the largest number of unfinished Jobs at the same time.
 	Peak int
 	// Killed is how many Jobs have gone before they finished.
 	Killed int
-	// Awaiting is true from a push to the first sight of a Job of it.
-	Awaiting bool
 	// Reactions are the times from a push to the first sight of a Job of it.
 	Reactions []time.Duration
 }
 
-// Reaction returns the last of the reactions, or 0 before the first.
-func (r Row) Reaction() time.Duration {
-	if len(r.Reactions) == 0 {
-		return 0
+// Depth returns the newest sample of the depth, or Unknown before the first.
+func (r Row) Depth() int64 {
+	if len(r.History) == 0 {
+		return Unknown
 	}
-	return r.Reactions[len(r.Reactions)-1]
+	return r.History[len(r.History)-1]
 }
 
 // row is a Row in the making.
 type row struct {
-	scaledJob  *scaledjobv1.ScaledJob
-	history    []int64
+	Row // but for what follows from the fields below
+
 	seen       map[types.UID]bool
 	unfinished map[types.UID]bool
-	peak       int
-	killed     int
 	pushedAt   time.Time // of the push without a reaction yet, or zero
-	reactions  []time.Duration
 }
 
 func newRow(scaledJob *scaledjobv1.ScaledJob) *row {
-	return &row{scaledJob: scaledJob, seen: map[types.UID]bool{}, unfinished: map[types.UID]bool{}}
+	return &row{Row: Row{ScaledJob: scaledJob}, seen: map[types.UID]bool{}, unfinished: map[types.UID]bool{}}
 }
 
 func (r *row) snapshot() Row {
-	return Row{
-		ScaledJob:  r.scaledJob,
-		History:    slices.Clone(r.history),
-		Created:    len(r.seen),
-		Unfinished: len(r.unfinished),
-		Peak:       r.peak,
-		Killed:     r.killed,
-		Awaiting:   !r.pushedAt.IsZero(),
-		Reactions:  slices.Clip(r.reactions),
-	}
+	snapshot := r.Row
+	snapshot.History = slices.Clone(r.History)
+	snapshot.Unfinished = len(r.unfinished)
+	snapshot.Awaiting = !r.pushedAt.IsZero()
+	snapshot.InScene.Reactions = slices.Clip(r.InScene.Reactions)
+	return snapshot
 }
 
 func (r *row) sample(depth int64) {
-	r.history = append(r.history, depth)
-	if len(r.history) > historyLength {
-		r.history = slices.Delete(r.history, 0, len(r.history)-historyLength)
+	r.History = append(r.History, depth)
+	if len(r.History) > historyLength {
+		r.History = slices.Delete(r.History, 0, len(r.History)-historyLength)
 	}
+}
+
+// notePush takes it that the queue is empty.
+func (r *row) notePush(messages int, at time.Time) {
+	threshold := int(r.ScaledJob.Spec.Threshold)
+	r.InScene.Pushed += messages
+	r.InScene.Due += (messages + threshold - 1) / threshold
+	r.pushedAt = at
 }
 
 func (r *row) noteJob(job *batchv1.Job, at time.Time) {
 	if !r.seen[job.UID] {
 		r.seen[job.UID] = true
+		r.InScene.Created++
 		r.react(at)
 	}
 	if finished(job) {
@@ -95,13 +109,13 @@ func (r *row) noteJob(job *batchv1.Job, at time.Time) {
 	} else {
 		r.unfinished[job.UID] = true
 	}
-	r.peak = max(r.peak, len(r.unfinished))
+	r.InScene.Peak = max(r.InScene.Peak, len(r.unfinished))
 }
 
 func (r *row) noteDeleted(uid types.UID) {
 	if r.unfinished[uid] {
 		delete(r.unfinished, uid)
-		r.killed++
+		r.InScene.Killed++
 	}
 }
 
@@ -110,7 +124,8 @@ func (r *row) react(at time.Time) {
 	if r.pushedAt.IsZero() {
 		return
 	}
-	r.reactions = append(r.reactions, at.Sub(r.pushedAt))
+	r.Reaction = at.Sub(r.pushedAt)
+	r.InScene.Reactions = append(r.InScene.Reactions, r.Reaction)
 	r.pushedAt = time.Time{}
 }
 

@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/hack/demo/sample"
 	"miracle.dev/scaledjob-operator/test/cluster"
 	"miracle.dev/scaledjob-operator/test/operator"
 )
@@ -39,7 +38,7 @@ type Environment struct {
 	RedisAddress string
 	Redis        *Redis
 	Operator     *Operator
-	// ScaledJobs are as they were when they were created.
+	// ScaledJobs are as they were when they became ready.
 	ScaledJobs []*scaledjobv1.ScaledJob
 
 	binary  string // the operator's, in a folder of its own
@@ -78,7 +77,7 @@ func (e *Environment) buildOperator(ctx context.Context, _ io.Writer) (err error
 
 func (e *Environment) startRedis(ctx context.Context, _ io.Writer) (err error) {
 	if e.RedisAddress == "" {
-		e.Redis, err = startRedis(ctx)
+		e.Redis, err = startRedis()
 	} else {
 		e.Redis, err = useRedis(ctx, e.RedisAddress)
 	}
@@ -113,7 +112,7 @@ func (e *Environment) startOperator(ctx context.Context, _ io.Writer) error {
 }
 
 func (e *Environment) createScaledJobs(ctx context.Context, _ io.Writer) (err error) {
-	if e.ScaledJobs, err = sample.ScaledJobs(e.Redis.Address(), e.Redis.Prefix()); err != nil {
+	if e.ScaledJobs, err = scaledJobs(e.Redis.Address, e.Redis.Prefix); err != nil {
 		return err
 	}
 	for _, scaledJob := range e.ScaledJobs {
@@ -148,7 +147,7 @@ func (e *Environment) Stop(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	if e.Operator != nil {
-		errs = append(errs, e.Operator.stop(ctx))
+		errs = append(errs, e.Operator.Kill())
 	}
 	if e.Redis != nil {
 		errs = append(errs, e.Redis.stop(ctx, e.ScaledJobs))

@@ -55,36 +55,16 @@ func (o *Operator) watch(started *operator.Operator) {
 	}
 }
 
-// Kill ends the operator with SIGKILL.
+// Kill ends the operator with SIGKILL, if it runs, and clears up after it.
 func (o *Operator) Kill() error {
-	if running := o.release(); running != nil {
-		return running.Kill()
-	}
-	return nil
-}
-
-// release returns the operator that runs and lets it end unnoticed.
-func (o *Operator) release() *operator.Operator {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	running := o.running
 	o.running = nil
-	return running
-}
-
-// stop ends the operator in order, or clears up after it if it has ended: that
-// it did was told by await.
-func (o *Operator) stop(ctx context.Context) error {
-	running := o.release()
+	o.mu.Unlock()
 	if running == nil {
 		return nil
 	}
-	select {
-	case <-running.Exited():
-		return running.Kill()
-	default:
-		return running.Stop(ctx)
-	}
+	return running.Kill()
 }
 
 // await returns when ctx ends, or with an error as soon as the operator ends by

@@ -17,54 +17,38 @@ import (
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
-const (
-	// answerTimeout bounds each command.
-	answerTimeout = 2 * time.Second
-	// setting names what Redis announces to whom.
-	setting = "notify-keyspace-events"
-)
+// answerTimeout bounds each command.
+const answerTimeout = 2 * time.Second
 
-// server is a Redis that the demo has started.
-type server interface {
-	Addr() string
-	Kill() error
-	Restart(ctx context.Context) error
-	Stop() error
-}
-
-// Redis is the Redis of the demo: one it has started, or the user's own.
+// Redis is the Redis of the demo.
 type Redis struct {
-	address string
-	prefix  string // of all keys
-	client  *redis.Client
-	server  server // nil: the user's own
-	events  *Events
+	// Address is host:port.
+	Address string
+	// Prefix is what all keys of the demo begin with.
+	Prefix string
+	// Emulated is the server that the demo has started. It is nil where the user's
+	// own is used, which gets no command but those for the demo's keys.
+	Emulated *redistest.Emulated
+
+	client *redis.Client
 }
 
 // startRedis starts an emulated Redis that ends with the demo.
-func startRedis(ctx context.Context) (*Redis, error) {
+func startRedis() (*Redis, error) {
 	started, err := redistest.StartEmulated(redistest.EmulatedOptions{})
 	if err != nil {
 		return nil, err
 	}
-	r := &Redis{address: started.Addr(), client: connect(started.Addr()), server: started}
-	if r.events, err = newEvents(ctx, r.client); err != nil {
-		return nil, errors.Join(err, r.stop(ctx, nil))
-	}
-	return r, nil
+	return &Redis{Address: started.Addr(), Emulated: started, client: connect(started.Addr())}, nil
 }
 
 // useRedis connects to the user's Redis. All keys of the demo begin with a
 // prefix that nobody else uses.
 func useRedis(ctx context.Context, address string) (*Redis, error) {
 	prefix := "scaledjob-demo-" + strings.ToLower(rand.Text()[:8]) + ":"
-	r := &Redis{address: address, prefix: prefix, client: connect(address)}
+	r := &Redis{Address: address, Prefix: prefix, client: connect(address)}
 	if err := r.client.Ping(ctx).Err(); err != nil {
 		return nil, errors.Join(fmt.Errorf("connecting to Redis at %s: %w", address, err), r.client.Close())
-	}
-	// Without the right to the setting the demo does without.
-	if events, err := newEvents(ctx, r.client); err == nil {
-		r.events = events
 	}
 	return r, nil
 }
@@ -81,47 +65,35 @@ func connect(address string) *redis.Client {
 	})
 }
 
-// Address returns host:port.
-func (r *Redis) Address() string { return r.address }
-
-// Prefix returns what all keys of the demo begin with.
-func (r *Redis) Prefix() string { return r.prefix }
-
-// Owned reports whether the demo has started this Redis, and may kill it.
-func (r *Redis) Owned() bool { return r.server != nil }
-
-// Events returns the switch of the notifications, or nil without the right to
-// switch them.
-func (r *Redis) Events() *Events { return r.events }
-
 // Describe says in a few words which Redis this is.
 func (r *Redis) Describe() string {
-	if r.Owned() {
+	if r.Emulated != nil {
 		return "emulated; REDIS=host:port takes a real one"
 	}
-	return fmt.Sprintf("your own at %s, keys %s*", r.address, r.prefix)
+	return fmt.Sprintf("your own at %s, keys %s*", r.Address, r.Prefix)
 }
 
-// Kill ends a Redis that the demo has started, at once.
-func (r *Redis) Kill() error { return r.server.Kill() }
-
-// Start starts it again, empty, where it was.
-func (r *Redis) Start(ctx context.Context) error { return r.server.Restart(ctx) }
-
-// push sends one command for each message, as many producers would, but all
+// Push sends one command for each message, as many producers would, but all
 // without waiting for an answer.
-func (r *Redis) push(ctx context.Context, key string, messages int) error {
+func (r *Redis) Push(ctx context.Context, key string, messages int) error {
 	_, err := r.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i := range messages {
 			pipe.RPush(ctx, key, fmt.Sprintf("message-%d", i+1))
 		}
 		return nil
 	})
-	return err
+	if err != nil {
+		return fmt.Errorf("pushing %d messages to %s: %w", messages, key, err)
+	}
+	return nil
 }
 
 func (r *Redis) depth(ctx context.Context, key string) (int64, error) {
-	return r.client.LLen(ctx, key).Result()
+	depth, err := r.client.LLen(ctx, key).Result()
+	if err != nil {
+		return 0, fmt.Errorf("reading the depth of %s: %w", key, err)
+	}
+	return depth, nil
 }
 
 // take removes up to so many messages. No message is no error.
@@ -133,15 +105,12 @@ func (r *Redis) take(ctx context.Context, key string, messages int64) error {
 	return err
 }
 
-// stop leaves the user's Redis as it was, and ends one that was started.
+// stop ends the emulated Redis, or removes the keys of the demo from the user's.
 func (r *Redis) stop(ctx context.Context, scaledJobs []*scaledjobv1.ScaledJob) error {
-	if r.Owned() {
-		return errors.Join(r.client.Close(), r.server.Stop())
+	if r.Emulated != nil {
+		return errors.Join(r.client.Close(), r.Emulated.Stop())
 	}
 	var errs []error
-	if r.events != nil {
-		errs = append(errs, r.events.restore(ctx))
-	}
 	for _, scaledJob := range scaledJobs {
 		errs = append(errs, r.client.Del(ctx, scaledJob.Spec.QueueName).Err())
 	}

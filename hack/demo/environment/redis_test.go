@@ -4,11 +4,9 @@
 package environment
 
 import (
-	"context"
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"github.com/redis/go-redis/v9"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/redistest"
@@ -23,33 +21,22 @@ func TestAUsersRedisIsLeftAsItWas(t *testing.T) {
 			server := redistest.NewEmulated(t, redistest.EmulatedOptions{Events: flags})
 			users := server.Client()
 			g.Expect(users.RPush(t.Context(), "queue", "theirs").Err()).To(Succeed())
-			before := flagsOf(t.Context(), g, users)
+			settings := users.ConfigGet(t.Context(), "*").Val()
+			g.Expect(settings).NotTo(BeEmpty())
 
 			r, err := useRedis(t.Context(), server.Addr())
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(r.Owned()).To(BeFalse())
-			ours := &scaledjobv1.ScaledJob{Spec: scaledjobv1.ScaledJobSpec{QueueName: r.Prefix() + "queue"}}
-			g.Expect(r.push(t.Context(), ours.Spec.QueueName, 3)).To(Succeed())
-			g.Expect(flagsOf(t.Context(), g, users)).NotTo(Equal(before))
-			g.Expect(r.Events().Switch(t.Context(), false)).To(Succeed())
-			g.Expect(flagsOf(t.Context(), g, users)).To(BeEmpty())
+			g.Expect(r.Emulated).To(BeNil())
+			ours := &scaledjobv1.ScaledJob{Spec: scaledjobv1.ScaledJobSpec{QueueName: r.Prefix + "queue"}}
+			g.Expect(r.Push(t.Context(), ours.Spec.QueueName, 3)).To(Succeed())
+			g.Expect(users.ConfigGet(t.Context(), "*").Val()).To(Equal(settings))
 
 			g.Expect(r.stop(t.Context(), []*scaledjobv1.ScaledJob{ours})).To(Succeed())
-			g.Expect(flagsOf(t.Context(), g, users)).To(Equal(before))
+			g.Expect(users.ConfigGet(t.Context(), "*").Val()).To(Equal(settings))
 			g.Expect(users.Keys(t.Context(), "*").Val()).To(ConsistOf("queue"))
 			g.Expect(users.LRange(t.Context(), "queue", 0, -1).Val()).To(Equal([]string{"theirs"}))
 		})
 	}
-}
-
-func TestARedisWithoutConfigHasNoSwitch(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	server := redistest.NewEmulated(t, redistest.EmulatedOptions{ForbidConfig: true})
-	r, err := useRedis(t.Context(), server.Addr())
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(r.Events()).To(BeNil())
-	g.Expect(r.stop(t.Context(), nil)).To(Succeed())
 }
 
 func TestTwoDemosShareNoKey(t *testing.T) {
@@ -60,7 +47,7 @@ func TestTwoDemosShareNoKey(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	other, err := useRedis(t.Context(), server.Addr())
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(one.Prefix()).NotTo(Equal(other.Prefix()))
+	g.Expect(one.Prefix).NotTo(Equal(other.Prefix))
 	g.Expect(one.stop(t.Context(), nil)).To(Succeed())
 	g.Expect(other.stop(t.Context(), nil)).To(Succeed())
 }
@@ -74,41 +61,23 @@ func TestARedisThatIsNotThere(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring(server.Addr())))
 }
 
-func TestAStartedRedisCanBeKilledAndComesBackEmpty(t *testing.T) {
+func TestTakingFromAQueue(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	r, err := startRedis(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(r.push(t.Context(), "queue", 12)).To(Succeed())
-	g.Expect(r.take(t.Context(), "queue", 10)).To(Succeed())
-	g.Expect(r.depth(t.Context(), "queue")).To(BeEquivalentTo(2))
-
-	g.Expect(r.Kill()).To(Succeed())
-	_, err = r.depth(t.Context(), "queue")
-	g.Expect(err).To(HaveOccurred())
-
-	g.Expect(r.Start(t.Context())).To(Succeed())
-	g.Expect(r.depth(t.Context(), "queue")).To(BeZero())
-	g.Expect(r.take(t.Context(), "queue", 10)).To(Succeed())
-	g.Expect(r.stop(t.Context(), nil)).To(Succeed())
+	r := newRedis(t)
+	g.Expect(r.Push(t.Context(), testQueue, 12)).To(Succeed())
+	g.Expect(r.take(t.Context(), testQueue, 10)).To(Succeed())
+	g.Expect(r.depth(t.Context(), testQueue)).To(BeEquivalentTo(2))
+	g.Expect(r.take(t.Context(), testQueue, 10)).To(Succeed())
+	g.Expect(r.take(t.Context(), testQueue, 10)).To(Succeed())
+	g.Expect(r.depth(t.Context(), testQueue)).To(BeZero())
 }
 
-func TestEnable(t *testing.T) {
-	t.Parallel()
-	for flags, want := range map[string]string{
-		"":    "Klg",
-		"Klg": "Klg",
-		"E":   "EKlg",
-		"A":   "AK",
-		"AKE": "AKE",
-		"$Kl": "$Klg",
-	} {
-		NewWithT(t).Expect(enable(flags)).To(Equal(want), "flags %q", flags)
-	}
-}
-
-func flagsOf(ctx context.Context, g *WithT, client *redis.Client) string {
-	settings, err := client.ConfigGet(ctx, setting).Result()
+func newRedis(t *testing.T) *Redis {
+	t.Helper()
+	g := NewWithT(t)
+	r, err := startRedis()
 	g.Expect(err).NotTo(HaveOccurred())
-	return settings[setting]
+	t.Cleanup(func() { g.Expect(r.stop(t.Context(), nil)).To(Succeed()) })
+	return r
 }

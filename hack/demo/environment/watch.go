@@ -18,33 +18,27 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/hack/demo/board"
-	"miracle.dev/scaledjob-operator/hack/demo/sample"
 )
 
-// SampleInterval is how often the depths are read for the history.
-const SampleInterval = 500 * time.Millisecond
+// sampleInterval is how often the depths are read for the history.
+const sampleInterval = 500 * time.Millisecond
 
-// Watch has the board filled and the Pods worked until ctx ends, as a client
-// that shares nothing with the operator. It calls ready when the watches run.
-// It fails if the operator ends by itself.
-func (e *Environment) Watch(ctx context.Context, onto *board.Board, ready func()) error {
-	group, ctx := errgroup.WithContext(ctx)
+// Watch has the board filled and the Pods worked until ctx ends, by goroutines
+// of the group, as a client that shares nothing with the operator. It returns
+// when the watches run. The group fails if the operator ends by itself.
+func (e *Environment) Watch(ctx context.Context, group *errgroup.Group, onto *board.Board) error {
 	group.Go(func() error { return e.Operator.await(ctx) })
-	group.Go(func() error { return e.sampleDepths(ctx, onto) })
-	group.Go(func() error {
-		if err := e.watchCluster(ctx, group, onto); err != nil {
-			return fmt.Errorf("watching the cluster: %w", err)
-		}
-		ready()
-		return nil
-	})
-	return group.Wait()
+	group.Go(func() error { return e.keepSampling(ctx, onto) })
+	if err := e.watchCluster(ctx, group, onto); err != nil {
+		return fmt.Errorf("watching the cluster: %w", err)
+	}
+	return nil
 }
 
 func (e *Environment) watchCluster(ctx context.Context, group *errgroup.Group, onto *board.Board) error {
 	watches, err := cache.New(e.cluster.Config(), cache.Options{
 		Scheme:            e.kube.Scheme(),
-		DefaultNamespaces: map[string]cache.Config{sample.Namespace: {}},
+		DefaultNamespaces: map[string]cache.Config{namespace: {}},
 	})
 	if err != nil {
 		return err
@@ -52,71 +46,63 @@ func (e *Environment) watchCluster(ctx context.Context, group *errgroup.Group, o
 	workers := newWorkers(e.kube, e.Redis, e.ScaledJobs)
 	group.Go(func() error { return watches.Start(ctx) })
 	return errors.Join(
-		handle(ctx, watches, &scaledjobv1.ScaledJob{}, scaledJobHandler(onto)),
-		handle(ctx, watches, &batchv1.Job{}, jobHandler(onto)),
-		handle(ctx, watches, &corev1.Pod{}, workers.handler(ctx, group)),
+		watch(ctx, watches, &scaledjobv1.ScaledJob{}, onto.NoteScaledJob, nil),
+		watch(ctx, watches, &batchv1.Job{}, func(job *batchv1.Job) { onto.NoteJob(job, time.Now()) }, onto.NoteDeleted),
+		watch(ctx, watches, &corev1.Pod{}, func(pod *corev1.Pod) { workers.start(ctx, group, pod) }, nil),
 	)
 }
 
-// handle watches objects of a kind and returns when the watch runs.
-func handle(ctx context.Context, watches cache.Cache, kind client.Object, handler toolscache.ResourceEventHandler) error {
+// watch has all objects of a kind noted, one at a time, and their deletion if
+// noteDeleted is not nil. It returns when the watch runs.
+func watch[T client.Object](ctx context.Context, watches cache.Cache, kind T, note, noteDeleted func(T)) error {
 	informer, err := watches.GetInformer(ctx, kind)
 	if err != nil {
 		return err
 	}
-	_, err = informer.AddEventHandler(handler)
-	return err
-}
-
-func scaledJobHandler(onto *board.Board) toolscache.ResourceEventHandler {
-	note := func(object any) {
-		if scaledJob, is := object.(*scaledjobv1.ScaledJob); is {
-			onto.NoteScaledJob(scaledJob)
-		}
-	}
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    note,
-		UpdateFunc: func(_, object any) { note(object) },
-	}
-}
-
-func jobHandler(onto *board.Board) toolscache.ResourceEventHandler {
-	note := func(object any) {
-		if job, is := object.(*batchv1.Job); is {
-			onto.NoteJob(job, time.Now())
-		}
-	}
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    note,
-		UpdateFunc: func(_, object any) { note(object) },
-		DeleteFunc: func(object any) {
+	typed := func(note func(T)) func(any) {
+		return func(object any) {
 			if gone, is := object.(toolscache.DeletedFinalStateUnknown); is {
 				object = gone.Obj
 			}
-			if job, is := object.(*batchv1.Job); is {
-				onto.NoteDeleted(job)
+			if object, is := object.(T); is && note != nil {
+				note(object)
 			}
-		},
+		}
 	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    typed(note),
+		UpdateFunc: func(_, object any) { typed(note)(object) },
+		DeleteFunc: typed(noteDeleted),
+	})
+	return err
 }
 
-// sampleDepths reads all depths every now and then. A depth that can't be read
+// keepSampling samples all depths every now and then. A depth that can't be read
 // is a gap in the history.
-func (e *Environment) sampleDepths(ctx context.Context, onto *board.Board) error {
-	ticker := time.NewTicker(SampleInterval)
+func (e *Environment) keepSampling(ctx context.Context, onto *board.Board) error {
+	ticker := time.NewTicker(sampleInterval)
 	defer ticker.Stop()
 	for {
-		for _, scaledJob := range e.ScaledJobs {
-			depth, err := e.Redis.depth(ctx, scaledJob.Spec.QueueName)
-			if err != nil {
-				depth = board.Unknown
-			}
-			onto.NoteDepth(scaledJob.Name, depth)
-		}
+		_ = e.SampleDepths(ctx, onto)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return nil
 		}
 	}
+}
+
+// SampleDepths has the board note the depths of all queues. One that can't be
+// read is an error, and noted as unknown.
+func (e *Environment) SampleDepths(ctx context.Context, onto *board.Board) error {
+	var errs []error
+	for _, scaledJob := range e.ScaledJobs {
+		depth, err := e.Redis.depth(ctx, scaledJob.Spec.QueueName)
+		if err != nil {
+			depth = board.Unknown
+			errs = append(errs, err)
+		}
+		onto.NoteDepth(scaledJob.Name, depth)
+	}
+	return errors.Join(errs...)
 }

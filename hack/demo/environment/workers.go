@@ -12,75 +12,57 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/cluster"
 )
 
-const (
-	// WorkDuration is how long a worker works on its messages.
-	WorkDuration = time.Second
-	// retryInterval is how long a worker waits for a Redis that is down.
-	retryInterval = 200 * time.Millisecond
-)
-
-// queue is where workers take messages.
-type queue interface {
-	take(ctx context.Context, key string, messages int64) error
-}
+// WorkDuration is how long a worker works on its messages.
+const WorkDuration = time.Second
 
 // workers stand for the containers of the Pods, one goroutine each.
 type workers struct {
-	kube  client.Client
-	queue queue
-	specs map[string]scaledjobv1.ScaledJobSpec // by the name of the ScaledJob
+	kube    client.Client
+	redis   *Redis
+	specs   map[string]scaledjobv1.ScaledJobSpec // by the name of the ScaledJob
+	started map[types.UID]bool                   // by that of the Pod
 }
 
-func newWorkers(kube client.Client, queue queue, scaledJobs []*scaledjobv1.ScaledJob) *workers {
-	w := &workers{kube: kube, queue: queue, specs: map[string]scaledjobv1.ScaledJobSpec{}}
+func newWorkers(kube client.Client, redis *Redis, scaledJobs []*scaledjobv1.ScaledJob) *workers {
+	w := &workers{kube: kube, redis: redis, specs: map[string]scaledjobv1.ScaledJobSpec{}, started: map[types.UID]bool{}}
 	for _, scaledJob := range scaledJobs {
 		w.specs[scaledJob.Name] = scaledJob.Spec
 	}
 	return w
 }
 
-// handler starts a worker for each Pod that an informer shows running.
-func (w *workers) handler(ctx context.Context, group *errgroup.Group) toolscache.ResourceEventHandler {
-	started := map[types.UID]bool{}
-	start := func(object any) {
-		pod, isPod := object.(*corev1.Pod)
-		if !isPod || started[pod.UID] || pod.Status.Phase != corev1.PodRunning {
-			return
+// start starts a worker for a Pod that runs and has none. It must not be called
+// concurrently.
+func (w *workers) start(ctx context.Context, group *errgroup.Group, pod *corev1.Pod) {
+	if w.started[pod.UID] || pod.Status.Phase != corev1.PodRunning {
+		return
+	}
+	w.started[pod.UID] = true
+	group.Go(func() error {
+		if err := w.work(ctx, pod.DeepCopy()); ctx.Err() == nil {
+			return err
 		}
-		started[pod.UID] = true
-		group.Go(func() error {
-			if err := w.work(ctx, pod.DeepCopy()); ctx.Err() == nil {
-				return err
-			}
-			return nil
-		})
-	}
-	// The informer calls these one at a time.
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    start,
-		UpdateFunc: func(_, object any) { start(object) },
-	}
+		return nil
+	})
 }
 
 // work does what the container of a Pod would do. Removing the messages is its
 // last act: they count as outstanding until then, so that no other Job is made
-// for them. A Redis that is down is waited for.
+// for them. A Redis that is down is asked again later.
 func (w *workers) work(ctx context.Context, pod *corev1.Pod) error {
-	if err := pause(ctx, WorkDuration); err != nil {
-		return err
-	}
 	spec := w.specs[pod.Labels[scaledjobv1.LabelScaledJob]]
-	for w.queue.take(ctx, spec.QueueName, spec.Threshold) != nil {
-		if err := pause(ctx, retryInterval); err != nil {
-			return err
-		}
+	take := func(ctx context.Context) (bool, error) {
+		return w.redis.take(ctx, spec.QueueName, spec.Threshold) == nil, nil
+	}
+	if err := wait.PollUntilContextCancel(ctx, WorkDuration, false, take); err != nil {
+		return err
 	}
 	running := pod.DeepCopy()
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, cluster.PodSucceedAfter, "0s")
@@ -88,16 +70,4 @@ func (w *workers) work(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("ending Pod %s: %w", pod.Name, err)
 	}
 	return nil
-}
-
-// pause returns after a while, or with an error as soon as ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -5,9 +5,8 @@ package environment
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
@@ -19,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/hack/demo/sample"
 	"miracle.dev/scaledjob-operator/test/cluster"
 )
 
@@ -29,16 +27,16 @@ const testQueue = "queue"
 func TestWorkerRemovesItsMessagesBeforeItEndsItsPod(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	pod := pod("worker", corev1.PodRunning)
-	queue := &fakeQueue{left: 12}
+	pod, r := pod("worker", corev1.PodRunning), newRedis(t)
+	g.Expect(r.Push(t.Context(), testQueue, 12)).To(Succeed())
 	leftAtTheEnd := int64(-1)
 	kube := fake.NewClientBuilder().WithObjects(pod).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
-			leftAtTheEnd = queue.depth()
+			leftAtTheEnd, _ = r.depth(ctx, testQueue)
 			return c.Patch(ctx, object, patch, opts...)
 		},
 	}).Build()
-	w := newWorkers(kube, queue, []*scaledjobv1.ScaledJob{scaledJob()})
+	w := newWorkers(kube, r, []*scaledjobv1.ScaledJob{scaledJob()})
 	g.Expect(w.work(t.Context(), pod)).To(Succeed())
 
 	g.Expect(leftAtTheEnd).To(BeEquivalentTo(2))
@@ -49,57 +47,32 @@ func TestWorkerRemovesItsMessagesBeforeItEndsItsPod(t *testing.T) {
 func TestEachRunningPodGetsOneWorker(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	queue := &fakeQueue{left: 100}
+	r := newRedis(t)
+	g.Expect(r.Push(t.Context(), testQueue, 100)).To(Succeed())
 	pending, running, other := pod("a", corev1.PodPending), pod("a", corev1.PodRunning), pod("b", corev1.PodRunning)
 	kube := fake.NewClientBuilder().WithObjects(running, other).Build()
-	w := newWorkers(kube, queue, []*scaledjobv1.ScaledJob{scaledJob()})
+	w := newWorkers(kube, r, []*scaledjobv1.ScaledJob{scaledJob()})
 
 	group, ctx := errgroup.WithContext(t.Context())
-	handler := w.handler(ctx, group)
-	handler.OnAdd(pending, false)
-	handler.OnUpdate(pending, running)
-	handler.OnUpdate(running, running)
-	handler.OnAdd(other, true)
+	for _, pod := range []*corev1.Pod{pending, running, running, other} {
+		w.start(ctx, group, pod)
+	}
 	g.Expect(group.Wait()).To(Succeed())
-	g.Expect(queue.depth()).To(BeEquivalentTo(80))
+	g.Expect(r.depth(t.Context(), testQueue)).To(BeEquivalentTo(80))
 }
 
 func TestWorkerWaitsForARedisThatIsDown(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	pod := pod("worker", corev1.PodRunning)
-	queue := &fakeQueue{left: 12, refusals: 2}
+	pod, r := pod("worker", corev1.PodRunning), newRedis(t)
 	kube := fake.NewClientBuilder().WithObjects(pod).Build()
-	w := newWorkers(kube, queue, []*scaledjobv1.ScaledJob{scaledJob()})
-	g.Expect(w.work(t.Context(), pod)).To(Succeed())
-	g.Expect(queue.depth()).To(BeEquivalentTo(2))
-}
-
-// fakeQueue refuses some requests, and then holds so many messages.
-type fakeQueue struct {
-	mu       sync.Mutex
-	refusals int
-	left     int64
-}
-
-func (q *fakeQueue) take(_ context.Context, key string, messages int64) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if key != testQueue {
-		return errors.New("no such queue: " + key)
-	}
-	if q.refusals > 0 {
-		q.refusals--
-		return errors.New("connection refused")
-	}
-	q.left -= messages
-	return nil
-}
-
-func (q *fakeQueue) depth() int64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.left
+	w := newWorkers(kube, r, []*scaledjobv1.ScaledJob{scaledJob()})
+	g.Expect(r.Emulated.Kill()).To(Succeed())
+	ended := make(chan error, 1)
+	go func() { ended <- w.work(t.Context(), pod) }()
+	g.Consistently(ended).WithTimeout(WorkDuration * 3 / 2).ShouldNot(Receive())
+	g.Expect(r.Emulated.Restart(t.Context())).To(Succeed())
+	g.Eventually(ended).WithTimeout(30 * time.Second).Should(Receive(BeNil()))
 }
 
 func scaledJob() *scaledjobv1.ScaledJob {
@@ -112,7 +85,7 @@ func scaledJob() *scaledjobv1.ScaledJob {
 func pod(name string, phase corev1.PodPhase) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: sample.Namespace, Name: name, UID: types.UID(name),
+			Namespace: namespace, Name: name, UID: types.UID(name),
 			Labels: map[string]string{scaledjobv1.LabelScaledJob: "worker"},
 		},
 		Status: corev1.PodStatus{Phase: phase},

@@ -21,48 +21,75 @@ const patience = time.Minute
 
 // await returns when the condition is true, or with an error that says what was
 // waited for.
-func (p *performance) await(ctx context.Context, what string, condition func([]board.Row) bool) error {
+func (s Stage) await(ctx context.Context, what string, condition func([]board.Row) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it took more than %s", patience))
 	defer cancel()
-	err := p.stage.Board.Await(ctx, func(snapshot board.Snapshot) bool { return condition(snapshot.Rows) })
+	err := s.Board.Await(ctx, func(snapshot board.Snapshot) bool { return condition(snapshot.Rows) })
 	if err != nil {
 		return fmt.Errorf("waiting until %s: %w", what, err)
 	}
 	return nil
 }
 
+// tellOfSilence says what the operator asks for if Redis announces no changes.
+func (s Stage) tellOfSilence(ctx context.Context) error {
+	const kind = scaledjobv1.ConditionNotificationsActive
+	var active *metav1.Condition // the same for all: they are on the same Redis
+	err := s.await(ctx, kind+" is known", func(rows []board.Row) bool {
+		active = apimeta.FindStatusCondition(rows[0].ScaledJob.Status.Conditions, kind)
+		return active != nil
+	})
+	if err != nil || active.Status == metav1.ConditionTrue {
+		return err
+	}
+	s.Board.Say(board.Done, "Jobs will take seconds: the demo leaves the settings of your Redis alone")
+	s.Board.Say(board.Seen, "%s", active.Message)
+	return nil
+}
+
 // reaction returns the time from the last push to the first Job of it.
-func (p *performance) reaction(ctx context.Context, scaledJob string) (reaction time.Duration, err error) {
-	err = p.await(ctx, "a Job of "+scaledJob+" appears", func(rows []board.Row) bool {
+func (s Stage) reaction(ctx context.Context, scaledJob string) (reaction time.Duration, err error) {
+	err = s.await(ctx, "a Job of "+scaledJob+" appears", func(rows []board.Row) bool {
 		row := find(rows, scaledJob)
-		reaction = row.Reaction()
+		reaction = row.Reaction
 		return !row.Awaiting
 	})
 	return reaction, err
 }
 
 // awaitDue returns when all Jobs that are due have been seen.
-func (p *performance) awaitDue(ctx context.Context) error {
-	return p.await(ctx, "all Jobs that are due have appeared", func(rows []board.Row) bool {
-		return all(rows, func(row board.Row) bool { return p.created(row) >= p.due[row.ScaledJob.Name] })
+func (s Stage) awaitDue(ctx context.Context) error {
+	return s.await(ctx, "all Jobs that are due have appeared", func(rows []board.Row) bool {
+		return all(rows, func(row board.Row) bool { return row.InScene.Created >= row.InScene.Due })
 	})
 }
 
 // awaitMode returns when all ScaledJobs report the mode.
-func (p *performance) awaitMode(ctx context.Context, mode scaledjobv1.ScalingMode) error {
-	return p.await(ctx, "the mode is "+string(mode), func(rows []board.Row) bool {
+func (s Stage) awaitMode(ctx context.Context, mode scaledjobv1.ScalingMode) error {
+	return s.await(ctx, "the mode is "+string(mode), func(rows []board.Row) bool {
 		return all(rows, func(row board.Row) bool { return row.ScaledJob.Status.Mode == mode })
 	})
 }
 
 // awaitQueueConnected returns when all ScaledJobs report that condition.
-func (p *performance) awaitQueueConnected(ctx context.Context, status metav1.ConditionStatus) error {
+func (s Stage) awaitQueueConnected(ctx context.Context, status metav1.ConditionStatus) error {
 	const kind = scaledjobv1.ConditionQueueConnected
-	return p.await(ctx, kind+" is "+string(status), func(rows []board.Row) bool {
+	return s.await(ctx, kind+" is "+string(status), func(rows []board.Row) bool {
 		return all(rows, func(row board.Row) bool {
 			return apimeta.IsStatusConditionPresentAndEqual(row.ScaledJob.Status.Conditions, kind, status)
 		})
 	})
+}
+
+func (s Stage) rows() []board.Row {
+	snapshot, _ := s.Board.Look()
+	return snapshot.Rows
+}
+
+// find returns the row of a ScaledJob.
+func find(rows []board.Row, name string) board.Row {
+	i := slices.IndexFunc(rows, func(row board.Row) bool { return row.ScaledJob.Name == name })
+	return rows[i]
 }
 
 func all(rows []board.Row, holds func(board.Row) bool) bool {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"miracle.dev/scaledjob-operator/hack/demo/board"
-	"miracle.dev/scaledjob-operator/hack/demo/words"
+	"miracle.dev/scaledjob-operator/hack/demo/view"
 )
 
 // quiet is how long nothing must follow the last Job, so that one too many is
@@ -24,7 +24,7 @@ func (p *performance) check(kept bool, format string, args ...any) {
 		kind = board.Failed
 		p.failed = append(p.failed, fmt.Sprintf(format, args...))
 	}
-	p.stage.Board.Say(kind, format, args...)
+	p.Board.Say(kind, format, args...)
 }
 
 // finish waits until all is worked off, and checks what every scene promises.
@@ -38,11 +38,11 @@ func (p *performance) finish(ctx context.Context) error {
 	if err := pause(ctx, quiet); err != nil {
 		return err
 	}
-	rows := p.rows()
-	p.checkNumbers(rows)
-	p.checkLimits(rows)
-	p.checkKilled(rows)
-	return p.checkEmpty(ctx, rows)
+	if err := p.Environment.SampleDepths(ctx, p.Board); err != nil {
+		return err
+	}
+	p.checkPromises()
+	return nil
 }
 
 // idle reports whether no Job is active, nor reported to be.
@@ -53,18 +53,35 @@ func idle(rows []board.Row) bool {
 	})
 }
 
+// checkPromises checks what the board shows when all is worked off.
+func (p *performance) checkPromises() {
+	rows := p.rows()
+	p.checkNumbers(rows)
+	p.checkLimits(rows)
+	for _, row := range rows {
+		name, killed := row.ScaledJob.Name, row.InScene.Killed
+		if killed > 0 {
+			p.check(false, "%s: %s deleted before the end", name, view.Count(killed, "Job"))
+		}
+		if left := row.Depth(); left > 0 {
+			p.check(false, "%s: all Jobs have finished, but messages are left: %d", name, left)
+		}
+	}
+}
+
 // checkNumbers checks that as many Jobs were created as were due.
 func (p *performance) checkNumbers(rows []board.Row) {
 	exact := true
 	for _, row := range rows {
-		name := row.ScaledJob.Name
-		if p.created(row) != p.due[name] {
+		due, created := row.InScene.Due, row.InScene.Created
+		if created != due {
 			exact = false
-			p.check(false, "%s: %s due, %d created", name, words.Count(p.due[name], "Job"), p.created(row))
+			p.check(false, "%s: %s due, %d created", row.ScaledJob.Name, view.Count(due, "Job"), created)
 		}
 	}
 	if exact {
-		p.check(true, "%s due, %d created", words.Count(p.totalDue(), "Job"), p.totalCreated(rows))
+		sum := sumUp(rows)
+		p.check(true, "%s due, %d created", view.Count(sum.Due, "Job"), sum.Created)
 	}
 }
 
@@ -73,32 +90,9 @@ func (p *performance) checkLimits(rows []board.Row) {
 	limited := true
 	var peaks []string
 	for _, row := range rows {
-		limit := int(row.ScaledJob.Spec.MaxReplicasOrDefault())
-		limited = limited && row.Peak <= limit
-		peaks = append(peaks, fmt.Sprintf("%d of %d", row.Peak, limit))
+		peak, limit := row.InScene.Peak, int(row.ScaledJob.Spec.MaxReplicasOrDefault())
+		limited = limited && peak <= limit
+		peaks = append(peaks, fmt.Sprintf("%d of %d", peak, limit))
 	}
 	p.check(limited, "never more active than max: at most %s", strings.Join(peaks, ", "))
-}
-
-// checkKilled checks that no Job was deleted before it finished.
-func (p *performance) checkKilled(rows []board.Row) {
-	for i, row := range rows {
-		if killed := row.Killed - p.before[i].Killed; killed > 0 {
-			p.check(false, "%s: %s deleted before the end", row.ScaledJob.Name, words.Count(killed, "Job"))
-		}
-	}
-}
-
-// checkEmpty checks that no message is left.
-func (p *performance) checkEmpty(ctx context.Context, rows []board.Row) error {
-	for _, row := range rows {
-		left, err := p.stage.Queues.Depth(ctx, row.ScaledJob.Name)
-		if err != nil {
-			return err
-		}
-		if left > 0 {
-			p.check(false, "%s: all Jobs have finished, but messages are left: %d", row.ScaledJob.Name, left)
-		}
-	}
-	return nil
 }

@@ -11,20 +11,21 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/hack/demo/board"
-	"miracle.dev/scaledjob-operator/hack/demo/sample"
-	"miracle.dev/scaledjob-operator/hack/demo/words"
+	"miracle.dev/scaledjob-operator/hack/demo/environment"
+	"miracle.dev/scaledjob-operator/hack/demo/view"
+	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
 func burst(ctx context.Context, p *performance) error {
-	if err := p.push(ctx, load{sample.Images, 400}, load{sample.Emails, 120}, load{sample.Reports, 15}); err != nil {
+	if err := p.push(ctx, load{environment.Images, 400}, load{environment.Emails, 120}, load{environment.Reports, 15}); err != nil {
 		return err
 	}
-	for _, name := range []string{sample.Images, sample.Emails, sample.Reports} {
+	for _, name := range []string{environment.Images, environment.Emails, environment.Reports} {
 		reaction, err := p.reaction(ctx, name)
 		if err != nil {
 			return err
 		}
-		p.say("%s: first Job after %s", name, words.Duration(reaction))
+		p.say("%s: first Job after %s", name, view.Duration(reaction))
 	}
 	return nil
 }
@@ -32,7 +33,7 @@ func burst(ctx context.Context, p *performance) error {
 func trickle(ctx context.Context, p *performance) error {
 	const rounds, apart = 4, 300 * time.Millisecond
 	for range rounds {
-		for _, name := range []string{sample.Images, sample.Emails, sample.Reports} {
+		for _, name := range []string{environment.Images, environment.Emails, environment.Reports} {
 			if err := p.pushOne(ctx, name); err != nil {
 				return err
 			}
@@ -49,41 +50,46 @@ func flags(ctx context.Context, p *performance) error {
 		return err
 	}
 	p.say(`CONFIG SET notify-keyspace-events "": Redis announces nothing`)
-	if err := p.stage.Events.Switch(ctx, false); err != nil {
+	if err := p.setEvents(ctx, ""); err != nil {
 		return err
 	}
 	if err := p.awaitMode(ctx, scaledjobv1.ModePolling); err != nil {
 		return err
 	}
 	p.check(true, "the mode has become Polling")
-	if err := p.push(ctx, load{sample.Images, 20}); err != nil {
+	if err := p.push(ctx, load{environment.Images, 20}); err != nil {
 		return err
 	}
-	reaction, err := p.reaction(ctx, sample.Images)
+	reaction, err := p.reaction(ctx, environment.Images)
 	if err != nil {
 		return err
 	}
-	p.say("%s: first Job after %s, by polling", sample.Images, words.Duration(reaction))
-	p.say("CONFIG SET notify-keyspace-events: Redis announces changes again")
-	if err := p.stage.Events.Switch(ctx, true); err != nil {
+	p.say("%s: first Job after %s, by polling", environment.Images, view.Duration(reaction))
+	p.say("CONFIG SET notify-keyspace-events %s: Redis announces changes again", redistest.DefaultEvents)
+	if err := p.setEvents(ctx, redistest.DefaultEvents); err != nil {
 		return err
 	}
 	if err := p.awaitMode(ctx, scaledjobv1.ModeEvents); err != nil {
 		return err
 	}
 	p.check(true, "the mode has become Events again")
-	return p.pushOne(ctx, sample.Emails)
+	return p.pushOne(ctx, environment.Emails)
+}
+
+// setEvents sets the flags of what Redis announces.
+func (p *performance) setEvents(ctx context.Context, flags string) error {
+	return p.Environment.Redis.Emulated.Client().ConfigSet(ctx, "notify-keyspace-events", flags).Err()
 }
 
 func outage(ctx context.Context, p *performance) error {
 	const down = 4 * time.Second
-	if err := p.push(ctx, load{sample.Images, 40}, load{sample.Reports, 3}); err != nil {
+	if err := p.push(ctx, load{environment.Images, 40}, load{environment.Reports, 3}); err != nil {
 		return err
 	}
 	if err := p.awaitDue(ctx); err != nil {
 		return err
 	}
-	if err := p.stage.Redis.Kill(); err != nil {
+	if err := p.Environment.Redis.Emulated.Kill(); err != nil {
 		return err
 	}
 	p.say("Redis is killed; the workers wait, and their Jobs stay active")
@@ -93,13 +99,13 @@ func outage(ctx context.Context, p *performance) error {
 	if err := pause(ctx, down); err != nil {
 		return err
 	}
-	unfinished := 0
+	unfinished, due := 0, sumUp(p.rows()).Due
 	for _, row := range p.rows() {
 		unfinished += row.Unfinished
 	}
-	p.check(unfinished == p.totalDue(), "%s without Redis: %d of %s still active",
-		words.Duration(down), unfinished, words.Count(p.totalDue(), "Job"))
-	if err := p.stage.Redis.Start(ctx); err != nil {
+	p.check(unfinished == due, "%s without Redis: %d of %s still active",
+		view.Duration(down), unfinished, view.Count(due, "Job"))
+	if err := p.Environment.Redis.Emulated.Restart(ctx); err != nil {
 		return err
 	}
 	p.say("Redis is started again, empty: it keeps nothing on disk")
@@ -107,28 +113,29 @@ func outage(ctx context.Context, p *performance) error {
 		return err
 	}
 	p.check(true, "the queues are connected again")
-	return p.pushOne(ctx, sample.Emails)
+	return p.pushOne(ctx, environment.Emails)
 }
 
 func crash(ctx context.Context, p *performance) error {
 	const early = 5 // Jobs
 	const down = 2 * time.Second
-	if err := p.push(ctx, load{sample.Images, 300}, load{sample.Emails, 100}); err != nil {
+	if err := p.push(ctx, load{environment.Images, 300}, load{environment.Emails, 100}); err != nil {
 		return err
 	}
 	if err := p.await(ctx, "the first Jobs have appeared", func(rows []board.Row) bool {
-		return p.created(find(rows, sample.Images)) >= early
+		return find(rows, environment.Images).InScene.Created >= early
 	}); err != nil {
 		return err
 	}
-	if err := p.stage.Operator.Kill(); err != nil {
+	if err := p.Environment.Operator.Kill(); err != nil {
 		return err
 	}
-	p.say("the operator is killed (SIGKILL) after %d of %s", p.totalCreated(p.rows()), words.Count(p.totalDue(), "Job"))
+	sum := sumUp(p.rows())
+	p.say("the operator is killed (SIGKILL) after %d of %s", sum.Created, view.Count(sum.Due, "Job"))
 	if err := pause(ctx, down); err != nil {
 		return err
 	}
-	if err := p.stage.Operator.Start(ctx); err != nil {
+	if err := p.Environment.Operator.Start(ctx); err != nil {
 		return err
 	}
 	p.say("the operator is started again: it counts Jobs and reads queues")

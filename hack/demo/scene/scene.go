@@ -12,36 +12,8 @@ import (
 	"time"
 
 	"miracle.dev/scaledjob-operator/hack/demo/board"
+	"miracle.dev/scaledjob-operator/hack/demo/environment"
 )
-
-// Stage is what scenes play on.
-type Stage struct {
-	Board  *board.Board
-	Queues Queues
-	// Operator is the operator.
-	Operator Process
-	// Redis is nil if it must not be killed.
-	Redis Process
-	// Events is nil if Redis' notifications can't be switched.
-	Events Events
-}
-
-// Queues are those of the ScaledJobs, by whose names they go.
-type Queues interface {
-	Push(ctx context.Context, scaledJob string, messages int) error
-	Depth(ctx context.Context, scaledJob string) (int64, error)
-}
-
-// Process can be killed. Start starts it again.
-type Process interface {
-	Kill() error
-	Start(ctx context.Context) error
-}
-
-// Events switches the notifications of Redis off and on.
-type Events interface {
-	Switch(ctx context.Context, on bool) error
-}
 
 // Scene is a part of the demo.
 type Scene struct {
@@ -49,8 +21,8 @@ type Scene struct {
 	// Story says what will happen and why it matters.
 	Story string
 
-	play  func(context.Context, *performance) error
-	lacks func(Stage) string // why it can't be played; nil if it always can
+	play    func(context.Context, *performance) error
+	spoiler string // why it is not played on the user's Redis; empty if it is
 }
 
 // All returns the scenes in their order.
@@ -67,26 +39,16 @@ func All() []Scene {
 			play:  trickle,
 		},
 		{
-			Name:  "flags",
-			Story: "Redis stops announcing changes: the operator notices, reads the queues every few seconds, and no message is forgotten.",
-			play:  flags,
-			lacks: func(stage Stage) string {
-				if stage.Events == nil {
-					return "this Redis forbids CONFIG; unless it announces changes already, Jobs take seconds"
-				}
-				return ""
-			},
+			Name:    "flags",
+			Story:   "Redis stops announcing changes: the operator notices, reads the queues every few seconds, and no message is forgotten.",
+			play:    flags,
+			spoiler: "the demo does not configure a Redis of yours",
 		},
 		{
-			Name:  "redis",
-			Story: "Redis dies and comes back: an unreachable Redis is no empty queue, so no Job is killed, and work goes on by itself.",
-			play:  outage,
-			lacks: func(stage Stage) string {
-				if stage.Redis == nil {
-					return "the demo does not kill a Redis of yours"
-				}
-				return ""
-			},
+			Name:    "redis",
+			Story:   "Redis dies and comes back: an unreachable Redis is no empty queue, so no Job is killed, and work goes on by itself.",
+			play:    outage,
+			spoiler: "the demo does not kill a Redis of yours",
 		},
 		{
 			Name:  "operator",
@@ -96,41 +58,33 @@ func All() []Scene {
 	}
 }
 
-// whyNot says why the scene can't be played there, or "".
-func (s Scene) whyNot(stage Stage) string {
-	if s.lacks == nil {
-		return ""
-	}
-	return s.lacks(stage)
+// Stage is what scenes are played on.
+type Stage struct {
+	Environment *environment.Environment
+	Board       *board.Board
+	// Interlude is how long the end of a scene stays in sight.
+	Interlude time.Duration
 }
 
-// Result is what came of a scene.
-type Result struct {
-	Name         string
-	LeftOut      string          // why; all else is empty then
-	Messages     int             // pushed
-	Due, Created int             // Jobs
-	Reactions    []time.Duration // from a push to the first sight of a Job of it, ascending
-	Took         time.Duration
-	FailedChecks []string
-}
-
-// Play plays the scenes one after the other, but for those that can't be played
-// there, with a pause after each. A check that failed is in the Result; an error
-// means that it could not go on.
-func Play(ctx context.Context, stage Stage, scenes []Scene, interlude time.Duration) ([]Result, error) {
-	playable, results := choose(stage, scenes)
+// Play plays the scenes one after the other, but for those that the user's Redis
+// has to be spared. A check that failed is in the Result; an error means that it
+// could not go on.
+func (s Stage) Play(ctx context.Context, scenes []Scene) ([]Result, error) {
+	playable, results := s.choose(scenes)
 	if len(playable) == 0 {
 		return results, errors.New("none of the scenes can be played here")
 	}
+	if err := s.tellOfSilence(ctx); err != nil {
+		return results, err
+	}
 	for i, scene := range playable {
-		stage.Board.Begin(board.Title{Name: scene.Name, Story: scene.Story, Number: i + 1, Of: len(playable)})
-		result, err := scene.perform(ctx, stage)
+		s.Board.Begin(board.Title{Name: scene.Name, Story: scene.Story, Number: i + 1, Of: len(playable)})
+		result, err := s.perform(ctx, scene)
 		if err != nil {
 			return results, fmt.Errorf("scene %s: %w", scene.Name, err)
 		}
 		results = append(results, result)
-		if err := pause(ctx, interlude); err != nil {
+		if err := pause(ctx, s.Interlude); err != nil {
 			return results, err
 		}
 	}
@@ -138,11 +92,12 @@ func Play(ctx context.Context, stage Stage, scenes []Scene, interlude time.Durat
 }
 
 // choose returns the scenes that can be played, and a Result for each other one.
-func choose(stage Stage, scenes []Scene) (playable []Scene, leftOut []Result) {
+func (s Stage) choose(scenes []Scene) (playable []Scene, leftOut []Result) {
+	foreign := s.Environment.Redis.Emulated == nil
 	for _, scene := range scenes {
-		if why := scene.whyNot(stage); why != "" {
-			stage.Board.Say(board.Done, "scene %s is left out: %s", scene.Name, why)
-			leftOut = append(leftOut, Result{Name: scene.Name, LeftOut: why})
+		if foreign && scene.spoiler != "" {
+			s.Board.Say(board.Done, "scene %s is left out: %s", scene.Name, scene.spoiler)
+			leftOut = append(leftOut, Result{Name: scene.Name, LeftOut: scene.spoiler})
 			continue
 		}
 		playable = append(playable, scene)
@@ -150,11 +105,14 @@ func choose(stage Stage, scenes []Scene) (playable []Scene, leftOut []Result) {
 	return playable, leftOut
 }
 
-func (s Scene) perform(ctx context.Context, stage Stage) (Result, error) {
-	p := newPerformance(stage)
-	err := s.play(ctx, p)
+func (s Stage) perform(ctx context.Context, scene Scene) (Result, error) {
+	p := &performance{Stage: s}
+	began := time.Now()
+	err := scene.play(ctx, p)
 	if err == nil {
 		err = p.finish(ctx)
 	}
-	return p.result(s.Name), err
+	result := sumUp(s.rows())
+	result.Name, result.Took, result.FailedChecks = scene.Name, time.Since(began), p.failed
+	return result, err
 }

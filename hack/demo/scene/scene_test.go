@@ -6,62 +6,109 @@ package scene
 import (
 	"context"
 	"errors"
-	"strings"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/hack/demo/board"
+	"miracle.dev/scaledjob-operator/hack/demo/environment"
 )
 
-func TestEverySceneHoldsWithAnOperatorThatIsRight(t *testing.T) {
+const name = "image-processor"
+
+// Each case is a scene with 15 messages, for which two Jobs are due.
+func TestPromisesAreChecked(t *testing.T) {
 	t.Parallel()
-	for _, scene := range All() {
-		t.Run(scene.Name, func(t *testing.T) {
+	const exact, limited = "2 Jobs due, 2 created", "never more active than max: at most 2 of 2"
+	for title, test := range map[string]struct {
+		happens func(*board.Board)
+		passed  []string
+		failed  []string
+	}{
+		"all is well": {
+			happens: func(b *board.Board) { start(b, 2); finish(b, 2); b.NoteDepth(name, 0) },
+			passed:  []string{exact, limited},
+		},
+		"a Job is missing": {
+			happens: func(b *board.Board) { start(b, 1); finish(b, 1) },
+			passed:  []string{"never more active than max: at most 1 of 2"},
+			failed:  []string{name + ": 2 Jobs due, 1 created"},
+		},
+		"a Job too many, and too many at once": {
+			happens: func(b *board.Board) { start(b, 3); finish(b, 3) },
+			failed:  []string{name + ": 2 Jobs due, 3 created", "never more active than max: at most 3 of 2"},
+		},
+		"a Job is killed": {
+			happens: func(b *board.Board) { start(b, 2); finish(b, 1); b.NoteDeleted(job(2)) },
+			passed:  []string{exact, limited},
+			failed:  []string{name + ": 1 Job deleted before the end"},
+		},
+		"a message is left": {
+			happens: func(b *board.Board) { start(b, 2); finish(b, 2); b.NoteDepth(name, 1) },
+			passed:  []string{exact, limited},
+			failed:  []string{name + ": all Jobs have finished, but messages are left: 1"},
+		},
+	} {
+		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
-				world := newWorld(t)
-				results, err := Play(t.Context(), world.stage(), []Scene{scene}, time.Second)
-				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(results).To(HaveLen(1))
-				result := results[0]
-				g.Expect(result.FailedChecks).To(BeEmpty())
-				g.Expect(result.Messages).To(BeNumerically(">", 0))
-				g.Expect(result.Due).To(BeNumerically(">", 0))
-				g.Expect(result.Created).To(Equal(result.Due))
-				g.Expect(result.Reactions).NotTo(BeEmpty())
-			})
+			g := NewWithT(t)
+			p := &performance{Stage: newStage()}
+			p.Board.Begin(board.Title{})
+			p.Board.NotePush(name, 15, time.Time{})
+			test.happens(p.Board)
+			p.checkPromises()
+			g.Expect(said(p.Board, board.Passed)).To(Equal(test.passed))
+			g.Expect(said(p.Board, board.Failed)).To(Equal(test.failed))
+			g.Expect(p.failed).To(Equal(test.failed))
 		})
 	}
 }
 
-func TestChecksFail(t *testing.T) {
+func TestTheUsersRedisIsSpared(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		scene string
-		fault func(*world)
-		want  string
-	}{
-		"a Job too many":           {"trickle", func(w *world) { w.extra = 1 }, "image-processor: 4 Jobs due, 8 created"},
-		"more at once than max":    {"burst", func(w *world) { w.ignoreMax = true }, "never more active than max: at most 40 of 20, 24 of 10, 15 of 5"},
-		"messages are left behind": {"burst", func(w *world) { w.leave = 1 }, "messages are left: 1"},
-		"Redis takes Jobs with it": {"redis", func(w *world) { w.killWithRedis = true }, "image-processor: 4 Jobs deleted before the end"},
+	g := NewWithT(t)
+	stage := newStage()
+	playable, leftOut := stage.choose(All())
+	var names []string
+	for _, scene := range playable {
+		names = append(names, scene.Name)
+	}
+	g.Expect(names).To(Equal([]string{"burst", "trickle", "operator"}))
+	g.Expect(leftOut).To(HaveLen(2))
+	g.Expect(said(stage.Board, board.Done)).To(Equal([]string{
+		"scene flags is left out: the demo does not configure a Redis of yours",
+		"scene redis is left out: the demo does not kill a Redis of yours",
+	}))
+	_, err := stage.Play(t.Context(), []Scene{{Name: "redis", spoiler: "no"}})
+	g.Expect(err).To(HaveOccurred())
+}
+
+func TestARedisThatAnnouncesNothingIsToldOf(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[metav1.ConditionStatus][]string{
+		metav1.ConditionTrue:    nil,
+		metav1.ConditionFalse:   {"Say CONFIG SET."},
+		metav1.ConditionUnknown: {"Say CONFIG SET."},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(string(status), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
-				world := newWorld(t)
-				test.fault(world)
-				results, err := Play(t.Context(), world.stage(), only(test.scene), 0)
-				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(strings.Join(results[0].FailedChecks, "\n")).To(ContainSubstring(test.want))
-				snapshot, _ := world.board.Look()
-				g.Expect(snapshot.Log).To(ContainElement(HaveField("Kind", board.Failed)))
-			})
+			g := NewWithT(t)
+			stage := newStage()
+			reported := newScaledJob()
+			reported.Status.Conditions = []metav1.Condition{{
+				Type: scaledjobv1.ConditionNotificationsActive, Status: status, Message: "Say CONFIG SET.",
+			}}
+			stage.Board.NoteScaledJob(reported)
+			g.Expect(stage.tellOfSilence(t.Context())).To(Succeed())
+			g.Expect(said(stage.Board, board.Seen)).To(Equal(want))
 		})
 	}
 }
@@ -69,70 +116,63 @@ func TestChecksFail(t *testing.T) {
 func TestAFactThatNeverComesTrueEndsThePlay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		world := newWorld(t)
-		world.deaf = true
-		results, err := Play(t.Context(), world.stage(), All(), 0)
-		g.Expect(err).To(MatchError(MatchRegexp("^scene burst: waiting until .*: it took more than")))
-		g.Expect(results).To(BeEmpty())
-	})
-}
-
-func TestWhatTheRedisDoesNotAllowIsLeftOut(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		world := newWorld(t)
-		stage := world.stage()
-		stage.Redis, stage.Events = nil, nil
-		results, err := Play(t.Context(), stage, All(), 0)
-		g.Expect(err).NotTo(HaveOccurred())
-		leftOut := map[string]bool{}
-		for _, result := range results {
-			leftOut[result.Name] = result.LeftOut != ""
-		}
-		g.Expect(leftOut).To(Equal(map[string]bool{
-			"burst": false, "trickle": false, "flags": true, "redis": true, "operator": false,
-		}))
-		snapshot, _ := world.board.Look()
-		g.Expect(snapshot.Playing.Of).To(Equal(3))
-	})
-}
-
-func TestNothingToPlayIsAnError(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		stage := newWorld(t).stage()
-		stage.Redis = nil
-		_, err := Play(t.Context(), stage, only("redis"), 0)
-		NewWithT(t).Expect(err).To(HaveOccurred())
+		_, err := newStage().Play(t.Context(), All())
+		NewWithT(t).Expect(err).To(MatchError(MatchRegexp("^waiting until .*: it took more than")))
 	})
 }
 
 func TestPlayEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		cause := errors.New("enough")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(cause)
-		_, err := Play(ctx, newWorld(t).stage(), only("burst"), 0)
-		NewWithT(t).Expect(err).To(MatchError(cause))
-	})
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	_, err := newStage().Play(ctx, All())
+	NewWithT(t).Expect(err).To(MatchError(cause))
 }
 
-func TestDue(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	g.Expect(due(1, 10)).To(Equal(1))
-	g.Expect(due(10, 10)).To(Equal(1))
-	g.Expect(due(11, 10)).To(Equal(2))
+// newStage returns one with a single ScaledJob on a Redis of the user.
+func newStage() Stage {
+	return Stage{
+		Environment: &environment.Environment{Redis: &environment.Redis{}},
+		Board:       board.New("fake", newScaledJob()),
+	}
 }
 
-func only(name string) []Scene {
-	for _, scene := range All() {
-		if scene.Name == name {
-			return []Scene{scene}
+func newScaledJob() *scaledjobv1.ScaledJob {
+	return &scaledjobv1.ScaledJob{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       scaledjobv1.ScaledJobSpec{Threshold: 10, MaxReplicas: new(int32(2))},
+	}
+}
+
+// start has so many Jobs appear, and finish so many of them complete.
+func start(b *board.Board, count int) {
+	for i := range count {
+		b.NoteJob(job(i+1), time.Time{})
+	}
+}
+
+func finish(b *board.Board, count int) {
+	for i := range count {
+		finished := job(i + 1)
+		finished.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+		b.NoteJob(finished, time.Time{})
+	}
+}
+
+func job(number int) *batchv1.Job {
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+		UID: types.UID(fmt.Sprint(number)), Labels: map[string]string{scaledjobv1.LabelScaledJob: name},
+	}}
+}
+
+// said returns the entries of a kind.
+func said(b *board.Board, kind board.Kind) (texts []string) {
+	snapshot, _ := b.Look()
+	for _, entry := range snapshot.Log {
+		if entry.Kind == kind {
+			texts = append(texts, entry.Text)
 		}
 	}
-	return nil
+	return texts
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"miracle.dev/scaledjob-operator/hack/demo/board"
-	"miracle.dev/scaledjob-operator/hack/demo/words"
 )
 
 const (
@@ -28,11 +27,11 @@ func Frame(snapshot board.Snapshot, width, height int) string {
 	lines := []string{header(snapshot, inner), ""}
 	lines = append(lines, heading(snapshot, inner)...)
 	lines = append(lines, "")
-	lines = append(lines, table(snapshot.Rows, snapshot.KeyPrefix, inner)...)
+	lines = append(lines, table(snapshot.Rows, inner)...)
 	lines = append(lines, "")
 	bottom := []string{"", faintStyle.Render(footer)}
 	free := max(height-len(lines)-len(bottom), 0)
-	lines = append(lines, newest(snapshot.Log, free)...)
+	lines = append(lines, newest(snapshot.Log, inner, free)...)
 	for len(lines) < height-len(bottom) {
 		lines = append(lines, "")
 	}
@@ -65,20 +64,25 @@ func heading(snapshot board.Snapshot, width int) []string {
 	if playing.Number == 0 {
 		return []string{titleStyle.Render("Ready"), ""}
 	}
-	return append([]string{titleStyle.Render(playing.String())}, words.Wrap(playing.Story, width)...)
+	return append([]string{titleStyle.Render(playing.String())}, Wrap(playing.Story, width)...)
 }
 
-// newest draws the newest entries, the oldest of them first. Stories are left
-// out: the heading shows the one that matters.
-func newest(log []board.Entry, count int) []string {
+// newest draws the newest entries in so many lines, the oldest of them first.
+// Stories are left out: the heading shows the one that matters.
+func newest(log []board.Entry, width, count int) []string {
 	var lines []string
 	for _, entry := range log {
 		if entry.Kind == board.Told {
 			continue
 		}
 		mark, style := sign(entry.Kind)
-		at := faintStyle.Render(fmt.Sprintf("%6.1f s", entry.After.Seconds()))
-		lines = append(lines, at+"  "+style.Render(mark+" "+entry.Text))
+		at := fmt.Sprintf("%6.1f s  ", entry.After.Seconds())
+		for i, text := range Wrap(entry.Text, width-len(at)-2) {
+			if i > 0 {
+				at, mark = strings.Repeat(" ", len(at)), " "
+			}
+			lines = append(lines, faintStyle.Render(at)+style.Render(mark+" "+text))
+		}
 	}
 	return lines[max(0, len(lines)-count):]
 }

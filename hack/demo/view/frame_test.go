@@ -64,6 +64,13 @@ func TestFrameShowsTheNewestEntries(t *testing.T) {
 	g.Expect(drawn).NotTo(ContainSubstring("entry 1."))
 }
 
+func TestFrameShowsALongEntryInFull(t *testing.T) {
+	t.Parallel()
+	long := board.Snapshot{Log: []board.Entry{{Kind: board.Seen, Text: "Say CONFIG SET notify-keyspace-events Klg at once."}}}
+	NewWithT(t).Expect(visible(Frame(long, 40, 20))).To(ContainSubstring(
+		"\n    0.0 s  ◂ Say CONFIG SET\n             notify-keyspace-events Klg\n             at once.\n"))
+}
+
 func TestFrameBeforeTheFirstSceneAndTheFirstStatus(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -83,8 +90,7 @@ func visible(frame string) string {
 // snapshot is in the middle of a scene.
 func snapshot() board.Snapshot {
 	return board.Snapshot{
-		Redis:     "emulated; REDIS=host:port takes a real one",
-		KeyPrefix: "demo:",
+		Redis: "emulated; REDIS=host:port takes a real one",
 		Playing: board.Title{
 			Name:   "burst",
 			Story:  "Hundreds of messages arrive at once, and something happens that needs more than a line of eighty characters.",
@@ -115,13 +121,9 @@ func snapshot() board.Snapshot {
 func reportedRow(
 	name, queue string, status scaledjobv1.ScaledJobStatus, reaction time.Duration, history ...int64,
 ) board.Row {
-	row := board.Row{History: history, ScaledJob: &scaledjobv1.ScaledJob{
+	return board.Row{History: history, Reaction: reaction, ScaledJob: &scaledjobv1.ScaledJob{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       scaledjobv1.ScaledJobSpec{QueueName: queue, MaxReplicas: new(int32(20))},
 		Status:     status,
 	}}
-	if reaction > 0 {
-		row.Reactions = []time.Duration{reaction}
-	}
-	return row
 }

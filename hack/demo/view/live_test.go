@@ -31,7 +31,7 @@ func TestLiveEndsWithTheUsersKeys(t *testing.T) {
 			g := NewWithT(t)
 			keys, keyboard := io.Pipe()
 			ended := make(chan error, 1)
-			go func() { ended <- Live(t.Context(), board.New("emulated", ""), keys, io.Discard) }()
+			go func() { ended <- Live(t.Context(), board.New("emulated"), keys, io.Discard) }()
 			_, err := io.WriteString(keyboard, "x"+test.key)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Eventually(ended).WithTimeout(eventually).Should(Receive(MatchError(test.want)))
@@ -45,7 +45,7 @@ func TestLiveEndsWithItsContext(t *testing.T) {
 	keys, _ := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Live(ctx, board.New("emulated", ""), keys, io.Discard) }()
+	go func() { ended <- Live(ctx, board.New("emulated"), keys, io.Discard) }()
 	cancel()
 	g.Eventually(ended).WithTimeout(eventually).Should(Receive(BeNil()))
 }
@@ -53,7 +53,7 @@ func TestLiveEndsWithItsContext(t *testing.T) {
 func TestScreenFollowsTheSizeOfTheTerminal(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	shown := board.New("emulated", "")
+	shown := board.New("emulated")
 	shown.Begin(board.Title{Name: "burst", Number: 1, Of: 5})
 	var model tea.Model = screen{board: shown}
 	g.Expect(model.View().Content).To(BeEmpty())

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"miracle.dev/scaledjob-operator/hack/demo/board"
-	"miracle.dev/scaledjob-operator/hack/demo/words"
 )
 
 // lineWidth is that of plain lines.
@@ -75,6 +74,6 @@ func plainText(entry board.Entry) string {
 // indent puts the prefix before the text and as much space before its further
 // lines, which are broken to the width of plain lines.
 func indent(prefix, text string) string {
-	lines := words.Wrap(text, lineWidth-len(prefix))
+	lines := Wrap(text, lineWidth-len(prefix))
 	return prefix + strings.Join(lines, "\n"+strings.Repeat(" ", len(prefix))) + "\n"
 }

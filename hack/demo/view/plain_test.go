@@ -17,7 +17,7 @@ import (
 func TestPlainWritesAllThatWasSaidBeforeTheEnd(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	shown := board.New("emulated", "")
+	shown := board.New("emulated")
 	shown.Begin(board.Title{Name: "burst", Story: strings.Repeat("x", 70) + " and more words", Number: 1, Of: 5})
 	shown.Say(board.Passed, "3 Jobs due, 3 created")
 	shown.Say(board.Failed, "never more active than max")
@@ -36,7 +36,7 @@ func TestPlainWritesAllThatWasSaidBeforeTheEnd(t *testing.T) {
 func TestPlainWritesWhatIsSaidMeanwhile(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	shown := board.New("emulated", "")
+	shown := board.New("emulated")
 	written := make(lineChannel)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -52,7 +52,7 @@ func TestPlainWritesWhatIsSaidMeanwhile(t *testing.T) {
 
 func TestPlainEndsIfNobodyCanRead(t *testing.T) {
 	t.Parallel()
-	shown := board.New("emulated", "")
+	shown := board.New("emulated")
 	shown.Say(board.Done, "pushed 3")
 	NewWithT(t).Expect(Plain(t.Context(), shown, broken{})).To(MatchError(errBroken))
 }

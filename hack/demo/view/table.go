@@ -14,7 +14,6 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/hack/demo/board"
-	"miracle.dev/scaledjob-operator/hack/demo/words"
 )
 
 const (
@@ -36,14 +35,13 @@ type column struct {
 	cell  func(board.Row) (string, lipgloss.Style)
 }
 
-// table draws a line of titles and one for each ScaledJob. The keys of their
-// queues are shown without the prefix.
-func table(rows []board.Row, keyPrefix string, width int) []string {
+// table draws a line of titles and one for each ScaledJob.
+func table(rows []board.Row, width int) []string {
 	gap := " "
 	if width >= roomyWidth {
 		gap = "  "
 	}
-	columns := columnsFor(width, len(gap), keyPrefix)
+	columns := columnsFor(width, len(gap))
 	var titles []string
 	for _, column := range columns {
 		titles = append(titles, column.align(column.title, faintStyle))
@@ -70,13 +68,13 @@ func (c column) align(text string, style lipgloss.Style) string {
 }
 
 // columnsFor chooses the columns for a width. The last one takes what is left.
-func columnsFor(width, gap int, keyPrefix string) []column {
+func columnsFor(width, gap int) []column {
 	var columns []column
 	if width >= wideWidth {
 		columns = append(columns, column{title: "SCALEDJOB", width: 15, cell: name})
 	}
 	columns = append(columns,
-		column{title: "QUEUE", width: 18, cell: queue(keyPrefix)},
+		column{title: "QUEUE", width: 18, cell: queue},
 		column{title: "DEPTH", width: 5, right: true, cell: depth},
 		column{title: "ACTIVE", width: 6, right: true, cell: active},
 		column{title: "DESIRED", width: 7, right: true, cell: desired},
@@ -98,10 +96,10 @@ func columnsFor(width, gap int, keyPrefix string) []column {
 
 func name(row board.Row) (string, lipgloss.Style) { return row.ScaledJob.Name, strongStyle }
 
-func queue(keyPrefix string) func(board.Row) (string, lipgloss.Style) {
-	return func(row board.Row) (string, lipgloss.Style) {
-		return strings.TrimPrefix(row.ScaledJob.Spec.QueueName, keyPrefix), plainStyle
-	}
+// queue leaves out the prefix that all keys of the demo have in the user's Redis.
+func queue(row board.Row) (string, lipgloss.Style) {
+	key := row.ScaledJob.Spec.QueueName
+	return key[strings.LastIndex(key, ":")+1:], plainStyle
 }
 
 func depth(row board.Row) (string, lipgloss.Style) {
@@ -157,10 +155,10 @@ func ready(row board.Row) (string, lipgloss.Style) {
 }
 
 func reaction(row board.Row) (string, lipgloss.Style) {
-	if row.Reaction() == 0 {
+	if row.Reaction == 0 {
 		return unknown, plainStyle
 	}
-	return words.Duration(row.Reaction()), accentStyle
+	return Duration(row.Reaction), accentStyle
 }
 
 func trend(width int) func(board.Row) (string, lipgloss.Style) {

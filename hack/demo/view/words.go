@@ -1,8 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package words puts numbers into words, and words into lines.
-package words
+package view
 
 import (
 	"fmt"

@@ -1,34 +1,32 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package sample_test
+package environment
 
 import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-
-	"miracle.dev/scaledjob-operator/hack/demo/sample"
 )
 
 func TestTheFirstIsTheShippedOneButForItsRedis(t *testing.T) {
 	g := NewWithT(t)
 	t.Chdir("../../..")
-	scaledJobs, err := sample.ScaledJobs("127.0.0.1:6379", "")
+	all, err := scaledJobs("127.0.0.1:6379", "")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(scaledJobs[0].Name).To(Equal(sample.Images))
-	g.Expect(scaledJobs[0].Spec.RedisAddress).To(Equal("127.0.0.1:6379"))
-	g.Expect(scaledJobs[0].Spec.QueueName).To(Equal("image-resize-queue"))
-	g.Expect(scaledJobs[0].Spec.JobTemplate.Spec.Template.Spec.Containers).NotTo(BeEmpty())
+	g.Expect(all[0].Name).To(Equal(Images))
+	g.Expect(all[0].Spec.RedisAddress).To(Equal("127.0.0.1:6379"))
+	g.Expect(all[0].Spec.QueueName).To(Equal("image-resize-queue"))
+	g.Expect(all[0].Spec.JobTemplate.Spec.Template.Spec.Containers).NotTo(BeEmpty())
 }
 
 func TestEachHasAQueueOfItsOwnBelowThePrefix(t *testing.T) {
 	g := NewWithT(t)
 	t.Chdir("../../..")
-	scaledJobs, err := sample.ScaledJobs("127.0.0.1:6379", "demo:")
+	all, err := scaledJobs("127.0.0.1:6379", "demo:")
 	g.Expect(err).NotTo(HaveOccurred())
 	names, queues := map[string]bool{}, map[string]bool{}
-	for _, scaledJob := range scaledJobs {
+	for _, scaledJob := range all {
 		names[scaledJob.Name] = true
 		queues[scaledJob.Spec.QueueName] = true
 		g.Expect(scaledJob.Spec.QueueName).To(HavePrefix("demo:"))

@@ -1,9 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sample makes the ScaledJobs of the demo: the one the repository ships
-// and two like it on queues of their own.
-package sample
+package environment
 
 import (
 	"fmt"
@@ -22,34 +20,34 @@ const (
 )
 
 const (
-	// Path is that of the shipped sample, from the root of the repository.
-	Path = "config/samples/image-processor.yaml"
-	// Namespace is where the ScaledJobs are created.
-	Namespace = "default"
+	// SamplePath is that of the shipped sample, from the root of the repository.
+	SamplePath = "config/samples/image-processor.yaml"
+	// namespace is where the ScaledJobs are created.
+	namespace = "default"
 )
 
-// ScaledJobs returns the ScaledJobs for that Redis. The keys of their queues
-// begin with keyPrefix.
-func ScaledJobs(redisAddress, keyPrefix string) ([]*scaledjobv1.ScaledJob, error) {
-	images, err := read()
+// scaledJobs returns the shipped sample and two like it on queues of their own,
+// for that Redis. The keys of the queues begin with keyPrefix.
+func scaledJobs(redisAddress, keyPrefix string) ([]*scaledjobv1.ScaledJob, error) {
+	images, err := readSample()
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", Path, err)
+		return nil, fmt.Errorf("reading %s: %w", SamplePath, err)
 	}
-	scaledJobs := []*scaledjobv1.ScaledJob{
+	all := []*scaledjobv1.ScaledJob{
 		images,
 		like(images, Emails, "email-queue", 5, 10),
 		like(images, Reports, "report-queue", 1, 5),
 	}
-	for _, scaledJob := range scaledJobs {
-		scaledJob.Namespace = Namespace
+	for _, scaledJob := range all {
+		scaledJob.Namespace = namespace
 		scaledJob.Spec.RedisAddress = redisAddress
 		scaledJob.Spec.QueueName = keyPrefix + scaledJob.Spec.QueueName
 	}
-	return scaledJobs, nil
+	return all, nil
 }
 
-func read() (*scaledjobv1.ScaledJob, error) {
-	content, err := os.ReadFile(Path)
+func readSample() (*scaledjobv1.ScaledJob, error) {
+	content, err := os.ReadFile(SamplePath)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,8 @@ func (s Stage) await(ctx context.Context, what string, condition func([]board.Ro
 	return nil
 }
 
-// tellOfSilence says what the operator asks for if Redis announces no changes.
+// tellOfSilence says what the operator asks for if Redis announces no changes, or
+// if that is not certain.
 func (s Stage) tellOfSilence(ctx context.Context) error {
 	const kind = scaledjobv1.ConditionNotificationsActive
 	var active *metav1.Condition // the same for all: they are on the same Redis
@@ -42,7 +43,9 @@ func (s Stage) tellOfSilence(ctx context.Context) error {
 	if err != nil || active.Status == metav1.ConditionTrue {
 		return err
 	}
-	s.Board.Say(board.Done, "Jobs will take seconds: the demo leaves the settings of your Redis alone")
+	if active.Status == metav1.ConditionFalse {
+		s.Board.Say(board.Done, "Jobs will take seconds: the demo leaves the settings of your Redis alone")
+	}
 	s.Board.Say(board.Seen, "%s", active.Message)
 	return nil
 }

@@ -5,6 +5,7 @@ package scene
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,8 +50,7 @@ func flags(ctx context.Context, p *performance) error {
 	if err := p.awaitMode(ctx, scaledjobv1.ModeEvents); err != nil {
 		return err
 	}
-	p.say(`CONFIG SET notify-keyspace-events "": Redis announces nothing`)
-	if err := p.setEvents(ctx, ""); err != nil {
+	if err := p.setEvents(ctx, "", "nothing"); err != nil {
 		return err
 	}
 	if err := p.awaitMode(ctx, scaledjobv1.ModePolling); err != nil {
@@ -65,8 +65,7 @@ func flags(ctx context.Context, p *performance) error {
 		return err
 	}
 	p.say("%s: first Job after %s, by polling", environment.Images, view.Duration(reaction))
-	p.say("CONFIG SET notify-keyspace-events %s: Redis announces changes again", redistest.DefaultEvents)
-	if err := p.setEvents(ctx, redistest.DefaultEvents); err != nil {
+	if err := p.setEvents(ctx, redistest.DefaultEvents, "changes again"); err != nil {
 		return err
 	}
 	if err := p.awaitMode(ctx, scaledjobv1.ModeEvents); err != nil {
@@ -76,9 +75,14 @@ func flags(ctx context.Context, p *performance) error {
 	return p.pushOne(ctx, environment.Emails)
 }
 
-// setEvents sets the flags of what Redis announces.
-func (p *performance) setEvents(ctx context.Context, flags string) error {
-	return p.Environment.Redis.Emulated.Client().ConfigSet(ctx, "notify-keyspace-events", flags).Err()
+// setEvents sets the flags of what Redis announces, and says what that is.
+func (p *performance) setEvents(ctx context.Context, flags, announced string) error {
+	const setting = "notify-keyspace-events"
+	p.say("CONFIG SET %s %q: Redis announces %s", setting, flags, announced)
+	if err := p.Environment.Redis.Emulated.Client().ConfigSet(ctx, setting, flags).Err(); err != nil {
+		return fmt.Errorf("setting %s to %q: %w", setting, flags, err)
+	}
+	return nil
 }
 
 func outage(ctx context.Context, p *performance) error {

@@ -129,14 +129,18 @@ func TestLabelOfAQueueIsEscapedAndBounded(t *testing.T) {
 // passes is how often the operator has gone over the ScaledJob.
 func (s *scene) passes() float64 {
 	s.t.Helper()
-	return s.series()["scaledjob_reconcile_total"]
+	return s.exposed(s.ofScaledJob()...)["scaledjob_reconcile_total"]
 }
 
 // series are the metrics of the ScaledJob, by name and outcome.
 func (s *scene) series() map[string]float64 {
 	s.t.Helper()
-	return s.exposed(
-		fmt.Sprintf("namespace=%q", s.namespace), fmt.Sprintf("queue=%q", s.queue), fmt.Sprintf("scaledjob=%q", s.name))
+	return s.exposed(append(s.ofScaledJob(), fmt.Sprintf("queue=%q", s.queue))...)
+}
+
+// ofScaledJob are the labels of the ScaledJob, whatever its queue is.
+func (s *scene) ofScaledJob() []string {
+	return []string{fmt.Sprintf("namespace=%q", s.namespace), fmt.Sprintf("scaledjob=%q", s.name)}
 }
 
 // seriesOfRedis are the metrics of the Redis server, by name and reason.

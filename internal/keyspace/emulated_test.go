@@ -1,246 +1,144 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package keyspace_test
+package keyspace
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
-// timeout is how long a test waits for something that has to happen.
-const timeout = 30 * time.Second
-
-// observer is a watcher of an emulated server, and what it delivered.
-type observer struct {
-	*keyspace.Watcher[string]
-	Gomega
-	t        *testing.T
-	server   *redistest.Emulated
-	endpoint redisconn.Endpoint
-	pool     *redisconn.Pool
-
-	mu    sync.Mutex
-	wakes map[keyspace.Wake[string]]int
-	// depths are of the key "queue", as last read for each id.
-	depths map[string]int64
-}
-
-func newObserver(t *testing.T, options redistest.EmulatedOptions) *observer {
-	t.Helper()
-	server := redistest.NewEmulated(t, options)
-	pool := redisconn.NewPool(logr.Discard())
-	o := &observer{
-		Gomega: NewWithT(t), t: t, server: server, endpoint: redisconn.Endpoint{Address: server.Addr()},
-		pool: pool, wakes: map[keyspace.Wake[string]]int{}, depths: map[string]int64{},
-	}
-	o.Watcher = keyspace.New(keyspace.Options[string]{Pool: pool, Deliver: o.deliver, Log: logr.Discard()})
-	return o
-}
-
-// start runs the watcher until the test ends, or until what it returns is called.
-func (o *observer) start() (stop func()) {
-	ctx, cancel := context.WithCancel(o.t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { o.Expect(o.pool.Start(ctx)).To(Succeed()) })
-	running.Go(func() { o.Expect(o.Start(ctx)).To(Succeed()) })
-	stop = func() {
-		cancel()
-		running.Wait()
-	}
-	o.t.Cleanup(stop)
-	return stop
-}
-
-// deliver reads once, as a reconciler would.
-func (o *observer) deliver(ctx context.Context, w keyspace.Wake[string]) {
-	depth, err := o.server.Client().LLen(ctx, "queue").Result()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.wakes[w]++
-	if err == nil {
-		o.depths[w.ID] = depth
-	}
-}
-
-// woken returns how often id was woken by a cause.
-func (o *observer) woken(id string, cause keyspace.Cause) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.wakes[keyspace.Wake[string]{ID: id, Cause: cause}]
-}
-
-// depth returns what was read at the last wake of id.
-func (o *observer) depth(id string) int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.depths[id]
-}
-
-func (o *observer) eventuallyWoken(id string, cause keyspace.Cause) {
-	o.t.Helper()
-	o.Eventually(o.woken).WithArguments(id, cause).
-		WithTimeout(timeout).WithPolling(time.Millisecond).ShouldNot(BeZero(), id)
-}
-
-func (o *observer) push(key string) {
-	o.t.Helper()
-	o.Expect(o.server.Client().LPush(o.t.Context(), key, "message").Err()).To(Succeed())
-}
-
-// eventuallySubscribed waits until the watcher is subscribed to these keys, and no others.
-func (o *observer) eventuallySubscribed(keys ...string) {
-	o.t.Helper()
-	channels := make([]string, 0, len(keys))
-	for _, key := range keys {
-		channels = append(channels, "__keyspace@0__:"+key)
-	}
-	o.Eventually(func() ([]string, error) {
-		return o.server.Client().PubSubChannels(o.t.Context(), "*").Result()
-	}).WithTimeout(timeout).WithPolling(time.Millisecond).Should(ConsistOf(channels))
-}
+// On an emulated server much can happen in a short time.
 
 func TestTheLifeOfAWatcher(t *testing.T) {
 	t.Parallel()
-	o := newObserver(t, redistest.EmulatedOptions{})
-	o.Ensure("early", o.endpoint, "queue")
-	o.Ensure("forgotten", o.endpoint, "other")
-	o.Forget("forgotten")
-	stop := o.start()
-	o.eventuallyWoken("early", keyspace.Confirmed)
-	o.Ensure("late", o.endpoint, "queue")
-	o.eventuallyWoken("late", keyspace.Confirmed)
-	o.eventuallySubscribed("queue")
-
-	o.push("queue")
-	o.eventuallyWoken("early", keyspace.Growth)
-	o.eventuallyWoken("late", keyspace.Growth)
-
-	stop()
-	o.eventuallySubscribed()
-	o.Ensure("too late", o.endpoint, "queue")
-	o.Forget("late")
-	o.push("queue")
-	o.Expect(o.woken("early", keyspace.Growth)).To(Equal(1))
-	o.Expect(o.woken("too late", keyspace.Confirmed)).To(BeZero())
-	o.Expect(o.woken("forgotten", keyspace.Confirmed)).To(BeZero())
+	g := NewWithT(t)
+	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	endpoint := redisconn.Endpoint{Address: server.Addr()}
+	var h *harness
+	t.Run("from start to end", func(t *testing.T) {
+		h = newHarness(t, server.Addr(), func(w *Watcher[string]) {
+			w.Ensure("early", endpoint, "queue")
+			w.Ensure("forgotten", endpoint, "other")
+			w.Forget("forgotten")
+		})
+		h.eventuallyWoken("early", Confirmed, 1)
+		h.Ensure("late", endpoint, "queue")
+		h.eventuallyWoken("late", Confirmed, 1)
+		h.eventuallySubscribed(server, "queue")
+		must(t, server.Client().LPush(t.Context(), "queue", 1))
+		h.eventuallyWoken("early", Growth, 1)
+		h.eventuallyWoken("late", Growth, 1)
+	})
+	h.Ensure("too late", endpoint, "queue")
+	h.Forget("late")
+	must(t, server.Client().LPush(t.Context(), "queue", 1))
+	g.Expect(h.count("early", Growth)).To(Equal(1))
+	g.Expect(h.count("too late", Confirmed)).To(BeZero())
+	g.Expect(h.count("forgotten", Confirmed)).To(BeZero())
 }
 
 func TestOnePushWakesAllWhoWatchTheQueue(t *testing.T) {
 	t.Parallel()
-	o := newObserver(t, redistest.EmulatedOptions{})
-	o.start()
+	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	h := newHarness(t, server.Addr())
 	const many = 200
 	for i := range many {
-		o.Ensure(fmt.Sprint(i), o.endpoint, "queue")
+		h.Ensure(fmt.Sprint(i), h.endpoint, "queue")
 	}
 	for i := range many {
-		o.eventuallyWoken(fmt.Sprint(i), keyspace.Confirmed)
+		h.eventuallyWoken(fmt.Sprint(i), Confirmed, 1)
 	}
-	o.push("queue")
+	must(t, server.Client().LPush(t.Context(), "queue", 1))
 	for i := range many {
-		o.eventuallyWoken(fmt.Sprint(i), keyspace.Growth)
-		o.Expect(o.depth(fmt.Sprint(i))).To(BeEquivalentTo(1))
+		h.eventuallyWoken(fmt.Sprint(i), Growth, 1)
 	}
 	// A second wake would come before that of one who asks now.
-	o.Ensure("last", o.endpoint, "queue")
-	o.eventuallyWoken("last", keyspace.Confirmed)
+	h.Ensure("last", h.endpoint, "queue")
+	h.eventuallyWoken("last", Confirmed, 1)
 	for i := range many {
-		o.Expect(o.woken(fmt.Sprint(i), keyspace.Growth)).To(Equal(1))
+		h.Expect(h.count(fmt.Sprint(i), Growth)).To(Equal(1))
 	}
 }
 
 func TestOneConnectionHoweverMuchIsWatched(t *testing.T) {
 	t.Parallel()
-	o := newObserver(t, redistest.EmulatedOptions{})
-	o.start()
-	o.Ensure("first", o.endpoint, "queue")
-	o.eventuallyWoken("first", keyspace.Confirmed)
-	var workers sync.WaitGroup
-	for worker := range 4 {
-		workers.Go(func() {
-			for i := range 100 {
+	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	h := newHarness(t, server.Addr())
+	h.ensure("first")
+	const workers, ids = 4, 100
+	forgotten := func(i int) bool { return i%3 == 0 }
+	var running sync.WaitGroup
+	for worker := range workers {
+		running.Go(func() {
+			for i := range ids {
 				id := fmt.Sprintf("%d-%d", worker, i)
-				o.Ensure(id, o.endpoint, "queue", "own-"+id, fmt.Sprintf("shared-%d", i))
-				if i%3 == 0 {
-					o.Forget(id)
+				h.Ensure(id, h.endpoint, "first", id, fmt.Sprintf("shared-%d", i))
+				if forgotten(i) {
+					h.Forget(id)
 				}
 			}
 		})
 	}
-	workers.Wait()
-	for worker := range 4 {
-		for i := range 100 {
-			if i%3 != 0 {
-				o.eventuallyWoken(fmt.Sprintf("%d-%d", worker, i), keyspace.Confirmed)
-			}
+	running.Wait()
+	for i := range workers * ids {
+		if !forgotten(i % ids) {
+			h.eventuallyWoken(fmt.Sprintf("%d-%d", i/ids, i%ids), Confirmed, 1)
 		}
 	}
-	o.push("own-3-98")
-	o.eventuallyWoken("3-98", keyspace.Growth)
-	o.Expect(o.server.Subscribers()).To(Equal(1))
+	must(t, server.Client().LPush(t.Context(), "3-98", 1))
+	h.eventually("3-98", 1)
+	h.Expect(server.Subscribers()).To(Equal(1))
 }
 
 func TestForgetEndsWhatNobodyElseWatches(t *testing.T) {
 	t.Parallel()
-	o := newObserver(t, redistest.EmulatedOptions{})
-	o.start()
-	o.Ensure("a", o.endpoint, "only-a", "both")
-	o.Ensure("b", o.endpoint, "both", "only-b")
-	o.eventuallySubscribed("only-a", "both", "only-b")
+	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	h := newHarness(t, server.Addr())
+	h.Ensure("a", h.endpoint, "only-a", "both")
+	h.Ensure("b", h.endpoint, "both", "only-b")
+	h.eventuallySubscribed(server, "only-a", "both", "only-b")
 
-	o.Forget("a")
-	o.eventuallySubscribed("both", "only-b")
-	o.push("only-a")
-	o.push("both")
-	o.eventuallyWoken("b", keyspace.Growth)
-	o.Expect(o.woken("a", keyspace.Growth)).To(BeZero())
+	h.Forget("a")
+	h.eventuallySubscribed(server, "both", "only-b")
+	must(t, server.Client().LPush(t.Context(), "only-a", 1))
+	must(t, server.Client().LPush(t.Context(), "both", 1))
+	h.eventuallyWoken("b", Growth, 1)
+	h.Expect(h.count("a", Growth)).To(BeZero())
 
-	o.Forget("b")
-	o.eventuallySubscribed()
-	o.Ensure("b", o.endpoint, "both")
-	o.eventuallySubscribed("both")
-}
-
-// What is pushed before the watcher is back has no event for it, and is found nevertheless.
-func TestRestartsOfTheServerLoseNoPush(t *testing.T) {
-	t.Parallel()
-	o := newObserver(t, redistest.EmulatedOptions{})
-	o.start()
-	o.Ensure("id", o.endpoint, "queue")
-	o.eventuallyWoken("id", keyspace.Confirmed)
-	for round := 1; round <= 3; round++ {
-		confirmed := o.woken("id", keyspace.Confirmed)
-		o.Expect(o.server.Kill()).To(Succeed())
-		o.Expect(o.server.Restart(t.Context())).To(Succeed())
-		for range round {
-			o.push("queue")
-		}
-		o.Eventually(o.depth).WithArguments("id").
-			WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeEquivalentTo(round))
-		o.Eventually(o.woken).WithArguments("id", keyspace.Confirmed).
-			WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">", confirmed))
-	}
+	h.Forget("b")
+	h.eventuallySubscribed(server)
+	h.Ensure("b", h.endpoint, "both")
+	h.eventuallySubscribed(server, "both")
 }
 
 func TestAServiceThatForbidsConfig(t *testing.T) {
 	t.Parallel()
-	o := newObserver(t, redistest.EmulatedOptions{ForbidConfig: true})
-	o.start()
-	o.Ensure("id", o.endpoint, "queue")
-	reason := func() proof.Reason { return o.State("id").Reason }
-	o.Eventually(reason).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(proof.ReasonUnverified))
-	o.push("queue")
-	o.Eventually(reason).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(proof.ReasonSubscribed))
+	server := redistest.NewEmulated(t, redistest.EmulatedOptions{ForbidConfig: true})
+	h := newHarness(t, server.Addr())
+	h.ensure("queue")
+	reason := func() proof.Reason { return h.State("queue").Reason }
+	h.Eventually(reason).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(proof.ReasonUnverified))
+	must(t, server.Client().LPush(t.Context(), "queue", 1))
+	h.Eventually(reason).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(proof.ReasonSubscribed))
+}
+
+// eventuallySubscribed waits until the watcher is subscribed to these keys, and no others.
+func (h *harness) eventuallySubscribed(server *redistest.Emulated, keys ...string) {
+	h.t.Helper()
+	channels := make([]string, 0, len(keys))
+	for _, key := range keys {
+		channels = append(channels, channelPrefix+key)
+	}
+	h.Eventually(func() ([]string, error) {
+		return server.Client().PubSubChannels(h.t.Context(), "*").Result()
+	}).WithTimeout(timeout).WithPolling(time.Millisecond).Should(ConsistOf(channels))
 }

@@ -25,40 +25,37 @@ type EmulatedOptions struct {
 }
 
 // Emulated stands in for a [Server] where tests have to be fast or where there is no
-// redis-server. It is miniredis, to which it adds the keyspace events of list and generic
-// commands, in the order of the commands and after the last command of a transaction or
-// script, and CONFIG GET and SET of notify-keyspace-events. It is an emulation: what a
-// test shows with it holds for Redis only as far as the two were compared.
+// redis-server. It is miniredis, to which it adds the keyspace events of lists, in the
+// order of the commands, and CONFIG GET and SET of notify-keyspace-events. It is an
+// emulation: what a test shows with it holds for Redis only as far as the two were compared.
 //
 // It differs from Redis in this:
-//   - There is one database, as with --databases 1.
-//   - Only keyspace channels (K) have events, and only the classes l and g, without those
-//     of commands for other types of keys. SET … EX and emptying a set publish nothing.
-//   - Time expires no key. DUMP and RESTORE are for strings only. SORT, BLMPOP and what
-//     else miniredis lacks are unknown commands.
+//   - There are only lists, the commands for them that do not wait, and few others. What
+//     else could change a list, MULTI and EVAL among it, is an unknown command.
+//   - Only keyspace channels (K) have events, and only the classes l and g.
+//   - The flags of notify-keyspace-events are reported as they were set.
 //   - A client that does not read is cut off when 8 MiB wait for it, which is more than
 //     50,000 events. Others do not notice it.
 //
 // An Emulated listens on 127.0.0.1 and is safe for concurrent use.
 type Emulated struct {
 	options EmulatedOptions
-	events  eventFlags // at each start
 	sandbox *sandbox.Sandbox
 	addr    string
 	client  *redis.Client
+	// subscribers are the connections, each a *server.Peer, that have subscribed.
+	subscribers sync.Map
 
 	mu      sync.Mutex
 	stopped bool
 	running *emulation // nil while it is down
-	// subscribers counts those of the emulations that ran before.
-	subscribers int
 }
 
 // StartEmulated starts an emulated server on a free port.
 func StartEmulated(opts EmulatedOptions) (*Emulated, error) {
-	events, err := parseEventFlags(eventsAtStart(opts.Events))
-	if err != nil {
-		return nil, err
+	opts.Events = eventsAtStart(opts.Events)
+	if !validEvents(opts.Events) {
+		return nil, errors.New("unknown letter in " + eventsSetting)
 	}
 	box, err := sandbox.New()
 	if err != nil {
@@ -69,7 +66,7 @@ func StartEmulated(opts EmulatedOptions) (*Emulated, error) {
 		return nil, errors.Join(err, box.Close())
 	}
 	addr := net.JoinHostPort(host, strconv.Itoa(port))
-	server := &Emulated{options: opts, events: events, sandbox: box, addr: addr, client: newClient(addr)}
+	server := &Emulated{options: opts, sandbox: box, addr: addr, client: newClient(addr)}
 	if err := server.launch(); err != nil {
 		return nil, errors.Join(err, server.Stop())
 	}
@@ -100,12 +97,11 @@ func (s *Emulated) Client() *redis.Client { return s.client }
 // Subscribers returns how many connections have subscribed to anything since
 // StartEmulated, with those that have ended.
 func (s *Emulated) Subscribers() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running == nil {
-		return s.subscribers
+	n := 0
+	for range s.subscribers.Range {
+		n++
 	}
-	return s.subscribers + int(s.running.subscribers.Load())
+	return n
 }
 
 // Kill cuts all connections and lets the port refuse new ones. The data is gone.
@@ -141,13 +137,9 @@ func (s *Emulated) Stop() error {
 	return errors.Join(err, s.kill(), s.sandbox.Close())
 }
 
-func (s *Emulated) launch() error {
-	running, err := startEmulation(s.addr, s.events, s.options.ForbidConfig)
-	if err != nil {
-		return err
-	}
-	s.running = running
-	return nil
+func (s *Emulated) launch() (err error) {
+	s.running, err = startEmulation(s.addr, s.options, &s.subscribers)
+	return err
 }
 
 func (s *Emulated) kill() error {
@@ -155,7 +147,6 @@ func (s *Emulated) kill() error {
 		return nil
 	}
 	err := s.running.stop()
-	s.subscribers += int(s.running.subscribers.Load())
 	s.running = nil
 	return err
 }

@@ -5,179 +5,149 @@ package redistest
 
 import (
 	"bufio"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// event is a keyspace event.
-type event struct {
-	class byte // as in notify-keyspace-events
-	name  string
-	key   string
-}
+const eventsSetting = "notify-keyspace-events"
 
-// rule says which events a command has.
-type rule struct {
-	// keys returns those of which note asks whether they existed before. Nil means none.
-	keys func(args []string) []string
-	// note notes the events. It is called only if the reply says that something changed.
-	note func(c *change)
-}
+// validEvents reports whether Redis would take these flags.
+func validEvents(flags string) bool { return strings.Trim(flags, "KEAg$lshzxetdmn") == "" }
 
-// rules are by the name of the command. A command without a rule has no events.
-var rules = map[string]rule{
-	"LPUSH":   {note: touches("lpush")},
-	"LPUSHX":  {note: touches("lpush")},
-	"RPUSH":   {note: touches("rpush")},
-	"RPUSHX":  {note: touches("rpush")},
-	"LINSERT": {note: touches("linsert")},
-	"LSET":    {note: touches("lset")},
-
-	"LPOP":  {note: takes("lpop")},
-	"RPOP":  {note: takes("rpop")},
-	"LREM":  {note: takes("lrem")},
-	"LTRIM": {keys: first, note: trims},
-
-	"BLPOP": {note: takesFromOneOf("lpop")},
-	"BRPOP": {note: takesFromOneOf("rpop")},
-	"LMPOP": {note: takesFromSide},
-
-	"LMOVE":      {note: moves},
-	"BLMOVE":     {note: moves},
-	"RPOPLPUSH":  {note: rotates},
-	"BRPOPLPUSH": {note: rotates},
-
-	"DEL":       {keys: all, note: deletes},
-	"UNLINK":    {keys: all, note: deletes},
-	"GETDEL":    {note: alters("del")},
-	"RESTORE":   {note: alters("restore")},
-	"PERSIST":   {note: alters("persist")},
-	"EXPIRE":    {note: expires},
-	"PEXPIRE":   {note: expires},
-	"EXPIREAT":  {note: expires},
-	"PEXPIREAT": {note: expires},
-	"RENAME":    {note: renames},
-	"RENAMENX":  {note: renames},
-	"COPY":      {note: copies},
-}
-
-// change is a command that changed something.
-type change struct {
-	args   []string // without the name of the command
-	reply  string   // raw
-	before map[string]bool
-	exists func(key string) bool // now
-	events []event
-}
-
-func (c *change) list(name, key string)    { c.events = append(c.events, event{'l', name, key}) }
-func (c *change) generic(name, key string) { c.events = append(c.events, event{'g', name, key}) }
-
-// taken notes that a command took from a list, and with that perhaps the list.
-func (c *change) taken(name, key string) {
-	c.list(name, key)
-	if !c.exists(key) {
-		c.generic("del", key)
+// config is the command CONFIG, with no more than GET and SET of that setting.
+func (e *emulation) config(peer *server.Peer, args []string) {
+	about := strings.ToLower(strings.Join(args[:min(2, len(args))], " "))
+	switch {
+	case len(args) == 2 && about == "get "+eventsSetting:
+		peer.WriteMapLen(1)
+		peer.WriteBulk(eventsSetting)
+		peer.WriteBulk(e.events)
+	case len(args) == 3 && about == "set "+eventsSetting && validEvents(args[2]):
+		e.events = args[2]
+		peer.WriteOK()
+	default:
+		peer.WriteError("ERR the emulated Redis does not know this setting or value")
 	}
 }
 
-func first(args []string) []string { return args[:min(1, len(args))] }
-func all(args []string) []string   { return args }
-
-func touches(name string) func(*change) { return func(c *change) { c.list(name, c.args[0]) } }
-func takes(name string) func(*change)   { return func(c *change) { c.taken(name, c.args[0]) } }
-func alters(name string) func(*change)  { return func(c *change) { c.generic(name, c.args[0]) } }
-
-// trims is for LTRIM, which does not tell whether there was a list.
-func trims(c *change) {
-	if c.before[c.args[0]] {
-		c.taken("ltrim", c.args[0])
+// publish announces what happened to a key if the setting has it so. The class is l or g.
+func (e *emulation) publish(class, event, key string) {
+	if strings.Contains(e.events, "K") && strings.ContainsAny(e.events, "A"+class) {
+		e.redis.Publish("__keyspace@0__:"+key, event)
 	}
 }
 
-// takesFromOneOf is for commands whose reply begins with the key they took from.
-func takesFromOneOf(name string) func(*change) {
-	return func(c *change) {
-		reply, _ := server.ParseReply(bufio.NewReader(strings.NewReader(c.reply)))
-		if values, _ := reply.([]any); len(values) > 0 {
-			key, _ := values[0].(string)
-			c.taken(name, key)
-		}
-	}
+// changes are the commands that may change a list. Each runs the command and publishes
+// the events that Redis has for it.
+var changes = map[string]func(*command){
+	"LPUSH":     adds("lpush"),
+	"LPUSHX":    adds("lpush"),
+	"RPUSH":     adds("rpush"),
+	"RPUSHX":    adds("rpush"),
+	"LINSERT":   adds("linsert"),
+	"LSET":      adds("lset"),
+	"LPOP":      takes("lpop"),
+	"RPOP":      takes("rpop"),
+	"LREM":      takes("lrem"),
+	"LTRIM":     trims,
+	"LMOVE":     moves,
+	"RPOPLPUSH": moves,
+	"DEL":       deletes,
+	"UNLINK":    deletes,
+	"RENAME":    renames,
+	"RENAMENX":  renames,
 }
 
-// takesFromSide is for LMPOP number keys… side.
-func takesFromSide(c *change) {
-	number, _ := strconv.Atoi(c.args[0])
-	name, _ := sideEvents(c.args[1+number])
-	takesFromOneOf(name)(c)
+// command is one that may change a list.
+type command struct {
+	*emulation
+	peer *server.Peer
+	argv []string
 }
 
-// moves is for LMOVE source destination side side, of which Redis publishes the push first.
-func moves(c *change) {
-	name, _ := sideEvents(c.args[2])
-	_, pushed := sideEvents(c.args[3])
-	c.list(pushed, c.args[1])
-	c.taken(name, c.args[0])
-}
-
-// rotates is for RPOPLPUSH source destination.
-func rotates(c *change) {
-	c.list("lpush", c.args[1])
-	c.taken("rpop", c.args[0])
-}
-
-// sideEvents returns the events for taking from and adding to one side of a list.
-func sideEvents(side string) (taken, added string) {
-	if strings.EqualFold(side, "LEFT") {
-		return "lpop", "lpush"
-	}
-	return "rpop", "rpush"
-}
-
-func deletes(c *change) {
-	for i, key := range c.args {
-		if c.before[key] && !slices.Contains(c.args[:i], key) {
-			c.generic("del", key)
-		}
-	}
-}
-
-// expires is for commands that delete the key if the time has passed already.
-func expires(c *change) {
-	if c.exists(c.args[0]) {
-		c.generic("expire", c.args[0])
-	} else {
-		c.generic("del", c.args[0])
-	}
-}
-
-func renames(c *change) {
-	if c.args[0] != c.args[1] {
-		c.generic("rename_from", c.args[0])
-		c.generic("rename_to", c.args[1])
-	}
-}
-
-func copies(c *change) { c.generic("copy_to", c.args[1]) }
-
-// changed reports whether a reply is that of a command that changed something, as far as
-// replies tell.
-func changed(reply string) bool {
-	switch reply {
-	case "", ":0\r\n", ":-1\r\n", "*0\r\n":
+// run runs the command and reports whether it changed something, as far as its reply tells.
+func (c *command) run() bool {
+	var reply strings.Builder
+	stand := server.NewPeer(bufio.NewWriter(&reply))
+	stand.Ctx, stand.Resp3 = c.peer.Ctx, c.peer.Resp3
+	c.redis.Server().Dispatch(stand, c.argv)
+	stand.Flush()
+	c.peer.WriteRaw(reply.String())
+	switch reply.String() {
+	case ":0\r\n", ":-1\r\n", "*0\r\n", "$-1\r\n", "*-1\r\n", "_\r\n":
 		return false
 	default:
-		return !isNil(reply) && !isError(reply)
+		return !strings.HasPrefix(reply.String(), "-")
 	}
 }
 
-// isNil reports whether a reply says that there is nothing, in either protocol.
-func isNil(reply string) bool {
-	return reply == "$-1\r\n" || reply == "*-1\r\n" || reply == "_\r\n"
+// taken announces that something was taken from a list, and with that perhaps the list.
+func (c *command) taken(event, key string) {
+	c.publish("l", event, key)
+	if !c.redis.Exists(key) {
+		c.publish("g", "del", key)
+	}
 }
 
-func isError(reply string) bool { return strings.HasPrefix(reply, "-") }
+func adds(event string) func(*command) {
+	return func(c *command) {
+		if c.run() {
+			c.publish("l", event, c.argv[1])
+		}
+	}
+}
+
+func takes(event string) func(*command) {
+	return func(c *command) {
+		if c.run() {
+			c.taken(event, c.argv[1])
+		}
+	}
+}
+
+// trims is for LTRIM, which does not tell whether there was a list.
+func trims(c *command) {
+	existed := len(c.argv) > 1 && c.redis.Exists(c.argv[1])
+	if c.run() && existed {
+		c.taken("ltrim", c.argv[1])
+	}
+}
+
+// moves is for LMOVE source destination side side, and for RPOPLPUSH source destination.
+// Redis announces the push first.
+func moves(c *command) {
+	if !c.run() {
+		return
+	}
+	popped, pushed := "rpop", "lpush"
+	if c.argv[0] == "LMOVE" {
+		popped, pushed = letter(c.argv[3])+"pop", letter(c.argv[4])+"push"
+	}
+	c.publish("l", pushed, c.argv[2])
+	c.taken(popped, c.argv[1])
+}
+
+// letter returns that of a side in the names of events.
+func letter(side string) string { return strings.ToLower(side[:1]) }
+
+func deletes(c *command) {
+	existed := map[string]bool{}
+	for _, key := range c.argv[1:] {
+		existed[key] = c.redis.Exists(key)
+	}
+	c.run()
+	for _, key := range c.argv[1:] {
+		if existed[key] {
+			c.publish("g", "del", key)
+			existed[key] = false // It may be named twice.
+		}
+	}
+}
+
+func renames(c *command) {
+	if c.run() && c.argv[1] != c.argv[2] {
+		c.publish("g", "rename_from", c.argv[1])
+		c.publish("g", "rename_to", c.argv[2])
+	}
+}

@@ -65,7 +65,7 @@ func flags(ctx context.Context, p *performance) error {
 		return err
 	}
 	p.say("%s: first Job after %s, by polling", environment.Images, view.Duration(reaction))
-	if err := p.setEvents(ctx, redistest.DefaultEvents, "changes again"); err != nil {
+	if err := p.setEvents(ctx, redistest.DefaultEvents, "changes"); err != nil {
 		return err
 	}
 	if err := p.awaitMode(ctx, scaledjobv1.ModeEvents); err != nil {

@@ -20,9 +20,9 @@ const (
 	margin = 1
 )
 
-// Frame draws the whole screen: never more lines than height, and no line wider
+// frame draws the whole screen: never more lines than height, and no line wider
 // than width.
-func Frame(snapshot board.Snapshot, width, height int) string {
+func frame(snapshot board.Snapshot, width, height int) string {
 	inner := max(width-2*margin, 1)
 	lines := []string{header(snapshot, inner), ""}
 	lines = append(lines, heading(snapshot, inner)...)

@@ -29,7 +29,7 @@ func TestFrame(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			golden := filepath.Join("testdata", fmt.Sprintf("frame-%d.txt", width))
-			drawn := visible(Frame(snapshot(), width, 22))
+			drawn := visible(frame(snapshot(), width, 22))
 			if *update {
 				g.Expect(os.WriteFile(golden, []byte(drawn), 0o600)).To(Succeed())
 			}
@@ -43,7 +43,7 @@ func TestFrameFitsEveryTerminal(t *testing.T) {
 	g := NewWithT(t)
 	for width := 1; width < 200; width += 7 {
 		for height := 1; height < 40; height++ {
-			lines := strings.Split(Frame(snapshot(), width, height), "\n")
+			lines := strings.Split(frame(snapshot(), width, height), "\n")
 			g.Expect(len(lines)).To(BeNumerically("<=", height))
 			for _, line := range lines {
 				g.Expect(ansi.StringWidth(line)).To(BeNumerically("<=", max(width, 2)))
@@ -59,7 +59,7 @@ func TestFrameShowsTheNewestEntries(t *testing.T) {
 	for i := range 100 {
 		many.Log = append(many.Log, board.Entry{Text: fmt.Sprintf("entry %d.", i)})
 	}
-	drawn := visible(Frame(many, 100, 30))
+	drawn := visible(frame(many, 100, 30))
 	g.Expect(drawn).To(ContainSubstring("entry 99."))
 	g.Expect(drawn).NotTo(ContainSubstring("entry 1."))
 }
@@ -67,7 +67,7 @@ func TestFrameShowsTheNewestEntries(t *testing.T) {
 func TestFrameShowsALongEntryInFull(t *testing.T) {
 	t.Parallel()
 	long := board.Snapshot{Log: []board.Entry{{Kind: board.Seen, Text: "Say CONFIG SET notify-keyspace-events Klg at once."}}}
-	NewWithT(t).Expect(visible(Frame(long, 40, 20))).To(ContainSubstring(
+	NewWithT(t).Expect(visible(frame(long, 40, 20))).To(ContainSubstring(
 		"\n    0.0 s  ◂ Say CONFIG SET\n             notify-keyspace-events Klg\n             at once.\n"))
 }
 
@@ -75,13 +75,13 @@ func TestFrameBeforeTheFirstSceneAndTheFirstStatus(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	fresh := board.Snapshot{Redis: "emulated", Rows: []board.Row{{ScaledJob: &scaledjobv1.ScaledJob{}}}}
-	g.Expect(visible(Frame(fresh, 100, 30))).To(ContainSubstring("DEPTH"))
+	g.Expect(visible(frame(fresh, 100, 30))).To(ContainSubstring("DEPTH"))
 }
 
 // visible returns what is left without colours and without trailing space.
-func visible(frame string) string {
+func visible(drawn string) string {
 	var text strings.Builder
-	for line := range strings.Lines(ansi.Strip(frame)) {
+	for line := range strings.Lines(ansi.Strip(drawn)) {
 		text.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
 	return text.String()

@@ -77,7 +77,7 @@ func (s screen) View() tea.View {
 	view.AltScreen = true
 	if s.width > 0 {
 		snapshot, _ := s.board.Look()
-		view.SetContent(Frame(snapshot, s.width, s.height))
+		view.SetContent(frame(snapshot, s.width, s.height))
 	}
 	return view
 }

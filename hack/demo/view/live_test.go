@@ -61,6 +61,6 @@ func TestScreenFollowsTheSizeOfTheTerminal(t *testing.T) {
 		model, _ = model.Update(size)
 		current, _ := shown.Look()
 		g.Expect(model.View().AltScreen).To(BeTrue())
-		g.Expect(model.View().Content).To(Equal(Frame(current, size.Width, size.Height)))
+		g.Expect(model.View().Content).To(Equal(frame(current, size.Width, size.Height)))
 	}
 }

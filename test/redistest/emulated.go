@@ -28,16 +28,15 @@ type EmulatedOptions struct {
 // redis-server. It is miniredis, to which it adds the keyspace events of lists, in the
 // order of the commands, and CONFIG GET and SET of notify-keyspace-events. It is an
 // emulation: what a test shows with it holds for Redis only as far as the two were compared.
+// It listens on 127.0.0.1 and is safe for concurrent use.
 //
 // It differs from Redis in this:
 //   - There are only lists, the commands for them that do not wait, and few others. What
 //     else could change a list, MULTI and EVAL among it, is an unknown command.
 //   - Only keyspace channels (K) have events, and only the classes l and g.
-//   - The flags of notify-keyspace-events are reported as they were set.
+//   - CONFIG has no other setting, and returns the flags as they were set.
 //   - A client that does not read is cut off when 8 MiB wait for it, which is more than
 //     50,000 events. Others do not notice it.
-//
-// An Emulated listens on 127.0.0.1 and is safe for concurrent use.
 type Emulated struct {
 	options EmulatedOptions
 	sandbox *sandbox.Sandbox

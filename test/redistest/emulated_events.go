@@ -15,11 +15,11 @@ const eventsSetting = "notify-keyspace-events"
 // validEvents reports whether Redis would take these flags.
 func validEvents(flags string) bool { return strings.Trim(flags, "KEAg$lshzxetdmn") == "" }
 
-// config is the command CONFIG, with no more than GET and SET of that setting.
+// config is the command CONFIG, with no more than GET and SET of that setting, and GET *.
 func (e *emulation) config(peer *server.Peer, args []string) {
 	about := strings.ToLower(strings.Join(args[:min(2, len(args))], " "))
 	switch {
-	case len(args) == 2 && about == "get "+eventsSetting:
+	case len(args) == 2 && (about == "get "+eventsSetting || about == "get *"):
 		peer.WriteMapLen(1)
 		peer.WriteBulk(eventsSetting)
 		peer.WriteBulk(e.events)

@@ -136,7 +136,7 @@ func TestEmulatedTakesTheFlagsOfItsStart(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	client := redistest.NewEmulated(t, redistest.EmulatedOptions{Events: "Kz"}).Client()
-	g.Expect(client.ConfigGet(t.Context(), setting).Result()).To(Equal(map[string]string{setting: "Kz"}))
+	g.Expect(client.ConfigGet(t.Context(), "*").Result()).To(Equal(map[string]string{setting: "Kz"}))
 	_, err := redistest.StartEmulated(redistest.EmulatedOptions{Events: "Kq"})
 	g.Expect(err).To(MatchError(ContainSubstring(setting)))
 }

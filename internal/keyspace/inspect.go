@@ -33,28 +33,45 @@ func (s *supervisor[K]) inspect(ctx context.Context) {
 		case <-s.began:
 		case <-again:
 		}
-		told, answered := s.askSetting(ctx)
-		again = time.After(untilAsking(told))
-		if answered && s.evidence.Told(told) {
-			s.log.Info("Redis was asked for "+proof.Parameter, "told", told.Readable, "value", told.Flags.Known())
-			notify(s.evidenceChanged)
-		}
+		told, answered := s.inspectOnce(ctx)
+		again = time.After(untilAsking(told, answered))
 	}
 }
 
-// untilAsking returns how long after an answer the next question comes.
-func untilAsking(told proof.Setting) time.Duration {
-	if told.Refused || told.Asked && !told.Readable {
+// inspectOnce asks, and has flags added if the watcher is to do that. It believes what the
+// server says after that, and not that it said OK.
+func (s *supervisor[K]) inspectOnce(ctx context.Context) (told proof.Setting, answered bool) {
+	if told, answered = s.askSetting(ctx); !answered {
+		return told, false
+	}
+	wanted := told.Flags.WithRecommended()
+	if s.configure && told.Readable && wanted != told.Flags {
+		s.evidence.Told(told, time.Now()) // Until now, nothing was published.
+		refused := s.applySetting(ctx, wanted)
+		if told, answered = s.askSetting(ctx); !answered {
+			return told, false
+		}
+		told.Refused = refused || told.Flags.WithRecommended() != told.Flags
+	}
+	if s.evidence.Told(told, time.Now()) {
+		s.log.Info("Redis was asked for "+proof.Parameter, "told", told.Readable, "value", told.Flags.Known())
+		notify(s.evidenceChanged)
+	}
+	return told, true
+}
+
+// untilAsking returns how long after a question the next one comes.
+func untilAsking(told proof.Setting, answered bool) time.Duration {
+	if answered && (told.Refused || !told.Readable) {
 		return refusedAgain
 	}
 	return askAgain
 }
 
-// askSetting asks for the setting, and has flags added if the watcher is to do that. There
-// is no answer while the server is away.
+// askSetting asks for the setting. There is no answer while the server is away.
 func (s *supervisor[K]) askSetting(ctx context.Context) (told proof.Setting, answered bool) {
 	var answer map[string]string
-	err := s.conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
+	err := s.conn.Ask(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
 		answer, err = client.ConfigGet(ctx, proof.Parameter).Result()
 		return err
 	})
@@ -63,26 +80,21 @@ func (s *supervisor[K]) askSetting(ctx context.Context) (told proof.Setting, ans
 	}
 	value, readable := answer[proof.Parameter]
 	if err != nil || !readable {
-		return proof.Setting{Asked: true}, true
+		return proof.Setting{}, true
 	}
-	told = proof.Setting{Asked: true, Readable: true, Flags: proof.Flags(value)}
-	if wanted := told.Flags.WithRecommended(); s.configure && wanted != told.Flags {
-		told = s.applySetting(ctx, told, wanted)
-	}
-	return told, true
+	return proof.Setting{Readable: true, Flags: proof.Flags(value)}, true
 }
 
-// applySetting sets the flags. Redis has no way to add one, so flags that somebody else sets at
-// the same moment are lost; whoever needs them sees that as we do, and adds them again.
-func (s *supervisor[K]) applySetting(ctx context.Context, told proof.Setting, wanted proof.Flags) proof.Setting {
-	err := s.conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
+// applySetting sets the flags, and reports whether the server refused. Redis has no way to add
+// one, so flags that somebody else sets at the same moment are lost; whoever needs them sees
+// that as we do, and adds them again.
+func (s *supervisor[K]) applySetting(ctx context.Context, wanted proof.Flags) (refused bool) {
+	err := s.conn.Ask(ctx, func(ctx context.Context, client redis.Cmdable) error {
 		return client.ConfigSet(ctx, proof.Parameter, string(wanted)).Err()
 	})
 	if err != nil {
-		told.Refused = redisconn.IsRefusal(err)
-		return told
+		return redisconn.IsRefusal(err)
 	}
 	s.log.Info("Set "+proof.Parameter, "value", wanted.Known())
-	told.Flags = wanted
-	return told
+	return false
 }

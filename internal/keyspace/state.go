@@ -44,8 +44,8 @@ func (w *Watcher[K]) State(id K) State {
 }
 
 // Observed tells of a depth of a key of an id that was read from began until now. It
-// reports whether an earlier growth has turned out to be unannounced, though the server
-// may have been expected to announce it. It does not block.
+// reports whether an earlier growth has turned out to be unannounced, by a server that did
+// not say so. It does not block.
 func (w *Watcher[K]) Observed(id K, key string, depth int64, began time.Time) (missed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,7 +55,8 @@ func (w *Watcher[K]) Observed(id K, key string, depth int64, began time.Time) (m
 	}
 	server := w.supervisors[watched.endpoint]
 	subscription := server.index.subscription(channelPrefix + key)
-	return watched.audits[key].Read(depth, began, time.Now(), subscription, server.evidence.ExpectsEvents())
+	now := time.Now()
+	return watched.audits[key].Read(depth, began, now, subscription, server.evidence.SilentUntil(now))
 }
 
 // verdict is that of the first key which is not announced. What was reported stands until

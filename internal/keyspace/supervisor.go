@@ -83,7 +83,6 @@ func (s *supervisor[K]) session(ctx context.Context) (confirmed bool, err error)
 	}
 	err = current.run(ctx)
 	if current.confirmed {
-		s.evidence.Lost(time.Now())
 		s.recorder.Subscribed(s.endpoint.String(), false)
 	}
 	return current.confirmed, err
@@ -91,7 +90,7 @@ func (s *supervisor[K]) session(ctx context.Context) (confirmed bool, err error)
 
 // begin notes that the server has confirmed a subscription, the first of a session.
 func (s *supervisor[K]) begin() {
-	s.evidence.Begin(time.Now())
+	s.evidence.Begin()
 	s.recorder.Subscribed(s.endpoint.String(), true)
 	notify(s.began)
 }

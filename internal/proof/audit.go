@@ -29,11 +29,10 @@ type Audit struct {
 }
 
 // Read notes a depth that was read from began until now. It reports whether an earlier
-// growth turned out to be missed. Where there is no reason to expect events, the growth
-// until the next read proves nothing.
-func (a *Audit) Read(depth int64, began, now time.Time, key Subscription, expected bool) (missed bool) {
+// growth turned out to be missed. Growth from before silentUntil is expected to be silent.
+func (a *Audit) Read(depth int64, began, now time.Time, key Subscription, silentUntil time.Time) (missed bool) {
 	throughout := key.Present && key.Since.Before(a.readAt)
-	if !expected || !throughout {
+	if !throughout || !silentUntil.Before(a.readAt) {
 		*a = Audit{depth: depth, readAt: began}
 		return false
 	}
@@ -68,10 +67,10 @@ func (a *Audit) overdue(now time.Time) bool {
 }
 
 // Disproved reports whether the server evidently publishes nothing about the key.
-func (a *Audit) Disproved(now time.Time, key Subscription) bool {
+func (a *Audit) Disproved(now time.Time, key Subscription, silentUntil time.Time) bool {
 	misses := a.misses
 	if a.overdue(now) {
 		misses++
 	}
-	return misses >= missesToDisprove && !key.HeardAt.After(a.missingSince)
+	return misses >= missesToDisprove && !key.HeardAt.After(a.missingSince) && silentUntil.Before(a.missingSince)
 }

@@ -15,7 +15,7 @@ type auditing struct {
 	audit        Audit
 	subscribedAt time.Time
 	heardAt      time.Time
-	unexpected   bool
+	silentUntil  time.Time
 	missed       int
 }
 
@@ -29,12 +29,14 @@ func second(s float64) time.Time {
 
 // read reads a depth, which takes a tenth of a second.
 func (a *auditing) read(at float64, depth int64) {
-	if a.audit.Read(depth, second(at), second(at+0.1), a.key(), !a.unexpected) {
+	if a.audit.Read(depth, second(at), second(at+0.1), a.key(), a.silentUntil) {
 		a.missed++
 	}
 }
 
-func (a *auditing) disprovedAt(at float64) bool { return a.audit.Disproved(second(at), a.key()) }
+func (a *auditing) disprovedAt(at float64) bool {
+	return a.audit.Disproved(second(at), a.key(), a.silentUntil)
+}
 
 func TestGrowthWithoutEventsDisproves(t *testing.T) {
 	t.Parallel()
@@ -116,16 +118,28 @@ func TestANewSubscriptionBeginsAnew(t *testing.T) {
 	g.Expect(a.disprovedAt(30)).To(BeFalse())
 }
 
-// A server that says itself that it publishes nothing misses nothing.
-func TestGrowthIsNotMissedWhereNoEventIsExpected(t *testing.T) {
+// A server that says itself that it publishes nothing misses nothing, and what it missed
+// while nobody knew of that is forgiven.
+func TestGrowthIsNotMissedWhereTheServerIsSilentByItsOwnWord(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	a := auditing{subscribedAt: second(0), unexpected: true}
-	for i := range 5 {
+	a := auditing{subscribedAt: second(0)}
+	for i := range 4 {
 		a.read(float64(5*i+1), int64(i))
 	}
-	a.unexpected = false
-	a.read(26, 6)
-	g.Expect(a.disprovedAt(30)).To(BeFalse(), "it begins anew once events are expected")
-	g.Expect(a.missed).To(BeZero())
+	g.Expect(a.disprovedAt(18)).To(BeTrue())
+	missed := a.missed
+	a.silentUntil = second(18)
+	g.Expect(a.disprovedAt(18)).To(BeFalse())
+	for i := range 4 {
+		a.silentUntil = second(float64(20 + 5*i))
+		a.read(float64(5*i+21), int64(10+i))
+	}
+	g.Expect(a.disprovedAt(60)).To(BeFalse())
+	g.Expect(a.missed).To(Equal(missed))
+
+	a.read(41, 20)
+	a.read(46, 21)
+	a.read(51, 22)
+	g.Expect(a.disprovedAt(60)).To(BeTrue(), "from then on events are expected")
 }

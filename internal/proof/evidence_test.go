@@ -10,37 +10,17 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestEvidenceOutlastsAShortGapOnly(t *testing.T) {
+// The next session may be with another server at the same address.
+func TestEvidenceIsThatOfOneSession(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		gap  time.Duration
-		kept bool
-	}{
-		"short": {gracePeriod - time.Millisecond, true},
-		"long":  {gracePeriod, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			var e Evidence
-			told := Setting{Asked: true, Readable: true, Flags: "KA"}
-			begin := time.Unix(1000, 0)
-			e.Begin(begin)
-			e.Told(told)
-			e.Heard()
-			e.Lost(begin.Add(time.Hour))
-			e.Begin(begin.Add(time.Hour + c.gap))
-			setting, heard := e.get()
-			g.Expect(heard).To(Equal(c.kept))
-			if c.kept {
-				g.Expect(setting).To(Equal(told))
-			} else {
-				g.Expect(setting).To(BeZero(), "the server may be another")
-			}
-			e.Begin(begin.Add(2 * time.Hour))
-			g.Expect(e.Heard()).To(Equal(!c.kept), "a session that begins where none was lost forgets nothing")
-		})
-	}
+	g := NewWithT(t)
+	var e Evidence
+	e.Told(Setting{Readable: true, Flags: "KA"}, time.Unix(1000, 0))
+	e.Heard()
+	e.Begin()
+	setting, heard := e.get()
+	g.Expect(setting).To(BeZero())
+	g.Expect(heard).To(BeFalse())
 }
 
 func TestOnlyNewEvidenceIsNews(t *testing.T) {
@@ -49,10 +29,21 @@ func TestOnlyNewEvidenceIsNews(t *testing.T) {
 	var e Evidence
 	g.Expect(e.Heard()).To(BeTrue())
 	g.Expect(e.Heard()).To(BeFalse())
-	g.Expect(e.ExpectsEvents()).To(BeTrue())
-	g.Expect(e.Told(Setting{Asked: true, Readable: true})).To(BeTrue())
-	g.Expect(e.Told(Setting{Asked: true, Readable: true})).To(BeFalse())
-	g.Expect(e.ExpectsEvents()).To(BeFalse())
-	g.Expect(e.Told(Setting{Asked: true, Readable: true, Flags: "Kl"})).To(BeTrue())
-	g.Expect(e.ExpectsEvents()).To(BeTrue())
+	g.Expect(e.Told(Setting{Readable: true}, time.Unix(1000, 0))).To(BeTrue())
+	g.Expect(e.Told(Setting{Readable: true}, time.Unix(1001, 0))).To(BeFalse())
+	g.Expect(e.Told(Setting{Readable: true, Flags: "Kl"}, time.Unix(1002, 0))).To(BeTrue())
+}
+
+func TestSilentUntil(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	second := func(s int64) time.Time { return time.Unix(1000+s, 0) }
+	var e Evidence
+	g.Expect(e.SilentUntil(second(0))).To(BeZero())
+	e.Told(Setting{Readable: true, Flags: "Kl"}, second(1))
+	g.Expect(e.SilentUntil(second(2))).To(BeZero())
+	e.Told(Setting{Readable: true}, second(3))
+	g.Expect(e.SilentUntil(second(5))).To(Equal(second(5)), "it still is")
+	e.Told(Setting{Readable: true, Flags: "Kl"}, second(6))
+	g.Expect(e.SilentUntil(second(9))).To(Equal(second(6)), "when it was seen to have changed")
 }

@@ -9,8 +9,8 @@ package proof
 
 import "time"
 
-// gracePeriod is for how long a subscription may be missing, or a question unanswered,
-// before that is told. Nothing that heals sooner is worth a change of the status.
+// gracePeriod is for how long a subscription, or the proof that comes with a new one, may be
+// missing before that is told. Nothing that heals sooner is worth a change of the status.
 const gracePeriod = 5 * time.Second
 
 // Reason says whether the growth of a key is announced, and if not, why. Its values are
@@ -64,6 +64,7 @@ type Subscription struct {
 // of that key amount to.
 func Judge(server *Evidence, key Subscription, audit *Audit, now time.Time) Verdict {
 	setting, heard := server.get()
+	proven := heard || setting.Readable
 	waited := now.Sub(key.Since) >= gracePeriod
 	switch {
 	case key.Forbidden:
@@ -75,11 +76,11 @@ func Judge(server *Evidence, key Subscription, audit *Audit, now time.Time) Verd
 	case setting.silent():
 		wanted := setting.Flags.WithRecommended().Known()
 		return Verdict{Reason: ReasonNotConfigured, Flags: string(wanted), ConfigureRefused: setting.Refused}
-	case audit.Disproved(now, key):
+	case audit.Disproved(now, key, server.SilentUntil(now)):
 		return Verdict{Reason: ReasonNoEventsObserved}
-	case setting.Readable || heard:
+	case proven:
 		return Verdict{Reason: ReasonSubscribed}
-	case !setting.Asked && !waited:
+	case !waited:
 		return Verdict{Reason: Undecided}
 	default:
 		return Verdict{Reason: ReasonUnverified}

@@ -15,9 +15,8 @@ func TestJudge(t *testing.T) {
 	now := time.Unix(1000, 0)
 	long, short := now.Add(-gracePeriod), now.Add(-gracePeriod+time.Millisecond)
 	subscribed := Subscription{Present: true, Since: short}
-	asked := func(flags Flags) Setting { return Setting{Asked: true, Readable: true, Flags: flags} }
-	secret := Setting{Asked: true}
-	disproved := &Audit{misses: missesToDisprove}
+	asked := func(flags Flags) Setting { return Setting{Readable: true, Flags: flags} }
+	disproved := &Audit{misses: missesToDisprove, missingSince: long}
 	for name, c := range map[string]struct {
 		key    Subscription
 		server *Evidence
@@ -31,22 +30,24 @@ func TestJudge(t *testing.T) {
 			key:  Subscription{Since: long, Forbidden: true},
 			want: Verdict{Reason: ReasonPermissionDenied},
 		},
-		"not asked yet":          {key: subscribed, want: Verdict{}},
-		"not asked for long":     {key: Subscription{Present: true, Since: long}, want: Verdict{Reason: ReasonUnverified}},
-		"does not tell":          {key: subscribed, server: &Evidence{setting: secret}, want: Verdict{Reason: ReasonUnverified}},
-		"does not tell, heard":   {key: subscribed, server: &Evidence{setting: secret, heard: true}, want: Verdict{Reason: ReasonSubscribed}},
-		"not asked, heard":       {key: subscribed, server: &Evidence{heard: true}, want: Verdict{Reason: ReasonSubscribed}},
+		"nothing shown yet":      {key: subscribed, want: Verdict{}},
+		"nothing shown for long": {key: Subscription{Present: true, Since: long}, want: Verdict{Reason: ReasonUnverified}},
+		"heard":                  {key: subscribed, server: &Evidence{heard: true}, want: Verdict{Reason: ReasonSubscribed}},
 		"configured":             {key: subscribed, server: &Evidence{setting: asked("Kl")}, want: Verdict{Reason: ReasonSubscribed}},
 		"not configured":         {key: subscribed, server: &Evidence{setting: asked("xE")}, want: Verdict{Reason: ReasonNotConfigured, Flags: "KElgx"}},
 		"switched off":           {key: subscribed, server: &Evidence{setting: asked(""), heard: true}, want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg"}},
 		"disproved, configured":  {key: subscribed, server: &Evidence{setting: asked("KA"), heard: true}, audit: disproved, want: Verdict{Reason: ReasonNoEventsObserved}},
-		"disproved, not telling": {key: subscribed, server: &Evidence{setting: secret}, audit: disproved, want: Verdict{Reason: ReasonNoEventsObserved}},
+		"disproved, not telling": {key: subscribed, server: &Evidence{}, audit: disproved, want: Verdict{Reason: ReasonNoEventsObserved}},
 		"disproved, but no wonder": {
 			key: subscribed, server: &Evidence{setting: asked("")}, audit: disproved,
 			want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg"},
 		},
+		"disproved before it was configured": {
+			key: subscribed, server: &Evidence{setting: asked("Klg"), silentUntil: short}, audit: disproved,
+			want: Verdict{Reason: ReasonSubscribed},
+		},
 		"may not configure": {
-			key: subscribed, server: &Evidence{setting: Setting{Asked: true, Readable: true, Refused: true}},
+			key: subscribed, server: &Evidence{setting: Setting{Readable: true, Refused: true}},
 			want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true},
 		},
 	} {

@@ -65,28 +65,47 @@ func TestReaderFailsOnOtherTypes(t *testing.T) {
 	}).WithTimeout(timeout).Should(Equal(redisconn.ReasonWrongType))
 }
 
-func TestReaderFailsOnANegativeLength(t *testing.T) {
+func TestReaderFailsOnAnswersThatMakeNoSense(t *testing.T) {
 	t.Parallel()
+	for name, c := range map[string]struct {
+		answer string
+		says   string
+	}{
+		"a negative length": {":-1\r\n", "negative"},
+		"no Redis":          {"hello\r\n", "does not speak the Redis protocol"},
+		"a huge string":     {"$2000000000\r\n", "too large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			source := queue.Source{Endpoint: redisconn.Endpoint{Address: serve(t, "%0\r\n", c.answer)}, Key: "emails"}
+			_, err := newReader(t).Observe(t.Context(), source)
+			g.Expect(err).To(MatchError(ContainSubstring(c.says)))
+		})
+	}
+}
+
+// serve answers each connection with one answer after the other, and returns its address.
+func serve(t *testing.T, answers ...string) string {
+	t.Helper()
 	g := NewWithT(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	g.Expect(err).NotTo(HaveOccurred())
 	var serving sync.WaitGroup
-	defer serving.Wait()
-	defer func() { _ = listener.Close() }()
 	serving.Go(func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			serving.Go(func() { answerAll(conn, "%0\r\n", ":-1\r\n") })
+			serving.Go(func() { answerAll(conn, answers...) })
 		}
 	})
-	source := queue.Source{Endpoint: redisconn.Endpoint{Address: listener.Addr().String()}, Key: "emails"}
-	g.Eventually(func() error {
-		_, err := newReader(t).Observe(t.Context(), source)
-		return err
-	}).WithTimeout(timeout).Should(MatchError(ContainSubstring("negative")))
+	t.Cleanup(func() {
+		_ = listener.Close()
+		serving.Wait()
+	})
+	return listener.Addr().String()
 }
 
 // answerAll answers what it reads with one answer after the other, whatever it is.

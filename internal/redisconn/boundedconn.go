@@ -15,6 +15,9 @@ import (
 type boundedConn struct {
 	net.Conn
 	replies replyBounds
+	// bad is why a reply was refused. The client library looks ahead for push messages, does
+	// not mind an error there, and reads again.
+	bad error
 	// greeted is called once: with nil when the server has sent something, or with what
 	// ended the connection before.
 	greeted   func(error)
@@ -55,9 +58,12 @@ func (s *boundedSocket) SyscallConn() (syscall.RawConn, error) { return s.socket
 
 // Read reads from the connection and checks what was read.
 func (c *boundedConn) Read(b []byte) (int, error) {
+	if c.bad != nil {
+		return 0, c.bad
+	}
 	n, err := c.Conn.Read(b)
-	if bad := c.replies.check(b[:n]); bad != nil {
-		n, err = 0, bad
+	if c.bad = c.replies.check(b[:n]); c.bad != nil {
+		n, err = 0, c.bad
 	}
 	c.farewell.Store(c.replies.onlyError())
 	return n, c.note(err)

@@ -46,6 +46,26 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 	}
 }
 
+// Ask is Do for a question that a server need not answer. If it does not, or not in a way that
+// makes sense, that says nothing about the endpoint.
+func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
+	used, err := c.pool.acquire(c.endpoint)
+	if err != nil {
+		return err
+	}
+	defer c.pool.release(used)
+	client, err := used.admit()
+	if err != nil {
+		return err
+	}
+	callCtx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := protect(func() error { return call(callCtx, client) }); err != nil {
+		return Classify(err)
+	}
+	return nil
+}
+
 // WaitUp returns nil as soon as the endpoint is not known to be down. It dials nothing:
 // it waits for the prober. It fails when ctx is done or the pool has ended.
 func (c *Conn) WaitUp(ctx context.Context) error {

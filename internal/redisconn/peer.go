@@ -45,18 +45,27 @@ func newPeer(e Endpoint, dialer dialFunc, wentDown func(*peer, *Error)) *peer {
 
 // begin admits a call, or says at once why not. The call has ended when done is called.
 func (p *peer) begin(lateAfter time.Duration) (client *redis.Client, done func(), err error) {
+	client, err = p.admit()
+	if err != nil {
+		return nil, nil, err
+	}
+	return client, p.clock(lateAfter), nil
+}
+
+// admit returns a client, or says at once why there is none.
+func (p *peer) admit() (*redis.Client, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.down != nil {
-		return nil, nil, p.down
+		return nil, p.down
 	}
 	if p.late > 0 {
-		return nil, nil, Classify(fmt.Errorf("calling %s: %w", p.endpoint, ErrBusy))
+		return nil, Classify(fmt.Errorf("calling %s: %w", p.endpoint, ErrBusy))
 	}
 	if p.client == nil {
 		p.client = newClient(p.endpoint, p.dialIfUp)
 	}
-	return p.client, p.clock(lateAfter), nil
+	return p.client, nil
 }
 
 // clock counts a call as late from lateAfter on, until done is called.

@@ -65,7 +65,7 @@ func TestOutageOfRedisStopsCreationAndItsEndResumesIt(t *testing.T) {
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
 	s.succeed(s.job())
 	s.expectJobsEver(2)
-	s.Expect(s.status()).To(HaveField("ActiveJobs", BeEquivalentTo(1)), "what needs no queue is not reported")
+	s.Eventually(s.status).Should(HaveField("ActiveJobs", BeEquivalentTo(1)), "what needs no queue is not reported")
 
 	s.update(polling(never))
 	s.Expect(s.redis.Restart(t.Context())).To(Succeed())

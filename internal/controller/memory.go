@@ -32,8 +32,9 @@ type memory struct {
 	writtenAt time.Time
 	// changedAt is since when the status differs from what was written, and zero while it does not.
 	changedAt time.Time
-	// templateCheckedAt is when the API server was last asked about the template.
-	templateCheckedAt time.Time
+	// templateCheckedAt is when the API server was last asked about the template, and templateTurn when it may be asked next; zero if
+	// nothing waits to be asked.
+	templateCheckedAt, templateTurn time.Time
 }
 
 // latest is the status by the last pass, whether or not it was written yet.

@@ -160,8 +160,10 @@ type outcome struct {
 	createRefused bool
 	// more says that the pass stopped before all was done, to let others have a turn.
 	more bool
-	// template is what the API server says of the template, and nil where it was not asked.
-	template *conditionValue
+	// template is what the API server says of the template, and nil where it was not asked. templateTurn is when it may be asked; zero
+	// if nothing waits to be asked.
+	template     *conditionValue
+	templateTurn time.Time
 	// err joins all that went wrong.
 	err error
 }
@@ -171,12 +173,14 @@ func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *me
 	failedBefore := mem.createFailed
 	created, moreJobs, createErr := r.scale(ctx, sj, mem, seen, plan)
 	morePruning, pruneErr := r.prune(ctx, sj, mem, seen)
+	template := r.checkTemplate(ctx, sj, mem)
 	return outcome{
 		created:       created,
 		createFailing: mem.createFailed && !failedBefore,
 		createRefused: apierrors.IsForbidden(createErr) || apierrors.IsInvalid(createErr),
 		more:          moreJobs || morePruning,
-		template:      r.checkTemplate(ctx, sj, mem),
+		template:      template,
+		templateTurn:  mem.templateTurn,
 		err:           errors.Join(createErr, pruneErr),
 	}
 }
@@ -204,7 +208,7 @@ func (r *Reconciler) report(
 }
 
 // next tells when the following pass is due: at once if this one stopped half-way, sooner than the resync if the depth could not be
-// read or the status still has to be written, and else at the resync.
+// read, the status still has to be written or the template waits for its check, and else at the resync.
 func (r *Reconciler) next(sj *scaledjobv1.ScaledJob, seen observation, done outcome, statusWait time.Duration) ctrl.Result {
 	if done.more {
 		return requeue(moreRetry, priorityGrowth)
@@ -219,6 +223,9 @@ func (r *Reconciler) next(sj *scaledjobv1.ScaledJob, seen observation, done outc
 	after := jitter(interval)
 	if statusWait > 0 {
 		after = min(after, statusWait)
+	}
+	if !done.templateTurn.IsZero() {
+		after = min(after, max(time.Until(done.templateTurn), moreRetry))
 	}
 	return requeue(after, priorityResync)
 }

@@ -75,16 +75,23 @@ func (r *Reconciler) writeStatus(
 	return 0, nil
 }
 
-// statusWait tells how long a changed status may wait until it is written: not at all where a condition changed or nothing was written
+// statusWait tells how long a changed status may wait until it is written: not at all where a condition turned or nothing was written
 // for a while, and else until the interval is over. A pass that is followed by another at once leaves it to that one, but not for ever.
 func statusWait(before, status *scaledjobv1.ScaledJobStatus, mem *memory, more bool, now time.Time) time.Duration {
 	if more {
 		return max(0, statusInterval-now.Sub(mem.changedAt))
 	}
-	if !equality.Semantic.DeepEqual(before.Conditions, status.Conditions) {
+	if conditionsTurned(before.Conditions, status.Conditions) {
 		return 0
 	}
 	return max(0, statusInterval-now.Sub(mem.writtenAt))
+}
+
+// conditionsTurned says whether any condition came, went, or says something else than before in other than its words.
+func conditionsTurned(before, after []metav1.Condition) bool {
+	return !slices.EqualFunc(before, after, func(a, b metav1.Condition) bool {
+		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.ObservedGeneration == b.ObservedGeneration
+	})
 }
 
 // applyStatus sends the whole status. It names the UID, so that a ScaledJob that took the place of this one is left alone.

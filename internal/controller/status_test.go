@@ -224,3 +224,21 @@ func TestStatusInConflict(t *testing.T) {
 	}
 	w.Expect(w.reconcileFails(t.Context())).To(MatchError(apierrors.IsConflict, "IsConflict"))
 }
+
+// A server whose error is another one each time must not have a status written each time.
+func TestOtherWordsWaitLikeNumbers(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	with := func(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
+		return []metav1.Condition{{Type: "Ready", Status: status, Reason: reason, Message: message, ObservedGeneration: 1}}
+	}
+	before := with(metav1.ConditionFalse, "Unreachable", "Refused.")
+	g.Expect(conditionsTurned(before, before)).To(BeFalse())
+	g.Expect(conditionsTurned(before, with(metav1.ConditionFalse, "Unreachable", "Too slow."))).To(BeFalse())
+	g.Expect(conditionsTurned(before, with(metav1.ConditionFalse, "AuthFailed", "Refused."))).To(BeTrue())
+	g.Expect(conditionsTurned(before, with(metav1.ConditionTrue, "Unreachable", "Refused."))).To(BeTrue())
+	g.Expect(conditionsTurned(before, nil)).To(BeTrue())
+	other := with(metav1.ConditionFalse, "Unreachable", "Refused.")
+	other[0].ObservedGeneration = 2
+	g.Expect(conditionsTurned(before, other)).To(BeTrue())
+}

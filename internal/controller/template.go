@@ -36,16 +36,20 @@ var (
 )
 
 // checkTemplate asks the API server, by a dry run, whether it accepts a Job of the template. It asks once per generation, again at the
-// resync as long as there was no answer, and returns nil where there is nothing to ask. It never holds back a Job.
+// resync as long as there was no answer, and returns nil where there is nothing to ask. Where very many wait to ask, each gets a turn and
+// the next pass comes then. It never holds back a Job.
 func (r *Reconciler) checkTemplate(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory) *conditionValue {
 	now := time.Now()
 	if !templateCheckDue(sj, mem, now) {
 		return nil
 	}
-	if !r.templates.AllowN(now, 1) {
+	if mem.templateTurn.IsZero() {
+		mem.templateTurn = now.Add(r.templates.ReserveN(now, 1).DelayFrom(now))
+	}
+	if now.Before(mem.templateTurn) {
 		return &templateUnasked
 	}
-	mem.templateCheckedAt = now
+	mem.templateTurn, mem.templateCheckedAt = time.Time{}, now
 	err := r.Client.Create(ctx, jobs.Build(sj, jobs.DryRunOrdinal), client.DryRunAll)
 	found := judge(err)
 	return &found

@@ -189,19 +189,37 @@ func TestTemplateChecksAreLimited(t *testing.T) {
 		w := newWorld(t, scaledJob())
 		asked := 0
 		w.onDryRun = func() error { asked++; return nil }
-		judged := func() (verdicts []string) {
-			for range 2 * templateChecksPerSecond {
-				verdicts = append(verdicts, w.r.checkTemplate(t.Context(), scaledJob(), &memory{}).reason)
+		memories := make([]memory, 2*templateChecksPerSecond)
+		judged := func(memories []memory) (reasons []string) {
+			for i := range memories {
+				reasons = append(reasons, w.r.checkTemplate(t.Context(), scaledJob(), &memories[i]).reason)
 			}
-			return verdicts
+			return reasons
 		}
 
-		verdicts := judged()
+		reasons := judged(memories)
 		w.Expect(asked).To(Equal(templateChecksPerSecond))
-		w.Expect(verdicts[templateChecksPerSecond:]).To(HaveEach(scaledjobv1.ReasonNotChecked), "the others are asked later")
+		w.Expect(reasons[templateChecksPerSecond:]).To(HaveEach(scaledjobv1.ReasonNotChecked), "the others are asked later")
 		time.Sleep(time.Second)
-		judged()
+		w.Expect(judged(memories[templateChecksPerSecond:])).To(HaveEach(scaledjobv1.ReasonAccepted), "each in its turn")
 		w.Expect(asked).To(Equal(2 * templateChecksPerSecond))
+	})
+}
+
+// Nobody waits for the resync to learn what is wrong with a template.
+func TestTemplateThatWaitsForItsCheckIsSeenInItsTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.onDryRun = func() error { return nil }
+		w.r.templates.ReserveN(time.Now(), templateChecksPerSecond)
+		w.r.templates.ReserveN(time.Now(), templateChecksPerSecond)
+		result := w.reconcile(t.Context())
+		w.Expect(result.RequeueAfter).To(BeNumerically("~", 1200*time.Millisecond, time.Millisecond))
+		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).To(Equal(scaledjobv1.ReasonNotChecked))
+		time.Sleep(result.RequeueAfter)
+		w.Expect(w.reconcile(t.Context())).To(beResync())
+		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).To(Equal(scaledjobv1.ReasonAccepted))
 	})
 }
 

@@ -5,8 +5,10 @@ package keyspace
 
 import (
 	"context"
+	"flag"
 	"io"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,7 +27,14 @@ import (
 // timeout is how long a test waits for something that has to happen.
 const timeout = 30 * time.Second
 
+// atOnce is how many tests run at the same time. They wait more than they work.
+const atOnce = 16
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+		panic(err)
+	}
 	redisconn.RedirectLogs(logr.Discard())
 	goleak.VerifyTestMain(m)
 }

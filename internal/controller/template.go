@@ -57,7 +57,8 @@ func (r *Reconciler) checkTemplate(ctx context.Context, sj *scaledjobv1.ScaledJo
 
 func templateCheckDue(sj *scaledjobv1.ScaledJob, mem *memory, now time.Time) bool {
 	current := apimeta.FindStatusCondition(mem.latest(sj).Conditions, scaledjobv1.ConditionTemplateValid)
-	if current == nil || current.ObservedGeneration != sj.Generation {
+	waits := !mem.templateTurn.IsZero()
+	if waits || current == nil || current.ObservedGeneration != sj.Generation {
 		return true
 	}
 	return current.Status == metav1.ConditionUnknown && now.Sub(mem.templateCheckedAt) > pollingInterval(sj)/2

@@ -223,6 +223,29 @@ func TestTemplateThatWaitsForItsCheckIsSeenInItsTurn(t *testing.T) {
 	})
 }
 
+// The check of the former generation was a moment ago. That of this one must not wait for the resync, nor be waited for in a loop.
+func TestEditedTemplateIsCheckedInItsTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.onDryRun = func() error { return invalid(field.Invalid(field.NewPath("spec", "backoffLimit"), -1, "must not be negative")) }
+		w.reconcile(t.Context())
+		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).To(Equal(scaledjobv1.ReasonRejected))
+
+		w.onDryRun = func() error { return nil }
+		w.r.templates.ReserveN(time.Now(), templateChecksPerSecond)
+		edited := w.scaledJob(t.Context())
+		edited.Generation++
+		w.Expect(w.api.Update(t.Context(), edited)).To(Succeed())
+		passes := 0
+		for w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason != scaledjobv1.ReasonAccepted {
+			time.Sleep(w.reconcile(t.Context()).RequeueAfter)
+			passes++
+			w.Expect(passes).To(BeNumerically("<=", 3))
+		}
+	})
+}
+
 // What is checked is what would be created, under a name that no Job ever gets.
 func TestTemplateCheckSendsADryRun(t *testing.T) {
 	t.Parallel()

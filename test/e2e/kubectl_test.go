@@ -20,9 +20,6 @@ func TestDescribeTellsWhatIsWrongAndWaitWhenItIsCured(t *testing.T) {
 	negative := int32(-1)
 	s.create(func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.BackoffLimit = &negative
-		// Templates are judged a few a second, and those that had to wait at the
-		// resync.
-		spec.PollingIntervalSeconds = 1
 	})
 	object := "scaledjob/" + s.name
 	s.kubectl("wait", object, "--for=condition=Ready=false", "--timeout=60s")

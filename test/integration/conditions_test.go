@@ -230,24 +230,6 @@ func TestTroubleThatIsOverLeavesNoCondition(t *testing.T) {
 	s.Eventually(s.events).WithArguments("NotificationsRestored").Should(Equal(1))
 }
 
-func TestKubectlWaitsForAScaledJobToBeReady(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never))
-	output, err := s.plane.control.Kubectl(t.Context(), "wait", "--namespace="+s.namespace, "--timeout=60s",
-		"--for=condition=Ready", "scaledjob/"+s.name)
-	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(output).To(ContainSubstring("condition met"))
-	_, err = s.plane.control.Kubectl(t.Context(), "wait", "--namespace="+s.namespace, "--timeout=60s",
-		"--for=jsonpath={.status.mode}=Events", "scaledjob/"+s.name)
-	s.Expect(err).NotTo(HaveOccurred())
-	described, err := s.plane.control.Kubectl(t.Context(), "describe", "--namespace="+s.namespace, "scaledjob", s.name)
-	s.Expect(err).NotTo(HaveOccurred())
-	for _, kind := range []string{"QueueConnected", "NotificationsActive", "TemplateValid", "ScalingLimited", "Ready"} {
-		s.Expect(strings.Count(described, kind)).To(Equal(1), described)
-	}
-}
-
 // The setting is the only thing that the operator may change in Redis, and only if it is told to.
 func TestNotificationsAreConfiguredOnRequest(t *testing.T) {
 	t.Parallel()

@@ -5,15 +5,10 @@ package integration
 
 import (
 	"encoding/json"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -76,45 +71,6 @@ func (s *scene) countChanges() (stop func() int) {
 		changes.Stop()
 		return <-counted
 	}
-}
-
-func TestColumnsOfKubectlGet(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), atMost(2))
-	s.push(5)
-	s.Eventually(s.status).Should(And(HaveField("ActiveJobs", BeEquivalentTo(2)), HaveField("QueueDepth", HaveValue(BeEquivalentTo(5)))))
-	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
-	table := s.table()
-	var names []string
-	for _, column := range table.ColumnDefinitions {
-		if column.Priority == 0 {
-			names = append(names, strings.ToUpper(column.Name))
-		}
-	}
-	s.Expect(names).To(Equal([]string{"NAME", "QUEUE", "DEPTH", "ACTIVE", "DESIRED", "MAX", "MODE", "READY", "AGE"}))
-	s.Expect(table.Rows).To(HaveLen(1))
-	cells := table.Rows[0].Cells
-	s.Expect(cells[:6]).To(HaveExactElements(
-		s.name, s.queue, BeNumerically("==", 5), BeNumerically("==", 2), BeNumerically("==", 2), BeNumerically("==", 2)))
-	s.Expect(cells[slices.Index(names, "READY")]).To(Equal("True"))
-}
-
-// table is what kubectl get shows of the ScaledJobs of the namespace.
-func (s *scene) table() *metav1.Table {
-	s.t.Helper()
-	config := s.plane.control.Config()
-	config.GroupVersion = &scaledjobv1.GroupVersion
-	config.APIPath = "/apis"
-	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
-	rested, err := rest.RESTClientFor(config)
-	s.Expect(err).NotTo(HaveOccurred())
-	body, err := rested.Get().Namespace(s.namespace).Resource("scaledjobs").
-		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(s.t.Context())
-	s.Expect(err).NotTo(HaveOccurred())
-	table := &metav1.Table{}
-	s.Expect(json.Unmarshal(body, table)).To(Succeed())
-	return table
 }
 
 func TestLogHasALineForEachDecisionAndNoneForANotification(t *testing.T) {

@@ -26,6 +26,7 @@ const (
 // without an answer.
 func (s *supervisor[K]) inspect(ctx context.Context) {
 	var again <-chan time.Time
+	var logged proof.Setting
 	for {
 		select {
 		case <-ctx.Done():
@@ -35,6 +36,10 @@ func (s *supervisor[K]) inspect(ctx context.Context) {
 		}
 		told, answered := s.inspectOnce(ctx)
 		again = time.After(untilAsking(told, answered))
+		if answered && told != logged {
+			s.log.Info("Redis was asked for "+proof.Parameter, "told", told.Readable, "value", told.Flags.Known())
+			logged = told
+		}
 	}
 }
 
@@ -54,7 +59,6 @@ func (s *supervisor[K]) inspectOnce(ctx context.Context) (told proof.Setting, an
 		told.Refused = refused || told.Flags.WithRecommended() != told.Flags
 	}
 	if s.evidence.Told(told, time.Now()) {
-		s.log.Info("Redis was asked for "+proof.Parameter, "told", told.Readable, "value", told.Flags.Known())
 		notify(s.evidenceChanged)
 	}
 	return told, true

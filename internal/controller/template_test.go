@@ -228,7 +228,9 @@ func TestEditedTemplateIsCheckedInItsTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, scaledJob())
-		w.onDryRun = func() error { return invalid(field.Invalid(field.NewPath("spec", "backoffLimit"), -1, "must not be negative")) }
+		w.onDryRun = func() error {
+			return invalid(field.Invalid(field.NewPath("spec", "backoffLimit"), -1, "must not be negative"))
+		}
 		w.reconcile(t.Context())
 		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).To(Equal(scaledjobv1.ReasonRejected))
 

@@ -19,8 +19,9 @@ help: ## Show this list.
 ##@ Try it
 
 .PHONY: demo
-demo: ## See it work on this machine, then gone again. SCENE=burst plays one scene, SCENE=list lists them; REDIS=host:port uses yours.
-	@go run ./hack/demo $(if $(REDIS),-redis='$(REDIS)') $(SCENE)
+demo: ## See it work, then gone again. SCENE=burst plays one scene, SCENE=list lists them; REDIS=host:port; KEEP=1 leaves it running.
+	@echo "Compiling the demo. The first time this takes minutes, without a word."
+	@go run ./hack/demo $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE)
 
 .PHONY: picture
 picture: ## Draw docs/images/demo.svg anew, from a real run of the demo. Needs tmux.

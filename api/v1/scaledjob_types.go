@@ -157,7 +157,7 @@ type ScaledJobStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// queueDepth is how many messages were outstanding when the queue could last be read. Absent until then.
+	// queueDepth is how many messages were outstanding when the queue could last be read. Absent until then, since the last edit of the spec.
 	// +optional
 	QueueDepth *int64 `json:"queueDepth,omitempty"`
 
@@ -169,7 +169,7 @@ type ScaledJobStatus struct {
 	// +optional
 	PendingJobs int32 `json:"pendingJobs"`
 
-	// desiredJobs is how many Jobs should be active by the last depth that could be read. Absent until then.
+	// desiredJobs is how many Jobs should be active by the last depth that could be read. Absent until then, since the last edit of the spec.
 	// +optional
 	DesiredJobs *int32 `json:"desiredJobs,omitempty"`
 

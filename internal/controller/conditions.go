@@ -59,10 +59,10 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 	set(scaledjobv1.ConditionQueueConnected, queueConnected(seen.queueErr))
 	is := ready(sj, status.Conditions)
 	set(scaledjobv1.ConditionReady, is)
-	present := abnormal(is)
+	present, cause := abnormal(is, status.Conditions)
 	for _, kind := range []string{scaledjobv1.ConditionReconciling, scaledjobv1.ConditionStalled} {
 		if kind == present {
-			set(kind, conditionValue{metav1.ConditionTrue, is.reason, is.message})
+			set(kind, conditionValue{metav1.ConditionTrue, cause.reason, cause.message})
 		} else {
 			apimeta.RemoveStatusCondition(&status.Conditions, kind)
 		}
@@ -93,9 +93,12 @@ func scalingLimited(plan plan, done outcome) conditionValue {
 	return conditionValue{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, "Nothing is held back."}
 }
 
+// readyFollows are the conditions that Ready follows from.
+var readyFollows = []string{scaledjobv1.ConditionQueueConnected, scaledjobv1.ConditionTemplateValid}
+
 // ready is False with the words of the condition that prevents scaling, and True otherwise.
 func ready(sj *scaledjobv1.ScaledJob, conditions []metav1.Condition) conditionValue {
-	for _, kind := range []string{scaledjobv1.ConditionQueueConnected, scaledjobv1.ConditionTemplateValid} {
+	for _, kind := range readyFollows {
 		cause := apimeta.FindStatusCondition(conditions, kind)
 		if cause != nil && cause.Status == metav1.ConditionFalse {
 			return conditionValue{metav1.ConditionFalse, cause.Reason, cause.Message}
@@ -107,15 +110,26 @@ func ready(sj *scaledjobv1.ScaledJob, conditions []metav1.Condition) conditionVa
 	return conditionValue{metav1.ConditionTrue, scaledjobv1.ReasonReconciled, "The ScaledJob is scaled by the depth of its queue."}
 }
 
-// abnormal is the condition of kstatus for a Ready that is not True: Stalled where nothing changes until somebody acts. It is none where
-// Ready is True.
-func abnormal(ready conditionValue) string {
+// abnormal is the condition of kstatus for a Ready that is not True, and its cause: Stalled if there is one that only a person can
+// mend, and Reconciling otherwise. It is none where Ready is True.
+func abnormal(ready conditionValue, conditions []metav1.Condition) (kind string, cause conditionValue) {
 	if ready.status == metav1.ConditionTrue {
-		return ""
+		return "", ready
 	}
-	switch ready.reason {
+	for _, kind := range readyFollows {
+		is := apimeta.FindStatusCondition(conditions, kind)
+		if is != nil && is.Status == metav1.ConditionFalse && needsPerson(is.Reason) {
+			return scaledjobv1.ConditionStalled, conditionValue{is.Status, is.Reason, is.Message}
+		}
+	}
+	return scaledjobv1.ConditionReconciling, ready
+}
+
+// needsPerson says that nothing changes until somebody acts.
+func needsPerson(reason string) bool {
+	switch reason {
 	case scaledjobv1.ReasonAuthFailed, scaledjobv1.ReasonPermissionDenied, scaledjobv1.ReasonWrongType, scaledjobv1.ReasonRejected:
-		return scaledjobv1.ConditionStalled
+		return true
 	}
-	return scaledjobv1.ConditionReconciling
+	return false
 }

@@ -110,6 +110,7 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 	g.Expect(pass(observation{queueErr: busy}, nil)).To(Equal([]string{"Stalled PermissionDenied"}), "not looked at")
 	g.Expect(pass(observation{}, nil)).To(BeEmpty())
 	g.Expect(pass(observation{}, rejected)).To(Equal([]string{"Stalled Rejected"}))
+	g.Expect(pass(observation{queueErr: unreachable}, nil)).To(Equal([]string{"Stalled Rejected"}), "time heals one of them only")
 	sj.Spec.Suspend = true
 	g.Expect(pass(observation{}, &templateAccepted)).To(BeEmpty(), "suspended is as wished")
 }

@@ -27,7 +27,7 @@ const (
 	statusInterval = time.Second
 )
 
-// computeStatus is the whole status after a pass. What the pass could not see stays as it was.
+// computeStatus is the whole status after a pass. What the pass could not see stays as it was, as long as the spec does.
 func computeStatus(
 	sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, seen observation, plan plan, done outcome, now time.Time,
 ) *scaledjobv1.ScaledJobStatus {
@@ -37,6 +37,10 @@ func computeStatus(
 	status.PendingJobs = int32(seen.jobs.Pending() + done.created)
 	status.SucceededJobs = int32(len(seen.jobs.Succeeded))
 	status.FailedJobs = int32(len(seen.jobs.Failed))
+	if before.ObservedGeneration != sj.Generation {
+		// They may be those of another queue.
+		status.QueueDepth, status.DesiredJobs = nil, nil
+	}
 	if plan.known {
 		status.QueueDepth = &seen.depth
 		status.DesiredJobs = &plan.desired

@@ -78,15 +78,25 @@ func newHarness(t *testing.T, address string, prepare ...func(*Watcher[string]))
 
 // deliver does what a reconciler would: it reads, again if that failed.
 func (h *harness) deliver(ctx context.Context, w Wake[string]) {
-	depth, err := h.reader.Observe(ctx, queue.Source{Endpoint: h.endpoint, Key: w.ID})
+	h.mu.Lock()
+	source := queue.Source{Endpoint: h.endpoint, Key: w.ID}
+	h.mu.Unlock()
+	depth, err := h.reader.Observe(ctx, source)
 	for err != nil && ctx.Err() == nil {
-		_ = h.pool.Conn(h.endpoint).WaitUp(ctx)
-		depth, err = h.reader.Observe(ctx, queue.Source{Endpoint: h.endpoint, Key: w.ID})
+		_ = h.pool.Conn(source.Endpoint).WaitUp(ctx)
+		depth, err = h.reader.Observe(ctx, source)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.wakes = append(h.wakes, w)
 	h.seen[w.ID] = depth
+}
+
+// moveTo makes later wakes read from another server.
+func (h *harness) moveTo(server *redistest.Server) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.endpoint = redisconn.Endpoint{Address: server.Addr()}
 }
 
 // count returns how many wakes of id with this cause were delivered.

@@ -80,5 +80,5 @@ func TestASettingThatWasNotTakenIsNotBelieved(t *testing.T) {
 	h.Ensure("emails", h.endpoint, "emails")
 	h.Eventually(func() proof.Verdict { return h.State("emails").Verdict }).WithTimeout(timeout).Should(Equal(
 		proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true}))
-	h.Expect(set.Load()).To(BeEquivalentTo(1))
+	h.Expect(set.Load()).To(BeNumerically(">=", 1))
 }

@@ -111,10 +111,10 @@ var replyClasses = []struct {
 	prefix string
 	class
 }{
-	{"NOAUTH", class{ReasonAuthFailed, "Redis demands a password. Configure credentials the server accepts."}},
+	{"NOAUTH", class{ReasonAuthFailed, "Redis demands a password, and the operator can give none yet. Let the user default in without one."}},
 	{"WRONGPASS", class{ReasonAuthFailed, "Redis refused the credentials. Check the user name and the password, and that the user is enabled."}},
-	{"NOPERM", class{ReasonPermissionDenied, "The Redis user may not do this. Grant it the key and the command that reads its length, SUBSCRIBE, and the channel of the key."}},
-	{"WRONGTYPE", class{ReasonWrongType, "The key holds another type than the queue is declared to be. Correct the key, or delete what is stored there."}},
+	{"NOPERM", class{ReasonPermissionDenied, "The Redis user may not do this. Grant it LLEN and SUBSCRIBE, read access to the key, and the channel __keyspace@0__:<queueName>."}},
+	{"WRONGTYPE", class{ReasonWrongType, "The key holds something else than a list. Name another key in spec.queueName, or move away what is stored there."}},
 	{"LOADING", class{ReasonUnreachable, "Redis is loading its data set. Wait until it is done."}},
 	{"BUSY ", class{ReasonUnreachable, "Redis is blocked by a script that takes too long. Wait for the script, or stop it with SCRIPT KILL."}},
 	{"MASTERDOWN", class{ReasonUnreachable, "The server is a replica that has lost its master and serves no stale data. Use the address of the master."}},
@@ -156,7 +156,7 @@ func classifyTransport(err error) class {
 		message = "Redis did not answer in time. Check the address, the network policies and the load of the server."
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
 		errors.Is(err, ErrClosed), errors.Is(err, redis.ErrClosed), errors.As(err, &network):
-		message = "The connection to Redis broke. Check that the server runs and does not close the operator's connections."
+		message = "The connection to Redis broke. Check that the server runs, does not close the operator's connections and expects no TLS."
 	default:
 		message = "The server does not speak the Redis protocol. Check that the address is that of a Redis server without TLS."
 	}

@@ -34,7 +34,7 @@ func TestClassify(t *testing.T) {
 		"no password":     {reply("NOAUTH Authentication required."), redisconn.ReasonAuthFailed, "demands a password"},
 		"wrong password":  {reply("WRONGPASS invalid username-password pair or user is disabled."), redisconn.ReasonAuthFailed, "Check the user name"},
 		"no permission":   {reply("NOPERM No permissions to access a key"), redisconn.ReasonPermissionDenied, "Grant it"},
-		"wrong type":      {reply("WRONGTYPE Operation against a key"), redisconn.ReasonWrongType, "Correct the key"},
+		"wrong type":      {reply("WRONGTYPE Operation against a key"), redisconn.ReasonWrongType, "Name another key"},
 		"loading":         {reply("LOADING Redis is loading the dataset in memory"), redisconn.ReasonUnreachable, "loading"},
 		"busy":            {reply("BUSY Redis is busy running a script."), redisconn.ReasonUnreachable, "SCRIPT KILL"},
 		"master down":     {reply("MASTERDOWN Link with MASTER is down"), redisconn.ReasonUnreachable, "replica"},

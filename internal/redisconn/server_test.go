@@ -101,7 +101,7 @@ func TestErrorsOfAServer(t *testing.T) {
 			before: []any{"acl", "setuser", "default", "-llen"},
 			reason: ReasonPermissionDenied, words: "Grant it",
 		},
-		"wrong type": {before: []any{"set", "emails", "x"}, reason: ReasonWrongType, words: "another type"},
+		"wrong type": {before: []any{"set", "emails", "x"}, reason: ReasonWrongType, words: "something else than a list"},
 		"too many clients": {
 			args: []string{"--maxclients", "1"}, before: []any{"ping"},
 			reason: ReasonUnreachable, words: "maxclients",

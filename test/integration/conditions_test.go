@@ -67,7 +67,7 @@ var troubles = map[string]trouble{
 	"the depth may not be read": {
 		redis:     denied("-llen"),
 		condition: scaledjobv1.ConditionQueueConnected, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonPermissionDenied,
-		cure: []string{"Grant it the key"}, kstatus: status.FailedStatus,
+		cure: []string{"Grant it LLEN"}, kstatus: status.FailedStatus,
 	},
 	"the key holds no list": {
 		bring: func(s *scene) {
@@ -75,7 +75,7 @@ var troubles = map[string]trouble{
 		},
 		changes:   polling(1),
 		condition: scaledjobv1.ConditionQueueConnected, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonWrongType,
-		cure: []string{"another type", "delete"}, kstatus: status.FailedStatus,
+		cure: []string{"something else than a list", "Name another key"}, kstatus: status.FailedStatus,
 	},
 	"notifications are off": {
 		redis:     redistest.Options{Events: "Ex"},

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 )
 
-// defaultWorkers is how many ScaledJobs are reconciled at once by default.
+// The defaults of flags.
 const (
 	defaultWorkers          = 32
 	defaultFallbackInterval = 5 * time.Second

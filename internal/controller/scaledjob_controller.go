@@ -160,10 +160,8 @@ type outcome struct {
 	createRefused bool
 	// more says that the pass stopped before all was done, to let others have a turn.
 	more bool
-	// template is what the API server says of the template, and nil where it was not asked. templateTurn is when it may be asked; zero
-	// if nothing waits to be asked.
-	template     *conditionValue
-	templateTurn time.Time
+	// template is what the API server says of the template, and nil where it was not asked.
+	template *conditionValue
 	// err joins all that went wrong.
 	err error
 }
@@ -173,14 +171,12 @@ func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *me
 	failedBefore := mem.createFailed
 	created, moreJobs, createErr := r.scale(ctx, sj, mem, seen, plan)
 	morePruning, pruneErr := r.prune(ctx, sj, mem, seen)
-	template := r.checkTemplate(ctx, sj, mem)
 	return outcome{
 		created:       created,
 		createFailing: mem.createFailed && !failedBefore,
 		createRefused: apierrors.IsForbidden(createErr) || apierrors.IsInvalid(createErr),
 		more:          moreJobs || morePruning,
-		template:      template,
-		templateTurn:  mem.templateTurn,
+		template:      r.checkTemplate(ctx, sj, mem),
 		err:           errors.Join(createErr, pruneErr),
 	}
 }
@@ -204,12 +200,14 @@ func (r *Reconciler) report(
 	if err != nil {
 		return requeue(0, priorityNormal), err
 	}
-	return r.next(sj, seen, done, wait), nil
+	return r.next(sj, mem, seen, done, wait), nil
 }
 
 // next tells when the following pass is due: at once if this one stopped half-way, sooner than the resync if the depth could not be
 // read, the status still has to be written or the template waits for its check, and else at the resync.
-func (r *Reconciler) next(sj *scaledjobv1.ScaledJob, seen observation, done outcome, statusWait time.Duration) ctrl.Result {
+func (r *Reconciler) next(
+	sj *scaledjobv1.ScaledJob, mem *memory, seen observation, done outcome, statusWait time.Duration,
+) ctrl.Result {
 	if done.more {
 		return requeue(moreRetry, priorityGrowth)
 	}
@@ -224,8 +222,8 @@ func (r *Reconciler) next(sj *scaledjobv1.ScaledJob, seen observation, done outc
 	if statusWait > 0 {
 		after = min(after, statusWait)
 	}
-	if !done.templateTurn.IsZero() {
-		after = min(after, max(time.Until(done.templateTurn), moreRetry))
+	if !mem.templateTurn.IsZero() {
+		after = min(after, max(time.Until(mem.templateTurn), moreRetry))
 	}
 	return requeue(after, priorityResync)
 }

@@ -7,50 +7,44 @@ package keyspace
 type meaning struct {
 	// cause is what it means for the length of a list.
 	cause Cause
-	// class is the flag of notify-keyspace-events that has the server publish it, or 0 if
-	// that is not known.
-	class byte
+	// list says that it is published of a command on a list. Such an event proves that the
+	// server publishes them.
+	list bool
 }
 
 // meanings holds what is known of events. The names are those the server publishes for
 // the commands; the comments name commands that are less obvious.
 var meanings = map[string]meaning{
-	"lpush":     {Growth, classList}, // LPUSH, LPUSHX, LMOVE and BLMOVE to it; one event for any number of elements.
-	"rpush":     {Growth, classList},
-	"linsert":   {Growth, classList},
-	"sortstore": {Growth, classList}, // SORT … STORE
-	"rename_to": {Growth, classGeneric},
-	"restore":   {Growth, classGeneric}, // RESTORE, MIGRATE
-	"copy_to":   {Growth, classGeneric},
-	"move_to":   {Growth, classGeneric}, // MOVE from another database
+	"lpush":     {cause: Growth, list: true}, // LPUSH, LPUSHX, LMOVE and BLMOVE to it; one event for any number of elements.
+	"rpush":     {cause: Growth, list: true},
+	"linsert":   {cause: Growth, list: true},
+	"sortstore": {cause: Growth, list: true}, // SORT … STORE
+	"rename_to": {cause: Growth},
+	"restore":   {cause: Growth}, // RESTORE, MIGRATE
+	"copy_to":   {cause: Growth},
+	"move_to":   {cause: Growth}, // MOVE from another database
 
-	"lpop":        {Shrink, classList},
-	"rpop":        {Shrink, classList},
-	"ltrim":       {Shrink, classList},
-	"lrem":        {Shrink, classList},
-	"del":         {Shrink, classGeneric},
-	"rename_from": {Shrink, classGeneric},
-	"move_from":   {Shrink, classGeneric},
-	"expired":     {Shrink, 'x'},
-	"evicted":     {Shrink, 'e'},
+	"lpop":        {cause: Shrink, list: true},
+	"rpop":        {cause: Shrink, list: true},
+	"ltrim":       {cause: Shrink, list: true},
+	"lrem":        {cause: Shrink, list: true},
+	"del":         {cause: Shrink},
+	"rename_from": {cause: Shrink},
+	"move_from":   {cause: Shrink},
+	"expired":     {cause: Shrink},
+	"evicted":     {cause: Shrink},
 	// The key was overwritten with a value of another type, or so by a newer server.
-	"set":          {Shrink, '$'},
-	"overwritten":  {Shrink, 'o'},
-	"type_changed": {Shrink, 'c'},
+	"set":          {cause: Shrink},
+	"overwritten":  {cause: Shrink},
+	"type_changed": {cause: Shrink},
 
 	// These leave the length as it is. "new" accompanies the event that says what is new.
-	"lset":    {None, classList},
-	"expire":  {None, classGeneric},
-	"persist": {None, classGeneric},
-	"new":     {None, 'n'},
-	"keymiss": {None, 'm'}, // Reading the length of a missing key would cause it.
+	"lset":    {cause: None, list: true},
+	"expire":  {cause: None},
+	"persist": {cause: None},
+	"new":     {cause: None},
+	"keymiss": {cause: None}, // Reading the length of a missing key would cause it.
 }
-
-// The flags of notify-keyspace-events for the classes that are told apart.
-const (
-	classList    = 'l' // commands on lists
-	classGeneric = 'g' // commands on keys of any type: DEL, RENAME, RESTORE, …
-)
 
 // meaningOf returns what an event says. One that is not known counts as growth: commands
 // of later servers and modules come with new events, a wake too many costs one read, and

@@ -4,6 +4,7 @@
 package keyspace
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,10 @@ func TestCauseOfAnEvent(t *testing.T) {
 		for event := range strings.FieldsSeq(events) {
 			NewWithT(t).Expect(meaningOf(event).cause).To(Equal(cause), event)
 		}
+	}
+	for event, its := range meanings {
+		ofLists := strings.Fields("lpush rpush linsert sortstore lpop rpop ltrim lrem lset")
+		NewWithT(t).Expect(its.list).To(Equal(slices.Contains(ofLists, event)), event)
 	}
 	for _, unknown := range []string{"", "LPUSH", "lpush ", "jsonarrappend", "\x00", strings.Repeat("x", 1<<20)} {
 		NewWithT(t).Expect(meaningOf(unknown)).To(Equal(meaning{cause: Growth}), "unknown events wake, and prove nothing")

@@ -98,7 +98,7 @@ func (s *supervisor[K]) begin() {
 // heard notes an event.
 func (s *supervisor[K]) heard(m meaning) {
 	s.recorder.Received(s.endpoint.String())
-	if m.class == classList && s.evidence.Heard() {
+	if m.list && s.evidence.Heard() {
 		notify(s.evidenceChanged)
 	}
 }

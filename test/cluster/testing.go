@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -26,6 +27,22 @@ func RunTests(m *testing.M, opts Options, into **Cluster) int {
 	code := m.Run()
 	if err := cluster.Stop(); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "stopping the control plane:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// Run runs the tests between start and stop and returns the exit code. stop is
+// called even if start has failed half-way.
+func Run(m *testing.M, start, stop func(context.Context) error) int {
+	ctx := context.Background()
+	code := 1
+	err := start(ctx)
+	if err == nil {
+		code = m.Run()
+	}
+	if err := errors.Join(err, stop(ctx)); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
 		return max(code, 1)
 	}
 	return code

@@ -15,7 +15,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"strconv"
 	"testing"
@@ -72,21 +71,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
 		panic(err)
 	}
-	os.Exit(run(context.Background(), m))
-}
-
-// run returns the exit code.
-func run(ctx context.Context, m *testing.M) int {
-	code := 1
-	err := start(ctx)
-	if err == nil {
-		code = m.Run()
-	}
-	if err := errors.Join(err, stop(ctx)); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return max(code, 1)
-	}
-	return code
+	os.Exit(cluster.Run(m, start, stop))
 }
 
 func start(ctx context.Context) error {

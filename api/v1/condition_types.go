@@ -72,6 +72,10 @@ const (
 
 // The reasons of ConditionScalingLimited.
 const (
+	// ReasonJobsFailing: the last Jobs to finish have all failed, and creating pauses.
+	ReasonJobsFailing = "JobsFailing"
+	// ReasonNoProgress: Jobs finish, but no message leaves the queue, and creating pauses.
+	ReasonNoProgress = "NoProgress"
 	// ReasonCreateRefused: the API server refuses to create a Job that is due, by a quota, an admission policy or for lack of a right.
 	ReasonCreateRefused = "CreateRefused"
 	// ReasonAtMaxReplicas: more Jobs are due than maxReplicas allows.

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/backoff"
 )
 
 // The reasons of the events. Losing the queue for another cause than the network has the reason of the condition.
@@ -31,7 +32,7 @@ func (r *Reconciler) announceCreates(sj *scaledjobv1.ScaledJob, done outcome) {
 	}
 	if done.createFailing {
 		r.event(sj, corev1.EventTypeWarning, eventJobCreateFailed, "Scale",
-			"The API server did not create a Job that is due. Check quotas and admission policies; the operator's log has its answer.")
+			"The API server did not create a Job that is due, and did not refuse it either. The operator's log has its answer.")
 	}
 }
 
@@ -39,6 +40,9 @@ func (r *Reconciler) announceCreates(sj *scaledjobv1.ScaledJob, done outcome) {
 func (r *Reconciler) announceConditions(sj *scaledjobv1.ScaledJob, before, after *scaledjobv1.ScaledJobStatus) {
 	r.announceQueue(sj, before, after)
 	r.announceNotifications(sj, before, after)
+	if is := turned(before, after, scaledjobv1.ConditionScalingLimited); is != nil && pauses[backoff.Reason(is.Reason)] != "" {
+		r.event(sj, corev1.EventTypeWarning, is.Reason, "Scale", is.Message)
+	}
 	if is := turned(before, after, scaledjobv1.ConditionTemplateValid); is != nil && is.Status == metav1.ConditionFalse {
 		r.event(sj, corev1.EventTypeWarning, eventTemplateRejected, "CheckTemplate", is.Message)
 	}

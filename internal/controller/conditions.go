@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
@@ -48,7 +49,7 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 		status.Mode = modeOf(*active)
 	}
 	if plan.known {
-		set(scaledjobv1.ConditionScalingLimited, scalingLimited(plan, done))
+		set(scaledjobv1.ConditionScalingLimited, scalingLimited(plan, done.limit))
 	}
 	if done.template != nil {
 		set(scaledjobv1.ConditionTemplateValid, *done.template)
@@ -76,15 +77,21 @@ func queueConnected(err *redisconn.Error) conditionValue {
 	return conditionValue{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}
 }
 
-func scalingLimited(plan plan, done outcome) conditionValue {
-	switch {
-	case done.createRefused:
-		return conditionValue{
-			metav1.ConditionTrue, scaledjobv1.ReasonCreateRefused,
-			"The API server refuses to create a Job that is due. Check quotas, admission policies and TemplateValid; the operator's log has " +
-				"its answer. Creating is tried again, at growing intervals.",
-		}
-	case plan.atMax:
+// pauses are what ScalingLimited says while creating pauses.
+var pauses = map[backoff.Reason]string{
+	backoff.JobsFailing: "The last Jobs to finish have all failed. Creating pauses, longer each time, up to five minutes. See by kubectl logs why they " +
+		"fail, and correct the workers or spec.jobTemplate; with another template, or once suspended and resumed, creating goes on at once.",
+	backoff.NoProgress: "Jobs finish, but no message leaves the queue. Creating pauses, longer each time, up to five minutes. Make sure that the workers " +
+		"take messages from this very key of this server; with another template, or once suspended and resumed, creating goes on at once.",
+	backoff.CreateRefused: "The API server refuses to create a Job that is due. Check quotas, admission policies and TemplateValid; the operator's log " +
+		"has its answer. Creating is tried again when a Job has finished, and else at growing intervals, up to five minutes.",
+}
+
+func scalingLimited(plan plan, limit backoff.Reason) conditionValue {
+	if message, pausing := pauses[limit]; pausing {
+		return conditionValue{metav1.ConditionTrue, string(limit), message}
+	}
+	if plan.atMax {
 		return conditionValue{
 			metav1.ConditionTrue, scaledjobv1.ReasonAtMaxReplicas,
 			"More Jobs are due than spec.maxReplicas allows. Raise it if the queue should be worked off faster.",

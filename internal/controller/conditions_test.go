@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
@@ -72,16 +73,19 @@ func TestConditionsFollowWhatIsSeen(t *testing.T) {
 	g.Expect([]string{string(is.status), is.reason}).To(Equal([]string{"True", "Connected"}))
 	is = queueConnected(&redisconn.Error{Reason: redisconn.ReasonWrongType, Message: "Correct the key.", Err: errAway})
 	g.Expect(is).To(Equal(conditionValue{metav1.ConditionFalse, "WrongType", "Correct the key."}))
-	is = scalingLimited(plan{known: true, atMax: true}, outcome{})
+	is = scalingLimited(plan{known: true, atMax: true}, backoff.None)
 	g.Expect([]string{string(is.status), is.reason}).To(Equal([]string{"True", "AtMaxReplicas"}))
-	is = scalingLimited(plan{known: true}, outcome{})
+	is = scalingLimited(plan{known: true}, backoff.None)
 	g.Expect([]string{string(is.status), is.reason}).To(Equal([]string{"False", "NotLimited"}))
 }
 
-func TestARefusedCreateIsToldOfFirst(t *testing.T) {
+func TestAPauseIsToldOfFirst(t *testing.T) {
 	t.Parallel()
-	is := scalingLimited(plan{known: true, atMax: true}, outcome{createRefused: true})
-	NewWithT(t).Expect([]string{string(is.status), is.reason}).To(Equal([]string{"True", "CreateRefused"}))
+	for _, why := range []backoff.Reason{backoff.JobsFailing, backoff.NoProgress, backoff.CreateRefused} {
+		is := scalingLimited(plan{known: true, atMax: true}, why)
+		NewWithT(t).Expect([]string{string(is.status), is.reason}).To(Equal([]string{"True", string(why)}))
+		NewWithT(t).Expect(is.message).To(ContainSubstring("five minutes"))
+	}
 }
 
 func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {

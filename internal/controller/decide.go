@@ -23,7 +23,7 @@ type plan struct {
 }
 
 // decide compares what is wanted with what is there. A create without an answer counts as an active Job, so that no other takes its
-// place before it is known.
+// place before it is known. While creating pauses, what is desired is told all the same.
 func decide(spec *scaledjobv1.ScaledJobSpec, seen observation) plan {
 	if seen.queueErr != nil {
 		return plan{}
@@ -36,7 +36,7 @@ func decide(spec *scaledjobv1.ScaledJobSpec, seen observation) plan {
 		MaxReplicas:         spec.MaxReplicasOrDefault(),
 	})
 	result := plan{known: true, desired: decision.Desired, atMax: decision.AtMax}
-	if spec.Suspend {
+	if spec.Suspend || seen.held {
 		return result
 	}
 	if int64(decision.Desired) >= active {
@@ -49,5 +49,6 @@ func decide(spec *scaledjobv1.ScaledJobSpec, seen observation) plan {
 // canCreate says whether a message that came now could be answered with a Job.
 func canCreate(spec *scaledjobv1.ScaledJobSpec, seen observation, done outcome) bool {
 	active := len(seen.jobs.Active) + len(seen.unanswered) + done.created
-	return !spec.Suspend && seen.queueErr == nil && done.err == nil && active < int(spec.MaxReplicasOrDefault())
+	failed := done.err != nil || done.refusal != nil
+	return !spec.Suspend && !seen.held && seen.queueErr == nil && !failed && active < int(spec.MaxReplicasOrDefault())
 }

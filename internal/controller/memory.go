@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
@@ -18,8 +19,15 @@ import (
 // saved. Only the pass over its ScaledJob touches it, and there is never more than one at a time.
 type memory struct {
 	uid types.UID
-	// active are the Jobs that had not finished when they were last counted, and those created since.
+	// active are the Jobs that had not finished when they were last counted, and those created since; nil before the first count.
 	active map[types.UID]struct{}
+	// ownerDoubted says that an unfinished Job has left the cache, or that it is not known whether one has: the ScaledJob may be going.
+	ownerDoubted bool
+	// backoff pauses creating while it is of no use.
+	backoff backoff.Creation
+	// templateHash is that of the template in this generation of the spec.
+	templateHash       string
+	templateGeneration int64
 	// pruned are the Jobs that were deleted, as long as the cache may still show them.
 	pruned map[types.UID]struct{}
 	// notified is when the first notification came that no pass has acted on; zero if there is none.
@@ -53,31 +61,33 @@ func (m *memory) stored(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobStatus 
 	return &sj.Status
 }
 
-// recount compares the Jobs with those that had not finished when last counted, and tells whether all of these are still there. If so,
-// the present ones are kept for the next time. At the first count it can't be told.
-func (m *memory) recount(census *jobs.Census) (complete bool) {
-	if m.active == nil {
-		return false
-	}
-	present := 0
+// recount keeps which Jobs have not finished, and returns those that have finished since the last count: at the first, all that have.
+func (m *memory) recount(census *jobs.Census) (finished []*batchv1.Job) {
+	before, first, present := m.active, m.active == nil, 0
+	m.active = make(map[types.UID]struct{}, len(census.Active))
 	for job := range census.All {
-		if _, known := m.active[job.UID]; known {
+		_, known := before[job.UID]
+		if known {
 			present++
 		}
+		if !jobs.Finished(job) {
+			m.active[job.UID] = struct{}{}
+		} else if known || first {
+			finished = append(finished, job)
+		}
 	}
-	if present < len(m.active) {
-		return false
-	}
-	m.remember(census)
-	return true
+	m.ownerDoubted = m.ownerDoubted || first || present < len(before)
+	return finished
 }
 
-// remember keeps which Jobs have not finished.
-func (m *memory) remember(census *jobs.Census) {
-	m.active = make(map[types.UID]struct{}, len(census.Active))
-	for _, job := range census.Active {
-		m.active[job.UID] = struct{}{}
+// templateOf is the hash of the template, and whether the template is another than at the last call.
+func (m *memory) templateOf(sj *scaledjobv1.ScaledJob) (hash string, changed bool) {
+	if m.templateHash == "" || m.templateGeneration != sj.Generation {
+		before := m.templateHash
+		m.templateHash, m.templateGeneration = jobs.TemplateHash(&sj.Spec.JobTemplate), sj.Generation
+		changed = before != "" && before != m.templateHash
 	}
+	return m.templateHash, changed
 }
 
 // add keeps Jobs that were created a moment ago.

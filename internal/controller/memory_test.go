@@ -5,74 +5,106 @@ package controller
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// jobsWith are Jobs with these UIDs.
-func jobsWith(uids ...types.UID) []*batchv1.Job {
-	var list []*batchv1.Job
-	for _, uid := range uids {
-		list = append(list, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: uid}})
-	}
-	return list
-}
-
 func TestRecount(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		known    []types.UID
-		census   jobs.Census
-		complete bool
-		// next are those that are kept for the next count.
-		next []types.UID
+		known  []types.UID
+		census jobs.Census
+		// doubted says that the ScaledJob may be going; finished and next are the Jobs that are told of, and kept for the next count.
+		doubted        bool
+		finished, next []types.UID
 	}{
-		"nothing known":  {nil, jobs.Census{Active: jobsWith("a")}, true, []types.UID{"a"}},
-		"nothing at all": {nil, jobs.Census{}, true, nil},
-		"all there":      {[]types.UID{"a", "b"}, jobs.Census{Active: jobsWith("b", "a")}, true, []types.UID{"a", "b"}},
-		"one more":       {[]types.UID{"a"}, jobs.Census{Active: jobsWith("a", "b")}, true, []types.UID{"a", "b"}},
-		"finished": {
-			[]types.UID{"a", "b", "c"}, jobs.Census{Active: jobsWith("a"), Succeeded: jobsWith("b"), Failed: jobsWith("c")}, true, []types.UID{"a"},
+		"nothing known":  {nil, census("a", "", ""), false, nil, []types.UID{"a"}},
+		"nothing at all": {nil, census("", "", ""), false, nil, nil},
+		"all there":      {[]types.UID{"a", "b"}, census("ba", "", ""), false, nil, []types.UID{"a", "b"}},
+		"one more":       {[]types.UID{"a"}, census("ab", "", ""), false, nil, []types.UID{"a", "b"}},
+		"finished":       {[]types.UID{"a", "b", "c"}, census("a", "b", "c"), false, []types.UID{"b", "c"}, []types.UID{"a"}},
+		"told of before": {[]types.UID{"a"}, census("a", "b", "c"), false, nil, []types.UID{"a"}},
+		"one gone":       {[]types.UID{"a", "b"}, census("a", "", ""), true, nil, []types.UID{"a"}},
+		"one gone, another new": {
+			[]types.UID{"a", "b"}, census("ac", "", ""), true, nil, []types.UID{"a", "c"},
 		},
-		"one gone":              {[]types.UID{"a", "b"}, jobs.Census{Active: jobsWith("a")}, false, []types.UID{"a", "b"}},
-		"one gone, another new": {[]types.UID{"a", "b"}, jobs.Census{Active: jobsWith("a", "c")}, false, []types.UID{"a", "b"}},
-		"all gone":              {[]types.UID{"a"}, jobs.Census{}, false, []types.UID{"a"}},
+		"all gone": {[]types.UID{"a"}, census("", "", ""), true, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			mem := &memory{}
-			mem.remember(&jobs.Census{Active: jobsWith(c.known...)})
-
-			g.Expect(mem.recount(&c.census)).To(Equal(c.complete))
-
-			g.Expect(mem.active).To(HaveLen(len(c.next)))
-			for _, uid := range c.next {
-				g.Expect(mem.active).To(HaveKey(uid))
+			mem := &memory{active: map[types.UID]struct{}{}}
+			for _, uid := range c.known {
+				mem.active[uid] = struct{}{}
 			}
+			var finished []types.UID
+			for _, job := range mem.recount(&c.census) {
+				finished = append(finished, job.UID)
+			}
+			g.Expect(finished).To(ConsistOf(c.finished))
+			g.Expect(mem.ownerDoubted).To(Equal(c.doubted))
+			g.Expect(slices.Collect(maps.Keys(mem.active))).To(ConsistOf(c.next))
+			mem.recount(&c.census)
+			g.Expect(mem.ownerDoubted).To(Equal(c.doubted), "until somebody has asked")
 		})
 	}
+}
+
+// census is made of Jobs with these letters as their UIDs.
+func census(active, succeeded, failed string) jobs.Census {
+	return jobs.Census{
+		Active: jobsThat("", active), Succeeded: jobsThat(batchv1.JobComplete, succeeded), Failed: jobsThat(batchv1.JobFailed, failed),
+	}
+}
+
+func jobsThat(ended batchv1.JobConditionType, uids string) []*batchv1.Job {
+	var list []*batchv1.Job
+	for _, uid := range uids {
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}}
+		if ended != "" {
+			job.Status.Conditions = []batchv1.JobCondition{{Type: ended, Status: corev1.ConditionTrue}}
+		}
+		list = append(list, job)
+	}
+	return list
+}
+
+func TestFirstRecountTellsOfAllThatFinished(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	mem, all := &memory{}, census("a", "b", "c")
+	g.Expect(mem.recount(&all)).To(HaveLen(2))
+	g.Expect(mem.ownerDoubted).To(BeTrue(), "nothing was counted before")
+	g.Expect(mem.recount(&all)).To(BeEmpty())
 }
 
 // Jobs that were just created are missed as well, should they go before the cache has shown them.
 func TestRecountKnowsCreatedJobs(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	mem := &memory{}
-	g.Expect(mem.recount(&jobs.Census{})).To(BeFalse(), "nothing was counted before")
-	mem.remember(&jobs.Census{})
+	mem, none, first := &memory{active: map[types.UID]struct{}{}}, census("", "", ""), census("a", "", "")
 	mem.add([]creation{{uid: "a"}, {uid: "b"}})
+	mem.recount(&first)
+	g.Expect(mem.ownerDoubted).To(BeTrue())
 
-	g.Expect(mem.recount(&jobs.Census{Active: jobsWith("a")})).To(BeFalse())
-	g.Expect(mem.recount(&jobs.Census{Active: jobsWith("a", "b")})).To(BeTrue())
+	mem.ownerDoubted = false
+	mem.add([]creation{{uid: "b"}})
+	done := census("a", "b", "")
+	g.Expect(mem.recount(&done)).To(HaveLen(1))
+	g.Expect(mem.ownerDoubted).To(BeFalse())
+	mem.recount(&none)
+	g.Expect(mem.ownerDoubted).To(BeTrue())
 }
 
 func TestMemories(t *testing.T) {

@@ -50,22 +50,21 @@ var (
 func (r *Reconciler) scale(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan,
 ) (created int, more bool, err error) {
-	complete := mem.recount(&seen.jobs)
 	resend, fresh := r.ordinals(sj.UID, seen, plan)
 	if len(resend)+len(fresh) == 0 {
 		return 0, false, nil
 	}
-	if !complete {
+	if mem.ownerDoubted {
 		if err := r.confirmOwner(ctx, sj); err != nil {
 			return 0, false, ignoring(err, errOwnerGoing)
 		}
-		mem.remember(&seen.jobs)
+		mem.ownerDoubted = false
 	}
 	stopping := ctx
 	ctx, cancel := outliving(ctx, createGrace)
 	defer cancel()
 	trial := 0
-	if mem.createFailed || !seen.jobs.HasTemplate(jobs.TemplateHash(&sj.Spec.JobTemplate)) {
+	if mem.createFailed || !seen.jobs.HasTemplate(mem.templateHash) {
 		trial = min(1, len(fresh))
 	}
 	for _, batch := range [][]int64{resend, fresh[:trial], fresh[trial:]} {
@@ -89,11 +88,16 @@ func (r *Reconciler) ordinals(owner types.UID, seen observation, plan plan) (res
 	for _, lost := range plan.resend {
 		resend = append(resend, lost.Ordinal)
 	}
-	next := 1 + max(seen.jobs.HighestOrdinal(), r.Gate.HighestOrdinal(owner))
+	next := 1 + r.newestOrdinal(owner, seen)
 	for i := range int64(min(plan.create, writesPerPass)) {
 		fresh = append(fresh, next+i)
 	}
 	return resend, fresh
+}
+
+// newestOrdinal is the highest that any Job has, or any create had that may have made one.
+func (r *Reconciler) newestOrdinal(owner types.UID, seen observation) int64 {
+	return max(seen.jobs.HighestOrdinal(), r.Gate.HighestOrdinal(owner))
 }
 
 // confirmOwner asks the API server whether the ScaledJob still stands. It is called if a Job that had not finished has left the cache

@@ -7,6 +7,7 @@
 //
 //	subscription.go   tells the watcher which key to listen to
 //	observe.go        reads the owned Jobs, and then the depth of the queue        gather
+//	backoff.go        tells whether creating is of any use for now
 //	decide.go         compares the two                                            decide
 //	scale.go          creates what is missing                                     act
 //	prune.go          deletes finished Jobs beyond the history limits
@@ -33,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/metrics"
@@ -146,6 +148,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return r.fail(&sj, err)
 	}
+	seen.held = r.backOff(&sj, mem, seen)
 	plan := decide(&sj.Spec, seen)
 	done := r.act(ctx, &sj, mem, seen, plan)
 	return r.report(ctx, &sj, mem, seen, plan, done)
@@ -155,9 +158,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 type outcome struct {
 	// created is how many Jobs were created.
 	created int
-	// createFailing says that creating a Job failed, and did not fail in the pass before; createRefused that the API server refused one.
+	// createFailing says that creating a Job failed without an answer that refuses it, and did not fail in the pass before.
 	createFailing bool
-	createRefused bool
+	// refusal is the answer of the API server that refused a Job. It is no error to come again for: the back-off tells when to.
+	refusal error
+	// limit is why creating pauses.
+	limit backoff.Reason
 	// more says that the pass stopped before all was done, to let others have a turn.
 	more bool
 	// template is what the API server says of the template, and nil where it was not asked.
@@ -170,15 +176,17 @@ type outcome struct {
 func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan) outcome {
 	failedBefore := mem.createFailed
 	created, moreJobs, createErr := r.scale(ctx, sj, mem, seen, plan)
-	morePruning, pruneErr := r.prune(ctx, sj, mem, seen)
-	return outcome{
-		created:       created,
-		createFailing: mem.createFailed && !failedBefore,
-		createRefused: apierrors.IsForbidden(createErr) || apierrors.IsInvalid(createErr),
-		more:          moreJobs || morePruning,
-		template:      r.checkTemplate(ctx, sj, mem),
-		err:           errors.Join(createErr, pruneErr),
+	done := outcome{created: created, err: createErr, more: moreJobs}
+	if mem.noteCreates(created, createErr) {
+		ctrl.LoggerFrom(ctx).Error(createErr, "the API server refuses to create a Job")
+		done.refusal, done.err, done.more = createErr, nil, false
 	}
+	done.createFailing = done.err != nil && mem.createFailed && !failedBefore
+	done.limit = mem.backoff.Reason(time.Now())
+	morePruning, pruneErr := r.prune(ctx, sj, mem, seen)
+	done.more, done.err = done.more || morePruning, errors.Join(done.err, pruneErr)
+	done.template = r.checkTemplate(ctx, sj, mem)
+	return done
 }
 
 // report tells the watcher, the metrics, the events and the status of what the pass saw and did, and when the next one is due.
@@ -196,7 +204,7 @@ func (r *Reconciler) report(
 
 	key := client.ObjectKeyFromObject(sj)
 	r.Watcher.Pace(key, canCreate(&sj.Spec, seen, done))
-	r.Metrics.Observe(key, sample(sj, status, seen, plan, err))
+	r.Metrics.Observe(key, sample(sj, status, seen, plan, errors.Join(err, done.refusal)))
 	if err != nil {
 		return requeue(0, priorityNormal), err
 	}
@@ -204,7 +212,7 @@ func (r *Reconciler) report(
 }
 
 // next tells when the following pass is due: at once if this one stopped half-way, sooner than the resync if the depth could not be
-// read, the status still has to be written or the template waits for its check, and else at the resync.
+// read, the status still has to be written, a pause of creating ends or the template waits for its check, and else at the resync.
 func (r *Reconciler) next(
 	sj *scaledjobv1.ScaledJob, mem *memory, seen observation, done outcome, statusWait time.Duration,
 ) ctrl.Result {
@@ -221,6 +229,9 @@ func (r *Reconciler) next(
 	after := jitter(interval)
 	if statusWait > 0 {
 		after = min(after, statusWait)
+	}
+	if until, holds := mem.backoff.Holds(time.Now()); holds {
+		after = min(after, max(time.Until(until), moreRetry))
 	}
 	if !mem.templateTurn.IsZero() {
 		after = min(after, max(time.Until(mem.templateTurn), moreRetry))

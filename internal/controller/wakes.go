@@ -82,12 +82,12 @@ func priorityOf(cause keyspace.Cause) int {
 // not turn the backoff into a loop, but must not be lost either.
 func enqueue(queue requestQueue, key types.NamespacedName, priority int) {
 	request := reconcile.Request{NamespacedName: key}
-	options := priorityqueue.AddOpts{Priority: &priority, After: backoff(queue.NumRequeues(request))}
+	options := priorityqueue.AddOpts{Priority: &priority, After: retryDelay(queue.NumRequeues(request))}
 	queue.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(options, request)
 }
 
-// backoff is how long to wait after so many failures in a row.
-func backoff(failures int) time.Duration {
+// retryDelay is how long to wait after so many failures in a row.
+func retryDelay(failures int) time.Duration {
 	if failures == 0 {
 		return 0
 	}

@@ -72,15 +72,15 @@ func (q *workQueue) failTimes(key types.NamespacedName, failures int) {
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	g.Expect(backoff(0)).To(BeZero())
+	g.Expect(retryDelay(0)).To(BeZero())
 
 	// An event must wait for as long as the retry does.
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](minBackoff, maxBackoff)
 	for failures := 1; failures <= 100; failures++ {
-		g.Expect(backoff(failures)).To(Equal(limiter.When("item")), "after %d failures", failures)
+		g.Expect(retryDelay(failures)).To(Equal(limiter.When("item")), "after %d failures", failures)
 	}
-	g.Expect(backoff(1)).To(Equal(50 * time.Millisecond))
-	g.Expect(backoff(100)).To(Equal(30 * time.Second))
+	g.Expect(retryDelay(1)).To(Equal(50 * time.Millisecond))
+	g.Expect(retryDelay(100)).To(Equal(30 * time.Second))
 }
 
 func TestEnqueueAtOnce(t *testing.T) {
@@ -120,7 +120,7 @@ func TestEnqueueDuringBackoff(t *testing.T) {
 	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
 		q.failTimes(emails, 5)
-		retry := backoff(5)
+		retry := retryDelay(5)
 		time.Sleep(retry / 4)
 
 		for range 100 {
@@ -146,7 +146,7 @@ func TestEnqueueDuringAFailingPass(t *testing.T) {
 		q.fail(emails)
 
 		_, _, waited := q.next()
-		q.Expect(waited).To(Equal(backoff(5)), "as long as the pass before had to wait")
+		q.Expect(waited).To(Equal(retryDelay(5)), "as long as the pass before had to wait")
 	})
 }
 
@@ -161,7 +161,7 @@ func TestEnqueueDuringASuccessfulRetry(t *testing.T) {
 		q.succeed(emails, 30*time.Second)
 
 		_, _, waited := q.next()
-		q.Expect(waited).To(Equal(backoff(1)))
+		q.Expect(waited).To(Equal(retryDelay(1)))
 		q.succeed(emails, 30*time.Second)
 		enqueue(q, emails, priorityGrowth)
 		_, _, waited = q.next()

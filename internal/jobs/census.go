@@ -58,7 +58,7 @@ func (c *Census) Pending() int {
 func (c *Census) HighestOrdinal() int64 {
 	highest := int64(0)
 	for job := range c.All {
-		highest = max(highest, ordinalOf(job))
+		highest = max(highest, Ordinal(job))
 	}
 	return highest
 }
@@ -66,7 +66,7 @@ func (c *Census) HighestOrdinal() int64 {
 // HasOrdinal says whether a Job with this ordinal is among the Jobs, finished or not.
 func (c *Census) HasOrdinal(ordinal int64) bool {
 	for job := range c.All {
-		if ordinalOf(job) == ordinal {
+		if Ordinal(job) == ordinal {
 			return true
 		}
 	}
@@ -76,11 +76,16 @@ func (c *Census) HasOrdinal(ordinal int64) bool {
 // HasTemplate says whether any of the Jobs was built from the template with this hash.
 func (c *Census) HasTemplate(hash string) bool {
 	for job := range c.All {
-		if job.Annotations[scaledjobv1.AnnotationTemplateHash] == hash {
+		if HasTemplate(job, hash) {
 			return true
 		}
 	}
 	return false
+}
+
+// HasTemplate says whether the Job was built from the template with this hash.
+func HasTemplate(job *batchv1.Job, hash string) bool {
+	return job.Annotations[scaledjobv1.AnnotationTemplateHash] == hash
 }
 
 // All goes through every Job, finished or not.
@@ -126,8 +131,8 @@ func ending(job *batchv1.Job) *batchv1.JobCondition {
 	return nil
 }
 
-// ordinalOf is the Job's ordinal, and 0, which is nobody's, where its annotation is missing or no number.
-func ordinalOf(job *batchv1.Job) int64 {
+// Ordinal is the Job's ordinal, and 0, which is nobody's, where its annotation is missing or no number.
+func Ordinal(job *batchv1.Job) int64 {
 	ordinal, err := strconv.ParseInt(job.Annotations[scaledjobv1.AnnotationOrdinal], 10, 64)
 	if err != nil {
 		return 0

@@ -23,13 +23,14 @@ func beyond(finished []*batchv1.Job, limit int) []*batchv1.Job {
 		return job.DeletionTimestamp != nil
 	})
 	slices.SortFunc(present, func(a, b *batchv1.Job) int {
-		return cmp.Or(finishTime(a).Compare(finishTime(b)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(FinishTime(a).Compare(FinishTime(b)), cmp.Compare(a.Name, b.Name))
 	})
 	return present[:max(0, len(present)-limit)]
 }
 
-// finishTime is when the Job got the condition that ended it: unlike status.completionTime, failed Jobs have it as well.
-func finishTime(job *batchv1.Job) time.Time {
+// FinishTime is when the Job got the condition that ended it: unlike status.completionTime, failed Jobs have it as well. It is zero if
+// the Job has not finished.
+func FinishTime(job *batchv1.Job) time.Time {
 	end := ending(job)
 	if end == nil {
 		return time.Time{}

@@ -43,7 +43,8 @@ type channel[K comparable] struct {
 	// since is when the channel was subscribed to, or when that ended, or when it was added.
 	since     time.Time
 	forbidden bool
-	heardAt   time.Time
+	// heardAt and shrunkAt are when growth and shrinking were last heard of.
+	heardAt, shrunkAt time.Time
 }
 
 func newIndex[K comparable]() *index[K] {
@@ -111,8 +112,11 @@ func (x *index[K]) event(name string, cause Cause, mark func(id K, cause Cause))
 	if !ok {
 		return
 	}
-	if cause == Growth {
+	switch cause {
+	case Growth:
 		c.heardAt = time.Now()
+	case Shrink:
+		c.shrunkAt = time.Now()
 	}
 	for id := range c.ids {
 		mark(id, cause)
@@ -127,7 +131,7 @@ func (x *index[K]) subscription(name string) proof.Subscription {
 	if !ok {
 		return proof.Subscription{}
 	}
-	return proof.Subscription{Present: c.present(), Since: c.since, Forbidden: c.forbidden, HeardAt: c.heardAt}
+	return proof.Subscription{Present: c.present(), Since: c.since, Forbidden: c.forbidden, HeardAt: c.heardAt, ShrunkAt: c.shrunkAt}
 }
 
 // present says that the channel is subscribed to until the server confirms that it is not.

@@ -19,8 +19,10 @@ type State struct {
 	proof.Verdict
 	// Watchers is how many ids watch keys of the same server.
 	Watchers int
-	// LastEvent is when growth was last heard of; zero if never.
-	LastEvent time.Time
+	// LastEvent is when growth was last heard of, and LastShrink when it was last heard that a key holds less; zero if never.
+	LastEvent, LastShrink time.Time
+	// Since is since when the subscriptions are as they are: the last one of them to begin or end did so then.
+	Since time.Time
 }
 
 // State returns what is known about the events of the keys of an id. It does not block.
@@ -36,11 +38,19 @@ func (w *Watcher[K]) State(id K) State {
 	server := w.supervisors[watched.endpoint]
 	state := State{Verdict: watched.reported, Watchers: server.users}
 	for _, key := range watched.keys {
-		if heardAt := server.index.subscription(channelPrefix + key).HeardAt; heardAt.After(state.LastEvent) {
-			state.LastEvent = heardAt
-		}
+		subscription := server.index.subscription(channelPrefix + key)
+		state.LastEvent = latest(state.LastEvent, subscription.HeardAt)
+		state.LastShrink = latest(state.LastShrink, subscription.ShrunkAt)
+		state.Since = latest(state.Since, subscription.Since)
 	}
 	return state
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // Observed tells of a depth of a key of an id that was read from began until now. It

@@ -58,6 +58,8 @@ type Subscription struct {
 	Forbidden bool
 	// HeardAt is when growth was last heard of; zero if never.
 	HeardAt time.Time
+	// ShrunkAt is when it was last heard that the key holds less; zero if never.
+	ShrunkAt time.Time
 }
 
 // Judge tells what the evidence of a server, the subscription to a key of it and the audit

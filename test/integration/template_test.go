@@ -52,7 +52,7 @@ func TestExhaustedQuotaIsRetriedPatiently(t *testing.T) {
 	quota := s.allowJobs(2)
 	s.create(polling(never))
 	stop := s.pushOn()
-	s.Eventually(s.events).WithArguments("JobCreateFailed").Should(BeNumerically(">=", 1))
+	s.Eventually(s.events).WithArguments("CreateRefused").Should(Equal(1))
 	s.Expect(s.jobsEver()).To(Equal(2))
 	s.Consistently(s.passes).Should(BeNumerically("<", fewPasses))
 	stop()

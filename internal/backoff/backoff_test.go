@@ -1,0 +1,352 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backoff_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"pgregory.net/rapid"
+
+	"miracle.dev/scaledjob-operator/internal/backoff"
+)
+
+var start = time.Unix(1_000_000, 0)
+
+// line is a queue and its Jobs, as a test plays them.
+type line struct {
+	*WithT
+	creation backoff.Creation
+	now      time.Time
+	queue    backoff.Queue
+}
+
+func newLine(t *testing.T, depth int64) *line {
+	t.Helper()
+	l := &line{WithT: NewWithT(t), now: start, queue: backoff.Queue{Depth: depth, Heard: true, Since: start}}
+	l.look()
+	return l
+}
+
+func (l *line) look() { l.creation.Saw(l.queue) }
+
+// run has Jobs come, and go after the queue was looked at.
+func (l *line) run(jobs int, failed bool) {
+	for range jobs {
+		l.queue.Newest++
+		l.look()
+		l.creation.Finished(backoff.Finish{Ordinal: l.queue.Newest, Failed: failed, At: l.now})
+	}
+}
+
+// take has a message taken, as is seen and heard.
+func (l *line) take() {
+	l.queue.Depth--
+	l.queue.ShrunkAt = l.now
+	l.look()
+}
+
+// expectPause expects that creating pauses for this long from now, and lets that pass.
+func (l *line) expectPause(why backoff.Reason, long time.Duration) {
+	until, holds := l.creation.Holds(l.now)
+	l.Expect(holds).To(BeTrue(), "pauses")
+	l.Expect(until.Sub(l.now)).To(Equal(long))
+	l.Expect(l.creation.Reason(l.now)).To(Equal(why))
+	l.now = until
+	_, holds = l.creation.Holds(l.now)
+	l.Expect(holds).To(BeFalse(), "still pauses")
+	l.Expect(l.creation.Reason(l.now)).To(Equal(why), "there is no progress yet")
+}
+
+func (l *line) expectNoPause() {
+	_, holds := l.creation.Holds(l.now)
+	l.Expect(holds).To(BeFalse(), "pauses")
+	l.Expect(l.creation.Reason(l.now)).To(Equal(backoff.None))
+}
+
+func TestThreeFailuresInARowPauseForLongerEachTime(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 100)
+	l.run(2, true)
+	l.take()
+	l.run(1, false)
+	l.take()
+	l.run(2, true)
+	l.expectNoPause()
+	l.run(1, true)
+	for _, seconds := range []int{10, 20, 40, 80, 160, 300, 300} {
+		l.run(50, true) // However many: it is the same pause.
+		l.expectPause(backoff.JobsFailing, time.Duration(seconds)*time.Second)
+		l.run(1, true)
+	}
+}
+
+func TestSuccessAndAMessageTakenEndThePause(t *testing.T) {
+	t.Parallel()
+	for name, progress := range map[string]func(*line){
+		"success first": func(l *line) { l.run(1, false); l.take() },
+		"message first": func(l *line) { l.take(); l.run(1, false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLine(t, 100)
+			l.run(3, true)
+			progress(l)
+			l.expectNoPause()
+			l.take()
+			l.run(3, true)
+			l.expectPause(backoff.JobsFailing, 10*time.Second)
+		})
+	}
+}
+
+func TestHalfOfAProgressEndsNothing(t *testing.T) {
+	t.Parallel()
+	for name, half := range map[string]func(*line){
+		"success, and no message taken":  func(l *line) { l.run(1, false) },
+		"messages taken by failing Jobs": func(l *line) { l.take(); l.run(1, true) },
+		"more messages":                  func(l *line) { l.queue.Depth++; l.look(); l.run(1, false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLine(t, 100)
+			l.run(3, true)
+			half(l)
+			l.expectPause(backoff.JobsFailing, 10*time.Second)
+		})
+	}
+}
+
+func TestSuccessBeforeThePauseDoesNotEndIt(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 100)
+	l.run(1, false)
+	l.take()
+	l.run(3, true)
+	l.take()
+	l.expectPause(backoff.JobsFailing, 10*time.Second)
+}
+
+func TestJobsThatTakeNothingPause(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 7)
+	l.run(2, false)
+	l.expectNoPause()
+	l.run(1, true)
+	l.expectPause(backoff.NoProgress, 10*time.Second)
+	l.run(1, false)
+	l.expectPause(backoff.NoProgress, 20*time.Second)
+	l.take()
+	l.run(1, false)
+	l.expectNoPause()
+}
+
+// The queue may grow all the while: what counts is that nothing leaves it.
+func TestJobsThatTakeNothingOfAGrowingQueuePause(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 7)
+	for range 3 {
+		l.queue.Depth++
+		l.run(1, false)
+	}
+	l.expectPause(backoff.NoProgress, 10*time.Second)
+}
+
+// Each of these may mean that a message was taken, though there are as many as before.
+func TestJobsThatMayHaveTakenSomethingDoNotPause(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		heard bool
+		event func(*line)
+	}{
+		"a message was heard to leave": {true, func(l *line) { l.queue.ShrunkAt = l.queue.ShrunkAt.Add(time.Second) }},
+		"the subscription is another":  {true, func(l *line) { l.queue.Since = l.queue.Since.Add(time.Second) }},
+		"a depth was not seen":         {true, func(l *line) { l.creation.Unseen() }},
+		"another depth, unannounced":   {false, func(l *line) { l.queue.Depth++ }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLine(t, 7)
+			l.queue.Heard = c.heard
+			for range 10 {
+				l.run(2, false)
+				c.event(l)
+				l.look()
+			}
+			l.expectNoPause()
+			l.run(3, false)
+			l.expectPause(backoff.NoProgress, 10*time.Second)
+		})
+	}
+}
+
+// Jobs that were there before the queue was seen to shrink last may be those that took the messages.
+func TestJobsFromBeforeAMessageWasTakenDoNotPause(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 20)
+	l.queue.Newest = 10
+	l.take()
+	for ordinal := range l.queue.Newest {
+		l.look()
+		l.creation.Finished(backoff.Finish{Ordinal: ordinal + 1, At: l.now})
+	}
+	l.expectNoPause()
+}
+
+// There was nothing to take for the Jobs that minReplicas asked for.
+func TestMessageIntoAnEmptyQueueEndsThePauseForNoProgress(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 0)
+	l.run(3, false)
+	_, holds := l.creation.Holds(l.now)
+	l.Expect(holds).To(BeTrue())
+	l.queue.Depth = 1
+	l.look()
+	l.expectNoPause()
+
+	l = newLine(t, 0)
+	l.run(3, true)
+	l.queue.Depth = 1
+	l.look()
+	l.expectPause(backoff.JobsFailing, 10*time.Second)
+}
+
+func TestRefusalsPause(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 7)
+	for _, pause := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second} {
+		l.creation.Refused(l.now)
+		l.creation.Refused(l.now)
+		l.expectPause(backoff.CreateRefused, pause)
+	}
+	l.creation.Accepted()
+	l.expectNoPause()
+	l.creation.Refused(l.now)
+	l.expectPause(backoff.CreateRefused, 10*time.Second)
+}
+
+// It may have made room in a quota. An attempt that fails all the same makes the pause no longer.
+func TestFinishedJobIsAnOpportunityAfterARefusal(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 7)
+	l.queue.Newest = 5
+	l.look()
+	l.creation.Refused(l.now)
+	for ordinal := range int64(3) {
+		l.creation.Finished(backoff.Finish{Ordinal: 1 + ordinal, At: l.now})
+		_, holds := l.creation.Holds(l.now)
+		l.Expect(holds).To(BeFalse())
+		l.creation.Refused(l.now)
+	}
+	l.expectPause(backoff.CreateRefused, 10*time.Second)
+}
+
+func TestAcceptedJobsDoNotEndOtherPauses(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 7)
+	l.run(3, true)
+	l.creation.Accepted()
+	l.expectPause(backoff.JobsFailing, 10*time.Second)
+}
+
+func TestTroubleIsForgottenAfterLong(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 100)
+	l.run(3, true)
+	l.expectPause(backoff.JobsFailing, 10*time.Second)
+	l.run(1, true)
+	l.expectPause(backoff.JobsFailing, 20*time.Second)
+	l.now = l.now.Add(10 * time.Minute)
+	l.expectNoPause()
+	l.run(1, true)
+	l.expectPause(backoff.JobsFailing, 10*time.Second)
+}
+
+// finishes are ends of Jobs, so many seconds after the start; a failure is F.
+func finishes(outcomes string, at ...int) []backoff.Finish {
+	var all []backoff.Finish
+	for i, outcome := range outcomes {
+		all = append(all, backoff.Finish{
+			Ordinal: int64(i + 1), Failed: outcome == 'F', At: start.Add(time.Duration(at[i]) * time.Second),
+		})
+	}
+	return all
+}
+
+func TestResume(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		finishes []backoff.Finish
+		was      backoff.Reason
+		// now is in seconds since the start, as is until.
+		now, until int
+		why        backoff.Reason
+	}{
+		"nothing":                     {now: 1},
+		"two failures":                {finishes: finishes("FF", 1, 2), now: 3},
+		"three failures":              {finishes: finishes("FFF", 1, 2, 3), now: 4, until: 13, why: backoff.JobsFailing},
+		"within the pause":            {finishes: finishes("FFFFF", 1, 2, 3, 9, 12), now: 12, until: 13, why: backoff.JobsFailing},
+		"after the pause":             {finishes: finishes("FFFF", 1, 2, 3, 13), now: 14, until: 33, why: backoff.JobsFailing},
+		"a success since":             {finishes: finishes("FFFS", 1, 2, 3, 14), now: 15},
+		"a success, and failures":     {finishes: finishes("FFFSFFF", 1, 2, 3, 14, 20, 20, 20), now: 21, until: 30, why: backoff.JobsFailing},
+		"long ago":                    {finishes: finishes("FFF", 1, 2, 3), now: 3 + 10 + 600},
+		"successes":                   {finishes: finishes("SSSS", 1, 2, 3, 4), now: 5},
+		"successes without progress":  {finishes: finishes("SSSS", 1, 2, 3, 13), was: backoff.NoProgress, now: 14, until: 33, why: backoff.NoProgress},
+		"a refusal is tried again":    {finishes: finishes("SS", 1, 2), was: backoff.CreateRefused, now: 5},
+		"by a clock that is ahead":    {finishes: finishes("FFF", 7200, 7200, 7200), now: 10, until: 20, why: backoff.JobsFailing},
+		"what is said without a sign": {was: backoff.NoProgress, now: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			now := start.Add(time.Duration(c.now) * time.Second)
+			resumed := backoff.Resume(c.finishes, c.was, now)
+			until, holds := resumed.Holds(now)
+			g.Expect(resumed.Reason(now)).To(Equal(c.why))
+			g.Expect(holds).To(Equal(c.why != backoff.None))
+			if holds {
+				g.Expect(until).To(Equal(start.Add(time.Duration(c.until) * time.Second)))
+			}
+		})
+	}
+}
+
+// Whatever happens, a pause is no longer than five minutes from what caused it, no two begin within the first delay, and there is a reason.
+func TestPausesAreBounded(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var c backoff.Creation
+		now, begun := start, time.Time{}
+		queue := backoff.Queue{Depth: 5, Heard: true}
+		for range 100 {
+			now = now.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "seconds")) * time.Second)
+			before, _ := c.Holds(now)
+			switch rapid.IntRange(0, 4).Draw(t, "event") {
+			case 0:
+				queue.Depth = rapid.Int64Range(0, 3).Draw(t, "depth")
+				c.Saw(queue)
+			case 1, 2:
+				queue.Newest++
+				c.Finished(backoff.Finish{Ordinal: queue.Newest, Failed: rapid.Bool().Draw(t, "failed"), At: now})
+			case 3:
+				c.Refused(now)
+			case 4:
+				c.Accepted()
+			}
+			until, holds := c.Holds(now)
+			if holds && (until.Sub(now) > backoff.LongestDelay || c.Reason(now) == backoff.None) {
+				t.Fatalf("a pause of %v for %q", until.Sub(now), c.Reason(now))
+			}
+			if until.After(before) && !before.IsZero() {
+				if now.Sub(begun) < backoff.FirstDelay {
+					t.Fatalf("a pause %v after the last had begun", now.Sub(begun))
+				}
+			}
+			if until.After(before) {
+				begun = now
+			}
+		}
+	})
+}

@@ -1,0 +1,355 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/backoff"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+)
+
+// finishActive ends all Jobs that have not finished.
+func (w *world) finishActive(ctx context.Context, kind batchv1.JobConditionType) {
+	for _, job := range w.jobs(ctx) {
+		if len(job.Status.Conditions) == 0 {
+			w.finish(ctx, job.Name, kind)
+		}
+	}
+}
+
+// limited is why scaling is limited, by the stored status.
+func (w *world) limited(ctx context.Context) string {
+	return w.condition(ctx, scaledjobv1.ConditionScalingLimited).Reason
+}
+
+// forgetAll makes the operator one that has just started.
+func (w *world) forgetAll() { w.r.memories = memories{} }
+
+func TestFailingJobsPauseCreation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		sj := scaledJob()
+		sj.Spec.MinReplicas = 3
+		w := newWorld(t, sj)
+		w.queues.SetDepth(emailQueue, 30)
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(3))
+
+		created := 3
+		for _, pause := range []time.Duration{10 * time.Second, 20 * time.Second} {
+			w.finishActive(ctx, batchv1.JobFailed)
+			result := w.reconcile(ctx)
+			w.Expect(w.names()).To(HaveLen(created), "minReplicas wait as well")
+			w.Expect(result.RequeueAfter).To(BeNumerically("<=", pause))
+			w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
+			w.Expect(w.watcher.canCreate).To(BeFalse())
+			w.Expect(w.scaledJob(ctx).Status.DesiredJobs).To(HaveValue(Equal(int32(3))), "what would be due is told")
+
+			time.Sleep(pause - time.Millisecond)
+			w.reconcile(ctx)
+			w.Expect(w.names()).To(HaveLen(created))
+			w.Expect(w.scaledJob(ctx).Status.FailedJobs).To(BeEquivalentTo(created), "observing goes on")
+			time.Sleep(time.Millisecond)
+			w.reconcile(ctx)
+			created += 3
+			w.Expect(w.names()).To(HaveLen(created))
+			w.Expect(w.limited(ctx)).To(Equal("JobsFailing"), "nothing has succeeded yet")
+		}
+		w.Expect(w.events.reasons).To(Equal([]string{eventCreatedJobs, "JobsFailing", eventCreatedJobs, eventCreatedJobs}))
+
+		w.finish(ctx, w.names()[created-1], batchv1.JobComplete)
+		w.queues.SetDepth(emailQueue, 29)
+		w.reconcile(ctx)
+		w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
+		w.Expect(w.names()).To(HaveLen(created + 1))
+	})
+}
+
+func TestJobsWithoutProgressPauseCreation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 30)
+		w.reconcile(ctx)
+		w.finishActive(ctx, batchv1.JobComplete)
+		w.reconcile(ctx)
+		w.Expect(w.limited(ctx)).To(Equal("NoProgress"))
+		w.Expect(w.names()).To(HaveLen(3))
+		w.Expect(w.events.reasons).To(Equal([]string{eventCreatedJobs, "NoProgress"}))
+	})
+}
+
+// What was heard counts as much as what was seen, and what could be neither heard nor seen is no evidence.
+func TestJobsThatMadeProgressPauseNothing(t *testing.T) {
+	t.Parallel()
+	for name, progress := range map[string]func(w *world, round int){
+		"a message less": func(w *world, round int) { w.queues.SetDepth(emailQueue, int64(29-round)) },
+		"a message heard to leave": func(w *world, _ int) {
+			w.watcher.state.LastShrink = time.Now()
+		},
+		"subscribed anew": func(w *world, _ int) { w.watcher.state.Since = time.Now() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, scaledJob())
+				w.queues.SetDepth(emailQueue, 30)
+				w.reconcile(t.Context())
+				for round := range 5 {
+					time.Sleep(time.Second)
+					w.finishActive(t.Context(), batchv1.JobComplete)
+					progress(w, round)
+					w.reconcile(t.Context())
+				}
+				w.Expect(w.names()).To(HaveLen(3 + 5*3))
+				w.Expect(w.limited(t.Context())).To(Equal("NotLimited"))
+			})
+		})
+	}
+}
+
+func TestRefusedCreatesPauseCreation(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range map[string]error{
+		"forbidden": errForbidden,
+		"invalid":   apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "", nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				w := newWorld(t, scaledJob())
+				w.queues.SetDepth(emailQueue, 200)
+				w.onCreate = refuse(refusal)
+				for attempt, pause := range []time.Duration{10 * time.Second, 20 * time.Second} {
+					result := w.reconcile(ctx)
+					w.reconcile(ctx)
+					w.Expect(w.names()).To(HaveLen(attempt + 1))
+					w.Expect(result.RequeueAfter).To(BeNumerically("<=", pause))
+					w.Expect(w.limited(ctx)).To(Equal("CreateRefused"))
+					w.Expect(w.watcher.canCreate).To(BeFalse())
+					w.Expect(w.scrape()["scaledjob_reconcile_errors_total"]).To(BeEquivalentTo(attempt+1), "it is an error all the same")
+					time.Sleep(pause)
+				}
+				w.Expect(w.events.reasons).To(Equal([]string{"CreateRefused"}))
+
+				w.onCreate = send
+				w.reconcile(ctx)
+				w.Expect(w.jobs(ctx)).To(HaveLen(20))
+				w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
+			})
+		})
+	}
+}
+
+// A Job that ends makes room in a quota.
+func TestRefusedCreateIsTriedAgainWhenAJobHasFinished(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		w := newWorld(t, scaledJob())
+		const quota = 4
+		w.onCreate = func(_ context.Context, _ *batchv1.Job, send func() error) error {
+			active := 0
+			for _, job := range w.jobs(ctx) {
+				if len(job.Status.Conditions) == 0 {
+					active++
+				}
+			}
+			if active >= quota {
+				return errForbidden
+			}
+			return send()
+		}
+		w.queues.SetDepth(emailQueue, 200)
+		w.warmUp(ctx)
+		w.queues.SetDepth(emailQueue, 200)
+		for range 10 {
+			w.reconcile(ctx)
+			time.Sleep(backoff.LongestDelay)
+		}
+		present := len(w.jobs(ctx))
+		w.Expect(present).To(BeNumerically(">=", quota))
+		w.reconcile(ctx)
+		tried := len(w.names())
+
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(tried))
+		for range present - quota + 1 {
+			w.finish(ctx, w.jobs(ctx)[0].Name, batchv1.JobComplete)
+		}
+		w.reconcile(ctx)
+		w.Expect(len(w.names())).To(BeNumerically(">", tried))
+	})
+}
+
+// By a new template, or the end of a suspension, a user says that the cause is mended.
+func TestPausesEndByTheHandOfTheUser(t *testing.T) {
+	t.Parallel()
+	for name, mend := range map[string]func(ctx context.Context, w *world){
+		"another image": func(ctx context.Context, w *world) {
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) {
+				spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:2"
+			})
+		},
+		"suspended and resumed": func(ctx context.Context, w *world) {
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
+			w.reconcile(ctx)
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })
+		},
+		"suspended, and resumed while the operator was away": func(ctx context.Context, w *world) {
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
+			w.reconcile(ctx)
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })
+			w.forgetAll()
+		},
+		"another image while the operator was away": func(ctx context.Context, w *world) {
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) {
+				spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:2"
+			})
+			w.forgetAll()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, scaledJob())
+				w.queues.SetDepth(emailQueue, 30)
+				w.reconcile(t.Context())
+				w.finishActive(t.Context(), batchv1.JobFailed)
+				w.reconcile(t.Context())
+				w.Expect(w.names()).To(HaveLen(3))
+
+				mend(t.Context(), w)
+				w.reconcile(t.Context())
+				w.Expect(w.names()).To(HaveLen(6))
+				w.Expect(w.limited(t.Context())).To(Equal("NotLimited"))
+			})
+		})
+	}
+}
+
+// An edit of anything else is no sign that the cause is mended.
+func TestPausesOutlastOtherEdits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 30)
+		w.reconcile(t.Context())
+		w.finishActive(t.Context(), batchv1.JobFailed)
+		w.reconcile(t.Context())
+		w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = new(int32(50)) })
+		w.reconcile(t.Context())
+		w.Expect(w.names()).To(HaveLen(3))
+	})
+}
+
+func TestPausesSurviveARestart(t *testing.T) {
+	t.Parallel()
+	for reason, outcome := range map[string]batchv1.JobConditionType{
+		"JobsFailing": batchv1.JobFailed, "NoProgress": batchv1.JobComplete,
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				w := newWorld(t, scaledJob())
+				w.queues.SetDepth(emailQueue, 30)
+				w.reconcile(ctx)
+				w.finishActive(ctx, outcome)
+				w.reconcile(ctx)
+				w.Expect(w.limited(ctx)).To(Equal(reason))
+
+				for range 3 {
+					w.forgetAll()
+					time.Sleep(time.Second)
+					w.reconcile(ctx)
+				}
+				w.Expect(w.names()).To(HaveLen(3))
+				w.Expect(w.limited(ctx)).To(Equal(reason))
+				time.Sleep(7 * time.Second)
+				w.reconcile(ctx)
+				w.Expect(w.names()).To(HaveLen(6), "no longer than it was to be")
+			})
+		})
+	}
+}
+
+// Failed Jobs that were not kept count as well.
+func TestPrunedJobsCount(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		sj := scaledJob()
+		sj.Spec.FailedJobsHistoryLimit = new(int32(0))
+		w := newWorld(t, sj)
+		w.queues.SetDepth(emailQueue, 10)
+		for range 5 {
+			w.reconcile(ctx)
+			w.finishActive(ctx, batchv1.JobFailed)
+		}
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(3))
+		w.Expect(w.jobs(ctx)).To(BeEmpty())
+		w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
+	})
+}
+
+// An unknown depth is not one that has stayed the same.
+func TestUnknownDepthIsNoLackOfProgress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 30)
+		w.reconcile(ctx)
+		w.queues.SetError(emailQueue, &redisconn.Error{Reason: redisconn.ReasonUnreachable, Err: errAway})
+		w.finishActive(ctx, batchv1.JobComplete)
+		w.reconcile(ctx)
+		w.queues.SetDepth(emailQueue, 30)
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(6))
+	})
+}
+
+func TestFinishesAreInOrderOfTime(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	job := func(ordinal int, hash string, ended batchv1.JobConditionType, second int64) *batchv1.Job {
+		return &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+				scaledjobv1.AnnotationOrdinal: strconv.Itoa(ordinal), scaledjobv1.AnnotationTemplateHash: hash,
+			}},
+			Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{
+				Type: ended, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(second, 0),
+			}}},
+		}
+	}
+	g.Expect(finishesOf([]*batchv1.Job{
+		job(4, "now", batchv1.JobComplete, 7),
+		job(3, "now", batchv1.JobFailed, 7),
+		job(2, "before", batchv1.JobFailed, 8),
+		job(1, "now", batchv1.JobFailed, 9),
+		job(5, "now", batchv1.JobFailed, 1),
+	}, "now")).To(Equal([]backoff.Finish{
+		{Ordinal: 5, Failed: true, At: time.Unix(1, 0)},
+		{Ordinal: 3, Failed: true, At: time.Unix(7, 0)},
+		{Ordinal: 4, At: time.Unix(7, 0)},
+		{Ordinal: 1, Failed: true, At: time.Unix(9, 0)},
+	}))
+}

@@ -1,0 +1,122 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/cluster"
+)
+
+// ending lets every Pod end at once, in the way that the annotation says.
+func ending(annotation string) func(*scaledjobv1.ScaledJobSpec) {
+	return func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.JobTemplate.Spec.BackoffLimit = new(int32(0))
+		spec.JobTemplate.Spec.Template.Spec.RestartPolicy = "Never"
+		spec.JobTemplate.Spec.Template.Annotations = map[string]string{annotation: "0s"}
+	}
+}
+
+// running lets Pods run until a test ends them.
+func running(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.Template.Annotations = nil }
+
+// attempts is how often creating may have gone on after so long, if it pauses for 10 s, 20 s, 40 s and so on.
+func attempts(since time.Time) int {
+	count := 1
+	for pause := 10 * time.Second; time.Since(since) > pause; pause = 2*pause + 10*time.Second {
+		count++
+	}
+	return count
+}
+
+func (s *scene) expectLimit(reason string) {
+	s.t.Helper()
+	s.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionTrue, reason)
+}
+
+func (s *scene) expectNoLimit() {
+	s.t.Helper()
+	s.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionFalse, scaledjobv1.ReasonNotLimited)
+}
+
+func TestJobsThatComeToNothingPauseCreationUntilTheTemplateIsCorrected(t *testing.T) {
+	t.Parallel()
+	const messages = 5
+	for reason, outcome := range map[string]string{
+		scaledjobv1.ReasonJobsFailing: cluster.PodFailAfter,
+		scaledjobv1.ReasonNoProgress:  cluster.PodSucceedAfter,
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.create(polling(1), ending(outcome))
+			s.awaitSubscription()
+			start := time.Now()
+			s.push(messages)
+			s.expectLimit(reason)
+			s.awaitResyncs()
+			s.Expect(s.jobsEver()).To(BeNumerically("<=", messages*attempts(start)))
+			s.Expect(s.condition(scaledjobv1.ConditionReady)).To(HavePrefix("True"), "it is no fault of the ScaledJob")
+			s.Eventually(s.events).WithArguments(reason).Should(Equal(1))
+
+			s.update(running)
+			s.expectNoLimit()
+			s.Eventually(s.status).Should(HaveField("ActiveJobs", BeEquivalentTo(messages)))
+		})
+	}
+}
+
+// The negative control: with messages taken, Jobs that end are replaced without a pause.
+func TestJobsThatTakeMessagesDoNotPauseCreation(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never), ending(cluster.PodSucceedAfter), atMost(3))
+	s.awaitSubscription()
+	const messages = 12
+	s.push(messages)
+	for taken := range messages {
+		s.Eventually(s.jobsEver).Should(BeNumerically(">", taken))
+		s.Expect(s.redis.Client().RPop(t.Context(), s.queue).Err()).To(Succeed())
+	}
+	s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(BeZero())))
+	s.Expect(s.events(scaledjobv1.ReasonNoProgress)).To(BeZero())
+}
+
+func TestPauseEndsOnceSuspensionIsLifted(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never), ending(cluster.PodFailAfter))
+	s.awaitSubscription()
+	s.push(3)
+	s.expectLimit(scaledjobv1.ReasonJobsFailing)
+	suspend := func(suspended bool) func(*scaledjobv1.ScaledJobSpec) {
+		return func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = suspended }
+	}
+	s.update(suspend(true))
+	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonSuspended)
+	before := s.jobsEver()
+	s.update(suspend(false))
+	s.Eventually(s.jobsEver).Should(Equal(before + 3))
+}
+
+func TestPauseSurvivesARestartOfTheOperator(t *testing.T) {
+	t.Parallel()
+	s := newLonelySceneIn(t, common)
+	s.create(polling(1), ending(cluster.PodFailAfter), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 3 })
+	operator := s.operate()
+	start := time.Now()
+	s.expectLimit(scaledjobv1.ReasonJobsFailing)
+	for range 5 {
+		s.Expect(operator.Kill()).To(Succeed())
+		operator = s.operate()
+		s.operator = operator
+		s.Eventually(s.passes).Should(BeNumerically(">", 0))
+		s.Expect(s.jobsEver()).To(BeNumerically("<=", 3*attempts(start)))
+	}
+}

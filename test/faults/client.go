@@ -59,7 +59,8 @@ func clientFaults() []Fault {
 			Name:    "maxclients reached, operator not connected",
 			Promise: "messages sent meanwhile get their Jobs when there is room",
 			Short:   2 * time.Second, Long: 20 * time.Second,
-			Within: atNextAttempt,
+			AtStart: true,
+			Within:  atNextAttempt,
 			Strike: func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
 				return target.fullHouse(ctx, lasting, func(ctx context.Context) error {
 					target.Proxy.Reset()

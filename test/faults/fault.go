@@ -26,6 +26,8 @@ type Fault struct {
 	// Short and Long say how long it lasts in the short and in the long form. Zero
 	// is for what happens in a moment.
 	Short, Long time.Duration
+	// AtStart says that it is another matter where the operator begins during it.
+	AtStart bool
 	// Within is how soon after the end of the fault all Jobs that are due must be
 	// there. It is judged in the long form alone.
 	Within time.Duration

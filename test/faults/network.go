@@ -31,8 +31,9 @@ func networkFaults() []Fault {
 			Name:    "network down",
 			Promise: "messages sent meanwhile get their Jobs when it is up",
 			Short:   3 * time.Second, Long: 30 * time.Second,
-			Within: atNextAttempt,
-			Strike: hold(tcpproxy.Both),
+			AtStart: true,
+			Within:  atNextAttempt,
+			Strike:  hold(tcpproxy.Both),
 		}, {
 			Name:    "network down from server to operator",
 			Promise: "messages sent meanwhile get their Jobs when it is up",
@@ -63,8 +64,9 @@ func networkFaults() []Fault {
 			Name:    "every piece of data delayed",
 			Promise: "Jobs come, only later",
 			Short:   3 * time.Second, Long: 30 * time.Second,
-			Within: atNextAttempt,
-			Strike: strikeDelay,
+			AtStart: true,
+			Within:  atNextAttempt,
+			Strike:  strikeDelay,
 		},
 	}
 }

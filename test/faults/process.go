@@ -26,6 +26,7 @@ func processFaults() []Fault {
 		{
 			Name:    "kill -9, restarted empty",
 			Promise: "the Jobs stay, and new messages get theirs",
+			AtStart: true,
 			Within:  atNextAttempt,
 			Strike:  strikeRestartEmpty,
 		}, {
@@ -37,14 +38,16 @@ func processFaults() []Fault {
 			Name:    "SIGSTOP",
 			Promise: "messages sent meanwhile get their Jobs when the server goes on",
 			Short:   3 * time.Second, Long: 30 * time.Second,
-			Within: atNextAttempt,
-			Strike: strikeStop,
+			AtStart: true,
+			Within:  atNextAttempt,
+			Strike:  strikeStop,
 		}, {
 			Name:    "LOADING",
 			Promise: "messages in the data that is loaded get their Jobs",
 			Short:   2 * time.Second, Long: 15 * time.Second,
-			Within: atNextAttempt,
-			Strike: strikeLoading,
+			AtStart: true,
+			Within:  atNextAttempt,
+			Strike:  strikeLoading,
 		},
 	}
 }

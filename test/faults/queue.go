@@ -221,10 +221,15 @@ func (q *Queue) resync(ctx context.Context) error {
 }
 
 func (q *Queue) setInterval(ctx context.Context, seconds int32) error {
-	patch := fmt.Appendf(nil, `{"spec":{"pollingIntervalSeconds":%d}}`, seconds)
+	return q.patchSpec(ctx, `{"pollingIntervalSeconds":%d}`, seconds)
+}
+
+// patchSpec changes the spec of the ScaledJob by a JSON merge patch.
+func (q *Queue) patchSpec(ctx context.Context, format string, args ...any) error {
+	patch := fmt.Appendf(nil, `{"spec":`+format+`}`, args...)
 	err := q.setting.API.Patch(ctx, q.Object.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
 	if err != nil {
-		return fmt.Errorf("setting the polling interval of %s: %w", q.Object.Name, err)
+		return fmt.Errorf("changing ScaledJob %s: %w", q.Object.Name, err)
 	}
 	return nil
 }

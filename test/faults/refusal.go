@@ -19,8 +19,9 @@ func refusals() []Fault {
 			Name:    "BUSY",
 			Promise: "messages of the last moment before get their Jobs when the script ends",
 			Short:   2 * time.Second, Long: 15 * time.Second,
-			Within: atNextAttempt,
-			Strike: strikeBusy,
+			AtStart: true,
+			Within:  atNextAttempt,
+			Strike:  strikeBusy,
 		}, {
 			Name:    "OOM",
 			Promise: "only messages that Redis took get Jobs",
@@ -31,8 +32,9 @@ func refusals() []Fault {
 			Name:    "MASTERDOWN",
 			Promise: "messages of the last moment before get their Jobs when the server is a master",
 			Short:   2 * time.Second, Long: 15 * time.Second,
-			Within: atNextAttempt,
-			Strike: strikeMasterDown,
+			AtStart: true,
+			Within:  atNextAttempt,
+			Strike:  strikeMasterDown,
 		},
 	}
 }

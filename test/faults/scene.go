@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// patience bounds each wait for the operator. It only matters when that fails.
+	// patience is usual for a scene. It only matters when the operator fails.
 	patience = time.Minute
 	// messages is how many are pushed at each stage, besides as many as there are
 	// Jobs where the server may have lost what it had.
@@ -28,6 +28,8 @@ type Scene struct {
 	Setting *Setting
 	Target  *Target
 	Queues  []*Queue
+	// Patience bounds each wait for Jobs.
+	Patience time.Duration
 
 	namespace string
 }
@@ -42,7 +44,7 @@ func NewScene(ctx context.Context, setting *Setting) (*Scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Scene{Setting: setting, Target: target, namespace: namespace}, nil
+	return &Scene{Setting: setting, Target: target, Patience: patience, namespace: namespace}, nil
 }
 
 // Add makes a ScaledJob, one Job to a message unless changes say otherwise. Its
@@ -77,11 +79,25 @@ func (s *Scene) Close(ctx context.Context) error {
 // Play has messages come before, during and after a fault, and reports what came
 // of them. An error means that the play could not be played to its end.
 func (s *Scene) Play(ctx context.Context, fault Fault, lasting time.Duration) (Row, error) {
-	row := Row{Fault: fault.Name, Promise: fault.Promise}
 	if err := errors.Join(s.Push(ctx), s.AwaitExpected(ctx), s.AwaitRest(ctx)); err != nil {
-		return row, fmt.Errorf("before the fault: %w", err)
+		return Row{Fault: fault.Name, Promise: fault.Promise}, fmt.Errorf("before the fault: %w", err)
 	}
-	if err := fault.Strike(ctx, s.Target, lasting, s.pushMany); err != nil {
+	return s.strike(ctx, fault, lasting, s.pushMany)
+}
+
+// PlayStart is Play for an operator that begins during the fault: it hears of the
+// queues by begin.
+func (s *Scene) PlayStart(ctx context.Context, fault Fault, lasting time.Duration, begin Meanwhile) (Row, error) {
+	row, err := s.strike(ctx, fault, lasting, func(ctx context.Context) error {
+		return errors.Join(begin(ctx), s.pushMany(ctx))
+	})
+	row.Fault += ", from the start"
+	return row, err
+}
+
+func (s *Scene) strike(ctx context.Context, fault Fault, lasting time.Duration, meanwhile Meanwhile) (Row, error) {
+	row := Row{Fault: fault.Name, Promise: fault.Promise}
+	if err := fault.Strike(ctx, s.Target, lasting, meanwhile); err != nil {
 		return row, fmt.Errorf("during the fault: %w", err)
 	}
 	return row, s.recover(ctx, &row)
@@ -137,27 +153,23 @@ func (s *Scene) pushMany(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// AwaitExpected returns once all Jobs are there that should be. It gives up after
-// a minute.
+// AwaitExpected returns once all Jobs are there that should be.
 func (s *Scene) AwaitExpected(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return s.each(ctx, (*Queue).AwaitExpected)
+	return s.await(ctx, (*Queue).AwaitExpected)
 }
 
-// AwaitRest returns once the operator is at rest. It gives up after a minute.
-func (s *Scene) AwaitRest(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return s.each(ctx, (*Queue).AwaitRest)
-}
+// AwaitRest returns once the operator is at rest.
+func (s *Scene) AwaitRest(ctx context.Context) error { return s.await(ctx, (*Queue).AwaitRest) }
 
-// AwaitSubscriptions returns once somebody listens to every queue. It gives up
-// after a minute.
+// AwaitSubscriptions returns once somebody listens to every queue.
 func (s *Scene) AwaitSubscriptions(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	return s.await(ctx, (*Queue).AwaitSubscription)
+}
+
+func (s *Scene) await(ctx context.Context, fact func(*Queue, context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.Patience)
 	defer cancel()
-	return s.each(ctx, (*Queue).AwaitSubscription)
+	return s.each(ctx, fact)
 }
 
 func (s *Scene) each(ctx context.Context, do func(*Queue, context.Context) error) error {

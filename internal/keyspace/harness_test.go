@@ -6,11 +6,8 @@ package keyspace
 import (
 	"context"
 	"flag"
-	"io"
-	"net"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -154,64 +151,4 @@ func must(t *testing.T, cmd redis.Cmder) {
 func do(t *testing.T, server *redistest.Server, args ...any) {
 	t.Helper()
 	must(t, server.Client().Do(t.Context(), args...))
-}
-
-// proxy passes connections on to a server, until it is told to swallow what it gets.
-type proxy struct {
-	listener net.Listener
-	hole     atomic.Bool
-	accepted atomic.Int32
-	open     sync.WaitGroup
-}
-
-// passOn starts a proxy for address, which ends with the test.
-func passOn(t *testing.T, address string) *proxy {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	p := &proxy{listener: listener}
-	p.open.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			p.accepted.Add(1)
-			p.open.Go(func() { p.serve(conn, address) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		p.open.Wait()
-	})
-	return p
-}
-
-func (p *proxy) address() string { return p.listener.Addr().String() }
-
-func (p *proxy) serve(client net.Conn, address string) {
-	server, err := net.Dial("tcp", address)
-	if err != nil {
-		_ = client.Close()
-		return
-	}
-	var directions sync.WaitGroup
-	directions.Go(func() { p.copy(server, client) })
-	directions.Go(func() { p.copy(client, server) })
-	directions.Wait()
-}
-
-// copy passes bytes on until the source ends.
-func (p *proxy) copy(to io.WriteCloser, from io.Reader) {
-	defer func() { _ = to.Close() }()
-	buffer := make([]byte, 4<<10)
-	for {
-		n, err := from.Read(buffer)
-		if !p.hole.Load() {
-			_, _ = to.Write(buffer[:n])
-		}
-		if err != nil {
-			return
-		}
-	}
 }

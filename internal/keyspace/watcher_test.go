@@ -20,6 +20,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/test/redistest"
+	"miracle.dev/scaledjob-operator/test/tcpproxy"
 )
 
 func TestAPushWakes(t *testing.T) {
@@ -322,14 +323,45 @@ func TestAServerThatStopsAnswering(t *testing.T) {
 func TestAConnectionThatSwallowsEverything(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	through := passOn(t, server.Addr())
-	h := newHarness(t, through.address(), impatient)
+	through := tcpproxy.New(t, server.Addr())
+	h := newHarness(t, through.Addr(), impatient)
 	h.ensure("emails")
-	through.hole.Store(true)
+	through.Strand(tcpproxy.Both)
 	do(t, server, "lpush", "emails", 1)
 	h.Eventually(h.present).WithArguments("emails").WithTimeout(timeout).Should(BeFalse())
-	through.hole.Store(false)
 	h.eventually("emails", 1)
+}
+
+// The connection is broken off again and again, between the first channel and the last.
+func TestAConnectionBrokenWhileThousandsOfChannelsAreSubscribed(t *testing.T) {
+	t.Parallel()
+	const many, breaks = 5000, 5
+	server := redistest.New(t, redistest.Options{})
+	through := tcpproxy.New(t, server.Addr())
+	through.Delay(5 * time.Millisecond) // which many commands, one after the other, add up
+	h := newHarness(t, server.Addr(), waking(Growth, Confirmed))
+	endpoint, err := redisconn.ParseEndpoint(through.Addr())
+	h.Expect(err).NotTo(HaveOccurred())
+	for i := range many {
+		h.Ensure(fmt.Sprintf("queue-%d", i), endpoint, fmt.Sprintf("queue-%d", i))
+	}
+	for round := range breaks {
+		h.Eventually(func() int { return len(subscriptions(t, server)) }).WithTimeout(timeout).WithPolling(time.Millisecond).
+			Should(And(BeNumerically(">", 0), BeNumerically("<", many)))
+		through.Reset()
+		for i := round; i < many; i += breaks {
+			do(t, server, "lpush", fmt.Sprintf("queue-%d", i), 1)
+		}
+	}
+	h.Expect(through.Refuse()).To(Succeed())
+	through.Reset()
+	do(t, server, "lpush", "queue-0", 1)
+	h.Expect(through.Pass()).To(Succeed())
+
+	h.eventually("queue-0", 2)
+	for i := 1; i < many; i++ {
+		h.eventually(fmt.Sprintf("queue-%d", i), 1)
+	}
 }
 
 // impatient makes sessions notice soon that nobody answers.
@@ -351,16 +383,16 @@ func (h *harness) present(key string) bool {
 func TestAnIdleSessionLives(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	through := passOn(t, server.Addr())
-	h := newHarness(t, through.address(), func(w *Watcher[string]) { w.timing.pingAfter = 10 * time.Millisecond })
+	through := tcpproxy.New(t, server.Addr())
+	h := newHarness(t, through.Addr(), func(w *Watcher[string]) { w.timing.pingAfter = 10 * time.Millisecond })
 	h.ensure("emails")
-	dials := through.accepted.Load()
+	dials := through.Dials()
 	pings := func() string {
 		stats, _ := server.Client().Info(t.Context(), "commandstats").Result()
 		return stats
 	}
 	h.Eventually(pings).WithTimeout(timeout).Should(MatchRegexp(`cmdstat_ping:calls=[1-9]\d`))
-	h.Expect(through.accepted.Load()).To(Equal(dials))
+	h.Expect(through.Dials()).To(Equal(dials))
 	h.Expect(h.count("emails", Confirmed)).To(Equal(1))
 }
 

@@ -45,7 +45,7 @@ func prove(t *testing.T, by *operator.Operator, claims ...claim) {
 	t.Helper()
 	g := NewWithT(t)
 	for _, c := range claims {
-		g.Eventually(c.subject.witness.seen).WithTimeout(timeout).
+		g.Eventually(c.subject.witness.Created).WithTimeout(timeout).
 			Should(BeNumerically(">=", c.jobs), "Jobs of %s", c.subject.object.Name)
 	}
 	looking, ctx := errgroup.WithContext(t.Context())
@@ -55,9 +55,9 @@ func prove(t *testing.T, by *operator.Operator, claims ...claim) {
 	g.Expect(looking.Wait()).To(Succeed())
 
 	for _, c := range claims {
-		c.subject.witness.catchUp(t, c.subject.object.Namespace)
-		g.Expect(c.subject.witness.verdict()).To(BeEmpty(), "about the Jobs of %s", c.subject.object.Name)
-		g.Expect(c.subject.witness.seen()).To(Equal(c.jobs), "Jobs of %s", c.subject.object.Name)
+		g.Expect(c.subject.witness.CatchUp(t.Context())).To(Succeed())
+		g.Expect(c.subject.witness.Verdict()).To(BeEmpty(), "about the Jobs of %s", c.subject.object.Name)
+		g.Expect(c.subject.witness.Created()).To(Equal(c.jobs), "Jobs of %s", c.subject.object.Name)
 	}
 }
 
@@ -87,7 +87,7 @@ func (s *subject) disturb(ctx context.Context, by *operator.Operator) error {
 	if err != nil {
 		return err
 	}
-	jobs := s.witness.left()
+	jobs := s.witness.Unfinished()
 	if len(jobs) == 0 {
 		return fmt.Errorf("%s has no Job to change", s.object.Name)
 	}

@@ -33,14 +33,14 @@ func TestDeletion(t *testing.T) {
 			var storm errgroup.Group
 			storm.Go(func() error { return s.storm(t.Context()) })
 			g.Expect(api.Delete(t.Context(), s.object, client.PropagationPolicy(propagation))).To(Succeed())
-			g.Eventually(s.witness.left).WithTimeout(timeout).Should(BeEmpty(), "Jobs that it controls")
+			g.Eventually(s.witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs that it controls")
 			g.Expect(storm.Wait()).To(Succeed())
 
 			g.Eventually(s.passes).WithArguments(t.Context(), operator).WithTimeout(timeout).
 				Should(BeZero(), "passes over a ScaledJob that the operator still knows of")
-			s.witness.catchUp(t, namespace)
-			g.Expect(s.witness.verdict()).To(BeEmpty())
-			g.Expect(s.witness.seen()).To(Equal(saturation), "Jobs that it ever controlled")
+			g.Expect(s.witness.CatchUp(t.Context())).To(Succeed())
+			g.Expect(s.witness.Verdict()).To(BeEmpty())
+			g.Expect(s.witness.Created()).To(Equal(saturation), "Jobs that it ever controlled")
 		})
 	}
 }
@@ -59,9 +59,9 @@ func TestRecreation(t *testing.T) {
 	second := newSubject(t, namespace, "recreated", 1, saturation)
 	g.Expect(second.storm(t.Context())).To(Succeed())
 	prove(t, operator, claim{subject: second, jobs: saturation})
-	g.Expect(first.witness.left()).To(BeEmpty())
-	g.Expect(first.witness.verdict()).To(BeEmpty())
-	g.Expect(first.witness.seen()).To(Equal(saturation))
+	g.Expect(first.witness.Unfinished()).To(BeEmpty())
+	g.Expect(first.witness.Verdict()).To(BeEmpty())
+	g.Expect(first.witness.Created()).To(Equal(saturation))
 }
 
 // saturation is how many Jobs a saturated subject has.

@@ -79,7 +79,7 @@ func TestConnectionsBreak(t *testing.T) {
 	storms.Go(func() error { return growing.storm(ctx) })
 	// Twice, at which the watches begin anew.
 	for _, jobs := range []int{10, 30} {
-		g.Eventually(growing.witness.seen).WithTimeout(timeout).Should(BeNumerically(">=", jobs))
+		g.Eventually(growing.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", jobs))
 		proxy.disconnect()
 	}
 	g.Expect(storms.Wait()).To(Succeed())
@@ -100,9 +100,9 @@ func TestKilledInMidBurst(t *testing.T) {
 
 	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
 	for _, jobs := range []int{50, 200} {
-		g.Eventually(s.witness.seen).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", jobs))
+		g.Eventually(s.witness.Created).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", jobs))
 		g.Expect(operator.Kill()).To(Succeed())
-		g.Expect(s.witness.seen()).To(BeNumerically("<", messages), "Jobs at the moment of the kill")
+		g.Expect(s.witness.Created()).To(BeNumerically("<", messages), "Jobs at the moment of the kill")
 		operator = startOperator(t, proxy, []string{namespace})
 	}
 	prove(t, operator, claim{subject: s, jobs: messages})
@@ -125,18 +125,18 @@ func TestBlindStandbyTakesOver(t *testing.T) {
 	sighted.jobs.Set(longLag)
 
 	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
-	g.Eventually(s.witness.seen).WithTimeout(timeout).Should(BeNumerically(">", 0))
+	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">", 0))
 	first, err := holder(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(leader.Stop(t.Context())).To(Succeed())
-	s.witness.catchUp(t, namespace)
-	made := s.witness.seen()
+	g.Expect(s.witness.CatchUp(t.Context())).To(Succeed())
+	made := s.witness.Created()
 	g.Expect(made).To(BeNumerically("<", messages), "Jobs at the change of leaders")
 
 	g.Eventually(holder).WithContext(t.Context()).WithTimeout(timeout).ShouldNot(Or(BeEmpty(), Equal(first)))
 	g.Eventually(metric).WithArguments(t.Context(), standby, "controller_runtime_reconcile_total", `controller="scaledjob"`).
 		WithTimeout(timeout).Should(BeNumerically(">", 10))
-	g.Expect(s.witness.seen()).To(Equal(made), "Jobs while the standby is blind")
+	g.Expect(s.witness.Created()).To(Equal(made), "Jobs while the standby is blind")
 	blind.jobs.Set(0)
 	prove(t, standby, claim{subject: s, jobs: messages})
 }

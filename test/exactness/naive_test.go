@@ -39,8 +39,8 @@ func TestNaiveReconcilerCreatesTooMany(t *testing.T) {
 			proxy.lag(lag)
 
 			g.Expect(s.storm(t.Context())).To(Succeed())
-			g.Eventually(s.witness.seen).WithTimeout(timeout).Should(BeNumerically(">", due))
-			g.Eventually(s.witness.verdict).WithTimeout(timeout).Should(ContainSubstring("unfinished"))
+			g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">", due))
+			g.Eventually(s.witness.Verdict).WithTimeout(timeout).Should(ContainSubstring("unfinished"))
 		})
 	}
 }

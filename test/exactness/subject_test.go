@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/witness"
 )
 
 const (
@@ -34,7 +35,7 @@ const (
 // subject is a ScaledJob under test, with its queue and the witness of its Jobs.
 type subject struct {
 	object  *scaledjobv1.ScaledJob // as created
-	witness *witness
+	witness *witness.Witness
 	pushed  atomic.Int64
 }
 
@@ -53,7 +54,7 @@ func newSubject(t *testing.T, namespace, name string, threshold int64, maxReplic
 			MaxReplicas:                &maxReplicas,
 			PollingIntervalSeconds:     1,
 			SuccessfulJobsHistoryLimit: &history,
-			JobTemplate:                jobTemplate(),
+			JobTemplate:                witness.IdleJob(),
 		},
 	}}
 	g.Expect(redis.Client().Del(t.Context(), s.object.Spec.QueueName).Err()).To(Succeed())
@@ -62,21 +63,8 @@ func newSubject(t *testing.T, namespace, name string, threshold int64, maxReplic
 		err := api.Delete(context.WithoutCancel(t.Context()), s.object, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		g.Expect(client.IgnoreNotFound(err)).To(Succeed())
 	})
-	s.witness = summon(t, s.object, s.due)
+	s.witness = witness.New(t, control.Config(), s.object, s.due)
 	return s
-}
-
-// jobTemplate is for Jobs that only the tests touch: the controller of Jobs
-// leaves alone those that are managed by another.
-func jobTemplate() batchv1.JobTemplateSpec {
-	manager := "exactness.test/worker"
-	return batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{
-		ManagedBy: &manager,
-		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever,
-			Containers:    []corev1.Container{{Name: "worker", Image: "worker"}},
-		}},
-	}}
 }
 
 // due is how many Jobs may be unfinished, after what was pushed until now.
@@ -133,7 +121,7 @@ func (s *subject) work(ctx context.Context, shift <-chan struct{}) (finished int
 		case <-time.After(rand.N(2 * workInterval)):
 		}
 		// The witness may be yet to see what was done last.
-		left := slices.DeleteFunc(s.witness.left(), func(job string) bool { return done[job] })
+		left := slices.DeleteFunc(s.witness.Unfinished(), func(job string) bool { return done[job] })
 		if len(left) == 0 {
 			continue
 		}

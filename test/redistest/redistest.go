@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redistest starts real Redis servers that keep nothing on disk, have
+// Package redistest starts real Redis servers that keep nothing on disk unless told, have
 // keyspace notifications on, and can be killed, restarted and paused; and
 // emulated ones for tests and demonstrations that need no proof.
 package redistest
@@ -11,7 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -33,6 +37,8 @@ const (
 	host = "127.0.0.1"
 	// answerTimeout bounds what waits for the server, which a test may pause.
 	answerTimeout = 2 * time.Second
+	// savedData is the file that the command SAVE writes.
+	savedData = "dump.rdb"
 )
 
 // Options are the choices of Start. The zero value suits most tests.
@@ -151,7 +157,22 @@ func (s *Server) Restart(ctx context.Context) error {
 	if err := s.process.Kill(); err != nil {
 		return err
 	}
+	if err := os.Remove(filepath.Join(s.sandbox.Dir(), savedData)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forgetting what the server has saved: %w", err)
+	}
 	return s.launch(ctx)
+}
+
+// RestartSaved is Restart, but the server loads what the command SAVE wrote last.
+// It answers LOADING until it is done. The arguments are further ones of
+// redis-server, for this time.
+func (s *Server) RestartSaved(ctx context.Context, args ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.process.Kill(); err != nil {
+		return err
+	}
+	return s.launch(ctx, args...)
 }
 
 // Pause stops the server's process: connections stay open, nothing answers.
@@ -178,8 +199,8 @@ func (s *Server) Stop() error {
 }
 
 // launch starts the process and waits until it answers.
-func (s *Server) launch(ctx context.Context) error {
-	process, err := s.sandbox.Start("redis-server", s.path, s.args...)
+func (s *Server) launch(ctx context.Context, args ...string) error {
+	process, err := s.sandbox.Start("redis-server", s.path, slices.Concat(s.args, args)...)
 	if err != nil {
 		return err
 	}

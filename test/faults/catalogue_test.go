@@ -1,0 +1,92 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+func TestPromiseIsKept(t *testing.T) {
+	t.Parallel()
+	for _, fault := range Catalogue() {
+		t.Run(fault.Name, func(t *testing.T) {
+			t.Parallel()
+			scene := newScene(t)
+			NewWithT(t).Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+			row, err := scene.Play(t.Context(), fault, lasting(fault))
+			conclude(t, scene, row, err, fault.Within)
+		})
+	}
+}
+
+func TestPromiseIsKeptFromTheStart(t *testing.T) {
+	t.Parallel()
+	for _, fault := range Catalogue() {
+		if !fault.AtStart {
+			continue
+		}
+		t.Run(fault.Name, func(t *testing.T) {
+			t.Parallel()
+			scene := newEmptyScene(t)
+			row, err := scene.PlayStart(t.Context(), fault, lasting(fault), func(context.Context) error {
+				add(t, scene, "growing")
+				add(t, scene, "capped", atMost(capacity))
+				return nil
+			})
+			conclude(t, scene, row, err, fault.Within)
+		})
+	}
+}
+
+// The name is corrected at the end, which no notification tells of.
+func TestUnknownHost(t *testing.T) {
+	t.Parallel()
+	fault := Fault{
+		Name: "unknown host", Promise: "others are not concerned, and messages get their Jobs once the name is right",
+		AtStart: true, Within: atNextAttempt,
+	}
+	g := NewWithT(t)
+	scene := newEmptyScene(t)
+	add(t, scene, "neighbour")
+	lost := add(t, scene, "lost", func(spec *scaledjobv1.ScaledJobSpec) { spec.RedisAddress = "redis.invalid:6379" })
+	fault.Strike = func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
+		err := during(ctx, lasting, meanwhile)
+		g.Expect(scene.Queues[0].AwaitExpected(ctx)).To(Succeed())
+		g.Expect(lost.Witness.Created()).To(BeZero())
+		return errors.Join(err, lost.patchSpec(ctx, `{"redisAddress":%q}`, target.Addr()))
+	}
+	row, err := scene.PlayStart(t.Context(), fault, lasting(fault), scene.Queues[0].AwaitSubscription)
+	conclude(t, scene, row, err, fault.Within)
+}
+
+// lasting is how long a fault lasts in this form of the tests.
+func lasting(fault Fault) time.Duration {
+	if *long {
+		return fault.Long
+	}
+	return fault.Short
+}
+
+// conclude holds what came of a fault against what was promised, and notes it.
+func conclude(t *testing.T, scene *Scene, row Row, err error, within time.Duration) {
+	t.Helper()
+	g := NewWithT(t)
+	if err == nil {
+		row.Over, err = scene.Prove(t.Context())
+	}
+	table.add(row)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(row.Lost).To(BeZero(), "Jobs that did not come")
+	g.Expect(row.Over).To(BeZero(), "Jobs that were not due")
+	if *long {
+		g.Expect(row.Recovery).To(BeNumerically("<=", within))
+	}
+}

@@ -1,0 +1,153 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/cluster"
+	"miracle.dev/scaledjob-operator/test/operator"
+)
+
+// scrapeInterval is how old the metrics may be that are gone by.
+const scrapeInterval = 100 * time.Millisecond
+
+// Setting is a control plane without nodes and an operator at work in it, to
+// which nothing but events, confirmations and its own retries tells of a queue.
+type Setting struct {
+	Control  *cluster.Cluster
+	API      client.Client // the administrator's
+	Operator *operator.Operator
+
+	mu      sync.Mutex
+	scraped time.Time
+	series  []string // how many passes there were, as the metrics have it
+}
+
+// NewSetting starts a setting. CRDs is the folder of the manifests, log gets
+// progress lines and may be nil. The context bounds the start.
+func NewSetting(ctx context.Context, crds string, log io.Writer) (*Setting, error) {
+	control, err := cluster.Start(ctx, cluster.Options{CRDs: []string{crds}, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	s := &Setting{Control: control}
+	if err := s.start(ctx, log); err != nil {
+		return nil, errors.Join(err, control.Stop())
+	}
+	return s, nil
+}
+
+func (s *Setting) start(ctx context.Context, log io.Writer) error {
+	if err := operator.Install(ctx, s.Control); err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	err := errors.Join(clientgoscheme.AddToScheme(scheme), scaledjobv1.AddToScheme(scheme))
+	if err != nil {
+		return err
+	}
+	if s.API, err = client.New(s.Control.Config(), client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	s.Operator, err = operator.Start(ctx, operator.Options{
+		Cluster: s.Control, Args: []string{"--polling-fallback-interval=0"}, Log: log,
+	})
+	return err
+}
+
+// Stop ends the operator, which must end well, and the control plane.
+func (s *Setting) Stop(ctx context.Context) error {
+	return errors.Join(s.Operator.Stop(ctx), s.Control.Stop())
+}
+
+// Alive returns an error unless the operator runs and says that it is well.
+func (s *Setting) Alive(ctx context.Context) error {
+	select {
+	case <-s.Operator.Exited():
+		return errors.New("the operator has ended")
+	default:
+	}
+	body, err := get(ctx, s.Operator.ProbeURL()+"/healthz")
+	if err != nil {
+		return fmt.Errorf("asking whether the operator is well: %w", err)
+	}
+	return body.Close()
+}
+
+// passes returns how many passes the operator has made over a ScaledJob.
+func (s *Setting) passes(ctx context.Context, of client.ObjectKey) (int, error) {
+	series, err := s.scrape(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("counting the passes over %s: %w", of, err)
+	}
+	namespace, name := fmt.Sprintf("namespace=%q", of.Namespace), fmt.Sprintf("scaledjob=%q", of.Name)
+	var sum float64
+	for _, line := range series {
+		if !strings.Contains(line, namespace) || !strings.Contains(line, name) {
+			continue
+		}
+		_, value, _ := strings.Cut(line, "} ")
+		number, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return 0, fmt.Errorf("counting the passes over %s: %w", of, err)
+		}
+		sum += number
+	}
+	return int(sum), nil
+}
+
+// scrape returns the series of the metric that counts passes. It fetches them
+// anew when they are old.
+func (s *Setting) scrape(ctx context.Context) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.scraped) < scrapeInterval {
+		return s.series, nil
+	}
+	body, err := get(ctx, s.Operator.MetricsURL())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	var series []string
+	lines := bufio.NewScanner(body)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "scaledjob_reconcile_total{") {
+			series = append(series, lines.Text())
+		}
+	}
+	s.series, s.scraped = series, time.Now()
+	return series, lines.Err()
+}
+
+// get returns the body of the answer to a GET of the URL, which must be 200.
+func get(ctx context.Context, url string) (io.ReadCloser, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("%s answers %s", url, response.Status), response.Body.Close())
+	}
+	return response.Body, nil
+}

@@ -1,0 +1,71 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"miracle.dev/scaledjob-operator/test/redistest"
+	"miracle.dev/scaledjob-operator/test/tcpproxy"
+)
+
+// Target is a Redis server and the proxy by which the operator reaches it. Tests
+// and workers go to the server itself.
+type Target struct {
+	Server *redistest.Server
+	Proxy  *tcpproxy.Proxy
+}
+
+// NewTarget starts both. The context bounds the start.
+func NewTarget(ctx context.Context) (*Target, error) {
+	server, err := redistest.Start(ctx, redistest.Options{})
+	if err != nil {
+		return nil, err
+	}
+	proxy, err := tcpproxy.Start(server.Addr())
+	if err != nil {
+		return nil, errors.Join(err, server.Stop())
+	}
+	return &Target{Server: server, Proxy: proxy}, nil
+}
+
+// Addr returns the host:port that the operator is to use.
+func (t *Target) Addr() string { return t.Proxy.Addr() }
+
+// Close ends both.
+func (t *Target) Close() error { return errors.Join(t.Proxy.Close(), t.Server.Stop()) }
+
+// cutOff breaks the connections that came by the proxy, and has new ones refused
+// until the proxy lets them pass.
+func (t *Target) cutOff() error {
+	err := t.Proxy.Refuse()
+	t.Proxy.Reset()
+	return err
+}
+
+// command has the server carry out a command.
+func (t *Target) command(ctx context.Context, args ...any) error {
+	if err := t.Server.Client().Do(ctx, args...).Err(); err != nil {
+		return fmt.Errorf("%v: %w", args, err)
+	}
+	return nil
+}
+
+// configure sets a parameter of the server.
+func (t *Target) configure(ctx context.Context, parameter string, value any) error {
+	return t.command(ctx, "CONFIG", "SET", parameter, value)
+}
+
+// pause returns after this time, or earlier if ctx ends.
+func pause(ctx context.Context, duration time.Duration) error {
+	select {
+	case <-time.After(duration):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,160 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	goredis "github.com/redis/go-redis/v9"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// deafness is how long a wake-up must not come to be deemed lost. The operator
+// would have found what is wrong by then.
+const deafness = atNextPing + 3*time.Second
+
+// The negative controls: before the same faults and the same oracle, the watcher
+// that one writes first loses wake-ups.
+
+func TestUsualWatcherStaysDeafOnAHalfOpenConnection(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	scene, watcher := newUsual(t)
+	g.Expect(watcher.look(t.Context())).To(Succeed())
+	watcher.start(t)
+	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+
+	fault := named(t, "half-open from server to operator")
+	row, err := scene.Play(t.Context(), fault, fault.Short)
+	g.Expect(err).To(MatchError(ContainSubstring("after the fault")))
+	g.Expect(row.Lost).To(BeNumerically(">", 0))
+}
+
+// The client library subscribes again by itself, and tells nobody.
+func TestUsualWatcherMissesWhatComesDuringAReconnect(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	scene, watcher := newUsual(t)
+	g.Expect(watcher.look(t.Context())).To(Succeed())
+	watcher.start(t)
+	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+
+	fault := named(t, "connections reset, new ones refused")
+	row, err := scene.Play(t.Context(), fault, fault.Short)
+	g.Expect(err).To(MatchError(ContainSubstring("after the fault")))
+	g.Expect(row.Lost).To(BeNumerically(">", 0))
+	expectAwake(t, scene)
+}
+
+func TestUsualWatcherMissesWhatComesBetweenReadAndSubscription(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	scene, watcher := newUsual(t)
+	g.Expect(watcher.look(t.Context())).To(Succeed())
+	fault := named(t, "network down")
+	row, err := scene.PlayStart(t.Context(), fault, fault.Short, func(context.Context) error {
+		watcher.start(t)
+		return nil
+	})
+	g.Expect(err).To(MatchError(ContainSubstring("after the fault")))
+	g.Expect(row.Lost).To(BeNumerically(">", 0))
+	expectAwake(t, scene)
+}
+
+// expectAwake sees that the watcher works: it hears of what comes next.
+func expectAwake(t *testing.T, scene *Scene) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+	g.Expect(scene.Push(t.Context())).To(Succeed())
+	g.Expect(scene.AwaitExpected(t.Context())).To(Succeed())
+}
+
+func named(t *testing.T, name string) Fault {
+	t.Helper()
+	for _, fault := range Catalogue() {
+		if fault.Name == name {
+			return fault
+		}
+	}
+	t.Fatalf("no fault is called %q", name)
+	return Fault{}
+}
+
+// usual is the watcher that one writes first. It creates the Jobs itself, and
+// exactly: only wake-ups can get lost.
+type usual struct {
+	client *goredis.Client
+	queue  *Queue
+}
+
+// newUsual makes a scene with one queue, which is left to a usual watcher.
+func newUsual(t *testing.T) (*Scene, *usual) {
+	t.Helper()
+	scene := newEmptyScene(t)
+	scene.Patience = deafness
+	queue := add(t, scene, "usual", func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
+	watcher := &usual{client: goredis.NewClient(&goredis.Options{Addr: scene.Target.Addr()}), queue: queue}
+	t.Cleanup(func() { NewWithT(t).Expect(watcher.client.Close()).To(Succeed()) })
+	return scene, watcher
+}
+
+// start subscribes in the background, and looks at the queue at each message until
+// the test ends.
+func (u *usual) start(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		messages := u.client.Subscribe(ctx, "__keyspace@0__:"+u.queue.Object.Spec.QueueName)
+		defer func() { _ = messages.Close() }()
+		for {
+			select {
+			case <-messages.Channel():
+				if err := u.look(ctx); err != nil && ctx.Err() == nil {
+					t.Errorf("the usual watcher: %v", err)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+}
+
+// look creates the Jobs that are due.
+func (u *usual) look(ctx context.Context) error {
+	depth, err := u.client.LLen(ctx, u.queue.Object.Spec.QueueName).Result()
+	if err != nil {
+		return err
+	}
+	for i := range depth {
+		object := u.queue.Object
+		err := u.queue.setting.API.Create(ctx, &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: object.Namespace, Name: fmt.Sprintf("%s-%d", object.Name, i),
+				OwnerReferences: []metav1.OwnerReference{
+					*metav1.NewControllerRef(object, scaledjobv1.GroupVersion.WithKind("ScaledJob")),
+				},
+			},
+			Spec: object.Spec.JobTemplate.Spec,
+		})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	return nil
+}

@@ -105,6 +105,10 @@ func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 		used.markDown(cause)
 		return nil, cause
 	}
-	pubSub.release = func() { c.pool.release(used) }
+	used.opened(pubSub)
+	pubSub.release = func() {
+		used.closed(pubSub)
+		c.pool.release(used)
+	}
 	return pubSub, nil
 }

@@ -17,6 +17,9 @@
 //     credentials, the endpoint is down: calls fail at once with the remembered cause.
 //     One prober per endpoint, backing off, is then the only one to dial it; the dialer
 //     itself enforces that. Whoever needs the endpoint waits in [Conn.WaitUp].
+//   - A host name is resolved once, and all connections lead to the address that it was
+//     found at, until the endpoint is down or the name points elsewhere. That is looked up
+//     every 30 seconds.
 //   - Servers are chosen by users and are not trusted: replies are bounded in size and
 //     depth before the client library sees them, and nothing a server sent is repeated
 //     in a message meant for a status.

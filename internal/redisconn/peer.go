@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -34,13 +35,20 @@ type peer struct {
 	// answers probes and nothing else is tried ever less often.
 	backoff Backoff
 
+	// pinned is the address that the endpoint's name was found at; invalid while down.
+	pinned netip.AddrPort
+	// pubSubs are the open connections for subscriptions.
+	pubSubs map[*PubSub]struct{}
+
 	// users and idleSince are guarded by the lock of the pool.
 	users     int
 	idleSince time.Time
 }
 
 func newPeer(e Endpoint, dialer dialFunc, wentDown func(*peer, *Error)) *peer {
-	return &peer{endpoint: e, dialer: dialer, dialing: make(chan struct{}, 1), wentDown: wentDown}
+	return &peer{
+		endpoint: e, dialer: dialer, dialing: make(chan struct{}, 1), wentDown: wentDown, pubSubs: map[*PubSub]struct{}{},
+	}
 }
 
 // begin admits a call, or says at once why not. The call has ended when done is called.
@@ -126,7 +134,7 @@ func (p *peer) markDown(cause *Error) {
 		p.mu.Unlock()
 		return
 	}
-	p.down, p.up = cause, make(chan struct{})
+	p.down, p.up, p.pinned = cause, make(chan struct{}), netip.AddrPort{}
 	p.backoff.Begin()
 	p.mu.Unlock()
 	// Calls under way fail with it. Also, a client remembers failed dials and would go on
@@ -139,7 +147,7 @@ func (p *peer) markDown(cause *Error) {
 func (p *peer) stillDown(cause *Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.down = cause
+	p.down, p.pinned = cause, netip.AddrPort{}
 }
 
 // markUp lets calls through again.
@@ -193,7 +201,7 @@ func (p *peer) dialIfUp(ctx context.Context, network, address string) (net.Conn,
 		greeted(nil)
 		return nil, down
 	}
-	conn, err := p.dialer(ctx, network, address)
+	conn, err := p.dial(ctx, network, address)
 	if err != nil {
 		greeted(err)
 		return nil, err
@@ -203,11 +211,24 @@ func (p *peer) dialIfUp(ctx context.Context, network, address string) (net.Conn,
 
 // dialProbe dials although the endpoint is down.
 func (p *peer) dialProbe(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := p.dialer(ctx, network, address)
+	conn, err := p.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
 	return bound(conn, func(error) {}), nil
+}
+
+// opened and closed keep which connections for subscriptions are open.
+func (p *peer) opened(pubSub *PubSub) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pubSubs[pubSub] = struct{}{}
+}
+
+func (p *peer) closed(pubSub *PubSub) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.pubSubs, pubSub)
 }
 
 // closeClient closes the client, if there is one.

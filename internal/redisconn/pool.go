@@ -22,6 +22,7 @@ type timing struct {
 	refusedAuth time.Duration // between probes of an endpoint that refuses the credentials
 	idle        time.Duration // after which an unused endpoint is forgotten
 	sweep       time.Duration // between looks for unused endpoints
+	lookUp      time.Duration // between looks where host names point
 }
 
 func productionTiming() timing {
@@ -31,6 +32,7 @@ func productionTiming() timing {
 		refusedAuth: 30 * time.Second,
 		idle:        10 * time.Minute,
 		sweep:       time.Minute,
+		lookUp:      30 * time.Second,
 	}
 }
 
@@ -40,6 +42,8 @@ type Pool struct {
 	log    logr.Logger
 	timing timing
 	dialer dialFunc
+	// resolver is asked where names point now. It should be that of the dialer.
+	resolver resolver
 
 	mu     sync.Mutex
 	closed bool
@@ -55,12 +59,13 @@ type Pool struct {
 // NewPool returns an empty pool. It makes no connection before one is needed.
 func NewPool(log logr.Logger) *Pool {
 	return &Pool{
-		log:     log,
-		timing:  productionTiming(),
-		dialer:  (&net.Dialer{Timeout: callTimeout}).DialContext,
-		peers:   map[Endpoint]*peer{},
-		changed: make(chan struct{}, 1),
-		ended:   make(chan struct{}),
+		log:      log,
+		timing:   productionTiming(),
+		dialer:   (&net.Dialer{Timeout: callTimeout}).DialContext,
+		resolver: net.DefaultResolver,
+		peers:    map[Endpoint]*peer{},
+		changed:  make(chan struct{}, 1),
+		ended:    make(chan struct{}),
 	}
 }
 
@@ -73,11 +78,12 @@ func (p *Pool) Start(ctx context.Context) error {
 	ticker := time.NewTicker(p.timing.sweep)
 	defer ticker.Stop()
 	defer p.close()
-	var probers sync.WaitGroup
-	defer probers.Wait()
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	workers.Go(func() { p.followNames(ctx) })
 	for {
 		for _, down := range p.takeUnprobed() {
-			probers.Go(func() { p.probe(ctx, down) })
+			workers.Go(func() { p.probe(ctx, down) })
 		}
 		select {
 		case <-ctx.Done():

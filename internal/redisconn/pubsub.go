@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,9 +25,11 @@ var errOver = errors.New("the connection is over")
 // Its methods may be called concurrently, but [PubSub.Receive] by one goroutine only.
 // They are not interrupted by the end of their context: [PubSub.Close] does that.
 type PubSub struct {
-	peer    *peer
-	client  *redis.Client
-	pubSub  *redis.PubSub
+	peer   *peer
+	client *redis.Client
+	pubSub *redis.PubSub
+	// remote is the address of the server.
+	remote  netip.AddrPort
 	release func()
 	closing sync.Once
 }
@@ -36,13 +39,18 @@ func openPubSub(ctx context.Context, to *peer, dial dialFunc, timeout time.Durat
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var dialed atomic.Bool
-	client := newClient(to.endpoint, func(ctx context.Context, network, address string) (net.Conn, error) {
+	p := &PubSub{peer: to, release: func() {}}
+	p.client = newClient(to.endpoint, func(ctx context.Context, network, address string) (net.Conn, error) {
 		if dialed.Swap(true) {
 			return nil, errOver
 		}
-		return dial(ctx, network, address)
+		conn, err := dial(ctx, network, address)
+		if err == nil {
+			p.remote = remoteOf(conn)
+		}
+		return conn, err
 	})
-	p := &PubSub{peer: to, client: client, pubSub: client.Subscribe(ctx), release: func() {}}
+	p.pubSub = p.client.Subscribe(ctx)
 	if err := protect(func() error { return p.pubSub.Ping(ctx) }); err != nil {
 		p.Close()
 		return nil, err

@@ -106,7 +106,7 @@ func (c *Creation) Saw(q Queue) {
 	}
 	shrunk := q.Depth < before.Depth || q.ShrunkAt.After(before.ShrunkAt)
 	filled := before.Depth == 0 && q.Depth > 0
-	deaf := !q.Since.Equal(before.Since) || !q.Heard && q.Depth != before.Depth
+	deaf := !q.Since.Equal(before.Since) || q.Heard != before.Heard || !q.Heard && q.Depth != before.Depth
 	if shrunk || filled || deaf {
 		c.quiet(q.Newest)
 	}

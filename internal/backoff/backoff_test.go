@@ -163,8 +163,13 @@ func TestJobsThatMayHaveTakenSomethingDoNotPause(t *testing.T) {
 	}{
 		"a message was heard to leave": {true, func(l *line) { l.queue.ShrunkAt = l.queue.ShrunkAt.Add(time.Second) }},
 		"the subscription is another":  {true, func(l *line) { l.queue.Since = l.queue.Since.Add(time.Second) }},
-		"a depth was not seen":         {true, func(l *line) { l.creation.Unseen() }},
-		"another depth, unannounced":   {false, func(l *line) { l.queue.Depth++ }},
+		"notifications were switched on": {false, func(l *line) {
+			l.queue.Heard = true
+			l.look()
+			l.queue.Heard = false
+		}},
+		"a depth was not seen":       {true, func(l *line) { l.creation.Unseen() }},
+		"another depth, unannounced": {false, func(l *line) { l.queue.Depth++ }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/cluster"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -142,6 +143,18 @@ var troubles = map[string]trouble{
 		changes:   atMost(2),
 		condition: scaledjobv1.ConditionScalingLimited, status: metav1.ConditionTrue, reason: scaledjobv1.ReasonAtMaxReplicas,
 		cure: []string{"Raise it"}, kstatus: status.CurrentStatus,
+	},
+	"Jobs fail": {
+		bring:     func(s *scene) { s.push(3) },
+		changes:   ending(cluster.PodFailAfter),
+		condition: scaledjobv1.ConditionScalingLimited, status: metav1.ConditionTrue, reason: scaledjobv1.ReasonJobsFailing,
+		cure: []string{"kubectl logs", "correct the workers"}, kstatus: status.CurrentStatus,
+	},
+	"Jobs take no message": {
+		bring:     func(s *scene) { s.push(3) },
+		changes:   ending(cluster.PodSucceedAfter),
+		condition: scaledjobv1.ConditionScalingLimited, status: metav1.ConditionTrue, reason: scaledjobv1.ReasonNoProgress,
+		cure: []string{"take messages from this very key"}, kstatus: status.CurrentStatus,
 	},
 	"a quota is used up": {
 		bring: func(s *scene) {

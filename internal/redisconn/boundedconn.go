@@ -22,6 +22,9 @@ type boundedConn struct {
 	// ended the connection before.
 	greeted   func(error)
 	isGreeted atomic.Bool
+	// closed is called once, when the connection is closed.
+	closed   func()
+	isClosed atomic.Bool
 	// farewell is the error the server opened with, until another reply follows it.
 	farewell atomic.Pointer[string]
 }
@@ -40,8 +43,8 @@ func (e *farewellError) Error() string {
 
 // bound wraps a connection. The client library can look whether the result was closed by
 // the server, if it can do so with conn.
-func bound(conn net.Conn, greeted func(error)) net.Conn {
-	bounded := &boundedConn{Conn: conn, greeted: greeted}
+func bound(conn net.Conn, greeted func(error), closed func()) net.Conn {
+	bounded := &boundedConn{Conn: conn, greeted: greeted, closed: closed}
 	if socket, ok := conn.(syscall.Conn); ok {
 		return &boundedSocket{boundedConn: bounded, socket: socket}
 	}
@@ -82,6 +85,9 @@ func (c *boundedConn) Write(b []byte) (int, error) {
 func (c *boundedConn) Close() error {
 	err := c.Conn.Close()
 	c.greet(nil)
+	if !c.isClosed.Swap(true) {
+		c.closed()
+	}
 	return err
 }
 

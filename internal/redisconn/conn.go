@@ -95,14 +95,16 @@ func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 	if err != nil {
 		return nil, err
 	}
-	pubSub, err := openPubSub(ctx, used, used.dialIfUp, c.pool.timing.openTimeout)
+	pubSub, err := openPubSub(ctx, used, used.dialPubSub, c.pool.timing.openTimeout)
 	if err != nil {
 		c.pool.release(used)
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("connecting to %s: %w", c.endpoint, context.Cause(ctx))
 		}
 		cause := Classify(err)
-		used.markDown(cause)
+		if !used.crowded(cause) {
+			used.markDown(cause)
+		}
 		return nil, cause
 	}
 	used.opened(pubSub)

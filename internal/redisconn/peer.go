@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +32,7 @@ type peer struct {
 	down   *Error        // why the endpoint cannot be used; nil while it can
 	up     chan struct{} // closed when the endpoint is up again; nil while it is
 	late   int           // calls that have been outstanding for too long
+	open   int           // connections of the client
 	// backoff spaces the probes. Only work that was done resets it, so an endpoint that
 	// answers probes and nothing else is tried ever less often.
 	backoff Backoff
@@ -71,7 +73,7 @@ func (p *peer) admit() (*redis.Client, error) {
 		return nil, Classify(fmt.Errorf("calling %s: %w", p.endpoint, ErrBusy))
 	}
 	if p.client == nil {
-		p.client = newClient(p.endpoint, p.dialIfUp)
+		p.client = newClient(p.endpoint, p.dialCommand)
 	}
 	return p.client, nil
 }
@@ -111,6 +113,9 @@ func (p *peer) failed(client *redis.Client, err error) *Error {
 	if !endsUse(cause) {
 		return cause
 	}
+	if p.crowded(cause) {
+		return Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, ErrBusy, cause.Err))
+	}
 	p.mu.Lock()
 	current, down := p.client == client, p.down
 	p.mu.Unlock()
@@ -125,6 +130,18 @@ func (p *peer) failed(client *redis.Client, err error) *Error {
 // endsUse reports whether an error means that trying again soon is of no use.
 func endsUse(cause *Error) bool {
 	return !IsReply(cause.Err) || cause.Reason == ReasonAuthFailed
+}
+
+// crowded reports whether the server refused nothing but one connection more. The others
+// work, and would not be had again.
+func (p *peer) crowded(cause *Error) bool {
+	farewell, ok := errors.AsType[*farewellError](cause)
+	if !ok || !strings.HasPrefix(farewell.reply, tooManyClients) {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open > 0
 }
 
 // markDown records that the endpoint cannot be used, unless that is known.
@@ -183,9 +200,23 @@ func (p *peer) state() (down *Error, up <-chan struct{}) {
 	return p.down, p.up
 }
 
+// dialCommand dials for the client, unless the endpoint is down.
+func (p *peer) dialCommand(ctx context.Context, network, address string) (net.Conn, error) {
+	return p.dialIfUp(ctx, network, address, func(opened int) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.open += opened
+	})
+}
+
+// dialPubSub dials for subscriptions, unless the endpoint is down.
+func (p *peer) dialPubSub(ctx context.Context, network, address string) (net.Conn, error) {
+	return p.dialIfUp(ctx, network, address, func(int) {})
+}
+
 // dialIfUp dials, unless the endpoint is down. If the dial fails, or the connection ends
-// before the server has said anything, it is down from then on.
-func (p *peer) dialIfUp(ctx context.Context, network, address string) (net.Conn, error) {
+// before the server has said anything, it is down from then on. count keeps how many are open.
+func (p *peer) dialIfUp(ctx context.Context, network, address string, count func(opened int)) (net.Conn, error) {
 	select {
 	case p.dialing <- struct{}{}:
 	case <-ctx.Done():
@@ -206,7 +237,8 @@ func (p *peer) dialIfUp(ctx context.Context, network, address string) (net.Conn,
 		greeted(err)
 		return nil, err
 	}
-	return bound(conn, greeted), nil
+	count(1)
+	return bound(conn, greeted, func() { count(-1) }), nil
 }
 
 // dialProbe dials although the endpoint is down.
@@ -215,7 +247,7 @@ func (p *peer) dialProbe(ctx context.Context, network, address string) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	return bound(conn, func(error) {}), nil
+	return bound(conn, func(error) {}, func() {}), nil
 }
 
 // opened and closed keep which connections for subscriptions are open.

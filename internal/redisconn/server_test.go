@@ -298,3 +298,30 @@ func length(t *testing.T, conn *Conn) int64 {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
+
+// A connection more than the server takes is no reason to give up those that work: they would
+// not be had again.
+func TestAFullServerKeepsTheConnectionsItHas(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
+	length(t, conn)
+	setLimit := func(clients string) {
+		g.Expect(server.Client().ConfigSet(t.Context(), "maxclients", clients).Err()).To(Succeed())
+	}
+	setLimit("1")
+	err := conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
+		only := client.(*redis.Client).Conn()
+		defer func() { _ = only.Close() }()
+		g.Expect(only.Ping(ctx).Err()).To(Succeed())
+		_, err := readLength(ctx, conn)
+		g.Expect(err).To(MatchError(ErrBusy))
+		_, err = conn.OpenPubSub(ctx)
+		g.Expect(Classify(err).Message).To(ContainSubstring("accepts no more clients"))
+		return nil
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = readLength(t.Context(), conn)
+	g.Expect(err).NotTo(HaveOccurred(), "the one that was there still works")
+}

@@ -6,6 +6,8 @@ package faults
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +15,9 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
+
+// halfASecond bounds what is promised about Jobs while subscribers are killed.
+const halfASecond = 500 * time.Millisecond
 
 func TestPromiseIsKept(t *testing.T) {
 	t.Parallel()
@@ -65,6 +70,42 @@ func TestUnknownHost(t *testing.T) {
 	}
 	row, err := scene.PlayStart(t.Context(), fault, lasting(fault), scene.Queues[0].AwaitSubscription)
 	conclude(t, scene, row, err, fault.Within)
+}
+
+// Messages come one by one, each when the Job of the one before is there.
+func TestJobsComeSoonWhileSubscribersAreKilled(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	scene := newEmptyScene(t)
+	pushes := 20
+	if *long {
+		pushes = 200
+	}
+	queue := add(t, scene, "growing", atMost(int32(pushes)))
+	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+	fault := named(t, "subscribers killed every 100 ms")
+	var latencies []time.Duration
+	err := fault.Strike(t.Context(), scene.Target, 0, func(ctx context.Context) error {
+		for i := range pushes {
+			if err := errors.Join(pause(ctx, rand.N(killInterval)), queue.Push(ctx, 1)); err != nil {
+				return err
+			}
+			pushed := time.Now()
+			ctx, cancel := context.WithTimeout(ctx, scene.Patience)
+			defer cancel()
+			if err := queue.Witness.AwaitCreated(ctx, i+1); err != nil {
+				return err
+			}
+			latencies = append(latencies, time.Since(pushed))
+		}
+		return nil
+	})
+	slices.Sort(latencies)
+	row := Row{
+		Fault: fault.Name + ", p95 from push to Job", Promise: fault.Promise,
+		Recovery: latencies[len(latencies)*95/100], Lost: pushes - len(latencies),
+	}
+	conclude(t, scene, row, err, halfASecond)
 }
 
 // lasting is how long a fault lasts in this form of the tests.

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -83,10 +85,16 @@ func strikeKills(ctx context.Context, target *Target, lasting time.Duration, mea
 
 // killSubscribers kills until ctx ends.
 func (t *Target) killSubscribers(ctx context.Context) error {
+	killed := 0
 	for pause(ctx, killInterval) == nil {
-		if err := t.command(context.WithoutCancel(ctx), "CLIENT", "KILL", "TYPE", "pubsub"); err != nil {
-			return err
+		some, err := t.Server.Client().ClientKillByFilter(context.WithoutCancel(ctx), "TYPE", "pubsub").Result()
+		if err != nil {
+			return fmt.Errorf("killing subscribers: %w", err)
 		}
+		killed += int(some)
+	}
+	if killed == 0 {
+		return errors.New("there was no subscriber to kill")
 	}
 	return nil
 }
@@ -135,5 +143,25 @@ func (t *Target) fullHouse(ctx context.Context, lasting time.Duration, meanwhile
 	if err := t.configure(ctx, parameter, 1); err != nil {
 		return err
 	}
-	return errors.Join(during(ctx, lasting, meanwhile), t.configure(ctx, parameter, usual))
+	return errors.Join(t.sendsAway(), during(ctx, lasting, meanwhile), t.configure(ctx, parameter, usual))
+}
+
+// sendsAway returns an error unless the server sends a new client away.
+func (t *Target) sendsAway() error {
+	conn, err := net.Dial("tcp", t.Server.Addr())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(strikeTimeout)); err != nil {
+		return err
+	}
+	words, err := io.ReadAll(conn)
+	if err != nil {
+		return fmt.Errorf("waiting to be sent away: %w", err)
+	}
+	if !strings.HasPrefix(string(words), "-ERR max number of clients") {
+		return fmt.Errorf("a new client was told %q", words)
+	}
+	return nil
 }

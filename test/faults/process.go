@@ -13,12 +13,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-const (
-	// fillerKeys make a server take its time to load them.
-	fillerKeys = 300
-	// probeInterval is how often a server is asked whether a fault is over.
-	probeInterval = 20 * time.Millisecond
-)
+// fillerKeys make a server take its time to load them.
+const fillerKeys = 300
 
 // processFaults are what happens to the process of the server.
 func processFaults() []Fault {
@@ -81,7 +77,7 @@ func strikeLoading(ctx context.Context, target *Target, lasting time.Duration, m
 	perKey := lasting / fillerKeys
 	err = errors.Join(err, target.Server.RestartSaved(ctx,
 		"--key-load-delay", fmt.Sprint(perKey.Microseconds()), "--loading-process-events-interval-bytes", "1024"))
-	return errors.Join(err, target.Proxy.Pass(), target.awaitLoaded(ctx))
+	return errors.Join(err, target.awaitRefusal(ctx, "LOADING", "PING"), target.Proxy.Pass(), target.awaitLoaded(ctx))
 }
 
 // fill adds keys that nobody uses.

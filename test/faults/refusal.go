@@ -45,7 +45,7 @@ func strikeBusy(ctx context.Context, target *Target, lasting time.Duration, mean
 	err := errors.Join(target.cutOff(), meanwhile(ctx), target.configure(ctx, "lua-time-limit", 1))
 	ended := make(chan error, 1)
 	go func() { ended <- target.loopForever(ctx) }()
-	err = errors.Join(err, target.awaitAnswer(ctx, "BUSY"), target.Proxy.Pass(), pause(ctx, lasting))
+	err = errors.Join(err, target.awaitRefusal(ctx, "BUSY", "PING"), target.Proxy.Pass(), pause(ctx, lasting))
 	return errors.Join(err, target.command(ctx, "SCRIPT", "KILL"), <-ended)
 }
 
@@ -62,24 +62,12 @@ func (t *Target) loopForever(ctx context.Context) error {
 	return err
 }
 
-// awaitAnswer returns when PING is answered by this error.
-func (t *Target) awaitAnswer(ctx context.Context, code string) error {
-	for {
-		err := t.command(ctx, "PING")
-		if err != nil && strings.Contains(err.Error(), code) {
-			return nil
-		}
-		if err := pause(ctx, probeInterval); err != nil {
-			return errors.Join(err, errors.New("waiting for "+code))
-		}
-	}
-}
-
 func strikeOutOfMemory(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
 	if err := target.configure(ctx, "maxmemory", 1); err != nil {
 		return err
 	}
-	return errors.Join(during(ctx, lasting, meanwhile), target.configure(ctx, "maxmemory", 0))
+	err := target.awaitRefusal(ctx, "OOM", "SET", "filler", "x")
+	return errors.Join(err, during(ctx, lasting, meanwhile), target.configure(ctx, "maxmemory", 0))
 }
 
 // strikeMasterDown has the operator come back to a server that has lost its
@@ -88,6 +76,7 @@ func strikeMasterDown(ctx context.Context, target *Target, lasting time.Duration
 	err := errors.Join(target.cutOff(), meanwhile(ctx),
 		target.configure(ctx, "replica-serve-stale-data", "no"),
 		target.command(ctx, "REPLICAOF", "127.0.0.1", "1"), // where nobody is
+		target.awaitRefusal(ctx, "MASTERDOWN", "LLEN", "filler"),
 		target.Proxy.Pass(), pause(ctx, lasting))
 	return errors.Join(err, target.command(ctx, "REPLICAOF", "NO", "ONE"))
 }

@@ -7,10 +7,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"miracle.dev/scaledjob-operator/test/redistest"
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
+)
+
+const (
+	// strikeTimeout is how soon a fault must have struck.
+	strikeTimeout = 10 * time.Second
+	// probeInterval is how often it is asked whether something is so by now.
+	probeInterval = 20 * time.Millisecond
 )
 
 // Target is a Redis server and the proxy by which the operator reaches it. Tests
@@ -58,6 +66,22 @@ func (t *Target) command(ctx context.Context, args ...any) error {
 // configure sets a parameter of the server.
 func (t *Target) configure(ctx context.Context, parameter string, value any) error {
 	return t.command(ctx, "CONFIG", "SET", parameter, value)
+}
+
+// awaitRefusal returns once the server answers the command by an error with this
+// code, which shows that a fault has struck. It gives up after ten seconds.
+func (t *Target) awaitRefusal(ctx context.Context, code string, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, strikeTimeout)
+	defer cancel()
+	for {
+		err := t.command(ctx, args...)
+		if err != nil && strings.Contains(err.Error(), code) {
+			return nil
+		}
+		if ended := pause(ctx, probeInterval); ended != nil {
+			return fmt.Errorf("waiting for %s: %w; the last answer: %w", code, ended, err)
+		}
+	}
 }
 
 // pause returns after this time, or earlier if ctx ends.

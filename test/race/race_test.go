@@ -1,0 +1,87 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package race
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/operator"
+	"miracle.dev/scaledjob-operator/test/redistest"
+)
+
+func TestNoWakeUpIsLost(t *testing.T) {
+	t.Parallel()
+	a := newArena(t)
+	operator.New(t, operator.Options{
+		Cluster: control,
+		Args:    []string{"--watch-namespaces=" + a.namespace, "--polling-fallback-interval=0"},
+		Log:     os.Stderr,
+	})
+	takeTemplateTurns(t, a)
+	for pushed := 0; pushed < *pushes; {
+		g := NewWithT(t)
+		wave := a.newWave((*pushes - pushed + len(stages) - 1) / len(stages))
+		for _, stage := range stages {
+			pushed += len(wave.racers)
+			lost, err := wave.play(t.Context(), stage, timeout)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(lost).To(BeEmpty(), "pushes that nobody noticed while %s, seed %d", stage.name, *seed)
+		}
+		g.Expect(wave.surplus()).To(BeEmpty(), "ScaledJobs with Jobs too many, seed %d", *seed)
+		g.Expect(wave.end(t.Context())).To(Succeed())
+		t.Logf("%d of %d pushes noticed", pushed, *pushes)
+	}
+}
+
+// The negative control: the same operator in the same race, but that the beginning
+// of a subscription wakes nobody. What was pushed between the last read and that
+// moment stays unnoticed.
+func TestWakeUpsAreLostWithoutConfirmations(t *testing.T) {
+	t.Parallel()
+	const soon = 5 * time.Second
+	g := NewWithT(t)
+	a := newArena(t)
+	startUnconfirmed(t, a.namespace)
+	takeTemplateTurns(t, a)
+	wave := a.newWave(waveSize)
+	for _, stage := range stages {
+		racers := len(wave.racers)
+		lost, err := wave.play(t.Context(), stage, soon)
+		g.Expect(err).NotTo(HaveOccurred())
+		t.Logf("while %s, %d of %d pushes were lost", stage.name, len(lost), racers)
+	}
+}
+
+func newArena(t *testing.T) *arena {
+	t.Helper()
+	g := NewWithT(t)
+	t.Logf("the seed is %d", *seed)
+	namespace, err := control.CreateNamespace(t.Context(), "race")
+	g.Expect(err).NotTo(HaveOccurred())
+	jobs, err := tallyJobs(t.Context(), control.Config(), namespace)
+	g.Expect(err).NotTo(HaveOccurred())
+	return &arena{
+		namespace: namespace,
+		redis:     redistest.New(t, redistest.Options{Log: os.Stderr}),
+		jobs:      jobs,
+		random:    newRandom(*seed),
+	}
+}
+
+// takeTemplateTurns keeps the checks of templates away. Each is a pass that could
+// hide a lost wake-up, but there are five a second at most: a wave that nobody
+// counts takes the next ones, and every wave takes longer turns than it lasts.
+func takeTemplateTurns(t *testing.T, a *arena) {
+	t.Helper()
+	g := NewWithT(t)
+	wave := a.newWave(waveSize)
+	_, err := wave.play(t.Context(), stages[0], time.Second)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(wave.end(context.WithoutCancel(t.Context()))).To(Succeed())
+}

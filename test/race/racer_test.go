@@ -4,17 +4,17 @@
 package race
 
 import (
+
 	"context"
 	"fmt"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/redistest"
+	"miracle.dev/scaledjob-operator/test/witness"
 )
 
 // racer is a ScaledJob with two queues, of which it looks at one at a time. Its
@@ -27,20 +27,18 @@ type racer struct {
 	due int
 }
 
-func newRacer(namespace, name string, redis *redistest.Server) *racer {
+func newRacer(name string, a *arena) *racer {
 	unlimited := int32(1000)
-	r := &racer{redis: redis, keys: [2]string{name + ":here", name + ":there"}}
+	r := &racer{redis: a.redis, keys: [2]string{name + ":here", name + ":there"}}
 	r.object = &scaledjobv1.ScaledJob{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name},
 		Spec: scaledjobv1.ScaledJobSpec{
 			QueueName:              r.keys[0],
-			RedisAddress:           redis.Addr(),
+			RedisAddress:           a.address,
 			Threshold:              1,
 			MaxReplicas:            &unlimited,
 			PollingIntervalSeconds: 3600,
-			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
-				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "worker", Image: "worker"}}},
-			}}},
+			JobTemplate:            witness.IdleJob(),
 		},
 	}
 	return r

@@ -22,13 +22,20 @@ import (
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
-// waveSize is how many ScaledJobs race at the same time.
-const waveSize = 250
+const (
+	// waveSize is how many ScaledJobs race at the same time.
+	waveSize = 250
+	// slowly is how many of them are disturbed at once where each has to be. The
+	// operator keeps up then, and acts while the push is on its way.
+	slowly = 4
+)
 
 // arena is where the waves are, one after the other.
 type arena struct {
 	namespace string
 	redis     *redistest.Server
+	// address is the server's, behind a network.
+	address string
 	jobs      *tally
 	random    *rand.Rand
 	racers    int // that there have been
@@ -38,8 +45,10 @@ func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
 // moments are what chance decides about one push.
 type moments struct {
-	// offset is how long after the disturbance the push begins, or before it.
-	offset time.Duration
+	// offset is how long after the disturbance the push comes. It counts from the
+	// beginning of the request, or if follows is set from the answer to it.
+	offset  time.Duration
+	follows bool
 	// back says that an edit is undone, and gap how long after it was made.
 	back bool
 	gap  time.Duration
@@ -48,8 +57,8 @@ type moments struct {
 // stage is one way to disturb a subscription.
 type stage struct {
 	name string
-	// The push begins that long before the disturbance at most, or after it.
-	before, after time.Duration
+	// window is the longest offset.
+	window time.Duration
 	// atOnce is how many racers are disturbed at the same time.
 	atOnce int
 	// edits says that the racer is pointed at its other queue.
@@ -57,19 +66,27 @@ type stage struct {
 	disturb func(ctx context.Context, w *wave, r *racer, m moments) error
 }
 
+// The names of the stages.
+const (
+	created = "a ScaledJob is made"
+	edited  = "the queue is edited"
+	killed  = "the connection is killed"
+)
+
 // stages follow on each other. It takes the operator a moment to act on what is
-// asked of the API server, and a quarter of a second to connect again.
+// asked of the API server, and a tenth of a second to connect again.
 var stages = []stage{
-	{name: "a ScaledJob is made", before: 2 * time.Millisecond, after: 25 * time.Millisecond, atOnce: 16, disturb: create},
-	{name: "the queue is edited", before: 2 * time.Millisecond, after: 25 * time.Millisecond, atOnce: 16, edits: true, disturb: edit},
-	{name: "the connection is killed", before: 50 * time.Millisecond, after: 450 * time.Millisecond, atOnce: waveSize, disturb: kill},
+	{name: created, window: 30 * time.Millisecond, atOnce: slowly, disturb: create},
+	{name: edited, window: 30 * time.Millisecond, atOnce: slowly, edits: true, disturb: edit},
+	{name: killed, window: 200 * time.Millisecond, atOnce: waveSize, disturb: kill},
 }
 
 func (s stage) draw(random *rand.Rand) moments {
 	return moments{
-		offset: time.Duration(random.Int64N(int64(s.before+s.after))) - s.before,
-		back:   random.IntN(2) == 0,
-		gap:    time.Duration(random.Int64N(int64(5 * time.Millisecond))),
+		offset:  time.Duration(random.Int64N(int64(s.window))),
+		follows: random.IntN(2) == 0,
+		back:    random.IntN(2) == 0,
+		gap:     time.Duration(random.Int64N(int64(5 * time.Millisecond))),
 	}
 }
 
@@ -89,8 +106,8 @@ func kill(ctx context.Context, w *wave, r *racer, _ moments) error {
 	if r != w.racers[0] {
 		return nil
 	}
-	killed, err := w.redis.Client().ClientKillByFilter(ctx, "TYPE", "pubsub").Result()
-	if err == nil && killed == 0 {
+	ended, err := w.redis.Client().ClientKillByFilter(ctx, "TYPE", "pubsub").Result()
+	if err == nil && ended == 0 {
 		return errors.New("there was no subscription to kill")
 	}
 	return err
@@ -108,7 +125,7 @@ func (a *arena) newWave(racers int) *wave {
 	w := &wave{arena: a}
 	for range min(racers, waveSize) {
 		a.racers++
-		w.racers = append(w.racers, newRacer(a.namespace, fmt.Sprintf("racer-%d", a.racers), a.redis))
+		w.racers = append(w.racers, newRacer(fmt.Sprintf("racer-%d", a.racers), a))
 	}
 	return w
 }
@@ -154,8 +171,17 @@ func (w *wave) race(ctx context.Context, s stage, r *racer, m moments) error {
 		}
 	}
 	var both errgroup.Group
-	both.Go(func() error { return errors.Join(pause(ctx, -m.offset), s.disturb(ctx, w, r, m)) })
-	both.Go(func() error { return errors.Join(pause(ctx, m.offset), r.push(ctx, key)) })
+	answered := make(chan struct{})
+	both.Go(func() error {
+		defer close(answered)
+		return s.disturb(ctx, w, r, m)
+	})
+	both.Go(func() error {
+		if m.follows {
+			<-answered
+		}
+		return errors.Join(pause(ctx, m.offset), r.push(ctx, key))
+	})
 	return both.Wait()
 }
 

@@ -1,0 +1,60 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command soak keeps the operator busy for minutes or hours: messages come in
+// storms to queues on several Redis servers, workers take them and finish Jobs,
+// ScaledJobs come and go, and the faults of the folder faults strike the servers
+// at random. Nothing but notifications tells the operator of a message: the
+// resync is an hour away, and the polling fall-back is off.
+//
+//	go run ./test/soak -minutes=10 -seed=1
+//
+// It fails if there is ever a Job too many, if a message waits in the end whose
+// Job did not come, or if the operator has grown. First it plays the long forms of
+// the tests of faults and races.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"time"
+)
+
+func main() {
+	minutes := flag.Int("minutes", 10, "How long to go on, at least 1.")
+	seed := flag.Uint64("seed", rand.Uint64(), "Where chance begins.")
+	suites := flag.Bool("suites", true, "Play the long forms of the tests of faults and races first.")
+	flag.Parse()
+	if flag.NArg() > 0 || *minutes < 1 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, time.Duration(*minutes)*time.Minute, *seed, *suites)
+	cancel()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "the soak failed, with seed %d: %v\n", *seed, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, lasting time.Duration, seed uint64, suites bool) (err error) {
+	log := os.Stderr
+	_, _ = fmt.Fprintf(log, "the seed is %d\n", seed)
+	if suites {
+		if err := playSuites(ctx, log, seed); err != nil {
+			return err
+		}
+	}
+	s, err := newSoak(ctx, log, seed)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close(context.WithoutCancel(ctx))) }()
+	return s.run(ctx, lasting)
+}

@@ -1,0 +1,153 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/witness"
+)
+
+// queue is a list, the ScaledJob that names it, and the witness of its Jobs. Each
+// message is due one Job, up to the limit.
+type queue struct {
+	server  *server
+	api     client.Client
+	object  *scaledjobv1.ScaledJob
+	witness *witness.Witness
+	// pushed is how many messages there ever were, at most.
+	pushed atomic.Int64
+}
+
+// newQueue makes a ScaledJob with an empty queue. Its witness stays until ctx ends.
+func (s *soak) newQueue(ctx context.Context, on *server, name string, limit int32) (*queue, error) {
+	kept := int32(3)
+	q := &queue{server: on, api: s.setting.API, object: &scaledjobv1.ScaledJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+		Spec: scaledjobv1.ScaledJobSpec{
+			QueueName:                  name,
+			RedisAddress:               on.target.Addr(),
+			Threshold:                  1,
+			MaxReplicas:                &limit,
+			PollingIntervalSeconds:     3600,
+			SuccessfulJobsHistoryLimit: &kept,
+			JobTemplate:                witness.IdleJob(),
+		},
+	}}
+	if err := q.api.Create(ctx, q.object); err != nil {
+		return nil, fmt.Errorf("creating ScaledJob %s: %w", name, err)
+	}
+	var err error
+	q.witness, err = witness.Summon(ctx, s.setting.Control.Config(), q.object, q.due)
+	return q, err
+}
+
+// due is how many Jobs may be unfinished, after what was pushed until now.
+func (q *queue) due() int { return int(min(int64(q.limit()), q.pushed.Load())) }
+
+func (q *queue) limit() int { return int(*q.object.Spec.MaxReplicas) }
+
+// check returns an error if there was a Job too many: more at once than are due,
+// or more over all time than there were messages.
+func (q *queue) check() error {
+	created := q.witness.Created()
+	if fault := q.witness.Verdict(); fault != "" {
+		return fmt.Errorf("ScaledJob %s: %s", q.object.Name, fault)
+	}
+	if pushed := int(q.pushed.Load()); created > pushed {
+		return fmt.Errorf("ScaledJob %s has got %d Jobs for %d messages", q.object.Name, created, pushed)
+	}
+	return nil
+}
+
+// push adds messages. That the server does not take them is no error, and neither
+// is it known then whether it did.
+func (q *queue) push(ctx context.Context, messages int) {
+	q.pushed.Add(int64(messages))
+	_, _ = q.server.client.Pipelined(ctx, func(pipe goredis.Pipeliner) error {
+		for range messages {
+			pipe.LPush(ctx, q.object.Spec.QueueName, "message")
+		}
+		return nil
+	})
+}
+
+// storm pushes up to so many messages at once, again and again, until ctx ends.
+// The queue never gets longer than a few times its limit.
+func (q *queue) storm(ctx context.Context, random *rand.Rand, most int, meanGap time.Duration) error {
+	for {
+		if pause(ctx, time.Duration(random.Int64N(int64(2*meanGap)))) != nil {
+			return nil
+		}
+		q.push(ctx, 1+random.IntN(most))
+		q.server.client.LTrim(ctx, q.object.Spec.QueueName, 0, int64(4*q.limit()))
+	}
+}
+
+// work takes messages and finishes Jobs, one after the other, until ctx ends.
+func (q *queue) work(ctx context.Context, meanGap time.Duration) error {
+	done := map[string]bool{}
+	for {
+		if pause(ctx, rand.N(2*meanGap)) != nil {
+			return nil
+		}
+		// The witness may be yet to see what was done last.
+		left := q.witness.Unfinished()
+		for name := range done {
+			if !slices.Contains(left, name) {
+				delete(done, name)
+			}
+		}
+		left = slices.DeleteFunc(left, func(name string) bool { return done[name] })
+		if len(left) == 0 {
+			continue
+		}
+		name := left[rand.IntN(len(left))]
+		taken, err := q.finish(ctx, name)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		done[name] = taken
+	}
+}
+
+// finish takes a message and then finishes a Job, also where its message was lost.
+// It does neither while the server can't be asked. Workers rest during a fault,
+// since a server that loads what it had saved would bring back what they took.
+func (q *queue) finish(ctx context.Context, name string) (done bool, err error) {
+	q.server.faulty.RLock()
+	defer q.server.faulty.RUnlock()
+	err = q.server.client.RPop(ctx, q.object.Spec.QueueName).Err()
+	if err != nil && !errors.Is(err, goredis.Nil) {
+		return false, nil //nolint:nilerr // The next try may succeed.
+	}
+	now := metav1.Now()
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: q.object.Namespace, Name: name}}
+	unfinished := job.DeepCopy()
+	job.Status = batchv1.JobStatus{
+		StartTime: &now, CompletionTime: &now, Succeeded: 1,
+		Conditions: []batchv1.JobCondition{
+			{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue, LastTransitionTime: now},
+			{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: now},
+		},
+	}
+	// The context lets what has begun come to its end.
+	if err := q.api.Status().Patch(context.WithoutCancel(ctx), job, client.MergeFrom(unfinished)); err != nil {
+		return false, fmt.Errorf("finishing Job %s: %w", name, err)
+	}
+	return true, nil
+}

@@ -4,14 +4,14 @@
 package controller
 
 import (
-	"os"
 	"testing"
 
 	"github.com/go-logr/logr"
+	"go.uber.org/goleak"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }

@@ -30,6 +30,7 @@ func TestLiveEndsWithTheUsersKeys(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			keys, keyboard := io.Pipe()
+			t.Cleanup(func() { _ = keyboard.Close() })
 			ended := make(chan error, 1)
 			go func() { ended <- Live(t.Context(), board.New("emulated"), keys, io.Discard) }()
 			_, err := io.WriteString(keyboard, "x"+test.key)
@@ -42,7 +43,8 @@ func TestLiveEndsWithTheUsersKeys(t *testing.T) {
 func TestLiveEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	keys, _ := io.Pipe()
+	keys, keyboard := io.Pipe()
+	t.Cleanup(func() { _ = keyboard.Close() })
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- Live(ctx, board.New("emulated"), keys, io.Discard) }()

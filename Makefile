@@ -47,6 +47,10 @@ test: parts ## Run every test, on a real API server and a real Redis. PACKAGES=.
 bench: parts ## Measure push to Job and a burst of 1000, beside a bare loop in the same run.
 	@go run ./test/bench
 
+.PHONY: soak
+soak: parts ## Storms and faults at random, MINUTES=10 long. SEED=n plays them again, SUITES=no leaves the long tests out.
+	@go run ./test/soak -minutes=$(or $(MINUTES),10) $(if $(SEED),-seed=$(SEED)) $(if $(filter no,$(SUITES)),-suites=false)
+
 .PHONY: generate
 generate: ## Write the generated files anew: deep copies, CRD, RBAC.
 	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...

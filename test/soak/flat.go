@@ -37,13 +37,13 @@ func (v vitals) least(other vitals) vitals {
 const (
 	// roomGoroutines and roomFiles are for the connections that are kept open, of
 	// which there are some more or less at any time.
-	roomGoroutines = 30
-	roomFiles      = 15
+	roomGoroutines = 15
+	roomFiles      = 10
 	// roomHeapPart is a part of the heap, and roomHeapBytes goes with it.
 	roomHeapPart  = 0.2
 	roomHeapBytes = 2 << 20
 	// roomSeries is for reasons and status codes that come up for the first time.
-	roomSeries = 25
+	roomSeries = 15
 )
 
 // grown returns an error for each of the vitals that is not flat, and nil if all

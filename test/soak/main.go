@@ -23,6 +23,11 @@ import (
 	"os"
 	"os/signal"
 	"time"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
 func main() {
@@ -45,6 +50,9 @@ func main() {
 
 func run(ctx context.Context, lasting time.Duration, seed uint64, suites bool) (err error) {
 	log := os.Stderr
+	// The faults make clients of Redis complain, and that is all right.
+	redisconn.RedirectLogs(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
 	_, _ = fmt.Fprintf(log, "the seed is %d\n", seed)
 	if suites {
 		if err := playSuites(ctx, log, seed); err != nil {

@@ -22,13 +22,24 @@ import (
 	"miracle.dev/scaledjob-operator/test/witness"
 )
 
+// observer tells of the Jobs of one ScaledJob.
+type observer interface {
+	// Created is how many there ever were, and Unfinished the names of those left.
+	Created() int
+	Unfinished() []string
+	// Verdict is what must not have happened and did, or empty.
+	Verdict() string
+	// CatchUp returns nil once all has been seen that happened before the call.
+	CatchUp(ctx context.Context) error
+}
+
 // queue is a list, the ScaledJob that names it, and the witness of its Jobs. Each
 // message is due one Job, up to the limit.
 type queue struct {
 	server  *server
 	api     client.Client
 	object  *scaledjobv1.ScaledJob
-	witness *witness.Witness
+	witness observer
 	// pushed is how many messages there ever were, at most.
 	pushed atomic.Int64
 }

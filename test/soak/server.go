@@ -22,6 +22,8 @@ const (
 	leastCalm, mostCalm = time.Second, 10 * time.Second
 	// longestFault bounds how long a fault lasts.
 	longestFault = 20 * time.Second
+	// answerTimeout bounds what is asked of a server that may be down.
+	answerTimeout = 2 * time.Second
 	// strikeTimeout bounds a fault from its beginning until the server is well again.
 	strikeTimeout = 2 * time.Minute
 )
@@ -44,8 +46,15 @@ func newServer(ctx context.Context, name string, random *rand.Rand) (*server, er
 	if err != nil {
 		return nil, fmt.Errorf("starting server %s: %w", name, err)
 	}
-	options := *target.Server.Client().Options()
-	return &server{name: name, target: target, client: goredis.NewClient(&options), random: random}, nil
+	return &server{name: name, target: target, client: newClient(target.Server.Addr()), random: random}, nil
+}
+
+// newClient makes a client that tries nothing twice, and gives up soon.
+func newClient(address string) *goredis.Client {
+	return goredis.NewClient(&goredis.Options{
+		Addr: address, MaxRetries: -1, DialerRetries: 1,
+		DialTimeout: answerTimeout, ReadTimeout: answerTimeout, WriteTimeout: answerTimeout,
+	})
 }
 
 func (s *server) close() error { return errors.Join(s.client.Close(), s.target.Close()) }

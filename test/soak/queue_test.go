@@ -1,0 +1,61 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/faults"
+	"miracle.dev/scaledjob-operator/test/redistest"
+)
+
+// seen is an observer that has seen just this.
+type seen struct {
+	created    int
+	unfinished []string
+	verdict    string
+}
+
+func (s seen) Created() int                  { return s.created }
+func (s seen) Unfinished() []string          { return s.unfinished }
+func (s seen) Verdict() string               { return s.verdict }
+func (s seen) CatchUp(context.Context) error { return nil }
+
+func queueOf(on *server, pushed int64, what seen) *queue {
+	limit := int32(2)
+	q := &queue{server: on, witness: what, object: &scaledjobv1.ScaledJob{
+		ObjectMeta: metav1.ObjectMeta{Name: "emails"},
+		Spec:       scaledjobv1.ScaledJobSpec{QueueName: "emails", MaxReplicas: &limit},
+	}}
+	q.pushed.Store(pushed)
+	return q
+}
+
+func TestJobsTooManyAreTold(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	g.Expect(queueOf(nil, 3, seen{created: 3}).check()).To(Succeed())
+	g.Expect(queueOf(nil, 3, seen{created: 4}).check()).To(MatchError("ScaledJob emails has got 4 Jobs for 3 messages"))
+	g.Expect(queueOf(nil, 3, seen{created: 3, verdict: "too many at once"}).check()).To(MatchError("ScaledJob emails: too many at once"))
+}
+
+func TestLostWakeUpIsTold(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	redis := redistest.New(t, redistest.Options{})
+	on := &server{target: &faults.Target{Server: redis}, client: redis.Client()}
+	g.Expect(redis.Client().LPush(t.Context(), "emails", 1, 2, 3).Err()).To(Succeed())
+	g.Expect(queueOf(on, 3, seen{unfinished: []string{"a", "b"}}).awaitDue(t.Context())).To(Succeed(), "as many as may be")
+
+	soon, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	g.Expect(queueOf(on, 3, seen{unfinished: []string{"a"}}).awaitDue(soon)).
+		To(MatchError(ContainSubstring("a wake-up was lost: 2 Jobs are due, and there are 1")))
+}

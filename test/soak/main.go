@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"miracle.dev/scaledjob-operator/internal/redisconn"
@@ -50,9 +51,10 @@ func main() {
 
 func run(ctx context.Context, lasting time.Duration, seed uint64, suites bool) (err error) {
 	log := os.Stderr
-	// The faults make clients of Redis complain, and that is all right.
+	// Faults make clients complain, and that is all right.
 	redisconn.RedirectLogs(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
 	_, _ = fmt.Fprintf(log, "the seed is %d\n", seed)
 	if suites {
 		if err := playSuites(ctx, log, seed); err != nil {

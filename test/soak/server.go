@@ -21,7 +21,7 @@ const (
 	// recovers or does not.
 	leastCalm, mostCalm = time.Second, 10 * time.Second
 	// longestFault bounds how long a fault lasts.
-	longestFault = 20 * time.Second
+	longestFault = 10 * time.Second
 	// answerTimeout bounds what is asked of a server that may be down.
 	answerTimeout = 2 * time.Second
 	// strikeTimeout bounds a fault from its beginning until the server is well again.

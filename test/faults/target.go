@@ -13,6 +13,10 @@ import (
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
 )
 
+// tester is the user that tests and workers sign in as. The operator is the user
+// default, to whom faults happen.
+const tester = "tester"
+
 // Target is a Redis server and the proxy by which the operator reaches it. Tests
 // and workers go to the server itself.
 type Target struct {
@@ -22,7 +26,7 @@ type Target struct {
 
 // NewTarget starts both. The context bounds the start.
 func NewTarget(ctx context.Context) (*Target, error) {
-	server, err := redistest.Start(ctx, redistest.Options{})
+	server, err := redistest.Start(ctx, redistest.Options{User: tester})
 	if err != nil {
 		return nil, err
 	}

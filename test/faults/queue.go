@@ -62,6 +62,9 @@ func newQueue(ctx context.Context, setting *Setting, target *Target, object *sca
 
 func (q *Queue) key() client.ObjectKey { return client.ObjectKeyFromObject(q.Object) }
 
+// channel is what the server publishes on when the queue changes.
+func (q *Queue) channel() string { return "__keyspace@0__:" + q.Object.Spec.QueueName }
+
 // limit is how many Jobs may be unfinished.
 func (q *Queue) limit() int {
 	q.mu.Lock()
@@ -118,7 +121,7 @@ func (q *Queue) AwaitExpected(ctx context.Context) error {
 
 // AwaitSubscription returns once somebody listens to the queue.
 func (q *Queue) AwaitSubscription(ctx context.Context) error {
-	channel := "__keyspace@0__:" + q.Object.Spec.QueueName
+	channel := q.channel()
 	for {
 		listeners, err := q.target.Server.Client().PubSubNumSub(ctx, channel).Result()
 		if err == nil && listeners[channel] > 0 {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -172,10 +173,13 @@ func (s *Scene) await(ctx context.Context, fact func(*Queue, context.Context) er
 	return s.each(ctx, fact)
 }
 
+// each does something with all queues at the same time.
 func (s *Scene) each(ctx context.Context, do func(*Queue, context.Context) error) error {
-	var errs []error
-	for _, q := range s.Queues {
-		errs = append(errs, do(q, ctx))
+	errs := make([]error, len(s.Queues))
+	var doing sync.WaitGroup
+	for i, q := range s.Queues {
+		doing.Go(func() { errs[i] = do(q, ctx) })
 	}
+	doing.Wait()
 	return errors.Join(errs...)
 }

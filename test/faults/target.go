@@ -21,6 +21,10 @@ const (
 	probeInterval = 20 * time.Millisecond
 )
 
+// tester is the user that tests and workers sign in as. The operator is the user
+// default, to whom faults happen.
+const tester = "tester"
+
 // Target is a Redis server and the proxy by which the operator reaches it. Tests
 // and workers go to the server itself.
 type Target struct {
@@ -30,7 +34,7 @@ type Target struct {
 
 // NewTarget starts both. The context bounds the start.
 func NewTarget(ctx context.Context) (*Target, error) {
-	server, err := redistest.Start(ctx, redistest.Options{})
+	server, err := redistest.Start(ctx, redistest.Options{User: tester})
 	if err != nil {
 		return nil, err
 	}

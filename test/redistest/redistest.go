@@ -46,6 +46,9 @@ type Options struct {
 	// Events are the flags of notify-keyspace-events. Empty means
 	// DefaultEvents.
 	Events string
+	// User is a user who may do everything, made for Client. Empty means that
+	// Client signs in as nobody: then it may do what the user default may.
+	User string
 	// Args are further arguments of redis-server, which win over those Start
 	// gives: "--maxmemory", "1mb".
 	Args []string
@@ -81,7 +84,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		return nil, errors.Join(err, box.Close())
 	}
 	addr := net.JoinHostPort(host, strconv.Itoa(port))
-	server := &Server{sandbox: box, path: path, args: arguments(port, opts), addr: addr, client: newClient(addr)}
+	server := &Server{sandbox: box, path: path, args: arguments(port, opts), addr: addr, client: newClient(addr, opts.User)}
 	if err := server.launch(ctx); err != nil {
 		return nil, errors.Join(err, server.Stop())
 	}
@@ -104,11 +107,15 @@ func New(tb testing.TB, opts Options) *Server {
 }
 
 func arguments(port int, opts Options) []string {
-	return append([]string{
+	args := []string{
 		"--bind", host, "--port", strconv.Itoa(port),
 		"--save", "", "--appendonly", "no",
 		"--notify-keyspace-events", eventsAtStart(opts.Events),
-	}, opts.Args...)
+	}
+	if opts.User != "" {
+		args = append(args, "--user", opts.User, "on", ">"+opts.User, "~*", "&*", "+@all")
+	}
+	return append(args, opts.Args...)
 }
 
 // eventsAtStart returns the setting for the events of some options.
@@ -125,9 +132,11 @@ func eventsAtStart(events string) string {
 
 // newClient makes a client that shows a test what happens: nothing is tried
 // twice, and a push is never sent again after a lost answer.
-func newClient(addr string) *redis.Client {
+func newClient(addr, user string) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr:                  addr,
+		Username:              user,
+		Password:              user,
 		MaxRetries:            -1,
 		DialerRetries:         1,
 		DialTimeout:           answerTimeout,
@@ -140,7 +149,7 @@ func newClient(addr string) *redis.Client {
 // Addr returns host:port. It stays the same over Restart.
 func (s *Server) Addr() string { return s.addr }
 
-// Client returns a client without credentials, which Stop closes.
+// Client returns a client, which Stop closes.
 func (s *Server) Client() *redis.Client { return s.client }
 
 // Kill ends the server with SIGKILL. The port stays reserved.

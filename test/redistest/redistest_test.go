@@ -62,6 +62,17 @@ func TestStartReturnsThoughAnswersNeedAPassword(t *testing.T) {
 	g.Expect(client.Ping(t.Context()).Err()).To(Succeed())
 }
 
+func TestClientOfAUserMayDoWhatOthersMayNot(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{User: "tester"})
+	g.Expect(server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "off").Err()).To(Succeed())
+	g.Expect(server.Client().LPush(t.Context(), "emails", "hello").Err()).To(Succeed())
+	other := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = other.Close() })
+	g.Expect(other.LLen(t.Context(), "emails").Err()).To(MatchError(ContainSubstring("NOAUTH")))
+}
+
 func TestRestartKeepsPortAndNotifications(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

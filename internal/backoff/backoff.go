@@ -77,16 +77,20 @@ type Creation struct {
 	idle       int
 }
 
-// Resume is the back-off of a process that has just started: what became of the Jobs that are still there, in order of time, tells as
-// much as they told the process before. Whether they took messages can't be seen any more; was, the reason that was reported last, has
-// to tell.
+// Resume is the back-off of a process that has just started. was is the reason that was reported last: without one there was no pause. With
+// one, what became of the Jobs that are still there, in order of time, tells how long the pauses were; whether those Jobs took messages
+// can't be seen any more.
 func Resume(finishes []Finish, was Reason, now time.Time) Creation {
 	var c Creation
-	if was == NoProgress {
+	switch was {
+	case NoProgress:
 		c.seen = &Queue{}
+	case JobsFailing:
+	default: // Not all Jobs are kept: those that failed may look as if nothing had succeeded in between.
+		return c
 	}
 	for _, f := range finishes {
-		c.shrunk = was != NoProgress
+		c.shrunk = was == JobsFailing
 		if f.At.After(now) { // By a clock that is ahead of ours.
 			f.At = now
 		}

@@ -285,23 +285,22 @@ func TestResume(t *testing.T) {
 	for name, c := range map[string]struct {
 		finishes []backoff.Finish
 		was      backoff.Reason
-		// now is in seconds since the start, as is until.
+		// now is in seconds since the start, as is until. There is a pause unless that is 0.
 		now, until int
-		why        backoff.Reason
 	}{
-		"nothing":                     {now: 1},
-		"two failures":                {finishes: finishes("FF", 1, 2), now: 3},
-		"three failures":              {finishes: finishes("FFF", 1, 2, 3), now: 4, until: 13, why: backoff.JobsFailing},
-		"within the pause":            {finishes: finishes("FFFFF", 1, 2, 3, 9, 12), now: 12, until: 13, why: backoff.JobsFailing},
-		"after the pause":             {finishes: finishes("FFFF", 1, 2, 3, 13), now: 14, until: 33, why: backoff.JobsFailing},
-		"a success since":             {finishes: finishes("FFFS", 1, 2, 3, 14), now: 15},
-		"a success, and failures":     {finishes: finishes("FFFSFFF", 1, 2, 3, 14, 20, 20, 20), now: 21, until: 30, why: backoff.JobsFailing},
-		"long ago":                    {finishes: finishes("FFF", 1, 2, 3), now: 3 + 10 + 600},
-		"successes":                   {finishes: finishes("SSSS", 1, 2, 3, 4), now: 5},
-		"successes without progress":  {finishes: finishes("SSSS", 1, 2, 3, 13), was: backoff.NoProgress, now: 14, until: 33, why: backoff.NoProgress},
-		"a refusal is tried again":    {finishes: finishes("SS", 1, 2), was: backoff.CreateRefused, now: 5},
-		"by a clock that is ahead":    {finishes: finishes("FFF", 7200, 7200, 7200), now: 10, until: 20, why: backoff.JobsFailing},
-		"what is said without a sign": {was: backoff.NoProgress, now: 5},
+		"nothing":                  {was: backoff.JobsFailing, now: 1},
+		"two failures":             {finishes: finishes("FF", 1, 2), was: backoff.JobsFailing, now: 3},
+		"three failures":           {finishes: finishes("FFF", 1, 2, 3), was: backoff.JobsFailing, now: 4, until: 13},
+		"within the pause":         {finishes: finishes("FFFFF", 1, 2, 3, 9, 12), was: backoff.JobsFailing, now: 12, until: 13},
+		"after the pause":          {finishes: finishes("FFFF", 1, 2, 3, 13), was: backoff.JobsFailing, now: 14, until: 33},
+		"a success since":          {finishes: finishes("FFFS", 1, 2, 3, 14), was: backoff.JobsFailing, now: 15},
+		"a success, and failures":  {finishes: finishes("FFFSFFF", 1, 2, 3, 14, 20, 20, 20), was: backoff.JobsFailing, now: 21, until: 30},
+		"long ago":                 {finishes: finishes("FFF", 1, 2, 3), was: backoff.JobsFailing, now: 3 + 10 + 600},
+		"no progress":              {finishes: finishes("SSSS", 1, 2, 3, 13), was: backoff.NoProgress, now: 14, until: 33},
+		"by a clock that is ahead": {finishes: finishes("FFF", 7200, 7200, 7200), was: backoff.JobsFailing, now: 10, until: 20},
+		"a refusal":                {finishes: finishes("SS", 1, 2), was: backoff.CreateRefused, now: 5},
+		// Those that succeeded in between were not kept.
+		"failures, and no pause": {finishes: finishes("FFFF", 1, 2, 3, 4), was: "AtMaxReplicas", now: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -309,9 +308,9 @@ func TestResume(t *testing.T) {
 			now := start.Add(time.Duration(c.now) * time.Second)
 			resumed := backoff.Resume(c.finishes, c.was, now)
 			until, holds := resumed.Holds(now)
-			g.Expect(resumed.Reason(now)).To(Equal(c.why))
-			g.Expect(holds).To(Equal(c.why != backoff.None))
+			g.Expect(holds).To(Equal(c.until != 0))
 			if holds {
+				g.Expect(resumed.Reason(now)).To(Equal(c.was))
 				g.Expect(until).To(Equal(start.Add(time.Duration(c.until) * time.Second)))
 			}
 		})

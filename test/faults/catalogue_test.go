@@ -51,6 +51,29 @@ func TestPromiseIsKeptFromTheStart(t *testing.T) {
 	}
 }
 
+// Jobs change during these faults, so that the operator reads the queues and gets
+// no answer.
+func TestPromiseIsKeptAfterReadsHaveFailed(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"SIGSTOP", "CLIENT PAUSE ALL", "network down"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			scene := newScene(t)
+			NewWithT(t).Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+			fault := named(t, name)
+			strike := fault.Strike
+			fault.Name += ", read meanwhile"
+			fault.Strike = func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
+				return strike(ctx, target, lasting, func(ctx context.Context) error {
+					return errors.Join(scene.each(ctx, (*Queue).nudge), meanwhile(ctx))
+				})
+			}
+			row, err := scene.Play(t.Context(), fault, lasting(fault))
+			conclude(t, scene, row, err, fault.Within)
+		})
+	}
+}
+
 // The name is corrected at the end, which no notification tells of.
 func TestUnknownHost(t *testing.T) {
 	t.Parallel()

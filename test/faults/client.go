@@ -51,7 +51,7 @@ func clientFaults() []Fault {
 			Strike:  strikeSlowConsumer,
 		}, {
 			Name:    "maxclients reached, operator connected",
-			Promise: "nothing changes for those that are connected",
+			Promise: "messages get their Jobs, at the latest when there is room for another connection",
 			Short:   2 * time.Second, Long: 20 * time.Second,
 			Within: atNextAttempt,
 			Strike: func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {

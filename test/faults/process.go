@@ -22,6 +22,7 @@ func processFaults() []Fault {
 		{
 			Name:    "kill -9, restarted empty",
 			Promise: "the Jobs stay, and new messages get theirs",
+			Short:   time.Second, Long: 20 * time.Second,
 			AtStart: true,
 			Within:  atNextAttempt,
 			Strike:  strikeRestartEmpty,

@@ -43,6 +43,8 @@ type Queue struct {
 	// expected is how many Jobs there should be, as of the last time that it was
 	// asked. It does not fall, because Jobs stay.
 	expected int
+	// ready is how many Pods of the first Job are, as nudge has said.
+	ready int
 
 	mu sync.Mutex
 	// depth is at most how long the list is, and peak how long it ever was.
@@ -174,35 +176,34 @@ func (q *Queue) Prove(ctx context.Context) error {
 	return err
 }
 
-// disturb brings about passes by a Job whose Pod gets ready, and unready, and so
-// on: each change wakes the operator, and none changes how many Jobs are due.
+// disturb brings about passes by many nudges.
 func (q *Queue) disturb(ctx context.Context) error {
 	before, err := q.setting.passes(ctx, q.key())
-	if err != nil {
-		return err
+	for done := before; err == nil && done < before+forcedPasses; {
+		for range burst {
+			if err := q.nudge(ctx); err != nil {
+				return err
+			}
+		}
+		done, err = q.setting.passes(ctx, q.key())
 	}
+	return err
+}
+
+// nudge has a Pod of a Job get ready, or unready. That wakes the operator and does
+// not change how many Jobs are due.
+func (q *Queue) nudge(ctx context.Context) error {
 	jobs := q.Witness.Unfinished()
 	if len(jobs) == 0 {
 		return fmt.Errorf("ScaledJob %s has no Job to change", q.Object.Name)
 	}
-	for done := before; done < before+forcedPasses; {
-		for i := range burst {
-			if err := q.setReady(ctx, jobs[0], i%2); err != nil {
-				return fmt.Errorf("changing Job %s: %w", jobs[0], err)
-			}
-		}
-		if done, err = q.setting.passes(ctx, q.key()); err != nil {
-			return err
-		}
+	q.ready = 1 - q.ready
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: q.Object.Namespace, Name: jobs[0]}}
+	status := fmt.Appendf(nil, `{"status":{"active":1,"ready":%d}}`, q.ready)
+	if err := q.setting.API.Status().Patch(ctx, job, client.RawPatch(types.MergePatchType, status)); err != nil {
+		return fmt.Errorf("changing Job %s: %w", jobs[0], err)
 	}
 	return nil
-}
-
-// setReady says how many Pods of a Job are ready.
-func (q *Queue) setReady(ctx context.Context, name string, pods int) error {
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: q.Object.Namespace, Name: name}}
-	status := fmt.Appendf(nil, `{"status":{"active":1,"ready":%d}}`, pods)
-	return q.setting.API.Status().Patch(ctx, job, client.RawPatch(types.MergePatchType, status))
 }
 
 // resync sets the shortest polling interval for a few passes.

@@ -103,7 +103,9 @@ func newUsual(t *testing.T) (*Scene, *usual) {
 	t.Helper()
 	scene := newEmptyScene(t)
 	scene.Patience = deafness
-	queue := add(t, scene, "usual", func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
+	queue := add(t, scene, "usual", func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.Suspend, spec.Notifications = true, scaledjobv1.NotificationsDisabled
+	})
 	watcher := &usual{client: goredis.NewClient(&goredis.Options{Addr: scene.Target.Addr()}), queue: queue}
 	t.Cleanup(func() { NewWithT(t).Expect(watcher.client.Close()).To(Succeed()) })
 	return scene, watcher

@@ -4,6 +4,7 @@
 package faults
 
 import (
+	"context"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -35,16 +36,21 @@ func TestOneJobTooManyIsSeen(t *testing.T) {
 	queue := add(t, scene, "growing")
 	g.Expect(scene.Push(t.Context())).To(Succeed())
 	g.Expect(scene.AwaitExpected(t.Context())).To(Succeed())
-	g.Expect(shared.API.Create(t.Context(), &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: queue.Object.Namespace, Name: "one-more",
-			OwnerReferences: []metav1.OwnerReference{
-				*metav1.NewControllerRef(queue.Object, scaledjobv1.GroupVersion.WithKind("ScaledJob")),
-			},
-		},
-		Spec: queue.Object.Spec.JobTemplate.Spec,
-	})).To(Succeed())
+	g.Expect(queue.createJob(t.Context(), "one-more")).To(Succeed())
 	over, err := scene.Prove(t.Context())
 	g.Expect(err).To(MatchError(ContainSubstring("unfinished ones")))
 	g.Expect(over).To(Equal(1))
+}
+
+// createJob creates a Job of the ScaledJob in the operator's stead.
+func (q *Queue) createJob(ctx context.Context, name string) error {
+	return q.setting.API.Create(ctx, &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: q.Object.Namespace, Name: name,
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(q.Object, scaledjobv1.GroupVersion.WithKind("ScaledJob")),
+			},
+		},
+		Spec: q.Object.Spec.JobTemplate.Spec,
+	})
 }

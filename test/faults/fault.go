@@ -53,7 +53,7 @@ const (
 
 // Catalogue returns all faults.
 func Catalogue() []Fault {
-	return slices.Concat(processFaults(), networkFaults(), clientFaults(), refusals())
+	return slices.Concat(processFaults(), networkFaults(), clientFaults(), refusals(), forgeries())
 }
 
 // during calls meanwhile and returns after so long, or when that returns if it

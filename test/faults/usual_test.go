@@ -12,9 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	goredis "github.com/redis/go-redis/v9"
-	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
@@ -103,12 +101,16 @@ func newUsual(t *testing.T) (*Scene, *usual) {
 	t.Helper()
 	scene := newEmptyScene(t)
 	scene.Patience = deafness
-	queue := add(t, scene, "usual", func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.Suspend, spec.Notifications = true, scaledjobv1.NotificationsDisabled
-	})
+	queue := add(t, scene, "usual", leftToOthers)
 	watcher := &usual{client: goredis.NewClient(&goredis.Options{Addr: scene.Target.Addr()}), queue: queue}
 	t.Cleanup(func() { NewWithT(t).Expect(watcher.client.Close()).To(Succeed()) })
 	return scene, watcher
+}
+
+// leftToOthers keeps the operator from creating Jobs, and from subscribing: it would be
+// taken for another.
+func leftToOthers(spec *scaledjobv1.ScaledJobSpec) {
+	spec.Suspend, spec.Notifications = true, scaledjobv1.NotificationsDisabled
 }
 
 // start subscribes in the background, and looks at the queue at each message until
@@ -144,16 +146,7 @@ func (u *usual) look(ctx context.Context) error {
 		return err
 	}
 	for i := range depth {
-		object := u.queue.Object
-		err := u.queue.setting.API.Create(ctx, &batchv1.Job{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: object.Namespace, Name: fmt.Sprintf("%s-%d", object.Name, i),
-				OwnerReferences: []metav1.OwnerReference{
-					*metav1.NewControllerRef(object, scaledjobv1.GroupVersion.WithKind("ScaledJob")),
-				},
-			},
-			Spec: object.Spec.JobTemplate.Spec,
-		})
+		err := u.queue.createJob(ctx, fmt.Sprintf("%s-%d", u.queue.Object.Name, i))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}

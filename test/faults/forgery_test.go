@@ -1,0 +1,77 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	goredis "github.com/redis/go-redis/v9"
+)
+
+const (
+	// leastBetweenWakes is how long notifications of one queue are gathered before
+	// they have the operator look again.
+	leastBetweenWakes = 25 * time.Millisecond
+	// otherPasses are those that have other causes.
+	otherPasses = 20
+)
+
+// However many notifications there are, they cost a few passes, and no Job.
+func TestForgedNotificationsCostFewPasses(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	scene := newEmptyScene(t)
+	queue := add(t, scene, "growing")
+	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+	g.Expect(scene.Push(t.Context())).To(Succeed())
+	g.Expect(scene.AwaitExpected(t.Context())).To(Succeed())
+	g.Expect(scene.AwaitRest(t.Context())).To(Succeed())
+	before, err := queue.passes(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+
+	began := time.Now()
+	forging, stop := context.WithTimeout(t.Context(), 2*time.Second)
+	defer stop()
+	forged, err := scene.Target.forge(forging)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(scene.AwaitRest(t.Context())).To(Succeed())
+	atMost := int(time.Since(began)/leastBetweenWakes) + otherPasses
+
+	after, err := queue.passes(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Logf("%d forged notifications cost %d passes, and %d are allowed", forged, after-before, atMost)
+	g.Expect(after).To(BeNumerically(">", before), "they came")
+	g.Expect(after - before).To(BeNumerically("<=", atMost))
+	g.Expect(forged).To(BeNumerically(">", atMost), "one pass each would be too many")
+	over, err := scene.Prove(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(over).To(BeZero())
+}
+
+// The negative control: who counts notifications, instead of looking, is fooled.
+func TestCountingWatcherIsFooledByForgedNotifications(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	scene := newEmptyScene(t)
+	queue := add(t, scene, "counted", leftToOthers)
+	client := goredis.NewClient(&goredis.Options{Addr: scene.Target.Addr()})
+	t.Cleanup(func() { g.Expect(client.Close()).To(Succeed()) })
+	counted := client.Subscribe(t.Context(), queue.channel()).Channel()
+	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+
+	g.Expect(scene.Push(t.Context())).To(Succeed())
+	g.Expect(scene.Target.publish(t.Context(), 1, "lpush")).To(Succeed())
+	for i := range messages + 1 {
+		g.Eventually(counted).WithTimeout(scene.Patience).Should(Receive(HaveField("Payload", "lpush")))
+		g.Expect(queue.createJob(t.Context(), fmt.Sprintf("counted-%d", i))).To(Succeed())
+	}
+	g.Expect(queue.Expected(t.Context())).To(Equal(messages))
+	over, err := scene.Prove(t.Context())
+	g.Expect(err).To(MatchError(ContainSubstring("unfinished ones")))
+	g.Expect(over).To(Equal(1))
+}

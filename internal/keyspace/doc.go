@@ -18,7 +18,9 @@
 // Every confirmation of a subscription wakes too: reading after the confirmation finds
 // all that was pushed before it, and what is pushed later makes an event. This one rule
 // covers the first start, reconnects, restored permissions and new watchers. The end of a
-// subscription wakes as well, so that an outage shows at once where nothing is pushed.
+// subscription wakes as well, so that an outage shows at once where nothing is pushed. So
+// does a server that answers again after it did not, where the subscription outlived that:
+// the reads in between have failed.
 //
 // # What is told besides
 //

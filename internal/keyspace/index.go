@@ -168,6 +168,20 @@ func (x *index[K]) reset(mark func(id K, cause Cause)) {
 	notify(x.changed)
 }
 
+// present marks all who watch a channel that is subscribed to. mark must not block.
+func (x *index[K]) present(mark func(id K)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, c := range x.channels {
+		if !c.present() {
+			continue
+		}
+		for id := range c.ids {
+			mark(id)
+		}
+	}
+}
+
 // takeWanted returns up to limit channels to subscribe to.
 func (x *index[K]) takeWanted(limit int) []string {
 	x.mu.Lock()

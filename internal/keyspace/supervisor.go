@@ -37,9 +37,10 @@ type supervisor[K comparable] struct {
 // run has one session after the other until ctx is done. While the endpoint is down it
 // waits for the prober of the pool.
 func (s *supervisor[K]) run(ctx context.Context) {
-	var inspection sync.WaitGroup
-	inspection.Go(func() { s.inspect(ctx) })
-	defer inspection.Wait()
+	var others sync.WaitGroup
+	others.Go(func() { s.inspect(ctx) })
+	others.Go(func() { s.rouse(ctx) })
+	defer others.Wait()
 	s.recorder.Subscribed(s.endpoint.String(), false)
 
 	var backoff redisconn.Backoff
@@ -67,6 +68,15 @@ func (s *supervisor[K]) run(ctx context.Context) {
 			return
 		case <-time.After(backoff.Delay()):
 		}
+	}
+}
+
+// rouse wakes those who listen whenever the server answers again, until ctx is done. Their
+// reads have failed meanwhile, and if the session has outlived that, it confirms nothing
+// after which they would read.
+func (s *supervisor[K]) rouse(ctx context.Context) {
+	for s.conn.WaitRestored(ctx) == nil {
+		s.index.present(func(id K) { s.mark(id, Changed) })
 	}
 }
 

@@ -14,7 +14,8 @@ const (
 	Shrink
 	// Lost means that a subscription to the key has ended: see whether the server is there.
 	Lost
-	// Changed means that the [Verdict] on the events of the key is another than was told.
+	// Changed means that something is known of the server which was not told: another
+	// [Verdict] on the events of the key, or that it answers again.
 	Changed
 	// Confirmed means that a subscription to the key begins now: read what came before.
 	Confirmed

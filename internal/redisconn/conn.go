@@ -78,6 +78,22 @@ func (c *Conn) WaitUp(ctx context.Context) error {
 	if down == nil {
 		return nil
 	}
+	return c.wait(ctx, up)
+}
+
+// WaitRestored returns nil the next time that the endpoint comes up after it was down. It
+// fails when ctx is done or the pool has ended.
+func (c *Conn) WaitRestored(ctx context.Context) error {
+	used, err := c.pool.acquire(c.endpoint)
+	if err != nil {
+		return err
+	}
+	defer c.pool.release(used)
+	_, up := used.state()
+	return c.wait(ctx, up)
+}
+
+func (c *Conn) wait(ctx context.Context, up <-chan struct{}) error {
 	select {
 	case <-up:
 		return nil

@@ -16,7 +16,8 @@
 //   - Once a dial or a call failed below the Redis protocol, or the server refused the
 //     credentials, the endpoint is down: calls fail at once with the remembered cause.
 //     One prober per endpoint, backing off, is then the only one to dial it; the dialer
-//     itself enforces that. Whoever needs the endpoint waits in [Conn.WaitUp].
+//     itself enforces that. Whoever needs the endpoint waits in [Conn.WaitUp], and whoever
+//     missed something while it was down in [Conn.WaitRestored].
 //   - A host name is resolved once, and all connections lead to the address that it was
 //     found at, until the endpoint is down or the name points elsewhere. That is looked up
 //     every 30 seconds.

@@ -30,7 +30,7 @@ type peer struct {
 	mu     sync.Mutex
 	client *redis.Client // nil until a call needs it, and while down
 	down   *Error        // why the endpoint cannot be used; nil while it can
-	up     chan struct{} // closed when the endpoint is up again; nil while it is
+	up     chan struct{} // closed when the endpoint comes up after it was down, and replaced
 	late   int           // calls that have been outstanding for too long
 	open   int           // connections of the client
 	// backoff spaces the probes. Only work that was done resets it, so an endpoint that
@@ -49,7 +49,8 @@ type peer struct {
 
 func newPeer(e Endpoint, dialer dialFunc, wentDown func(*peer, *Error)) *peer {
 	return &peer{
-		endpoint: e, dialer: dialer, dialing: make(chan struct{}, 1), wentDown: wentDown, pubSubs: map[*PubSub]struct{}{},
+		endpoint: e, dialer: dialer, dialing: make(chan struct{}, 1), wentDown: wentDown, up: make(chan struct{}),
+		pubSubs: map[*PubSub]struct{}{},
 	}
 }
 
@@ -151,7 +152,7 @@ func (p *peer) markDown(cause *Error) {
 		p.mu.Unlock()
 		return
 	}
-	p.down, p.up, p.pinned = cause, make(chan struct{}), netip.AddrPort{}
+	p.down, p.pinned = cause, netip.AddrPort{}
 	p.backoff.Begin()
 	p.mu.Unlock()
 	// Calls under way fail with it. Also, a client remembers failed dials and would go on
@@ -172,7 +173,7 @@ func (p *peer) markUp() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.up)
-	p.down, p.up = nil, nil
+	p.down, p.up = nil, make(chan struct{})
 }
 
 // beginProbe notes that a probe begins.
@@ -192,8 +193,8 @@ func (p *peer) probeDelay(refusedAuth time.Duration) time.Duration {
 	return p.backoff.Delay()
 }
 
-// state returns why the endpoint is down, and the channel that is closed when it is up
-// again; both are nil while it is up.
+// state returns why the endpoint is down, which is nil while it is up, and the channel that
+// is closed when it comes up the next time.
 func (p *peer) state() (down *Error, up <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

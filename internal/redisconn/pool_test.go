@@ -236,6 +236,46 @@ func TestUnusedEndpointsAreForgotten(t *testing.T) {
 	})
 }
 
+func TestWaitRestored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var refusing atomic.Bool
+		pool := start(t, func(context.Context, string, string) (net.Conn, error) {
+			if refusing.Load() {
+				return nil, errRefused
+			}
+			return nil, replyError("ERR x") // from a server that is up
+		})
+		conn := pool.Conn(somewhere)
+		var restored atomic.Int32
+		ended := make(chan error)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			for {
+				if err := conn.WaitRestored(ctx); err != nil {
+					ended <- err
+					return
+				}
+				restored.Add(1)
+			}
+		}()
+		synctest.Wait()
+		g.Expect(restored.Load()).To(BeZero(), "it was not down yet")
+		for round := range 2 {
+			refusing.Store(true)
+			g.Expect(conn.Do(t.Context(), answer(errRefused))).NotTo(Succeed())
+			time.Sleep(time.Minute)
+			g.Expect(restored.Load()).To(BeEquivalentTo(round), "it is down")
+			refusing.Store(false)
+			time.Sleep(time.Minute)
+			g.Expect(restored.Load()).To(BeEquivalentTo(round + 1))
+		}
+		cancel()
+		g.Expect(<-ended).To(MatchError(context.Canceled))
+	})
+}
+
 func TestWaitUpEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

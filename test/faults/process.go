@@ -13,8 +13,12 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// fillerKeys make a server take its time to load them.
-const fillerKeys = 300
+const (
+	// fillerKeys make a server take its time to load them.
+	fillerKeys = 300
+	// loadTimeout bounds the loading of data.
+	loadTimeout = time.Minute
+)
 
 // processFaults are what happens to the process of the server.
 func processFaults() []Fault {
@@ -92,15 +96,18 @@ func (t *Target) fill(ctx context.Context) error {
 	return err
 }
 
-// awaitLoaded returns when the server does not answer LOADING any more.
+// awaitLoaded returns once the server has loaded its data. Until then it may well
+// take its time to say LOADING. It gives up after a minute.
 func (t *Target) awaitLoaded(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
 	for {
 		err := t.command(ctx, "PING")
-		if err == nil || !strings.Contains(err.Error(), "LOADING") {
-			return err
+		if err == nil {
+			return nil
 		}
-		if err := pause(ctx, probeInterval); err != nil {
-			return err
+		if ended := pause(ctx, probeInterval); ended != nil {
+			return fmt.Errorf("waiting until the server has loaded its data: %w; the last answer: %w", ended, err)
 		}
 	}
 }

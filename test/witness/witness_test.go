@@ -1,0 +1,112 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package witness
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+const owner types.UID = "owner"
+
+// newWitness makes a witness that has no watch: tests note events themselves.
+func newWitness(limit int) *Witness {
+	return &Witness{
+		owner: owner, limit: func() int { return limit },
+		created: map[types.UID]bool{}, unfinished: map[types.UID]string{}, markers: map[string]bool{},
+		changed: make(chan struct{}),
+	}
+}
+
+// job makes a Job that the owner controls, with these conditions.
+func job(name string, conditions ...batchv1.JobConditionType) *batchv1.Job {
+	controls := true
+	made := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: types.UID(name), OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: &controls}},
+	}}
+	for _, condition := range conditions {
+		made.Status.Conditions = append(made.Status.Conditions, batchv1.JobCondition{Type: condition, Status: corev1.ConditionTrue})
+	}
+	return made
+}
+
+func TestJobsBeyondTheLimitAreBlamed(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := newWitness(2)
+	for _, name := range []string{"a", "b"} {
+		w.note(watch.Event{Type: watch.Added, Object: job(name)})
+		w.note(watch.Event{Type: watch.Modified, Object: job(name)})
+	}
+	g.Expect(w.Verdict()).To(BeEmpty())
+	w.note(watch.Event{Type: watch.Added, Object: job("c")})
+	g.Expect(w.Verdict()).To(Equal("Job c makes 3 unfinished ones, where 2 were due"))
+	w.note(watch.Event{Type: watch.Deleted, Object: job("c")})
+	g.Expect(w.Verdict()).NotTo(BeEmpty(), "what has happened stays so")
+}
+
+func TestJobsThatEndMakeRoom(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := newWitness(1)
+	for name, end := range map[string]watch.Event{
+		"complete": {Type: watch.Modified, Object: job("complete", batchv1.JobComplete)},
+		"failed":   {Type: watch.Modified, Object: job("failed", batchv1.JobFailed)},
+		"deleted":  {Type: watch.Deleted, Object: job("deleted")},
+		"released": {Type: watch.Modified, Object: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: "released"}}},
+	} {
+		w.note(watch.Event{Type: watch.Added, Object: job(name)})
+		g.Expect(w.Unfinished()).To(ConsistOf(name))
+		w.note(end)
+		g.Expect(w.Unfinished()).To(BeEmpty(), name)
+	}
+	g.Expect(w.Verdict()).To(BeEmpty())
+	g.Expect(w.Created()).To(Equal(4))
+}
+
+func TestJobsOfOthersDoNotCount(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := newWitness(0)
+	w.note(watch.Event{Type: watch.Added, Object: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: "other"}}})
+	g.Expect(w.Created()).To(BeZero())
+	g.Expect(w.Verdict()).To(BeEmpty())
+}
+
+func TestBlindnessIsBlamed(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := newWitness(1)
+	w.note(watch.Event{Type: watch.Error, Object: &metav1.Status{Message: "too old"}})
+	g.Expect(w.Verdict()).To(ContainSubstring("blind"))
+}
+
+func TestAwaitCreated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		w := newWitness(2)
+		awaited := make(chan error, 1)
+		go func() { awaited <- w.AwaitCreated(t.Context(), 2) }()
+		for _, name := range []string{"a", "b"} {
+			synctest.Wait()
+			g.Expect(awaited).To(BeEmpty())
+			w.note(watch.Event{Type: watch.Added, Object: job(name)})
+		}
+		g.Expect(<-awaited).To(Succeed())
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		g.Expect(w.AwaitCreated(ctx, 3)).To(MatchError(And(ContainSubstring("2"), ContainSubstring("3"))))
+	})
+}

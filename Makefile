@@ -44,8 +44,8 @@ test: parts ## Run every test, on a real API server and a real Redis. PACKAGES=.
 	go test $(RACE) -count=1 -timeout 20m $(PACKAGES)
 
 .PHONY: bench
-bench: parts ## Measure push to Job and a burst of 1000, beside a bare loop in the same run.
-	@go run ./test/bench
+bench: parts ## Measure how fast messages become Jobs and what floods and outages cost. MEASURE=latency,bursts takes some.
+	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE))
 
 .PHONY: soak
 soak: parts ## Storms and faults at random, MINUTES=10 long. SEED=n plays them again, SUITES=no leaves the long tests out.

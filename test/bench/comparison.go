@@ -11,10 +11,10 @@ import (
 	"text/tabwriter"
 )
 
-// figures are what was measured of both contenders, and the ratio of ours to the floor's.
-type figures struct{ floor, ours, ratio float64 }
+// figures are what was measured of the operator and what it is compared with, and the ratio of the two.
+type figures struct{ reference, ours, ratio float64 }
 
-// comparison says what figures are of, and what their ratio should be: at most or at least so much, whichever is not 0.
+// comparison says what figures are of, and what their ratio should be: at most or at least so much, whichever is not 0, if any.
 type comparison struct {
 	figures
 
@@ -22,44 +22,63 @@ type comparison struct {
 	atMost, atLeast float64
 }
 
-// target is the ratio that should be, and whether it is met.
-func (c comparison) target() (text string, met bool) {
-	if c.atMost > 0 {
-		return fmt.Sprintf("≤ %.2f", c.atMost), c.ratio <= c.atMost
+// within compares with a figure that should not be exceeded.
+func within(work, unit string, limit, ours float64) comparison {
+	return comparison{work: work, unit: unit, figures: figures{limit, ours, ours / limit}, atMost: 1}
+}
+
+// target is the ratio that should be, and whether it is. Some comparisons have none.
+func (c comparison) target() (ratio, verdict string) {
+	var met bool
+	switch {
+	case c.atMost > 0:
+		ratio, met = fmt.Sprintf("≤ %.2f", c.atMost), c.ratio <= c.atMost
+	case c.atLeast > 0:
+		ratio, met = fmt.Sprintf("≥ %.2f", c.atLeast), c.ratio >= c.atLeast
+	default:
+		return "–", ""
 	}
-	return fmt.Sprintf("≥ %.2f", c.atLeast), c.ratio >= c.atLeast
+	if met {
+		return ratio, "met"
+	}
+	return ratio, "missed"
 }
 
 // printTable writes one line per comparison.
 func printTable(out io.Writer, comparisons []comparison) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(table, "work\tfloor\tours\tratio\ttarget\t")
+	_, _ = fmt.Fprintln(table, "work\treference\tours\tratio\ttarget\t")
 	for _, c := range comparisons {
-		target, met := c.target()
-		verdict := "met"
-		if !met {
-			verdict = "missed"
-		}
-		_, _ = fmt.Fprintf(table, "%s\t%.1f %s\t%.1f %s\t%.2f\t%s\t%s\n", c.work, c.floor, c.unit, c.ours, c.unit, c.ratio, target, verdict)
+		target, verdict := c.target()
+		_, _ = fmt.Fprintf(table, "%s\t%s %s\t%s %s\t%.2f\t%s\t%s\n",
+			c.work, digits(c.reference), c.unit, digits(c.ours), c.unit, c.ratio, target, verdict)
 	}
 	return table.Flush()
 }
 
+// digits tells as much of a number as a measurement is worth.
+func digits(number float64) string {
+	if number < 1 {
+		return fmt.Sprintf("%.3f", number)
+	}
+	return fmt.Sprintf("%.1f", number)
+}
+
 // ofQuantiles compares the same quantile of two sets of samples.
-func ofQuantiles(floor, ours []float64, part float64) figures {
-	f := figures{floor: quantile(floor, part), ours: quantile(ours, part)}
-	f.ratio = f.ours / f.floor
+func ofQuantiles(reference, ours []float64, part float64) figures {
+	f := figures{reference: quantile(reference, part), ours: quantile(ours, part)}
+	f.ratio = f.ours / f.reference
 	return f
 }
 
 // ofRounds compares the medians. The ratio is the median of those of the single rounds, whose two measurements were taken one right
 // after the other: on a machine with something else to do, the rounds differ more than the contenders.
-func ofRounds(floor, ours []float64) figures {
+func ofRounds(reference, ours []float64) figures {
 	ratios := make([]float64, len(ours))
 	for i := range ratios {
-		ratios[i] = ours[i] / floor[i]
+		ratios[i] = ours[i] / reference[i]
 	}
-	return figures{floor: quantile(floor, 0.5), ours: quantile(ours, 0.5), ratio: quantile(ratios, 0.5)}
+	return figures{reference: quantile(reference, 0.5), ours: quantile(ours, 0.5), ratio: quantile(ratios, 0.5)}
 }
 
 // quantile is the smallest value that at least the given part of the values, of which there is one or more, do not exceed.

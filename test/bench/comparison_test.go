@@ -25,7 +25,7 @@ func TestRatioOfRounds(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	// The machine was busy in the second round, and busier still when ours was measured in the third.
-	g.Expect(ofRounds([]float64{100, 50, 100}, []float64{90, 45, 40})).To(Equal(figures{floor: 100, ours: 45, ratio: 0.9}))
+	g.Expect(ofRounds([]float64{100, 50, 100}, []float64{90, 45, 40})).To(Equal(figures{reference: 100, ours: 45, ratio: 0.9}))
 }
 
 func TestTableTellsWhetherTargetsAreMet(t *testing.T) {
@@ -37,10 +37,14 @@ func TestTableTellsWhetherTargetsAreMet(t *testing.T) {
 		{work: "too slow", unit: "ms", figures: figures{4, 5.1, 1.275}, atMost: 1.25},
 		{work: "fast", unit: "Jobs/s", figures: figures{100, 90, 0.9}, atLeast: 0.9},
 		{work: "not fast", unit: "Jobs/s", figures: figures{100, 89, 0.89}, atLeast: 0.9},
+		within("cheap", "cores", 0.1, 0.025),
+		{work: "without a target", unit: "s", figures: figures{1, 2, 2}},
 	})).To(Succeed())
 	lines := strings.Split(table.String(), "\n")
 	g.Expect(lines[1]).To(MatchRegexp(`^slower +4\.0 ms +5\.0 ms +1\.25 +≤ 1\.25 +met$`))
 	g.Expect(lines[2]).To(MatchRegexp(`^too slow .* missed$`))
 	g.Expect(lines[3]).To(MatchRegexp(`^fast .* met$`))
 	g.Expect(lines[4]).To(MatchRegexp(`^not fast .* missed$`))
+	g.Expect(lines[5]).To(MatchRegexp(`^cheap +0\.100 cores +0\.025 cores +0\.25 +≤ 1\.00 +met$`))
+	g.Expect(lines[6]).To(MatchRegexp(`^without a target +1\.0 s +2\.0 s +2\.00 +– *$`))
 }

@@ -3,9 +3,11 @@
 
 // Command bench measures how fast messages become Jobs, on a real API server and a real Redis, and compares the operator with the
 // floor: a bare loop that does the least there is to do (see the folder floor). The two take turns in one run, so that whatever else
-// the machine does hits both; the ratios are what to look at.
+// the machine does hits both; the ratios are what to look at. Besides, it compares the operator while other Redis servers are silent
+// with itself while they are not, and measures what floods of messages and dead servers cost.
 //
 //	go run ./test/bench
+//	go run ./test/bench -measure=latency,bursts
 //
 // It fails if either makes another number of Jobs than there are messages. A missed target is only shown: one run on a busy machine
 // proves little.
@@ -19,23 +21,46 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"time"
 )
 
 // timeout bounds the whole run.
 const timeout = 30 * time.Minute
 
+// sizes say how much is measured.
+type sizes struct{ samples, rounds, burst int }
+
+// measurement is one of those to choose from.
+type measurement struct {
+	name string
+	take func(context.Context, io.Writer, *setting, sizes) ([]comparison, error)
+}
+
+var measurements = []measurement{
+	{"latency", measureLatency}, {"bursts", measureBursts}, {"isolation", measureIsolation},
+	{"saturation", measureSaturation}, {"dials", measureDials},
+}
+
 func main() {
-	samples := flag.Int("samples", 400, "How many single messages to push to each, at least 1.")
-	rounds := flag.Int("rounds", 10, "How many bursts to push to each, at least 1.")
-	burst := flag.Int("burst", 1000, "How many messages are in a burst, at least 1.")
+	var all []string
+	for _, m := range measurements {
+		all = append(all, m.name)
+	}
+	var size sizes
+	flag.IntVar(&size.samples, "samples", 400, "How many single messages to push to each, at least 2.")
+	flag.IntVar(&size.rounds, "rounds", 10, "How many bursts to push to each, at least 1.")
+	flag.IntVar(&size.burst, "burst", 1000, "How many messages are in a burst, at least 1.")
+	names := flag.String("measure", strings.Join(all, ","), "What to measure, separated by commas.")
 	flag.Parse()
-	if flag.NArg() > 0 || min(*samples, *rounds, *burst) < 1 {
+	chosen, err := choose(*names)
+	if err != nil || flag.NArg() > 0 || size.samples < 2 || min(size.rounds, size.burst) < 1 {
 		flag.Usage()
 		os.Exit(2)
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *samples, *rounds, *burst)
+	err = run(ctx, chosen, size)
 	cancel()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -43,7 +68,19 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, samples, rounds, burst int) (err error) {
+// choose returns the measurements of these names.
+func choose(names string) (chosen []measurement, err error) {
+	for name := range strings.SplitSeq(names, ",") {
+		at := slices.IndexFunc(measurements, func(m measurement) bool { return m.name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("there is no measurement %q", name)
+		}
+		chosen = append(chosen, measurements[at])
+	}
+	return chosen, nil
+}
+
+func run(ctx context.Context, chosen []measurement, size sizes) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var log io.Writer = os.Stderr
@@ -52,13 +89,13 @@ func run(ctx context.Context, samples, rounds, burst int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.stop(ctx)) }()
-	latency, err := measureLatency(ctx, log, s, samples)
-	if err != nil {
-		return err
+	var comparisons []comparison
+	for _, m := range chosen {
+		taken, err := m.take(ctx, log, s, size)
+		if err != nil {
+			return fmt.Errorf("measuring %s: %w", m.name, err)
+		}
+		comparisons = append(comparisons, taken...)
 	}
-	rates, err := measureBursts(ctx, log, s, rounds, burst)
-	if err != nil {
-		return err
-	}
-	return printTable(os.Stdout, append(latency, rates))
+	return printTable(os.Stdout, comparisons)
 }

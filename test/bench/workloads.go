@@ -21,10 +21,10 @@ const (
 )
 
 // measureLatency pushes single messages to queues whose Jobs are all there, and takes the time until the new Job is seen.
-func measureLatency(ctx context.Context, log io.Writer, s *setting, samples int) ([]comparison, error) {
-	_, _ = fmt.Fprintf(log, "pushing %d messages to each, one at a time …\n", samples)
+func measureLatency(ctx context.Context, log io.Writer, s *setting, size sizes) ([]comparison, error) {
+	_, _ = fmt.Fprintf(log, "pushing %d messages to each, one at a time …\n", size.samples)
 	times := map[*contender][]float64{}
-	for i := range warmUpSamples + samples {
+	for i := range warmUpSamples + size.samples {
 		for _, c := range s.inTurn(i) {
 			if err := pause(ctx, time.Duration((0.5+rand.Float64())*float64(meanGap))); err != nil {
 				return nil, err
@@ -49,23 +49,24 @@ func measureLatency(ctx context.Context, log io.Writer, s *setting, samples int)
 }
 
 // measureBursts pushes many messages at once to empty queues, and takes the time until the last Job is seen.
-func measureBursts(ctx context.Context, log io.Writer, s *setting, rounds, burst int) (comparison, error) {
+func measureBursts(ctx context.Context, log io.Writer, s *setting, size sizes) ([]comparison, error) {
 	rates := map[*contender][]float64{}
-	for i := range warmUpRounds + rounds {
-		_, _ = fmt.Fprintf(log, "pushing %d messages to each at once, round %d of %d …\n", burst, i+1, warmUpRounds+rounds)
+	for i := range warmUpRounds + size.rounds {
+		_, _ = fmt.Fprintf(log, "pushing %d messages to each at once, round %d of %d …\n", size.burst, i+1, warmUpRounds+size.rounds)
 		for _, c := range s.inTurn(i) {
-			took, err := c.serve(ctx, burst)
+			took, err := c.serve(ctx, size.burst)
 			if err != nil {
-				return comparison{}, err
+				return nil, err
 			}
 			if i >= warmUpRounds {
-				rates[c] = append(rates[c], float64(burst)/took.Seconds())
+				rates[c] = append(rates[c], float64(size.burst)/took.Seconds())
 			}
 		}
 		if err := s.checkAndClear(ctx); err != nil {
-			return comparison{}, err
+			return nil, err
 		}
 	}
-	work := fmt.Sprintf("burst of %d, median", burst)
-	return comparison{work: work, unit: "Jobs/s", figures: ofRounds(rates[s.floor], rates[s.ours]), atLeast: 0.9}, nil
+	work := fmt.Sprintf("burst of %d, median", size.burst)
+	figures := ofRounds(rates[s.floor], rates[s.ours])
+	return []comparison{{work: work, unit: "Jobs/s", figures: figures, atLeast: 0.9}}, nil
 }

@@ -1,0 +1,226 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+const (
+	// saturatedLimit is the maxReplicas of a queue that is pushed to although it is at its limit.
+	saturatedLimit  int32 = 2
+	pushesPerSecond       = 20_000
+	pushInterval          = 10 * time.Millisecond
+	// manySaturated queues share the pushes, while idle others only have their resync.
+	manySaturated, idle = 100, 50
+	floodTime           = 30 * time.Second
+	lookInterval        = 250 * time.Millisecond
+
+	mostCores, mostWrites = 0.1, 1.0
+	// mostIdle is twice the polling interval of the idle ones.
+	mostIdle = 10 * time.Second
+)
+
+// saturated is a ScaledJob that is soon at its limit.
+func saturated(spec *scaledjobv1.ScaledJobSpec) {
+	limit := saturatedLimit
+	spec.MaxReplicas = &limit
+}
+
+// flooding is what the operator did during a flood of messages to queues that are at their limit.
+type flooding struct {
+	pushes float64 // per second
+	cores  float64
+	writes float64 // of the status, per second and ScaledJob
+	// oldest is for how many seconds the depth of some idle queue was not read.
+	oldest float64
+}
+
+// measureSaturation floods one queue, and then many, which others must not notice.
+func measureSaturation(ctx context.Context, log io.Writer, s *setting, _ sizes) ([]comparison, error) {
+	one, err := s.flood(ctx, log, 1)
+	if err != nil {
+		return nil, err
+	}
+	many, err := s.flood(ctx, log, manySaturated)
+	if err != nil {
+		return nil, err
+	}
+	first := fmt.Sprintf("one saturated queue, %.0f pushes/s: ", one.pushes)
+	second := fmt.Sprintf("%d saturated queues, %.0f pushes/s together: ", manySaturated, many.pushes)
+	return []comparison{
+		within(first+"CPU", "cores", mostCores, one.cores),
+		within(first+"status writes", "/s", mostWrites, one.writes),
+		{work: second + "CPU, beside one", unit: "cores", figures: figures{one.cores, many.cores, many.cores / one.cores}},
+		within(second+"status writes each", "/s", mostWrites, many.writes),
+		within(fmt.Sprintf("%slongest time between reads of %d idle ones", second, idle), "s", mostIdle.Seconds(), many.oldest),
+	}, nil
+}
+
+// flood pushes messages to queues that are at their limit, and watches what the operator does meanwhile.
+func (s *setting) flood(ctx context.Context, log io.Writer, queues int) (seen flooding, err error) {
+	_, _ = fmt.Fprintf(log, "pushing %d messages a second to queues at their limit, of which there are %d …\n", pushesPerSecond, queues)
+	full, err := s.newCrowd(ctx, "full", s.redis.Addr(), queues, saturated)
+	if err != nil {
+		return flooding{}, err
+	}
+	others, err := s.newCrowd(ctx, "idle", s.redis.Addr(), idle, frequent)
+	if err != nil {
+		return flooding{}, err
+	}
+	if err := s.saturate(ctx, full); err != nil {
+		return flooding{}, err
+	}
+	if err := others.await(ctx, s.ours.sj.Namespace, reachable); err != nil {
+		return flooding{}, err
+	}
+	seen, err = s.watchFlood(ctx, full)
+	return seen, errors.Join(err, full.remove(ctx), others.remove(ctx), s.ours.clear(ctx), s.redis.Client().FlushAll(ctx).Err())
+}
+
+// saturate brings the queues to their limits, and waits until nothing more is to be told of that.
+func (s *setting) saturate(ctx context.Context, full *crowd) error {
+	if err := s.push(ctx, full.queues(), int(saturatedLimit)*len(full.members)); err != nil {
+		return err
+	}
+	err := full.await(ctx, s.ours.sj.Namespace, func(status scaledjobv1.ScaledJobStatus) bool { return status.ActiveJobs == saturatedLimit })
+	return errors.Join(err, pause(ctx, settleTime))
+}
+
+// watchFlood has the flood come.
+func (s *setting) watchFlood(ctx context.Context, full *crowd) (seen flooding, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	writes, err := s.countStatusWrites(ctx, full)
+	if err != nil {
+		return flooding{}, err
+	}
+	before, err := s.metrics(ctx)
+	if err != nil {
+		return flooding{}, err
+	}
+	begun, pushed, looked := time.Now(), 0, time.Now()
+	for time.Since(begun) < floodTime {
+		due := int(time.Since(begun).Seconds() * pushesPerSecond)
+		if err := s.push(ctx, full.queues(), due-pushed); err != nil {
+			return flooding{}, err
+		}
+		pushed = due
+		if time.Since(looked) > lookInterval {
+			looked = time.Now()
+			oldest, err := s.oldestRead(ctx)
+			if err != nil {
+				return flooding{}, err
+			}
+			seen.oldest = max(seen.oldest, oldest)
+		}
+		if err := pause(ctx, pushInterval); err != nil {
+			return flooding{}, err
+		}
+	}
+	after, err := s.metrics(ctx)
+	if err != nil {
+		return flooding{}, err
+	}
+	took := time.Since(begun).Seconds()
+	seen.pushes = float64(pushed) / took
+	seen.cores = (after[cpuSeconds] - before[cpuSeconds]) / took
+	seen.writes = float64(writes.Load()) / took / float64(len(full.members))
+	return seen, nil
+}
+
+// push spreads messages over the queues.
+func (s *setting) push(ctx context.Context, queues []string, messages int) error {
+	pipeline := s.redis.Client().Pipeline()
+	for i := range messages {
+		pipeline.LPush(ctx, queues[i%len(queues)], "message")
+	}
+	if _, err := pipeline.Exec(ctx); err != nil {
+		return fmt.Errorf("pushing: %w", err)
+	}
+	return nil
+}
+
+// countStatusWrites counts the changes of the ScaledJobs, of which nobody changes anything but the status, until ctx ends.
+func (s *setting) countStatusWrites(ctx context.Context, of *crowd) (*atomic.Int64, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJobList"))
+	changes, err := s.ours.kube.Watch(ctx, list, client.InNamespace(s.ours.sj.Namespace))
+	if err != nil {
+		return nil, fmt.Errorf("watching the ScaledJobs: %w", err)
+	}
+	var count atomic.Int64
+	go func() {
+		for change := range changes.ResultChan() {
+			object, ok := change.Object.(*metav1.PartialObjectMetadata)
+			if ok && change.Type == watch.Modified && of.members[object.Name] != nil {
+				count.Add(1)
+			}
+		}
+	}()
+	return &count, nil
+}
+
+// oldestRead is for how many seconds the depth of some idle queue was not read.
+func (s *setting) oldestRead(ctx context.Context) (seconds float64, err error) {
+	all, err := s.metrics(ctx)
+	if err != nil {
+		return 0, err
+	}
+	now := float64(time.Now().UnixMilli()) / 1000
+	for series, read := range all {
+		if strings.HasPrefix(series, lastRead+"{") && strings.Contains(series, `scaledjob="idle-`) {
+			seconds = max(seconds, now-read)
+		}
+	}
+	return seconds, nil
+}
+
+const (
+	cpuSeconds = "process_cpu_seconds_total"
+	lastRead   = "scaledjob_last_read_timestamp_seconds"
+)
+
+// metrics are all series of the operator.
+func (s *setting) metrics(ctx context.Context) (map[string]float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.running.MetricsURL(), nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("reading the operator's metrics: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	all := map[string]float64{}
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		line := lines.Text()
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		end := strings.LastIndexByte(line, ' ')
+		value, err := strconv.ParseFloat(line[end+1:], 64)
+		if err != nil {
+			return nil, fmt.Errorf("reading the operator's metrics: %w", err)
+		}
+		all[line[:end]] = value
+	}
+	return all, lines.Err()
+}

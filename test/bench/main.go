@@ -39,8 +39,11 @@ type measurement struct {
 }
 
 var measurements = []measurement{
-	{"latency", measureLatency}, {"bursts", measureBursts}, {"isolation", measureIsolation},
-	{"saturation", measureSaturation}, {"dials", measureDials},
+	{"latency", measureLatency},
+	{"bursts", measureBursts},
+	{"isolation", measureIsolation},
+	{"saturation", measureSaturation},
+	{"dials", measureDials},
 }
 
 func main() {

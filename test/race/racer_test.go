@@ -4,7 +4,6 @@
 package race
 
 import (
-
 	"context"
 	"fmt"
 	"time"

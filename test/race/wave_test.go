@@ -36,9 +36,9 @@ type arena struct {
 	redis     *redistest.Server
 	// address is the server's, behind a network.
 	address string
-	jobs      *tally
-	random    *rand.Rand
-	racers    int // that there have been
+	jobs    *tally
+	random  *rand.Rand
+	racers  int // that there have been
 }
 
 func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }

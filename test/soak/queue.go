@@ -99,11 +99,8 @@ func (q *queue) push(ctx context.Context, messages int) {
 
 // storm pushes up to so many messages at once, again and again, until ctx ends.
 // The queue never gets longer than a few times its limit.
-func (q *queue) storm(ctx context.Context, random *rand.Rand, most int, meanGap time.Duration) error {
-	for {
-		if pause(ctx, time.Duration(random.Int64N(int64(2*meanGap)))) != nil {
-			return nil
-		}
+func (q *queue) storm(ctx context.Context, random *rand.Rand, most int, meanGap time.Duration) {
+	for pause(ctx, time.Duration(random.Int64N(int64(2*meanGap)))) == nil {
 		q.push(ctx, 1+random.IntN(most))
 		q.server.client.LTrim(ctx, q.object.Spec.QueueName, 0, int64(4*q.limit()))
 	}
@@ -112,10 +109,7 @@ func (q *queue) storm(ctx context.Context, random *rand.Rand, most int, meanGap 
 // work takes messages and finishes Jobs, one after the other, until ctx ends.
 func (q *queue) work(ctx context.Context, meanGap time.Duration) error {
 	done := map[string]bool{}
-	for {
-		if pause(ctx, rand.N(2*meanGap)) != nil {
-			return nil
-		}
+	for pause(ctx, rand.N(2*meanGap)) == nil {
 		// The witness may be yet to see what was done last.
 		left := q.witness.Unfinished()
 		for name := range done {
@@ -134,6 +128,7 @@ func (q *queue) work(ctx context.Context, meanGap time.Duration) error {
 		}
 		done[name] = taken
 	}
+	return nil
 }
 
 // finish takes a message and then finishes a Job, also where its message was lost.
@@ -144,7 +139,7 @@ func (q *queue) finish(ctx context.Context, name string) (done bool, err error) 
 	defer q.server.faulty.RUnlock()
 	err = q.server.client.RPop(ctx, q.object.Spec.QueueName).Err()
 	if err != nil && !errors.Is(err, goredis.Nil) {
-		return false, nil //nolint:nilerr // The next try may succeed.
+		return false, nil // The next try may succeed.
 	}
 	now := metav1.Now()
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: q.object.Namespace, Name: name}}

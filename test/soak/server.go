@@ -63,20 +63,20 @@ func (s *server) close() error { return errors.Join(s.client.Close(), s.target.C
 // the catalogue in an order of chance, and then all again. It calls struck with
 // each that is over.
 func (s *server) suffer(ctx context.Context, struck func(on *server, fault faults.Fault)) error {
-	catalogue := faults.Catalogue()
-	for {
-		for _, i := range s.random.Perm(len(catalogue)) {
-			calm := leastCalm + time.Duration(s.random.Int64N(int64(mostCalm-leastCalm)))
-			lasting := lasting(catalogue[i], s.random)
-			if pause(ctx, calm) != nil {
-				return nil
-			}
-			if err := s.strike(ctx, catalogue[i], lasting); err != nil {
-				return fmt.Errorf("playing the fault %q on server %s: %w", catalogue[i].Name, s.name, err)
-			}
-			struck(s, catalogue[i])
+	var deck []faults.Fault
+	for pause(ctx, leastCalm+time.Duration(s.random.Int64N(int64(mostCalm-leastCalm)))) == nil {
+		if len(deck) == 0 {
+			deck = faults.Catalogue()
+			s.random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
 		}
+		fault := deck[0]
+		deck = deck[1:]
+		if err := s.strike(ctx, fault, lasting(fault, s.random)); err != nil {
+			return fmt.Errorf("playing the fault %q on server %s: %w", fault.Name, s.name, err)
+		}
+		struck(s, fault)
 	}
+	return nil
 }
 
 // lasting draws how long the fault is to last.

@@ -139,7 +139,10 @@ func (s *soak) storm(ctx context.Context, lasting time.Duration) error {
 			gap, burst = saturatedGap, saturatedBurst
 		}
 		random := rand.New(rand.NewPCG(s.random.Uint64(), 0))
-		all.Go(func() error { return q.storm(storm, random, burst, gap) })
+		all.Go(func() error {
+			q.storm(storm, random, burst, gap)
+			return nil
+		})
 		all.Go(func() error { return q.work(storm, workGap) })
 	}
 	for _, on := range s.servers {

@@ -18,6 +18,8 @@ import (
 )
 
 const (
+	unreachable = scaledjobv1.ReasonUnreachable
+
 	// planted is what strangers say wherever they can, and nobody else does.
 	planted = "hunter2-of-the-stranger"
 	// announcedBytes are announced at once, and then really come.
@@ -43,14 +45,13 @@ func Strangers() []Stranger {
 
 // babbling returns strangers that do not care what they are asked.
 func babbling() []Stranger {
-	const unreachable = scaledjobv1.ReasonUnreachable
 	return []Stranger{
 		{"closes at once", unreachable, "", func(io.ReadWriter) error { return io.EOF }},
 		{"never answers", unreachable, "", swallow},
 		{"endless line", unreachable, "", endless("+", "x")},
 		{"HTTP", unreachable, "", endless("", "HTTP/1.1 400 "+planted+"\r\n\r\n")},
 		{"replies without a question", "", unreachable, endless("", "+"+planted+"\r\n:7\r\n$-1\r\n")},
-		{"messages without a question", "", unreachable, endless("", message(">", planted, planted))},
+		{"messages without a question", "", unreachable, endless("", message(">", planted))},
 	}
 }
 
@@ -65,12 +66,12 @@ func overflowing() []Stranger {
 		"longest array":          endless("*9223372036854775807\r\n", ":1\r\n"),
 		"arrays in arrays":       endless("", "*1\r\n"),
 		"attributes without end": endless("", "|0\r\n"),
-		"messages without end":   endless("", message(">", planted, planted)),
+		"messages without end":   endless("", message(">", planted)),
 		"maps as keys of maps":   endless("", "%1\r\n%0\r\n+x\r\n"),
 	} {
 		all = append(all,
-			Stranger{name + " for a length", scaledjobv1.ReasonUnreachable, "", until("LLEN", reply)},
-			Stranger{name + " for a confirmation", scaledjobv1.ReasonConnected, scaledjobv1.ReasonUnreachable, until("SUBSCRIBE", reply)})
+			Stranger{name + " for a length", unreachable, "", until("LLEN", reply)},
+			Stranger{name + " for a confirmation", scaledjobv1.ReasonConnected, unreachable, until("SUBSCRIBE", reply)})
 	}
 	return all
 }
@@ -79,9 +80,9 @@ func overflowing() []Stranger {
 func refusing() []Stranger {
 	var all []Stranger
 	for code, reason := range map[string]string{
-		"ERR": scaledjobv1.ReasonUnreachable, "MOVED 1": scaledjobv1.ReasonUnreachable, "ASK 1": scaledjobv1.ReasonUnreachable,
-		"LOADING": scaledjobv1.ReasonUnreachable, "WRONGPASS": scaledjobv1.ReasonAuthFailed,
-		"NOPERM": scaledjobv1.ReasonPermissionDenied, "WRONGTYPE": scaledjobv1.ReasonWrongType,
+		"ERR": unreachable, "MOVED 1": unreachable, "ASK 1": unreachable, "LOADING": unreachable,
+		"WRONGPASS": scaledjobv1.ReasonAuthFailed, "NOPERM": scaledjobv1.ReasonPermissionDenied,
+		"WRONGTYPE": scaledjobv1.ReasonWrongType,
 	} {
 		reply := fmt.Sprintf("-%s %s:6379 %s\r\n", code, planted, planted)
 		all = append(all, Stranger{"error " + code, reason, "", answering(func([]string) string { return reply })})
@@ -100,10 +101,10 @@ func lying() []Stranger {
 		})}
 	}
 	length := func(name, reply string) Stranger {
-		return lies("length is "+name, scaledjobv1.ReasonUnreachable, "", map[string]string{"LLEN": reply})
+		return lies("length is "+name, unreachable, "", map[string]string{"LLEN": reply})
 	}
 	hears := func(name, reply string) Stranger {
-		return lies(name, scaledjobv1.ReasonConnected, scaledjobv1.ReasonUnreachable, map[string]string{"SUBSCRIBE": reply})
+		return lies(name, scaledjobv1.ReasonConnected, unreachable, map[string]string{"SUBSCRIBE": reply})
 	}
 	return []Stranger{
 		length("a word", bulk(planted)),
@@ -137,7 +138,7 @@ func emptyRedis(command []string) string {
 		for _, channel := range command[1:] {
 			reply.WriteString(confirmation(channel))
 		}
-		return reply.String() + message("*", command[1], planted) + message("*", planted, planted)
+		return reply.String() + message("*", command[1]) + message("*", planted)
 	default:
 		return "-ERR unknown command " + planted + "\r\n"
 	}
@@ -149,9 +150,9 @@ func confirmation(channel string) string {
 	return "*3\r\n" + bulk("subscribe") + bulk(channel) + ":1\r\n"
 }
 
-// message is one of a channel, as an array (*) or as a push (>).
-func message(kind, channel, payload string) string {
-	return kind + "3\r\n" + bulk("message") + bulk(channel) + bulk(payload)
+// message is a nonsense one of a channel, as an array (*) or as a push (>).
+func message(kind, channel string) string {
+	return kind + "3\r\n" + bulk("message") + bulk(channel) + bulk(planted)
 }
 
 // swallow reads for ever.

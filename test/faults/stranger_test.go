@@ -42,12 +42,14 @@ func TestStrangersHarmNobody(t *testing.T) {
 	neighbour := add(t, scene, "neighbour")
 	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
 	fault := Fault{
-		Name: "strangers in the place of other servers", Promise: "others are not concerned, memory is bounded, and nothing they say is shown",
-		Short: 5 * time.Second, Long: time.Minute, Within: atNextAttempt,
+		Name:    "strangers in the place of other servers",
+		Promise: "others are not concerned, memory is bounded, and nothing they say is shown",
+		Short:   5 * time.Second, Long: time.Minute,
+		Within: atNextAttempt,
 	}
 	var strangers []*lured
 	fault.Strike = func(ctx context.Context, _ *Target, lasting time.Duration, meanwhile Meanwhile) error {
-		before := rememberMemory(t, ctx)
+		before := rememberMemory(ctx, t)
 		strangers = lure(t, alley)
 		return during(ctx, lasting, func(ctx context.Context) error {
 			err := errors.Join(meanwhile(ctx), neighbour.AwaitExpected(ctx))
@@ -82,22 +84,26 @@ func lure(t *testing.T, alley *Scene) []*lured {
 		listening, err := stranger.Listen()
 		g.Expect(err).NotTo(HaveOccurred())
 		t.Cleanup(func() { g.Expect(listening.Close()).To(Succeed()) })
-		q := add(t, alley, fmt.Sprintf("lured-%d", i), func(spec *scaledjobv1.ScaledJobSpec) { spec.RedisAddress = listening.Addr() })
+		q := add(t, alley, fmt.Sprintf("lured-%d", i), func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.RedisAddress = listening.Addr()
+		})
 		all = append(all, &lured{Queue: q, stranger: stranger})
 	}
 	g.Expect(alley.Push(t.Context())).To(Succeed())
 	return all
 }
 
-// expectBlamed waits until the operator says what is wrong, and that as an event.
+// expectBlamed waits until the operator says what is wrong.
 func (l *lured) expectBlamed(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
-	if l.stranger.Reading != "" {
-		g.Expect(l.awaitCondition(t.Context(), scaledjobv1.ConditionQueueConnected, l.stranger.Reading)).To(Succeed(), l.stranger.Name)
-	}
-	if l.stranger.Hearing != "" {
-		g.Expect(l.awaitCondition(t.Context(), scaledjobv1.ConditionNotificationsActive, l.stranger.Hearing)).To(Succeed(), l.stranger.Name)
+	for kind, reason := range map[string]string{
+		scaledjobv1.ConditionQueueConnected:      l.stranger.Reading,
+		scaledjobv1.ConditionNotificationsActive: l.stranger.Hearing,
+	} {
+		if reason != "" {
+			g.Expect(l.awaitCondition(t.Context(), kind, reason)).To(Succeed(), l.stranger.Name)
+		}
 	}
 	g.Expect(l.Witness.Created()).To(BeZero(), l.stranger.Name)
 }
@@ -112,7 +118,8 @@ func (l *lured) expectCured(t *testing.T) {
 	defer cancel()
 	err := l.AwaitExpected(ctx)
 	row := Row{
-		Fault: "stranger: " + l.stranger.Name, Promise: "no Job while the depth is not known, and messages get theirs from the right server",
+		Fault:    "stranger: " + l.stranger.Name,
+		Promise:  "no Job before the right server is named, and messages get theirs then",
 		Recovery: time.Since(began), Lost: max(0, l.expected-l.Witness.Created()),
 	}
 	g.Expect(l.Witness.CatchUp(t.Context())).To(Succeed())
@@ -130,7 +137,7 @@ type memory struct {
 }
 
 // rememberMemory samples until ctx ends.
-func rememberMemory(t *testing.T, ctx context.Context) *memory {
+func rememberMemory(ctx context.Context, t *testing.T) *memory {
 	t.Helper()
 	before, err := residentMemory(ctx)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -158,7 +165,7 @@ func rememberMemory(t *testing.T, ctx context.Context) *memory {
 func (m *memory) expectBounded(t *testing.T) {
 	t.Helper()
 	grown := m.most() - m.before
-	t.Logf("the operator had %.0f MB before the strangers came, and grew by %.0f MB at most", m.before/(1<<20), grown/(1<<20))
+	t.Logf("the operator had %.0f MB before, and grew by %.0f MB at most", m.before/(1<<20), grown/(1<<20))
 	NewWithT(t).Expect(grown).To(BeNumerically("<", memoryBound))
 }
 
@@ -235,7 +242,9 @@ func withoutEvents(t *testing.T, alley *Scene) []string {
 		g.Expect(err).NotTo(HaveOccurred())
 		wrong := apimeta.IsStatusConditionFalse(status.Conditions, scaledjobv1.ConditionQueueConnected) ||
 			apimeta.IsStatusConditionFalse(status.Conditions, scaledjobv1.ConditionNotificationsActive)
-		said := slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return e.Regarding.Name == q.Object.Name })
+		said := slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
+			return e.Regarding.Name == q.Object.Name
+		})
 		if wrong && !said {
 			silent = append(silent, q.Object.Name)
 		}
@@ -248,9 +257,9 @@ func TestWhatIsShownIsFound(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(g Gomega, q *Queue, what string){
 		"status": func(g Gomega, q *Queue, what string) {
-			patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Planted","status":"True","reason":"Planted",
-				"message":%q,"lastTransitionTime":%q}]}}`, what, time.Now().UTC().Format(time.RFC3339))
-			g.Expect(q.setting.API.Status().Patch(t.Context(), q.Object.DeepCopy(), client.RawPatch(types.MergePatchType, patch))).To(Succeed())
+			patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Planted",
+				"status":"True","reason":"Planted","message":%q,"lastTransitionTime":%q}]}}`, what, time.Now().UTC().Format(time.RFC3339)))
+			g.Expect(q.setting.API.Status().Patch(t.Context(), q.Object.DeepCopy(), patch)).To(Succeed())
 		},
 		"event": func(g Gomega, q *Queue, what string) {
 			g.Expect(q.setting.API.Create(t.Context(), &eventsv1.Event{

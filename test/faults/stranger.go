@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	unreachable = scaledjobv1.ReasonUnreachable
+	outOfReach = scaledjobv1.ReasonUnreachable
 
 	// planted is what strangers say wherever they can, and nobody else does.
 	planted = "hunter2-of-the-stranger"
@@ -46,12 +46,12 @@ func Strangers() []Stranger {
 // babbling returns strangers that do not care what they are asked.
 func babbling() []Stranger {
 	return []Stranger{
-		{"closes at once", unreachable, "", func(io.ReadWriter) error { return io.EOF }},
-		{"never answers", unreachable, "", swallow},
-		{"endless line", unreachable, "", endless("+", "x")},
-		{"HTTP", unreachable, "", endless("", "HTTP/1.1 400 "+planted+"\r\n\r\n")},
-		{"replies without a question", "", unreachable, endless("", "+"+planted+"\r\n:7\r\n$-1\r\n")},
-		{"messages without a question", "", unreachable, endless("", message(">", planted))},
+		{"closes at once", outOfReach, "", func(io.ReadWriter) error { return io.EOF }},
+		{"never answers", outOfReach, "", swallow},
+		{"endless line", outOfReach, "", endless("+", "x")},
+		{"HTTP", outOfReach, "", endless("", "HTTP/1.1 400 "+planted+"\r\n\r\n")},
+		{"replies without a question", "", outOfReach, endless("", "+"+planted+"\r\n:7\r\n$-1\r\n")},
+		{"messages without a question", "", outOfReach, endless("", message(">", planted))},
 	}
 }
 
@@ -70,8 +70,8 @@ func overflowing() []Stranger {
 		"maps as keys of maps":   endless("", "%1\r\n%0\r\n+x\r\n"),
 	} {
 		all = append(all,
-			Stranger{name + " for a length", unreachable, "", until("LLEN", reply)},
-			Stranger{name + " for a confirmation", scaledjobv1.ReasonConnected, unreachable, until("SUBSCRIBE", reply)})
+			Stranger{name + " for a length", outOfReach, "", until("LLEN", reply)},
+			Stranger{name + " for a confirmation", scaledjobv1.ReasonConnected, outOfReach, until("SUBSCRIBE", reply)})
 	}
 	return all
 }
@@ -80,7 +80,7 @@ func overflowing() []Stranger {
 func refusing() []Stranger {
 	var all []Stranger
 	for code, reason := range map[string]string{
-		"ERR": unreachable, "MOVED 1": unreachable, "ASK 1": unreachable, "LOADING": unreachable,
+		"ERR": outOfReach, "MOVED 1": outOfReach, "ASK 1": outOfReach, "LOADING": outOfReach,
 		"WRONGPASS": scaledjobv1.ReasonAuthFailed, "NOPERM": scaledjobv1.ReasonPermissionDenied,
 		"WRONGTYPE": scaledjobv1.ReasonWrongType,
 	} {
@@ -101,10 +101,10 @@ func lying() []Stranger {
 		})}
 	}
 	length := func(name, reply string) Stranger {
-		return lies("length is "+name, unreachable, "", map[string]string{"LLEN": reply})
+		return lies("length is "+name, outOfReach, "", map[string]string{"LLEN": reply})
 	}
 	hears := func(name, reply string) Stranger {
-		return lies(name, scaledjobv1.ReasonConnected, unreachable, map[string]string{"SUBSCRIBE": reply})
+		return lies(name, scaledjobv1.ReasonConnected, outOfReach, map[string]string{"SUBSCRIBE": reply})
 	}
 	return []Stranger{
 		length("a word", bulk(planted)),

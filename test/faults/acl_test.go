@@ -14,6 +14,9 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
+// polledAlone is promised of a channel that is forbidden.
+const polledAlone = "it is polled, and the other is heard"
+
 // Forbidden channels are tried again every minute. In the short form nobody waits
 // for that: the resync does the work, and goes on doing it.
 
@@ -23,9 +26,11 @@ func TestOneChannelIsRevoked(t *testing.T) {
 	scene := newEmptyScene(t)
 	struck, neighbour := add(t, scene, "struck"), add(t, scene, "neighbour")
 	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
-	fault := Fault{Name: "one of two channels revoked", Promise: "it is polled, and the other is heard", Within: atNextAttempt}
+	fault := Fault{Name: "one of two channels revoked", Promise: polledAlone, Within: atNextAttempt}
 	fault.Strike = func(ctx context.Context, target *Target, _ time.Duration, meanwhile Meanwhile) error {
-		return errors.Join(target.permitChannels(ctx, neighbour), struck.forbidden(ctx, meanwhile, neighbour), struck.setInterval(ctx, 1))
+		return errors.Join(
+			target.permitChannels(ctx, neighbour), struck.forbidden(ctx, meanwhile, neighbour),
+			struck.setInterval(ctx, 1))
 	}
 	row, err := scene.Play(t.Context(), fault, 0)
 	conclude(t, scene, row, err, fault.Within)
@@ -35,7 +40,7 @@ func TestOneChannelIsForbiddenFromTheStart(t *testing.T) {
 	t.Parallel()
 	scene := newEmptyScene(t)
 	neighbour := add(t, scene, "neighbour")
-	fault := Fault{Name: "one of two channels forbidden", Promise: "it is polled, and the other is heard", Within: atNextAttempt}
+	fault := Fault{Name: "one of two channels forbidden", Promise: polledAlone, Within: atNextAttempt}
 	fault.Strike = func(ctx context.Context, target *Target, _ time.Duration, meanwhile Meanwhile) error {
 		if err := target.permitChannels(ctx, neighbour); err != nil {
 			return err
@@ -97,8 +102,9 @@ func TestRevokedChannelIsGrantedAgain(t *testing.T) {
 	struck, neighbour := add(t, scene, "struck"), add(t, scene, "neighbour")
 	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
 	fault := Fault{
-		Name: "one of two channels revoked, and granted again", Promise: "messages sent meanwhile get their Jobs at the next try",
-		Within: atNextRetry,
+		Name:    "one of two channels revoked, and granted again",
+		Promise: "messages sent meanwhile get their Jobs at the next try",
+		Within:  atNextRetry,
 	}
 	fault.Strike = func(ctx context.Context, target *Target, _ time.Duration, meanwhile Meanwhile) error {
 		return errors.Join(

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -15,8 +16,11 @@ import (
 // QueueFault is a Fault that needs to know which queue it is about.
 type QueueFault struct {
 	Fault  // without its Strike
-	strike func(ctx context.Context, q *Queue, lasting time.Duration, meanwhile Meanwhile) error
+	strike queueStrike
 }
+
+// queueStrike is the Strike of a QueueFault.
+type queueStrike func(ctx context.Context, q *Queue, lasting time.Duration, meanwhile Meanwhile) error
 
 // Of returns the Fault of this queue.
 func (f QueueFault) Of(q *Queue) Fault {
@@ -29,11 +33,7 @@ func (f QueueFault) Of(q *Queue) Fault {
 
 // QueueFaults returns all of them.
 func QueueFaults() []QueueFault {
-	var all []QueueFault
-	for _, some := range [][]QueueFault{keyFaults(), flagFaults(), permissionFaults()} {
-		all = append(all, some...)
-	}
-	return all
+	return slices.Concat(keyFaults(), flagFaults(), permissionFaults())
 }
 
 // movedMessages is how many messages come to a key at once without being pushed.
@@ -58,14 +58,21 @@ func keyFaults() []QueueFault {
 				q.target.configure(ctx, "maxmemory-policy", "allkeys-lru"), q.target.configure(ctx, "maxmemory", 1),
 				q.awaitGone(ctx), q.target.configure(ctx, "maxmemory", 0))
 		}),
-		{Fault{Name: "SWAPDB", Promise: "the resync finds the messages of the other database", Within: atNextAttempt}, strikeSwap},
 		{Fault{Name: "key overwritten by a string", Promise: found, Within: atNextAttempt}, strikeOverwrite},
-		{Fault{Name: "RENAME to the key and away", Promise: "the operator hears of both", Within: atNextAttempt}, strikeRename},
+		{
+			Fault{
+				Name: "SWAPDB", Promise: "the resync finds the messages of the other database", Within: atNextAttempt,
+			}, strikeSwap,
+		}, {
+			Fault{
+				Name: "RENAME to the key and away", Promise: "the operator hears of both", Within: atNextAttempt,
+			}, strikeRename,
+		},
 	}
 }
 
 // unannounced is for a change of a key that no notification tells of.
-func unannounced(change func(context.Context, *Queue) error) func(context.Context, *Queue, time.Duration, Meanwhile) error {
+func unannounced(change func(context.Context, *Queue) error) queueStrike {
 	return func(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
 		return errors.Join(
 			q.unnoticed(ctx, func(ctx context.Context) error { return change(ctx, q) }),

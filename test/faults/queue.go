@@ -138,6 +138,9 @@ func (q *Queue) AwaitSubscription(ctx context.Context) error {
 // AwaitRest returns once the operator makes no passes over the ScaledJob, so that
 // none comes that nobody asked for.
 func (q *Queue) AwaitRest(ctx context.Context) error {
+	if err := q.awaitTemplate(ctx); err != nil {
+		return err
+	}
 	last, since := -1, time.Now()
 	for time.Since(since) < calm {
 		passes, err := q.setting.passes(ctx, q.key())

@@ -58,7 +58,7 @@ func reasonOf(status *scaledjobv1.ScaledJobStatus, kind string) string {
 // this reason, and that this keeps it from its work.
 func (q *Queue) awaitUnreadable(ctx context.Context, reason string) error {
 	return q.awaitStatus(ctx, "nothing is ready for "+reason, func(status *scaledjobv1.ScaledJobStatus) bool {
-		return apimeta.IsStatusConditionPresentAndEqual(status.Conditions, scaledjobv1.ConditionReady, metav1.ConditionFalse) &&
+		return apimeta.IsStatusConditionFalse(status.Conditions, scaledjobv1.ConditionReady) &&
 			reasonOf(status, scaledjobv1.ConditionReady) == reason &&
 			reasonOf(status, scaledjobv1.ConditionQueueConnected) == reason
 	})
@@ -89,6 +89,20 @@ func (q *Queue) awaitDepth(ctx context.Context) error {
 	return q.awaitStatus(ctx, fmt.Sprintf("the depth is %d", depth), func(status *scaledjobv1.ScaledJobStatus) bool {
 		return status.QueueDepth != nil && *status.QueueDepth == depth &&
 			reasonOf(status, scaledjobv1.ConditionQueueConnected) == scaledjobv1.ReasonConnected
+	})
+}
+
+// awaitTemplate waits until the API server was asked about the template, as it is
+// once for each change of the spec. Where many ScaledJobs wait for that, each gets
+// a turn, and makes a pass then.
+func (q *Queue) awaitTemplate(ctx context.Context) error {
+	var object scaledjobv1.ScaledJob
+	if err := q.setting.API.Get(ctx, q.key(), &object); err != nil {
+		return fmt.Errorf("reading ScaledJob %s: %w", q.Object.Name, err)
+	}
+	return q.awaitStatus(ctx, "the template is checked", func(status *scaledjobv1.ScaledJobStatus) bool {
+		valid := apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionTemplateValid)
+		return valid != nil && valid.ObservedGeneration == object.Generation && valid.Status != metav1.ConditionUnknown
 	})
 }
 

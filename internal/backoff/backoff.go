@@ -15,7 +15,7 @@ const (
 	LongestDelay = 5 * time.Minute
 	// enough is how many Jobs in a row have to come to nothing.
 	enough = 3
-	// forgetAfter is how long after a pause the next trouble counts as new.
+	// forgetAfter is how long after a pause further trouble counts as new.
 	forgetAfter = 10 * time.Minute
 )
 
@@ -28,7 +28,7 @@ const (
 	None Reason = ""
 	// JobsFailing means that the last three Jobs to finish have failed.
 	JobsFailing Reason = "JobsFailing"
-	// NoProgress means that three Jobs came and went, and no message left the queue in all that time.
+	// NoProgress means that three Jobs came and went, and no message left the queue in all that time, though there were some.
 	NoProgress Reason = "NoProgress"
 	// CreateRefused means that the API server refused to create a Job.
 	CreateRefused Reason = "CreateRefused"
@@ -48,7 +48,7 @@ type Finish struct {
 type Queue struct {
 	// Depth is how many messages are outstanding.
 	Depth int64
-	// Heard says that every message which leaves is announced. ShrunkAt is when that was last heard, and Since is since when it has been
+	// Heard says that it is announced when messages leave. ShrunkAt is when that was last heard, and Since is since when it has been
 	// listened for; both are only compared with earlier ones.
 	Heard    bool
 	ShrunkAt time.Time
@@ -59,159 +59,183 @@ type Queue struct {
 
 // Creation is the back-off of creating Jobs for one queue. The zero value pauses nothing. It is not safe for concurrent use.
 type Creation struct {
-	// reason is why creating pauses, or paused last; level counts the pauses, and until is when the present or last one ends.
-	reason Reason
-	level  int
-	until  time.Time
-	// retry says that one attempt is due before that, since something has changed.
+	// fruitless are the pauses after Jobs that came to nothing, and reason says in which way. refused are those after refusals: neither
+	// ends the other.
+	fruitless pauses
+	reason    Reason
+	refused   pauses
+	// retry says that one attempt is due before the end of a pause after a refusal, since something has changed.
 	retry bool
-	// succeeded and shrunk tell what has happened since the last pause began: a Job succeeded, messages left the queue.
-	succeeded, shrunk bool
 
 	// failures is how many Jobs have failed in a row.
 	failures int
-	// seen is the queue as it was last seen, nil if it is unknown. Since it held the Job numbered quietSince as its newest, no
-	// message has left it; idle is how many Jobs have come and gone in that time.
-	seen       *Queue
-	quietSince int64
-	idle       int
+	// succeeded and shrunk tell what has happened since the last pause began: a Job succeeded, messages left the queue.
+	succeeded, shrunk bool
+
+	// seen is the queue as it was last seen, nil before, and blind says that it could not be seen since.
+	seen  *Queue
+	blind bool
+	// newestAtChange is the highest ordinal at the last look by which messages may have left. idle is how many later Jobs have finished.
+	newestAtChange int64
+	idle           int
 }
 
-// Resume is the back-off of a process that has just started. was is the reason that was reported last: without one there was no pause. With
-// one, what became of the Jobs that are still there, in order of time, tells how long the pauses were; whether those Jobs took messages
-// can't be seen any more.
-func Resume(finishes []Finish, was Reason, now time.Time) Creation {
+// Resume is the back-off of a process that has just started. was is the reason that is reported, and since when it is: without one there was
+// no pause. The Jobs that have finished since, in the order of time, tell how many pauses there were.
+func Resume(was Reason, since time.Time, finishes []Finish, now time.Time) Creation {
 	var c Creation
-	switch was {
-	case NoProgress:
-		c.seen = &Queue{}
-	case JobsFailing:
-	default: // Not all Jobs are kept: those that failed may look as if nothing had succeeded in between.
+	if was != JobsFailing && was != NoProgress {
 		return c
 	}
+	c.reason, c.failures = was, enough
+	c.fruitless.begin(earlier(since, now))
 	for _, f := range finishes {
-		c.shrunk = was == JobsFailing
-		if f.At.After(now) { // By a clock that is ahead of ours.
-			f.At = now
+		if f.At.After(since) && (f.Failed || was == NoProgress) {
+			c.fruitless.begin(earlier(f.At, now))
 		}
-		c.Finished(f)
 	}
-	c.Unseen()
 	return c
+}
+
+// earlier is the first of two times. One may be by a clock that is ahead of ours.
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // Saw tells of a look at the queue.
 func (c *Creation) Saw(q Queue) {
-	before := c.seen
-	c.seen = &q
+	before, blind := c.seen, c.blind
+	c.seen, c.blind = &q, false
 	if before == nil {
-		c.quiet(q.Newest)
+		c.newestAtChange, c.idle = q.Newest, 0
 		return
 	}
 	shrunk := q.Depth < before.Depth || q.ShrunkAt.After(before.ShrunkAt)
-	filled := before.Depth == 0 && q.Depth > 0
-	deaf := !q.Since.Equal(before.Since) || q.Heard != before.Heard || !q.Heard && q.Depth != before.Depth
-	if shrunk || filled || deaf {
-		c.quiet(q.Newest)
-	}
-	if filled && c.reason == NoProgress {
-		c.end() // There was nothing to take.
+	empty := before.Depth == 0 || q.Depth == 0 // There is nothing to take.
+	heard := q.Heard && before.Heard && q.Since.Equal(before.Since)
+	unheard := !heard && (blind || q.Depth != before.Depth || !q.Since.Equal(before.Since))
+	if shrunk || empty || unheard {
+		c.newestAtChange, c.idle = q.Newest, 0
 	}
 	c.shrunk = c.shrunk || shrunk
 	c.endIfRecovered()
 }
 
 // Unseen tells that the queue could not be looked at.
-func (c *Creation) Unseen() {
-	c.seen = nil
-	c.idle = 0
+func (c *Creation) Unseen() { c.blind = true }
+
+// Finished tells of Jobs that have finished since the last call, in the order of time, after the look at the queue.
+func (c *Creation) Finished(finishes []Finish, now time.Time) {
+	if len(finishes) == 0 {
+		return
+	}
+	c.forget(now)
+	for _, f := range finishes {
+		c.count(f)
+	}
+	c.endIfRecovered()
+	switch {
+	case c.failures >= enough:
+		c.pause(JobsFailing, now)
+	case c.idle >= enough:
+		c.pause(NoProgress, now)
+	}
 }
 
-// quiet notes that messages may have left until now, when this was the newest Job.
-func (c *Creation) quiet(newest int64) {
-	c.quietSince, c.idle = newest, 0
-}
-
-// Finished tells that a Job has finished. The Jobs are told of in the order in which they finished, after the look at the queue.
-func (c *Creation) Finished(f Finish) {
-	c.forget(f.At)
-	c.retry = c.reason == CreateRefused // It may have made room for another.
-	if c.seen != nil && f.Ordinal > c.quietSince {
+func (c *Creation) count(f Finish) {
+	if c.seen != nil && !c.blind && f.Ordinal > c.newestAtChange {
 		c.idle++
 	}
 	if f.Failed {
 		c.failures++
 	} else {
 		c.failures, c.succeeded = 0, true
-		c.endIfRecovered()
 	}
-	switch {
-	case c.failures >= enough:
-		c.pause(JobsFailing, f.At)
-	case c.idle >= enough:
-		c.pause(NoProgress, f.At)
+}
+
+// pause begins a pause, unless there is one: however many Jobs come to nothing in it, the next is one step longer.
+func (c *Creation) pause(why Reason, now time.Time) {
+	if c.fruitless.begin(now) {
+		c.reason, c.succeeded, c.shrunk = why, false, false
+	}
+}
+
+// endIfRecovered ends the pauses if there is progress: a Job succeeded, and messages left the queue.
+func (c *Creation) endIfRecovered() {
+	if c.succeeded && c.shrunk {
+		c.fruitless, c.reason = pauses{}, None
 	}
 }
 
 // Refused tells that the API server refused to create a Job.
-func (c *Creation) Refused(at time.Time) {
-	c.forget(at)
+func (c *Creation) Refused(now time.Time) {
+	c.forget(now)
 	c.retry = false
-	c.pause(CreateRefused, at)
+	c.refused.begin(now)
 }
 
-// Accepted tells that the API server created a Job.
-func (c *Creation) Accepted() {
-	if c.reason == CreateRefused {
-		c.end()
+// Accepted tells that the API server created all Jobs that it was asked for.
+func (c *Creation) Accepted() { c.refused, c.retry = pauses{}, false }
+
+// MadeRoom tells that a Job has finished or gone: a quota may have room for another.
+func (c *Creation) MadeRoom() { c.retry = true }
+
+// forget ends what has been well for long.
+func (c *Creation) forget(now time.Time) {
+	if c.fruitless.forgotten(now) {
+		c.fruitless, c.reason = pauses{}, None
+	}
+	if c.refused.forgotten(now) {
+		c.refused = pauses{}
 	}
 }
 
 // Holds says whether creating pauses now, and until when.
 func (c *Creation) Holds(now time.Time) (until time.Time, holds bool) {
-	return c.until, now.Before(c.until) && !c.retry
+	until = c.fruitless.until
+	if !c.retry && c.refused.until.After(until) {
+		until = c.refused.until
+	}
+	return until, now.Before(until)
 }
 
-// Reason is why creating pauses now, or did so until a moment ago: it stays until there is progress, or nothing has gone wrong for long.
+// Reason is why creating pauses, or will again if the next Jobs come to nothing too. It stays until there is progress, or nothing has
+// gone wrong for ten minutes after a pause.
 func (c *Creation) Reason(now time.Time) Reason {
-	c.forget(now)
-	return c.reason
-}
-
-// pause begins a pause, unless there is one: however many Jobs fail in it, the next is one step longer.
-func (c *Creation) pause(why Reason, at time.Time) {
-	if at.Before(c.until) {
-		return
+	switch {
+	case c.fruitless.level > 0 && !c.fruitless.forgotten(now):
+		return c.reason
+	case c.refused.level > 0 && !c.refused.forgotten(now):
+		return CreateRefused
 	}
-	c.reason = why
-	c.until = at.Add(delay(c.level))
-	c.level++
-	c.succeeded, c.shrunk = false, false
+	return None
 }
 
-// delay is how long a pause is after so many before.
-func delay(level int) time.Duration {
-	d := FirstDelay
-	for range level {
-		d = min(2*d, LongestDelay)
+// pauses are pauses for one cause, each longer than the one before.
+type pauses struct {
+	// level counts them, and until is when the present or last one ends.
+	level int
+	until time.Time
+}
+
+// begin begins a pause, unless there is one.
+func (p *pauses) begin(now time.Time) bool {
+	if now.Before(p.until) {
+		return false
 	}
-	return d
-}
-
-// endIfRecovered ends the back-off if there is progress: a Job succeeded, and messages left the queue.
-func (c *Creation) endIfRecovered() {
-	if c.succeeded && c.shrunk {
-		c.end()
+	delay := FirstDelay
+	for range p.level {
+		delay = min(2*delay, LongestDelay)
 	}
+	p.level++
+	p.until = now.Add(delay)
+	return true
 }
 
-// forget ends the back-off if all has been well for long.
-func (c *Creation) forget(now time.Time) {
-	if c.reason != None && now.Sub(c.until) >= forgetAfter {
-		c.end()
-	}
-}
-
-func (c *Creation) end() {
-	c.reason, c.level, c.until, c.retry = None, 0, time.Time{}, false
+// forgotten says whether the last pause ended so long ago that it does not count any more.
+func (p *pauses) forgotten(now time.Time) bool {
+	return p.level > 0 && now.Sub(p.until) >= forgetAfter
 }

@@ -37,9 +37,11 @@ func (l *line) run(jobs int, failed bool) {
 	for range jobs {
 		l.queue.Newest++
 		l.look()
-		l.creation.Finished(backoff.Finish{Ordinal: l.queue.Newest, Failed: failed, At: l.now})
+		l.finish(backoff.Finish{Ordinal: l.queue.Newest, Failed: failed})
 	}
 }
+
+func (l *line) finish(ends ...backoff.Finish) { l.creation.Finished(ends, l.now) }
 
 // take has a message taken, as is seen and heard.
 func (l *line) take() {
@@ -161,15 +163,11 @@ func TestJobsThatMayHaveTakenSomethingDoNotPause(t *testing.T) {
 		heard bool
 		event func(*line)
 	}{
-		"a message was heard to leave": {true, func(l *line) { l.queue.ShrunkAt = l.queue.ShrunkAt.Add(time.Second) }},
-		"the subscription is another":  {true, func(l *line) { l.queue.Since = l.queue.Since.Add(time.Second) }},
-		"notifications were switched on": {false, func(l *line) {
-			l.queue.Heard = true
-			l.look()
-			l.queue.Heard = false
-		}},
-		"a depth was not seen":       {true, func(l *line) { l.creation.Unseen() }},
-		"another depth, unannounced": {false, func(l *line) { l.queue.Depth++ }},
+		"a message was heard to leave":             {true, func(l *line) { l.queue.ShrunkAt = l.queue.ShrunkAt.Add(time.Second) }},
+		"the subscription is another":              {true, func(l *line) { l.queue.Since = l.queue.Since.Add(time.Second) }},
+		"a depth was not seen, nor anything heard": {false, func(l *line) { l.creation.Unseen() }},
+		"a depth was not seen in time":             {true, nil},
+		"another depth, unannounced":               {false, func(l *line) { l.queue.Depth++ }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -177,7 +175,13 @@ func TestJobsThatMayHaveTakenSomethingDoNotPause(t *testing.T) {
 			l.queue.Heard = c.heard
 			for range 10 {
 				l.run(2, false)
-				c.event(l)
+				if c.event == nil {
+					l.creation.Unseen()
+					l.finish(backoff.Finish{Ordinal: l.queue.Newest + 1})
+					l.queue.ShrunkAt = l.queue.ShrunkAt.Add(time.Second)
+				} else {
+					c.event(l)
+				}
 				l.look()
 			}
 			l.expectNoPause()
@@ -195,27 +199,57 @@ func TestJobsFromBeforeAMessageWasTakenDoNotPause(t *testing.T) {
 	l.take()
 	for ordinal := range l.queue.Newest {
 		l.look()
-		l.creation.Finished(backoff.Finish{Ordinal: ordinal + 1, At: l.now})
+		l.finish(backoff.Finish{Ordinal: ordinal + 1})
 	}
 	l.expectNoPause()
 }
 
-// There was nothing to take for the Jobs that minReplicas asked for.
-func TestMessageIntoAnEmptyQueueEndsThePauseForNoProgress(t *testing.T) {
+// Where there is nothing to take, that nothing is taken is no trouble. So it is with the Jobs that minReplicas asks for, and with workers
+// that are quicker than the looks.
+func TestJobsOfAnEmptyQueueDoNotPause(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, 0)
-	l.run(3, false)
-	_, holds := l.creation.Holds(l.now)
-	l.Expect(holds).To(BeTrue())
-	l.queue.Depth = 1
-	l.look()
-	l.expectNoPause()
+	for _, heard := range []bool{true, false} {
+		l := newLine(t, 0)
+		l.queue.Heard = heard
+		l.run(10, false)
+		l.expectNoPause()
+		l.queue.Depth = 1
+		l.run(1, false)
+		l.run(2, false)
+		l.expectNoPause()
+		l.run(1, false)
+		l.expectPause(backoff.NoProgress, 10*time.Second)
+	}
+}
 
-	l = newLine(t, 0)
-	l.run(3, true)
-	l.queue.Depth = 1
-	l.look()
+// Of Jobs that are told of at once, what counts is the last ones: a few failures among many successes are nothing.
+func TestFailuresAmongSuccessesDoNotPause(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 100)
+	l.queue.Newest = 20
+	l.take()
+	var ends []backoff.Finish
+	for ordinal := range int64(20) {
+		ends = append(ends, backoff.Finish{Ordinal: ordinal + 1, Failed: ordinal < 10})
+	}
+	l.finish(ends...)
+	l.expectNoPause()
+	l.finish(backoff.Finish{Ordinal: 21, Failed: true}, backoff.Finish{Ordinal: 22, Failed: true})
+	l.expectNoPause()
+	l.take()
+	l.finish(backoff.Finish{Ordinal: 23, Failed: true})
 	l.expectPause(backoff.JobsFailing, 10*time.Second)
+}
+
+// That the queue could not be looked at for a moment hides no progress.
+func TestProgressAroundAnUnseenQueueCounts(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 100)
+	l.run(3, true)
+	l.creation.Unseen()
+	l.take()
+	l.run(1, false)
+	l.expectNoPause()
 }
 
 func TestRefusalsPause(t *testing.T) {
@@ -233,14 +267,12 @@ func TestRefusalsPause(t *testing.T) {
 }
 
 // It may have made room in a quota. An attempt that fails all the same makes the pause no longer.
-func TestFinishedJobIsAnOpportunityAfterARefusal(t *testing.T) {
+func TestRoomIsAnOpportunityAfterARefusal(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, 7)
-	l.queue.Newest = 5
-	l.look()
 	l.creation.Refused(l.now)
-	for ordinal := range int64(3) {
-		l.creation.Finished(backoff.Finish{Ordinal: 1 + ordinal, At: l.now})
+	for range 3 {
+		l.creation.MadeRoom()
 		_, holds := l.creation.Holds(l.now)
 		l.Expect(holds).To(BeFalse())
 		l.creation.Refused(l.now)
@@ -248,12 +280,22 @@ func TestFinishedJobIsAnOpportunityAfterARefusal(t *testing.T) {
 	l.expectPause(backoff.CreateRefused, 10*time.Second)
 }
 
-func TestAcceptedJobsDoNotEndOtherPauses(t *testing.T) {
+// Neither kind of trouble makes the other look better.
+func TestRefusalsAndFruitlessJobsPauseByThemselves(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, 7)
+	l.creation.Refused(l.now)
 	l.run(3, true)
+	l.creation.MadeRoom()
+	_, holds := l.creation.Holds(l.now)
+	l.Expect(holds).To(BeTrue(), "room is no help to Jobs that fail")
 	l.creation.Accepted()
 	l.expectPause(backoff.JobsFailing, 10*time.Second)
+	l.run(1, true)
+	l.creation.Refused(l.now)
+	l.take()
+	l.run(1, false)
+	l.expectPause(backoff.CreateRefused, 10*time.Second)
 }
 
 func TestTroubleIsForgottenAfterLong(t *testing.T) {
@@ -283,30 +325,28 @@ func finishes(outcomes string, at ...int) []backoff.Finish {
 func TestResume(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		finishes []backoff.Finish
 		was      backoff.Reason
-		// now is in seconds since the start, as is until. There is a pause unless that is 0.
+		finishes []backoff.Finish
+		// now is in seconds since the reason was reported, as is until. There is a pause unless that is 0.
 		now, until int
 	}{
-		"nothing":                  {was: backoff.JobsFailing, now: 1},
-		"two failures":             {finishes: finishes("FF", 1, 2), was: backoff.JobsFailing, now: 3},
-		"three failures":           {finishes: finishes("FFF", 1, 2, 3), was: backoff.JobsFailing, now: 4, until: 13},
-		"within the pause":         {finishes: finishes("FFFFF", 1, 2, 3, 9, 12), was: backoff.JobsFailing, now: 12, until: 13},
-		"after the pause":          {finishes: finishes("FFFF", 1, 2, 3, 13), was: backoff.JobsFailing, now: 14, until: 33},
-		"a success since":          {finishes: finishes("FFFS", 1, 2, 3, 14), was: backoff.JobsFailing, now: 15},
-		"a success, and failures":  {finishes: finishes("FFFSFFF", 1, 2, 3, 14, 20, 20, 20), was: backoff.JobsFailing, now: 21, until: 30},
-		"long ago":                 {finishes: finishes("FFF", 1, 2, 3), was: backoff.JobsFailing, now: 3 + 10 + 600},
-		"no progress":              {finishes: finishes("SSSS", 1, 2, 3, 13), was: backoff.NoProgress, now: 14, until: 33},
-		"by a clock that is ahead": {finishes: finishes("FFF", 7200, 7200, 7200), was: backoff.JobsFailing, now: 10, until: 20},
-		"a refusal":                {finishes: finishes("SS", 1, 2), was: backoff.CreateRefused, now: 5},
+		"nothing kept":             {was: backoff.JobsFailing, now: 4, until: 10},
+		"within the pause":         {was: backoff.JobsFailing, finishes: finishes("FFFF", -2, -1, 3, 9), now: 9, until: 10},
+		"after the pause":          {was: backoff.JobsFailing, finishes: finishes("FF", 3, 13), now: 14, until: 33},
+		"after the next pause":     {was: backoff.JobsFailing, finishes: finishes("FFFF", 13, 14, 35, 36), now: 36, until: 75},
+		"long before":              {was: backoff.JobsFailing, finishes: finishes("FFFF", -100, -80, -60, -20), now: 1, until: 10},
+		"a success is no failure":  {was: backoff.JobsFailing, finishes: finishes("S", 13), now: 14},
+		"no progress":              {was: backoff.NoProgress, finishes: finishes("SSSS", -6, 1, 2, 13), now: 14, until: 33},
+		"by a clock that is ahead": {was: backoff.JobsFailing, finishes: finishes("FFF", 7200, 7200, 7200), now: 12, until: 32},
+		"a refusal":                {was: backoff.CreateRefused, finishes: finishes("SS", 1, 2), now: 5},
 		// Those that succeeded in between were not kept.
-		"failures, and no pause": {finishes: finishes("FFFF", 1, 2, 3, 4), was: "AtMaxReplicas", now: 5},
+		"failures, and no pause": {was: "AtMaxReplicas", finishes: finishes("FFFF", 1, 2, 3, 4), now: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			now := start.Add(time.Duration(c.now) * time.Second)
-			resumed := backoff.Resume(c.finishes, c.was, now)
+			resumed := backoff.Resume(c.was, start, c.finishes, now)
 			until, holds := resumed.Holds(now)
 			g.Expect(holds).To(Equal(c.until != 0))
 			if holds {
@@ -317,39 +357,51 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// Whatever happens, a pause is no longer than five minutes from what caused it, no two begin within the first delay, and there is a reason.
+// Jobs that fail after a restart make the pauses longer, as they would have before.
+func TestResumedPausesGrow(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 7)
+	l.creation = backoff.Resume(backoff.JobsFailing, l.now, nil, l.now)
+	l.expectPause(backoff.JobsFailing, 10*time.Second)
+	l.run(1, true)
+	l.expectPause(backoff.JobsFailing, 20*time.Second)
+}
+
+// Whatever happens, a pause is no longer than five minutes from what caused it, there is a reason, and three failures in a row are one.
 func TestPausesAreBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var c backoff.Creation
-		now, begun := start, time.Time{}
+		now := start
 		queue := backoff.Queue{Depth: 5, Heard: true}
+		failures := 0
 		for range 100 {
 			now = now.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "seconds")) * time.Second)
-			before, _ := c.Holds(now)
-			switch rapid.IntRange(0, 4).Draw(t, "event") {
+			event := rapid.IntRange(0, 5).Draw(t, "event")
+			switch event {
 			case 0:
 				queue.Depth = rapid.Int64Range(0, 3).Draw(t, "depth")
 				c.Saw(queue)
 			case 1, 2:
 				queue.Newest++
-				c.Finished(backoff.Finish{Ordinal: queue.Newest, Failed: rapid.Bool().Draw(t, "failed"), At: now})
+				failed := rapid.Bool().Draw(t, "failed")
+				c.Finished([]backoff.Finish{{Ordinal: queue.Newest, Failed: failed, At: now}}, now)
+				if failures++; !failed {
+					failures = 0
+				}
 			case 3:
 				c.Refused(now)
 			case 4:
 				c.Accepted()
+			case 5:
+				c.MadeRoom()
 			}
 			until, holds := c.Holds(now)
 			if holds && (until.Sub(now) > backoff.LongestDelay || c.Reason(now) == backoff.None) {
 				t.Fatalf("a pause of %v for %q", until.Sub(now), c.Reason(now))
 			}
-			if until.After(before) && !before.IsZero() {
-				if now.Sub(begun) < backoff.FirstDelay {
-					t.Fatalf("a pause %v after the last had begun", now.Sub(begun))
-				}
-			}
-			if until.After(before) {
-				begun = now
+			if (event == 1 || event == 2) && failures >= 3 && !holds {
+				t.Fatal("no pause after three failures in a row")
 			}
 		}
 	})

@@ -4,11 +4,11 @@
 package controller
 
 import (
+	"errors"
 	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -17,53 +17,60 @@ import (
 	"miracle.dev/scaledjob-operator/internal/proof"
 )
 
-// backOff tells the back-off what has become of the Jobs and of the queue since the last pass, and says whether creating pauses. Another
-// template and the end of a suspension are a new beginning.
-func (r *Reconciler) backOff(sj *scaledjobv1.ScaledJob, mem *memory, seen observation) (held bool) {
+// pausing tells the back-off what has become of the Jobs and of the queue since the last pass, and says whether creating pauses.
+func (r *Reconciler) pausing(sj *scaledjobv1.ScaledJob, mem *memory, seen observation) bool {
 	now := time.Now()
 	first := mem.active == nil
 	template, changed := mem.templateOf(sj)
-	finishes := finishesOf(mem.recount(&seen.jobs), template)
-	if first {
-		mem.backoff = backoff.Resume(finishes, limitOf(&sj.Status), now)
-		finishes = nil
-	}
-	if changed || hasResumed(sj, mem.latest(sj)) {
+	lifted := mem.suspensionLifted(sj)
+	finished, madeRoom := mem.recount(&seen.jobs)
+	finishes := finishesOf(finished, template)
+	switch {
+	case changed || lifted: // Somebody has acted: a new beginning.
 		mem.backoff = backoff.Creation{}
+	case first && (mem.total == 0 || seen.jobs.HasTemplate(template)): // Else the template was changed meanwhile.
+		was, since := limitOf(&sj.Status)
+		mem.backoff = backoff.Resume(was, since, finishes, now)
+	}
+	if madeRoom {
+		mem.backoff.MadeRoom()
 	}
 	if seen.queueErr != nil {
 		mem.backoff.Unseen()
 	} else {
-		mem.backoff.Saw(backoff.Queue{
-			Depth:    seen.depth,
-			Heard:    seen.events.Reason == proof.ReasonSubscribed,
-			ShrunkAt: seen.events.LastShrink,
-			Since:    seen.events.Since,
-			Newest:   r.newestOrdinal(sj.UID, seen),
-		})
+		mem.backoff.Saw(r.queueSeen(sj, seen))
 	}
-	for _, finish := range finishes {
-		finish.At = now
-		mem.backoff.Finished(finish)
+	if !first {
+		mem.backoff.Finished(finishes, now)
 	}
-	_, held = mem.backoff.Holds(now)
-	return held
+	_, holds := mem.backoff.Holds(now)
+	return holds
+}
+
+func (r *Reconciler) queueSeen(sj *scaledjobv1.ScaledJob, seen observation) backoff.Queue {
+	return backoff.Queue{
+		Depth:    seen.depth,
+		Heard:    seen.events.Reason == proof.ReasonSubscribed,
+		ShrunkAt: seen.events.LastShrink,
+		Since:    seen.events.Since,
+		Newest:   r.newestOrdinal(sj.UID, seen),
+	}
 }
 
 // noteCreates tells the back-off whether the API server took the Jobs, and returns whether it refused one.
 func (m *memory) noteCreates(created int, err error) (refused bool) {
-	if created > 0 {
-		m.backoff.Accepted()
-	}
-	refused = apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
-	if refused {
+	refused = errors.Is(err, errRefused)
+	switch {
+	case refused:
 		m.backoff.Refused(time.Now())
+	case created > 0 && err == nil:
+		m.backoff.Accepted()
 	}
 	return refused
 }
 
 // finishesOf are the ends of those of the Jobs that have this template, in the order of time. Kubernetes keeps whole seconds: of Jobs that
-// finished within one, those that failed come first, so that they do not count for more than they may be worth.
+// finished within one, those that failed come first, as they count if nothing has succeeded since.
 func finishesOf(finished []*batchv1.Job, template string) []backoff.Finish {
 	var ends []backoff.Finish
 	for _, job := range finished {
@@ -83,16 +90,10 @@ func finishesOf(finished []*batchv1.Job, template string) []backoff.Finish {
 	return ends
 }
 
-// limitOf is why creating paused by this status.
-func limitOf(status *scaledjobv1.ScaledJobStatus) backoff.Reason {
+// limitOf is why scaling is limited by this status, and since when.
+func limitOf(status *scaledjobv1.ScaledJobStatus) (why backoff.Reason, since time.Time) {
 	if limited := apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionScalingLimited); limited != nil {
-		return backoff.Reason(limited.Reason)
+		return backoff.Reason(limited.Reason), limited.LastTransitionTime.Time
 	}
-	return backoff.None
-}
-
-// hasResumed says whether the ScaledJob is not suspended any more, but was by its last status.
-func hasResumed(sj *scaledjobv1.ScaledJob, last *scaledjobv1.ScaledJobStatus) bool {
-	ready := apimeta.FindStatusCondition(last.Conditions, scaledjobv1.ConditionReady)
-	return !sj.Spec.Suspend && ready != nil && ready.Reason == scaledjobv1.ReasonSuspended
+	return backoff.None, time.Time{}
 }

@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,9 +16,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
+	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
@@ -157,45 +160,106 @@ func TestRefusedCreatesPauseCreation(t *testing.T) {
 	}
 }
 
-// A Job that ends makes room in a quota.
-func TestRefusedCreateIsTriedAgainWhenAJobHasFinished(t *testing.T) {
+// quota refuses Jobs beyond so many, as a quota for count/jobs.batch does: finished ones count until they are deleted.
+func (w *world) quota(limit int) {
+	var mu sync.Mutex
+	w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(w.jobs(ctx)) >= limit {
+			return errForbidden
+		}
+		return send()
+	}
+}
+
+// Jobs that finish and are pruned make room in a quota, and a few creates are all that is tried for it.
+func TestRefusedCreatesAreTriedAgainAsJobsGo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		w := newWorld(t, scaledJob())
-		const quota = 4
-		w.onCreate = func(_ context.Context, _ *batchv1.Job, send func() error) error {
-			active := 0
+		sj := scaledJob()
+		sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
+		w := newWorld(t, sj)
+		w.quota(4)
+		w.queues.SetDepth(emailQueue, 200)
+		w.reconcile(ctx)
+		w.Expect(w.jobs(ctx)).To(HaveLen(4))
+		tried := len(w.names())
+		for round := range 5 {
+			w.reconcile(ctx)
+			w.Expect(w.names()).To(HaveLen(tried), "nothing has changed")
+
+			w.queues.SetDepth(emailQueue, int64(199-round))
+			w.finish(ctx, w.jobs(ctx)[0].Name, batchv1.JobComplete)
+			for range 3 {
+				w.reconcile(ctx)
+			}
+			w.Expect(w.jobs(ctx)).To(HaveLen(4), "the slot is taken again")
+			w.Expect(len(w.names())-tried).To(BeNumerically("<=", 4), "one before the Job is pruned, one that is taken, and two at once")
+			tried = len(w.names())
+			w.Expect(w.limited(ctx)).To(Equal("CreateRefused"))
+		}
+	})
+}
+
+// Whatever a quota lets through, Jobs that fail pause creating.
+func TestFailingJobsPauseWithinAQuotaAsWell(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		sj := scaledJob()
+		sj.Spec.FailedJobsHistoryLimit = new(int32(1))
+		w := newWorld(t, sj)
+		w.quota(10)
+		w.queues.SetDepth(emailQueue, 200)
+		for range 600 {
+			w.reconcile(ctx)
 			for _, job := range w.jobs(ctx) {
 				if len(job.Status.Conditions) == 0 {
-					active++
+					w.finish(ctx, job.Name, batchv1.JobFailed)
+					break
 				}
 			}
-			if active >= quota {
-				return errForbidden
-			}
-			return send()
+			time.Sleep(time.Second)
 		}
-		w.queues.SetDepth(emailQueue, 200)
-		w.warmUp(ctx)
-		w.queues.SetDepth(emailQueue, 200)
-		for range 10 {
-			w.reconcile(ctx)
-			time.Sleep(backoff.LongestDelay)
-		}
-		present := len(w.jobs(ctx))
-		w.Expect(present).To(BeNumerically(">=", quota))
-		w.reconcile(ctx)
-		tried := len(w.names())
-
-		w.reconcile(ctx)
-		w.Expect(w.names()).To(HaveLen(tried))
-		for range present - quota + 1 {
-			w.finish(ctx, w.jobs(ctx)[0].Name, batchv1.JobComplete)
-		}
-		w.reconcile(ctx)
-		w.Expect(len(w.names())).To(BeNumerically(">", tried))
+		// Without pauses a Job would be created each second.
+		w.Expect(len(w.names())).To(BeNumerically("<", 150))
+		w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
 	})
+}
+
+// That a right to read is missing is no refusal of a Job.
+func TestForbiddenReadsAreErrors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 10)
+	w.onLiveGet = func(client.Object) error { return errForbidden }
+	w.Expect(w.reconcileFails(t.Context())).To(MatchError(errForbidden))
+	w.Expect(w.limited(t.Context())).To(Equal("NotLimited"))
+}
+
+// The answer to a create that got lost is asked for soon, whatever else was refused.
+func TestALostAnswerIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.warmUp(t.Context())
+	w.queues.SetDepth(emailQueue, 200)
+	unlucky := jobs.Name("emails", "uid-1", 5)
+	w.onCreate = func(_ context.Context, job *batchv1.Job, _ func() error) error {
+		if job.Name == unlucky {
+			return errTimeout
+		}
+		return errForbidden
+	}
+	for len(w.r.Gate.Unanswered("uid-1", time.Now())) == 0 {
+		w.r.memories.of(scaledJob()).backoff = backoff.Creation{}
+		w.r.memories.of(scaledJob()).createFailed = false
+		_, err := w.r.Reconcile(t.Context(), requestOf(emails))
+		if len(w.r.Gate.Unanswered("uid-1", time.Now())) > 0 {
+			w.Expect(err).To(MatchError(errTimeout))
+		}
+	}
 }
 
 // By a new template, or the end of a suspension, a user says that the cause is mended.
@@ -210,6 +274,13 @@ func TestPausesEndByTheHandOfTheUser(t *testing.T) {
 		"suspended and resumed": func(ctx context.Context, w *world) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
 			w.reconcile(ctx)
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })
+		},
+		"suspended while Redis was away, and resumed": func(ctx context.Context, w *world) {
+			w.queues.SetError(emailQueue, &redisconn.Error{Reason: redisconn.ReasonUnreachable, Err: errAway})
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
+			w.reconcile(ctx)
+			w.queues.SetDepth(emailQueue, 30)
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })
 		},
 		"suspended, and resumed while the operator was away": func(ctx context.Context, w *world) {

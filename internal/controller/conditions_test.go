@@ -94,7 +94,7 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 	sj := scaledJob()
 	status := &sj.Status
 	pass := func(seen observation, template *conditionValue) []string {
-		status = computeStatus(sj, status, seen, decide(&sj.Spec, seen), outcome{template: template}, time.Unix(1000, 0))
+		status = computeStatus(sj, status, seen, decide(&sj.Spec, seen, false), outcome{template: template}, time.Unix(1000, 0))
 		var abnormal []string
 		for _, kind := range []string{scaledjobv1.ConditionReconciling, scaledjobv1.ConditionStalled} {
 			if is := apimeta.FindStatusCondition(status.Conditions, kind); is != nil {
@@ -134,7 +134,7 @@ func TestTheSameSightGivesTheSameStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sj := scaledJob()
-			plan := decide(&sj.Spec, seen)
+			plan := decide(&sj.Spec, seen, false)
 			first := computeStatus(sj, &sj.Status, seen, plan, outcome{template: &templateAccepted}, time.Unix(1000, 0))
 			second := computeStatus(sj, first, seen, plan, outcome{}, time.Unix(2000, 0))
 			NewWithT(t).Expect(second).To(Equal(first))

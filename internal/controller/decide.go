@@ -13,6 +13,8 @@ import (
 type plan struct {
 	// known says that there was a depth to decide on.
 	known bool
+	// mayCreate says that Jobs which are missing may be created: neither the user nor the back-off is against it.
+	mayCreate bool
 	// desired is how many Jobs should be active, and atMax that more would be due.
 	desired int32
 	atMax   bool
@@ -24,7 +26,7 @@ type plan struct {
 
 // decide compares what is wanted with what is there. A create without an answer counts as an active Job, so that no other takes its
 // place before it is known. While creating pauses, what is desired is told all the same.
-func decide(spec *scaledjobv1.ScaledJobSpec, seen observation) plan {
+func decide(spec *scaledjobv1.ScaledJobSpec, seen observation, pausing bool) plan {
 	if seen.queueErr != nil {
 		return plan{}
 	}
@@ -35,8 +37,8 @@ func decide(spec *scaledjobv1.ScaledJobSpec, seen observation) plan {
 		MinReplicas:         spec.MinReplicas,
 		MaxReplicas:         spec.MaxReplicasOrDefault(),
 	})
-	result := plan{known: true, desired: decision.Desired, atMax: decision.AtMax}
-	if spec.Suspend || seen.held {
+	result := plan{known: true, mayCreate: !spec.Suspend && !pausing, desired: decision.Desired, atMax: decision.AtMax}
+	if !result.mayCreate {
 		return result
 	}
 	if int64(decision.Desired) >= active {
@@ -47,8 +49,8 @@ func decide(spec *scaledjobv1.ScaledJobSpec, seen observation) plan {
 }
 
 // canCreate says whether a message that came now could be answered with a Job.
-func canCreate(spec *scaledjobv1.ScaledJobSpec, seen observation, done outcome) bool {
+func canCreate(spec *scaledjobv1.ScaledJobSpec, seen observation, plan plan, done outcome) bool {
 	active := len(seen.jobs.Active) + len(seen.unanswered) + done.created
 	failed := done.err != nil || done.refusal != nil
-	return !spec.Suspend && !seen.held && seen.queueErr == nil && !failed && active < int(spec.MaxReplicasOrDefault())
+	return plan.mayCreate && !failed && active < int(spec.MaxReplicasOrDefault())
 }

@@ -86,7 +86,10 @@ func TestDecide(t *testing.T) {
 			if c.spec != nil {
 				c.spec(&spec)
 			}
-			NewWithT(t).Expect(decide(&spec, c.seen)).To(Equal(c.want))
+			c.want.mayCreate = c.want.known && !spec.Suspend
+			NewWithT(t).Expect(decide(&spec, c.seen, false)).To(Equal(c.want))
+			c.want.mayCreate, c.want.resend, c.want.create = false, nil, 0
+			NewWithT(t).Expect(decide(&spec, c.seen, true)).To(Equal(c.want), "while creating pauses")
 		})
 	}
 }
@@ -96,6 +99,7 @@ func TestCanCreate(t *testing.T) {
 	one := []consistency.Unanswered{{Ordinal: 7}}
 	for name, c := range map[string]struct {
 		suspend bool
+		pausing bool
 		seen    observation
 		done    outcome
 		want    bool
@@ -106,13 +110,15 @@ func TestCanCreate(t *testing.T) {
 		"room, if a create made no Job": {seen: observation{jobs: activeJobs(19), unanswered: one}},
 		"suspended":                     {suspend: true},
 		"unknown depth":                 {seen: observation{queueErr: unreachable}},
+		"pausing":                       {pausing: true},
 		"creates fail":                  {done: outcome{err: errAway}},
+		"creates are refused":           {done: outcome{refusal: errForbidden}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			spec := scaledJob().Spec
 			spec.Suspend = c.suspend
-			NewWithT(t).Expect(canCreate(&spec, c.seen, c.done)).To(Equal(c.want))
+			NewWithT(t).Expect(canCreate(&spec, c.seen, decide(&spec, c.seen, c.pausing), c.done)).To(Equal(c.want))
 		})
 	}
 }

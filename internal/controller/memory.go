@@ -8,6 +8,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -16,7 +17,7 @@ import (
 )
 
 // memory is what is kept of a ScaledJob from one pass to the next. All of it may be lost: then some requests are made that it would have
-// saved. Only the pass over its ScaledJob touches it, and there is never more than one at a time.
+// saved, and a pause of creating is found again in the status and the Jobs, if not always as long as it was. Only the pass over its ScaledJob touches it, and there is never more than one at a time.
 type memory struct {
 	uid types.UID
 	// active are the Jobs that had not finished when they were last counted, and those created since; nil before the first count.
@@ -25,6 +26,9 @@ type memory struct {
 	ownerDoubted bool
 	// backoff pauses creating while it is of no use.
 	backoff backoff.Creation
+	// total is how many Jobs there were at the last count, and suspended whether creating was suspended then.
+	total     int
+	suspended bool
 	// templateHash is that of the template in this generation of the spec.
 	templateHash       string
 	templateGeneration int64
@@ -61,11 +65,13 @@ func (m *memory) stored(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobStatus 
 	return &sj.Status
 }
 
-// recount keeps which Jobs have not finished, and returns those that have finished since the last count: at the first, all that have.
-func (m *memory) recount(census *jobs.Census) (finished []*batchv1.Job) {
-	before, first, present := m.active, m.active == nil, 0
+// recount keeps which Jobs have not finished, and returns those that have finished since the last count: at the first, all that have. It
+// also tells whether there may be room for another Job since, as one has finished or gone.
+func (m *memory) recount(census *jobs.Census) (finished []*batchv1.Job, madeRoom bool) {
+	before, first, present, total := m.active, m.active == nil, 0, 0
 	m.active = make(map[types.UID]struct{}, len(census.Active))
 	for job := range census.All {
+		total++
 		_, known := before[job.UID]
 		if known {
 			present++
@@ -76,8 +82,11 @@ func (m *memory) recount(census *jobs.Census) (finished []*batchv1.Job) {
 			finished = append(finished, job)
 		}
 	}
-	m.ownerDoubted = m.ownerDoubted || first || present < len(before)
-	return finished
+	gone := present < len(before)
+	m.ownerDoubted = m.ownerDoubted || first || gone
+	madeRoom = len(finished) > 0 || gone || total < m.total
+	m.total = total
+	return finished, madeRoom
 }
 
 // templateOf is the hash of the template, and whether the template is another than at the last call.
@@ -88,6 +97,17 @@ func (m *memory) templateOf(sj *scaledjobv1.ScaledJob) (hash string, changed boo
 		changed = before != "" && before != m.templateHash
 	}
 	return m.templateHash, changed
+}
+
+// suspensionLifted says whether the ScaledJob was suspended until now. Of the time before the first pass, its status tells.
+func (m *memory) suspensionLifted(sj *scaledjobv1.ScaledJob) bool {
+	was := m.suspended
+	if m.active == nil {
+		ready := apimeta.FindStatusCondition(sj.Status.Conditions, scaledjobv1.ConditionReady)
+		was = ready != nil && ready.Reason == scaledjobv1.ReasonSuspended
+	}
+	m.suspended = sj.Spec.Suspend
+	return was && !sj.Spec.Suspend
 }
 
 // add keeps Jobs that were created a moment ago.

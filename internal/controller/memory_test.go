@@ -49,11 +49,13 @@ func TestRecount(t *testing.T) {
 				mem.active[uid] = struct{}{}
 			}
 			var finished []types.UID
-			for _, job := range mem.recount(&c.census) {
+			ended, madeRoom := mem.recount(&c.census)
+			for _, job := range ended {
 				finished = append(finished, job.UID)
 			}
 			g.Expect(finished).To(ConsistOf(c.finished))
 			g.Expect(mem.ownerDoubted).To(Equal(c.doubted))
+			g.Expect(madeRoom).To(Equal(c.doubted || len(finished) > 0))
 			g.Expect(slices.Collect(maps.Keys(mem.active))).To(ConsistOf(c.next))
 			mem.recount(&c.census)
 			g.Expect(mem.ownerDoubted).To(Equal(c.doubted), "until somebody has asked")
@@ -84,9 +86,20 @@ func TestFirstRecountTellsOfAllThatFinished(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	mem, all := &memory{}, census("a", "b", "c")
-	g.Expect(mem.recount(&all)).To(HaveLen(2))
+	finished, _ := mem.recount(&all)
+	g.Expect(finished).To(HaveLen(2))
 	g.Expect(mem.ownerDoubted).To(BeTrue(), "nothing was counted before")
-	g.Expect(mem.recount(&all)).To(BeEmpty())
+	finished, madeRoom := mem.recount(&all)
+	g.Expect(finished).To(BeEmpty())
+	g.Expect(madeRoom).To(BeFalse())
+}
+
+func TestRecountKnowsThatAFinishedJobHasGone(t *testing.T) {
+	t.Parallel()
+	mem, before, after := &memory{}, census("a", "b", "c"), census("a", "", "c")
+	mem.recount(&before)
+	_, madeRoom := mem.recount(&after)
+	NewWithT(t).Expect(madeRoom).To(BeTrue())
 }
 
 // Jobs that were just created are missed as well, should they go before the cache has shown them.
@@ -101,7 +114,8 @@ func TestRecountKnowsCreatedJobs(t *testing.T) {
 	mem.ownerDoubted = false
 	mem.add([]creation{{uid: "b"}})
 	done := census("a", "b", "")
-	g.Expect(mem.recount(&done)).To(HaveLen(1))
+	finished, _ := mem.recount(&done)
+	g.Expect(finished).To(HaveLen(1))
 	g.Expect(mem.ownerDoubted).To(BeFalse())
 	mem.recount(&none)
 	g.Expect(mem.ownerDoubted).To(BeTrue())

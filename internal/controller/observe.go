@@ -32,8 +32,6 @@ type observation struct {
 	// events is what is known about the notifications of the queue, and missed says that growth of it turned out to be unannounced.
 	events keyspace.State
 	missed bool
-	// held says that creating pauses, as it is of no use for now.
-	held bool
 }
 
 // busy says that the endpoint keeps somebody else waiting, so that it was not asked. That says nothing about this queue.

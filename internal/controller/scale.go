@@ -40,13 +40,15 @@ const (
 var (
 	// errTaken stops a batch whose next name exists already. It is no failure: the next pass knows what the name holds.
 	errTaken = errors.New("a Job of this name exists already")
+	// errRefused is that the API server answered that it takes no such Job for now.
+	errRefused = errors.New("the API server refuses the Job")
 	// errOwnerGoing stops a pass over a ScaledJob that is being deleted, which the cache does not show yet.
 	errOwnerGoing = errors.New("the ScaledJob is being deleted")
 )
 
 // scale creates the Jobs of the plan, and tells how many that were and whether some are left for another pass. First come the creates
-// that ended without an answer, by themselves; then, where nothing tells that the API server accepts this template, one Job alone; then
-// the others, many at once. The first error ends it.
+// that ended without an answer, by themselves; then the others, many at once, and carefully where nothing tells that the API server accepts
+// this template. The first error ends it.
 func (r *Reconciler) scale(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan,
 ) (created int, more bool, err error) {
@@ -63,11 +65,8 @@ func (r *Reconciler) scale(
 	stopping := ctx
 	ctx, cancel := outliving(ctx, createGrace)
 	defer cancel()
-	trial := 0
-	if mem.createFailed || !seen.jobs.HasTemplate(mem.templateHash) {
-		trial = min(1, len(fresh))
-	}
-	for _, batch := range [][]int64{resend, fresh[:trial], fresh[trial:]} {
+	careful := mem.createFailed || !seen.jobs.HasTemplate(mem.templateHash)
+	for _, batch := range append([][]int64{resend}, batches(fresh, careful)...) {
 		made, err := r.createAll(ctx, stopping, sj, batch)
 		created += len(made)
 		mem.add(made)
@@ -81,6 +80,20 @@ func (r *Reconciler) scale(
 	mem.createFailed = false
 	r.logCreated(ctx, seen, plan, created)
 	return created, plan.create > len(fresh), nil
+}
+
+// batches are the ordinals as they are created: all of them, or, to be careful, one alone, and then twice as many each time, so that a template
+// which the API server does not take, or a quota which has room for one, costs few creates.
+func batches(ordinals []int64, careful bool) [][]int64 {
+	if !careful {
+		return [][]int64{ordinals}
+	}
+	var all [][]int64
+	for size := 1; len(ordinals) > 0; size *= 2 {
+		next := min(size, len(ordinals))
+		all, ordinals = append(all, ordinals[:next]), ordinals[next:]
+	}
+	return all
 }
 
 // ordinals are those to send again, and those of the Jobs to create anew in this pass.
@@ -160,18 +173,28 @@ func (r *Reconciler) createAll(
 	return slices.DeleteFunc(made, func(c creation) bool { return c.uid == "" }), worst(errs)
 }
 
-// worst is the first failure among the errors, or errTaken if that is all there is.
+// worst is the first failure among the errors that is no refusal, or else the first refusal, or errTaken if that is all there is.
 func worst(errs []error) error {
-	var taken error
+	var found error
 	for _, err := range errs {
-		if err != nil && !errors.Is(err, errTaken) {
-			return err
-		}
-		if err != nil {
-			taken = err
+		if severity(err) > severity(found) {
+			found = err
 		}
 	}
-	return taken
+	return found
+}
+
+func severity(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errTaken):
+		return 1
+	case errors.Is(err, errRefused):
+		return 2
+	default:
+		return 3
+	}
 }
 
 // create creates the Job with this ordinal and returns its UID. It notes with the gate what became of it.
@@ -188,7 +211,10 @@ func (r *Reconciler) create(ctx context.Context, sj *scaledjobv1.ScaledJob, ordi
 		return job.UID, nil
 	case apierrors.IsAlreadyExists(err):
 		return "", r.resolveTaken(ctx, sj, name, ordinal, err)
-	case refused(err):
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		r.Gate.Answered(sj.UID, ordinal)
+		return "", fmt.Errorf("creating Job %s: %w: %w", name, errRefused, err)
+	case notCarriedOut(err):
 		r.Gate.Answered(sj.UID, ordinal)
 	default:
 		r.Gate.Lost(sj.UID, consistency.Unanswered{Ordinal: ordinal, Since: time.Now()})
@@ -220,8 +246,8 @@ func (r *Reconciler) resolveTaken(
 	return errTaken
 }
 
-// refused says whether the API server answered that it did not create the Job. After any other error it may have created it.
-func refused(err error) bool {
+// notCarriedOut says whether the API server answered that it did not create the Job. After any other error it may have created it.
+func notCarriedOut(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return false

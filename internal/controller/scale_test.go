@@ -504,10 +504,10 @@ func TestRefused(t *testing.T) {
 		fmt.Errorf("wrapped: %w", errTimeout),
 	}
 	for _, err := range refusals {
-		NewWithT(t).Expect(refused(err)).To(BeTrue(), "%v", err)
+		NewWithT(t).Expect(notCarriedOut(err)).To(BeTrue(), "%v", err)
 	}
 	for _, err := range doubts {
-		NewWithT(t).Expect(refused(err)).To(BeFalse(), "%v", err)
+		NewWithT(t).Expect(notCarriedOut(err)).To(BeFalse(), "%v", err)
 	}
 }
 

@@ -148,8 +148,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return r.fail(&sj, err)
 	}
-	seen.held = r.backOff(&sj, mem, seen)
-	plan := decide(&sj.Spec, seen)
+	plan := decide(&sj.Spec, seen, r.pausing(&sj, mem, seen))
 	done := r.act(ctx, &sj, mem, seen, plan)
 	return r.report(ctx, &sj, mem, seen, plan, done)
 }
@@ -203,7 +202,7 @@ func (r *Reconciler) report(
 	err := errors.Join(done.err, statusErr)
 
 	key := client.ObjectKeyFromObject(sj)
-	r.Watcher.Pace(key, canCreate(&sj.Spec, seen, done))
+	r.Watcher.Pace(key, canCreate(&sj.Spec, seen, plan, done))
 	r.Metrics.Observe(key, sample(sj, status, seen, plan, errors.Join(err, done.refusal)))
 	if err != nil {
 		return requeue(0, priorityNormal), err

@@ -9,9 +9,9 @@ import (
 )
 
 // overdueInterval is how often overdue ScaledJobs are looked for.
-const overdueInterval = 5 * time.Second
+const overdueInterval = time.Second
 
-// promoteOverdue moves ScaledJobs that were not reconciled for twice their polling interval ahead of all others, until ctx ends. The
+// promoteOverdue moves ScaledJobs that were not reconciled for one and a half polling intervals ahead of all others, until ctx ends. The
 // work queue always serves the highest priority first, so without this a storm on some queues would keep the resync of the others waiting
 // for as long as it lasts.
 func (r *Reconciler) promoteOverdue(ctx context.Context) error {

@@ -22,12 +22,12 @@ func TestPromoteOverdue(t *testing.T) {
 		patient.Name = "letters"
 		r.memories.of(patient)
 		start := time.Now()
-		r.memories.expect(emails, start.Add(12*time.Second))
+		r.memories.expect(emails, start.Add(12*time.Second+1))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- r.promoteOverdue(ctx) }()
 
-		for _, at := range []time.Duration{15 * time.Second, 20 * time.Second} {
+		for _, at := range []time.Duration{13 * time.Second, 14 * time.Second} {
 			woken := <-r.Wakes
 			g.Expect(woken.Object).To(Equal(wake{key: emails, priority: priorityOverdue}))
 			g.Expect(time.Since(start)).To(Equal(at), "until it had its turn")
@@ -47,16 +47,16 @@ func TestPromoteOverdue(t *testing.T) {
 }
 
 // A pass that was made is what a ScaledJob has to wait for no longer.
-func TestReconcileIsOverdueAfterTwoIntervals(t *testing.T) {
+func TestReconcileIsOverdueAfterOneAndAHalfIntervals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, scaledJob())
 		w.reconcile(t.Context())
 
-		w.Expect(w.r.memories.overdue(time.Now().Add(60 * time.Second))).To(BeEmpty())
-		w.Expect(w.r.memories.overdue(time.Now().Add(61 * time.Second))).To(HaveLen(1))
+		w.Expect(w.r.memories.overdue(time.Now().Add(45 * time.Second))).To(BeEmpty())
+		w.Expect(w.r.memories.overdue(time.Now().Add(46 * time.Second))).To(HaveLen(1))
 		time.Sleep(30 * time.Second)
 		w.reconcile(t.Context())
-		w.Expect(w.r.memories.overdue(time.Now().Add(60 * time.Second))).To(BeEmpty())
+		w.Expect(w.r.memories.overdue(time.Now().Add(45 * time.Second))).To(BeEmpty())
 	})
 }

@@ -134,7 +134,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	mem := r.memories.of(&sj)
-	r.memories.expect(request.NamespacedName, time.Now().Add(2*pollingInterval(&sj)))
+	r.memories.expect(request.NamespacedName, time.Now().Add(3*pollingInterval(&sj)/2))
 	r.subscribe(&sj)
 
 	ready, err := r.Gate.Ready(ctx, sj.UID)

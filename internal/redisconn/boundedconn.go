@@ -22,12 +22,20 @@ type boundedConn struct {
 	// ended the connection before.
 	greeted   func(error)
 	isGreeted atomic.Bool
-	// closed is called once, when the connection is closed.
-	closed   func()
-	isClosed atomic.Bool
+	// count is called with 1 when the server has answered by something else than an error, and
+	// with -1 when the connection is closed after that.
+	count func(int)
+	life  atomic.Int32
 	// farewell is the error the server opened with, until another reply follows it.
 	farewell atomic.Pointer[string]
 }
+
+// The life of a connection.
+const (
+	lifeUnknown int32 = iota
+	lifeServing
+	lifeClosed
+)
 
 // farewellError is returned when the server sent an error instead of a greeting and closed
 // the connection, as it does when it has too many clients. It has nothing to unwrap: the
@@ -43,8 +51,8 @@ func (e *farewellError) Error() string {
 
 // bound wraps a connection. The client library can look whether the result was closed by
 // the server, if it can do so with conn.
-func bound(conn net.Conn, greeted func(error), closed func()) net.Conn {
-	bounded := &boundedConn{Conn: conn, greeted: greeted, closed: closed}
+func bound(conn net.Conn, greeted func(error), count func(int)) net.Conn {
+	bounded := &boundedConn{Conn: conn, greeted: greeted, count: count}
 	if socket, ok := conn.(syscall.Conn); ok {
 		return &boundedSocket{boundedConn: bounded, socket: socket}
 	}
@@ -68,7 +76,11 @@ func (c *boundedConn) Read(b []byte) (int, error) {
 	if c.bad = c.replies.check(b[:n]); c.bad != nil {
 		n, err = 0, c.bad
 	}
-	c.farewell.Store(c.replies.onlyError())
+	farewell := c.replies.onlyError()
+	c.farewell.Store(farewell)
+	if farewell == nil && c.replies.count > 0 && c.life.CompareAndSwap(lifeUnknown, lifeServing) {
+		c.count(1)
+	}
 	return n, c.note(err)
 }
 
@@ -85,8 +97,8 @@ func (c *boundedConn) Write(b []byte) (int, error) {
 func (c *boundedConn) Close() error {
 	err := c.Conn.Close()
 	c.greet(nil)
-	if !c.isClosed.Swap(true) {
-		c.closed()
+	if c.life.Swap(lifeClosed) == lifeServing {
+		c.count(-1)
 	}
 	return err
 }

@@ -123,10 +123,10 @@ func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 		}
 		return nil, cause
 	}
-	used.opened(pubSub)
 	pubSub.release = func() {
 		used.closed(pubSub)
 		c.pool.release(used)
 	}
+	used.opened(pubSub) // From now on it may be closed by others.
 	return pubSub, nil
 }

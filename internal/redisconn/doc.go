@@ -20,7 +20,7 @@
 //     missed something while it was down in [Conn.WaitRestored].
 //   - A host name is resolved once, and all connections lead to the address that it was
 //     found at, until the endpoint is down or the name points elsewhere. That is looked up
-//     every 30 seconds.
+//     every 15 seconds.
 //   - Servers are chosen by users and are not trusted: replies are bounded in size and
 //     depth before the client library sees them, and nothing a server sent is repeated
 //     in a message meant for a status.

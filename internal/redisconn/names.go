@@ -40,7 +40,7 @@ func (p *peer) dial(ctx context.Context, network, address string) (net.Conn, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.pinned.IsValid() {
+	if !pinned.IsValid() && !p.pinned.IsValid() {
 		p.pinned = remoteOf(conn)
 	}
 	return conn, nil
@@ -117,22 +117,25 @@ func (p *Pool) follow(ctx context.Context, named *peer) {
 }
 
 // move ends the connections that lead to none of the addresses, and reports whether there
-// were any to the address in use.
+// were any to the address in use. That it is missing once says little: some name servers
+// give a few of many addresses, in turns. The same answer has to come twice.
 func (p *peer) move(addresses []string) (moved bool) {
+	slices.Sort(addresses)
 	p.mu.Lock()
 	if !p.pinned.IsValid() { // It went down a moment ago.
 		p.mu.Unlock()
 		return false
 	}
+	before := p.answer
+	p.answer = nil
 	if !slices.ContainsFunc(addresses, p.leadsTo) {
-		moved, p.pinned = true, netip.AddrPort{}
+		p.answer = addresses
+		moved = slices.Equal(before, addresses)
 	}
-	var astray []*PubSub
-	for subscribed := range p.pubSubs {
-		if subscribed.remote != p.pinned {
-			astray = append(astray, subscribed)
-		}
+	if moved {
+		p.pinned = netip.AddrPort{}
 	}
+	astray := p.astray()
 	p.mu.Unlock()
 	if moved {
 		p.closeClient()
@@ -141,6 +144,18 @@ func (p *peer) move(addresses []string) (moved bool) {
 		subscribed.Close()
 	}
 	return moved
+}
+
+// astray are the connections for subscriptions that lead elsewhere than to the address in
+// use. The lock must be held.
+func (p *peer) astray() []*PubSub {
+	var found []*PubSub
+	for subscribed := range p.pubSubs {
+		if subscribed.remote != p.pinned {
+			found = append(found, subscribed)
+		}
+	}
+	return found
 }
 
 // leadsTo says whether the address is the one in use.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -27,6 +28,8 @@ type zone struct {
 	addresses []string
 	err       error
 	lookUps   int
+	// turns are addresses that are told of one by one, if there are any.
+	turns []string
 }
 
 // newZone has a server at each of two addresses; messages tells them apart.
@@ -55,6 +58,9 @@ func (z *zone) LookupHost(context.Context, string) ([]string, error) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	z.lookUps++
+	if len(z.turns) > 0 {
+		return []string{z.turns[z.lookUps%len(z.turns)]}, nil
+	}
 	if len(z.addresses) > 1 {
 		z.addresses = append(z.addresses[1:], z.addresses[0])
 	}
@@ -132,6 +138,7 @@ func TestANameThatStillStandsForTheServerEndsNothing(t *testing.T) {
 		"no answer":    func(z *zone) { z.point(errors.New("no answer"), "127.0.0.2") },
 		"no addresses": func(z *zone) { z.point(nil) },
 		"two servers":  func(z *zone) { z.point(nil, "127.0.0.2", "127.0.0.1") },
+		"one of three": func(z *zone) { z.turns = []string{"127.0.0.2", "127.0.0.3", "127.0.0.1"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -148,6 +155,46 @@ func TestANameThatStillStandsForTheServerEndsNothing(t *testing.T) {
 			g.Expect(ended).NotTo(BeClosed())
 		})
 	}
+}
+
+// Calls under way while a name moves are no sign of an outage, and no connection is forgotten.
+func TestMovesDisturbNobody(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	z := newZone(t)
+	z.point(nil, "127.0.0.1")
+	conn := z.start(t)
+	length(t, conn)
+	ctx, stop := context.WithCancel(t.Context())
+	var users sync.WaitGroup
+	for range 4 {
+		users.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := readLength(t.Context(), conn); err != nil {
+					g.Expect(err).To(Or(MatchError(ErrBusy), MatchError(os.ErrDeadlineExceeded)))
+				}
+			}
+		})
+		users.Go(func() {
+			for ctx.Err() == nil {
+				if pubSub, err := conn.OpenPubSub(t.Context()); err == nil {
+					pubSub.Close()
+				}
+			}
+		})
+	}
+	for round := range 20 {
+		z.point(nil, []string{"127.0.0.2", "127.0.0.1"}[round%2])
+		before := z.asked()
+		g.Eventually(z.asked).WithTimeout(timeout).Should(BeNumerically(">", before+3))
+	}
+	stop()
+	users.Wait()
+	conn.pool.mu.Lock()
+	used := conn.pool.peers[named]
+	conn.pool.mu.Unlock()
+	g.Expect(used.users).To(BeZero())
+	g.Expect(used.pubSubs).To(BeEmpty())
 }
 
 // What is read and what is subscribed to is the same server, though the name stands for two.

@@ -32,13 +32,15 @@ type peer struct {
 	down   *Error        // why the endpoint cannot be used; nil while it can
 	up     chan struct{} // closed when the endpoint comes up after it was down, and replaced
 	late   int           // calls that have been outstanding for too long
-	open   int           // connections of the client
+	open   int           // connections of the client that serve
 	// backoff spaces the probes. Only work that was done resets it, so an endpoint that
 	// answers probes and nothing else is tried ever less often.
 	backoff Backoff
 
-	// pinned is the address that the endpoint's name was found at; invalid while down.
+	// pinned is the address that the endpoint's name was found at; invalid until it is dialed.
 	pinned netip.AddrPort
+	// answer is what DNS said last, if the pinned address was not in it.
+	answer []string
 	// pubSubs are the open connections for subscriptions.
 	pubSubs map[*PubSub]struct{}
 
@@ -124,6 +126,9 @@ func (p *peer) failed(client *redis.Client, err error) *Error {
 		p.markDown(cause)
 	} else if down != nil {
 		return down // The call failed because the client was closed when another one did.
+	} else {
+		// The client was closed because the name points elsewhere.
+		return Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, ErrBusy, cause.Err))
 	}
 	return cause
 }
@@ -133,8 +138,8 @@ func endsUse(cause *Error) bool {
 	return !IsReply(cause.Err) || cause.Reason == ReasonAuthFailed
 }
 
-// crowded reports whether the server refused nothing but one connection more. The others
-// work, and would not be had again.
+// crowded reports whether the server only refused an additional connection. The open ones
+// still work and could not be replaced.
 func (p *peer) crowded(cause *Error) bool {
 	farewell, ok := errors.AsType[*farewellError](cause)
 	if !ok || !strings.HasPrefix(farewell.reply, tooManyClients) {
@@ -203,10 +208,10 @@ func (p *peer) state() (down *Error, up <-chan struct{}) {
 
 // dialCommand dials for the client, unless the endpoint is down.
 func (p *peer) dialCommand(ctx context.Context, network, address string) (net.Conn, error) {
-	return p.dialIfUp(ctx, network, address, func(opened int) {
+	return p.dialIfUp(ctx, network, address, func(more int) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.open += opened
+		p.open += more
 	})
 }
 
@@ -216,15 +221,16 @@ func (p *peer) dialPubSub(ctx context.Context, network, address string) (net.Con
 }
 
 // dialIfUp dials, unless the endpoint is down. If the dial fails, or the connection ends
-// before the server has said anything, it is down from then on. count keeps how many are open.
-func (p *peer) dialIfUp(ctx context.Context, network, address string, count func(opened int)) (net.Conn, error) {
+// before the server has said anything, it is down from then on. count keeps how many serve.
+func (p *peer) dialIfUp(ctx context.Context, network, address string, count func(more int)) (net.Conn, error) {
 	select {
 	case p.dialing <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	greeted := func(err error) {
-		if err != nil && !errors.Is(err, context.Canceled) {
+		ours := errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed)
+		if err != nil && !ours {
 			p.markDown(Classify(err))
 		}
 		<-p.dialing
@@ -238,8 +244,7 @@ func (p *peer) dialIfUp(ctx context.Context, network, address string, count func
 		greeted(err)
 		return nil, err
 	}
-	count(1)
-	return bound(conn, greeted, func() { count(-1) }), nil
+	return bound(conn, greeted, count), nil
 }
 
 // dialProbe dials although the endpoint is down.
@@ -248,7 +253,7 @@ func (p *peer) dialProbe(ctx context.Context, network, address string) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	return bound(conn, func(error) {}, func() {}), nil
+	return bound(conn, func(error) {}, func(int) {}), nil
 }
 
 // opened and closed keep which connections for subscriptions are open.

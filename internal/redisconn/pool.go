@@ -32,7 +32,7 @@ func productionTiming() timing {
 		refusedAuth: 30 * time.Second,
 		idle:        10 * time.Minute,
 		sweep:       time.Minute,
-		lookUp:      30 * time.Second,
+		lookUp:      15 * time.Second,
 	}
 }
 

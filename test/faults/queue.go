@@ -10,6 +10,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -135,9 +136,12 @@ func (q *Queue) AwaitSubscription(ctx context.Context) error {
 	}
 }
 
-// AwaitRest returns once the operator makes no passes over the ScaledJob, so that
-// none comes that nobody asked for.
+// AwaitRest returns once the operator makes no passes over the ScaledJob, and has
+// no reason left to make one, so that none comes that nobody asked for.
 func (q *Queue) AwaitRest(ctx context.Context) error {
+	if err := q.awaitTemplateCheck(ctx); err != nil {
+		return err
+	}
 	last, since := -1, time.Now()
 	for time.Since(since) < calm {
 		passes, err := q.setting.passes(ctx, q.key())
@@ -152,6 +156,24 @@ func (q *Queue) AwaitRest(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// awaitTemplateCheck returns once the template was judged, for which each ScaledJob
+// gets a turn and a pass.
+func (q *Queue) awaitTemplateCheck(ctx context.Context) error {
+	for {
+		current := &scaledjobv1.ScaledJob{}
+		if err := q.setting.API.Get(ctx, q.key(), current); err != nil {
+			return err
+		}
+		judged := apimeta.FindStatusCondition(current.Status.Conditions, scaledjobv1.ConditionTemplateValid)
+		if judged != nil && judged.ObservedGeneration == current.Generation && judged.Status == metav1.ConditionTrue {
+			return nil
+		}
+		if err := pause(ctx, calm/10); err != nil {
+			return fmt.Errorf("waiting for the check of the template of %s: %w", q.Object.Name, err)
+		}
+	}
 }
 
 // Prove has the operator look many more times, and the resync come as well, and

@@ -9,9 +9,9 @@
 //
 //	go run ./test/soak -minutes=10 -seed=1
 //
-// It fails if there is ever a Job too many, if a message waits in the end whose
-// Job did not come, or if the operator has grown. First it plays the long forms of
-// the tests of faults and races.
+// It fails if there is ever a Job too many, if after a fault or in the end a
+// message waits whose Job does not come, or if the operator has grown. First it
+// plays the long forms of the tests of faults and races.
 package main
 
 import (

@@ -101,9 +101,16 @@ func (q *queue) push(ctx context.Context, messages int) {
 // The queue never gets longer than a few times its limit.
 func (q *queue) storm(ctx context.Context, random *rand.Rand, most int, meanGap time.Duration) {
 	for pause(ctx, time.Duration(random.Int64N(int64(2*meanGap)))) == nil {
-		q.push(ctx, 1+random.IntN(most))
-		q.server.client.LTrim(ctx, q.object.Spec.QueueName, 0, int64(4*q.limit()))
+		q.pushWell(ctx, 1+random.IntN(most))
 	}
+}
+
+// pushWell pushes unless a fault strikes: then others do.
+func (q *queue) pushWell(ctx context.Context, messages int) {
+	q.server.faulty.RLock()
+	defer q.server.faulty.RUnlock()
+	q.push(ctx, messages)
+	q.server.client.LTrim(ctx, q.object.Spec.QueueName, 0, int64(4*q.limit()))
 }
 
 // work takes messages and finishes Jobs, one after the other, until ctx ends.
@@ -132,8 +139,8 @@ func (q *queue) work(ctx context.Context, meanGap time.Duration) error {
 }
 
 // finish takes a message and then finishes a Job, also where its message was lost.
-// It does neither while the server can't be asked. Workers rest during a fault,
-// since a server that loads what it had saved would bring back what they took.
+// It does neither while the server can't be asked. Workers rest during a fault:
+// else a server that loads what it had saved would bring back what they took.
 func (q *queue) finish(ctx context.Context, name string) (done bool, err error) {
 	q.server.faulty.RLock()
 	defer q.server.faulty.RUnlock()

@@ -24,8 +24,12 @@ const (
 	longestFault = 10 * time.Second
 	// answerTimeout bounds what is asked of a server that may be down.
 	answerTimeout = 2 * time.Second
-	// strikeTimeout bounds a fault from its beginning until the server is well again.
-	strikeTimeout = 2 * time.Minute
+	// strikeTimeout bounds a fault from its beginning until the server is well again,
+	// and the operator too.
+	strikeTimeout = 5 * time.Minute
+	// During a fault and until shortly after it, some messages come to each queue.
+	faultyBurst            = 2
+	longestGap, longestEnd = time.Second, 500 * time.Millisecond
 )
 
 // server is a Redis server that faults strike.
@@ -36,8 +40,10 @@ type server struct {
 	// without a connection.
 	client *goredis.Client
 	random *rand.Rand
-	// faulty is held while a fault lasts, and held for reading by those who must not
-	// be at work then.
+	queues []*queue
+	// faulty is held from the beginning of a fault until the operator has recovered
+	// from it, and held for reading by those who must not be at work then: any other
+	// message, and any Job that ends, would have the operator look.
 	faulty sync.RWMutex
 }
 
@@ -85,11 +91,41 @@ func lasting(fault faults.Fault, random *rand.Rand) time.Duration {
 	return fault.Short + time.Duration(random.Int64N(int64(max(longest-fault.Short, 0))+1))
 }
 
-// strike plays a fault to its end, even if ctx ends meanwhile.
+// strike plays a fault to its end, even if ctx ends meanwhile, and sees that the
+// messages that came during it get their Jobs though nothing else happens.
 func (s *server) strike(ctx context.Context, fault faults.Fault, lasting time.Duration) error {
 	s.faulty.Lock()
 	defer s.faulty.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), strikeTimeout)
 	defer cancel()
-	return fault.Strike(ctx, s.target, lasting, func(context.Context) error { return nil })
+	if err := s.strikeAndPush(ctx, fault, lasting); err != nil {
+		return err
+	}
+	for _, q := range s.queues {
+		if err := q.awaitDue(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// strikeAndPush pushes messages at random moments until a random one after the
+// end of the fault.
+func (s *server) strikeAndPush(ctx context.Context, fault faults.Fault, lasting time.Duration) error {
+	end := time.Duration(s.random.Int64N(int64(longestEnd)))
+	gaps := rand.New(rand.NewPCG(s.random.Uint64(), 0))
+	pushing, stop := context.WithCancel(ctx)
+	var pusher sync.WaitGroup
+	pusher.Go(func() {
+		for pause(pushing, time.Duration(gaps.Int64N(int64(longestGap)))) == nil {
+			for _, q := range s.queues {
+				q.push(ctx, 1+gaps.IntN(faultyBurst))
+			}
+		}
+	})
+	err := fault.Strike(ctx, s.target, lasting, func(context.Context) error { return nil })
+	err = errors.Join(err, pause(ctx, end))
+	stop()
+	pusher.Wait()
+	return err
 }

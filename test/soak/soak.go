@@ -80,6 +80,7 @@ func (s *soak) populate(ctx context.Context, seed uint64) (err error) {
 			if err != nil {
 				return err
 			}
+			on.queues = append(on.queues, q)
 			s.queues = append(s.queues, q)
 		}
 	}

@@ -135,8 +135,8 @@ func (q *Queue) AwaitSubscription(ctx context.Context) error {
 	}
 }
 
-// AwaitRest returns once the operator makes no passes over the ScaledJob, so that
-// none comes that nobody asked for.
+// AwaitRest returns once the operator makes no passes over the ScaledJob, and has
+// no reason left to make one, so that none comes that nobody asked for.
 func (q *Queue) AwaitRest(ctx context.Context) error {
 	if err := q.awaitTemplate(ctx); err != nil {
 		return err

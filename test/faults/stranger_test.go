@@ -62,17 +62,18 @@ func TestStrangersHarmNobody(t *testing.T) {
 		})
 	}
 	row, err := scene.Play(t.Context(), fault, lasting(fault))
-	conclude(t, scene, row, err, fault.Within)
 	for _, stranger := range strangers {
 		stranger.expectCured(t)
 	}
 	expectUnshown(t, alley)
+	conclude(t, scene, row, err, fault.Within)
 }
 
 // lured is a queue whose server is said to be where a stranger is.
 type lured struct {
 	*Queue
-	stranger Stranger
+	stranger  Stranger
+	listening *Listening
 }
 
 // lure has all strangers listen, and makes a queue with messages for each.
@@ -87,7 +88,7 @@ func lure(t *testing.T, alley *Scene) []*lured {
 		q := add(t, alley, fmt.Sprintf("lured-%d", i), func(spec *scaledjobv1.ScaledJobSpec) {
 			spec.RedisAddress = listening.Addr()
 		})
-		all = append(all, &lured{Queue: q, stranger: stranger})
+		all = append(all, &lured{Queue: q, stranger: stranger, listening: listening})
 	}
 	g.Expect(alley.Push(t.Context())).To(Succeed())
 	return all
@@ -113,6 +114,7 @@ func (l *lured) expectCured(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
 	g.Expect(l.patchSpec(t.Context(), `{"redisAddress":%q}`, l.target.Addr())).To(Succeed())
+	g.Expect(l.listening.Close()).To(Succeed())
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -24,7 +24,7 @@ const (
 	// planted is what strangers say wherever they can, and nobody else does.
 	planted = "hunter2-of-the-stranger"
 	// announcedBytes are announced at once, and then really come.
-	announcedBytes = 160 << 20
+	announcedBytes = 512 << 20
 	streamed       = 64 << 10
 	// Small messages come so many at a time, and so often: enough to be a nuisance,
 	// and not so many that reading them is all the machine does.

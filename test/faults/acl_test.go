@@ -17,8 +17,8 @@ import (
 // polledAlone is promised of a channel that is forbidden.
 const polledAlone = "it is polled, and the other is heard"
 
-// Forbidden channels are tried again every minute. In the short form nobody waits
-// for that: the resync does the work, and goes on doing it.
+// Forbidden channels are tried again every minute. Only the long form waits for
+// that: in the short one the resync goes on doing the work.
 
 func TestOneChannelIsRevoked(t *testing.T) {
 	t.Parallel()
@@ -27,10 +27,18 @@ func TestOneChannelIsRevoked(t *testing.T) {
 	struck, neighbour := add(t, scene, "struck"), add(t, scene, "neighbour")
 	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
 	fault := Fault{Name: "one of two channels revoked", Promise: polledAlone, Within: atNextAttempt}
+	end := func(ctx context.Context, _ Meanwhile) error { return struck.setInterval(ctx, 1) }
+	if *long {
+		fault.Name += ", and granted again"
+		fault.Promise += ", and messages since the last poll get their Jobs at the next try"
+		fault.Within, scene.Patience = atNextRetry, 2*atNextRetry
+		end = func(ctx context.Context, meanwhile Meanwhile) error {
+			return errors.Join(struck.deaf(ctx, meanwhile), scene.Target.permit(ctx, "allchannels"))
+		}
+	}
 	fault.Strike = func(ctx context.Context, target *Target, _ time.Duration, meanwhile Meanwhile) error {
 		return errors.Join(
-			target.permitChannels(ctx, neighbour), struck.forbidden(ctx, meanwhile, neighbour),
-			struck.setInterval(ctx, 1))
+			target.permitChannels(ctx, neighbour), struck.forbidden(ctx, meanwhile, neighbour), end(ctx, meanwhile))
 	}
 	row, err := scene.Play(t.Context(), fault, 0)
 	conclude(t, scene, row, err, fault.Within)
@@ -88,29 +96,4 @@ func (q *Queue) forbidden(ctx context.Context, meanwhile Meanwhile, neighbours .
 		err = errors.Join(err, neighbour.AwaitSubscription(ctx), neighbour.awaitEvents(ctx))
 	}
 	return errors.Join(err, q.poll(ctx, heard))
-}
-
-// Nobody polls here: the messages of the last moment before wait for the channel.
-func TestRevokedChannelIsGrantedAgain(t *testing.T) {
-	if !*long {
-		return
-	}
-	t.Parallel()
-	g := NewWithT(t)
-	scene := newEmptyScene(t)
-	scene.Patience = 2 * atNextRetry
-	struck, neighbour := add(t, scene, "struck"), add(t, scene, "neighbour")
-	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
-	fault := Fault{
-		Name:    "one of two channels revoked, and granted again",
-		Promise: "messages sent meanwhile get their Jobs at the next try",
-		Within:  atNextRetry,
-	}
-	fault.Strike = func(ctx context.Context, target *Target, _ time.Duration, meanwhile Meanwhile) error {
-		return errors.Join(
-			target.permitChannels(ctx, neighbour), struck.forbidden(ctx, meanwhile, neighbour),
-			struck.deaf(ctx, meanwhile), target.permit(ctx, "allchannels"))
-	}
-	row, err := scene.Play(t.Context(), fault, 0)
-	conclude(t, scene, row, err, fault.Within)
 }

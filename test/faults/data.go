@@ -63,7 +63,8 @@ func keyFaults() []QueueFault {
 			Fault{
 				Name: "SWAPDB", Promise: "the resync finds the messages of the other database", Within: atNextAttempt,
 			}, strikeSwap,
-		}, {
+		},
+		{
 			Fault{
 				Name: "RENAME to the key and away", Promise: "the operator hears of both", Within: atNextAttempt,
 			}, strikeRename,

@@ -21,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/test/cluster"
 )
 
@@ -50,6 +51,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	ctrl.SetLogger(logr.Discard())
+	redisconn.RedirectLogs(logr.Discard())
 	os.Exit(cluster.Run(m, start, stop))
 }
 

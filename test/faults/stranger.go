@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
@@ -23,8 +24,12 @@ const (
 	// planted is what strangers say wherever they can, and nobody else does.
 	planted = "hunter2-of-the-stranger"
 	// announcedBytes are announced at once, and then really come.
-	announcedBytes = 256 << 20
+	announcedBytes = 512 << 20
 	streamed       = 64 << 10
+	// Small messages come so many at a time, and so often: enough to be a nuisance,
+	// and not so many that reading them is all the machine does.
+	messagesAtOnce  = 100
+	betweenMessages = 10 * time.Millisecond
 )
 
 // Stranger is a server that is taken for Redis and is none, or means harm.
@@ -50,8 +55,8 @@ func babbling() []Stranger {
 		{"never answers", outOfReach, "", swallow},
 		{"endless line", outOfReach, "", endless("+", "x")},
 		{"HTTP", outOfReach, "", endless("", "HTTP/1.1 400 "+planted+"\r\n\r\n")},
-		{"replies without a question", "", outOfReach, endless("", "+"+planted+"\r\n:7\r\n$-1\r\n")},
-		{"messages without a question", "", outOfReach, endless("", message(">", planted))},
+		{"replies without a question", "", outOfReach, flooding("+" + planted + "\r\n:7\r\n$-1\r\n")},
+		{"messages without a question", "", outOfReach, flooding(message(">", planted))},
 	}
 }
 
@@ -66,7 +71,7 @@ func overflowing() []Stranger {
 		"longest array":          endless("*9223372036854775807\r\n", ":1\r\n"),
 		"arrays in arrays":       endless("", "*1\r\n"),
 		"attributes without end": endless("", "|0\r\n"),
-		"messages without end":   endless("", message(">", planted)),
+		"messages without end":   flooding(message(">", planted)),
 		"maps as keys of maps":   endless("", "%1\r\n%0\r\n+x\r\n"),
 	} {
 		all = append(all,
@@ -173,6 +178,19 @@ func endless(beginning, rest string) func(io.ReadWriter) error {
 	}
 }
 
+// flooding has messages come without being asked, for ever.
+func flooding(message string) func(io.ReadWriter) error {
+	many := strings.Repeat(message, messagesAtOnce)
+	return func(conn io.ReadWriter) error {
+		for {
+			if _, err := io.WriteString(conn, many); err != nil {
+				return err
+			}
+			time.Sleep(betweenMessages)
+		}
+	}
+}
+
 // answering answers one command after the other.
 func answering(answer func(command []string) string) func(io.ReadWriter) error {
 	return func(conn io.ReadWriter) error {
@@ -272,9 +290,12 @@ type Listening struct {
 // Addr returns the host:port it listens on.
 func (l *Listening) Addr() string { return l.listener.Addr().String() }
 
-// Close ends it with its connections.
+// Close ends it with its connections. It may be called again.
 func (l *Listening) Close() error {
 	err := l.listener.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
 	l.mu.Lock()
 	l.closed = true
 	for conn := range l.conns {

@@ -115,13 +115,19 @@ func (c *Creation) Saw(q Queue) {
 	}
 	shrunk := q.Depth < before.Depth || q.ShrunkAt.After(before.ShrunkAt)
 	empty := before.Depth == 0 || q.Depth == 0 // There is nothing to take.
-	heard := q.Heard && before.Heard && q.Since.Equal(before.Since)
-	unheard := !heard && (blind || q.Depth != before.Depth || !q.Since.Equal(before.Since))
-	if shrunk || empty || unheard {
+	if shrunk || empty || q.leavesDoubt(*before, blind) {
 		c.newestAtChange, c.idle = q.Newest, 0
 	}
 	c.shrunk = c.shrunk || shrunk
 	c.endIfRecovered()
+}
+
+// leavesDoubt says whether messages may have left since the look before although the depth did not fall, as nobody would have heard of it.
+func (q Queue) leavesDoubt(before Queue, blind bool) bool {
+	if q.Heard && before.Heard && q.Since.Equal(before.Since) {
+		return false
+	}
+	return blind || q.Depth != before.Depth || !q.Since.Equal(before.Since)
 }
 
 // Unseen tells that the queue could not be looked at.

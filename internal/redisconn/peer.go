@@ -122,15 +122,15 @@ func (p *peer) failed(client *redis.Client, err error) *Error {
 	p.mu.Lock()
 	current, down := p.client == client, p.down
 	p.mu.Unlock()
-	if current {
+	switch {
+	case current:
 		p.markDown(cause)
-	} else if down != nil {
-		return down // The call failed because the client was closed when another one did.
-	} else {
-		// The client was closed because the name points elsewhere.
+		return cause
+	case down != nil: // The client was closed when another call failed.
+		return down
+	default: // It was closed because the name points elsewhere.
 		return Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, ErrBusy, cause.Err))
 	}
-	return cause
 }
 
 // endsUse reports whether an error means that trying again soon is of no use.

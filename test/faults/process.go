@@ -55,10 +55,8 @@ func processFaults() []Fault {
 
 // strikeRestartEmpty has the messages come before the operator is back.
 func strikeRestartEmpty(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
-	if err := errors.Join(target.Server.Kill(), target.cutOff(), target.Server.Restart(ctx)); err != nil {
-		return err
-	}
-	return errors.Join(during(ctx, lasting, meanwhile), target.Proxy.Pass())
+	err := errors.Join(target.Server.Kill(), target.cutOff(), target.Server.Restart(ctx))
+	return errors.Join(err, during(ctx, lasting, meanwhile), target.Proxy.Pass())
 }
 
 // strikeRestartFull has the messages come when the operator is cut off already.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"miracle.dev/scaledjob-operator/internal/consistency"
@@ -23,9 +24,14 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
-// startUnconfirmed runs an operator in this process that is not woken when a
-// subscription begins, nor when that proves that growth is announced.
-func startUnconfirmed(t *testing.T, namespace string) {
+type (
+	heard = keyspace.Wake[types.NamespacedName]
+	// delivery is what becomes of a wake.
+	delivery func(context.Context, heard)
+)
+
+// startWith runs an operator in this process whose wakes are delivered in this way.
+func startWith(t *testing.T, namespace string, through func(controller.Wakes) delivery) {
 	t.Helper()
 	g := NewWithT(t)
 	namespaces, stores := []string{namespace}, &consistency.Stores{}
@@ -33,11 +39,13 @@ func startUnconfirmed(t *testing.T, namespace string) {
 		Scheme:  newScheme(),
 		Cache:   controller.CacheOptions(stores, namespaces),
 		Metrics: metricsserver.Options{BindAddress: "0"},
+		// One after the other has the same name in this process.
+		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	wakes := make(controller.Wakes)
 	pool := redisconn.NewPool(logr.Discard())
-	watcher := keyspace.New(keyspace.Options[types.NamespacedName]{Pool: pool, Deliver: unlessConfirmed(wakes)})
+	watcher := keyspace.New(keyspace.Options[types.NamespacedName]{Pool: pool, Deliver: through(wakes)})
 	reconciler := &controller.Reconciler{
 		Client:   mgr.GetClient(),
 		Live:     mgr.GetAPIReader(),
@@ -58,11 +66,15 @@ func startUnconfirmed(t *testing.T, namespace string) {
 	g.Expect(mgr.GetCache().WaitForCacheSync(t.Context())).To(BeTrue())
 }
 
-// unlessConfirmed passes on all other wakes.
-func unlessConfirmed(wakes controller.Wakes) func(context.Context, keyspace.Wake[types.NamespacedName]) {
-	return func(ctx context.Context, heard keyspace.Wake[types.NamespacedName]) {
-		if heard.Cause != keyspace.Confirmed && heard.Cause != keyspace.Changed {
-			wakes.Deliver(ctx, heard)
+// all passes on every wake, as the operator does.
+func all(wakes controller.Wakes) delivery { return wakes.Deliver }
+
+// allButConfirmations passes on no wake that comes because a subscription begins: that it
+// was confirmed, and that it is proven then that growth is announced.
+func allButConfirmations(wakes controller.Wakes) delivery {
+	return func(ctx context.Context, w heard) {
+		if w.Cause != keyspace.Confirmed && w.Cause != keyspace.Changed {
+			wakes.Deliver(ctx, w)
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 // pieceBytes is how much is read at once.
 const pieceBytes = 16 << 10
 
-// link is the connection of one client. Its fields below the first are guarded by
 // link is the connection of one client. What may change is guarded by the lock of
 // the proxy.
 type link struct {

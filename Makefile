@@ -48,7 +48,7 @@ bench: parts ## Measure how fast messages become Jobs and what floods and outage
 	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE))
 
 .PHONY: soak
-soak: parts ## Storms and faults at random, MINUTES=10 long. SEED=n plays them again, SUITES=no leaves the long tests out.
+soak: parts ## Storms and faults at random, for MINUTES=10. SEED=n repeats the order of the faults, SUITES=no skips the long tests.
 	@go run ./test/soak -minutes=$(or $(MINUTES),10) $(if $(SEED),-seed=$(SEED)) $(if $(filter no,$(SUITES)),-suites=false)
 
 .PHONY: generate

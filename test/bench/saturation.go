@@ -4,13 +4,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -111,7 +108,7 @@ func (s *setting) watchFlood(ctx context.Context, full *crowd) (seen flooding, e
 	if err != nil {
 		return flooding{}, err
 	}
-	before, err := s.metrics(ctx)
+	before, err := s.running.Metrics(ctx)
 	if err != nil {
 		return flooding{}, err
 	}
@@ -134,7 +131,7 @@ func (s *setting) watchFlood(ctx context.Context, full *crowd) (seen flooding, e
 			return flooding{}, err
 		}
 	}
-	after, err := s.metrics(ctx)
+	after, err := s.running.Metrics(ctx)
 	if err != nil {
 		return flooding{}, err
 	}
@@ -180,7 +177,7 @@ func (s *setting) countStatusWrites(ctx context.Context, of *crowd) (*atomic.Int
 
 // oldestRead is for how many seconds the depth of some idle queue was not read.
 func (s *setting) oldestRead(ctx context.Context) (seconds float64, err error) {
-	all, err := s.metrics(ctx)
+	all, err := s.running.Metrics(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -197,31 +194,3 @@ const (
 	cpuSeconds = "process_cpu_seconds_total"
 	lastRead   = "scaledjob_last_read_timestamp_seconds"
 )
-
-// metrics are all series of the operator.
-func (s *setting) metrics(ctx context.Context) (map[string]float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.running.MetricsURL(), nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("reading the operator's metrics: %w", err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	all := map[string]float64{}
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		line := lines.Text()
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		end := strings.LastIndexByte(line, ' ')
-		value, err := strconv.ParseFloat(line[end+1:], 64)
-		if err != nil {
-			return nil, fmt.Errorf("reading the operator's metrics: %w", err)
-		}
-		all[line[:end]] = value
-	}
-	return all, lines.Err()
-}

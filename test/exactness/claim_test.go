@@ -4,12 +4,8 @@
 package exactness
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"net/http"
-	"strconv"
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -119,39 +115,7 @@ func (s *subject) passes(ctx context.Context, by *operator.Operator) (int, error
 }
 
 // metric is the sum of the series of this name that have these labels.
-func metric(ctx context.Context, of *operator.Operator, name string, labels ...string) (sum int, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, of.MetricsURL(), nil)
-	if err != nil {
-		return 0, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		series, value, _ := strings.Cut(lines.Text(), "} ")
-		if !isSeries(series, name, labels) {
-			continue
-		}
-		number, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			return 0, fmt.Errorf("reading metric %s: %w", name, err)
-		}
-		sum += int(number)
-	}
-	return sum, lines.Err()
-}
-
-func isSeries(line, name string, labels []string) bool {
-	if !strings.HasPrefix(line, name+"{") {
-		return false
-	}
-	for _, label := range labels {
-		if !strings.Contains(line, label) {
-			return false
-		}
-	}
-	return true
+func metric(ctx context.Context, of *operator.Operator, name string, labels ...string) (int, error) {
+	all, err := of.Metrics(ctx)
+	return int(all.Sum(name, labels...)), err
 }

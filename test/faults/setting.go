@@ -4,14 +4,11 @@
 package faults
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -36,7 +33,7 @@ type Setting struct {
 
 	mu      sync.Mutex
 	scraped time.Time
-	series  []string // how many passes there were, as the metrics have it
+	metrics operator.Metrics
 }
 
 // NewSetting starts a setting. CRDs is the folder of the manifests, log gets
@@ -92,48 +89,26 @@ func (s *Setting) Alive(ctx context.Context) error {
 
 // passes returns how many passes the operator has made over a ScaledJob.
 func (s *Setting) passes(ctx context.Context, of client.ObjectKey) (int, error) {
-	series, err := s.scrape(ctx)
+	metrics, err := s.scrape(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("counting the passes over %s: %w", of, err)
 	}
 	namespace, name := fmt.Sprintf("namespace=%q", of.Namespace), fmt.Sprintf("scaledjob=%q", of.Name)
-	var sum float64
-	for _, line := range series {
-		if !strings.Contains(line, namespace) || !strings.Contains(line, name) {
-			continue
-		}
-		_, value, _ := strings.Cut(line, "} ")
-		number, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			return 0, fmt.Errorf("counting the passes over %s: %w", of, err)
-		}
-		sum += number
-	}
-	return int(sum), nil
+	return int(metrics.Sum("scaledjob_reconcile_total", namespace, name)), nil
 }
 
-// scrape returns the series of the metric that counts passes. It fetches them
-// anew when they are old.
-func (s *Setting) scrape(ctx context.Context) ([]string, error) {
+// scrape returns the operator's metrics. It fetches them anew when they are old.
+func (s *Setting) scrape(ctx context.Context) (operator.Metrics, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Since(s.scraped) < scrapeInterval {
-		return s.series, nil
+		return s.metrics, nil
 	}
-	body, err := get(ctx, s.Operator.MetricsURL())
-	if err != nil {
-		return nil, err
+	metrics, err := s.Operator.Metrics(ctx)
+	if err == nil {
+		s.metrics, s.scraped = metrics, time.Now()
 	}
-	defer func() { _ = body.Close() }()
-	var series []string
-	lines := bufio.NewScanner(body)
-	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "scaledjob_reconcile_total{") {
-			series = append(series, lines.Text())
-		}
-	}
-	s.series, s.scraped = series, time.Now()
-	return series, lines.Err()
+	return metrics, err
 }
 
 // get returns the body of the answer to a GET of the URL, which must be 200.

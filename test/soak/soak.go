@@ -126,7 +126,7 @@ func (s *soak) stormAndRest(ctx context.Context, lasting time.Duration) (vitals,
 	if err := s.settle(ctx); err != nil {
 		return vitals{}, err
 	}
-	return atRest(ctx, s.setting.Operator.MetricsURL())
+	return atRest(ctx, s.setting.Operator)
 }
 
 // storm lasts for so long, and until the last fault is over.
@@ -169,7 +169,7 @@ func (s *soak) watchOver(ctx context.Context) error {
 		if err := s.setting.Alive(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
-		if now, _, err := look(ctx, s.setting.Operator.MetricsURL()); err == nil {
+		if now, _, err := look(ctx, s.setting.Operator); err == nil {
 			s.report("%s; now %s", s.sums(), now)
 		}
 	}

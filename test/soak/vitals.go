@@ -4,14 +4,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"strconv"
-	"strings"
 	"time"
+
+	"miracle.dev/scaledjob-operator/test/operator"
 )
 
 // A vital is measured at rest by many looks, since what is under way only adds to
@@ -24,8 +21,8 @@ const (
 )
 
 // atRest measures an operator that has nothing to do.
-func atRest(ctx context.Context, metricsURL string) (vitals, error) {
-	least, begun, err := look(ctx, metricsURL)
+func atRest(ctx context.Context, at *operator.Operator) (vitals, error) {
+	least, begun, err := look(ctx, at)
 	if err != nil {
 		return vitals{}, err
 	}
@@ -34,7 +31,7 @@ func atRest(ctx context.Context, metricsURL string) (vitals, error) {
 			return vitals{}, err
 		}
 		var now vitals
-		if now, done, err = look(ctx, metricsURL); err != nil {
+		if now, done, err = look(ctx, at); err != nil {
 			return vitals{}, err
 		}
 		least = least.least(now)
@@ -43,49 +40,25 @@ func atRest(ctx context.Context, metricsURL string) (vitals, error) {
 }
 
 // look reads the vitals from the metrics, and how often garbage was collected.
-func look(ctx context.Context, metricsURL string) (now vitals, collected int, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, metricsURL, nil)
+func look(ctx context.Context, at *operator.Operator) (now vitals, collected int, err error) {
+	metrics, err := at.Metrics(ctx)
 	if err != nil {
 		return vitals{}, 0, err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return vitals{}, 0, fmt.Errorf("looking at the operator: %w", err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	return readVitals(response.Body)
-}
-
-func readVitals(metrics io.Reader) (now vitals, collected int, err error) {
-	wanted := map[string]*int{
+	for name, into := range map[string]*int{
 		"go_goroutines":                &now.goroutines,
 		"go_memstats_heap_alloc_bytes": &now.heapBytes,
 		"process_open_fds":             &now.openFiles,
 		"go_gc_duration_seconds_count": &collected,
-	}
-	lines := bufio.NewScanner(metrics)
-	for lines.Scan() {
-		line := lines.Text()
-		if strings.HasPrefix(line, "#") {
-			continue
+	} {
+		value, told := metrics[name]
+		if !told {
+			return vitals{}, 0, fmt.Errorf("the operator does not tell %s", name)
 		}
-		now.series++
-		name, value, _ := strings.Cut(line, " ")
-		into, is := wanted[name]
-		if !is {
-			continue
-		}
-		number, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			return vitals{}, 0, fmt.Errorf("reading metric %s: %w", name, err)
-		}
-		*into = int(number)
-		delete(wanted, name)
+		*into = int(value)
 	}
-	if len(wanted) > 0 {
-		return vitals{}, 0, fmt.Errorf("the operator does not tell %d of its vitals", len(wanted))
-	}
-	return now, collected, lines.Err()
+	now.series = len(metrics)
+	return now, collected, nil
 }
 
 // pause returns after this time, or earlier if ctx ends.

@@ -9,13 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/backoff"
 )
 
 // The reasons of the events. Losing the queue for another cause than the network has the reason of the condition.
 const (
 	eventCreatedJobs      = "CreatedJobs"
 	eventJobCreateFailed  = "JobCreateFailed"
+	eventCreationResumed  = "CreationResumed"
 	eventRedisUnreachable = "RedisUnreachable"
 	eventQueueConnected   = "QueueConnected"
 	eventTemplateRejected = "TemplateRejected"
@@ -40,11 +40,23 @@ func (r *Reconciler) announceCreates(sj *scaledjobv1.ScaledJob, done outcome) {
 func (r *Reconciler) announceConditions(sj *scaledjobv1.ScaledJob, before, after *scaledjobv1.ScaledJobStatus) {
 	r.announceQueue(sj, before, after)
 	r.announceNotifications(sj, before, after)
-	if is := turned(before, after, scaledjobv1.ConditionScalingLimited); is != nil && pauses[backoff.Reason(is.Reason)] != "" {
-		r.event(sj, corev1.EventTypeWarning, is.Reason, "Scale", is.Message)
-	}
+	r.announcePauses(sj, before, after)
 	if is := turned(before, after, scaledjobv1.ConditionTemplateValid); is != nil && is.Status == metav1.ConditionFalse {
 		r.event(sj, corev1.EventTypeWarning, eventTemplateRejected, "CheckTemplate", is.Message)
+	}
+}
+
+// announcePauses tells why creating pauses, and that it goes on.
+func (r *Reconciler) announcePauses(sj *scaledjobv1.ScaledJob, before, after *scaledjobv1.ScaledJobStatus) {
+	is := turned(before, after, scaledjobv1.ConditionScalingLimited)
+	if is == nil {
+		return
+	}
+	switch {
+	case pauses[limitOf(after)] != "":
+		r.event(sj, corev1.EventTypeWarning, is.Reason, "Scale", is.Message)
+	case pauses[limitOf(before)] != "":
+		r.event(sj, corev1.EventTypeNormal, eventCreationResumed, "Scale", "Creating Jobs does not pause any more.")
 	}
 }
 

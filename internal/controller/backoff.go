@@ -29,7 +29,7 @@ func (r *Reconciler) pausing(sj *scaledjobv1.ScaledJob, mem *memory, seen observ
 	case changed || lifted: // Somebody has acted: a new beginning.
 		mem.backoff = backoff.Creation{}
 	case first && (mem.total == 0 || seen.jobs.HasTemplate(template)): // Else the template was changed meanwhile.
-		was, since := limitOf(&sj.Status)
+		was, since := limitedSince(&sj.Status)
 		mem.backoff = backoff.Resume(was, since, finishes, now)
 	}
 	if madeRoom {
@@ -90,8 +90,14 @@ func finishesOf(finished []*batchv1.Job, template string) []backoff.Finish {
 	return ends
 }
 
-// limitOf is why scaling is limited by this status, and since when.
-func limitOf(status *scaledjobv1.ScaledJobStatus) (why backoff.Reason, since time.Time) {
+// limitOf is why scaling is limited by this status.
+func limitOf(status *scaledjobv1.ScaledJobStatus) backoff.Reason {
+	limit, _ := limitedSince(status)
+	return limit
+}
+
+// limitedSince is why scaling is limited by this status, and since when.
+func limitedSince(status *scaledjobv1.ScaledJobStatus) (why backoff.Reason, since time.Time) {
 	if limited := apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionScalingLimited); limited != nil {
 		return backoff.Reason(limited.Reason), limited.LastTransitionTime.Time
 	}

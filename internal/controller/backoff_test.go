@@ -78,6 +78,7 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 		w.queues.SetDepth(emailQueue, 29)
 		w.reconcile(ctx)
 		w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
+		w.Expect(w.events.reasons).To(ContainElement(eventCreationResumed))
 		w.Expect(w.names()).To(HaveLen(created + 1))
 	})
 }

@@ -350,6 +350,7 @@ func TestReconcileReportsToTheMetrics(t *testing.T) {
 		"scaledjob_reconcile_errors_total":       1,
 		"scaledjob_jobs_created_total":           5,
 		"scaledjob_event_to_create_seconds":      5,
+		"scaledjob_creation_pausing":             0,
 		"scaledjob_notifications_active":         1,
 		"scaledjob_notifications_missed_total":   1,
 		"scaledjob_last_event_timestamp_seconds": 1000,

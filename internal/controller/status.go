@@ -124,6 +124,7 @@ func sample(
 		Queue:     sj.Spec.QueueName,
 		Active:    status.ActiveJobs,
 		Pending:   status.PendingJobs,
+		Pausing:   pauses[limitOf(status)] != "",
 		Events:    status.Mode == scaledjobv1.ModeEvents,
 		LastEvent: seen.events.LastEvent,
 		Missed:    seen.missed,

@@ -42,7 +42,7 @@ func scrape(g Gomega, registry prometheus.Gatherer) map[string]float64 {
 func full(queue string) Sample {
 	return Sample{
 		Queue: queue, Depth: new(int64(1 << 40)), Desired: new(int32(20)), Active: 4, Pending: 3,
-		Events: true, LastEvent: time.UnixMilli(1_500_500), Missed: true, Failed: true,
+		Pausing: true, Events: true, LastEvent: time.UnixMilli(1_500_500), Missed: true, Failed: true,
 	}
 }
 
@@ -55,7 +55,7 @@ func TestAPassSetsTheSeriesOfItsScaledJob(t *testing.T) {
 
 	metrics.Observe(emails, Sample{Queue: "q", Active: 1})
 	g.Expect(scrape(g, registry)).To(Equal(map[string]float64{
-		"active_jobs mail q emails": 1, "pending_jobs mail q emails": 0, "notifications_active mail q emails": 0,
+		"active_jobs mail q emails": 1, "pending_jobs mail q emails": 0, "creation_pausing mail q emails": 0, "notifications_active mail q emails": 0,
 		"reconcile_total mail q emails": 1, "reconcile_errors_total mail q emails": 0,
 		"notifications_missed_total mail q emails": 0, "jobs_created_total mail q emails": 0,
 	}), "an unknown depth is not 0 and must not look like it")
@@ -73,7 +73,8 @@ func TestAPassSetsTheSeriesOfItsScaledJob(t *testing.T) {
 		"queue_depth mail q emails": 1 << 40, "desired_jobs mail q emails": 20,
 		"active_jobs mail q emails": 4, "pending_jobs mail q emails": 3,
 		"reconcile_total mail q emails": 2, "reconcile_errors_total mail q emails": 1,
-		"notifications_active mail q emails": 1, "notifications_missed_total mail q emails": 1,
+		"creation_pausing mail q emails": 1, "notifications_active mail q emails": 1,
+		"notifications_missed_total mail q emails":   1,
 		"last_event_timestamp_seconds mail q emails": 1500.5,
 		"jobs_created_total mail q emails":           2, "event_to_create_seconds mail q emails": 1,
 		"jobs_finished_total mail succeeded q emails": 1, "jobs_finished_total mail failed q emails": 2,

@@ -22,6 +22,7 @@ type scaledJobs struct {
 	active    *prometheus.GaugeVec
 	pending   *prometheus.GaugeVec
 	desired   *prometheus.GaugeVec
+	pausing   *prometheus.GaugeVec
 	events    *prometheus.GaugeVec
 	lastRead  *prometheus.GaugeVec
 	lastEvent *prometheus.GaugeVec
@@ -40,6 +41,7 @@ func newScaledJobs() scaledJobs {
 		active:    gauge("scaledjob_active_jobs", "Jobs that have not finished.", labels...),
 		pending:   gauge("scaledjob_pending_jobs", "Jobs that have not finished and have no ready Pod.", labels...),
 		desired:   gauge("scaledjob_desired_jobs", "Jobs that should be active.", labels...),
+		pausing:   gauge("scaledjob_creation_pausing", "1 while creating Jobs pauses, as Jobs come to nothing or are refused.", labels...),
 		events:    gauge("scaledjob_notifications_active", "1 in mode Events, 0 in mode Polling.", labels...),
 		lastRead:  gauge("scaledjob_last_read_timestamp_seconds", "When the depth was last read.", labels...),
 		lastEvent: gauge("scaledjob_last_event_timestamp_seconds", "When Redis last announced that the queue grew.", labels...),
@@ -57,7 +59,7 @@ func newScaledJobs() scaledJobs {
 }
 
 func (s *scaledJobs) gauges() []*prometheus.GaugeVec {
-	return []*prometheus.GaugeVec{s.depth, s.active, s.pending, s.desired, s.events, s.lastRead, s.lastEvent}
+	return []*prometheus.GaugeVec{s.depth, s.active, s.pending, s.desired, s.pausing, s.events, s.lastRead, s.lastEvent}
 }
 
 func (s *scaledJobs) counters() []*prometheus.CounterVec {
@@ -99,6 +101,8 @@ type Sample struct {
 	Desired *int32
 	// Active is how many Jobs have not finished, and Pending how many of those have no ready Pod.
 	Active, Pending int32
+	// Pausing says that creating Jobs pauses, or will again if there is no progress.
+	Pausing bool
 	// Events says that growth of the queue is announced, and LastEvent when it last was; zero if never.
 	Events    bool
 	LastEvent time.Time
@@ -133,6 +137,7 @@ func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 	}
 	s.active.WithLabelValues(values...).Set(float64(sample.Active))
 	s.pending.WithLabelValues(values...).Set(float64(sample.Pending))
+	s.pausing.WithLabelValues(values...).Set(indicator(sample.Pausing))
 	s.events.WithLabelValues(values...).Set(indicator(sample.Events))
 	if !sample.LastEvent.IsZero() {
 		s.lastEvent.WithLabelValues(values...).Set(float64(sample.LastEvent.UnixMilli()) / 1000)

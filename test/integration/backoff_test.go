@@ -70,9 +70,11 @@ func TestJobsThatComeToNothingPauseCreationUntilTheTemplateIsCorrected(t *testin
 			s.Expect(s.jobsEver()).To(BeNumerically("<=", messages*attempts(start)+replaced))
 			s.Expect(s.condition(scaledjobv1.ConditionReady)).To(HavePrefix("True"), "it is no fault of the ScaledJob")
 			s.Eventually(s.events).WithArguments(reason).Should(Equal(1))
+			s.Expect(s.series()).To(HaveKeyWithValue("scaledjob_creation_pausing", 1.0))
 
 			s.update(running)
 			s.expectNoLimit()
+			s.Eventually(s.events).WithArguments("CreationResumed").Should(Equal(1))
 			s.Eventually(s.status).Should(HaveField("ActiveJobs", BeEquivalentTo(messages)))
 		})
 	}

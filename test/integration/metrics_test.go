@@ -42,6 +42,7 @@ func TestMetricsOfAScaledJobLastAsLongAsItDoes(t *testing.T) {
 		HaveKeyWithValue("scaledjob_jobs_finished_total succeeded", 1.0),
 		HaveKeyWithValue("scaledjob_jobs_finished_total failed", 1.0),
 		HaveKeyWithValue("scaledjob_event_to_create_seconds_count", BeNumerically(">=", 1)),
+		HaveKeyWithValue("scaledjob_creation_pausing", 0.0),
 		HaveKeyWithValue("scaledjob_notifications_active", 1.0),
 		HaveKeyWithValue("scaledjob_notifications_missed_total", 0.0),
 		HaveKeyWithValue("scaledjob_last_read_timestamp_seconds", BeNumerically(">", 0)),

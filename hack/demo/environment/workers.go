@@ -55,7 +55,8 @@ func (w *workers) start(ctx context.Context, group *errgroup.Group, pod *corev1.
 
 // work does what the container of a Pod would do. Removing the messages is its
 // last act: they count as outstanding until then, so that no other Job is made
-// for them. A Redis that is down is asked again later.
+// for them. A Redis that is down is asked again later, and a Pod that is gone by
+// then needs no end.
 func (w *workers) work(ctx context.Context, pod *corev1.Pod) error {
 	spec := w.specs[pod.Labels[scaledjobv1.LabelScaledJob]]
 	take := func(ctx context.Context) (bool, error) {
@@ -66,7 +67,7 @@ func (w *workers) work(ctx context.Context, pod *corev1.Pod) error {
 	}
 	running := pod.DeepCopy()
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, cluster.PodSucceedAfter, "0s")
-	if err := w.kube.Patch(ctx, pod, client.MergeFrom(running)); err != nil {
+	if err := w.kube.Patch(ctx, pod, client.MergeFrom(running)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("ending Pod %s: %w", pod.Name, err)
 	}
 	return nil

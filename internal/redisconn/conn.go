@@ -5,7 +5,9 @@ package redisconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -32,6 +34,7 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 		return err
 	}
 	defer done()
+	began := time.Now()
 	callCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err = protect(func() error { return call(callCtx, client) })
@@ -42,7 +45,7 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 	case ctx.Err() != nil:
 		return fmt.Errorf("calling %s: %w", c.endpoint, context.Cause(ctx))
 	default:
-		return used.failed(client, err)
+		return used.failed(client, err, began)
 	}
 }
 
@@ -111,6 +114,7 @@ func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 	if err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	pubSub, err := openPubSub(ctx, used, used.dialPubSub, c.pool.timing.openTimeout)
 	if err != nil {
 		c.pool.release(used)
@@ -118,7 +122,7 @@ func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 			return nil, fmt.Errorf("connecting to %s: %w", c.endpoint, context.Cause(ctx))
 		}
 		cause := Classify(err)
-		if !used.crowded(cause) {
+		if !errors.Is(err, ErrBusy) && !used.excused(cause, began) {
 			used.markDown(cause)
 		}
 		return nil, cause

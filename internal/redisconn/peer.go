@@ -16,14 +16,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// moreDials is how many dials of an endpoint there may be at once while it serves.
+const moreDials = 4
+
 // peer is what the pool knows about one endpoint: a client while it is up, the cause
 // while it is down.
 type peer struct {
 	endpoint Endpoint
 	dialer   dialFunc
-	// dialing is held from a dial until the server has said something. So one dial finds
-	// out that a server is down, and those waiting for their turn need not try.
-	dialing chan struct{}
+	// dialing is held from a dial until the server has said something, while no connection
+	// serves. So one dial finds out that a server is down, and those waiting for their turn
+	// need not try. moreDialing takes its place while one does: a distant server must not
+	// make many wait for each other.
+	dialing, moreDialing chan struct{}
 	// wentDown is called without the lock after the peer went down.
 	wentDown func(*peer, *Error)
 
@@ -33,6 +38,7 @@ type peer struct {
 	up     chan struct{} // closed when the endpoint comes up after it was down, and replaced
 	late   int           // calls that have been outstanding for too long
 	open   int           // connections of the client that serve
+	worked time.Time     // when a call was answered last
 	// backoff spaces the probes. Only work that was done resets it, so an endpoint that
 	// answers probes and nothing else is tried ever less often.
 	backoff Backoff
@@ -51,8 +57,8 @@ type peer struct {
 
 func newPeer(e Endpoint, dialer dialFunc, wentDown func(*peer, *Error)) *peer {
 	return &peer{
-		endpoint: e, dialer: dialer, dialing: make(chan struct{}, 1), wentDown: wentDown, up: make(chan struct{}),
-		pubSubs: map[*PubSub]struct{}{},
+		endpoint: e, dialer: dialer, wentDown: wentDown, up: make(chan struct{}), pubSubs: map[*PubSub]struct{}{},
+		dialing: make(chan struct{}, 1), moreDialing: make(chan struct{}, moreDials),
 	}
 }
 
@@ -108,15 +114,16 @@ func (p *peer) succeeded() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.backoff.Reset()
+	p.worked = time.Now()
 }
 
-// failed notes that a call failed, and returns the error for the caller.
-func (p *peer) failed(client *redis.Client, err error) *Error {
+// failed notes that a call that began then failed, and returns the error for the caller.
+func (p *peer) failed(client *redis.Client, err error, began time.Time) *Error {
 	cause := Classify(err)
-	if !endsUse(cause) {
+	if errors.Is(err, ErrBusy) || !endsUse(cause) {
 		return cause
 	}
-	if p.crowded(cause) {
+	if p.excused(cause, began) {
 		return Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, ErrBusy, cause.Err))
 	}
 	p.mu.Lock()
@@ -138,16 +145,16 @@ func endsUse(cause *Error) bool {
 	return !IsReply(cause.Err) || cause.Reason == ReasonAuthFailed
 }
 
-// crowded reports whether the server only refused an additional connection. The open ones
-// still work and could not be replaced.
-func (p *peer) crowded(cause *Error) bool {
-	farewell, ok := errors.AsType[*farewellError](cause)
-	if !ok || !strings.HasPrefix(farewell.reply, tooManyClients) {
-		return false
-	}
+// excused reports whether a failure of what began then is no sign that the endpoint is
+// down: others are served, and their connections could not all be replaced at once.
+func (p *peer) excused(cause *Error, began time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.open > 0
+	if isTimeout(cause) {
+		return p.worked.After(began)
+	}
+	farewell, ok := errors.AsType[*farewellError](cause)
+	return ok && strings.HasPrefix(farewell.reply, tooManyClients) && p.open > 0
 }
 
 // markDown records that the endpoint cannot be used, unless that is known.
@@ -220,20 +227,20 @@ func (p *peer) dialPubSub(ctx context.Context, network, address string) (net.Con
 	return p.dialIfUp(ctx, network, address, func(int) {})
 }
 
-// dialIfUp dials, unless the endpoint is down. If the dial fails, or the connection ends
-// before the server has said anything, it is down from then on. count keeps how many serve.
+// dialIfUp dials, unless the endpoint is down. If no connection serves, and the dial fails
+// or ends before the server has said anything, it is down from then on. count keeps how many
+// serve.
 func (p *peer) dialIfUp(ctx context.Context, network, address string, count func(more int)) (net.Conn, error) {
-	select {
-	case p.dialing <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	alone, done, err := p.takeTurn(ctx)
+	if err != nil {
+		return nil, err
 	}
 	greeted := func(err error) {
 		ours := errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed)
-		if err != nil && !ours {
+		if err != nil && !ours && alone {
 			p.markDown(Classify(err))
 		}
-		<-p.dialing
+		done()
 	}
 	if down, _ := p.state(); down != nil {
 		greeted(nil)
@@ -245,6 +252,40 @@ func (p *peer) dialIfUp(ctx context.Context, network, address string, count func
 		return nil, err
 	}
 	return bound(conn, greeted, count), nil
+}
+
+// takeTurn waits for a turn to dial, and returns whether nobody else has one. The turn lasts
+// until done is called.
+func (p *peer) takeTurn(ctx context.Context) (alone bool, done func(), err error) {
+	if !p.serves() {
+		if err := enter(ctx, p.dialing); err != nil {
+			return false, nil, err
+		}
+		if !p.serves() {
+			return true, func() { <-p.dialing }, nil
+		}
+		<-p.dialing // It was found out meanwhile.
+	}
+	if err := enter(ctx, p.moreDialing); err != nil {
+		return false, nil, err
+	}
+	return false, func() { <-p.moreDialing }, nil
+}
+
+// enter waits for room. That there is none in time says nothing about the endpoint.
+func enter(ctx context.Context, room chan<- struct{}) error {
+	select {
+	case room <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
+	}
+}
+
+func (p *peer) serves() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open > 0
 }
 
 // dialProbe dials although the endpoint is down.

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/test/redistest"
+	"miracle.dev/scaledjob-operator/test/tcpproxy"
 )
 
 // timeout is how long a test waits for something that has to happen.
@@ -324,4 +325,44 @@ func TestAFullServerKeepsTheConnectionsItHas(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = readLength(t.Context(), conn)
 	g.Expect(err).NotTo(HaveOccurred(), "the one that was there still works")
+}
+
+// Many who begin at once wait for each other's connections, and the longer the way is, the
+// longer. That is no sign that the server is down.
+func TestADistantServerIsNotTakenToBeDown(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	far := tcpproxy.New(t, server.Addr())
+	far.Delay(40 * time.Millisecond)
+	conn := startReal(t).Conn(Endpoint{Address: far.Addr()})
+	var users sync.WaitGroup
+	for range 60 {
+		users.Go(func() {
+			served := false
+			for begun := time.Now(); !served && time.Since(begun) < timeout; {
+				_, err := readLength(t.Context(), conn)
+				g.Expect(err).To(Or(Succeed(), MatchError(ErrBusy)))
+				served = err == nil
+			}
+			g.Expect(served).To(BeTrue())
+		})
+	}
+	users.Wait()
+	g.Expect(far.Dials()).To(BeNumerically("<=", commandConnections), "no connection was given up")
+}
+
+// A server that takes none of our connections is down, however it refuses them.
+func TestAFullServerWithoutAConnectionOfOursIsDown(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	g.Expect(server.Client().ConfigSet(t.Context(), "maxclients", "1").Err()).To(Succeed())
+	conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
+	_, err := readLength(t.Context(), conn)
+	g.Expect(err).NotTo(MatchError(ErrBusy))
+	g.Expect(Classify(err).Message).To(ContainSubstring("accepts no more clients"))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	g.Expect(conn.WaitUp(ctx)).To(MatchError(context.DeadlineExceeded), "it is known to be down")
 }

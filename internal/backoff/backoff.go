@@ -28,7 +28,7 @@ const (
 	None Reason = ""
 	// JobsFailing means that the last three Jobs to finish have failed.
 	JobsFailing Reason = "JobsFailing"
-	// NoProgress means that three Jobs came and went, and no message left the queue in all that time, though there were some.
+	// NoProgress means that three Jobs came and went, and no message left the queue in all that time.
 	NoProgress Reason = "NoProgress"
 	// CreateRefused means that the API server refused to create a Job.
 	CreateRefused Reason = "CreateRefused"
@@ -48,11 +48,11 @@ type Finish struct {
 type Queue struct {
 	// Depth is how many messages are outstanding.
 	Depth int64
-	// Heard says that it is announced when messages leave. ShrunkAt is when that was last heard, and Since is since when it has been
-	// listened for; both are only compared with earlier ones.
-	Heard    bool
-	ShrunkAt time.Time
-	Since    time.Time
+	// Heard says that it is announced when messages come and leave. GrewAt and ShrunkAt are when either was last heard, and Since is since
+	// when it has been listened for; all are only compared with earlier ones.
+	Heard            bool
+	GrewAt, ShrunkAt time.Time
+	Since            time.Time
 	// Newest is the highest ordinal that any Job had by then.
 	Newest int64
 }
@@ -91,7 +91,10 @@ func Resume(was Reason, since time.Time, finishes []Finish, now time.Time) Creat
 	c.fruitless.begin(earlier(since, now))
 	for _, f := range finishes {
 		if f.At.After(since) && (f.Failed || was == NoProgress) {
-			c.fruitless.begin(earlier(f.At, now))
+			at := earlier(f.At, now)
+			c.forget(at)
+			c.reason = was
+			c.fruitless.begin(at)
 		}
 	}
 	return c
@@ -114,20 +117,30 @@ func (c *Creation) Saw(q Queue) {
 		return
 	}
 	shrunk := q.Depth < before.Depth || q.ShrunkAt.After(before.ShrunkAt)
-	empty := before.Depth == 0 || q.Depth == 0 // There is nothing to take.
-	if shrunk || empty || q.leavesDoubt(*before, blind) {
+	if shrunk || q.leavesDoubt(*before, blind) {
 		c.newestAtChange, c.idle = q.Newest, 0
+		c.endIfUnfounded(q, *before)
 	}
 	c.shrunk = c.shrunk || shrunk
 	c.endIfRecovered()
 }
 
-// leavesDoubt says whether messages may have left since the look before although the depth did not fall, as nobody would have heard of it.
+// leavesDoubt says whether messages may have been taken since the look before although the depth did not fall: nobody would have heard of
+// it, or they came to an empty queue, and who waits there takes them at once.
 func (q Queue) leavesDoubt(before Queue, blind bool) bool {
+	empty := before.Depth == 0 || q.Depth == 0
 	if q.Heard && before.Heard && q.Since.Equal(before.Since) {
-		return false
+		return empty && (q.Depth != before.Depth || q.GrewAt.After(before.GrewAt))
 	}
-	return blind || q.Depth != before.Depth || !q.Since.Equal(before.Since)
+	return empty || blind || q.Depth != before.Depth || !q.Since.Equal(before.Since)
+}
+
+// endIfUnfounded ends pauses for a lack of progress if that was seen of an empty queue, which is none any more, or was heard by a
+// subscription that is none any more: it may have been deaf.
+func (c *Creation) endIfUnfounded(q, before Queue) {
+	if c.reason == NoProgress && (before.Depth == 0 || !q.Since.Equal(before.Since)) {
+		c.fruitless, c.reason = pauses{}, None
+	}
 }
 
 // Unseen tells that the queue could not be looked at.

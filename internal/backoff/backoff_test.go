@@ -204,22 +204,55 @@ func TestJobsFromBeforeAMessageWasTakenDoNotPause(t *testing.T) {
 	l.expectNoPause()
 }
 
-// Where there is nothing to take, that nothing is taken is no trouble. So it is with the Jobs that minReplicas asks for, and with workers
-// that are quicker than the looks.
-func TestJobsOfAnEmptyQueueDoNotPause(t *testing.T) {
+// Jobs that minReplicas asks for, and that end at once, are paced as well. The first message ends that.
+func TestJobsOfAnEmptyQueuePauseUntilAMessageComes(t *testing.T) {
 	t.Parallel()
-	for _, heard := range []bool{true, false} {
-		l := newLine(t, 0)
-		l.queue.Heard = heard
-		l.run(10, false)
-		l.expectNoPause()
-		l.queue.Depth = 1
-		l.run(1, false)
-		l.run(2, false)
-		l.expectNoPause()
-		l.run(1, false)
-		l.expectPause(backoff.NoProgress, 10*time.Second)
+	for name, grow := range map[string]func(*line){
+		"seen":         func(l *line) { l.queue.Depth = 1 },
+		"heard, taken": func(l *line) { l.queue.GrewAt = l.queue.GrewAt.Add(time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLine(t, 0)
+			l.run(3, false)
+			l.expectPause(backoff.NoProgress, 10*time.Second)
+			l.run(1, false)
+			grow(l)
+			l.look()
+			l.expectNoPause()
+			l.run(3, true)
+			grow(l)
+			l.look()
+			l.expectPause(backoff.JobsFailing, 10*time.Second)
+		})
 	}
+}
+
+// Workers that wait at an empty queue take a message before anybody looks. Without events nobody knows.
+func TestJobsOfAnEmptyQueueDoNotPauseUnheard(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 0)
+	l.queue.Heard = false
+	l.run(10, false)
+	l.expectNoPause()
+
+	l = newLine(t, 0)
+	for range 10 {
+		l.run(2, false)
+		l.queue.GrewAt = l.queue.GrewAt.Add(time.Second)
+		l.look()
+	}
+	l.expectNoPause()
+}
+
+// A subscription that was deaf is found out when the next one begins.
+func TestNewSubscriptionEndsThePauseForNoProgress(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 7)
+	l.run(3, false)
+	l.queue.Since = l.queue.Since.Add(time.Second)
+	l.look()
+	l.expectNoPause()
 }
 
 // Of Jobs that are told of at once, what counts is the last ones: a few failures among many successes are nothing.

@@ -51,6 +51,7 @@ func (r *Reconciler) queueSeen(sj *scaledjobv1.ScaledJob, seen observation) back
 	return backoff.Queue{
 		Depth:    seen.depth,
 		Heard:    seen.events.Reason == proof.ReasonSubscribed,
+		GrewAt:   seen.events.LastEvent,
 		ShrunkAt: seen.events.LastShrink,
 		Since:    seen.events.Since,
 		Newest:   r.newestOrdinal(sj.UID, seen),

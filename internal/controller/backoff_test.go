@@ -362,6 +362,49 @@ func TestPausesSurviveARestart(t *testing.T) {
 	}
 }
 
+// What failed long before, while scaling was limited by something else, makes no pause longer.
+func TestARestartDoesNotMakePausesLonger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		sj := scaledJob()
+		sj.Spec.MaxReplicas = new(int32(3))
+		sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
+		w := newWorld(t, sj)
+		depth := int64(1000)
+		pass := func(ends ...batchv1.JobConditionType) {
+			for _, end := range ends {
+				names := w.names()
+				w.finish(ctx, names[len(names)-1], end)
+				depth--
+				w.queues.SetDepth(emailQueue, depth)
+				w.reconcile(ctx)
+			}
+		}
+		w.queues.SetDepth(emailQueue, depth)
+		w.reconcile(ctx)
+		w.Expect(w.limited(ctx)).To(Equal("AtMaxReplicas"))
+		for range 20 {
+			time.Sleep(time.Minute)
+			pass(batchv1.JobFailed, batchv1.JobComplete)
+		}
+		w.Expect(w.limited(ctx)).To(Equal("AtMaxReplicas"))
+		time.Sleep(time.Minute)
+		w.finishActive(ctx, batchv1.JobFailed)
+		w.reconcile(ctx)
+		w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
+
+		w.forgetAll()
+		time.Sleep(time.Second)
+		created := len(w.names())
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(created))
+		time.Sleep(backoff.FirstDelay)
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(created + 3))
+	})
+}
+
 // Failed Jobs that were not kept count as well.
 func TestPrunedJobsCount(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,12 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 		status.Mode = modeOf(*active)
 	}
 	if plan.known {
-		set(scaledjobv1.ConditionScalingLimited, scalingLimited(plan, done.limit))
+		limited := scalingLimited(plan, done.limit)
+		if before := apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionScalingLimited); before != nil && before.Reason != limited.reason {
+			// Each reason has a time of its own: after a restart it tells since when creating pauses.
+			apimeta.RemoveStatusCondition(&status.Conditions, scaledjobv1.ConditionScalingLimited)
+		}
+		set(scaledjobv1.ConditionScalingLimited, limited)
 	}
 	if done.template != nil {
 		set(scaledjobv1.ConditionTemplateValid, *done.template)

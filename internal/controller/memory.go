@@ -4,6 +4,8 @@
 package controller
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -186,15 +188,15 @@ func (m *memories) expect(key types.NamespacedName, overdue time.Time) {
 	}
 }
 
-// overdue are the ScaledJobs whose next pass should have come by now.
+// overdue are the ScaledJobs whose next pass should have come by now, the longest overdue first.
 func (m *memories) overdue(now time.Time) []types.NamespacedName {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var late []types.NamespacedName
+	late := map[types.NamespacedName]time.Time{}
 	for key, known := range m.entries {
 		if !known.overdue.IsZero() && now.After(known.overdue) {
-			late = append(late, key)
+			late[key] = known.overdue
 		}
 	}
-	return late
+	return slices.SortedFunc(maps.Keys(late), func(a, b types.NamespacedName) int { return late[a].Compare(late[b]) })
 }

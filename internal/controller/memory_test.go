@@ -169,7 +169,14 @@ func TestOverdueMemories(t *testing.T) {
 	all.expect(emails, now)
 	g.Expect(all.overdue(now)).To(BeEmpty())
 	g.Expect(all.overdue(now.Add(1))).To(Equal([]types.NamespacedName{emails}))
+	later := scaledJob()
+	later.Name = "letters"
+	all.of(later)
+	letters := types.NamespacedName{Namespace: later.Namespace, Name: later.Name}
+	all.expect(letters, now.Add(-time.Second))
+	g.Expect(all.overdue(now.Add(1))).To(Equal([]types.NamespacedName{letters, emails}), "the longest overdue first")
 	all.expect(emails, now.Add(time.Minute))
+	all.expect(letters, now.Add(time.Minute))
 	g.Expect(all.overdue(now.Add(1))).To(BeEmpty())
 }
 

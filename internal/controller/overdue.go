@@ -8,8 +8,13 @@ import (
 	"time"
 )
 
-// overdueInterval is how often overdue ScaledJobs are looked for.
-const overdueInterval = time.Second
+const (
+	// overdueInterval is how often overdue ScaledJobs are looked for.
+	overdueInterval = time.Second
+	// overdueAtOnce is how many go ahead of all others then. Where there are always more, the machine is too small, and growth must not
+	// have to wait for all of them.
+	overdueAtOnce = 100
+)
 
 // promoteOverdue moves ScaledJobs that were not reconciled for one and a half polling intervals ahead of all others, until ctx ends. The
 // work queue always serves the highest priority first, so without this a storm on some queues would keep the resync of the others waiting
@@ -22,7 +27,8 @@ func (r *Reconciler) promoteOverdue(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-ticker.C:
-			for _, key := range r.memories.overdue(now) {
+			late := r.memories.overdue(now)
+			for _, key := range late[:min(len(late), overdueAtOnce)] {
 				r.Wakes.send(ctx, wake{key: key, priority: priorityOverdue})
 			}
 		}

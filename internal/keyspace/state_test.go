@@ -62,6 +62,25 @@ func TestTheSettingOfTheServerProves(t *testing.T) {
 	j.Eventually(func() time.Time { return j.State("emails").LastEvent }).WithTimeout(timeout).ShouldNot(BeZero())
 }
 
+func TestStateTellsWhenTheKeyShrankAndTheSubscriptionBegan(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	j := newJudging(t, server, false)
+	j.watch("emails")
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	begun := j.State("emails").Since
+	j.Expect(begun).NotTo(BeZero())
+	j.Expect(j.State("emails").LastShrink).To(BeZero())
+
+	do(t, server, "rpush", "emails", 1, 2)
+	do(t, server, "lpop", "emails")
+	j.Eventually(func() time.Time { return j.State("emails").LastShrink }).WithTimeout(timeout).ShouldNot(BeZero())
+	j.Expect(j.State("emails").Since).To(Equal(begun))
+
+	do(t, server, "client", "kill", "type", "pubsub")
+	j.Eventually(func() time.Time { return j.State("emails").Since }).WithTimeout(timeout).Should(BeTemporally(">", begun))
+}
+
 func TestFlagsChangedAtRunTimeAreFound(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})

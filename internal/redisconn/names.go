@@ -111,15 +111,16 @@ func (p *Pool) follow(ctx context.Context, named *peer) {
 	if err != nil || len(addresses) == 0 {
 		return
 	}
-	if named.move(addresses) {
+	if named.move(addresses, p.timing.restAfterMove) {
 		p.log.Info("The name of a Redis server points elsewhere", "endpoint", named.endpoint.String())
 	}
 }
 
 // move ends the connections that lead to none of the addresses, and reports whether there
 // were any to the address in use. That it is missing once says little: some name servers
-// give a few of many addresses, in turns. The same answer has to come twice.
-func (p *peer) move(addresses []string) (moved bool) {
+// give a few of many addresses, in turns. The same answer has to come twice, and a move is
+// not soon followed by another one.
+func (p *peer) move(addresses []string, restAfterMove time.Duration) (moved bool) {
 	slices.Sort(addresses)
 	p.mu.Lock()
 	if !p.pinned.IsValid() { // It went down a moment ago.
@@ -130,10 +131,10 @@ func (p *peer) move(addresses []string) (moved bool) {
 	p.answer = nil
 	if !slices.ContainsFunc(addresses, p.leadsTo) {
 		p.answer = addresses
-		moved = slices.Equal(before, addresses)
+		moved = slices.Equal(before, addresses) && time.Since(p.movedAt) >= restAfterMove
 	}
 	if moved {
-		p.pinned = netip.AddrPort{}
+		p.pinned, p.movedAt = netip.AddrPort{}, time.Now()
 	}
 	astray := p.astray()
 	p.mu.Unlock()

@@ -23,6 +23,7 @@ var named = Endpoint{Address: "redis.mail.svc:6379"}
 // zone is a DNS that knows one name, and a network in which each address has a server.
 type zone struct {
 	servers map[string]*redistest.Server // by address
+	rest    time.Duration                // after a move
 
 	mu        sync.Mutex
 	addresses []string
@@ -92,7 +93,7 @@ func (z *zone) dial(ctx context.Context, network, address string) (net.Conn, err
 func (z *zone) start(t *testing.T) *Conn {
 	t.Helper()
 	pool := start(t, z.dial, func(p *Pool) {
-		p.resolver, p.timing.lookUp = z, 10*time.Millisecond
+		p.resolver, p.timing.lookUp, p.timing.restAfterMove = z, 10*time.Millisecond, z.rest
 	})
 	return pool.Conn(named)
 }
@@ -155,6 +156,24 @@ func TestANameThatStillStandsForTheServerEndsNothing(t *testing.T) {
 			g.Expect(ended).NotTo(BeClosed())
 		})
 	}
+}
+
+// A name server that gives one address after the other, each for a while, does not have everything end each time.
+func TestANameIsNotFollowedAgainSoon(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	z := newZone(t)
+	z.rest = time.Hour
+	z.point(nil, "127.0.0.1")
+	conn := z.start(t)
+	length(t, conn)
+	z.point(nil, "127.0.0.2")
+	g.Eventually(func() int64 { return length(t, conn) }).WithTimeout(timeout).Should(BeEquivalentTo(2))
+	ended := subscribed(t, conn)
+	z.point(nil, "127.0.0.1")
+	before := z.asked()
+	g.Eventually(z.asked).WithTimeout(timeout).Should(BeNumerically(">", before+3))
+	g.Expect(ended).NotTo(BeClosed())
 }
 
 // Calls under way while a name moves are no sign of an outage, and no connection is forgotten.

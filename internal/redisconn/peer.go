@@ -47,6 +47,8 @@ type peer struct {
 	pinned netip.AddrPort
 	// answer is what DNS said last, if the pinned address was not in it.
 	answer []string
+	// movedAt is when the name was last found to point elsewhere.
+	movedAt time.Time
 	// pubSubs are the open connections for subscriptions.
 	pubSubs map[*PubSub]struct{}
 

@@ -23,6 +23,8 @@ type timing struct {
 	idle        time.Duration // after which an unused endpoint is forgotten
 	sweep       time.Duration // between looks for unused endpoints
 	lookUp      time.Duration // between looks where host names point
+	// restAfterMove is for how long a name is not followed again.
+	restAfterMove time.Duration
 }
 
 func productionTiming() timing {
@@ -33,6 +35,8 @@ func productionTiming() timing {
 		idle:        10 * time.Minute,
 		sweep:       time.Minute,
 		lookUp:      15 * time.Second,
+
+		restAfterMove: 5 * time.Minute,
 	}
 }
 

@@ -97,6 +97,24 @@ func TestJobsThatTakeMessagesDoNotPauseCreation(t *testing.T) {
 	s.Expect(s.events(scaledjobv1.ReasonNoProgress)).To(BeZero())
 }
 
+// Nor do they if more messages come than are taken, so that the depth never falls: that some are taken is heard.
+func TestJobsOfAGrowingQueueDoNotPauseCreation(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never), atMost(3))
+	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
+	s.push(3)
+	const rounds = 8
+	for range rounds {
+		job := s.job()
+		s.push(2)
+		s.Expect(s.redis.Client().RPop(t.Context(), s.queue).Err()).To(Succeed())
+		s.succeed(job)
+	}
+	s.expectJobsEver(rounds + 3)
+	s.Expect(s.events(scaledjobv1.ReasonNoProgress)).To(BeZero())
+}
+
 func TestPauseEndsOnceSuspensionIsLifted(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -116,19 +116,25 @@ func (c *contender) sample(ctx context.Context, samples int) (times []float64, e
 // answers.
 func measureDials(ctx context.Context, log io.Writer, s *setting, _ sizes) (result []comparison, err error) {
 	_, _ = fmt.Fprintf(log, "counting dials to two dead servers that %d ScaledJobs name each …\n", deadUsers)
-	for _, dead := range []struct{ name, upstream string }{{"resets", "127.0.0.1:1"}, {"silent", s.redis.Addr()}} {
+	for _, dead := range []struct {
+		name, does, upstream string
+		silent               bool
+	}{
+		{name: "resetting", does: "resets", upstream: "127.0.0.1:1"},
+		{name: "silent", does: "never answers", upstream: s.redis.Addr(), silent: true},
+	} {
 		proxy, err := tcpproxy.Start(dead.upstream)
 		if err != nil {
 			return nil, err
 		}
-		if dead.name == "silent" {
+		if dead.silent {
 			proxy.Hold(tcpproxy.Both)
 		}
 		dials, err := s.countDials(ctx, dead.name, proxy)
 		if err := errors.Join(err, proxy.Close()); err != nil {
 			return nil, err
 		}
-		work := fmt.Sprintf("%d ScaledJobs of a server that %s: dials in its first minute", deadUsers, dead.name)
+		work := fmt.Sprintf("%d ScaledJobs of a server that %s: dials in its first minute", deadUsers, dead.does)
 		result = append(result, within(work, "dials", mostDials, float64(dials)))
 	}
 	return result, nil

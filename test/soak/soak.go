@@ -192,7 +192,7 @@ func (s *soak) sums() string {
 		created += q.witness.Created()
 		unfinished += len(q.witness.Unfinished())
 	}
-	return fmt.Sprintf("%d messages, %d Jobs (%d unfinished), %d faults, %d guests",
+	return fmt.Sprintf("%d messages, %d Jobs (%d unfinished), %d faults, %d ScaledJobs that came and went",
 		pushed, created, unfinished, s.faults.Load(), s.guests.Load())
 }
 

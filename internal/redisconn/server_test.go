@@ -366,3 +366,29 @@ func TestAFullServerWithoutAConnectionOfOursIsDown(t *testing.T) {
 	defer cancel()
 	g.Expect(conn.WaitUp(ctx)).To(MatchError(context.DeadlineExceeded), "it is known to be down")
 }
+
+// The credentials of a connection for subscriptions are those of all others.
+func TestRefusedCredentialsOnAPubSubTakeTheEndpointDown(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var dials atomic.Int32
+	address := listen(t, func(conn net.Conn) {
+		dials.Add(1)
+		for _, answer := range []string{"%0\r\n", "-NOAUTH Authentication required.\r\n"} {
+			if _, err := conn.Read(make([]byte, 1<<10)); err != nil {
+				return
+			}
+			_, _ = conn.Write([]byte(answer))
+		}
+		_, _ = conn.Read(make([]byte, 1))
+	})
+	conn := startReal(t).Conn(Endpoint{Address: address})
+	pubSub, err := conn.OpenPubSub(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	defer pubSub.Close()
+	_, err = pubSub.Receive(t.Context(), timeout)
+	g.Expect(Classify(err).Reason).To(Equal(ReasonAuthFailed))
+	_, err = readLength(t.Context(), conn)
+	g.Expect(Classify(err).Reason).To(Equal(ReasonAuthFailed))
+	g.Expect(dials.Load()).To(BeEquivalentTo(1), "nobody else has to find that out")
+}

@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -80,39 +82,39 @@ func TestJobsThatComeToNothingPauseCreationUntilTheTemplateIsCorrected(t *testin
 	}
 }
 
-// The negative control: where each Job takes a message, Jobs that end are replaced without a pause.
+// The negative control: where Jobs take messages, those that end are replaced without a pause. It makes no difference whether the depth
+// falls, or more messages come than are taken: that some are taken is heard.
 func TestJobsThatTakeMessagesDoNotPauseCreation(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), atMost(3))
-	s.awaitSubscription()
-	const messages = 12
-	s.push(messages)
-	for range messages {
-		job := s.job()
-		s.Expect(s.redis.Client().RPop(t.Context(), s.queue).Err()).To(Succeed())
-		s.succeed(job)
+	const atOnce, rounds = 3, 8
+	for name, pushed := range map[string]int{"falling": 0, "growing": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.create(polling(never), atMost(atOnce))
+			s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
+			s.push(atOnce + rounds)
+			ended := map[types.UID]bool{}
+			for round := range rounds {
+				s.Eventually(s.jobsEver).Should(Equal(atOnce + round))
+				job := s.jobBut(ended)
+				s.push(pushed)
+				s.Expect(s.redis.Client().RPop(t.Context(), s.queue).Err()).To(Succeed())
+				s.succeed(job)
+				ended[job.UID] = true
+			}
+			s.expectJobsEver(atOnce + rounds)
+			s.Expect(s.events(scaledjobv1.ReasonNoProgress)).To(BeZero())
+		})
 	}
-	s.expectJobsEver(messages)
-	s.Expect(s.events(scaledjobv1.ReasonNoProgress)).To(BeZero())
 }
 
-// Nor do they if more messages come than are taken, so that the depth never falls: that some are taken is heard.
-func TestJobsOfAGrowingQueueDoNotPauseCreation(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), atMost(3))
-	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
-	s.push(3)
-	const rounds = 8
-	for range rounds {
-		job := s.job()
-		s.push(2)
-		s.Expect(s.redis.Client().RPop(t.Context(), s.queue).Err()).To(Succeed())
-		s.succeed(job)
-	}
-	s.expectJobsEver(rounds + 3)
-	s.Expect(s.events(scaledjobv1.ReasonNoProgress)).To(BeZero())
+// jobBut is a Job that has not ended. That some have may not have been seen yet.
+func (s *scene) jobBut(ended map[types.UID]bool) *batchv1.Job {
+	s.t.Helper()
+	left := slices.DeleteFunc(s.jobs(), func(job *batchv1.Job) bool { return ended[job.UID] })
+	s.Expect(left).NotTo(BeEmpty())
+	return left[0]
 }
 
 func TestPauseEndsOnceSuspensionIsLifted(t *testing.T) {

@@ -139,7 +139,7 @@ func (q Queue) leavesDoubt(before Queue, blind bool) bool {
 // subscription that is none any more: it may have been deaf.
 func (c *Creation) endIfUnfounded(q, before Queue) {
 	if c.reason == NoProgress && (before.Depth == 0 || !q.Since.Equal(before.Since)) {
-		c.fruitless, c.reason = pauses{}, None
+		c.end()
 	}
 }
 
@@ -185,9 +185,12 @@ func (c *Creation) pause(why Reason, now time.Time) {
 // endIfRecovered ends the pauses if there is progress: a Job succeeded, and messages left the queue.
 func (c *Creation) endIfRecovered() {
 	if c.succeeded && c.shrunk {
-		c.fruitless, c.reason = pauses{}, None
+		c.end()
 	}
 }
+
+// end ends the pauses for Jobs that came to nothing.
+func (c *Creation) end() { c.fruitless, c.reason = pauses{}, None }
 
 // Refused tells that the API server refused to create a Job.
 func (c *Creation) Refused(now time.Time) {
@@ -205,7 +208,7 @@ func (c *Creation) MadeRoom() { c.retry = true }
 // forget ends what has been well for long.
 func (c *Creation) forget(now time.Time) {
 	if c.fruitless.forgotten(now) {
-		c.fruitless, c.reason = pauses{}, None
+		c.end()
 	}
 	if c.refused.forgotten(now) {
 		c.refused = pauses{}

@@ -26,32 +26,29 @@ const deafness = atNextPing + 3*time.Second
 
 func TestUsualWatcherStaysDeafOnAHalfOpenConnection(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	scene, watcher := newUsual(t)
-	g.Expect(watcher.look(t.Context())).To(Succeed())
-	watcher.start(t)
-	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
-
-	fault := named(t, "half-open from server to operator")
-	row, err := scene.Play(t.Context(), fault, fault.Short)
-	g.Expect(err).To(MatchError(ContainSubstring("after the fault")))
-	g.Expect(row.Lost).To(BeNumerically(">", 0))
+	expectUsualToLose(t, "half-open from server to operator")
 }
 
 // The client library subscribes again by itself, and tells nobody.
 func TestUsualWatcherMissesWhatComesDuringAReconnect(t *testing.T) {
 	t.Parallel()
+	expectAwake(t, expectUsualToLose(t, "connections reset, new ones refused"))
+}
+
+// expectUsualToLose plays a fault before a usual watcher, to which it must be too much.
+func expectUsualToLose(t *testing.T, name string) *Scene {
+	t.Helper()
 	g := NewWithT(t)
 	scene, watcher := newUsual(t)
 	g.Expect(watcher.look(t.Context())).To(Succeed())
 	watcher.start(t)
 	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
 
-	fault := named(t, "connections reset, new ones refused")
+	fault := named(t, name)
 	row, err := scene.Play(t.Context(), fault, fault.Short)
 	g.Expect(err).To(MatchError(ContainSubstring("after the fault")))
 	g.Expect(row.Lost).To(BeNumerically(">", 0))
-	expectAwake(t, scene)
+	return scene
 }
 
 func TestUsualWatcherMissesWhatComesBetweenReadAndSubscription(t *testing.T) {

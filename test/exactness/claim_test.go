@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/operator"
+	"miracle.dev/scaledjob-operator/test/witness"
 )
 
 const (
@@ -36,14 +38,20 @@ type claim struct {
 }
 
 // prove waits until the Jobs of the claims are there, has the operator look many
-// more times, and holds the claims against what the witnesses saw.
-func prove(t *testing.T, by *operator.Operator, claims ...claim) {
+// more times, holds the claims against what the witnesses saw, and notes what
+// came of the fault, which has ended just now.
+func prove(t *testing.T, by *operator.Operator, fault witness.Row, claims ...claim) {
 	t.Helper()
-	g := NewWithT(t)
+	defer func() {
+		fault.Lost, fault.Over = balance(claims)
+		table.Add(fault)
+	}()
+	g, ended := NewWithT(t), time.Now()
 	for _, c := range claims {
 		g.Eventually(c.subject.witness.Created).WithTimeout(timeout).
 			Should(BeNumerically(">=", c.jobs), "Jobs of %s", c.subject.object.Name)
 	}
+	fault.Recovery = time.Since(ended)
 	looking, ctx := errgroup.WithContext(t.Context())
 	for _, c := range claims {
 		looking.Go(func() error { return c.subject.force(ctx, by) })
@@ -55,6 +63,16 @@ func prove(t *testing.T, by *operator.Operator, claims ...claim) {
 		g.Expect(c.subject.witness.Verdict()).To(BeEmpty(), "about the Jobs of %s", c.subject.object.Name)
 		g.Expect(c.subject.witness.Created()).To(Equal(c.jobs), "Jobs of %s", c.subject.object.Name)
 	}
+}
+
+// balance is how many Jobs there are too few of, and too many.
+func balance(claims []claim) (lost, over int) {
+	for _, c := range claims {
+		created := c.subject.witness.Created()
+		lost += max(0, c.jobs-created)
+		over += max(0, created-c.jobs)
+	}
+	return lost, over
 }
 
 // force returns after forcedPasses and restPasses more.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/operator"
+	"miracle.dev/scaledjob-operator/test/witness"
 )
 
 const (
@@ -35,7 +36,9 @@ func TestBurst(t *testing.T) {
 	proxy.lag(longLag)
 
 	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
-	prove(t, operator, claim{subject: s, jobs: messages})
+	prove(t, operator, witness.Row{
+		Fault: "a burst of 1,000, watches 0.5 s late", Promise: "no Job is created twice",
+	}, claim{subject: s, jobs: messages})
 }
 
 // Besides a burst there are ScaledJobs that want a single Job: a create sent
@@ -59,7 +62,10 @@ func TestAnswersGetLost(t *testing.T) {
 	for _, c := range claims {
 		g.Expect(c.subject.burst(t.Context(), messages)).To(Succeed())
 	}
-	prove(t, operator, claims...)
+	prove(t, operator, witness.Row{
+		Fault:   "every other create fails: before it is carried out, or after, by a reset, a timeout or a demand to come again",
+		Promise: "a create that may have been carried out is sent again by the same name",
+	}, claims...)
 	g.Expect(proxy.losses.seen()).To(HaveEach(BeNumerically(">", 0)), "losses of each kind")
 }
 
@@ -83,7 +89,9 @@ func TestConnectionsBreak(t *testing.T) {
 		proxy.disconnect()
 	}
 	g.Expect(storms.Wait()).To(Succeed())
-	prove(t, operator,
+	prove(t, operator, witness.Row{
+		Fault: "connections to the API server break in a storm", Promise: "the watches go on where they were",
+	},
 		claim{subject: capped, jobs: 10},
 		claim{subject: growing, jobs: stormPushes / 40})
 }
@@ -105,7 +113,9 @@ func TestKilledInMidBurst(t *testing.T) {
 		g.Expect(s.witness.Created()).To(BeNumerically("<", messages), "Jobs at the moment of the kill")
 		operator = startOperator(t, proxy, []string{namespace})
 	}
-	prove(t, operator, claim{subject: s, jobs: messages})
+	prove(t, operator, witness.Row{
+		Fault: "kill -9 in a burst, twice", Promise: "the next operator counts what the one before has created",
+	}, claim{subject: s, jobs: messages})
 }
 
 // A standby takes over in the midst of a burst, and its cache shows nothing of
@@ -138,7 +148,10 @@ func TestBlindStandbyTakesOver(t *testing.T) {
 		WithTimeout(timeout).Should(BeNumerically(">", 10))
 	g.Expect(s.witness.Created()).To(Equal(made), "Jobs while the standby is blind")
 	blind.jobs.Set(0)
-	prove(t, standby, claim{subject: s, jobs: messages})
+	prove(t, standby, witness.Row{
+		Fault:   "the leader stops in a burst, and the cache of the standby shows nothing of it",
+		Promise: "the standby creates nothing until its cache has caught up",
+	}, claim{subject: s, jobs: messages})
 }
 
 // holder is who leads, and empty while nobody does.

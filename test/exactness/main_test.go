@@ -15,6 +15,7 @@ package exactness
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -34,6 +35,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/cluster"
 	"miracle.dev/scaledjob-operator/test/operator"
 	"miracle.dev/scaledjob-operator/test/redistest"
+	"miracle.dev/scaledjob-operator/test/witness"
 )
 
 const (
@@ -46,6 +48,9 @@ var (
 	control *cluster.Cluster
 	api     client.Client // the administrator's, past every proxy
 	redis   *redistest.Server
+
+	table     witness.Table
+	tablePath = flag.String("table", "", "the file to write what came of the faults to")
 )
 
 func TestMain(m *testing.M) {
@@ -78,7 +83,8 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, redis.Stop()) }()
-	return m.Run(), nil
+	code = m.Run()
+	return code, table.Write(*tablePath)
 }
 
 func newScheme() *runtime.Scheme {

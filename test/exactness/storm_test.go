@@ -5,15 +5,21 @@ package exactness
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
+
+	"miracle.dev/scaledjob-operator/test/witness"
 )
 
 // lags are those that storms are met under.
 var lags = []time.Duration{0, 100 * time.Millisecond, 500 * time.Millisecond}
+
+// scopes say how many namespaces an operator watches.
+var scopes = [...]string{"all namespaces", "one namespace", "two namespaces"}
 
 // The operator of this test would take the ScaledJobs of all others for its
 // own, so that it is not parallel to any.
@@ -62,7 +68,10 @@ func weatherStorms(t *testing.T, namespaces [3]string, watched ...string) {
 			g.Expect(storms.Wait()).To(Succeed())
 			g.Expect(finished).To(BeNumerically(">", 0), "finished Jobs")
 
-			prove(t, operator,
+			prove(t, operator, witness.Row{
+				Fault:   fmt.Sprintf("storm, watches %s late, watching %s", lag, scopes[len(watched)]),
+				Promise: "no Job is created twice, and freed slots are filled",
+			},
 				claim{subject: capped, jobs: 10},
 				claim{subject: growing, jobs: stormPushes / 40},
 				claim{subject: worked, jobs: 10 + finished})

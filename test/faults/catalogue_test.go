@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/witness"
 )
 
 // halfASecond bounds what is promised about Jobs while subscribers are killed.
@@ -124,7 +125,7 @@ func TestJobsComeSoonWhileSubscribersAreKilled(t *testing.T) {
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	slices.Sort(latencies)
-	row := Row{Fault: fault.Name + ", p95 from push to Job", Promise: fault.Promise, Recovery: latencies[len(latencies)*95/100]}
+	row := witness.Row{Fault: fault.Name + ", p95 from push to Job", Promise: fault.Promise, Recovery: latencies[len(latencies)*95/100]}
 	conclude(t, scene, row, nil, halfASecond)
 }
 
@@ -137,17 +138,29 @@ func lasting(fault Fault) time.Duration {
 }
 
 // conclude holds what came of a fault against what was promised, and notes it.
-func conclude(t *testing.T, scene *Scene, row Row, err error, within time.Duration) {
+func conclude(t *testing.T, scene *Scene, row witness.Row, err error, within time.Duration) {
 	t.Helper()
 	g := NewWithT(t)
 	if err == nil {
 		row.Over, err = scene.Prove(t.Context())
 	}
-	table.add(row)
+	table.Add(row)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(row.Lost).To(BeZero(), "Jobs that did not come")
 	g.Expect(row.Over).To(BeZero(), "Jobs that were not due")
 	if *long {
 		g.Expect(row.Recovery).To(BeNumerically("<=", within))
+	}
+}
+
+func TestFaultsHaveNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	seen := map[string]bool{}
+	for _, fault := range Catalogue() {
+		g.Expect(seen).NotTo(HaveKey(fault.Name))
+		g.Expect(fault.Promise).NotTo(BeEmpty(), fault.Name)
+		g.Expect(fault.Within).NotTo(BeZero(), fault.Name)
+		seen[fault.Name] = true
 	}
 }

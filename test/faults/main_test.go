@@ -4,15 +4,11 @@
 package faults
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
-	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +19,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/test/cluster"
+	"miracle.dev/scaledjob-operator/test/witness"
 )
 
 const (
@@ -42,7 +39,7 @@ var (
 
 var (
 	shared *Setting
-	table  rows
+	table  witness.Table
 )
 
 func TestMain(m *testing.M) {
@@ -70,31 +67,7 @@ func stop(ctx context.Context) error {
 	if shared != nil {
 		err = shared.Stop(ctx)
 	}
-	return errors.Join(err, table.write())
-}
-
-// rows are what the tests have found out, in the order of their names.
-type rows struct {
-	mu   sync.Mutex
-	rows []Row
-}
-
-func (r *rows) add(row Row) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rows = append(r.rows, row)
-}
-
-func (r *rows) write() error {
-	if *tablePath == "" {
-		return nil
-	}
-	file, err := os.Create(*tablePath)
-	if err != nil {
-		return fmt.Errorf("writing the table of faults: %w", err)
-	}
-	slices.SortFunc(r.rows, func(a, b Row) int { return cmp.Compare(a.Fault, b.Fault) })
-	return errors.Join(WriteTable(file, r.rows), file.Close())
+	return errors.Join(err, table.Write(*tablePath))
 }
 
 // newScene makes a scene with a queue that grows and one that reaches its limit.

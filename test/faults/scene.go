@@ -79,16 +79,16 @@ func (s *Scene) Close(ctx context.Context) error {
 
 // Play has messages come before, during and after a fault, and reports what came
 // of them. An error means that the play could not be played to its end.
-func (s *Scene) Play(ctx context.Context, fault Fault, lasting time.Duration) (Row, error) {
+func (s *Scene) Play(ctx context.Context, fault Fault, lasting time.Duration) (witness.Row, error) {
 	if err := errors.Join(s.Push(ctx), s.AwaitExpected(ctx), s.AwaitRest(ctx)); err != nil {
-		return Row{Fault: fault.Name, Promise: fault.Promise}, fmt.Errorf("before the fault: %w", err)
+		return witness.Row{Fault: fault.Name, Promise: fault.Promise}, fmt.Errorf("before the fault: %w", err)
 	}
 	return s.strike(ctx, fault, lasting, s.pushMany)
 }
 
 // PlayStart is Play for an operator that begins during the fault: it hears of the
 // queues by begin.
-func (s *Scene) PlayStart(ctx context.Context, fault Fault, lasting time.Duration, begin Meanwhile) (Row, error) {
+func (s *Scene) PlayStart(ctx context.Context, fault Fault, lasting time.Duration, begin Meanwhile) (witness.Row, error) {
 	row, err := s.strike(ctx, fault, lasting, func(ctx context.Context) error {
 		return errors.Join(begin(ctx), s.pushMany(ctx))
 	})
@@ -96,8 +96,8 @@ func (s *Scene) PlayStart(ctx context.Context, fault Fault, lasting time.Duratio
 	return row, err
 }
 
-func (s *Scene) strike(ctx context.Context, fault Fault, lasting time.Duration, meanwhile Meanwhile) (Row, error) {
-	row := Row{Fault: fault.Name, Promise: fault.Promise}
+func (s *Scene) strike(ctx context.Context, fault Fault, lasting time.Duration, meanwhile Meanwhile) (witness.Row, error) {
+	row := witness.Row{Fault: fault.Name, Promise: fault.Promise}
 	if err := fault.Strike(ctx, s.Target, lasting, meanwhile); err != nil {
 		return row, fmt.Errorf("during the fault: %w", err)
 	}
@@ -106,7 +106,7 @@ func (s *Scene) strike(ctx context.Context, fault Fault, lasting time.Duration, 
 
 // recover waits for the Jobs of all messages that the server has, before another
 // message comes which would have the operator look.
-func (s *Scene) recover(ctx context.Context, row *Row) error {
+func (s *Scene) recover(ctx context.Context, row *witness.Row) error {
 	ended := time.Now()
 	late := s.AwaitExpected(ctx)
 	row.Recovery = time.Since(ended)

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/witness"
 )
 
 // memoryBound is by how much strangers may make the operator grow. Each of several
@@ -119,14 +120,14 @@ func (l *lured) expectCured(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	err := l.AwaitExpected(ctx)
-	row := Row{
+	row := witness.Row{
 		Fault:    "stranger: " + l.stranger.Name,
 		Promise:  "no Job before the right server is named, and messages get theirs then",
 		Recovery: time.Since(began), Lost: max(0, l.expected-l.Witness.Created()),
 	}
 	g.Expect(l.Witness.CatchUp(t.Context())).To(Succeed())
 	row.Over = max(0, l.Witness.Created()-l.expected)
-	table.add(row)
+	table.Add(row)
 	g.Expect(err).NotTo(HaveOccurred(), l.stranger.Name)
 	g.Expect(l.Witness.Verdict()).To(BeEmpty(), l.stranger.Name)
 	g.Expect(row.Over).To(BeZero(), l.stranger.Name)

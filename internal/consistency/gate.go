@@ -10,7 +10,7 @@
 //   - A create that ended without an answer may or may not have made a Job. Its ordinal is kept: it counts as an active Job until the
 //     same name has been sent again, or been seen, or so much time has passed that the request cannot be carried out any more.
 //   - The writes of the process that led before this one are unknown. So the first question of a process lists all Jobs once from the
-//     API server, and waits for those that the cache does not hold yet.
+//     API server, and waits for those that the cache does not hold yet. Those still under way are met by name: see ordinals.go.
 package consistency
 
 import (
@@ -25,6 +25,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
 const (
@@ -52,7 +54,7 @@ type Gate struct {
 type owner struct {
 	awaited    []write
 	unanswered []Unanswered
-	skipped    int64
+	ordinals   ordinals
 }
 
 // write is a Job that exists, or existed, and that the cache has yet to show.
@@ -96,11 +98,19 @@ func (g *Gate) Ready(ctx context.Context, uid types.UID) (bool, error) {
 	return true, nil
 }
 
-// Wrote notes a Job of the owner as the API server answered it.
-func (g *Gate) Wrote(uid types.UID, job *metav1.ObjectMeta) {
+// Wrote notes that there is a Job of the owner with this ordinal, as the API server answered it.
+func (g *Gate) Wrote(uid types.UID, ordinal int64, job *metav1.ObjectMeta) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.await(uid, job)
+	open := g.open(uid)
+	open.drop(ordinal)
+	open.ordinals.use(ordinal)
+	open.awaited = append(open.awaited, write{
+		key:     types.NamespacedName{Namespace: job.Namespace, Name: job.Name},
+		uid:     job.UID,
+		version: job.ResourceVersion,
+		since:   time.Now(),
+	})
 }
 
 // Lost notes that a create ended without an answer.
@@ -127,37 +137,49 @@ func (g *Gate) Skip(uid types.UID, ordinal int64) {
 	defer g.mu.Unlock()
 	open := g.open(uid)
 	open.drop(ordinal)
-	open.skipped = max(open.skipped, ordinal)
+	open.ordinals.use(ordinal)
 }
 
-// HighestOrdinal is the largest ordinal that must not be used again though the cache may show no Job of it.
-func (g *Gate) HighestOrdinal(uid types.UID) int64 {
+// Saw notes which Jobs of the owner there are, and returns the creates that are still in doubt, the lowest ordinal first: none of these Jobs
+// came of them, but each of them may make one yet.
+func (g *Gate) Saw(uid types.UID, census *jobs.Census, now time.Time) []Unanswered {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	open := g.open(uid)
+	open.ordinals.saw(census)
+	open.unanswered = slices.DeleteFunc(open.unanswered, func(lost Unanswered) bool {
+		return open.ordinals.isUsed(lost.Ordinal) || now.Sub(lost.Since) > forgetAfter
+	})
+	if len(open.unanswered) == 0 {
+		open.ordinals.settle(now)
+	}
+	slices.SortFunc(open.unanswered, func(a, b Unanswered) int { return int(a.Ordinal - b.Ordinal) })
+	return slices.Clone(open.unanswered)
+}
+
+// Free are the ordinals of the owner's next Jobs, count of them. Saw must have been called before.
+func (g *Gate) Free(uid types.UID, count int) []int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	open := g.open(uid)
+	return open.ordinals.free(count, func(ordinal int64) bool {
+		return slices.ContainsFunc(open.unanswered, func(lost Unanswered) bool { return lost.Ordinal == ordinal })
+	})
+}
+
+// Newest is the highest ordinal that any Job of the owner has had, or may have.
+func (g *Gate) Newest(uid types.UID) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	open := g.owners[uid]
 	if open == nil {
 		return 0
 	}
-	highest := open.skipped
+	newest := open.ordinals.highest
 	for _, lost := range open.unanswered {
-		highest = max(highest, lost.Ordinal)
+		newest = max(newest, lost.Ordinal)
 	}
-	return highest
-}
-
-// Unanswered are the owner's creates that are still in doubt, the lowest ordinal first. Each of them may have made a Job.
-func (g *Gate) Unanswered(uid types.UID, now time.Time) []Unanswered {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	open := g.owners[uid]
-	if open == nil {
-		return nil
-	}
-	open.unanswered = slices.DeleteFunc(open.unanswered, func(lost Unanswered) bool {
-		return now.Sub(lost.Since) > forgetAfter
-	})
-	slices.SortFunc(open.unanswered, func(a, b Unanswered) int { return int(a.Ordinal - b.Ordinal) })
-	return slices.Clone(open.unanswered)
+	return newest
 }
 
 // Forget drops what is known of an owner that is gone.
@@ -212,16 +234,6 @@ func (g *Gate) keep(uid types.UID, rest []write) {
 	if open := g.owners[uid]; open != nil {
 		open.awaited = rest
 	}
-}
-
-func (g *Gate) await(uid types.UID, job *metav1.ObjectMeta) {
-	open := g.open(uid)
-	open.awaited = append(open.awaited, write{
-		key:     types.NamespacedName{Namespace: job.Namespace, Name: job.Name},
-		uid:     job.UID,
-		version: job.ResourceVersion,
-		since:   time.Now(),
-	})
 }
 
 func (g *Gate) open(uid types.UID) *owner {

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
 const owner1, owner2 = types.UID("owner-1"), types.UID("owner-2")
@@ -75,8 +76,8 @@ func TestReadyOnceTheStoreIsThere(t *testing.T) {
 	gate := NewGate(empty, empty, stores, nil)
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue(), "nothing was written")
 
-	gate.Wrote(owner1, &jobOf(owner1, "a", "8").ObjectMeta)
-	gate.Wrote(owner1, &jobOf(owner1, "b", "10").ObjectMeta)
+	gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+	gate.Wrote(owner1, 1, &jobOf(owner1, "b", "10").ObjectMeta)
 
 	for _, version := range []string{"5", "7", "8", "9"} {
 		g.Expect(behind[0].Replace(nil, version)).To(Succeed())
@@ -103,7 +104,7 @@ func TestReadyOnceTheJobIsShown(t *testing.T) {
 			stores, _ := storesAt(g, versions...)
 			gate := NewGate(cached, reading(interceptor.Funcs{}), stores, nil)
 			written := jobOf(owner1, "a", "8")
-			gate.Wrote(owner1, &written.ObjectMeta)
+			gate.Wrote(owner1, 1, &written.ObjectMeta)
 			g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse())
 
 			namesake := jobOf(owner1, "a", "")
@@ -145,7 +146,7 @@ func TestReadySettledByTheServer(t *testing.T) {
 				}, c.live...)
 				gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
 				gate.takeover.done = true
-				gate.Wrote(owner1, &jobOf(owner1, "a", "8").ObjectMeta)
+				gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 
 				time.Sleep(settleAfter - time.Nanosecond)
 				g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse())
@@ -176,7 +177,7 @@ func TestReadyPassesOnErrors(t *testing.T) {
 		}
 		stores, _ := storesAt(g, "5", "5")
 		gate := NewGate(failing("cache"), failing("server"), stores, nil)
-		gate.Wrote(owner1, &jobOf(owner1, "a", "8").ObjectMeta)
+		gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 		time.Sleep(settleAfter)
 
 		for _, name := range []string{"cache", "server"} {
@@ -196,7 +197,7 @@ func TestForget(t *testing.T) {
 	empty := reading(interceptor.Funcs{})
 	stores, _ := storesAt(g, "5")
 	gate := NewGate(empty, empty, stores, nil)
-	gate.Wrote(owner1, &jobOf(owner1, "a", "8").ObjectMeta)
+	gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: time.Now()})
 	gate.Skip(owner1, 4)
 
@@ -204,8 +205,7 @@ func TestForget(t *testing.T) {
 	gate.Forget(owner2)
 
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
-	g.Expect(gate.Unanswered(owner1, time.Now())).To(BeEmpty())
-	g.Expect(gate.HighestOrdinal(owner1)).To(BeZero())
+	g.Expect(gate.Newest(owner1)).To(BeZero())
 	g.Expect(gate.owners).To(BeEmpty())
 }
 
@@ -213,23 +213,22 @@ func TestUnanswered(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	gate := NewGate(nil, nil, nil, nil)
-	start := time.Unix(1000, 0)
-	g.Expect(gate.Unanswered(owner1, start)).To(BeEmpty())
+	g.Expect(gate.Saw(owner1, &jobs.Census{}, start)).To(BeEmpty())
 
 	gate.Lost(owner1, Unanswered{Ordinal: 5, Since: start})
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: start})
 	gate.Lost(owner2, Unanswered{Ordinal: 9, Since: start})
-	g.Expect(gate.Unanswered(owner1, start)).To(Equal([]Unanswered{{3, start}, {5, start}}), "the lowest first")
+	g.Expect(gate.Saw(owner1, &jobs.Census{}, start)).To(Equal([]Unanswered{{3, start}, {5, start}}), "the lowest first")
 
 	again := start.Add(time.Second)
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: again})
-	g.Expect(gate.Unanswered(owner1, again)).To(Equal([]Unanswered{{3, again}, {5, start}}), "sent again, still one")
+	g.Expect(gate.Saw(owner1, &jobs.Census{}, again)).To(Equal([]Unanswered{{3, again}, {5, start}}), "sent again, still one")
 
 	gate.Answered(owner1, 5)
 	gate.Answered(owner1, 6)
 	gate.Answered("owner-3", 5)
-	g.Expect(gate.Unanswered(owner1, again)).To(Equal([]Unanswered{{3, again}}))
-	g.Expect(gate.Unanswered(owner2, again)).To(Equal([]Unanswered{{9, start}}))
+	g.Expect(gate.Saw(owner1, &jobs.Census{}, again)).To(Equal([]Unanswered{{3, again}}))
+	g.Expect(gate.Saw(owner2, &jobs.Census{}, again)).To(Equal([]Unanswered{{9, start}}))
 }
 
 // A caller may sort out the answer as it likes.
@@ -240,44 +239,43 @@ func TestUnansweredIsACopy(t *testing.T) {
 	now := time.Unix(1000, 0)
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: now})
 
-	gate.Unanswered(owner1, now)[0].Ordinal = 8
+	gate.Saw(owner1, &jobs.Census{}, now)[0].Ordinal = 8
 
-	g.Expect(gate.Unanswered(owner1, now)).To(Equal([]Unanswered{{3, now}}))
+	g.Expect(gate.Saw(owner1, &jobs.Census{}, now)).To(Equal([]Unanswered{{3, now}}))
 }
 
 func TestUnansweredIsForgotten(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	gate := NewGate(nil, nil, nil, nil)
-	start := time.Unix(1000, 0)
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: start})
 	gate.Lost(owner1, Unanswered{Ordinal: 4, Since: start.Add(time.Minute)})
 
-	g.Expect(gate.Unanswered(owner1, start.Add(forgetAfter))).To(HaveLen(2))
-	g.Expect(gate.Unanswered(owner1, start.Add(forgetAfter+1))).To(Equal([]Unanswered{{4, start.Add(time.Minute)}}))
+	g.Expect(gate.Saw(owner1, &jobs.Census{}, start.Add(forgetAfter))).To(HaveLen(2))
+	g.Expect(gate.Saw(owner1, &jobs.Census{}, start.Add(forgetAfter+1))).To(Equal([]Unanswered{{4, start.Add(time.Minute)}}))
 }
 
-func TestHighestOrdinal(t *testing.T) {
+func TestNewest(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	gate := NewGate(nil, nil, nil, nil)
 	now := time.Unix(1000, 0)
-	g.Expect(gate.HighestOrdinal(owner1)).To(BeZero())
+	g.Expect(gate.Newest(owner1)).To(BeZero())
 
 	gate.Lost(owner1, Unanswered{Ordinal: 5, Since: now})
-	g.Expect(gate.HighestOrdinal(owner1)).To(Equal(int64(5)))
+	g.Expect(gate.Newest(owner1)).To(Equal(int64(5)))
 	gate.Skip(owner1, 3)
-	g.Expect(gate.HighestOrdinal(owner1)).To(Equal(int64(5)))
+	g.Expect(gate.Newest(owner1)).To(Equal(int64(5)))
 	gate.Answered(owner1, 5)
-	g.Expect(gate.HighestOrdinal(owner1)).To(Equal(int64(3)), "a skipped ordinal stays skipped")
+	g.Expect(gate.Newest(owner1)).To(Equal(int64(3)), "a skipped ordinal stays skipped")
 	gate.Skip(owner1, 2)
-	g.Expect(gate.HighestOrdinal(owner1)).To(Equal(int64(3)))
+	g.Expect(gate.Newest(owner1)).To(Equal(int64(3)))
 
 	gate.Lost(owner1, Unanswered{Ordinal: 7, Since: now})
 	gate.Skip(owner1, 7)
-	g.Expect(gate.Unanswered(owner1, now)).To(BeEmpty(), "the name of a foreign Job is not in doubt")
-	g.Expect(gate.HighestOrdinal(owner1)).To(Equal(int64(7)))
-	g.Expect(gate.HighestOrdinal(owner2)).To(BeZero())
+	g.Expect(gate.Saw(owner1, &jobs.Census{}, now)).To(BeEmpty(), "the name of a foreign Job is not in doubt")
+	g.Expect(gate.Newest(owner1)).To(Equal(int64(7)))
+	g.Expect(gate.Newest(owner2)).To(BeZero())
 }
 
 // One goroutine for each owner, as the work queue has it, while the store advances.
@@ -296,10 +294,11 @@ func TestConcurrentOwners(t *testing.T) {
 				if _, err := gate.Ready(t.Context(), uid); err != nil {
 					t.Error(err)
 				}
-				gate.Wrote(uid, &jobOf(uid, "a", fmt.Sprint(version+1)).ObjectMeta)
+				gate.Wrote(uid, 1, &jobOf(uid, "a", fmt.Sprint(version+1)).ObjectMeta)
 				gate.Lost(uid, Unanswered{Ordinal: int64(version), Since: time.Now()})
-				gate.Unanswered(uid, time.Now())
-				gate.HighestOrdinal(uid)
+				gate.Saw(uid, &jobs.Census{}, time.Now())
+				gate.Free(uid, 1)
+				gate.Newest(uid)
 				gate.Answered(uid, int64(version))
 			}
 		})

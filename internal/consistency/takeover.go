@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
 // takeoverPage is how many Jobs are listed with one request.
@@ -82,7 +83,7 @@ func (g *Gate) inherit(job *metav1.ObjectMeta) {
 	if controller == nil || !isScaledJob(controller) || g.stores.reached(job.ResourceVersion) {
 		return
 	}
-	g.Wrote(controller.UID, job)
+	g.Wrote(controller.UID, jobs.Ordinal(job), job)
 }
 
 func isScaledJob(ref *metav1.OwnerReference) bool {

@@ -54,7 +54,7 @@ func (r *Reconciler) queueSeen(sj *scaledjobv1.ScaledJob, seen observation) back
 		GrewAt:   seen.events.LastEvent,
 		ShrunkAt: seen.events.LastShrink,
 		Since:    seen.events.Since,
-		Newest:   r.newestOrdinal(sj.UID, seen),
+		Newest:   r.Gate.Newest(sj.UID),
 	}
 }
 
@@ -76,7 +76,7 @@ func finishesOf(finished []*batchv1.Job, template string) []backoff.Finish {
 	var ends []backoff.Finish
 	for _, job := range finished {
 		if jobs.HasTemplate(job, template) {
-			ends = append(ends, backoff.Finish{Ordinal: jobs.Ordinal(job), Failed: !jobs.Succeeded(job), At: jobs.FinishTime(job)})
+			ends = append(ends, backoff.Finish{Ordinal: jobs.Ordinal(&job.ObjectMeta), Failed: !jobs.Succeeded(job), At: jobs.FinishTime(job)})
 		}
 	}
 	slices.SortStableFunc(ends, func(a, b backoff.Finish) int {

@@ -5,7 +5,6 @@ package controller
 
 import (
 	"context"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -253,11 +252,11 @@ func TestALostAnswerIsNoRefusal(t *testing.T) {
 		}
 		return errForbidden
 	}
-	for len(w.r.Gate.Unanswered("uid-1", time.Now())) == 0 {
+	for len(w.inDoubt()) == 0 {
 		w.r.memories.of(scaledJob()).backoff = backoff.Creation{}
 		w.r.memories.of(scaledJob()).createFailed = false
 		_, err := w.r.Reconcile(t.Context(), requestOf(emails))
-		if len(w.r.Gate.Unanswered("uid-1", time.Now())) > 0 {
+		if len(w.inDoubt()) > 0 {
 			w.Expect(err).To(MatchError(errTimeout))
 		}
 	}
@@ -445,15 +444,13 @@ func TestUnknownDepthIsNoLackOfProgress(t *testing.T) {
 func TestFinishesAreInOrderOfTime(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	job := func(ordinal int, hash string, ended batchv1.JobConditionType, second int64) *batchv1.Job {
-		return &batchv1.Job{
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-				scaledjobv1.AnnotationOrdinal: strconv.Itoa(ordinal), scaledjobv1.AnnotationTemplateHash: hash,
-			}},
-			Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{
-				Type: ended, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(second, 0),
-			}}},
-		}
+	job := func(ordinal int64, hash string, ended batchv1.JobConditionType, second int64) *batchv1.Job {
+		job := jobs.Build(scaledJob(), ordinal)
+		job.Annotations[scaledjobv1.AnnotationTemplateHash] = hash
+		job.Status.Conditions = []batchv1.JobCondition{{
+			Type: ended, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(second, 0),
+		}}
+		return job
 	}
 	g.Expect(finishesOf([]*batchv1.Job{
 		job(4, "now", batchv1.JobComplete, 7),

@@ -6,10 +6,8 @@ package controller
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -48,7 +46,7 @@ func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob, mem
 		return observation{}, err
 	}
 	seen := observation{jobs: jobs.Take(owned, sj.UID)}
-	seen.unanswered = r.unanswered(sj.UID, &seen.jobs)
+	seen.unanswered = r.Gate.Saw(sj.UID, &seen.jobs, time.Now())
 	if heard := r.Watcher.TakeNotified(client.ObjectKeyFromObject(sj)); mem.notified.IsZero() {
 		mem.notified = heard
 	}
@@ -66,17 +64,6 @@ func (r *Reconciler) observeQueue(ctx context.Context, sj *scaledjobv1.ScaledJob
 		seen.missed = r.Watcher.Observed(key, sj.Spec.QueueName, seen.depth, began)
 	}
 	seen.events = r.Watcher.State(key)
-}
-
-// unanswered are the creates without an answer of which no Job has shown up.
-func (r *Reconciler) unanswered(owner types.UID, census *jobs.Census) []consistency.Unanswered {
-	return slices.DeleteFunc(r.Gate.Unanswered(owner, time.Now()), func(lost consistency.Unanswered) bool {
-		shown := census.HasOrdinal(lost.Ordinal)
-		if shown {
-			r.Gate.Answered(owner, lost.Ordinal)
-		}
-		return shown
-	})
 }
 
 func (r *Reconciler) readDepth(ctx context.Context, sj *scaledjobv1.ScaledJob) (int64, *redisconn.Error) {

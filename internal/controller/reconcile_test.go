@@ -257,7 +257,7 @@ func TestReconcileGone(t *testing.T) {
 	w.queues.SetDepth(emailQueue, 47)
 	w.onCreate = func(context.Context, *batchv1.Job, func() error) error { return errAway }
 	_ = w.reconcileFails(t.Context())
-	w.Expect(w.r.Gate.HighestOrdinal("uid-1")).NotTo(BeZero())
+	w.Expect(w.r.Gate.Newest("uid-1")).NotTo(BeZero())
 	w.Expect(w.api.Delete(t.Context(), scaledJob())).To(Succeed())
 
 	result, err := w.r.Reconcile(t.Context(), requestOf(emails))
@@ -265,7 +265,7 @@ func TestReconcileGone(t *testing.T) {
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(result).To(Equal(ctrl.Result{}))
 	w.Expect(w.watcher.forgotten).To(BeTrue())
-	w.Expect(w.r.Gate.HighestOrdinal("uid-1")).To(BeZero())
+	w.Expect(w.r.Gate.Newest("uid-1")).To(BeZero())
 	w.Expect(w.r.memories.entries).To(BeEmpty())
 	w.Expect(w.scrape()).To(BeEmpty())
 }
@@ -288,7 +288,7 @@ func TestReconcileRecreated(t *testing.T) {
 	w.Expect(w.names()).To(HaveLen(4), "the Jobs of the first are not its own")
 	w.Expect(first).NotTo(ContainElements(w.names()[2:]))
 	w.Expect(w.scaledJob(t.Context()).Status.ActiveJobs).To(Equal(int32(2)))
-	w.Expect(w.r.Gate.HighestOrdinal("uid-1")).To(BeZero(), "nobody would ever forget it")
+	w.Expect(w.r.Gate.Newest("uid-1")).To(BeZero(), "nobody would ever forget it")
 	w.Expect(w.scrape()).To(HaveKeyWithValue("scaledjob_reconcile_total", 1.0))
 }
 

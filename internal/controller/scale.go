@@ -52,7 +52,7 @@ var (
 func (r *Reconciler) scale(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan,
 ) (created int, more bool, err error) {
-	resend, fresh := r.ordinals(sj.UID, seen, plan)
+	resend, fresh := r.ordinals(sj.UID, plan)
 	if len(resend)+len(fresh) == 0 {
 		return 0, false, nil
 	}
@@ -97,20 +97,11 @@ func batches(ordinals []int64, careful bool) [][]int64 {
 }
 
 // ordinals are those to send again, and those of the Jobs to create anew in this pass.
-func (r *Reconciler) ordinals(owner types.UID, seen observation, plan plan) (resend, fresh []int64) {
+func (r *Reconciler) ordinals(owner types.UID, plan plan) (resend, fresh []int64) {
 	for _, lost := range plan.resend {
 		resend = append(resend, lost.Ordinal)
 	}
-	next := 1 + r.newestOrdinal(owner, seen)
-	for i := range int64(min(plan.create, writesPerPass)) {
-		fresh = append(fresh, next+i)
-	}
-	return resend, fresh
-}
-
-// newestOrdinal is the highest that any Job has, or any create had that may have made one.
-func (r *Reconciler) newestOrdinal(owner types.UID, seen observation) int64 {
-	return max(seen.jobs.HighestOrdinal(), r.Gate.HighestOrdinal(owner))
+	return resend, r.Gate.Free(owner, min(plan.create, writesPerPass))
 }
 
 // confirmOwner asks the API server whether the ScaledJob still stands. It is called if a Job that had not finished has left the cache
@@ -206,8 +197,7 @@ func (r *Reconciler) create(ctx context.Context, sj *scaledjobv1.ScaledJob, ordi
 	err := r.Client.Create(ctx, job)
 	switch {
 	case err == nil:
-		r.Gate.Wrote(sj.UID, &job.ObjectMeta)
-		r.Gate.Answered(sj.UID, ordinal)
+		r.Gate.Wrote(sj.UID, ordinal, &job.ObjectMeta)
 		return job.UID, nil
 	case apierrors.IsAlreadyExists(err):
 		return "", r.resolveTaken(ctx, sj, name, ordinal, err)
@@ -237,8 +227,7 @@ func (r *Reconciler) resolveTaken(
 	case err != nil:
 		return fmt.Errorf("looking at the existing Job %s: %w", name, err)
 	case jobs.ControllerUID(&job) == sj.UID:
-		r.Gate.Wrote(sj.UID, &job.ObjectMeta)
-		r.Gate.Skip(sj.UID, ordinal)
+		r.Gate.Wrote(sj.UID, ordinal, &job.ObjectMeta)
 	default:
 		ctrl.LoggerFrom(ctx).Info("a foreign Job has the name that was due, its number is skipped", "job", name)
 		r.Gate.Skip(sj.UID, ordinal)

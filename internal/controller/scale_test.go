@@ -158,7 +158,7 @@ func TestScaleStopsWithinABatch(t *testing.T) {
 		_ = w.reconcileFails(t.Context())
 
 		w.Expect(w.names()).To(HaveLen(1 + writesAtOnce))
-		w.Expect(w.r.Gate.Unanswered("uid-1", time.Now())).To(BeEmpty(), "the API server did answer")
+		w.Expect(w.inDoubt()).To(BeEmpty(), "the API server did answer")
 
 		_ = w.reconcileFails(t.Context())
 		w.Expect(w.names()).To(HaveLen(1+writesAtOnce+1), "after a failure, one alone")
@@ -227,7 +227,7 @@ func TestScaleLostAnswer(t *testing.T) {
 
 				w.Expect(w.jobs(t.Context())).To(HaveLen(3))
 				w.Expect(sets.New(w.names()...)).To(HaveLen(3), "never under another name")
-				w.Expect(w.r.Gate.Unanswered("uid-1", time.Now())).To(BeEmpty())
+				w.Expect(w.inDoubt()).To(BeEmpty())
 				w.Expect(w.scaledJob(t.Context()).Status.ActiveJobs).To(Equal(int32(3)))
 			})
 		})
@@ -268,7 +268,7 @@ func TestScaleHangingCreate(t *testing.T) {
 		_ = w.reconcileFails(t.Context())
 
 		w.Expect(time.Since(start)).To(Equal(createTimeout))
-		w.Expect(w.r.Gate.Unanswered("uid-1", time.Now())).To(HaveLen(1))
+		w.Expect(w.inDoubt()).To(HaveLen(1))
 	})
 }
 
@@ -292,7 +292,7 @@ func TestScaleOutlivesTheSignalToStop(t *testing.T) {
 		w.reconcile(ctx)
 
 		w.Expect(w.jobs(t.Context())).To(HaveLen(1), "the create under way ends, and no other begins")
-		w.Expect(w.r.Gate.Unanswered("uid-1", time.Now())).To(BeEmpty())
+		w.Expect(w.inDoubt()).To(BeEmpty())
 	})
 }
 

@@ -237,6 +237,11 @@ func (w *world) names() []string {
 	return slices.Clone(w.created)
 }
 
+// inDoubt are the creates without an answer.
+func (w *world) inDoubt() []consistency.Unanswered {
+	return w.r.Gate.Saw("uid-1", &jobs.Census{}, time.Now())
+}
+
 func (w *world) scaledJob(ctx context.Context) *scaledjobv1.ScaledJob {
 	var sj scaledjobv1.ScaledJob
 	w.Expect(w.api.Get(ctx, emails, &sj)).To(Succeed())

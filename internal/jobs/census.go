@@ -54,25 +54,6 @@ func (c *Census) Pending() int {
 	return pending
 }
 
-// HighestOrdinal is the largest ordinal among all the Jobs, finished ones included, and 0 where there is none.
-func (c *Census) HighestOrdinal() int64 {
-	highest := int64(0)
-	for job := range c.All {
-		highest = max(highest, Ordinal(job))
-	}
-	return highest
-}
-
-// HasOrdinal says whether a Job with this ordinal is among the Jobs, finished or not.
-func (c *Census) HasOrdinal(ordinal int64) bool {
-	for job := range c.All {
-		if Ordinal(job) == ordinal {
-			return true
-		}
-	}
-	return false
-}
-
 // HasTemplate says whether any of the Jobs was built from the template with this hash.
 func (c *Census) HasTemplate(hash string) bool {
 	for job := range c.All {
@@ -131,10 +112,12 @@ func ending(job *batchv1.Job) *batchv1.JobCondition {
 	return nil
 }
 
-// Ordinal is the Job's ordinal, and 0, which is nobody's, where its annotation is missing or no number.
-func Ordinal(job *batchv1.Job) int64 {
+// Ordinal is the ordinal of the Job with this metadata, and 0, which is nobody's, where the annotation that tells it is missing, or where
+// the Job's name is not the one that follows from it: users can edit annotations, and copy Jobs with all that they have but the name.
+func Ordinal(job *metav1.ObjectMeta) int64 {
+	owner := metav1.GetControllerOfNoCopy(job)
 	ordinal, err := strconv.ParseInt(job.Annotations[scaledjobv1.AnnotationOrdinal], 10, 64)
-	if err != nil {
+	if err != nil || owner == nil || job.Name != Name(owner.Name, owner.UID, ordinal) {
 		return 0
 	}
 	return ordinal

@@ -4,6 +4,7 @@
 package jobs
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -143,46 +144,29 @@ func TestPending(t *testing.T) {
 	g.Expect(census.Pending()).To(Equal(2))
 }
 
-func TestOrdinals(t *testing.T) {
+func TestOrdinal(t *testing.T) {
 	t.Parallel()
+	named := func(ordinal int64) string { return Name("emails", "uid-1", ordinal) }
 	for name, c := range map[string]struct {
-		jobs    []*batchv1.Job
-		highest int64
+		job  *batchv1.Job
+		want int64
 	}{
-		"no Job": {nil, 0},
-		"highest in any state": {
-			[]*batchv1.Job{job("a", numbered("2")), job("b", numbered("7"), failed(1)), job("c", numbered("5"), succeeded(1))}, 7,
-		},
-		"a terminating one counts":     {[]*batchv1.Job{job("a", numbered("2")), job("b", numbered("3"), terminating)}, 3},
-		"no order":                     {[]*batchv1.Job{job("a", numbered("10")), job("b", numbered("9"))}, 10},
-		"none":                         {[]*batchv1.Job{job("a"), job("b", numbered("4"))}, 4},
-		"empty":                        {[]*batchv1.Job{job("a", numbered(""))}, 0},
-		"no number":                    {[]*batchv1.Job{job("a", numbered("1e3")), job("b", numbered("1"))}, 1},
-		"negative":                     {[]*batchv1.Job{job("a", numbered("-4"))}, 0},
-		"too large for 64 bits":        {[]*batchv1.Job{job("a", numbered("99999999999999999999")), job("b", numbered("2"))}, 2},
-		"of another owner not ours":    {[]*batchv1.Job{job("a", numbered("8"), func(j *batchv1.Job) { j.OwnerReferences[0].UID = "uid-2" })}, 0},
-		"surrounded by something else": {[]*batchv1.Job{job("a", numbered(" 8"))}, 0},
+		"its own":                    {job(named(7), numbered("7")), 7},
+		"of a finished one":          {job(named(7), numbered("7"), failed(1)), 7},
+		"the largest":                {job(named(math.MaxInt64), numbered("9223372036854775807")), math.MaxInt64},
+		"none":                       {job(named(7)), 0},
+		"empty":                      {job(named(0), numbered("")), 0},
+		"no number":                  {job(named(7), numbered("7 ")), 0},
+		"too large for 64 bits":      {job(named(7), numbered("99999999999999999999")), 0},
+		"of another Job":             {job(named(7), numbered("8")), 0},
+		"of the one it is a copy of": {job("copy", numbered("7")), 0},
+		"of another ScaledJob":       {job(named(7), numbered("7"), func(j *batchv1.Job) { j.OwnerReferences[0].UID = "uid-2" }), 0},
+		"of no ScaledJob":            {job(named(7), numbered("7"), func(j *batchv1.Job) { j.OwnerReferences = nil }), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			census := Take(c.jobs, "uid-1")
-			NewWithT(t).Expect(census.HighestOrdinal()).To(Equal(c.highest))
+			NewWithT(t).Expect(Ordinal(&c.job.ObjectMeta)).To(Equal(c.want))
 		})
-	}
-}
-
-func TestHasOrdinal(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	census := Take([]*batchv1.Job{
-		job("a", numbered("2")), job("b", numbered("7"), failed(1)), job("c", numbered("5"), succeeded(1)), job("d", numbered("x")),
-	}, "uid-1")
-
-	for _, ordinal := range []int64{2, 5, 7} {
-		g.Expect(census.HasOrdinal(ordinal)).To(BeTrue(), "%d", ordinal)
-	}
-	for _, ordinal := range []int64{1, 3, 8} {
-		g.Expect(census.HasOrdinal(ordinal)).To(BeFalse(), "%d", ordinal)
 	}
 }
 

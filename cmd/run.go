@@ -21,13 +21,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/controller"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/stored"
 )
 
 const (
@@ -94,9 +94,10 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 
 func newManager(cluster *rest.Config, options options, stores *consistency.Stores) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), scaledjobv1.AddToScheme(scheme)); err != nil {
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
+	stored.AddToScheme(scheme)
 	metricsOptions := metricsserver.Options{BindAddress: options.metricsAddress, SecureServing: options.metricsSecure}
 	if options.metricsSecure {
 		metricsOptions.FilterProvider = filters.WithAuthenticationAndAuthorization

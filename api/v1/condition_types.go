@@ -6,7 +6,7 @@ package v1
 // The condition types of a ScaledJob. All are of positive polarity but ScalingLimited, for which False is the normal state.
 const (
 	// ConditionReady is True while the ScaledJob is scaled as its spec says. While it is False, its reason is that of the
-	// condition which prevents it: QueueConnected or TemplateValid.
+	// condition which prevents it, QueueConnected or TemplateValid, or that the spec can't be read.
 	ConditionReady = "Ready"
 	// ConditionQueueConnected is True while the depth of the queue can be read.
 	ConditionQueueConnected = "QueueConnected"
@@ -30,6 +30,8 @@ const (
 	ReasonReconciled = "Reconciled"
 	// ReasonSuspended: the spec asks to create no Job; everything else goes on.
 	ReasonSuspended = "Suspended"
+	// ReasonInvalidSpec: the spec is not of the form that the CRD has, as it may be if it was stored under an older one.
+	ReasonInvalidSpec = "InvalidSpec"
 )
 
 // The reasons of ConditionQueueConnected.

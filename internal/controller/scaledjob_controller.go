@@ -14,6 +14,7 @@
 //	template.go       asks the API server whether it accepts the template
 //	status.go         tells what was seen and done, in conditions.go the words    report
 //	notifications.go  tells whether the growth of the queue is announced
+//	malformed.go      is for a ScaledJob that can't be read
 //
 // A pass never asks why it was called: a notification, a finished Job, an edit and the resync all put the same request on the same
 // queue (setup.go), and what is decided follows from what is seen alone.
@@ -40,6 +41,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/stored"
 )
 
 // How soon a pass comes again where no event would bring it sooner.
@@ -115,42 +117,54 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconcile makes one pass over a ScaledJob. If it is gone or going, it is forgotten. If the Job cache has not caught up with our own
-// writes, the pass ends until it has. Otherwise the Jobs are counted, the depth is read, missing Jobs are created, old ones pruned, and
-// all of that is reported, errors included.
+// Reconcile makes one pass over a ScaledJob. If it is gone or going, it is forgotten. If it can't be read, that is reported.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	var sj scaledjobv1.ScaledJob
-	if err := r.Client.Get(ctx, request.NamespacedName, &sj); err != nil {
+	var found stored.ScaledJob
+	if err := r.Client.Get(ctx, request.NamespacedName, &found); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.forget(request.NamespacedName)
 			return ctrl.Result{}, nil
 		}
 		return requeue(0, priorityNormal), err
 	}
-	if sj.DeletionTimestamp != nil || r.memories.ofAnother(&sj) {
+	sj := &found.ScaledJob
+	if sj.DeletionTimestamp != nil || r.memories.ofAnother(sj) {
 		r.forget(request.NamespacedName)
 	}
 	if sj.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
 	}
-	mem := r.memories.of(&sj)
-	r.memories.expect(request.NamespacedName, time.Now().Add(3*pollingInterval(&sj)/2))
-	r.subscribe(&sj)
+	mem := r.memories.of(sj)
+	r.memories.expect(request.NamespacedName, time.Now().Add(3*pollingInterval(sj)/2))
+	r.subscribe(sj)
+	if found.SpecErr != nil {
+		return r.reportMalformed(ctx, sj, mem, found.SpecErr)
+	}
+	if found.StatusErr != nil && mem.written == nil {
+		if err := r.dropStatus(ctx, sj); err != nil {
+			return r.fail(sj, err)
+		}
+	}
+	return r.pass(ctx, sj, mem)
+}
 
+// pass compares what is with what should be. If the Job cache has not caught up with our own writes, it ends until that has. Otherwise
+// the Jobs are counted, the depth is read, missing Jobs are created, old ones pruned, and all of that is reported, errors included.
+func (r *Reconciler) pass(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory) (ctrl.Result, error) {
 	ready, err := r.Gate.Ready(ctx, sj.UID)
 	if err != nil {
-		return r.fail(&sj, err)
+		return r.fail(sj, err)
 	}
 	if !ready {
 		return requeue(staleRetry, priorityNormal), nil
 	}
-	seen, err := r.observe(ctx, &sj, mem)
+	seen, err := r.observe(ctx, sj, mem)
 	if err != nil {
-		return r.fail(&sj, err)
+		return r.fail(sj, err)
 	}
-	plan := decide(&sj.Spec, seen, r.pausing(&sj, mem, seen))
-	done := r.act(ctx, &sj, mem, seen, plan)
-	return r.report(ctx, &sj, mem, seen, plan, done)
+	plan := decide(&sj.Spec, seen, r.pausing(sj, mem, seen))
+	done := r.act(ctx, sj, mem, seen, plan)
+	return r.report(ctx, sj, mem, seen, plan, done)
 }
 
 // outcome is what a pass did.

@@ -25,6 +25,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/stored"
 )
 
 // CacheOptions are those of the cache that the controller reads from: Jobs are slimmed, and their stores are handed to the gate. They are
@@ -49,7 +50,7 @@ func CacheOptions(stores *consistency.Stores, namespaces []string) cache.Options
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) error {
 	r.templates = rate.NewLimiter(templateChecksPerSecond, templateChecksPerSecond)
 	// A standby fills these caches too, which otherwise only the controller would ask for.
-	for _, object := range []client.Object{&scaledjobv1.ScaledJob{}, &batchv1.Job{}} {
+	for _, object := range []client.Object{&stored.ScaledJob{}, &batchv1.Job{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("caching a %T: %w", object, err)
 		}
@@ -59,7 +60,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("scaledjob").
-		For(&scaledjobv1.ScaledJob{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&stored.ScaledJob{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		// What Owns would do, but within the backoff after errors.
 		Watches(&batchv1.Job{}, jobHandler(r.countFinished), builder.WithPredicates(jobChanged())).
 		WatchesRawSource(source.TypedChannel(r.Wakes, wakeHandler())).

@@ -104,16 +104,23 @@ func (r *Reconciler) applyStatus(ctx context.Context, sj *scaledjobv1.ScaledJob,
 	if err != nil {
 		return fmt.Errorf("encoding the status: %w", err)
 	}
-	intent := &unstructured.Unstructured{Object: map[string]any{"status": content}}
-	intent.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJob"))
-	intent.SetNamespace(sj.Namespace)
-	intent.SetName(sj.Name)
-	intent.SetUID(sj.UID)
+	intent := identity(sj)
+	intent.Object["status"] = content
 	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(intent), fieldOwner, client.ForceOwnership)
 	if err == nil || apierrors.IsNotFound(err) {
 		return nil
 	}
 	return fmt.Errorf("applying the status: %w", err)
+}
+
+// identity names a ScaledJob, and holds nothing else of it.
+func identity(sj *scaledjobv1.ScaledJob) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJob"))
+	object.SetNamespace(sj.Namespace)
+	object.SetName(sj.Name)
+	object.SetUID(sj.UID)
+	return object
 }
 
 // sample is what the metrics say of the pass.

@@ -35,6 +35,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/stored"
 )
 
 const address = "redis.mail.svc:6379"
@@ -80,6 +81,8 @@ type world struct {
 	onList    func() error
 	onApply   func() error
 	onLiveGet func(object client.Object) error
+	// specErr and statusErr are why the ScaledJob can't be read.
+	specErr, statusErr error
 	// hidden are the Jobs that the cache does not show.
 	hidden func(*batchv1.Job) bool
 
@@ -179,6 +182,10 @@ func (w *world) shown(ctx context.Context) ([]batchv1.Job, error) {
 func (w *world) getCached(
 	ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption,
 ) error {
+	if found, ok := object.(*stored.ScaledJob); ok {
+		found.SpecErr, found.StatusErr = w.specErr, w.statusErr
+		return c.Get(ctx, key, &found.ScaledJob, opts...)
+	}
 	err := c.Get(ctx, key, object, opts...)
 	if job, ok := object.(*batchv1.Job); ok && err == nil && w.hidden(job) {
 		return apierrors.NewNotFound(batchv1.Resource("jobs"), key.Name)

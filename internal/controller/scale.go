@@ -33,6 +33,9 @@ const (
 	// createTimeout is how long one create may take. It is shorter than the time between a leader's last renewal and the first moment
 	// at which another may lead.
 	createTimeout = 4 * time.Second
+	// patientTimeout is how long it may take after one has failed. An admission webhook may be what takes so long: the API server gives it
+	// up to 30 s, and starts all over if the operator does not wait.
+	patientTimeout = 32 * time.Second
 	// createGrace is how long creates go on after the operator was told to stop, so that they end with an answer.
 	createGrace = 5 * time.Second
 )
@@ -65,9 +68,13 @@ func (r *Reconciler) scale(
 	stopping := ctx
 	ctx, cancel := outliving(ctx, createGrace)
 	defer cancel()
+	timeout := createTimeout
+	if mem.createFailed {
+		timeout = patientTimeout
+	}
 	careful := mem.createFailed || !seen.jobs.HasTemplate(mem.templateHash)
 	for _, batch := range append([][]int64{resend}, batches(fresh, careful)...) {
-		made, err := r.createAll(ctx, stopping, sj, batch)
+		made, err := r.createAll(ctx, stopping, sj, batch, timeout)
 		created += len(made)
 		mem.add(made)
 		r.measure(sj, mem, made)
@@ -140,7 +147,7 @@ func (r *Reconciler) measure(sj *scaledjobv1.ScaledJob, mem *memory, made []crea
 // createAll creates the Jobs with these ordinals, many at once. After an error, or once stopping has ended, it
 // starts no other; those under way are waited for and not cancelled, since a cancelled create is one without an answer.
 func (r *Reconciler) createAll(
-	ctx, stopping context.Context, sj *scaledjobv1.ScaledJob, ordinals []int64,
+	ctx, stopping context.Context, sj *scaledjobv1.ScaledJob, ordinals []int64, timeout time.Duration,
 ) ([]creation, error) {
 	var group errgroup.Group
 	group.SetLimit(writesAtOnce)
@@ -152,6 +159,8 @@ func (r *Reconciler) createAll(
 			if failed.Load() || ended(stopping) {
 				return nil
 			}
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
 			uid, err := r.create(ctx, sj, ordinal)
 			made[i], errs[i] = creation{uid, time.Now()}, err
 			if err != nil {
@@ -190,8 +199,6 @@ func severity(err error) int {
 
 // create creates the Job with this ordinal and returns its UID. It notes with the gate what became of it.
 func (r *Reconciler) create(ctx context.Context, sj *scaledjobv1.ScaledJob, ordinal int64) (types.UID, error) {
-	ctx, cancel := context.WithTimeout(ctx, createTimeout)
-	defer cancel()
 	job := jobs.Build(sj, ordinal)
 	name := job.Name
 	err := r.Client.Create(ctx, job)

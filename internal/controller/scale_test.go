@@ -103,6 +103,30 @@ func TestScaleManyAtOnce(t *testing.T) {
 	})
 }
 
+// An admission webhook may take longer than a create is given at first.
+func TestScaleIsPatientAfterATimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 30)
+		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
+			select {
+			case <-time.After(30 * time.Second):
+				return send()
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+
+		w.Expect(w.reconcileFails(t.Context())).To(MatchError(context.DeadlineExceeded))
+		w.Expect(w.jobs(t.Context())).To(BeEmpty())
+		w.Expect(w.inDoubt()).To(HaveLen(1))
+
+		w.reconcile(t.Context())
+		w.Expect(w.jobs(t.Context())).To(HaveLen(3))
+	})
+}
+
 func TestScaleLetsOthersHaveATurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

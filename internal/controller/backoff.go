@@ -9,12 +9,12 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/report"
 )
 
 // pausing tells the back-off what has become of the Jobs and of the queue since the last pass, and says whether creating pauses.
@@ -29,7 +29,7 @@ func (r *Reconciler) pausing(sj *scaledjobv1.ScaledJob, mem *memory, seen observ
 	case changed || lifted: // Somebody has acted: a new beginning.
 		mem.backoff = backoff.Creation{}
 	case first && (mem.total == 0 || seen.jobs.HasTemplate(template)): // Else the template was changed meanwhile.
-		was, since := limitedSince(&sj.Status)
+		was, since := report.Limit(&sj.Status)
 		mem.backoff = backoff.Resume(was, since, finishes, now)
 	}
 	if madeRoom {
@@ -89,18 +89,4 @@ func finishesOf(finished []*batchv1.Job, template string) []backoff.Finish {
 		return 1
 	})
 	return ends
-}
-
-// limitOf is why scaling is limited by this status.
-func limitOf(status *scaledjobv1.ScaledJobStatus) backoff.Reason {
-	limit, _ := limitedSince(status)
-	return limit
-}
-
-// limitedSince is why scaling is limited by this status, and since when.
-func limitedSince(status *scaledjobv1.ScaledJobStatus) (why backoff.Reason, since time.Time) {
-	if limited := apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionScalingLimited); limited != nil {
-		return backoff.Reason(limited.Reason), limited.LastTransitionTime.Time
-	}
-	return backoff.None, time.Time{}
 }

@@ -71,13 +71,13 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 			w.Expect(w.names()).To(HaveLen(created))
 			w.Expect(w.limited(ctx)).To(Equal("JobsFailing"), "nothing has succeeded yet")
 		}
-		w.Expect(w.events.reasons).To(Equal([]string{eventCreatedJobs, "JobsFailing", eventCreatedJobs, eventCreatedJobs}))
+		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "JobsFailing", "CreatedJobs", "CreatedJobs"}))
 
 		w.finish(ctx, w.names()[created-1], batchv1.JobComplete)
 		w.queues.SetDepth(emailQueue, 29)
 		w.reconcile(ctx)
 		w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
-		w.Expect(w.events.reasons).To(ContainElement(eventCreationResumed))
+		w.Expect(w.events.reasons).To(ContainElement("CreationResumed"))
 		w.Expect(w.names()).To(HaveLen(created + 1))
 	})
 }
@@ -93,7 +93,7 @@ func TestJobsWithoutProgressPauseCreation(t *testing.T) {
 		w.reconcile(ctx)
 		w.Expect(w.limited(ctx)).To(Equal("NoProgress"))
 		w.Expect(w.names()).To(HaveLen(3))
-		w.Expect(w.events.reasons).To(Equal([]string{eventCreatedJobs, "NoProgress"}))
+		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "NoProgress"}))
 	})
 }
 

@@ -35,7 +35,7 @@ func TestSpecThatCannotBeReadIsReportedOnce(t *testing.T) {
 	w.Expect(w.names()).To(Equal(created), "nothing is created, nor checked")
 	w.Expect(w.jobs(t.Context())).To(HaveLen(len(created)), "nothing is deleted")
 	w.Expect(w.watcher.forgotten).To(BeTrue())
-	w.Expect(w.events.reasons).To(Equal([]string{eventCreatedJobs, scaledjobv1.ReasonInvalidSpec}))
+	w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", scaledjobv1.ReasonInvalidSpec}))
 	w.Expect(w.applied).To(Equal(2))
 	for kind, status := range map[string]metav1.ConditionStatus{
 		scaledjobv1.ConditionReady: metav1.ConditionFalse, scaledjobv1.ConditionStalled: metav1.ConditionTrue,

@@ -59,7 +59,7 @@ func TestReconcileCreatesWhatIsDue(t *testing.T) {
 	w.Expect(status.LastScaleTime).NotTo(BeNil())
 	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Reason).To(Equal(scaledjobv1.ReasonReconciled))
 	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).To(Equal(scaledjobv1.ReasonAccepted))
-	w.Expect(w.events.reasons).To(Equal([]string{eventCreatedJobs}))
+	w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs"}))
 	w.Expect(w.watcher.endpoint).To(Equal(emailQueue.Endpoint))
 	w.Expect(w.watcher.keys).To(Equal([]string{"emails"}))
 	w.Expect(w.watcher.canCreate).To(BeTrue())
@@ -140,13 +140,13 @@ func TestReconcileUnknownDepth(t *testing.T) {
 			w.Expect(condition.Message).To(Equal("Start it."), kind)
 		}
 		w.Expect(w.watcher.canCreate).To(BeFalse())
-		w.Expect(w.events.reasons).To(Equal([]string{eventCreatedJobs, eventRedisUnreachable}))
+		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "RedisUnreachable"}))
 
 		w.queues.SetDepth(emailQueue, 25)
 		w.Expect(w.reconcile(t.Context())).To(beResync())
 		w.Expect(w.jobs(t.Context())).To(HaveLen(3))
 		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
-		w.Expect(w.events.reasons[2:]).To(ConsistOf(eventCreatedJobs, eventQueueConnected))
+		w.Expect(w.events.reasons[2:]).To(ConsistOf("CreatedJobs", "QueueConnected"))
 	})
 }
 

@@ -154,7 +154,7 @@ func TestScaleStopsAtAnError(t *testing.T) {
 		w.Expect(w.names()).To(HaveLen(pass+1), "one for each pass")
 	}
 	w.Expect(sets.New(w.names()...)).To(HaveLen(1), "a number that was refused is used again")
-	w.Expect(w.events.reasons).To(Equal([]string{eventJobCreateFailed}), "once, and not with each pass")
+	w.Expect(w.events.reasons).To(Equal([]string{"JobCreateFailed"}), "once, and not with each pass")
 	w.Expect(w.watcher.canCreate).To(BeFalse())
 
 	w.onCreate = send
@@ -164,7 +164,7 @@ func TestScaleStopsAtAnError(t *testing.T) {
 	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
 	w.onCreate = refuse(errOverload)
 	_ = w.reconcileFails(t.Context())
-	w.Expect(w.events.reasons).To(Equal([]string{eventJobCreateFailed, eventCreatedJobs, eventJobCreateFailed}))
+	w.Expect(w.events.reasons).To(Equal([]string{"JobCreateFailed", "CreatedJobs", "JobCreateFailed"}))
 }
 
 // Once one create of a batch has failed, those that wait for their turn are not sent.

@@ -12,8 +12,8 @@
 //	scale.go          creates what is missing                                     act
 //	prune.go          deletes finished Jobs beyond the history limits
 //	template.go       asks the API server whether it accepts the template
-//	status.go         tells what was seen and done, in conditions.go the words    report
-//	notifications.go  tells whether the growth of the queue is announced
+//	status.go         tells what was seen and done, in the words of package report      report
+//	resync.go         tells when to look again
 //	malformed.go      is for a ScaledJob that can't be read
 //
 // A pass never asks why it was called: a notification, a finished Job, an edit and the resync all put the same request on the same
@@ -41,6 +41,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/stored"
 )
 
@@ -180,7 +181,7 @@ type outcome struct {
 	// more says that the pass stopped before all was done, to let others have a turn.
 	more bool
 	// template is what the API server says of the template, and nil where it was not asked.
-	template *conditionValue
+	template *report.Condition
 	// err joins all that went wrong.
 	err error
 }
@@ -206,12 +207,17 @@ func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *me
 func (r *Reconciler) report(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan, done outcome,
 ) (ctrl.Result, error) {
-	status := computeStatus(sj, mem.latest(sj), seen, plan, done, time.Now())
+	status := report.Status(sj, mem.latest(sj), passOf(seen, plan, done), time.Now())
 	mem.computed = status
 	if plan.known && !done.more && done.err == nil {
 		mem.notified = time.Time{}
 	}
-	r.announceCreates(sj, done)
+	if done.created > 0 {
+		r.emit(sj, report.CreatedJobs())
+	}
+	if done.createFailing {
+		r.emit(sj, report.JobCreateFailed())
+	}
 	wait, statusErr := r.writeStatus(ctx, sj, mem, status, done.more)
 	err := errors.Join(done.err, statusErr)
 

@@ -6,18 +6,18 @@ package controller
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/metrics"
+	"miracle.dev/scaledjob-operator/internal/report"
 )
 
 const (
@@ -27,32 +27,21 @@ const (
 	statusInterval = time.Second
 )
 
-// computeStatus is the whole status after a pass. What the pass could not see stays as it was, as long as the spec does.
-func computeStatus(
-	sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, seen observation, plan plan, done outcome, now time.Time,
-) *scaledjobv1.ScaledJobStatus {
-	status := before.DeepCopy()
-	status.ObservedGeneration = sj.Generation
-	status.ActiveJobs = int32(len(seen.jobs.Active) + done.created)
-	status.PendingJobs = int32(seen.jobs.Pending() + done.created)
-	status.SucceededJobs = int32(len(seen.jobs.Succeeded))
-	status.FailedJobs = int32(len(seen.jobs.Failed))
-	if before.ObservedGeneration != sj.Generation {
-		// They may be those of another queue.
-		status.QueueDepth, status.DesiredJobs = nil, nil
+// passOf is what is told of a pass.
+func passOf(seen observation, plan plan, done outcome) report.Pass {
+	pass := report.Pass{
+		Jobs:          seen.jobs,
+		Created:       done.created,
+		QueueErr:      seen.queueErr,
+		AtMax:         plan.atMax,
+		Limit:         done.limit,
+		Notifications: seen.events.Verdict,
+		Template:      done.template,
 	}
 	if plan.known {
-		status.QueueDepth = &seen.depth
-		status.DesiredJobs = &plan.desired
+		pass.Depth, pass.Desired = &seen.depth, &plan.desired
 	}
-	if done.created > 0 {
-		// Whole seconds, as the API server keeps them.
-		at := metav1.NewTime(now).Rfc3339Copy()
-		status.LastScaleTime = &at
-	}
-	setConditions(sj, status, seen, plan, done)
-	slices.SortStableFunc(status.Conditions, inOrder)
-	return status
+	return pass
 }
 
 // writeStatus applies the status if it is time to, and emits the events of what turned. Otherwise it tells how long that may wait.
@@ -74,7 +63,7 @@ func (r *Reconciler) writeStatus(
 	if err := r.applyStatus(ctx, sj, status); err != nil {
 		return 0, err
 	}
-	r.announceConditions(sj, before, status)
+	r.emit(sj, report.Events(before, status)...)
 	mem.written, mem.writtenAt, mem.changedAt = status, now, time.Time{}
 	return 0, nil
 }
@@ -85,17 +74,10 @@ func statusWait(before, status *scaledjobv1.ScaledJobStatus, mem *memory, more b
 	if more {
 		return max(0, statusInterval-now.Sub(mem.changedAt))
 	}
-	if conditionsTurned(before.Conditions, status.Conditions) {
+	if report.Turned(before.Conditions, status.Conditions) {
 		return 0
 	}
 	return max(0, statusInterval-now.Sub(mem.writtenAt))
-}
-
-// conditionsTurned says whether any condition came, went, or says something else than before in other than its words.
-func conditionsTurned(before, after []metav1.Condition) bool {
-	return !slices.EqualFunc(before, after, func(a, b metav1.Condition) bool {
-		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.ObservedGeneration == b.ObservedGeneration
-	})
 }
 
 // applyStatus sends the whole status. It names the UID, so that a ScaledJob that took the place of this one is left alone.
@@ -111,6 +93,20 @@ func (r *Reconciler) applyStatus(ctx context.Context, sj *scaledjobv1.ScaledJob,
 		return nil
 	}
 	return fmt.Errorf("applying the status: %w", err)
+}
+
+// emit emits events that regard the ScaledJob. Its resourceVersion would make each one of its own, instead of one that happened again.
+func (r *Reconciler) emit(sj *scaledjobv1.ScaledJob, all ...report.Event) {
+	regarding := &corev1.ObjectReference{
+		APIVersion: scaledjobv1.GroupVersion.String(),
+		Kind:       "ScaledJob",
+		Namespace:  sj.Namespace,
+		Name:       sj.Name,
+		UID:        sj.UID,
+	}
+	for _, event := range all {
+		r.Recorder.Eventf(regarding, nil, event.Type, event.Reason, event.Action, "%s", event.Note)
+	}
 }
 
 // identity names a ScaledJob, and holds nothing else of it.
@@ -131,7 +127,7 @@ func sample(
 		Queue:     sj.Spec.QueueName,
 		Active:    status.ActiveJobs,
 		Pending:   status.PendingJobs,
-		Pausing:   pauses[limitOf(status)] != "",
+		Pausing:   report.Pausing(status),
 		Events:    status.Mode == scaledjobv1.ModeEvents,
 		LastEvent: seen.events.LastEvent,
 		Missed:    seen.missed,

@@ -9,85 +9,18 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/report"
 )
 
 // subscribed is what the watcher says while all is well.
 var subscribed = keyspace.State{Verdict: proof.Verdict{Reason: proof.ReasonSubscribed}}
-
-func TestComputeStatus(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	sj := scaledJob()
-	sj.Generation = 4
-	now := time.Unix(1000, 123_456_789)
-	seen := observation{depth: 47, jobs: activeJobs(2), events: subscribed}
-	seen.jobs.Active[0].Status.Ready = new(int32(1))
-	seen.jobs.Succeeded = make([]*batchv1.Job, 3)
-	seen.jobs.Failed = make([]*batchv1.Job, 4)
-
-	status := computeStatus(sj, &sj.Status, seen, plan{known: true, desired: 5}, outcome{created: 3, template: &templateAccepted}, now)
-
-	g.Expect(status).To(HaveField("ObservedGeneration", int64(4)))
-	g.Expect(status.QueueDepth).To(HaveValue(Equal(int64(47))))
-	g.Expect(status.DesiredJobs).To(HaveValue(Equal(int32(5))))
-	g.Expect(status.ActiveJobs).To(Equal(int32(5)))
-	g.Expect(status.PendingJobs).To(Equal(int32(4)), "a Job just created has no ready Pod")
-	g.Expect(status.SucceededJobs).To(Equal(int32(3)))
-	g.Expect(status.FailedJobs).To(Equal(int32(4)))
-	g.Expect(status.LastScaleTime.Time).To(BeTemporally("==", time.Unix(1000, 0)), "as precise as the API server keeps it")
-	g.Expect(status.Mode).To(Equal(scaledjobv1.ModeEvents))
-	g.Expect(status.Conditions).To(HaveLen(5))
-	g.Expect(status.Conditions).To(HaveEach(HaveField("ObservedGeneration", int64(4))))
-	g.Expect(sj.Status).To(Equal(scaledjobv1.ScaledJobStatus{}), "what it is computed from stays as it is")
-}
-
-// What a pass could not see stays as it was.
-func TestComputeStatusKeepsTheUnseen(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	sj := scaledJob()
-	before := computeStatus(sj, &sj.Status, observation{depth: 47, events: subscribed}, plan{known: true, desired: 5, atMax: true},
-		outcome{created: 5, template: &templateAccepted}, time.Unix(1000, 0))
-
-	after := computeStatus(sj, before, observation{queueErr: unreachable}, plan{}, outcome{}, time.Unix(2000, 0))
-
-	g.Expect(after.QueueDepth).To(Equal(before.QueueDepth))
-	g.Expect(after.DesiredJobs).To(Equal(before.DesiredJobs))
-	g.Expect(after.LastScaleTime).To(Equal(before.LastScaleTime))
-	g.Expect(after.ActiveJobs).To(BeZero(), "Jobs were counted")
-	g.Expect(after.Mode).To(Equal(before.Mode))
-	for _, kind := range []string{
-		scaledjobv1.ConditionScalingLimited, scaledjobv1.ConditionTemplateValid, scaledjobv1.ConditionNotificationsActive,
-	} {
-		g.Expect(apimeta.FindStatusCondition(after.Conditions, kind)).To(Equal(apimeta.FindStatusCondition(before.Conditions, kind)))
-	}
-}
-
-func TestComputeStatusOfTheFirstPassWithoutRedis(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	sj := scaledJob()
-
-	status := computeStatus(sj, &sj.Status, observation{queueErr: unreachable}, plan{}, outcome{}, time.Unix(1000, 0))
-
-	g.Expect(status.QueueDepth).To(BeNil(), "unknown is not 0")
-	g.Expect(status.DesiredJobs).To(BeNil())
-	g.Expect(status.LastScaleTime).To(BeNil())
-	g.Expect(status.Conditions).To(ConsistOf(
-		And(HaveField("Type", "QueueConnected"), HaveField("Status", metav1.ConditionFalse), HaveField("Reason", "Unreachable")),
-		And(HaveField("Type", "Ready"), HaveField("Status", metav1.ConditionFalse), HaveField("Reason", "Unreachable")),
-		And(HaveField("Type", "Reconciling"), HaveField("Status", metav1.ConditionTrue), HaveField("Reason", "Unreachable")),
-	))
-	g.Expect(status.Mode).To(BeEmpty(), "not decided yet")
-}
 
 func TestStatusWait(t *testing.T) {
 	t.Parallel()
@@ -225,20 +158,18 @@ func TestStatusInConflict(t *testing.T) {
 	w.Expect(w.reconcileFails(t.Context())).To(MatchError(apierrors.IsConflict, "IsConflict"))
 }
 
-// A server whose error is another one each time must not have a status written each time.
-func TestOtherWordsWaitLikeNumbers(t *testing.T) {
+// A resourceVersion in the reference would make each event one of its own, instead of one that happened again.
+func TestEventsRegardTheScaledJob(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	with := func(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
-		return []metav1.Condition{{Type: "Ready", Status: status, Reason: reason, Message: message, ObservedGeneration: 1}}
-	}
-	before := with(metav1.ConditionFalse, "Unreachable", "Refused.")
-	g.Expect(conditionsTurned(before, before)).To(BeFalse())
-	g.Expect(conditionsTurned(before, with(metav1.ConditionFalse, "Unreachable", "Too slow."))).To(BeFalse())
-	g.Expect(conditionsTurned(before, with(metav1.ConditionFalse, "AuthFailed", "Refused."))).To(BeTrue())
-	g.Expect(conditionsTurned(before, with(metav1.ConditionTrue, "Unreachable", "Refused."))).To(BeTrue())
-	g.Expect(conditionsTurned(before, nil)).To(BeTrue())
-	other := with(metav1.ConditionFalse, "Unreachable", "Refused.")
-	other[0].ObservedGeneration = 2
-	g.Expect(conditionsTurned(before, other)).To(BeTrue())
+	log := &eventLog{}
+	sj := scaledJob()
+	sj.ResourceVersion = "7"
+
+	(&Reconciler{Recorder: log}).emit(sj, report.Event{Type: corev1.EventTypeNormal, Reason: "Reason", Action: "Act", Note: "100 % sure"})
+
+	g.Expect(log.regarding).To(Equal(&corev1.ObjectReference{
+		APIVersion: "batch.miracle.dev/v1", Kind: "ScaledJob", Namespace: "mail", Name: "emails", UID: "uid-1",
+	}))
+	g.Expect(log.note).To(Equal("100 % sure"))
 }

@@ -4,13 +4,9 @@
 package controller
 
 import (
-	"context"
-	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-	"unicode/utf8"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
@@ -19,78 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/report"
 )
 
 // invalid is the answer to a Job with these faults.
 func invalid(faults ...*field.Error) error {
 	return apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "emails-0", faults)
-}
-
-func TestJudge(t *testing.T) {
-	t.Parallel()
-	const image, name = "spec.template.spec.containers[0].image", "spec.template.spec.containers[0].name"
-	required := field.Required(field.NewPath("spec", "template", "spec", "containers").Index(0).Child("image"), "")
-	wrong := field.Invalid(field.NewPath("spec", "template", "spec", "containers").Index(0).Child("name"), "A_b", "must be lower case")
-	for title, c := range map[string]struct {
-		err    error
-		status metav1.ConditionStatus
-		reason string
-		words  []string
-	}{
-		"accepted":          {nil, metav1.ConditionTrue, "Accepted", nil},
-		"one fault":         {invalid(required), metav1.ConditionFalse, "Rejected", []string{"spec.jobTemplate", image + ": Required value"}},
-		"two faults":        {invalid(required, wrong), metav1.ConditionFalse, "Rejected", []string{image, name + ": Invalid value: \"A_b\": must be lower case"}},
-		"wrapped":           {fmt.Errorf("creating: %w", invalid(required)), metav1.ConditionFalse, "Rejected", []string{image}},
-		"invalid, no word":  {&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Code: 422}}, metav1.ConditionFalse, "Rejected", []string{"does not say why"}},
-		"invalid, no cause": {invalid(), metav1.ConditionFalse, "Rejected", []string{"does not say why"}},
-		"quota":             {errForbidden, metav1.ConditionUnknown, "NotChecked", []string{"Forbidden", "quotas"}},
-		"overload":          {apierrors.NewTooManyRequests("later", 1), metav1.ConditionUnknown, "NotChecked", []string{"TooManyRequests"}},
-		"server timeout":    {errTimeout, metav1.ConditionUnknown, "NotChecked", []string{"Timeout"}},
-		"no answer":         {errAway, metav1.ConditionUnknown, "NotChecked", nil},
-		"cancelled":         {context.Canceled, metav1.ConditionUnknown, "NotChecked", nil},
-	} {
-		t.Run(title, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-
-			found := judge(c.err)
-
-			g.Expect(found.status).To(Equal(c.status))
-			g.Expect(found.reason).To(Equal(c.reason))
-			for _, word := range c.words {
-				g.Expect(found.message).To(ContainSubstring(word))
-			}
-		})
-	}
-}
-
-func TestJudgeNamesAFewFaults(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	var faults []*field.Error
-	for i := range maxCauses + 1 {
-		faults = append(faults, field.Required(field.NewPath("env").Index(i), ""))
-	}
-
-	g.Expect(judge(invalid(faults[:maxCauses]...)).message).To(And(ContainSubstring("env[4]"), Not(ContainSubstring("and more"))))
-	g.Expect(judge(invalid(faults...)).message).To(And(
-		ContainSubstring("env[4]"), Not(ContainSubstring("env[5]")), HaveSuffix("; and more"),
-	))
-}
-
-// The API server repeats the values it refuses, however long they are, but takes no condition of more than 32 KiB. A status with a longer
-// one could never be written.
-func TestJudgeIsBrief(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	long := strings.Repeat("ä", 20_000)
-	fault := field.Invalid(field.NewPath("spec", "template", "spec", "containers").Index(0).Child("name"), long, "must be shorter")
-
-	message := judge(invalid(fault, fault, fault, fault, fault, fault)).message
-
-	g.Expect(len(message)).To(BeNumerically("<=", 32<<10))
-	g.Expect(utf8.ValidString(message)).To(BeTrue())
-	g.Expect(message).To(ContainSubstring("spec.template.spec.containers[0].name: "))
 }
 
 func TestTemplateCheckDue(t *testing.T) {
@@ -157,7 +87,7 @@ func TestTemplateRejected(t *testing.T) {
 		w.Expect(condition.Status).To(Equal(metav1.ConditionFalse), kind)
 		w.Expect(condition.Reason).To(Equal(scaledjobv1.ReasonRejected), kind)
 	}
-	w.Expect(w.events.reasons).To(ConsistOf(eventCreatedJobs, eventTemplateRejected))
+	w.Expect(w.events.reasons).To(ConsistOf("CreatedJobs", "TemplateRejected"))
 
 	w.onDryRun = func() error { return nil }
 	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 20 })
@@ -192,7 +122,7 @@ func TestTemplateChecksAreLimited(t *testing.T) {
 		memories := make([]memory, 2*templateChecksPerSecond)
 		judged := func(memories []memory) (reasons []string) {
 			for i := range memories {
-				reasons = append(reasons, w.r.checkTemplate(t.Context(), scaledJob(), &memories[i]).reason)
+				reasons = append(reasons, w.r.checkTemplate(t.Context(), scaledJob(), &memories[i]).Reason)
 			}
 			return reasons
 		}
@@ -254,7 +184,7 @@ func TestTemplateCheckSendsADryRun(t *testing.T) {
 	w := newWorld(t, scaledJob())
 	w.onDryRun = func() error { return nil }
 
-	w.Expect(w.r.checkTemplate(t.Context(), scaledJob(), &memory{})).To(HaveValue(Equal(templateAccepted)))
+	w.Expect(w.r.checkTemplate(t.Context(), scaledJob(), &memory{})).To(Equal(report.Template(nil)))
 
 	w.Expect(w.names()).To(BeEmpty())
 	w.Expect(w.jobs(t.Context())).To(BeEmpty())

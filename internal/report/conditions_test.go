@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package report
 
 import (
 	"testing"
@@ -13,7 +13,6 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
-	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
@@ -52,15 +51,12 @@ func TestReady(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			sj := scaledJob()
-			sj.Spec.Suspend = c.suspend
+			is := ready(c.suspend, c.conditions)
 
-			is := ready(sj, c.conditions)
-
-			g.Expect(is.status).To(Equal(c.status))
-			g.Expect(is.reason).To(Equal(c.reason))
+			g.Expect(is.Status).To(Equal(c.status))
+			g.Expect(is.Reason).To(Equal(c.reason))
 			if c.status == metav1.ConditionFalse {
-				g.Expect(is.message).To(Equal("Message of "+c.reason+"."), "the cure is told here as well")
+				g.Expect(is.Message).To(Equal("Message of "+c.reason+"."), "the cure is told here as well")
 			}
 		})
 	}
@@ -70,21 +66,21 @@ func TestConditionsFollowWhatIsSeen(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	is := queueConnected(nil)
-	g.Expect([]string{string(is.status), is.reason}).To(Equal([]string{"True", "Connected"}))
+	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "Connected"}))
 	is = queueConnected(&redisconn.Error{Reason: redisconn.ReasonWrongType, Message: "Correct the key.", Err: errAway})
-	g.Expect(is).To(Equal(conditionValue{metav1.ConditionFalse, "WrongType", "Correct the key."}))
-	is = scalingLimited(plan{known: true, atMax: true}, backoff.None)
-	g.Expect([]string{string(is.status), is.reason}).To(Equal([]string{"True", "AtMaxReplicas"}))
-	is = scalingLimited(plan{known: true}, backoff.None)
-	g.Expect([]string{string(is.status), is.reason}).To(Equal([]string{"False", "NotLimited"}))
+	g.Expect(is).To(Equal(Condition{metav1.ConditionFalse, "WrongType", "Correct the key."}))
+	is = scalingLimited(true, backoff.None)
+	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "AtMaxReplicas"}))
+	is = scalingLimited(false, backoff.None)
+	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"False", "NotLimited"}))
 }
 
 func TestAPauseIsToldOfFirst(t *testing.T) {
 	t.Parallel()
 	for _, why := range []backoff.Reason{backoff.JobsFailing, backoff.NoProgress, backoff.CreateRefused} {
-		is := scalingLimited(plan{known: true, atMax: true}, why)
-		NewWithT(t).Expect([]string{string(is.status), is.reason}).To(Equal([]string{"True", string(why)}))
-		NewWithT(t).Expect(is.message).To(ContainSubstring("five minutes"))
+		is := scalingLimited(true, why)
+		NewWithT(t).Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", string(why)}))
+		NewWithT(t).Expect(is.Message).To(ContainSubstring("five minutes"))
 	}
 }
 
@@ -93,8 +89,8 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 	g := NewWithT(t)
 	sj := scaledJob()
 	status := &sj.Status
-	pass := func(seen observation, template *conditionValue) []string {
-		status = computeStatus(sj, status, seen, decide(&sj.Spec, seen, false), outcome{template: template}, time.Unix(1000, 0))
+	pass := func(queueErr *redisconn.Error, template *Condition) []string {
+		status = Status(sj, status, Pass{QueueErr: queueErr, Template: template}, time.Unix(1000, 0))
 		var abnormal []string
 		for _, kind := range []string{scaledjobv1.ConditionReconciling, scaledjobv1.ConditionStalled} {
 			if is := apimeta.FindStatusCondition(status.Conditions, kind); is != nil {
@@ -106,37 +102,38 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 	}
 	denied := &redisconn.Error{Reason: redisconn.ReasonPermissionDenied, Message: "Grant it.", Err: errAway}
 	busy := redisconn.Classify(redisconn.ErrBusy)
-	rejected := &conditionValue{metav1.ConditionFalse, scaledjobv1.ReasonRejected, "Correct it."}
+	rejected := &Condition{metav1.ConditionFalse, scaledjobv1.ReasonRejected, "Correct it."}
 
-	g.Expect(pass(observation{}, &templateAccepted)).To(BeEmpty())
-	g.Expect(pass(observation{queueErr: unreachable}, nil)).To(Equal([]string{"Reconciling Unreachable"}), "time may heal it")
-	g.Expect(pass(observation{queueErr: denied}, nil)).To(Equal([]string{"Stalled PermissionDenied"}), "a person has to act")
-	g.Expect(pass(observation{queueErr: busy}, nil)).To(Equal([]string{"Stalled PermissionDenied"}), "not looked at")
-	g.Expect(pass(observation{}, nil)).To(BeEmpty())
-	g.Expect(pass(observation{}, rejected)).To(Equal([]string{"Stalled Rejected"}))
-	g.Expect(pass(observation{queueErr: unreachable}, nil)).To(Equal([]string{"Stalled Rejected"}), "time heals one of them only")
+	g.Expect(pass(nil, templateAccepted)).To(BeEmpty())
+	g.Expect(pass(unreachable, nil)).To(Equal([]string{"Reconciling Unreachable"}), "time may heal it")
+	g.Expect(pass(denied, nil)).To(Equal([]string{"Stalled PermissionDenied"}), "a person has to act")
+	g.Expect(pass(busy, nil)).To(Equal([]string{"Stalled PermissionDenied"}), "not looked at")
+	g.Expect(pass(nil, nil)).To(BeEmpty())
+	g.Expect(pass(nil, rejected)).To(Equal([]string{"Stalled Rejected"}))
+	g.Expect(pass(unreachable, nil)).To(Equal([]string{"Stalled Rejected"}), "time heals one of them only")
 	sj.Spec.Suspend = true
-	g.Expect(pass(observation{}, &templateAccepted)).To(BeEmpty(), "suspended is as wished")
+	g.Expect(pass(nil, templateAccepted)).To(BeEmpty(), "suspended is as wished")
 }
 
 // A status that differs from the last one is written. Nothing may differ that tells nothing.
 func TestTheSameSightGivesTheSameStatus(t *testing.T) {
 	t.Parallel()
 	denied := &redisconn.Error{Reason: redisconn.ReasonPermissionDenied, Message: "Grant it.", Err: errAway}
-	for name, seen := range map[string]observation{
-		"well":         {depth: 3, events: subscribed},
-		"away":         {queueErr: unreachable},
-		"stalled":      {queueErr: denied},
-		"busy":         {queueErr: redisconn.Classify(redisconn.ErrBusy)},
-		"unverified":   {events: keyspace.State{Verdict: proof.Verdict{Reason: proof.ReasonUnverified}}},
-		"unconfigured": {events: keyspace.State{Verdict: proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klg"}}},
+	for name, pass := range map[string]Pass{
+		"well":         {Depth: new(int64(3)), Desired: new(int32(1)), Notifications: subscribed},
+		"away":         {QueueErr: unreachable},
+		"stalled":      {QueueErr: denied},
+		"busy":         {QueueErr: redisconn.Classify(redisconn.ErrBusy)},
+		"unverified":   {Notifications: proof.Verdict{Reason: proof.ReasonUnverified}},
+		"unconfigured": {Notifications: proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klg"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sj := scaledJob()
-			plan := decide(&sj.Spec, seen, false)
-			first := computeStatus(sj, &sj.Status, seen, plan, outcome{template: &templateAccepted}, time.Unix(1000, 0))
-			second := computeStatus(sj, first, seen, plan, outcome{}, time.Unix(2000, 0))
+			again := pass
+			pass.Template = templateAccepted
+			first := Status(sj, &sj.Status, pass, time.Unix(1000, 0))
+			second := Status(sj, first, again, time.Unix(2000, 0))
 			NewWithT(t).Expect(second).To(Equal(first))
 		})
 	}
@@ -169,9 +166,10 @@ func TestConditionsStandInOneOrder(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	sj := scaledJob()
-	first := computeStatus(sj, &sj.Status, observation{queueErr: unreachable}, plan{}, outcome{}, time.Unix(1000, 0))
-	second := computeStatus(sj, first, observation{events: subscribed}, plan{known: true}, outcome{template: &templateAccepted}, time.Unix(2000, 0))
-	third := computeStatus(sj, second, observation{queueErr: unreachable, events: subscribed}, plan{}, outcome{}, time.Unix(3000, 0))
+	first := Status(sj, &sj.Status, Pass{QueueErr: unreachable}, time.Unix(1000, 0))
+	well := Pass{Depth: new(int64(0)), Desired: new(int32(0)), Notifications: subscribed, Template: templateAccepted}
+	second := Status(sj, first, well, time.Unix(2000, 0))
+	third := Status(sj, second, Pass{QueueErr: unreachable, Notifications: subscribed}, time.Unix(3000, 0))
 	var kinds []string
 	for _, condition := range third.Conditions {
 		kinds = append(kinds, condition.Type)
@@ -179,4 +177,22 @@ func TestConditionsStandInOneOrder(t *testing.T) {
 	g.Expect(kinds).To(Equal([]string{
 		"Ready", "Reconciling", "QueueConnected", "NotificationsActive", "TemplateValid", "ScalingLimited",
 	}))
+}
+
+// A server whose error is another one each time must not have a status written each time.
+func TestOtherWordsWaitLikeNumbers(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	with := func(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
+		return []metav1.Condition{{Type: "Ready", Status: status, Reason: reason, Message: message, ObservedGeneration: 1}}
+	}
+	before := with(metav1.ConditionFalse, "Unreachable", "Refused.")
+	g.Expect(Turned(before, before)).To(BeFalse())
+	g.Expect(Turned(before, with(metav1.ConditionFalse, "Unreachable", "Too slow."))).To(BeFalse())
+	g.Expect(Turned(before, with(metav1.ConditionFalse, "AuthFailed", "Refused."))).To(BeTrue())
+	g.Expect(Turned(before, with(metav1.ConditionTrue, "Unreachable", "Refused."))).To(BeTrue())
+	g.Expect(Turned(before, nil)).To(BeTrue())
+	other := with(metav1.ConditionFalse, "Unreachable", "Refused.")
+	other[0].ObservedGeneration = 2
+	g.Expect(Turned(before, other)).To(BeTrue())
 }

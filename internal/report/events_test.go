@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package report
 
 import (
 	"strings"
@@ -9,13 +9,19 @@ import (
 	"unicode/utf8"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-func TestAnnounceQueue(t *testing.T) {
+func reasons(events []Event) (all []string) {
+	for _, event := range events {
+		all = append(all, event.Reason)
+	}
+	return all
+}
+
+func TestEventsAboutTheQueue(t *testing.T) {
 	t.Parallel()
 	unknown := &scaledjobv1.ScaledJobStatus{}
 	with := func(status metav1.ConditionStatus, reason, message string) *scaledjobv1.ScaledJobStatus {
@@ -42,14 +48,12 @@ func TestAnnounceQueue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			log := &eventLog{}
-			(&Reconciler{Recorder: log}).announceConditions(scaledJob(), c.before, c.after)
-			NewWithT(t).Expect(log.reasons).To(Equal(c.want))
+			NewWithT(t).Expect(reasons(Events(c.before, c.after))).To(Equal(c.want))
 		})
 	}
 }
 
-func TestAnnounceNotifications(t *testing.T) {
+func TestEventsAboutNotifications(t *testing.T) {
 	t.Parallel()
 	absent := &scaledjobv1.ScaledJobStatus{}
 	with := func(status metav1.ConditionStatus, reason string) *scaledjobv1.ScaledJobStatus {
@@ -82,39 +86,19 @@ func TestAnnounceNotifications(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			log := &eventLog{}
-			(&Reconciler{Recorder: log}).announceConditions(scaledJob(), c.before, c.after)
-			NewWithT(t).Expect(log.reasons).To(Equal(c.want))
+			NewWithT(t).Expect(reasons(Events(c.before, c.after))).To(Equal(c.want))
 		})
 	}
-}
-
-// A resourceVersion in the reference would make each event one of its own, instead of one that happened again.
-func TestEventRegardsTheScaledJob(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	log := &eventLog{}
-	sj := scaledJob()
-	sj.ResourceVersion = "7"
-
-	(&Reconciler{Recorder: log}).event(sj, corev1.EventTypeNormal, "Reason", "Act", "100 % sure")
-
-	g.Expect(log.regarding).To(Equal(&corev1.ObjectReference{
-		APIVersion: "batch.miracle.dev/v1", Kind: "ScaledJob", Namespace: "mail", Name: "emails", UID: "uid-1",
-	}))
-	g.Expect(log.note).To(Equal("100 % sure"))
 }
 
 func TestEventNoteIsBrief(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	log := &eventLog{}
+	note := warning("Reason", "Act", "x"+strings.Repeat("ä", maxNote)).Note
 
-	(&Reconciler{Recorder: log}).event(scaledJob(), corev1.EventTypeNormal, "Reason", "Act", "x"+strings.Repeat("ä", maxNote))
-
-	g.Expect(len(log.note)).To(BeNumerically("<=", 1024), "what the API server takes")
-	g.Expect(len(log.note)).To(BeNumerically(">", 1000))
-	g.Expect(utf8.ValidString(log.note)).To(BeTrue())
+	g.Expect(len(note)).To(BeNumerically("<=", 1024), "what the API server takes")
+	g.Expect(len(note)).To(BeNumerically(">", 1000))
+	g.Expect(utf8.ValidString(note)).To(BeTrue())
 }
 
 func TestShorten(t *testing.T) {

@@ -1,26 +1,20 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package report
 
 import (
-	"time"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/proof"
 )
-
-// fallbackReads is how many reads a second of one server the fallback may add up to.
-const fallbackReads = 200
 
 // polled ends the messages of all states in which the queue is polled.
 const polled = " Until then the queue is polled."
 
 // notificationVerdicts are what the condition says, by what the watcher knows.
-var notificationVerdicts = map[proof.Reason]conditionValue{
+var notificationVerdicts = map[proof.Reason]Condition{
 	proof.ReasonSubscribed: {
 		metav1.ConditionTrue, scaledjobv1.ReasonSubscribed, "Redis announces the growth of the queue.",
 	},
@@ -48,13 +42,13 @@ var notificationVerdicts = map[proof.Reason]conditionValue{
 }
 
 // notificationsDisabled is what the condition says where the spec asks for none.
-var notificationsDisabled = conditionValue{
+var notificationsDisabled = Condition{
 	metav1.ConditionFalse, scaledjobv1.ReasonDisabled,
 	"The queue is polled, as spec.notifications is Disabled. Set it to Enabled to have Jobs within milliseconds.",
 }
 
 // notificationsActive tells whether the growth of the queue is announced. It returns nil while that is not decided.
-func notificationsActive(spec *scaledjobv1.ScaledJobSpec, known proof.Verdict) *conditionValue {
+func notificationsActive(spec *scaledjobv1.ScaledJobSpec, known proof.Verdict) *Condition {
 	if spec.Notifications == scaledjobv1.NotificationsDisabled {
 		return &notificationsDisabled
 	}
@@ -68,12 +62,12 @@ func notificationsActive(spec *scaledjobv1.ScaledJobSpec, known proof.Verdict) *
 }
 
 // notConfigured tells what to do where the server's setting lacks flags.
-func notConfigured(known proof.Verdict) *conditionValue {
+func notConfigured(known proof.Verdict) *Condition {
 	cause := ""
 	if known.ConfigureRefused {
 		cause = " The operator was told to do so, but Redis does not let it."
 	}
-	return &conditionValue{
+	return &Condition{
 		metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured,
 		"Redis does not announce the growth of lists. Say CONFIG SET notify-keyspace-events " + known.Flags +
 			" and put it into redis.conf too; a managed service has it among its parameters." + cause + polled,
@@ -81,21 +75,9 @@ func notConfigured(known proof.Verdict) *conditionValue {
 }
 
 // modeOf is the mode that follows from the condition.
-func modeOf(active conditionValue) scaledjobv1.ScalingMode {
-	if active.status == metav1.ConditionTrue {
+func modeOf(active Condition) scaledjobv1.ScalingMode {
+	if active.Status == metav1.ConditionTrue {
 		return scaledjobv1.ModeEvents
 	}
 	return scaledjobv1.ModePolling
-}
-
-// resyncInterval is how long after a pass the next one comes if nothing calls for it sooner. Without proof that growth is announced it
-// is the fallback, unless that is 0. This is stretched where many ScaledJobs share a server, and never longer than the user asks for.
-func resyncInterval(sj *scaledjobv1.ScaledJob, known keyspace.State, fallback time.Duration) time.Duration {
-	interval := pollingInterval(sj)
-	proven := known.Reason == proof.ReasonSubscribed
-	if proven || fallback == 0 || sj.Spec.Notifications == scaledjobv1.NotificationsDisabled {
-		return interval
-	}
-	share := time.Duration(known.Watchers) * time.Second / fallbackReads
-	return min(interval, max(fallback, share))
 }

@@ -1,10 +1,11 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package report
 
 import (
 	"slices"
+	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,11 +15,32 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
-// conditionValue is what a condition says. A message holds what to do about it, and nothing that differs from one pass to the next.
-type conditionValue struct {
-	status  metav1.ConditionStatus
-	reason  string
-	message string
+// Condition is what a condition says. A message holds what to do about it, and nothing that differs from one pass to the next.
+type Condition struct {
+	Status  metav1.ConditionStatus
+	Reason  string
+	Message string
+}
+
+// Turned says whether any condition came, went, or says something else than before in other than its words.
+func Turned(before, after []metav1.Condition) bool {
+	return !slices.EqualFunc(before, after, func(a, b metav1.Condition) bool {
+		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.ObservedGeneration == b.ObservedGeneration
+	})
+}
+
+// Limit is why scaling is limited by this status, and since when.
+func Limit(status *scaledjobv1.ScaledJobStatus) (why backoff.Reason, since time.Time) {
+	if limited := apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionScalingLimited); limited != nil {
+		return backoff.Reason(limited.Reason), limited.LastTransitionTime.Time
+	}
+	return backoff.None, time.Time{}
+}
+
+// Pausing says whether creating pauses by this status.
+func Pausing(status *scaledjobv1.ScaledJobStatus) bool {
+	why, _ := Limit(status)
+	return pauses[why] != ""
 }
 
 // conditionOrder is the order in which a reader finds the conditions: the sum first, then what it follows from.
@@ -36,50 +58,51 @@ func inOrder(a, b metav1.Condition) int {
 	return slices.Index(conditionOrder, a.Type) - slices.Index(conditionOrder, b.Type)
 }
 
-// setConditions sets every condition that the pass knows about, and the mode. Ready follows from the others. An endpoint that is busy
-// with somebody else says nothing about this queue.
-func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus, seen observation, plan plan, done outcome) {
-	set := func(kind string, is conditionValue) {
-		apimeta.SetStatusCondition(&status.Conditions, metav1.Condition{
-			Type: kind, Status: is.status, Reason: is.reason, Message: is.message, ObservedGeneration: sj.Generation,
-		})
-	}
-	if active := notificationsActive(&sj.Spec, seen.events.Verdict); active != nil {
-		set(scaledjobv1.ConditionNotificationsActive, *active)
+// set sets a condition of the status, whose generation is that of the spec it was observed for.
+func set(status *scaledjobv1.ScaledJobStatus, kind string, is Condition) {
+	apimeta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: kind, Status: is.Status, Reason: is.Reason, Message: is.Message, ObservedGeneration: status.ObservedGeneration,
+	})
+}
+
+// setConditions sets every condition that the pass knows about, and the mode. Ready follows from the others.
+func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus, pass *Pass) {
+	if active := notificationsActive(&sj.Spec, pass.Notifications); active != nil {
+		set(status, scaledjobv1.ConditionNotificationsActive, *active)
 		status.Mode = modeOf(*active)
 	}
-	if plan.known {
-		limited := scalingLimited(plan, done.limit)
-		if before := apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionScalingLimited); before != nil && before.Reason != limited.reason {
+	if pass.Desired != nil {
+		limited := scalingLimited(pass.AtMax, pass.Limit)
+		if before, _ := Limit(status); string(before) != limited.Reason {
 			// Each reason has a time of its own: after a restart it tells since when creating pauses.
 			apimeta.RemoveStatusCondition(&status.Conditions, scaledjobv1.ConditionScalingLimited)
 		}
-		set(scaledjobv1.ConditionScalingLimited, limited)
+		set(status, scaledjobv1.ConditionScalingLimited, limited)
 	}
-	if done.template != nil {
-		set(scaledjobv1.ConditionTemplateValid, *done.template)
+	if pass.Template != nil {
+		set(status, scaledjobv1.ConditionTemplateValid, *pass.Template)
 	}
-	if seen.busy() {
+	if pass.busy() {
 		return
 	}
-	set(scaledjobv1.ConditionQueueConnected, queueConnected(seen.queueErr))
-	is := ready(sj, status.Conditions)
-	set(scaledjobv1.ConditionReady, is)
+	set(status, scaledjobv1.ConditionQueueConnected, queueConnected(pass.QueueErr))
+	is := ready(sj.Spec.Suspend, status.Conditions)
+	set(status, scaledjobv1.ConditionReady, is)
 	present, cause := abnormal(is, status.Conditions)
 	for _, kind := range []string{scaledjobv1.ConditionReconciling, scaledjobv1.ConditionStalled} {
 		if kind == present {
-			set(kind, conditionValue{metav1.ConditionTrue, cause.reason, cause.message})
+			set(status, kind, Condition{metav1.ConditionTrue, cause.Reason, cause.Message})
 		} else {
 			apimeta.RemoveStatusCondition(&status.Conditions, kind)
 		}
 	}
 }
 
-func queueConnected(err *redisconn.Error) conditionValue {
+func queueConnected(err *redisconn.Error) Condition {
 	if err != nil {
-		return conditionValue{metav1.ConditionFalse, string(err.Reason), err.Message}
+		return Condition{metav1.ConditionFalse, string(err.Reason), err.Message}
 	}
-	return conditionValue{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}
+	return Condition{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}
 }
 
 // pauses are what ScalingLimited says while creating pauses.
@@ -95,46 +118,46 @@ var pauses = map[backoff.Reason]string{
 		"and resumed, at once.",
 }
 
-func scalingLimited(plan plan, limit backoff.Reason) conditionValue {
+func scalingLimited(atMax bool, limit backoff.Reason) Condition {
 	if message, pausing := pauses[limit]; pausing {
-		return conditionValue{metav1.ConditionTrue, string(limit), message}
+		return Condition{metav1.ConditionTrue, string(limit), message}
 	}
-	if plan.atMax {
-		return conditionValue{
+	if atMax {
+		return Condition{
 			metav1.ConditionTrue, scaledjobv1.ReasonAtMaxReplicas,
 			"More Jobs are due than spec.maxReplicas allows. Raise it if the queue should be worked off faster.",
 		}
 	}
-	return conditionValue{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, "Nothing is held back."}
+	return Condition{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, "Nothing is held back."}
 }
 
 // readyFollows are the conditions that Ready follows from.
 var readyFollows = []string{scaledjobv1.ConditionQueueConnected, scaledjobv1.ConditionTemplateValid}
 
 // ready is False with the words of the condition that prevents scaling, and True otherwise.
-func ready(sj *scaledjobv1.ScaledJob, conditions []metav1.Condition) conditionValue {
+func ready(suspended bool, conditions []metav1.Condition) Condition {
 	for _, kind := range readyFollows {
 		cause := apimeta.FindStatusCondition(conditions, kind)
 		if cause != nil && cause.Status == metav1.ConditionFalse {
-			return conditionValue{metav1.ConditionFalse, cause.Reason, cause.Message}
+			return Condition{metav1.ConditionFalse, cause.Reason, cause.Message}
 		}
 	}
-	if sj.Spec.Suspend {
-		return conditionValue{metav1.ConditionTrue, scaledjobv1.ReasonSuspended, "No Job is created while spec.suspend is true."}
+	if suspended {
+		return Condition{metav1.ConditionTrue, scaledjobv1.ReasonSuspended, "No Job is created while spec.suspend is true."}
 	}
-	return conditionValue{metav1.ConditionTrue, scaledjobv1.ReasonReconciled, "The ScaledJob is scaled by the depth of its queue."}
+	return Condition{metav1.ConditionTrue, scaledjobv1.ReasonReconciled, "The ScaledJob is scaled by the depth of its queue."}
 }
 
 // abnormal is the condition of kstatus for a Ready that is not True, and its cause: Stalled if there is one that only a person can
 // mend, and Reconciling otherwise. It is none where Ready is True.
-func abnormal(ready conditionValue, conditions []metav1.Condition) (kind string, cause conditionValue) {
-	if ready.status == metav1.ConditionTrue {
+func abnormal(ready Condition, conditions []metav1.Condition) (kind string, cause Condition) {
+	if ready.Status == metav1.ConditionTrue {
 		return "", ready
 	}
 	for _, kind := range readyFollows {
 		is := apimeta.FindStatusCondition(conditions, kind)
 		if is != nil && is.Status == metav1.ConditionFalse && needsPerson(is.Reason) {
-			return scaledjobv1.ConditionStalled, conditionValue{is.Status, is.Reason, is.Message}
+			return scaledjobv1.ConditionStalled, Condition{is.Status, is.Reason, is.Message}
 		}
 	}
 	return scaledjobv1.ConditionReconciling, ready

@@ -1,0 +1,151 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// The reasons of the events. Losing the queue for another cause than the network has the reason of the condition.
+const (
+	eventCreatedJobs      = "CreatedJobs"
+	eventJobCreateFailed  = "JobCreateFailed"
+	eventCreationResumed  = "CreationResumed"
+	eventRedisUnreachable = "RedisUnreachable"
+	eventQueueConnected   = "QueueConnected"
+	eventTemplateRejected = "TemplateRejected"
+
+	eventNotificationsUnavailable = "NotificationsUnavailable"
+	eventNotificationsRestored    = "NotificationsRestored"
+)
+
+// Event is what an event says. Notes hold no numbers, since a series of events keeps the note of its first.
+type Event struct {
+	// Type is Normal or Warning, and Action what the operator was about to do.
+	Type, Reason, Action, Note string
+}
+
+// maxNote is the longest note that the API server takes.
+const maxNote = 1024
+
+func normal(reason, action, note string) Event {
+	return Event{corev1.EventTypeNormal, reason, action, shorten(note, maxNote)}
+}
+
+func warning(reason, action, note string) Event {
+	return Event{corev1.EventTypeWarning, reason, action, shorten(note, maxNote)}
+}
+
+// CreatedJobs is for a batch of created Jobs.
+func CreatedJobs() Event {
+	return normal(eventCreatedJobs, "Scale", "Created Jobs for the messages in the queue.")
+}
+
+// JobCreateFailed is for creates that begin to fail.
+func JobCreateFailed() Event {
+	return warning(eventJobCreateFailed, "Scale",
+		"The API server did not create a Job that is due, and did not refuse it either. The operator's log has its answer.")
+}
+
+// Events are those of the conditions that turned between two statuses.
+func Events(before, after *scaledjobv1.ScaledJobStatus) []Event {
+	var all []Event
+	for _, found := range []*Event{
+		aboutSpec(before, after), aboutQueue(before, after), aboutNotifications(before, after),
+		aboutPauses(before, after), aboutTemplate(before, after),
+	} {
+		if found != nil {
+			all = append(all, *found)
+		}
+	}
+	return all
+}
+
+// aboutSpec tells that the spec can't be read.
+func aboutSpec(before, after *scaledjobv1.ScaledJobStatus) *Event {
+	if is := turned(before, after, scaledjobv1.ConditionReady); is != nil && is.Reason == scaledjobv1.ReasonInvalidSpec {
+		return new(warning(is.Reason, "ReadSpec", is.Message))
+	}
+	return nil
+}
+
+func aboutTemplate(before, after *scaledjobv1.ScaledJobStatus) *Event {
+	if is := turned(before, after, scaledjobv1.ConditionTemplateValid); is != nil && is.Status == metav1.ConditionFalse {
+		return new(warning(eventTemplateRejected, "CheckTemplate", is.Message))
+	}
+	return nil
+}
+
+// aboutPauses tells why creating pauses, and that it goes on.
+func aboutPauses(before, after *scaledjobv1.ScaledJobStatus) *Event {
+	is := turned(before, after, scaledjobv1.ConditionScalingLimited)
+	switch {
+	case is == nil:
+	case Pausing(after):
+		return new(warning(is.Reason, "Scale", is.Message))
+	case Pausing(before):
+		return new(normal(eventCreationResumed, "Scale", "Creating Jobs does not pause any more."))
+	}
+	return nil
+}
+
+func aboutQueue(before, after *scaledjobv1.ScaledJobStatus) *Event {
+	is := turned(before, after, scaledjobv1.ConditionQueueConnected)
+	switch {
+	case is == nil:
+	case is.Status == metav1.ConditionTrue:
+		if apimeta.IsStatusConditionFalse(before.Conditions, is.Type) {
+			return new(normal(eventQueueConnected, "ReadQueue", "The depth of the queue can be read again."))
+		}
+	case is.Reason == scaledjobv1.ReasonUnreachable:
+		return new(warning(eventRedisUnreachable, "ReadQueue", is.Message))
+	default:
+		return new(warning(is.Reason, "ReadQueue", is.Message))
+	}
+	return nil
+}
+
+// aboutNotifications tells when the growth of the queue is not announced, other than by the user's wish, and when it is again.
+func aboutNotifications(before, after *scaledjobv1.ScaledJobStatus) *Event {
+	kind := scaledjobv1.ConditionNotificationsActive
+	was, is := apimeta.FindStatusCondition(before.Conditions, kind), apimeta.FindStatusCondition(after.Conditions, kind)
+	if is == nil || is.Reason == scaledjobv1.ReasonDisabled {
+		return nil
+	}
+	wasActive := was != nil && was.Status == metav1.ConditionTrue
+	wasInactive := was != nil && was.Status == metav1.ConditionFalse
+	active := is.Status == metav1.ConditionTrue
+	switch {
+	case wasActive && !active, is.Status == metav1.ConditionFalse && !wasInactive:
+		return new(warning(eventNotificationsUnavailable, "Subscribe", is.Message))
+	case active && was != nil && !wasActive && was.Reason != scaledjobv1.ReasonDisabled:
+		return new(normal(eventNotificationsRestored, "Subscribe", is.Message))
+	}
+	return nil
+}
+
+// turned is the condition of this type, if its status or reason is another than before.
+func turned(before, after *scaledjobv1.ScaledJobStatus, kind string) *metav1.Condition {
+	was := apimeta.FindStatusCondition(before.Conditions, kind)
+	is := apimeta.FindStatusCondition(after.Conditions, kind)
+	if is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason) {
+		return nil
+	}
+	return is
+}
+
+// shorten cuts off what exceeds so many bytes, between two characters.
+func shorten(text string, limit int) string {
+	const ellipsis = "…"
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-len(ellipsis)], "") + ellipsis
+}

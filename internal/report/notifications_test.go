@@ -1,0 +1,56 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/proof"
+)
+
+func TestNotificationsActive(t *testing.T) {
+	t.Parallel()
+	type found struct {
+		status metav1.ConditionStatus
+		reason string
+		mode   scaledjobv1.ScalingMode
+	}
+	for known, want := range map[proof.Reason]found{
+		proof.ReasonSubscribed:       {metav1.ConditionTrue, "Subscribed", scaledjobv1.ModeEvents},
+		proof.ReasonUnverified:       {metav1.ConditionUnknown, "Unverified", scaledjobv1.ModePolling},
+		proof.ReasonNotConfigured:    {metav1.ConditionFalse, "NotConfigured", scaledjobv1.ModePolling},
+		proof.ReasonNoEventsObserved: {metav1.ConditionFalse, "NoEventsObserved", scaledjobv1.ModePolling},
+		proof.ReasonPermissionDenied: {metav1.ConditionFalse, "PermissionDenied", scaledjobv1.ModePolling},
+		proof.ReasonUnreachable:      {metav1.ConditionFalse, "Unreachable", scaledjobv1.ModePolling},
+	} {
+		t.Run(string(known), func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			is := notificationsActive(&scaledJob().Spec, proof.Verdict{Reason: known})
+			g.Expect(found{is.Status, is.Reason, modeOf(*is)}).To(Equal(want))
+			g.Expect(is.Message).To(MatchRegexp(`^[A-Z].*\.$`))
+		})
+	}
+	g := NewWithT(t)
+	g.Expect(notificationsActive(&scaledJob().Spec, proof.Verdict{})).To(BeNil(), "undecided")
+	disabled := scaledJob()
+	disabled.Spec.Notifications = scaledjobv1.NotificationsDisabled
+	is := notificationsActive(&disabled.Spec, proof.Verdict{})
+	g.Expect(found{is.Status, is.Reason, modeOf(*is)}).To(Equal(found{metav1.ConditionFalse, "Disabled", scaledjobv1.ModePolling}))
+}
+
+// What is to be typed stands in the message.
+func TestNotConfiguredTellsTheFlagsToSet(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	is := notConfigured(proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "KElgx"})
+	g.Expect(is.Message).To(ContainSubstring("CONFIG SET notify-keyspace-events KElgx "))
+	g.Expect(is.Message).NotTo(ContainSubstring("not let"))
+	is = notConfigured(proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true})
+	g.Expect(is.Message).To(ContainSubstring("Redis does not let it"))
+}

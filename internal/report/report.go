@@ -1,0 +1,84 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package report says what users are told of a ScaledJob: its status, and the events when that turns. All words are here. It is pure: what a
+// pass saw and did goes in, and what to tell comes out.
+//
+//	conditions.go     what each condition says, and what follows from it
+//	notifications.go  whether the growth of the queue is announced
+//	template.go       what the API server says of the template
+//	events.go         what is worth an event
+package report
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/backoff"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+)
+
+// Pass is what a pass over a ScaledJob saw and did.
+type Pass struct {
+	// Jobs are those that were there, and Created is how many were created besides.
+	Jobs    jobs.Census
+	Created int
+	// Depth is how many messages are outstanding, and Desired how many Jobs should be active. Both are nil if the depth could not be read;
+	// QueueErr says why.
+	Depth    *int64
+	Desired  *int32
+	QueueErr *redisconn.Error
+	// AtMax says that more Jobs are due than may be active, and Limit why creating pauses.
+	AtMax bool
+	Limit backoff.Reason
+	// Notifications is what is known about those of the queue.
+	Notifications proof.Verdict
+	// Template is what the API server says of the template, nil where it was not asked.
+	Template *Condition
+}
+
+// busy says that the endpoint keeps somebody else waiting, so that it was not asked. That says nothing about this queue.
+func (p *Pass) busy() bool { return p.QueueErr != nil && errors.Is(p.QueueErr, redisconn.ErrBusy) }
+
+// Status is the whole status after a pass that ended now. What the pass could not see stays as it was before, as long as the spec does.
+func Status(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, pass Pass, now time.Time) *scaledjobv1.ScaledJobStatus {
+	status := before.DeepCopy()
+	status.ObservedGeneration = sj.Generation
+	status.ActiveJobs = int32(len(pass.Jobs.Active) + pass.Created)
+	status.PendingJobs = int32(pass.Jobs.Pending() + pass.Created)
+	status.SucceededJobs = int32(len(pass.Jobs.Succeeded))
+	status.FailedJobs = int32(len(pass.Jobs.Failed))
+	if before.ObservedGeneration != sj.Generation {
+		// They may be those of another queue.
+		status.QueueDepth, status.DesiredJobs = nil, nil
+	}
+	if pass.Desired != nil {
+		status.QueueDepth, status.DesiredJobs = pass.Depth, pass.Desired
+	}
+	if pass.Created > 0 {
+		// Whole seconds, as the API server keeps them.
+		at := metav1.NewTime(now).Rfc3339Copy()
+		status.LastScaleTime = &at
+	}
+	setConditions(sj, status, &pass)
+	slices.SortStableFunc(status.Conditions, inOrder)
+	return status
+}
+
+// Malformed is the status before, but that it says what keeps the spec from being read.
+func Malformed(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, cause error) *scaledjobv1.ScaledJobStatus {
+	status := before.DeepCopy()
+	status.ObservedGeneration = sj.Generation
+	message := fmt.Sprintf("The spec is not of the form that the CRD has; it may have been stored under an older one. Correct it: %v.", cause)
+	set(status, scaledjobv1.ConditionReady, Condition{metav1.ConditionFalse, scaledjobv1.ReasonInvalidSpec, message})
+	set(status, scaledjobv1.ConditionStalled, Condition{metav1.ConditionTrue, scaledjobv1.ReasonInvalidSpec, message})
+	slices.SortStableFunc(status.Conditions, inOrder)
+	return status
+}

@@ -1,0 +1,122 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+)
+
+var (
+	errAway = errors.New("away")
+	// unreachable is what is known of the queue while Redis is away, and subscribed what is known of its events while all is well.
+	unreachable = &redisconn.Error{Reason: redisconn.ReasonUnreachable, Message: "Redis refused the connection. Start it.", Err: errAway}
+	subscribed  = proof.Verdict{Reason: proof.ReasonSubscribed}
+)
+
+func scaledJob() *scaledjobv1.ScaledJob {
+	return &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: "emails", UID: "uid-1", Generation: 1}}
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	sj := scaledJob()
+	sj.Generation = 4
+	now := time.Unix(1000, 123_456_789)
+	census := jobs.Census{
+		Active:    []*batchv1.Job{{Status: batchv1.JobStatus{Ready: new(int32(1))}}, {}},
+		Succeeded: make([]*batchv1.Job, 3),
+		Failed:    make([]*batchv1.Job, 4),
+	}
+
+	status := Status(sj, &sj.Status, Pass{
+		Jobs: census, Created: 3, Depth: new(int64(47)), Desired: new(int32(5)), Notifications: subscribed, Template: templateAccepted,
+	}, now)
+
+	g.Expect(status).To(HaveField("ObservedGeneration", int64(4)))
+	g.Expect(status.QueueDepth).To(HaveValue(Equal(int64(47))))
+	g.Expect(status.DesiredJobs).To(HaveValue(Equal(int32(5))))
+	g.Expect(status.ActiveJobs).To(Equal(int32(5)))
+	g.Expect(status.PendingJobs).To(Equal(int32(4)), "a Job just created has no ready Pod")
+	g.Expect(status.SucceededJobs).To(Equal(int32(3)))
+	g.Expect(status.FailedJobs).To(Equal(int32(4)))
+	g.Expect(status.LastScaleTime.Time).To(BeTemporally("==", time.Unix(1000, 0)), "as precise as the API server keeps it")
+	g.Expect(status.Mode).To(Equal(scaledjobv1.ModeEvents))
+	g.Expect(status.Conditions).To(HaveLen(5))
+	g.Expect(status.Conditions).To(HaveEach(HaveField("ObservedGeneration", int64(4))))
+	g.Expect(sj.Status).To(Equal(scaledjobv1.ScaledJobStatus{}), "what it is computed from stays as it is")
+}
+
+// What a pass could not see stays as it was.
+func TestStatusKeepsTheUnseen(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	sj := scaledJob()
+	before := Status(sj, &sj.Status, Pass{
+		Created: 5, Depth: new(int64(47)), Desired: new(int32(5)), AtMax: true, Notifications: subscribed, Template: templateAccepted,
+	}, time.Unix(1000, 0))
+
+	after := Status(sj, before, Pass{QueueErr: unreachable}, time.Unix(2000, 0))
+
+	g.Expect(after.QueueDepth).To(Equal(before.QueueDepth))
+	g.Expect(after.DesiredJobs).To(Equal(before.DesiredJobs))
+	g.Expect(after.LastScaleTime).To(Equal(before.LastScaleTime))
+	g.Expect(after.ActiveJobs).To(BeZero(), "Jobs were counted")
+	g.Expect(after.Mode).To(Equal(before.Mode))
+	for _, kind := range []string{
+		scaledjobv1.ConditionScalingLimited, scaledjobv1.ConditionTemplateValid, scaledjobv1.ConditionNotificationsActive,
+	} {
+		g.Expect(apimeta.FindStatusCondition(after.Conditions, kind)).To(Equal(apimeta.FindStatusCondition(before.Conditions, kind)))
+	}
+}
+
+func TestStatusOfTheFirstPassWithoutRedis(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	sj := scaledJob()
+
+	status := Status(sj, &sj.Status, Pass{QueueErr: unreachable}, time.Unix(1000, 0))
+
+	g.Expect(status.QueueDepth).To(BeNil(), "unknown is not 0")
+	g.Expect(status.DesiredJobs).To(BeNil())
+	g.Expect(status.LastScaleTime).To(BeNil())
+	g.Expect(status.Conditions).To(ConsistOf(
+		And(HaveField("Type", "QueueConnected"), HaveField("Status", metav1.ConditionFalse), HaveField("Reason", "Unreachable")),
+		And(HaveField("Type", "Ready"), HaveField("Status", metav1.ConditionFalse), HaveField("Reason", "Unreachable")),
+		And(HaveField("Type", "Reconciling"), HaveField("Status", metav1.ConditionTrue), HaveField("Reason", "Unreachable")),
+	))
+	g.Expect(status.Mode).To(BeEmpty(), "not decided yet")
+}
+
+func TestMalformed(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	sj := scaledJob()
+	before := Status(sj, &sj.Status, Pass{QueueErr: unreachable}, time.Unix(1000, 0))
+	sj.Generation = 2
+	after := Malformed(sj, before, errors.New("threshold is a text"))
+
+	g.Expect(after.ObservedGeneration).To(Equal(int64(2)))
+	for kind, status := range map[string]metav1.ConditionStatus{
+		scaledjobv1.ConditionReady: metav1.ConditionFalse, scaledjobv1.ConditionStalled: metav1.ConditionTrue,
+	} {
+		g.Expect(apimeta.FindStatusCondition(after.Conditions, kind)).To(HaveValue(And(
+			HaveField("Status", status), HaveField("Reason", "InvalidSpec"), HaveField("ObservedGeneration", int64(2)),
+			HaveField("Message", ContainSubstring("threshold is a text")))))
+	}
+	g.Expect(Events(before, after)).To(ConsistOf(HaveField("Reason", "InvalidSpec")))
+	g.Expect(Malformed(sj, after, errors.New("threshold is a text"))).To(Equal(after), "nothing more to tell")
+}

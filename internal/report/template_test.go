@@ -1,0 +1,91 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// invalid is the answer to a Job with these faults.
+func invalid(faults ...*field.Error) error {
+	return apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "emails-0", faults)
+}
+
+func TestTemplate(t *testing.T) {
+	t.Parallel()
+	const image, name = "spec.template.spec.containers[0].image", "spec.template.spec.containers[0].name"
+	required := field.Required(field.NewPath("spec", "template", "spec", "containers").Index(0).Child("image"), "")
+	wrong := field.Invalid(field.NewPath("spec", "template", "spec", "containers").Index(0).Child("name"), "A_b", "must be lower case")
+	for title, c := range map[string]struct {
+		err    error
+		status metav1.ConditionStatus
+		reason string
+		words  []string
+	}{
+		"accepted":          {nil, metav1.ConditionTrue, "Accepted", nil},
+		"one fault":         {invalid(required), metav1.ConditionFalse, "Rejected", []string{"spec.jobTemplate", image + ": Required value"}},
+		"two faults":        {invalid(required, wrong), metav1.ConditionFalse, "Rejected", []string{image, name + ": Invalid value: \"A_b\": must be lower case"}},
+		"wrapped":           {fmt.Errorf("creating: %w", invalid(required)), metav1.ConditionFalse, "Rejected", []string{image}},
+		"invalid, no word":  {&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Code: 422}}, metav1.ConditionFalse, "Rejected", []string{"does not say why"}},
+		"invalid, no cause": {invalid(), metav1.ConditionFalse, "Rejected", []string{"does not say why"}},
+		"quota":             {apierrors.NewForbidden(batchv1.Resource("jobs"), "", errors.New("exceeded quota")), metav1.ConditionUnknown, "NotChecked", []string{"Forbidden", "quotas"}},
+		"overload":          {apierrors.NewTooManyRequests("later", 1), metav1.ConditionUnknown, "NotChecked", []string{"TooManyRequests"}},
+		"server timeout":    {apierrors.NewTimeoutError("the request did not complete in time", 1), metav1.ConditionUnknown, "NotChecked", []string{"Timeout"}},
+		"no answer":         {errAway, metav1.ConditionUnknown, "NotChecked", nil},
+		"cancelled":         {context.Canceled, metav1.ConditionUnknown, "NotChecked", nil},
+	} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+
+			found := Template(c.err)
+
+			g.Expect(found.Status).To(Equal(c.status))
+			g.Expect(found.Reason).To(Equal(c.reason))
+			for _, word := range c.words {
+				g.Expect(found.Message).To(ContainSubstring(word))
+			}
+		})
+	}
+}
+
+func TestTemplateNamesAFewFaults(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var faults []*field.Error
+	for i := range maxCauses + 1 {
+		faults = append(faults, field.Required(field.NewPath("env").Index(i), ""))
+	}
+
+	g.Expect(Template(invalid(faults[:maxCauses]...)).Message).To(And(ContainSubstring("env[4]"), Not(ContainSubstring("and more"))))
+	g.Expect(Template(invalid(faults...)).Message).To(And(
+		ContainSubstring("env[4]"), Not(ContainSubstring("env[5]")), HaveSuffix("; and more"),
+	))
+}
+
+// The API server repeats the values it refuses, however long they are, but takes no condition of more than 32 KiB. A status with a longer
+// one could never be written.
+func TestTemplateIsBrief(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	long := strings.Repeat("ä", 20_000)
+	fault := field.Invalid(field.NewPath("spec", "template", "spec", "containers").Index(0).Child("name"), long, "must be shorter")
+
+	message := Template(invalid(fault, fault, fault, fault, fault, fault)).Message
+
+	g.Expect(len(message)).To(BeNumerically("<=", 32<<10))
+	g.Expect(utf8.ValidString(message)).To(BeTrue())
+	g.Expect(message).To(ContainSubstring("spec.template.spec.containers[0].name: "))
+}

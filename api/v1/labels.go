@@ -16,6 +16,8 @@ const (
 	ManagedBy = "scaledjob-operator"
 	// AnnotationOrdinal is a Job's number among all the Jobs of its ScaledJob, counted from 1. The Job's name derives from it.
 	AnnotationOrdinal = KeyPrefix + "ordinal"
+	// AnnotationOrdinalFloor is an ordinal up to which no other Job was on its way when a Job was created: each of them has, or had, its Job.
+	AnnotationOrdinalFloor = KeyPrefix + "ordinal-floor"
 	// AnnotationTemplateHash is the hash of the job template that a Job was built from.
 	AnnotationTemplateHash = KeyPrefix + "template-hash"
 	// AnnotationGeneration is the generation of the ScaledJob that a Job was built from.

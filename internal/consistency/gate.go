@@ -7,8 +7,9 @@
 // server is busy. Whoever counts before the cache holds the Jobs created a moment ago creates them again. So each write is noted
 // here, and until the cache has caught up with it, nothing is decided for that owner. Two kinds of writes need more than their answer:
 //
-//   - A create that ended without an answer may or may not have made a Job. Its ordinal is kept: it counts as an active Job until the
-//     same name has been sent again, or been seen, or so much time has passed that the request cannot be carried out any more.
+//   - A create that ended without an answer may or may not have made a Job. Its ordinal is kept, and counts as an active Job, until the
+//     same name has been sent again, or so much time has passed that the request cannot be carried out any more; then the API server is
+//     asked whether there is such a Job.
 //   - The writes of the process that led before this one are unknown. So the first question of a process lists all Jobs once from the
 //     API server, and waits for those that the cache does not hold yet. Those still under way are met by name: see ordinals.go.
 package consistency
@@ -24,6 +25,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/internal/jobs"
@@ -32,9 +34,9 @@ import (
 const (
 	// settleAfter is how long a Job is awaited in the cache before the API server is asked what became of it.
 	settleAfter = 10 * time.Second
-	// forgetAfter is how long a create without an answer can still be carried out: well over the minute that the API server gives
-	// to any request.
-	forgetAfter = 90 * time.Second
+	// resolveAfter is how long a create without an answer can still be carried out: well over the minute that the API server gives to
+	// any request. After that the API server is asked what came of it.
+	resolveAfter = 90 * time.Second
 )
 
 // Gate holds what this process wrote and its cache has not shown yet. It is safe for concurrent use.
@@ -67,8 +69,9 @@ type write struct {
 
 // Unanswered is a create that ended without an answer.
 type Unanswered struct {
-	// Ordinal is the Job's ordinal.
+	// Ordinal is the Job's ordinal, and Job its name.
 	Ordinal int64
+	Job     types.NamespacedName
 	// Since is when the create was sent last.
 	Since time.Time
 }
@@ -85,6 +88,11 @@ func NewGate(cached, live client.Reader, stores *Stores, namespaces []string) *G
 func (g *Gate) Ready(ctx context.Context, uid types.UID) (bool, error) {
 	if err := g.takeover.once(func() error { return g.takeOver(ctx) }); err != nil {
 		return false, err
+	}
+	for _, lost := range g.overdue(uid, time.Now()) {
+		if _, err := g.Resolve(ctx, uid, lost); err != nil {
+			return false, err
+		}
 	}
 	awaited := g.awaited(uid)
 	for i, pending := range awaited {
@@ -131,40 +139,58 @@ func (g *Gate) Answered(uid types.UID, ordinal int64) {
 	}
 }
 
-// Skip notes that an ordinal's name is taken, so that it is never due again.
-func (g *Gate) Skip(uid types.UID, ordinal int64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	open := g.open(uid)
-	open.drop(ordinal)
-	open.ordinals.use(ordinal)
+// Resolve asks the API server what there is of the name of a create, and notes it: our own Job is awaited in the cache, a foreign one has its
+// ordinal skipped, and a name that is not taken is no longer in doubt.
+func (g *Gate) Resolve(ctx context.Context, uid types.UID, of Unanswered) (taken bool, err error) {
+	var job batchv1.Job
+	err = g.live.Get(ctx, of.Job, &job)
+	switch {
+	case apierrors.IsNotFound(err):
+		g.Answered(uid, of.Ordinal)
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("looking at the existing Job %s: %w", of.Job.Name, err)
+	case jobs.ControllerUID(&job) == uid:
+		g.Wrote(uid, of.Ordinal, &job.ObjectMeta)
+	default:
+		ctrl.LoggerFrom(ctx).Info("a foreign Job has the name that was due, its number is skipped", "job", of.Job.Name)
+		g.skip(uid, of.Ordinal)
+	}
+	return true, nil
 }
 
-// Saw notes which Jobs of the owner there are, and returns the creates that are still in doubt, the lowest ordinal first: none of these Jobs
-// came of them, but each of them may make one yet.
-func (g *Gate) Saw(uid types.UID, census *jobs.Census, now time.Time) []Unanswered {
+// Saw notes which Jobs of the owner there are, and returns the creates in doubt of which none of these Jobs came, the lowest ordinal first:
+// each of them may make one yet. A Job that is shown does not end a doubt, since it may be an older one of the same name, long gone; only an
+// answer does.
+func (g *Gate) Saw(uid types.UID, census *jobs.Census) []Unanswered {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	open := g.open(uid)
 	open.ordinals.saw(census)
-	open.unanswered = slices.DeleteFunc(open.unanswered, func(lost Unanswered) bool {
-		return open.ordinals.isUsed(lost.Ordinal) || now.Sub(lost.Since) > forgetAfter
-	})
 	if len(open.unanswered) == 0 {
-		open.ordinals.settle(now)
+		return nil
 	}
-	slices.SortFunc(open.unanswered, func(a, b Unanswered) int { return int(a.Ordinal - b.Ordinal) })
-	return slices.Clone(open.unanswered)
+	shown := map[int64]bool{}
+	for job := range census.All {
+		shown[jobs.Ordinal(&job.ObjectMeta)] = true
+	}
+	hidden := slices.DeleteFunc(slices.Clone(open.unanswered), func(lost Unanswered) bool { return shown[lost.Ordinal] })
+	slices.SortFunc(hidden, func(a, b Unanswered) int { return int(a.Ordinal - b.Ordinal) })
+	return hidden
 }
 
-// Free are the ordinals of the owner's next Jobs, count of them. Saw must have been called before.
-func (g *Gate) Free(uid types.UID, count int) []int64 {
+// Free are the ordinals of the owner's next Jobs, count of them, and the floor that those Jobs are to tell. Saw must have been called before.
+func (g *Gate) Free(uid types.UID, count int) (ordinals []int64, floor int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	open := g.open(uid)
+	floor = open.ordinals.floor
+	for _, lost := range open.unanswered {
+		floor = min(floor, lost.Ordinal-1)
+	}
 	return open.ordinals.free(count, func(ordinal int64) bool {
 		return slices.ContainsFunc(open.unanswered, func(lost Unanswered) bool { return lost.Ordinal == ordinal })
-	})
+	}), floor
 }
 
 // Newest is the highest ordinal that any Job of the owner has had, or may have.
@@ -187,6 +213,28 @@ func (g *Gate) Forget(uid types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.owners, uid)
+}
+
+// skip notes that an ordinal's name is taken, so that it is never due again.
+func (g *Gate) skip(uid types.UID, ordinal int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	open := g.open(uid)
+	open.drop(ordinal)
+	open.ordinals.use(ordinal)
+}
+
+// overdue are the owner's creates without an answer that will not be carried out any more, if they were not yet.
+func (g *Gate) overdue(uid types.UID, now time.Time) []Unanswered {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	open := g.owners[uid]
+	if open == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(open.unanswered), func(lost Unanswered) bool {
+		return now.Sub(lost.Since) <= resolveAfter
+	})
 }
 
 // settled says whether the cache shows the write, or need not show it any more.

@@ -199,7 +199,7 @@ func TestForget(t *testing.T) {
 	gate := NewGate(empty, empty, stores, nil)
 	gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: time.Now()})
-	gate.Skip(owner1, 4)
+	gate.skip(owner1, 4)
 
 	gate.Forget(owner1)
 	gate.Forget(owner2)
@@ -213,22 +213,22 @@ func TestUnanswered(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	gate := NewGate(nil, nil, nil, nil)
-	g.Expect(gate.Saw(owner1, &jobs.Census{}, start)).To(BeEmpty())
+	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(BeEmpty())
 
 	gate.Lost(owner1, Unanswered{Ordinal: 5, Since: start})
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: start})
 	gate.Lost(owner2, Unanswered{Ordinal: 9, Since: start})
-	g.Expect(gate.Saw(owner1, &jobs.Census{}, start)).To(Equal([]Unanswered{{3, start}, {5, start}}), "the lowest first")
+	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{{Ordinal: 3, Since: start}, {Ordinal: 5, Since: start}}), "the lowest first")
 
 	again := start.Add(time.Second)
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: again})
-	g.Expect(gate.Saw(owner1, &jobs.Census{}, again)).To(Equal([]Unanswered{{3, again}, {5, start}}), "sent again, still one")
+	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}, {Ordinal: 5, Since: start}}), "sent again, still one")
 
 	gate.Answered(owner1, 5)
 	gate.Answered(owner1, 6)
 	gate.Answered("owner-3", 5)
-	g.Expect(gate.Saw(owner1, &jobs.Census{}, again)).To(Equal([]Unanswered{{3, again}}))
-	g.Expect(gate.Saw(owner2, &jobs.Census{}, again)).To(Equal([]Unanswered{{9, start}}))
+	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}}))
+	g.Expect(gate.Saw(owner2, &jobs.Census{})).To(Equal([]Unanswered{{Ordinal: 9, Since: start}}))
 }
 
 // A caller may sort out the answer as it likes.
@@ -239,20 +239,52 @@ func TestUnansweredIsACopy(t *testing.T) {
 	now := time.Unix(1000, 0)
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: now})
 
-	gate.Saw(owner1, &jobs.Census{}, now)[0].Ordinal = 8
+	gate.Saw(owner1, &jobs.Census{})[0].Ordinal = 8
 
-	g.Expect(gate.Saw(owner1, &jobs.Census{}, now)).To(Equal([]Unanswered{{3, now}}))
+	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{{Ordinal: 3, Since: now}}))
 }
 
-func TestUnansweredIsForgotten(t *testing.T) {
+// So much time has passed that the create will not be carried out any more. If it was, the cache may be yet to show it.
+func TestUnansweredIsResolvedInTheEnd(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	gate := NewGate(nil, nil, nil, nil)
-	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: start})
-	gate.Lost(owner1, Unanswered{Ordinal: 4, Since: start.Add(time.Minute)})
+	live := reading(interceptor.Funcs{})
+	stores, behind := storesAt(g, "5")
+	gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
+	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
+	for _, job := range []*batchv1.Job{jobOf(owner1, "made", ""), jobOf(owner2, "foreign", "")} {
+		g.Expect(live.Create(t.Context(), job)).To(Succeed())
+	}
+	late, lately := time.Now().Add(-resolveAfter-time.Second), time.Now()
+	for i, name := range []string{"made", "not-made", "foreign"} {
+		gate.Lost(owner1, Unanswered{Ordinal: int64(i + 1), Job: types.NamespacedName{Namespace: "mail", Name: name}, Since: late})
+	}
+	recent := Unanswered{Ordinal: 4, Job: types.NamespacedName{Namespace: "mail", Name: "recent"}, Since: lately}
+	gate.Lost(owner1, recent)
 
-	g.Expect(gate.Saw(owner1, &jobs.Census{}, start.Add(forgetAfter))).To(HaveLen(2))
-	g.Expect(gate.Saw(owner1, &jobs.Census{}, start.Add(forgetAfter+1))).To(Equal([]Unanswered{{4, start.Add(time.Minute)}}))
+	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the Job that was made is awaited")
+	g.Expect(behind[0].Replace(nil, "1000")).To(Succeed())
+	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
+	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{recent}))
+	g.Expect(free(gate, 2)).To(Equal([]int64{2, 5}), "the name that nothing took is free")
+}
+
+func TestUnansweredStaysWhileTheAPIServerIsAway(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	away := reading(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errAway
+		},
+	})
+	stores, _ := storesAt(g, "5")
+	gate := NewGate(reading(interceptor.Funcs{}), away, stores, nil)
+	lost := Unanswered{Ordinal: 1, Since: time.Now().Add(-resolveAfter - time.Second)}
+	gate.Lost(owner1, lost)
+
+	_, err := gate.Ready(t.Context(), owner1)
+	g.Expect(err).To(MatchError(errAway))
+	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{lost}))
 }
 
 func TestNewest(t *testing.T) {
@@ -264,16 +296,16 @@ func TestNewest(t *testing.T) {
 
 	gate.Lost(owner1, Unanswered{Ordinal: 5, Since: now})
 	g.Expect(gate.Newest(owner1)).To(Equal(int64(5)))
-	gate.Skip(owner1, 3)
+	gate.skip(owner1, 3)
 	g.Expect(gate.Newest(owner1)).To(Equal(int64(5)))
 	gate.Answered(owner1, 5)
 	g.Expect(gate.Newest(owner1)).To(Equal(int64(3)), "a skipped ordinal stays skipped")
-	gate.Skip(owner1, 2)
+	gate.skip(owner1, 2)
 	g.Expect(gate.Newest(owner1)).To(Equal(int64(3)))
 
 	gate.Lost(owner1, Unanswered{Ordinal: 7, Since: now})
-	gate.Skip(owner1, 7)
-	g.Expect(gate.Saw(owner1, &jobs.Census{}, now)).To(BeEmpty(), "the name of a foreign Job is not in doubt")
+	gate.skip(owner1, 7)
+	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(BeEmpty(), "the name of a foreign Job is not in doubt")
 	g.Expect(gate.Newest(owner1)).To(Equal(int64(7)))
 	g.Expect(gate.Newest(owner2)).To(BeZero())
 }
@@ -296,7 +328,7 @@ func TestConcurrentOwners(t *testing.T) {
 				}
 				gate.Wrote(uid, 1, &jobOf(uid, "a", fmt.Sprint(version+1)).ObjectMeta)
 				gate.Lost(uid, Unanswered{Ordinal: int64(version), Since: time.Now()})
-				gate.Saw(uid, &jobs.Census{}, time.Now())
+				gate.Saw(uid, &jobs.Census{})
 				gate.Free(uid, 1)
 				gate.Newest(uid)
 				gate.Answered(uid, int64(version))

@@ -5,47 +5,29 @@ package consistency
 
 import (
 	"maps"
-	"time"
 
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
-
-// inheritable is how far below the highest ordinal the creates of another process may still be under way: a pass sends no more.
-const inheritable = 128
 
 // ordinals knows which ordinals of one ScaledJob are free. The zero value has seen no Job yet.
 //
 // A Job's name follows from its ordinal, and the API server gives each name once. So two creators make no more Jobs than one, if they claim
 // the same ordinals. An ordinal that is missing below the highest one may be that of a create under way: of an operator that has been
 // killed, or of another that is still at work. If it is not claimed before any new one, both creates are carried out. An ordinal that had a
-// Job is not claimed again, so that names stay unique.
+// Job is not claimed again, or else names would not be unique, nor would two creators agree on what is missing: each Job tells what its
+// creator knew of the Jobs before it.
 type ordinals struct {
 	highest int64
-	// All ordinals up to floor are taken for used, and of those above it the ones in used.
+	// All ordinals up to floor have had their Jobs, and of those above it the ones in used.
 	floor int64
 	used  map[int64]struct{}
-	// inherited is the highest ordinal that was there at the first look. From settled on, nothing up to it is under way any more, and what
-	// is missing there had a Job that is gone.
-	inherited int64
-	settled   time.Time
 }
 
-// saw notes the ordinals of the Jobs that are there.
+// saw notes the Jobs that are there.
 func (o *ordinals) saw(census *jobs.Census) {
 	for job := range census.All {
 		o.use(jobs.Ordinal(&job.ObjectMeta))
-	}
-}
-
-// settle gives up the ordinals that are missing, but can't be under way: at the first look those far below the highest one, and in the end
-// all that were missing then. It must not be called while any ordinal is in doubt.
-func (o *ordinals) settle(now time.Time) {
-	if o.settled.IsZero() {
-		o.inherited, o.settled = o.highest, now.Add(forgetAfter)
-		o.raise(o.inherited - inheritable)
-	}
-	if now.After(o.settled) {
-		o.raise(o.inherited)
+		o.raise(jobs.OrdinalFloor(&job.ObjectMeta))
 	}
 }
 
@@ -62,7 +44,7 @@ func (o *ordinals) use(ordinal int64) {
 	o.raise(o.floor)
 }
 
-// raise takes all ordinals up to this one for used, and those that follow on it.
+// raise notes that all ordinals up to this one have had their Jobs. The floor goes on over those in use that follow.
 func (o *ordinals) raise(floor int64) {
 	if floor > o.floor {
 		o.floor = floor

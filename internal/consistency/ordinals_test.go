@@ -38,19 +38,24 @@ func newGate() *Gate { return NewGate(nil, nil, nil, nil) }
 
 func looked(ordinals ...int64) *Gate {
 	gate := newGate()
-	gate.Saw(owner1, censusOf(ordinals...), start)
+	gate.Saw(owner1, censusOf(ordinals...))
 	return gate
 }
 
 var start = time.Unix(1000, 0)
 
+func free(gate *Gate, count int) []int64 {
+	ordinals, _ := gate.Free(owner1, count)
+	return ordinals
+}
+
 func TestFreeOrdinalsOfANewScaledJob(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	gate := looked()
-	g.Expect(gate.Free(owner1, 0)).To(BeEmpty())
-	g.Expect(gate.Free(owner1, 3)).To(Equal(upTo(1, 3)))
-	g.Expect(gate.Free(owner1, 3)).To(Equal(upTo(1, 3)), "nothing was created")
+	g.Expect(free(gate, 0)).To(BeEmpty())
+	g.Expect(free(gate, 3)).To(Equal(upTo(1, 3)))
+	g.Expect(free(gate, 3)).To(Equal(upTo(1, 3)), "nothing was created")
 }
 
 // Those that are missing may be under way: whoever sent them was killed, or is still at work.
@@ -58,51 +63,51 @@ func TestMissingOrdinalsComeFirst(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	gate := looked(2, 5, 6)
-	g.Expect(gate.Free(owner1, 1)).To(Equal([]int64{4}), "the newest")
-	g.Expect(gate.Free(owner1, 5)).To(Equal([]int64{4, 3, 1, 7, 8}))
+	g.Expect(free(gate, 1)).To(Equal([]int64{4}), "the newest")
+	g.Expect(free(gate, 5)).To(Equal([]int64{4, 3, 1, 7, 8}))
 }
 
-// An operator that was killed sent no more than one pass does; a Job from long before is gone.
-func TestOrdinalsFarBelowTheHighestAreNotMissing(t *testing.T) {
+// Each Job tells what its creator knew of those before it.
+func TestOrdinalsOfJobsThatAreGoneAreNotMissing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	gate := looked(3, 1000)
-	g.Expect(gate.Free(owner1, inheritable)).To(ConsistOf(append(upTo(1001-inheritable, 999), 1001)))
+	census := censusOf(3, 8, 9)
+	census.Active[1].Annotations[scaledjobv1.AnnotationOrdinalFloor] = "5"
+	gate := newGate()
+	gate.Saw(owner1, census)
+	g.Expect(free(gate, 4)).To(Equal([]int64{7, 6, 10, 11}))
+	_, floor := gate.Free(owner1, 1)
+	g.Expect(floor).To(Equal(int64(5)), "the next Jobs tell as much")
+
+	gate.Saw(owner1, censusOf(6, 7))
+	_, floor = gate.Free(owner1, 1)
+	g.Expect(floor).To(Equal(int64(9)), "or more")
 }
 
-func TestMissingOrdinalsAreGivenUpOnceTheyCannotBeUnderWay(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	gate := looked(2, 5)
-	gate.Saw(owner1, censusOf(2, 5), start.Add(forgetAfter))
-	g.Expect(gate.Free(owner1, 1)).To(Equal([]int64{4}))
-	gate.Saw(owner1, censusOf(2, 5), start.Add(forgetAfter+1))
-	g.Expect(gate.Free(owner1, 2)).To(Equal(upTo(6, 7)))
-}
-
-// Another operator may send creates at any time.
-func TestOrdinalsMissingSinceTheStartAreNeverGivenUp(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	gate := looked(1, 2)
-	gate.Saw(owner1, censusOf(1, 2, 5), start.Add(10*forgetAfter))
-	g.Expect(gate.Free(owner1, 3)).To(Equal([]int64{4, 3, 6}))
-}
-
-// A create that is in doubt must not be sent as another one, nor be forgotten.
+// A create that is in doubt must not be sent as another one.
 func TestOrdinalsInDoubtAreNotFree(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	gate := looked(2, 5)
-	late := start.Add(forgetAfter)
-	gate.Lost(owner1, Unanswered{Ordinal: 4, Since: late})
-	gate.Lost(owner1, Unanswered{Ordinal: 7, Since: late})
-	g.Expect(gate.Free(owner1, 4)).To(Equal([]int64{3, 1, 6, 8}))
+	gate := looked(1, 2, 5)
+	gate.Lost(owner1, Unanswered{Ordinal: 4, Since: start})
+	gate.Lost(owner1, Unanswered{Ordinal: 7, Since: start})
+	g.Expect(free(gate, 3)).To(Equal([]int64{3, 6, 8}))
+}
 
-	later := late.Add(time.Second)
-	g.Expect(gate.Saw(owner1, censusOf(2, 5), later)).To(HaveLen(2), "though others that were missing at the start are given up by now")
-	g.Expect(gate.Saw(owner1, censusOf(2, 4, 5, 7), later)).To(BeEmpty())
-	g.Expect(gate.Free(owner1, 2)).To(Equal([]int64{6, 8}))
+// A Job that is shown may be an older one of the same name, of which this process learns only now.
+func TestAJobThatIsShownHidesADoubtButDoesNotEndIt(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	gate := looked()
+	gate.Lost(owner1, Unanswered{Ordinal: 1, Since: start})
+	gate.Lost(owner1, Unanswered{Ordinal: 2, Since: start})
+
+	g.Expect(gate.Saw(owner1, censusOf(1))).To(Equal([]Unanswered{{Ordinal: 2, Since: start}}), "1 is counted among the Jobs")
+	_, floor := gate.Free(owner1, 1)
+	g.Expect(floor).To(BeZero(), "it may be under way yet")
+	g.Expect(gate.Saw(owner1, censusOf())).To(HaveLen(2))
+	gate.Answered(owner1, 1)
+	g.Expect(gate.Saw(owner1, censusOf())).To(Equal([]Unanswered{{Ordinal: 2, Since: start}}))
 }
 
 func TestUsedOrdinalsStaySo(t *testing.T) {
@@ -110,12 +115,12 @@ func TestUsedOrdinalsStaySo(t *testing.T) {
 	g := NewWithT(t)
 	gate := looked()
 	gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
-	gate.Saw(owner1, censusOf(2, 3), start)
-	gate.Skip(owner1, 4)
+	gate.Saw(owner1, censusOf(2, 3))
+	gate.skip(owner1, 4)
 
-	gate.Saw(owner1, censusOf(), start)
+	gate.Saw(owner1, censusOf())
 
-	g.Expect(gate.Free(owner1, 2)).To(Equal(upTo(5, 6)), "though all Jobs are gone")
+	g.Expect(free(gate, 2)).To(Equal(upTo(5, 6)), "though all Jobs are gone")
 	g.Expect(gate.owners[owner1].ordinals.used).To(BeEmpty(), "what follows without a gap is not kept")
 }
 
@@ -126,8 +131,8 @@ func TestRefusedOrdinalsAreFree(t *testing.T) {
 	gate := looked()
 	gate.Lost(owner1, Unanswered{Ordinal: 1, Since: start})
 	gate.Answered(owner1, 1)
-	gate.Saw(owner1, censusOf(2, 3), start)
-	g.Expect(gate.Free(owner1, 2)).To(Equal([]int64{1, 4}))
+	gate.Saw(owner1, censusOf(2, 3))
+	g.Expect(free(gate, 2)).To(Equal([]int64{1, 4}))
 }
 
 // Two operators that see the same Jobs claim the same ordinals, so that the API server has the one or the other create each Job.
@@ -136,8 +141,8 @@ func TestCreatorsThatSeeTheSameClaimTheSame(t *testing.T) {
 	g := NewWithT(t)
 	old, fresh := looked(), newGate()
 	for _, present := range [][]int64{{1}, {1, 2, 4}, {1, 2, 4, 9}, {2, 9, 10, 12}} {
-		old.Saw(owner1, censusOf(present...), start)
+		old.Saw(owner1, censusOf(present...))
 	}
-	fresh.Saw(owner1, censusOf(1, 2, 4, 9, 10, 12), start)
-	g.Expect(fresh.Free(owner1, 8)).To(Equal(old.Free(owner1, 8)))
+	fresh.Saw(owner1, censusOf(1, 2, 4, 9, 10, 12))
+	g.Expect(free(fresh, 8)).To(Equal(free(old, 8)))
 }

@@ -12,6 +12,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
+	"miracle.dev/scaledjob-operator/internal/creation"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/report"
@@ -60,7 +61,7 @@ func (r *Reconciler) queueSeen(sj *scaledjobv1.ScaledJob, seen observation) back
 
 // noteCreates tells the back-off whether the API server took the Jobs, and returns whether it refused one.
 func (m *memory) noteCreates(created int, err error) (refused bool) {
-	refused = errors.Is(err, errRefused)
+	refused = errors.Is(err, creation.ErrRefused)
 	switch {
 	case refused:
 		m.backoff.Refused(time.Now())

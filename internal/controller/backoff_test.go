@@ -252,11 +252,11 @@ func TestALostAnswerIsNoRefusal(t *testing.T) {
 		}
 		return errForbidden
 	}
-	for len(w.inDoubt()) == 0 {
+	for len(w.inDoubt(t.Context())) == 0 {
 		w.r.memories.of(scaledJob()).backoff = backoff.Creation{}
 		w.r.memories.of(scaledJob()).createFailed = false
 		_, err := w.r.Reconcile(t.Context(), requestOf(emails))
-		if len(w.inDoubt()) > 0 {
+		if len(w.inDoubt(t.Context())) > 0 {
 			w.Expect(err).To(MatchError(errTimeout))
 		}
 	}
@@ -445,7 +445,7 @@ func TestFinishesAreInOrderOfTime(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	job := func(ordinal int64, hash string, ended batchv1.JobConditionType, second int64) *batchv1.Job {
-		job := jobs.Build(scaledJob(), ordinal)
+		job := jobs.Build(scaledJob(), ordinal, 0)
 		job.Annotations[scaledjobv1.AnnotationTemplateHash] = hash
 		job.Status.Conditions = []batchv1.JobCondition{{
 			Type: ended, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(second, 0),

@@ -15,6 +15,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
+	"miracle.dev/scaledjob-operator/internal/creation"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
@@ -113,9 +114,9 @@ func (m *memory) suspensionLifted(sj *scaledjobv1.ScaledJob) bool {
 }
 
 // add keeps Jobs that were created a moment ago.
-func (m *memory) add(created []creation) {
+func (m *memory) add(created []creation.Created) {
 	for _, job := range created {
-		m.active[job.uid] = struct{}{}
+		m.active[job.UID] = struct{}{}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"miracle.dev/scaledjob-operator/internal/creation"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
@@ -107,12 +108,12 @@ func TestRecountKnowsCreatedJobs(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	mem, none, first := &memory{active: map[types.UID]struct{}{}}, census("", "", ""), census("a", "", "")
-	mem.add([]creation{{uid: "a"}, {uid: "b"}})
+	mem.add([]creation.Created{{UID: "a"}, {UID: "b"}})
 	mem.recount(&first)
 	g.Expect(mem.ownerDoubted).To(BeTrue())
 
 	mem.ownerDoubted = false
-	mem.add([]creation{{uid: "b"}})
+	mem.add([]creation.Created{{UID: "b"}})
 	done := census("a", "b", "")
 	finished, _ := mem.recount(&done)
 	g.Expect(finished).To(HaveLen(1))

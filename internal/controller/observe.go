@@ -46,7 +46,7 @@ func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob, mem
 		return observation{}, err
 	}
 	seen := observation{jobs: jobs.Take(owned, sj.UID)}
-	seen.unanswered = r.Gate.Saw(sj.UID, &seen.jobs, time.Now())
+	seen.unanswered = r.Gate.Saw(sj.UID, &seen.jobs)
 	if heard := r.Watcher.TakeNotified(client.ObjectKeyFromObject(sj)); mem.notified.IsZero() {
 		mem.notified = heard
 	}

@@ -17,16 +17,23 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
+const (
+	// deletesAtOnce is how many deletes of one pass are under way at the same time.
+	deletesAtOnce = 16
+	// deletesPerPass is how many deletes a pass sends before others get their turn.
+	deletesPerPass = 128
+)
+
 // prune deletes the finished Jobs beyond the history limits, with their Pods, and tells whether some are left for another pass.
 // Jobs that the cache still shows after their deletion are not deleted again.
 func (r *Reconciler) prune(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation,
 ) (more bool, err error) {
 	old := mem.unpruned(seen.jobs.Prunable(sj.Spec.SuccessfulJobsHistoryLimitOrDefault(), sj.Spec.FailedJobsHistoryLimitOrDefault()))
-	batch := old[:min(len(old), writesPerPass)]
+	batch := old[:min(len(old), deletesPerPass)]
 	errs := make([]error, len(batch))
 	var group errgroup.Group
-	group.SetLimit(writesAtOnce)
+	group.SetLimit(deletesAtOnce)
 	for i, job := range batch {
 		group.Go(func() error {
 			errs[i] = r.deleteJob(ctx, job)

@@ -131,17 +131,17 @@ func TestPruneLetsOthersHaveATurn(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 
-	sent, more, err := pruning(t, &memory{}, writesPerPass, func(string) error { return nil })
+	sent, more, err := pruning(t, &memory{}, deletesPerPass, func(string) error { return nil })
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(sent).To(HaveLen(writesPerPass))
+	g.Expect(sent).To(HaveLen(deletesPerPass))
 	g.Expect(more).To(BeFalse())
 
-	sent, more, err = pruning(t, &memory{}, writesPerPass+1, func(string) error { return nil })
+	sent, more, err = pruning(t, &memory{}, deletesPerPass+1, func(string) error { return nil })
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(sent).To(HaveLen(writesPerPass))
+	g.Expect(sent).To(HaveLen(deletesPerPass))
 	g.Expect(more).To(BeTrue())
 	for _, deleted := range sent {
-		g.Expect(deleted.name).NotTo(Equal(fmt.Sprintf("job-%03d", writesPerPass)), "the last in order is left")
+		g.Expect(deleted.name).NotTo(Equal(fmt.Sprintf("job-%03d", deletesPerPass)), "the last in order is left")
 	}
 }
 
@@ -150,7 +150,7 @@ func TestPruneWithoutRedis(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
 	sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
-	done := jobs.Build(sj, 1)
+	done := jobs.Build(sj, 1, 0)
 	done.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 	w := newWorld(t, sj, done)
 	w.queues.SetError(emailQueue, unreachable)

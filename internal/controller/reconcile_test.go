@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
@@ -277,7 +278,7 @@ func TestReconcileRecreated(t *testing.T) {
 	w.queues.SetDepth(emailQueue, 20)
 	w.reconcile(t.Context())
 	first := w.names()
-	w.r.Gate.Skip("uid-1", 9)
+	w.r.Gate.Lost("uid-1", consistency.Unanswered{Ordinal: 9, Since: time.Now()})
 	again := scaledJob()
 	again.UID = "uid-2"
 	w.Expect(w.api.Delete(t.Context(), scaledJob())).To(Succeed())

@@ -6,8 +6,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -23,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/creation"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
@@ -120,7 +119,7 @@ func TestScaleIsPatientAfterATimeout(t *testing.T) {
 
 		w.Expect(w.reconcileFails(t.Context())).To(MatchError(context.DeadlineExceeded))
 		w.Expect(w.jobs(t.Context())).To(BeEmpty())
-		w.Expect(w.inDoubt()).To(HaveLen(1))
+		w.Expect(w.inDoubt(t.Context())).To(HaveLen(1))
 
 		w.reconcile(t.Context())
 		w.Expect(w.jobs(t.Context())).To(HaveLen(3))
@@ -181,11 +180,11 @@ func TestScaleStopsWithinABatch(t *testing.T) {
 
 		_ = w.reconcileFails(t.Context())
 
-		w.Expect(w.names()).To(HaveLen(1 + writesAtOnce))
-		w.Expect(w.inDoubt()).To(BeEmpty(), "the API server did answer")
+		w.Expect(w.names()).To(HaveLen(1 + creation.AtOnce))
+		w.Expect(w.inDoubt(t.Context())).To(BeEmpty(), "the API server did answer")
 
 		_ = w.reconcileFails(t.Context())
-		w.Expect(w.names()).To(HaveLen(1+writesAtOnce+1), "after a failure, one alone")
+		w.Expect(w.names()).To(HaveLen(1+creation.AtOnce+1), "after a failure, one alone")
 	})
 }
 
@@ -251,7 +250,7 @@ func TestScaleLostAnswer(t *testing.T) {
 
 				w.Expect(w.jobs(t.Context())).To(HaveLen(3))
 				w.Expect(sets.New(w.names()...)).To(HaveLen(3), "never under another name")
-				w.Expect(w.inDoubt()).To(BeEmpty())
+				w.Expect(w.inDoubt(t.Context())).To(BeEmpty())
 				w.Expect(w.scaledJob(t.Context()).Status.ActiveJobs).To(Equal(int32(3)))
 			})
 		})
@@ -292,7 +291,7 @@ func TestScaleHangingCreate(t *testing.T) {
 		_ = w.reconcileFails(t.Context())
 
 		w.Expect(time.Since(start)).To(Equal(createTimeout))
-		w.Expect(w.inDoubt()).To(HaveLen(1))
+		w.Expect(w.inDoubt(t.Context())).To(HaveLen(1))
 	})
 }
 
@@ -316,26 +315,7 @@ func TestScaleOutlivesTheSignalToStop(t *testing.T) {
 		w.reconcile(ctx)
 
 		w.Expect(w.jobs(t.Context())).To(HaveLen(1), "the create under way ends, and no other begins")
-		w.Expect(w.inDoubt()).To(BeEmpty())
-	})
-}
-
-func TestOutliving(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		parent, stop := context.WithCancel(t.Context())
-		ctx, cancel := outliving(parent, time.Second)
-		defer cancel()
-
-		time.Sleep(time.Hour)
-		g.Expect(ctx.Err()).NotTo(HaveOccurred())
-		stop()
-		time.Sleep(time.Second - time.Nanosecond)
-		g.Expect(ctx.Err()).NotTo(HaveOccurred())
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		g.Expect(ctx.Err()).To(HaveOccurred())
+		w.Expect(w.inDoubt(t.Context())).To(BeEmpty())
 	})
 }
 
@@ -346,7 +326,7 @@ func TestScaleNameTakenByOurOwn(t *testing.T) {
 	w.hidden = func(*batchv1.Job) bool { return true }
 	w.cacheIsAt("0")
 	w.reconcile(t.Context())
-	own := jobs.Build(scaledJob(), 1)
+	own := jobs.Build(scaledJob(), 1, 0)
 	own.UID = "own"
 	w.Expect(w.api.Create(t.Context(), own)).To(Succeed())
 	w.queues.SetDepth(emailQueue, 25)
@@ -365,7 +345,7 @@ func TestScaleNameTakenByOurOwn(t *testing.T) {
 func TestScaleNameTakenByOurOwnWithoutItsNumber(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
-	own := jobs.Build(sj, 1)
+	own := jobs.Build(sj, 1, 0)
 	own.UID, own.Annotations = "own", nil
 	w := newWorld(t, sj, own)
 	w.queues.SetDepth(emailQueue, 25)
@@ -381,9 +361,9 @@ func TestScaleNameTakenByAForeignJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		sj := scaledJob()
-		foreign := jobs.Build(sj, 1)
+		foreign := jobs.Build(sj, 1, 0)
 		foreign.OwnerReferences = nil
-		former := jobs.Build(sj, 2)
+		former := jobs.Build(sj, 2, 0)
 		former.OwnerReferences[0].UID = "another"
 		w := newWorld(t, sj, foreign, former)
 		w.queues.SetDepth(emailQueue, 25)
@@ -417,7 +397,7 @@ func TestScaleNameFreeAgain(t *testing.T) {
 func TestScaleNameTakenAndNobodyTells(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
-	own := jobs.Build(sj, 1)
+	own := jobs.Build(sj, 1, 0)
 	own.UID = "own"
 	w := newWorld(t, sj, own)
 	w.hidden = func(*batchv1.Job) bool { return true }
@@ -504,37 +484,6 @@ func TestScaleAsksOnlyIfAJobIsMissing(t *testing.T) {
 	w.Expect(w.reconcileFails(t.Context())).To(MatchError(errAway), "it was missing before, and was not asked about yet")
 }
 
-func TestRefused(t *testing.T) {
-	t.Parallel()
-	status := func(code int32) error {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code}}
-	}
-	refusals := []error{
-		errForbidden,
-		apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "j", nil),
-		apierrors.NewBadRequest("bad"),
-		apierrors.NewTooManyRequests("later", 1),
-		apierrors.NewConflict(jobResource, "j", errAway),
-		apierrors.NewNotFound(jobResource, "j"),
-		apierrors.NewUnauthorized("who?"),
-		fmt.Errorf("wrapped: %w", errForbidden),
-	}
-	doubts := []error{
-		errTimeout, errAway, context.DeadlineExceeded, context.Canceled,
-		apierrors.NewInternalError(errAway),
-		apierrors.NewServiceUnavailable("later"),
-		apierrors.NewServerTimeout(jobResource, "create", 1),
-		status(http.StatusRequestTimeout), status(http.StatusBadGateway), status(0), status(http.StatusFound),
-		fmt.Errorf("wrapped: %w", errTimeout),
-	}
-	for _, err := range refusals {
-		NewWithT(t).Expect(notCarriedOut(err)).To(BeTrue(), "%v", err)
-	}
-	for _, err := range doubts {
-		NewWithT(t).Expect(notCarriedOut(err)).To(BeFalse(), "%v", err)
-	}
-}
-
 func TestScaleOrdinalsContinue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
@@ -548,28 +497,4 @@ func TestScaleOrdinalsContinue(t *testing.T) {
 		want = append(want, jobs.Name("emails", "uid-1", ordinal+1))
 	}
 	w.Expect(slices.Sorted(slices.Values(w.names()))).To(Equal(slices.Sorted(slices.Values(want))))
-}
-
-// What counts is whether a create failed, not which of a batch ended first.
-func TestWorst(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		errs []error
-		want error
-	}{
-		"none":                   {[]error{nil, nil}, nil},
-		"taken":                  {[]error{nil, errTaken, nil}, errTaken},
-		"failed":                 {[]error{nil, errAway}, errAway},
-		"taken and then failed":  {[]error{errTaken, errAway}, errAway},
-		"failed and then taken":  {[]error{errAway, errTaken}, errAway},
-		"the first of failures":  {[]error{errForbidden, errAway}, errForbidden},
-		"taken, though wrapped":  {[]error{fmt.Errorf("creating: %w", errTaken)}, errTaken},
-		"failed, though wrapped": {[]error{errTaken, fmt.Errorf("creating: %w", errAway)}, errAway},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			err := worst(c.errs)
-			NewWithT(t).Expect(errors.Is(err, c.want)).To(BeTrue(), "%v", err)
-		})
-	}
 }

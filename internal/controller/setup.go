@@ -88,7 +88,9 @@ func slimJob(object any) (any, error) {
 		return object, nil
 	}
 	annotations := map[string]string{}
-	for _, key := range []string{scaledjobv1.AnnotationOrdinal, scaledjobv1.AnnotationTemplateHash} {
+	for _, key := range []string{
+		scaledjobv1.AnnotationOrdinal, scaledjobv1.AnnotationOrdinalFloor, scaledjobv1.AnnotationTemplateHash,
+	} {
 		if value, has := job.Annotations[key]; has {
 			annotations[key] = value
 		}

@@ -88,7 +88,7 @@ func TestSlimJobDropsTheRest(t *testing.T) {
 	g.Expect(slim.Spec).To(Equal(batchv1.JobSpec{}))
 	g.Expect(slim.Labels).To(BeEmpty())
 	g.Expect(slim.ManagedFields).To(BeEmpty())
-	g.Expect(slim.Annotations).To(HaveLen(2))
+	g.Expect(slim.Annotations).To(HaveLen(3))
 	g.Expect(slim.Annotations).To(HaveKeyWithValue(scaledjobv1.AnnotationOrdinal, "1"))
 }
 

@@ -34,7 +34,7 @@ func (r *Reconciler) checkTemplate(ctx context.Context, sj *scaledjobv1.ScaledJo
 		return report.TemplateUnasked
 	}
 	mem.templateTurn, mem.templateCheckedAt = time.Time{}, now
-	err := r.Client.Create(ctx, jobs.Build(sj, jobs.DryRunOrdinal), client.DryRunAll)
+	err := r.Client.Create(ctx, jobs.Build(sj, jobs.DryRunOrdinal, 0), client.DryRunAll)
 	return report.Template(err)
 }
 

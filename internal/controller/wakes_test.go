@@ -216,7 +216,7 @@ func TestWakesDeliverEndsWithItsContext(t *testing.T) {
 func owned(name string, changes ...func(*batchv1.Job)) *batchv1.Job {
 	sj := scaledJob()
 	sj.Name = name
-	job := jobs.Build(sj, 1)
+	job := jobs.Build(sj, 1, 0)
 	for _, change := range changes {
 		change(job)
 	}

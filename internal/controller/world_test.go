@@ -244,9 +244,14 @@ func (w *world) names() []string {
 	return slices.Clone(w.created)
 }
 
-// inDoubt are the creates without an answer.
-func (w *world) inDoubt() []consistency.Unanswered {
-	return w.r.Gate.Saw("uid-1", &jobs.Census{}, time.Now())
+// inDoubt are the creates without an answer of which there is no Job.
+func (w *world) inDoubt(ctx context.Context) []consistency.Unanswered {
+	var all []*batchv1.Job
+	for _, job := range w.jobs(ctx) {
+		all = append(all, &job)
+	}
+	census := jobs.Take(all, "uid-1")
+	return w.r.Gate.Saw("uid-1", &census)
 }
 
 func (w *world) scaledJob(ctx context.Context) *scaledjobv1.ScaledJob {

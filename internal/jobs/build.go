@@ -29,8 +29,9 @@ const (
 	DryRunOrdinal int64 = 0
 )
 
-// Build makes the Job with the given ordinal from the owner's template. It shares no memory with the owner.
-func Build(owner *scaledjobv1.ScaledJob, ordinal int64) *batchv1.Job {
+// Build makes the Job with the given ordinal from the owner's template; the floor is that of AnnotationOrdinalFloor. It shares no memory
+// with the owner.
+func Build(owner *scaledjobv1.ScaledJob, ordinal, floor int64) *batchv1.Job {
 	template := owner.Spec.JobTemplate.DeepCopy()
 	ours := map[string]string{
 		scaledjobv1.LabelScaledJob: owner.Name,
@@ -41,7 +42,7 @@ func Build(owner *scaledjobv1.ScaledJob, ordinal int64) *batchv1.Job {
 			Name:        Name(owner.Name, owner.UID, ordinal),
 			Namespace:   owner.Namespace,
 			Labels:      merge(template.Labels, ours),
-			Annotations: merge(template.Annotations, annotations(owner, ordinal)),
+			Annotations: merge(template.Annotations, annotations(owner, ordinal, floor)),
 			OwnerReferences: []metav1.OwnerReference{
 				*metav1.NewControllerRef(owner, scaledjobv1.GroupVersion.WithKind("ScaledJob")),
 			},
@@ -73,9 +74,10 @@ func TemplateHash(template *batchv1.JobTemplateSpec) string {
 	return strconv.FormatUint(hash.Sum64(), 36)
 }
 
-func annotations(owner *scaledjobv1.ScaledJob, ordinal int64) map[string]string {
+func annotations(owner *scaledjobv1.ScaledJob, ordinal, floor int64) map[string]string {
 	return map[string]string{
 		scaledjobv1.AnnotationOrdinal:      strconv.FormatInt(ordinal, 10),
+		scaledjobv1.AnnotationOrdinalFloor: strconv.FormatInt(floor, 10),
 		scaledjobv1.AnnotationTemplateHash: TemplateHash(&owner.Spec.JobTemplate),
 		scaledjobv1.AnnotationGeneration:   strconv.FormatInt(owner.Generation, 10),
 	}

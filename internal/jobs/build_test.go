@@ -54,7 +54,7 @@ func TestBuildMetadata(t *testing.T) {
 	g := NewWithT(t)
 	owner := owner()
 
-	job := Build(owner, 3)
+	job := Build(owner, 3, 2)
 
 	// Nothing else of the template's metadata: neither its name, nor its namespace, finalizers or owners.
 	g.Expect(job.ObjectMeta).To(Equal(metav1.ObjectMeta{
@@ -68,6 +68,7 @@ func TestBuildMetadata(t *testing.T) {
 		Annotations: map[string]string{
 			"note":                            "of the Job",
 			"batch.miracle.dev/ordinal":       "3",
+			"batch.miracle.dev/ordinal-floor": "2",
 			"batch.miracle.dev/template-hash": TemplateHash(&owner.Spec.JobTemplate),
 			"batch.miracle.dev/generation":    "7",
 		},
@@ -83,7 +84,7 @@ func TestBuildSpec(t *testing.T) {
 	g := NewWithT(t)
 	owner := owner()
 
-	job := Build(owner, 3)
+	job := Build(owner, 3, 0)
 
 	want := owner.Spec.JobTemplate.Spec.DeepCopy()
 	want.Template.Labels = map[string]string{
@@ -101,7 +102,7 @@ func TestBuildKeepsRestartPolicy(t *testing.T) {
 	owner := owner()
 	owner.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 
-	g.Expect(Build(owner, 1).Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyNever))
+	g.Expect(Build(owner, 1, 0).Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyNever))
 }
 
 func TestBuildBareTemplate(t *testing.T) {
@@ -110,7 +111,7 @@ func TestBuildBareTemplate(t *testing.T) {
 	owner := owner()
 	owner.Spec.JobTemplate = batchv1.JobTemplateSpec{}
 
-	job := Build(owner, 1)
+	job := Build(owner, 1, 0)
 
 	ours := map[string]string{
 		scaledjobv1.LabelScaledJob: "emails",
@@ -126,7 +127,7 @@ func TestBuildSharesNoMemory(t *testing.T) {
 	g := NewWithT(t)
 	owner := owner()
 	before := owner.DeepCopy()
-	job := Build(owner, 1)
+	job := Build(owner, 1, 0)
 
 	job.Labels["new"] = "label"
 	job.Annotations["new"] = "annotation"
@@ -140,9 +141,9 @@ func TestBuildSharesNoMemory(t *testing.T) {
 	g.Expect(owner).To(Equal(before))
 
 	// And the other way round, and from one Job to the next.
-	job = Build(owner, 1)
+	job = Build(owner, 1, 0)
 	again := job.DeepCopy()
-	Build(owner, 2).Labels["new"] = "label"
+	Build(owner, 2, 0).Labels["new"] = "label"
 	owner.Spec.JobTemplate.Labels["new"] = "label"
 	owner.Spec.JobTemplate.Spec.Template.Annotations["new"] = "annotation"
 	g.Expect(job).To(Equal(again))

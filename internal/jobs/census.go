@@ -116,9 +116,27 @@ func ending(job *batchv1.Job) *batchv1.JobCondition {
 // the Job's name is not the one that follows from it: users can edit annotations, and copy Jobs with all that they have but the name.
 func Ordinal(job *metav1.ObjectMeta) int64 {
 	owner := metav1.GetControllerOfNoCopy(job)
-	ordinal, err := strconv.ParseInt(job.Annotations[scaledjobv1.AnnotationOrdinal], 10, 64)
-	if err != nil || owner == nil || job.Name != Name(owner.Name, owner.UID, ordinal) {
+	ordinal := number(job, scaledjobv1.AnnotationOrdinal)
+	if owner == nil || job.Name != Name(owner.Name, owner.UID, ordinal) {
 		return 0
 	}
 	return ordinal
+}
+
+// OrdinalFloor is the Job's AnnotationOrdinalFloor, and 0, which says nothing, where it can't be right: it is below the Job's own ordinal.
+func OrdinalFloor(job *metav1.ObjectMeta) int64 {
+	floor := number(job, scaledjobv1.AnnotationOrdinalFloor)
+	if floor >= Ordinal(job) {
+		return 0
+	}
+	return floor
+}
+
+// number is that of an annotation, and 0 where there is none.
+func number(job *metav1.ObjectMeta, annotation string) int64 {
+	value, err := strconv.ParseInt(job.Annotations[annotation], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return value
 }

@@ -170,6 +170,17 @@ func TestOrdinal(t *testing.T) {
 	}
 }
 
+func TestOrdinalFloor(t *testing.T) {
+	t.Parallel()
+	for floor, want := range map[string]int64{"": 0, "no number": 0, "-1": -1, "0": 0, "6": 6, "7": 0, "9223372036854775807": 0} {
+		own := job(Name("emails", "uid-1", 7), numbered("7"), annotated(scaledjobv1.AnnotationOrdinalFloor, floor))
+		NewWithT(t).Expect(OrdinalFloor(&own.ObjectMeta)).To(Equal(want), floor)
+	}
+	g := NewWithT(t)
+	copied := job("copy", numbered("7"), annotated(scaledjobv1.AnnotationOrdinalFloor, "6"))
+	g.Expect(OrdinalFloor(&copied.ObjectMeta)).To(BeZero())
+}
+
 func TestHasTemplate(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

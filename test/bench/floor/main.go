@@ -62,7 +62,7 @@ func run(ctx context.Context, kubeconfig string, key client.ObjectKey) error {
 		group.SetLimit(16)
 		for ; created < depth; created++ {
 			ordinal++
-			job := jobs.Build(&sj, ordinal)
+			job := jobs.Build(&sj, ordinal, 0)
 			group.Go(func() error { return kube.Create(ctx, job) })
 		}
 		if err := group.Wait(); err != nil {

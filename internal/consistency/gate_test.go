@@ -249,7 +249,7 @@ func TestUnansweredIsResolvedInTheEnd(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	live := reading(interceptor.Funcs{})
-	stores, behind := storesAt(g, "5")
+	stores, behind := storesAt(g, "0")
 	gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
 	for _, job := range []*batchv1.Job{jobOf(owner1, "made", ""), jobOf(owner2, "foreign", "")} {

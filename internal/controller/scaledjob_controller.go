@@ -12,7 +12,7 @@
 //	scale.go          creates what is missing                                     act
 //	prune.go          deletes finished Jobs beyond the history limits
 //	template.go       asks the API server whether it accepts the template
-//	status.go         tells what was seen and done, in the words of package report      report
+//	status.go         tells what was seen and done, in words of its own package         report
 //	resync.go         tells when to look again
 //	malformed.go      is for a ScaledJob that can't be read
 //

@@ -14,13 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/keyspace"
-	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/report"
 )
-
-// subscribed is what the watcher says while all is well.
-var subscribed = keyspace.State{Verdict: proof.Verdict{Reason: proof.ReasonSubscribed}}
 
 func TestStatusWait(t *testing.T) {
 	t.Parallel()

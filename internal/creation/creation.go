@@ -75,7 +75,7 @@ func (c Creator) Create(ctx context.Context, batch Batch) ([]Created, error) {
 	for i, ordinal := range batch.Ordinals {
 		group.Go(func() error {
 			// Asked here and not before Go, which waits until one of those under way has ended.
-			if failed.Load() || ctx.Err() != nil {
+			if failed.Load() || ended(ctx) {
 				return nil
 			}
 			uid, err := c.create(going, batch, ordinal)
@@ -89,6 +89,8 @@ func (c Creator) Create(ctx context.Context, batch Batch) ([]Created, error) {
 	_ = group.Wait()
 	return slices.DeleteFunc(made, func(c Created) bool { return c.UID == "" }), worst(errs)
 }
+
+func ended(ctx context.Context) bool { return ctx.Err() != nil }
 
 // outliving is a context that ends some time after its parent.
 func outliving(parent context.Context, grace time.Duration) (context.Context, context.CancelFunc) {

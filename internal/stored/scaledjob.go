@@ -28,7 +28,7 @@ type ScaledJob struct {
 // ScaledJobList is a list of them.
 type ScaledJobList struct {
 	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata"`
 
 	Items []ScaledJob `json:"items"`
 }
@@ -81,7 +81,7 @@ func (s *ScaledJob) DeepCopyObject() runtime.Object {
 
 // DeepCopyObject implements runtime.Object.
 func (l *ScaledJobList) DeepCopyObject() runtime.Object {
-	copied := &ScaledJobList{TypeMeta: l.TypeMeta, ListMeta: *l.ListMeta.DeepCopy(), Items: make([]ScaledJob, len(l.Items))}
+	copied := &ScaledJobList{TypeMeta: l.TypeMeta, ListMeta: *l.DeepCopy(), Items: make([]ScaledJob, len(l.Items))}
 	for i := range l.Items {
 		copied.Items[i] = *l.Items[i].DeepCopyObject().(*ScaledJob)
 	}

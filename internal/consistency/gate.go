@@ -172,7 +172,8 @@ func (g *Gate) Saw(uid types.UID, census *jobs.Census) []Unanswered {
 	}
 	shown := map[int64]bool{}
 	for job := range census.All {
-		shown[jobs.Ordinal(&job.ObjectMeta)] = true
+		ordinal, _ := jobs.Ordinal(&job.ObjectMeta)
+		shown[ordinal] = true
 	}
 	hidden := slices.DeleteFunc(slices.Clone(open.unanswered), func(lost Unanswered) bool { return shown[lost.Ordinal] })
 	slices.SortFunc(hidden, func(a, b Unanswered) int { return int(a.Ordinal - b.Ordinal) })

@@ -83,7 +83,8 @@ func (g *Gate) inherit(job *metav1.ObjectMeta) {
 	if controller == nil || !isScaledJob(controller) || g.stores.reached(job.ResourceVersion) {
 		return
 	}
-	g.Wrote(controller.UID, jobs.Ordinal(job), job)
+	ordinal, _ := jobs.Ordinal(job)
+	g.Wrote(controller.UID, ordinal, job)
 }
 
 func isScaledJob(ref *metav1.OwnerReference) bool {

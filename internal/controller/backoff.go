@@ -77,7 +77,8 @@ func finishesOf(finished []*batchv1.Job, template string) []backoff.Finish {
 	var ends []backoff.Finish
 	for _, job := range finished {
 		if jobs.HasTemplate(job, template) {
-			ends = append(ends, backoff.Finish{Ordinal: jobs.Ordinal(&job.ObjectMeta), Failed: !jobs.Succeeded(job), At: jobs.FinishTime(job)})
+			ordinal, _ := jobs.Ordinal(&job.ObjectMeta)
+			ends = append(ends, backoff.Finish{Ordinal: ordinal, Failed: !jobs.Succeeded(job), At: jobs.FinishTime(job)})
 		}
 	}
 	slices.SortStableFunc(ends, func(a, b backoff.Finish) int {

@@ -112,24 +112,20 @@ func ending(job *batchv1.Job) *batchv1.JobCondition {
 	return nil
 }
 
-// Ordinal is the ordinal of the Job with this metadata, and 0, which is nobody's, where the annotation that tells it is missing, or where
-// the Job's name is not the one that follows from it: users can edit annotations, and copy Jobs with all that they have but the name.
-func Ordinal(job *metav1.ObjectMeta) int64 {
+// Ordinal is the ordinal of the Job with this metadata, and its AnnotationOrdinalFloor. It is 0, which is nobody's, where the annotation that
+// tells it is missing, or where the Job's name is not the one that follows from it: users can edit annotations, and copy Jobs with all that
+// they have but the name. The floor is 0, which says nothing, where it can't be right: it is below the ordinal.
+func Ordinal(job *metav1.ObjectMeta) (ordinal, floor int64) {
 	owner := metav1.GetControllerOfNoCopy(job)
-	ordinal := number(job, scaledjobv1.AnnotationOrdinal)
+	ordinal = number(job, scaledjobv1.AnnotationOrdinal)
 	if owner == nil || job.Name != Name(owner.Name, owner.UID, ordinal) {
-		return 0
+		return 0, 0
 	}
-	return ordinal
-}
-
-// OrdinalFloor is the Job's AnnotationOrdinalFloor, and 0, which says nothing, where it can't be right: it is below the Job's own ordinal.
-func OrdinalFloor(job *metav1.ObjectMeta) int64 {
-	floor := number(job, scaledjobv1.AnnotationOrdinalFloor)
-	if floor >= Ordinal(job) {
-		return 0
+	floor = number(job, scaledjobv1.AnnotationOrdinalFloor)
+	if floor < 0 || floor >= ordinal {
+		return ordinal, 0
 	}
-	return floor
+	return ordinal, floor
 }
 
 // number is that of an annotation, and 0 where there is none.

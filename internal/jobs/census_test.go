@@ -165,20 +165,23 @@ func TestOrdinal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			NewWithT(t).Expect(Ordinal(&c.job.ObjectMeta)).To(Equal(c.want))
+			ordinal, _ := Ordinal(&c.job.ObjectMeta)
+			NewWithT(t).Expect(ordinal).To(Equal(c.want))
 		})
 	}
 }
 
 func TestOrdinalFloor(t *testing.T) {
 	t.Parallel()
-	for floor, want := range map[string]int64{"": 0, "no number": 0, "-1": -1, "0": 0, "6": 6, "7": 0, "9223372036854775807": 0} {
-		own := job(Name("emails", "uid-1", 7), numbered("7"), annotated(scaledjobv1.AnnotationOrdinalFloor, floor))
-		NewWithT(t).Expect(OrdinalFloor(&own.ObjectMeta)).To(Equal(want), floor)
+	for told, want := range map[string]int64{"": 0, "no number": 0, "-1": 0, "0": 0, "6": 6, "7": 0, "9223372036854775807": 0} {
+		own := job(Name("emails", "uid-1", 7), numbered("7"), annotated(scaledjobv1.AnnotationOrdinalFloor, told))
+		ordinal, floor := Ordinal(&own.ObjectMeta)
+		NewWithT(t).Expect([]int64{ordinal, floor}).To(Equal([]int64{7, want}), told)
 	}
 	g := NewWithT(t)
 	copied := job("copy", numbered("7"), annotated(scaledjobv1.AnnotationOrdinalFloor, "6"))
-	g.Expect(OrdinalFloor(&copied.ObjectMeta)).To(BeZero())
+	_, floor := Ordinal(&copied.ObjectMeta)
+	g.Expect(floor).To(BeZero())
 }
 
 func TestHasTemplate(t *testing.T) {

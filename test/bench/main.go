@@ -44,6 +44,7 @@ var measurements = []measurement{
 	{"isolation", measureIsolation},
 	{"saturation", measureSaturation},
 	{"dials", measureDials},
+	{"fairness", measureFairness},
 }
 
 func main() {

@@ -32,7 +32,7 @@ func frequent(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 5
 // do not.
 func measureIsolation(ctx context.Context, log io.Writer, s *setting, size sizes) (result []comparison, err error) {
 	var proxies []*tcpproxy.Proxy
-	var crowds []*crowd
+	var crowds []crowd
 	defer func() {
 		for _, c := range crowds {
 			err = errors.Join(err, c.remove(ctx))
@@ -58,7 +58,7 @@ func measureIsolation(ctx context.Context, log io.Writer, s *setting, size sizes
 		_, _ = fmt.Fprintf(log, "pushing %d messages while %d other servers answer, and while they don't, turn %d of %d …\n",
 			size.samples/holeTurns, holes, turn+1, holeTurns)
 		for _, hold := range []bool{false, true} {
-			if err := switchAll(ctx, s, proxies, crowds, hold); err != nil {
+			if err := switchAll(ctx, proxies, crowds, hold); err != nil {
 				return nil, err
 			}
 			times, err := s.ours.sample(ctx, size.samples/holeTurns)
@@ -79,7 +79,7 @@ func measureIsolation(ctx context.Context, log io.Writer, s *setting, size sizes
 }
 
 // switchAll holds back all bytes of the neighbours' servers, or lets them pass, and returns when the operator has noticed.
-func switchAll(ctx context.Context, s *setting, proxies []*tcpproxy.Proxy, crowds []*crowd, hold bool) error {
+func switchAll(ctx context.Context, proxies []*tcpproxy.Proxy, crowds []crowd, hold bool) error {
 	noticed := reachable
 	for _, proxy := range proxies {
 		if hold {
@@ -90,7 +90,7 @@ func switchAll(ctx context.Context, s *setting, proxies []*tcpproxy.Proxy, crowd
 		}
 	}
 	for _, c := range crowds {
-		if err := c.await(ctx, s.ours.sj.Namespace, noticed); err != nil {
+		if err := c.await(ctx, noticed); err != nil {
 			return fmt.Errorf("waiting until the operator notices the neighbours' servers: %w", err)
 		}
 	}
@@ -146,6 +146,6 @@ func (s *setting) countDials(ctx context.Context, name string, dead *tcpproxy.Pr
 	if err != nil {
 		return 0, err
 	}
-	err = errors.Join(c.await(ctx, s.ours.sj.Namespace, unreachable), pause(ctx, time.Until(begun.Add(firstMinute))))
+	err = errors.Join(c.await(ctx, unreachable), pause(ctx, time.Until(begun.Add(firstMinute))))
 	return dead.Dials(), errors.Join(err, c.remove(ctx))
 }

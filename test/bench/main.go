@@ -45,6 +45,7 @@ var measurements = []measurement{
 	{"saturation", measureSaturation},
 	{"dials", measureDials},
 	{"fairness", measureFairness},
+	{"churn", measureChurn},
 }
 
 func main() {

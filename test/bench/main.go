@@ -46,6 +46,7 @@ var measurements = []measurement{
 	{"dials", measureDials},
 	{"fairness", measureFairness},
 	{"churn", measureChurn},
+	{"failover", measureFailover},
 }
 
 func main() {

@@ -10,13 +10,11 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/witness"
 )
 
 // workforce is workers of the ScaledJob of a contender. Nothing else finishes its Jobs, because here no controller of Kubernetes runs.
@@ -53,18 +51,8 @@ func (w *workforce) finish(ctx context.Context, n int) (time.Time, error) {
 	if err := w.queue.RPop(ctx, w.sj.Spec.QueueName).Err(); err != nil {
 		return time.Time{}, fmt.Errorf("taking a message: %w", err)
 	}
-	now := metav1.Now()
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: w.sj.Namespace, Name: found.job}}
-	unfinished := job.DeepCopy()
-	job.Status = batchv1.JobStatus{
-		StartTime: &now, CompletionTime: &now, Succeeded: 1,
-		Conditions: []batchv1.JobCondition{
-			{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue, LastTransitionTime: now},
-			{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: now},
-		},
-	}
-	if err := w.kube.Status().Patch(ctx, job, client.MergeFrom(unfinished)); err != nil {
-		return time.Time{}, fmt.Errorf("finishing Job %s: %w", found.job, err)
+	if err := witness.Complete(ctx, w.kube, client.ObjectKey{Namespace: w.sj.Namespace, Name: found.job}); err != nil {
+		return time.Time{}, err
 	}
 	return time.Now(), nil
 }

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -148,19 +146,7 @@ func (q *queue) finish(ctx context.Context, name string) (done bool, err error) 
 	if err != nil && !errors.Is(err, goredis.Nil) {
 		return false, nil // The next try may succeed.
 	}
-	now := metav1.Now()
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: q.object.Namespace, Name: name}}
-	unfinished := job.DeepCopy()
-	job.Status = batchv1.JobStatus{
-		StartTime: &now, CompletionTime: &now, Succeeded: 1,
-		Conditions: []batchv1.JobCondition{
-			{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue, LastTransitionTime: now},
-			{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: now},
-		},
-	}
 	// The context lets what has begun come to its end.
-	if err := q.api.Status().Patch(context.WithoutCancel(ctx), job, client.MergeFrom(unfinished)); err != nil {
-		return false, fmt.Errorf("finishing Job %s: %w", name, err)
-	}
-	return true, nil
+	err = witness.Complete(context.WithoutCancel(ctx), q.api, client.ObjectKey{Namespace: q.object.Namespace, Name: name})
+	return err == nil, err
 }

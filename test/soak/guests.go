@@ -52,6 +52,8 @@ func (s *soak) haveGuest(ctx context.Context, on *server, name string) error {
 // remove deletes the ScaledJob and its Jobs, for which there is no garbage
 // collector here. The order keeps the operator from making new Jobs.
 func (q *queue) remove(ctx context.Context) error {
+	q.api.away.RLock()
+	defer q.api.away.RUnlock()
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
 	if err := q.api.Delete(ctx, q.object); err != nil {
 		return fmt.Errorf("deleting ScaledJob %s: %w", q.object.Name, err)

@@ -35,7 +35,7 @@ type observer interface {
 // message is due one Job, up to the limit.
 type queue struct {
 	server  *server
-	api     client.Client
+	api     *api
 	object  *scaledjobv1.ScaledJob
 	witness observer
 	// pushed is how many messages there ever were, at most.
@@ -45,7 +45,7 @@ type queue struct {
 // newQueue makes a ScaledJob with an empty queue. Its witness stays until ctx ends.
 func (s *soak) newQueue(ctx context.Context, on *server, name string, limit int32) (*queue, error) {
 	kept := int32(3)
-	q := &queue{server: on, api: s.setting.API, object: &scaledjobv1.ScaledJob{
+	q := &queue{server: on, api: s.api, object: &scaledjobv1.ScaledJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
 		Spec: scaledjobv1.ScaledJobSpec{
 			QueueName:                  name,
@@ -57,6 +57,8 @@ func (s *soak) newQueue(ctx context.Context, on *server, name string, limit int3
 			JobTemplate:                witness.IdleJob(),
 		},
 	}}
+	s.api.away.RLock()
+	defer s.api.away.RUnlock()
 	if err := q.api.Create(ctx, q.object); err != nil {
 		return nil, fmt.Errorf("creating ScaledJob %s: %w", name, err)
 	}
@@ -98,7 +100,7 @@ func (q *queue) push(ctx context.Context, messages int) {
 // storm pushes up to so many messages at once, again and again, until ctx ends.
 // The queue never gets longer than a few times its limit.
 func (q *queue) storm(ctx context.Context, random *rand.Rand, most int, meanGap time.Duration) {
-	for pause(ctx, time.Duration(random.Int64N(int64(2*meanGap)))) == nil {
+	for pause(ctx, between(random, 0, 2*meanGap)) == nil {
 		q.pushWell(ctx, 1+random.IntN(most))
 	}
 }
@@ -142,6 +144,8 @@ func (q *queue) work(ctx context.Context, meanGap time.Duration) error {
 func (q *queue) finish(ctx context.Context, name string) (done bool, err error) {
 	q.server.faulty.RLock()
 	defer q.server.faulty.RUnlock()
+	q.api.away.RLock()
+	defer q.api.away.RUnlock()
 	err = q.server.client.RPop(ctx, q.object.Spec.QueueName).Err()
 	if err != nil && !errors.Is(err, goredis.Nil) {
 		return false, nil // The next try may succeed.

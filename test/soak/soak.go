@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,8 +30,9 @@ const (
 
 	checkInterval    = time.Second
 	progressInterval = 10 * time.Second
-	// warmUpPart is the part of the time after which the operator should not grow.
-	warmUpPart = 3
+	// parts of equal length are those with other operators, the warm-up, and that in
+	// which the operator should not grow.
+	parts = 3
 )
 
 // soak is an operator at work, and all that goes on around it.
@@ -41,6 +43,10 @@ type soak struct {
 	namespace string
 	servers   []*server
 	queues    []*queue
+	api       *api
+	// operating is held while there is no operator, and held for reading by those who
+	// ask it something.
+	operating sync.RWMutex
 
 	begun  time.Time
 	faults atomic.Int64 // that are over
@@ -53,7 +59,10 @@ func newSoak(ctx context.Context, log io.Writer, seed uint64) (*soak, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &soak{log: log, setting: setting, random: rand.New(rand.NewPCG(seed, 0)), begun: time.Now()}
+	s := &soak{
+		log: log, setting: setting, api: &api{Client: setting.API},
+		random: rand.New(rand.NewPCG(seed, 0)), begun: time.Now(),
+	}
 	if err := s.populate(ctx, seed); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
@@ -95,16 +104,23 @@ func (s *soak) close(ctx context.Context) error {
 	return errors.Join(append(errs, s.setting.Stop(ctx))...)
 }
 
-// run storms for as long, and compares the operator at rest after the first part
-// of it and at the end.
+// run storms for as long. In the first part of it, operators end and others take
+// their place. Then one stays, which is compared at rest: after it has got warm and
+// at the end.
 func (s *soak) run(ctx context.Context, lasting time.Duration) error {
-	warmUp := lasting / warmUpPart
-	before, err := s.stormAndRest(ctx, warmUp)
+	part := lasting / parts
+	if err := s.storm(ctx, part, upheavals()); err != nil {
+		return err
+	}
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
+	before, err := s.stormAndRest(ctx, part)
 	if err != nil {
 		return err
 	}
 	s.report("at rest after the warm-up: %s", before)
-	after, err := s.stormAndRest(ctx, lasting-warmUp)
+	after, err := s.stormAndRest(ctx, lasting-2*part)
 	if err != nil {
 		return err
 	}
@@ -120,7 +136,7 @@ func (s *soak) run(ctx context.Context, lasting time.Duration) error {
 // stormAndRest has messages and faults come for as long, and sees that what is due
 // in the end is there. It returns what the operator is like with nothing to do.
 func (s *soak) stormAndRest(ctx context.Context, lasting time.Duration) (vitals, error) {
-	if err := s.storm(ctx, lasting); err != nil {
+	if err := s.storm(ctx, lasting, []upheaval{apiServerRestarts}); err != nil {
 		return vitals{}, err
 	}
 	if err := s.settle(ctx); err != nil {
@@ -130,7 +146,7 @@ func (s *soak) stormAndRest(ctx context.Context, lasting time.Duration) (vitals,
 }
 
 // storm lasts for so long, and until the last fault is over.
-func (s *soak) storm(ctx context.Context, lasting time.Duration) error {
+func (s *soak) storm(ctx context.Context, lasting time.Duration, upheavals []upheaval) error {
 	all, failed := errgroup.WithContext(ctx)
 	storm, stop := context.WithTimeout(failed, lasting)
 	defer stop()
@@ -151,6 +167,8 @@ func (s *soak) storm(ctx context.Context, lasting time.Duration) error {
 		all.Go(func() error { return s.haveGuests(storm, on) })
 	}
 	all.Go(func() error { return s.watchOver(storm) })
+	random := rand.New(rand.NewPCG(s.random.Uint64(), 0))
+	all.Go(func() error { return s.upheave(storm, random, upheavals) })
 	return errors.Join(all.Wait(), ctx.Err())
 }
 
@@ -166,14 +184,25 @@ func (s *soak) watchOver(ctx context.Context) error {
 			continue
 		}
 		reported = time.Now()
-		if err := s.setting.Alive(ctx); err != nil && ctx.Err() == nil {
+		if err := s.examine(ctx); err != nil && ctx.Err() == nil {
 			return err
-		}
-		if now, _, err := look(ctx, s.setting.Operator); err == nil {
-			s.report("%s; now %s", s.sums(), now)
 		}
 	}
 	return nil
+}
+
+// examine reports how the operator is, and returns an error if it is not well.
+func (s *soak) examine(ctx context.Context) error {
+	s.operating.RLock()
+	defer s.operating.RUnlock()
+	if err := s.setting.Alive(ctx); err != nil {
+		return err
+	}
+	now, _, err := look(ctx, s.setting.Operator)
+	if err == nil {
+		s.report("%s; now %s", s.sums(), now)
+	}
+	return err
 }
 
 func (s *soak) check() error {

@@ -34,6 +34,7 @@ type observer interface {
 // queue is a list, the ScaledJob that names it, and the witness of its Jobs. Each
 // message is due one Job, up to the limit.
 type queue struct {
+	// server is the one that has the list, nil for a list that nobody has.
 	server  *server
 	api     *api
 	object  *scaledjobv1.ScaledJob
@@ -42,14 +43,15 @@ type queue struct {
 	pushed atomic.Int64
 }
 
-// newQueue makes a ScaledJob with an empty queue. Its witness stays until ctx ends.
-func (s *soak) newQueue(ctx context.Context, on *server, name string, limit int32) (*queue, error) {
+// newQueue makes a ScaledJob with an empty queue on the server at this address. Its
+// witness stays until ctx ends.
+func (s *soak) newQueue(ctx context.Context, name, address string, limit int32) (*queue, error) {
 	kept := int32(3)
-	q := &queue{server: on, api: s.api, object: &scaledjobv1.ScaledJob{
+	q := &queue{api: s.api, object: &scaledjobv1.ScaledJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
 		Spec: scaledjobv1.ScaledJobSpec{
 			QueueName:                  name,
-			RedisAddress:               on.target.Addr(),
+			RedisAddress:               address,
 			Threshold:                  1,
 			MaxReplicas:                &limit,
 			PollingIntervalSeconds:     3600,

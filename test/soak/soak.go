@@ -80,18 +80,27 @@ func (s *soak) populate(ctx context.Context, seed uint64) (err error) {
 			return err
 		}
 		s.servers = append(s.servers, on)
-		for j := range busyQueues + 1 {
-			limit := int32(busyLimit)
-			if j == busyQueues {
-				limit = saturatedLimit
-			}
-			q, err := s.newQueue(ctx, on, fmt.Sprintf("queue-%d-%d", i, j), limit)
-			if err != nil {
-				return err
-			}
-			on.queues = append(on.queues, q)
-			s.queues = append(s.queues, q)
+		if err := s.addQueues(ctx, on); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// addQueues makes the queues of a server.
+func (s *soak) addQueues(ctx context.Context, on *server) error {
+	for i := range busyQueues + 1 {
+		limit := int32(busyLimit)
+		if i == busyQueues {
+			limit = saturatedLimit
+		}
+		q, err := s.newQueue(ctx, fmt.Sprintf("queue-%s-%d", on.name, i), on.target.Addr(), limit)
+		if err != nil {
+			return err
+		}
+		q.server = on
+		on.queues = append(on.queues, q)
+		s.queues = append(s.queues, q)
 	}
 	return nil
 }
@@ -155,7 +164,7 @@ func (s *soak) storm(ctx context.Context, lasting time.Duration, upheavals []uph
 		if q.limit() == saturatedLimit {
 			gap, burst = saturatedGap, saturatedBurst
 		}
-		random := rand.New(rand.NewPCG(s.random.Uint64(), 0))
+		random := s.newRandom()
 		all.Go(func() error {
 			q.storm(storm, random, burst, gap)
 			return nil
@@ -167,10 +176,14 @@ func (s *soak) storm(ctx context.Context, lasting time.Duration, upheavals []uph
 		all.Go(func() error { return s.haveGuests(storm, on) })
 	}
 	all.Go(func() error { return s.watchOver(storm) })
-	random := rand.New(rand.NewPCG(s.random.Uint64(), 0))
-	all.Go(func() error { return s.upheave(storm, random, upheavals) })
+	upsetting, luring := s.newRandom(), s.newRandom()
+	all.Go(func() error { return s.upheave(storm, upsetting, upheavals) })
+	all.Go(func() error { return s.haveStrangers(storm, luring) })
 	return errors.Join(all.Wait(), ctx.Err())
 }
+
+// newRandom makes another source of chance.
+func (s *soak) newRandom() *rand.Rand { return rand.New(rand.NewPCG(s.random.Uint64(), 0)) }
 
 // watchOver holds the Jobs against the messages all the time, and reports now and
 // then.

@@ -16,8 +16,8 @@ import (
 
 const (
 	// churnLimit Jobs are at work all the time, since there are more messages than ever get their turn.
-	churnLimit    int32 = 200
-	churnMessages       = 10_000
+	churnLimit    = int32(200)
+	churnMessages = 10_000
 	// One Job finishes every churnInterval, for churnTime in each of churnTurns.
 	churnInterval = 10 * time.Millisecond
 	churnTime     = 10 * time.Second

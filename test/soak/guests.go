@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -15,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/faults"
 )
 
 const (
@@ -46,44 +44,6 @@ func (s *soak) haveGuest(ctx context.Context, on *server, name string) error {
 	}
 	q.server = on
 	q.push(ctx, guestMessages)
-	return q.stay(ctx)
-}
-
-// haveStrangers has one ScaledJob after the other come and go whose server is none,
-// until ctx ends: all there are in an order of chance, and then all again. No Job
-// may come of them.
-func (s *soak) haveStrangers(ctx context.Context, random *rand.Rand) error {
-	for {
-		strangers := faults.Strangers()
-		random.Shuffle(len(strangers), func(i, j int) { strangers[i], strangers[j] = strangers[j], strangers[i] })
-		for _, stranger := range strangers {
-			if ctx.Err() != nil {
-				return nil
-			}
-			name := fmt.Sprintf("guest-%d", s.guests.Add(1))
-			if err := s.haveStranger(context.WithoutCancel(ctx), stranger, name); err != nil {
-				return fmt.Errorf("with the stranger %q: %w", stranger.Name, err)
-			}
-		}
-	}
-}
-
-func (s *soak) haveStranger(ctx context.Context, stranger faults.Stranger, name string) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	listening, err := stranger.Listen()
-	if err != nil {
-		return err
-	}
-	q, err := s.newQueue(ctx, name, listening.Addr(), guestMessages)
-	if err == nil {
-		err = q.stay(ctx)
-	}
-	return errors.Join(err, listening.Close())
-}
-
-// stay has the ScaledJob be there for a while.
-func (q *queue) stay(ctx context.Context) error {
 	if err := pause(ctx, guestStay); err != nil {
 		return err
 	}

@@ -43,6 +43,7 @@ type soak struct {
 	namespace string
 	servers   []*server
 	queues    []*queue
+	strangers []*faults.Listening
 	api       *api
 	// operating is held while there is no operator, and held for reading by those who
 	// ask it something.
@@ -84,7 +85,7 @@ func (s *soak) populate(ctx context.Context, seed uint64) (err error) {
 			return err
 		}
 	}
-	return nil
+	return s.listen()
 }
 
 // addQueues makes the queues of a server.
@@ -107,6 +108,9 @@ func (s *soak) addQueues(ctx context.Context, on *server) error {
 
 func (s *soak) close(ctx context.Context) error {
 	var errs []error
+	for _, stranger := range s.strangers {
+		errs = append(errs, stranger.Close())
+	}
 	for _, on := range s.servers {
 		errs = append(errs, on.close())
 	}
@@ -176,9 +180,9 @@ func (s *soak) storm(ctx context.Context, lasting time.Duration, upheavals []uph
 		all.Go(func() error { return s.haveGuests(storm, on) })
 	}
 	all.Go(func() error { return s.watchOver(storm) })
-	upsetting, luring := s.newRandom(), s.newRandom()
-	all.Go(func() error { return s.upheave(storm, upsetting, upheavals) })
-	all.Go(func() error { return s.haveStrangers(storm, luring) })
+	random := s.newRandom()
+	all.Go(func() error { return s.upheave(storm, random, upheavals) })
+	all.Go(func() error { return s.haveStrangers(storm) })
 	return errors.Join(all.Wait(), ctx.Err())
 }
 

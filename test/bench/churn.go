@@ -53,12 +53,12 @@ func measureChurn(ctx context.Context, log io.Writer, s *setting, _ sizes) (resu
 	for i := range churnTurns {
 		_, _ = fmt.Fprintf(log, "finishing Jobs of each, %d a second, turn %d of %d …\n", time.Second/churnInterval, i+1, churnTurns)
 		if err := c.turn(ctx, s); err != nil {
-			return nil, err
+			return nil, errors.Join(err, endOf(ctx, floor))
 		}
 	}
 	refills, err := c.refills(ctx)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, endOf(ctx, floor))
 	}
 	work := fmt.Sprintf("churn, %d Jobs finish a second: ", time.Second/churnInterval)
 	return []comparison{
@@ -67,6 +67,16 @@ func measureChurn(ctx context.Context, log io.Writer, s *setting, _ sizes) (resu
 		within(work+"status writes", "/s", mostChurnWrites, quantile(c.writes, 1)),
 		within(work+"status right after its end", "s", mostBehind.Seconds(), quantile(c.behind, 1)),
 	}, errors.Join(c.check(ctx), floor.Kill(), c.end(ctx, s))
+}
+
+// endOf tells why the process has ended, and nil if it has not. The floor ends at its first error, such as a watch that could not keep up.
+func endOf(ctx context.Context, process *sandbox.Process) error {
+	select {
+	case <-process.Exited():
+		return process.Wait(ctx)
+	default:
+		return nil
+	}
 }
 
 // startChurn returns when as many Jobs are there as may be, of both.

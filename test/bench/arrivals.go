@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
 // arrivals notes when the Jobs of a namespace are seen for the first time, on a watch that belongs to neither contender.
@@ -22,18 +24,24 @@ type arrivals struct {
 	namespace string
 
 	mu sync.Mutex
-	// times are those of the Jobs since the last reset, and present is how many Jobs there are.
-	times   []time.Time
+	// seen are the Jobs of each ScaledJob since the last reset, in their order, and present is how many Jobs there are.
+	seen    map[string][]arrival
 	present int
 	// err is why nothing more will be seen.
 	err error
-	// changed holds a token while a waiter may find something new.
+	// changed is closed when there is something new, and replaced.
 	changed chan struct{}
+}
+
+// arrival is a Job, and when it was seen for the first time.
+type arrival struct {
+	job string
+	at  time.Time
 }
 
 // newArrivals starts to watch a namespace that has no Jobs yet. It does so until ctx ends.
 func newArrivals(ctx context.Context, kube client.WithWatch, namespace string) (*arrivals, error) {
-	a := &arrivals{kube: kube, namespace: namespace, changed: make(chan struct{}, 1)}
+	a := &arrivals{kube: kube, namespace: namespace, seen: map[string][]arrival{}, changed: make(chan struct{})}
 	stream, err := a.watchFrom(ctx, "")
 	if err != nil {
 		return nil, err
@@ -81,40 +89,48 @@ func (a *arrivals) drain(stream watch.Interface, version string) (string, error)
 			return version, fmt.Errorf("watching the Jobs in %s: %w", a.namespace, apierrors.FromObject(event.Object))
 		}
 		version = job.ResourceVersion
-		a.note(event.Type, time.Now())
+		a.note(event.Type, job, time.Now())
 	}
 	return version, nil
 }
 
-func (a *arrivals) note(kind watch.EventType, at time.Time) {
+func (a *arrivals) note(kind watch.EventType, job *metav1.PartialObjectMetadata, at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch kind {
 	case watch.Added:
-		a.times = append(a.times, at)
+		of := job.Labels[scaledjobv1.LabelScaledJob]
+		a.seen[of] = append(a.seen[of], arrival{job.Name, at})
 		a.present++
 	case watch.Deleted:
 		a.present--
+	default:
+		return
 	}
 	a.notify()
 }
 
 func (a *arrivals) notify() {
-	select {
-	case a.changed <- struct{}{}:
-	default:
-	}
+	close(a.changed)
+	a.changed = make(chan struct{})
 }
 
-// nth waits for the n-th Job since the last reset, counted from 1, and returns when it was seen.
-func (a *arrivals) nth(ctx context.Context, n int) (time.Time, error) {
-	err := a.wait(ctx, func() bool { return len(a.times) >= n })
+// nth waits for the n-th Job of a ScaledJob since the last reset, counted from 1.
+func (a *arrivals) nth(ctx context.Context, of string, n int) (arrival, error) {
+	err := a.wait(ctx, func() bool { return len(a.seen[of]) >= n })
 	if err != nil {
-		return time.Time{}, fmt.Errorf("waiting for Job %d: %w", n, err)
+		return arrival{}, fmt.Errorf("waiting for Job %d of %s, which has %d: %w", n, of, a.count(of), err)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.times[n-1], nil
+	return a.seen[of][n-1], nil
+}
+
+// count is how many Jobs of a ScaledJob were seen since the last reset.
+func (a *arrivals) count(of string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.seen[of])
 }
 
 // reset waits until all Jobs are gone, and counts from 1 again.
@@ -124,7 +140,7 @@ func (a *arrivals) reset(ctx context.Context) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.times = nil
+	clear(a.seen)
 	return nil
 }
 
@@ -132,7 +148,7 @@ func (a *arrivals) reset(ctx context.Context) error {
 func (a *arrivals) wait(ctx context.Context, met func() bool) error {
 	for {
 		a.mu.Lock()
-		done, err := met(), a.err
+		done, err, changed := met(), a.err, a.changed
 		a.mu.Unlock()
 		switch {
 		case done:
@@ -141,7 +157,7 @@ func (a *arrivals) wait(ctx context.Context, met func() bool) error {
 			return err
 		}
 		select {
-		case <-a.changed:
+		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -14,12 +14,13 @@ import (
 // figures are what was measured of the operator and what it is compared with, and the ratio of the two.
 type figures struct{ reference, ours, ratio float64 }
 
-// comparison says what figures are of, and what their ratio should be: at most or at least so much, whichever is not 0, if any.
+// comparison says what figures are of, and what is aimed at, by whichever is not 0, if any: a ratio of at most or at least so much, or most
+// for the operator itself.
 type comparison struct {
 	figures
 
-	work, unit      string
-	atMost, atLeast float64
+	work, unit            string
+	atMost, atLeast, most float64
 }
 
 // within compares with a figure that should not be exceeded.
@@ -27,21 +28,23 @@ func within(work, unit string, limit, ours float64) comparison {
 	return comparison{work: work, unit: unit, figures: figures{limit, ours, ours / limit}, atMost: 1}
 }
 
-// target is the ratio that should be, and whether it is. Some comparisons have none.
-func (c comparison) target() (ratio, verdict string) {
+// target is what is aimed at, and whether it is met. Some comparisons have none.
+func (c comparison) target() (aim, verdict string) {
 	var met bool
 	switch {
 	case c.atMost > 0:
-		ratio, met = fmt.Sprintf("≤ %.2f", c.atMost), c.ratio <= c.atMost
+		aim, met = fmt.Sprintf("≤ %.2f", c.atMost), c.ratio <= c.atMost
 	case c.atLeast > 0:
-		ratio, met = fmt.Sprintf("≥ %.2f", c.atLeast), c.ratio >= c.atLeast
+		aim, met = fmt.Sprintf("≥ %.2f", c.atLeast), c.ratio >= c.atLeast
+	case c.most > 0:
+		aim, met = fmt.Sprintf("≤ %s %s", digits(c.most), c.unit), c.ours <= c.most
 	default:
 		return "–", ""
 	}
 	if met {
-		return ratio, "met"
+		return aim, "met"
 	}
-	return ratio, "missed"
+	return aim, "missed"
 }
 
 // printTable writes one line per comparison.

@@ -38,6 +38,8 @@ func TestTableTellsWhetherTargetsAreMet(t *testing.T) {
 		{work: "fast", unit: "Jobs/s", figures: figures{100, 90, 0.9}, atLeast: 0.9},
 		{work: "not fast", unit: "Jobs/s", figures: figures{100, 89, 0.89}, atLeast: 0.9},
 		within("cheap", "cores", 0.1, 0.025),
+		{work: "soon", unit: "ms", figures: figures{4, 54, 13.5}, most: 54},
+		{work: "late", unit: "ms", figures: figures{4, 54.1, 13.525}, most: 54},
 		{work: "without a target", unit: "s", figures: figures{1, 2, 2}},
 	})).To(Succeed())
 	lines := strings.Split(table.String(), "\n")
@@ -46,5 +48,7 @@ func TestTableTellsWhetherTargetsAreMet(t *testing.T) {
 	g.Expect(lines[3]).To(MatchRegexp(`^fast .* met$`))
 	g.Expect(lines[4]).To(MatchRegexp(`^not fast .* missed$`))
 	g.Expect(lines[5]).To(MatchRegexp(`^cheap +0\.100 cores +0\.025 cores +0\.25 +≤ 1\.00 +met$`))
-	g.Expect(lines[6]).To(MatchRegexp(`^without a target +1\.0 s +2\.0 s +2\.00 +– *$`))
+	g.Expect(lines[6]).To(MatchRegexp(`^soon +4\.0 ms +54\.0 ms +13\.50 +≤ 54\.0 ms +met$`))
+	g.Expect(lines[7]).To(MatchRegexp(`^late .* missed$`))
+	g.Expect(lines[8]).To(MatchRegexp(`^without a target +1\.0 s +2\.0 s +2\.00 +– *$`))
 }

@@ -31,7 +31,7 @@ const (
 	unlimited int32 = 1_000_000
 )
 
-// contender is one of the programs that are compared. Each has a namespace with one ScaledJob, and a queue, to itself.
+// contender is one of the programs that are compared, at work for one ScaledJob. Each has a namespace to itself.
 type contender struct {
 	name     string
 	queue    *redis.Client
@@ -93,6 +93,18 @@ func newScaledJob(namespace, queue, redisAddress string) *scaledjobv1.ScaledJob 
 	}
 }
 
+// beside makes another ScaledJob of this name, with a queue of its own, in the namespace of the contender. Both count their own Jobs.
+func (c *contender) beside(ctx context.Context, name string, shape func(*scaledjobv1.ScaledJobSpec)) (*contender, error) {
+	other := *c
+	other.sj, other.pushed = newScaledJob(c.sj.Namespace, c.sj.Spec.QueueName+"-"+name, c.sj.Spec.RedisAddress), 0
+	other.sj.Name = name
+	shape(&other.sj.Spec)
+	if err := c.kube.Create(ctx, other.sj); err != nil {
+		return nil, fmt.Errorf("creating %s: %w", name, err)
+	}
+	return &other, nil
+}
+
 // subscribed waits until the contender listens to its queue.
 func (c *contender) subscribed(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -108,30 +120,45 @@ func (c *contender) subscribed(ctx context.Context) error {
 	return nil
 }
 
-// serve pushes messages, each by a command of its own, and returns how long it takes until as many more Jobs are seen.
+// serve pushes messages and returns how long it takes until as many more Jobs are seen.
 func (c *contender) serve(ctx context.Context, messages int) (time.Duration, error) {
+	start, err := c.push(ctx, messages)
+	if err != nil {
+		return 0, err
+	}
+	last, err := c.nth(ctx, c.pushed)
+	return last.at.Sub(start), err
+}
+
+// push adds messages, each by a command of its own, and tells when it began to.
+func (c *contender) push(ctx context.Context, messages int) (begun time.Time, err error) {
 	pipeline := c.queue.Pipeline()
 	for range messages {
 		pipeline.LPush(ctx, c.sj.Spec.QueueName, "message")
 	}
-	start := time.Now()
+	begun = time.Now()
 	if _, err := pipeline.Exec(ctx); err != nil {
-		return 0, fmt.Errorf("pushing: %w", err)
+		return time.Time{}, fmt.Errorf("pushing: %w", err)
 	}
 	c.pushed += messages
+	return begun, nil
+}
+
+// nth waits for the n-th Job since the last clearing, counted from 1.
+func (c *contender) nth(ctx context.Context, n int) (arrival, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	seen, err := c.arrivals.nth(ctx, c.pushed)
+	job, err := c.arrivals.nth(ctx, c.sj.Name, n)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", c.name, err)
+		return arrival{}, fmt.Errorf("%s: %w", c.name, err)
 	}
-	return seen.Sub(start), nil
+	return job, nil
 }
 
 // check fails unless there is exactly one Job per message.
 func (c *contender) check(ctx context.Context) error {
-	list := jobList()
-	if err := c.kube.List(ctx, list, client.InNamespace(c.sj.Namespace)); err != nil {
+	list, of := jobList(), client.MatchingLabels{scaledjobv1.LabelScaledJob: c.sj.Name}
+	if err := c.kube.List(ctx, list, client.InNamespace(c.sj.Namespace), of); err != nil {
 		return fmt.Errorf("counting Jobs: %w", err)
 	}
 	if len(list.Items) != c.pushed {
@@ -140,20 +167,36 @@ func (c *contender) check(ctx context.Context) error {
 	return nil
 }
 
-// clear takes all messages and Jobs away, and waits until the contender knows.
+// clear takes its messages and all Jobs of the namespace away, and waits until the contender knows.
 func (c *contender) clear(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := c.queue.Del(ctx, c.sj.Spec.QueueName).Err(); err != nil {
-		return fmt.Errorf("emptying the queue: %w", err)
+	if err := c.empty(ctx); err != nil {
+		return err
 	}
 	err := c.kube.DeleteAllOf(ctx, &batchv1.Job{},
 		client.InNamespace(c.sj.Namespace), client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err != nil {
 		return fmt.Errorf("deleting Jobs: %w", err)
 	}
-	c.pushed = 0
 	return errors.Join(c.arrivals.reset(ctx), c.idle(ctx))
+}
+
+// empty takes all messages away.
+func (c *contender) empty(ctx context.Context) error {
+	if err := c.queue.Del(ctx, c.sj.Spec.QueueName).Err(); err != nil {
+		return fmt.Errorf("emptying the queue: %w", err)
+	}
+	c.pushed = 0
+	return nil
+}
+
+// remove deletes the ScaledJob.
+func (c *contender) remove(ctx context.Context) error {
+	if err := c.kube.Delete(ctx, c.sj); err != nil {
+		return fmt.Errorf("deleting %s: %w", c.sj.Name, err)
+	}
+	return nil
 }
 
 // idle waits until the contender has reported that there is neither a message nor a Job, if it reports.

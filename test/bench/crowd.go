@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -14,49 +15,52 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// crowd is ScaledJobs that the operator works for besides the one that is compared.
-type crowd struct {
-	kube    client.Client
-	members map[string]*scaledjobv1.ScaledJob
-}
+// crowd is the operator at work for ScaledJobs besides the one that is compared.
+type crowd []*contender
 
-// newCrowd makes so many ScaledJobs, each with a queue of its own.
+// newCrowd makes so many ScaledJobs, each with a queue of its own on the server at this address.
 func (s *setting) newCrowd(
 	ctx context.Context, name, redisAddress string, count int, shape func(*scaledjobv1.ScaledJobSpec),
-) (*crowd, error) {
-	c := &crowd{kube: s.ours.kube, members: map[string]*scaledjobv1.ScaledJob{}}
-	for i := range count {
-		sj := newScaledJob(s.ours.sj.Namespace, fmt.Sprintf("%s-%d", name, i), redisAddress)
-		sj.Name = sj.Spec.QueueName
-		shape(&sj.Spec)
-		if err := c.kube.Create(ctx, sj); err != nil {
-			return nil, fmt.Errorf("creating %s: %w", sj.Name, err)
+) (crowd, error) {
+	members := make(crowd, count)
+	for i := range members {
+		var err error
+		members[i], err = s.ours.beside(ctx, fmt.Sprintf("%s-%d", name, i), func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.RedisAddress = redisAddress
+			shape(spec)
+		})
+		if err != nil {
+			return nil, err
 		}
-		c.members[sj.Name] = sj
 	}
-	return c, nil
+	return members, nil
 }
 
 // queues are the keys of their queues.
-func (c *crowd) queues() (keys []string) {
-	for _, sj := range c.members {
-		keys = append(keys, sj.Spec.QueueName)
+func (c crowd) queues() (keys []string) {
+	for _, member := range c {
+		keys = append(keys, member.sj.Spec.QueueName)
 	}
 	return keys
 }
 
+// has says whether a ScaledJob of this name belongs to the crowd.
+func (c crowd) has(name string) bool {
+	return slices.ContainsFunc(c, func(member *contender) bool { return member.sj.Name == name })
+}
+
 // await waits until the condition holds of the status of each.
-func (c *crowd) await(ctx context.Context, namespace string, holds func(scaledjobv1.ScaledJobStatus) bool) error {
+func (c crowd) await(ctx context.Context, holds func(scaledjobv1.ScaledJobStatus) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		var list scaledjobv1.ScaledJobList
-		if err := c.kube.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		if err := c[0].kube.List(ctx, &list, client.InNamespace(c[0].sj.Namespace)); err != nil {
 			return false, err
 		}
-		left := len(c.members)
+		left := len(c)
 		for i := range list.Items {
-			if c.members[list.Items[i].Name] != nil && holds(list.Items[i].Status) {
+			if c.has(list.Items[i].Name) && holds(list.Items[i].Status) {
 				left--
 			}
 		}
@@ -73,11 +77,16 @@ func unreachable(status scaledjobv1.ScaledJobStatus) bool {
 	return apimeta.IsStatusConditionFalse(status.Conditions, scaledjobv1.ConditionQueueConnected)
 }
 
+// checked says whether the API server was asked about the template, and need not be any more.
+func checked(status scaledjobv1.ScaledJobStatus) bool {
+	return apimeta.IsStatusConditionTrue(status.Conditions, scaledjobv1.ConditionTemplateValid)
+}
+
 // remove deletes the ScaledJobs. Their Jobs are for somebody else to delete.
-func (c *crowd) remove(ctx context.Context) error {
-	for _, sj := range c.members {
-		if err := c.kube.Delete(ctx, sj); err != nil {
-			return fmt.Errorf("deleting %s: %w", sj.Name, err)
+func (c crowd) remove(ctx context.Context) error {
+	for _, member := range c {
+		if err := member.remove(ctx); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -3,8 +3,10 @@
 
 // Command bench measures how fast messages become Jobs, on a real API server and a real Redis, and compares the operator with the
 // floor: a bare loop that does the least there is to do (see the folder floor). The two take turns in one run, so that whatever else
-// the machine does hits both; the ratios are what to look at. Besides, it compares the operator while other Redis servers are silent
-// with itself while they are not, and measures what floods of messages and dead servers cost.
+// the machine does hits both; the ratios are what to look at. So it does for single messages, for bursts, for single messages beside a
+// burst, and for Jobs that finish and are to be replaced. Besides, it compares the operator while other Redis servers are silent with
+// itself while they are not, and measures what floods of messages and dead servers cost, and how long nobody creates Jobs when the leader
+// ends.
 //
 //	go run ./test/bench
 //	go run ./test/bench -measure=latency,bursts
@@ -44,6 +46,9 @@ var measurements = []measurement{
 	{"isolation", measureIsolation},
 	{"saturation", measureSaturation},
 	{"dials", measureDials},
+	{"fairness", measureFairness},
+	{"churn", measureChurn},
+	{"failover", measureFailover},
 }
 
 func main() {

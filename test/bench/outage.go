@@ -28,69 +28,74 @@ const (
 // frequent is a ScaledJob that looks at its queue often.
 func frequent(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 5 }
 
+// neighbour is a server that may be silent, and the ScaledJobs that name it.
+type neighbour struct {
+	proxy *tcpproxy.Proxy
+	users crowd
+}
+
 // measureIsolation pushes single messages to the operator's queue, in turns while the servers of other ScaledJobs answer and while they
 // do not.
 func measureIsolation(ctx context.Context, log io.Writer, s *setting, size sizes) (result []comparison, err error) {
-	var proxies []*tcpproxy.Proxy
-	var crowds []*crowd
+	var neighbours []neighbour
 	defer func() {
-		for _, c := range crowds {
-			err = errors.Join(err, c.remove(ctx))
-		}
-		for _, proxy := range proxies {
-			err = errors.Join(err, proxy.Close())
+		for _, n := range neighbours {
+			err = errors.Join(err, n.users.remove(ctx), n.proxy.Close())
 		}
 	}()
 	for i := range holes {
-		proxy, err := tcpproxy.Start(s.redis.Addr())
+		n, err := s.newNeighbour(ctx, fmt.Sprintf("neighbour-%d", i))
 		if err != nil {
 			return nil, err
 		}
-		proxies = append(proxies, proxy)
-		c, err := s.newCrowd(ctx, fmt.Sprintf("neighbour-%d", i), proxy.Addr(), holeUsers, frequent)
-		if err != nil {
-			return nil, err
-		}
-		crowds = append(crowds, c)
+		neighbours = append(neighbours, n)
 	}
-	var healthy, broken []float64
+	times := map[bool][]float64{} // by whether they are silent
 	for turn := range holeTurns {
 		_, _ = fmt.Fprintf(log, "pushing %d messages while %d other servers answer, and while they don't, turn %d of %d …\n",
 			size.samples/holeTurns, holes, turn+1, holeTurns)
-		for _, hold := range []bool{false, true} {
-			if err := switchAll(ctx, s, proxies, crowds, hold); err != nil {
+		for _, silent := range []bool{false, true} {
+			if err := switchAll(ctx, neighbours, silent); err != nil {
 				return nil, err
 			}
-			times, err := s.ours.sample(ctx, size.samples/holeTurns)
+			sampled, err := s.ours.sample(ctx, size.samples/holeTurns)
 			if err != nil {
 				return nil, err
 			}
-			if hold {
-				broken = append(broken, times...)
-			} else {
-				healthy = append(healthy, times...)
-			}
+			times[silent] = append(times[silent], sampled...)
 		}
 	}
 	return []comparison{
-		{work: "push → Job seen, ten silent servers beside, p50", unit: "ms", figures: ofQuantiles(healthy, broken, 0.5), atMost: 2},
-		{work: "push → Job seen, ten silent servers beside, p99", unit: "ms", figures: ofQuantiles(healthy, broken, 0.99), atMost: 2},
+		{work: "push → Job seen, ten silent servers beside, p50", unit: "ms", figures: ofQuantiles(times[false], times[true], 0.5), atMost: 2},
+		{work: "push → Job seen, ten silent servers beside, p99", unit: "ms", figures: ofQuantiles(times[false], times[true], 0.99), atMost: 2},
 	}, s.checkAndClear(ctx)
 }
 
+func (s *setting) newNeighbour(ctx context.Context, name string) (neighbour, error) {
+	proxy, err := tcpproxy.Start(s.redis.Addr())
+	if err != nil {
+		return neighbour{}, err
+	}
+	users, err := s.newCrowd(ctx, name, proxy.Addr(), holeUsers, frequent)
+	if err != nil {
+		return neighbour{}, errors.Join(err, proxy.Close())
+	}
+	return neighbour{proxy, users}, nil
+}
+
 // switchAll holds back all bytes of the neighbours' servers, or lets them pass, and returns when the operator has noticed.
-func switchAll(ctx context.Context, s *setting, proxies []*tcpproxy.Proxy, crowds []*crowd, hold bool) error {
+func switchAll(ctx context.Context, neighbours []neighbour, hold bool) error {
 	noticed := reachable
-	for _, proxy := range proxies {
+	for _, n := range neighbours {
 		if hold {
 			noticed = unreachable
-			proxy.Hold(tcpproxy.Both)
-		} else if err := proxy.Pass(); err != nil {
+			n.proxy.Hold(tcpproxy.Both)
+		} else if err := n.proxy.Pass(); err != nil {
 			return err
 		}
 	}
-	for _, c := range crowds {
-		if err := c.await(ctx, s.ours.sj.Namespace, noticed); err != nil {
+	for _, n := range neighbours {
+		if err := n.users.await(ctx, noticed); err != nil {
 			return fmt.Errorf("waiting until the operator notices the neighbours' servers: %w", err)
 		}
 	}
@@ -146,6 +151,6 @@ func (s *setting) countDials(ctx context.Context, name string, dead *tcpproxy.Pr
 	if err != nil {
 		return 0, err
 	}
-	err = errors.Join(c.await(ctx, s.ours.sj.Namespace, unreachable), pause(ctx, time.Until(begun.Add(firstMinute))))
+	err = errors.Join(c.await(ctx, unreachable), pause(ctx, time.Until(begun.Add(firstMinute))))
 	return dead.Dials(), errors.Join(err, c.remove(ctx))
 }

@@ -84,7 +84,7 @@ func (s *setting) flood(ctx context.Context, log io.Writer, queues int) (seen fl
 	if err := s.saturate(ctx, full); err != nil {
 		return flooding{}, err
 	}
-	if err := others.await(ctx, s.ours.sj.Namespace, reachable); err != nil {
+	if err := others.await(ctx, reachable); err != nil {
 		return flooding{}, err
 	}
 	seen, err = s.watchFlood(ctx, full)
@@ -92,16 +92,16 @@ func (s *setting) flood(ctx context.Context, log io.Writer, queues int) (seen fl
 }
 
 // saturate brings the queues to their limits, and waits until nothing more is to be told of that.
-func (s *setting) saturate(ctx context.Context, full *crowd) error {
-	if err := s.push(ctx, full.queues(), int(saturatedLimit)*len(full.members)); err != nil {
+func (s *setting) saturate(ctx context.Context, full crowd) error {
+	if err := s.push(ctx, full.queues(), int(saturatedLimit)*len(full)); err != nil {
 		return err
 	}
-	err := full.await(ctx, s.ours.sj.Namespace, func(status scaledjobv1.ScaledJobStatus) bool { return status.ActiveJobs == saturatedLimit })
+	err := full.await(ctx, func(status scaledjobv1.ScaledJobStatus) bool { return status.ActiveJobs == saturatedLimit })
 	return errors.Join(err, pause(ctx, settleTime))
 }
 
 // watchFlood has the flood come.
-func (s *setting) watchFlood(ctx context.Context, full *crowd) (seen flooding, err error) {
+func (s *setting) watchFlood(ctx context.Context, full crowd) (seen flooding, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	writes, err := s.countStatusWrites(ctx, full)
@@ -112,35 +112,47 @@ func (s *setting) watchFlood(ctx context.Context, full *crowd) (seen flooding, e
 	if err != nil {
 		return flooding{}, err
 	}
-	begun, pushed, looked := time.Now(), 0, time.Now()
-	for time.Since(begun) < floodTime {
-		due := int(time.Since(begun).Seconds() * pushesPerSecond)
-		if err := s.push(ctx, full.queues(), due-pushed); err != nil {
-			return flooding{}, err
-		}
-		pushed = due
-		if time.Since(looked) > lookInterval {
-			looked = time.Now()
-			oldest, err := s.oldestRead(ctx)
-			if err != nil {
-				return flooding{}, err
-			}
-			seen.oldest = max(seen.oldest, oldest)
-		}
-		if err := pause(ctx, pushInterval); err != nil {
-			return flooding{}, err
-		}
+	begun := time.Now()
+	pushed, oldest, err := s.pour(ctx, full)
+	if err != nil {
+		return flooding{}, err
 	}
 	after, err := s.running.Metrics(ctx)
 	if err != nil {
 		return flooding{}, err
 	}
 	took := time.Since(begun).Seconds()
-	seen.pushes = float64(pushed) / took
-	seen.cores = (after[cpuSeconds] - before[cpuSeconds]) / took
-	// Between two writes there is a second at least, so the first of each counts for none.
-	seen.writes = max(0, float64(writes.Load())/float64(len(full.members))-1) / took
-	return seen, nil
+	return flooding{
+		pushes: float64(pushed) / took,
+		cores:  (after[cpuSeconds] - before[cpuSeconds]) / took,
+		// Between two writes there is a second at least, so the first of each counts for none.
+		writes: max(0, float64(writes.Load())/float64(len(full))-1) / took,
+		oldest: oldest,
+	}, nil
+}
+
+// pour pushes for as long as a flood lasts, and tells for how many seconds the depth of some idle queue was not read meanwhile.
+func (s *setting) pour(ctx context.Context, full crowd) (pushed int, oldest float64, err error) {
+	begun, looked := time.Now(), time.Now()
+	for time.Since(begun) < floodTime {
+		due := int(time.Since(begun).Seconds() * pushesPerSecond)
+		if err := s.push(ctx, full.queues(), due-pushed); err != nil {
+			return 0, 0, err
+		}
+		pushed = due
+		if time.Since(looked) > lookInterval {
+			looked = time.Now()
+			now, err := s.oldestRead(ctx)
+			if err != nil {
+				return 0, 0, err
+			}
+			oldest = max(oldest, now)
+		}
+		if err := pause(ctx, pushInterval); err != nil {
+			return 0, 0, err
+		}
+	}
+	return pushed, oldest, nil
 }
 
 // push spreads messages over the queues.
@@ -156,7 +168,7 @@ func (s *setting) push(ctx context.Context, queues []string, messages int) error
 }
 
 // countStatusWrites counts the changes of the ScaledJobs, of which nobody changes anything but the status, until ctx ends.
-func (s *setting) countStatusWrites(ctx context.Context, of *crowd) (*atomic.Int64, error) {
+func (s *setting) countStatusWrites(ctx context.Context, of crowd) (*atomic.Int64, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJobList"))
 	changes, err := s.ours.kube.Watch(ctx, list, client.InNamespace(s.ours.sj.Namespace))
@@ -167,7 +179,7 @@ func (s *setting) countStatusWrites(ctx context.Context, of *crowd) (*atomic.Int
 	go func() {
 		for change := range changes.ResultChan() {
 			object, ok := change.Object.(*metav1.PartialObjectMetadata)
-			if ok && change.Type == watch.Modified && of.members[object.Name] != nil {
+			if ok && change.Type == watch.Modified && of.has(object.Name) {
 				count.Add(1)
 			}
 		}

@@ -86,26 +86,33 @@ func (s *setting) makeContenders(ctx context.Context) error {
 
 func (s *setting) startFloor(ctx context.Context, log io.Writer) error {
 	_, _ = fmt.Fprintln(log, "building the floor …")
-	binary := filepath.Join(s.sandbox.Dir(), "floor")
-	build := exec.CommandContext(ctx, "go", "build", "-o="+binary, "miracle.dev/scaledjob-operator/test/bench/floor")
+	build := exec.CommandContext(ctx, "go", "build", "-o="+s.floorPath(), "miracle.dev/scaledjob-operator/test/bench/floor")
 	if output, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the floor: %w\n%s", err, output)
 	}
-	kubeconfig, err := s.writeKubeconfig(ctx)
-	if err != nil {
+	if err := s.writeKubeconfig(ctx); err != nil {
 		return fmt.Errorf("writing a kubeconfig: %w", err)
 	}
-	if _, err := s.sandbox.Start("floor", binary, kubeconfig, s.floor.sj.Namespace, s.floor.sj.Name); err != nil {
+	if _, err := s.runFloor("growth", s.floor); err != nil {
 		return err
 	}
 	return s.floor.subscribed(ctx)
 }
 
+func (s *setting) floorPath() string { return filepath.Join(s.sandbox.Dir(), "floor") }
+
+func (s *setting) kubeconfig() string { return filepath.Join(s.sandbox.Dir(), "kubeconfig") }
+
+// runFloor has the floor work for the ScaledJob of a contender. By what, the floor says itself.
+func (s *setting) runFloor(by string, of *contender) (*sandbox.Process, error) {
+	return s.sandbox.Start("floor", s.floorPath(), by, s.kubeconfig(), of.sj.Namespace, of.sj.Name)
+}
+
 // writeKubeconfig lets the floor be who the operator is, with the same rights and the same priority at the API server.
-func (s *setting) writeKubeconfig(ctx context.Context) (path string, err error) {
+func (s *setting) writeKubeconfig(ctx context.Context) error {
 	access, err := s.control.ServiceAccountConfig(ctx, operator.Namespace, operator.ServiceAccount)
 	if err != nil {
-		return "", err
+		return err
 	}
 	const name = "floor"
 	config := clientcmdapi.NewConfig()
@@ -113,8 +120,7 @@ func (s *setting) writeKubeconfig(ctx context.Context) (path string, err error) 
 	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: access.BearerToken}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	config.CurrentContext = name
-	path = filepath.Join(s.sandbox.Dir(), "kubeconfig")
-	return path, clientcmd.WriteToFile(*config, path)
+	return clientcmd.WriteToFile(*config, s.kubeconfig())
 }
 
 func (s *setting) startOurs(ctx context.Context, log io.Writer) (err error) {

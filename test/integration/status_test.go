@@ -9,9 +9,11 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/witness"
 )
 
 func TestFloodOfPushesWritesTheStatusSparsely(t *testing.T) {
@@ -36,21 +38,88 @@ func TestFloodOfPushesWritesTheStatusSparsely(t *testing.T) {
 	}
 }
 
-// expectSparseWrites counts the changes of the ScaledJob while do changes the
-// depth of its queue, until its status tells the last one.
+// Jobs finish as fast as the API server takes it, and are replaced and pruned.
+func TestJobsThatFinishAllTheTimeWriteTheStatusSparsely(t *testing.T) {
+	t.Parallel()
+	const limit, kept, finishes = 20, 5, 500
+	s := newLonelyScene(t)
+	s.create(polling(never), atMost(limit), idle, func(spec *scaledjobv1.ScaledJobSpec) {
+		history := int32(kept)
+		spec.SuccessfulJobsHistoryLimit = &history
+	})
+	s.operator = s.operate()
+	s.push(limit + finishes)
+	s.Eventually(s.jobsEver).Should(Equal(limit))
+	s.awaitQuiet()
+	s.expectSparseWrites(func() {
+		finished := map[types.UID]bool{}
+		s.Eventually(func() int {
+			s.finishAll(finished, finishes)
+			return len(finished)
+		}).WithPolling(time.Millisecond).Should(Equal(finishes))
+		s.Eventually(s.jobsEver).Should(Equal(limit + finishes))
+	})
+	s.Eventually(s.status).Should(And(
+		HaveField("ActiveJobs", BeEquivalentTo(limit)), HaveField("SucceededJobs", BeEquivalentTo(kept))))
+	s.expectJobsEver(limit + finishes)
+}
+
+// idle has the Jobs left alone by all but the test.
+func idle(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate = witness.IdleJob() }
+
+// finishAll does as workers do with all Jobs that are not among those which have
+// finished, until so many have: it takes a message for each and finishes it.
+func (s *scene) finishAll(finished map[types.UID]bool, most int) {
+	s.t.Helper()
+	for _, job := range s.jobs() {
+		if len(finished) == most || hasFinished(job) || finished[job.UID] {
+			continue
+		}
+		s.Expect(s.redis.Client().RPop(s.t.Context(), s.queue).Err()).To(Succeed())
+		s.Expect(witness.Complete(s.t.Context(), s.plane.admin, client.ObjectKeyFromObject(job))).To(Succeed())
+		finished[job.UID] = true
+	}
+}
+
+// The negative control: somebody who writes the status at each change.
+func TestStatusWrittenAtEachChangeIsNotSparse(t *testing.T) {
+	t.Parallel()
+	s := newLonelyScene(t)
+	s.create()
+	writes, bound := s.writesDuring(func() {
+		for depth := range int64(200) {
+			sj := s.get()
+			sj.Status.QueueDepth = &depth
+			s.Expect(s.plane.admin.Status().Update(t.Context(), sj)).To(Succeed())
+		}
+	})
+	s.Expect(writes).To(BeNumerically(">", bound))
+}
+
+// expectSparseWrites fails if the status is written too often while do changes the
+// depth of the queue, or does not tell the last one in the end.
 func (s *scene) expectSparseWrites(do func()) {
+	s.t.Helper()
+	writes, bound := s.writesDuring(func() {
+		do()
+		depth, err := s.redis.Client().LLen(s.t.Context(), s.queue).Result()
+		s.Expect(err).NotTo(HaveOccurred())
+		s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(Equal(depth))))
+	})
+	s.Expect(writes).To(And(BeNumerically(">", 1), BeNumerically("<=", bound)))
+}
+
+// writesDuring counts the changes of the ScaledJob, and tells how many may be in
+// as much time.
+func (s *scene) writesDuring(do func()) (writes int, bound float64) {
 	s.t.Helper()
 	count := s.countChanges()
 	begin := time.Now()
 	do()
-	depth, err := s.redis.Client().LLen(s.t.Context(), s.queue).Result()
-	s.Expect(err).NotTo(HaveOccurred())
-	s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(Equal(depth))))
 	// The object that is there already counts too, and a change of a condition
 	// is written at once.
-	const others, perSecond = 4, 2
-	s.Expect(count()).To(And(
-		BeNumerically(">", 1), BeNumerically("<=", others+perSecond*time.Since(begin).Seconds())))
+	const others, perSecond = 4, 1.2
+	return count(), others + perSecond*time.Since(begin).Seconds()
 }
 
 // countChanges watches the ScaledJob until the returned function is called,

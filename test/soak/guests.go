@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// A guest stays for guestStay on the mean, and has a few messages.
+	// A guest stays for guestStay, and has a few messages.
 	guestStay     = 2 * time.Second
 	guestMessages = 3
 )
@@ -38,10 +38,11 @@ func (s *soak) haveGuests(ctx context.Context, on *server) error {
 func (s *soak) haveGuest(ctx context.Context, on *server, name string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	q, err := s.newQueue(ctx, on, name, guestMessages)
+	q, err := s.newQueue(ctx, name, on.target.Addr(), guestMessages)
 	if err != nil {
 		return err
 	}
+	q.server = on
 	q.push(ctx, guestMessages)
 	if err := pause(ctx, guestStay); err != nil {
 		return err
@@ -52,6 +53,8 @@ func (s *soak) haveGuest(ctx context.Context, on *server, name string) error {
 // remove deletes the ScaledJob and its Jobs, for which there is no garbage
 // collector here. The order keeps the operator from making new Jobs.
 func (q *queue) remove(ctx context.Context) error {
+	q.api.away.RLock()
+	defer q.api.away.RUnlock()
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
 	if err := q.api.Delete(ctx, q.object); err != nil {
 		return fmt.Errorf("deleting ScaledJob %s: %w", q.object.Name, err)

@@ -3,15 +3,18 @@
 
 // Command soak keeps the operator busy for minutes or hours: messages come in
 // storms to queues on several Redis servers, workers take them and finish Jobs,
-// ScaledJobs come and go, and the faults of the folder faults strike the servers
-// at random. Nothing but notifications tells the operator of a message: the
-// resync is an hour away, and the polling fall-back is off.
+// ScaledJobs come and go, some name servers that are none, the faults of the folder
+// faults strike the servers at random, the API server is restarted, and in the first
+// third of the time the operator is, by SIGKILL or SIGTERM. Nothing but notifications
+// tells the operator of a message: the resync is an hour away, and the polling
+// fall-back is off.
 //
 //	go run ./test/soak -minutes=10 -seed=1
 //
 // It fails if there is ever a Job too many, if after a fault or in the end a
-// message waits whose Job does not come, or if the operator has grown. First it
-// plays the long forms of the tests of faults and races.
+// message waits whose Job does not come, or if the operator has grown from the
+// second third to the last. First it plays the long forms of the tests of faults and
+// races.
 package main
 
 import (

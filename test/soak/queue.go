@@ -13,8 +13,6 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,22 +34,24 @@ type observer interface {
 // queue is a list, the ScaledJob that names it, and the witness of its Jobs. Each
 // message is due one Job, up to the limit.
 type queue struct {
+	// server is the one that has the list, nil for a list that nobody has.
 	server  *server
-	api     client.Client
+	api     *api
 	object  *scaledjobv1.ScaledJob
 	witness observer
 	// pushed is how many messages there ever were, at most.
 	pushed atomic.Int64
 }
 
-// newQueue makes a ScaledJob with an empty queue. Its witness stays until ctx ends.
-func (s *soak) newQueue(ctx context.Context, on *server, name string, limit int32) (*queue, error) {
+// newQueue makes a ScaledJob with an empty queue on the server at this address. Its
+// witness stays until ctx ends.
+func (s *soak) newQueue(ctx context.Context, name, address string, limit int32) (*queue, error) {
 	kept := int32(3)
-	q := &queue{server: on, api: s.setting.API, object: &scaledjobv1.ScaledJob{
+	q := &queue{api: s.api, object: &scaledjobv1.ScaledJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
 		Spec: scaledjobv1.ScaledJobSpec{
 			QueueName:                  name,
-			RedisAddress:               on.target.Addr(),
+			RedisAddress:               address,
 			Threshold:                  1,
 			MaxReplicas:                &limit,
 			PollingIntervalSeconds:     3600,
@@ -59,6 +59,8 @@ func (s *soak) newQueue(ctx context.Context, on *server, name string, limit int3
 			JobTemplate:                witness.IdleJob(),
 		},
 	}}
+	s.api.away.RLock()
+	defer s.api.away.RUnlock()
 	if err := q.api.Create(ctx, q.object); err != nil {
 		return nil, fmt.Errorf("creating ScaledJob %s: %w", name, err)
 	}
@@ -100,7 +102,7 @@ func (q *queue) push(ctx context.Context, messages int) {
 // storm pushes up to so many messages at once, again and again, until ctx ends.
 // The queue never gets longer than a few times its limit.
 func (q *queue) storm(ctx context.Context, random *rand.Rand, most int, meanGap time.Duration) {
-	for pause(ctx, time.Duration(random.Int64N(int64(2*meanGap)))) == nil {
+	for pause(ctx, between(random, 0, 2*meanGap)) == nil {
 		q.pushWell(ctx, 1+random.IntN(most))
 	}
 }
@@ -144,23 +146,13 @@ func (q *queue) work(ctx context.Context, meanGap time.Duration) error {
 func (q *queue) finish(ctx context.Context, name string) (done bool, err error) {
 	q.server.faulty.RLock()
 	defer q.server.faulty.RUnlock()
+	q.api.away.RLock()
+	defer q.api.away.RUnlock()
 	err = q.server.client.RPop(ctx, q.object.Spec.QueueName).Err()
 	if err != nil && !errors.Is(err, goredis.Nil) {
 		return false, nil // The next try may succeed.
 	}
-	now := metav1.Now()
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: q.object.Namespace, Name: name}}
-	unfinished := job.DeepCopy()
-	job.Status = batchv1.JobStatus{
-		StartTime: &now, CompletionTime: &now, Succeeded: 1,
-		Conditions: []batchv1.JobCondition{
-			{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue, LastTransitionTime: now},
-			{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: now},
-		},
-	}
 	// The context lets what has begun come to its end.
-	if err := q.api.Status().Patch(context.WithoutCancel(ctx), job, client.MergeFrom(unfinished)); err != nil {
-		return false, fmt.Errorf("finishing Job %s: %w", name, err)
-	}
-	return true, nil
+	err = witness.Complete(context.WithoutCancel(ctx), q.api, client.ObjectKey{Namespace: q.object.Namespace, Name: name})
+	return err == nil, err
 }

@@ -70,7 +70,7 @@ func (s *server) close() error { return errors.Join(s.client.Close(), s.target.C
 // each that is over.
 func (s *server) suffer(ctx context.Context, struck func(on *server, fault faults.Fault)) error {
 	var deck []faults.Fault
-	for pause(ctx, leastCalm+time.Duration(s.random.Int64N(int64(mostCalm-leastCalm)))) == nil {
+	for pause(ctx, between(s.random, leastCalm, mostCalm)) == nil {
 		if len(deck) == 0 {
 			deck = faults.Catalogue()
 			s.random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
@@ -87,8 +87,7 @@ func (s *server) suffer(ctx context.Context, struck func(on *server, fault fault
 
 // lasting draws how long the fault is to last.
 func lasting(fault faults.Fault, random *rand.Rand) time.Duration {
-	longest := min(fault.Long, longestFault)
-	return fault.Short + time.Duration(random.Int64N(int64(max(longest-fault.Short, 0))+1))
+	return between(random, fault.Short, max(min(fault.Long, longestFault), fault.Short)+1)
 }
 
 // strike plays a fault to its end, even if ctx ends meanwhile, and sees that the
@@ -112,12 +111,12 @@ func (s *server) strike(ctx context.Context, fault faults.Fault, lasting time.Du
 // strikeAndPush pushes messages at random moments until a random one after the
 // end of the fault.
 func (s *server) strikeAndPush(ctx context.Context, fault faults.Fault, lasting time.Duration) error {
-	end := time.Duration(s.random.Int64N(int64(longestEnd)))
+	end := between(s.random, 0, longestEnd)
 	gaps := rand.New(rand.NewPCG(s.random.Uint64(), 0))
 	pushing, stop := context.WithCancel(ctx)
 	var pusher sync.WaitGroup
 	pusher.Go(func() {
-		for pause(pushing, time.Duration(gaps.Int64N(int64(longestGap)))) == nil {
+		for pause(pushing, between(gaps, 0, longestGap)) == nil {
 			for _, q := range s.queues {
 				q.push(ctx, 1+gaps.IntN(faultyBurst))
 			}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,8 +30,9 @@ const (
 
 	checkInterval    = time.Second
 	progressInterval = 10 * time.Second
-	// warmUpPart is the part of the time after which the operator should not grow.
-	warmUpPart = 3
+	// parts of equal length are those with other operators, the warm-up, and that in
+	// which the operator should not grow.
+	parts = 3
 )
 
 // soak is an operator at work, and all that goes on around it.
@@ -41,6 +43,11 @@ type soak struct {
 	namespace string
 	servers   []*server
 	queues    []*queue
+	strangers []*faults.Listening
+	api       *api
+	// operating is held while there is no operator, and held for reading by those who
+	// ask it something.
+	operating sync.RWMutex
 
 	begun  time.Time
 	faults atomic.Int64 // that are over
@@ -53,7 +60,10 @@ func newSoak(ctx context.Context, log io.Writer, seed uint64) (*soak, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &soak{log: log, setting: setting, random: rand.New(rand.NewPCG(seed, 0)), begun: time.Now()}
+	s := &soak{
+		log: log, setting: setting, api: &api{Client: setting.API},
+		random: rand.New(rand.NewPCG(seed, 0)), begun: time.Now(),
+	}
 	if err := s.populate(ctx, seed); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
@@ -71,40 +81,59 @@ func (s *soak) populate(ctx context.Context, seed uint64) (err error) {
 			return err
 		}
 		s.servers = append(s.servers, on)
-		for j := range busyQueues + 1 {
-			limit := int32(busyLimit)
-			if j == busyQueues {
-				limit = saturatedLimit
-			}
-			q, err := s.newQueue(ctx, on, fmt.Sprintf("queue-%d-%d", i, j), limit)
-			if err != nil {
-				return err
-			}
-			on.queues = append(on.queues, q)
-			s.queues = append(s.queues, q)
+		if err := s.addQueues(ctx, on); err != nil {
+			return err
 		}
+	}
+	return s.listen()
+}
+
+// addQueues makes the queues of a server.
+func (s *soak) addQueues(ctx context.Context, on *server) error {
+	for i := range busyQueues + 1 {
+		limit := int32(busyLimit)
+		if i == busyQueues {
+			limit = saturatedLimit
+		}
+		q, err := s.newQueue(ctx, fmt.Sprintf("queue-%s-%d", on.name, i), on.target.Addr(), limit)
+		if err != nil {
+			return err
+		}
+		q.server = on
+		on.queues = append(on.queues, q)
+		s.queues = append(s.queues, q)
 	}
 	return nil
 }
 
 func (s *soak) close(ctx context.Context) error {
 	var errs []error
+	for _, stranger := range s.strangers {
+		errs = append(errs, stranger.Close())
+	}
 	for _, on := range s.servers {
 		errs = append(errs, on.close())
 	}
 	return errors.Join(append(errs, s.setting.Stop(ctx))...)
 }
 
-// run storms for as long, and compares the operator at rest after the first part
-// of it and at the end.
+// run storms for as long. In the first part of it, operators end and others take
+// their place. Then one stays, which is compared at rest: after it has got warm and
+// at the end.
 func (s *soak) run(ctx context.Context, lasting time.Duration) error {
-	warmUp := lasting / warmUpPart
-	before, err := s.stormAndRest(ctx, warmUp)
+	part := lasting / parts
+	if err := s.storm(ctx, part, upheavals()); err != nil {
+		return err
+	}
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
+	before, err := s.stormAndRest(ctx, part)
 	if err != nil {
 		return err
 	}
 	s.report("at rest after the warm-up: %s", before)
-	after, err := s.stormAndRest(ctx, lasting-warmUp)
+	after, err := s.stormAndRest(ctx, lasting-2*part)
 	if err != nil {
 		return err
 	}
@@ -120,7 +149,7 @@ func (s *soak) run(ctx context.Context, lasting time.Duration) error {
 // stormAndRest has messages and faults come for as long, and sees that what is due
 // in the end is there. It returns what the operator is like with nothing to do.
 func (s *soak) stormAndRest(ctx context.Context, lasting time.Duration) (vitals, error) {
-	if err := s.storm(ctx, lasting); err != nil {
+	if err := s.storm(ctx, lasting, []upheaval{apiServerRestarts}); err != nil {
 		return vitals{}, err
 	}
 	if err := s.settle(ctx); err != nil {
@@ -130,7 +159,7 @@ func (s *soak) stormAndRest(ctx context.Context, lasting time.Duration) (vitals,
 }
 
 // storm lasts for so long, and until the last fault is over.
-func (s *soak) storm(ctx context.Context, lasting time.Duration) error {
+func (s *soak) storm(ctx context.Context, lasting time.Duration, upheavals []upheaval) error {
 	all, failed := errgroup.WithContext(ctx)
 	storm, stop := context.WithTimeout(failed, lasting)
 	defer stop()
@@ -139,7 +168,7 @@ func (s *soak) storm(ctx context.Context, lasting time.Duration) error {
 		if q.limit() == saturatedLimit {
 			gap, burst = saturatedGap, saturatedBurst
 		}
-		random := rand.New(rand.NewPCG(s.random.Uint64(), 0))
+		random := s.newRandom()
 		all.Go(func() error {
 			q.storm(storm, random, burst, gap)
 			return nil
@@ -151,8 +180,14 @@ func (s *soak) storm(ctx context.Context, lasting time.Duration) error {
 		all.Go(func() error { return s.haveGuests(storm, on) })
 	}
 	all.Go(func() error { return s.watchOver(storm) })
+	random := s.newRandom()
+	all.Go(func() error { return s.upheave(storm, random, upheavals) })
+	all.Go(func() error { return s.haveStrangers(storm) })
 	return errors.Join(all.Wait(), ctx.Err())
 }
+
+// newRandom makes another source of chance.
+func (s *soak) newRandom() *rand.Rand { return rand.New(rand.NewPCG(s.random.Uint64(), 0)) }
 
 // watchOver holds the Jobs against the messages all the time, and reports now and
 // then.
@@ -166,14 +201,25 @@ func (s *soak) watchOver(ctx context.Context) error {
 			continue
 		}
 		reported = time.Now()
-		if err := s.setting.Alive(ctx); err != nil && ctx.Err() == nil {
+		if err := s.examine(ctx); err != nil && ctx.Err() == nil {
 			return err
-		}
-		if now, _, err := look(ctx, s.setting.Operator); err == nil {
-			s.report("%s; now %s", s.sums(), now)
 		}
 	}
 	return nil
+}
+
+// examine reports how the operator is, and returns an error if it is not well.
+func (s *soak) examine(ctx context.Context) error {
+	s.operating.RLock()
+	defer s.operating.RUnlock()
+	if err := s.setting.Alive(ctx); err != nil {
+		return err
+	}
+	now, _, err := look(ctx, s.setting.Operator)
+	if err == nil {
+		s.report("%s; now %s", s.sums(), now)
+	}
+	return err
 }
 
 func (s *soak) check() error {

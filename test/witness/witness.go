@@ -16,26 +16,27 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	typedbatchv1 "k8s.io/client-go/kubernetes/typed/batch/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
 const (
 	catchUpTimeout = 3 * time.Minute
+	retryInterval  = 100 * time.Millisecond
 	// markerPrefix begins the names of Jobs that belong to no one.
 	markerPrefix = "marker-"
 )
 
 // Witness sees every change of the Jobs that one ScaledJob controls, in the order
-// in which the API server made them. It is safe for concurrent use.
+// in which the API server made them. A restart of the API server costs it at most
+// what came and went in the moment before. It is safe for concurrent use.
 type Witness struct {
 	owner types.UID
 	limit func() int
@@ -66,18 +67,12 @@ func Summon(ctx context.Context, config *rest.Config, owner *scaledjobv1.ScaledJ
 	if err != nil {
 		return nil, fmt.Errorf("summoning a witness: %w", err)
 	}
-	events, err := watchtools.NewRetryWatcherWithContext(ctx, present.ResourceVersion, &cache.ListWatch{
-		WatchFuncWithContext: jobs.Watch,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("summoning a witness: %w", err)
-	}
 	w := &Witness{
 		owner: owner.UID, limit: limit, jobs: jobs,
 		created: map[types.UID]bool{}, unfinished: map[types.UID]string{}, markers: map[string]bool{},
 		changed: make(chan struct{}),
 	}
-	go w.look(ctx, events)
+	go w.look(ctx, present.ResourceVersion)
 	return w, nil
 }
 
@@ -91,42 +86,100 @@ func New(tb testing.TB, config *rest.Config, owner *scaledjobv1.ScaledJob, limit
 	return w
 }
 
-func (w *Witness) look(ctx context.Context, events *watchtools.RetryWatcher) {
-	for event := range events.ResultChan() {
-		w.note(event)
-	}
-	if ctx.Err() == nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.blame("the witness went blind: its watch ended")
+// look sees what happens after this version, until ctx ends. Where a watch ends
+// or cannot begin, the API server is away for a moment, and the next one goes on.
+func (w *Witness) look(ctx context.Context, version string) {
+	for ctx.Err() == nil {
+		var err error
+		version, err = w.watch(ctx, version)
+		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			version, err = w.survey(ctx, version)
+		}
+		if err == nil {
+			continue
+		}
+		select {
+		case <-time.After(retryInterval):
+		case <-ctx.Done():
+		}
 	}
 }
 
-func (w *Witness) note(event watch.Event) {
+// watch notes what a watch tells, and returns the version that it got to.
+func (w *Witness) watch(ctx context.Context, version string) (string, error) {
+	events, err := w.jobs.Watch(ctx, metav1.ListOptions{ResourceVersion: version})
+	if err != nil {
+		return version, err
+	}
+	defer events.Stop()
+	for event := range events.ResultChan() {
+		job, isJob := event.Object.(*batchv1.Job)
+		if !isJob {
+			return version, apierrors.FromObject(event.Object)
+		}
+		w.note(event.Type, job)
+		version = job.ResourceVersion
+	}
+	return version, nil
+}
+
+// survey is for an API server that cannot tell any more what happened after this
+// version, because it has been restarted: it notes the Jobs that there are. Only
+// what came and went in the moment before the restart stays unseen.
+func (w *Witness) survey(ctx context.Context, version string) (string, error) {
+	present, err := w.jobs.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return version, err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.tell()
+	clear(w.unfinished)
+	for i := range present.Items {
+		w.register(watch.Modified, &present.Items[i])
+	}
+	w.judge("the last")
+	return present.ResourceVersion, nil
+}
+
+func (w *Witness) note(kind watch.EventType, job *batchv1.Job) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tell()
+	if w.register(kind, job) {
+		w.judge(job.Name)
+	}
+}
+
+// tell has those look who wait for anything.
+func (w *Witness) tell() {
 	close(w.changed)
 	w.changed = make(chan struct{})
-	job, isJob := event.Object.(*batchv1.Job)
-	if !isJob {
-		w.blame(fmt.Sprintf("the witness went blind: %v", event.Object))
-		return
-	}
+}
+
+// register keeps what a Job is, and says whether it is an unfinished one of the
+// owner.
+func (w *Witness) register(kind watch.EventType, job *batchv1.Job) bool {
 	if job.GenerateName == markerPrefix {
 		w.markers[job.Name] = true
 	}
 	if owner := metav1.GetControllerOf(job); owner == nil || owner.UID != w.owner {
 		delete(w.unfinished, job.UID) // if it was the owner's, it was released
-		return
+		return false
 	}
 	w.created[job.UID] = true
-	if event.Type == watch.Deleted || finished(job) {
+	if kind == watch.Deleted || finished(job) {
 		delete(w.unfinished, job.UID)
-		return
+		return false
 	}
 	w.unfinished[job.UID] = job.Name
-	if limit := w.limit(); len(w.unfinished) > limit {
-		w.blame(fmt.Sprintf("Job %s makes %d unfinished ones, where %d were due", job.Name, len(w.unfinished), limit))
+	return true
+}
+
+// judge keeps the first time that there were too many.
+func (w *Witness) judge(last string) {
+	if limit := w.limit(); len(w.unfinished) > limit && w.fault == "" {
+		w.fault = fmt.Sprintf("Job %s makes %d unfinished ones, where %d were due", last, len(w.unfinished), limit)
 	}
 }
 
@@ -134,13 +187,6 @@ func finished(job *batchv1.Job) bool {
 	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
 	})
-}
-
-// blame keeps the first fault.
-func (w *Witness) blame(fault string) {
-	if w.fault == "" {
-		w.fault = fault
-	}
 }
 
 // Created returns how many Jobs were ever created.
@@ -208,17 +254,4 @@ func (w *Witness) await(ctx context.Context, condition func() bool) error {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// IdleJob returns a template of Jobs that only a test touches: Kubernetes'
-// controller of Jobs leaves alone those that are managed by another.
-func IdleJob() batchv1.JobTemplateSpec {
-	manager := "test.batch.miracle.dev/worker"
-	return batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{
-		ManagedBy: &manager,
-		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever,
-			Containers:    []corev1.Container{{Name: "worker", Image: "worker"}},
-		}},
-	}}
 }

@@ -1,11 +1,14 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command floor does with one queue the least that turns a message into a Job: it hears of the message, reads the depth and creates the
-// difference, 16 at once, over open connections. It counts in a variable what it created and survives nothing. No operator can be
-// faster by more than chance.
+// Command floor does for one ScaledJob the least that turns what happens into a Job, over open connections. It counts in variables what it
+// created and survives nothing. No operator can be faster by more than chance.
 //
-//	floor KUBECONFIG NAMESPACE SCALEDJOB
+//	floor growth KUBECONFIG NAMESPACE SCALEDJOB
+//	floor refill KUBECONFIG NAMESPACE SCALEDJOB
+//
+// By growth, it hears of a message, reads the depth and creates the difference, 16 at once. By refill, it creates maxReplicas Jobs, and
+// another whenever one has finished.
 package main
 
 import (
@@ -24,14 +27,17 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
+// atOnce is how many Jobs are created at the same time.
+const atOnce = 16
+
 func main() {
-	err := run(ctrl.SetupSignalHandler(), os.Args[1], client.ObjectKey{Namespace: os.Args[2], Name: os.Args[3]})
+	err := run(ctrl.SetupSignalHandler(), os.Args[1], os.Args[2], client.ObjectKey{Namespace: os.Args[3], Name: os.Args[4]})
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
 }
 
 // run does the work until something goes wrong, and returns that.
-func run(ctx context.Context, kubeconfig string, key client.ObjectKey) error {
+func run(ctx context.Context, by, kubeconfig string, key client.ObjectKey) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -40,7 +46,7 @@ func run(ctx context.Context, kubeconfig string, key client.ObjectKey) error {
 	if err := scaledjobv1.AddToScheme(clientgoscheme.Scheme); err != nil {
 		return err
 	}
-	kube, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
+	kube, err := client.NewWithWatch(config, client.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {
 		return err
 	}
@@ -48,6 +54,14 @@ func run(ctx context.Context, kubeconfig string, key client.ObjectKey) error {
 	if err := kube.Get(ctx, key, &sj); err != nil {
 		return err
 	}
+	if by == "refill" {
+		return refill(ctx, kube, &sj)
+	}
+	return grow(ctx, kube, &sj)
+}
+
+// grow creates a Job for each message that comes.
+func grow(ctx context.Context, kube client.Client, sj *scaledjobv1.ScaledJob) error {
 	queue := redis.NewClient(&redis.Options{Addr: sj.Spec.RedisAddress})
 	events := queue.Subscribe(ctx, "__keyspace@0__:"+sj.Spec.QueueName)
 	for ordinal, created := int64(0), int64(0); ; {
@@ -59,10 +73,10 @@ func run(ctx context.Context, kubeconfig string, key client.ObjectKey) error {
 			return err
 		}
 		var group errgroup.Group
-		group.SetLimit(16)
+		group.SetLimit(atOnce)
 		for ; created < depth; created++ {
 			ordinal++
-			job := jobs.Build(&sj, ordinal, 0)
+			job := jobs.Build(sj, ordinal, 0)
 			group.Go(func() error { return kube.Create(ctx, job) })
 		}
 		if err := group.Wait(); err != nil {

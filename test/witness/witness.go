@@ -16,6 +16,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -35,7 +36,8 @@ const (
 )
 
 // Witness sees every change of the Jobs that one ScaledJob controls, in the order
-// in which the API server made them. It is safe for concurrent use.
+// in which the API server made them. Only a Job that comes and goes while the API
+// server is restarted escapes it. It is safe for concurrent use.
 type Witness struct {
 	owner types.UID
 	limit func() int
@@ -61,24 +63,29 @@ func Summon(ctx context.Context, config *rest.Config, owner *scaledjobv1.ScaledJ
 	if err != nil {
 		return nil, fmt.Errorf("summoning a witness: %w", err)
 	}
-	jobs := clients.BatchV1().Jobs(owner.Namespace)
-	present, err := jobs.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("summoning a witness: %w", err)
-	}
-	events, err := watchtools.NewRetryWatcherWithContext(ctx, present.ResourceVersion, &cache.ListWatch{
-		WatchFuncWithContext: jobs.Watch,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("summoning a witness: %w", err)
-	}
 	w := &Witness{
-		owner: owner.UID, limit: limit, jobs: jobs,
+		owner: owner.UID, limit: limit, jobs: clients.BatchV1().Jobs(owner.Namespace),
 		created: map[types.UID]bool{}, unfinished: map[types.UID]string{}, markers: map[string]bool{},
 		changed: make(chan struct{}),
 	}
+	events, err := w.begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("summoning a witness: %w", err)
+	}
 	go w.look(ctx, events)
 	return w, nil
+}
+
+// begin lists what is there, and watches from then on.
+func (w *Witness) begin(ctx context.Context) (*watchtools.RetryWatcher, error) {
+	present, err := w.jobs.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	w.compare(present.Items)
+	return watchtools.NewRetryWatcherWithContext(ctx, present.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: w.jobs.Watch,
+	})
 }
 
 // New is Summon for a test, at whose end the witness goes.
@@ -92,14 +99,38 @@ func New(tb testing.TB, config *rest.Config, owner *scaledjobv1.ScaledJob, limit
 }
 
 func (w *Witness) look(ctx context.Context, events *watchtools.RetryWatcher) {
-	for event := range events.ResultChan() {
-		w.note(event)
+	var err error
+	for err == nil && w.noteAll(events) {
+		events, err = w.begin(ctx)
 	}
 	if ctx.Err() == nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.blame("the witness went blind: its watch ended")
+		w.blame(fmt.Sprintf("the witness went blind: its watch ended: %v", err))
 	}
+}
+
+// noteAll notes what is seen until the watch ends, and says whether it has expired.
+func (w *Witness) noteAll(events *watchtools.RetryWatcher) (expired bool) {
+	for event := range events.ResultChan() {
+		if event.Type == watch.Error && apierrors.IsResourceExpired(apierrors.FromObject(event.Object)) {
+			return true
+		}
+		w.note(event)
+	}
+	return false
+}
+
+// compare notes what is there. Those that are not have gone unseen.
+func (w *Witness) compare(present []batchv1.Job) {
+	there := map[types.UID]bool{}
+	for i := range present {
+		there[present[i].UID] = true
+		w.note(watch.Event{Type: watch.Added, Object: &present[i]})
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.unfinished, func(uid types.UID, _ string) bool { return !there[uid] })
 }
 
 func (w *Witness) note(event watch.Event) {

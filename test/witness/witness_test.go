@@ -91,6 +91,19 @@ func TestBlindnessIsBlamed(t *testing.T) {
 	g.Expect(w.Verdict()).To(ContainSubstring("blind"))
 }
 
+// After a watch that has expired there is a list of what is there now.
+func TestWhatHappenedUnseenIsNoted(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := newWitness(2)
+	w.note(watch.Event{Type: watch.Added, Object: job("gone")})
+	w.note(watch.Event{Type: watch.Added, Object: job("finished")})
+	w.compare([]batchv1.Job{*job("finished", batchv1.JobComplete), *job("new")})
+	g.Expect(w.Unfinished()).To(ConsistOf("new"))
+	g.Expect(w.Created()).To(Equal(3))
+	g.Expect(w.Verdict()).To(BeEmpty())
+}
+
 func TestAwaitCreated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,84 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exactness
+
+import (
+	"encoding/json"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/witness"
+)
+
+// ordinal sets the annotation that tells the number of a Job.
+func ordinal(value any) map[string]any {
+	return map[string]any{"annotations": map[string]any{scaledjobv1.AnnotationOrdinal: value}}
+}
+
+// tamperings are merge patches of the metadata of Jobs, by the names of the
+// ScaledJobs that those belong to.
+var tamperings = map[string]map[string]any{
+	"no-labels":        {"labels": nil},
+	"no-annotations":   {"annotations": nil},
+	"no-template-hash": {"annotations": map[string]any{scaledjobv1.AnnotationTemplateHash: nil}},
+	"no-ordinal":       ordinal(nil),
+	"largest-ordinal":  ordinal("9223372036854775807"),
+	"too-large":        ordinal("9223372036854775808"),
+	"next-ordinal":     ordinal("11"),
+	"duplicate":        ordinal("1"),
+	"negative":         ordinal("-1"),
+	"zero":             ordinal("0"),
+	"no-number":        ordinal("abc"),
+}
+
+func TestJobsAreTamperedWith(t *testing.T) {
+	t.Parallel()
+	const before, after = 5, 30
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	operator := startOperator(t, proxy, []string{namespace})
+	var claims []claim
+	for name := range tamperings {
+		s := newSubject(t, namespace, name, 1, after)
+		g.Expect(s.burst(t.Context(), before)).To(Succeed())
+		claims = append(claims, claim{subject: s, jobs: after})
+	}
+	for _, c := range claims {
+		g.Expect(c.subject.witness.AwaitCreated(t.Context(), before)).To(Succeed())
+		c.subject.tamper(t, tamperings[c.subject.object.Name])
+	}
+	// The next operator knows of the Jobs only what it sees.
+	g.Expect(operator.Kill()).To(Succeed())
+	operator = startOperator(t, proxy, []string{namespace})
+	for _, c := range claims {
+		c.subject.awaitSubscription(t)
+	}
+	proxy.lag(shortLag)
+
+	for _, c := range claims {
+		g.Expect(c.subject.burst(t.Context(), after)).To(Succeed())
+	}
+	prove(t, operator, witness.Row{
+		Fault:   "labels and annotations of running Jobs are removed or forged, and the operator is killed, watches 0.1 s late",
+		Promise: "the Jobs count all the same, and the others come",
+	}, claims...)
+}
+
+// tamper changes the metadata of all Jobs there are.
+func (s *subject) tamper(t *testing.T, metadata map[string]any) {
+	t.Helper()
+	g := NewWithT(t)
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, name := range s.witness.Unfinished() {
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.object.Namespace, Name: name}}
+		g.Expect(api.Patch(t.Context(), job, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
+	}
+}

@@ -25,11 +25,18 @@ import (
 // countedJobs is what a quota calls the number of Jobs.
 const countedJobs corev1.ResourceName = "count/jobs.batch"
 
+const (
+	// room is how many Jobs the quota allows.
+	room = 5
+	// fewCreates are those that make these Jobs, and one batch that is refused.
+	fewCreates = room + 16
+)
+
 // A quota has room for half of the Jobs. A thousand events per second must not
 // make as many creates that are refused.
 func TestQuota(t *testing.T) {
 	t.Parallel()
-	const due, room, createsAtOnce = 10, 5, 16
+	const due = 10
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
@@ -42,7 +49,7 @@ func TestQuota(t *testing.T) {
 	g.Eventually(s.conditions).WithArguments(t.Context()).WithTimeout(timeout).
 		Should(HaveKeyWithValue(scaledjobv1.ConditionScalingLimited, scaledjobv1.ReasonCreateRefused))
 	g.Expect(s.witness.AwaitCreated(t.Context(), room)).To(Succeed())
-	g.Expect(proxy.losses.sent()).To(BeNumerically("<=", room+createsAtOnce), "creates in the storm")
+	g.Expect(proxy.losses.sent()).To(BeNumerically("<=", fewCreates), "creates in the storm")
 	g.Expect(s.witness.Created()).To(Equal(room))
 
 	setQuota(t, namespace, 10*due)
@@ -54,6 +61,21 @@ func TestQuota(t *testing.T) {
 		Fault:   "a quota refuses half of the Jobs in a storm, then is raised",
 		Promise: "what is refused is tried seldom, and comes when it may",
 	}, claim{subject: s, jobs: due})
+}
+
+// The negative control: under the same quota and storm the usual reconciler does
+// not leave off.
+func TestNaiveReconcilerIsRefusedOverAndOver(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	setQuota(t, namespace, room)
+	s := newSubject(t, namespace, "limited", 1, 2*room)
+	startNaive(t, proxy, s)
+	s.awaitSubscription(t)
+
+	g.Expect(s.storm(t.Context())).To(Succeed())
+	g.Eventually(proxy.losses.sent).WithTimeout(timeout).Should(BeNumerically(">", fewCreates))
 }
 
 // While a namespace terminates, its Jobs go, and the operator sees nothing of the

@@ -22,33 +22,32 @@ func ordinal(value any) map[string]any {
 	return map[string]any{"annotations": map[string]any{scaledjobv1.AnnotationOrdinal: value}}
 }
 
-// tamperings are merge patches of the metadata of Jobs, by the names of the
-// ScaledJobs that those belong to.
-var tamperings = map[string]map[string]any{
-	"no-labels":        {"labels": nil},
-	"no-annotations":   {"annotations": nil},
-	"no-template-hash": {"annotations": map[string]any{scaledjobv1.AnnotationTemplateHash: nil}},
-	"no-ordinal":       ordinal(nil),
-	"largest-ordinal":  ordinal("9223372036854775807"),
-	"too-large":        ordinal("9223372036854775808"),
-	"next-ordinal":     ordinal("11"),
-	"duplicate":        ordinal("1"),
-	"negative":         ordinal("-1"),
-	"zero":             ordinal("0"),
-	"no-number":        ordinal("abc"),
+// tamperings are merge patches of the metadata of Jobs, one for each, by the name
+// of the ScaledJob that they belong to.
+var tamperings = map[string][]map[string]any{
+	"removed": {
+		{"labels": nil},
+		{"annotations": nil},
+		{"annotations": map[string]any{scaledjobv1.AnnotationTemplateHash: nil}},
+		ordinal(nil),
+	},
+	"forged": {
+		ordinal("1"), ordinal("2"), ordinal("7"), ordinal("0"), ordinal("-1"), ordinal("abc"), ordinal("9223372036854775808"),
+	},
+	"forged-largest": {ordinal("9223372036854775807")},
 }
 
 func TestJobsAreTamperedWith(t *testing.T) {
 	t.Parallel()
-	const before, after = 5, 30
+	const before, after, rounds = 10, 10, 3
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
 	var claims []claim
 	for name := range tamperings {
-		s := newSubject(t, namespace, name, 1, after)
+		s := newSubject(t, namespace, name, 1, 100)
 		g.Expect(s.burst(t.Context(), before)).To(Succeed())
-		claims = append(claims, claim{subject: s, jobs: after})
+		claims = append(claims, claim{subject: s, jobs: before + rounds*after})
 	}
 	for _, c := range claims {
 		g.Expect(c.subject.witness.AwaitCreated(t.Context(), before)).To(Succeed())
@@ -62,8 +61,14 @@ func TestJobsAreTamperedWith(t *testing.T) {
 	}
 	proxy.lag(shortLag)
 
-	for _, c := range claims {
-		g.Expect(c.subject.burst(t.Context(), after)).To(Succeed())
+	for round := range rounds {
+		for _, c := range claims {
+			g.Expect(c.subject.burst(t.Context(), after)).To(Succeed())
+		}
+		for _, c := range claims {
+			g.Eventually(c.subject.witness.Created).WithTimeout(timeout).
+				Should(BeNumerically(">=", before+(round+1)*after), "Jobs of %s", c.subject.object.Name)
+		}
 	}
 	prove(t, operator, witness.Row{
 		Fault:   "labels and annotations of running Jobs are removed or forged, and the operator is killed, watches 0.1 s late",
@@ -71,14 +76,15 @@ func TestJobsAreTamperedWith(t *testing.T) {
 	}, claims...)
 }
 
-// tamper changes the metadata of all Jobs there are.
-func (s *subject) tamper(t *testing.T, metadata map[string]any) {
+// tamper changes the metadata of as many Jobs as there are patches.
+func (s *subject) tamper(t *testing.T, patches []map[string]any) {
 	t.Helper()
 	g := NewWithT(t)
-	patch, err := json.Marshal(map[string]any{"metadata": metadata})
-	g.Expect(err).NotTo(HaveOccurred())
-	for _, name := range s.witness.Unfinished() {
-		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.object.Namespace, Name: name}}
+	jobs := s.witness.Unfinished()
+	for i, metadata := range patches {
+		patch, err := json.Marshal(map[string]any{"metadata": metadata})
+		g.Expect(err).NotTo(HaveOccurred())
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.object.Namespace, Name: jobs[i]}}
 		g.Expect(api.Patch(t.Context(), job, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
 	}
 }

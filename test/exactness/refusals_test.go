@@ -43,6 +43,13 @@ func TestRefusalsAtRandom(t *testing.T) {
 		return err
 	})
 	g.Expect(storms.Wait()).To(Succeed())
+	// However few the workers have done: enough finish for some to be pruned.
+	g.Expect(worked.witness.AwaitCreated(t.Context(), 10+finished)).To(Succeed())
+	g.Expect(worked.witness.CatchUp(t.Context())).To(Succeed())
+	const more = 5
+	for _, name := range worked.witness.Unfinished()[:more] {
+		g.Expect(worked.finish(t.Context(), name)).To(Succeed())
+	}
 	g.Eventually(proxy.refusals.seen).WithTimeout(timeout).Should(HaveEach(BeNumerically(">", 0)), "refusals of each kind")
 	proxy.refusals.end()
 	prove(t, operator, witness.Row{
@@ -51,7 +58,7 @@ func TestRefusalsAtRandom(t *testing.T) {
 	},
 		claim{subject: capped, jobs: 10},
 		claim{subject: growing, jobs: stormPushes / 40},
-		claim{subject: worked, jobs: 10 + finished})
+		claim{subject: worked, jobs: 10 + finished + more})
 }
 
 // requestKind is what a request asks for.

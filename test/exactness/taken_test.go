@@ -28,7 +28,7 @@ func TestNamesTakenByJobsOfOurs(t *testing.T) {
 	proxy.lag(frozen)
 	s.pushed.Add(due)
 	for _, ordinal := range []int64{1, 3, 4, 8} {
-		g.Expect(api.Create(t.Context(), jobs.Build(s.object, ordinal))).To(Succeed())
+		g.Expect(api.Create(t.Context(), jobs.Build(s.object, ordinal, 0))).To(Succeed())
 	}
 
 	g.Expect(s.burst(t.Context(), due)).To(Succeed())
@@ -55,12 +55,12 @@ func TestNamesTakenByJobsOfOthers(t *testing.T) {
 		5: nil,
 		7: ownersOf(other),
 	} {
-		job := jobs.Build(s.object, ordinal)
+		job := jobs.Build(s.object, ordinal, 0)
 		job.OwnerReferences = owners
 		foreign = append(foreign, job)
 	}
 	// One of a UID that is gone: the garbage collector takes it away, or has done so.
-	former := jobs.Build(s.object, 9)
+	former := jobs.Build(s.object, 9, 0)
 	former.OwnerReferences[0].UID = "former"
 	for _, job := range append([]*batchv1.Job{former}, foreign...) {
 		g.Expect(api.Create(t.Context(), job)).To(Succeed())
@@ -82,4 +82,4 @@ func TestNamesTakenByJobsOfOthers(t *testing.T) {
 }
 
 // ownersOf is what makes a Job one that the subject controls.
-func ownersOf(s *subject) []metav1.OwnerReference { return jobs.Build(s.object, 1).OwnerReferences }
+func ownersOf(s *subject) []metav1.OwnerReference { return jobs.Build(s.object, 1, 0).OwnerReferences }

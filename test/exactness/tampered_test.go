@@ -18,8 +18,13 @@ import (
 )
 
 // ordinal sets the annotation that tells the number of a Job.
-func ordinal(value any) map[string]any {
-	return map[string]any{"annotations": map[string]any{scaledjobv1.AnnotationOrdinal: value}}
+func ordinal(value any) map[string]any { return annotation(scaledjobv1.AnnotationOrdinal, value) }
+
+// floor sets the annotation that tells which Jobs came before.
+func floor(value any) map[string]any { return annotation(scaledjobv1.AnnotationOrdinalFloor, value) }
+
+func annotation(key string, value any) map[string]any {
+	return map[string]any{"annotations": map[string]any{key: value}}
 }
 
 // tamperings are merge patches of the metadata of Jobs, one for each, by the name
@@ -28,13 +33,15 @@ var tamperings = map[string][]map[string]any{
 	"removed": {
 		{"labels": nil},
 		{"annotations": nil},
-		{"annotations": map[string]any{scaledjobv1.AnnotationTemplateHash: nil}},
+		annotation(scaledjobv1.AnnotationTemplateHash, nil),
 		ordinal(nil),
+		floor(nil),
 	},
 	"forged": {
 		ordinal("1"), ordinal("2"), ordinal("7"), ordinal("0"), ordinal("-1"), ordinal("abc"), ordinal("9223372036854775808"),
+		floor("9223372036854775807"), floor("-1"), floor("abc"),
 	},
-	"forged-largest": {ordinal("9223372036854775807")},
+	"forged-largest": {ordinal("9223372036854775807"), floor("9223372036854775807")},
 }
 
 func TestJobsAreTamperedWith(t *testing.T) {

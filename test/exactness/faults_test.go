@@ -57,7 +57,7 @@ func TestAnswersGetLost(t *testing.T) {
 		c.subject.awaitSubscription(t)
 	}
 	proxy.lag(longLag)
-	proxy.losses.enable()
+	proxy.losses.follow(everyOther)
 
 	for _, c := range claims {
 		g.Expect(c.subject.burst(t.Context(), messages)).To(Succeed())

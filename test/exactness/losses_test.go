@@ -9,7 +9,44 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/witness"
 )
+
+func TestTimeoutsInMidBatch(t *testing.T) {
+	t.Parallel()
+	const messages = 60
+	namespace, proxy := newNamespace(t), startProxy(t)
+	operator := startOperator(t, proxy, []string{namespace})
+	for name, lost := range map[string]struct {
+		fault string
+		last  int
+	}{
+		"one":      {"one create in mid-batch is carried out, but answered by a timeout", 20},
+		"the-rest": {"all creates under way in mid-batch are carried out, but answered by timeouts", 36},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			proxy.lag(0)
+			s := newSubject(t, namespace, name, 1, 2*messages)
+			s.awaitSubscription(t)
+			// With a Job of its template there, the operator sends all at once.
+			g.Expect(s.burst(t.Context(), 1)).To(Succeed())
+			g.Expect(s.witness.AwaitCreated(t.Context(), 1)).To(Succeed())
+			proxy.lag(longLag)
+			proxy.losses.follow(timeouts(20, lost.last))
+
+			g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+			prove(t, operator, witness.Row{
+				Fault: lost.fault + ", watches 0.5 s late", Promise: "what may have been created counts as created, and is sent again",
+			}, claim{subject: s, jobs: 1 + messages})
+			g.Expect(proxy.losses.seen()[answerTimeout]).To(BeNumerically(">", 0))
+		})
+	}
+}
 
 // loss is what may go wrong with a create.
 type loss int
@@ -28,26 +65,45 @@ const (
 	lossKinds // how many there are
 )
 
-// lossInterval is how many creates there are to one that goes wrong.
-const lossInterval = 2
+// lossPlan says which creates go wrong, and how. They are numbered from 1.
+type lossPlan func(create int) (kind loss, lost bool)
+
+// everyOther has each kind of loss in turn.
+func everyOther(create int) (kind loss, lost bool) {
+	return loss(create / 2 % int(lossKinds)), create%2 == 0
+}
+
+// timeouts has the answers to these creates time out.
+func timeouts(first, last int) lossPlan {
+	return func(create int) (kind loss, lost bool) {
+		return answerTimeout, first <= create && create <= last
+	}
+}
 
 var errReset = errors.New("connection reset")
 
-// losses has each kind of loss in turn befall the creates of Jobs, once enabled.
+// losses befall the creates of Jobs, once there is a plan.
 type losses struct {
 	next http.RoundTripper
 
 	mu      sync.Mutex
-	enabled bool
+	plan    lossPlan
 	creates int
 	counts  [lossKinds]int
 }
 
-// enable begins to lose.
-func (l *losses) enable() {
+// follow begins to lose, and to count the creates anew.
+func (l *losses) follow(plan lossPlan) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.enabled = true
+	l.plan, l.creates = plan, 0
+}
+
+// sent is how many creates there were.
+func (l *losses) sent() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.creates
 }
 
 // seen is how often each kind of loss has happened.
@@ -89,16 +145,14 @@ func (l *losses) draw(request *http.Request) (kind loss, lost bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.enabled {
-		return 0, false
-	}
 	l.creates++
-	if l.creates%lossInterval != 0 {
+	if l.plan == nil {
 		return 0, false
 	}
-	kind = loss(l.creates / lossInterval % int(lossKinds))
-	l.counts[kind]++
-	return kind, true
+	if kind, lost = l.plan(l.creates); lost {
+		l.counts[kind]++
+	}
+	return kind, lost
 }
 
 func gatewayAnswer(request *http.Request, code int, header http.Header) *http.Response {

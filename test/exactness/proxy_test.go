@@ -20,9 +20,12 @@ import (
 	"miracle.dev/scaledjob-operator/test/cluster"
 )
 
-// proxy stands between one client and the API server. It delays watches and
-// loses answers, if told so, and passes on all else, credentials included.
+// proxy stands between one client and the API server. It refuses requests, delays
+// and ends watches and loses answers, if told so, and passes on all else,
+// credentials included.
 type proxy struct {
+	refusals         *refusals
+	expiries         *expiries
 	jobs, scaledJobs *cluster.Lag
 	losses           *losses
 	server           *httptest.Server
@@ -42,9 +45,11 @@ func startProxy(t *testing.T) *proxy {
 
 	p := &proxy{jobs: cluster.NewLag("jobs"), scaledJobs: cluster.NewLag("scaledjobs"), losses: &losses{next: transport}}
 	silent := log.New(io.Discard, "", 0)
+	p.expiries = &expiries{next: p.scaledJobs.Wrap(p.jobs.Wrap(p.losses))}
+	p.refusals = &refusals{next: p.expiries}
 	p.server = httptest.NewUnstartedServer(&httputil.ReverseProxy{
 		Rewrite:       func(request *httputil.ProxyRequest) { request.SetURL(target) },
-		Transport:     p.scaledJobs.Wrap(p.jobs.Wrap(p.losses)),
+		Transport:     p.refusals,
 		FlushInterval: -1, // a watch event is not kept for the next one
 		ErrorHandler:  reset,
 		ErrorLog:      silent,

@@ -137,6 +137,11 @@ func (s *subject) finish(ctx context.Context, name string) error {
 	if err := redis.Client().RPop(ctx, s.object.Spec.QueueName).Err(); err != nil {
 		return fmt.Errorf("taking a message: %w", err)
 	}
+	return s.end(ctx, name)
+}
+
+// end has a Job succeed, without a message taken.
+func (s *subject) end(ctx context.Context, name string) error {
 	now := metav1.Now()
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.object.Namespace, Name: name}}
 	unfinished := job.DeepCopy()

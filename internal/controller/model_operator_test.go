@@ -29,6 +29,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/stored"
 )
 
 var (
@@ -195,7 +196,7 @@ func (c *cachedClient) Get(_ context.Context, key client.ObjectKey, object clien
 		return apierrors.NewNotFound(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), key.Name)
 	}
 	c.p.reading, c.p.startsGapless = shown, c.p.server.gapless(shown.UID)
-	shown.DeepCopyInto(object.(*scaledjobv1.ScaledJob))
+	shown.DeepCopyInto(&object.(*stored.ScaledJob).ScaledJob)
 	return nil
 }
 

@@ -57,16 +57,13 @@ type operatorProcess struct {
 	stores   *consistency.Stores
 	jobsSeen int
 	sjSeen   int
-	// tookOver says that what there was has been listed since the start.
-	tookOver bool
 
 	// fates are what becomes of creates, in turns, and listFails and liveFails say that the cache and the API server can't be read.
 	fates                []fate
 	listFails, liveFails bool
-	// reading is the ScaledJob of the present pass, and startsGapless says that its Jobs had no missing ordinals then. depth is asked for it.
-	reading       *scaledjobv1.ScaledJob
-	startsGapless bool
-	depth         func(*operatorProcess) (int64, error)
+	// reading is the ScaledJob of the present pass. depth is asked for it.
+	reading *scaledjobv1.ScaledJob
+	depth   func(*operatorProcess) (int64, error)
 }
 
 // newOperatorProcess starts a process whose caches have seen so many changes.
@@ -195,7 +192,7 @@ func (c *cachedClient) Get(_ context.Context, key client.ObjectKey, object clien
 	if shown == nil {
 		return apierrors.NewNotFound(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), key.Name)
 	}
-	c.p.reading, c.p.startsGapless = shown, c.p.server.gapless(shown.UID)
+	c.p.reading = shown
 	shown.DeepCopyInto(&object.(*stored.ScaledJob).ScaledJob)
 	return nil
 }
@@ -255,8 +252,8 @@ func (p *operatorProcess) send(job *batchv1.Job, its fate) error {
 	switch {
 	case its.lands == 0:
 		_ = p.server.create(job.DeepCopy()) // The answer gets lost.
-	case its.lands > 0 && (p.startsGapless || !p.retired): // See apiServer.gapless.
-		p.server.late = append(p.server.late, lateCreate{job.DeepCopy(), time.Now().Add(its.lands), p, p.startsGapless})
+	case its.lands > 0 && !(p.retired && p.server.deleted[jobs.ControllerUID(job)]): // See apiServer.protected.
+		p.server.late = append(p.server.late, lateCreate{job.DeepCopy(), time.Now().Add(its.lands), p})
 	}
 	if p.dead {
 		return errKilled
@@ -357,7 +354,6 @@ func (l *liveReader) List(_ context.Context, list client.ObjectList, _ ...client
 	if l.p.liveFails || l.p.dead {
 		return errUnheard
 	}
-	l.p.tookOver = true
 	found := list.(*metav1.PartialObjectMetadataList)
 	for _, job := range s.jobs {
 		found.Items = append(found.Items, metav1.PartialObjectMetadata{ObjectMeta: *job.ObjectMeta.DeepCopy()})

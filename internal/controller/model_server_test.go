@@ -55,8 +55,6 @@ type lateCreate struct {
 	job    *batchv1.Job
 	at     time.Time
 	sender *operatorProcess
-	// gapless is what it was when the create was decided on.
-	gapless bool
 }
 
 func newAPIServer() *apiServer {
@@ -119,13 +117,6 @@ func (s *apiServer) protected() bool {
 	return s.overlap || slices.ContainsFunc(s.late, func(c lateCreate) bool { return c.sender.retired })
 }
 
-// gapless says that the owner's Jobs have all ordinals from 1 on. What is missing may have been refused, or deleted, and an operator that has
-// been at work for long knows more about that than a new one: then too they may claim different names.
-func (s *apiServer) gapless(owner types.UID) bool {
-	present := s.owned(owner, anyJob)
-	return !s.deleted[owner] && !slices.ContainsFunc(present, func(job *batchv1.Job) bool { return jobs.Ordinal(&job.ObjectMeta) > int64(len(present)) })
-}
-
 // underWay says that creates for the owner are under way, and orphaned that some are of an operator that does not lead any more.
 func (s *apiServer) underWay(owner types.UID) (underWay, orphaned bool) {
 	for _, c := range s.late {
@@ -136,11 +127,12 @@ func (s *apiServer) underWay(owner types.UID) (underWay, orphaned bool) {
 	return underWay, orphaned
 }
 
-// retire notes that an operator does not lead any more. Its creates under way are never carried out where that could be too much: see gapless.
+// retire notes that an operator does not lead any more. Its creates under way are never carried out where it may remember
+// what another can't know: see protected.
 func (s *apiServer) retire(p *operatorProcess) {
 	p.retired = true
 	s.late = slices.DeleteFunc(s.late, func(c lateCreate) bool {
-		return c.sender == p && (!c.gapless || s.deleted[jobs.ControllerUID(c.job)])
+		return c.sender == p && s.deleted[jobs.ControllerUID(c.job)]
 	})
 }
 

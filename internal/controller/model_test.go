@@ -245,13 +245,9 @@ func (m *machine) finish(t *rapid.T) {
 	}
 }
 
-// deletable says that Jobs may be deleted now. Beyond what the API server protects, this is not so while an operator takes over: a Job that
-// its cache has not shown yet, and that is deleted before it lists what there is, shows up later like one of its own with the same name.
-func (m *machine) deletable() bool { return m.leader.tookOver && !m.server.protected() }
-
 // deleteJob is a user, or the time to live of a finished Job. While two operators overlap nothing is deleted: see overlap.
 func (m *machine) deleteJob(t *rapid.T) {
-	if job := m.pick(t, anyJob); job != nil && m.deletable() {
+	if job := m.pick(t, anyJob); job != nil && !m.server.protected() {
 		m.server.remove(job.Name)
 	}
 }
@@ -331,7 +327,7 @@ func (m *machine) recreate() {
 
 // collectGarbage deletes Jobs whose ScaledJob is gone or going, and those that terminate.
 func (m *machine) collectGarbage(t *rapid.T) {
-	if !m.deletable() {
+	if m.server.protected() {
 		return
 	}
 	current := m.server.scaledJob
@@ -345,19 +341,10 @@ func (m *machine) collectGarbage(t *rapid.T) {
 	}
 }
 
-// wait lets time pass. No watch lags for longer than half a minute: after a longer one nobody is left in doubt about a lost create.
 func (m *machine) wait(t *rapid.T) {
-	span := rapid.SampledFrom([]time.Duration{
+	time.Sleep(rapid.SampledFrom([]time.Duration{
 		time.Second, 5 * time.Second, 12 * time.Second, 30 * time.Second, 100 * time.Second, 6 * time.Minute, 20 * time.Minute,
-	}).Draw(t, "time")
-	time.Sleep(span)
-	if span >= 30*time.Second {
-		m.server.carryOutLate()
-		m.leader.catchUp(math.MaxInt32, math.MaxInt32)
-		if m.former != nil {
-			m.former.catchUp(math.MaxInt32, math.MaxInt32)
-		}
-	}
+	}).Draw(t, "time"))
 }
 
 func (m *machine) catchUp(t *rapid.T) {
@@ -398,12 +385,12 @@ func (m *machine) crash(t *rapid.T) {
 	m.succeed(t)
 }
 
-// succeed has another operator lead. Its cache shows all that has been deleted: see deletable.
+// succeed has another operator lead. While anything is protected, its cache shows all that has been deleted.
 func (m *machine) succeed(t *rapid.T) {
 	m.endOverlap(t)
 	jobsSeen := len(m.server.jobChanges)
 	jobsSeen -= rapid.IntRange(0, min(jobsSeen, 30)).Draw(t, "lag of Jobs")
-	for m.server.versionAfter(jobsSeen) < m.server.deletedAt {
+	for m.server.protected() && m.server.versionAfter(jobsSeen) < m.server.deletedAt {
 		jobsSeen++
 	}
 	sjSeen := len(m.server.sjChanges)
@@ -411,10 +398,10 @@ func (m *machine) succeed(t *rapid.T) {
 	m.leader = m.start(jobsSeen, sjSeen)
 }
 
-// overlap has another operator lead while the present one goes on: it has not noticed yet. This happens only if both know the same of what
-// there was: see apiServer.gapless.
+// overlap has another operator lead while the present one goes on: it has not noticed yet. This happens only if nothing has been deleted,
+// which one of them might remember and the other can't know: see apiServer.protected.
 func (m *machine) overlap(t *rapid.T) {
-	if m.former != nil || slices.ContainsFunc(m.owners, func(owner types.UID) bool { return !m.server.gapless(owner) }) {
+	if m.former != nil || m.server.deletedAt > 0 {
 		return
 	}
 	former := m.leader

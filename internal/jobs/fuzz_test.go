@@ -86,7 +86,7 @@ func FuzzBuild(f *testing.F) {
 		template.Spec.Template.Labels[label] = value
 		before := sj.DeepCopy()
 
-		job := Build(sj, ordinal)
+		job := Build(sj, ordinal, ordinal-1)
 
 		g.Expect(sj).To(Equal(before), "the owner is left alone")
 		g.Expect(job.Name).To(Equal(Name(sj.Name, sj.UID, ordinal)))

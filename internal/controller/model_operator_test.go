@@ -252,7 +252,7 @@ func (p *operatorProcess) send(job *batchv1.Job, its fate) error {
 	switch {
 	case its.lands == 0:
 		_ = p.server.create(job.DeepCopy()) // The answer gets lost.
-	case its.lands > 0 && !(p.retired && p.server.deleted[jobs.ControllerUID(job)]): // See apiServer.protected.
+	case its.lands > 0 && (!p.retired || !p.server.deleted[jobs.ControllerUID(job)]): // See apiServer.protected.
 		p.server.late = append(p.server.late, lateCreate{job.DeepCopy(), time.Now().Add(its.lands), p})
 	}
 	if p.dead {

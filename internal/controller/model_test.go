@@ -65,6 +65,7 @@ func TestModelFindsWeaknesses(t *testing.T) {
 
 // runOnce is what a run with this seed finds.
 func runOnce(t *testing.T, seed int, weak weakness) (broken error) {
+	t.Helper()
 	synctest.Test(t, func(*testing.T) {
 		broken = rapid.Custom(func(t *rapid.T) error {
 			m := newMachine(weak)

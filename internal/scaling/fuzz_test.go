@@ -28,7 +28,7 @@ func FuzzDecide(f *testing.F) {
 
 // decideExactly is the formula of the package, word for word.
 func decideExactly(seen Observation, policy Policy) Decision {
-	number := func(n int64) *big.Int { return big.NewInt(n) }
+	number := big.NewInt
 	threshold, none := number(max(policy.Threshold, 1)), number(0)
 	due := number(0)
 	if seen.Outstanding > max(policy.ActivationThreshold, 0) {

@@ -47,12 +47,15 @@ func FuzzCensus(f *testing.F) {
 	f.Add("-9223372036854775808", "", "Failed", "True", int32(-1), true)
 	f.Add("99999999999999999999", "\x00", "Suspended", "True", int32(0), true)
 	f.Add("+1", "", "Complete", "Unknown", int32(0), false)
+	f.Add("7", "9223372036854775807", "Failed", "True", int32(0), true)
 	f.Fuzz(func(t *testing.T, ordinal, hash, kind, status string, ready int32, controller bool) {
 		g := NewWithT(t)
 		job := &batchv1.Job{
 			ObjectMeta: metav1.ObjectMeta{
-				Name:            Name("emails", "uid-1", 7),
-				Annotations:     map[string]string{scaledjobv1.AnnotationOrdinal: ordinal, scaledjobv1.AnnotationTemplateHash: hash},
+				Name: Name("emails", "uid-1", 7),
+				Annotations: map[string]string{
+					scaledjobv1.AnnotationOrdinal: ordinal, scaledjobv1.AnnotationOrdinalFloor: hash, scaledjobv1.AnnotationTemplateHash: hash,
+				},
 				OwnerReferences: []metav1.OwnerReference{{Name: "emails", UID: "uid-1", Controller: &controller}},
 			},
 			Status: batchv1.JobStatus{
@@ -66,6 +69,7 @@ func FuzzCensus(f *testing.F) {
 		g.Expect(len(census.Active) == 1).To(Equal(controller && !Finished(job)))
 		g.Expect(census.Pending()).To(BeNumerically("<=", len(census.Active)))
 		g.Expect(Ordinal(&job.ObjectMeta)).To(Or(BeZero(), Equal(int64(7))), "only the name proves a number")
+		g.Expect(OrdinalFloor(&job.ObjectMeta)).To(BeNumerically("<", 7), "below the Job's own")
 		g.Expect(len(census.Prunable(0, 0))).To(Equal(counted - len(census.Active)))
 		g.Expect(HasTemplate(job, hash)).To(BeTrue())
 		g.Expect(HasTemplate(job, hash+"x")).To(BeFalse())

@@ -43,6 +43,15 @@ test: parts ## Run every test, on a real API server and a real Redis. PACKAGES=.
 	@# Tests that run the operator as a process do not depend on it as Go sees it: no result may come from the cache.
 	go test $(RACE) -count=1 -timeout 20m $(PACKAGES)
 
+.PHONY: fuzz
+fuzz: ## Look for inputs that break what must always hold, for TIME=30s with each fuzz target. PACKAGES=./internal/jobs takes some.
+	@# Go fuzzes one target at a time. Each package lists its own, above a line that names the package.
+	@go test -list '^Fuzz' $(if $(filter ./...,$(PACKAGES)),./internal/...,$(PACKAGES)) | awk '/^Fuzz/ {targets[++n] = $$1} /^ok/ {for (; n; n--) print targets[n], $$2}' | \
+	while read -r target package; do \
+		echo "$$package $$target"; \
+		go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(TIME),30s) "$$package" < /dev/null; \
+	done
+
 .PHONY: bench
 bench: parts ## Measure how fast messages become Jobs and what floods and outages cost. MEASURE=latency,bursts takes some.
 	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE))

@@ -5,7 +5,6 @@ package consistency
 
 import (
 	"maps"
-	"slices"
 
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
@@ -24,21 +23,12 @@ type ordinals struct {
 	used  map[int64]struct{}
 }
 
-// saw notes the Jobs that are there. Of the creates that were sent along with that of a Job that has finished by now, none is under way any
-// more: what is missing among them had a Job as well.
+// saw notes the Jobs that are there.
 func (o *ordinals) saw(census *jobs.Census) {
-	over := int64(-1)
-	for _, finished := range slices.Concat(census.Succeeded, census.Failed) {
-		_, floor := jobs.Ordinal(&finished.ObjectMeta)
-		over = max(over, floor)
-	}
 	for job := range census.All {
 		ordinal, floor := jobs.Ordinal(&job.ObjectMeta)
 		o.use(ordinal)
 		o.raise(floor)
-		if floor <= over {
-			o.raise(ordinal)
-		}
 	}
 }
 

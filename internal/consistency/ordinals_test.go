@@ -84,27 +84,6 @@ func TestOrdinalsOfJobsThatAreGoneAreNotMissing(t *testing.T) {
 	g.Expect(floor).To(Equal(int64(9)), "or more")
 }
 
-// Jobs do not finish while the creates that were sent along with theirs are under way. So what is missing among those was pruned.
-func TestOrdinalsSentAlongWithAFinishedJobAreNotMissing(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	census := censusOf(3, 4, 7, 9)
-	for i, floor := range []string{"0", "0", "4", "4"} {
-		census.Active[i].Annotations[scaledjobv1.AnnotationOrdinalFloor] = floor
-	}
-	gate := newGate()
-	gate.Saw(owner1, census)
-	g.Expect(free(gate, 4)).To(Equal([]int64{8, 6, 5, 10}))
-
-	census.Active, census.Failed = census.Active[1:], census.Active[:1]
-	gate.Saw(owner1, census)
-	g.Expect(free(gate, 4)).To(Equal([]int64{8, 6, 5, 10}), "one of those before has finished")
-
-	census.Active, census.Succeeded = census.Active[:2], census.Active[2:]
-	gate.Saw(owner1, census)
-	g.Expect(free(gate, 2)).To(Equal(upTo(10, 11)))
-}
-
 // A create that is in doubt must not be sent as another one.
 func TestOrdinalsInDoubtAreNotFree(t *testing.T) {
 	t.Parallel()

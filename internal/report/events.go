@@ -141,11 +141,11 @@ func turned(before, after *scaledjobv1.ScaledJobStatus, kind string) *metav1.Con
 	return is
 }
 
-// shorten cuts off what exceeds so many bytes, between two characters.
+// shorten cuts off what exceeds so many bytes, between two characters, and leaves out bytes that are no text.
 func shorten(text string, limit int) string {
 	const ellipsis = "…"
 	if len(text) <= limit {
-		return text
+		return strings.ToValidUTF8(text, "")
 	}
 	return strings.ToValidUTF8(text[:limit-len(ellipsis)], "") + ellipsis
 }

@@ -12,7 +12,6 @@ package report
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -76,7 +75,8 @@ func Status(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, pass
 func Malformed(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, cause error) *scaledjobv1.ScaledJobStatus {
 	status := before.DeepCopy()
 	status.ObservedGeneration = sj.Generation
-	message := fmt.Sprintf("The spec is not of the form that the CRD has; it may have been stored under an older one. Correct it: %v.", cause)
+	message := "The spec is not of the form that the CRD has; it may have been stored under an older one. Correct it: " +
+		shorten(cause.Error(), maxCause) + "." // It may repeat a value that is very long.
 	set(status, scaledjobv1.ConditionReady, Condition{metav1.ConditionFalse, scaledjobv1.ReasonInvalidSpec, message})
 	set(status, scaledjobv1.ConditionStalled, Condition{metav1.ConditionTrue, scaledjobv1.ReasonInvalidSpec, message})
 	slices.SortStableFunc(status.Conditions, inOrder)

@@ -1,0 +1,83 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"miracle.dev/scaledjob-operator/internal/backoff"
+)
+
+// The clock that Jobs finish by, and the one by which a former leader wrote the status, may be off by hours: there is no Job too many, and no
+// pause is longer than the longest.
+func TestClocksOfOthers(t *testing.T) {
+	t.Parallel()
+	for _, skew := range []time.Duration{-100 * 365 * 24 * time.Hour, -5 * time.Hour, 0, 5 * time.Hour, 100 * 365 * 24 * time.Hour} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v, restarted: %t", skew, restarted), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, scaledJob())
+					w.queues.SetDepth(emailQueue, 30)
+					w.reconcile(t.Context())
+					w.failAll(t, skew)
+					w.reconcile(t.Context())
+					if restarted {
+						w.skewStatus(t, skew)
+						w.forgetAll()
+					}
+
+					for _, wait := range []time.Duration{0, time.Second, backoff.LongestDelay} {
+						time.Sleep(wait)
+						w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", backoff.LongestDelay))
+						w.Expect(w.unfinished(t)).To(BeNumerically("<=", 3))
+					}
+					w.Expect(w.unfinished(t)).To(Equal(3), "the pause is over")
+				})
+			})
+		}
+	}
+}
+
+// failAll has all Jobs fail, by a clock that is off by skew.
+func (w *world) failAll(t *testing.T, skew time.Duration) {
+	t.Helper()
+	for _, job := range w.jobs(t.Context()) {
+		job.Status.Conditions = []batchv1.JobCondition{{
+			Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(skew).Truncate(time.Second)),
+		}}
+		w.Expect(w.api.Status().Update(t.Context(), &job)).To(Succeed())
+	}
+}
+
+// skewStatus moves the times of the status, as if it was written by a clock that is off by skew.
+func (w *world) skewStatus(t *testing.T, skew time.Duration) {
+	t.Helper()
+	sj := w.scaledJob(t.Context())
+	for i := range sj.Status.Conditions {
+		moved := &sj.Status.Conditions[i].LastTransitionTime
+		*moved = metav1.NewTime(moved.Add(skew))
+	}
+	w.Expect(w.api.Status().Update(t.Context(), sj)).To(Succeed())
+}
+
+// unfinished is how many Jobs have not finished.
+func (w *world) unfinished(t *testing.T) int {
+	t.Helper()
+	count := 0
+	for _, job := range w.jobs(t.Context()) {
+		if unfinished(&job) {
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,362 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/metrics"
+	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/stored"
+)
+
+var (
+	errKilled  = errors.New("the process has been killed")
+	errUnheard = errors.New("there was no answer")
+)
+
+// weakness is what an operator of the negative control lacks.
+type weakness struct {
+	// gateOpen says that it counts Jobs though its cache lags, and namesAtRandom that a create which is sent again makes another Job.
+	gateOpen, namesAtRandom bool
+}
+
+// operatorProcess is one process of the operator: a Reconciler with its memory and its gate, and caches that lag behind the API server.
+type operatorProcess struct {
+	r       *Reconciler
+	server  *apiServer
+	watcher *fakeWatcher
+	weak    weakness
+	// dead says that it is gone, and retired that it is, or that another leads.
+	dead, retired bool
+
+	// store is the Job cache: it shows the first jobsSeen changes of the API server's history, and shown the first sjSeen of the ScaledJob.
+	store    toolscache.Store
+	stores   *consistency.Stores
+	jobsSeen int
+	sjSeen   int
+
+	// fates are what becomes of creates, in turns, and listFails and liveFails say that the cache and the API server can't be read.
+	fates                []fate
+	listFails, liveFails bool
+	// reading is the ScaledJob of the present pass. depth is asked for it.
+	reading *scaledjobv1.ScaledJob
+	depth   func(*operatorProcess) (int64, error)
+}
+
+// newOperatorProcess starts a process whose caches have seen so many changes.
+func newOperatorProcess(
+	server *apiServer, jobsSeen, sjSeen int, weak weakness, depth func(*operatorProcess) (int64, error),
+) *operatorProcess {
+	p := &operatorProcess{
+		server: server,
+		depth:  depth,
+		stores: &consistency.Stores{},
+		weak:   weak,
+		sjSeen: sjSeen,
+		watcher: &fakeWatcher{state: keyspace.State{
+			Verdict: proof.Verdict{Reason: proof.ReasonSubscribed}, Since: time.Now(),
+		}},
+	}
+	p.store = p.stores.NewInformer(nil, &batchv1.Job{}, 0, toolscache.Indexers{}).GetStore()
+	p.showJobs(jobsSeen)
+	gateStores := p.stores
+	if weak.gateOpen {
+		gateStores = &consistency.Stores{}
+		store := gateStores.NewInformer(nil, &batchv1.Job{}, 0, toolscache.Indexers{}).GetStore()
+		_ = store.Replace(nil, strconv.Itoa(1<<60))
+	}
+	cached, live := &cachedClient{p: p}, &liveReader{p: p}
+	p.r = &Reconciler{
+		Client:    cached,
+		Live:      live,
+		Jobs:      p,
+		Queues:    p,
+		Watcher:   p.watcher,
+		Gate:      consistency.NewGate(cached, live, gateStores, nil),
+		Recorder:  &eventLog{},
+		Metrics:   metrics.New(prometheus.NewRegistry()),
+		Wakes:     make(Wakes),
+		templates: rate.NewLimiter(templateChecksPerSecond, templateChecksPerSecond),
+	}
+	return p
+}
+
+// showJobs makes the Job cache show the first changes of the history.
+func (p *operatorProcess) showJobs(changes int) {
+	p.jobsSeen = changes
+	shown := map[string]any{}
+	for _, c := range p.server.jobChanges[:changes] {
+		if c.job == nil {
+			delete(shown, c.name)
+			continue
+		}
+		slim, _ := slimJob(c.job)
+		shown[c.name] = slim
+	}
+	list := make([]any, 0, len(shown))
+	for _, job := range shown {
+		list = append(list, job)
+	}
+	_ = p.store.Replace(list, strconv.FormatInt(p.server.versionAfter(changes), 10)) // It never fails.
+}
+
+// catchUp makes the caches show so many changes more, or all of them.
+func (p *operatorProcess) catchUp(jobChanges, sjChanges int) {
+	p.sjSeen += min(sjChanges, len(p.server.sjChanges)-p.sjSeen)
+	if more := min(jobChanges, len(p.server.jobChanges)-p.jobsSeen); more > 0 {
+		p.showJobs(p.jobsSeen + more)
+	}
+}
+
+// shownScaledJob is the ScaledJob that the cache shows, and nil where it shows none.
+func (p *operatorProcess) shownScaledJob() *scaledjobv1.ScaledJob {
+	if p.sjSeen == 0 {
+		return nil
+	}
+	return p.server.sjChanges[p.sjSeen-1]
+}
+
+// Owned lists Jobs in an order of its own, so that a run can be repeated.
+func (p *operatorProcess) Owned(namespace string, owner types.UID) ([]*batchv1.Job, error) {
+	if p.listFails {
+		return nil, errUnheard
+	}
+	owned, err := p.stores.Owned(namespace, owner)
+	slices.SortFunc(owned, func(a, b *batchv1.Job) int { return cmp.Compare(a.Name, b.Name) })
+	return owned, err
+}
+
+// Observe reads the depth for the present pass.
+func (p *operatorProcess) Observe(context.Context, queue.Source) (int64, error) { return p.depth(p) }
+
+// fate is what becomes of a create.
+type fate struct {
+	// answer is what the process hears; nil is the answer of the API server.
+	answer error
+	// hangs says that it hears that when its patience is over, and kills that it is killed while it waits.
+	hangs, kills bool
+	// lands is how long the API server takes to carry out a create that nobody waits for any more. Less than none means never.
+	lands time.Duration
+}
+
+func (f fate) String() string {
+	return fmt.Sprintf("{answer: %v, hangs: %t, kills: %t, lands: %v}", f.answer, f.hangs, f.kills, f.lands)
+}
+
+// unheard says that the process gets no answer that tells what has become of the create.
+func (f fate) unheard() bool {
+	return f.kills || f.hangs || errors.Is(f.answer, errUnheard) || apierrors.IsInternalError(f.answer)
+}
+
+// cachedClient reads from the caches and writes to the API server.
+type cachedClient struct {
+	client.Client
+
+	p *operatorProcess
+}
+
+// Get reads from the caches.
+func (c *cachedClient) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	if job, isJob := object.(*batchv1.Job); isJob {
+		shown, exists, _ := c.p.store.GetByKey(key.String())
+		if !exists {
+			return apierrors.NewNotFound(batchv1.Resource("jobs"), key.Name)
+		}
+		shown.(*batchv1.Job).DeepCopyInto(job)
+		return nil
+	}
+	shown := c.p.shownScaledJob()
+	if shown == nil {
+		return apierrors.NewNotFound(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), key.Name)
+	}
+	c.p.reading = shown
+	shown.DeepCopyInto(&object.(*stored.ScaledJob).ScaledJob)
+	return nil
+}
+
+// Create sends a create to its fate.
+func (c *cachedClient) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
+	p, job := c.p, object.(*batchv1.Job)
+	p.server.mu.Lock()
+	dead := p.dead
+	p.server.mu.Unlock()
+	switch {
+	case dead:
+		return errKilled
+	case len((&client.CreateOptions{}).ApplyOptions(options).DryRun) > 0:
+		return nil
+	}
+	ordinal, _ := jobs.Ordinal(&job.ObjectMeta)
+	its := p.fateOf(ordinal)
+	if its.hangs {
+		<-ctx.Done()
+	}
+	takeTurn(ordinal)
+	p.server.mu.Lock()
+	defer p.server.mu.Unlock()
+	p.server.carryOutLate()
+	if p.weak.namesAtRandom {
+		job.Name = fmt.Sprintf("emails-%d", p.server.version)
+	}
+	return p.send(job, its)
+}
+
+func (p *operatorProcess) fateOf(ordinal int64) fate {
+	if len(p.fates) == 0 {
+		return fate{}
+	}
+	return p.fates[ordinal%int64(len(p.fates))]
+}
+
+// takeTurn waits until a moment which only this ordinal has, so that what is sent at once arrives in the same order in each run.
+func takeTurn(ordinal int64) {
+	now := time.Now()
+	time.Sleep(now.Truncate(time.Millisecond).Add(time.Millisecond + time.Duration(ordinal%1000)*time.Microsecond).Sub(now))
+}
+
+// send carries out a create now, later or never, and answers.
+func (p *operatorProcess) send(job *batchv1.Job, its fate) error {
+	if its.kills {
+		p.dead = true
+		p.server.retire(p)
+	}
+	if !p.dead && !its.unheard() {
+		if its.answer != nil {
+			return its.answer
+		}
+		return p.server.create(job)
+	}
+	switch {
+	case its.lands == 0:
+		_ = p.server.create(job.DeepCopy()) // The answer gets lost.
+	case its.lands > 0 && (!p.retired || !p.server.deleted[jobs.ControllerUID(job)]): // See apiServer.protected.
+		p.server.late = append(p.server.late, lateCreate{job.DeepCopy(), time.Now().Add(its.lands), p})
+	}
+	if p.dead {
+		return errKilled
+	}
+	return cmp.Or(its.answer, context.DeadlineExceeded)
+}
+
+// Delete deletes a Job, and notes whether it may be deleted.
+func (c *cachedClient) Delete(_ context.Context, object client.Object, options ...client.DeleteOption) error {
+	p, s := c.p, c.p.server
+	asked := (&client.DeleteOptions{}).ApplyOptions(options)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	job := s.jobs[object.GetName()]
+	switch {
+	case p.dead:
+		return errKilled
+	case s.protected():
+		return apierrors.NewTooManyRequests("another time", 1)
+	case asked.Preconditions == nil || asked.Preconditions.UID == nil || asked.PropagationPolicy == nil ||
+		*asked.PropagationPolicy != metav1.DeletePropagationBackground:
+		s.faults = append(s.faults, fmt.Errorf("a delete of %s that may hit another Job or leave Pods behind", object.GetName()))
+	case job == nil:
+		return apierrors.NewNotFound(batchv1.Resource("jobs"), object.GetName())
+	case job.UID != *asked.Preconditions.UID:
+		return apierrors.NewConflict(batchv1.Resource("jobs"), job.Name, errors.New("another UID"))
+	case !jobs.Finished(job):
+		s.faults = append(s.faults, fmt.Errorf("a delete of the unfinished Job %s", job.Name))
+	}
+	s.remove(job.Name)
+	return nil
+}
+
+// Status applies the status of the ScaledJob.
+func (c *cachedClient) Status() client.SubResourceWriter { return &statusWriter{p: c.p} }
+
+type statusWriter struct {
+	client.SubResourceWriter
+
+	p *operatorProcess
+}
+
+// Apply replaces the status, if the ScaledJob is still the same.
+func (w *statusWriter) Apply(_ context.Context, intent runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
+	var asked scaledjobv1.ScaledJob
+	content := intent.(interface{ UnstructuredContent() map[string]any }).UnstructuredContent()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &asked); err != nil {
+		return err
+	}
+	s := w.p.server
+	resource := scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource()
+	switch {
+	case w.p.dead:
+		return errKilled
+	case s.scaledJob == nil:
+		return apierrors.NewNotFound(resource, asked.Name)
+	case s.scaledJob.UID != asked.UID:
+		return apierrors.NewConflict(resource, asked.Name, errors.New("another UID"))
+	}
+	sj := s.scaledJob.DeepCopy()
+	sj.Status = asked.Status
+	s.storeScaledJob(sj)
+	return nil
+}
+
+// liveReader reads from the API server.
+type liveReader struct {
+	client.Reader
+
+	p *operatorProcess
+}
+
+// Get reads a Job, or the metadata of the ScaledJob.
+func (l *liveReader) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	s := l.p.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.p.liveFails || l.p.dead {
+		return errUnheard
+	}
+	if job, isJob := object.(*batchv1.Job); isJob {
+		if s.jobs[key.Name] == nil {
+			return apierrors.NewNotFound(batchv1.Resource("jobs"), key.Name)
+		}
+		s.jobs[key.Name].DeepCopyInto(job)
+		return nil
+	}
+	if s.scaledJob == nil {
+		return apierrors.NewNotFound(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), key.Name)
+	}
+	s.scaledJob.ObjectMeta.DeepCopyInto(&object.(*metav1.PartialObjectMetadata).ObjectMeta)
+	return nil
+}
+
+// List lists the metadata of all Jobs.
+func (l *liveReader) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	s := l.p.server
+	if l.p.liveFails || l.p.dead {
+		return errUnheard
+	}
+	found := list.(*metav1.PartialObjectMetadataList)
+	for _, job := range s.jobs {
+		found.Items = append(found.Items, metav1.PartialObjectMetadata{ObjectMeta: *job.ObjectMeta.DeepCopy()})
+	}
+	return nil
+}

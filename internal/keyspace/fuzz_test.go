@@ -1,0 +1,39 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+// FuzzEvent shows that a message marks just those who watch the very key that its channel names, whatever anybody may publish, and that
+// an event counts as growth unless it is known to be none.
+func FuzzEvent(f *testing.F) {
+	f.Add("emails", "emails", "lpush")
+	f.Add("emails", "__keyspace@0__:emails", "lpop")
+	f.Add("", "*", "")
+	f.Add("a\x00b", "a", "LPUSH")
+	f.Add("[a-z]*", "emails", "expired")
+	f.Fuzz(func(t *testing.T, key, other, event string) {
+		g := NewWithT(t)
+		x := newIndex[string]()
+		x.add(channelPrefix+key, "watcher")
+		x.add(channelPrefix+key+"2", "neighbour")
+		marked := func(channel string) (ids []string) {
+			x.event(channel, meaningOf(event).cause, func(id string, _ Cause) { ids = append(ids, id) })
+			return ids
+		}
+		g.Expect(marked(channelPrefix + key)).To(ConsistOf("watcher"))
+		if other != key && other != key+"2" {
+			g.Expect(marked(channelPrefix + other)).To(BeEmpty())
+		}
+		g.Expect(marked(key) == nil).To(Equal(!strings.HasPrefix(key, channelPrefix) || key != channelPrefix+key))
+		its, known := meanings[event]
+		g.Expect(meaningOf(event).cause == Growth).To(Equal(!known || its.cause == Growth))
+		g.Expect(meaningOf(event).list).To(Equal(known && its.list), "what is not known proves nothing")
+	})
+}

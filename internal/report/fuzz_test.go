@@ -1,0 +1,103 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/backoff"
+	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+)
+
+// reasonForm is what the API server takes for the reason of a condition, and maxMessage how many bytes a message may have.
+var reasonForm = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
+
+const maxMessage = 32768
+
+// FuzzStatus shows that whatever a pass saw, the API server takes the status, its conditions are in order and about this generation, and
+// the same sight again changes nothing.
+func FuzzStatus(f *testing.F) {
+	f.Add(int64(1), int64(47), int32(5), uint8(0), uint8(0), uint8(0), uint8(0), "", false)
+	f.Add(int64(9), int64(-1), int32(-1), uint8(1), uint8(1), uint8(1), uint8(1), "spec.template: Invalid value", true)
+	f.Add(int64(0), int64(1<<62), int32(0), uint8(2), uint8(2), uint8(2), uint8(2), "\xff\x00é", true)
+	f.Add(int64(3), int64(3), int32(3), uint8(4), uint8(3), uint8(5), uint8(3), "Klg", false)
+	f.Fuzz(func(t *testing.T, generation, depth int64, desired int32, queue, limit, events, template uint8, text string, suspended bool) {
+		g := NewWithT(t)
+		sj := &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Generation: generation}, Spec: scaledjobv1.ScaledJobSpec{Suspend: suspended}}
+		pass := passOf(queue, limit, events, template, text)
+		if pass.QueueErr == nil {
+			pass.Depth, pass.Desired = &depth, &desired
+		}
+		now := time.Unix(1_000_000, 0)
+
+		first := Status(sj, &scaledjobv1.ScaledJobStatus{}, pass, now)
+		expectAccepted(g, first.Conditions, generation)
+		g.Expect(Status(sj, first, pass, now.Add(time.Hour))).To(Equal(first), "the same sight")
+
+		other := depth ^ 0x5555
+		if pass.Depth != nil {
+			pass.Depth = &other
+		}
+		g.Expect(Status(sj, first, pass, now).Conditions).To(Equal(first.Conditions), "another depth is in no message")
+		expectAccepted(g, Malformed(sj, first, errors.New(text)).Conditions, generation)
+		for _, event := range Events(&scaledjobv1.ScaledJobStatus{}, first) {
+			g.Expect(len(event.Note)).To(BeNumerically("<=", 1024))
+		}
+	})
+}
+
+// passOf is a pass with one of everything that may be seen.
+func passOf(queue, limit, events, template uint8, text string) Pass {
+	queueErrs := []*redisconn.Error{
+		nil, redisconn.Classify(redisconn.ErrBusy), redisconn.Classify(errors.New(text)), redisconn.Classify(redisconn.ErrClosed),
+	}
+	limits := []backoff.Reason{backoff.None, backoff.JobsFailing, backoff.NoProgress, backoff.CreateRefused}
+	verdicts := []proof.Reason{
+		proof.Undecided, proof.ReasonSubscribed, proof.ReasonUnverified, proof.ReasonNoEventsObserved, proof.ReasonPermissionDenied,
+		proof.ReasonUnreachable, proof.ReasonNotConfigured,
+	}
+	kind := schema.GroupKind{Group: "batch", Kind: "Job"}
+	templates := []*Condition{
+		nil, Template(nil), TemplateUnasked,
+		Template(apierrors.NewInvalid(kind, text, field.ErrorList{field.Invalid(field.NewPath("spec").Key(text), text, text)})),
+		Template(apierrors.NewForbidden(schema.GroupResource{}, text, errors.New(text))),
+	}
+	return Pass{
+		AtMax:         limit&0x80 != 0,
+		QueueErr:      queueErrs[int(queue)%len(queueErrs)],
+		Limit:         limits[int(limit)%len(limits)],
+		Notifications: proof.Verdict{Reason: verdicts[int(events)%len(verdicts)], Flags: string(proof.Flags(text).WithRecommended().Known())},
+		Template:      templates[int(template)%len(templates)],
+	}
+}
+
+// expectAccepted expects that the API server takes the conditions.
+func expectAccepted(g *WithT, conditions []metav1.Condition, generation int64) {
+	seen := -1
+	for _, is := range conditions {
+		at := slices.Index(conditionOrder, is.Type)
+		g.Expect(at).To(BeNumerically(">", seen), "each once, in order: %s", is.Type)
+		seen = at
+		g.Expect(is.ObservedGeneration).To(Equal(generation), is.Type)
+		g.Expect(is.Status).To(BeElementOf(metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown))
+		g.Expect(is.Reason).To(MatchRegexp(reasonForm.String()))
+		g.Expect(len(is.Message)).To(BeNumerically("<=", maxMessage))
+		g.Expect(utf8.ValidString(is.Message)).To(BeTrue(), fmt.Sprintf("%s: %q", is.Type, is.Message))
+		g.Expect(is.LastTransitionTime.IsZero()).To(BeFalse())
+	}
+}

@@ -96,28 +96,6 @@ func TestConnectionsBreak(t *testing.T) {
 		claim{subject: growing, jobs: stormPushes / 40})
 }
 
-func TestKilledInMidBurst(t *testing.T) {
-	t.Parallel()
-	const messages = 400
-	g := NewWithT(t)
-	namespace, proxy := newNamespace(t), startProxy(t)
-	operator := startOperator(t, proxy, []string{namespace})
-	s := newSubject(t, namespace, "bursting", 1, messages)
-	s.awaitSubscription(t)
-	proxy.lag(shortLag)
-
-	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
-	for _, jobs := range []int{50, 200} {
-		g.Eventually(s.witness.Created).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", jobs))
-		g.Expect(operator.Kill()).To(Succeed())
-		g.Expect(s.witness.Created()).To(BeNumerically("<", messages), "Jobs at the moment of the kill")
-		operator = startOperator(t, proxy, []string{namespace})
-	}
-	prove(t, operator, witness.Row{
-		Fault: "kill -9 in a burst, twice", Promise: "the next operator counts what the one before has created",
-	}, claim{subject: s, jobs: messages})
-}
-
 // A standby takes over in the midst of a burst, and its cache shows nothing of
 // what the leader has done.
 func TestBlindStandbyTakesOver(t *testing.T) {

@@ -25,6 +25,7 @@ import (
 type proxy struct {
 	jobs, scaledJobs *cluster.Lag
 	losses           *losses
+	creates          *lateCreates
 	server           *httptest.Server
 }
 
@@ -40,7 +41,8 @@ func startProxy(t *testing.T) *proxy {
 	transport := &http.Transport{TLSClientConfig: trust, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
 
-	p := &proxy{jobs: cluster.NewLag("jobs"), scaledJobs: cluster.NewLag("scaledjobs"), losses: &losses{next: transport}}
+	p := &proxy{jobs: cluster.NewLag("jobs"), scaledJobs: cluster.NewLag("scaledjobs"), creates: &lateCreates{next: transport}}
+	p.losses = &losses{next: p.creates}
 	silent := log.New(io.Discard, "", 0)
 	p.server = httptest.NewUnstartedServer(&httputil.ReverseProxy{
 		Rewrite:       func(request *httputil.ProxyRequest) { request.SetURL(target) },

@@ -76,11 +76,20 @@ func (s *subject) due() int {
 // awaitSubscription waits until somebody listens to the queue.
 func (s *subject) awaitSubscription(t *testing.T) {
 	t.Helper()
+	NewWithT(t).Eventually(s.listeners).WithContext(t.Context()).WithTimeout(timeout).Should(BeNumerically(">", 0))
+}
+
+// awaitSilence waits until nobody listens to the queue any more.
+func (s *subject) awaitSilence(t *testing.T) {
+	t.Helper()
+	NewWithT(t).Eventually(s.listeners).WithContext(t.Context()).WithTimeout(timeout).Should(BeZero())
+}
+
+// listeners is how many there are to the queue.
+func (s *subject) listeners(ctx context.Context) (int64, error) {
 	channel := "__keyspace@0__:" + s.object.Spec.QueueName
-	NewWithT(t).Eventually(func() (int64, error) {
-		listeners, err := redis.Client().PubSubNumSub(t.Context(), channel).Result()
-		return listeners[channel], err
-	}).WithTimeout(timeout).Should(BeNumerically(">", 0))
+	listeners, err := redis.Client().PubSubNumSub(ctx, channel).Result()
+	return listeners[channel], err
 }
 
 // burst pushes that many messages at once.

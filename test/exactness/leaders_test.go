@@ -6,9 +6,14 @@ package exactness
 import (
 	"context"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/operator"
 	"miracle.dev/scaledjob-operator/test/witness"
@@ -60,4 +65,121 @@ func TestTwoOperatorsAtOnce(t *testing.T) {
 				claim{subject: worked, jobs: 10 + finished})
 		})
 	}
+}
+
+// A standby takes over in the midst of a burst, and its cache shows nothing of
+// what the leader has done.
+func TestBlindStandbyTakesOver(t *testing.T) {
+	t.Parallel()
+	const messages = 300
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	election := elect(t, namespace)
+	sighted, blind := startProxy(t), startProxy(t)
+	leader := startOperator(t, sighted, []string{namespace}, election...)
+	s := newSubject(t, namespace, "bursting", 1, messages)
+	s.awaitSubscription(t) // only the leader does
+	standby := startOperator(t, blind, []string{namespace}, election...)
+	blind.jobs.Set(frozen)
+	sighted.jobs.Set(longLag)
+
+	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">", 0))
+	first, err := holder(t.Context(), namespace)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(leader.Stop(t.Context())).To(Succeed())
+	g.Expect(s.witness.CatchUp(t.Context())).To(Succeed())
+	made := s.witness.Created()
+	g.Expect(made).To(BeNumerically("<", messages), "Jobs at the change of leaders")
+
+	g.Eventually(holder).WithArguments(t.Context(), namespace).WithTimeout(timeout).ShouldNot(Or(BeEmpty(), Equal(first)))
+	awaitAttempts(t, standby)
+	g.Expect(s.witness.Created()).To(Equal(made), "Jobs while the standby is blind")
+	blind.jobs.Set(0)
+	prove(t, standby, witness.Row{
+		Fault:   "the leader stops in a burst, and the cache of the standby shows nothing of it",
+		Promise: "the standby creates nothing until its cache has caught up",
+	}, claim{subject: s, jobs: messages})
+}
+
+// The leader is killed in a storm, with Jobs that finish all the time. Until the
+// standby may lead its cache stands still, and then it is two seconds behind.
+func TestLeaderKilledInStorm(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	election := elect(t, namespace)
+	sighted, blind := startProxy(t), startProxy(t)
+	leader := startOperator(t, sighted, []string{namespace}, election...)
+	growing := newSubject(t, namespace, "growing", 40, 100)
+	worked := newSubject(t, namespace, "worked", 1, 10)
+	growing.awaitSubscription(t) // only the leader subscribes
+	worked.awaitSubscription(t)
+	standby := startOperator(t, blind, []string{namespace}, election...)
+	blind.jobs.Set(frozen)
+	sighted.lag(longLag)
+
+	storms, ctx := errgroup.WithContext(t.Context())
+	storms.Go(func() error { return growing.storm(ctx) })
+	var finished [2]int
+	storms.Go(func() (err error) {
+		finished[0], err = stormAndWork(ctx, worked)
+		return err
+	})
+	g.Expect(worked.witness.AwaitCreated(t.Context(), 20)).To(Succeed())
+	g.Expect(leader.Kill()).To(Succeed())
+	g.Expect(growing.witness.Created()).To(BeNumerically("<", stormPushes/40), "Jobs at the moment of the kill")
+	g.Expect(storms.Wait()).To(Succeed())
+	g.Expect(worked.witness.CatchUp(t.Context())).To(Succeed())
+	made := worked.witness.Created()
+
+	awaitAttempts(t, standby)
+	g.Expect(worked.witness.Created()).To(Equal(made), "Jobs while the standby is blind")
+	blind.jobs.Set(2 * time.Second)
+	var err error
+	finished[1], err = stormAndWork(t.Context(), worked)
+	g.Expect(err).NotTo(HaveOccurred())
+	blind.jobs.Set(longLag)
+	prove(t, standby, witness.Row{
+		Fault:   "kill -9 of the leader in a storm, the cache of the standby stands still, and is 2 s behind then",
+		Promise: "the standby creates nothing until its cache has caught up",
+	},
+		claim{subject: growing, jobs: stormPushes / 40},
+		claim{subject: worked, jobs: 10 + finished[0] + finished[1]})
+}
+
+// elect lets operators elect a leader of their own for this namespace, by the
+// rights that are shipped, and returns the flags for it.
+func elect(t *testing.T, namespace string) (flags []string) {
+	t.Helper()
+	g := NewWithT(t)
+	shipped := client.ObjectKey{Namespace: operator.Namespace, Name: operator.ServiceAccount}
+	var role rbacv1.Role
+	g.Expect(api.Get(t.Context(), shipped, &role)).To(Succeed())
+	var binding rbacv1.RoleBinding
+	g.Expect(api.Get(t.Context(), shipped, &binding)).To(Succeed())
+	here := metav1.ObjectMeta{Namespace: namespace, Name: shipped.Name}
+	role.ObjectMeta, binding.ObjectMeta = here, here
+	g.Expect(api.Create(t.Context(), &role)).To(Succeed())
+	g.Expect(api.Create(t.Context(), &binding)).To(Succeed())
+	return []string{"--leader-elect", "--leader-election-namespace=" + namespace}
+}
+
+// awaitAttempts waits until an operator has become the leader, and has tried to
+// do something about its ScaledJobs again and again.
+func awaitAttempts(t *testing.T, by *operator.Operator) {
+	t.Helper()
+	NewWithT(t).Eventually(metric).
+		WithArguments(t.Context(), by, "controller_runtime_reconcile_total", `controller="scaledjob"`).
+		WithTimeout(timeout).Should(BeNumerically(">", 10))
+}
+
+// holder is who leads, and empty while nobody does.
+func holder(ctx context.Context, namespace string) (string, error) {
+	var lease coordinationv1.Lease
+	key := client.ObjectKey{Namespace: namespace, Name: "scaledjob-operator.batch.miracle.dev"}
+	if err := api.Get(ctx, key, &lease); err != nil || lease.Spec.HolderIdentity == nil {
+		return "", err
+	}
+	return *lease.Spec.HolderIdentity, nil
 }

@@ -17,8 +17,12 @@ import (
 	"miracle.dev/scaledjob-operator/test/witness"
 )
 
-// createsAtOnce is how many creates the operator has under way at a time.
-const createsAtOnce = 16
+const (
+	// createsAtOnce is how many creates of a ScaledJob are under way at a time.
+	createsAtOnce = 16
+	// createsPerPass is how many come from one look at its Jobs and its queue.
+	createsPerPass = 128
+)
 
 // The operator dies with creates under way, and the API server carries them out
 // only after the next operator has created what it takes to be missing. They are

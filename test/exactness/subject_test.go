@@ -39,8 +39,10 @@ type subject struct {
 	pushed  atomic.Int64
 }
 
-// newSubject makes a ScaledJob with an empty queue.
-func newSubject(t *testing.T, namespace, name string, threshold int64, maxReplicas int32) *subject {
+// newSubject makes a ScaledJob with an empty queue, adjusted as wanted.
+func newSubject(
+	t *testing.T, namespace, name string, threshold int64, maxReplicas int32, adjust ...func(*scaledjobv1.ScaledJobSpec),
+) *subject {
 	t.Helper()
 	g := NewWithT(t)
 	// Few finished Jobs are kept, so that pruning goes on in the midst of it.
@@ -57,6 +59,9 @@ func newSubject(t *testing.T, namespace, name string, threshold int64, maxReplic
 			JobTemplate:                witness.IdleJob(),
 		},
 	}}
+	for _, apply := range adjust {
+		apply(&s.object.Spec)
+	}
 	g.Expect(redis.Client().Del(t.Context(), s.object.Spec.QueueName).Err()).To(Succeed())
 	g.Expect(api.Create(t.Context(), s.object)).To(Succeed())
 	t.Cleanup(func() {
@@ -143,19 +148,35 @@ func (s *subject) work(ctx context.Context, shift <-chan struct{}) (finished int
 }
 
 func (s *subject) finish(ctx context.Context, name string) error {
-	if err := redis.Client().RPop(ctx, s.object.Spec.QueueName).Err(); err != nil {
-		return fmt.Errorf("taking a message: %w", err)
-	}
 	now := metav1.Now()
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.object.Namespace, Name: name}}
-	unfinished := job.DeepCopy()
-	job.Status = batchv1.JobStatus{
+	return s.end(ctx, name, batchv1.JobStatus{
 		StartTime: &now, CompletionTime: &now, Succeeded: 1,
 		Conditions: []batchv1.JobCondition{
 			{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue, LastTransitionTime: now},
 			{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: now},
 		},
+	})
+}
+
+func (s *subject) fail(ctx context.Context, name string) error {
+	now := metav1.Now()
+	return s.end(ctx, name, batchv1.JobStatus{
+		StartTime: &now, Failed: 1,
+		Conditions: []batchv1.JobCondition{
+			{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue, LastTransitionTime: now},
+			{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: now},
+		},
+	})
+}
+
+// end takes a message, and ends a Job with this status.
+func (s *subject) end(ctx context.Context, name string, status batchv1.JobStatus) error {
+	if err := redis.Client().RPop(ctx, s.object.Spec.QueueName).Err(); err != nil {
+		return fmt.Errorf("taking a message: %w", err)
 	}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.object.Namespace, Name: name}}
+	unfinished := job.DeepCopy()
+	job.Status = status
 	return api.Status().Patch(ctx, job, client.MergeFrom(unfinished))
 }
 

@@ -37,8 +37,8 @@ func TestTwoOperatorsAtOnce(t *testing.T) {
 			ending := startOperator(t, proxies[0], []string{namespace})
 			staying := startOperator(t, proxies[1], []string{namespace})
 			bursting := newSubject(t, namespace, "bursting", 1, messages)
-			capped := newSubject(t, namespace, "capped", 1, 10)
-			worked := newSubject(t, namespace, "worked", 1, 10)
+			capped := newSubject(t, namespace, "capped", 1, saturation)
+			worked := newSubject(t, namespace, "worked", 1, saturation)
 			for _, s := range []*subject{bursting, capped, worked} {
 				g.Eventually(s.listeners).WithContext(t.Context()).WithTimeout(timeout).Should(BeEquivalentTo(2))
 			}
@@ -49,26 +49,24 @@ func TestTwoOperatorsAtOnce(t *testing.T) {
 			proxies[0].creates.hold(30, 2)
 			g.Expect(bursting.burst(t.Context(), messages)).To(Succeed())
 			g.Eventually(proxies[0].creates.held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
-			g.Expect(bursting.witness.AwaitCreated(t.Context(), messages)).To(Succeed())
+			g.Eventually(bursting.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", messages))
 			g.Expect(proxies[0].creates.release()).To(Succeed())
 
-			storms, ctx := errgroup.WithContext(t.Context())
-			storms.Go(func() error { return capped.storm(ctx) })
-			var finished int
-			storms.Go(func() (err error) {
-				finished, err = stormAndWork(ctx, worked)
-				return err
-			})
-			g.Expect(worked.witness.AwaitCreated(t.Context(), 20)).To(Succeed())
+			var storm errgroup.Group
+			storm.Go(func() error { return capped.storm(t.Context()) })
+			goHome := putToWork(t, worked)
+			g.Eventually(worked.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 2*saturation))
 			g.Expect(end(t.Context(), ending)).To(Succeed())
-			g.Expect(storms.Wait()).To(Succeed())
+			g.Eventually(worked.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 4*saturation))
+			finished := goHome()
+			g.Expect(storm.Wait()).To(Succeed())
 			prove(t, staying, witness.Row{
 				Fault:   "two operators at work at once in a burst and a storm, the creates of one are held up; it ends by " + name,
 				Promise: "no Job is created by both",
 			},
 				claim{subject: bursting, jobs: messages},
-				claim{subject: capped, jobs: 10},
-				claim{subject: worked, jobs: 10 + finished})
+				claim{subject: capped, jobs: saturation},
+				claim{subject: worked, jobs: saturation + finished})
 		})
 	}
 }
@@ -118,40 +116,57 @@ func TestLeaderKilledInStorm(t *testing.T) {
 	sighted, blind := startProxy(t), startProxy(t)
 	leader := startOperator(t, sighted, []string{namespace}, election...)
 	growing := newSubject(t, namespace, "growing", 40, 100)
-	worked := newSubject(t, namespace, "worked", 1, 10)
+	worked := newSubject(t, namespace, "worked", 1, saturation)
 	growing.awaitSubscription(t) // only the leader subscribes
 	worked.awaitSubscription(t)
 	standby := startOperator(t, blind, []string{namespace}, election...)
 	blind.jobs.Set(frozen)
 	sighted.lag(longLag)
 
-	storms, ctx := errgroup.WithContext(t.Context())
-	storms.Go(func() error { return growing.storm(ctx) })
-	var finished [2]int
-	storms.Go(func() (err error) {
-		finished[0], err = stormAndWork(ctx, worked)
-		return err
-	})
-	g.Expect(worked.witness.AwaitCreated(t.Context(), 20)).To(Succeed())
+	var storm errgroup.Group
+	storm.Go(func() error { return growing.storm(t.Context()) })
+	goHome := putToWork(t, worked)
+	g.Eventually(worked.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 2*saturation))
 	g.Expect(leader.Kill()).To(Succeed())
-	g.Expect(growing.witness.Created()).To(BeNumerically("<", stormPushes/40), "Jobs at the moment of the kill")
-	g.Expect(storms.Wait()).To(Succeed())
+	finished := goHome()
+	g.Expect(storm.Wait()).To(Succeed())
 	g.Expect(worked.witness.CatchUp(t.Context())).To(Succeed())
 	made := worked.witness.Created()
 
 	awaitAttempts(t, standby)
 	g.Expect(worked.witness.Created()).To(Equal(made), "Jobs while the standby is blind")
 	blind.jobs.Set(2 * time.Second)
-	var err error
-	finished[1], err = stormAndWork(t.Context(), worked)
-	g.Expect(err).NotTo(HaveOccurred())
+	goHome = putToWork(t, worked)
+	g.Eventually(worked.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", made+2*saturation))
+	finished += goHome()
 	blind.jobs.Set(longLag)
 	prove(t, standby, witness.Row{
 		Fault:   "kill -9 of the leader in a storm, the cache of the standby stands still, and is 2 s behind then",
 		Promise: "the standby creates nothing until its cache has caught up",
 	},
 		claim{subject: growing, jobs: stormPushes / 40},
-		claim{subject: worked, jobs: 10 + finished[0] + finished[1]})
+		claim{subject: worked, jobs: saturation + finished})
+}
+
+// putToWork has workers finish Jobs, in a storm on a queue that never gets empty,
+// until the returned function is called. It returns how many Jobs they finished.
+func putToWork(t *testing.T, s *subject) (goHome func() (finished int)) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(s.burst(t.Context(), stormPushes)).To(Succeed())
+	var finished int
+	var both errgroup.Group
+	shift := make(chan struct{})
+	both.Go(func() error { return s.storm(t.Context()) })
+	both.Go(func() (err error) {
+		finished, err = s.work(t.Context(), shift)
+		return err
+	})
+	return func() int {
+		close(shift)
+		g.Expect(both.Wait()).To(Succeed())
+		return finished
+	}
 }
 
 // elect lets operators elect a leader of their own for this namespace, by the

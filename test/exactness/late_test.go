@@ -53,6 +53,34 @@ func TestCreatesCarriedOutAfterTheNextOperator(t *testing.T) {
 	}, claim{subject: s, jobs: messages})
 }
 
+// The same in a storm, with Jobs that finish and are deleted all the time: their
+// names are missing as well, below those of the creates under way.
+func TestCreatesOfAStormCarriedOutAfterTheNextOperator(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace, former := newNamespace(t), startProxy(t)
+	killed := startOperator(t, former, []string{namespace})
+	s := newSubject(t, namespace, "worked", 1, saturation)
+	s.awaitSubscription(t)
+	former.lag(longLag)
+
+	goHome := putToWork(t, s)
+	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 4*saturation))
+	former.creates.hold(0, 1)
+	g.Eventually(former.creates.held).WithTimeout(timeout).Should(BeNumerically(">", 0))
+	g.Expect(killed.Kill()).To(Succeed())
+	finished := goHome()
+
+	next := startOperator(t, startProxy(t), []string{namespace})
+	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation+finished))
+	g.Expect(former.creates.release()).To(Succeed())
+	prove(t, next, witness.Row{
+		Fault: "kill -9 in a storm with creates under way, which are carried out once the next operator is done," +
+			" after older Jobs were deleted",
+		Promise: "the next operator takes their names first, so that they fail",
+	}, claim{subject: s, jobs: saturation + finished})
+}
+
 // lateCreates keeps creates of Jobs back, if told so, and carries them out when
 // told, whatever has become of those who sent them.
 type lateCreates struct {

@@ -35,23 +35,22 @@ func TestTwoOperatorsAtOnce(t *testing.T) {
 			g := NewWithT(t)
 			namespace, proxies := newNamespace(t), [2]*proxy{startProxy(t), startProxy(t)}
 			ending := startOperator(t, proxies[0], []string{namespace})
-			staying := startOperator(t, proxies[1], []string{namespace})
 			bursting := newSubject(t, namespace, "bursting", 1, messages)
-			capped := newSubject(t, namespace, "capped", 1, saturation)
-			worked := newSubject(t, namespace, "worked", 1, saturation)
-			for _, s := range []*subject{bursting, capped, worked} {
-				g.Eventually(s.listeners).WithContext(t.Context()).WithTimeout(timeout).Should(BeEquivalentTo(2))
-			}
-			for _, p := range proxies {
-				p.lag(longLag)
-			}
-
+			bursting.awaitSubscription(t)
+			proxies[0].lag(longLag)
 			proxies[0].creates.hold(30, 2)
 			g.Expect(bursting.burst(t.Context(), messages)).To(Succeed())
 			g.Eventually(proxies[0].creates.held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
+			staying := startOperator(t, proxies[1], []string{namespace})
 			g.Eventually(bursting.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", messages))
 			g.Expect(proxies[0].creates.release()).To(Succeed())
 
+			proxies[1].lag(longLag)
+			capped := newSubject(t, namespace, "capped", 1, saturation)
+			worked := newSubject(t, namespace, "worked", 1, saturation)
+			for _, s := range []*subject{capped, worked} {
+				g.Eventually(s.listeners).WithContext(t.Context()).WithTimeout(timeout).Should(BeEquivalentTo(2))
+			}
 			var storm errgroup.Group
 			storm.Go(func() error { return capped.storm(t.Context()) })
 			goHome := putToWork(t, worked)

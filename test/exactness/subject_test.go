@@ -148,35 +148,24 @@ func (s *subject) work(ctx context.Context, shift <-chan struct{}) (finished int
 }
 
 func (s *subject) finish(ctx context.Context, name string) error {
+	if err := redis.Client().RPop(ctx, s.object.Spec.QueueName).Err(); err != nil {
+		return fmt.Errorf("taking a message: %w", err)
+	}
+	return s.end(ctx, name)
+}
+
+// end has a Job succeed, without a message taken.
+func (s *subject) end(ctx context.Context, name string) error {
 	now := metav1.Now()
-	return s.end(ctx, name, batchv1.JobStatus{
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.object.Namespace, Name: name}}
+	unfinished := job.DeepCopy()
+	job.Status = batchv1.JobStatus{
 		StartTime: &now, CompletionTime: &now, Succeeded: 1,
 		Conditions: []batchv1.JobCondition{
 			{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue, LastTransitionTime: now},
 			{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: now},
 		},
-	})
-}
-
-func (s *subject) fail(ctx context.Context, name string) error {
-	now := metav1.Now()
-	return s.end(ctx, name, batchv1.JobStatus{
-		StartTime: &now, Failed: 1,
-		Conditions: []batchv1.JobCondition{
-			{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue, LastTransitionTime: now},
-			{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: now},
-		},
-	})
-}
-
-// end takes a message, and ends a Job with this status.
-func (s *subject) end(ctx context.Context, name string, status batchv1.JobStatus) error {
-	if err := redis.Client().RPop(ctx, s.object.Spec.QueueName).Err(); err != nil {
-		return fmt.Errorf("taking a message: %w", err)
 	}
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.object.Namespace, Name: name}}
-	unfinished := job.DeepCopy()
-	job.Status = status
 	return api.Status().Patch(ctx, job, client.MergeFrom(unfinished))
 }
 

@@ -35,7 +35,7 @@ func TestNaiveReconcilerCreatesTooMany(t *testing.T) {
 			g := NewWithT(t)
 			namespace, proxy := newNamespace(t), startProxy(t)
 			s := newSubject(t, namespace, "capped", 1, due)
-			startNaive(t, proxy, s, false)
+			startNaive(t, proxy, s)
 			s.awaitSubscription(t)
 			proxy.lag(lag)
 
@@ -51,8 +51,12 @@ func TestNaiveStandbyCreatesTooMany(t *testing.T) {
 	t.Parallel()
 	sighted, blind := startProxy(t), startProxy(t)
 	s := newSubject(t, newNamespace(t), "capped", 1, saturation)
-	stopLeader := startNaive(t, sighted, s, true)
-	startNaive(t, blind, s, true)
+	election := func(options *ctrl.Options) {
+		options.LeaderElection, options.LeaderElectionReleaseOnCancel = true, true
+		options.LeaderElectionID, options.LeaderElectionNamespace = "naive", s.object.Namespace
+	}
+	stopLeader := startNaive(t, sighted, s, election)
+	startNaive(t, blind, s, election)
 	blind.jobs.Set(frozen)
 
 	g := NewWithT(t)
@@ -67,7 +71,7 @@ func TestTwoNaiveReconcilersCreateTooMany(t *testing.T) {
 	s := newSubject(t, newNamespace(t), "capped", 1, saturation)
 	for range 2 {
 		proxy := startProxy(t)
-		startNaive(t, proxy, s, false)
+		startNaive(t, proxy, s)
 		proxy.lag(longLag)
 	}
 
@@ -81,14 +85,14 @@ func TestNaiveReconcilerAfterAnotherCreatesTooMany(t *testing.T) {
 	t.Parallel()
 	s := newSubject(t, newNamespace(t), "capped", 1, saturation)
 	former := startProxy(t)
-	stop := startNaive(t, former, s, false)
+	stop := startNaive(t, former, s)
 	former.creates.hold(saturation/2, 1)
 
 	g := NewWithT(t)
 	g.Expect(s.burst(t.Context(), stormPushes)).To(Succeed())
 	g.Eventually(former.creates.held).WithTimeout(timeout).Should(BeNumerically(">", 0))
 	stop()
-	startNaive(t, startProxy(t), s, false)
+	startNaive(t, startProxy(t), s)
 	made := settle(t, s)
 	g.Expect(former.creates.release()).To(Succeed())
 	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">", made))
@@ -99,7 +103,7 @@ func TestNaiveReconcilerReplacesWhatIsDeleted(t *testing.T) {
 	t.Parallel()
 	proxy := startProxy(t)
 	s := newSubject(t, newNamespace(t), "deleted", 1, saturation)
-	startNaive(t, proxy, s, false)
+	startNaive(t, proxy, s)
 	proxy.scaledJobs.Set(longLag)
 
 	g := NewWithT(t)
@@ -152,20 +156,22 @@ func (n naive) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result
 }
 
 // startNaive runs a naive reconciler for the namespace of the subject, which hears
-// of every push. If there is an election, it waits until it is the leader. It
-// returns when its caches are filled, and gives back what stops it.
-func startNaive(t *testing.T, through *proxy, s *subject, election bool) (stop func()) {
+// of every push. It returns when its caches are filled, and gives back what stops
+// it.
+func startNaive(t *testing.T, through *proxy, s *subject, adjust ...func(*ctrl.Options)) (stop func()) {
 	t.Helper()
 	g := NewWithT(t)
 	anyName := true
-	mgr, err := ctrl.NewManager(through.config(control.Config()), ctrl.Options{
-		Scheme:         newScheme(),
-		Metrics:        metricsserver.Options{BindAddress: "0"},
-		Cache:          cache.Options{DefaultNamespaces: map[string]cache.Config{s.object.Namespace: {}}},
-		Controller:     config.Controller{SkipNameValidation: &anyName},
-		LeaderElection: election, LeaderElectionID: "naive", LeaderElectionNamespace: s.object.Namespace,
-		LeaderElectionReleaseOnCancel: true,
-	})
+	options := ctrl.Options{
+		Scheme:     newScheme(),
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{s.object.Namespace: {}}},
+		Controller: config.Controller{SkipNameValidation: &anyName},
+	}
+	for _, apply := range adjust {
+		apply(&options)
+	}
+	mgr, err := ctrl.NewManager(through.config(control.Config()), options)
 	g.Expect(err).NotTo(HaveOccurred())
 	pushes := make(chan event.GenericEvent)
 	g.Expect(ctrl.NewControllerManagedBy(mgr).For(&scaledjobv1.ScaledJob{}).Owns(&batchv1.Job{}).

@@ -4,10 +4,13 @@
 package exactness
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,16 +37,70 @@ func TestDeletion(t *testing.T) {
 			var storm errgroup.Group
 			storm.Go(func() error { return s.storm(t.Context()) })
 			g.Expect(api.Delete(t.Context(), s.object, client.PropagationPolicy(propagation))).To(Succeed())
-			g.Eventually(s.witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs that it controls")
 			g.Expect(storm.Wait()).To(Succeed())
-
-			g.Eventually(s.passes).WithArguments(t.Context(), operator).WithTimeout(timeout).
-				Should(BeZero(), "passes over a ScaledJob that the operator still knows of")
-			g.Expect(s.witness.CatchUp(t.Context())).To(Succeed())
-			g.Expect(s.witness.Verdict()).To(BeEmpty())
-			g.Expect(s.witness.Created()).To(Equal(saturation), "Jobs that it ever controlled")
+			proveGone(t, operator, witness.Row{
+				Fault:   fmt.Sprintf("deleted (%s), watches of ScaledJobs 0.5 s late", propagation),
+				Promise: "no Job is replaced",
+			}, claim{subject: s, jobs: saturation})
 		})
 	}
+}
+
+// A ScaledJob is deleted while creates for it are under way. They are carried out
+// when it is gone with all Jobs that it had, and long before the operator hears.
+func TestDeletionInMidBatch(t *testing.T) {
+	t.Parallel()
+	for _, propagation := range []metav1.DeletionPropagation{
+		metav1.DeletePropagationForeground, metav1.DeletePropagationBackground,
+	} {
+		t.Run(string(propagation), func(t *testing.T) {
+			t.Parallel()
+			const messages, before = 8 * createsPerPass, 40
+			g := NewWithT(t)
+			namespace, proxy := newNamespace(t), startProxy(t)
+			operator := startOperator(t, proxy, []string{namespace})
+			s := newSubject(t, namespace, "deleted", 1, messages)
+			s.awaitSubscription(t)
+			proxy.jobs.Set(shortLag)
+			proxy.scaledJobs.Set(frozen)
+			proxy.creates.hold(before, 1)
+
+			g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+			g.Eventually(proxy.creates.held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
+			g.Expect(api.Delete(t.Context(), s.object, client.PropagationPolicy(propagation))).To(Succeed())
+			g.Eventually(api.Get).WithArguments(t.Context(), client.ObjectKeyFromObject(s.object), &scaledjobv1.ScaledJob{}).
+				WithTimeout(timeout).Should(MatchError(apierrors.IsNotFound, "not found"))
+			g.Eventually(s.witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs before the creates are carried out")
+			decided := s.witness.Created() + proxy.creates.held() + createsPerPass
+			g.Expect(proxy.creates.release()).To(Succeed())
+			s.awaitPasses(t, operator, restPasses)
+			proxy.scaledJobs.Set(longLag)
+			proveGone(t, operator, witness.Row{
+				Fault:   fmt.Sprintf("deleted (%s) with 16 creates under way, which are carried out when it is gone", propagation),
+				Promise: "no more creates follow than the operator had decided on, and all Jobs go",
+			}, claim{subject: s, jobs: decided})
+		})
+	}
+}
+
+// proveGone waits until the ScaledJob of the claim has no Job left and the
+// operator has forgotten it, and then holds the claim, which is how many Jobs it
+// may have had at most, against what the witness saw.
+func proveGone(t *testing.T, by *operator.Operator, fault witness.Row, c claim) {
+	t.Helper()
+	defer func() {
+		_, fault.Over = balance([]claim{c})
+		table.Add(fault)
+	}()
+	g, ended, s := NewWithT(t), time.Now(), c.subject
+	g.Eventually(s.passes).WithArguments(t.Context(), by).WithTimeout(timeout).
+		Should(BeZero(), "passes over a ScaledJob that the operator still knows of")
+	g.Expect(pause(t.Context(), longLag)).To(Succeed())
+	g.Expect(s.witness.CatchUp(t.Context())).To(Succeed())
+	g.Eventually(s.witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs that it controls")
+	fault.Recovery = time.Since(ended)
+	g.Expect(s.witness.Verdict()).To(BeEmpty())
+	g.Expect(s.witness.Created()).To(BeNumerically("<=", c.jobs), "Jobs that it ever controlled")
 }
 
 // A ScaledJob takes the name and the queue of one that the operator takes to be
@@ -84,8 +141,16 @@ func newSaturatedSubject(t *testing.T, namespace, name string, by *operator.Oper
 		g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(s.object), &now)).To(Succeed())
 		g.Expect(now.Status.ActiveJobs).To(BeEquivalentTo(saturation))
 	}).WithTimeout(timeout).Should(Succeed())
+	s.awaitPasses(t, by, 1)
+	return s
+}
+
+// awaitPasses waits until the operator has made so many more passes over the
+// ScaledJob.
+func (s *subject) awaitPasses(t *testing.T, by *operator.Operator, more int) {
+	t.Helper()
+	g := NewWithT(t)
 	before, err := s.passes(t.Context(), by)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(s.passes).WithArguments(t.Context(), by).WithTimeout(timeout).Should(BeNumerically(">", before))
-	return s
+	g.Eventually(s.passes).WithArguments(t.Context(), by).WithTimeout(timeout).Should(BeNumerically(">=", before+more))
 }

@@ -4,17 +4,13 @@
 package exactness
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"miracle.dev/scaledjob-operator/test/operator"
 	"miracle.dev/scaledjob-operator/test/witness"
 )
 
@@ -94,72 +90,4 @@ func TestConnectionsBreak(t *testing.T) {
 	},
 		claim{subject: capped, jobs: 10},
 		claim{subject: growing, jobs: stormPushes / 40})
-}
-
-func TestKilledInMidBurst(t *testing.T) {
-	t.Parallel()
-	const messages = 400
-	g := NewWithT(t)
-	namespace, proxy := newNamespace(t), startProxy(t)
-	operator := startOperator(t, proxy, []string{namespace})
-	s := newSubject(t, namespace, "bursting", 1, messages)
-	s.awaitSubscription(t)
-	proxy.lag(shortLag)
-
-	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
-	for _, jobs := range []int{50, 200} {
-		g.Eventually(s.witness.Created).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", jobs))
-		g.Expect(operator.Kill()).To(Succeed())
-		g.Expect(s.witness.Created()).To(BeNumerically("<", messages), "Jobs at the moment of the kill")
-		operator = startOperator(t, proxy, []string{namespace})
-	}
-	prove(t, operator, witness.Row{
-		Fault: "kill -9 in a burst, twice", Promise: "the next operator counts what the one before has created",
-	}, claim{subject: s, jobs: messages})
-}
-
-// A standby takes over in the midst of a burst, and its cache shows nothing of
-// what the leader has done.
-func TestBlindStandbyTakesOver(t *testing.T) {
-	t.Parallel()
-	const messages = 300
-	g := NewWithT(t)
-	namespace := newNamespace(t)
-	election := []string{"--leader-elect", "--leader-election-namespace=" + operator.Namespace}
-	sighted, blind := startProxy(t), startProxy(t)
-	leader := startOperator(t, sighted, []string{namespace}, election...)
-	s := newSubject(t, namespace, "bursting", 1, messages)
-	s.awaitSubscription(t) // only the leader does
-	standby := startOperator(t, blind, []string{namespace}, election...)
-	blind.jobs.Set(frozen)
-	sighted.jobs.Set(longLag)
-
-	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
-	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">", 0))
-	first, err := holder(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(leader.Stop(t.Context())).To(Succeed())
-	g.Expect(s.witness.CatchUp(t.Context())).To(Succeed())
-	made := s.witness.Created()
-	g.Expect(made).To(BeNumerically("<", messages), "Jobs at the change of leaders")
-
-	g.Eventually(holder).WithContext(t.Context()).WithTimeout(timeout).ShouldNot(Or(BeEmpty(), Equal(first)))
-	g.Eventually(metric).WithArguments(t.Context(), standby, "controller_runtime_reconcile_total", `controller="scaledjob"`).
-		WithTimeout(timeout).Should(BeNumerically(">", 10))
-	g.Expect(s.witness.Created()).To(Equal(made), "Jobs while the standby is blind")
-	blind.jobs.Set(0)
-	prove(t, standby, witness.Row{
-		Fault:   "the leader stops in a burst, and the cache of the standby shows nothing of it",
-		Promise: "the standby creates nothing until its cache has caught up",
-	}, claim{subject: s, jobs: messages})
-}
-
-// holder is who leads, and empty while nobody does.
-func holder(ctx context.Context) (string, error) {
-	var lease coordinationv1.Lease
-	key := client.ObjectKey{Namespace: operator.Namespace, Name: "scaledjob-operator.batch.miracle.dev"}
-	if err := api.Get(ctx, key, &lease); err != nil || lease.Spec.HolderIdentity == nil {
-		return "", err
-	}
-	return *lease.Spec.HolderIdentity, nil
 }

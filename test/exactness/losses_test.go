@@ -140,7 +140,7 @@ func (l *losses) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // draw says whether the request is a create that goes wrong, and how.
 func (l *losses) draw(request *http.Request) (kind loss, lost bool) {
-	if request.Method != http.MethodPost || !strings.HasSuffix(request.URL.Path, "/jobs") || request.URL.Query().Has("dryRun") {
+	if !createsJob(request) {
 		return 0, false
 	}
 	l.mu.Lock()
@@ -153,6 +153,12 @@ func (l *losses) draw(request *http.Request) (kind loss, lost bool) {
 		l.counts[kind]++
 	}
 	return kind, lost
+}
+
+// createsJob says whether the request is to create a Job, and not only to try it.
+func createsJob(request *http.Request) bool {
+	return request.Method == http.MethodPost && strings.HasSuffix(request.URL.Path, "/jobs") &&
+		!request.URL.Query().Has("dryRun")
 }
 
 func gatewayAnswer(request *http.Request, code int, header http.Header) *http.Response {

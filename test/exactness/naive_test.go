@@ -6,6 +6,7 @@ package exactness
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,6 +46,83 @@ func TestNaiveReconcilerCreatesTooMany(t *testing.T) {
 	}
 }
 
+// A standby whose cache is stale takes over.
+func TestNaiveStandbyCreatesTooMany(t *testing.T) {
+	t.Parallel()
+	sighted, blind := startProxy(t), startProxy(t)
+	s := newSubject(t, newNamespace(t), "capped", 1, saturation)
+	election := func(options *ctrl.Options) {
+		options.LeaderElection, options.LeaderElectionReleaseOnCancel = true, true
+		options.LeaderElectionID, options.LeaderElectionNamespace = "naive", s.object.Namespace
+	}
+	stopLeader := startNaive(t, sighted, s, election)
+	startNaive(t, blind, s, election)
+	blind.jobs.Set(frozen)
+
+	g := NewWithT(t)
+	g.Expect(s.burst(t.Context(), stormPushes)).To(Succeed())
+	made := settle(t, s)
+	stopLeader()
+	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", made+saturation))
+}
+
+func TestTwoNaiveReconcilersCreateTooMany(t *testing.T) {
+	t.Parallel()
+	s := newSubject(t, newNamespace(t), "capped", 1, saturation)
+	for range 2 {
+		proxy := startProxy(t)
+		startNaive(t, proxy, s)
+		proxy.lag(longLag)
+	}
+
+	g := NewWithT(t)
+	g.Expect(s.burst(t.Context(), stormPushes)).To(Succeed())
+	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">", saturation))
+}
+
+// A create is carried out after the next reconciler has replaced it.
+func TestNaiveReconcilerAfterAnotherCreatesTooMany(t *testing.T) {
+	t.Parallel()
+	s := newSubject(t, newNamespace(t), "capped", 1, saturation)
+	former := startProxy(t)
+	stop := startNaive(t, former, s)
+	former.creates.hold(saturation/2, 1)
+
+	g := NewWithT(t)
+	g.Expect(s.burst(t.Context(), stormPushes)).To(Succeed())
+	g.Eventually(former.creates.held).WithTimeout(timeout).Should(BeNumerically(">", 0))
+	stop()
+	startNaive(t, startProxy(t), s)
+	made := settle(t, s)
+	g.Expect(former.creates.release()).To(Succeed())
+	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">", made))
+}
+
+// Jobs that go because their ScaledJob is deleted are replaced.
+func TestNaiveReconcilerReplacesWhatIsDeleted(t *testing.T) {
+	t.Parallel()
+	proxy := startProxy(t)
+	s := newSubject(t, newNamespace(t), "deleted", 1, saturation)
+	startNaive(t, proxy, s)
+	proxy.scaledJobs.Set(longLag)
+
+	g := NewWithT(t)
+	g.Expect(s.burst(t.Context(), stormPushes)).To(Succeed())
+	made := settle(t, s)
+	g.Expect(api.Delete(t.Context(), s.object, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
+	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">", made))
+}
+
+// settle returns how many Jobs there are once a naive reconciler takes them to be
+// enough. Some may be too many even without a fault.
+func settle(t *testing.T, s *subject) (made int) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation))
+	g.Expect(pause(t.Context(), longLag)).To(Succeed()) // until its cache shows them
+	return s.witness.Created()
+}
+
 // naive is the reconciler that one writes first: it counts the Jobs in its
 // cache, creates what is missing, and leaves their names to the API server.
 type naive struct{ client.Client }
@@ -78,17 +156,22 @@ func (n naive) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result
 }
 
 // startNaive runs a naive reconciler for the namespace of the subject, which hears
-// of every push. It returns when its caches are filled.
-func startNaive(t *testing.T, through *proxy, s *subject) {
+// of every push. It returns when its caches are filled, and gives back what stops
+// it.
+func startNaive(t *testing.T, through *proxy, s *subject, adjust ...func(*ctrl.Options)) (stop func()) {
 	t.Helper()
 	g := NewWithT(t)
 	anyName := true
-	mgr, err := ctrl.NewManager(through.config(control.Config()), ctrl.Options{
+	options := ctrl.Options{
 		Scheme:     newScheme(),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{s.object.Namespace: {}}},
 		Controller: config.Controller{SkipNameValidation: &anyName},
-	})
+	}
+	for _, apply := range adjust {
+		apply(&options)
+	}
+	mgr, err := ctrl.NewManager(through.config(control.Config()), options)
 	g.Expect(err).NotTo(HaveOccurred())
 	pushes := make(chan event.GenericEvent)
 	g.Expect(ctrl.NewControllerManagedBy(mgr).For(&scaledjobv1.ScaledJob{}).Owns(&batchv1.Job{}).
@@ -99,11 +182,16 @@ func startNaive(t *testing.T, through *proxy, s *subject) {
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	go hear(ctx, s.object, pushes)
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		g.Expect(<-ended).To(Succeed())
 	})
-	g.Expect(mgr.GetCache().WaitForCacheSync(ctx)).To(BeTrue())
+	t.Cleanup(stop)
+	for _, cached := range []client.Object{&batchv1.Job{}, &scaledjobv1.ScaledJob{}} {
+		_, err := mgr.GetCache().GetInformer(ctx, cached)
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	return stop
 }
 
 // hear passes on the notifications of the queue until ctx ends.

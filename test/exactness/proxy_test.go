@@ -28,6 +28,7 @@ type proxy struct {
 	expiries         *expiries
 	jobs, scaledJobs *cluster.Lag
 	losses           *losses
+	creates          *lateCreates
 	server           *httptest.Server
 }
 
@@ -43,7 +44,8 @@ func startProxy(t *testing.T) *proxy {
 	transport := &http.Transport{TLSClientConfig: trust, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
 
-	p := &proxy{jobs: cluster.NewLag("jobs"), scaledJobs: cluster.NewLag("scaledjobs"), losses: &losses{next: transport}}
+	p := &proxy{jobs: cluster.NewLag("jobs"), scaledJobs: cluster.NewLag("scaledjobs"), creates: &lateCreates{next: transport}}
+	p.losses = &losses{next: p.creates}
 	silent := log.New(io.Discard, "", 0)
 	p.expiries = &expiries{next: p.scaledJobs.Wrap(p.jobs.Wrap(p.losses))}
 	p.refusals = &refusals{next: p.expiries}

@@ -39,8 +39,10 @@ type subject struct {
 	pushed  atomic.Int64
 }
 
-// newSubject makes a ScaledJob with an empty queue.
-func newSubject(t *testing.T, namespace, name string, threshold int64, maxReplicas int32) *subject {
+// newSubject makes a ScaledJob with an empty queue, adjusted as wanted.
+func newSubject(
+	t *testing.T, namespace, name string, threshold int64, maxReplicas int32, adjust ...func(*scaledjobv1.ScaledJobSpec),
+) *subject {
 	t.Helper()
 	g := NewWithT(t)
 	// Few finished Jobs are kept, so that pruning goes on in the midst of it.
@@ -57,6 +59,9 @@ func newSubject(t *testing.T, namespace, name string, threshold int64, maxReplic
 			JobTemplate:                witness.IdleJob(),
 		},
 	}}
+	for _, apply := range adjust {
+		apply(&s.object.Spec)
+	}
 	g.Expect(redis.Client().Del(t.Context(), s.object.Spec.QueueName).Err()).To(Succeed())
 	g.Expect(api.Create(t.Context(), s.object)).To(Succeed())
 	t.Cleanup(func() {
@@ -76,11 +81,20 @@ func (s *subject) due() int {
 // awaitSubscription waits until somebody listens to the queue.
 func (s *subject) awaitSubscription(t *testing.T) {
 	t.Helper()
+	NewWithT(t).Eventually(s.listeners).WithContext(t.Context()).WithTimeout(timeout).Should(BeNumerically(">", 0))
+}
+
+// awaitSilence waits until nobody listens to the queue any more.
+func (s *subject) awaitSilence(t *testing.T) {
+	t.Helper()
+	NewWithT(t).Eventually(s.listeners).WithContext(t.Context()).WithTimeout(timeout).Should(BeZero())
+}
+
+// listeners is how many there are to the queue.
+func (s *subject) listeners(ctx context.Context) (int64, error) {
 	channel := "__keyspace@0__:" + s.object.Spec.QueueName
-	NewWithT(t).Eventually(func() (int64, error) {
-		listeners, err := redis.Client().PubSubNumSub(t.Context(), channel).Result()
-		return listeners[channel], err
-	}).WithTimeout(timeout).Should(BeNumerically(">", 0))
+	listeners, err := redis.Client().PubSubNumSub(ctx, channel).Result()
+	return listeners[channel], err
 }
 
 // burst pushes that many messages at once.

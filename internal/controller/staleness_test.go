@@ -1,0 +1,140 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+// ledger is all that has ever happened to the Jobs of one ScaledJob, each of which is for one message, in the order in which caches learn of it.
+type ledger struct {
+	changes []change
+	// own is the version at which the last of our own creates was noted.
+	own int
+	// pushed, finished and deleted count messages, Jobs that took theirs, and Jobs that went without.
+	pushed, finished, deleted int
+}
+
+// change is that a Job is there, or no longer.
+type change struct {
+	job   int
+	there bool
+}
+
+// active are the Jobs that a cache of this version shows.
+func (l *ledger) active(version int) map[int]bool {
+	active := map[int]bool{}
+	for _, c := range l.changes[:version] {
+		if c.there {
+			active[c.job] = true
+		} else {
+			delete(active, c.job)
+		}
+	}
+	return active
+}
+
+// end has some Job end, if there is one.
+func (l *ledger) end(t *rapid.T) (ended bool) {
+	for _, job := range slices.Sorted(maps.Keys(l.active(len(l.changes)))) {
+		if rapid.Bool().Draw(t, "this one") {
+			l.changes = append(l.changes, change{job: job})
+			return true
+		}
+	}
+	return false
+}
+
+// plan decides by a cache of some version from the oldest on that may be gone by, and by the depth of now, and creates what the plan says.
+func (l *ledger) plan(t *rapid.T, oldest int, limit int32) {
+	version := rapid.IntRange(oldest, len(l.changes)).Draw(t, "version")
+	seen := observation{depth: int64(l.pushed - l.finished)}
+	for job := range l.active(version) {
+		seen.jobs.Active = append(seen.jobs.Active, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(job))}})
+	}
+	spec := scaledJob().Spec
+	spec.Threshold, spec.MaxReplicas = 1, &limit
+	for range decide(&spec, seen, false).create {
+		l.changes = append(l.changes, change{job: len(l.changes), there: true})
+		l.own = len(l.changes)
+	}
+}
+
+// created is how many Jobs there ever were.
+func (l *ledger) created() (jobs int) {
+	for _, c := range l.changes {
+		if c.there {
+			jobs++
+		}
+	}
+	return jobs
+}
+
+// fault is what must not be, empty if nothing is.
+func (l *ledger) fault(limit int32) string {
+	switch {
+	case len(l.active(len(l.changes))) > int(limit):
+		return fmt.Sprintf("%d active, limit %d", len(l.active(len(l.changes))), limit)
+	case l.created() > l.pushed+l.deleted:
+		return fmt.Sprintf("%d created for %d messages and %d Jobs that went without", l.created(), l.pushed, l.deleted)
+	}
+	return ""
+}
+
+// play has messages come, Jobs end and plans be made in any order. Plans go by any version from oldest on.
+func (l *ledger) play(t *rapid.T, limit int32, oldest func() int) (fault string) {
+	for range rapid.IntRange(1, 60).Draw(t, "steps") {
+		switch rapid.IntRange(0, 3).Draw(t, "step") {
+		case 0:
+			l.pushed += rapid.IntRange(0, 5).Draw(t, "messages")
+		case 1:
+			if l.end(t) {
+				l.finished++
+			}
+		case 2:
+			if l.end(t) {
+				l.deleted++
+			}
+		case 3:
+			l.plan(t, oldest(), limit)
+		}
+		if fault := l.fault(limit); fault != "" {
+			return fault
+		}
+	}
+	return ""
+}
+
+// However old the view of a plan is, as long as it shows all that was created before: never are there more Jobs than messages, nor more than
+// may be active.
+func TestPlansByStaleViewsCreateNoMoreThanIsWanted(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		l := &ledger{}
+		limit := rapid.Int32Range(0, 8).Draw(t, "limit")
+		if fault := l.play(t, limit, func() int { return l.own }); fault != "" {
+			t.Fatal(fault)
+		}
+	})
+}
+
+// The negative control: by views that need not show what was created, plans create too many. So the play above would tell.
+func TestPlansThatMissTheirOwnJobsCreateTooMany(t *testing.T) {
+	t.Parallel()
+	found := false
+	rapid.Check(t, func(t *rapid.T) {
+		l := &ledger{}
+		found = l.play(t, 8, func() int { return 0 }) != "" || found
+	})
+	NewWithT(t).Expect(found).To(BeTrue())
+}

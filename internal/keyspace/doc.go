@@ -33,8 +33,8 @@
 // A [Watcher] keeps one supervisor per endpoint. The supervisor runs one session after the
 // other; a session is one connection from its dial to its end, and never reconnects, so
 // that a gap is always an end, and the next session's confirmations follow it. Its receive
-// loop looks the channel up in the index and marks the ids in the coalescer, which spaces
-// out the wakes of an id; a pump delivers them. Nothing in the receive loop can block:
-// locks are held for map look-ups only, and a consumer that is slow blocks the pump, behind
-// which wakes of one id merge.
+// loop looks the channel up in the index and marks the ids in the coalescer of package wake,
+// which spaces out the wakes of an id and delivers them. Nothing in the receive loop can block:
+// locks are held for map look-ups only, and behind a consumer that is slow the wakes of one id
+// merge.
 package keyspace

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 // status says how far the subscription to a channel has come on the present session.
@@ -32,8 +33,8 @@ type index[K comparable] struct {
 	denied           map[string]struct{}
 	// retryAt is when the denied channels are wanted again.
 	retryAt time.Time
-	// changed holds a token while there may be something to send.
-	changed chan struct{}
+	// changed is set while there may be something to send.
+	changed wakeup.Signal
 }
 
 // channel is one channel that is watched, or not yet unsubscribed.
@@ -53,7 +54,7 @@ func newIndex[K comparable]() *index[K] {
 		wanted:   map[string]struct{}{},
 		unwanted: map[string]struct{}{},
 		denied:   map[string]struct{}{},
-		changed:  make(chan struct{}, 1),
+		changed:  wakeup.NewSignal(),
 	}
 }
 
@@ -67,7 +68,7 @@ func (x *index[K]) add(name string, id K) bool {
 		c = &channel[K]{ids: map[K]struct{}{}, since: time.Now()}
 		x.channels[name] = c
 		x.wanted[name] = struct{}{}
-		notify(x.changed)
+		x.changed.Set()
 	}
 	c.ids[id] = struct{}{}
 	delete(x.unwanted, name)
@@ -91,7 +92,7 @@ func (x *index[K]) remove(name string, id K) {
 		x.drop(name)
 	case present:
 		x.unwanted[name] = struct{}{}
-		notify(x.changed)
+		x.changed.Set()
 	case subscribing, unsubscribing:
 		// The answer decides.
 	}
@@ -105,7 +106,7 @@ func (x *index[K]) drop(name string) {
 }
 
 // event marks all who watch the channel. mark must not block.
-func (x *index[K]) event(name string, cause Cause, mark func(id K, cause Cause)) {
+func (x *index[K]) event(name string, cause wakeup.Cause, mark func(id K, cause wakeup.Cause)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -113,9 +114,9 @@ func (x *index[K]) event(name string, cause Cause, mark func(id K, cause Cause))
 		return
 	}
 	switch cause {
-	case Growth:
+	case wakeup.Growth:
 		c.heardAt = time.Now()
-	case Shrink:
+	case wakeup.Shrink:
 		c.shrunkAt = time.Now()
 	}
 	for id := range c.ids {
@@ -147,14 +148,14 @@ func (c *channel[K]) end() {
 
 // reset notes the end of a session: nothing is subscribed to. It marks all who watch
 // a channel that was; mark must not block.
-func (x *index[K]) reset(mark func(id K, cause Cause)) {
+func (x *index[K]) reset(mark func(id K, cause wakeup.Cause)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	clear(x.unwanted)
 	for name, c := range x.channels {
 		if c.status == present {
 			for id := range c.ids {
-				mark(id, Lost)
+				mark(id, wakeup.Lost)
 			}
 		}
 		switch {
@@ -165,7 +166,7 @@ func (x *index[K]) reset(mark func(id K, cause Cause)) {
 			x.wanted[name] = struct{}{}
 		}
 	}
-	notify(x.changed)
+	x.changed.Set()
 }
 
 // present marks all who watch a channel that is subscribed to. mark must not block.
@@ -210,7 +211,7 @@ func (x *index[K]) take(from map[string]struct{}, limit int, next status) []stri
 }
 
 // subscribed notes that the server confirmed SUBSCRIBE, and marks all who watch the channel.
-func (x *index[K]) subscribed(name string, mark func(id K, cause Cause)) {
+func (x *index[K]) subscribed(name string, mark func(id K, cause wakeup.Cause)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -219,7 +220,7 @@ func (x *index[K]) subscribed(name string, mark func(id K, cause Cause)) {
 	}
 	c.status, c.since, c.forbidden = present, time.Now(), false
 	for id := range c.ids {
-		mark(id, Confirmed)
+		mark(id, wakeup.Confirmed)
 	}
 	if len(c.ids) == 0 {
 		x.unwanted[name] = struct{}{}

@@ -11,10 +11,12 @@ import (
 
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
+
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 // ignore is a mark that nobody sees.
-func ignore(string, Cause) { /* nothing to do */ }
+func ignore(string, wakeup.Cause) { /* nothing to do */ }
 
 func TestIndexSubscribesOnceForAllWhoWatch(t *testing.T) {
 	t.Parallel()
@@ -28,9 +30,9 @@ func TestIndexSubscribesOnceForAllWhoWatch(t *testing.T) {
 	g.Expect(x.add("c", "late")).To(BeTrue(), "it will not be confirmed again")
 
 	var woken []string
-	x.event("c", Growth, func(id string, _ Cause) { woken = append(woken, id) })
+	x.event("c", wakeup.Growth, func(id string, _ wakeup.Cause) { woken = append(woken, id) })
 	g.Expect(woken).To(ConsistOf("a", "b", "late"))
-	x.event("unknown", Growth, func(string, Cause) { t.Error("nobody watches this") })
+	x.event("unknown", wakeup.Growth, func(string, wakeup.Cause) { t.Error("nobody watches this") })
 
 	x.remove("c", "a")
 	x.remove("c", "late")
@@ -113,7 +115,7 @@ func TestIndexRetriesRefusedChannelsLater(t *testing.T) {
 	x.add("c", "a")
 	x.takeWanted(1)
 	x.refused([]string{"c"}, true, now.Add(time.Minute))
-	x.reset(func(string, Cause) { t.Error("nothing was subscribed to") })
+	x.reset(func(string, wakeup.Cause) { t.Error("nothing was subscribed to") })
 	g.Expect(x.takeWanted(1)).To(BeEmpty(), "a new session does not try it sooner")
 	g.Expect(x.retry(now.Add(59 * time.Second))).To(Equal(now.Add(time.Minute)))
 	g.Expect(x.retry(now.Add(time.Minute))).To(BeZero())
@@ -168,7 +170,7 @@ func TestIndexReachesWhatIsWatched(t *testing.T) {
 				subscribing = nil
 			},
 			"reset": func(*rapid.T) {
-				x.reset(func(id int, _ Cause) { lost[id] = true })
+				x.reset(func(id int, _ wakeup.Cause) { lost[id] = true })
 				for c := range server {
 					if slices.Contains(unsubscribing, c) {
 						continue
@@ -203,7 +205,7 @@ func TestIndexReachesWhatIsWatched(t *testing.T) {
 func confirm(x *index[int], server map[string]bool, subscribing, unsubscribing []string) {
 	for _, c := range subscribing {
 		server[c] = true
-		x.subscribed(c, func(int, Cause) {})
+		x.subscribed(c, func(int, wakeup.Cause) {})
 	}
 	for _, c := range unsubscribing {
 		delete(server, c)

@@ -59,7 +59,7 @@ func (s *supervisor[K]) inspectOnce(ctx context.Context) (told proof.Setting, an
 		told.Refused = refused || told.Flags.WithRecommended() != told.Flags
 	}
 	if s.evidence.Told(told, time.Now()) {
-		notify(s.evidenceChanged)
+		s.evidenceChanged.Set()
 	}
 	return told, true
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 // maxChannels is how many channels one command names: few enough for servers that limit
@@ -47,7 +48,7 @@ func productionSessionTiming() sessionTiming {
 // connection ends. One goroutine receives and another one sends.
 type session[K comparable] struct {
 	index *index[K]
-	mark  func(id K, cause Cause)
+	mark  func(id K, cause wakeup.Cause)
 	// heard is called for each keyspace event with what it means.
 	heard  func(m meaning)
 	timing sessionTiming
@@ -137,7 +138,7 @@ func (s *session[K]) answer(message any) error {
 	switch m := message.(type) {
 	case *redis.Message:
 		meaning := meaningOf(m.Payload)
-		if meaning.cause != None {
+		if meaning.cause != wakeup.None {
 			s.index.event(m.Channel, meaning.cause, s.mark)
 		}
 		s.heard(meaning)
@@ -224,7 +225,7 @@ func (s *session[K]) refuse(channels []string, forbidden bool) {
 // answered makes room for the next command.
 func (s *session[K]) answered() {
 	s.inFlight = nil
-	notify(s.index.changed)
+	s.index.changed.Set()
 }
 
 // send sends one command after the other until the connection ends.
@@ -262,10 +263,10 @@ func (s *session[K]) next(now time.Time) (*command, time.Duration) {
 	if s.inFlight != nil {
 		return nil, s.inFlight.sent.Add(s.timing.answerWithin).Sub(now)
 	}
-	wake := s.begun.Add(time.Duration(s.received.Load()) + s.timing.pingAfter)
-	silent := !now.Before(wake)
-	if retryAt := s.index.retry(now); !retryAt.IsZero() && retryAt.Before(wake) {
-		wake = retryAt
+	due := s.begun.Add(time.Duration(s.received.Load()) + s.timing.pingAfter)
+	silent := !now.Before(due)
+	if retryAt := s.index.retry(now); !retryAt.IsZero() && retryAt.Before(due) {
+		due = retryAt
 	}
 	if channels := s.toSubscribe(); len(channels) > 0 {
 		s.inFlight = newCommand(subscribe, channels)
@@ -274,7 +275,7 @@ func (s *session[K]) next(now time.Time) (*command, time.Duration) {
 	} else if silent {
 		s.inFlight = newCommand(ping, nil)
 	}
-	return s.inFlight, wake.Sub(now)
+	return s.inFlight, due.Sub(now)
 }
 
 func (s *session[K]) toSubscribe() []string {

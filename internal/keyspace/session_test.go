@@ -18,6 +18,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -101,7 +102,7 @@ func TestASubscriptionThatIsNotAnswered(t *testing.T) {
 	h.Ensure("emails", h.endpoint, "emails")
 	h.Eventually(server.dials.Load).WithTimeout(timeout).Should(BeNumerically(">=", 3))
 	answering.Store(true)
-	h.eventuallyWoken("emails", Confirmed, 1)
+	h.eventuallyWoken("emails", wakeup.Confirmed, 1)
 }
 
 func TestTransitionsAreLoggedAndNothingElse(t *testing.T) {
@@ -127,7 +128,7 @@ func TestTransitionsAreLoggedAndNothingElse(t *testing.T) {
 			do(t, server, "lpush", "emails", 1)
 		}
 		do(t, server, "client", "kill", "type", "pubsub")
-		h.eventuallyWoken("other", Confirmed, round+2)
+		h.eventuallyWoken("other", wakeup.Confirmed, round+2)
 	}
 	h.Eventually(func() map[string]int {
 		mu.Lock()

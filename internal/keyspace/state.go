@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 // reviewInterval is how often verdicts that depend on the time are reviewed.
@@ -109,7 +110,7 @@ func (w *Watcher[K]) review(now time.Time) {
 	for id, watched := range w.watches {
 		if verdict := w.verdict(watched, now); verdict != watched.reported {
 			watched.reported = verdict
-			w.mark(id, Changed)
+			w.mark(id, wakeup.Changed)
 		}
 	}
 }

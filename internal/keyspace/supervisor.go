@@ -12,6 +12,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 // supervisor keeps a session running on one endpoint.
@@ -20,16 +21,16 @@ type supervisor[K comparable] struct {
 	endpoint redisconn.Endpoint
 	index    *index[K]
 	evidence *proof.Evidence
-	// evidenceChanged gets a token when it has.
-	evidenceChanged chan<- struct{}
-	mark            func(id K, cause Cause)
+	// evidenceChanged is set when it has.
+	evidenceChanged wakeup.Signal
+	mark            func(id K, cause wakeup.Cause)
 	recorder        Recorder
 	// configure says to add flags to the server's setting.
 	configure bool
 	timing    sessionTiming
 	log       logr.Logger
-	// began holds a token when a session has begun that the inspection knows nothing of.
-	began chan struct{}
+	// began is set when a session has begun that the inspection knows nothing of.
+	began wakeup.Signal
 	// users is how many ids watch the endpoint. It is guarded by the lock of the watcher.
 	users int
 }
@@ -76,7 +77,7 @@ func (s *supervisor[K]) run(ctx context.Context) {
 // after which they would read.
 func (s *supervisor[K]) rouse(ctx context.Context) {
 	for s.conn.WaitRestored(ctx) == nil {
-		s.index.present(func(id K) { s.mark(id, Changed) })
+		s.index.present(func(id K) { s.mark(id, wakeup.Changed) })
 	}
 }
 
@@ -102,13 +103,13 @@ func (s *supervisor[K]) session(ctx context.Context) (confirmed bool, err error)
 func (s *supervisor[K]) begin() {
 	s.evidence.Begin()
 	s.recorder.Subscribed(s.endpoint.String(), true)
-	notify(s.began)
+	s.began.Set()
 }
 
 // heard notes an event.
 func (s *supervisor[K]) heard(m meaning) {
 	s.recorder.Received(s.endpoint.String())
 	if m.list && s.evidence.Heard() {
-		notify(s.evidenceChanged)
+		s.evidenceChanged.Set()
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
 func TestUntilAsking(t *testing.T) {
@@ -36,21 +37,21 @@ func TestOddAnswersToTheQuestion(t *testing.T) {
 		"no flags":           {"%1\r\n$22\r\nnotify-keyspace-events\r\n$0\r\n\r\n", proof.ReasonNotConfigured},
 		"flags and nonsense": {"%1\r\n$22\r\nnotify-keyspace-events\r\n$7\r\n<b>K\xfflA\r\n", proof.ReasonSubscribed},
 		"a number":           {":1\r\n", proof.ReasonUnverified},
-		"no answer at all":   {nothing, proof.ReasonUnverified},
+		"no answer at all":   {redistest.Nothing, proof.ReasonUnverified},
 		"no Redis":           {"hello\r\n", proof.ReasonUnverified},
-		"the end":            {closeConnection, proof.ReasonUnverified},
+		"the end":            {redistest.HangUp, proof.ReasonUnverified},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var asked atomic.Int32
-			server := serveScript(t, func(args []string) string {
+			server := redistest.NewScripted(t, func(args []string) string {
 				if args[0] == "config" {
 					asked.Add(1)
 					return c.answer
 				}
-				return ""
+				return redistest.Usual
 			})
-			h := newHarness(t, server.address)
+			h := newHarness(t, server.Addr())
 			h.Ensure("emails", h.endpoint, "emails")
 			h.Eventually(func() proof.Reason { return h.State("emails").Reason }).WithTimeout(timeout).WithPolling(10 * time.Millisecond).
 				Should(Equal(c.want))
@@ -65,10 +66,10 @@ func TestOddAnswersToTheQuestion(t *testing.T) {
 func TestASettingThatWasNotTakenIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	var set atomic.Int32
-	server := serveScript(t, func(args []string) string {
+	server := redistest.NewScripted(t, func(args []string) string {
 		switch {
 		case args[0] != "config":
-			return ""
+			return redistest.Usual
 		case args[1] == "get":
 			return "%1\r\n$22\r\nnotify-keyspace-events\r\n$0\r\n\r\n"
 		default:
@@ -76,7 +77,7 @@ func TestASettingThatWasNotTakenIsNotBelieved(t *testing.T) {
 			return "+OK\r\n"
 		}
 	})
-	h := newHarness(t, server.address, func(w *Watcher[string]) { w.options.Configure = true })
+	h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.options.Configure = true })
 	h.Ensure("emails", h.endpoint, "emails")
 	h.Eventually(func() proof.Verdict { return h.State("emails").Verdict }).WithTimeout(timeout).Should(Equal(
 		proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true}))

@@ -55,7 +55,7 @@ func TestOddAnswersToTheQuestion(t *testing.T) {
 			h.Ensure("emails", h.endpoint, "emails")
 			h.Eventually(func() proof.Reason { return h.State("emails").Reason }).WithTimeout(timeout).WithPolling(10 * time.Millisecond).
 				Should(Equal(c.want))
-			h.Expect(asked.Load()).To(BeNumerically(">=", 1))
+			h.Eventually(asked.Load).WithTimeout(timeout).Should(BeNumerically(">=", 1))
 			_, err := h.reader.Observe(t.Context(), queue.Source{Endpoint: h.endpoint, Key: "emails"})
 			h.Expect(err).NotTo(HaveOccurred(), "everything else works")
 		})

@@ -12,6 +12,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/subscription"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
@@ -19,15 +20,14 @@ import (
 type supervisor[K comparable] struct {
 	conn     *redisconn.Conn
 	endpoint redisconn.Endpoint
-	index    *index[K]
+	set      *subscription.Set[K]
 	evidence *proof.Evidence
 	// evidenceChanged is set when it has.
 	evidenceChanged wakeup.Signal
-	mark            func(id K, cause wakeup.Cause)
 	recorder        Recorder
 	// configure says to add flags to the server's setting.
 	configure bool
-	timing    sessionTiming
+	timing    subscription.Timing
 	log       logr.Logger
 	// began is set when a session has begun that the inspection knows nothing of.
 	began wakeup.Signal
@@ -77,7 +77,7 @@ func (s *supervisor[K]) run(ctx context.Context) {
 // after which they would read.
 func (s *supervisor[K]) rouse(ctx context.Context) {
 	for s.conn.WaitRestored(ctx) == nil {
-		s.index.present(func(id K) { s.mark(id, wakeup.Changed) })
+		s.set.Rouse()
 	}
 }
 
@@ -88,15 +88,14 @@ func (s *supervisor[K]) session(ctx context.Context) (confirmed bool, err error)
 		return false, err
 	}
 	defer pubSub.Close()
-	defer s.index.reset(s.mark)
-	current := &session[K]{
-		index: s.index, mark: s.mark, heard: s.heard, began: s.begin, timing: s.timing, log: s.log, pubSub: pubSub,
+	current := &subscription.Session[K]{
+		Set: s.set, PubSub: pubSub, Began: s.begin, Message: s.event, Timing: s.timing, Log: s.log,
 	}
-	err = current.run(ctx)
-	if current.confirmed {
+	confirmed, err = current.Run(ctx)
+	if confirmed {
 		s.recorder.Subscribed(s.endpoint.String(), false)
 	}
-	return current.confirmed, err
+	return confirmed, err
 }
 
 // begin notes that the server has confirmed a subscription, the first of a session.
@@ -106,8 +105,12 @@ func (s *supervisor[K]) begin() {
 	s.began.Set()
 }
 
-// heard notes an event.
-func (s *supervisor[K]) heard(m meaning) {
+// event marks all whom an event concerns, and notes that events come.
+func (s *supervisor[K]) event(channel, name string) {
+	m := meaningOf(name)
+	if m.cause != wakeup.None {
+		s.set.Event(channel, m.cause)
+	}
 	s.recorder.Received(s.endpoint.String())
 	if m.list && s.evidence.Heard() {
 		s.evidenceChanged.Set()

@@ -13,6 +13,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/subscription"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
@@ -39,7 +40,7 @@ type Options[K comparable] struct {
 // for concurrent use, and none but [Watcher.Start] blocks or does I/O.
 type Watcher[K comparable] struct {
 	options   Options[K]
-	timing    sessionTiming
+	timing    subscription.Timing
 	coalescer *wakeup.Coalescer[K]
 	mark      func(id K, cause wakeup.Cause) // of the coalescer
 
@@ -80,7 +81,7 @@ func New[K comparable](options Options[K]) *Watcher[K] {
 	coalescer := wakeup.NewCoalescer[K](options.Recorder.Coalesced)
 	return &Watcher[K]{
 		options:     options,
-		timing:      productionSessionTiming(),
+		timing:      subscription.DefaultTiming(),
 		coalescer:   coalescer,
 		mark:        coalescer.Mark,
 		watches:     map[K]*watch{},
@@ -150,7 +151,7 @@ func (w *Watcher[K]) join(id K, next, old *watch) {
 		if old.includes(next.endpoint, key) {
 			continue
 		}
-		if confirmed := to.index.add(channelPrefix+key, id); confirmed {
+		if confirmed := to.set.Add(channelPrefix+key, id); confirmed {
 			w.mark(id, wakeup.Confirmed)
 		}
 	}
@@ -160,9 +161,8 @@ func (w *Watcher[K]) newSupervisor(e redisconn.Endpoint) *supervisor[K] {
 	return &supervisor[K]{
 		conn:      w.options.Pool.Conn(e),
 		endpoint:  e,
-		index:     newIndex[K](),
+		set:       subscription.NewSet(w.mark),
 		evidence:  &proof.Evidence{},
-		mark:      w.mark,
 		recorder:  w.options.Recorder,
 		configure: w.options.Configure,
 		timing:    w.timing,
@@ -178,7 +178,7 @@ func (w *Watcher[K]) leave(id K, old, next *watch) {
 	from := w.supervisors[old.endpoint]
 	for _, key := range old.keys {
 		if !next.includes(old.endpoint, key) {
-			from.index.remove(channelPrefix+key, id)
+			from.set.Remove(channelPrefix+key, id)
 		}
 	}
 	from.users--

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package keyspace
+package subscription
 
 import (
 	"slices"
@@ -18,62 +18,64 @@ import (
 // ignore is a mark that nobody sees.
 func ignore(string, wakeup.Cause) { /* nothing to do */ }
 
-func TestIndexSubscribesOnceForAllWhoWatch(t *testing.T) {
+func TestSetSubscribesOnceForAllWhoWatch(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	x := newIndex[string]()
-	g.Expect(x.add("c", "a")).To(BeFalse())
-	g.Expect(x.add("c", "b")).To(BeFalse())
+	var marked []string
+	x := NewSet(func(id string, cause wakeup.Cause) { marked = append(marked, id+" "+cause.String()) })
+	g.Expect(x.Add("c", "a")).To(BeFalse())
+	g.Expect(x.Add("c", "b")).To(BeFalse())
 	g.Expect(x.takeWanted(10)).To(ConsistOf("c"))
 	g.Expect(x.takeWanted(10)).To(BeEmpty())
-	x.subscribed("c", ignore)
-	g.Expect(x.add("c", "late")).To(BeTrue(), "it will not be confirmed again")
+	x.subscribed("c")
+	g.Expect(x.Add("c", "late")).To(BeTrue(), "it will not be confirmed again")
 
-	var woken []string
-	x.event("c", wakeup.Growth, func(id string, _ wakeup.Cause) { woken = append(woken, id) })
-	g.Expect(woken).To(ConsistOf("a", "b", "late"))
-	x.event("unknown", wakeup.Growth, func(string, wakeup.Cause) { t.Error("nobody watches this") })
+	g.Expect(marked).To(ConsistOf("a Confirmed", "b Confirmed"))
+	marked = nil
+	x.Event("c", wakeup.Growth)
+	x.Event("unknown", wakeup.Growth)
+	g.Expect(marked).To(ConsistOf("a Growth", "b Growth", "late Growth"))
 
-	x.remove("c", "a")
-	x.remove("c", "late")
+	x.Remove("c", "a")
+	x.Remove("c", "late")
 	g.Expect(x.takeUnwanted(10)).To(BeEmpty())
-	x.remove("c", "b")
-	x.remove("c", "b")
+	x.Remove("c", "b")
+	x.Remove("c", "b")
 	g.Expect(x.takeUnwanted(10)).To(ConsistOf("c"))
 	x.unsubscribed("c")
 	g.Expect(x.channels).To(BeEmpty())
 }
 
-func TestIndexOfAChannelThatIsLeftAndWatchedAgain(t *testing.T) {
+func TestSetOfAChannelThatIsLeftAndWatchedAgain(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		again     func(x *index[string]) (confirmed bool)
+		again     func(x *Set[string]) (confirmed bool)
 		confirmed bool
 		wanted    []string
 	}{
 		"before it is unsubscribed": {
-			again: func(x *index[string]) bool {
-				x.remove("c", "a")
-				return x.add("c", "a")
+			again: func(x *Set[string]) bool {
+				x.Remove("c", "a")
+				return x.Add("c", "a")
 			},
 			confirmed: true,
 		},
 		"while it is unsubscribed": {
-			again: func(x *index[string]) bool {
-				x.remove("c", "a")
+			again: func(x *Set[string]) bool {
+				x.Remove("c", "a")
 				x.takeUnwanted(1)
-				confirmed := x.add("c", "a")
+				confirmed := x.Add("c", "a")
 				x.unsubscribed("c")
 				return confirmed
 			},
 			wanted: []string{"c"},
 		},
 		"after it was unsubscribed": {
-			again: func(x *index[string]) bool {
-				x.remove("c", "a")
+			again: func(x *Set[string]) bool {
+				x.Remove("c", "a")
 				x.takeUnwanted(1)
 				x.unsubscribed("c")
-				return x.add("c", "a")
+				return x.Add("c", "a")
 			},
 			wanted: []string{"c"},
 		},
@@ -81,10 +83,10 @@ func TestIndexOfAChannelThatIsLeftAndWatchedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			x := newIndex[string]()
-			x.add("c", "a")
+			x := NewSet(ignore)
+			x.Add("c", "a")
 			x.takeWanted(1)
-			x.subscribed("c", ignore)
+			x.subscribed("c")
 			g.Expect(test.again(x)).To(Equal(test.confirmed))
 			g.Expect(x.takeUnwanted(1)).To(BeEmpty())
 			g.Expect(x.takeWanted(1)).To(ConsistOf(test.wanted))
@@ -92,30 +94,30 @@ func TestIndexOfAChannelThatIsLeftAndWatchedAgain(t *testing.T) {
 	}
 }
 
-func TestIndexOfAChannelThatIsLeftWhileSubscribing(t *testing.T) {
+func TestSetOfAChannelThatIsLeftWhileSubscribing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	x := newIndex[string]()
-	x.add("confirmed", "a")
-	x.add("refused", "a")
+	x := NewSet(ignore)
+	x.Add("confirmed", "a")
+	x.Add("refused", "a")
 	x.takeWanted(2)
-	x.remove("confirmed", "a")
-	x.remove("refused", "a")
-	x.subscribed("confirmed", ignore)
+	x.Remove("confirmed", "a")
+	x.Remove("refused", "a")
+	x.subscribed("confirmed")
 	x.refused([]string{"refused"}, true, time.Now())
 	g.Expect(x.channels).To(And(HaveLen(1), HaveKey("confirmed")))
 	g.Expect(x.takeUnwanted(2)).To(ConsistOf("confirmed"))
 }
 
-func TestIndexRetriesRefusedChannelsLater(t *testing.T) {
+func TestSetRetriesRefusedChannelsLater(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	now := time.Now()
-	x := newIndex[string]()
-	x.add("c", "a")
+	x := NewSet(func(string, wakeup.Cause) { t.Error("nothing was subscribed to") })
+	x.Add("c", "a")
 	x.takeWanted(1)
 	x.refused([]string{"c"}, true, now.Add(time.Minute))
-	x.reset(func(string, wakeup.Cause) { t.Error("nothing was subscribed to") })
+	x.reset()
 	g.Expect(x.takeWanted(1)).To(BeEmpty(), "a new session does not try it sooner")
 	g.Expect(x.retry(now.Add(59 * time.Second))).To(Equal(now.Add(time.Minute)))
 	g.Expect(x.retry(now.Add(time.Minute))).To(BeZero())
@@ -123,16 +125,20 @@ func TestIndexRetriesRefusedChannelsLater(t *testing.T) {
 	g.Expect(x.retry(now.Add(time.Minute))).To(BeZero())
 }
 
-// TestIndexReachesWhatIsWatched answers all that an index sends, in any order of events,
+// TestSetReachesWhatIsWatched answers all that an index sends, in any order of events,
 // and then finds subscribed to what is watched and nothing else.
-func TestIndexReachesWhatIsWatched(t *testing.T) {
+func TestSetReachesWhatIsWatched(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		g := NewWithT(t)
 		now := time.Now()
-		x := newIndex[int]()
 		server := map[string]bool{} // subscribed channels
 		lost := map[int]bool{}
+		x := NewSet(func(id int, cause wakeup.Cause) {
+			if cause == wakeup.Lost {
+				lost[id] = true
+			}
+		})
 		watched := map[string]map[int]bool{}
 		name := rapid.Map(rapid.IntRange(0, 4), strconv.Itoa)
 		id := rapid.IntRange(0, 2)
@@ -140,7 +146,7 @@ func TestIndexReachesWhatIsWatched(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				c, id := name.Draw(t, "channel"), id.Draw(t, "id")
-				if x.add(c, id) {
+				if x.Add(c, id) {
 					g.Expect(server).To(HaveKey(c), "a channel that will not be confirmed is subscribed to")
 				}
 				if watched[c] == nil {
@@ -150,7 +156,7 @@ func TestIndexReachesWhatIsWatched(t *testing.T) {
 			},
 			"remove": func(t *rapid.T) {
 				c, id := name.Draw(t, "channel"), id.Draw(t, "id")
-				x.remove(c, id)
+				x.Remove(c, id)
 				delete(watched[c], id)
 			},
 			"send": func(t *rapid.T) {
@@ -170,7 +176,7 @@ func TestIndexReachesWhatIsWatched(t *testing.T) {
 				subscribing = nil
 			},
 			"reset": func(*rapid.T) {
-				x.reset(func(id int, _ wakeup.Cause) { lost[id] = true })
+				x.reset()
 				for c := range server {
 					if slices.Contains(unsubscribing, c) {
 						continue
@@ -202,10 +208,10 @@ func TestIndexReachesWhatIsWatched(t *testing.T) {
 }
 
 // confirm does what a server would do.
-func confirm(x *index[int], server map[string]bool, subscribing, unsubscribing []string) {
+func confirm(x *Set[int], server map[string]bool, subscribing, unsubscribing []string) {
 	for _, c := range subscribing {
 		server[c] = true
-		x.subscribed(c, func(int, wakeup.Cause) {})
+		x.subscribed(c)
 	}
 	for _, c := range unsubscribing {
 		delete(server, c)

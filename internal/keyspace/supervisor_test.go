@@ -32,55 +32,6 @@ func TestASessionThatIsNeverConfirmedBacksOff(t *testing.T) {
 	h.Expect(time.Since(begun)).To(BeNumerically(">=", 4*250*time.Millisecond))
 }
 
-func TestARefusalThatIsNotForGood(t *testing.T) {
-	t.Parallel()
-	for _, refusal := range []string{"BUSY Redis is busy", "LOADING Redis is loading", "ERR anything"} {
-		t.Run(refusal, func(t *testing.T) {
-			t.Parallel()
-			var asked atomic.Int32
-			server := redistest.NewScripted(t, func(args []string) string {
-				if args[0] == "subscribe" && asked.Add(1) <= 2 {
-					return "-" + refusal + "\r\n"
-				}
-				return redistest.Usual
-			})
-			h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.timing.refusedRetry = time.Millisecond })
-			h.ensure("emails", "other")
-			h.Expect(server.Subscribers()).To(Equal(1), "the session lives")
-		})
-	}
-}
-
-func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
-	t.Parallel()
-	for name, answer := range map[string]string{
-		"no answer among many messages":   strings.Repeat(redistest.Push("message", "c", "lpush"), 10),
-		"a confirmation nobody asked for": redistest.Push("subscribe", "other", 1),
-		"a confirmation of something":     redistest.Push("unsubscribe", channelPrefix+"emails", 0),
-		"a pong nobody asked for":         "+PONG\r\n",
-		"something else":                  ">2\r\n+invalidate\r\n_\r\n",
-		"a number":                        ":1\r\n",
-		"two errors":                      "-NOPERM a\r\n-NOPERM b\r\n",
-		"a broken message":                ">1\r\n+message\r\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var misbehaved atomic.Bool
-			server := redistest.NewScripted(t, func(args []string) string {
-				if args[0] == "subscribe" && !misbehaved.Swap(true) {
-					return answer
-				}
-				return redistest.Usual
-			})
-			h := newHarness(t, server.Addr(), impatient,
-				func(w *Watcher[string]) { w.timing.forbiddenRetry = time.Millisecond })
-			h.ensure("emails")
-			h.Expect(server.Subscribers()).To(BeNumerically(">=", 1))
-			h.Expect(server.Dials()).To(BeNumerically(">=", 2), "the next session succeeded")
-		})
-	}
-}
-
 // A server that answers PING and nothing else keeps no session.
 func TestASubscriptionThatIsNotAnswered(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"miracle.dev/scaledjob-operator/internal/inspect"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/subscription"
@@ -21,15 +22,15 @@ type supervisor[K comparable] struct {
 	conn     *redisconn.Conn
 	endpoint redisconn.Endpoint
 	set      *subscription.Set[K]
-	evidence *proof.Evidence
-	// evidenceChanged is set when it has.
+	// evidence is of what the inspector is told and of the events that come. evidenceChanged is
+	// set when it has.
+	evidence        *proof.Evidence
 	evidenceChanged wakeup.Signal
+	inspector       *inspect.Inspector
 	recorder        Recorder
-	// configure says to add flags to the server's setting.
-	configure bool
-	timing    subscription.Timing
-	log       logr.Logger
-	// began is set when a session has begun that the inspection knows nothing of.
+	timing          subscription.Timing
+	log             logr.Logger
+	// began is set when a session has begun that the inspector knows nothing of.
 	began wakeup.Signal
 	// users is how many ids watch the endpoint. It is guarded by the lock of the watcher.
 	users int
@@ -39,7 +40,7 @@ type supervisor[K comparable] struct {
 // waits for the prober of the pool.
 func (s *supervisor[K]) run(ctx context.Context) {
 	var others sync.WaitGroup
-	others.Go(func() { s.inspect(ctx) })
+	others.Go(func() { s.inspector.Run(ctx, s.began) })
 	others.Go(func() { s.rouse(ctx) })
 	defer others.Wait()
 	s.recorder.Subscribed(s.endpoint.String(), false)

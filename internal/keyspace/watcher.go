@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"miracle.dev/scaledjob-operator/internal/inspect"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/subscription"
@@ -158,16 +159,20 @@ func (w *Watcher[K]) join(id K, next, old *watch) {
 }
 
 func (w *Watcher[K]) newSupervisor(e redisconn.Endpoint) *supervisor[K] {
+	conn, evidence := w.options.Pool.Conn(e), &proof.Evidence{}
+	log := w.options.Log.WithValues("endpoint", e.String())
 	return &supervisor[K]{
-		conn:      w.options.Pool.Conn(e),
-		endpoint:  e,
-		set:       subscription.NewSet(w.mark),
-		evidence:  &proof.Evidence{},
-		recorder:  w.options.Recorder,
-		configure: w.options.Configure,
-		timing:    w.timing,
-		log:       w.options.Log.WithValues("endpoint", e.String()),
-		began:     wakeup.NewSignal(),
+		conn:     conn,
+		endpoint: e,
+		set:      subscription.NewSet(w.mark),
+		evidence: evidence,
+		recorder: w.options.Recorder,
+		timing:   w.timing,
+		log:      log,
+		began:    wakeup.NewSignal(),
+		inspector: &inspect.Inspector{
+			Conn: conn, Evidence: evidence, Changed: w.evidenceChanged, Configure: w.options.Configure, Log: log,
+		},
 
 		evidenceChanged: w.evidenceChanged,
 	}

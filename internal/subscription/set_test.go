@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
 
+	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
@@ -217,4 +219,66 @@ func confirm(x *Set[int], server map[string]bool, subscribing, unsubscribing []s
 		delete(server, c)
 		x.unsubscribed(c)
 	}
+}
+
+func TestSetRousesWhereMessagesCome(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var roused []string
+	x := NewSet(func(id string, cause wakeup.Cause) {
+		if cause == wakeup.Changed {
+			roused = append(roused, id)
+		}
+	})
+	x.Add("present", "a")
+	x.Add("leaving", "b")
+	x.takeWanted(2)
+	x.subscribed("present")
+	x.subscribed("leaving")
+	x.Remove("leaving", "b")
+	x.takeUnwanted(1)
+	x.Add("leaving", "c")
+	x.Add("absent", "d")
+	x.Rouse()
+	g.Expect(roused).To(ConsistOf("a", "c"), "messages come until the server confirms the end")
+}
+
+// What is known of a subscription dates from its last change, and outlives the session where it
+// is about messages.
+func TestSetTellsSinceWhen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		x := NewSet(ignore)
+		g.Expect(x.State("c")).To(BeZero(), "nobody watches it")
+		begun := time.Now()
+		after := func(minutes int) time.Time { return begun.Add(time.Duration(minutes) * time.Minute) }
+		x.Add("c", "a")
+		g.Expect(x.State("c")).To(Equal(proof.Subscription{Since: begun}))
+
+		time.Sleep(time.Minute)
+		x.takeWanted(1)
+		g.Expect(x.State("c")).To(Equal(proof.Subscription{Since: begun}), "it is not confirmed")
+		x.subscribed("c")
+		g.Expect(x.State("c")).To(Equal(proof.Subscription{Present: true, Since: after(1)}))
+
+		time.Sleep(time.Minute)
+		x.Event("c", wakeup.Growth)
+		time.Sleep(time.Minute)
+		x.Event("c", wakeup.Shrink)
+		want := proof.Subscription{Present: true, Since: after(1), HeardAt: after(2), ShrunkAt: after(3)}
+		g.Expect(x.State("c")).To(Equal(want))
+
+		time.Sleep(time.Minute)
+		x.reset()
+		time.Sleep(time.Minute)
+		x.reset()
+		want.Present, want.Since = false, after(4)
+		g.Expect(x.State("c")).To(Equal(want), "a session that confirms nothing changes nothing")
+
+		x.takeWanted(1)
+		x.refused([]string{"c"}, true, after(9))
+		want.Forbidden = true
+		g.Expect(x.State("c")).To(Equal(want))
+	})
 }

@@ -20,7 +20,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 // The priorities of requests. A request waits for all of higher priority, and the queue knows no aging; see overdue.go.
@@ -56,7 +56,7 @@ type (
 )
 
 // Deliver passes on what the watcher heard. It waits until the controller takes it, or ctx ends.
-func (w Wakes) Deliver(ctx context.Context, heard keyspace.Wake[types.NamespacedName]) {
+func (w Wakes) Deliver(ctx context.Context, heard wakeup.Wake[types.NamespacedName]) {
 	w.send(ctx, wake{key: heard.ID, priority: priorityOf(heard.Cause)})
 }
 
@@ -67,11 +67,11 @@ func (w Wakes) send(ctx context.Context, wanted wake) {
 	}
 }
 
-func priorityOf(cause keyspace.Cause) int {
+func priorityOf(cause wakeup.Cause) int {
 	switch cause {
-	case keyspace.Growth:
+	case wakeup.Growth:
 		return priorityGrowth
-	case keyspace.Confirmed, keyspace.Changed:
+	case wakeup.Confirmed, wakeup.Changed:
 		return priorityNormal
 	default:
 		return priorityResync

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 // workQueue is a queue as the controller has it.
@@ -171,14 +171,14 @@ func TestEnqueueDuringASuccessfulRetry(t *testing.T) {
 
 func TestWakesDeliver(t *testing.T) {
 	t.Parallel()
-	for cause, want := range map[keyspace.Cause]int{
-		keyspace.Growth: priorityGrowth, keyspace.Confirmed: priorityNormal, keyspace.Shrink: priorityResync,
+	for cause, want := range map[wakeup.Cause]int{
+		wakeup.Growth: priorityGrowth, wakeup.Confirmed: priorityNormal, wakeup.Shrink: priorityResync,
 	} {
 		t.Run(cause.String(), func(t *testing.T) {
 			t.Parallel()
 			withQueue(t, func(ctx context.Context, q *workQueue) {
 				wakes := make(Wakes, 1)
-				wakes.Deliver(ctx, keyspace.Wake[types.NamespacedName]{ID: emails, Cause: cause})
+				wakes.Deliver(ctx, wakeup.Wake[types.NamespacedName]{ID: emails, Cause: cause})
 
 				wakeHandler().Generic(ctx, <-wakes, q)
 
@@ -197,7 +197,7 @@ func TestWakesDeliverEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		delivered := make(chan struct{})
 		go func() {
-			make(Wakes).Deliver(ctx, keyspace.Wake[types.NamespacedName]{ID: emails})
+			make(Wakes).Deliver(ctx, wakeup.Wake[types.NamespacedName]{ID: emails})
 			close(delivered)
 		}()
 		synctest.Wait()

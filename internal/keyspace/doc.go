@@ -30,11 +30,23 @@
 //
 // # How it is built
 //
-// A [Watcher] keeps one supervisor per endpoint. The supervisor runs one session after the
-// other; a session is one connection from its dial to its end, and never reconnects, so
-// that a gap is always an end, and the next session's confirmations follow it. Its receive
-// loop looks the channel up in the index and marks the ids in the coalescer, which spaces
-// out the wakes of an id; a pump delivers them. Nothing in the receive loop can block:
-// locks are held for map look-ups only, and a consumer that is slow blocks the pump, behind
-// which wakes of one id merge.
+// A [Watcher] keeps one supervisor per endpoint. The supervisor runs one session of package
+// subscription after the other; a session is one connection from its dial to its end, and never
+// reconnects, so that a gap is always an end, and the next session's confirmations follow it.
+// For a message, the supervisor looks up what the event means, has the set of channels mark the
+// ids, and the coalescer of package wakeup spaces out the wakes of an id and delivers them.
+//
+// # What may happen in any order
+//
+// [Watcher.Ensure] and [Watcher.Forget] come at any time, from many goroutines, also before
+// [Watcher.Start] and after its end; they change what is wanted, and what runs follows. An
+// endpoint that is left and watched again before its supervisor has ended has two for a moment.
+// The old one has no channel any more that anybody watches, so it wakes nobody.
+//
+// # Locks
+//
+// In the order in which they are taken: that of the watcher, then that of a session, of its set
+// of channels, of the coalescer or the evidence. They are held for map look-ups only, never
+// during I/O, and not while a wake is delivered: a consumer that is slow holds up nothing, and
+// the wakes of one id merge behind it.
 package keyspace

@@ -13,6 +13,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -30,20 +31,20 @@ func TestTheLifeOfAWatcher(t *testing.T) {
 			w.Ensure("forgotten", endpoint, "other")
 			w.Forget("forgotten")
 		})
-		h.eventuallyWoken("early", Confirmed, 1)
+		h.eventuallyWoken("early", wakeup.Confirmed, 1)
 		h.Ensure("late", endpoint, "queue")
-		h.eventuallyWoken("late", Confirmed, 1)
+		h.eventuallyWoken("late", wakeup.Confirmed, 1)
 		h.eventuallySubscribed(server, "queue")
 		must(t, server.Client().LPush(t.Context(), "queue", 1))
-		h.eventuallyWoken("early", Growth, 1)
-		h.eventuallyWoken("late", Growth, 1)
+		h.eventuallyWoken("early", wakeup.Growth, 1)
+		h.eventuallyWoken("late", wakeup.Growth, 1)
 	})
 	h.Ensure("too late", endpoint, "queue")
 	h.Forget("late")
 	must(t, server.Client().LPush(t.Context(), "queue", 1))
-	g.Expect(h.count("early", Growth)).To(Equal(1))
-	g.Expect(h.count("too late", Confirmed)).To(BeZero())
-	g.Expect(h.count("forgotten", Confirmed)).To(BeZero())
+	g.Expect(h.count("early", wakeup.Growth)).To(Equal(1))
+	g.Expect(h.count("too late", wakeup.Confirmed)).To(BeZero())
+	g.Expect(h.count("forgotten", wakeup.Confirmed)).To(BeZero())
 }
 
 func TestOnePushWakesAllWhoWatchTheQueue(t *testing.T) {
@@ -55,17 +56,17 @@ func TestOnePushWakesAllWhoWatchTheQueue(t *testing.T) {
 		h.Ensure(fmt.Sprint(i), h.endpoint, "queue")
 	}
 	for i := range many {
-		h.eventuallyWoken(fmt.Sprint(i), Confirmed, 1)
+		h.eventuallyWoken(fmt.Sprint(i), wakeup.Confirmed, 1)
 	}
 	must(t, server.Client().LPush(t.Context(), "queue", 1))
 	for i := range many {
-		h.eventuallyWoken(fmt.Sprint(i), Growth, 1)
+		h.eventuallyWoken(fmt.Sprint(i), wakeup.Growth, 1)
 	}
 	// A second wake would come before that of one who asks now.
 	h.Ensure("last", h.endpoint, "queue")
-	h.eventuallyWoken("last", Confirmed, 1)
+	h.eventuallyWoken("last", wakeup.Confirmed, 1)
 	for i := range many {
-		h.Expect(h.count(fmt.Sprint(i), Growth)).To(Equal(1))
+		h.Expect(h.count(fmt.Sprint(i), wakeup.Growth)).To(Equal(1))
 	}
 }
 
@@ -91,7 +92,7 @@ func TestOneConnectionHoweverMuchIsWatched(t *testing.T) {
 	running.Wait()
 	for i := range workers * ids {
 		if !forgotten(i % ids) {
-			h.eventuallyWoken(fmt.Sprintf("%d-%d", i/ids, i%ids), Confirmed, 1)
+			h.eventuallyWoken(fmt.Sprintf("%d-%d", i/ids, i%ids), wakeup.Confirmed, 1)
 		}
 	}
 	must(t, server.Client().LPush(t.Context(), "3-98", 1))
@@ -111,8 +112,8 @@ func TestForgetEndsWhatNobodyElseWatches(t *testing.T) {
 	h.eventuallySubscribed(server, "both", "only-b")
 	must(t, server.Client().LPush(t.Context(), "only-a", 1))
 	must(t, server.Client().LPush(t.Context(), "both", 1))
-	h.eventuallyWoken("b", Growth, 1)
-	h.Expect(h.count("a", Growth)).To(BeZero())
+	h.eventuallyWoken("b", wakeup.Growth, 1)
+	h.Expect(h.count("a", wakeup.Growth)).To(BeZero())
 
 	h.Forget("b")
 	h.eventuallySubscribed(server)

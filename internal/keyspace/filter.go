@@ -3,10 +3,12 @@
 
 package keyspace
 
+import "miracle.dev/scaledjob-operator/internal/wakeup"
+
 // meaning is what an event says.
 type meaning struct {
 	// cause is what it means for the length of a list.
-	cause Cause
+	cause wakeup.Cause
 	// list says that it is published of a command on a list. Such an event proves that the
 	// server publishes them.
 	list bool
@@ -15,35 +17,35 @@ type meaning struct {
 // meanings holds what is known of events. The names are those the server publishes for
 // the commands; the comments name commands that are less obvious.
 var meanings = map[string]meaning{
-	"lpush":     {cause: Growth, list: true}, // LPUSH, LPUSHX, LMOVE and BLMOVE to it; one event for any number of elements.
-	"rpush":     {cause: Growth, list: true},
-	"linsert":   {cause: Growth, list: true},
-	"sortstore": {cause: Growth, list: true}, // SORT … STORE
-	"rename_to": {cause: Growth},
-	"restore":   {cause: Growth}, // RESTORE, MIGRATE
-	"copy_to":   {cause: Growth},
-	"move_to":   {cause: Growth}, // MOVE from another database
+	"lpush":     {cause: wakeup.Growth, list: true}, // LPUSH, LPUSHX, LMOVE and BLMOVE to it; one event for any number of elements.
+	"rpush":     {cause: wakeup.Growth, list: true},
+	"linsert":   {cause: wakeup.Growth, list: true},
+	"sortstore": {cause: wakeup.Growth, list: true}, // SORT … STORE
+	"rename_to": {cause: wakeup.Growth},
+	"restore":   {cause: wakeup.Growth}, // RESTORE, MIGRATE
+	"copy_to":   {cause: wakeup.Growth},
+	"move_to":   {cause: wakeup.Growth}, // MOVE from another database
 
-	"lpop":        {cause: Shrink, list: true},
-	"rpop":        {cause: Shrink, list: true},
-	"ltrim":       {cause: Shrink, list: true},
-	"lrem":        {cause: Shrink, list: true},
-	"del":         {cause: Shrink},
-	"rename_from": {cause: Shrink},
-	"move_from":   {cause: Shrink},
-	"expired":     {cause: Shrink},
-	"evicted":     {cause: Shrink},
+	"lpop":        {cause: wakeup.Shrink, list: true},
+	"rpop":        {cause: wakeup.Shrink, list: true},
+	"ltrim":       {cause: wakeup.Shrink, list: true},
+	"lrem":        {cause: wakeup.Shrink, list: true},
+	"del":         {cause: wakeup.Shrink},
+	"rename_from": {cause: wakeup.Shrink},
+	"move_from":   {cause: wakeup.Shrink},
+	"expired":     {cause: wakeup.Shrink},
+	"evicted":     {cause: wakeup.Shrink},
 	// The key was overwritten with a value of another type, or so by a newer server.
-	"set":          {cause: Shrink},
-	"overwritten":  {cause: Shrink},
-	"type_changed": {cause: Shrink},
+	"set":          {cause: wakeup.Shrink},
+	"overwritten":  {cause: wakeup.Shrink},
+	"type_changed": {cause: wakeup.Shrink},
 
 	// These leave the length as it is. "new" accompanies the event that says what is new.
-	"lset":    {cause: None, list: true},
-	"expire":  {cause: None},
-	"persist": {cause: None},
-	"new":     {cause: None},
-	"keymiss": {cause: None}, // Reading the length of a missing key would cause it.
+	"lset":    {cause: wakeup.None, list: true},
+	"expire":  {cause: wakeup.None},
+	"persist": {cause: wakeup.None},
+	"new":     {cause: wakeup.None},
+	"keymiss": {cause: wakeup.None}, // Reading the length of a missing key would cause it.
 }
 
 // meaningOf returns what an event says. One that is not known counts as growth: commands
@@ -52,7 +54,7 @@ var meanings = map[string]meaning{
 func meaningOf(event string) meaning {
 	known, ok := meanings[event]
 	if !ok {
-		return meaning{cause: Growth}
+		return meaning{cause: wakeup.Growth}
 	}
 	return known
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/subscription"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 // FuzzEvent shows that a message marks just those who watch the very key that its channel names, whatever anybody may publish, and that
@@ -20,11 +23,13 @@ func FuzzEvent(f *testing.F) {
 	f.Add("[a-z]*", "emails", "expired")
 	f.Fuzz(func(t *testing.T, key, other, event string) {
 		g := NewWithT(t)
-		x := newIndex[string]()
-		x.add(channelPrefix+key, "watcher")
-		x.add(channelPrefix+key+"2", "neighbour")
-		marked := func(channel string) (ids []string) {
-			x.event(channel, meaningOf(event).cause, func(id string, _ Cause) { ids = append(ids, id) })
+		var ids []string
+		set := subscription.NewSet(func(id string, _ wakeup.Cause) { ids = append(ids, id) })
+		set.Add(channelPrefix+key, "watcher")
+		set.Add(channelPrefix+key+"2", "neighbour")
+		marked := func(channel string) []string {
+			ids = nil
+			set.Event(channel, meaningOf(event).cause)
 			return ids
 		}
 		g.Expect(marked(channelPrefix + key)).To(ConsistOf("watcher"))
@@ -33,7 +38,7 @@ func FuzzEvent(f *testing.F) {
 		}
 		g.Expect(marked(key) == nil).To(Equal(!strings.HasPrefix(key, channelPrefix) || key != channelPrefix+key))
 		its, known := meanings[event]
-		g.Expect(meaningOf(event).cause == Growth).To(Equal(!known || its.cause == Growth))
+		g.Expect(meaningOf(event).cause == wakeup.Growth).To(Equal(!known || its.cause == wakeup.Growth))
 		g.Expect(meaningOf(event).list).To(Equal(known && its.list), "what is not known proves nothing")
 	})
 }

@@ -18,6 +18,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -46,7 +47,7 @@ type harness struct {
 	reader   *queue.Reader
 
 	mu    sync.Mutex
-	wakes []Wake[string]
+	wakes []wakeup.Wake[string]
 	// seen is the depth read at the last wake of each id, whose name is the key.
 	seen map[string]int64
 }
@@ -74,7 +75,7 @@ func newHarness(t *testing.T, address string, prepare ...func(*Watcher[string]))
 }
 
 // deliver does what a reconciler would: it reads, again if that failed.
-func (h *harness) deliver(ctx context.Context, w Wake[string]) {
+func (h *harness) deliver(ctx context.Context, w wakeup.Wake[string]) {
 	h.mu.Lock()
 	source := queue.Source{Endpoint: h.endpoint, Key: w.ID}
 	h.mu.Unlock()
@@ -97,12 +98,12 @@ func (h *harness) moveTo(server *redistest.Server) {
 }
 
 // count returns how many wakes of id with this cause were delivered.
-func (h *harness) count(id string, cause Cause) int {
+func (h *harness) count(id string, cause wakeup.Cause) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 0
 	for _, w := range h.wakes {
-		if w == (Wake[string]{ID: id, Cause: cause}) {
+		if w == (wakeup.Wake[string]{ID: id, Cause: cause}) {
 			n++
 		}
 	}
@@ -123,12 +124,12 @@ func (h *harness) ensure(keys ...string) {
 		h.Ensure(key, h.endpoint, key)
 	}
 	for _, key := range keys {
-		h.eventuallyWoken(key, Confirmed, 1)
+		h.eventuallyWoken(key, wakeup.Confirmed, 1)
 	}
 }
 
 // eventuallyWoken waits until an id was woken by a cause so many times.
-func (h *harness) eventuallyWoken(id string, cause Cause, times int) {
+func (h *harness) eventuallyWoken(id string, cause wakeup.Cause, times int) {
 	h.t.Helper()
 	h.Eventually(h.count).WithArguments(id, cause).
 		WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", times), id)

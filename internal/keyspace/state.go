@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 // reviewInterval is how often verdicts that depend on the time are reviewed.
@@ -38,10 +39,10 @@ func (w *Watcher[K]) State(id K) State {
 	server := w.supervisors[watched.endpoint]
 	state := State{Verdict: watched.reported, Watchers: server.users}
 	for _, key := range watched.keys {
-		subscription := server.index.subscription(channelPrefix + key)
-		state.LastEvent = latest(state.LastEvent, subscription.HeardAt)
-		state.LastShrink = latest(state.LastShrink, subscription.ShrunkAt)
-		state.Since = latest(state.Since, subscription.Since)
+		subscribed := server.set.State(channelPrefix + key)
+		state.LastEvent = latest(state.LastEvent, subscribed.HeardAt)
+		state.LastShrink = latest(state.LastShrink, subscribed.ShrunkAt)
+		state.Since = latest(state.Since, subscribed.Since)
 	}
 	return state
 }
@@ -64,9 +65,9 @@ func (w *Watcher[K]) Observed(id K, key string, depth int64, began time.Time) (m
 		return false
 	}
 	server := w.supervisors[watched.endpoint]
-	subscription := server.index.subscription(channelPrefix + key)
+	subscribed := server.set.State(channelPrefix + key)
 	now := time.Now()
-	return watched.audits[key].Read(depth, began, now, subscription, server.evidence.SilentUntil(now))
+	return watched.audits[key].Read(depth, began, now, subscribed, server.evidence.SilentUntil(now))
 }
 
 // verdict is that of the first key which is not announced. What was reported stands until
@@ -74,8 +75,8 @@ func (w *Watcher[K]) Observed(id K, key string, depth int64, began time.Time) (m
 func (w *Watcher[K]) verdict(watched *watch, now time.Time) proof.Verdict {
 	server := w.supervisors[watched.endpoint]
 	for _, key := range watched.keys {
-		subscription := server.index.subscription(channelPrefix + key)
-		switch verdict := proof.Judge(server.evidence, subscription, watched.audits[key], now); verdict.Reason {
+		subscribed := server.set.State(channelPrefix + key)
+		switch verdict := proof.Judge(server.evidence, subscribed, watched.audits[key], now); verdict.Reason {
 		case proof.ReasonSubscribed:
 		case proof.Undecided:
 			return watched.reported
@@ -109,7 +110,7 @@ func (w *Watcher[K]) review(now time.Time) {
 	for id, watched := range w.watches {
 		if verdict := w.verdict(watched, now); verdict != watched.reported {
 			watched.reported = verdict
-			w.mark(id, Changed)
+			w.mark(id, wakeup.Changed)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -28,7 +29,7 @@ func newJudging(t *testing.T, server *redistest.Server, configure bool) *judging
 	j := &judging{}
 	j.harness = newHarness(t, server.Addr(), func(w *Watcher[string]) {
 		w.options.Configure = configure
-		w.options.Deliver = func(_ context.Context, wake Wake[string]) { j.told.Store(wake.ID, w.State(wake.ID).Verdict) }
+		w.options.Deliver = func(_ context.Context, woken wakeup.Wake[string]) { j.told.Store(woken.ID, w.State(woken.ID).Verdict) }
 	})
 	return j
 }

@@ -10,26 +10,28 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"miracle.dev/scaledjob-operator/internal/inspect"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/subscription"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 // supervisor keeps a session running on one endpoint.
 type supervisor[K comparable] struct {
 	conn     *redisconn.Conn
 	endpoint redisconn.Endpoint
-	index    *index[K]
-	evidence *proof.Evidence
-	// evidenceChanged gets a token when it has.
-	evidenceChanged chan<- struct{}
-	mark            func(id K, cause Cause)
+	set      *subscription.Set[K]
+	// evidence is of what the inspector is told and of the events that come. evidenceChanged is
+	// set when it has.
+	evidence        *proof.Evidence
+	evidenceChanged wakeup.Signal
+	inspector       *inspect.Inspector
 	recorder        Recorder
-	// configure says to add flags to the server's setting.
-	configure bool
-	timing    sessionTiming
-	log       logr.Logger
-	// began holds a token when a session has begun that the inspection knows nothing of.
-	began chan struct{}
+	timing          subscription.Timing
+	log             logr.Logger
+	// began is set when a session has begun that the inspector knows nothing of.
+	began wakeup.Signal
 	// users is how many ids watch the endpoint. It is guarded by the lock of the watcher.
 	users int
 }
@@ -38,7 +40,7 @@ type supervisor[K comparable] struct {
 // waits for the prober of the pool.
 func (s *supervisor[K]) run(ctx context.Context) {
 	var others sync.WaitGroup
-	others.Go(func() { s.inspect(ctx) })
+	others.Go(func() { s.inspector.Run(ctx, s.began) })
 	others.Go(func() { s.rouse(ctx) })
 	defer others.Wait()
 	s.recorder.Subscribed(s.endpoint.String(), false)
@@ -76,7 +78,7 @@ func (s *supervisor[K]) run(ctx context.Context) {
 // after which they would read.
 func (s *supervisor[K]) rouse(ctx context.Context) {
 	for s.conn.WaitRestored(ctx) == nil {
-		s.index.present(func(id K) { s.mark(id, Changed) })
+		s.set.Rouse()
 	}
 }
 
@@ -87,28 +89,31 @@ func (s *supervisor[K]) session(ctx context.Context) (confirmed bool, err error)
 		return false, err
 	}
 	defer pubSub.Close()
-	defer s.index.reset(s.mark)
-	current := &session[K]{
-		index: s.index, mark: s.mark, heard: s.heard, began: s.begin, timing: s.timing, log: s.log, pubSub: pubSub,
+	current := &subscription.Session[K]{
+		Set: s.set, PubSub: pubSub, Began: s.begin, Message: s.event, Timing: s.timing, Log: s.log,
 	}
-	err = current.run(ctx)
-	if current.confirmed {
+	confirmed, err = current.Run(ctx)
+	if confirmed {
 		s.recorder.Subscribed(s.endpoint.String(), false)
 	}
-	return current.confirmed, err
+	return confirmed, err
 }
 
 // begin notes that the server has confirmed a subscription, the first of a session.
 func (s *supervisor[K]) begin() {
 	s.evidence.Begin()
 	s.recorder.Subscribed(s.endpoint.String(), true)
-	notify(s.began)
+	s.began.Set()
 }
 
-// heard notes an event.
-func (s *supervisor[K]) heard(m meaning) {
+// event marks all whom an event concerns, and notes that events come.
+func (s *supervisor[K]) event(channel, name string) {
+	m := meaningOf(name)
+	if m.cause != wakeup.None {
+		s.set.Event(channel, m.cause)
+	}
 	s.recorder.Received(s.endpoint.String())
 	if m.list && s.evidence.Heard() {
-		notify(s.evidenceChanged)
+		s.evidenceChanged.Set()
 	}
 }

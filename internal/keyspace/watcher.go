@@ -11,8 +11,11 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"miracle.dev/scaledjob-operator/internal/inspect"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/subscription"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 // channelPrefix makes a channel of a key in database 0.
@@ -24,7 +27,7 @@ type Options[K comparable] struct {
 	Pool *redisconn.Pool
 	// Deliver is called for one wake after the other and may block; wakes of one id merge
 	// meanwhile.
-	Deliver func(ctx context.Context, w Wake[K])
+	Deliver func(ctx context.Context, w wakeup.Wake[K])
 	// Configure says to add the recommended flags to the servers' notify-keyspace-events
 	// where they are missing.
 	Configure bool
@@ -38,17 +41,17 @@ type Options[K comparable] struct {
 // for concurrent use, and none but [Watcher.Start] blocks or does I/O.
 type Watcher[K comparable] struct {
 	options   Options[K]
-	timing    sessionTiming
-	coalescer *coalescer[K]
-	mark      func(id K, cause Cause) // of the coalescer
+	timing    subscription.Timing
+	coalescer *wakeup.Coalescer[K]
+	mark      func(id K, cause wakeup.Cause) // of the coalescer
 
 	mu          sync.Mutex
 	watches     map[K]*watch
 	supervisors map[redisconn.Endpoint]*supervisor[K]
-	// changed holds a token while supervisors may differ from those that run.
-	changed chan struct{}
-	// evidenceChanged holds a token while verdicts may differ from what was reported.
-	evidenceChanged chan struct{}
+	// changed is set while supervisors may differ from those that run.
+	changed wakeup.Signal
+	// evidenceChanged is set while verdicts may differ from what was reported.
+	evidenceChanged wakeup.Signal
 }
 
 // watch is what one id watches.
@@ -76,17 +79,17 @@ func New[K comparable](options Options[K]) *Watcher[K] {
 	if options.Recorder == nil {
 		options.Recorder = noRecorder{}
 	}
-	coalescer := newCoalescer[K](productionPace(), options.Recorder.Coalesced)
+	coalescer := wakeup.NewCoalescer[K](options.Recorder.Coalesced)
 	return &Watcher[K]{
 		options:     options,
-		timing:      productionSessionTiming(),
+		timing:      subscription.DefaultTiming(),
 		coalescer:   coalescer,
-		mark:        coalescer.mark,
+		mark:        coalescer.Mark,
 		watches:     map[K]*watch{},
 		supervisors: map[redisconn.Endpoint]*supervisor[K]{},
-		changed:     make(chan struct{}, 1),
+		changed:     wakeup.NewSignal(),
 
-		evidenceChanged: make(chan struct{}, 1),
+		evidenceChanged: wakeup.NewSignal(),
 	}
 }
 
@@ -108,7 +111,7 @@ func (w *Watcher[K]) Ensure(id K, e redisconn.Endpoint, keys ...string) {
 	}
 	next := newWatch(e, keys)
 	w.watches[id] = next
-	w.coalescer.add(id)
+	w.coalescer.Add(id)
 	w.join(id, next, old)
 	if watching {
 		w.leave(id, old, next)
@@ -124,17 +127,17 @@ func (w *Watcher[K]) Forget(id K) {
 		return
 	}
 	delete(w.watches, id)
-	w.coalescer.remove(id)
+	w.coalescer.Remove(id)
 	w.leave(id, old, &watch{})
 }
 
 // Pace tells whether id could create anything if it were woken by growth. While it
 // could not, growth wakes it once a second at most.
-func (w *Watcher[K]) Pace(id K, canCreate bool) { w.coalescer.observed(id, canCreate) }
+func (w *Watcher[K]) Pace(id K, canCreate bool) { w.coalescer.Pace(id, canCreate) }
 
 // TakeNotified returns when growth of the keys of id was first heard of since the last
 // call, and zero if it was not.
-func (w *Watcher[K]) TakeNotified(id K) time.Time { return w.coalescer.takeNotified(id) }
+func (w *Watcher[K]) TakeNotified(id K) time.Time { return w.coalescer.TakeNotified(id) }
 
 // join begins the watching of next, but for the keys that old includes.
 func (w *Watcher[K]) join(id K, next, old *watch) {
@@ -142,31 +145,34 @@ func (w *Watcher[K]) join(id K, next, old *watch) {
 	if !ok {
 		to = w.newSupervisor(next.endpoint)
 		w.supervisors[next.endpoint] = to
-		notify(w.changed)
+		w.changed.Set()
 	}
 	to.users++
 	for _, key := range next.keys {
 		if old.includes(next.endpoint, key) {
 			continue
 		}
-		if confirmed := to.index.add(channelPrefix+key, id); confirmed {
-			w.mark(id, Confirmed)
+		if confirmed := to.set.Add(channelPrefix+key, id); confirmed {
+			w.mark(id, wakeup.Confirmed)
 		}
 	}
 }
 
 func (w *Watcher[K]) newSupervisor(e redisconn.Endpoint) *supervisor[K] {
+	conn, evidence := w.options.Pool.Conn(e), &proof.Evidence{}
+	log := w.options.Log.WithValues("endpoint", e.String())
 	return &supervisor[K]{
-		conn:      w.options.Pool.Conn(e),
-		endpoint:  e,
-		index:     newIndex[K](),
-		evidence:  &proof.Evidence{},
-		mark:      w.mark,
-		recorder:  w.options.Recorder,
-		configure: w.options.Configure,
-		timing:    w.timing,
-		log:       w.options.Log.WithValues("endpoint", e.String()),
-		began:     make(chan struct{}, 1),
+		conn:     conn,
+		endpoint: e,
+		set:      subscription.NewSet(w.mark),
+		evidence: evidence,
+		recorder: w.options.Recorder,
+		timing:   w.timing,
+		log:      log,
+		began:    wakeup.NewSignal(),
+		inspector: &inspect.Inspector{
+			Conn: conn, Evidence: evidence, Changed: w.evidenceChanged, Configure: w.options.Configure, Log: log,
+		},
 
 		evidenceChanged: w.evidenceChanged,
 	}
@@ -177,13 +183,13 @@ func (w *Watcher[K]) leave(id K, old, next *watch) {
 	from := w.supervisors[old.endpoint]
 	for _, key := range old.keys {
 		if !next.includes(old.endpoint, key) {
-			from.index.remove(channelPrefix+key, id)
+			from.set.Remove(channelPrefix+key, id)
 		}
 	}
 	from.users--
 	if from.users == 0 {
 		delete(w.supervisors, old.endpoint)
-		notify(w.changed)
+		w.changed.Set()
 	}
 }
 
@@ -191,9 +197,9 @@ func (w *Watcher[K]) leave(id K, old, next *watch) {
 // nil. It may be called once.
 func (w *Watcher[K]) Start(ctx context.Context) error {
 	var workers sync.WaitGroup
-	defer w.coalescer.stop()
+	defer w.coalescer.Stop()
 	defer workers.Wait()
-	workers.Go(func() { w.pump(ctx) })
+	workers.Go(func() { w.coalescer.Run(ctx, w.options.Deliver) })
 	workers.Go(func() { w.reviewer(ctx) })
 
 	running := map[*supervisor[K]]context.CancelFunc{}
@@ -240,24 +246,5 @@ func (w *Watcher[K]) left(e redisconn.Endpoint) {
 	defer w.mu.Unlock()
 	if _, watched := w.supervisors[e]; !watched {
 		w.options.Recorder.Left(e.String())
-	}
-}
-
-// pump delivers the wakes that are ready.
-func (w *Watcher[K]) pump(ctx context.Context) {
-	for {
-		wake, ok := w.coalescer.take()
-		if ok {
-			w.options.Deliver(ctx, wake)
-			if ctx.Err() != nil {
-				return
-			}
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.coalescer.signal:
-		}
 	}
 }

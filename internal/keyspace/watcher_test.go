@@ -21,6 +21,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 	"miracle.dev/scaledjob-operator/test/redistest"
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
 )
@@ -39,8 +40,8 @@ func TestAPushWakes(t *testing.T) {
 	}
 	must(t, server.Client().LPush(t.Context(), "emails", elements...))
 	h.eventually("emails", 1001)
-	h.Expect(h.count("emails", Growth)).To(BeNumerically("<=", 2), "the wake of the verdict may have merged them")
-	h.Expect(h.count("other", Growth)).To(BeZero())
+	h.Expect(h.count("emails", wakeup.Growth)).To(BeNumerically("<=", 2), "the wake of the verdict may have merged them")
+	h.Expect(h.count("other", wakeup.Growth)).To(BeZero())
 }
 
 func TestWhatShrinksWakesToo(t *testing.T) {
@@ -54,8 +55,8 @@ func TestWhatShrinksWakesToo(t *testing.T) {
 	h.eventually("emails", 2)
 	do(t, server, "del", "emails")
 	h.eventually("emails", 0)
-	h.Expect(h.count("emails", Growth)).To(BeNumerically("<=", 1))
-	h.Expect(h.count("emails", Shrink)).To(BeNumerically("<=", 2))
+	h.Expect(h.count("emails", wakeup.Growth)).To(BeNumerically("<=", 1))
+	h.Expect(h.count("emails", wakeup.Shrink)).To(BeNumerically("<=", 2))
 }
 
 func TestTwoIDsOnOneKey(t *testing.T) {
@@ -64,16 +65,16 @@ func TestTwoIDsOnOneKey(t *testing.T) {
 	h := newHarness(t, server.Addr())
 	h.ensure("emails")
 	h.Ensure("second", h.endpoint, "emails")
-	h.eventuallyWoken("second", Confirmed, 1)
+	h.eventuallyWoken("second", wakeup.Confirmed, 1)
 
 	do(t, server, "lpush", "emails", 1)
-	h.eventuallyWoken("second", Growth, 1)
+	h.eventuallyWoken("second", wakeup.Growth, 1)
 	h.eventually("emails", 1)
 
 	h.Forget("second")
 	do(t, server, "lpush", "emails", 1)
 	h.eventually("emails", 2)
-	h.Expect(h.count("second", Growth)).To(Equal(1))
+	h.Expect(h.count("second", wakeup.Growth)).To(Equal(1))
 
 	h.Forget("emails")
 	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(BeEmpty())
@@ -93,7 +94,7 @@ func TestEnsureReplacesWhatWasWatched(t *testing.T) {
 		Should(ConsistOf(channelPrefix+"kept", channelPrefix+"newer"))
 
 	do(t, server, "lpush", "newer", 1)
-	h.eventuallyWoken("emails", Growth, 1)
+	h.eventuallyWoken("emails", wakeup.Growth, 1)
 }
 
 func TestEnsureMovesToAnotherServer(t *testing.T) {
@@ -103,7 +104,7 @@ func TestEnsureMovesToAnotherServer(t *testing.T) {
 	h.ensure("emails")
 	h.moveTo(second)
 	h.Ensure("emails", h.endpoint, "emails")
-	h.eventuallyWoken("emails", Confirmed, 2)
+	h.eventuallyWoken("emails", wakeup.Confirmed, 2)
 	do(t, second, "lpush", "emails", 1)
 	h.eventually("emails", 1)
 	h.Eventually(subscriptions).WithArguments(t, first).WithTimeout(timeout).Should(BeEmpty())
@@ -114,7 +115,7 @@ func TestEnsureMovesToAnotherServer(t *testing.T) {
 func TestNoWakeIsLostWhenSubscribersAreKilled(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), waking(Growth, Confirmed))
+	h := newHarness(t, server.Addr(), waking(wakeup.Growth, wakeup.Confirmed))
 	h.ensure("emails")
 	for round := range 5 {
 		for range 200 {
@@ -129,7 +130,7 @@ func TestNoWakeIsLostWhenSubscribersAreKilled(t *testing.T) {
 func TestAWakeIsLostIfConfirmationsDoNotWake(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), waking(Growth))
+	h := newHarness(t, server.Addr(), waking(wakeup.Growth))
 	h.Ensure("emails", h.endpoint, "emails")
 	subscribed := ConsistOf(channelPrefix + "emails")
 	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(subscribed)
@@ -140,11 +141,11 @@ func TestAWakeIsLostIfConfirmationsDoNotWake(t *testing.T) {
 }
 
 // waking makes a watcher wake for these causes only.
-func waking(causes ...Cause) func(*Watcher[string]) {
+func waking(causes ...wakeup.Cause) func(*Watcher[string]) {
 	return func(w *Watcher[string]) {
-		w.mark = func(id string, cause Cause) {
+		w.mark = func(id string, cause wakeup.Cause) {
 			if slices.Contains(causes, cause) {
-				w.coalescer.mark(id, cause)
+				w.coalescer.Mark(id, cause)
 			}
 		}
 	}
@@ -156,7 +157,7 @@ func TestTheEndOfASubscriptionWakes(t *testing.T) {
 	var h *harness
 	var afterTheEnd atomic.Int32
 	h = newHarness(t, server.Addr(), func(w *Watcher[string]) {
-		w.options.Deliver = func(context.Context, Wake[string]) {
+		w.options.Deliver = func(context.Context, wakeup.Wake[string]) {
 			if !h.present("emails") {
 				afterTheEnd.Add(1)
 			}
@@ -205,28 +206,28 @@ func TestAForbiddenChannelHarmsNoOther(t *testing.T) {
 		keys = append(keys, fmt.Sprintf("allowed-%d", i))
 	}
 	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"allowed-*")
-	h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.timing.forbiddenRetry = 100 * time.Millisecond })
+	h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.timing.ForbiddenRetry = 100 * time.Millisecond })
 	h.Ensure("forbidden", h.endpoint, "forbidden")
 	h.ensure(keys[1:]...)
-	h.Expect(h.count("forbidden", Confirmed)).To(BeZero())
+	h.Expect(h.count("forbidden", wakeup.Confirmed)).To(BeZero())
 	do(t, server, "lpush", "allowed-7", 1)
 	h.eventually("allowed-7", 1)
 
 	// Granting more does not cut connections: the session itself tries again.
 	do(t, server, "acl", "setuser", "default", "allchannels")
-	h.eventuallyWoken("forbidden", Confirmed, 1)
+	h.eventuallyWoken("forbidden", wakeup.Confirmed, 1)
 	do(t, server, "lpush", "forbidden", 1)
 	h.eventually("forbidden", 1)
-	h.Expect(h.count("allowed-8", Confirmed)).To(Equal(1), "the connection is the same")
+	h.Expect(h.count("allowed-8", wakeup.Confirmed)).To(Equal(1), "the connection is the same")
 }
 
 func TestARevokedChannelIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.timing.forbiddenRetry = 100 * time.Millisecond })
+	h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.timing.ForbiddenRetry = 100 * time.Millisecond })
 	h.ensure("emails", "other")
 	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"other")
-	h.eventuallyWoken("other", Confirmed, 2)
+	h.eventuallyWoken("other", wakeup.Confirmed, 2)
 	do(t, server, "lpush", "emails", 1)
 	do(t, server, "acl", "setuser", "default", "allchannels")
 	h.eventually("emails", 1)
@@ -272,11 +273,11 @@ func TestForgedMessages(t *testing.T) {
 	}
 	do(t, server, "lpush", "emails", 1)
 	h.eventually("emails", 1)
-	h.Expect(h.count("emails", Confirmed)).To(Equal(1), "the session lives")
+	h.Expect(h.count("emails", wakeup.Confirmed)).To(Equal(1), "the session lives")
 
 	// More than anyone needs ends the session, and the next one makes up for it.
 	do(t, server, "publish", channelPrefix+"emails", strings.Repeat("x", 2<<20))
-	h.eventuallyWoken("emails", Confirmed, 2)
+	h.eventuallyWoken("emails", wakeup.Confirmed, 2)
 }
 
 func TestTenThousandChannelsOnOneConnection(t *testing.T) {
@@ -318,7 +319,7 @@ func TestAServerThatStopsAnswering(t *testing.T) {
 	h.Eventually(h.present).WithArguments("emails").WithTimeout(timeout).Should(BeFalse())
 	h.Expect(server.Resume()).To(Succeed())
 	do(t, server, "lpush", "emails", 1)
-	h.eventuallyWoken("emails", Confirmed, 2)
+	h.eventuallyWoken("emails", wakeup.Confirmed, 2)
 	h.eventually("emails", 2)
 }
 
@@ -337,10 +338,10 @@ func TestAServerThatAnswersAgainWakes(t *testing.T) {
 		_, err := h.reader.Observe(t.Context(), queue.Source{Endpoint: h.endpoint, Key: "emails"})
 		return err
 	}).WithTimeout(timeout).Should(HaveOccurred())
-	before := h.count("emails", Changed)
+	before := h.count("emails", wakeup.Changed)
 	h.Expect(server.Resume()).To(Succeed())
-	h.eventuallyWoken("emails", Changed, before+1)
-	h.Expect(h.count("emails", Confirmed)).To(Equal(1), "the session is the same")
+	h.eventuallyWoken("emails", wakeup.Changed, before+1)
+	h.Expect(h.count("emails", wakeup.Confirmed)).To(Equal(1), "the session is the same")
 }
 
 func TestAConnectionThatSwallowsEverything(t *testing.T) {
@@ -362,7 +363,7 @@ func TestAConnectionBrokenWhileThousandsOfChannelsAreSubscribed(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	through := tcpproxy.New(t, server.Addr())
 	through.Delay(5 * time.Millisecond) // which many commands, one after the other, add up
-	h := newHarness(t, server.Addr(), waking(Growth, Confirmed))
+	h := newHarness(t, server.Addr(), waking(wakeup.Growth, wakeup.Confirmed))
 	endpoint, err := redisconn.ParseEndpoint(through.Addr())
 	h.Expect(err).NotTo(HaveOccurred())
 	for i := range many {
@@ -393,25 +394,23 @@ func TestAConnectionBrokenWhileThousandsOfChannelsAreSubscribed(t *testing.T) {
 
 // impatient makes sessions notice soon that nobody answers.
 func impatient(w *Watcher[string]) {
-	w.timing.pingAfter = 100 * time.Millisecond
-	w.timing.answerWithin = 500 * time.Millisecond
+	w.timing.PingAfter = 100 * time.Millisecond
+	w.timing.AnswerWithin = 500 * time.Millisecond
 }
 
 // present reports whether the channel of a key is subscribed to.
 func (h *harness) present(key string) bool {
 	h.Watcher.mu.Lock()
-	x := h.supervisors[h.endpoint].index
+	set := h.supervisors[h.endpoint].set
 	h.Watcher.mu.Unlock()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.channels[channelPrefix+key].status == present
+	return set.State(channelPrefix + key).Present
 }
 
 func TestAnIdleSessionLives(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	through := tcpproxy.New(t, server.Addr())
-	h := newHarness(t, through.Addr(), func(w *Watcher[string]) { w.timing.pingAfter = 10 * time.Millisecond })
+	h := newHarness(t, through.Addr(), func(w *Watcher[string]) { w.timing.PingAfter = 10 * time.Millisecond })
 	h.ensure("emails")
 	dials := through.Dials()
 	pings := func() string {
@@ -420,7 +419,7 @@ func TestAnIdleSessionLives(t *testing.T) {
 	}
 	h.Eventually(pings).WithTimeout(timeout).Should(MatchRegexp(`cmdstat_ping:calls=[1-9]\d`))
 	h.Expect(through.Dials()).To(Equal(dials))
-	h.Expect(h.count("emails", Confirmed)).To(Equal(1))
+	h.Expect(h.count("emails", wakeup.Confirmed)).To(Equal(1))
 }
 
 // A push at any moment around Ensure is seen, either by the read after the confirmation
@@ -455,8 +454,8 @@ func TestAPushAroundEnsureIsSeen(t *testing.T) {
 func TestAPushIsMissedIfReadBeforeSubscribing(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), waking(Growth))
-	h.deliver(t.Context(), Wake[string]{ID: "emails"})
+	h := newHarness(t, server.Addr(), waking(wakeup.Growth))
+	h.deliver(t.Context(), wakeup.Wake[string]{ID: "emails"})
 	do(t, server, "lpush", "emails", 1)
 	h.Ensure("emails", h.endpoint, "emails")
 	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(ConsistOf(channelPrefix + "emails"))
@@ -478,7 +477,7 @@ func TestLeavingAndWatchingAgainQuickly(t *testing.T) {
 	h.ensure("emails")
 	do(t, server, "lpush", "emails", 1)
 	h.eventually("emails", 1)
-	h.Expect(h.count("anchor", Confirmed)).To(Equal(1), "the session lives")
+	h.Expect(h.count("anchor", wakeup.Confirmed)).To(Equal(1), "the session lives")
 }
 
 func TestNothingIsLostBeforeAnyoneTakesWakes(t *testing.T) {
@@ -487,10 +486,10 @@ func TestNothingIsLostBeforeAnyoneTakesWakes(t *testing.T) {
 	release := make(chan struct{})
 	h := newHarness(t, server.Addr(), func(w *Watcher[string]) {
 		deliver := w.options.Deliver
-		w.options.Deliver = func(ctx context.Context, wake Wake[string]) {
+		w.options.Deliver = func(ctx context.Context, w wakeup.Wake[string]) {
 			select {
 			case <-release:
-				deliver(ctx, wake)
+				deliver(ctx, w)
 			case <-ctx.Done():
 			}
 		}
@@ -522,7 +521,7 @@ func TestTheWatcherEndsWithItsContext(t *testing.T) {
 	blocked := make(chan struct{}, 1)
 	w := New(Options[string]{
 		Pool: pool,
-		Deliver: func(ctx context.Context, _ Wake[string]) {
+		Deliver: func(ctx context.Context, _ wakeup.Wake[string]) {
 			blocked <- struct{}{}
 			<-ctx.Done()
 		},

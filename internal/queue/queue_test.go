@@ -6,7 +6,6 @@ package queue_test
 import (
 	"context"
 	"errors"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -78,46 +77,17 @@ func TestReaderFailsOnAnswersThatMakeNoSense(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			source := queue.Source{Endpoint: redisconn.Endpoint{Address: serve(t, "%0\r\n", c.answer)}, Key: "emails"}
+			server := redistest.NewScripted(t, func(args []string) string {
+				if args[0] == "llen" {
+					return c.answer
+				}
+				return redistest.Usual
+			})
+			source := queue.Source{Endpoint: redisconn.Endpoint{Address: server.Addr()}, Key: "emails"}
 			_, err := newReader(t).Observe(t.Context(), source)
 			g.Expect(err).To(MatchError(ContainSubstring(c.says)))
 		})
 	}
-}
-
-// serve answers each connection with one answer after the other, and returns its address.
-func serve(t *testing.T, answers ...string) string {
-	t.Helper()
-	g := NewWithT(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	g.Expect(err).NotTo(HaveOccurred())
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() { answerAll(conn, answers...) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		serving.Wait()
-	})
-	return listener.Addr().String()
-}
-
-// answerAll answers what it reads with one answer after the other, whatever it is.
-func answerAll(conn net.Conn, answers ...string) {
-	defer func() { _ = conn.Close() }()
-	for _, answer := range answers {
-		if _, err := conn.Read(make([]byte, 1<<10)); err != nil {
-			return
-		}
-		_, _ = conn.Write([]byte(answer))
-	}
-	_, _ = conn.Read(make([]byte, 1))
 }
 
 func TestFakeObservesWhatIsSet(t *testing.T) {

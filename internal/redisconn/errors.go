@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/resp"
 )
 
 // Reason is the class of an error: what a user has to look at. Its values are the
@@ -69,8 +71,8 @@ func Classify(err error) *Error {
 		return classified
 	}
 	c := classifyTransport(err)
-	if farewell, ok := errors.AsType[*farewellError](err); ok {
-		c = classifyReply(farewell.reply)
+	if farewell, ok := errors.AsType[*resp.FarewellError](err); ok {
+		c = classifyReply(farewell.Reply)
 	} else if reply := errorReply(err); reply != "" {
 		c = classifyReply(reply)
 	}
@@ -150,7 +152,7 @@ func classifyTransport(err error) class {
 		message = "The connection to Redis was refused. Check the port, and that the server runs."
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		message = "There is no route to the Redis server. Check the address and the network policies."
-	case errors.Is(err, errReplyTooLarge):
+	case errors.Is(err, resp.ErrTooLarge):
 		message = "The server sends replies no queue of the operator can have. Check that the address is that of a Redis server."
 	case isTimeout(err):
 		message = "Redis did not answer in time. Check the address, the network policies and the load of the server."

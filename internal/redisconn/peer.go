@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/resp"
 )
 
 // moreDials is how many dials of an endpoint there may be at once while it serves.
@@ -155,8 +157,8 @@ func (p *peer) excused(cause *Error, began time.Time) bool {
 	if isTimeout(cause) {
 		return p.worked.After(began)
 	}
-	farewell, ok := errors.AsType[*farewellError](cause)
-	return ok && strings.HasPrefix(farewell.reply, tooManyClients) && p.open > 0
+	farewell, ok := errors.AsType[*resp.FarewellError](cause)
+	return ok && strings.HasPrefix(farewell.Reply, tooManyClients) && p.open > 0
 }
 
 // markDown records that the endpoint cannot be used, unless that is known.
@@ -226,7 +228,7 @@ func (p *peer) dialCommand(ctx context.Context, network, address string) (net.Co
 
 // dialPubSub dials for subscriptions, unless the endpoint is down.
 func (p *peer) dialPubSub(ctx context.Context, network, address string) (net.Conn, error) {
-	return p.dialIfUp(ctx, network, address, func(int) {})
+	return p.dialIfUp(ctx, network, address, nil)
 }
 
 // dialIfUp dials, unless the endpoint is down. If no connection serves, and the dial fails
@@ -253,7 +255,7 @@ func (p *peer) dialIfUp(ctx context.Context, network, address string, count func
 		greeted(err)
 		return nil, err
 	}
-	return bound(conn, greeted, count), nil
+	return resp.Guard(conn, resp.Observer{Greeted: greeted, Serving: count}), nil
 }
 
 // takeTurn waits for a turn to dial, and returns whether nobody else has one. The turn lasts
@@ -296,7 +298,7 @@ func (p *peer) dialProbe(ctx context.Context, network, address string) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	return bound(conn, func(error) {}, func(int) {}), nil
+	return resp.Guard(conn, resp.Observer{}), nil
 }
 
 // opened and closed keep which connections for subscriptions are open.

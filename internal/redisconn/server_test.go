@@ -153,7 +153,7 @@ func TestBadServersAreErrorsNotPanics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			endpoint := Endpoint{Address: listen(t, func(conn net.Conn) {
+			endpoint := Endpoint{Address: redistest.Listen(t, func(conn net.Conn) {
 				_, _ = conn.Write([]byte(test.answer))
 				if test.answer != "" {
 					_, _ = conn.Read(make([]byte, 1<<10))
@@ -181,7 +181,7 @@ func TestManyUsersOfABadServerMakeFewDials(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var dials atomic.Int32
-	address := listen(t, func(net.Conn) { dials.Add(1) })
+	address := redistest.Listen(t, func(net.Conn) { dials.Add(1) })
 	conn := startReal(t).Conn(Endpoint{Address: address})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
@@ -246,31 +246,6 @@ func TestAPubSubKeepsItsEndpoint(t *testing.T) {
 func startReal(t *testing.T, prepare ...func(*Pool)) *Pool {
 	t.Helper()
 	return start(t, (&net.Dialer{Timeout: callTimeout}).DialContext, prepare...)
-}
-
-// listen serves connections on a free port and closes them when serve returns.
-func listen(t *testing.T, serve func(net.Conn)) (address string) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				defer func() { _ = conn.Close() }()
-				serve(conn)
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		serving.Wait()
-	})
-	return listener.Addr().String()
 }
 
 func readLength(ctx context.Context, conn *Conn) (length int64, err error) {
@@ -371,18 +346,13 @@ func TestAFullServerWithoutAConnectionOfOursIsDown(t *testing.T) {
 func TestRefusedCredentialsOnAPubSubTakeTheEndpointDown(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	var dials atomic.Int32
-	address := listen(t, func(conn net.Conn) {
-		dials.Add(1)
-		for _, answer := range []string{"%0\r\n", "-NOAUTH Authentication required.\r\n"} {
-			if _, err := conn.Read(make([]byte, 1<<10)); err != nil {
-				return
-			}
-			_, _ = conn.Write([]byte(answer))
+	server := redistest.NewScripted(t, func(args []string) string {
+		if args[0] == "ping" {
+			return "-NOAUTH Authentication required.\r\n"
 		}
-		_, _ = conn.Read(make([]byte, 1))
+		return redistest.Usual
 	})
-	conn := startReal(t).Conn(Endpoint{Address: address})
+	conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
 	pubSub, err := conn.OpenPubSub(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	defer pubSub.Close()
@@ -390,5 +360,5 @@ func TestRefusedCredentialsOnAPubSubTakeTheEndpointDown(t *testing.T) {
 	g.Expect(Classify(err).Reason).To(Equal(ReasonAuthFailed))
 	_, err = readLength(t.Context(), conn)
 	g.Expect(Classify(err).Reason).To(Equal(ReasonAuthFailed))
-	g.Expect(dials.Load()).To(BeEquivalentTo(1), "nobody else has to find that out")
+	g.Expect(server.Dials()).To(Equal(1), "nobody else has to find that out")
 }

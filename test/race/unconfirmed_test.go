@@ -22,10 +22,11 @@ import (
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 type (
-	heard = keyspace.Wake[types.NamespacedName]
+	heard = wakeup.Wake[types.NamespacedName]
 	// delivery is what becomes of a wake.
 	delivery func(context.Context, heard)
 )
@@ -73,7 +74,7 @@ func all(wakes controller.Wakes) delivery { return wakes.Deliver }
 // was confirmed, and that it is proven then that growth is announced.
 func allButConfirmations(wakes controller.Wakes) delivery {
 	return func(ctx context.Context, w heard) {
-		if w.Cause != keyspace.Confirmed && w.Cause != keyspace.Changed {
+		if w.Cause != wakeup.Confirmed && w.Cause != wakeup.Changed {
 			wakes.Deliver(ctx, w)
 		}
 	}

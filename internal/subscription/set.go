@@ -1,13 +1,14 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package keyspace
+package subscription
 
 import (
 	"sync"
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 // status says how far the subscription to a channel has come on the present session.
@@ -18,13 +19,14 @@ const (
 	subscribing                 // SUBSCRIBE was handed out and is not answered
 	present                     // confirmed
 	unsubscribing               // UNSUBSCRIBE was handed out and is not answered
-	denied                      // refused; not to be tried again before the index's retryAt
+	denied                      // refused; not to be tried again before the set's retryAt
 )
 
-// index says who watches which channel of one endpoint, and what has to be sent to the
-// server so that it is subscribed to those channels. It does no I/O: a session takes
-// what to send, and reports the answers.
-type index[K comparable] struct {
+// Set says who watches which channel of one server, and what has to be sent to it so that
+// those channels are subscribed to. It is safe for concurrent use.
+type Set[K comparable] struct {
+	mark func(id K, cause wakeup.Cause)
+
 	mu       sync.Mutex
 	channels map[string]*channel[K]
 	// wanted are the unsubscribed channels, unwanted the subscribed ones nobody watches.
@@ -32,8 +34,8 @@ type index[K comparable] struct {
 	denied           map[string]struct{}
 	// retryAt is when the denied channels are wanted again.
 	retryAt time.Time
-	// changed holds a token while there may be something to send.
-	changed chan struct{}
+	// changed is set while there may be something to send.
+	changed wakeup.Signal
 }
 
 // channel is one channel that is watched, or not yet unsubscribed.
@@ -47,19 +49,23 @@ type channel[K comparable] struct {
 	heardAt, shrunkAt time.Time
 }
 
-func newIndex[K comparable]() *index[K] {
-	return &index[K]{
+// NewSet returns a set of no channels. Mark is called for all who watch a channel when its
+// subscription begins or ends, and when [Set.Event] or [Set.Rouse] says so. It is called with
+// the lock held: it must not block, nor use the set.
+func NewSet[K comparable](mark func(id K, cause wakeup.Cause)) *Set[K] {
+	return &Set[K]{
+		mark:     mark,
 		channels: map[string]*channel[K]{},
 		wanted:   map[string]struct{}{},
 		unwanted: map[string]struct{}{},
 		denied:   map[string]struct{}{},
-		changed:  make(chan struct{}, 1),
+		changed:  wakeup.NewSignal(),
 	}
 }
 
-// add makes id watch the channel. It reports whether the channel is subscribed to, so
+// Add makes id watch the channel. It reports whether the channel is subscribed to, so
 // that there will be no confirmation.
-func (x *index[K]) add(name string, id K) bool {
+func (x *Set[K]) Add(name string, id K) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -67,15 +73,15 @@ func (x *index[K]) add(name string, id K) bool {
 		c = &channel[K]{ids: map[K]struct{}{}, since: time.Now()}
 		x.channels[name] = c
 		x.wanted[name] = struct{}{}
-		notify(x.changed)
+		x.changed.Set()
 	}
 	c.ids[id] = struct{}{}
 	delete(x.unwanted, name)
 	return c.status == present
 }
 
-// remove ends what add began.
-func (x *index[K]) remove(name string, id K) {
+// Remove ends what [Set.Add] began.
+func (x *Set[K]) Remove(name string, id K) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -91,21 +97,22 @@ func (x *index[K]) remove(name string, id K) {
 		x.drop(name)
 	case present:
 		x.unwanted[name] = struct{}{}
-		notify(x.changed)
+		x.changed.Set()
 	case subscribing, unsubscribing:
 		// The answer decides.
 	}
 }
 
-func (x *index[K]) drop(name string) {
+func (x *Set[K]) drop(name string) {
 	delete(x.channels, name)
 	delete(x.wanted, name)
 	delete(x.unwanted, name)
 	delete(x.denied, name)
 }
 
-// event marks all who watch the channel. mark must not block.
-func (x *index[K]) event(name string, cause Cause, mark func(id K, cause Cause)) {
+// Event marks all who watch the channel, and notes when growth and shrinking were last heard of.
+// A channel that nobody watches is of no interest: anyone may publish anything.
+func (x *Set[K]) Event(name string, cause wakeup.Cause) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -113,18 +120,22 @@ func (x *index[K]) event(name string, cause Cause, mark func(id K, cause Cause))
 		return
 	}
 	switch cause {
-	case Growth:
+	case wakeup.Growth:
 		c.heardAt = time.Now()
-	case Shrink:
+	case wakeup.Shrink:
 		c.shrunkAt = time.Now()
 	}
+	x.markAll(c, cause)
+}
+
+func (x *Set[K]) markAll(c *channel[K], cause wakeup.Cause) {
 	for id := range c.ids {
-		mark(id, cause)
+		x.mark(id, cause)
 	}
 }
 
-// subscription returns what is known of the subscription to the channel.
-func (x *index[K]) subscription(name string) proof.Subscription {
+// State returns what is known of the subscription to the channel.
+func (x *Set[K]) State(name string) proof.Subscription {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -146,16 +157,14 @@ func (c *channel[K]) end() {
 }
 
 // reset notes the end of a session: nothing is subscribed to. It marks all who watch
-// a channel that was; mark must not block.
-func (x *index[K]) reset(mark func(id K, cause Cause)) {
+// a channel that was.
+func (x *Set[K]) reset() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	clear(x.unwanted)
 	for name, c := range x.channels {
 		if c.status == present {
-			for id := range c.ids {
-				mark(id, Lost)
-			}
+			x.markAll(c, wakeup.Lost)
 		}
 		switch {
 		case len(c.ids) == 0:
@@ -165,38 +174,35 @@ func (x *index[K]) reset(mark func(id K, cause Cause)) {
 			x.wanted[name] = struct{}{}
 		}
 	}
-	notify(x.changed)
+	x.changed.Set()
 }
 
-// present marks all who watch a channel that is subscribed to. mark must not block.
-func (x *index[K]) present(mark func(id K)) {
+// Rouse marks all who watch a channel that is subscribed to.
+func (x *Set[K]) Rouse() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, c := range x.channels {
-		if !c.present() {
-			continue
-		}
-		for id := range c.ids {
-			mark(id)
+		if c.present() {
+			x.markAll(c, wakeup.Changed)
 		}
 	}
 }
 
 // takeWanted returns up to limit channels to subscribe to.
-func (x *index[K]) takeWanted(limit int) []string {
+func (x *Set[K]) takeWanted(limit int) []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.take(x.wanted, limit, subscribing)
 }
 
 // takeUnwanted returns up to limit channels to unsubscribe from.
-func (x *index[K]) takeUnwanted(limit int) []string {
+func (x *Set[K]) takeUnwanted(limit int) []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.take(x.unwanted, limit, unsubscribing)
 }
 
-func (x *index[K]) take(from map[string]struct{}, limit int, next status) []string {
+func (x *Set[K]) take(from map[string]struct{}, limit int, next status) []string {
 	var taken []string
 	for name := range from {
 		if len(taken) == limit {
@@ -210,7 +216,7 @@ func (x *index[K]) take(from map[string]struct{}, limit int, next status) []stri
 }
 
 // subscribed notes that the server confirmed SUBSCRIBE, and marks all who watch the channel.
-func (x *index[K]) subscribed(name string, mark func(id K, cause Cause)) {
+func (x *Set[K]) subscribed(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -218,16 +224,14 @@ func (x *index[K]) subscribed(name string, mark func(id K, cause Cause)) {
 		return
 	}
 	c.status, c.since, c.forbidden = present, time.Now(), false
-	for id := range c.ids {
-		mark(id, Confirmed)
-	}
+	x.markAll(c, wakeup.Confirmed)
 	if len(c.ids) == 0 {
 		x.unwanted[name] = struct{}{}
 	}
 }
 
 // unsubscribed notes that the server confirmed UNSUBSCRIBE.
-func (x *index[K]) unsubscribed(name string) {
+func (x *Set[K]) unsubscribed(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -244,7 +248,7 @@ func (x *index[K]) unsubscribed(name string) {
 
 // refused notes that the server refused SUBSCRIBE, whether because the user may not, and
 // when to try again.
-func (x *index[K]) refused(names []string, forbidden bool, retryAt time.Time) {
+func (x *Set[K]) refused(names []string, forbidden bool, retryAt time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.denied) == 0 || retryAt.Before(x.retryAt) {
@@ -263,7 +267,7 @@ func (x *index[K]) refused(names []string, forbidden bool, retryAt time.Time) {
 
 // retry wants the denied channels again if it is time. Otherwise it returns when that
 // will be; zero means never.
-func (x *index[K]) retry(now time.Time) time.Time {
+func (x *Set[K]) retry(now time.Time) time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.denied) == 0 {

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package redisconn
+package resp
 
 import (
 	"bytes"
@@ -21,12 +21,14 @@ const (
 )
 
 var (
-	errReplyTooLarge = errors.New("the reply is too large")
-	errNotRESP       = errors.New("the server does not speak the Redis protocol")
+	// ErrTooLarge ends a connection on which a reply exceeds the bounds.
+	ErrTooLarge = errors.New("the reply is too large")
+
+	errNotRESP = errors.New("the server does not speak the Redis protocol")
 )
 
-// replyBounds follows the framing of a stream of replies. The zero value is ready.
-type replyBounds struct {
+// bounds follows the framing of a stream of replies. The zero value is ready.
+type bounds struct {
 	line []byte // the header line that is being read
 	skip int    // how many bytes of a string are still to come
 	open []int  // how many elements of each enclosing aggregate are still to come
@@ -37,27 +39,27 @@ type replyBounds struct {
 }
 
 // onlyError returns the error that is all the server has said so far, or nil.
-func (r *replyBounds) onlyError() *string {
-	if r.count == 1 {
-		return r.first
+func (b *bounds) onlyError() *string {
+	if b.count == 1 {
+		return b.first
 	}
 	return nil
 }
 
 // check follows the next bytes of the stream.
-func (r *replyBounds) check(b []byte) error {
-	for len(b) > 0 {
-		part := b
-		if r.skip > 0 {
-			part = b[:min(len(b), r.skip)]
-		} else if newline := bytes.IndexByte(b, '\n'); newline >= 0 {
-			part = b[:newline+1]
+func (b *bounds) check(next []byte) error {
+	for len(next) > 0 {
+		part := next
+		if b.skip > 0 {
+			part = next[:min(len(next), b.skip)]
+		} else if newline := bytes.IndexByte(next, '\n'); newline >= 0 {
+			part = next[:newline+1]
 		}
-		b = b[len(part):]
-		if r.size += len(part); r.size > maxReplyBytes {
-			return errReplyTooLarge
+		next = next[len(part):]
+		if b.size += len(part); b.size > maxReplyBytes {
+			return ErrTooLarge
 		}
-		if err := r.follow(part); err != nil {
+		if err := b.follow(part); err != nil {
 			return err
 		}
 	}
@@ -65,90 +67,90 @@ func (r *replyBounds) check(b []byte) error {
 }
 
 // follow takes bytes that belong to one string or to one line.
-func (r *replyBounds) follow(part []byte) error {
-	if r.skip > 0 {
-		r.skip -= len(part)
-		if r.skip == 0 {
-			r.end()
+func (b *bounds) follow(part []byte) error {
+	if b.skip > 0 {
+		b.skip -= len(part)
+		if b.skip == 0 {
+			b.end()
 		}
 		return nil
 	}
-	r.line = append(r.line, part...)
-	if len(r.line) > maxLineBytes {
-		return errReplyTooLarge
+	b.line = append(b.line, part...)
+	if len(b.line) > maxLineBytes {
+		return ErrTooLarge
 	}
-	if r.line[len(r.line)-1] != '\n' {
+	if b.line[len(b.line)-1] != '\n' {
 		return nil
 	}
-	err := r.header(r.line[0], bytes.TrimSpace(r.line[1:]))
-	r.line = r.line[:0]
+	err := b.header(b.line[0], bytes.TrimSpace(b.line[1:]))
+	b.line = b.line[:0]
 	return err
 }
 
 // header interprets the line that begins a reply or an element of one.
-func (r *replyBounds) header(kind byte, text []byte) error {
+func (b *bounds) header(kind byte, text []byte) error {
 	switch kind {
 	case '+', '-', ':', '_', ',', '#', '(':
-		if kind == '-' && r.count == 0 && len(r.open) == 0 {
+		if kind == '-' && b.count == 0 && len(b.open) == 0 {
 			reply := string(text)
-			r.first = &reply
+			b.first = &reply
 		}
-		r.end()
+		b.end()
 		return nil
 	case '$', '!', '=':
-		return r.beginString(text)
+		return b.beginString(text)
 	case '*', '~', '>':
-		return r.beginAggregate(text, 1, 0)
+		return b.beginAggregate(text, 1, 0)
 	case '%':
-		return r.beginAggregate(text, 2, 0)
+		return b.beginAggregate(text, 2, 0)
 	case '|': // Attributes, and then what they belong to.
-		return r.beginAggregate(text, 2, 1)
+		return b.beginAggregate(text, 2, 1)
 	default:
 		return errNotRESP
 	}
 }
 
-func (r *replyBounds) beginString(length []byte) error {
+func (b *bounds) beginString(length []byte) error {
 	n, err := strconv.Atoi(string(length))
 	switch {
 	case err != nil:
 		return errNotRESP
 	case n > maxStringBytes:
-		return errReplyTooLarge
+		return ErrTooLarge
 	case n < 0:
-		r.end()
+		b.end()
 	default:
-		r.skip = n + len("\r\n")
+		b.skip = n + len("\r\n")
 	}
 	return nil
 }
 
 // beginAggregate begins what has so many elements for each one announced, and some more.
-func (r *replyBounds) beginAggregate(announced []byte, each, more int) error {
+func (b *bounds) beginAggregate(announced []byte, each, more int) error {
 	n, err := strconv.Atoi(string(announced))
 	if err != nil {
 		return errNotRESP
 	}
-	if n > maxElements || len(r.open) == maxDepth {
-		return errReplyTooLarge
+	if n > maxElements || len(b.open) == maxDepth {
+		return ErrTooLarge
 	}
 	if elements := max(n, 0)*each + more; elements > 0 { // Less than none means null.
-		r.open = append(r.open, elements)
+		b.open = append(b.open, elements)
 	} else {
-		r.end()
+		b.end()
 	}
 	return nil
 }
 
 // end is the end of an element, and of all aggregates it was the last one of.
-func (r *replyBounds) end() {
-	for last := len(r.open) - 1; last >= 0; last-- {
-		r.open[last]--
-		if r.open[last] > 0 {
+func (b *bounds) end() {
+	for last := len(b.open) - 1; last >= 0; last-- {
+		b.open[last]--
+		if b.open[last] > 0 {
 			return
 		}
-		r.open = r.open[:last]
+		b.open = b.open[:last]
 	}
-	r.size = 0
-	r.count++
+	b.size = 0
+	b.count++
 }

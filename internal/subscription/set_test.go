@@ -1,77 +1,83 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package keyspace
+package subscription
 
 import (
 	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
+
+	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 // ignore is a mark that nobody sees.
-func ignore(string, Cause) { /* nothing to do */ }
+func ignore(string, wakeup.Cause) { /* nothing to do */ }
 
-func TestIndexSubscribesOnceForAllWhoWatch(t *testing.T) {
+func TestSetSubscribesOnceForAllWhoWatch(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	x := newIndex[string]()
-	g.Expect(x.add("c", "a")).To(BeFalse())
-	g.Expect(x.add("c", "b")).To(BeFalse())
+	var marked []string
+	x := NewSet(func(id string, cause wakeup.Cause) { marked = append(marked, id+" "+cause.String()) })
+	g.Expect(x.Add("c", "a")).To(BeFalse())
+	g.Expect(x.Add("c", "b")).To(BeFalse())
 	g.Expect(x.takeWanted(10)).To(ConsistOf("c"))
 	g.Expect(x.takeWanted(10)).To(BeEmpty())
-	x.subscribed("c", ignore)
-	g.Expect(x.add("c", "late")).To(BeTrue(), "it will not be confirmed again")
+	x.subscribed("c")
+	g.Expect(x.Add("c", "late")).To(BeTrue(), "it will not be confirmed again")
 
-	var woken []string
-	x.event("c", Growth, func(id string, _ Cause) { woken = append(woken, id) })
-	g.Expect(woken).To(ConsistOf("a", "b", "late"))
-	x.event("unknown", Growth, func(string, Cause) { t.Error("nobody watches this") })
+	g.Expect(marked).To(ConsistOf("a Confirmed", "b Confirmed"))
+	marked = nil
+	x.Event("c", wakeup.Growth)
+	x.Event("unknown", wakeup.Growth)
+	g.Expect(marked).To(ConsistOf("a Growth", "b Growth", "late Growth"))
 
-	x.remove("c", "a")
-	x.remove("c", "late")
+	x.Remove("c", "a")
+	x.Remove("c", "late")
 	g.Expect(x.takeUnwanted(10)).To(BeEmpty())
-	x.remove("c", "b")
-	x.remove("c", "b")
+	x.Remove("c", "b")
+	x.Remove("c", "b")
 	g.Expect(x.takeUnwanted(10)).To(ConsistOf("c"))
 	x.unsubscribed("c")
 	g.Expect(x.channels).To(BeEmpty())
 }
 
-func TestIndexOfAChannelThatIsLeftAndWatchedAgain(t *testing.T) {
+func TestSetOfAChannelThatIsLeftAndWatchedAgain(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		again     func(x *index[string]) (confirmed bool)
+		again     func(x *Set[string]) (confirmed bool)
 		confirmed bool
 		wanted    []string
 	}{
 		"before it is unsubscribed": {
-			again: func(x *index[string]) bool {
-				x.remove("c", "a")
-				return x.add("c", "a")
+			again: func(x *Set[string]) bool {
+				x.Remove("c", "a")
+				return x.Add("c", "a")
 			},
 			confirmed: true,
 		},
 		"while it is unsubscribed": {
-			again: func(x *index[string]) bool {
-				x.remove("c", "a")
+			again: func(x *Set[string]) bool {
+				x.Remove("c", "a")
 				x.takeUnwanted(1)
-				confirmed := x.add("c", "a")
+				confirmed := x.Add("c", "a")
 				x.unsubscribed("c")
 				return confirmed
 			},
 			wanted: []string{"c"},
 		},
 		"after it was unsubscribed": {
-			again: func(x *index[string]) bool {
-				x.remove("c", "a")
+			again: func(x *Set[string]) bool {
+				x.Remove("c", "a")
 				x.takeUnwanted(1)
 				x.unsubscribed("c")
-				return x.add("c", "a")
+				return x.Add("c", "a")
 			},
 			wanted: []string{"c"},
 		},
@@ -79,10 +85,10 @@ func TestIndexOfAChannelThatIsLeftAndWatchedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			x := newIndex[string]()
-			x.add("c", "a")
+			x := NewSet(ignore)
+			x.Add("c", "a")
 			x.takeWanted(1)
-			x.subscribed("c", ignore)
+			x.subscribed("c")
 			g.Expect(test.again(x)).To(Equal(test.confirmed))
 			g.Expect(x.takeUnwanted(1)).To(BeEmpty())
 			g.Expect(x.takeWanted(1)).To(ConsistOf(test.wanted))
@@ -90,30 +96,30 @@ func TestIndexOfAChannelThatIsLeftAndWatchedAgain(t *testing.T) {
 	}
 }
 
-func TestIndexOfAChannelThatIsLeftWhileSubscribing(t *testing.T) {
+func TestSetOfAChannelThatIsLeftWhileSubscribing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	x := newIndex[string]()
-	x.add("confirmed", "a")
-	x.add("refused", "a")
+	x := NewSet(ignore)
+	x.Add("confirmed", "a")
+	x.Add("refused", "a")
 	x.takeWanted(2)
-	x.remove("confirmed", "a")
-	x.remove("refused", "a")
-	x.subscribed("confirmed", ignore)
+	x.Remove("confirmed", "a")
+	x.Remove("refused", "a")
+	x.subscribed("confirmed")
 	x.refused([]string{"refused"}, true, time.Now())
 	g.Expect(x.channels).To(And(HaveLen(1), HaveKey("confirmed")))
 	g.Expect(x.takeUnwanted(2)).To(ConsistOf("confirmed"))
 }
 
-func TestIndexRetriesRefusedChannelsLater(t *testing.T) {
+func TestSetRetriesRefusedChannelsLater(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	now := time.Now()
-	x := newIndex[string]()
-	x.add("c", "a")
+	x := NewSet(func(string, wakeup.Cause) { t.Error("nothing was subscribed to") })
+	x.Add("c", "a")
 	x.takeWanted(1)
 	x.refused([]string{"c"}, true, now.Add(time.Minute))
-	x.reset(func(string, Cause) { t.Error("nothing was subscribed to") })
+	x.reset()
 	g.Expect(x.takeWanted(1)).To(BeEmpty(), "a new session does not try it sooner")
 	g.Expect(x.retry(now.Add(59 * time.Second))).To(Equal(now.Add(time.Minute)))
 	g.Expect(x.retry(now.Add(time.Minute))).To(BeZero())
@@ -121,16 +127,20 @@ func TestIndexRetriesRefusedChannelsLater(t *testing.T) {
 	g.Expect(x.retry(now.Add(time.Minute))).To(BeZero())
 }
 
-// TestIndexReachesWhatIsWatched answers all that an index sends, in any order of events,
+// TestSetReachesWhatIsWatched answers all that an index sends, in any order of events,
 // and then finds subscribed to what is watched and nothing else.
-func TestIndexReachesWhatIsWatched(t *testing.T) {
+func TestSetReachesWhatIsWatched(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		g := NewWithT(t)
 		now := time.Now()
-		x := newIndex[int]()
 		server := map[string]bool{} // subscribed channels
 		lost := map[int]bool{}
+		x := NewSet(func(id int, cause wakeup.Cause) {
+			if cause == wakeup.Lost {
+				lost[id] = true
+			}
+		})
 		watched := map[string]map[int]bool{}
 		name := rapid.Map(rapid.IntRange(0, 4), strconv.Itoa)
 		id := rapid.IntRange(0, 2)
@@ -138,7 +148,7 @@ func TestIndexReachesWhatIsWatched(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				c, id := name.Draw(t, "channel"), id.Draw(t, "id")
-				if x.add(c, id) {
+				if x.Add(c, id) {
 					g.Expect(server).To(HaveKey(c), "a channel that will not be confirmed is subscribed to")
 				}
 				if watched[c] == nil {
@@ -148,7 +158,7 @@ func TestIndexReachesWhatIsWatched(t *testing.T) {
 			},
 			"remove": func(t *rapid.T) {
 				c, id := name.Draw(t, "channel"), id.Draw(t, "id")
-				x.remove(c, id)
+				x.Remove(c, id)
 				delete(watched[c], id)
 			},
 			"send": func(t *rapid.T) {
@@ -168,7 +178,7 @@ func TestIndexReachesWhatIsWatched(t *testing.T) {
 				subscribing = nil
 			},
 			"reset": func(*rapid.T) {
-				x.reset(func(id int, _ Cause) { lost[id] = true })
+				x.reset()
 				for c := range server {
 					if slices.Contains(unsubscribing, c) {
 						continue
@@ -200,13 +210,75 @@ func TestIndexReachesWhatIsWatched(t *testing.T) {
 }
 
 // confirm does what a server would do.
-func confirm(x *index[int], server map[string]bool, subscribing, unsubscribing []string) {
+func confirm(x *Set[int], server map[string]bool, subscribing, unsubscribing []string) {
 	for _, c := range subscribing {
 		server[c] = true
-		x.subscribed(c, func(int, Cause) {})
+		x.subscribed(c)
 	}
 	for _, c := range unsubscribing {
 		delete(server, c)
 		x.unsubscribed(c)
 	}
+}
+
+func TestSetRousesWhereMessagesCome(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var roused []string
+	x := NewSet(func(id string, cause wakeup.Cause) {
+		if cause == wakeup.Changed {
+			roused = append(roused, id)
+		}
+	})
+	x.Add("present", "a")
+	x.Add("leaving", "b")
+	x.takeWanted(2)
+	x.subscribed("present")
+	x.subscribed("leaving")
+	x.Remove("leaving", "b")
+	x.takeUnwanted(1)
+	x.Add("leaving", "c")
+	x.Add("absent", "d")
+	x.Rouse()
+	g.Expect(roused).To(ConsistOf("a", "c"), "messages come until the server confirms the end")
+}
+
+// What is known of a subscription dates from its last change, and outlives the session where it
+// is about messages.
+func TestSetTellsSinceWhen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		x := NewSet(ignore)
+		g.Expect(x.State("c")).To(BeZero(), "nobody watches it")
+		begun := time.Now()
+		after := func(minutes int) time.Time { return begun.Add(time.Duration(minutes) * time.Minute) }
+		x.Add("c", "a")
+		g.Expect(x.State("c")).To(Equal(proof.Subscription{Since: begun}))
+
+		time.Sleep(time.Minute)
+		x.takeWanted(1)
+		g.Expect(x.State("c")).To(Equal(proof.Subscription{Since: begun}), "it is not confirmed")
+		x.subscribed("c")
+		g.Expect(x.State("c")).To(Equal(proof.Subscription{Present: true, Since: after(1)}))
+
+		time.Sleep(time.Minute)
+		x.Event("c", wakeup.Growth)
+		time.Sleep(time.Minute)
+		x.Event("c", wakeup.Shrink)
+		want := proof.Subscription{Present: true, Since: after(1), HeardAt: after(2), ShrunkAt: after(3)}
+		g.Expect(x.State("c")).To(Equal(want))
+
+		time.Sleep(time.Minute)
+		x.reset()
+		time.Sleep(time.Minute)
+		x.reset()
+		want.Present, want.Since = false, after(4)
+		g.Expect(x.State("c")).To(Equal(want), "a session that confirms nothing changes nothing")
+
+		x.takeWanted(1)
+		x.refused([]string{"c"}, true, after(9))
+		want.Forbidden = true
+		g.Expect(x.State("c")).To(Equal(want))
+	})
 }

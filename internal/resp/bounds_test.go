@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package redisconn
+package resp
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestReplyBoundsAccept(t *testing.T) {
+func TestBoundsAccept(t *testing.T) {
 	t.Parallel()
 	for name, stream := range map[string]string{
 		"simple replies":  "+OK\r\n:12\r\n-ERR no\r\n_\r\n#t\r\n,1.5\r\n(123\r\n",
@@ -30,17 +30,17 @@ func TestReplyBoundsAccept(t *testing.T) {
 				if len(stream) > 10000*step {
 					continue // too slow
 				}
-				var bounds replyBounds
-				g.Expect(feed(&bounds, stream, step)).To(Succeed())
-				g.Expect(bounds.open).To(BeEmpty(), "all replies are complete")
-				g.Expect(bounds.skip).To(BeZero())
-				g.Expect(bounds.size).To(BeZero())
+				var b bounds
+				g.Expect(feed(&b, stream, step)).To(Succeed())
+				g.Expect(b.open).To(BeEmpty(), "all replies are complete")
+				g.Expect(b.skip).To(BeZero())
+				g.Expect(b.size).To(BeZero())
 			}
 		})
 	}
 }
 
-func TestReplyBoundsRefuse(t *testing.T) {
+func TestBoundsRefuse(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		stream string
@@ -51,14 +51,14 @@ func TestReplyBoundsRefuse(t *testing.T) {
 		"a length of letters":  {"$abc\r\n", errNotRESP},
 		"a streamed string":    {"$?\r\n", errNotRESP},
 		"an overflow":          {"*99999999999999999999\r\n", errNotRESP},
-		"a large string":       {"$1048577\r\n", errReplyTooLarge},
-		"a huge string":        {"$9223372036854775807\r\n", errReplyTooLarge},
-		"a large array":        {"*65537\r\n", errReplyTooLarge},
-		"a large map":          {"%65537\r\n", errReplyTooLarge},
-		"depth":                {strings.Repeat("*1\r\n", maxDepth+1), errReplyTooLarge},
-		"attributes for ever":  {strings.Repeat("|0\r\n", maxDepth+1), errReplyTooLarge},
-		"a line without end":   {"-" + strings.Repeat("x", maxLineBytes), errReplyTooLarge},
-		"strings without end":  {"*65536\r\n" + strings.Repeat("$1000000\r\n"+strings.Repeat("x", 1000000)+"\r\n", 5), errReplyTooLarge},
+		"a large string":       {"$1048577\r\n", ErrTooLarge},
+		"a huge string":        {"$9223372036854775807\r\n", ErrTooLarge},
+		"a large array":        {"*65537\r\n", ErrTooLarge},
+		"a large map":          {"%65537\r\n", ErrTooLarge},
+		"depth":                {strings.Repeat("*1\r\n", maxDepth+1), ErrTooLarge},
+		"attributes for ever":  {strings.Repeat("|0\r\n", maxDepth+1), ErrTooLarge},
+		"a line without end":   {"-" + strings.Repeat("x", maxLineBytes), ErrTooLarge},
+		"strings without end":  {"*65536\r\n" + strings.Repeat("$1000000\r\n"+strings.Repeat("x", 1000000)+"\r\n", 5), ErrTooLarge},
 		"bad inside a map":     {"%1\r\n+a\r\nx\r\n", errNotRESP},
 		"bad after a reply":    {"+OK\r\nx\r\n", errNotRESP},
 		"a negative attribute": {"|-9223372036854775808\r\nx\r\n", errNotRESP},
@@ -70,33 +70,33 @@ func TestReplyBoundsRefuse(t *testing.T) {
 				if len(test.stream) > 10000*step {
 					continue // too slow
 				}
-				var bounds replyBounds
-				g.Expect(feed(&bounds, test.stream, step)).To(MatchError(test.want))
+				var b bounds
+				g.Expect(feed(&b, test.stream, step)).To(MatchError(test.want))
 			}
 		})
 	}
 }
 
-func TestReplyBoundsRememberAnOnlyError(t *testing.T) {
+func TestBoundsRememberAnOnlyError(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	var bounds replyBounds
-	g.Expect(bounds.check([]byte("-ERR max number"))).To(Succeed())
-	g.Expect(bounds.onlyError()).To(BeNil())
-	g.Expect(bounds.check([]byte(" of clients\r\n"))).To(Succeed())
-	g.Expect(bounds.onlyError()).To(HaveValue(Equal("ERR max number of clients")))
-	g.Expect(bounds.check([]byte(":1\r\n"))).To(Succeed())
-	g.Expect(bounds.onlyError()).To(BeNil())
+	var b bounds
+	g.Expect(b.check([]byte("-ERR max number"))).To(Succeed())
+	g.Expect(b.onlyError()).To(BeNil())
+	g.Expect(b.check([]byte(" of clients\r\n"))).To(Succeed())
+	g.Expect(b.onlyError()).To(HaveValue(Equal("ERR max number of clients")))
+	g.Expect(b.check([]byte(":1\r\n"))).To(Succeed())
+	g.Expect(b.onlyError()).To(BeNil())
 }
 
-// FuzzReplyBounds shows that the bounds do not depend on how a stream is cut, and hold.
-func FuzzReplyBounds(f *testing.F) {
+// FuzzBounds shows that the bounds do not depend on how a stream is cut, and hold.
+func FuzzBounds(f *testing.F) {
 	f.Add("+OK\r\n*2\r\n$1\r\nx\r\n:1\r\n", 3)
 	f.Add("|1\r\n%1\r\n~1\r\n>1\r\n", 1)
 	f.Add("$-1\r\n*-1\r\n-ERR\r\n", 2)
 	f.Fuzz(func(t *testing.T, stream string, step int) {
 		g := NewWithT(t)
-		var whole, parts replyBounds
+		var whole, parts bounds
 		errWhole, errParts := feed(&whole, stream, max(len(stream), 1)), feed(&parts, stream, max(step, 1))
 		g.Expect(errParts == nil).To(Equal(errWhole == nil))
 		g.Expect(len(whole.open)).To(BeNumerically("<=", maxDepth))
@@ -106,10 +106,10 @@ func FuzzReplyBounds(f *testing.F) {
 }
 
 // feed gives a stream to the bounds in pieces of step bytes.
-func feed(bounds *replyBounds, stream string, step int) error {
+func feed(b *bounds, stream string, step int) error {
 	for len(stream) > 0 {
 		n := min(step, len(stream))
-		if err := bounds.check([]byte(stream[:n])); err != nil {
+		if err := b.check([]byte(stream[:n])); err != nil {
 			return err
 		}
 		stream = stream[n:]

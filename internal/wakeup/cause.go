@@ -1,7 +1,11 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package keyspace
+// Package wakeup turns what happens to keys, of which there may be very much, into few wakes of
+// those concerned: the first at once, the others spaced out, the last one never left out.
+//
+// It knows no Redis and no ScaledJob: an id is any comparable value.
+package wakeup
 
 // Cause says why an id is woken. Causes are ordered: merging wakes keeps the greatest.
 type Cause int
@@ -14,8 +18,8 @@ const (
 	Shrink
 	// Lost means that a subscription to the key has ended: see whether the server is there.
 	Lost
-	// Changed means that something is known of the server which was not told: another
-	// [Verdict] on the events of the key, or that it answers again.
+	// Changed means that something is known of the server which was not told: whether it
+	// announces the growth of the key, or that it answers again.
 	Changed
 	// Confirmed means that a subscription to the key begins now: read what came before.
 	Confirmed
@@ -43,7 +47,7 @@ func (c Cause) String() string {
 
 // Wake asks to look at the keys of an id again.
 type Wake[K comparable] struct {
-	// ID is what was passed to [Watcher.Ensure].
+	// ID is what was passed to [Coalescer.Add].
 	ID K
 	// Cause is the most urgent reason since the previous wake of the id.
 	Cause Cause

@@ -1,31 +1,34 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package keyspace
+package wakeup
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
 )
 
-// pace holds the least time between two wakes of one id.
-type pace struct {
-	fast   time.Duration // normally
-	slow   time.Duration // after growth, while the id can create nothing
-	shrink time.Duration // after shrinking
-}
+// The least time between two wakes of one id.
+const (
+	spacing       = 25 * time.Millisecond
+	idleSpacing   = time.Second // after growth, while the id can create nothing
+	shrinkSpacing = time.Second // after shrinking
+)
 
-func productionPace() pace {
-	return pace{fast: 25 * time.Millisecond, slow: time.Second, shrink: time.Second}
-}
-
-// coalescer turns marks, of which there may be very many, into wakes, spaced out per id.
-// The first mark after a quiet time is a wake at once, and the last one of a burst is
-// always followed by a wake. It holds one pending wake per id, whether or not wakes are
-// taken.
-type coalescer[K comparable] struct {
-	pace pace
+// Coalescer turns marks into wakes, spaced out per id. The first mark after a quiet time is
+// a wake at once, and the last one of a burst is always followed by a wake. However many
+// marks come and however slowly wakes are delivered, an id has at most two wakes to come:
+//
+//	mark ──► pending ── when it is due ──► ready ── when the consumer is free ──► delivered
+//	          a timer                       a queue
+//
+// A mark that comes meanwhile merges into the pending wake and may bring it forward. A wake
+// that becomes due while the one before it still waits in the queue merges into that one.
+//
+// The methods are safe for concurrent use, and none but [Coalescer.Run] blocks.
+type Coalescer[K comparable] struct {
 	// merged is called for each event that becomes part of a wake which is pending already.
 	merged func()
 
@@ -33,8 +36,8 @@ type coalescer[K comparable] struct {
 	entries map[K]*entry
 	// ready holds the ids whose wake is due, in the order they became so.
 	ready []K
-	// signal holds a token while ready may not be empty.
-	signal chan struct{}
+	// filled is set while ready may not be empty.
+	filled Signal
 }
 
 // entry is the state of one id.
@@ -52,12 +55,14 @@ type entry struct {
 	notified time.Time
 }
 
-func newCoalescer[K comparable](pace pace, merged func()) *coalescer[K] {
-	return &coalescer[K]{pace: pace, merged: merged, entries: map[K]*entry{}, signal: make(chan struct{}, 1)}
+// NewCoalescer returns a coalescer that knows no id. It calls merged, which must not block, for
+// each mark by an event that needs no wake of its own.
+func NewCoalescer[K comparable](merged func()) *Coalescer[K] {
+	return &Coalescer[K]{merged: merged, entries: map[K]*entry{}, filled: NewSignal()}
 }
 
-// add makes an id known. Marks of other ids are dropped.
-func (c *coalescer[K]) add(id K) {
+// Add makes an id known. Marks of other ids are dropped.
+func (c *Coalescer[K]) Add(id K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.entries[id]; !ok {
@@ -65,8 +70,8 @@ func (c *coalescer[K]) add(id K) {
 	}
 }
 
-// remove forgets an id and its wakes.
-func (c *coalescer[K]) remove(id K) {
+// Remove forgets an id and its wakes.
+func (c *Coalescer[K]) Remove(id K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[id]
@@ -80,8 +85,8 @@ func (c *coalescer[K]) remove(id K) {
 	}
 }
 
-// mark asks for a wake of id.
-func (c *coalescer[K]) mark(id K, cause Cause) {
+// Mark asks for a wake of id.
+func (c *Coalescer[K]) Mark(id K, cause Cause) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[id]
@@ -95,7 +100,7 @@ func (c *coalescer[K]) mark(id K, cause Cause) {
 	if heard && (e.pending != None || e.ready != None) {
 		c.merged()
 	}
-	due := e.lastWake.Add(c.interval(e, cause))
+	due := e.lastWake.Add(e.interval(cause))
 	sooner := e.pending == None || due.Before(e.due)
 	e.pending = max(e.pending, cause)
 	if sooner {
@@ -103,8 +108,9 @@ func (c *coalescer[K]) mark(id K, cause Cause) {
 	}
 }
 
-// takeNotified returns when growth of id was first heard of since the last call.
-func (c *coalescer[K]) takeNotified(id K) time.Time {
+// TakeNotified returns when growth of id was first heard of since the last call, and zero if
+// it was not.
+func (c *Coalescer[K]) TakeNotified(id K) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[id]
@@ -116,8 +122,9 @@ func (c *coalescer[K]) takeNotified(id K) time.Time {
 	return at
 }
 
-// observed notes whether id could create something if it were woken.
-func (c *coalescer[K]) observed(id K, canCreate bool) {
+// Pace tells whether id could create something if it were woken by growth. While it could
+// not, growth wakes it once a second at most.
+func (c *Coalescer[K]) Pace(id K, canCreate bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[id]
@@ -125,24 +132,24 @@ func (c *coalescer[K]) observed(id K, canCreate bool) {
 		return
 	}
 	e.idle = !canCreate
-	if due := e.lastWake.Add(c.interval(e, e.pending)); e.pending != None && due.Before(e.due) {
+	if due := e.lastWake.Add(e.interval(e.pending)); e.pending != None && due.Before(e.due) {
 		c.schedule(id, e, due)
 	}
 }
 
-func (c *coalescer[K]) interval(e *entry, cause Cause) time.Duration {
+func (e *entry) interval(cause Cause) time.Duration {
 	switch {
 	case cause == Shrink:
-		return c.pace.shrink
+		return shrinkSpacing
 	case cause == Growth && e.idle:
-		return c.pace.slow
+		return idleSpacing
 	default:
-		return c.pace.fast
+		return spacing
 	}
 }
 
 // schedule makes the pending wake happen when it is due.
-func (c *coalescer[K]) schedule(id K, e *entry, due time.Time) {
+func (c *Coalescer[K]) schedule(id K, e *entry, due time.Time) {
 	e.due = due
 	switch wait := time.Until(due); {
 	case wait <= 0:
@@ -156,7 +163,7 @@ func (c *coalescer[K]) schedule(id K, e *entry, due time.Time) {
 
 // expire is the end of a timer. A timer that was reset at the moment it expired comes
 // here early, and again in time.
-func (c *coalescer[K]) expire(id K, e *entry) {
+func (c *Coalescer[K]) expire(id K, e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.entries[id] == e && e.pending != None && !time.Now().Before(e.due) {
@@ -165,7 +172,7 @@ func (c *coalescer[K]) expire(id K, e *entry) {
 }
 
 // wake moves the pending wake of id to those that are ready.
-func (c *coalescer[K]) wake(id K, e *entry) {
+func (c *Coalescer[K]) wake(id K, e *entry) {
 	if e.ready == None {
 		c.ready = append(c.ready, id)
 	}
@@ -173,11 +180,29 @@ func (c *coalescer[K]) wake(id K, e *entry) {
 	e.pending = None
 	e.lastWake = time.Now()
 	e.stop()
-	notify(c.signal)
+	c.filled.Set()
+}
+
+// Run delivers the wakes, one after the other and in the order in which they became due, until
+// ctx is done. Deliver may block.
+func (c *Coalescer[K]) Run(ctx context.Context, deliver func(ctx context.Context, w Wake[K])) {
+	for {
+		for w, ok := c.take(); ok; w, ok = c.take() {
+			deliver(ctx, w)
+			if ctx.Err() != nil {
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.filled:
+		}
+	}
 }
 
 // take returns the wake that has been ready for longest, if there is one.
-func (c *coalescer[K]) take() (Wake[K], bool) {
+func (c *Coalescer[K]) take() (Wake[K], bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.ready) == 0 {
@@ -191,8 +216,8 @@ func (c *coalescer[K]) take() (Wake[K], bool) {
 	return w, true
 }
 
-// stop ends all timers.
-func (c *coalescer[K]) stop() {
+// Stop ends all timers: what is pending will not become a wake.
+func (c *Coalescer[K]) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range c.entries {
@@ -204,13 +229,5 @@ func (c *coalescer[K]) stop() {
 func (e *entry) stop() {
 	if e.timer != nil {
 		e.timer.Stop()
-	}
-}
-
-// notify leaves a token in a channel of capacity one.
-func notify(signal chan<- struct{}) {
-	select {
-	case signal <- struct{}{}:
-	default:
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package keyspace
+package subscription
 
 import (
 	"context"
@@ -26,35 +26,38 @@ var (
 	errUnexpected = errors.New("the server sent an answer that does not fit")
 )
 
-// sessionTiming holds the intervals that tests shorten.
-type sessionTiming struct {
-	pingAfter      time.Duration // of silence
-	answerWithin   time.Duration // after which a connection counts as dead
-	forbiddenRetry time.Duration // until channels the user may not subscribe to are tried again
-	refusedRetry   time.Duration // until channels that were refused for another reason are
+// Timing holds the intervals of a session, which tests shorten.
+type Timing struct {
+	PingAfter      time.Duration // of silence
+	AnswerWithin   time.Duration // after which a connection counts as dead
+	ForbiddenRetry time.Duration // until channels the user may not subscribe to are tried again
+	RefusedRetry   time.Duration // until channels that were refused for another reason are
 }
 
-func productionSessionTiming() sessionTiming {
-	return sessionTiming{
-		pingAfter:      5 * time.Second,
-		answerWithin:   10 * time.Second,
-		forbiddenRetry: time.Minute,
-		refusedRetry:   time.Second,
+// DefaultTiming returns the intervals of the operator.
+func DefaultTiming() Timing {
+	return Timing{
+		PingAfter:      5 * time.Second,
+		AnswerWithin:   10 * time.Second,
+		ForbiddenRetry: time.Minute,
+		RefusedRetry:   time.Second,
 	}
 }
 
-// session keeps one connection subscribed to the channels of an index until the
-// connection ends. One goroutine receives and another one sends.
-type session[K comparable] struct {
-	index *index[K]
-	mark  func(id K, cause Cause)
-	// heard is called for each keyspace event with what it means.
-	heard  func(m meaning)
-	timing sessionTiming
-	log    logr.Logger
-	pubSub *redisconn.PubSub
-	// began is called once, at the first confirmation.
-	began func()
+// Session keeps one connection subscribed to the channels of a set until the connection ends.
+// One goroutine receives and another one sends. The fields are set before [Session.Run].
+type Session[K comparable] struct {
+	// Set has the channels. It has one session at a time.
+	Set *Set[K]
+	// PubSub is the connection. A PING was sent on it and is not answered yet.
+	PubSub *redisconn.PubSub
+	// Began is called once, at the first confirmation, and Message for each message. They are
+	// called by the goroutine that receives, and must not block.
+	Began   func()
+	Message func(channel, payload string)
+	Timing  Timing
+	// Log gets a line at the first confirmation and at the first refusal.
+	Log logr.Logger
 
 	begun time.Time
 	// received is when something came last, in nanoseconds since begun. Unlike
@@ -99,27 +102,29 @@ func newCommand(v verb, channels []string) *command {
 	return c
 }
 
-// run receives and sends until the connection or ctx ends, and returns why.
-func (s *session[K]) run(ctx context.Context) error {
+// Run receives and sends until the connection or ctx ends, and returns whether the server
+// confirmed anything, and why it ended. It may be called once.
+func (s *Session[K]) Run(ctx context.Context) (confirmed bool, err error) {
+	defer s.Set.reset()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	defer context.AfterFunc(ctx, s.pubSub.Close)()
+	defer context.AfterFunc(ctx, s.PubSub.Close)()
 	s.begun = time.Now()
 	s.inFlight = newCommand(ping, nil) // Opening the connection sent it.
 
 	var receiver sync.WaitGroup
 	receiver.Go(func() { end(s.receive(ctx)) })
 	end(s.send(ctx))
-	s.pubSub.Close()
+	s.PubSub.Close()
 	receiver.Wait()
-	return context.Cause(ctx)
+	return s.confirmed, context.Cause(ctx)
 }
 
 // receive handles what the server sends until the connection ends. It does little for
 // each message and waits for nothing else, so that the server's buffer stays empty.
-func (s *session[K]) receive(ctx context.Context) error {
+func (s *Session[K]) receive(ctx context.Context) error {
 	for {
-		message, err := s.pubSub.Receive(ctx, s.timing.pingAfter+s.timing.answerWithin)
+		message, err := s.PubSub.Receive(ctx, s.Timing.PingAfter+s.Timing.AnswerWithin)
 		switch {
 		case redisconn.IsReply(err):
 			err = s.answerError(err)
@@ -133,14 +138,10 @@ func (s *session[K]) receive(ctx context.Context) error {
 	}
 }
 
-func (s *session[K]) answer(message any) error {
+func (s *Session[K]) answer(message any) error {
 	switch m := message.(type) {
 	case *redis.Message:
-		meaning := meaningOf(m.Payload)
-		if meaning.cause != None {
-			s.index.event(m.Channel, meaning.cause, s.mark)
-		}
-		s.heard(meaning)
+		s.Message(m.Channel, m.Payload)
 		return nil
 	case *redis.Subscription:
 		return s.answerConfirmation(verb(m.Kind), m.Channel)
@@ -151,7 +152,7 @@ func (s *session[K]) answer(message any) error {
 	}
 }
 
-func (s *session[K]) answerPong() error {
+func (s *Session[K]) answerPong() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inFlight == nil || s.inFlight.verb != ping {
@@ -161,7 +162,7 @@ func (s *session[K]) answerPong() error {
 	return nil
 }
 
-func (s *session[K]) answerConfirmation(kind verb, name string) error {
+func (s *Session[K]) answerConfirmation(kind verb, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inFlight == nil || s.inFlight.verb != kind {
@@ -174,11 +175,11 @@ func (s *session[K]) answerConfirmation(kind verb, name string) error {
 	if kind == subscribe {
 		if !s.confirmed {
 			s.confirmed = true
-			s.began()
+			s.Began()
 		}
-		s.index.subscribed(name, s.mark)
+		s.Set.subscribed(name)
 	} else {
-		s.index.unsubscribed(name)
+		s.Set.unsubscribed(name)
 	}
 	if len(s.inFlight.waiting) == 0 {
 		s.answered()
@@ -187,7 +188,7 @@ func (s *session[K]) answerConfirmation(kind verb, name string) error {
 }
 
 // answerError handles an error reply. The connection is good, but for refused credentials.
-func (s *session[K]) answerError(reply error) error {
+func (s *Session[K]) answerError(reply error) error {
 	reason := redisconn.Classify(reply).Reason
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,27 +209,27 @@ func (s *session[K]) answerError(reply error) error {
 
 // refuse deals with a refused SUBSCRIBE. One forbidden channel makes the server refuse
 // them all, so the halves are tried until it is alone.
-func (s *session[K]) refuse(channels []string, forbidden bool) {
+func (s *Session[K]) refuse(channels []string, forbidden bool) {
 	if forbidden && len(channels) > 1 {
 		middle := len(channels) / 2
 		s.parts = append(s.parts, channels[:middle], channels[middle:])
 		return
 	}
-	retryAt := time.Now().Add(s.timing.refusedRetry)
+	retryAt := time.Now().Add(s.Timing.RefusedRetry)
 	if forbidden {
-		retryAt = time.Now().Add(s.timing.forbiddenRetry)
+		retryAt = time.Now().Add(s.Timing.ForbiddenRetry)
 	}
-	s.index.refused(channels, forbidden, retryAt)
+	s.Set.refused(channels, forbidden, retryAt)
 }
 
 // answered makes room for the next command.
-func (s *session[K]) answered() {
+func (s *Session[K]) answered() {
 	s.inFlight = nil
-	notify(s.index.changed)
+	s.Set.changed.Set()
 }
 
 // send sends one command after the other until the connection ends.
-func (s *session[K]) send(ctx context.Context) error {
+func (s *Session[K]) send(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var reported progress
@@ -248,7 +249,7 @@ func (s *session[K]) send(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-s.index.changed:
+		case <-s.Set.changed:
 		case <-timer.C:
 		}
 	}
@@ -256,45 +257,45 @@ func (s *session[K]) send(ctx context.Context) error {
 
 // next returns the next command to send, or how long to wait for a reason to send one.
 // The command is then in flight. No time is left if the last one should have been answered.
-func (s *session[K]) next(now time.Time) (*command, time.Duration) {
+func (s *Session[K]) next(now time.Time) (*command, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inFlight != nil {
-		return nil, s.inFlight.sent.Add(s.timing.answerWithin).Sub(now)
+		return nil, s.inFlight.sent.Add(s.Timing.AnswerWithin).Sub(now)
 	}
-	wake := s.begun.Add(time.Duration(s.received.Load()) + s.timing.pingAfter)
-	silent := !now.Before(wake)
-	if retryAt := s.index.retry(now); !retryAt.IsZero() && retryAt.Before(wake) {
-		wake = retryAt
+	due := s.begun.Add(time.Duration(s.received.Load()) + s.Timing.PingAfter)
+	silent := !now.Before(due)
+	if retryAt := s.Set.retry(now); !retryAt.IsZero() && retryAt.Before(due) {
+		due = retryAt
 	}
 	if channels := s.toSubscribe(); len(channels) > 0 {
 		s.inFlight = newCommand(subscribe, channels)
-	} else if channels := s.index.takeUnwanted(maxChannels); len(channels) > 0 {
+	} else if channels := s.Set.takeUnwanted(maxChannels); len(channels) > 0 {
 		s.inFlight = newCommand(unsubscribe, channels)
 	} else if silent {
 		s.inFlight = newCommand(ping, nil)
 	}
-	return s.inFlight, wake.Sub(now)
+	return s.inFlight, due.Sub(now)
 }
 
-func (s *session[K]) toSubscribe() []string {
+func (s *Session[K]) toSubscribe() []string {
 	if last := len(s.parts) - 1; last >= 0 {
 		part := s.parts[last]
 		s.parts = s.parts[:last]
 		return part
 	}
-	return s.index.takeWanted(maxChannels)
+	return s.Set.takeWanted(maxChannels)
 }
 
 // write sends a command. No lock is held: the network may be slow.
-func (s *session[K]) write(ctx context.Context, c *command) error {
+func (s *Session[K]) write(ctx context.Context, c *command) error {
 	switch c.verb {
 	case subscribe:
-		return s.pubSub.Subscribe(ctx, c.channels...)
+		return s.PubSub.Subscribe(ctx, c.channels...)
 	case unsubscribe:
-		return s.pubSub.Unsubscribe(ctx, c.channels...)
+		return s.PubSub.Unsubscribe(ctx, c.channels...)
 	default:
-		return s.pubSub.Ping(ctx)
+		return s.PubSub.Ping(ctx)
 	}
 }
 
@@ -304,16 +305,16 @@ type progress struct {
 }
 
 // report logs what happened for the first time since the last report.
-func (s *session[K]) report(last progress) progress {
+func (s *Session[K]) report(last progress) progress {
 	s.mu.Lock()
 	refusal := s.refusal
 	now := progress{confirmed: s.confirmed, refused: refusal != nil}
 	s.mu.Unlock()
 	if now.confirmed && !last.confirmed {
-		s.log.Info("Subscribed to keyspace notifications")
+		s.Log.Info("Subscribed to keyspace notifications")
 	}
 	if now.refused && !last.refused {
-		s.log.Info("Redis refuses subscriptions to some channels", "cause", refusal.Error())
+		s.Log.Info("Redis refuses subscriptions to some channels", "cause", refusal.Error())
 	}
 	return now
 }

@@ -1,0 +1,171 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resp
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+// watched is a guarded connection, its server, and what the observer was told.
+type watched struct {
+	net.Conn
+	server    net.Conn
+	greetings []error
+	serving   []int
+}
+
+func watch(t *testing.T) *watched {
+	t.Helper()
+	client, server := net.Pipe()
+	w := &watched{server: server}
+	w.Conn = Guard(client, Observer{
+		Greeted: func(err error) { w.greetings = append(w.greetings, err) },
+		Serving: func(more int) { w.serving = append(w.serving, more) },
+	})
+	t.Cleanup(func() { _, _ = w.Close(), server.Close() })
+	return w
+}
+
+// say has the server send something, and returns how reading it went.
+func (w *watched) say(text string) (read string, err error) {
+	go func() { _, _ = w.server.Write([]byte(text)) }()
+	buffer := make([]byte, len(text))
+	n, err := w.Read(buffer)
+	return string(buffer[:n]), err
+}
+
+// hangUp has the server close the connection, and returns the error of the next read.
+func (w *watched) hangUp() error {
+	_ = w.server.Close()
+	_, err := w.Read(make([]byte, 1))
+	return err
+}
+
+func TestTheObserverIsToldOnceWhetherTheServerHasGreeted(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		happens func(*watched)
+		want    any
+	}{
+		"it speaks":            {func(w *watched) { _, _ = w.say("+O"); _ = w.hangUp() }, BeNil()},
+		"it hangs up":          {func(w *watched) { _ = w.hangUp() }, MatchError(io.EOF)},
+		"it takes no command":  {func(w *watched) { _ = w.server.Close(); _, _ = w.Write([]byte("x")) }, MatchError(io.ErrClosedPipe)},
+		"it speaks no RESP":    {func(w *watched) { _, _ = w.say("HTTP/1.1\r\n") }, MatchError(errNotRESP)},
+		"this side gives up":   {func(w *watched) { _ = w.Close(); _ = w.hangUp() }, BeNil()},
+		"it hangs up politely": {func(w *watched) { _, _ = w.say("-ERR no\r\n"); _ = w.hangUp() }, BeNil()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := watch(t)
+			test.happens(w)
+			_ = w.Close()
+			NewWithT(t).Expect(w.greetings).To(HaveExactElements(test.want))
+		})
+	}
+}
+
+// An error at first may be that the server takes no more clients.
+func TestAConnectionServesOnceItHasAnsweredByMoreThanAnError(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := watch(t)
+	_, _ = w.say("-NOAUTH Authentication required.\r\n")
+	g.Expect(w.serving).To(BeEmpty())
+	_, _ = w.say("+OK\r")
+	g.Expect(w.serving).To(BeEmpty(), "the reply is not complete")
+	_, _ = w.say("\n")
+	_, _ = w.say("-ERR no\r\n")
+	g.Expect(w.serving).To(HaveExactElements(1))
+	_, _ = w.Close(), w.Close()
+	g.Expect(w.serving).To(HaveExactElements(1, -1))
+}
+
+func TestAConnectionThatNeverServedDoesNotCount(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := watch(t)
+	g.Expect(w.say("-ERR max number of clients reached\r\n")).NotTo(BeEmpty())
+	g.Expect(w.Close()).To(Succeed())
+	g.Expect(w.serving).To(BeEmpty())
+}
+
+func TestAFarewellIsPartOfTheError(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := watch(t)
+	_, _ = w.say("-ERR max number of clients reached\r\n")
+	err := w.hangUp()
+	farewell, ok := errors.AsType[*FarewellError](err)
+	g.Expect(ok).To(BeTrue())
+	g.Expect(farewell.Reply).To(Equal("ERR max number of clients reached"))
+	g.Expect(err).To(MatchError(ContainSubstring("EOF")))
+	g.Expect(err).NotTo(MatchError(io.EOF), "the client library would take that for the end of a good connection")
+}
+
+func TestAnErrorIsNoFarewellOnceMoreWasSaid(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := watch(t)
+	_, _ = w.say("-ERR no such command\r\n")
+	_, _ = w.say("+OK\r\n")
+	g.Expect(w.hangUp()).To(Equal(io.EOF))
+}
+
+// After a timeout the connection still stands.
+func TestATimeoutIsNoFarewell(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := watch(t)
+	_, _ = w.say("-ERR no such command\r\n")
+	g.Expect(w.SetReadDeadline(time.Now())).To(Succeed())
+	_, err := w.Read(make([]byte, 1))
+	g.Expect(err).To(MatchError(os.ErrDeadlineExceeded), "a [FarewellError] has nothing to unwrap")
+}
+
+// A client may read on after an error.
+func TestNothingIsReadAfterABadReply(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := watch(t)
+	read, err := w.say("*65537\r\n")
+	g.Expect(err).To(MatchError(ErrTooLarge))
+	g.Expect(read).To(BeEmpty())
+	_, err = w.Read(make([]byte, 1))
+	g.Expect(err).To(MatchError(ErrTooLarge))
+}
+
+func TestAnObserverIsOptional(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	client, server := net.Pipe()
+	w := &watched{Conn: Guard(client, Observer{}), server: server}
+	g.Expect(w.say("+OK\r\n")).To(Equal("+OK\r\n"))
+	g.Expect(w.Close()).To(Succeed())
+	_ = server.Close()
+}
+
+// The client library looks at the socket before it uses a connection again.
+func TestASocketCanBeLookedAt(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	g.Expect(watch(t).Conn).NotTo(BeAssignableToTypeOf(&guardedSocket{}), "a pipe has none")
+
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = listener.Close() }()
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = conn.Close() }()
+	socket, ok := Guard(conn, Observer{}).(syscall.Conn)
+	g.Expect(ok).To(BeTrue())
+	g.Expect(socket.SyscallConn()).NotTo(BeNil())
+}

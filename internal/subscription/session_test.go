@@ -1,0 +1,291 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package subscription
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	"go.uber.org/goleak"
+
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
+	"miracle.dev/scaledjob-operator/test/redistest"
+)
+
+// timeout is how long a test waits for something that has to happen.
+const timeout = 30 * time.Second
+
+// forbidden is how Redis refuses a channel.
+const forbidden = "-NOPERM No permissions to access a channel\r\n"
+
+func TestMain(m *testing.M) {
+	redisconn.RedirectLogs(logr.Discard())
+	goleak.VerifyTestMain(m)
+}
+
+// impatient are the intervals for tests in which a server does not answer.
+func impatient() Timing {
+	return Timing{PingAfter: 100 * time.Millisecond, AnswerWithin: 500 * time.Millisecond, ForbiddenRetry: time.Hour, RefusedRetry: time.Millisecond}
+}
+
+// held is a session that runs.
+type held struct {
+	Gomega
+	*Set[string]
+	stop context.CancelFunc
+	// ended gets how the session ended.
+	ended chan end
+
+	mu sync.Mutex
+	// marks are all that was marked, each as "id Cause".
+	marks    []string
+	messages []string
+}
+
+type end struct {
+	confirmed bool
+	err       error
+}
+
+// hold runs a session of one id, "a", that watches these channels.
+func hold(t *testing.T, addr string, timing Timing, channels ...string) *held {
+	t.Helper()
+	h := &held{Gomega: NewWithT(t), ended: make(chan end, 1)}
+	h.Set = NewSet(func(id string, cause wakeup.Cause) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.marks = append(h.marks, id+" "+cause.String())
+	})
+	for _, channel := range channels {
+		h.Add(channel, "a")
+	}
+	pool := redisconn.NewPool(logr.Discard())
+	endpoint, err := redisconn.ParseEndpoint(addr)
+	h.Expect(err).NotTo(HaveOccurred())
+	pubSub, err := pool.Conn(endpoint).OpenPubSub(t.Context())
+	h.Expect(err).NotTo(HaveOccurred())
+	session := &Session[string]{Set: h.Set, PubSub: pubSub, Began: func() { /* nothing to do */ }, Message: h.message, Timing: timing, Log: logr.Discard()}
+
+	ctx, stop := context.WithCancel(t.Context())
+	h.stop = stop
+	var running sync.WaitGroup
+	running.Go(func() {
+		confirmed, err := session.Run(ctx)
+		h.ended <- end{confirmed, err}
+	})
+	t.Cleanup(func() { stop(); running.Wait() })
+	return h
+}
+
+func (h *held) message(channel, payload string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.messages = append(h.messages, channel+" "+payload)
+}
+
+func (h *held) marked() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.marks)
+}
+
+// eventuallyPresent waits until the channels are subscribed to.
+func (h *held) eventuallyPresent(channels ...string) {
+	for _, channel := range channels {
+		h.Eventually(func() bool { return h.State(channel).Present }).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeTrue(), channel)
+	}
+}
+
+// names makes so many names of channels.
+func names(many int) []string {
+	all := make([]string, many)
+	for i := range all {
+		all[i] = fmt.Sprint("c", i)
+	}
+	return all
+}
+
+func TestASessionSubscribesAndPassesMessagesOn(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := hold(t, server.Addr(), DefaultTiming(), "c", "d")
+	h.eventuallyPresent("c", "d")
+	h.Expect(h.marked()).To(ConsistOf("a Confirmed", "a Confirmed"))
+	h.Expect(server.Client().Publish(t.Context(), "c", "hello").Err()).To(Succeed())
+	h.Eventually(func() []string {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.messages
+	}).WithTimeout(timeout).Should(HaveExactElements("c hello"))
+
+	h.Remove("c", "a")
+	h.Add("e", "a")
+	h.eventuallyPresent("e")
+	h.Eventually(func() ([]string, error) { return server.Client().PubSubChannels(t.Context(), "*").Result() }).
+		WithTimeout(timeout).Should(ConsistOf("d", "e"), "nobody watches the other one any more")
+}
+
+func TestTheEndOfASessionMarksWhatWasSubscribedTo(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	h := hold(t, server.Addr(), DefaultTiming(), "c")
+	h.eventuallyPresent("c")
+	h.stop()
+	var got end
+	h.Eventually(h.ended).WithTimeout(timeout).Should(Receive(&got))
+	h.Expect(got.confirmed).To(BeTrue())
+	h.Expect(got.err).To(MatchError(context.Canceled))
+	h.Expect(h.marked()).To(HaveExactElements("a Confirmed", "a Lost"))
+	h.Expect(h.State("c").Present).To(BeFalse())
+}
+
+func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		answer string // to SUBSCRIBE
+		want   types.GomegaMatcher
+	}{
+		"no answer":                       {redistest.Nothing, MatchError(errUnanswered)},
+		"no answer among many messages":   {strings.Repeat(redistest.Push("message", "c", "lpush"), 10), MatchError(errUnanswered)},
+		"a confirmation nobody asked for": {redistest.Push("subscribe", "other", 1), MatchError(errUnexpected)},
+		"a confirmation of something":     {redistest.Push("unsubscribe", "c", 0), MatchError(errUnexpected)},
+		"a pong nobody asked for":         {"+PONG\r\n", MatchError(errUnexpected)},
+		"something else":                  {">2\r\n+invalidate\r\n_\r\n", HaveOccurred()},
+		"a number":                        {":1\r\n", HaveOccurred()},
+		"two errors":                      {"-NOPERM a\r\n-NOPERM b\r\n", MatchError(errUnexpected)},
+		"a broken message":                {">1\r\n+message\r\n", HaveOccurred()},
+		"refused credentials":             {"-NOAUTH Authentication required.\r\n", MatchError(ContainSubstring("NOAUTH"))},
+		"the end":                         {redistest.HangUp, HaveOccurred()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.NewScripted(t, func(args []string) string {
+				if args[0] == "subscribe" {
+					return test.answer
+				}
+				return redistest.Usual
+			})
+			h := hold(t, server.Addr(), impatient(), "c")
+			var got end
+			h.Eventually(h.ended).WithTimeout(timeout).Should(Receive(&got))
+			h.Expect(got.err).To(test.want)
+			h.Expect(got.confirmed).To(BeFalse())
+			h.Expect(h.marked()).To(BeEmpty(), "nothing was subscribed to, so nothing is lost")
+		})
+	}
+}
+
+// An UNSUBSCRIBE cannot be refused.
+func TestAnErrorToAnUnsubscribeEndsTheSession(t *testing.T) {
+	t.Parallel()
+	server := redistest.NewScripted(t, func(args []string) string {
+		if args[0] == "unsubscribe" {
+			return "-ERR no\r\n"
+		}
+		return redistest.Usual
+	})
+	h := hold(t, server.Addr(), DefaultTiming(), "c")
+	h.eventuallyPresent("c")
+	h.Remove("c", "a")
+	var got end
+	h.Eventually(h.ended).WithTimeout(timeout).Should(Receive(&got))
+	h.Expect(got.err).To(MatchError(errUnexpected))
+}
+
+func TestARefusalThatIsNotForGood(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range []string{"BUSY Redis is busy", "LOADING Redis is loading", "ERR anything"} {
+		t.Run(refusal, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int32
+			server := redistest.NewScripted(t, func(args []string) string {
+				if args[0] == "subscribe" && asked.Add(1) <= 2 {
+					return "-" + refusal + "\r\n"
+				}
+				return redistest.Usual
+			})
+			h := hold(t, server.Addr(), impatient(), "c", "d")
+			h.eventuallyPresent("c", "d")
+			h.Expect(server.Dials()).To(Equal(1), "the session lives")
+			h.Expect(asked.Load()).To(BeEquivalentTo(3), "only what is forbidden is taken apart")
+		})
+	}
+}
+
+// A user may have no right to PING, and needs none.
+func TestARefusedPingIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	var pings atomic.Int32
+	server := redistest.NewScripted(t, func(args []string) string {
+		if args[0] == "ping" {
+			pings.Add(1)
+			return "-NOPERM this user has no permissions to run the 'ping' command\r\n"
+		}
+		return redistest.Usual
+	})
+	timing := impatient()
+	timing.PingAfter = 10 * time.Millisecond
+	h := hold(t, server.Addr(), timing, "c")
+	h.eventuallyPresent("c")
+	h.Eventually(pings.Load).WithTimeout(timeout).Should(BeNumerically(">", 5), "silence is ended again and again")
+	h.Expect(h.ended).NotTo(Receive())
+}
+
+func TestAForbiddenChannelIsFoundInFewCommands(t *testing.T) {
+	t.Parallel()
+	const secret = "c77"
+	var mu sync.Mutex
+	var sizes []int // of the SUBSCRIBEs
+	server := redistest.NewScripted(t, func(args []string) string {
+		if args[0] != "subscribe" {
+			return redistest.Usual
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		sizes = append(sizes, len(args)-1)
+		if slices.Contains(args, secret) {
+			return forbidden
+		}
+		return redistest.Usual
+	})
+	channels := names(600)
+	h := hold(t, server.Addr(), DefaultTiming(), channels...)
+	h.eventuallyPresent(slices.DeleteFunc(channels, func(name string) bool { return name == secret })...)
+	h.Eventually(func() bool { return h.State(secret).Forbidden }).WithTimeout(timeout).Should(BeTrue())
+	mu.Lock()
+	defer mu.Unlock()
+	h.Expect(slices.Max(sizes)).To(Equal(maxChannels), "servers limit how much one command may name")
+	// Three commands, and two for each halving of the one with the forbidden channel.
+	h.Expect(len(sizes)).To(BeNumerically("<=", 3+2*8))
+	h.Expect(h.ended).NotTo(Receive())
+}
+
+func TestAForbiddenChannelIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	var granted atomic.Bool
+	server := redistest.NewScripted(t, func(args []string) string {
+		if args[0] == "subscribe" && !granted.Load() {
+			return forbidden
+		}
+		return redistest.Usual
+	})
+	timing := impatient()
+	timing.ForbiddenRetry = 10 * time.Millisecond
+	h := hold(t, server.Addr(), timing, "c")
+	h.Eventually(func() bool { return h.State("c").Forbidden }).WithTimeout(timeout).Should(BeTrue())
+	granted.Store(true)
+	h.eventuallyPresent("c")
+	h.Expect(h.State("c").Forbidden).To(BeFalse())
+	h.Expect(server.Dials()).To(Equal(1), "the session lives")
+}

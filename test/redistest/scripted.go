@@ -1,0 +1,170 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Script answers a command, which has at least one argument, in the words of RESP. It may be
+// called from several goroutines.
+type Script func(args []string) (answer string)
+
+// What a [Script] may return besides an answer.
+const (
+	// Usual is to answer what Redis would answer if it were empty, to the few commands that
+	// the operator sends.
+	Usual = ""
+	// Nothing is to leave the command unanswered.
+	Nothing = "nothing"
+	// HangUp is to close the connection.
+	HangUp = "hang up"
+)
+
+// Scripted is a server that answers by a script what no Redis would, or not when a test needs
+// it. It listens on 127.0.0.1.
+type Scripted struct {
+	script    Script
+	addr      string
+	dials     atomic.Int32
+	confirmed atomic.Int32
+}
+
+// NewScripted starts a server that ends with the test.
+func NewScripted(tb testing.TB, script Script) *Scripted {
+	tb.Helper()
+	s := &Scripted{script: script}
+	s.addr = Listen(tb, s.serve)
+	return s
+}
+
+// Addr returns host:port.
+func (s *Scripted) Addr() string { return s.addr }
+
+// Dials is how many connections have been accepted.
+func (s *Scripted) Dials() int { return int(s.dials.Load()) }
+
+// Subscribers is on how many connections SUBSCRIBE was answered as usual.
+func (s *Scripted) Subscribers() int { return int(s.confirmed.Load()) }
+
+// Listen serves connections on a free port of 127.0.0.1 until the test ends, and returns
+// host:port. A connection is closed when serve returns.
+func Listen(tb testing.TB, serve func(net.Conn)) (addr string) {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer func() { _ = conn.Close() }()
+				serve(conn)
+			})
+		}
+	})
+	tb.Cleanup(func() {
+		_ = listener.Close()
+		serving.Wait()
+	})
+	return listener.Addr().String()
+}
+
+func (s *Scripted) serve(conn net.Conn) {
+	s.dials.Add(1)
+	reader := bufio.NewReader(conn)
+	confirmed := false
+	for {
+		args, err := readCommand(reader)
+		if err != nil {
+			return
+		}
+		answer := s.script(args)
+		switch answer {
+		case HangUp:
+			return
+		case Nothing:
+			continue
+		case Usual:
+			answer = usual(args)
+			if args[0] == "subscribe" && !confirmed {
+				confirmed = true
+				s.confirmed.Add(1)
+			}
+		}
+		_, _ = io.WriteString(conn, answer)
+	}
+}
+
+func usual(args []string) string {
+	switch args[0] {
+	case "hello":
+		return "%1\r\n+proto\r\n:3\r\n"
+	case "ping":
+		return "+PONG\r\n"
+	case "llen":
+		return ":0\r\n"
+	case "config":
+		return "-ERR unknown command\r\n"
+	}
+	var confirmations strings.Builder
+	for i, channel := range args[1:] {
+		confirmations.WriteString(Push(args[0], channel, i+1))
+	}
+	return confirmations.String()
+}
+
+// Push makes what a server sends to a subscriber: two strings, and a third one or a number.
+func Push(kind, channel string, last any) string {
+	message := fmt.Sprintf(">3\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(kind), kind, len(channel), channel)
+	if text, ok := last.(string); ok {
+		return message + fmt.Sprintf("$%d\r\n%s\r\n", len(text), text)
+	}
+	return message + fmt.Sprintf(":%d\r\n", last)
+}
+
+var errNoCommand = errors.New("not a command")
+
+// readCommand reads an array of strings.
+func readCommand(reader *bufio.Reader) ([]string, error) {
+	count, err := readNumber(reader, "*")
+	if err != nil || count < 1 {
+		return nil, errors.Join(errNoCommand, err)
+	}
+	args := make([]string, count)
+	for i := range args {
+		length, err := readNumber(reader, "$")
+		if err != nil {
+			return nil, err
+		}
+		arg := make([]byte, length+len("\r\n"))
+		if _, err := io.ReadFull(reader, arg); err != nil {
+			return nil, err
+		}
+		args[i] = string(arg[:length])
+	}
+	return args, nil
+}
+
+func readNumber(reader *bufio.Reader, prefix string) (int, error) {
+	line, err := reader.ReadString('\n')
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(line, prefix)))
+}

@@ -17,6 +17,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -233,10 +234,16 @@ func (s *scene) awaitResyncs() {
 	s.Eventually(s.passes).Should(BeNumerically(">=", before+passes))
 }
 
-// awaitQuiet returns when no pass over the ScaledJob has come for a while. Where
-// the resync never comes, the next one is one that somebody asks for.
+// awaitQuiet returns when no pass over the ScaledJob has come for a while, and no
+// check of its template waits for its turn. Where the resync never comes, the next
+// pass is one that somebody asks for.
 func (s *scene) awaitQuiet() {
 	s.t.Helper()
+	s.Eventually(func() bool {
+		sj := s.get()
+		judged := apimeta.FindStatusCondition(sj.Status.Conditions, scaledjobv1.ConditionTemplateValid)
+		return judged != nil && judged.Status != metav1.ConditionUnknown && judged.ObservedGeneration == sj.Generation
+	}).Should(BeTrue(), "the template is judged")
 	last, since := s.passes(), time.Now()
 	s.Eventually(func() time.Duration {
 		if now := s.passes(); now != last {

@@ -109,31 +109,34 @@ type ScaledJobSpec struct {
 	JobTemplate batchv1.JobTemplateSpec `json:"jobTemplate"`
 }
 
-// MaxReplicasOrDefault is maxReplicas, or its default where it is unset.
+// MaxReplicasOrDefault is maxReplicas, or its default where it is unset. A negative one, as an older CRD may have allowed, is 0.
 func (s *ScaledJobSpec) MaxReplicasOrDefault() int32 {
-	return orDefault(s.MaxReplicas, DefaultMaxReplicas)
+	if s.MaxReplicas == nil {
+		return DefaultMaxReplicas
+	}
+	return max(0, *s.MaxReplicas)
 }
 
-// SuccessfulJobsHistoryLimitOrDefault is successfulJobsHistoryLimit, or its default where it is unset.
+// SuccessfulJobsHistoryLimitOrDefault is successfulJobsHistoryLimit, or its default where it is unset or negative.
 func (s *ScaledJobSpec) SuccessfulJobsHistoryLimitOrDefault() int32 {
 	return orDefault(s.SuccessfulJobsHistoryLimit, DefaultSuccessfulJobsHistoryLimit)
 }
 
-// FailedJobsHistoryLimitOrDefault is failedJobsHistoryLimit, or its default where it is unset.
+// FailedJobsHistoryLimitOrDefault is failedJobsHistoryLimit, or its default where it is unset or negative.
 func (s *ScaledJobSpec) FailedJobsHistoryLimitOrDefault() int32 {
 	return orDefault(s.FailedJobsHistoryLimit, DefaultFailedJobsHistoryLimit)
 }
 
-// PollingIntervalSecondsOrDefault is pollingIntervalSeconds, or its default where it is unset.
+// PollingIntervalSecondsOrDefault is pollingIntervalSeconds, or its default where it is unset or negative.
 func (s *ScaledJobSpec) PollingIntervalSecondsOrDefault() int32 {
-	if s.PollingIntervalSeconds == 0 {
+	if s.PollingIntervalSeconds <= 0 {
 		return DefaultPollingIntervalSeconds
 	}
 	return s.PollingIntervalSeconds
 }
 
 func orDefault(value *int32, otherwise int32) int32 {
-	if value == nil {
+	if value == nil || *value < 0 {
 		return otherwise
 	}
 	return *value

@@ -86,7 +86,7 @@ func NewGate(cached, live client.Reader, stores *Stores, namespaces []string) *G
 // be counted. An error means that the API server had to be asked and did not answer. Only one caller at a time may ask and write for
 // an owner, as the work queue sees to.
 func (g *Gate) Ready(ctx context.Context, uid types.UID) (bool, error) {
-	if err := g.takeover.once(func() error { return g.takeOver(ctx) }); err != nil {
+	if done, err := g.tookOver(ctx); err != nil || !done {
 		return false, err
 	}
 	for _, lost := range g.overdue(uid, time.Now()) {

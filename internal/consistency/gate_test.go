@@ -145,7 +145,7 @@ func TestReadySettledByTheServer(t *testing.T) {
 					},
 				}, c.live...)
 				gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
-				gate.takeover.done = true
+				gate.takeover.done.Store(true)
 				gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 
 				time.Sleep(settleAfter - time.Nanosecond)

@@ -9,6 +9,10 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
+// reach is how far below the highest ordinal others are looked for that are missing: those under way are of one pass, of 128 at most, or were
+// in doubt before it. It bounds what is kept, whatever ordinals are forged.
+const reach = 1024
+
 // ordinals knows which ordinals of one ScaledJob are free. The zero value has seen no Job yet.
 //
 // A Job's name follows from its ordinal, and the API server gives each name once. So two creators make no more Jobs than one, if they claim
@@ -42,7 +46,7 @@ func (o *ordinals) use(ordinal int64) {
 	}
 	o.highest = max(o.highest, ordinal)
 	o.used[ordinal] = struct{}{}
-	o.raise(o.floor)
+	o.raise(max(o.floor, o.highest-reach))
 }
 
 // raise notes that all ordinals up to this one have had their Jobs. The floor goes on over those in use that follow.

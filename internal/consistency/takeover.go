@@ -7,74 +7,88 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
 // takeoverPage is how many Jobs are listed with one request.
 const takeoverPage = 500
 
-// takeover lets one caller do what must be done once, and the others wait for it. What failed is tried again by the next caller.
+// takeover is the list of the Jobs of a former leader. Passes make it, one at a time, each going on where the one before was cut short.
 type takeover struct {
-	mu   sync.Mutex
-	done bool
+	done atomic.Bool
+
+	mu sync.Mutex
+	// namespaces are those that are yet to be listed, and next is where the list of the first of these goes on. listed are the Jobs so far.
+	namespaces []string
+	next       string
+	listed     []metav1.PartialObjectMetadata
 }
 
-func (t *takeover) once(do func() error) error {
-	t.mu.Lock()
+// tookOver notes every Job of a ScaledJob that exists now and that the cache has not reached: whoever led before may have created it. It says
+// whether that is done, which it is not while somebody else is at it.
+func (g *Gate) tookOver(ctx context.Context) (bool, error) {
+	t := &g.takeover
+	if t.done.Load() {
+		return true, nil
+	}
+	if !t.mu.TryLock() {
+		return false, nil
+	}
 	defer t.mu.Unlock()
-	if t.done {
-		return nil
+	if t.done.Load() {
+		return true, nil
 	}
-	if err := do(); err != nil {
-		return err
-	}
-	t.done = true
-	return nil
-}
-
-// takeOver notes every Job of a ScaledJob that exists now and that the cache has not reached: whoever led before may have created it.
-func (g *Gate) takeOver(ctx context.Context) error {
 	if err := g.stores.Check(); err != nil {
-		return err
+		return false, err
 	}
-	namespaces := g.namespaces
-	if len(namespaces) == 0 {
-		namespaces = []string{metav1.NamespaceAll}
+	if err := g.listFormer(ctx, t); err != nil {
+		return false, fmt.Errorf("listing the Jobs of a former leader: %w", err)
 	}
-	var existing []metav1.PartialObjectMetadata
-	for _, namespace := range namespaces {
-		listed, err := g.listLive(ctx, namespace)
-		if err != nil {
-			return fmt.Errorf("listing the Jobs of a former leader: %w", err)
+	for i := range t.listed {
+		g.inherit(&t.listed[i].ObjectMeta)
+	}
+	t.listed = nil
+	t.done.Store(true)
+	return true, nil
+}
+
+// listFormer lists what is left of the list. It begins anew where the API server does not know any more how the list goes on.
+func (g *Gate) listFormer(ctx context.Context, t *takeover) error {
+	if len(t.namespaces) == 0 {
+		t.namespaces, t.next, t.listed = g.watched(), "", nil
+	}
+	for len(t.namespaces) > 0 {
+		page := &metav1.PartialObjectMetadataList{}
+		page.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("JobList"))
+		err := g.live.List(ctx, page, client.InNamespace(t.namespaces[0]), client.Limit(takeoverPage), client.Continue(t.next))
+		if apierrors.IsResourceExpired(err) {
+			t.namespaces = nil
 		}
-		existing = append(existing, listed...)
-	}
-	for i := range existing {
-		g.inherit(&existing[i].ObjectMeta)
+		if err != nil {
+			return err
+		}
+		t.listed = append(t.listed, page.Items...)
+		if t.next = page.Continue; t.next == "" {
+			t.namespaces = t.namespaces[1:]
+		}
 	}
 	return nil
 }
 
-func (g *Gate) listLive(ctx context.Context, namespace string) (listed []metav1.PartialObjectMetadata, err error) {
-	page := &metav1.PartialObjectMetadataList{}
-	page.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("JobList"))
-	for {
-		err := g.live.List(ctx, page, client.InNamespace(namespace), client.Limit(takeoverPage), client.Continue(page.Continue))
-		if err != nil {
-			return nil, err
-		}
-		listed = append(listed, page.Items...)
-		if page.Continue == "" {
-			return listed, nil
-		}
+// watched are the namespaces to list, of which one may stand for all.
+func (g *Gate) watched() []string {
+	if len(g.namespaces) == 0 {
+		return []string{metav1.NamespaceAll}
 	}
+	return g.namespaces
 }
 
 // inherit awaits a Job that a former leader made.
@@ -83,8 +97,8 @@ func (g *Gate) inherit(job *metav1.ObjectMeta) {
 	if controller == nil || !isScaledJob(controller) || g.stores.reached(job.ResourceVersion) {
 		return
 	}
-	ordinal, _ := jobs.Ordinal(job)
-	g.Wrote(controller.UID, ordinal, job)
+	// Its ordinal counts once the cache shows it, in the namespace of the owner.
+	g.Wrote(controller.UID, 0, job)
 }
 
 func isScaledJob(ref *metav1.OwnerReference) bool {

@@ -306,6 +306,7 @@ func TestPausesEndByTheHandOfTheUser(t *testing.T) {
 				w.reconcile(t.Context())
 				w.Expect(w.names()).To(HaveLen(3))
 
+				time.Sleep(2 * time.Second) // for two more conditions to turn
 				mend(t.Context(), w)
 				w.reconcile(t.Context())
 				w.Expect(w.names()).To(HaveLen(6))

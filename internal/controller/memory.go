@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,6 +46,8 @@ type memory struct {
 	computed  *scaledjobv1.ScaledJobStatus
 	written   *scaledjobv1.ScaledJobStatus
 	writtenAt time.Time
+	// writes bounds how often a condition that turned is written at once.
+	writes *rate.Limiter
 	// changedAt is since when the status differs from what was written, and zero while it does not.
 	changedAt time.Time
 	// templateCheckedAt is when the API server was last asked about the template, and templateTurn when it may be asked next; zero if
@@ -163,7 +166,7 @@ func (m *memories) of(sj *scaledjobv1.ScaledJob) *memory {
 		m.entries = map[types.NamespacedName]*entry{}
 	}
 	if m.entries[key] == nil {
-		m.entries[key] = &entry{memory: memory{uid: sj.UID}}
+		m.entries[key] = &entry{memory: memory{uid: sj.UID, writes: rate.NewLimiter(rate.Every(statusInterval), statusBurst)}}
 	}
 	return &m.entries[key].memory
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -100,6 +101,7 @@ func newOperatorProcess(
 		Metrics:   metrics.New(prometheus.NewRegistry()),
 		Wakes:     make(Wakes),
 		templates: rate.NewLimiter(templateChecksPerSecond, templateChecksPerSecond),
+		patience:  semaphore.NewWeighted(1),
 	}
 	return p
 }

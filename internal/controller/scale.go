@@ -22,6 +22,8 @@ import (
 const (
 	// createsPerPass is how many creates a pass sends before others get their turn.
 	createsPerPass = 128
+	// lookLasts is how long after the look at the queue creates may begin. Then the spec, the Jobs and the depth are looked at anew.
+	lookLasts = 2 * time.Second
 	// createTimeout is how long one create may take. It is shorter than the time between a leader's last renewal and the first moment
 	// at which another may lead.
 	createTimeout = 4 * time.Second
@@ -30,8 +32,12 @@ const (
 	patientTimeout = 32 * time.Second
 )
 
-// errOwnerGoing stops a pass over a ScaledJob that is being deleted, which the cache does not show yet.
-var errOwnerGoing = errors.New("the ScaledJob is being deleted")
+var (
+	// errOwnerGoing stops a pass over a ScaledJob that is being deleted, which the cache does not show yet.
+	errOwnerGoing = errors.New("the ScaledJob is being deleted")
+	// errCrowded stops a pass that would have to be patient, while many are.
+	errCrowded = errors.New("many creates take long")
+)
 
 // scale creates the Jobs of the plan, and tells how many that were and whether some are left for another pass. First come the creates
 // that ended without an answer, by themselves; then the others, many at once, and carefully where nothing tells that the API server accepts
@@ -43,6 +49,7 @@ func (r *Reconciler) scale(
 	if len(resend)+len(fresh) == 0 {
 		return 0, false, nil
 	}
+	until := time.Now().Add(lookLasts)
 	if mem.ownerDoubted {
 		if err := r.confirmOwner(ctx, sj); err != nil {
 			return 0, false, ignoring(err, errOwnerGoing)
@@ -52,11 +59,15 @@ func (r *Reconciler) scale(
 	creator := creation.Creator{Client: r.Client, Gate: r.Gate}
 	timeout := createTimeout
 	if mem.createFailed {
+		if !r.patience.TryAcquire(1) {
+			return 0, false, errCrowded
+		}
+		defer r.patience.Release(1)
 		timeout = patientTimeout
 	}
 	careful := mem.createFailed || !seen.jobs.HasTemplate(mem.templateHash)
 	for _, batch := range append([][]int64{resend}, batches(fresh, careful)...) {
-		made, err := creator.Create(ctx, creation.Batch{Owner: sj, Ordinals: batch, Floor: floor, Timeout: timeout})
+		made, err := creator.Create(ctx, creation.Batch{Owner: sj, Ordinals: batch, Floor: floor, Timeout: timeout, Until: until})
 		created += len(made)
 		mem.add(made)
 		r.measure(sj, mem, made)
@@ -68,7 +79,7 @@ func (r *Reconciler) scale(
 	}
 	mem.createFailed = false
 	r.logCreated(ctx, seen, plan, created)
-	return created, plan.create > len(fresh), nil
+	return created, created < len(resend)+plan.create, nil
 }
 
 // batches are the ordinals as they are created: all of them, or, to be careful, one alone, and then twice as many each time, so that a template

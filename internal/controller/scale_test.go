@@ -122,8 +122,31 @@ func TestScaleIsPatientAfterATimeout(t *testing.T) {
 		w.Expect(w.inDoubt(t.Context())).To(HaveLen(1))
 
 		w.reconcile(t.Context())
+		w.Expect(w.jobs(t.Context())).To(HaveLen(1), "and no other begins, since what was seen is old by now")
+		for range 4 {
+			_, _ = w.r.Reconcile(t.Context(), requestOf(emails))
+		}
 		w.Expect(w.jobs(t.Context())).To(HaveLen(3))
 	})
+}
+
+// Workers that wait for slow creates are workers that others wait for.
+func TestScaleIsPatientWithFewAtATime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 30)
+	w.onCreate = func(context.Context, *batchv1.Job, func() error) error { return errTimeout }
+	_ = w.reconcileFails(t.Context())
+	w.onCreate = send
+	w.Expect(w.r.patience.TryAcquire(1)).To(BeTrue())
+
+	result := w.reconcile(t.Context())
+
+	w.Expect(w.jobs(t.Context())).To(BeEmpty())
+	w.Expect(result.RequeueAfter).To(BeNumerically("~", busyRetry, busyRetry/5))
+	w.r.patience.Release(1)
+	w.reconcile(t.Context())
+	w.Expect(w.jobs(t.Context())).To(HaveLen(3))
 }
 
 func TestScaleLetsOthersHaveATurn(t *testing.T) {

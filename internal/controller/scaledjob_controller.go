@@ -26,6 +26,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,7 +50,7 @@ import (
 const (
 	// staleRetry is for a Job cache that lags. The event of the awaited Job normally comes first.
 	staleRetry = 200 * time.Millisecond
-	// busyRetry is for an endpoint that is slow to answer somebody else.
+	// busyRetry is for an endpoint that is slow to answer somebody else, and for an API server that is slow to create the Jobs of many others.
 	busyRetry = 250 * time.Millisecond
 	// unreadableRetry is for a depth that can't be read, and never later than half the polling interval.
 	unreadableRetry = 10 * time.Second
@@ -110,6 +111,8 @@ type Reconciler struct {
 
 	memories  memories
 	templates *rate.Limiter
+	// patience is for passes whose creates take long, so that they leave most workers to others.
+	patience *semaphore.Weighted
 }
 
 // +kubebuilder:rbac:groups=batch.miracle.dev,resources=scaledjobs,verbs=get;list;watch
@@ -178,8 +181,8 @@ type outcome struct {
 	refusal error
 	// limit is why creating pauses.
 	limit backoff.Reason
-	// more says that the pass stopped before all was done, to let others have a turn.
-	more bool
+	// more says that the pass stopped before all was done, to let others have a turn, and crowded that creating waits for its turn.
+	more, crowded bool
 	// template is what the API server says of the template, and nil where it was not asked.
 	template *report.Condition
 	// err joins all that went wrong.
@@ -190,7 +193,7 @@ type outcome struct {
 func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan) outcome {
 	failedBefore := mem.createFailed
 	created, moreJobs, createErr := r.scale(ctx, sj, mem, seen, plan)
-	done := outcome{created: created, err: createErr, more: moreJobs}
+	done := outcome{created: created, err: ignoring(createErr, errCrowded), more: moreJobs, crowded: errors.Is(createErr, errCrowded)}
 	if mem.noteCreates(created, createErr) {
 		ctrl.LoggerFrom(ctx).Error(createErr, "the API server refuses to create a Job")
 		done.refusal, done.err, done.more = createErr, nil, false
@@ -238,7 +241,7 @@ func (r *Reconciler) next(
 	if done.more {
 		return requeue(moreRetry, priorityGrowth)
 	}
-	if seen.busy() {
+	if seen.busy() || done.crowded {
 		return requeue(jitter(busyRetry), priorityNormal)
 	}
 	interval := resyncInterval(sj, seen.events, r.FallbackInterval)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,9 +47,13 @@ func CacheOptions(stores *consistency.Stores, namespaces []string) cache.Options
 	return options
 }
 
+// patientShare is how many workers there are to one that may wait long for creates.
+const patientShare = 4
+
 // SetupWithManager adds the controller to the manager. workers is how many ScaledJobs are reconciled at the same time.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) error {
 	r.templates = rate.NewLimiter(templateChecksPerSecond, templateChecksPerSecond)
+	r.patience = semaphore.NewWeighted(int64(max(1, workers/patientShare)))
 	// A standby fills these caches too, which otherwise only the controller would ask for.
 	for _, object := range []client.Object{&stored.ScaledJob{}, &batchv1.Job{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {

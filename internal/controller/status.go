@@ -23,8 +23,10 @@ import (
 const (
 	// fieldOwner is the name under which the status is applied.
 	fieldOwner = client.FieldOwner("scaledjob-operator")
-	// statusInterval is the least time between two writes of a status in which only numbers changed.
+	// statusInterval is the least time between two writes of a status in which only numbers changed, and the mean time between any two.
+	// So many may come at once where conditions turn.
 	statusInterval = time.Second
+	statusBurst    = 2
 )
 
 // passOf is what is told of a pass.
@@ -64,18 +66,21 @@ func (r *Reconciler) writeStatus(
 		return 0, err
 	}
 	r.emit(sj, report.Events(before, status)...)
+	mem.writes.AllowN(now, 1)
 	mem.written, mem.writtenAt, mem.changedAt = status, now, time.Time{}
 	return 0, nil
 }
 
-// statusWait tells how long a changed status may wait until it is written: not at all where a condition turned or nothing was written
-// for a while, and else until the interval is over. A pass that is followed by another at once leaves it to that one, but not for ever.
+// statusWait tells how long a changed status may wait until it is written: not at all where a condition turned, if that does not happen all the
+// time, or nothing was written for a while, and else until the interval is over. A pass that is followed by another at once leaves it to that one, but
+// not for ever.
 func statusWait(before, status *scaledjobv1.ScaledJobStatus, mem *memory, more bool, now time.Time) time.Duration {
 	if more {
 		return max(0, statusInterval-now.Sub(mem.changedAt))
 	}
 	if report.Turned(before.Conditions, status.Conditions) {
-		return 0
+		missing := max(0, 1-mem.writes.TokensAt(now))
+		return time.Duration(missing * float64(statusInterval))
 	}
 	return max(0, statusInterval-now.Sub(mem.writtenAt))
 }

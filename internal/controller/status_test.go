@@ -9,6 +9,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,15 +23,16 @@ func TestStatusWait(t *testing.T) {
 	now := time.Unix(1000, 0)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	for name, c := range map[string]struct {
-		condition, more    bool
-		written, changedAt time.Time
-		want               time.Duration
+		condition, more            bool
+		written, changedAt, turned time.Time
+		want                       time.Duration
 	}{
 		"numbers, long after the last write":  {written: ago(time.Hour), changedAt: now, want: 0},
 		"numbers, a second after":             {written: ago(time.Second), changedAt: now, want: 0},
 		"numbers, soon after":                 {written: ago(300 * time.Millisecond), changedAt: now, want: 700 * time.Millisecond},
 		"numbers, never written":              {changedAt: now, want: 0},
 		"a condition":                         {condition: true, written: ago(time.Millisecond), changedAt: now, want: 0},
+		"a condition, as all the time":        {condition: true, changedAt: now, turned: ago(600 * time.Millisecond), want: 400 * time.Millisecond},
 		"more to come":                        {more: true, written: ago(time.Hour), changedAt: now, want: time.Second},
 		"more to come, for a while":           {more: true, written: ago(time.Hour), changedAt: ago(600 * time.Millisecond), want: 400 * time.Millisecond},
 		"more to come, for long enough":       {more: true, written: ago(time.Hour), changedAt: ago(time.Minute), want: 0},
@@ -44,7 +46,8 @@ func TestStatusWait(t *testing.T) {
 			if c.condition {
 				after.Conditions = []metav1.Condition{{Type: "Ready"}}
 			}
-			mem := &memory{writtenAt: c.written, changedAt: c.changedAt}
+			mem := &memory{writtenAt: c.written, changedAt: c.changedAt, writes: rate.NewLimiter(rate.Every(time.Second), 1)}
+			mem.writes.AllowN(c.turned, 1)
 			NewWithT(t).Expect(statusWait(before, after, mem, c.more, now)).To(Equal(c.want))
 		})
 	}

@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -135,6 +136,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Metrics:   metrics.New(w.metrics),
 		Wakes:     make(Wakes),
 		templates: rate.NewLimiter(templateChecksPerSecond, templateChecksPerSecond),
+		patience:  semaphore.NewWeighted(1),
 	}
 	return w
 }

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,8 +36,11 @@ const (
 var (
 	// ErrTaken stops a batch whose next name exists already. It is no failure: the gate knows what the name holds.
 	ErrTaken = errors.New("a Job of this name exists already")
-	// ErrRefused is that the API server answered that it takes no such Job for now: 403 or 422.
+	// ErrRefused is that the API server answered that it takes no such Job for now, by 403 or 422, or that it made another one of it.
 	ErrRefused = errors.New("the API server refuses the Job")
+
+	errNoJob    = errors.New("the API server answered without telling which Job it created")
+	errNotOwned = errors.New("an admission policy took away the owner reference or the name, without which the Job can't be counted; it was deleted again")
 )
 
 // Creator creates Jobs.
@@ -52,8 +57,9 @@ type Batch struct {
 	// Ordinals are those of the Jobs, and Floor is what each of them tells of those before it.
 	Ordinals []int64
 	Floor    int64
-	// Timeout is how long each create may take.
+	// Timeout is how long each create may take, and Until when the last one may begin.
 	Timeout time.Duration
+	Until   time.Time
 }
 
 // Created is a Job that was created, and when the API server had answered.
@@ -62,7 +68,7 @@ type Created struct {
 	At  time.Time
 }
 
-// Create creates the Jobs of a batch, many at once. After an error, or once ctx has ended, it starts no other; those under way are waited for,
+// Create creates the Jobs of a batch, many at once. After an error, or once it is too late or ctx has ended, it starts no other; those under way are waited for,
 // and not cancelled for some seconds: a cancelled create is one without an answer. It returns the Jobs that it created, and of the errors the
 // gravest: a failure before ErrRefused before ErrTaken.
 func (c Creator) Create(ctx context.Context, batch Batch) ([]Created, error) {
@@ -75,7 +81,7 @@ func (c Creator) Create(ctx context.Context, batch Batch) ([]Created, error) {
 	for i, ordinal := range batch.Ordinals {
 		group.Go(func() error {
 			// Asked here and not before Go, which waits until one of those under way has ended.
-			if failed.Load() || ended(ctx) {
+			if failed.Load() || ended(ctx) || time.Now().After(batch.Until) {
 				return nil
 			}
 			uid, err := c.create(going, batch, ordinal)
@@ -131,13 +137,16 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 	job := jobs.Build(owner, ordinal, batch.Floor)
 	attempt := consistency.Unanswered{Ordinal: ordinal, Job: client.ObjectKeyFromObject(job)}
 	err := c.Client.Create(ctx, job)
+	if err == nil {
+		err = c.check(ctx, owner.UID, attempt.Job, job)
+	}
 	switch {
 	case err == nil:
 		c.Gate.Wrote(owner.UID, ordinal, &job.ObjectMeta)
 		return job.UID, nil
 	case apierrors.IsAlreadyExists(err):
 		return "", c.resolve(ctx, owner.UID, attempt, err)
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), errors.Is(err, errNotOwned):
 		c.Gate.Answered(owner.UID, ordinal)
 		return "", fmt.Errorf("creating Job %s: %w: %w", attempt.Job.Name, ErrRefused, err)
 	case notCarriedOut(err):
@@ -147,6 +156,18 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 		c.Gate.Lost(owner.UID, attempt)
 	}
 	return "", fmt.Errorf("creating Job %s: %w", attempt.Job.Name, err)
+}
+
+// check returns an error if what was created is not the Job that was asked for: it would not be counted, and so be created again and again.
+func (c Creator) check(ctx context.Context, owner types.UID, name client.ObjectKey, made *batchv1.Job) error {
+	switch {
+	case made.UID == "" || made.ResourceVersion == "":
+		return errNoJob
+	case jobs.ControllerUID(made) == owner && made.Name == name.Name:
+		return nil
+	}
+	err := c.Client.Delete(ctx, made, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &made.UID})
+	return errors.Join(errNotOwned, client.IgnoreNotFound(err))
 }
 
 // resolve finds out what has the name that a create is said to have found taken. If nothing has, that answer was wrong, or the Job is gone by

@@ -25,6 +25,8 @@ const (
 	maxNameLength = 63
 	// hashLength is the longest base-36 form of 64 bits.
 	hashLength = 13
+	// maxOrdinal is more than any ScaledJob gets to, and far from where numbers overflow.
+	maxOrdinal = 1 << 53
 	// DryRunOrdinal is an ordinal that no Job ever gets, so that its name is free for a dry run.
 	DryRunOrdinal int64 = 0
 )

@@ -64,9 +64,11 @@ func (c *Census) HasTemplate(hash string) bool {
 	return false
 }
 
-// HasTemplate says whether the Job was built from the template with this hash.
+// HasTemplate says whether the Job was built from the template with this hash. It is taken for so where the annotation that tells it is
+// missing, since an admission policy may drop annotations.
 func HasTemplate(job *batchv1.Job, hash string) bool {
-	return job.Annotations[scaledjobv1.AnnotationTemplateHash] == hash
+	told, has := job.Annotations[scaledjobv1.AnnotationTemplateHash]
+	return !has || told == hash
 }
 
 // All goes through every Job, finished or not.
@@ -114,11 +116,12 @@ func ending(job *batchv1.Job) *batchv1.JobCondition {
 
 // Ordinal is the ordinal of the Job with this metadata, and its AnnotationOrdinalFloor. It is 0, which is nobody's, where the annotation that
 // tells it is missing, or where the Job's name is not the one that follows from it: users can edit annotations, and copy Jobs with all that
-// they have but the name. The floor is 0, which says nothing, where it can't be right: it is below the ordinal.
+// they have but the name. Nor is it more than maxOrdinal, however it was forged. The floor is 0, which says nothing, where it can't be right:
+// it is below the ordinal.
 func Ordinal(job *metav1.ObjectMeta) (ordinal, floor int64) {
 	owner := metav1.GetControllerOfNoCopy(job)
 	ordinal = number(job, scaledjobv1.AnnotationOrdinal)
-	if owner == nil || job.Name != Name(owner.Name, owner.UID, ordinal) {
+	if owner == nil || ordinal < 0 || ordinal > maxOrdinal || job.Name != Name(owner.Name, owner.UID, ordinal) {
 		return 0, 0
 	}
 	floor = number(job, scaledjobv1.AnnotationOrdinalFloor)

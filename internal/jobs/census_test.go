@@ -153,7 +153,10 @@ func TestOrdinal(t *testing.T) {
 	}{
 		"its own":                    {job(named(7), numbered("7")), 7},
 		"of a finished one":          {job(named(7), numbered("7"), failed(1)), 7},
-		"the largest":                {job(named(math.MaxInt64), numbered("9223372036854775807")), math.MaxInt64},
+		"the largest":                {job(named(1<<53), numbered("9007199254740992")), 1 << 53},
+		"a larger one":               {job(named(1<<53+1), numbered("9007199254740993")), 0},
+		"the largest number":         {job(named(math.MaxInt64), numbered("9223372036854775807")), 0},
+		"a negative one":             {job(named(-1), numbered("-1")), 0},
 		"none":                       {job(named(7)), 0},
 		"empty":                      {job(named(0), numbered("")), 0},
 		"no number":                  {job(named(7), numbered("7 ")), 0},
@@ -188,13 +191,14 @@ func TestHasTemplate(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	census := Take([]*batchv1.Job{
-		job("a"), job("b", annotated(scaledjobv1.AnnotationTemplateHash, "running")),
+		job("b", annotated(scaledjobv1.AnnotationTemplateHash, "running")),
 		job("c", annotated(scaledjobv1.AnnotationTemplateHash, "done"), succeeded(1)),
 	}, "uid-1")
 
 	g.Expect(census.HasTemplate("running")).To(BeTrue())
 	g.Expect(census.HasTemplate("done")).To(BeTrue())
 	g.Expect(census.HasTemplate("other")).To(BeFalse())
+	g.Expect(HasTemplate(job("a"), "any")).To(BeTrue(), "it is not told, and may be so")
 }
 
 func TestAllEndsEarly(t *testing.T) {

@@ -99,6 +99,9 @@ func FuzzBuild(f *testing.F) {
 		g.Expect(job.OwnerReferences).To(HaveLen(1))
 		g.Expect(job.Finalizers).To(BeEmpty())
 		own, _ := Ordinal(&job.ObjectMeta)
+		if ordinal < 0 || ordinal > maxOrdinal {
+			ordinal = 0
+		}
 		g.Expect(own).To(Equal(ordinal))
 		g.Expect(HasTemplate(job, TemplateHash(template))).To(BeTrue())
 		for _, labels := range []map[string]string{job.Labels, job.Spec.Template.Labels} {

@@ -1,0 +1,34 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exactness
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// A ScaledJob is deleted and created again, with another queue, while the watch of ScaledJobs is down. To the new watch that looks like
+// an update, of an object whose generation is still 1.
+func TestRecreatedWhileTheWatchIsDown(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	startOperator(t, proxy, []string{namespace})
+	rarely := func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 3600 }
+	former := newSubject(t, namespace, "recreated", 1, 10, rarely)
+	former.awaitSubscription(t)
+	proxy.scaledJobs.Set(frozen)
+	proxy.expiries.enable()
+	g.Expect(api.Delete(t.Context(), former.object)).To(Succeed())
+	current := newSubject(t, namespace, "recreated", 1, 10, rarely, func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName += ":other" })
+	proxy.scaledJobs.Set(0)
+	proxy.disconnect()
+	g.Eventually(func() int { return proxy.expiries.of("scaledjobs") }).WithTimeout(timeout).Should(BeNumerically(">", 0))
+
+	g.Expect(current.burst(t.Context(), 5)).To(Succeed())
+	g.Eventually(current.witness.Created).WithTimeout(timeout/3).Should(Equal(5), "the new ScaledJob is served")
+}

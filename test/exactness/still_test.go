@@ -1,0 +1,121 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exactness
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// dawdle lets every create of a Job take its time.
+type dawdle struct {
+	next  http.RoundTripper
+	delay time.Duration
+}
+
+func (d dawdle) RoundTrip(request *http.Request) (*http.Response, error) {
+	if createsJob(request) {
+		time.Sleep(d.delay)
+	}
+	return d.next.RoundTrip(request)
+}
+
+// The leader stands still for longer than its lease in the midst of a burst, as in a paused virtual machine. The next leader creates the rest,
+// the workers do all there is to do, and the Jobs are pruned, so that their names are free. Then the first one goes on.
+func TestLeaderStandsStill(t *testing.T) {
+	t.Parallel()
+	const subjects, messages = 8, 100
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	election := elect(t, namespace)
+	slow := startProxy(t)
+	slow.creates.next = dawdle{next: slow.creates.next, delay: 300 * time.Millisecond}
+	leader := startOperator(t, slow, []string{namespace}, election...)
+	none := int32(0)
+	var all []*subject
+	for i := range subjects {
+		s := newSubject(t, namespace, fmt.Sprintf("s-%d", i), 1, messages, func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.SuccessfulJobsHistoryLimit = &none
+		})
+		s.awaitSubscription(t)
+		all = append(all, s)
+	}
+	standby := startOperator(t, startProxy(t), []string{namespace}, election...)
+	first, err := holder(t.Context(), namespace)
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, s := range all {
+		g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+	}
+	g.Eventually(all[subjects-1].witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 20))
+	g.Expect(syscall.Kill(leader.PID(), syscall.SIGSTOP)).To(Succeed())
+	stopped := time.Now()
+	g.Eventually(holder).WithArguments(t.Context(), namespace).WithTimeout(timeout).ShouldNot(Or(BeEmpty(), Equal(first)))
+	var work errgroup.Group
+	for _, s := range all {
+		work.Go(func() error { return s.finishAll(t.Context(), messages) })
+	}
+	g.Expect(work.Wait()).To(Succeed())
+	for _, s := range all {
+		g.Eventually(func() (int, error) {
+			return metric(t.Context(), standby, "scaledjob_active_jobs", fmt.Sprintf("scaledjob=%q", s.object.Name))
+		}).
+			WithTimeout(timeout).Should(BeZero())
+	}
+	time.Sleep(2 * time.Second) // until all are pruned
+	before := count(all)
+	t.Logf("%d Jobs, %s after the leader was stopped", before, time.Since(stopped))
+	g.Expect(before).To(Equal(subjects * messages))
+	g.Expect(syscall.Kill(leader.PID(), syscall.SIGCONT)).To(Succeed())
+	began := time.Now()
+	const more = 50
+	for _, s := range all {
+		g.Expect(s.burst(t.Context(), more)).To(Succeed())
+	}
+	g.Eventually(leader.Exited()).WithTimeout(timeout).Should(BeClosed())
+	t.Logf("led on for %s", time.Since(began))
+	for _, s := range all {
+		g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", messages+more))
+	}
+	_ = leader.Kill()
+	for _, s := range all {
+		g.Expect(s.witness.CatchUp(t.Context())).To(Succeed())
+	}
+	g.Expect(count(all)).To(Equal(before+subjects*more), "Jobs for what came after the first leader went on")
+}
+
+func count(all []*subject) (sum int) {
+	for _, s := range all {
+		sum += s.witness.Created()
+	}
+	return sum
+}
+
+// finishAll finishes that many Jobs, as they come.
+func (s *subject) finishAll(ctx context.Context, jobs int) error {
+	done := map[string]bool{}
+	for len(done) < jobs {
+		for _, name := range s.witness.Unfinished() {
+			if done[name] {
+				continue
+			}
+			if err := s.finish(ctx, name); err != nil {
+				return err
+			}
+			done[name] = true
+		}
+		if err := pause(ctx, pollInterval); err != nil {
+			return err
+		}
+	}
+	return nil
+}

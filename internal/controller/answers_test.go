@@ -1,0 +1,52 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+)
+
+// A proxy in the way may answer 201 with something else than the Job. That is no reason to take it for seen.
+func TestAnswerWithoutIdentityIsAwaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 30)
+		w.hidden = func(*batchv1.Job) bool { return true }
+		w.onCreate = func(_ context.Context, job *batchv1.Job, send func() error) error {
+			err := send()
+			job.UID, job.ResourceVersion = "", ""
+			return err
+		}
+		for range 10 {
+			_, _ = w.r.Reconcile(t.Context(), requestOf(emails))
+			time.Sleep(5 * time.Second)
+		}
+		w.Expect(len(w.jobs(t.Context()))).To(BeNumerically("<=", 3), "Jobs for the 3 that are due")
+	})
+}
+
+// Admission may drop the annotations. Creating must pause while workers fail all the same.
+func TestJobsWithoutAnnotationsThatFailPauseCreating(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 30)
+	w.onCreate = func(_ context.Context, job *batchv1.Job, send func() error) error {
+		job.Annotations = nil
+		return send()
+	}
+	for range 10 {
+		w.reconcile(t.Context())
+		for _, job := range w.jobs(t.Context()) {
+			w.finish(t.Context(), job.Name, batchv1.JobFailed)
+		}
+	}
+	w.Expect(len(w.jobs(t.Context()))).To(BeNumerically("<=", 6), "Jobs, all of which fail")
+}

@@ -14,16 +14,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/leaderelection"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/controller"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/leadership"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
@@ -43,14 +47,17 @@ const (
 )
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,namespace=system,verbs=get;create;update
-// +kubebuilder:rbac:groups="",resources=events,namespace=system,verbs=create;patch
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
 // run runs the operator until ctx ends. Wiring only: who reads from whom.
 func run(ctx context.Context, cluster *rest.Config, options options) error {
 	stores := &consistency.Stores{}
-	mgr, err := newManager(cluster, options, stores)
+	lease, err := newLease(cluster, options)
+	if err != nil {
+		return fmt.Errorf("preparing the election of a leader: %w", err)
+	}
+	mgr, err := newManager(cluster, options, stores, lease)
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
@@ -75,6 +82,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		Recorder: mgr.GetEventRecorder(name),
 		Metrics:  collectors,
 		Wakes:    wakes,
+		Leads:    func() bool { return lease == nil || lease.Held() },
 
 		FallbackInterval: options.fallbackInterval,
 	}
@@ -92,7 +100,26 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	return mgr.Start(ctx)
 }
 
-func newManager(cluster *rest.Config, options options, stores *consistency.Stores) (ctrl.Manager, error) {
+// newLease makes the lease to elect a leader by, nil if there is to be no election.
+func newLease(cluster *rest.Config, options options) (*leadership.Lease, error) {
+	lock, err := leaderelection.NewResourceLock(cluster, silent{}, leaderelection.Options{
+		LeaderElection:          options.leaderElect,
+		LeaderElectionID:        leaderElectionID,
+		LeaderElectionNamespace: options.leaderElectionNamespace,
+		RenewDeadline:           leadership.RenewDeadline,
+	})
+	if err != nil || lock == nil {
+		return nil, err
+	}
+	return leadership.NewLease(lock), nil
+}
+
+// silent provides recorders of no events: the lease tells who leads.
+type silent struct{ recorder.Provider }
+
+func (silent) GetEventRecorderFor(string) record.EventRecorder { return &record.FakeRecorder{} }
+
+func newManager(cluster *rest.Config, options options, stores *consistency.Stores, lease *leadership.Lease) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -102,18 +129,21 @@ func newManager(cluster *rest.Config, options options, stores *consistency.Store
 	if options.metricsSecure {
 		metricsOptions.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
-	timeout := shutdownTimeout
-	return ctrl.NewManager(cluster, ctrl.Options{
+	managerOptions := ctrl.Options{
 		Scheme:                        scheme,
 		Cache:                         controller.CacheOptions(stores, options.namespaces),
 		Metrics:                       metricsOptions,
 		HealthProbeBindAddress:        options.probeAddress,
-		LeaderElection:                options.leaderElect,
-		LeaderElectionID:              leaderElectionID,
-		LeaderElectionNamespace:       options.leaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       &timeout,
-	})
+		LeaseDuration:                 new(leadership.LeaseDuration),
+		RenewDeadline:                 new(leadership.RenewDeadline),
+		RetryPeriod:                   new(leadership.RetryPeriod),
+		GracefulShutdownTimeout:       new(shutdownTimeout),
+	}
+	if lease != nil {
+		managerOptions.LeaderElection, managerOptions.LeaderElectionResourceLockInterface = true, lease
+	}
+	return ctrl.NewManager(cluster, managerOptions)
 }
 
 // checkStores ends the operator at its start if the Job cache does not tell how fresh it is.

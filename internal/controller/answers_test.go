@@ -19,6 +19,7 @@ func TestAnswerWithoutIdentityIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 30)
+		w.cacheIsAt("0")
 		w.hidden = func(*batchv1.Job) bool { return true }
 		w.onCreate = func(_ context.Context, job *batchv1.Job, send func() error) error {
 			err := send()

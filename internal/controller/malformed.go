@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,19 +20,29 @@ import (
 // reportMalformed tells once that the spec is of another form than the CRD's, as one that was stored under an older CRD may be. Without
 // knowing what it asks for, nothing is listened to, created or pruned. The API server may refuse to write any status of such an object:
 // then the event and the log tell of it alone.
-func (r *Reconciler) reportMalformed(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, cause error) (ctrl.Result, error) {
+func (r *Reconciler) reportMalformed(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, cause error) ctrl.Result {
 	r.Metrics.Failed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName)
 	before := mem.latest(sj)
-	status := report.Malformed(sj, before, cause)
-	if !equality.Semantic.DeepEqual(before, status) {
+	mem.computed = report.Malformed(sj, before, cause)
+	if !equality.Semantic.DeepEqual(before, mem.computed) {
 		ctrl.LoggerFrom(ctx).Error(cause, "the spec is not of the form that the CRD has, so that nothing is done for it")
-		r.emit(sj, report.Events(before, status)...)
-		if err := r.applyStatus(ctx, sj, status); err != nil {
-			ctrl.LoggerFrom(ctx).Info("the status that says so can't be written", "cause", err.Error())
-		}
-		mem.computed, mem.written = status, status
+		r.emit(sj, report.Events(before, mem.computed)...)
 	}
-	return requeue(jitter(pollingInterval(sj)), priorityResync), nil
+	now := time.Now()
+	if mem.writing.wait(now) == 0 && !equality.Semantic.DeepEqual(mem.stored(sj), mem.computed) {
+		err := r.applyStatus(ctx, sj, mem.computed)
+		mem.writing.note(err, now)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Info("the status that says so can't be written", "cause", err.Error())
+		} else {
+			mem.written = mem.computed
+		}
+	}
+	after := jitter(pollingInterval(sj))
+	if wait := mem.writing.wait(now); wait > 0 {
+		after = min(after, wait)
+	}
+	return requeue(after, priorityResync)
 }
 
 // dropStatus removes a status of another form than the CRD's, over which no other could be applied.

@@ -58,7 +58,7 @@ func TestSpecThatCannotBeReadAndStatusThatCannotBeWritten(t *testing.T) {
 	w.onApply = func() error { return errAway }
 
 	for range 3 {
-		w.Expect(w.reconcile(t.Context())).To(beResync())
+		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", minBackoff), "it is tried again")
 	}
 
 	w.Expect(w.events.reasons).To(Equal([]string{scaledjobv1.ReasonInvalidSpec}))

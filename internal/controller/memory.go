@@ -38,6 +38,8 @@ type memory struct {
 	templateGeneration int64
 	// pruned are the Jobs that were deleted, as long as the cache may still show them.
 	pruned map[types.UID]struct{}
+	// pruning and writing the status are tried again by themselves, so that creating does not wait for them.
+	pruning, writing chore
 	// notified is when the first notification came that no pass has acted on; zero if there is none.
 	notified time.Time
 	// createFailed says that the last batch of creates met an error.
@@ -54,6 +56,25 @@ type memory struct {
 	// nothing waits to be asked.
 	templateCheckedAt, templateTurn time.Time
 }
+
+// chore is something to do besides creating, which may fail again and again.
+type chore struct {
+	failures int
+	next     time.Time
+}
+
+// note keeps whether it has failed now.
+func (c *chore) note(err error, now time.Time) {
+	if err == nil {
+		*c = chore{}
+		return
+	}
+	c.failures++
+	c.next = now.Add(retryDelay(c.failures))
+}
+
+// wait is how long to wait until it is tried again, 0 if it may be tried now.
+func (c *chore) wait(now time.Time) time.Duration { return max(0, c.next.Sub(now)) }
 
 // latest is the status by the last pass, whether or not it was written yet.
 func (m *memory) latest(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobStatus {

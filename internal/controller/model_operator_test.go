@@ -100,6 +100,7 @@ func newOperatorProcess(
 		Recorder:  &eventLog{},
 		Metrics:   metrics.New(prometheus.NewRegistry()),
 		Wakes:     make(Wakes),
+		Leads:     func() bool { return true },
 		templates: rate.NewLimiter(templateChecksPerSecond, templateChecksPerSecond),
 		patience:  semaphore.NewWeighted(1),
 	}

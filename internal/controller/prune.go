@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
@@ -30,7 +31,13 @@ func (r *Reconciler) prune(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation,
 ) (more bool, err error) {
 	old := mem.unpruned(seen.jobs.Prunable(sj.Spec.SuccessfulJobsHistoryLimitOrDefault(), sj.Spec.FailedJobsHistoryLimitOrDefault()))
+	if len(old) == 0 || mem.pruning.wait(time.Now()) > 0 {
+		return false, nil
+	}
 	batch := old[:min(len(old), deletesPerPass)]
+	if mem.pruning.failures > 0 {
+		batch = old[:1]
+	}
 	errs := make([]error, len(batch))
 	var group errgroup.Group
 	group.SetLimit(deletesAtOnce)
@@ -46,7 +53,9 @@ func (r *Reconciler) prune(
 			mem.pruned[job.UID] = struct{}{}
 		}
 	}
-	return len(old) > len(batch), errors.Join(errs...)
+	err = errors.Join(errs...)
+	mem.pruning.note(err, time.Now())
+	return err == nil && len(old) > len(batch), err
 }
 
 // deleteJob deletes this very Job: not one of the same name that took its place. Without the propagation policy the API server would

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
@@ -118,7 +119,11 @@ func TestPruneAgain(t *testing.T) {
 		return nil
 	})
 	g.Expect(err).To(HaveOccurred())
+	sent, _, err := pruning(t, mem, 3, func(string) error { return nil })
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(sent).To(BeEmpty(), "not at once")
 
+	mem.pruning.next = time.Time{}
 	sent, more, err := pruning(t, mem, 3, func(string) error { return nil })
 
 	g.Expect(err).NotTo(HaveOccurred())
@@ -158,4 +163,30 @@ func TestPruneWithoutRedis(t *testing.T) {
 	w.reconcile(t.Context())
 
 	w.Expect(w.jobs(t.Context())).To(BeEmpty())
+}
+
+// An admission policy may protect Jobs from deletion for ever.
+func TestPruningThatIsRefusedDoesNotHoldUpCreating(t *testing.T) {
+	t.Parallel()
+	sj := scaledJob()
+	sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
+	w := newWorld(t, sj)
+	w.warmUp(t.Context())
+	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
+	refused := 0
+	w.r.Client = interceptor.NewClient(w.r.Client.(client.WithWatch), interceptor.Funcs{
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+			refused++
+			return errForbidden
+		},
+	})
+
+	w.queues.SetDepth(emailQueue, 25)
+	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", minBackoff))
+	w.queues.SetDepth(emailQueue, 45)
+	w.reconcile(t.Context())
+
+	w.Expect(w.names()).To(HaveLen(1 + 5))
+	w.Expect(refused).To(Equal(1), "and is tried again later")
+	w.Expect(w.scrape()).To(HaveKeyWithValue("scaledjob_reconcile_errors_total", 1.0))
 }

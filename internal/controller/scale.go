@@ -56,7 +56,7 @@ func (r *Reconciler) scale(
 		}
 		mem.ownerDoubted = false
 	}
-	creator := creation.Creator{Client: r.Client, Gate: r.Gate}
+	creator := creation.Creator{Client: r.Client, Gate: r.Gate, Leads: r.Leads}
 	timeout := createTimeout
 	if mem.createFailed {
 		if !r.patience.TryAcquire(1) {

@@ -106,6 +106,8 @@ type Reconciler struct {
 	// polling interval.
 	FallbackInterval time.Duration
 
+	// Leads says whether this process leads for certain. While it does not, another may be at work.
+	Leads func() bool
 	// Wakes is where the watcher and the search for overdue ScaledJobs ask for passes.
 	Wakes Wakes
 
@@ -141,13 +143,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	mem := r.memories.of(sj)
 	r.memories.expect(request.NamespacedName, time.Now().Add(3*pollingInterval(sj)/2))
 	r.subscribe(sj)
-	if found.SpecErr != nil {
-		return r.reportMalformed(ctx, sj, mem, found.SpecErr)
-	}
 	if found.StatusErr != nil && mem.written == nil {
-		if err := r.dropStatus(ctx, sj); err != nil {
+		if err := r.dropStatus(ctx, sj); err != nil && found.SpecErr == nil {
 			return r.fail(sj, err)
 		}
+	}
+	if found.SpecErr != nil {
+		return r.reportMalformed(ctx, sj, mem, found.SpecErr), nil
 	}
 	return r.pass(ctx, sj, mem)
 }
@@ -155,6 +157,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // pass compares what is with what should be. If the Job cache has not caught up with our own writes, it ends until that has. Otherwise
 // the Jobs are counted, the depth is read, missing Jobs are created, old ones pruned, and all of that is reported, errors included.
 func (r *Reconciler) pass(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory) (ctrl.Result, error) {
+	if !r.Leads() {
+		return requeue(busyRetry, priorityNormal), nil
+	}
 	ready, err := r.Gate.Ready(ctx, sj.UID)
 	if err != nil {
 		return r.fail(sj, err)
@@ -185,8 +190,8 @@ type outcome struct {
 	more, crowded bool
 	// template is what the API server says of the template, and nil where it was not asked.
 	template *report.Condition
-	// err joins all that went wrong.
-	err error
+	// err is why creating failed, and pruneErr why pruning did.
+	err, pruneErr error
 }
 
 // act creates and deletes Jobs, and has the template checked after that. One failing does not keep the others from being tried.
@@ -201,7 +206,7 @@ func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *me
 	done.createFailing = done.err != nil && mem.createFailed && !failedBefore
 	done.limit = mem.backoff.Reason(time.Now())
 	morePruning, pruneErr := r.prune(ctx, sj, mem, seen)
-	done.more, done.err = done.more || morePruning, errors.Join(done.err, pruneErr)
+	done.more, done.pruneErr = done.more || morePruning, pruneErr
 	done.template = r.checkTemplate(ctx, sj, mem)
 	return done
 }
@@ -222,19 +227,22 @@ func (r *Reconciler) report(
 		r.emit(sj, report.JobCreateFailed())
 	}
 	wait, statusErr := r.writeStatus(ctx, sj, mem, status, done.more)
-	err := errors.Join(done.err, statusErr)
-
+	chores := errors.Join(done.pruneErr, statusErr)
+	if chores != nil {
+		ctrl.LoggerFrom(ctx).Error(chores, "what there is to do besides creating has failed, and is tried again")
+	}
 	key := client.ObjectKeyFromObject(sj)
 	r.Watcher.Pace(key, canCreate(&sj.Spec, seen, plan, done))
-	r.Metrics.Observe(key, sample(sj, status, seen, plan, errors.Join(err, done.refusal)))
-	if err != nil {
-		return requeue(0, priorityNormal), err
+	r.Metrics.Observe(key, sample(sj, status, seen, plan, errors.Join(done.err, done.refusal, chores)))
+	if done.err != nil {
+		return requeue(0, priorityNormal), done.err
 	}
 	return r.next(sj, mem, seen, done, wait), nil
 }
 
 // next tells when the following pass is due: at once if this one stopped half-way, sooner than the resync if the depth could not be
-// read, the status still has to be written, a pause of creating ends or the template waits for its check, and else at the resync.
+// read, the status still has to be written, pruning is to be tried again, a pause of creating ends or the template waits for its check, and
+// else at the resync.
 func (r *Reconciler) next(
 	sj *scaledjobv1.ScaledJob, mem *memory, seen observation, done outcome, statusWait time.Duration,
 ) ctrl.Result {
@@ -254,6 +262,9 @@ func (r *Reconciler) next(
 	}
 	if until, holds := mem.backoff.Holds(time.Now()); holds {
 		after = min(after, max(time.Until(until), moreRetry))
+	}
+	if wait := mem.pruning.wait(time.Now()); wait > 0 {
+		after = min(after, wait)
 	}
 	if !mem.templateTurn.IsZero() {
 		after = min(after, max(time.Until(mem.templateTurn), moreRetry))

@@ -59,11 +59,13 @@ func (r *Reconciler) writeStatus(
 	if mem.changedAt.IsZero() {
 		mem.changedAt = now
 	}
-	if wait := statusWait(before, status, mem, more, now); wait > 0 {
+	if wait := max(statusWait(before, status, mem, more, now), mem.writing.wait(now)); wait > 0 {
 		return wait, nil
 	}
-	if err := r.applyStatus(ctx, sj, status); err != nil {
-		return 0, err
+	err = r.applyStatus(ctx, sj, status)
+	mem.writing.note(err, now)
+	if err != nil {
+		return mem.writing.wait(now), err
 	}
 	r.emit(sj, report.Events(before, status)...)
 	mem.writes.AllowN(now, 1)

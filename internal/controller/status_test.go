@@ -153,7 +153,8 @@ func TestStatusInConflict(t *testing.T) {
 	w.onApply = func() error {
 		return apierrors.NewConflict(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), "emails", errAway)
 	}
-	w.Expect(w.reconcileFails(t.Context())).To(MatchError(apierrors.IsConflict, "IsConflict"))
+	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", minBackoff))
+	w.Expect(w.r.memories.of(scaledJob()).written).To(BeNil())
 }
 
 // A resourceVersion in the reference would make each event one of its own, instead of one that happened again.

@@ -135,6 +135,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Recorder:  w.events,
 		Metrics:   metrics.New(w.metrics),
 		Wakes:     make(Wakes),
+		Leads:     func() bool { return true },
 		templates: rate.NewLimiter(templateChecksPerSecond, templateChecksPerSecond),
 		patience:  semaphore.NewWeighted(1),
 	}

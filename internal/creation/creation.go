@@ -49,6 +49,8 @@ type Creator struct {
 	Client client.Writer
 	// Gate is told what became of each create.
 	Gate *consistency.Gate
+	// Leads says whether this process leads for certain.
+	Leads func() bool
 }
 
 // Batch is what to create.
@@ -68,7 +70,7 @@ type Created struct {
 	At  time.Time
 }
 
-// Create creates the Jobs of a batch, many at once. After an error, or once it is too late or ctx has ended, it starts no other; those under way are waited for,
+// Create creates the Jobs of a batch, many at once. After an error, or once it is too late, ctx has ended or another may lead, it starts no other; those under way are waited for,
 // and not cancelled for some seconds: a cancelled create is one without an answer. It returns the Jobs that it created, and of the errors the
 // gravest: a failure before ErrRefused before ErrTaken.
 func (c Creator) Create(ctx context.Context, batch Batch) ([]Created, error) {
@@ -81,7 +83,7 @@ func (c Creator) Create(ctx context.Context, batch Batch) ([]Created, error) {
 	for i, ordinal := range batch.Ordinals {
 		group.Go(func() error {
 			// Asked here and not before Go, which waits until one of those under way has ended.
-			if failed.Load() || ended(ctx) || time.Now().After(batch.Until) {
+			if failed.Load() || ended(ctx) || time.Now().After(batch.Until) || !c.Leads() {
 				return nil
 			}
 			uid, err := c.create(going, batch, ordinal)

@@ -95,7 +95,8 @@ type Reconciler struct {
 	// Wakes is where the watcher and the search for overdue ScaledJobs ask for passes.
 	Wakes Wakes
 
-	memories  memories
+	memories memories
+	// templates paces the checks of templates.
 	templates *rate.Limiter
 	// patience is for passes whose creates take long, so that they leave most workers to others.
 	patience *semaphore.Weighted

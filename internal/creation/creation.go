@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package creation sends the creates of Jobs, many at once, and sees to it that what became of each is known: it was created, it was not, its
-// name was taken, or there was no answer. The gate of package consistency keeps that until the cache shows it.
+// Package creation sends the creates of Jobs, many at once, and finds out what became of each: it was created, it was not, its name was
+// taken, or there was no answer. It tells the gate of package consistency, which keeps that until the cache shows it.
 package creation
 
 import (
@@ -68,9 +68,9 @@ type Created struct {
 	At  time.Time
 }
 
-// Create creates the Jobs of a batch, many at once. After an error, or once it is too late or ctx has ended, it starts no other; those under way are waited for,
-// and not cancelled for some seconds: a cancelled create is one without an answer. It returns the Jobs that it created, and of the errors the
-// gravest: a failure before ErrRefused before ErrTaken.
+// Create creates the Jobs of a batch, many at once. After an error, or once it is too late or ctx has ended, it starts no other. It waits for
+// those under way, and cancels them only some seconds later, since a cancelled create is one without an answer. It returns the Jobs that it
+// created, and the gravest of the errors: a failure is graver than ErrRefused, and that graver than ErrTaken.
 func (c Creator) Create(ctx context.Context, batch Batch) ([]Created, error) {
 	going, cancel := outliving(ctx, grace)
 	defer cancel()
@@ -170,8 +170,8 @@ func (c Creator) check(ctx context.Context, owner types.UID, name client.ObjectK
 	return errors.Join(errNotOwned, client.IgnoreNotFound(err))
 }
 
-// resolve finds out what has the name that a create is said to have found taken. If nothing has, that answer was wrong, or the Job is gone by
-// now; then the create has failed.
+// resolve finds out which Job has the name that the API server called taken. If there is none, that answer was wrong or the Job is gone by
+// now, and the create has failed.
 func (c Creator) resolve(ctx context.Context, owner types.UID, attempt consistency.Unanswered, answer error) error {
 	taken, err := c.Gate.Resolve(ctx, owner, attempt)
 	switch {

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report says what users are told of a ScaledJob: its status, and the events when that turns. All words are here. It is pure: what a
-// pass saw and did goes in, and what to tell comes out.
+// Package report says what users are told of a ScaledJob: its status, and the events when that turns. Its words are here, but for those
+// about Redis errors, which are in package redisconn. It is pure: what a pass saw and did goes in, and what to tell comes out.
 //
 //	conditions.go     what each condition says, and what follows from it
 //	notifications.go  whether the growth of the queue is announced

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/operator"
+	"miracle.dev/scaledjob-operator/test/pause"
 	"miracle.dev/scaledjob-operator/test/witness"
 )
 
@@ -80,7 +81,7 @@ func (s *subject) force(ctx context.Context, by *operator.Operator) error {
 	if err := s.disturb(ctx, by); err != nil {
 		return err
 	}
-	if err := pause(ctx, longLag); err != nil { // for what the proxy holds back
+	if err := pause.For(ctx, longLag); err != nil { // for what the proxy holds back
 		return err
 	}
 	before, err := s.passes(ctx, by)

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/pause"
 	"miracle.dev/scaledjob-operator/test/witness"
 )
 
@@ -113,7 +114,7 @@ func (s *subject) burst(ctx context.Context, messages int) error {
 func (s *subject) storm(ctx context.Context) error {
 	start := time.Now()
 	for i := range stormPushes {
-		if err := pause(ctx, time.Until(start.Add(time.Duration(i)*pushInterval))); err != nil {
+		if err := pause.For(ctx, time.Until(start.Add(time.Duration(i)*pushInterval))); err != nil {
 			return err
 		}
 		s.pushed.Add(1)
@@ -167,16 +168,4 @@ func (s *subject) end(ctx context.Context, name string) error {
 		},
 	}
 	return api.Status().Patch(ctx, job, client.MergeFrom(unfinished))
-}
-
-func pause(ctx context.Context, duration time.Duration) error {
-	if duration <= 0 {
-		return ctx.Err()
-	}
-	select {
-	case <-time.After(duration):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

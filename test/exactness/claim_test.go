@@ -133,6 +133,16 @@ func (s *subject) passes(ctx context.Context, by *operator.Operator) (int, error
 		fmt.Sprintf("namespace=%q", s.object.Namespace), fmt.Sprintf("scaledjob=%q", s.object.Name))
 }
 
+// awaitPasses waits until the operator has made so many more passes over the
+// ScaledJob.
+func (s *subject) awaitPasses(t *testing.T, by *operator.Operator, more int) {
+	t.Helper()
+	g := NewWithT(t)
+	before, err := s.passes(t.Context(), by)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(s.passes).WithArguments(t.Context(), by).WithTimeout(timeout).Should(BeNumerically(">=", before+more))
+}
+
 // metric is the sum of the series of this name that have these labels.
 func metric(ctx context.Context, of *operator.Operator, name string, labels ...string) (int, error) {
 	all, err := of.Metrics(ctx)

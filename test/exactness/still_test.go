@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/pause"
 )
 
 // dawdle lets every create of a Job take its time.
@@ -113,7 +114,7 @@ func (s *subject) finishAll(ctx context.Context, jobs int) error {
 			}
 			done[name] = true
 		}
-		if err := pause(ctx, pollInterval); err != nil {
+		if err := pause.For(ctx, pollInterval); err != nil {
 			return err
 		}
 	}

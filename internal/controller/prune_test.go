@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
@@ -158,4 +159,22 @@ func TestPruneWithoutRedis(t *testing.T) {
 	w.reconcile(t.Context())
 
 	w.Expect(w.jobs(t.Context())).To(BeEmpty())
+}
+
+// What was stored under an older CRD may be below the minimum of today.
+func TestNegativeHistoryLimitsOfAnOlderCRDCauseNoPanic(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(*scaledjobv1.ScaledJobSpec){
+		"succeeded": func(spec *scaledjobv1.ScaledJobSpec) { spec.SuccessfulJobsHistoryLimit = new(int32(-1)) },
+		"failed":    func(spec *scaledjobv1.ScaledJobSpec) { spec.FailedJobsHistoryLimit = new(int32(-1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sj := scaledJob()
+			set(&sj.Spec)
+			w := newWorld(t, sj)
+			defer func() { w.Expect(recover()).To(BeNil()) }()
+			w.reconcile(t.Context())
+		})
+	}
 }

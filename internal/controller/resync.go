@@ -18,7 +18,7 @@ import (
 const (
 	// staleRetry is for a Job cache that lags. The event of the awaited Job normally comes first.
 	staleRetry = 200 * time.Millisecond
-	// busyRetry is for an endpoint that is slow to answer somebody else, and for an API server that is slow to create the Jobs of many others.
+	// busyRetry is for an endpoint that is slow to answer somebody else, and for an API server that is slow to create Jobs of many others.
 	busyRetry = 250 * time.Millisecond
 	// unreadableRetry is for a depth that can't be read, and never later than half the polling interval.
 	unreadableRetry = 10 * time.Second

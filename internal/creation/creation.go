@@ -36,11 +36,14 @@ const (
 var (
 	// ErrTaken stops a batch whose next name exists already. It is no failure: the gate knows what the name holds.
 	ErrTaken = errors.New("a Job of this name exists already")
-	// ErrRefused is that the API server answered that it takes no such Job for now, by 403 or 422, or that it made another one of it.
+	// ErrRefused says that the API server takes no such Job for now, by 403 or 422, or that it made another Job of it.
 	ErrRefused = errors.New("the API server refuses the Job")
 
-	errNoJob    = errors.New("the API server answered without telling which Job it created")
-	errNotOwned = errors.New("an admission policy took away the owner reference or the name, without which the Job can't be counted; it was deleted again")
+	// errNoJob is of an answer that may or may not stand for a Job.
+	errNoJob = errors.New("the API server answered without telling which Job it created")
+	// errNotOwned is of a Job that would not be counted.
+	errNotOwned = errors.New("an admission policy took away the owner reference or the name, without which the Job can't be counted; " +
+		"it was deleted again")
 )
 
 // Creator creates Jobs.
@@ -158,7 +161,8 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 	return "", fmt.Errorf("creating Job %s: %w", attempt.Job.Name, err)
 }
 
-// check returns an error if what was created is not the Job that was asked for: it would not be counted, and so be created again and again.
+// check returns an error if what was created is not the Job that was asked for, and deletes it: it would not be counted, and so be created
+// again and again.
 func (c Creator) check(ctx context.Context, owner types.UID, name client.ObjectKey, made *batchv1.Job) error {
 	switch {
 	case made.UID == "" || made.ResourceVersion == "":

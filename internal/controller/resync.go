@@ -38,7 +38,7 @@ func (r *Reconciler) next(
 	if done.more {
 		return requeue(moreRetry, priorityGrowth)
 	}
-	if seen.busy() || done.crowded {
+	if seen.queueErr.Busy() || done.crowded {
 		return requeue(jitter(busyRetry), priorityNormal)
 	}
 	interval := resyncInterval(sj, seen.events, r.FallbackInterval)

@@ -136,7 +136,7 @@ func sample(
 		Events:    status.Mode == scaledjobv1.ModeEvents,
 		LastEvent: seen.events.LastEvent,
 		Missed:    seen.missed,
-		Failed:    err != nil || (seen.queueErr != nil && !seen.busy()),
+		Failed:    err != nil || (seen.queueErr != nil && !seen.queueErr.Busy()),
 	}
 	if plan.known {
 		result.Depth, result.Desired = &seen.depth, &plan.desired

@@ -61,6 +61,10 @@ func (e *Error) Error() string { return string(e.Reason) + ": " + e.Err.Error() 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Busy says that the call was not made, since the endpoint keeps somebody else waiting. It says
+// nothing about what was asked for. It is false for nil.
+func (e *Error) Busy() bool { return e != nil && errors.Is(e.Err, ErrBusy) }
+
 // Classify finds the class of an error. It returns nil for nil, and an [Error] already
 // in the chain as it is.
 func Classify(err error) *Error {

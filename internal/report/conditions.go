@@ -82,7 +82,7 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 	if pass.Template != nil {
 		set(status, scaledjobv1.ConditionTemplateValid, *pass.Template)
 	}
-	if pass.busy() {
+	if pass.QueueErr.Busy() {
 		return
 	}
 	set(status, scaledjobv1.ConditionQueueConnected, queueConnected(pass.QueueErr))

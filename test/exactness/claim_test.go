@@ -28,8 +28,8 @@ const (
 	// restPasses follow on them. Nothing but the resync brings them, and once
 	// perhaps a status that waits to be written.
 	restPasses = 3
-	// scrapeInterval is how many passes are asked for before they are counted.
-	scrapeInterval = 10
+	// changesPerScrape is how many passes are asked for before they are counted.
+	changesPerScrape = 10
 )
 
 // claim is how many Jobs a subject must come to, over all time.
@@ -107,7 +107,7 @@ func (s *subject) disturb(ctx context.Context, by *operator.Operator) error {
 		return fmt.Errorf("%s has no Job to change", s.object.Name)
 	}
 	for done := before; done < before+forcedPasses; {
-		for i := range scrapeInterval {
+		for i := range changesPerScrape {
 			if err := s.setReady(ctx, jobs[0], i%2); err != nil {
 				return fmt.Errorf("changing Job %s: %w", jobs[0], err)
 			}

@@ -48,8 +48,8 @@ type Finish struct {
 type Queue struct {
 	// Depth is how many messages are outstanding.
 	Depth int64
-	// Heard says that it is announced when messages come and leave. GrewAt and ShrunkAt are when either was last heard, and Since is since
-	// when it has been listened for; all are only compared with earlier ones.
+	// Heard says that Redis announces when messages come and leave. GrewAt and ShrunkAt are when either was last announced, and Since is
+	// when the present subscription began. All three are only compared with those of earlier looks.
 	Heard            bool
 	GrewAt, ShrunkAt time.Time
 	Since            time.Time
@@ -80,8 +80,8 @@ type Creation struct {
 	idle           int
 }
 
-// Resume is the back-off of a process that has just started. was is the reason that is reported, and since when it is: without one there was
-// no pause. The Jobs that have finished since, in the order of time, tell how many pauses there were.
+// Resume is the back-off of a process that has just started. The status still tells the reason of the one before, and since when; if it
+// tells none, there was no pause. The Jobs that have finished since, in the order of time, tell how many pauses there were.
 func Resume(was Reason, since time.Time, finishes []Finish, now time.Time) Creation {
 	var c Creation
 	if was != JobsFailing && was != NoProgress {

@@ -139,8 +139,8 @@ func (g *Gate) Answered(uid types.UID, ordinal int64) {
 	}
 }
 
-// Resolve asks the API server what there is of the name of a create, and notes it: our own Job is awaited in the cache, a foreign one has its
-// ordinal skipped, and a name that is not taken is no longer in doubt.
+// Resolve asks the API server which Job has the name of a create, and notes it: our own is awaited in the cache, the ordinal of a foreign one
+// is skipped, and a name that nobody has is no longer in doubt.
 func (g *Gate) Resolve(ctx context.Context, uid types.UID, of Unanswered) (taken bool, err error) {
 	var job batchv1.Job
 	err = g.live.Get(ctx, of.Job, &job)
@@ -159,9 +159,9 @@ func (g *Gate) Resolve(ctx context.Context, uid types.UID, of Unanswered) (taken
 	return true, nil
 }
 
-// Saw notes which Jobs of the owner there are, and returns the creates in doubt of which none of these Jobs came, the lowest ordinal first:
-// each of them may make one yet. A Job that is shown does not end a doubt, since it may be an older one of the same name, long gone; only an
-// answer does.
+// Saw notes which Jobs of the owner there are. It returns those creates without an answer whose Job is not among them, the lowest ordinal
+// first: each may make a Job yet. That the Job is among them does not settle the create, since that may be an older one of the same name,
+// long gone. Only an answer does.
 func (g *Gate) Saw(uid types.UID, census *jobs.Census) []Unanswered {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -180,7 +180,7 @@ func (g *Gate) Saw(uid types.UID, census *jobs.Census) []Unanswered {
 	return hidden
 }
 
-// Free are the ordinals of the owner's next Jobs, count of them, and the floor that those Jobs are to tell. Saw must have been called before.
+// Free are the ordinals of the owner's next count Jobs, and the floor that these Jobs are to tell. Saw must have been called before.
 func (g *Gate) Free(uid types.UID, count int) (ordinals []int64, floor int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -21,7 +21,8 @@ import (
 )
 
 // memory is what is kept of a ScaledJob from one pass to the next. All of it may be lost: then some requests are made that it would have
-// saved, and a pause of creating is found again in the status and the Jobs, if not always as long as it was. Only the pass over its ScaledJob touches it, and there is never more than one at a time.
+// saved, and a pause of creating is found again in the status and the Jobs, if not always as long as it was. Only the pass over its
+// ScaledJob touches it, and there is never more than one at a time.
 type memory struct {
 	uid types.UID
 	// active are the Jobs that had not finished when they were last counted, and those created since; nil before the first count.

@@ -110,8 +110,8 @@ func (s *apiServer) remove(name string) {
 	s.jobChanges = append(s.jobChanges, jobChange{s.version, name, nil})
 }
 
-// protected says that nothing is deleted for now. What keeps an operator from making again what another has under way is that both claim the
-// same names. A name is free again once its Job is deleted. So nothing can be promised if one of them has seen that a Job was there, and the
+// protected says that nothing is deleted for now. An operator does not make again what another has under way, because both claim the same
+// names. A name is free again once its Job is deleted. So nothing can be promised if one of them has seen that a Job was there, and the
 // other has not: for as long as two operators are at work, or a killed one has left creates that are not carried out yet.
 func (s *apiServer) protected() bool {
 	return s.overlap || slices.ContainsFunc(s.late, func(c lateCreate) bool { return c.sender.retired })

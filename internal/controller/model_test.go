@@ -246,7 +246,7 @@ func (m *machine) finish(t *rapid.T) {
 	}
 }
 
-// deleteJob is a user, or the time to live of a finished Job. While two operators overlap nothing is deleted: see overlap.
+// deleteJob is a user, or the time to live of a finished Job. At times nothing is deleted: see apiServer.protected.
 func (m *machine) deleteJob(t *rapid.T) {
 	if job := m.pick(t, anyJob); job != nil && !m.server.protected() {
 		m.server.remove(job.Name)
@@ -422,8 +422,8 @@ func (m *machine) endOverlap(*rapid.T) {
 // pass has the leader make a pass, in which something may happen between the count of the Jobs and that of the messages.
 func (m *machine) pass(t *rapid.T) {
 	m.meanwhile = oneOf(map[string]func(*rapid.T){
-		"nothing":         func(*rapid.T) { /* most often */ },
-		"nothing at all":  func(*rapid.T) { /* most often */ },
+		"nothing":         func(*rapid.T) { /* twice as often as anything else */ },
+		"nothing at all":  func(*rapid.T) { /* as before */ },
 		"Jobs finish":     m.finish,
 		"messages come":   m.push,
 		"messages go":     m.pop,

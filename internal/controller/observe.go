@@ -5,7 +5,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,11 +29,6 @@ type observation struct {
 	// events is what is known about the notifications of the queue, and missed says that growth of it turned out to be unannounced.
 	events keyspace.State
 	missed bool
-}
-
-// busy says that the endpoint keeps somebody else waiting, so that it was not asked. That says nothing about this queue.
-func (o observation) busy() bool {
-	return o.queueErr != nil && errors.Is(o.queueErr, redisconn.ErrBusy)
 }
 
 // observe counts the Jobs and then reads the depth. The depth comes last, since messages may be taken in the meantime, and a depth

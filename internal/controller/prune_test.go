@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
@@ -189,4 +190,22 @@ func TestPruningThatIsRefusedDoesNotHoldUpCreating(t *testing.T) {
 	w.Expect(w.names()).To(HaveLen(1 + 5))
 	w.Expect(refused).To(Equal(1), "and is tried again later")
 	w.Expect(w.scrape()).To(HaveKeyWithValue("scaledjob_reconcile_errors_total", 1.0))
+}
+
+// What was stored under an older CRD may be below the minimum of today.
+func TestNegativeHistoryLimitsOfAnOlderCRDCauseNoPanic(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(*scaledjobv1.ScaledJobSpec){
+		"succeeded": func(spec *scaledjobv1.ScaledJobSpec) { spec.SuccessfulJobsHistoryLimit = new(int32(-1)) },
+		"failed":    func(spec *scaledjobv1.ScaledJobSpec) { spec.FailedJobsHistoryLimit = new(int32(-1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sj := scaledJob()
+			set(&sj.Spec)
+			w := newWorld(t, sj)
+			defer func() { w.Expect(recover()).To(BeNil()) }()
+			w.reconcile(t.Context())
+		})
+	}
 }

@@ -82,7 +82,7 @@ func (r *Reconciler) scale(
 	return created, created < len(resend)+plan.create, nil
 }
 
-// batches are the ordinals as they are created: all of them, or, to be careful, one alone, and then twice as many each time, so that a template
+// batches are the ordinals as they are created: all of them, or, to be careful, one alone, and then twice as many each time. So a template
 // which the API server does not take, or a quota which has room for one, costs few creates.
 func batches(ordinals []int64, careful bool) [][]int64 {
 	if !careful {

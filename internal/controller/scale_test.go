@@ -521,3 +521,47 @@ func TestScaleOrdinalsContinue(t *testing.T) {
 	}
 	w.Expect(slices.Sorted(slices.Values(w.names()))).To(Equal(slices.Sorted(slices.Values(want))))
 }
+
+// maxReplicas 0 is the emergency stop. Where the API server is slow, a pass of 128 creates takes half a minute.
+func TestCreatingEndsSoonAfterMaxReplicasIsLowered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sj := scaledJob()
+		sj.Spec.MaxReplicas = new(int32(1000))
+		w := newWorld(t, sj)
+		w.warmUp(t.Context())
+		w.queues.SetDepth(emailQueue, 10000)
+		var stopped atomic.Bool
+		var begunAfter atomic.Int32
+		w.onCreate = func(_ context.Context, _ *batchv1.Job, send func() error) error {
+			if stopped.Load() {
+				begunAfter.Add(1)
+			}
+			time.Sleep(3900 * time.Millisecond)
+			return send()
+		}
+		go func() {
+			time.Sleep(time.Second)
+			w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = new(int32(0)) })
+			stopped.Store(true)
+		}()
+		w.reconcile(t.Context())
+		w.Expect(begunAfter.Load()).To(BeNumerically("<=", 16), "creates sent after the emergency stop, over %s", 3900*time.Millisecond*7)
+	})
+}
+
+// An admission webhook may change what is created. A Job without our owner reference is not counted, so that creating on and on would fill the
+// cluster: the answer of the API server shows that it is not ours.
+func TestJobsThatLoseTheirOwnerAreNotCreatedWithoutEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 30)
+	w.onCreate = func(_ context.Context, job *batchv1.Job, send func() error) error {
+		job.OwnerReferences = nil
+		return send()
+	}
+	for range 10 {
+		_, _ = w.r.Reconcile(t.Context(), requestOf(emails))
+	}
+	w.Expect(len(w.jobs(t.Context()))).To(BeNumerically("<=", 3), "Jobs for the 3 that are due")
+}

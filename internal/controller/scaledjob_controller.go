@@ -6,24 +6,26 @@
 // One pass over a ScaledJob gathers, decides, acts and reports, each in a file of its own:
 //
 //	subscription.go   tells the watcher which key to listen to
-//	observe.go        reads the owned Jobs, and then the depth of the queue        gather
+//	observe.go        reads the owned Jobs, and then the depth of the queue       gather
 //	backoff.go        tells whether creating is of any use for now
 //	decide.go         compares the two                                            decide
 //	scale.go          creates what is missing                                     act
 //	prune.go          deletes finished Jobs beyond the history limits
 //	template.go       asks the API server whether it accepts the template
-//	status.go         tells what was seen and done, in words of its own package         report
+//	status.go         writes down what was seen and done                          report
 //	resync.go         tells when to look again
 //	malformed.go      is for a ScaledJob that can't be read
 //
+// memory.go holds what is kept from one pass to the next. Passes are asked for by wakes.go and overdue.go; setup.go and cache.go plug all
+// of it into a manager.
+//
 // A pass never asks why it was called: a notification, a finished Job, an edit and the resync all put the same request on the same
-// queue (setup.go), and what is decided follows from what is seen alone.
+// queue, and what is decided follows from what is seen alone.
 package controller
 
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -44,22 +46,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/stored"
-)
-
-// How soon a pass comes again where no event would bring it sooner.
-const (
-	// staleRetry is for a Job cache that lags. The event of the awaited Job normally comes first.
-	staleRetry = 200 * time.Millisecond
-	// busyRetry is for an endpoint that is slow to answer somebody else, and for an API server that is slow to create the Jobs of many others.
-	busyRetry = 250 * time.Millisecond
-	// unreadableRetry is for a depth that can't be read, and never later than half the polling interval.
-	unreadableRetry = 10 * time.Second
-	// moreRetry is for a pass that left something undone: at once, but behind the others that wait already.
-	moreRetry = time.Millisecond
-	// passTimeout ends a pass whose API server does not answer. It leaves room for the creates of a pass, one after the other timing out.
-	passTimeout = time.Minute
-	// resyncJitter spreads the resync by this part of the polling interval, both ways.
-	resyncJitter = 0.1
 )
 
 // depthReader tells how many messages are outstanding. After an error the depth is unknown, which is not 0.
@@ -111,7 +97,8 @@ type Reconciler struct {
 	// Wakes is where the watcher and the search for overdue ScaledJobs ask for passes.
 	Wakes Wakes
 
-	memories  memories
+	memories memories
+	// templates paces the checks of templates.
 	templates *rate.Limiter
 	// patience is for passes whose creates take long, so that they leave most workers to others.
 	patience *semaphore.Weighted
@@ -240,38 +227,6 @@ func (r *Reconciler) report(
 	return r.next(sj, mem, seen, done, wait), nil
 }
 
-// next tells when the following pass is due: at once if this one stopped half-way, sooner than the resync if the depth could not be
-// read, the status still has to be written, pruning is to be tried again, a pause of creating ends or the template waits for its check, and
-// else at the resync.
-func (r *Reconciler) next(
-	sj *scaledjobv1.ScaledJob, mem *memory, seen observation, done outcome, statusWait time.Duration,
-) ctrl.Result {
-	if done.more {
-		return requeue(moreRetry, priorityGrowth)
-	}
-	if seen.busy() || done.crowded {
-		return requeue(jitter(busyRetry), priorityNormal)
-	}
-	interval := resyncInterval(sj, seen.events, r.FallbackInterval)
-	if seen.queueErr != nil {
-		interval = min(unreadableRetry, pollingInterval(sj)/2)
-	}
-	after := jitter(interval)
-	if statusWait > 0 {
-		after = min(after, statusWait)
-	}
-	if until, holds := mem.backoff.Holds(time.Now()); holds {
-		after = min(after, max(time.Until(until), moreRetry))
-	}
-	if wait := mem.pruning.wait(time.Now()); wait > 0 {
-		after = min(after, wait)
-	}
-	if !mem.templateTurn.IsZero() {
-		after = min(after, max(time.Until(mem.templateTurn), moreRetry))
-	}
-	return requeue(after, priorityResync)
-}
-
 // fail ends a pass that could not see what it must go by.
 func (r *Reconciler) fail(sj *scaledjobv1.ScaledJob, err error) (ctrl.Result, error) {
 	r.Metrics.Failed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName)
@@ -285,17 +240,4 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	if uid, known := r.memories.drop(key); known {
 		r.Gate.Forget(uid)
 	}
-}
-
-// requeue asks for another pass. The priority is always said: a request would otherwise keep that of the event which brought it.
-func requeue(after time.Duration, priority int) ctrl.Result {
-	return ctrl.Result{RequeueAfter: after, Priority: &priority}
-}
-
-func pollingInterval(sj *scaledjobv1.ScaledJob) time.Duration {
-	return time.Duration(sj.Spec.PollingIntervalSecondsOrDefault()) * time.Second
-}
-
-func jitter(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (1 - resyncJitter + 2*resyncJitter*rand.Float64()))
 }

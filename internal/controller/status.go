@@ -23,10 +23,10 @@ import (
 const (
 	// fieldOwner is the name under which the status is applied.
 	fieldOwner = client.FieldOwner("scaledjob-operator")
-	// statusInterval is the least time between two writes of a status in which only numbers changed, and the mean time between any two.
-	// So many may come at once where conditions turn.
+	// statusInterval is the least time between two writes of a status in which only numbers changed.
 	statusInterval = time.Second
-	statusBurst    = 2
+	// statusBurst is how many writes may come at once where conditions turn. On average it is one per statusInterval there too.
+	statusBurst = 2
 )
 
 // passOf is what is told of a pass.
@@ -73,9 +73,9 @@ func (r *Reconciler) writeStatus(
 	return 0, nil
 }
 
-// statusWait tells how long a changed status may wait until it is written: not at all where a condition turned, if that does not happen all the
-// time, or nothing was written for a while, and else until the interval is over. A pass that is followed by another at once leaves it to that one, but
-// not for ever.
+// statusWait tells how long a changed status may wait until it is written. Where a condition turned, it does not wait, unless conditions have
+// turned all the time. Where only numbers changed, it waits until the interval since the last write is over. A pass that is followed by
+// another at once leaves it to that one, but not for ever.
 func statusWait(before, status *scaledjobv1.ScaledJobStatus, mem *memory, more bool, now time.Time) time.Duration {
 	if more {
 		return max(0, statusInterval-now.Sub(mem.changedAt))
@@ -138,7 +138,7 @@ func sample(
 		Events:    status.Mode == scaledjobv1.ModeEvents,
 		LastEvent: seen.events.LastEvent,
 		Missed:    seen.missed,
-		Failed:    err != nil || (seen.queueErr != nil && !seen.busy()),
+		Failed:    err != nil || (seen.queueErr != nil && !seen.queueErr.Busy()),
 	}
 	if plan.known {
 		result.Depth, result.Desired = &seen.depth, &plan.desired

@@ -172,3 +172,20 @@ func jobChanged() predicate.Predicate {
 		},
 	}
 }
+
+// counts is all of a Job that a count depends on.
+type counts struct {
+	owner    types.UID
+	finished bool
+	ready    bool
+	deleting bool
+}
+
+func countsOf(job *batchv1.Job) counts {
+	return counts{
+		owner:    jobs.ControllerUID(job),
+		finished: jobs.Finished(job),
+		ready:    job.Status.Ready != nil && *job.Status.Ready > 0,
+		deleting: job.DeletionTimestamp != nil,
+	}
+}

@@ -69,7 +69,7 @@ func (q *workQueue) failTimes(key types.NamespacedName, failures int) {
 	}
 }
 
-func TestBackoff(t *testing.T) {
+func TestRetryDelay(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	g.Expect(retryDelay(0)).To(BeZero())

@@ -69,7 +69,7 @@ type world struct {
 
 	r       *Reconciler
 	api     client.WithWatch
-	queues  *queue.Fake
+	queues  *fakeQueues
 	watcher *fakeWatcher
 	events  *eventLog
 	metrics *prometheus.Registry
@@ -98,7 +98,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{
 		Gomega:    NewWithT(t),
-		queues:    &queue.Fake{},
+		queues:    &fakeQueues{},
 		watcher:   &fakeWatcher{state: keyspace.State{Verdict: proof.Verdict{Reason: proof.ReasonSubscribed}}},
 		events:    &eventLog{},
 		metrics:   prometheus.NewPedanticRegistry(),

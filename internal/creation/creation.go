@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package creation sends the creates of Jobs, many at once, and sees to it that what became of each is known: it was created, it was not, its
-// name was taken, or there was no answer. The gate of package consistency keeps that until the cache shows it.
+// Package creation sends the creates of Jobs, many at once, and finds out what became of each: it was created, it was not, its name was
+// taken, or there was no answer. It tells the gate of package consistency, which keeps that until the cache shows it.
 package creation
 
 import (
@@ -36,11 +36,14 @@ const (
 var (
 	// ErrTaken stops a batch whose next name exists already. It is no failure: the gate knows what the name holds.
 	ErrTaken = errors.New("a Job of this name exists already")
-	// ErrRefused is that the API server answered that it takes no such Job for now, by 403 or 422, or that it made another one of it.
+	// ErrRefused says that the API server takes no such Job for now, by 403 or 422, or that it made another Job of it.
 	ErrRefused = errors.New("the API server refuses the Job")
 
-	errNoJob    = errors.New("the API server answered without telling which Job it created")
-	errNotOwned = errors.New("an admission policy took away the owner reference or the name, without which the Job can't be counted; it was deleted again")
+	// errNoJob is of an answer that may or may not stand for a Job.
+	errNoJob = errors.New("the API server answered without telling which Job it created")
+	// errNotOwned is of a Job that would not be counted.
+	errNotOwned = errors.New("an admission policy took away the owner reference or the name, without which the Job can't be counted; " +
+		"it was deleted again")
 )
 
 // Creator creates Jobs.
@@ -70,9 +73,9 @@ type Created struct {
 	At  time.Time
 }
 
-// Create creates the Jobs of a batch, many at once. After an error, or once it is too late, ctx has ended or another may lead, it starts no other; those under way are waited for,
-// and not cancelled for some seconds: a cancelled create is one without an answer. It returns the Jobs that it created, and of the errors the
-// gravest: a failure before ErrRefused before ErrTaken.
+// Create creates the Jobs of a batch, many at once. After an error, or once it is too late, ctx has ended or another may lead, it starts no other. It waits for
+// those under way, and cancels them only some seconds later, since a cancelled create is one without an answer. It returns the Jobs that it
+// created, and the gravest of the errors: a failure is graver than ErrRefused, and that graver than ErrTaken.
 func (c Creator) Create(ctx context.Context, batch Batch) ([]Created, error) {
 	going, cancel := outliving(ctx, grace)
 	defer cancel()
@@ -160,7 +163,8 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 	return "", fmt.Errorf("creating Job %s: %w", attempt.Job.Name, err)
 }
 
-// check returns an error if what was created is not the Job that was asked for: it would not be counted, and so be created again and again.
+// check returns an error if what was created is not the Job that was asked for, and deletes it: it would not be counted, and so be created
+// again and again.
 func (c Creator) check(ctx context.Context, owner types.UID, name client.ObjectKey, made *batchv1.Job) error {
 	switch {
 	case made.UID == "" || made.ResourceVersion == "":
@@ -172,8 +176,8 @@ func (c Creator) check(ctx context.Context, owner types.UID, name client.ObjectK
 	return errors.Join(errNotOwned, client.IgnoreNotFound(err))
 }
 
-// resolve finds out what has the name that a create is said to have found taken. If nothing has, that answer was wrong, or the Job is gone by
-// now; then the create has failed.
+// resolve finds out which Job has the name that the API server called taken. If there is none, that answer was wrong or the Job is gone by
+// now, and the create has failed.
 func (c Creator) resolve(ctx context.Context, owner types.UID, attempt consistency.Unanswered, answer error) error {
 	taken, err := c.Gate.Resolve(ctx, owner, attempt)
 	switch {

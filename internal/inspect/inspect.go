@@ -59,8 +59,8 @@ func (i *Inspector) Run(ctx context.Context, began <-chan struct{}) {
 	}
 }
 
-// ask asks, and has flags added if that is wanted. It believes what the
-// server says after that, and not that it said OK.
+// ask asks, and has flags added if that is wanted. It believes what the server says after that,
+// and not that it said OK.
 func (i *Inspector) ask(ctx context.Context) (told proof.Setting, answered bool) {
 	if told, answered = i.get(ctx); !answered {
 		return told, false

@@ -114,10 +114,10 @@ func ending(job *batchv1.Job) *batchv1.JobCondition {
 	return nil
 }
 
-// Ordinal is the ordinal of the Job with this metadata, and its AnnotationOrdinalFloor. It is 0, which is nobody's, where the annotation that
-// tells it is missing, or where the Job's name is not the one that follows from it: users can edit annotations, and copy Jobs with all that
-// they have but the name. Nor is it more than maxOrdinal, however it was forged. The floor is 0, which says nothing, where it can't be right:
-// it is below the ordinal.
+// Ordinal is the ordinal of the Job with this metadata, and its AnnotationOrdinalFloor. The ordinal is 0, which no Job has, where its
+// annotation is missing, or where the Job's name is not the one that follows from it: users can edit annotations, and copy Jobs with all
+// that they have but the name. It is never more than maxOrdinal, however it was forged. The floor is 0, which says nothing, unless it is
+// below the ordinal, as a true one is.
 func Ordinal(job *metav1.ObjectMeta) (ordinal, floor int64) {
 	owner := metav1.GetControllerOfNoCopy(job)
 	ordinal = number(job, scaledjobv1.AnnotationOrdinal)

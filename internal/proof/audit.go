@@ -66,8 +66,8 @@ func (a *Audit) overdue(now time.Time) bool {
 	return !a.grownAt.IsZero() && now.Sub(a.grownAt) >= eventDelay
 }
 
-// Disproved reports whether the server evidently publishes nothing about the key.
-func (a *Audit) Disproved(now time.Time, key Subscription, silentUntil time.Time) bool {
+// disproved reports whether the server evidently publishes nothing about the key.
+func (a *Audit) disproved(now time.Time, key Subscription, silentUntil time.Time) bool {
 	misses := a.misses
 	if a.overdue(now) {
 		misses++

@@ -18,7 +18,7 @@ type Setting struct {
 }
 
 // silent says that by its own word the server publishes nothing about lists.
-func (s Setting) silent() bool { return s.Readable && !s.Flags.PublishLists() }
+func (s Setting) silent() bool { return s.Readable && !s.Flags.publishLists() }
 
 // Evidence is what shows that a server publishes events, or that it does not. It is that of
 // one session: the next one may be with another server, or with one that was set up anew.

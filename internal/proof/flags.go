@@ -27,8 +27,8 @@ type Flags string
 
 func (f Flags) has(flag byte) bool { return strings.IndexByte(string(f), flag) >= 0 }
 
-// PublishLists reports whether a server with these flags publishes what lists need.
-func (f Flags) PublishLists() bool {
+// publishLists reports whether a server with these flags publishes what lists need.
+func (f Flags) publishLists() bool {
 	return f.has(flagKeyspace) && (f.has(flagList) || f.has(flagAll))
 }
 

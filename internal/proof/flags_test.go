@@ -30,10 +30,10 @@ func TestFlags(t *testing.T) {
 		t.Run(string(value), func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			g.Expect(value.PublishLists()).To(Equal(want.publishes))
+			g.Expect(value.publishLists()).To(Equal(want.publishes))
 			g.Expect(value.WithRecommended()).To(Equal(want.recommended))
 			g.Expect(value.WithRecommended().Known()).To(Equal(want.shown))
-			g.Expect(value.WithRecommended().PublishLists()).To(BeTrue())
+			g.Expect(value.WithRecommended().publishLists()).To(BeTrue())
 		})
 	}
 }

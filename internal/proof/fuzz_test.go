@@ -18,17 +18,17 @@ func FuzzFlags(f *testing.F) {
 		flags := Flags(text)
 		recommended := flags.WithRecommended()
 		switch {
-		case !recommended.PublishLists():
+		case !recommended.publishLists():
 			t.Errorf("%q does not publish lists", recommended)
 		case !strings.HasPrefix(string(recommended), text):
 			t.Errorf("%q became %q", text, recommended)
 		case recommended.WithRecommended() != recommended:
 			t.Errorf("%q became %q in the end", recommended, recommended.WithRecommended())
-		case flags.PublishLists() && !recommended.has('g') && !recommended.has('A'):
+		case flags.publishLists() && !recommended.has('g') && !recommended.has('A'):
 			t.Errorf("%q does not publish renamed lists", recommended)
 		}
 		known := flags.Known()
-		if known.PublishLists() != flags.PublishLists() {
+		if known.publishLists() != flags.publishLists() {
 			t.Errorf("%q is shown as %q", text, known)
 		}
 		at := -1

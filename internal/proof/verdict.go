@@ -78,7 +78,7 @@ func Judge(server *Evidence, key Subscription, audit *Audit, now time.Time) Verd
 	case setting.silent():
 		wanted := setting.Flags.WithRecommended().Known()
 		return Verdict{Reason: ReasonNotConfigured, Flags: string(wanted), ConfigureRefused: setting.Refused}
-	case audit.Disproved(now, key, server.SilentUntil(now)):
+	case audit.disproved(now, key, server.SilentUntil(now)):
 		return Verdict{Reason: ReasonNoEventsObserved}
 	case proven:
 		return Verdict{Reason: ReasonSubscribed}

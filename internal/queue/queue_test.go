@@ -4,8 +4,6 @@
 package queue_test
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -88,28 +86,4 @@ func TestReaderFailsOnAnswersThatMakeNoSense(t *testing.T) {
 			g.Expect(err).To(MatchError(ContainSubstring(c.says)))
 		})
 	}
-}
-
-func TestFakeObservesWhatIsSet(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	var fake queue.Fake
-	emails, other := queue.Source{Key: "emails"}, queue.Source{Key: "other"}
-	observe := func(source queue.Source) (int64, error) { return fake.Observe(t.Context(), source) }
-
-	g.Expect(observe(emails)).To(BeZero())
-	fake.SetDepth(emails, 7)
-	g.Expect(observe(emails)).To(BeEquivalentTo(7))
-	g.Expect(observe(other)).To(BeZero())
-	broken := errors.New("broken")
-	fake.SetError(emails, broken)
-	_, err := observe(emails)
-	g.Expect(err).To(MatchError(broken))
-	fake.SetDepth(emails, 1)
-	g.Expect(observe(emails)).To(BeEquivalentTo(1))
-
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err = fake.Observe(ctx, emails)
-	g.Expect(err).To(MatchError(context.Canceled))
 }

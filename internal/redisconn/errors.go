@@ -61,6 +61,10 @@ func (e *Error) Error() string { return string(e.Reason) + ": " + e.Err.Error() 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Busy says that the call was not made, since the endpoint keeps somebody else waiting. It says
+// nothing about what was asked for. It is false for nil.
+func (e *Error) Busy() bool { return e != nil && errors.Is(e.Err, ErrBusy) }
+
 // Classify finds the class of an error. It returns nil for nil, and an [Error] already
 // in the chain as it is.
 func Classify(err error) *Error {
@@ -110,26 +114,60 @@ type class struct {
 
 // replyClasses are looked up by how an error reply begins; the first match counts.
 var replyClasses = []struct {
-	prefix string
-	class
+	prefix  string
+	reason  Reason
+	message string
 }{
-	{"NOAUTH", class{ReasonAuthFailed, "Redis demands a password, and the operator can give none yet. Let the user default in without one."}},
-	{"WRONGPASS", class{ReasonAuthFailed, "Redis refused the credentials. Check the user name and the password, and that the user is enabled."}},
-	{"NOPERM", class{ReasonPermissionDenied, "The Redis user may not do this. Grant it LLEN and SUBSCRIBE, read access to the key, and the channel __keyspace@0__:<queueName>."}},
-	{"WRONGTYPE", class{ReasonWrongType, "The key holds something else than a list. Name another key in spec.queueName, or move away what is stored there."}},
-	{"LOADING", class{ReasonUnreachable, "Redis is loading its data set. Wait until it is done."}},
-	{"BUSY ", class{ReasonUnreachable, "Redis is blocked by a script that takes too long. Wait for the script, or stop it with SCRIPT KILL."}},
-	{"MASTERDOWN", class{ReasonUnreachable, "The server is a replica that has lost its master and serves no stale data. Use the address of the master."}},
-	{"MOVED", class{ReasonUnreachable, "The server belongs to a Redis Cluster and does not hold the key. Use a server that is not in cluster mode."}},
-	{"CLUSTERDOWN", class{ReasonUnreachable, "The server belongs to a Redis Cluster that is down. Repair the cluster."}},
-	{"DENIED", class{ReasonUnreachable, "Redis runs in protected mode and answers only on its own host. Set a password or bind it to the network."}},
-	{tooManyClients, class{ReasonUnreachable, "Redis accepts no more clients. Raise maxclients, or find out who holds the connections."}},
+	{
+		"NOAUTH", ReasonAuthFailed,
+		"Redis demands a password, and the operator can give none yet. Let the user default in without one.",
+	},
+	{
+		"WRONGPASS", ReasonAuthFailed,
+		"Redis refused the credentials. Check the user name and the password, and that the user is enabled.",
+	},
+	{
+		"NOPERM", ReasonPermissionDenied,
+		"The Redis user may not do this. Grant it LLEN and SUBSCRIBE, read access to the key, and the channel __keyspace@0__:<queueName>.",
+	},
+	{
+		"WRONGTYPE", ReasonWrongType,
+		"The key holds something else than a list. Name another key in spec.queueName, or move away what is stored there.",
+	},
+	{
+		"LOADING", ReasonUnreachable,
+		"Redis is loading its data set. Wait until it is done.",
+	},
+	{
+		"BUSY ", ReasonUnreachable,
+		"Redis is blocked by a script that takes too long. Wait for the script, or stop it with SCRIPT KILL.",
+	},
+	{
+		"MASTERDOWN", ReasonUnreachable,
+		"The server is a replica that has lost its master and serves no stale data. Use the address of the master.",
+	},
+	{
+		"MOVED", ReasonUnreachable,
+		"The server belongs to a Redis Cluster and does not hold the key. Use a server that is not in cluster mode.",
+	},
+	{
+		"CLUSTERDOWN", ReasonUnreachable,
+		"The server belongs to a Redis Cluster that is down. Repair the cluster.",
+	},
+	{
+		"DENIED", ReasonUnreachable,
+		"Redis runs in protected mode and answers only on its own host. Set a password or bind it to the network.",
+	},
+	{
+		tooManyClients, ReasonUnreachable,
+		"Redis accepts no more clients. Raise maxclients, or find out who holds the connections.",
+	},
 }
 
 func classifyReply(reply string) class {
 	for _, c := range replyClasses {
 		if strings.HasPrefix(reply, c.prefix) {
-			return c.class
+			return class{c.reason, c.message}
 		}
 	}
 	return class{ReasonUnreachable, "Redis answered with an error. See the operator's log for its words."}

@@ -73,6 +73,15 @@ func TestClassifyNil(t *testing.T) {
 	g.Expect(redisconn.IsReply(nil)).To(BeFalse())
 }
 
+func TestBusy(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var none *redisconn.Error
+	g.Expect(none.Busy()).To(BeFalse())
+	g.Expect(redisconn.Classify(reply("BUSY Redis is busy running a script.")).Busy()).To(BeFalse(), "which Redis says itself")
+	g.Expect(redisconn.Classify(fmt.Errorf("calling: %w", redisconn.ErrBusy)).Busy()).To(BeTrue())
+}
+
 // FuzzClassify shows that a message tells the kind of a reply and nothing it says.
 func FuzzClassify(f *testing.F) {
 	for _, seed := range []string{"", "NOAUTH x", "ERR", "ERR max number of clients reached", "\x00", "WRONGTYPE"} {

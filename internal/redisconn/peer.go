@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"miracle.dev/scaledjob-operator/internal/hostname"
 	"miracle.dev/scaledjob-operator/internal/resp"
 )
 
@@ -31,6 +31,8 @@ type peer struct {
 	// need not try. moreDialing takes its place while one does: a distant server must not
 	// make many wait for each other.
 	dialing, moreDialing chan struct{}
+	// pin is the address of the endpoint that all connections lead to.
+	pin hostname.Pin
 	// wentDown is called without the lock after the peer went down.
 	wentDown func(*peer, *Error)
 
@@ -45,12 +47,6 @@ type peer struct {
 	// answers probes and nothing else is tried ever less often.
 	backoff Backoff
 
-	// pinned is the address that the endpoint's name was found at; invalid until it is dialed.
-	pinned netip.AddrPort
-	// answer is what DNS said last, if the pinned address was not in it.
-	answer []string
-	// movedAt is when the name was last found to point elsewhere.
-	movedAt time.Time
 	// pubSubs are the open connections for subscriptions.
 	pubSubs map[*PubSub]struct{}
 
@@ -168,7 +164,8 @@ func (p *peer) markDown(cause *Error) {
 		p.mu.Unlock()
 		return
 	}
-	p.down, p.pinned = cause, netip.AddrPort{}
+	p.down = cause
+	p.pin.Release()
 	p.backoff.Begin()
 	p.mu.Unlock()
 	// Calls under way fail with it. Also, a client remembers failed dials and would go on
@@ -181,7 +178,8 @@ func (p *peer) markDown(cause *Error) {
 func (p *peer) stillDown(cause *Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.down, p.pinned = cause, netip.AddrPort{}
+	p.down = cause
+	p.pin.Release()
 }
 
 // markUp lets calls through again.
@@ -250,7 +248,7 @@ func (p *peer) dialIfUp(ctx context.Context, network, address string, count func
 		greeted(nil)
 		return nil, down
 	}
-	conn, err := p.dial(ctx, network, address)
+	conn, err := p.pin.Dial(ctx, p.dialer, network, address)
 	if err != nil {
 		greeted(err)
 		return nil, err
@@ -294,7 +292,7 @@ func (p *peer) serves() bool {
 
 // dialProbe dials although the endpoint is down.
 func (p *peer) dialProbe(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := p.dial(ctx, network, address)
+	conn, err := p.pin.Dial(ctx, p.dialer, network, address)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"miracle.dev/scaledjob-operator/internal/hostname"
 )
 
 // callTimeout bounds one call, from getting a connection to the last byte of the reply.
@@ -47,7 +49,7 @@ type Pool struct {
 	timing timing
 	dialer dialFunc
 	// resolver is asked where names point now. It should be that of the dialer.
-	resolver resolver
+	resolver hostname.Resolver
 
 	mu     sync.Mutex
 	closed bool

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/hostname"
 )
 
 // errOver is what the client library gets when it tries to reconnect.
@@ -46,7 +48,7 @@ func openPubSub(ctx context.Context, to *peer, dial dialFunc, timeout time.Durat
 		}
 		conn, err := dial(ctx, network, address)
 		if err == nil {
-			p.remote = remoteOf(conn)
+			p.remote = hostname.RemoteOf(conn)
 		}
 		return conn, err
 	})

@@ -82,7 +82,7 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 	if pass.Template != nil {
 		set(status, scaledjobv1.ConditionTemplateValid, *pass.Template)
 	}
-	if pass.busy() {
+	if pass.QueueErr.Busy() {
 		return
 	}
 	set(status, scaledjobv1.ConditionQueueConnected, queueConnected(pass.QueueErr))
@@ -107,15 +107,15 @@ func queueConnected(err *redisconn.Error) Condition {
 
 // pauses are what ScalingLimited says while creating pauses.
 var pauses = map[backoff.Reason]string{
-	backoff.JobsFailing: "The last Jobs to finish have all failed. Until one succeeds and messages leave the queue, creating pauses again and again, " +
-		"longer each time, up to five minutes. Find out why by kubectl logs --selector=batch.miracle.dev/scaledjob=NAME, and correct the workers or spec.jobTemplate; with another template, " +
-		"or once suspended and resumed, creating goes on at once.",
-	backoff.NoProgress: "Jobs finish, but no message leaves the queue. Until that changes, creating pauses again and again, longer each time, up to five " +
-		"minutes. Make sure that the workers take messages from this very key of this server; with another template, or once suspended and resumed, " +
-		"creating goes on at once.",
-	backoff.CreateRefused: "The API server refuses to create a Job that is due. Check quotas, admission policies and TemplateValid; the operator's log " +
-		"has its answer. Creating is tried again when a Job has finished or gone, and else at growing intervals, up to five minutes; once suspended " +
-		"and resumed, at once.",
+	backoff.JobsFailing: "The last Jobs to finish have all failed. Until one succeeds and messages leave the queue, creating pauses again and " +
+		"again, longer each time, up to five minutes. Find out why by kubectl logs --selector=batch.miracle.dev/scaledjob=NAME, and correct " +
+		"the workers or spec.jobTemplate; with another template, or once suspended and resumed, creating goes on at once.",
+	backoff.NoProgress: "Jobs finish, but no message leaves the queue. Until that changes, creating pauses again and again, longer each time, " +
+		"up to five minutes. Make sure that the workers take messages from this very key of this server; with another template, or once " +
+		"suspended and resumed, creating goes on at once.",
+	backoff.CreateRefused: "The API server refuses to create a Job that is due. Check quotas, admission policies and TemplateValid; the " +
+		"operator's log has its answer. Creating is tried again when a Job has finished or gone, and else at growing intervals, up to five " +
+		"minutes; once suspended and resumed, at once.",
 }
 
 func scalingLimited(atMax bool, limit backoff.Reason) Condition {

@@ -20,8 +20,8 @@ var notificationVerdicts = map[proof.Reason]Condition{
 	},
 	proof.ReasonUnverified: {
 		metav1.ConditionUnknown, scaledjobv1.ReasonUnverified,
-		"Nothing has shown yet whether Redis announces the growth of lists: the operator may not read notify-keyspace-events, and no event has " +
-			"come. Make sure that the setting holds K and l; a managed service has it among its parameters. The first event proves it." + polled,
+		"Nothing has shown yet whether Redis announces the growth of lists: the operator may not read notify-keyspace-events, and no event " +
+			"has come. Make sure that the setting holds K and l; a managed service has it among its parameters. The first event proves it." + polled,
 	},
 	proof.ReasonNoEventsObserved: {
 		metav1.ConditionFalse, scaledjobv1.ReasonNoEventsObserved,

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report says what users are told of a ScaledJob: its status, and the events when that turns. All words are here. It is pure: what a
-// pass saw and did goes in, and what to tell comes out.
+// Package report says what users are told of a ScaledJob: its status, and the events when that turns. Its words are here, but for those
+// about Redis errors, which are in package redisconn. It is pure: what a pass saw and did goes in, and what to tell comes out.
 //
 //	conditions.go     what each condition says, and what follows from it
 //	notifications.go  whether the growth of the queue is announced
@@ -11,7 +11,6 @@
 package report
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -42,9 +41,6 @@ type Pass struct {
 	// Template is what the API server says of the template, nil where it was not asked.
 	Template *Condition
 }
-
-// busy says that the endpoint keeps somebody else waiting, so that it was not asked. That says nothing about this queue.
-func (p *Pass) busy() bool { return p.QueueErr != nil && errors.Is(p.QueueErr, redisconn.ErrBusy) }
 
 // Status is the whole status after a pass that ended now. What the pass could not see stays as it was before, as long as the spec does.
 func Status(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, pass Pass, now time.Time) *scaledjobv1.ScaledJobStatus {

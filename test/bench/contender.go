@@ -214,14 +214,3 @@ func (c *contender) idle(ctx context.Context) error {
 	}
 	return nil
 }
-
-func pause(ctx context.Context, duration time.Duration) error {
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"miracle.dev/scaledjob-operator/test/operator"
+	"miracle.dev/scaledjob-operator/test/pause"
 )
 
 const (
@@ -99,7 +100,7 @@ func (r *replicas) failOver(ctx context.Context, how ending) (gap time.Duration,
 	if r.standby, err = r.start(ctx); err != nil {
 		return 0, err
 	}
-	if err := pause(ctx, settleTime); err != nil {
+	if err := pause.For(ctx, settleTime); err != nil {
 		return 0, err
 	}
 	begun := time.Now()

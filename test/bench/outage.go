@@ -12,6 +12,7 @@ import (
 	"time"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/pause"
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
 )
 
@@ -99,13 +100,13 @@ func switchAll(ctx context.Context, neighbours []neighbour, hold bool) error {
 			return fmt.Errorf("waiting until the operator notices the neighbours' servers: %w", err)
 		}
 	}
-	return pause(ctx, settleTime)
+	return pause.For(ctx, settleTime)
 }
 
 // sample pushes single messages and returns how many milliseconds each took to be a Job.
 func (c *contender) sample(ctx context.Context, samples int) (times []float64, err error) {
 	for range samples {
-		if err := pause(ctx, time.Duration((0.5+rand.Float64())*float64(meanGap))); err != nil {
+		if err := pause.For(ctx, time.Duration((0.5+rand.Float64())*float64(meanGap))); err != nil {
 			return nil, err
 		}
 		took, err := c.serve(ctx, 1)
@@ -151,6 +152,6 @@ func (s *setting) countDials(ctx context.Context, name string, dead *tcpproxy.Pr
 	if err != nil {
 		return 0, err
 	}
-	err = errors.Join(c.await(ctx, unreachable), pause(ctx, time.Until(begun.Add(firstMinute))))
+	err = errors.Join(c.await(ctx, unreachable), pause.For(ctx, time.Until(begun.Add(firstMinute))))
 	return dead.Dials(), errors.Join(err, c.remove(ctx))
 }

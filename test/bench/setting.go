@@ -20,6 +20,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/cluster"
 	"miracle.dev/scaledjob-operator/test/cluster/sandbox"
 	"miracle.dev/scaledjob-operator/test/operator"
+	"miracle.dev/scaledjob-operator/test/pause"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -146,7 +147,7 @@ func (s *setting) inTurn(turn int) []*contender {
 
 // checkAndClear fails unless both are exact, and leaves both without messages and Jobs.
 func (s *setting) checkAndClear(ctx context.Context) error {
-	if err := pause(ctx, settleTime); err != nil {
+	if err := pause.For(ctx, settleTime); err != nil {
 		return err
 	}
 	for _, c := range s.inTurn(0) {

@@ -135,6 +135,18 @@ func (r *recorder) MustRegister(c ...prometheus.Collector) { r.collectors = appe
 
 func (r *recorder) Unregister(prometheus.Collector) bool { return false }
 
+func TestEveryPackageHasItsLineInTheArchitecture(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	folders, err := os.ReadDir(filepath.Join(root, "internal"))
+	g.Expect(err).NotTo(HaveOccurred())
+	var packages []string
+	for _, folder := range folders {
+		packages = append(packages, folder.Name())
+	}
+	g.Expect(all("(?m)^\\| `internal/(\\w+)` \\|", read(t, "docs/architecture.md"))).To(ConsistOf(packages))
+}
+
 // A link leads to a file that exists, and to a heading of it.
 func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
 	t.Parallel()

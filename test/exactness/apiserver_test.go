@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"golang.org/x/sync/errgroup"
 
 	"miracle.dev/scaledjob-operator/test/witness"
 )
@@ -23,9 +22,7 @@ func TestAPIServerRestarts(t *testing.T) {
 	growing.awaitSubscription(t)
 	proxy.lag(shortLag)
 
-	storms, ctx := errgroup.WithContext(t.Context())
-	storms.Go(func() error { return capped.storm(ctx) })
-	storms.Go(func() error { return growing.storm(ctx) })
+	storms := beginStorms(t.Context(), capped, growing)
 	g.Expect(growing.witness.AwaitCreated(t.Context(), 10)).To(Succeed())
 	g.Expect(control.RestartAPIServer(t.Context())).To(Succeed())
 	g.Expect(storms.Wait()).To(Succeed())

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/operator"
+	"miracle.dev/scaledjob-operator/test/pause"
 	"miracle.dev/scaledjob-operator/test/witness"
 )
 
@@ -27,8 +28,8 @@ const (
 	// restPasses follow on them. Nothing but the resync brings them, and once
 	// perhaps a status that waits to be written.
 	restPasses = 3
-	// scrapeInterval is how many passes are asked for before they are counted.
-	scrapeInterval = 10
+	// changesPerScrape is how many passes are asked for before they are counted.
+	changesPerScrape = 10
 )
 
 // claim is how many Jobs a subject must come to, over all time.
@@ -80,7 +81,7 @@ func (s *subject) force(ctx context.Context, by *operator.Operator) error {
 	if err := s.disturb(ctx, by); err != nil {
 		return err
 	}
-	if err := pause(ctx, longLag); err != nil { // for what the proxy holds back
+	if err := pause.For(ctx, longLag); err != nil { // for what the proxy holds back
 		return err
 	}
 	before, err := s.passes(ctx, by)
@@ -106,7 +107,7 @@ func (s *subject) disturb(ctx context.Context, by *operator.Operator) error {
 		return fmt.Errorf("%s has no Job to change", s.object.Name)
 	}
 	for done := before; done < before+forcedPasses; {
-		for i := range scrapeInterval {
+		for i := range changesPerScrape {
 			if err := s.setReady(ctx, jobs[0], i%2); err != nil {
 				return fmt.Errorf("changing Job %s: %w", jobs[0], err)
 			}
@@ -130,6 +131,16 @@ func (s *subject) setReady(ctx context.Context, name string, pods int) error {
 func (s *subject) passes(ctx context.Context, by *operator.Operator) (int, error) {
 	return metric(ctx, by, "scaledjob_reconcile_total",
 		fmt.Sprintf("namespace=%q", s.object.Namespace), fmt.Sprintf("scaledjob=%q", s.object.Name))
+}
+
+// awaitPasses waits until the operator has made so many more passes over the
+// ScaledJob.
+func (s *subject) awaitPasses(t *testing.T, by *operator.Operator, more int) {
+	t.Helper()
+	g := NewWithT(t)
+	before, err := s.passes(t.Context(), by)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(s.passes).WithArguments(t.Context(), by).WithTimeout(timeout).Should(BeNumerically(">=", before+more))
 }
 
 // metric is the sum of the series of this name that have these labels.

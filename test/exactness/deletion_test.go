@@ -16,6 +16,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/operator"
+	"miracle.dev/scaledjob-operator/test/pause"
 	"miracle.dev/scaledjob-operator/test/witness"
 )
 
@@ -95,7 +96,7 @@ func proveGone(t *testing.T, by *operator.Operator, fault witness.Row, c claim) 
 	g, ended, s := NewWithT(t), time.Now(), c.subject
 	g.Eventually(s.passes).WithArguments(t.Context(), by).WithTimeout(timeout).
 		Should(BeZero(), "passes over a ScaledJob that the operator still knows of")
-	g.Expect(pause(t.Context(), longLag)).To(Succeed())
+	g.Expect(pause.For(t.Context(), longLag)).To(Succeed())
 	g.Expect(s.witness.CatchUp(t.Context())).To(Succeed())
 	g.Eventually(s.witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs that it controls")
 	fault.Recovery = time.Since(ended)
@@ -123,34 +124,4 @@ func TestRecreation(t *testing.T) {
 	g.Expect(first.witness.Unfinished()).To(BeEmpty())
 	g.Expect(first.witness.Verdict()).To(BeEmpty())
 	g.Expect(first.witness.Created()).To(Equal(saturation))
-}
-
-// saturation is how many Jobs a saturated subject has.
-const saturation = 10
-
-// newSaturatedSubject makes a ScaledJob that is at its limit, as the operator
-// knows, with more messages in the queue.
-func newSaturatedSubject(t *testing.T, namespace, name string, by *operator.Operator) *subject {
-	t.Helper()
-	g := NewWithT(t)
-	s := newSubject(t, namespace, name, 1, saturation)
-	s.awaitSubscription(t)
-	g.Expect(s.burst(t.Context(), 10*saturation)).To(Succeed())
-	g.Eventually(func(g Gomega) {
-		var now scaledjobv1.ScaledJob
-		g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(s.object), &now)).To(Succeed())
-		g.Expect(now.Status.ActiveJobs).To(BeEquivalentTo(saturation))
-	}).WithTimeout(timeout).Should(Succeed())
-	s.awaitPasses(t, by, 1)
-	return s
-}
-
-// awaitPasses waits until the operator has made so many more passes over the
-// ScaledJob.
-func (s *subject) awaitPasses(t *testing.T, by *operator.Operator, more int) {
-	t.Helper()
-	g := NewWithT(t)
-	before, err := s.passes(t.Context(), by)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(s.passes).WithArguments(t.Context(), by).WithTimeout(timeout).Should(BeNumerically(">=", before+more))
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -29,7 +28,7 @@ const (
 	// room is how many Jobs the quota allows.
 	room = 5
 	// fewCreates are those that make these Jobs, and one batch that is refused.
-	fewCreates = room + 16
+	fewCreates = room + createsAtOnce
 )
 
 // A quota has room for half of the Jobs. A thousand events per second must not
@@ -93,9 +92,7 @@ func TestNamespaceTerminates(t *testing.T) {
 	release := hold(t, doomedNamespace)
 	proxy.scaledJobs.Set(frozen)
 
-	storms, ctx := errgroup.WithContext(t.Context())
-	storms.Go(func() error { return doomed.storm(ctx) })
-	storms.Go(func() error { return healthy.storm(ctx) })
+	storms := beginStorms(t.Context(), doomed, healthy)
 	terminating := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: doomedNamespace}}
 	g.Expect(api.Delete(t.Context(), terminating)).To(Succeed())
 	g.Eventually(doomed.witness.Unfinished).WithTimeout(timeout).Should(BeEmpty())

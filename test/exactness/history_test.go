@@ -5,13 +5,10 @@ package exactness
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -80,24 +77,6 @@ func TestNoHistory(t *testing.T) {
 		Promise: "Jobs that have the names of others before are told from these",
 	}, claim{subject: s, jobs: saturation + finished + saturation})
 	g.Expect(s.witness.Unfinished()).To(Equal(first), "names that are used again")
-}
-
-// fail takes a message, and has a Job fail.
-func (s *subject) fail(ctx context.Context, name string) error {
-	if err := redis.Client().RPop(ctx, s.object.Spec.QueueName).Err(); err != nil {
-		return fmt.Errorf("taking a message: %w", err)
-	}
-	now := metav1.Now()
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.object.Namespace, Name: name}}
-	unfinished := job.DeepCopy()
-	job.Status = batchv1.JobStatus{
-		StartTime: &now, Failed: 1,
-		Conditions: []batchv1.JobCondition{
-			{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue, LastTransitionTime: now},
-			{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: now},
-		},
-	}
-	return api.Status().Patch(ctx, job, client.MergeFrom(unfinished))
 }
 
 // present is how many Jobs there are in the namespace of the subject, besides those

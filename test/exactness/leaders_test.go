@@ -147,27 +147,6 @@ func TestLeaderKilledInStorm(t *testing.T) {
 		claim{subject: worked, jobs: saturation + finished})
 }
 
-// putToWork has workers finish Jobs, in a storm on a queue that never gets empty,
-// until the returned function is called. It returns how many Jobs they finished.
-func putToWork(t *testing.T, s *subject) (goHome func() (finished int)) {
-	t.Helper()
-	g := NewWithT(t)
-	g.Expect(s.burst(t.Context(), stormPushes)).To(Succeed())
-	var finished int
-	var both errgroup.Group
-	shift := make(chan struct{})
-	both.Go(func() error { return s.storm(t.Context()) })
-	both.Go(func() (err error) {
-		finished, err = s.work(t.Context(), shift)
-		return err
-	})
-	return func() int {
-		close(shift)
-		g.Expect(both.Wait()).To(Succeed())
-		return finished
-	}
-}
-
 // elect lets operators elect a leader of their own for this namespace, by the
 // rights that are shipped, and returns the flags for it.
 func elect(t *testing.T, namespace string) (flags []string) {

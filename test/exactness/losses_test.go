@@ -16,6 +16,34 @@ import (
 	"miracle.dev/scaledjob-operator/test/witness"
 )
 
+// Besides a burst there are ScaledJobs that want a single Job: a create sent
+// twice is one too many there at once.
+func TestAnswersGetLost(t *testing.T) {
+	t.Parallel()
+	const messages, singles = 20, 10
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	operator := startOperator(t, proxy, []string{namespace})
+	claims := []claim{{subject: newSubject(t, namespace, "bursting", 1, messages), jobs: messages}}
+	for i := range singles {
+		claims = append(claims, claim{subject: newSubject(t, namespace, fmt.Sprintf("single-%d", i), 1, 1), jobs: 1})
+	}
+	for _, c := range claims {
+		c.subject.awaitSubscription(t)
+	}
+	proxy.lag(longLag)
+	proxy.losses.follow(everyOther)
+
+	for _, c := range claims {
+		g.Expect(c.subject.burst(t.Context(), messages)).To(Succeed())
+	}
+	prove(t, operator, witness.Row{
+		Fault:   "every other create fails: before it is carried out, or after, by a reset, a timeout or a demand to come again",
+		Promise: "a create that may have been carried out is sent again by the same name",
+	}, claims...)
+	g.Expect(proxy.losses.seen()).To(HaveEach(BeNumerically(">", 0)), "losses of each kind")
+}
+
 func TestTimeoutsInMidBatch(t *testing.T) {
 	t.Parallel()
 	const messages = 60

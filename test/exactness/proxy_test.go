@@ -20,6 +20,13 @@ import (
 	"miracle.dev/scaledjob-operator/test/cluster"
 )
 
+const (
+	shortLag = 100 * time.Millisecond
+	longLag  = 500 * time.Millisecond
+	// frozen is a lag that outlives the test.
+	frozen = time.Hour
+)
+
 // proxy stands between one client and the API server. It refuses requests, delays
 // and ends watches and loses answers, if told so, and passes on all else,
 // credentials included.

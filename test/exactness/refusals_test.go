@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"golang.org/x/sync/errgroup"
 
 	"miracle.dev/scaledjob-operator/test/witness"
 )
@@ -34,12 +33,10 @@ func TestRefusalsAtRandom(t *testing.T) {
 	}
 	proxy.lag(longLag)
 
-	storms, ctx := errgroup.WithContext(t.Context())
-	storms.Go(func() error { return capped.storm(ctx) })
-	storms.Go(func() error { return growing.storm(ctx) })
+	storms := beginStorms(t.Context(), capped, growing)
 	var finished int
 	storms.Go(func() (err error) {
-		finished, err = stormAndWork(ctx, worked)
+		finished, err = stormAndWork(t.Context(), worked)
 		return err
 	})
 	g.Expect(storms.Wait()).To(Succeed())

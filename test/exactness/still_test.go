@@ -6,7 +6,6 @@ package exactness
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"syscall"
 	"testing"
 	"time"
@@ -15,20 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/pause"
 )
-
-// dawdle lets every create of a Job take its time.
-type dawdle struct {
-	next  http.RoundTripper
-	delay time.Duration
-}
-
-func (d dawdle) RoundTrip(request *http.Request) (*http.Response, error) {
-	if createsJob(request) {
-		time.Sleep(d.delay)
-	}
-	return d.next.RoundTrip(request)
-}
 
 // The leader stands still for longer than its lease in the midst of a burst, as in a paused virtual machine. The next leader creates the rest,
 // the workers do all there is to do, and the Jobs are pruned, so that their names are free. Then the first one goes on.
@@ -39,7 +26,7 @@ func TestLeaderStandsStill(t *testing.T) {
 	namespace := newNamespace(t)
 	election := elect(t, namespace)
 	slow := startProxy(t)
-	slow.creates.next = dawdle{next: slow.creates.next, delay: 300 * time.Millisecond}
+	slow.creates.next = slowCreates{next: slow.creates.next, namespace: namespace, delay: 300 * time.Millisecond}
 	leader := startOperator(t, slow, []string{namespace}, election...)
 	none := int32(0)
 	var all []*subject
@@ -113,7 +100,7 @@ func (s *subject) finishAll(ctx context.Context, jobs int) error {
 			}
 			done[name] = true
 		}
-		if err := pause(ctx, pollInterval); err != nil {
+		if err := pause.For(ctx, pollInterval); err != nil {
 			return err
 		}
 	}

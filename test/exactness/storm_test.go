@@ -4,13 +4,11 @@
 package exactness
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
-	"golang.org/x/sync/errgroup"
 
 	"miracle.dev/scaledjob-operator/test/witness"
 )
@@ -20,6 +18,22 @@ var lags = []time.Duration{0, 100 * time.Millisecond, 500 * time.Millisecond}
 
 // scopes say how many namespaces an operator watches.
 var scopes = [...]string{"all namespaces", "one namespace", "two namespaces"}
+
+func TestBurst(t *testing.T) {
+	t.Parallel()
+	const messages = 1000
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	operator := startOperator(t, proxy, []string{namespace})
+	s := newSubject(t, namespace, "bursting", 1, messages)
+	s.awaitSubscription(t)
+	proxy.lag(longLag)
+
+	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+	prove(t, operator, witness.Row{
+		Fault: "a burst of 1,000, watches 0.5 s late", Promise: "no Job is created twice",
+	}, claim{subject: s, jobs: messages})
+}
 
 // The operator of this test would take the ScaledJobs of all others for its
 // own, so that it is not parallel to any.
@@ -57,12 +71,10 @@ func weatherStorms(t *testing.T, namespaces [3]string, watched ...string) {
 			}
 			proxy.lag(lag)
 
-			storms, ctx := errgroup.WithContext(t.Context())
-			storms.Go(func() error { return capped.storm(ctx) })
-			storms.Go(func() error { return growing.storm(ctx) })
+			storms := beginStorms(t.Context(), capped, growing)
 			var finished int
 			storms.Go(func() (err error) {
-				finished, err = stormAndWork(ctx, worked)
+				finished, err = stormAndWork(t.Context(), worked)
 				return err
 			})
 			g.Expect(storms.Wait()).To(Succeed())
@@ -78,24 +90,4 @@ func weatherStorms(t *testing.T, namespaces [3]string, watched ...string) {
 			proxy.lag(0)
 		})
 	}
-}
-
-// stormAndWork has workers at work for as long as a storm lasts. Their queue is
-// never empty. It returns how many Jobs they finished.
-func stormAndWork(ctx context.Context, s *subject) (finished int, err error) {
-	if err := s.burst(ctx, stormPushes); err != nil {
-		return 0, err
-	}
-	shift := make(chan struct{})
-	var both errgroup.Group
-	both.Go(func() (err error) {
-		finished, err = s.work(ctx, shift)
-		return err
-	})
-	both.Go(func() error {
-		defer close(shift)
-		return s.storm(ctx)
-	})
-	err = both.Wait()
-	return finished, err
 }

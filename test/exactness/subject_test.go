@@ -5,21 +5,19 @@ package exactness
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	goredis "github.com/redis/go-redis/v9"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/operator"
+	"miracle.dev/scaledjob-operator/test/pause"
 	"miracle.dev/scaledjob-operator/test/witness"
 )
 
@@ -27,9 +25,6 @@ const (
 	stormPushes = 2000
 	// pushInterval makes a storm one of a thousand events per second.
 	pushInterval = time.Millisecond
-	// workInterval is the mean time in which the workers of a subject finish a
-	// Job. It is short enough for several to finish within one lag.
-	workInterval = 25 * time.Millisecond
 )
 
 // subject is a ScaledJob under test, with its queue and the witness of its Jobs.
@@ -69,6 +64,26 @@ func newSubject(
 		g.Expect(client.IgnoreNotFound(err)).To(Succeed())
 	})
 	s.witness = witness.New(t, control.Config(), s.object, s.due)
+	return s
+}
+
+// saturation is how many Jobs a saturated subject has.
+const saturation = 10
+
+// newSaturatedSubject makes a ScaledJob that is at its limit, as the operator
+// knows, with more messages in the queue.
+func newSaturatedSubject(t *testing.T, namespace, name string, by *operator.Operator) *subject {
+	t.Helper()
+	g := NewWithT(t)
+	s := newSubject(t, namespace, name, 1, saturation)
+	s.awaitSubscription(t)
+	g.Expect(s.burst(t.Context(), 10*saturation)).To(Succeed())
+	g.Eventually(func(g Gomega) {
+		var now scaledjobv1.ScaledJob
+		g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(s.object), &now)).To(Succeed())
+		g.Expect(now.Status.ActiveJobs).To(BeEquivalentTo(saturation))
+	}).WithTimeout(timeout).Should(Succeed())
+	s.awaitPasses(t, by, 1)
 	return s
 }
 
@@ -113,7 +128,7 @@ func (s *subject) burst(ctx context.Context, messages int) error {
 func (s *subject) storm(ctx context.Context) error {
 	start := time.Now()
 	for i := range stormPushes {
-		if err := pause(ctx, time.Until(start.Add(time.Duration(i)*pushInterval))); err != nil {
+		if err := pause.For(ctx, time.Until(start.Add(time.Duration(i)*pushInterval))); err != nil {
 			return err
 		}
 		s.pushed.Add(1)
@@ -124,59 +139,12 @@ func (s *subject) storm(ctx context.Context) error {
 	return nil
 }
 
-// work does as workers do until the shift ends: it takes a message and finishes
-// a Job, at random. It returns how many Jobs those were.
-func (s *subject) work(ctx context.Context, shift <-chan struct{}) (finished int, err error) {
-	done := map[string]bool{}
-	for {
-		select {
-		case <-shift:
-			return len(done), nil
-		case <-time.After(rand.N(2 * workInterval)):
-		}
-		// The witness may be yet to see what was done last.
-		left := slices.DeleteFunc(s.witness.Unfinished(), func(job string) bool { return done[job] })
-		if len(left) == 0 {
-			continue
-		}
-		job := left[rand.IntN(len(left))]
-		if err := s.finish(ctx, job); err != nil {
-			return len(done), err
-		}
-		done[job] = true
+// beginStorms has a storm come to each of the subjects. Whoever waits for the
+// group waits until all are over.
+func beginStorms(ctx context.Context, subjects ...*subject) *errgroup.Group {
+	storms, ctx := errgroup.WithContext(ctx)
+	for _, s := range subjects {
+		storms.Go(func() error { return s.storm(ctx) })
 	}
-}
-
-func (s *subject) finish(ctx context.Context, name string) error {
-	if err := redis.Client().RPop(ctx, s.object.Spec.QueueName).Err(); err != nil {
-		return fmt.Errorf("taking a message: %w", err)
-	}
-	return s.end(ctx, name)
-}
-
-// end has a Job succeed, without a message taken.
-func (s *subject) end(ctx context.Context, name string) error {
-	now := metav1.Now()
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.object.Namespace, Name: name}}
-	unfinished := job.DeepCopy()
-	job.Status = batchv1.JobStatus{
-		StartTime: &now, CompletionTime: &now, Succeeded: 1,
-		Conditions: []batchv1.JobCondition{
-			{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue, LastTransitionTime: now},
-			{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: now},
-		},
-	}
-	return api.Status().Patch(ctx, job, client.MergeFrom(unfinished))
-}
-
-func pause(ctx context.Context, duration time.Duration) error {
-	if duration <= 0 {
-		return ctx.Err()
-	}
-	select {
-	case <-time.After(duration):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return storms
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"golang.org/x/sync/errgroup"
 
 	"miracle.dev/scaledjob-operator/test/witness"
 )
@@ -38,9 +37,7 @@ func TestWatchesFreeze(t *testing.T) {
 			unseen := newSubject(t, namespace, "unseen", 1, 10)
 			g.Expect(unseen.burst(t.Context(), stormPushes)).To(Succeed())
 
-			storms, ctx := errgroup.WithContext(t.Context())
-			storms.Go(func() error { return capped.storm(ctx) })
-			storms.Go(func() error { return growing.storm(ctx) })
+			storms := beginStorms(t.Context(), capped, growing)
 			g.Expect(storms.Wait()).To(Succeed())
 			freeze(proxy, 0)
 			prove(t, operator, witness.Row{
@@ -54,6 +51,31 @@ func TestWatchesFreeze(t *testing.T) {
 	}
 }
 
+func TestConnectionsBreak(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	operator := startOperator(t, proxy, []string{namespace})
+	capped := newSubject(t, namespace, "capped", 1, 10)
+	growing := newSubject(t, namespace, "growing", 40, 100)
+	capped.awaitSubscription(t)
+	growing.awaitSubscription(t)
+	proxy.lag(longLag)
+
+	storms := beginStorms(t.Context(), capped, growing)
+	// Twice, at which the watches begin anew.
+	for _, jobs := range []int{10, 30} {
+		g.Eventually(growing.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", jobs))
+		proxy.disconnect()
+	}
+	g.Expect(storms.Wait()).To(Succeed())
+	prove(t, operator, witness.Row{
+		Fault: "connections to the API server break in a storm", Promise: "the watches go on where they were",
+	},
+		claim{subject: capped, jobs: 10},
+		claim{subject: growing, jobs: stormPushes / 40})
+}
+
 func TestWatchesExpire(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -65,9 +87,7 @@ func TestWatchesExpire(t *testing.T) {
 	growing.awaitSubscription(t)
 	proxy.lag(longLag)
 
-	storms, ctx := errgroup.WithContext(t.Context())
-	storms.Go(func() error { return capped.storm(ctx) })
-	storms.Go(func() error { return growing.storm(ctx) })
+	storms := beginStorms(t.Context(), capped, growing)
 	proxy.expiries.enable()
 	// Twice, with what the watches have not delivered yet lost for good.
 	for _, jobs := range []int{10, 30} {

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/pause"
 	"miracle.dev/scaledjob-operator/test/witness"
 )
 
@@ -112,7 +113,7 @@ func TestJobsComeSoonWhileSubscribersAreKilled(t *testing.T) {
 	var latencies []time.Duration
 	err := fault.Strike(t.Context(), scene.Target, 0, func(ctx context.Context) error {
 		for i := range pushes {
-			if err := errors.Join(pause(ctx, rand.N(killInterval)), queue.Push(ctx, 1)); err != nil {
+			if err := errors.Join(pause.For(ctx, rand.N(killInterval)), queue.Push(ctx, 1)); err != nil {
 				return err
 			}
 			pushed := time.Now()

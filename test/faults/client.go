@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"miracle.dev/scaledjob-operator/test/pause"
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
 )
 
@@ -86,7 +87,7 @@ func strikeKills(ctx context.Context, target *Target, lasting time.Duration, mea
 // killSubscribers kills until ctx ends.
 func (t *Target) killSubscribers(ctx context.Context) error {
 	killed := 0
-	for pause(ctx, killInterval) == nil {
+	for pause.For(ctx, killInterval) == nil {
 		some, err := t.Server.Client().ClientKillByFilter(context.WithoutCancel(ctx), "TYPE", "pubsub").Result()
 		if err != nil {
 			return fmt.Errorf("killing subscribers: %w", err)

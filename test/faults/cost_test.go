@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/pause"
 	"miracle.dev/scaledjob-operator/test/redistest"
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
 	"miracle.dev/scaledjob-operator/test/witness"
@@ -40,7 +41,7 @@ func TestDeadServerIsDialledForAll(t *testing.T) {
 			begun := time.Now()
 			named := createNaming(t, dead.Addr(), many)
 			g.Eventually(unreachable).WithArguments(t.Context(), named).WithTimeout(patience).Should(Equal(many))
-			g.Expect(pause(t.Context(), time.Until(begun.Add(outage)))).To(Succeed())
+			g.Expect(pause.For(t.Context(), time.Until(begun.Add(outage)))).To(Succeed())
 			g.Expect(dead.Dials()).To(And(BeNumerically(">", 1), BeNumerically("<=", mostDials(time.Since(begun)))))
 		})
 	}
@@ -56,7 +57,7 @@ func TestClientsOfTheirOwnDialForThemselves(t *testing.T) {
 		clients.Go(func() {
 			own := goredis.NewClient(&goredis.Options{Addr: dead.Addr(), MaxRetries: -1, DialerRetries: 1})
 			defer func() { _ = own.Close() }()
-			for time.Since(begun) < outage && pause(t.Context(), time.Second) == nil {
+			for time.Since(begun) < outage && pause.For(t.Context(), time.Second) == nil {
 				_ = own.Ping(t.Context()).Err()
 			}
 		})

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/test/pause"
 )
 
 const (
@@ -104,7 +106,7 @@ func (t *Target) awaitLoaded(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if ended := pause(ctx, probeInterval); ended != nil {
+		if ended := pause.For(ctx, probeInterval); ended != nil {
 			return fmt.Errorf("waiting until the server has loaded its data: %w; the last answer: %w", ended, err)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/test/pause"
 )
 
 // refusals are faults in which the server answers, but with an error.
@@ -45,7 +47,7 @@ func strikeBusy(ctx context.Context, target *Target, lasting time.Duration, mean
 	err := errors.Join(target.cutOff(), meanwhile(ctx), target.configure(ctx, "lua-time-limit", 1))
 	ended := make(chan error, 1)
 	go func() { ended <- target.loopForever(ctx) }()
-	err = errors.Join(err, target.awaitRefusal(ctx, "BUSY", "PING"), target.Proxy.Pass(), pause(ctx, lasting))
+	err = errors.Join(err, target.awaitRefusal(ctx, "BUSY", "PING"), target.Proxy.Pass(), pause.For(ctx, lasting))
 	return errors.Join(err, target.command(ctx, "SCRIPT", "KILL"), <-ended)
 }
 
@@ -77,6 +79,6 @@ func strikeMasterDown(ctx context.Context, target *Target, lasting time.Duration
 		target.configure(ctx, "replica-serve-stale-data", "no"),
 		target.command(ctx, "REPLICAOF", "127.0.0.1", "1"), // where nobody is
 		target.awaitRefusal(ctx, "MASTERDOWN", "LLEN", "filler"),
-		target.Proxy.Pass(), pause(ctx, lasting))
+		target.Proxy.Pass(), pause.For(ctx, lasting))
 	return errors.Join(err, target.command(ctx, "REPLICAOF", "NO", "ONE"))
 }

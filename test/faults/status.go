@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/pause"
 )
 
 // status returns what the operator says of the ScaledJob.
@@ -33,7 +34,7 @@ func (q *Queue) awaitStatus(ctx context.Context, what string, holds func(*scaled
 		if err == nil && holds(status) {
 			return nil
 		}
-		if ended := pause(ctx, probeInterval); ended != nil {
+		if ended := pause.For(ctx, probeInterval); ended != nil {
 			return errors.Join(fmt.Errorf("waiting until %s of %s: %w; it is %+v", what, q.Object.Name, ended, status), err)
 		}
 	}

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/pause"
 	"miracle.dev/scaledjob-operator/test/witness"
 )
 
@@ -148,7 +149,7 @@ func rememberMemory(ctx context.Context, t *testing.T) *memory {
 	most := before
 	var sampling sync.WaitGroup
 	sampling.Go(func() {
-		for pause(ctx, scrapeInterval) == nil {
+		for pause.For(ctx, scrapeInterval) == nil {
 			now, err := residentMemory(ctx)
 			mu.Lock()
 			if err == nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"miracle.dev/scaledjob-operator/test/pause"
 	"miracle.dev/scaledjob-operator/test/redistest"
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
 )
@@ -82,18 +83,8 @@ func (t *Target) awaitRefusal(ctx context.Context, code string, args ...any) err
 		if err != nil && strings.Contains(err.Error(), code) {
 			return nil
 		}
-		if ended := pause(ctx, probeInterval); ended != nil {
+		if ended := pause.For(ctx, probeInterval); ended != nil {
 			return fmt.Errorf("waiting for %s: %w; the last answer: %w", code, ended, err)
 		}
-	}
-}
-
-// pause returns after this time, or earlier if ctx ends.
-func pause(ctx context.Context, duration time.Duration) error {
-	select {
-	case <-time.After(duration):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

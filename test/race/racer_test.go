@@ -6,7 +6,6 @@ package race
 import (
 	"context"
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -87,16 +86,4 @@ func (r *racer) isReported(now *scaledjobv1.ScaledJob) bool {
 	status := now.Status
 	return status.ObservedGeneration == now.Generation &&
 		status.QueueDepth != nil && *status.QueueDepth == int64(r.due) && int(status.ActiveJobs) == r.due
-}
-
-func pause(ctx context.Context, duration time.Duration) error {
-	if duration <= 0 {
-		return ctx.Err()
-	}
-	select {
-	case <-time.After(duration):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

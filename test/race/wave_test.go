@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/pause"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -98,7 +99,7 @@ func edit(ctx context.Context, _ *wave, r *racer, m moments) error {
 	if err := r.move(ctx); err != nil || !m.back {
 		return err
 	}
-	return errors.Join(pause(ctx, m.gap), r.move(ctx))
+	return errors.Join(pause.For(ctx, m.gap), r.move(ctx))
 }
 
 // kill ends the connection that all racers share, once.
@@ -180,7 +181,7 @@ func (w *wave) race(ctx context.Context, s stage, r *racer, m moments) error {
 		if m.follows {
 			<-answered
 		}
-		return errors.Join(pause(ctx, m.offset), r.push(ctx, key))
+		return errors.Join(pause.For(ctx, m.offset), r.push(ctx, key))
 	})
 	return both.Wait()
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"miracle.dev/scaledjob-operator/test/faults"
+	"miracle.dev/scaledjob-operator/test/pause"
 )
 
 const (
@@ -193,7 +194,7 @@ func (s *soak) newRandom() *rand.Rand { return rand.New(rand.NewPCG(s.random.Uin
 // then.
 func (s *soak) watchOver(ctx context.Context) error {
 	reported := time.Now()
-	for pause(ctx, checkInterval) == nil {
+	for pause.For(ctx, checkInterval) == nil {
 		if err := s.check(); err != nil {
 			return err
 		}

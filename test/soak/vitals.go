@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"miracle.dev/scaledjob-operator/test/operator"
+	"miracle.dev/scaledjob-operator/test/pause"
 )
 
 // A vital is measured at rest by many looks, since what is under way only adds to
@@ -27,7 +28,7 @@ func atRest(ctx context.Context, at *operator.Operator) (vitals, error) {
 		return vitals{}, err
 	}
 	for looks, done := 1, begun; looks < restLooks || done < begun+collections; looks++ {
-		if err := pause(ctx, restInterval); err != nil {
+		if err := pause.For(ctx, restInterval); err != nil {
 			return vitals{}, err
 		}
 		var now vitals
@@ -59,14 +60,4 @@ func look(ctx context.Context, at *operator.Operator) (now vitals, collected int
 	}
 	now.series = len(metrics)
 	return now, collected, nil
-}
-
-// pause returns after this time, or earlier if ctx ends.
-func pause(ctx context.Context, duration time.Duration) error {
-	select {
-	case <-time.After(duration):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -98,15 +98,3 @@ func find(rows []board.Row, name string) board.Row {
 func all(rows []board.Row, holds func(board.Row) bool) bool {
 	return !slices.ContainsFunc(rows, func(row board.Row) bool { return !holds(row) })
 }
-
-// pause returns after a while, or with an error as soon as ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

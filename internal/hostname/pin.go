@@ -1,0 +1,127 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hostname keeps to one address of a host name. A name may stand for several servers, and
+// for others tomorrow, but whoever reads from a server and subscribes to it must mean the same one.
+//
+// It knows nothing of what is said on the connections.
+package hostname
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// lookUpTimeout bounds one question to DNS.
+const lookUpTimeout = 5 * time.Second
+
+// Resolver looks up the addresses of a host name. [net.Resolver] does.
+type Resolver interface {
+	LookupHost(ctx context.Context, host string) ([]string, error)
+}
+
+// Pin is the one address of a name that is in use. The first dial to succeed finds it. The zero
+// value has none. It is safe for concurrent use.
+type Pin struct {
+	mu sync.Mutex
+	// address is the one in use; invalid while there is none.
+	address netip.AddrPort
+	// answer is what DNS said last, if the address was not in it.
+	answer []string
+	// movedAt is when the name was last found to point elsewhere.
+	movedAt time.Time
+}
+
+// Dial dials the address in use. If there is none, it dials the name itself, which is host:port,
+// and the address that the connection leads to is in use from then on.
+func (p *Pin) Dial(
+	ctx context.Context, dial func(ctx context.Context, network, address string) (net.Conn, error), network, name string,
+) (net.Conn, error) {
+	inUse := p.Address()
+	if inUse.IsValid() {
+		return dial(ctx, network, inUse.String())
+	}
+	conn, err := dial(ctx, network, name)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.address.IsValid() {
+		p.address = RemoteOf(conn)
+	}
+	return conn, nil
+}
+
+// Address is the one in use. It is invalid if there is none.
+func (p *Pin) Address() netip.AddrPort {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.address
+}
+
+// Release has the next dial find an address anew.
+func (p *Pin) Release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.address = netip.AddrPort{}
+}
+
+// LookUp asks where the name, which is host:port, points now. It releases the address in use and
+// returns true if that is elsewhere. No answer is no reason to leave a server that works.
+//
+// That the address is missing once says little: some name servers give a few of many addresses,
+// in turns. So the same answer has to come twice. And one move is not followed by another one
+// within rest.
+func (p *Pin) LookUp(ctx context.Context, resolver Resolver, name string, rest time.Duration) (moved bool) {
+	host, _, err := net.SplitHostPort(name)
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
+	defer cancel()
+	answer, err := resolver.LookupHost(ctx, host)
+	if err != nil || len(answer) == 0 {
+		return false
+	}
+	return p.compare(answer, rest)
+}
+
+// compare holds the address in use against an answer of DNS.
+func (p *Pin) compare(answer []string, rest time.Duration) (moved bool) {
+	slices.Sort(answer)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.address.IsValid() {
+		return false
+	}
+	before := p.answer
+	p.answer = nil
+	if slices.ContainsFunc(answer, p.isInUse) {
+		return false
+	}
+	p.answer = answer
+	if !slices.Equal(before, answer) || time.Since(p.movedAt) < rest {
+		return false
+	}
+	p.address, p.movedAt = netip.AddrPort{}, time.Now()
+	return true
+}
+
+func (p *Pin) isInUse(address string) bool {
+	ip, err := netip.ParseAddr(address)
+	return err == nil && ip.Unmap() == p.address.Addr()
+}
+
+// RemoteOf is the address of the other end. It is invalid where that has no IP address.
+func RemoteOf(conn net.Conn) netip.AddrPort {
+	remote, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(remote.Addr().Unmap(), remote.Port())
+}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -48,7 +49,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("scaledjob").
-		For(&stored.ScaledJob{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&stored.ScaledJob{}, builder.WithPredicates(specChanged())).
 		// What Owns would do, but within the backoff after errors.
 		Watches(&batchv1.Job{}, jobHandler(r.countFinished), builder.WithPredicates(jobChanged())).
 		WatchesRawSource(source.TypedChannel(r.Wakes, wakeHandler())).
@@ -62,6 +63,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		return fmt.Errorf("adding the controller: %w", err)
 	}
 	return nil
+}
+
+// specChanged lets pass what changes the spec, and one ScaledJob that takes the place of another of the same name, which the cache may show
+// as a change of the first.
+func specChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
+	}}
 }
 
 // countFinished counts a Job that has finished.

@@ -64,6 +64,9 @@ func main() {
 	flag.Parse()
 	chosen, err := choose(*names)
 	if err != nil || flag.NArg() > 0 || size.samples < 2 || min(size.rounds, size.burst) < 1 {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
 		flag.Usage()
 		os.Exit(2)
 	}

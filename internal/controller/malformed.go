@@ -20,7 +20,7 @@ import (
 // reportMalformed tells once that the spec is of another form than the CRD's, as one that was stored under an older CRD may be. Without
 // knowing what it asks for, nothing is listened to, created or pruned. The API server may refuse to write any status of such an object:
 // then the event and the log tell of it alone.
-func (r *Reconciler) reportMalformed(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, cause error) ctrl.Result {
+func (r *Reconciler) reportMalformed(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, cause error) (ctrl.Result, error) {
 	r.Metrics.Failed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName)
 	before := mem.latest(sj)
 	mem.computed = report.Malformed(sj, before, cause)
@@ -42,7 +42,7 @@ func (r *Reconciler) reportMalformed(ctx context.Context, sj *scaledjobv1.Scaled
 	if wait := mem.writing.wait(now); wait > 0 {
 		after = min(after, wait)
 	}
-	return requeue(after, priorityResync)
+	return requeue(after, priorityResync), nil
 }
 
 // dropStatus removes a status of another form than the CRD's, over which no other could be applied.

@@ -136,7 +136,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 	}
 	if found.SpecErr != nil {
-		return r.reportMalformed(ctx, sj, mem, found.SpecErr), nil
+		return r.reportMalformed(ctx, sj, mem, found.SpecErr)
 	}
 	return r.pass(ctx, sj, mem)
 }

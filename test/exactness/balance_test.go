@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/operator"
+	"miracle.dev/scaledjob-operator/test/pause"
 )
 
 // Messages come as fast as Jobs finish, so that the depth crosses the limit again and again.
@@ -32,10 +33,10 @@ func TestStatusOfAQueueInBalanceAtItsLimit(t *testing.T) {
 			continue
 		}
 		g.Expect(s.end(t.Context(), left[0])).To(Succeed())
-		time.Sleep(10 * time.Millisecond)
+		g.Expect(pause.For(t.Context(), 10*time.Millisecond)).To(Succeed())
 		g.Expect(redis.Client().RPopCount(t.Context(), s.object.Spec.QueueName, 2).Err()).To(Succeed())
 		g.Expect(s.end(t.Context(), left[1])).To(Succeed())
-		time.Sleep(10 * time.Millisecond)
+		g.Expect(pause.For(t.Context(), 10*time.Millisecond)).To(Succeed())
 	}
 	seconds := time.Since(began).Seconds()
 	writes := statusWrites(t, by) - before

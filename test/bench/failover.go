@@ -10,17 +10,13 @@ import (
 	"io"
 	"time"
 
+	"miracle.dev/scaledjob-operator/internal/leadership"
 	"miracle.dev/scaledjob-operator/test/operator"
 	"miracle.dev/scaledjob-operator/test/pause"
 )
 
-const (
-	// failovers is how often a leader ends in each way.
-	failovers = 3
-	// A standby tries to lead every retryPeriod at least, and up to 2.2 times as late by chance. It may, leaseDuration after it has seen
-	// a leader's last sign of life. These are the operator's defaults.
-	retryPeriod, leaseDuration = 2 * time.Second, 15 * time.Second
-)
+// failovers is how often a leader ends in each way.
+const failovers = 3
 
 // ending is a way for a leader to end, and what the gap after it is to be seen beside.
 type ending struct {
@@ -31,7 +27,8 @@ type ending struct {
 }
 
 // measureFailover has a leader end while another operator stands by, and a message come then. The gap is the time from the signal to the
-// leader until the Job is seen. There is no floor: who leads and who waits is a matter of the lease.
+// leader until the Job is seen. There is no floor: who leads and who waits is a matter of the lease. A standby may lead once the lease has
+// run out that it saw last, and tries to every retry period at least, up to 2.2 times as late by chance.
 func measureFailover(ctx context.Context, log io.Writer, s *setting, _ sizes) (result []comparison, err error) {
 	r, err := s.newReplicas(ctx)
 	if err != nil {
@@ -40,8 +37,8 @@ func measureFailover(ctx context.Context, log io.Writer, s *setting, _ sizes) (r
 	defer func() { err = errors.Join(err, r.stop(context.WithoutCancel(ctx))) }()
 	killed := func(o *operator.Operator, _ context.Context) error { return o.Kill() }
 	for _, how := range []ending{
-		{"kill -9", killed, "lease duration", leaseDuration},
-		{"clean stop", (*operator.Operator).Stop, "retry period", retryPeriod},
+		{"kill -9", killed, "lease duration", leadership.LeaseDuration},
+		{"clean stop", (*operator.Operator).Stop, "retry period", leadership.RetryPeriod},
 	} {
 		var gaps []float64
 		for i := range failovers {

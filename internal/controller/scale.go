@@ -77,7 +77,7 @@ func (r *Reconciler) scale(
 			return created, true, ignoring(err, creation.ErrTaken)
 		}
 	}
-	mem.createFailed = false
+	mem.createFailed = mem.createFailed && created == 0
 	r.logCreated(ctx, seen, plan, created)
 	return created, created < len(resend)+plan.create, nil
 }

@@ -204,7 +204,7 @@ func (r *Reconciler) report(
 ) (ctrl.Result, error) {
 	status := report.Status(sj, mem.latest(sj), passOf(seen, plan, done), time.Now())
 	mem.computed = status
-	if plan.known && !done.more && done.err == nil {
+	if plan.known && !done.more && !done.crowded && done.err == nil {
 		mem.notified = time.Time{}
 	}
 	if done.created > 0 {

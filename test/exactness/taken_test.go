@@ -25,6 +25,8 @@ func TestNamesTakenByJobsOfOurs(t *testing.T) {
 	operator := startOperator(t, proxy, []string{namespace})
 	s := newSubject(t, namespace, "taken", 1, due)
 	s.awaitSubscription(t)
+	// Else the list at the start of the operator would have the Jobs that follow.
+	g.Eventually(s.passes).WithArguments(t.Context(), operator).WithTimeout(timeout).Should(BeNumerically(">", 0))
 	proxy.lag(frozen)
 	s.pushed.Add(due)
 	for _, ordinal := range []int64{1, 3, 4, 8} {

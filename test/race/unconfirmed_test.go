@@ -11,7 +11,9 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -22,6 +24,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/stored"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
@@ -36,8 +39,11 @@ func startWith(t *testing.T, namespace string, through func(controller.Wakes) de
 	t.Helper()
 	g := NewWithT(t)
 	namespaces, stores := []string{namespace}, &consistency.Stores{}
+	scheme := runtime.NewScheme()
+	g.Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
+	stored.AddToScheme(scheme)
 	mgr, err := ctrl.NewManager(control.Config(), ctrl.Options{
-		Scheme:  newScheme(),
+		Scheme:  scheme,
 		Cache:   controller.CacheOptions(stores, namespaces),
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		// One after the other has the same name in this process.
@@ -57,6 +63,7 @@ func startWith(t *testing.T, namespace string, through func(controller.Wakes) de
 		Recorder: mgr.GetEventRecorder("race"),
 		Metrics:  metrics.New(prometheus.NewRegistry()),
 		Wakes:    wakes,
+		Leads:    func() bool { return true },
 	}
 	g.Expect(reconciler.SetupWithManager(t.Context(), mgr, 32)).To(Succeed())
 	g.Expect(mgr.Add(pool)).To(Succeed())

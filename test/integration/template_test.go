@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -68,19 +69,23 @@ func TestExhaustedQuotaIsRetriedPatiently(t *testing.T) {
 // jobCount is what a quota calls the number of Jobs.
 const jobCount = corev1.ResourceName("count/jobs.batch")
 
-// allowJobs makes a quota for Jobs that is in force.
+// allowJobs makes a quota for Jobs that is in force. That is told by a resource of
+// which it allows none: the API server learns of quotas a moment after they exist.
 func (s *scene) allowJobs(count int64) *corev1.ResourceQuota {
 	s.t.Helper()
-	hard := corev1.ResourceList{jobCount: *resource.NewQuantity(count, resource.DecimalSI)}
 	quota := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "jobs"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: hard},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
+			jobCount:           *resource.NewQuantity(count, resource.DecimalSI),
+			"count/configmaps": *resource.NewQuantity(0, resource.DecimalSI),
+		}},
 	}
 	s.Expect(s.plane.admin.Create(s.t.Context(), quota)).To(Succeed())
-	s.Eventually(func() corev1.ResourceList {
-		s.Expect(s.plane.admin.Get(s.t.Context(), client.ObjectKeyFromObject(quota), quota)).To(Succeed())
-		return quota.Status.Hard
-	}).Should(HaveKey(jobCount))
+	s.Eventually(func() error {
+		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "probe"}}
+		return s.plane.admin.Create(s.t.Context(), probe, client.DryRunAll)
+	}).Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
+	s.Expect(s.plane.admin.Get(s.t.Context(), client.ObjectKeyFromObject(quota), quota)).To(Succeed())
 	return quota
 }
 

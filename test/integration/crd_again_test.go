@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/operator"
+	"miracle.dev/scaledjob-operator/test/pause"
 )
 
 // The CRD is deleted, and all ScaledJobs with it, and installed again while the operator runs.
@@ -34,7 +35,7 @@ func TestCRDIsInstalledAgain(t *testing.T) {
 	s.Eventually(func() bool {
 		return apierrors.IsNotFound(s.admin.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
 	}).Should(BeTrue())
-	time.Sleep(5 * time.Second)
+	s.Expect(pause.For(t.Context(), 5*time.Second)).To(Succeed()) // for the operator to notice
 
 	s.Expect(operator.Install(t.Context(), s.control)).To(Succeed())
 	s.Eventually(func() error {

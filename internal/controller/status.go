@@ -101,7 +101,8 @@ func (r *Reconciler) applyStatus(
 	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(intent), fieldOwner, client.ForceOwnership)
 	switch {
 	case err == nil:
-		stands := intent.GetResourceVersion() != "" && intent.GetDeletionTimestamp() == nil
+		// The answer is of another UID where a ScaledJob of the same name has taken the place of this one.
+		stands := intent.GetUID() == sj.UID && intent.GetResourceVersion() != "" && intent.GetDeletionTimestamp() == nil
 		mem.ownerDoubted = mem.ownerDoubted && !stands
 		return nil
 	case apierrors.IsNotFound(err):

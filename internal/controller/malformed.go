@@ -30,7 +30,7 @@ func (r *Reconciler) reportMalformed(ctx context.Context, sj *scaledjobv1.Scaled
 	}
 	now := time.Now()
 	if mem.writing.wait(now) == 0 && !equality.Semantic.DeepEqual(mem.stored(sj), mem.computed) {
-		err := r.applyStatus(ctx, sj, mem, mem.computed)
+		err := r.applyStatus(ctx, sj, mem.computed)
 		mem.writing.note(err, now)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Info("the status that says so can't be written", "cause", err.Error())

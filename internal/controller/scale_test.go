@@ -149,25 +149,6 @@ func TestScaleIsPatientWithFewAtATime(t *testing.T) {
 	w.Expect(w.jobs(t.Context())).To(HaveLen(3))
 }
 
-// The answer to a status write tells that the ScaledJob stands. It need not be asked for again.
-func TestScaleAsksForNoOwnerThatHasJustBeenSeen(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, scaledJob())
-	asked := 0
-	w.onLiveGet = func(client.Object) error { asked++; return nil }
-	w.reconcile(t.Context())
-	w.Expect(w.applied).To(Equal(1))
-
-	w.queues.SetDepth(emailQueue, 30)
-	w.reconcile(t.Context())
-	w.Expect(w.names()).To(HaveLen(3))
-	w.Expect(asked).To(BeZero())
-
-	w.delete(t.Context(), w.names()[0])
-	w.reconcile(t.Context())
-	w.Expect(asked).To(Equal(1), "a Job has left, and nothing was written since")
-}
-
 func TestScaleLetsOthersHaveATurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

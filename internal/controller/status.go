@@ -62,7 +62,7 @@ func (r *Reconciler) writeStatus(
 	if wait := max(statusWait(before, status, mem, more, now), mem.writing.wait(now)); wait > 0 {
 		return wait, nil
 	}
-	err = r.applyStatus(ctx, sj, mem, status)
+	err = r.applyStatus(ctx, sj, status)
 	mem.writing.note(err, now)
 	if err != nil {
 		return mem.writing.wait(now), err
@@ -87,11 +87,8 @@ func statusWait(before, status *scaledjobv1.ScaledJobStatus, mem *memory, more b
 	return max(0, statusInterval-now.Sub(mem.writtenAt))
 }
 
-// applyStatus sends the whole status. It names the UID, so that a ScaledJob that took the place of this one is left alone. The answer also
-// tells whether the ScaledJob still stands, which spares the next create the question.
-func (r *Reconciler) applyStatus(
-	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, status *scaledjobv1.ScaledJobStatus,
-) error {
+// applyStatus sends the whole status. It names the UID, so that a ScaledJob that took the place of this one is left alone.
+func (r *Reconciler) applyStatus(ctx context.Context, sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {
 		return fmt.Errorf("encoding the status: %w", err)
@@ -99,13 +96,7 @@ func (r *Reconciler) applyStatus(
 	intent := identity(sj)
 	intent.Object["status"] = content
 	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(intent), fieldOwner, client.ForceOwnership)
-	switch {
-	case err == nil:
-		// The answer is of another UID where a ScaledJob of the same name has taken the place of this one.
-		stands := intent.GetUID() == sj.UID && intent.GetResourceVersion() != "" && intent.GetDeletionTimestamp() == nil
-		mem.ownerDoubted = mem.ownerDoubted && !stands
-		return nil
-	case apierrors.IsNotFound(err):
+	if err == nil || apierrors.IsNotFound(err) {
 		return nil
 	}
 	return fmt.Errorf("applying the status: %w", err)

@@ -319,11 +319,6 @@ func (w *statusWriter) Apply(_ context.Context, intent runtime.ApplyConfiguratio
 	sj := s.scaledJob.DeepCopy()
 	sj.Status = asked.Status
 	s.storeScaledJob(sj)
-	answer := content["metadata"].(map[string]any)
-	answer["resourceVersion"] = s.scaledJob.ResourceVersion
-	if s.scaledJob.DeletionTimestamp != nil {
-		answer["deletionTimestamp"] = s.scaledJob.DeletionTimestamp.Format(time.RFC3339)
-	}
 	return nil
 }
 

@@ -383,17 +383,19 @@ func TestReactionIsMeasuredFromTheNotificationThatWasNotServed(t *testing.T) {
 
 func TestReconcileStatusWriteFails(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
-	w.queues.SetDepth(emailQueue, 20)
-	w.onApply = func() error { return errAway }
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 20)
+		w.onApply = func() error { return errAway }
 
-	result := w.reconcile(t.Context())
-	w.Expect(result.RequeueAfter).To(BeNumerically("<=", minBackoff), "by itself, so that creating need not wait for it")
-	w.Expect(w.names()).To(HaveLen(2))
+		result := w.reconcile(t.Context())
+		w.Expect(result.RequeueAfter).To(BeNumerically("<=", minBackoff), "by itself, so that creating need not wait for it")
+		w.Expect(w.names()).To(HaveLen(2))
 
-	w.onApply = func() error { return nil }
-	time.Sleep(result.RequeueAfter)
-	w.Expect(w.reconcile(t.Context())).To(beResync())
-	w.Expect(w.names()).To(HaveLen(2))
-	w.Expect(w.scaledJob(t.Context()).Status.LastScaleTime).NotTo(BeNil(), "what the failed pass did is told by the next")
+		w.onApply = func() error { return nil }
+		time.Sleep(result.RequeueAfter)
+		w.Expect(w.reconcile(t.Context())).To(beResync())
+		w.Expect(w.names()).To(HaveLen(2))
+		w.Expect(w.scaledJob(t.Context()).Status.LastScaleTime).NotTo(BeNil(), "what the failed pass did is told by the next")
+	})
 }

@@ -44,8 +44,11 @@ const (
 	ReasonAuthFailed = "AuthFailed"
 	// ReasonPermissionDenied: the Redis user may not read the queue; of ConditionNotificationsActive, not subscribe to its events.
 	ReasonPermissionDenied = "PermissionDenied"
-	// ReasonWrongType: the key holds another type than a list.
+	// ReasonWrongType: a key holds another type than the spec says.
 	ReasonWrongType = "WrongType"
+	// ReasonConsumerGroupNotFound: the stream holds entries and has no such consumer group. One message counts as waiting, so that a first
+	// worker can create the group.
+	ReasonConsumerGroupNotFound = "ConsumerGroupNotFound"
 )
 
 // The reasons of ConditionNotificationsActive.

@@ -28,18 +28,34 @@ const (
 	NotificationsDisabled NotificationMode = "Disabled"
 )
 
-// ScaledJobSpec names a Redis queue, the template of the Jobs that work it off, and how many Jobs that may be.
+// ScaledJobSpec names the Redis queues, the template of the Jobs that work them off, and how many Jobs that may be.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.queueName)",message="queueName is required",fieldPath=".queueName",reason=FieldValueRequired
+// +kubebuilder:validation:XValidation:rule="has(self.queueName) != has(self.queues)",message="exactly one of queueName and queues is required",fieldPath=".queueName"
 // +kubebuilder:validation:XValidation:rule="has(self.redisAddress)",message="redisAddress is required",fieldPath=".redisAddress",reason=FieldValueRequired
 // +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || self.maxReplicas == 0 || self.minReplicas <= self.maxReplicas",message="minReplicas must not be larger than maxReplicas",fieldPath=".minReplicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.queues) || !has(self.queuesCalculation) || self.queuesCalculation == 'Sum' || !self.queues.exists(q, has(q.role) && q.role == 'InProgress')",message="queues with the role InProgress can only be added up, by queuesCalculation Sum",fieldPath=".queuesCalculation"
 type ScaledJobSpec struct {
-	// queueName is the key of the Redis list that holds the waiting messages, at most 1024 bytes. Required.
+	// queueName is the key of the Redis list that holds the waiting messages, at most 1024 bytes. Required, unless there are queues.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="size(bytes(self)) <= 1024",message="must be at most 1024 bytes long"
 	QueueName string `json:"queueName,omitempty"`
+
+	// queues are the keys whose messages count, of any type, at most 16. Instead of queueName.
+	// +optional
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
+	// +kubebuilder:validation:XValidation:rule="self.exists(q, !has(q.role) || q.role == 'Waiting')",message="at least one queue must be Waiting"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.name == b.name && ((has(a.stream) && has(a.stream.consumerGroup) ? a.stream.consumerGroup : '') == (has(b.stream) && has(b.stream.consumerGroup) ? b.stream.consumerGroup : '') || (has(a.stream) && has(a.stream.consumerGroup) ? a.stream.consumerGroup : '') == '' || (has(b.stream) && has(b.stream.consumerGroup) ? b.stream.consumerGroup : '') == '') && ((has(a.sortedSet) ? a.sortedSet.window : 'All') == (has(b.sortedSet) ? b.sortedSet.window : 'All') || (has(a.sortedSet) ? a.sortedSet.window : 'All') == 'All' || (has(b.sortedSet) ? b.sortedSet.window : 'All') == 'All')))",message="no message may count twice: each queue is to differ from the others in its name, in stream.consumerGroup, or as Due from Live"
+	Queues []Queue `json:"queues,omitempty"`
+
+	// queuesCalculation is what several queues amount to: their Sum (default), or the Max, Min or Avg of what is due for each of them, where
+	// for Min and Avg only queues count that are not empty.
+	// +optional
+	// +kubebuilder:default=Sum
+	QueuesCalculation QueuesCalculation `json:"queuesCalculation,omitempty"`
 
 	// redisAddress is the Redis server as host:port, an IPv6 address in brackets. Without a scheme and without a path. Required.
 	// +optional
@@ -69,6 +85,10 @@ type ScaledJobSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
 
+	// scalingStrategy says how the number of Jobs follows from the messages.
+	// +optional
+	ScalingStrategy ScalingStrategy `json:"scalingStrategy,omitzero"`
+
 	// pollingIntervalSeconds is how often the queue is looked at even if no notification came, give or take 10 %. 1 to 3600, default 30.
 	// +optional
 	// +kubebuilder:default=30
@@ -97,6 +117,10 @@ type ScaledJobSpec struct {
 	// +kubebuilder:default=100
 	// +kubebuilder:validation:Minimum=0
 	FailedJobsHistoryLimit *int32 `json:"failedJobsHistoryLimit,omitempty"`
+
+	// rollout says what becomes of unfinished Jobs when jobTemplate is edited. By default they are left alone.
+	// +optional
+	Rollout Rollout `json:"rollout,omitzero"`
 
 	// jobTemplate is what a Job is made from. Its labels and annotations are copied to the Job. An unset restartPolicy becomes
 	// OnFailure. It must not set selector or manualSelector, nor hold labels or annotations under batch.miracle.dev/.
@@ -164,6 +188,11 @@ type ScaledJobStatus struct {
 	// +optional
 	QueueDepth *int64 `json:"queueDepth,omitempty"`
 
+	// queues are the queues of the spec, in its order.
+	// +optional
+	// +listType=atomic
+	Queues []QueueStatus `json:"queues,omitempty"`
+
 	// activeJobs is how many Jobs of this ScaledJob have not finished: pending, suspended and terminating ones are among them.
 	// +optional
 	ActiveJobs int32 `json:"activeJobs"`
@@ -188,6 +217,13 @@ type ScaledJobStatus struct {
 	// +optional
 	LastScaleTime *metav1.Time `json:"lastScaleTime,omitempty"`
 
+	// templateHash is that of jobTemplate, and templateGeneration the generation of the spec since which it is the same. Jobs of an earlier
+	// generation and with another hash are of an earlier template.
+	// +optional
+	TemplateHash string `json:"templateHash,omitempty"`
+	// +optional
+	TemplateGeneration int64 `json:"templateGeneration,omitempty"`
+
 	// mode is how the operator learns that the queue has grown: by Events of Redis, or by Polling. Absent until that is known.
 	// +optional
 	Mode ScalingMode `json:"mode,omitempty"`
@@ -208,7 +244,7 @@ type ScaledJobStatus struct {
 // +kubebuilder:subresource:scale:specpath=.spec.maxReplicas,statuspath=.status.activeJobs
 // +kubebuilder:resource:shortName=sjob,categories=all
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name must be at most 63 characters long, since it becomes a label"
-// +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=".spec.queueName",description="The key of the queue"
+// +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=".status.queues[0].name",description="The key of the queue, or of the first one"
 // +kubebuilder:printcolumn:name="Depth",type=integer,JSONPath=".status.queueDepth",description="Outstanding messages"
 // +kubebuilder:printcolumn:name="Active",type=integer,JSONPath=".status.activeJobs",description="Jobs that have not finished"
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=".status.desiredJobs",description="Jobs that should be active"

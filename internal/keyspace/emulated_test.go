@@ -27,19 +27,19 @@ func TestTheLifeOfAWatcher(t *testing.T) {
 	var h *harness
 	t.Run("from start to end", func(t *testing.T) {
 		h = newHarness(t, server.Addr(), func(w *Watcher[string]) {
-			w.Ensure("early", endpoint, "queue")
-			w.Ensure("forgotten", endpoint, "other")
+			w.Ensure("early", endpoint, list("queue"))
+			w.Ensure("forgotten", endpoint, list("other"))
 			w.Forget("forgotten")
 		})
 		h.eventuallyWoken("early", wakeup.Confirmed, 1)
-		h.Ensure("late", endpoint, "queue")
+		h.Ensure("late", endpoint, list("queue"))
 		h.eventuallyWoken("late", wakeup.Confirmed, 1)
 		h.eventuallySubscribed(server, "queue")
 		must(t, server.Client().LPush(t.Context(), "queue", 1))
 		h.eventuallyWoken("early", wakeup.Growth, 1)
 		h.eventuallyWoken("late", wakeup.Growth, 1)
 	})
-	h.Ensure("too late", endpoint, "queue")
+	h.Ensure("too late", endpoint, list("queue"))
 	h.Forget("late")
 	must(t, server.Client().LPush(t.Context(), "queue", 1))
 	g.Expect(h.count("early", wakeup.Growth)).To(Equal(1))
@@ -53,7 +53,7 @@ func TestOnePushWakesAllWhoWatchTheQueue(t *testing.T) {
 	h := newHarness(t, server.Addr())
 	const many = 200
 	for i := range many {
-		h.Ensure(fmt.Sprint(i), h.endpoint, "queue")
+		h.Ensure(fmt.Sprint(i), h.endpoint, list("queue"))
 	}
 	for i := range many {
 		h.eventuallyWoken(fmt.Sprint(i), wakeup.Confirmed, 1)
@@ -63,7 +63,7 @@ func TestOnePushWakesAllWhoWatchTheQueue(t *testing.T) {
 		h.eventuallyWoken(fmt.Sprint(i), wakeup.Growth, 1)
 	}
 	// A second wake would come before that of one who asks now.
-	h.Ensure("last", h.endpoint, "queue")
+	h.Ensure("last", h.endpoint, list("queue"))
 	h.eventuallyWoken("last", wakeup.Confirmed, 1)
 	for i := range many {
 		h.Expect(h.count(fmt.Sprint(i), wakeup.Growth)).To(Equal(1))
@@ -82,7 +82,7 @@ func TestOneConnectionHoweverMuchIsWatched(t *testing.T) {
 		running.Go(func() {
 			for i := range ids {
 				id := fmt.Sprintf("%d-%d", worker, i)
-				h.Ensure(id, h.endpoint, "first", id, fmt.Sprintf("shared-%d", i))
+				h.Ensure(id, h.endpoint, list("first"), list(id), list(fmt.Sprintf("shared-%d", i)))
 				if forgotten(i) {
 					h.Forget(id)
 				}
@@ -104,8 +104,8 @@ func TestForgetEndsWhatNobodyElseWatches(t *testing.T) {
 	t.Parallel()
 	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
 	h := newHarness(t, server.Addr())
-	h.Ensure("a", h.endpoint, "only-a", "both")
-	h.Ensure("b", h.endpoint, "both", "only-b")
+	h.Ensure("a", h.endpoint, list("only-a"), list("both"))
+	h.Ensure("b", h.endpoint, list("both"), list("only-b"))
 	h.eventuallySubscribed(server, "only-a", "both", "only-b")
 
 	h.Forget("a")
@@ -117,7 +117,7 @@ func TestForgetEndsWhatNobodyElseWatches(t *testing.T) {
 
 	h.Forget("b")
 	h.eventuallySubscribed(server)
-	h.Ensure("b", h.endpoint, "both")
+	h.Ensure("b", h.endpoint, list("both"))
 	h.eventuallySubscribed(server, "both")
 }
 

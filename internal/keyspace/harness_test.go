@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
@@ -77,17 +78,27 @@ func newHarness(t *testing.T, address string, prepare ...func(*Watcher[string]))
 // deliver does what a reconciler would: it reads, again if that failed.
 func (h *harness) deliver(ctx context.Context, w wakeup.Wake[string]) {
 	h.mu.Lock()
-	source := queue.Source{Endpoint: h.endpoint, Key: w.ID}
+	endpoint := h.endpoint
 	h.mu.Unlock()
-	depth, err := h.reader.Observe(ctx, source)
+	depth, err := h.read(ctx, endpoint, w.ID)
 	for err != nil && ctx.Err() == nil {
-		_ = h.pool.Conn(source.Endpoint).WaitUp(ctx)
-		depth, err = h.reader.Observe(ctx, source)
+		_ = h.pool.Conn(endpoint).WaitUp(ctx)
+		depth, err = h.read(ctx, endpoint, w.ID)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.wakes = append(h.wakes, w)
 	h.seen[w.ID] = depth
+}
+
+// read returns how long a list is.
+func (h *harness) read(ctx context.Context, e redisconn.Endpoint, key string) (int64, error) {
+	queues := []queue.Queue{{Key: key, Type: queue.List}}
+	counts, err := h.reader.Observe(ctx, queue.Source{Endpoint: e, Queues: queues})
+	if err != nil {
+		return 0, err
+	}
+	return counts[0].Waiting, nil
 }
 
 // moveTo makes later wakes read from another server.
@@ -117,11 +128,14 @@ func (h *harness) depth(id string) int64 {
 	return h.seen[id]
 }
 
-// ensure watches keys, each by an id of the same name, and waits until all are.
+// list is a key that is meant to hold a list.
+func list(name string) Key { return Key{Name: name, Class: proof.ClassList} }
+
+// ensure watches lists, each by an id of the same name, and waits until all are.
 func (h *harness) ensure(keys ...string) {
 	h.t.Helper()
 	for _, key := range keys {
-		h.Ensure(key, h.endpoint, key)
+		h.Ensure(key, h.endpoint, list(key))
 	}
 	for _, key := range keys {
 		h.eventuallyWoken(key, wakeup.Confirmed, 1)

@@ -39,7 +39,7 @@ func (w *Watcher[K]) State(id K) State {
 	server := w.supervisors[watched.endpoint]
 	state := State{Verdict: watched.reported, Watchers: server.users}
 	for _, key := range watched.keys {
-		subscribed := server.set.State(channelPrefix + key)
+		subscribed := server.set.State(key.channel())
 		state.LastEvent = latest(state.LastEvent, subscribed.HeardAt)
 		state.LastShrink = latest(state.LastShrink, subscribed.ShrunkAt)
 		state.Since = latest(state.Since, subscribed.Since)
@@ -75,8 +75,8 @@ func (w *Watcher[K]) Observed(id K, key string, depth int64, began time.Time) (m
 func (w *Watcher[K]) verdict(watched *watch, now time.Time) proof.Verdict {
 	server := w.supervisors[watched.endpoint]
 	for _, key := range watched.keys {
-		subscribed := server.set.State(channelPrefix + key)
-		switch verdict := proof.Judge(server.evidence, subscribed, watched.audits[key], now); verdict.Reason {
+		subscribed := server.set.State(key.channel())
+		switch verdict := proof.Judge(server.evidence, subscribed, watched.audits[key.Name], now); verdict.Reason {
 		case proof.ReasonSubscribed:
 		case proof.Undecided:
 			return watched.reported

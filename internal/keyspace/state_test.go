@@ -37,7 +37,7 @@ func newJudging(t *testing.T, server *redistest.Server, configure bool) *judging
 // watch watches keys, each by an id of the same name.
 func (j *judging) watch(keys ...string) {
 	for _, key := range keys {
-		j.Ensure(key, j.endpoint, key)
+		j.Ensure(key, j.endpoint, list(key))
 	}
 }
 

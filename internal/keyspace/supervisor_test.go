@@ -27,7 +27,7 @@ func TestASessionThatIsNeverConfirmedBacksOff(t *testing.T) {
 	})
 	h := newHarness(t, server.Addr())
 	begun := time.Now()
-	h.Ensure("emails", h.endpoint, "emails")
+	h.Ensure("emails", h.endpoint, list("emails"))
 	h.Eventually(server.Dials).WithTimeout(timeout).Should(BeNumerically(">=", 5))
 	h.Expect(time.Since(begun)).To(BeNumerically(">=", 4*250*time.Millisecond))
 }
@@ -43,7 +43,7 @@ func TestASubscriptionThatIsNotAnswered(t *testing.T) {
 		return redistest.Usual
 	})
 	h := newHarness(t, server.Addr(), impatient)
-	h.Ensure("emails", h.endpoint, "emails")
+	h.Ensure("emails", h.endpoint, list("emails"))
 	h.Eventually(server.Dials).WithTimeout(timeout).Should(BeNumerically(">=", 3))
 	answering.Store(true)
 	h.eventuallyWoken("emails", wakeup.Confirmed, 1)

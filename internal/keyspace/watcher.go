@@ -21,6 +21,15 @@ import (
 // channelPrefix makes a channel of a key in database 0.
 const channelPrefix = "__keyspace@0__:"
 
+// Key is a Redis key that is watched.
+type Key struct {
+	Name string
+	// Class is that of the commands on the type which the key is meant to have.
+	Class proof.Class
+}
+
+func (k Key) channel() string { return channelPrefix + k.Name }
+
 // Options are what a [Watcher] is made of.
 type Options[K comparable] struct {
 	// Pool has the connections to use.
@@ -57,21 +66,21 @@ type Watcher[K comparable] struct {
 // watch is what one id watches.
 type watch struct {
 	endpoint redisconn.Endpoint
-	keys     []string
-	audits   map[string]*proof.Audit // by key
+	keys     []Key
+	audits   map[string]*proof.Audit // by the name of the key
 	reported proof.Verdict
 }
 
-func newWatch(e redisconn.Endpoint, keys []string) *watch {
+func newWatch(e redisconn.Endpoint, keys []Key) *watch {
 	w := &watch{endpoint: e, keys: slices.Clone(keys), audits: map[string]*proof.Audit{}}
 	for _, key := range keys {
-		w.audits[key] = &proof.Audit{}
+		w.audits[key.Name] = &proof.Audit{}
 	}
 	return w
 }
 
-func (w *watch) includes(e redisconn.Endpoint, key string) bool {
-	return w.endpoint == e && slices.Contains(w.keys, key)
+func (w *watch) includes(e redisconn.Endpoint, name string) bool {
+	return w.endpoint == e && w.audits[name] != nil
 }
 
 // New returns a watcher that watches nothing yet.
@@ -96,10 +105,10 @@ func New[K comparable](options Options[K]) *Watcher[K] {
 // NeedLeaderElection tells the manager that only the leader subscribes.
 func (w *Watcher[K]) NeedLeaderElection() bool { return true }
 
-// Ensure makes id watch these keys on this endpoint, and nothing else. It may be called
-// before Start, and costs next to nothing when nothing changed. A wake with the cause
-// Confirmed follows for each new key, once it is watched.
-func (w *Watcher[K]) Ensure(id K, e redisconn.Endpoint, keys ...string) {
+// Ensure makes id watch these keys on this endpoint, and nothing else. No two of them may
+// have the same name. It may be called before Start, and costs next to nothing when nothing
+// changed. A wake with the cause Confirmed follows for each new key, once it is watched.
+func (w *Watcher[K]) Ensure(id K, e redisconn.Endpoint, keys ...Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	old, watching := w.watches[id]
@@ -149,10 +158,10 @@ func (w *Watcher[K]) join(id K, next, old *watch) {
 	}
 	to.users++
 	for _, key := range next.keys {
-		if old.includes(next.endpoint, key) {
+		if old.includes(next.endpoint, key.Name) {
 			continue
 		}
-		if confirmed := to.set.Add(channelPrefix+key, id); confirmed {
+		if confirmed := to.set.Add(key.channel(), id); confirmed {
 			w.mark(id, wakeup.Confirmed)
 		}
 	}
@@ -182,8 +191,8 @@ func (w *Watcher[K]) newSupervisor(e redisconn.Endpoint) *supervisor[K] {
 func (w *Watcher[K]) leave(id K, old, next *watch) {
 	from := w.supervisors[old.endpoint]
 	for _, key := range old.keys {
-		if !next.includes(old.endpoint, key) {
-			from.set.Remove(channelPrefix+key, id)
+		if !next.includes(old.endpoint, key.Name) {
+			from.set.Remove(key.channel(), id)
 		}
 	}
 	from.users--

@@ -19,7 +19,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
 	"miracle.dev/scaledjob-operator/test/redistest"
@@ -64,7 +63,7 @@ func TestTwoIDsOnOneKey(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	h := newHarness(t, server.Addr())
 	h.ensure("emails")
-	h.Ensure("second", h.endpoint, "emails")
+	h.Ensure("second", h.endpoint, list("emails"))
 	h.eventuallyWoken("second", wakeup.Confirmed, 1)
 
 	do(t, server, "lpush", "emails", 1)
@@ -86,10 +85,10 @@ func TestEnsureReplacesWhatWasWatched(t *testing.T) {
 	h := newHarness(t, server.Addr())
 	h.ensure("emails")
 	for range 1000 {
-		h.Ensure("emails", h.endpoint, "emails")
+		h.Ensure("emails", h.endpoint, list("emails"))
 	}
-	h.Ensure("emails", h.endpoint, "kept", "new")
-	h.Ensure("emails", h.endpoint, "kept", "newer")
+	h.Ensure("emails", h.endpoint, list("kept"), list("new"))
+	h.Ensure("emails", h.endpoint, list("kept"), list("newer"))
 	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).
 		Should(ConsistOf(channelPrefix+"kept", channelPrefix+"newer"))
 
@@ -103,7 +102,7 @@ func TestEnsureMovesToAnotherServer(t *testing.T) {
 	h := newHarness(t, first.Addr())
 	h.ensure("emails")
 	h.moveTo(second)
-	h.Ensure("emails", h.endpoint, "emails")
+	h.Ensure("emails", h.endpoint, list("emails"))
 	h.eventuallyWoken("emails", wakeup.Confirmed, 2)
 	do(t, second, "lpush", "emails", 1)
 	h.eventually("emails", 1)
@@ -131,7 +130,7 @@ func TestAWakeIsLostIfConfirmationsDoNotWake(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	h := newHarness(t, server.Addr(), waking(wakeup.Growth))
-	h.Ensure("emails", h.endpoint, "emails")
+	h.Ensure("emails", h.endpoint, list("emails"))
 	subscribed := ConsistOf(channelPrefix + "emails")
 	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(subscribed)
 	do(t, server, "client", "kill", "type", "pubsub")
@@ -163,7 +162,7 @@ func TestTheEndOfASubscriptionWakes(t *testing.T) {
 			}
 		}
 	})
-	h.Ensure("emails", h.endpoint, "emails")
+	h.Ensure("emails", h.endpoint, list("emails"))
 	h.Eventually(h.present).WithArguments("emails").WithTimeout(timeout).Should(BeTrue())
 	h.Expect(server.Kill()).To(Succeed())
 	h.Eventually(afterTheEnd.Load).WithTimeout(timeout).ShouldNot(BeZero())
@@ -188,7 +187,7 @@ func TestAServerThatIsDownAtTheStart(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	h := newHarness(t, server.Addr())
 	h.Expect(server.Kill()).To(Succeed())
-	h.Ensure("emails", h.endpoint, "emails")
+	h.Ensure("emails", h.endpoint, list("emails"))
 	h.Eventually(func() error {
 		_, err := h.pool.Conn(h.endpoint).OpenPubSub(t.Context())
 		return err
@@ -207,7 +206,7 @@ func TestAForbiddenChannelHarmsNoOther(t *testing.T) {
 	}
 	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"allowed-*")
 	h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.timing.ForbiddenRetry = 100 * time.Millisecond })
-	h.Ensure("forbidden", h.endpoint, "forbidden")
+	h.Ensure("forbidden", h.endpoint, list("forbidden"))
 	h.ensure(keys[1:]...)
 	h.Expect(h.count("forbidden", wakeup.Confirmed)).To(BeZero())
 	do(t, server, "lpush", "allowed-7", 1)
@@ -237,7 +236,7 @@ func TestAServerThatDemandsAPassword(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Args: []string{"--requirepass", "secret"}})
 	h := newHarness(t, server.Addr())
-	h.Ensure("emails", h.endpoint, "emails")
+	h.Ensure("emails", h.endpoint, list("emails"))
 	h.Eventually(func() redisconn.Reason {
 		err := h.pool.Conn(h.endpoint).Do(t.Context(), func(context.Context, redis.Cmdable) error { return nil })
 		if err == nil {
@@ -287,7 +286,7 @@ func TestTenThousandChannelsOnOneConnection(t *testing.T) {
 	const many = 10_000
 	for i := range many {
 		key := fmt.Sprintf("queue-%d", i)
-		h.Ensure(key, h.endpoint, key)
+		h.Ensure(key, h.endpoint, list(key))
 	}
 	confirmed := func() int {
 		h.mu.Lock()
@@ -335,7 +334,7 @@ func TestAServerThatAnswersAgainWakes(t *testing.T) {
 	h.eventually("emails", 1)
 	h.Expect(server.Pause()).To(Succeed())
 	h.Eventually(func() error {
-		_, err := h.reader.Observe(t.Context(), queue.Source{Endpoint: h.endpoint, Key: "emails"})
+		_, err := h.read(t.Context(), h.endpoint, "emails")
 		return err
 	}).WithTimeout(timeout).Should(HaveOccurred())
 	before := h.count("emails", wakeup.Changed)
@@ -367,7 +366,7 @@ func TestAConnectionBrokenWhileThousandsOfChannelsAreSubscribed(t *testing.T) {
 	endpoint, err := redisconn.ParseEndpoint(through.Addr())
 	h.Expect(err).NotTo(HaveOccurred())
 	for i := range many {
-		h.Ensure(fmt.Sprintf("queue-%d", i), endpoint, fmt.Sprintf("queue-%d", i))
+		h.Ensure(fmt.Sprintf("queue-%d", i), endpoint, list(fmt.Sprintf("queue-%d", i)))
 	}
 	for round := range breaks {
 		h.Eventually(func() bool {
@@ -440,7 +439,7 @@ func TestAPushAroundEnsureIsSeen(t *testing.T) {
 					do(t, server, "lpush", key, 1)
 				})
 				time.Sleep(rand.N(time.Millisecond))
-				h.Ensure(key, h.endpoint, key)
+				h.Ensure(key, h.endpoint, list(key))
 				pusher.Wait()
 				h.eventually(key, 1)
 				h.Forget(key)
@@ -457,7 +456,7 @@ func TestAPushIsMissedIfReadBeforeSubscribing(t *testing.T) {
 	h := newHarness(t, server.Addr(), waking(wakeup.Growth))
 	h.deliver(t.Context(), wakeup.Wake[string]{ID: "emails"})
 	do(t, server, "lpush", "emails", 1)
-	h.Ensure("emails", h.endpoint, "emails")
+	h.Ensure("emails", h.endpoint, list("emails"))
 	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(ConsistOf(channelPrefix + "emails"))
 	h.Consistently(h.depth).WithArguments("emails").Should(BeZero())
 }
@@ -468,7 +467,7 @@ func TestLeavingAndWatchingAgainQuickly(t *testing.T) {
 	h := newHarness(t, server.Addr())
 	h.ensure("anchor")
 	for round := range 300 {
-		h.Ensure("emails", h.endpoint, "emails")
+		h.Ensure("emails", h.endpoint, list("emails"))
 		if round%3 == 0 {
 			time.Sleep(rand.N(time.Millisecond))
 		}
@@ -496,7 +495,7 @@ func TestNothingIsLostBeforeAnyoneTakesWakes(t *testing.T) {
 	})
 	keys := []string{"a", "b", "c"}
 	for _, key := range keys {
-		h.Ensure(key, h.endpoint, key)
+		h.Ensure(key, h.endpoint, list(key))
 	}
 	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(HaveLen(len(keys)))
 	for range 1000 {
@@ -527,8 +526,8 @@ func TestTheWatcherEndsWithItsContext(t *testing.T) {
 		},
 		Log: logr.Discard(),
 	})
-	w.Ensure("emails", redisconn.Endpoint{Address: server.Addr()}, "emails")
-	w.Ensure("nowhere", redisconn.Endpoint{Address: "127.0.0.1:1"}, "emails")
+	w.Ensure("emails", redisconn.Endpoint{Address: server.Addr()}, list("emails"))
+	w.Ensure("nowhere", redisconn.Endpoint{Address: "127.0.0.1:1"}, list("emails"))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	go func() { ended <- pool.Start(ctx) }()

@@ -22,14 +22,13 @@ import (
 func (r *Reconciler) pausing(sj *scaledjobv1.ScaledJob, mem *memory, seen observation) bool {
 	now := time.Now()
 	first := mem.active == nil
-	template, changed := mem.templateOf(sj)
 	lifted := mem.suspensionLifted(sj)
 	finished, madeRoom := mem.recount(&seen.jobs)
-	finishes := finishesOf(finished, template)
+	finishes := finishesOf(finished, seen.template.hash)
 	switch {
-	case changed || lifted: // Somebody has acted: a new beginning.
+	case seen.template.changed || lifted: // Somebody has acted: a new beginning.
 		mem.backoff = backoff.Creation{}
-	case first && (mem.total == 0 || seen.jobs.HasTemplate(template)): // Else the template was changed meanwhile.
+	case first && (mem.total == 0 || seen.jobs.HasTemplate(seen.template.hash)): // Else the template was changed meanwhile.
 		was, since := report.Limit(&sj.Status)
 		mem.backoff = backoff.Resume(was, since, finishes, now)
 	}
@@ -49,14 +48,17 @@ func (r *Reconciler) pausing(sj *scaledjobv1.ScaledJob, mem *memory, seen observ
 }
 
 func (r *Reconciler) queueSeen(sj *scaledjobv1.ScaledJob, seen observation) backoff.Queue {
-	return backoff.Queue{
-		Depth:    seen.depth,
-		Heard:    seen.events.Reason == proof.ReasonSubscribed,
-		GrewAt:   seen.events.LastEvent,
-		ShrunkAt: seen.events.LastShrink,
-		Since:    seen.events.Since,
-		Newest:   r.Gate.Newest(sj.UID),
+	looked := backoff.Queue{
+		Depth:  seen.depth,
+		GrewAt: seen.events.LastEvent,
+		Since:  seen.events.Since,
+		Newest: r.Gate.Newest(sj.UID),
 	}
+	if announcesEnds(sj.Spec.AllQueues()) {
+		looked.Heard = seen.events.Reason == proof.ReasonSubscribed
+		looked.ShrunkAt = seen.events.LastShrink
+	}
+	return looked
 }
 
 // noteCreates tells the back-off whether the API server took the Jobs, and returns whether it refused one.

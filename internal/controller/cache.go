@@ -39,7 +39,8 @@ func slimJob(object any) (any, error) {
 	}
 	annotations := map[string]string{}
 	for _, key := range []string{
-		scaledjobv1.AnnotationOrdinal, scaledjobv1.AnnotationOrdinalFloor, scaledjobv1.AnnotationTemplateHash,
+		scaledjobv1.AnnotationOrdinal, scaledjobv1.AnnotationOrdinalFloor,
+		scaledjobv1.AnnotationTemplateHash, scaledjobv1.AnnotationGeneration,
 	} {
 		if value, has := job.Annotations[key]; has {
 			annotations[key] = value

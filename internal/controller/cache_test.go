@@ -66,6 +66,7 @@ func TestSlimJobKeepsWhatCounts(t *testing.T) {
 	ordinal, _ := jobs.Ordinal(&slim[0].ObjectMeta)
 	g.Expect(ordinal).To(Equal(int64(1)))
 	g.Expect(narrow.HasTemplate(jobs.TemplateHash(&scaledJob().Spec.JobTemplate))).To(BeTrue())
+	g.Expect(uids(narrow.Outdated("new", 2))).To(Equal(uids(wide.Outdated("new", 2))))
 	for i := range full {
 		g.Expect(countsOf(slim[i])).To(Equal(countsOf(full[i])))
 		g.Expect(jobs.ControllerUID(slim[i])).To(Equal(jobs.ControllerUID(full[i])))
@@ -89,7 +90,7 @@ func TestSlimJobDropsTheRest(t *testing.T) {
 	g.Expect(slim.Spec).To(Equal(batchv1.JobSpec{}))
 	g.Expect(slim.Labels).To(BeEmpty())
 	g.Expect(slim.ManagedFields).To(BeEmpty())
-	g.Expect(slim.Annotations).To(HaveLen(3))
+	g.Expect(slim.Annotations).To(HaveLen(4))
 	g.Expect(slim.Annotations).To(HaveKeyWithValue(scaledjobv1.AnnotationOrdinal, "1"))
 }
 

@@ -31,12 +31,8 @@ func decide(spec *scaledjobv1.ScaledJobSpec, seen observation, pausing bool) pla
 		return plan{}
 	}
 	active := int64(len(seen.jobs.Active) + len(seen.unanswered))
-	decision := scaling.Decide(scaling.Observation{Outstanding: seen.depth, Active: active}, scaling.Policy{
-		Threshold:           spec.Threshold,
-		ActivationThreshold: spec.ActivationThreshold,
-		MinReplicas:         spec.MinReplicas,
-		MaxReplicas:         spec.MaxReplicasOrDefault(),
-	})
+	state := scaling.Observation{Queues: seen.queues, Active: active, Claimed: int64(seen.claimed)}
+	decision := scaling.Decide(state, policyOf(spec))
 	result := plan{known: true, mayCreate: !spec.Suspend && !pausing, desired: decision.Desired, atMax: decision.AtMax}
 	if !result.mayCreate {
 		return result

@@ -18,6 +18,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 var unreachable = &redisconn.Error{Reason: redisconn.ReasonUnreachable, Message: "Start it.", Err: errors.New("refused")}
@@ -30,6 +31,11 @@ func activeJobs(n int) jobs.Census {
 		census.Active = append(census.Active, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}})
 	}
 	return census
+}
+
+// waiting is the queue of the tests, in which so many messages wait.
+func waiting(messages int64) []scaling.Queue {
+	return []scaling.Queue{{Waiting: messages, Threshold: 10}}
 }
 
 func TestDecide(t *testing.T) {
@@ -46,38 +52,38 @@ func TestDecide(t *testing.T) {
 		want plan
 	}{
 		"nothing due":       {seen: observation{}, want: plan{known: true}},
-		"some due":          {seen: observation{depth: 47, jobs: activeJobs(2)}, want: plan{known: true, desired: 5, create: 3}},
-		"all there":         {seen: observation{depth: 47, jobs: activeJobs(5)}, want: plan{known: true, desired: 5}},
-		"more than due":     {seen: observation{depth: 47, jobs: activeJobs(9)}, want: plan{known: true, desired: 5}},
-		"at the maximum":    {seen: observation{depth: 200, jobs: activeJobs(20)}, want: plan{known: true, desired: 20}},
-		"above the maximum": {seen: observation{depth: 201}, want: plan{known: true, desired: 20, create: 20, atMax: true}},
-		"unknown depth":     {seen: observation{depth: 47, queueErr: unreachable}, want: plan{}},
+		"some due":          {seen: observation{queues: waiting(47), jobs: activeJobs(2)}, want: plan{known: true, desired: 5, create: 3}},
+		"all there":         {seen: observation{queues: waiting(47), jobs: activeJobs(5)}, want: plan{known: true, desired: 5}},
+		"more than due":     {seen: observation{queues: waiting(47), jobs: activeJobs(9)}, want: plan{known: true, desired: 5}},
+		"at the maximum":    {seen: observation{queues: waiting(200), jobs: activeJobs(20)}, want: plan{known: true, desired: 20}},
+		"above the maximum": {seen: observation{queues: waiting(201)}, want: plan{known: true, desired: 20, create: 20, atMax: true}},
+		"unknown depth":     {seen: observation{queues: waiting(47), queueErr: unreachable}, want: plan{}},
 		"unknown depth, and creates in doubt": {
-			seen: observation{depth: 47, queueErr: unreachable, unanswered: one}, want: plan{},
+			seen: observation{queues: waiting(47), queueErr: unreachable, unanswered: one}, want: plan{},
 		},
 		"suspended": {
-			spec: suspended, seen: observation{depth: 47, jobs: activeJobs(1)}, want: plan{known: true, desired: 5},
+			spec: suspended, seen: observation{queues: waiting(47), jobs: activeJobs(1)}, want: plan{known: true, desired: 5},
 		},
 		"suspended, and creates in doubt": {
-			spec: suspended, seen: observation{depth: 47, unanswered: one}, want: plan{known: true, desired: 5},
+			spec: suspended, seen: observation{queues: waiting(47), unanswered: one}, want: plan{known: true, desired: 5},
 		},
 		"in doubt and due": {
-			seen: observation{depth: 47, jobs: activeJobs(1), unanswered: two},
+			seen: observation{queues: waiting(47), jobs: activeJobs(1), unanswered: two},
 			want: plan{known: true, desired: 5, resend: two, create: 2},
 		},
 		"in doubt, and just due": {
-			seen: observation{depth: 47, jobs: activeJobs(4), unanswered: one}, want: plan{known: true, desired: 5, resend: one},
+			seen: observation{queues: waiting(47), jobs: activeJobs(4), unanswered: one}, want: plan{known: true, desired: 5, resend: one},
 		},
 		"in doubt, and too many if it exists": {
-			seen: observation{depth: 47, jobs: activeJobs(4), unanswered: two}, want: plan{known: true, desired: 5},
+			seen: observation{queues: waiting(47), jobs: activeJobs(4), unanswered: two}, want: plan{known: true, desired: 5},
 		},
 		"in doubt, and nothing due": {seen: observation{unanswered: one}, want: plan{known: true}},
 		"minimum without a message": {spec: limits(2, new(int32(5))), want: plan{known: true, desired: 2, create: 2}},
-		"maximum unset is 100":      {spec: limits(0, nil), seen: observation{depth: 5000}, want: plan{known: true, desired: 100, create: 100, atMax: true}},
-		"maximum 0 is none":         {spec: limits(2, new(int32(0))), seen: observation{depth: 5}, want: plan{known: true, atMax: true}},
+		"maximum unset is 100":      {spec: limits(0, nil), seen: observation{queues: waiting(5000)}, want: plan{known: true, desired: 100, create: 100, atMax: true}},
+		"maximum 0 is none":         {spec: limits(2, new(int32(0))), seen: observation{queues: waiting(5)}, want: plan{known: true, atMax: true}},
 		"below activation threshold": {
 			spec: func(spec *scaledjobv1.ScaledJobSpec) { spec.ActivationThreshold = 47 },
-			seen: observation{depth: 47}, want: plan{known: true},
+			seen: observation{queues: waiting(47)}, want: plan{known: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

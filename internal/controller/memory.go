@@ -34,9 +34,8 @@ type memory struct {
 	// total is how many Jobs there were at the last count, and suspended whether creating was suspended then.
 	total     int
 	suspended bool
-	// templateHash is that of the template in this generation of the spec.
-	templateHash       string
-	templateGeneration int64
+	// claims are of which Jobs it is taken that they hold messages.
+	claims claims
 	// pruned are the Jobs that were deleted, as long as the cache may still show them.
 	pruned map[types.UID]struct{}
 	// pruning and writing the status are tried again by themselves, so that creating does not wait for them.
@@ -117,16 +116,6 @@ func (m *memory) recount(census *jobs.Census) (finished []*batchv1.Job, madeRoom
 	return finished, madeRoom
 }
 
-// templateOf is the hash of the template, and whether the template is another than at the last call.
-func (m *memory) templateOf(sj *scaledjobv1.ScaledJob) (hash string, changed bool) {
-	if m.templateHash == "" || m.templateGeneration != sj.Generation {
-		before := m.templateHash
-		m.templateHash, m.templateGeneration = jobs.TemplateHash(&sj.Spec.JobTemplate), sj.Generation
-		changed = before != "" && before != m.templateHash
-	}
-	return m.templateHash, changed
-}
-
 // suspensionLifted says whether the ScaledJob was suspended until now. Of the time before the first pass, its status tells.
 func (m *memory) suspensionLifted(sj *scaledjobv1.ScaledJob) bool {
 	was := m.suspended
@@ -145,11 +134,11 @@ func (m *memory) add(created []creation.Created) {
 	}
 }
 
-// unpruned are those of the Jobs that were not deleted yet. Of the deleted ones, just these can show up again.
-func (m *memory) unpruned(prunable []*batchv1.Job) []*batchv1.Job {
+// unpruned are those of the Jobs to delete that were not deleted yet. Of the deleted ones, just the others can show up again.
+func (m *memory) unpruned(wanted []*batchv1.Job) []*batchv1.Job {
 	var fresh []*batchv1.Job
 	shown := map[types.UID]struct{}{}
-	for _, job := range prunable {
+	for _, job := range wanted {
 		if _, deleted := m.pruned[job.UID]; deleted {
 			shown[job.UID] = struct{}{}
 			continue

@@ -153,7 +153,10 @@ func (p *operatorProcess) Owned(namespace string, owner types.UID) ([]*batchv1.J
 }
 
 // Observe reads the depth for the present pass.
-func (p *operatorProcess) Observe(context.Context, queue.Source) (int64, error) { return p.depth(p) }
+func (p *operatorProcess) Observe(context.Context, queue.Source) ([]queue.Count, error) {
+	depth, err := p.depth(p)
+	return []queue.Count{{Waiting: depth}}, err
+}
 
 // fate is what becomes of a create.
 type fate struct {
@@ -351,11 +354,18 @@ func (l *liveReader) Get(_ context.Context, key client.ObjectKey, object client.
 	return nil
 }
 
-// List lists the metadata of all Jobs.
-func (l *liveReader) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+// List lists the metadata of all Jobs, or the ScaledJob as it was at some version.
+func (l *liveReader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	s := l.p.server
 	if l.p.liveFails || l.p.dead {
 		return errUnheard
+	}
+	if past, ok := list.(*stored.ScaledJobList); ok {
+		asked := (&client.ListOptions{}).ApplyOptions(options)
+		if was := s.scaledJobAt(asked.Raw.ResourceVersion); was != nil {
+			past.Items = []stored.ScaledJob{{ScaledJob: *was.DeepCopy()}}
+		}
+		return nil
 	}
 	found := list.(*metav1.PartialObjectMetadataList)
 	for _, job := range s.jobs {

@@ -223,3 +223,23 @@ func (s *apiServer) history() string {
 	}
 	return told.String()
 }
+
+// scaledJobAt is the ScaledJob as it was at this version, and nil where there was none.
+func (s *apiServer) scaledJobAt(version string) *scaledjobv1.ScaledJob {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var at *scaledjobv1.ScaledJob
+	for _, change := range s.sjChanges {
+		if change != nil && number(change.ResourceVersion) > number(version) {
+			break
+		}
+		at = change
+	}
+	return at
+}
+
+// number is that of a version.
+func number(version string) int64 {
+	n, _ := strconv.ParseInt(version, 10, 64)
+	return n
+}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -15,6 +16,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 // observation is all that a pass goes by.
@@ -23,12 +25,23 @@ type observation struct {
 	jobs jobs.Census
 	// unanswered are creates of which it is not known whether they made a Job.
 	unanswered []consistency.Unanswered
-	// depth is how many messages are outstanding. It means nothing if queueErr, which says why it could not be read, is not nil.
+	// claimed is how many Jobs have taken their messages, where the strategy asks for it, and nextClaim when the next one will be taken
+	// for such; zero if none is about to.
+	claimed   int
+	nextClaim time.Time
+	// queues are what the queues of the spec hold, and depth is how many messages are outstanding in them. Both mean nothing if queueErr,
+	// which says why they could not be read, is not nil.
+	queues   []scaling.Queue
 	depth    int64
 	queueErr *redisconn.Error
-	// events is what is known about the notifications of the queue, and missed says that growth of it turned out to be unannounced.
+	// groupMissing says that a stream has no such consumer group, and nextDue when the next message falls due by itself; zero if none does.
+	groupMissing bool
+	nextDue      time.Time
+	// events is what is known about the notifications of the queues, and missed says that growth of one turned out to be unannounced.
 	events keyspace.State
 	missed bool
+	// template is that of the spec.
+	template template
 }
 
 // observe counts the Jobs and then reads the depth. The depth comes last, since messages may be taken in the meantime, and a depth
@@ -41,34 +54,70 @@ func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob, mem
 	}
 	seen := observation{jobs: jobs.Take(owned, sj.UID)}
 	seen.unanswered = r.Gate.Saw(sj.UID, &seen.jobs)
+	seen.claimed, seen.nextClaim = mem.countClaims(sj, seen.jobs.Active)
+	if seen.template, err = r.templateOf(ctx, sj, mem); err != nil {
+		return observation{}, err
+	}
 	if heard := r.Watcher.TakeNotified(client.ObjectKeyFromObject(sj)); mem.notified.IsZero() {
 		mem.notified = heard
 	}
-	r.observeQueue(ctx, sj, &seen)
+	r.observeQueues(ctx, sj, &seen)
 	return seen, nil
 }
 
-// observeQueue reads the depth, and has it compared with the notifications.
-func (r *Reconciler) observeQueue(ctx context.Context, sj *scaledjobv1.ScaledJob, seen *observation) {
-	key := client.ObjectKeyFromObject(sj)
+// observeQueues reads what the queues hold, and has it compared with the notifications.
+func (r *Reconciler) observeQueues(ctx context.Context, sj *scaledjobv1.ScaledJob, seen *observation) {
+	key, queues := client.ObjectKeyFromObject(sj), sj.Spec.AllQueues()
 	began := time.Now()
-	seen.depth, seen.queueErr = r.readDepth(ctx, sj)
-	if seen.queueErr == nil {
+	counts, err := r.read(ctx, sj, queues)
+	if seen.queueErr = err; err == nil {
 		r.Metrics.Read(time.Since(began))
-		seen.missed = r.Watcher.Observed(key, sj.Spec.QueueName, seen.depth, began)
+		seen.queues = contents(queues, counts)
+		seen.depth = scaling.Observation{Queues: seen.queues}.Outstanding()
+		for _, count := range counts {
+			seen.groupMissing = seen.groupMissing || count.GroupMissing
+			seen.nextDue = earliest(seen.nextDue, count.NextDue)
+		}
+		seen.missed = r.compare(key, queues, seen.queues, began)
 	}
 	seen.events = r.Watcher.State(key)
 }
 
-func (r *Reconciler) readDepth(ctx context.Context, sj *scaledjobv1.ScaledJob) (int64, *redisconn.Error) {
-	endpoint, err := redisconn.ParseEndpoint(sj.Spec.RedisAddress)
+// compare tells the watcher what each key holds, but for those of which messages fall due without an event. It returns whether growth
+// of one turned out to be unannounced.
+func (r *Reconciler) compare(id types.NamespacedName, queues []scaledjobv1.Queue, held []scaling.Queue, began time.Time) (missed bool) {
+	depths, silent := map[string]int64{}, map[string]bool{}
+	for i, each := range queues {
+		depths[each.Name] += held[i].Waiting + held[i].InProgress
+		silent[each.Name] = silent[each.Name] || growsUnannounced(each)
+	}
+	for name, depth := range depths {
+		if !silent[name] && r.Watcher.Observed(id, name, depth, began) {
+			missed = true
+		}
+	}
+	return missed
+}
+
+func (r *Reconciler) read(
+	ctx context.Context, sj *scaledjobv1.ScaledJob, queues []scaledjobv1.Queue,
+) ([]queue.Count, *redisconn.Error) {
+	source, err := sourceOf(&sj.Spec, queues)
 	if err != nil {
-		return 0, &redisconn.Error{
+		return nil, &redisconn.Error{
 			Reason:  redisconn.ReasonUnreachable,
 			Message: "redisAddress is not of the form host:port. Correct it.",
 			Err:     err,
 		}
 	}
-	depth, err := r.Queues.Observe(ctx, queue.Source{Endpoint: endpoint, Key: sj.Spec.QueueName})
-	return depth, redisconn.Classify(err)
+	counts, err := r.Queues.Observe(ctx, source)
+	return counts, redisconn.Classify(err)
+}
+
+// earliest is the earlier of two times, of which zero is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
 }

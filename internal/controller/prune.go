@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
 const (
@@ -25,47 +26,66 @@ const (
 	deletesPerPass = 128
 )
 
-// prune deletes the finished Jobs beyond the history limits, with their Pods, and tells whether some are left for another pass.
-// Jobs that the cache still shows after their deletion are not deleted again.
+// pruned is what prune did.
+type pruned struct {
+	// more says that some are left for another pass, and replaced that Jobs of an earlier template are among those it deleted.
+	more, replaced bool
+	err            error
+}
+
+// prune deletes the Jobs to be replaced, and the finished ones beyond the history limits, with their Pods. Jobs that the cache still shows
+// after their deletion are not deleted again.
 func (r *Reconciler) prune(
-	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation,
-) (more bool, err error) {
-	old := mem.unpruned(seen.jobs.Prunable(sj.Spec.SuccessfulJobsHistoryLimitOrDefault(), sj.Spec.FailedJobsHistoryLimitOrDefault()))
-	if len(old) == 0 || mem.pruning.wait(time.Now()) > 0 {
-		return false, nil
+	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation, replaced []*batchv1.Job,
+) pruned {
+	finished := seen.jobs.Prunable(sj.Spec.SuccessfulJobsHistoryLimitOrDefault(), sj.Spec.FailedJobsHistoryLimitOrDefault())
+	wanted := mem.unpruned(append(replaced, finished...))
+	if len(wanted) == 0 || mem.pruning.wait(time.Now()) > 0 {
+		return pruned{}
 	}
-	batch := old[:min(len(old), deletesPerPass)]
+	batch := wanted[:min(len(wanted), deletesPerPass)]
 	if mem.pruning.failures > 0 {
-		batch = old[:1]
+		batch = wanted[:1]
 	}
+	errs := r.deleteAll(ctx, sj, batch)
+	done := pruned{err: errors.Join(errs...)}
+	for i, job := range batch {
+		if errs[i] == nil {
+			mem.pruned[job.UID] = struct{}{}
+			done.replaced = done.replaced || !jobs.Finished(job)
+		}
+	}
+	mem.pruning.note(done.err, time.Now())
+	done.more = done.err == nil && len(wanted) > len(batch)
+	return done
+}
+
+// deleteAll deletes Jobs, several at the same time, and returns the error of each.
+func (r *Reconciler) deleteAll(ctx context.Context, sj *scaledjobv1.ScaledJob, batch []*batchv1.Job) []error {
 	errs := make([]error, len(batch))
 	var group errgroup.Group
 	group.SetLimit(deletesAtOnce)
 	for i, job := range batch {
+		policy := metav1.DeletePropagationBackground
+		if !jobs.Finished(job) {
+			policy = sj.Spec.Rollout.DeletionPropagation()
+		}
 		group.Go(func() error {
-			errs[i] = r.deleteJob(ctx, job)
+			errs[i] = r.deleteJob(ctx, job, policy)
 			return nil
 		})
 	}
 	_ = group.Wait()
-	for i, job := range batch {
-		if errs[i] == nil {
-			mem.pruned[job.UID] = struct{}{}
-		}
-	}
-	err = errors.Join(errs...)
-	mem.pruning.note(err, time.Now())
-	return err == nil && len(old) > len(batch), err
+	return errs
 }
 
 // deleteJob deletes this very Job: not one of the same name that took its place. Without the propagation policy the API server would
 // leave the Pods of the Job behind.
-func (r *Reconciler) deleteJob(ctx context.Context, job *batchv1.Job) error {
+func (r *Reconciler) deleteJob(ctx context.Context, job *batchv1.Job, policy metav1.DeletionPropagation) error {
 	target := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name}}
-	err := r.Client.Delete(ctx, target,
-		client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &job.UID})
+	err := r.Client.Delete(ctx, target, client.PropagationPolicy(policy), client.Preconditions{UID: &job.UID})
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
-	return fmt.Errorf("pruning Job %s: %w", job.Name, err)
+	return fmt.Errorf("deleting Job %s: %w", job.Name, err)
 }

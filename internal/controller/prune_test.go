@@ -54,8 +54,8 @@ func pruning(t *testing.T, mem *memory, failed int, answer func(name string) err
 	}
 	sj := scaledJob()
 	sj.Spec.FailedJobsHistoryLimit = new(int32(0))
-	more, err = (&Reconciler{Client: deleting}).prune(t.Context(), sj, mem, seen)
-	return sent, more, err
+	done := (&Reconciler{Client: deleting}).prune(t.Context(), sj, mem, seen, nil)
+	return sent, done.more, done.err
 }
 
 // Without a policy the API server would leave the Pods of a Job behind, and without the UID it could delete another Job of this name.

@@ -18,6 +18,8 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
@@ -61,8 +63,8 @@ func TestReconcileCreatesWhatIsDue(t *testing.T) {
 	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Reason).To(Equal(scaledjobv1.ReasonReconciled))
 	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).To(Equal(scaledjobv1.ReasonAccepted))
 	w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs"}))
-	w.Expect(w.watcher.endpoint).To(Equal(emailQueue.Endpoint))
-	w.Expect(w.watcher.keys).To(Equal([]string{"emails"}))
+	w.Expect(w.watcher.endpoint).To(Equal(redisconn.Endpoint{Address: address}))
+	w.Expect(w.watcher.keys).To(Equal([]keyspace.Key{{Name: "emails", Class: proof.ClassList}}))
 	w.Expect(w.watcher.canCreate).To(BeTrue())
 }
 
@@ -302,7 +304,7 @@ func TestReconcileSubscribes(t *testing.T) {
 
 	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = "letters" })
 	w.reconcile(t.Context())
-	w.Expect(w.watcher.keys).To(Equal([]string{"letters"}))
+	w.Expect(w.watcher.keys).To(ConsistOf(HaveField("Name", "letters")))
 
 	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsDisabled })
 	w.reconcile(t.Context())

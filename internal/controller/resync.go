@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -24,6 +25,10 @@ const (
 	unreadableRetry = 10 * time.Second
 	// moreRetry is for a pass that left something undone: at once, but behind others of its priority that wait already.
 	moreRetry = time.Millisecond
+	// dueSpacing is the least time between two passes for what falls due by itself, and idleDueSpacing while no Job can be created: as
+	// between wake-ups.
+	dueSpacing     = 25 * time.Millisecond
+	idleDueSpacing = time.Second
 	// resyncJitter spreads the resync by this part of the polling interval, both ways.
 	resyncJitter = 0.1
 	// fallbackReads is how many reads a second of one server the fallback may add up to.
@@ -31,10 +36,9 @@ const (
 )
 
 // next tells when the following pass is due: at once if this one stopped half-way, sooner than the resync if the depth could not be
-// read, the status still has to be written, pruning is to be tried again, a pause of creating ends or the template waits for its check, and
-// else at the resync.
+// read or something is to be done at a time that is known, and else at the resync.
 func (r *Reconciler) next(
-	sj *scaledjobv1.ScaledJob, mem *memory, seen observation, done outcome, statusWait time.Duration,
+	sj *scaledjobv1.ScaledJob, mem *memory, seen observation, done outcome, able bool, statusWait time.Duration,
 ) ctrl.Result {
 	if done.more {
 		return requeue(moreRetry, priorityGrowth)
@@ -46,20 +50,48 @@ func (r *Reconciler) next(
 	if seen.queueErr != nil {
 		interval = min(unreadableRetry, pollingInterval(sj)/2)
 	}
-	after := jitter(interval)
-	if statusWait > 0 {
-		after = min(after, statusWait)
-	}
-	if until, holds := mem.backoff.Holds(time.Now()); holds {
-		after = min(after, max(time.Until(until), moreRetry))
-	}
-	if wait := mem.pruning.wait(time.Now()); wait > 0 {
-		after = min(after, wait)
-	}
-	if !mem.templateTurn.IsZero() {
-		after = min(after, max(time.Until(mem.templateTurn), moreRetry))
+	after := min(jitter(interval), untilChore(mem, statusWait, time.Now()))
+	if due := untilDue(seen, able, time.Now()); due <= after {
+		return requeue(due, priorityGrowth)
 	}
 	return requeue(after, priorityResync)
+}
+
+// never is longer than any wait.
+const never = time.Duration(math.MaxInt64)
+
+// until is how long it is until then, and never where then is zero. It is not less than least.
+func until(then, now time.Time, least time.Duration) time.Duration {
+	if then.IsZero() {
+		return never
+	}
+	return max(then.Sub(now), least)
+}
+
+// untilChore is how long it is until the status can be written, pruning is to be tried again, a pause of creating ends, or the template may
+// be checked, whichever comes first.
+func untilChore(mem *memory, statusWait time.Duration, now time.Time) time.Duration {
+	pauseEnd, _ := mem.backoff.Holds(now)
+	if !pauseEnd.After(now) {
+		pauseEnd = time.Time{}
+	}
+	wait := min(until(pauseEnd, now, moreRetry), until(mem.templateTurn, now, moreRetry))
+	for _, other := range []time.Duration{statusWait, mem.pruning.wait(now)} {
+		if other > 0 {
+			wait = min(wait, other)
+		}
+	}
+	return wait
+}
+
+// untilDue is how long it is until more Jobs may be due although nobody pushes: a message falls due by itself, or a Job is taken for one that
+// has taken its messages. Able says that a Job could be created then.
+func untilDue(seen observation, able bool, now time.Time) time.Duration {
+	spacing := dueSpacing
+	if !able {
+		spacing = idleDueSpacing
+	}
+	return until(earliest(seen.nextDue, seen.nextClaim), now, spacing)
 }
 
 // resyncInterval is how long after a pass the next one comes if nothing calls for it sooner. Without proof that growth is announced it

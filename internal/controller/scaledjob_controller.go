@@ -7,11 +7,14 @@
 //
 //	subscription.go   tells the watcher which key to listen to
 //	observe.go        reads the owned Jobs, and then the depth of the queue       gather
+//	queues.go         says in the words of others what the spec asks for
+//	claims.go         tells which Jobs have taken their messages
 //	backoff.go        tells whether creating is of any use for now
 //	decide.go         compares the two                                            decide
 //	scale.go          creates what is missing                                     act
-//	prune.go          deletes finished Jobs beyond the history limits
 //	template.go       asks the API server whether it accepts the template
+//	prune.go          deletes finished Jobs beyond the history limits
+//	rollout.go        tells which unfinished Jobs are to be deleted, if users ask for that
 //	status.go         writes down what was seen and done                          report
 //	resync.go         tells when to look again
 //	malformed.go      is for a ScaledJob that can't be read
@@ -48,9 +51,9 @@ import (
 	"miracle.dev/scaledjob-operator/internal/stored"
 )
 
-// depthReader tells how many messages are outstanding. After an error the depth is unknown, which is not 0.
+// depthReader tells what queues hold, in their order. After an error all of it is unknown, which is not 0.
 type depthReader interface {
-	Observe(ctx context.Context, source queue.Source) (int64, error)
+	Observe(ctx context.Context, source queue.Source) ([]queue.Count, error)
 }
 
 // jobLister lists the Jobs in the cache that an object controls. They are the cache's own and must not be changed.
@@ -61,7 +64,7 @@ type jobLister interface {
 // watcher listens for keyspace events. No call blocks.
 type watcher interface {
 	// Ensure listens to these keys on behalf of id, and to no other.
-	Ensure(id types.NamespacedName, endpoint redisconn.Endpoint, keys ...string)
+	Ensure(id types.NamespacedName, endpoint redisconn.Endpoint, keys ...keyspace.Key)
 	// Forget listens to nothing on behalf of id.
 	Forget(id types.NamespacedName)
 	// Pace says that a pass is over, and whether the next one could create a Job. If not, wake-ups are fewer.
@@ -177,11 +180,13 @@ type outcome struct {
 	more, crowded bool
 	// template is what the API server says of the template, and nil where it was not asked.
 	template *report.Condition
+	// replaced says that Jobs of an earlier template were deleted.
+	replaced bool
 	// err is why creating failed, and pruneErr why pruning did.
 	err, pruneErr error
 }
 
-// act creates and deletes Jobs, and has the template checked after that. One failing does not keep the others from being tried.
+// act creates Jobs, has the template checked, and deletes Jobs after that. One failing does not keep the others from being tried.
 func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan) outcome {
 	failedBefore := mem.createFailed
 	created, moreJobs, createErr := r.scale(ctx, sj, mem, seen, plan)
@@ -192,9 +197,9 @@ func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *me
 	}
 	done.createFailing = done.err != nil && mem.createFailed && !failedBefore
 	done.limit = mem.backoff.Reason(time.Now())
-	morePruning, pruneErr := r.prune(ctx, sj, mem, seen)
-	done.more, done.pruneErr = done.more || morePruning, pruneErr
 	done.template = r.checkTemplate(ctx, sj, mem)
+	pruned := r.prune(ctx, sj, mem, seen, replaceable(sj, mem, seen, plan, done.template))
+	done.more, done.replaced, done.pruneErr = done.more || pruned.more, pruned.replaced, pruned.err
 	return done
 }
 
@@ -202,13 +207,16 @@ func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *me
 func (r *Reconciler) report(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan, done outcome,
 ) (ctrl.Result, error) {
-	status := report.Status(sj, mem.latest(sj), passOf(seen, plan, done), time.Now())
+	status := report.Status(sj, mem.latest(sj), passOf(sj, seen, plan, done), time.Now())
 	mem.computed = status
 	if plan.known && !done.more && !done.crowded && done.err == nil {
 		mem.notified = time.Time{}
 	}
 	if done.created > 0 {
 		r.emit(sj, report.CreatedJobs())
+	}
+	if done.replaced {
+		r.emit(sj, report.ReplacedJobs())
 	}
 	if done.createFailing {
 		r.emit(sj, report.JobCreateFailed())
@@ -219,12 +227,13 @@ func (r *Reconciler) report(
 		ctrl.LoggerFrom(ctx).Error(chores, "what there is to do besides creating has failed, and is tried again")
 	}
 	key := client.ObjectKeyFromObject(sj)
-	r.Watcher.Pace(key, canCreate(&sj.Spec, seen, plan, done))
+	able := canCreate(&sj.Spec, seen, plan, done)
+	r.Watcher.Pace(key, able)
 	r.Metrics.Observe(key, sample(sj, status, seen, plan, errors.Join(done.err, done.refusal, chores)))
 	if done.err != nil {
 		return requeue(0, priorityNormal), done.err
 	}
-	return r.next(sj, mem, seen, done, wait), nil
+	return r.next(sj, mem, seen, done, able, wait), nil
 }
 
 // fail ends a pass that could not see what it must go by.

@@ -30,20 +30,37 @@ const (
 )
 
 // passOf is what is told of a pass.
-func passOf(seen observation, plan plan, done outcome) report.Pass {
+func passOf(sj *scaledjobv1.ScaledJob, seen observation, plan plan, done outcome) report.Pass {
 	pass := report.Pass{
 		Jobs:          seen.jobs,
 		Created:       done.created,
+		Queues:        queueDepths(sj, seen),
 		QueueErr:      seen.queueErr,
+		GroupMissing:  seen.groupMissing,
 		AtMax:         plan.atMax,
 		Limit:         done.limit,
 		Notifications: seen.events.Verdict,
 		Template:      done.template,
+
+		TemplateHash: seen.template.hash, TemplateGeneration: seen.template.generation,
 	}
 	if plan.known {
 		pass.Depth, pass.Desired = &seen.depth, &plan.desired
 	}
 	return pass
+}
+
+// queueDepths are the queues of the spec, with what they hold where that is known.
+func queueDepths(sj *scaledjobv1.ScaledJob, seen observation) []scaledjobv1.QueueStatus {
+	queues := sj.Spec.AllQueues()
+	told := make([]scaledjobv1.QueueStatus, len(queues))
+	for i, each := range queues {
+		told[i].Name = each.Name
+		if seen.queueErr == nil {
+			told[i].Depth = new(seen.queues[i].Outstanding())
+		}
+	}
+	return told
 }
 
 // writeStatus applies the status if it is time to, and emits the events of what turned. Otherwise it tells how long that may wait.
@@ -132,6 +149,7 @@ func sample(
 ) metrics.Sample {
 	result := metrics.Sample{
 		Queue:     sj.Spec.QueueName,
+		Depths:    depthsByKey(status.Queues),
 		Active:    status.ActiveJobs,
 		Pending:   status.PendingJobs,
 		Pausing:   report.Pausing(status),
@@ -141,7 +159,18 @@ func sample(
 		Failed:    err != nil || (seen.queueErr != nil && !seen.queueErr.Busy()),
 	}
 	if plan.known {
-		result.Depth, result.Desired = &seen.depth, &plan.desired
+		result.Read, result.Desired = true, &plan.desired
 	}
 	return result
+}
+
+// depthsByKey are the depths that are known. Two queues may be parts of the same key.
+func depthsByKey(queues []scaledjobv1.QueueStatus) map[string]int64 {
+	depths := map[string]int64{}
+	for _, each := range queues {
+		if each.Depth != nil {
+			depths[each.Name] += *each.Depth
+		}
+	}
+	return depths
 }

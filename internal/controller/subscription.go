@@ -10,7 +10,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
-// subscribe has the watcher listen to the key that the spec names now, or to none if notifications are disabled.
+// subscribe has the watcher listen to the keys that the spec names now, or to none if notifications are disabled.
 func (r *Reconciler) subscribe(sj *scaledjobv1.ScaledJob) {
 	key := client.ObjectKeyFromObject(sj)
 	endpoint, err := redisconn.ParseEndpoint(sj.Spec.RedisAddress)
@@ -18,5 +18,5 @@ func (r *Reconciler) subscribe(sj *scaledjobv1.ScaledJob) {
 		r.Watcher.Forget(key)
 		return
 	}
-	r.Watcher.Ensure(key, endpoint, sj.Spec.QueueName)
+	r.Watcher.Ensure(key, endpoint, keysOf(sj.Spec.AllQueues())...)
 }

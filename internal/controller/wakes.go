@@ -185,7 +185,7 @@ func countsOf(job *batchv1.Job) counts {
 	return counts{
 		owner:    jobs.ControllerUID(job),
 		finished: jobs.Finished(job),
-		ready:    job.Status.Ready != nil && *job.Status.Ready > 0,
+		ready:    jobs.Ready(job),
 		deleting: job.DeletionTimestamp != nil,
 	}
 }

@@ -34,7 +34,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/stored"
 )
@@ -43,7 +42,7 @@ const address = "redis.mail.svc:6379"
 
 var (
 	emails     = types.NamespacedName{Namespace: "mail", Name: "emails"}
-	emailQueue = queue.Source{Endpoint: redisconn.Endpoint{Address: address}, Key: "emails"}
+	emailQueue = "emails"
 )
 
 // scaledJob is the ScaledJob of the tests: one Job for ten messages, at most 20 of them.
@@ -82,6 +81,8 @@ type world struct {
 	onList    func() error
 	onApply   func() error
 	onLiveGet func(object client.Object) error
+	// onHistory is the ScaledJob as it was. By default the API server keeps none.
+	onHistory func(asked *client.ListOptions) (*scaledjobv1.ScaledJob, error)
 	// specErr and statusErr are why the ScaledJob can't be read.
 	specErr, statusErr error
 	// hidden are the Jobs that the cache does not show.
@@ -107,6 +108,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		onList:    func() error { return nil },
 		onApply:   func() error { return nil },
 		onLiveGet: func(client.Object) error { return nil },
+		onHistory: func(*client.ListOptions) (*scaledjobv1.ScaledJob, error) { return nil, nil },
 		hidden:    func(*batchv1.Job) bool { return false },
 	}
 	scheme := runtime.NewScheme()
@@ -124,7 +126,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	cached := interceptor.NewClient(w.api, interceptor.Funcs{
 		Create: w.create, Get: w.getCached, SubResourceApply: w.applyStatus,
 	})
-	live := interceptor.NewClient(w.api, interceptor.Funcs{Get: w.getLive})
+	live := interceptor.NewClient(w.api, interceptor.Funcs{Get: w.getLive, List: w.listLive})
 	w.r = &Reconciler{
 		Client:    cached,
 		Live:      live,
@@ -203,6 +205,19 @@ func (w *world) getLive(
 		return err
 	}
 	return w.onLiveGet(object)
+}
+
+// listLive answers how a ScaledJob was before with what the test says.
+func (w *world) listLive(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	past, ok := list.(*stored.ScaledJobList)
+	if !ok {
+		return c.List(ctx, list, opts...)
+	}
+	was, err := w.onHistory((&client.ListOptions{}).ApplyOptions(opts))
+	if was != nil {
+		past.Items = []stored.ScaledJob{{ScaledJob: *was}}
+	}
+	return err
 }
 
 func (w *world) applyStatus(
@@ -313,7 +328,7 @@ func (w *world) scrape() map[string]float64 {
 // fakeWatcher keeps what it was told last, and answers as it is told to.
 type fakeWatcher struct {
 	endpoint  redisconn.Endpoint
-	keys      []string
+	keys      []keyspace.Key
 	forgotten bool
 	canCreate bool
 	observed  []int64 // depths
@@ -323,7 +338,7 @@ type fakeWatcher struct {
 	state    keyspace.State
 }
 
-func (f *fakeWatcher) Ensure(_ types.NamespacedName, endpoint redisconn.Endpoint, keys ...string) {
+func (f *fakeWatcher) Ensure(_ types.NamespacedName, endpoint redisconn.Endpoint, keys ...keyspace.Key) {
 	f.endpoint, f.keys, f.forgotten = endpoint, keys, false
 }
 
@@ -336,7 +351,7 @@ func (f *fakeWatcher) TakeNotified(types.NamespacedName) time.Time {
 }
 
 func (f *fakeWatcher) Observed(_ types.NamespacedName, key string, depth int64, _ time.Time) bool {
-	if slices.Contains(f.keys, key) {
+	if slices.ContainsFunc(f.keys, func(known keyspace.Key) bool { return known.Name == key }) {
 		f.observed = append(f.observed, depth)
 	}
 	return f.missed

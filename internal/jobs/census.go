@@ -47,11 +47,27 @@ func Take(jobs []*batchv1.Job, owner types.UID) Census {
 func (c *Census) Pending() int {
 	pending := 0
 	for _, job := range c.Active {
-		if job.Status.Ready == nil || *job.Status.Ready == 0 {
+		if !Ready(job) {
 			pending++
 		}
 	}
 	return pending
+}
+
+// Ready says whether the Job has a ready Pod.
+func Ready(job *batchv1.Job) bool { return job.Status.Ready != nil && *job.Status.Ready > 0 }
+
+// Outdated are the active Jobs that were made from an earlier template than the one with this hash, which there is since this generation of
+// the spec. Not among them are Jobs that are going already, and those whose annotations do not tell what they were made from.
+func (c *Census) Outdated(hash string, generation int64) []*batchv1.Job {
+	var outdated []*batchv1.Job
+	for _, job := range c.Active {
+		madeFrom := number(&job.ObjectMeta, scaledjobv1.AnnotationGeneration)
+		if job.DeletionTimestamp == nil && !HasTemplate(job, hash) && madeFrom > 0 && madeFrom < generation {
+			outdated = append(outdated, job)
+		}
+	}
+	return outdated
 }
 
 // HasTemplate says whether any of the Jobs was built from the template with this hash.

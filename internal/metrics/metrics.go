@@ -22,6 +22,8 @@ type Metrics struct {
 	mu sync.Mutex
 	// queues are the label values of the queues that the ScaledJobs name now.
 	queues map[types.NamespacedName]string
+	// depths are those of the keys whose depths are told.
+	depths map[types.NamespacedName]map[string]struct{}
 }
 
 // The buckets of histograms, in seconds.
@@ -42,6 +44,7 @@ func New(registry prometheus.Registerer) *Metrics {
 			Name: "scaledjob_notifications_coalesced_total", Help: "Notifications that needed no wake-up of their own, since one was pending.",
 		}),
 		queues: map[types.NamespacedName]string{},
+		depths: map[types.NamespacedName]map[string]struct{}{},
 	}
 	registry.MustRegister(m.reads, m.coalesced)
 	registry.MustRegister(m.scaledJobs.collectors()...)

@@ -59,7 +59,7 @@ func newScaledJobs() scaledJobs {
 }
 
 func (s *scaledJobs) gauges() []*prometheus.GaugeVec {
-	return []*prometheus.GaugeVec{s.depth, s.active, s.pending, s.desired, s.pausing, s.events, s.lastRead, s.lastEvent}
+	return []*prometheus.GaugeVec{s.active, s.pending, s.desired, s.pausing, s.events, s.lastRead, s.lastEvent}
 }
 
 func (s *scaledJobs) counters() []*prometheus.CounterVec {
@@ -67,7 +67,7 @@ func (s *scaledJobs) counters() []*prometheus.CounterVec {
 }
 
 func (s *scaledJobs) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{s.finished, s.reaction}
+	all := []prometheus.Collector{s.depth, s.finished, s.reaction}
 	for _, vector := range s.gauges() {
 		all = append(all, vector)
 	}
@@ -93,11 +93,13 @@ func (s *scaledJobs) forget(values []string) {
 
 // Sample is what one pass saw and did.
 type Sample struct {
-	// Queue is the key of the queue.
+	// Queue is the key of the queue, and empty where there are several.
 	Queue string
-	// Depth is how many messages are outstanding, and Desired how many Jobs should be active. Both are nil where they are unknown; then
-	// the last known value stays.
-	Depth   *int64
+	// Depths are how many messages are outstanding, by key, as they were last read; Read says that this was now. They stay as they are where
+	// there are none.
+	Depths map[string]int64
+	Read   bool
+	// Desired is how many Jobs should be active. It is nil where that is unknown; then the last known value stays.
 	Desired *int32
 	// Active is how many Jobs have not finished, and Pending how many of those have no ready Pod.
 	Active, Pending int32
@@ -128,8 +130,10 @@ func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 	defer m.mu.Unlock()
 	values := m.valuesOf(key, sample.Queue)
 	s := &m.scaledJobs
-	if sample.Depth != nil {
-		s.depth.WithLabelValues(values...).Set(float64(*sample.Depth))
+	if sample.Depths != nil {
+		m.setDepths(key, sample.Depths)
+	}
+	if sample.Read {
 		s.lastRead.WithLabelValues(values...).SetToCurrentTime()
 	}
 	if sample.Desired != nil {
@@ -146,6 +150,22 @@ func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 		s.missed.WithLabelValues(values...).Inc()
 	}
 	m.count(values, sample.Failed)
+}
+
+// setDepths sets the depth of each key, and removes the series of keys that are not among them.
+func (m *Metrics) setDepths(key types.NamespacedName, depths map[string]int64) {
+	now := make(map[string]struct{}, len(depths))
+	for queue, depth := range depths {
+		label := queueLabel(queue)
+		now[label] = struct{}{}
+		m.scaledJobs.depth.WithLabelValues(key.Namespace, key.Name, label).Set(float64(depth))
+	}
+	for label := range m.depths[key] {
+		if _, stays := now[label]; !stays {
+			m.scaledJobs.depth.DeleteLabelValues(key.Namespace, key.Name, label)
+		}
+	}
+	m.depths[key] = now
 }
 
 // indicator is 1 for true and 0 for false.
@@ -198,6 +218,7 @@ func (m *Metrics) valuesOf(key types.NamespacedName, queue string) []string {
 	label := queueLabel(queue)
 	if known, has := m.queues[key]; has && known != label {
 		m.scaledJobs.forget([]string{key.Namespace, key.Name, known})
+		m.setDepths(key, nil)
 	}
 	m.queues[key] = label
 	return []string{key.Namespace, key.Name, label}
@@ -210,5 +231,7 @@ func (m *Metrics) Forget(key types.NamespacedName) {
 	if label, known := m.queues[key]; known {
 		m.scaledJobs.forget([]string{key.Namespace, key.Name, label})
 		delete(m.queues, key)
+		m.setDepths(key, nil)
+		delete(m.depths, key)
 	}
 }

@@ -85,7 +85,7 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 	if pass.QueueErr.Busy() {
 		return
 	}
-	set(status, scaledjobv1.ConditionQueueConnected, queueConnected(pass.QueueErr))
+	set(status, scaledjobv1.ConditionQueueConnected, queueConnected(pass.QueueErr, pass.GroupMissing))
 	is := ready(sj.Spec.Suspend, status.Conditions)
 	set(status, scaledjobv1.ConditionReady, is)
 	present, cause := abnormal(is, status.Conditions)
@@ -98,9 +98,16 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 	}
 }
 
-func queueConnected(err *redisconn.Error) Condition {
-	if err != nil {
+func queueConnected(err *redisconn.Error, groupMissing bool) Condition {
+	switch {
+	case err != nil:
 		return Condition{metav1.ConditionFalse, string(err.Reason), err.Message}
+	case groupMissing:
+		return Condition{
+			metav1.ConditionFalse, scaledjobv1.ReasonConsumerGroupNotFound,
+			"A stream holds entries, and has no consumer group of the name in spec.queues. One message counts as waiting until there is one, so " +
+				"that a first worker can create it. Correct the name, have the workers create it, or say XGROUP CREATE.",
+		}
 	}
 	return Condition{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}
 }

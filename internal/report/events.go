@@ -16,6 +16,7 @@ import (
 // The reasons of the events. Losing the queue for another cause than the network has the reason of the condition.
 const (
 	eventCreatedJobs      = "CreatedJobs"
+	eventReplacedJobs     = "ReplacedJobs"
 	eventJobCreateFailed  = "JobCreateFailed"
 	eventCreationResumed  = "CreationResumed"
 	eventRedisUnreachable = "RedisUnreachable"
@@ -46,6 +47,11 @@ func warning(reason, action, note string) Event {
 // CreatedJobs is for a batch of created Jobs.
 func CreatedJobs() Event {
 	return normal(eventCreatedJobs, "Scale", "Created Jobs for the messages in the queue.")
+}
+
+// ReplacedJobs is for Jobs that are deleted since they are of an earlier template.
+func ReplacedJobs() Event {
+	return normal(eventReplacedJobs, "RollOut", "Deleted unfinished Jobs of an earlier template, as spec.rollout asks for.")
 }
 
 // JobCreateFailed is for creates that begin to fail.

@@ -33,6 +33,10 @@ type Pass struct {
 	Depth    *int64
 	Desired  *int32
 	QueueErr *redisconn.Error
+	// Queues are those of the spec, with the depth of each where it could be read.
+	Queues []scaledjobv1.QueueStatus
+	// GroupMissing says that a stream has no such consumer group.
+	GroupMissing bool
 	// AtMax says that more Jobs are due than may be active, and Limit why creating pauses.
 	AtMax bool
 	Limit backoff.Reason
@@ -40,6 +44,9 @@ type Pass struct {
 	Notifications proof.Verdict
 	// Template is what the API server says of the template, nil where it was not asked.
 	Template *Condition
+	// TemplateHash is that of the template, and TemplateGeneration that of the spec since which it is the same.
+	TemplateHash       string
+	TemplateGeneration int64
 }
 
 // Status is the whole status after a pass that ended now. What the pass could not see stays as it was before, as long as the spec does.
@@ -50,12 +57,10 @@ func Status(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, pass
 	status.PendingJobs = int32(pass.Jobs.Pending() + pass.Created)
 	status.SucceededJobs = int32(len(pass.Jobs.Succeeded))
 	status.FailedJobs = int32(len(pass.Jobs.Failed))
-	if before.ObservedGeneration != sj.Generation {
-		// They may be those of another queue.
-		status.QueueDepth, status.DesiredJobs = nil, nil
-	}
-	if pass.Desired != nil {
-		status.QueueDepth, status.DesiredJobs = pass.Depth, pass.Desired
+	status.TemplateHash, status.TemplateGeneration = pass.TemplateHash, pass.TemplateGeneration
+	if before.ObservedGeneration != sj.Generation || pass.Desired != nil {
+		// Before an edit they may be those of other queues.
+		status.QueueDepth, status.DesiredJobs, status.Queues = pass.Depth, pass.Desired, pass.Queues
 	}
 	if pass.Created > 0 {
 		// Whole seconds, as the API server keeps them.

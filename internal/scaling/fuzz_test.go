@@ -9,43 +9,112 @@ import (
 	"testing"
 )
 
-// FuzzDecide holds the decision against its formula in numbers that don't overflow, over everything an int64 can hold.
+// FuzzDecide holds the decision about two queues against its formulas in numbers that don't overflow, over everything an int64 can hold.
 func FuzzDecide(f *testing.F) {
-	f.Add(int64(47), int64(4), int64(10), int64(0), int32(0), int32(20))
-	f.Add(int64(math.MaxInt64), int64(0), int64(1), int64(0), int32(0), int32(math.MaxInt32))
-	f.Add(int64(math.MinInt64), int64(math.MinInt64), int64(math.MinInt64), int64(math.MinInt64), int32(math.MinInt32), int32(math.MinInt32))
-	f.Add(int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int32(math.MaxInt32), int32(math.MaxInt32))
-	f.Add(int64(20), int64(0), int64(10), int64(20), int32(1), int32(5))
-	f.Fuzz(func(t *testing.T, outstanding, active, threshold, activation int64, minimum, maximum int32) {
-		seen := Observation{Outstanding: outstanding, Active: active}
-		policy := Policy{Threshold: threshold, ActivationThreshold: activation, MinReplicas: minimum, MaxReplicas: maximum}
-		got := Decide(seen, policy)
-		if want := decideExactly(seen, policy); got != want {
+	const most, least = math.MaxInt64, math.MinInt64
+	f.Add(byte(0), byte(0), int64(47), int64(0), int64(10), int64(0), int64(0), int64(10), int64(4), int64(0), int64(0), int32(0), int32(20), int64(0), int32(0))
+	f.Add(byte(1), byte(1), int64(3), int64(4), int64(1), int64(9), int64(9), int64(2), int64(4), int64(3), int64(0), int32(0), int32(20), int64(1), int32(50))
+	f.Add(byte(2), byte(2), int64(most), int64(most), int64(1), int64(most), int64(most), int64(1), int64(0), int64(most), int64(0), int32(0), int32(math.MaxInt32), int64(1), int32(100))
+	f.Add(byte(3), byte(3), int64(least), int64(least), int64(least), int64(least), int64(least), int64(least), int64(least), int64(least), int64(least), int32(math.MinInt32), int32(math.MinInt32), int64(least), int32(math.MinInt32))
+	f.Add(byte(1), byte(0), int64(20), int64(0), int64(10), int64(0), int64(0), int64(7), int64(9), int64(7), int64(20), int32(1), int32(5), int64(most), int32(99))
+	f.Fuzz(func(t *testing.T, strategy, calculation byte, waiting, inProgress, threshold, otherWaiting, otherInProgress, otherThreshold,
+		active, claimed, activation int64, minimum, maximum int32, deduction int64, percentage int32,
+	) {
+		seen := Observation{
+			Queues: []Queue{{waiting, inProgress, threshold}, {otherWaiting, otherInProgress, otherThreshold}},
+			Active: active, Claimed: claimed,
+		}
+		policy := Policy{
+			ActivationThreshold: activation, MinReplicas: minimum, MaxReplicas: maximum,
+			Strategy: strategies[int(strategy)%len(strategies)], Calculation: calculations[int(calculation)%len(calculations)],
+			Deduction: deduction, ClaimedPercentage: percentage,
+		}
+		if got, want := Decide(seen, policy), decideExactly(seen, policy); got != want {
 			t.Fatalf("%+v by %+v gives %+v instead of %+v", seen, policy, got, want)
 		}
 	})
 }
 
-// decideExactly is the formula of the package, word for word.
+var (
+	strategies   = []Strategy{StrategyDefault, StrategyAccurate, StrategyCustom, StrategyEager}
+	calculations = []Calculation{Sum, Max, Min, Avg}
+)
+
+// number is a number that is not negative.
+func number(n int64) *big.Int { return big.NewInt(max(n, 0)) }
+
+func sum(a, b *big.Int) *big.Int { return new(big.Int).Add(a, b) }
+
+func larger(a, b *big.Int) *big.Int {
+	if a.Cmp(b) < 0 {
+		return b
+	}
+	return a
+}
+
+func smaller(a, b *big.Int) *big.Int {
+	if a.Cmp(b) < 0 {
+		return a
+	}
+	return b
+}
+
+// quotient is a / b, rounded up.
+func quotient(a, b *big.Int) *big.Int {
+	return new(big.Int).Div(new(big.Int).Sub(sum(a, b), big.NewInt(1)), b)
+}
+
+// decideExactly is the formulas of the package, word for word.
 func decideExactly(seen Observation, policy Policy) Decision {
-	number := big.NewInt
-	threshold, none := number(max(policy.Threshold, 1)), number(0)
-	due := number(0)
-	if seen.Outstanding > max(policy.ActivationThreshold, 0) {
-		due.Add(number(seen.Outstanding), threshold)
-		due.Sub(due, number(1)).Div(due, threshold)
+	active := number(seen.Active)
+	claimed := smaller(number(seen.Claimed), active)
+	maximum := number(int64(policy.MaxReplicas))
+	var wanted *big.Int
+	switch policy.Strategy {
+	case StrategyAccurate:
+		wanted = sum(claimed, dueExactly(seen, policy, false))
+	case StrategyCustom:
+		share := new(big.Int).Div(new(big.Int).Mul(claimed, big.NewInt(int64(min(max(policy.ClaimedPercentage, 0), 100)))), big.NewInt(100))
+		wanted = new(big.Int).Sub(sum(claimed, dueExactly(seen, policy, false)), sum(number(policy.Deduction), share))
+	case StrategyEager:
+		wanted = new(big.Int).Mul(maximum, big.NewInt(int64(dueExactly(seen, policy, false).Sign())))
+	default:
+		wanted = dueExactly(seen, policy, true)
 	}
-	maximum := number(int64(max(policy.MaxReplicas, 0)))
-	desired := due
-	if minimum := number(int64(policy.MinReplicas)); desired.Cmp(minimum) < 0 {
-		desired = minimum
+	desired := smaller(larger(wanted, big.NewInt(int64(policy.MinReplicas))), maximum)
+	create := larger(new(big.Int).Sub(desired, active), new(big.Int))
+	return Decision{Desired: int32(desired.Int64()), Create: int32(create.Int64()), AtMax: wanted.Cmp(maximum) > 0}
+}
+
+// dueExactly is what is due for two queues.
+func dueExactly(seen Observation, policy Policy, withInProgress bool) *big.Int {
+	outstanding := new(big.Int)
+	var messages, thresholds, dues []*big.Int
+	for _, q := range seen.Queues {
+		all := sum(number(q.Waiting), number(q.InProgress))
+		outstanding = sum(outstanding, all)
+		if !withInProgress {
+			all = number(q.Waiting)
+		}
+		threshold := number(max(q.Threshold, 1))
+		messages, thresholds = append(messages, all), append(thresholds, threshold)
+		dues = append(dues, quotient(all, threshold))
 	}
-	if desired.Cmp(maximum) > 0 {
-		desired = maximum
+	if outstanding.Cmp(number(policy.ActivationThreshold)) <= 0 {
+		return new(big.Int)
 	}
-	create := number(0).Sub(desired, number(max(seen.Active, 0)))
-	if create.Cmp(none) < 0 {
-		create = none
+	first, second := dues[0], dues[1]
+	both := first.Sign() > 0 && second.Sign() > 0
+	switch {
+	case policy.Calculation == Max, policy.Calculation == Min && !both, policy.Calculation == Avg && !both:
+		return larger(first, second)
+	case policy.Calculation == Min:
+		return smaller(first, second)
+	case policy.Calculation == Avg:
+		return quotient(sum(first, second), big.NewInt(2))
+	case thresholds[0].Cmp(thresholds[1]) == 0:
+		return quotient(sum(messages[0], messages[1]), thresholds[0])
+	default:
+		return sum(first, second)
 	}
-	return Decision{Desired: int32(desired.Int64()), Create: int32(create.Int64()), AtMax: due.Cmp(maximum) > 0}
 }

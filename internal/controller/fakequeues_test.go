@@ -1,0 +1,60 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"sync"
+
+	"miracle.dev/scaledjob-operator/internal/queue"
+)
+
+// fakeQueues serve what a test sets, by key. A key that was never set holds nothing.
+// The zero value is ready, and safe for concurrent use.
+type fakeQueues struct {
+	mu     sync.Mutex
+	counts map[string]queue.Count
+	errs   map[string]error
+}
+
+// SetDepth makes later observations find so many messages waiting in key, and no error.
+func (f *fakeQueues) SetDepth(key string, depth int64) { f.SetCount(key, queue.Count{Waiting: depth}) }
+
+// SetCount makes later observations find this in key, and no error.
+func (f *fakeQueues) SetCount(key string, count queue.Count) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.counts == nil {
+		f.counts = map[string]queue.Count{}
+	}
+	f.counts[key] = count
+	delete(f.errs, key)
+}
+
+// SetError makes later observations of key fail with err.
+func (f *fakeQueues) SetError(key string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.errs == nil {
+		f.errs = map[string]error{}
+	}
+	f.errs[key] = err
+}
+
+// Observe returns what was set for the queues of source, or the error of ctx.
+func (f *fakeQueues) Observe(ctx context.Context, source queue.Source) ([]queue.Count, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var counts []queue.Count
+	for _, each := range source.Queues {
+		if err := f.errs[each.Key]; err != nil {
+			return nil, err
+		}
+		counts = append(counts, f.counts[each.Key])
+	}
+	return counts, nil
+}

@@ -1,0 +1,119 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"math"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/scaling"
+)
+
+// queueTypes are the types of keys as the reader and the watcher name them.
+var queueTypes = map[scaledjobv1.QueueType]struct {
+	read  queue.Type
+	class proof.Class
+}{
+	scaledjobv1.QueueList:      {queue.List, proof.ClassList},
+	scaledjobv1.QueueStream:    {queue.Stream, proof.ClassStream},
+	scaledjobv1.QueueSortedSet: {queue.SortedSet, proof.ClassSortedSet},
+	scaledjobv1.QueueSet:       {queue.Set, proof.ClassSet},
+	scaledjobv1.QueueHash:      {queue.Hash, proof.ClassHash},
+}
+
+// sourceOf is what is read for a ScaledJob.
+func sourceOf(spec *scaledjobv1.ScaledJobSpec, queues []scaledjobv1.Queue) (queue.Source, error) {
+	endpoint, err := redisconn.ParseEndpoint(spec.RedisAddress)
+	if err != nil {
+		return queue.Source{}, err
+	}
+	source := queue.Source{Endpoint: endpoint, Queues: make([]queue.Queue, len(queues)), CountLimit: countLimit(spec, queues)}
+	for i, each := range queues {
+		read := queue.Queue{
+			Key: each.Name, Type: queueTypes[each.Type].read, InProgress: each.Role == scaledjobv1.RoleInProgress,
+		}
+		if each.Stream != nil {
+			read.Group = each.Stream.ConsumerGroup
+		}
+		if each.SortedSet != nil {
+			read.Window, read.Unit = queue.Window(each.SortedSet.Window), queue.Unit(each.SortedSet.ScoreUnit)
+		}
+		source.Queues[i] = read
+	}
+	return source, nil
+}
+
+// countLimit is how many messages of a queue make any difference: more than are due for maxReplicas Jobs are as good as these.
+func countLimit(spec *scaledjobv1.ScaledJobSpec, queues []scaledjobv1.Queue) int64 {
+	limit := max(spec.ActivationThreshold, 0)
+	for _, each := range queues {
+		limit = max(limit, product(int64(spec.MaxReplicasOrDefault()), *each.Threshold))
+	}
+	return min(limit, math.MaxInt64-1) + 1
+}
+
+// product is that of two numbers that are not negative, or the largest number where it is more.
+func product(a, b int64) int64 {
+	if a > 0 && b > math.MaxInt64/a {
+		return math.MaxInt64
+	}
+	return a * b
+}
+
+// keysOf are the keys to listen to, each once.
+func keysOf(queues []scaledjobv1.Queue) []keyspace.Key {
+	keys := make([]keyspace.Key, 0, len(queues))
+	known := map[string]bool{}
+	for _, each := range queues {
+		if !known[each.Name] {
+			known[each.Name] = true
+			keys = append(keys, keyspace.Key{Name: each.Name, Class: queueTypes[each.Type].class})
+		}
+	}
+	return keys
+}
+
+// contents are what the queues hold, as the decision sees them.
+func contents(queues []scaledjobv1.Queue, counts []queue.Count) []scaling.Queue {
+	held := make([]scaling.Queue, len(queues))
+	for i, count := range counts {
+		held[i] = scaling.Queue{Waiting: count.Waiting, InProgress: count.InProgress, Threshold: *queues[i].Threshold}
+	}
+	return held
+}
+
+// policyOf is what the user asked for.
+func policyOf(spec *scaledjobv1.ScaledJobSpec) scaling.Policy {
+	policy := scaling.Policy{
+		ActivationThreshold: spec.ActivationThreshold,
+		MinReplicas:         spec.MinReplicas,
+		MaxReplicas:         spec.MaxReplicasOrDefault(),
+		Calculation:         scaling.Calculation(spec.QueuesCalculation),
+		Strategy:            scaling.Strategy(spec.ScalingStrategy.Type),
+	}
+	if custom := spec.ScalingStrategy.Custom; custom != nil {
+		policy.Deduction, policy.ClaimedPercentage = custom.QueueLengthDeduction, custom.RunningJobPercentage
+	}
+	return policy
+}
+
+// growsUnannounced says whether a queue grows without anybody writing to it, as messages fall due.
+func growsUnannounced(each scaledjobv1.Queue) bool {
+	return each.SortedSet != nil && each.SortedSet.Window == scaledjobv1.WindowDue
+}
+
+// announcesEnds says whether Redis announces every message that is done with: it does for those of a key that are taken off it, but those
+// of a stream are acknowledged in silence, and one that is in progress is not done with when it leaves the queue where it waited.
+func announcesEnds(queues []scaledjobv1.Queue) bool {
+	for _, each := range queues {
+		if each.Role == scaledjobv1.RoleInProgress || each.Stream != nil || growsUnannounced(each) {
+			return false
+		}
+	}
+	return true
+}

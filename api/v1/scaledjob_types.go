@@ -48,7 +48,7 @@ type ScaledJobSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
 	// +kubebuilder:validation:XValidation:rule="self.exists(q, !has(q.role) || q.role == 'Waiting')",message="at least one queue must be Waiting"
-	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.name == b.name && ((has(a.stream) && has(a.stream.consumerGroup) ? a.stream.consumerGroup : '') == (has(b.stream) && has(b.stream.consumerGroup) ? b.stream.consumerGroup : '') || (has(a.stream) && has(a.stream.consumerGroup) ? a.stream.consumerGroup : '') == '' || (has(b.stream) && has(b.stream.consumerGroup) ? b.stream.consumerGroup : '') == '') && ((has(a.sortedSet) ? a.sortedSet.window : 'All') == (has(b.sortedSet) ? b.sortedSet.window : 'All') || (has(a.sortedSet) ? a.sortedSet.window : 'All') == 'All' || (has(b.sortedSet) ? b.sortedSet.window : 'All') == 'All')))",message="no message may count twice: each queue is to differ from the others in its name, in stream.consumerGroup, or as Due from Live"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.name == b.name && ((has(a.stream) && has(a.stream.consumerGroup) ? a.stream.consumerGroup : '') == (has(b.stream) && has(b.stream.consumerGroup) ? b.stream.consumerGroup : '') || (has(a.stream) && has(a.stream.consumerGroup) ? a.stream.consumerGroup : '') == '' || (has(b.stream) && has(b.stream.consumerGroup) ? b.stream.consumerGroup : '') == '') && ((has(a.sortedSet) ? a.sortedSet.window : 'All') == (has(b.sortedSet) ? b.sortedSet.window : 'All') || (has(a.sortedSet) ? a.sortedSet.window : 'All') == 'All' || (has(b.sortedSet) ? b.sortedSet.window : 'All') == 'All' || (has(a.sortedSet) ? a.sortedSet.scoreUnit : 's') != (has(b.sortedSet) ? b.sortedSet.scoreUnit : 's'))))",message="no message may count twice: each queue is to differ from the others in its name, in stream.consumerGroup, or as Due from Live in the same scoreUnit"
 	Queues []Queue `json:"queues,omitempty"`
 
 	// queuesCalculation is what several queues amount to: their Sum (default), or the Max, Min or Avg of what is due for each of them, where
@@ -217,10 +217,12 @@ type ScaledJobStatus struct {
 	// +optional
 	LastScaleTime *metav1.Time `json:"lastScaleTime,omitempty"`
 
-	// templateHash is that of jobTemplate, and templateGeneration the generation of the spec since which it is the same. Jobs of an earlier
-	// generation and with another hash are of an earlier template.
+	// templateHash is that of jobTemplate.
 	// +optional
 	TemplateHash string `json:"templateHash,omitempty"`
+
+	// templateGeneration is the generation of the spec since which templateHash is the same. Jobs of an earlier generation and with another
+	// hash are of an earlier template.
 	// +optional
 	TemplateGeneration int64 `json:"templateGeneration,omitempty"`
 

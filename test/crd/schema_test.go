@@ -109,9 +109,9 @@ func TestOurFieldsAreDescribed(t *testing.T) {
 			continue
 		}
 		g.Expect(found.schema.Description).NotTo(BeEmpty(), found.path)
-		name, isField := strings.CutPrefix(found.path, ".spec.")
-		if isField {
-			g.Expect(found.schema.Description).To(HavePrefix(name + " "))
+		if strings.HasPrefix(found.path, ".spec.") {
+			name := found.path[strings.LastIndex(found.path, ".")+1:]
+			g.Expect(found.schema.Description).To(HavePrefix(name+" "), found.path)
 		}
 	}
 	g.Expect(len(theirs)).To(BeNumerically(">", 500), "the whole template is there")

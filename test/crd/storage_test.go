@@ -39,7 +39,7 @@ func TestDefaults(t *testing.T) {
 	spec := object(g).Object["spec"].(map[string]any)
 	maps.Copy(spec, map[string]any{
 		"minReplicas": int64(0), "maxReplicas": int64(100), "pollingIntervalSeconds": int64(30), "notifications": "Enabled",
-		"successfulJobsHistoryLimit": int64(100), "failedJobsHistoryLimit": int64(100),
+		"successfulJobsHistoryLimit": int64(100), "failedJobsHistoryLimit": int64(100), "queuesCalculation": "Sum",
 	})
 	raw := object(g, at("metadata.name", "defaults"))
 	g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(raw), raw)).To(Succeed())
@@ -54,6 +54,7 @@ func TestTypedUpdateKeepsZeros(t *testing.T) {
 	zeros := many(
 		"metadata.name", "zeros", "spec.maxReplicas", int64(0),
 		"spec.successfulJobsHistoryLimit", int64(0), "spec.failedJobsHistoryLimit", int64(0),
+		"spec.scalingStrategy", map[string]any{"type": "Custom", "claimGraceSeconds": int64(0), "custom": map[string]any{}},
 	)
 	g.Expect(api.Create(t.Context(), object(g, zeros...))).To(Succeed())
 	var typed scaledjobv1.ScaledJob
@@ -70,6 +71,7 @@ func TestTypedUpdateKeepsZeros(t *testing.T) {
 		HaveKeyWithValue("maxReplicas", int64(0)),
 		HaveKeyWithValue("successfulJobsHistoryLimit", int64(0)),
 		HaveKeyWithValue("failedJobsHistoryLimit", int64(0)),
+		HaveKeyWithValue("scalingStrategy", zeros[len(zeros)-1].content),
 	))
 }
 
@@ -201,7 +203,14 @@ func TestWhatNoClientCanDecodeIsRefused(t *testing.T) {
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	g.Expect(newClient(g).Create(t.Context(), object(g, at("metadata.name", "columns")))).To(Succeed())
+	api := newClient(g)
+	sj := specified(g, queues("[{name: emails}, {name: urgent}]"))
+	sj.SetName("columns")
+	g.Expect(api.Create(t.Context(), sj)).To(Succeed())
+	var typed scaledjobv1.ScaledJob
+	g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(sj), &typed)).To(Succeed())
+	typed.Status.Queues = []scaledjobv1.QueueStatus{{Name: "emails"}, {Name: "urgent", Depth: new(int64(3))}}
+	g.Expect(api.Status().Update(t.Context(), &typed)).To(Succeed())
 	config := control.Config()
 	web, err := rest.HTTPClientFor(config)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -227,5 +236,7 @@ func TestColumns(t *testing.T) {
 	g.Expect(always).To(Equal([]string{"NAME", "QUEUE", "DEPTH", "ACTIVE", "DESIRED", "MAX", "MODE", "READY", "AGE"}))
 	g.Expect(wide).To(Equal([]string{"PENDING", "SUSPENDED", "LASTSCALE", "REASON"}))
 	g.Expect(table.Rows).To(HaveLen(1))
-	g.Expect(table.Rows[0].Cells[:6]).To(HaveExactElements("columns", "emails", nil, nil, nil, BeNumerically("==", 100)))
+	g.Expect(table.Rows[0].Cells[:6]).To(HaveExactElements(
+		"columns", "emails", nil, BeNumerically("==", 0), nil, BeNumerically("==", 100),
+	))
 }

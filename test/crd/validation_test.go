@@ -100,7 +100,6 @@ func TestRefused(t *testing.T) {
 		values       []value
 		field, words string
 	}{
-		"no queueName":                        {many("spec.queueName", nil), "spec.queueName", "queueName is required"},
 		"empty queueName":                     {many("spec.queueName", ""), "spec.queueName", "at least 1 chars long"},
 		"queueName of 1,025 bytes":            {many("spec.queueName", strings.Repeat("q", 1025)), "spec.queueName", "1024"},
 		"queueName of 1,024 times 2 bytes":    {many("spec.queueName", strings.Repeat("ä", 1024)), "spec.queueName", "at most 1024 bytes"},

@@ -13,6 +13,9 @@ import (
 // polled ends the messages of all states in which the queue is polled.
 const polled = " Until then the queue is polled."
 
+// flags says what the setting has to hold.
+const flags = "K and the letter of each type of key: l for lists, t for streams, z for sorted sets, s for sets, h for hashes"
+
 // notificationVerdicts are what the condition says, by what the watcher knows.
 var notificationVerdicts = map[proof.Reason]Condition{
 	proof.ReasonSubscribed: {
@@ -20,18 +23,19 @@ var notificationVerdicts = map[proof.Reason]Condition{
 	},
 	proof.ReasonUnverified: {
 		metav1.ConditionUnknown, scaledjobv1.ReasonUnverified,
-		"Nothing has shown yet whether Redis announces the growth of lists: the operator may not read notify-keyspace-events, and no event " +
-			"has come. Make sure that the setting holds K and l; a managed service has it among its parameters. The first event proves it." + polled,
+		"Nothing has shown yet whether Redis announces the growth of the queue: the operator may not read notify-keyspace-events, and no " +
+			"event has come. Make sure that the setting holds " + flags + "; a managed service has it among its parameters. The first event " +
+			"proves it." + polled,
 	},
 	proof.ReasonNoEventsObserved: {
 		metav1.ConditionFalse, scaledjobv1.ReasonNoEventsObserved,
-		"The queue grew repeatedly, and no event told of it. Make sure that notify-keyspace-events holds K and l, and g if lists are renamed " +
-			"or restored to the key, on the very server that is written to; a managed service has it among its parameters. The next event proves it." +
-			polled,
+		"The queue grew repeatedly, and no event told of it. Make sure that notify-keyspace-events holds " + flags + "; and g if keys are " +
+			"renamed or restored to it; on the very server that is written to. A managed service has it among its parameters. The next event " +
+			"proves it." + polled,
 	},
 	proof.ReasonPermissionDenied: {
 		metav1.ConditionFalse, scaledjobv1.ReasonPermissionDenied,
-		"The Redis user may not subscribe to the events of the queue. Grant it SUBSCRIBE and the channel __keyspace@0__:<queueName>; that is " +
+		"The Redis user may not subscribe to the events of the queue. Grant it SUBSCRIBE and the channel __keyspace@0__:<key>; that is " +
 			"tried again every minute." + polled,
 	},
 	proof.ReasonUnreachable: {
@@ -69,7 +73,7 @@ func notConfigured(known proof.Verdict) *Condition {
 	}
 	return &Condition{
 		metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured,
-		"Redis does not announce the growth of lists. Say CONFIG SET notify-keyspace-events " + known.Flags +
+		"Redis does not announce the growth of the queue. Say CONFIG SET notify-keyspace-events " + known.Flags +
 			" and put it into redis.conf too; a managed service has it among its parameters." + cause + polled,
 	}
 }

@@ -18,9 +18,10 @@ type meaning struct {
 }
 
 // meanings holds what is known of events. The names are those the server publishes for
-// the commands; the comments name commands that are less obvious.
+// the commands; the comments name commands that are less obvious. One event may stand for any
+// number of elements.
 var meanings = map[string]meaning{
-	"lpush":     {wakeup.Growth, proof.ClassList}, // LPUSH, LPUSHX, LMOVE and BLMOVE to it; one event for any number of elements.
+	"lpush":     {wakeup.Growth, proof.ClassList}, // LPUSH, LPUSHX, LMOVE and BLMOVE to it
 	"rpush":     {wakeup.Growth, proof.ClassList},
 	"linsert":   {wakeup.Growth, proof.ClassList},
 	"sortstore": {wakeup.Growth, proof.ClassList}, // SORT … STORE
@@ -30,24 +31,25 @@ var meanings = map[string]meaning{
 	"lrem":      {wakeup.Shrink, proof.ClassList},
 	"lset":      {wakeup.None, proof.ClassList},
 
-	// XREADGROUP, XACK, XCLAIM and XAUTOCLAIM have no event of their own.
+	// XREADGROUP, XACK, XCLAIM and XAUTOCLAIM have no event but that of a new consumer. What a
+	// group lacks depends on its ID and the stream's. Without the group, all entries wait.
 	"xadd":                  {wakeup.Growth, proof.ClassStream},
-	"xsetid":                {wakeup.Growth, proof.ClassStream}, // It says how many entries there ever were, from which follows how many a group lacks.
+	"xsetid":                {wakeup.Growth, proof.ClassStream},
 	"xgroup-create":         {wakeup.Growth, proof.ClassStream},
-	"xgroup-setid":          {wakeup.Growth, proof.ClassStream}, // A group that is set back is given entries again.
-	"xgroup-destroy":        {wakeup.Growth, proof.ClassStream}, // Entries that no group is given wait.
+	"xgroup-setid":          {wakeup.Growth, proof.ClassStream},
+	"xgroup-destroy":        {wakeup.Growth, proof.ClassStream},
 	"xdel":                  {wakeup.Shrink, proof.ClassStream},
 	"xtrim":                 {wakeup.Shrink, proof.ClassStream},
-	"xgroup-delconsumer":    {wakeup.Shrink, proof.ClassStream}, // What it had not acknowledged is no longer in progress.
-	"xgroup-createconsumer": {wakeup.None, proof.ClassStream},   // XREADGROUP, XCLAIM and XAUTOCLAIM by a new one too.
+	"xgroup-delconsumer":    {wakeup.Shrink, proof.ClassStream}, // It drops what it had not acknowledged.
+	"xgroup-createconsumer": {wakeup.None, proof.ClassStream},
 
-	"zadd":             {wakeup.Growth, proof.ClassSortedSet}, // ZADD, GEOADD; a new score too, which may be within a window.
+	"zadd":             {wakeup.Growth, proof.ClassSortedSet}, // ZADD, GEOADD; a new score too
 	"zincr":            {wakeup.Growth, proof.ClassSortedSet}, // ZINCRBY, ZADD … INCR
 	"zunionstore":      {wakeup.Growth, proof.ClassSortedSet},
 	"zinterstore":      {wakeup.Growth, proof.ClassSortedSet},
 	"zdiffstore":       {wakeup.Growth, proof.ClassSortedSet},
 	"zrangestore":      {wakeup.Growth, proof.ClassSortedSet},
-	"georadiusstore":   {wakeup.Growth, proof.ClassSortedSet}, // GEORADIUS and GEORADIUSBYMEMBER … STORE
+	"georadiusstore":   {wakeup.Growth, proof.ClassSortedSet}, // GEORADIUS… STORE
 	"geosearchstore":   {wakeup.Growth, proof.ClassSortedSet},
 	"zrem":             {wakeup.Shrink, proof.ClassSortedSet},
 	"zpopmin":          {wakeup.Shrink, proof.ClassSortedSet}, // ZPOPMIN, BZPOPMIN, ZMPOP, BZMPOP

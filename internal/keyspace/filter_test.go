@@ -30,7 +30,7 @@ var published = map[meaning][]command{
 		{"", "rpush q a b", "rpush"},
 		{"rpush q a", "rpushx q b", "rpush"},
 		{"rpush q a", "linsert q before a b", "linsert"},
-		{"rpush p a", "lmove p q left left", "lpush"},
+		{"rpush p a", "lmove p q right left", "lpush"},
 		{"rpush p a", "blmove p q left right 1", "rpush"},
 		{"rpush p a", "rpoplpush p q", "lpush"},
 		{"rpush p a b", "sort p alpha store q", "sortstore"},

@@ -68,9 +68,9 @@ func (w *Watcher[K]) Observed(id K, key string, depth int64, began time.Time) (m
 	if at < 0 {
 		return false
 	}
-	server, its := w.supervisors[watched.endpoint], watched.keys[at]
-	now := time.Now()
-	return watched.audits[at].Read(depth, began, now, server.set.State(its.channel()), server.evidence.SilentUntil(its.Class, now))
+	server, its, now := w.supervisors[watched.endpoint], watched.keys[at], time.Now()
+	subscribed, silentUntil := server.set.State(its.channel()), server.evidence.SilentUntil(its.Class, now)
+	return watched.audits[at].Read(depth, began, now, subscribed, silentUntil)
 }
 
 // verdict is what is to be said of the keys of an id. What was reported stands until there is

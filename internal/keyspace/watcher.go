@@ -109,7 +109,7 @@ func (w *Watcher[K]) NeedLeaderElection() bool { return true }
 
 // Ensure makes id watch these keys on this endpoint, and nothing else. No two of them may
 // have the same name. It may be called before Start, and costs next to nothing when nothing
-// changed. A wake with the cause Confirmed follows for each new key, once it is watched.
+// changed. A wake with the cause Confirmed follows for each new name, once it is watched.
 func (w *Watcher[K]) Ensure(id K, e redisconn.Endpoint, keys ...Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,8 +14,8 @@ type Setting struct {
 	// Readable says that it told, and Flags what.
 	Readable bool
 	Flags    Flags
-	// Extended says that flags which turn out to be missing are added. Refused says that the
-	// server was asked to, and did not.
+	// Extended says that flags which turn out to be missing are about to be added. Refused says
+	// that the server was asked to add them, and did not.
 	Extended, Refused bool
 }
 

@@ -74,10 +74,11 @@ type Key struct {
 func Judge(server *Evidence, keys []Key, now time.Time) Verdict {
 	for _, key := range keys {
 		setting, heard := server.of(key.Class)
-		switch reason := key.judge(setting, heard, server.SilentUntil(key.Class, now), now); reason {
+		reason := key.judge(setting, heard, server.SilentUntil(key.Class, now), now)
+		switch reason {
 		case ReasonSubscribed:
 		case ReasonNotConfigured:
-			return Verdict{Reason: reason, Flags: string(wanted(setting, keys)), ConfigureRefused: setting.Refused}
+			return notConfigured(setting, keys)
 		default:
 			return Verdict{Reason: reason}
 		}
@@ -87,7 +88,6 @@ func Judge(server *Evidence, keys []Key, now time.Time) Verdict {
 
 func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) Reason {
 	waited := now.Sub(k.Subscription.Since) >= gracePeriod
-	silent := setting.silent(k.Class)
 	switch {
 	case k.Subscription.Forbidden:
 		return ReasonPermissionDenied
@@ -95,9 +95,7 @@ func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) Reas
 		return ReasonUnreachable
 	case !k.Subscription.Present:
 		return Undecided
-	case silent && setting.Extended && !setting.Refused:
-		return Undecided
-	case silent:
+	case setting.silent(k.Class):
 		return ReasonNotConfigured
 	case k.Audit.disproved(now, k.Subscription, silentUntil):
 		return ReasonNoEventsObserved
@@ -110,11 +108,15 @@ func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) Reas
 	}
 }
 
-// wanted are the flags that a server with some setting needs for keys.
-func wanted(setting Setting, keys []Key) Flags {
+// notConfigured is what is to be said of keys while the setting lacks flags for one of them.
+func notConfigured(setting Setting, keys []Key) Verdict {
+	if setting.Extended && !setting.Refused {
+		return Verdict{Reason: Undecided} // They are about to be there.
+	}
 	classes := make([]Class, 0, len(keys))
 	for _, key := range keys {
 		classes = append(classes, key.Class)
 	}
-	return setting.Flags.WithRecommended(classes...).Known()
+	wanted := setting.Flags.WithRecommended(classes...).Known()
+	return Verdict{Reason: ReasonNotConfigured, Flags: string(wanted), ConfigureRefused: setting.Refused}
 }

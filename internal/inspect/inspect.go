@@ -34,20 +34,23 @@ type Inspector struct {
 	// Evidence is told the answers, and Changed is set when one is news.
 	Evidence *proof.Evidence
 	Changed  wakeup.Signal
-	// Configure says to add the recommended flags where they are missing.
+	// Configure says to add the flags recommended for the Classes of the keys that are watched
+	// where they are missing.
 	Configure bool
+	Classes   func() []proof.Class
 	Log       logr.Logger
 }
 
-// Run asks whenever began gets a token, and every now and then after that, until ctx is done.
-func (i *Inspector) Run(ctx context.Context, began <-chan struct{}) {
+// Run asks whenever due gets a token, and every now and then after that, until ctx is done. A
+// token is due when a session has begun, and when there is a new one among the Classes.
+func (i *Inspector) Run(ctx context.Context, due <-chan struct{}) {
 	var again <-chan time.Time
 	var logged proof.Setting
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-began:
+		case <-due:
 		case <-again:
 		}
 		told, answered := i.ask(ctx)
@@ -65,14 +68,15 @@ func (i *Inspector) ask(ctx context.Context) (told proof.Setting, answered bool)
 	if told, answered = i.get(ctx); !answered {
 		return told, false
 	}
-	wanted := told.Flags.WithRecommended()
+	classes := i.Classes()
+	wanted := told.Flags.WithRecommended(classes...)
 	if i.Configure && told.Readable && wanted != told.Flags {
 		i.Evidence.Told(told, time.Now()) // Until now, nothing was published.
 		refused := i.set(ctx, wanted)
 		if told, answered = i.get(ctx); !answered {
 			return told, false
 		}
-		told.Refused = refused || told.Flags.WithRecommended() != told.Flags
+		told.Refused = refused || told.Flags.WithRecommended(classes...) != told.Flags
 	}
 	if i.Evidence.Told(told, time.Now()) {
 		i.Changed.Set()
@@ -102,7 +106,7 @@ func (i *Inspector) get(ctx context.Context) (told proof.Setting, answered bool)
 	if err != nil || !readable {
 		return proof.Setting{}, true
 	}
-	return proof.Setting{Readable: true, Flags: proof.Flags(value)}, true
+	return proof.Setting{Readable: true, Flags: proof.Flags(value), Extended: i.Configure}, true
 }
 
 // set sets the flags, and reports whether the server refused. Redis has no way to add

@@ -32,14 +32,16 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// start runs an inspector of the server at addr until the test ends. A session has begun.
-func start(t *testing.T, addr string, configure bool) *Inspector {
+// start runs an inspector of the server at addr until the test ends, for keys of some classes.
+// A session has begun.
+func start(t *testing.T, addr string, configure bool, classes ...proof.Class) *Inspector {
 	t.Helper()
 	endpoint, err := redisconn.ParseEndpoint(addr)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	pool := redisconn.NewPool(logr.Discard())
 	inspector := &Inspector{
-		Conn: pool.Conn(endpoint), Evidence: &proof.Evidence{}, Changed: wakeup.NewSignal(), Configure: configure, Log: logr.Discard(),
+		Conn: pool.Conn(endpoint), Evidence: &proof.Evidence{}, Changed: wakeup.NewSignal(),
+		Configure: configure, Classes: func() []proof.Class { return classes }, Log: logr.Discard(),
 	}
 	began := wakeup.NewSignal()
 	began.Set()
@@ -50,10 +52,11 @@ func start(t *testing.T, addr string, configure bool) *Inspector {
 	return inspector
 }
 
-// verdict is that on a key which has been subscribed to for long, of which no event came.
+// verdict is that on a list which has been subscribed to for long, of which no event came.
 func verdict(inspector *Inspector) proof.Verdict {
 	subscribed := proof.Subscription{Present: true, Since: time.Now().Add(-time.Hour)}
-	return proof.Judge(inspector.Evidence, subscribed, &proof.Audit{}, time.Now())
+	key := proof.Key{Class: proof.ClassList, Subscription: subscribed, Audit: &proof.Audit{}}
+	return proof.Judge(inspector.Evidence, []proof.Key{key}, time.Now())
 }
 
 func TestUntilAsking(t *testing.T) {
@@ -93,7 +96,7 @@ func TestOddAnswersToTheQuestion(t *testing.T) {
 				}
 				return redistest.Usual
 			})
-			inspector := start(t, server.Addr(), false)
+			inspector := start(t, server.Addr(), false, proof.ClassList)
 			g.Eventually(asked.Load).WithTimeout(timeout).Should(BeNumerically(">=", 1))
 			g.Eventually(func() proof.Reason { return verdict(inspector).Reason }).WithTimeout(timeout).Should(Equal(c.want))
 			g.Expect(inspector.Conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
@@ -107,7 +110,7 @@ func TestNewsIsTold(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	inspector := start(t, server.Addr(), false)
+	inspector := start(t, server.Addr(), false, proof.ClassList)
 	g.Eventually(inspector.Changed).WithTimeout(timeout).Should(Receive())
 	g.Expect(verdict(inspector).Reason).To(Equal(proof.ReasonSubscribed))
 	g.Expect(server.Client().ConfigSet(t.Context(), proof.Parameter, "").Err()).To(Succeed())
@@ -129,7 +132,18 @@ func TestASettingThatWasNotTakenIsNotBelieved(t *testing.T) {
 			return "+OK\r\n"
 		}
 	})
-	inspector := start(t, server.Addr(), true)
+	inspector := start(t, server.Addr(), true, proof.ClassList)
 	g.Eventually(func() proof.Verdict { return verdict(inspector) }).WithTimeout(timeout).Should(Equal(
 		proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true}))
+}
+
+func TestFlagsAreAddedForTheClassesThatAreWatched(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{Events: "xl"})
+	start(t, server.Addr(), true, proof.ClassStream, proof.ClassHash)
+	g.Eventually(func() (proof.Flags, error) {
+		answer, err := server.Client().ConfigGet(t.Context(), proof.Parameter).Result()
+		return proof.Flags(answer[proof.Parameter]).Known(), err
+	}).WithTimeout(timeout).Should(BeEquivalentTo("Klghtx"))
 }

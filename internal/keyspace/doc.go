@@ -26,7 +26,8 @@
 //
 // A subscription is confirmed by servers that will never publish anything. So a Watcher
 // also tells what package proof makes of it: it asks the server for its setting, notes
-// whether events come, and is told the depths that are read. A change of the verdict wakes.
+// whether events of the classes of the keys come, and is told the depths that are read. A change
+// of the verdict wakes.
 //
 // # How it is built
 //

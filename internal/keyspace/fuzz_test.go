@@ -39,6 +39,6 @@ func FuzzEvent(f *testing.F) {
 		g.Expect(marked(key) == nil).To(Equal(!strings.HasPrefix(key, channelPrefix) || key != channelPrefix+key))
 		its, known := meanings[event]
 		g.Expect(meaningOf(event).cause == wakeup.Growth).To(Equal(!known || its.cause == wakeup.Growth))
-		g.Expect(meaningOf(event).list).To(Equal(known && its.list), "what is not known proves nothing")
+		g.Expect(known || meaningOf(event).class == 0).To(BeTrue(), "what is not known proves nothing")
 	})
 }

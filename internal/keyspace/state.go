@@ -56,35 +56,38 @@ func latest(a, b time.Time) time.Time {
 
 // Observed tells of a depth of a key of an id that was read from began until now. It
 // reports whether an earlier growth has turned out to be unannounced, by a server that did
-// not say so. It does not block.
+// not say so. It does not block. A key that may grow without an event is not to be told of.
 func (w *Watcher[K]) Observed(id K, key string, depth int64, began time.Time) (missed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	watched, ok := w.watches[id]
-	if !ok || watched.audits[key] == nil {
+	if !ok {
 		return false
 	}
-	server := w.supervisors[watched.endpoint]
-	subscribed := server.set.State(channelPrefix + key)
-	now := time.Now()
-	return watched.audits[key].Read(depth, began, now, subscribed, server.evidence.SilentUntil(now))
+	at := watched.index(key)
+	if at < 0 {
+		return false
+	}
+	server, its, now := w.supervisors[watched.endpoint], watched.keys[at], time.Now()
+	subscribed, silentUntil := server.set.State(its.channel()), server.evidence.SilentUntil(its.Class, now)
+	return watched.audits[at].Read(depth, began, now, subscribed, silentUntil)
 }
 
-// verdict is that of the first key which is not announced. What was reported stands until
-// there is something else to report.
+// verdict is what is to be said of the keys of an id. What was reported stands until there is
+// something else to report.
 func (w *Watcher[K]) verdict(watched *watch, now time.Time) proof.Verdict {
 	server := w.supervisors[watched.endpoint]
-	for _, key := range watched.keys {
-		subscribed := server.set.State(key.channel())
-		switch verdict := proof.Judge(server.evidence, subscribed, watched.audits[key.Name], now); verdict.Reason {
-		case proof.ReasonSubscribed:
-		case proof.Undecided:
-			return watched.reported
-		default:
-			return verdict
-		}
+	keys := make([]proof.Key, 0, len(watched.keys))
+	for i, key := range watched.keys {
+		keys = append(keys, proof.Key{
+			Class: key.Class, Subscription: server.set.State(key.channel()), Audit: &watched.audits[i],
+		})
 	}
-	return proof.Verdict{Reason: proof.ReasonSubscribed}
+	verdict := proof.Judge(server.evidence, keys, now)
+	if verdict.Reason == proof.Undecided {
+		return watched.reported
+	}
+	return verdict
 }
 
 // reviewer reviews the verdicts when there is new evidence, and every second, until ctx is

@@ -5,6 +5,7 @@ package keyspace
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,11 +18,12 @@ import (
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
-// judging is a watcher that runs, and what each id was told when it was last woken. Nothing
-// else asks, so that a verdict which wakes nobody is never seen.
+// judging is a watcher that runs, what each id was told when it was last woken, and which ids
+// growth has woken. Nothing else asks, so that a verdict which wakes nobody is never seen.
 type judging struct {
 	*harness
-	told sync.Map // of proof.Verdict, by id
+	told  sync.Map // of proof.Verdict, by id
+	grown sync.Map // of true, by id
 }
 
 func newJudging(t *testing.T, server *redistest.Server, configure bool) *judging {
@@ -29,12 +31,17 @@ func newJudging(t *testing.T, server *redistest.Server, configure bool) *judging
 	j := &judging{}
 	j.harness = newHarness(t, server.Addr(), func(w *Watcher[string]) {
 		w.options.Configure = configure
-		w.options.Deliver = func(_ context.Context, woken wakeup.Wake[string]) { j.told.Store(woken.ID, w.State(woken.ID).Verdict) }
+		w.options.Deliver = func(_ context.Context, woken wakeup.Wake[string]) {
+			j.told.Store(woken.ID, w.State(woken.ID).Verdict)
+			if woken.Cause == wakeup.Growth {
+				j.grown.Store(woken.ID, true)
+			}
+		}
 	})
 	return j
 }
 
-// watch watches keys, each by an id of the same name.
+// watch watches lists, each by an id of the same name.
 func (j *judging) watch(keys ...string) {
 	for _, key := range keys {
 		j.Ensure(key, j.endpoint, list(key))
@@ -48,6 +55,15 @@ func (j *judging) eventually(id string, want proof.Verdict) {
 		told, _ := j.told.Load(id)
 		return told
 	}).WithTimeout(timeout).Should(Equal(want), id)
+}
+
+// eventuallyGrown waits until growth has woken the id.
+func (j *judging) eventuallyGrown(id string) {
+	j.t.Helper()
+	j.Eventually(func() bool {
+		_, grown := j.grown.Load(id)
+		return grown
+	}).WithTimeout(timeout).Should(BeTrue(), id)
 }
 
 func TestTheSettingOfTheServerProves(t *testing.T) {
@@ -108,6 +124,55 @@ func TestAnEventProvesWhereTheSettingIsSecret(t *testing.T) {
 	j.eventually("other", proof.Verdict{Reason: proof.ReasonSubscribed}) // One event proves it for all keys.
 }
 
+// pushes are what is pushed to keys of each class.
+var pushes = map[proof.Class]string{
+	proof.ClassList:      "rpush %s a",
+	proof.ClassStream:    "xadd %s * field value",
+	proof.ClassSortedSet: "zadd %s 1 a",
+	proof.ClassSet:       "sadd %s a",
+	proof.ClassHash:      "hset %s field value",
+}
+
+func TestAnEventOfAClassWakesAndProvesThatClassOnly(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{Events: "KA"})
+	do(t, server, "acl", "setuser", "default", "-config")
+	j := newJudging(t, server, false)
+	unproven := map[string]bool{}
+	for class := range pushes {
+		id := string(class)
+		j.Ensure(id, j.endpoint, Key{Name: id, Class: class})
+		unproven[id] = true
+	}
+	for id := range unproven {
+		j.eventually(id, proof.Verdict{Reason: proof.ReasonUnverified})
+	}
+	for class, push := range pushes {
+		id := string(class)
+		run(t, server, fmt.Sprintf(push, id))
+		j.eventuallyGrown(id)
+		j.eventually(id, proof.Verdict{Reason: proof.ReasonSubscribed})
+		delete(unproven, id)
+		for id := range unproven {
+			j.Expect(j.State(id).Reason).To(Equal(proof.ReasonUnverified), id)
+		}
+	}
+}
+
+func TestTheFlagsOfAllKeysOfAnIDAreWanted(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{Events: "Klx"})
+	j := newJudging(t, server, false)
+	j.watch("emails")
+	j.Ensure("orders", j.endpoint, list("orders"), Key{"late orders", proof.ClassSortedSet}, Key{"taken orders", proof.ClassHash})
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.eventually("orders", proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klghzx"})
+	do(t, server, "config", "set", "notify-keyspace-events", "Klz")
+	j.eventually("orders", proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klghz"})
+	do(t, server, "config", "set", "notify-keyspace-events", "Klzh")
+	j.eventually("orders", proof.Verdict{Reason: proof.ReasonSubscribed})
+}
+
 // Without the right to ask and without events, only the depths tell.
 func TestSilentGrowthDisproves(t *testing.T) {
 	t.Parallel()
@@ -115,10 +180,12 @@ func TestSilentGrowthDisproves(t *testing.T) {
 	do(t, server, "acl", "setuser", "default", "-config")
 	j := newJudging(t, server, false)
 	j.watch("emails")
+	j.Ensure("untold", j.endpoint, Key{"untold", proof.ClassSortedSet})
 	j.eventually("emails", proof.Verdict{Reason: proof.ReasonUnverified})
 
 	var missed atomic.Int32
 	j.Eventually(func() proof.Verdict {
+		do(t, server, "zadd", "untold", time.Now().UnixNano(), time.Now().String())
 		do(t, server, "lpush", "emails", 1)
 		began := time.Now()
 		depth, err := server.Client().LLen(t.Context(), "emails").Result()
@@ -129,6 +196,7 @@ func TestSilentGrowthDisproves(t *testing.T) {
 		return j.State("emails").Verdict
 	}).WithTimeout(timeout).Should(Equal(proof.Verdict{Reason: proof.ReasonNoEventsObserved}))
 	j.Expect(missed.Load()).To(BeNumerically(">=", 1))
+	j.Expect(j.State("untold").Reason).To(Equal(proof.ReasonUnverified), "nobody told of its depth")
 	j.Expect(j.Observed("emails", "no such key", 1, time.Now())).To(BeFalse())
 	j.Expect(j.Observed("no such id", "emails", 1, time.Now())).To(BeFalse())
 }
@@ -180,22 +248,58 @@ func TestAShortGapIsNotTold(t *testing.T) {
 	j.Expect(j.State("emails").Verdict).To(Equal(proof.Verdict{Reason: proof.ReasonSubscribed}))
 }
 
+// flagsOf returns the setting of the server.
+func flagsOf(t *testing.T, server *redistest.Server) proof.Flags {
+	t.Helper()
+	answer, err := server.Client().ConfigGet(t.Context(), proof.Parameter).Result()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return proof.Flags(answer[proof.Parameter]).Known()
+}
+
+// A class that comes later is no reason to say that it is not configured, while it is about to
+// be.
+func TestTheFlagsOfAClassThatComesLaterAreAdded(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{Events: "Ex"})
+	j := newJudging(t, server, true)
+	j.watch("emails")
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.Expect(flagsOf(t, server)).To(BeEquivalentTo("KElgx"))
+
+	j.Ensure("emails", j.endpoint, Key{"emails", proof.ClassStream})
+	j.Expect(j.State("emails").Reason).NotTo(Equal(proof.ReasonNotConfigured))
+	j.Eventually(func() proof.Flags { return flagsOf(t, server) }).WithTimeout(timeout).Should(BeEquivalentTo("KElgtx"))
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	do(t, server, "xadd", "emails", "*", "field", "value")
+	j.eventuallyGrown("emails")
+}
+
+// It is a minute until a server that refused is asked again, unless there is something new.
+func TestTheFlagsOfAClassThatComesAfterARefusalAreAdded(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents, User: "admin"})
+	do(t, server, "acl", "setuser", "default", "-config|set")
+	j := newJudging(t, server, true)
+	j.watch("emails")
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true})
+	do(t, server, "acl", "setuser", "default", "+config|set")
+	j.Ensure("members", j.endpoint, Key{"members", proof.ClassSet})
+	j.eventually("members", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.Expect(flagsOf(t, server)).To(BeEquivalentTo("Klgs"))
+}
+
 func TestFlagsAreAddedOnRequestOnly(t *testing.T) {
 	t.Parallel()
-	flagsOf := func(server *redistest.Server) string {
-		answer, err := server.Client().ConfigGet(t.Context(), "notify-keyspace-events").Result()
-		NewWithT(t).Expect(err).NotTo(HaveOccurred())
-		return answer["notify-keyspace-events"]
-	}
 	t.Run("on request", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.New(t, redistest.Options{Events: "Ex"})
 		j := newJudging(t, server, true)
 		j.watch("emails")
 		j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
-		j.Expect(proof.Flags(flagsOf(server)).Known()).To(BeEquivalentTo("KElgx"))
+		j.Expect(flagsOf(t, server)).To(BeEquivalentTo("KElgx"))
 		j.Expect(server.Restart(t.Context())).To(Succeed())
-		j.Eventually(func() proof.Flags { return proof.Flags(flagsOf(server)).Known() }).WithTimeout(timeout).Should(BeEquivalentTo("KElgx"))
+		j.Eventually(func() proof.Flags { return flagsOf(t, server) }).WithTimeout(timeout).Should(BeEquivalentTo("KElgx"))
 	})
 	t.Run("not otherwise", func(t *testing.T) {
 		t.Parallel()
@@ -203,7 +307,7 @@ func TestFlagsAreAddedOnRequestOnly(t *testing.T) {
 		j := newJudging(t, server, false)
 		j.watch("emails")
 		j.eventually("emails", proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "KElgx"})
-		j.Expect(proof.Flags(flagsOf(server)).Known()).To(BeEquivalentTo("Ex"))
+		j.Expect(flagsOf(t, server)).To(BeEquivalentTo("Ex"))
 	})
 	t.Run("if allowed", func(t *testing.T) {
 		t.Parallel()

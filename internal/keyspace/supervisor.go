@@ -30,17 +30,20 @@ type supervisor[K comparable] struct {
 	recorder        Recorder
 	timing          subscription.Timing
 	log             logr.Logger
-	// began is set when a session has begun that the inspector knows nothing of.
-	began wakeup.Signal
-	// users is how many ids watch the endpoint. It is guarded by the lock of the watcher.
-	users int
+	// due is set when a session has begun that the inspector knows nothing of, and when there is
+	// a new one among the classes.
+	due wakeup.Signal
+	// users is how many ids watch the endpoint, and classes how many keys of each class they
+	// watch. Both are guarded by the lock of the watcher.
+	users   int
+	classes map[proof.Class]int
 }
 
 // run has one session after the other until ctx is done. While the endpoint is down it
 // waits for the prober of the pool.
 func (s *supervisor[K]) run(ctx context.Context) {
 	var others sync.WaitGroup
-	others.Go(func() { s.inspector.Run(ctx, s.began) })
+	others.Go(func() { s.inspector.Run(ctx, s.due) })
 	others.Go(func() { s.rouse(ctx) })
 	defer others.Wait()
 	s.recorder.Subscribed(s.endpoint.String(), false)
@@ -103,7 +106,7 @@ func (s *supervisor[K]) session(ctx context.Context) (confirmed bool, err error)
 func (s *supervisor[K]) begin() {
 	s.evidence.Begin()
 	s.recorder.Subscribed(s.endpoint.String(), true)
-	s.began.Set()
+	s.due.Set()
 }
 
 // event marks all whom an event concerns, and notes that events come.
@@ -113,7 +116,7 @@ func (s *supervisor[K]) event(channel, name string) {
 		s.set.Event(channel, m.cause)
 	}
 	s.recorder.Received(s.endpoint.String())
-	if m.list && s.evidence.Heard() {
+	if m.class != 0 && s.evidence.Heard(m.class) {
 		s.evidenceChanged.Set()
 	}
 }

@@ -5,6 +5,7 @@ package keyspace
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -67,20 +68,21 @@ type Watcher[K comparable] struct {
 type watch struct {
 	endpoint redisconn.Endpoint
 	keys     []Key
-	audits   map[string]*proof.Audit // by the name of the key
+	audits   []proof.Audit // of the keys, in their order
 	reported proof.Verdict
 }
 
 func newWatch(e redisconn.Endpoint, keys []Key) *watch {
-	w := &watch{endpoint: e, keys: slices.Clone(keys), audits: map[string]*proof.Audit{}}
-	for _, key := range keys {
-		w.audits[key.Name] = &proof.Audit{}
-	}
-	return w
+	return &watch{endpoint: e, keys: slices.Clone(keys), audits: make([]proof.Audit, len(keys))}
+}
+
+// index returns which of the keys has a name, and less than zero if none has.
+func (w *watch) index(name string) int {
+	return slices.IndexFunc(w.keys, func(key Key) bool { return key.Name == name })
 }
 
 func (w *watch) includes(e redisconn.Endpoint, name string) bool {
-	return w.endpoint == e && w.audits[name] != nil
+	return w.endpoint == e && w.index(name) >= 0
 }
 
 // New returns a watcher that watches nothing yet.
@@ -107,7 +109,7 @@ func (w *Watcher[K]) NeedLeaderElection() bool { return true }
 
 // Ensure makes id watch these keys on this endpoint, and nothing else. No two of them may
 // have the same name. It may be called before Start, and costs next to nothing when nothing
-// changed. A wake with the cause Confirmed follows for each new key, once it is watched.
+// changed. A wake with the cause Confirmed follows for each new name, once it is watched.
 func (w *Watcher[K]) Ensure(id K, e redisconn.Endpoint, keys ...Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,6 +160,10 @@ func (w *Watcher[K]) join(id K, next, old *watch) {
 	}
 	to.users++
 	for _, key := range next.keys {
+		to.classes[key.Class]++
+		if ok && to.classes[key.Class] == 1 {
+			to.due.Set()
+		}
 		if old.includes(next.endpoint, key.Name) {
 			continue
 		}
@@ -170,7 +176,7 @@ func (w *Watcher[K]) join(id K, next, old *watch) {
 func (w *Watcher[K]) newSupervisor(e redisconn.Endpoint) *supervisor[K] {
 	conn, evidence := w.options.Pool.Conn(e), &proof.Evidence{}
 	log := w.options.Log.WithValues("endpoint", e.String())
-	return &supervisor[K]{
+	s := &supervisor[K]{
 		conn:     conn,
 		endpoint: e,
 		set:      subscription.NewSet(w.mark),
@@ -178,19 +184,33 @@ func (w *Watcher[K]) newSupervisor(e redisconn.Endpoint) *supervisor[K] {
 		recorder: w.options.Recorder,
 		timing:   w.timing,
 		log:      log,
-		began:    wakeup.NewSignal(),
-		inspector: &inspect.Inspector{
-			Conn: conn, Evidence: evidence, Changed: w.evidenceChanged, Configure: w.options.Configure, Log: log,
-		},
+		due:      wakeup.NewSignal(),
+		classes:  map[proof.Class]int{},
 
 		evidenceChanged: w.evidenceChanged,
 	}
+	s.inspector = &inspect.Inspector{
+		Conn: conn, Evidence: evidence, Changed: w.evidenceChanged, Log: log,
+		Configure: w.options.Configure, Classes: func() []proof.Class { return w.classes(s) },
+	}
+	return s
+}
+
+// classes are those of the keys that are watched on the endpoint of a supervisor.
+func (w *Watcher[K]) classes(of *supervisor[K]) []proof.Class {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Keys(of.classes))
 }
 
 // leave ends the watching of old, but for the keys that next includes.
 func (w *Watcher[K]) leave(id K, old, next *watch) {
 	from := w.supervisors[old.endpoint]
 	for _, key := range old.keys {
+		from.classes[key.Class]--
+		if from.classes[key.Class] == 0 {
+			delete(from.classes, key.Class)
+		}
 		if !next.includes(old.endpoint, key.Name) {
 			from.set.Remove(key.channel(), id)
 		}

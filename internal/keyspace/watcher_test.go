@@ -96,6 +96,26 @@ func TestEnsureReplacesWhatWasWatched(t *testing.T) {
 	h.eventuallyWoken("emails", wakeup.Growth, 1)
 }
 
+func TestClassesAreThoseOfTheKeysThatAreWatchedNow(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := New(Options[string]{Pool: redisconn.NewPool(logr.Discard()), Log: logr.Discard()})
+	endpoint := redisconn.Endpoint{Address: "127.0.0.1:1"}
+	expect := func(classes ...proof.Class) {
+		t.Helper()
+		g.Expect(w.classes(w.supervisors[endpoint])).To(ConsistOf(classes))
+	}
+	w.Ensure("a", endpoint, list("first"), list("second"), Key{"third", proof.ClassStream})
+	expect(proof.ClassList, proof.ClassStream)
+	w.Ensure("b", endpoint, list("first"))
+	w.Forget("a")
+	expect(proof.ClassList)
+	w.Ensure("b", endpoint, Key{"first", proof.ClassHash}, Key{"second", proof.ClassSet})
+	expect(proof.ClassHash, proof.ClassSet)
+	w.Ensure("b", endpoint, Key{"second", proof.ClassSet})
+	expect(proof.ClassSet)
+}
+
 func TestEnsureMovesToAnotherServer(t *testing.T) {
 	t.Parallel()
 	first, second := redistest.New(t, redistest.Options{}), redistest.New(t, redistest.Options{})

@@ -15,3 +15,5 @@ const (
 	ClassSet       Class = 's'
 	ClassHash      Class = 'h'
 )
+
+var allClasses = []Class{ClassList, ClassStream, ClassSortedSet, ClassSet, ClassHash}

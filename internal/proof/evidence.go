@@ -4,6 +4,7 @@
 package proof
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -13,12 +14,13 @@ type Setting struct {
 	// Readable says that it told, and Flags what.
 	Readable bool
 	Flags    Flags
-	// Refused says that it was asked to add the recommended flags, and did not.
-	Refused bool
+	// Extended says that flags which turn out to be missing are about to be added. Refused says
+	// that the server was asked to add them, and did not.
+	Extended, Refused bool
 }
 
-// silent says that by its own word the server publishes nothing about lists.
-func (s Setting) silent() bool { return s.Readable && !s.Flags.publishLists() }
+// silent says that by its own word the server publishes nothing about commands of a class.
+func (s Setting) silent(class Class) bool { return s.Readable && !s.Flags.publish(class) }
 
 // Evidence is what shows that a server publishes events, or that it does not. It is that of
 // one session: the next one may be with another server, or with one that was set up anew.
@@ -26,26 +28,28 @@ func (s Setting) silent() bool { return s.Readable && !s.Flags.publishLists() }
 type Evidence struct {
 	mu      sync.Mutex
 	setting Setting
-	// heard says that an event of a command on a list came.
-	heard bool
-	// silentUntil is until when the server was last known to publish nothing about lists.
-	silentUntil time.Time
+	// heard are the classes of which an event came.
+	heard []Class
+	// silentUntil is until when the server was last known to publish nothing about a class.
+	silentUntil map[Class]time.Time
 }
 
 // Begin notes the begin of a session.
 func (e *Evidence) Begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.setting, e.heard = Setting{}, false
+	e.setting, e.heard = Setting{}, nil
 }
 
-// Heard notes that an event of a list came. It reports whether that is news.
-func (e *Evidence) Heard() bool {
+// Heard notes that an event of a command of a class came. It reports whether that is news.
+func (e *Evidence) Heard(class Class) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	news := !e.heard
-	e.heard = true
-	return news
+	if slices.Contains(e.heard, class) {
+		return false
+	}
+	e.heard = append(e.heard, class)
+	return true
 }
 
 // Told notes what the server says of itself. It reports whether that is news.
@@ -53,26 +57,32 @@ func (e *Evidence) Told(setting Setting, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	news := e.setting != setting
-	if e.setting.silent() || setting.silent() {
-		e.silentUntil = now
+	if e.silentUntil == nil {
+		e.silentUntil = map[Class]time.Time{}
+	}
+	for _, class := range allClasses {
+		if e.setting.silent(class) || setting.silent(class) {
+			e.silentUntil[class] = now
+		}
 	}
 	e.setting = setting
 	return news
 }
 
-// SilentUntil returns until when the server is known to publish nothing about lists, by its
-// own word; zero if it never said so. What was not announced before is no wonder.
-func (e *Evidence) SilentUntil(now time.Time) time.Time {
+// SilentUntil returns until when the server is known to publish nothing about a class, by
+// its own word; zero if it never said so. What was not announced before is no wonder.
+func (e *Evidence) SilentUntil(class Class, now time.Time) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.setting.silent() {
+	if e.setting.silent(class) {
 		return now
 	}
-	return e.silentUntil
+	return e.silentUntil[class]
 }
 
-func (e *Evidence) get() (Setting, bool) {
+// of returns what the server says of itself, and whether an event of a class came.
+func (e *Evidence) of(class Class) (setting Setting, heard bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.setting, e.heard
+	return e.setting, slices.Contains(e.heard, class)
 }

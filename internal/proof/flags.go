@@ -11,15 +11,12 @@ const Parameter = "notify-keyspace-events"
 // The flags that matter here.
 const (
 	flagKeyspace = 'K' // publish on __keyspace@<db>__:<key>
+	flagGeneric  = 'g' // publish commands on keys of any type, as DEL and RENAME
 	flagAll      = 'A' // stands for all classes but m, n, o and c
-	flagList     = 'l' // publish commands on lists
 )
 
 // knownFlags are all flags of Redis up to 8, in the order in which they are shown.
 const knownFlags = "KElgshzt$xedAmnoc"
-
-// recommendedFlags are what lists need, and those by which lists appear as a whole.
-const recommendedFlags = "Klg"
 
 // Flags is a value of notify-keyspace-events. The server may print a value in another
 // order than it was set.
@@ -27,22 +24,28 @@ type Flags string
 
 func (f Flags) has(flag byte) bool { return strings.IndexByte(string(f), flag) >= 0 }
 
-// publishLists reports whether a server with these flags publishes what lists need.
-func (f Flags) publishLists() bool {
-	return f.has(flagKeyspace) && (f.has(flagList) || f.has(flagAll))
+// publish reports whether a server with these flags publishes commands of a class.
+func (f Flags) publish(class Class) bool {
+	return f.has(flagKeyspace) && (f.has(byte(class)) || f.has(flagAll))
 }
 
-// WithRecommended returns these flags and the recommended ones. It keeps what it does
-// not know. A server that has A set does not print n, so n may be lost where the result
-// is set.
-func (f Flags) WithRecommended() Flags {
-	union := f
-	for _, flag := range []byte(recommendedFlags) {
-		if !union.has(flag) && (flag == flagKeyspace || !union.has(flagAll)) {
-			union += Flags(flag)
-		}
+// WithRecommended returns these flags and what keys of some classes need, and that by which
+// keys appear as a whole. It keeps what it does not know. A server that has A set does not
+// print n, so n may be lost where the result is set.
+func (f Flags) WithRecommended(classes ...Class) Flags {
+	union := f.with(flagKeyspace)
+	for _, class := range classes {
+		union = union.with(byte(class))
 	}
-	return union
+	return union.with(flagGeneric)
+}
+
+// with returns these flags and one that they may lack.
+func (f Flags) with(flag byte) Flags {
+	if f.has(flag) || flag != flagKeyspace && f.has(flagAll) {
+		return f
+	}
+	return f + Flags(flag)
 }
 
 // Known returns the known ones of the flags in a fixed order. Unlike the value itself it

@@ -30,10 +30,26 @@ func TestFlags(t *testing.T) {
 		t.Run(string(value), func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			g.Expect(value.publishLists()).To(Equal(want.publishes))
-			g.Expect(value.WithRecommended()).To(Equal(want.recommended))
-			g.Expect(value.WithRecommended().Known()).To(Equal(want.shown))
-			g.Expect(value.WithRecommended().publishLists()).To(BeTrue())
+			g.Expect(value.publish(ClassList)).To(Equal(want.publishes))
+			g.Expect(value.WithRecommended(ClassList)).To(Equal(want.recommended))
+			g.Expect(value.WithRecommended(ClassList).Known()).To(Equal(want.shown))
+			g.Expect(value.WithRecommended(ClassList).publish(ClassList)).To(BeTrue())
 		})
 	}
+}
+
+func TestFlagsOfAClassArePublishedOfThatClassOnly(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for _, set := range allClasses {
+		flags := Flags("K") + Flags(set)
+		for _, class := range allClasses {
+			g.Expect(flags.publish(class)).To(Equal(class == set), "%s, %c", flags, class)
+			g.Expect(Flags("KA").publish(class)).To(BeTrue())
+			g.Expect(Flags("A").publish(class)).To(BeFalse())
+		}
+	}
+	g.Expect(Flags("xzK").WithRecommended(ClassHash, ClassSortedSet, ClassStream, ClassHash)).To(BeEquivalentTo("xzKhtg"))
+	g.Expect(Flags("E").WithRecommended(allClasses...).Known()).To(BeEquivalentTo("KElgshzt"))
+	g.Expect(Flags("AE").WithRecommended(allClasses...)).To(BeEquivalentTo("AEK"))
 }

@@ -3,8 +3,8 @@
 
 // Package proof judges whether a Redis server announces the growth of a key. A confirmed
 // subscription shows nothing: servers confirm it whether or not they publish events.
-// The proof is the server's own setting, or an event that came; the disproof are depths
-// that grew while no event came. It does no I/O.
+// The proof is the server's own setting, or an event that came, each of the class of the key;
+// the disproof are depths that grew while no event came. It does no I/O.
 package proof
 
 import "time"
@@ -42,8 +42,8 @@ const (
 type Verdict struct {
 	// Reason says it in a word.
 	Reason Reason
-	// Flags is what notify-keyspace-events has to be set to. It is there if the Reason is
-	// ReasonNotConfigured, and holds known flags only.
+	// Flags is what notify-keyspace-events has to be set to for all the keys that were judged.
+	// It is there if the Reason is ReasonNotConfigured, and holds known flags only.
 	Flags string
 	// ConfigureRefused says that the server did not let the operator set the flags.
 	ConfigureRefused bool
@@ -62,29 +62,61 @@ type Subscription struct {
 	ShrunkAt time.Time
 }
 
-// Judge tells what the evidence of a server, the subscription to a key of it and the audit
-// of that key amount to.
-func Judge(server *Evidence, key Subscription, audit *Audit, now time.Time) Verdict {
-	setting, heard := server.get()
-	proven := heard || setting.Readable
-	waited := now.Sub(key.Since) >= gracePeriod
-	switch {
-	case key.Forbidden:
-		return Verdict{Reason: ReasonPermissionDenied}
-	case !key.Present && waited:
-		return Verdict{Reason: ReasonUnreachable}
-	case !key.Present:
-		return Verdict{Reason: Undecided}
-	case setting.silent():
-		wanted := setting.Flags.WithRecommended().Known()
-		return Verdict{Reason: ReasonNotConfigured, Flags: string(wanted), ConfigureRefused: setting.Refused}
-	case audit.disproved(now, key, server.SilentUntil(now)):
-		return Verdict{Reason: ReasonNoEventsObserved}
-	case proven:
-		return Verdict{Reason: ReasonSubscribed}
-	case !waited:
-		return Verdict{Reason: Undecided}
-	default:
-		return Verdict{Reason: ReasonUnverified}
+// Key is what is known of a key.
+type Key struct {
+	Class        Class
+	Subscription Subscription
+	Audit        *Audit
+}
+
+// Judge tells what the evidence of a server and what is known of keys of it amount to. That
+// is what is to be said of the first of them which is not announced.
+func Judge(server *Evidence, keys []Key, now time.Time) Verdict {
+	for _, key := range keys {
+		setting, heard := server.of(key.Class)
+		reason := key.judge(setting, heard, server.SilentUntil(key.Class, now), now)
+		switch reason {
+		case ReasonSubscribed:
+		case ReasonNotConfigured:
+			return notConfigured(setting, keys)
+		default:
+			return Verdict{Reason: reason}
+		}
 	}
+	return Verdict{Reason: ReasonSubscribed}
+}
+
+func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) Reason {
+	waited := now.Sub(k.Subscription.Since) >= gracePeriod
+	switch {
+	case k.Subscription.Forbidden:
+		return ReasonPermissionDenied
+	case !k.Subscription.Present && waited:
+		return ReasonUnreachable
+	case !k.Subscription.Present:
+		return Undecided
+	case setting.silent(k.Class):
+		return ReasonNotConfigured
+	case k.Audit.disproved(now, k.Subscription, silentUntil):
+		return ReasonNoEventsObserved
+	case heard || setting.Readable:
+		return ReasonSubscribed
+	case !waited:
+		return Undecided
+	default:
+		return ReasonUnverified
+	}
+}
+
+// notConfigured is what is to be said of keys while the setting lacks flags for one of them.
+func notConfigured(setting Setting, keys []Key) Verdict {
+	if setting.Extended && !setting.Refused {
+		return Verdict{Reason: Undecided} // They are about to be there.
+	}
+	classes := make([]Class, 0, len(keys))
+	for _, key := range keys {
+		classes = append(classes, key.Class)
+	}
+	wanted := setting.Flags.WithRecommended(classes...).Known()
+	return Verdict{Reason: ReasonNotConfigured, Flags: string(wanted), ConfigureRefused: setting.Refused}
 }

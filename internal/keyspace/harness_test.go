@@ -77,17 +77,19 @@ func newHarness(t *testing.T, address string, prepare ...func(*Watcher[string]))
 // deliver does what a reconciler would: it reads, again if that failed.
 func (h *harness) deliver(ctx context.Context, w wakeup.Wake[string]) {
 	h.mu.Lock()
-	source := queue.Source{Endpoint: h.endpoint, Key: w.ID}
+	source := queue.Source{Endpoint: h.endpoint, Queues: []queue.Queue{{Key: w.ID}}}
 	h.mu.Unlock()
-	depth, err := h.reader.Observe(ctx, source)
+	counts, err := h.reader.Observe(ctx, source)
 	for err != nil && ctx.Err() == nil {
 		_ = h.pool.Conn(source.Endpoint).WaitUp(ctx)
-		depth, err = h.reader.Observe(ctx, source)
+		counts, err = h.reader.Observe(ctx, source)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.wakes = append(h.wakes, w)
-	h.seen[w.ID] = depth
+	if err == nil {
+		h.seen[w.ID] = counts[0].Waiting
+	}
 }
 
 // moveTo makes later wakes read from another server.

@@ -335,7 +335,7 @@ func TestAServerThatAnswersAgainWakes(t *testing.T) {
 	h.eventually("emails", 1)
 	h.Expect(server.Pause()).To(Succeed())
 	h.Eventually(func() error {
-		_, err := h.reader.Observe(t.Context(), queue.Source{Endpoint: h.endpoint, Key: "emails"})
+		_, err := h.reader.Observe(t.Context(), queue.Source{Endpoint: h.endpoint, Queues: []queue.Queue{{Key: "emails"}}})
 		return err
 	}).WithTimeout(timeout).Should(HaveOccurred())
 	before := h.count("emails", wakeup.Changed)

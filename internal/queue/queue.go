@@ -2,20 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package queue reads how many messages wait in Redis queues, and how many are being worked on.
+//
+// The keys of one server are read together, in one round trip and in one transaction, so that a
+// message that a worker moves from one key to another counts once. There is a second round trip
+// only where the server does not know a number, or refuses the transaction.
 package queue
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
-// Type is the type of a key.
+// Type is the type of a key. The zero value is a list.
 type Type string
 
 // The types.
@@ -40,11 +39,12 @@ const (
 	Live Window = "Live"
 )
 
-// Unit says what a score counts since 1970.
+// Unit says what a score counts since 1970. The zero value is seconds.
 type Unit string
 
 // The units.
 const (
+	// Seconds may have a fraction.
 	Seconds      Unit = "s"
 	Milliseconds Unit = "ms"
 	Nanoseconds  Unit = "ns"
@@ -72,51 +72,21 @@ type Source struct {
 	Endpoint redisconn.Endpoint
 	// Queues are what is read.
 	Queues []Queue
-	// CountLimit bounds how many entries of a stream are counted one by one, where the server does not know how many its group was not
-	// given yet. More than that are told as that.
+	// CountLimit bounds how many entries of a stream are counted one by one, where the server
+	// does not know how many its group was not given yet. More than that are told as that.
 	CountLimit int64
 }
 
 // Count is how many messages a queue holds.
 type Count struct {
-	// Waiting is how many no worker has taken, and InProgress how many one has taken and not finished.
+	// Waiting is how many no worker has taken, and InProgress how many one has taken and not
+	// finished. Neither is negative.
 	Waiting, InProgress int64
-	// NextDue is when the next member of a sorted set falls due, of the window Due; zero if there is none.
+	// NextDue is when the next member of a sorted set falls due, of the window Due. It is later
+	// than now, or zero if there is none, or none with a score that is a time before the year
+	// 10000, or 2262 for nanoseconds.
 	NextDue time.Time
-	// GroupMissing says that a stream holds entries and has no such group. Then one message is told as waiting.
+	// GroupMissing says that a stream holds entries and has no such group. Then one message is
+	// told as waiting.
 	GroupMissing bool
-}
-
-// errNegative is the cause of the error for a length no queue can have.
-var errNegative = errors.New("the server reports a negative length")
-
-// Reader reads depths from Redis. It is safe for concurrent use.
-type Reader struct {
-	pool *redisconn.Pool
-}
-
-// NewReader returns a reader that uses the connections of pool.
-func NewReader(pool *redisconn.Pool) *Reader { return &Reader{pool: pool} }
-
-// Observe returns what each of the queues holds, in their order; a key that does not exist holds nothing. It takes a second at most.
-// After an error, a [*redisconn.Error] unless ctx ended, all of it is unknown.
-func (r *Reader) Observe(ctx context.Context, source Source) ([]Count, error) {
-	counts := make([]Count, len(source.Queues))
-	err := r.pool.Conn(source.Endpoint).Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
-		for i, queue := range source.Queues {
-			depth, err := client.LLen(ctx, queue.Key).Result()
-			if err == nil && depth < 0 {
-				err = errNegative
-			}
-			if err != nil {
-				return err
-			}
-			counts[i].Waiting = depth
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading the length of a list: %w", err)
-	}
-	return counts, nil
 }

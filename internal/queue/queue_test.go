@@ -4,6 +4,9 @@
 package queue_test
 
 import (
+	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +21,13 @@ import (
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
-const timeout = 30 * time.Second
+const (
+	timeout = 30 * time.Second
+	// admin is a user who may do everything, also where the operator may not.
+	admin = "admin"
+	// countLimit is more than most tests have entries.
+	countLimit = 10_000
+)
 
 func TestMain(m *testing.M) {
 	redisconn.RedirectLogs(logr.Discard())
@@ -35,55 +44,202 @@ func newReader(t *testing.T) *queue.Reader {
 	return queue.NewReader(pool)
 }
 
-func TestReaderObservesTheLengthOfAList(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
-	reader := newReader(t)
-	for key, length := range map[string]int{"missing": 0, "emails": 3, "a b\x00*\r\n": 1, strings.Repeat("k", 1024): 2} {
-		for range length {
-			g.Expect(server.Client().LPush(t.Context(), key, "x").Err()).To(Succeed())
-		}
-		source := queue.Source{Endpoint: redisconn.Endpoint{Address: server.Addr()}, Key: key}
-		g.Eventually(reader.Observe).WithArguments(t.Context(), source).WithTimeout(timeout).Should(BeEquivalentTo(length))
+// scene is a real server and a reader of it.
+type scene struct {
+	Gomega
+	t        *testing.T
+	server   *redistest.Server
+	reader   *queue.Reader
+	endpoint redisconn.Endpoint
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	server := redistest.New(t, redistest.Options{User: admin})
+	return &scene{
+		Gomega: NewWithT(t), t: t, server: server, reader: newReader(t),
+		endpoint: redisconn.Endpoint{Address: server.Addr()},
 	}
 }
 
-func TestReaderFailsOnOtherTypes(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	server := redistest.New(t, redistest.Options{})
-	g.Expect(server.Client().Set(t.Context(), "emails", "x", 0).Err()).To(Succeed())
-	source := queue.Source{Endpoint: redisconn.Endpoint{Address: server.Addr()}, Key: "emails"}
-	reader := newReader(t)
-	g.Eventually(func() redisconn.Reason {
-		_, err := reader.Observe(t.Context(), source)
-		return redisconn.Classify(err).Reason
-	}).WithTimeout(timeout).Should(Equal(redisconn.ReasonWrongType))
+// do sends commands of words separated by spaces.
+func (s *scene) do(commands ...string) {
+	s.t.Helper()
+	for _, command := range commands {
+		var args []any
+		for word := range strings.FieldsSeq(command) {
+			args = append(args, word)
+		}
+		s.Expect(s.server.Client().Do(s.t.Context(), args...).Err()).To(Succeed(), command)
+	}
 }
 
-func TestReaderFailsOnAnswersThatMakeNoSense(t *testing.T) {
+// observe reads queues, again if the machine was too busy for an answer in time.
+func (s *scene) observe(queues ...queue.Queue) []queue.Count {
+	s.t.Helper()
+	return s.observeUpTo(countLimit, queues...)
+}
+
+func (s *scene) observeUpTo(limit int64, queues ...queue.Queue) []queue.Count {
+	s.t.Helper()
+	var counts []queue.Count
+	s.Eventually(func() (err error) {
+		counts, err = s.reader.Observe(s.t.Context(), queue.Source{Endpoint: s.endpoint, Queues: queues, CountLimit: limit})
+		return err
+	}).WithTimeout(timeout).Should(Succeed())
+	return counts
+}
+
+// expectRefusal expects that queues cannot be read, for a reason.
+func (s *scene) expectRefusal(reason redisconn.Reason, queues ...queue.Queue) {
+	s.t.Helper()
+	s.Eventually(func() redisconn.Reason {
+		_, err := s.reader.Observe(s.t.Context(), queue.Source{Endpoint: s.endpoint, Queues: queues, CountLimit: countLimit})
+		if err == nil {
+			return ""
+		}
+		return redisconn.Classify(err).Reason
+	}).WithTimeout(timeout).Should(Equal(reason))
+}
+
+// calls returns how often the server was sent a command since its statistics were reset.
+func (s *scene) calls(command string) int {
+	s.t.Helper()
+	stats, err := s.server.Client().Info(s.t.Context(), "commandstats").Result()
+	s.Expect(err).NotTo(HaveOccurred())
+	line := regexp.MustCompile(`cmdstat_` + regexp.QuoteMeta(command) + `:calls=(\d+),.*rejected_calls=(\d+)`).FindStringSubmatch(stats)
+	if line == nil {
+		return 0
+	}
+	done, err := strconv.Atoi(line[1])
+	s.Expect(err).NotTo(HaveOccurred())
+	rejected, err := strconv.Atoi(line[2])
+	s.Expect(err).NotTo(HaveOccurred())
+	return done + rejected
+}
+
+// waiting is a list.
+func waiting(key string) queue.Queue { return queue.Queue{Key: key, Type: queue.List} }
+
+// inProgress is a list whose messages were taken.
+func inProgress(key string) queue.Queue {
+	return queue.Queue{Key: key, Type: queue.List, InProgress: true}
+}
+
+// ofType is a key of a type.
+func ofType(key string, is queue.Type) queue.Queue { return queue.Queue{Key: key, Type: is} }
+
+// everyType is a queue of each type that has a command of its own, all under one key.
+func everyType(key string) map[string]queue.Queue {
+	return map[string]queue.Queue{
+		"list":           ofType(key, queue.List),
+		"set":            ofType(key, queue.Set),
+		"hash":           ofType(key, queue.Hash),
+		"sorted set":     ofType(key, queue.SortedSet),
+		"due members":    {Key: key, Type: queue.SortedSet, Window: queue.Due},
+		"live members":   {Key: key, Type: queue.SortedSet, Window: queue.Live},
+		"stream":         ofType(key, queue.Stream),
+		"consumer group": {Key: key, Type: queue.Stream, Group: "workers"},
+	}
+}
+
+func TestLengths(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		answer string
-		says   string
+		fill, drain string
+		queue       queue.Queue
 	}{
-		"a negative length": {":-1\r\n", "negative"},
-		"no Redis":          {"hello\r\n", "does not speak the Redis protocol"},
-		"a huge string":     {"$2000000000\r\n", "too large"},
+		"a list":           {"lpush key 1 2 3", "lpop key 3", ofType("key", queue.List)},
+		"the zero type":    {"lpush key 1 2 3", "lpop key 3", ofType("key", "")},
+		"a set":            {"sadd key 1 2 3", "srem key 1 2 3", ofType("key", queue.Set)},
+		"a hash":           {"hset key 1 1 2 2 3 3", "hdel key 1 2 3", ofType("key", queue.Hash)},
+		"a sorted set":     {"zadd key 1 1 2 2 inf 3", "zrem key 1 2 3", ofType("key", queue.SortedSet)},
+		"the window All":   {"zadd key 1 1 2 2 inf 3", "zrem key 1 2 3", queue.Queue{Key: "key", Type: queue.SortedSet, Window: queue.All}},
+		"a list in work":   {"lpush key 1 2 3", "lpop key 3", inProgress("key")},
+		"a hash in work":   {"hset key 1 1 2 2 3 3", "hdel key 1 2 3", queue.Queue{Key: "key", Type: queue.Hash, InProgress: true}},
+		"members that are": {"zadd key 1 1 2 2 3 3", "zrem key 1 2 3", queue.Queue{Key: "key", Type: queue.SortedSet, Window: queue.Due, InProgress: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := NewWithT(t)
-			server := redistest.NewScripted(t, func(args []string) string {
-				if args[0] == "llen" {
-					return c.answer
-				}
-				return redistest.Usual
-			})
-			source := queue.Source{Endpoint: redisconn.Endpoint{Address: server.Addr()}, Key: "emails"}
-			_, err := newReader(t).Observe(t.Context(), source)
-			g.Expect(err).To(MatchError(ContainSubstring(c.says)))
+			s := newScene(t)
+			three := queue.Count{Waiting: 3}
+			if c.queue.InProgress {
+				three = queue.Count{InProgress: 3}
+			}
+			other := waiting("other")
+			s.Expect(s.observe(c.queue)).To(Equal([]queue.Count{{}}), "missing")
+			s.do(c.fill, "lpush other 1")
+			s.Expect(s.observe(c.queue)).To(Equal([]queue.Count{three}))
+			s.Expect(s.observe(other, c.queue)).To(Equal([]queue.Count{{Waiting: 1}, three}))
+			s.do(c.drain)
+			s.Expect(s.observe(c.queue)).To(Equal([]queue.Count{{}}), "drained")
 		})
 	}
+}
+
+func TestKeysAreBytes(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	for _, key := range []string{"a b\x00*\r\n", strings.Repeat("k", 1024), "\xff", "("} {
+		s.Expect(s.server.Client().SAdd(t.Context(), "set"+key, 1, 2).Err()).To(Succeed())
+		s.Expect(s.server.Client().LPush(t.Context(), "list"+key, 1).Err()).To(Succeed())
+		s.Expect(s.observe(waiting("list" + key))).To(Equal([]queue.Count{{Waiting: 1}}))
+		s.Expect(s.observe(waiting("list"+key), ofType("set"+key, queue.Set))).To(Equal([]queue.Count{{Waiting: 1}, {Waiting: 2}}))
+	}
+}
+
+func TestNoQueuesHoldNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.Expect(s.observe()).To(BeEmpty())
+}
+
+// A key of the wrong type is an error of that observation and nothing else.
+func TestOtherTypesAreErrors(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	for name, is := range everyType("key") {
+		s.Expect(s.observe(is)).To(HaveLen(1), name)
+		s.do("set key text")
+		s.expectRefusal(redisconn.ReasonWrongType, is)
+		s.expectRefusal(redisconn.ReasonWrongType, waiting("other"), is)
+		s.Expect(s.observe(waiting("other"))).To(Equal([]queue.Count{{}}), name)
+		s.do("del key")
+		s.Expect(s.observe(is)).To(Equal([]queue.Count{{}}), name)
+	}
+}
+
+func TestManyQueuesAreOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	var queues []queue.Queue
+	for i := range 2 {
+		for name, is := range everyType(fmt.Sprint("key ", i)) {
+			is.Key += name
+			queues = append(queues, is)
+		}
+	}
+	s.Expect(queues).To(HaveLen(16))
+	s.observe(queues...) // Now there is a connection.
+	s.do("config resetstat")
+	s.observe(queues...)
+	for command, times := range map[string]int{
+		"multi": 1, "exec": 1, "llen": 2, "scard": 2, "hlen": 2, "zcard": 2, "zcount": 4, "zrange": 2,
+		"xlen": 4, "xinfo|groups": 2, "xrange": 0, "hello": 0,
+	} {
+		s.Expect(s.calls(command)).To(Equal(times), command)
+	}
+}
+
+// One list is all that most ScaledJobs have.
+func TestOneKeyNeedsNoTransaction(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.observe(waiting("key"))
+	s.do("config resetstat")
+	s.observe(waiting("key"))
+	s.observe(ofType("key", queue.Set))
+	s.Expect(s.calls("llen")).To(Equal(1))
+	s.Expect(s.calls("scard")).To(Equal(1))
+	s.Expect(s.calls("multi")).To(BeZero())
 }

@@ -30,7 +30,7 @@ const (
 	ReasonAuthFailed Reason = "AuthFailed"
 	// ReasonPermissionDenied means that the user lacks a command, key or channel.
 	ReasonPermissionDenied Reason = "PermissionDenied"
-	// ReasonWrongType means that the key holds another type than expected.
+	// ReasonWrongType means that a key holds another type than expected.
 	ReasonWrongType Reason = "WrongType"
 )
 
@@ -128,11 +128,14 @@ var replyClasses = []struct {
 	},
 	{
 		"NOPERM", ReasonPermissionDenied,
-		"The Redis user may not do this. Grant it LLEN and SUBSCRIBE, read access to the key, and the channel __keyspace@0__:<queueName>.",
+		"The Redis user may not do this. Grant it LLEN for a list, SCARD for a set, HLEN for a hash, ZCARD or else ZCOUNT and ZRANGE " +
+			"for a sorted set, XLEN, XINFO GROUPS and XRANGE for a stream, besides SUBSCRIBE, read access to the key, " +
+			"and the channel __keyspace@0__:<key>.",
 	},
 	{
 		"WRONGTYPE", ReasonWrongType,
-		"The key holds something else than a list. Name another key in spec.queueName, or move away what is stored there.",
+		"A key holds something else than the spec says; spec.queueName is for a list. " +
+			"Correct the type in spec.queues. Name another key, or move away what is stored there.",
 	},
 	{
 		"LOADING", ReasonUnreachable,

@@ -140,8 +140,13 @@ func (p *peer) failed(client *redis.Client, err error, began time.Time) *Error {
 	}
 }
 
-// endsUse reports whether an error means that trying again soon is of no use.
+// endsUse reports whether an error means that trying again soon is of no use. A reply that is
+// too large is about what was asked, and ends no more than its connection: whoever may write to
+// one key must not be able to take the server from all others.
 func endsUse(cause *Error) bool {
+	if errors.Is(cause.Err, resp.ErrTooLarge) {
+		return false
+	}
 	return !IsReply(cause.Err) || cause.Reason == ReasonAuthFailed
 }
 

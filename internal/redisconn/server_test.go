@@ -102,7 +102,7 @@ func TestErrorsOfAServer(t *testing.T) {
 			before: []any{"acl", "setuser", "default", "-llen"},
 			reason: ReasonPermissionDenied, words: "Grant it",
 		},
-		"wrong type": {before: []any{"set", "emails", "x"}, reason: ReasonWrongType, words: "something else than a list"},
+		"wrong type": {before: []any{"set", "emails", "x"}, reason: ReasonWrongType, words: "something else than the spec says"},
 		"too many clients": {
 			args: []string{"--maxclients", "1"}, before: []any{"ping"},
 			reason: ReasonUnreachable, words: "maxclients",

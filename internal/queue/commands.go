@@ -1,0 +1,103 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"strconv"
+	"time"
+)
+
+// reading is what the replies to the commands of a queue say.
+type reading struct {
+	Count
+	// backlog is what is still to be counted of a stream.
+	backlog backlog
+}
+
+// commands returns what to ask for what the queue holds.
+func (q Queue) commands(now time.Time) [][]any {
+	switch q.Type {
+	case Set:
+		return [][]any{{"scard", q.Key}}
+	case Hash:
+		return [][]any{{"hlen", q.Key}}
+	case SortedSet:
+		return q.windowCommands(lastDue(now, q.Unit))
+	case Stream:
+		if q.Group == "" {
+			return [][]any{{"xlen", q.Key}}
+		}
+		return [][]any{{"xlen", q.Key}, {"xinfo", "groups", q.Key}}
+	default:
+		return [][]any{{"llen", q.Key}}
+	}
+}
+
+// windowCommands are the commands for a sorted set whose members are due up to a score.
+func (q Queue) windowCommands(due string) [][]any {
+	switch q.Window {
+	case Due:
+		return [][]any{
+			{"zcount", q.Key, "-inf", due},
+			{"zrange", q.Key, "(" + due, "+inf", "byscore", "limit", 0, 1, "withscores"},
+		}
+	case Live:
+		return [][]any{{"zcount", q.Key, "(" + due, "+inf"}}
+	default:
+		return [][]any{{"zcard", q.Key}}
+	}
+}
+
+// read makes sense of the replies to the commands.
+func (q Queue) read(replies []any, now time.Time) (reading, error) {
+	if q.Type == Stream && q.Group != "" {
+		return streamReading(replies[0], replies[1], q.Group)
+	}
+	n, err := number(replies[0])
+	if err != nil {
+		return reading{}, err
+	}
+	is := reading{Count: Count{Waiting: n}}
+	if q.InProgress && q.Type != Stream {
+		is.Count = Count{InProgress: n}
+	}
+	if q.Type == SortedSet && q.Window == Due {
+		is.NextDue, err = nextDue(replies[1], q.Unit, now)
+	}
+	return is, err
+}
+
+// nextDue returns when the first member of a range with scores falls due. It is zero if that is
+// not after now.
+func nextDue(reply any, unit Unit, now time.Time) (time.Time, error) {
+	members, err := list(reply)
+	if err != nil || len(members) == 0 {
+		return time.Time{}, err
+	}
+	if pair, ok := members[0].([]any); ok { // RESP3
+		members = pair
+	}
+	const pair = 2
+	if len(members) != pair {
+		return time.Time{}, errMalformed
+	}
+	score, err := scoreOf(members[1])
+	if at := dueTime(score, unit); at.After(now) {
+		return at, err
+	}
+	return time.Time{}, err
+}
+
+// scoreOf returns a score, which RESP2 has as a string.
+func scoreOf(reply any) (float64, error) {
+	switch score := reply.(type) {
+	case float64:
+		return score, nil
+	case string:
+		parsed, err := strconv.ParseFloat(score, 64)
+		return parsed, malformed(err)
+	default:
+		return 0, errMalformed
+	}
+}

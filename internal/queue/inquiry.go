@@ -1,0 +1,112 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// inquiry is what one server is asked about several queues at once.
+type inquiry struct {
+	queues []Queue
+	now    time.Time
+	// order has the positions of the queues in the order in which they are asked for: those in
+	// progress first. Where there is no transaction, a message that a worker takes meanwhile is
+	// then missed, and not seen twice.
+	order []int
+	// commands are those for all queues, in that order, and ends is after how many of them those
+	// of each queue end.
+	commands [][]any
+	ends     []int
+}
+
+func newInquiry(queues []Queue, now time.Time) inquiry {
+	asked := inquiry{queues: queues, now: now}
+	for _, inProgress := range []bool{true, false} {
+		for at, queue := range queues {
+			if queue.InProgress == inProgress {
+				asked.order = append(asked.order, at)
+				asked.commands = append(asked.commands, queue.commands(now)...)
+				asked.ends = append(asked.ends, len(asked.commands))
+			}
+		}
+	}
+	return asked
+}
+
+// plainly asks without a transaction.
+func (i inquiry) plainly(ctx context.Context, client redis.Cmdable) ([]reading, error) {
+	replies, err := pipeline(ctx, client, i.commands)
+	if err != nil {
+		return nil, err
+	}
+	return i.readings(replies)
+}
+
+// readings makes sense of the replies to all commands. The result is in the order of the queues.
+func (i inquiry) readings(replies []any) ([]reading, error) {
+	found := make([]reading, len(i.queues))
+	begin := 0
+	for n, at := range i.order {
+		is, err := i.queues[at].read(replies[begin:i.ends[n]], i.now)
+		if err != nil {
+			return nil, fmt.Errorf("%s %q: %w", i.commands[begin][0], i.queues[at].Key, err)
+		}
+		found[at] = is
+		begin = i.ends[n]
+	}
+	return found, nil
+}
+
+// transaction sends commands as one transaction, in one round trip, and returns the reply to each.
+// If the server refuses it, there are none.
+//
+// The client library has transactions of its own. It stops reading at the refusal of the first
+// command, and leaves the other replies to whoever uses the connection next.
+func transaction(ctx context.Context, client redis.Cmdable, commands [][]any) (replies []any, refused bool, err error) {
+	all, err := pipeline(ctx, client, slices.Concat([][]any{{"multi"}}, commands, [][]any{{"exec"}}))
+	if err != nil {
+		return nil, false, err
+	}
+	for _, reply := range []any{all[0], all[len(all)-1]} {
+		if _, ok := reply.(replyError); ok {
+			return nil, true, nil
+		}
+	}
+	replies, err = list(all[len(all)-1])
+	if err != nil || len(replies) != len(commands) {
+		return nil, false, errMalformed
+	}
+	return replies, false, nil
+}
+
+// pipeline sends commands in one round trip and returns the reply to each. Error replies are
+// among them.
+func pipeline(ctx context.Context, client redis.Cmdable, commands [][]any) ([]any, error) {
+	sent := make([]*redis.RawCmd, len(commands))
+	_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, args := range commands {
+			sent[i] = redis.NewRawCmd(ctx, args...)
+			if err := pipe.Process(ctx, sent[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	replies := make([]any, len(sent))
+	for i, command := range sent {
+		if replies[i], err = decode(command.Val()); err != nil {
+			return nil, err
+		}
+	}
+	return replies, nil
+}

@@ -1,0 +1,35 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+)
+
+func TestRefusalsAreForgottenAfterAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		first, second := redisconn.Endpoint{Address: "first:6379"}, redisconn.Endpoint{Address: "second:6379"}
+		var remembered refusals
+		g.Expect(remembered.has(first)).To(BeFalse())
+		remembered.add(first)
+		g.Expect(remembered.has(first)).To(BeTrue())
+		g.Expect(remembered.has(second)).To(BeFalse())
+		time.Sleep(refusalMemory - 1)
+		remembered.add(second)
+		g.Expect(remembered.has(first)).To(BeTrue())
+		time.Sleep(1)
+		g.Expect(remembered.has(first)).To(BeFalse())
+		g.Expect(remembered.has(second)).To(BeTrue())
+		remembered.add(second)
+		g.Expect(remembered.until).To(HaveLen(1), "nothing is kept of the first")
+	})
+}

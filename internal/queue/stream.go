@@ -1,0 +1,183 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/resp"
+)
+
+const (
+	// entriesPerPage is how many entries are asked for at once to count them. They come with all
+	// they hold, and a reply is bounded.
+	entriesPerPage = 100
+	// fewerEntries is by what a page is divided if it was too large.
+	fewerEntries = 10
+	// noSuchKey is how the answer begins to a question about the groups of a missing key.
+	noSuchKey = "ERR no such key"
+)
+
+// backlog is a part of a stream that has to be counted: the entries after an ID.
+type backlog struct {
+	after string
+	// most is how many of them are to be counted at most. It is 0 if there is nothing to count.
+	most int64
+}
+
+// group is what a server says of a consumer group.
+type group struct {
+	pending int64
+	// lag is how many entries the group was not given yet, or -1 if the server does not know.
+	lag int64
+	// last is the ID of the last entry that the group was given.
+	last string
+}
+
+// streamReading makes sense of the length of a stream and the list of its groups.
+func streamReading(length, groups any, name string) (reading, error) {
+	total, err := number(length)
+	if err != nil {
+		return reading{}, err
+	}
+	if text, ok := groups.(replyError); ok && strings.HasPrefix(string(text), noSuchKey) {
+		return reading{}, nil
+	}
+	found, err := findGroup(groups, name)
+	switch {
+	case err != nil:
+		return reading{}, err
+	case found == nil && total == 0:
+		return reading{}, nil
+	case found == nil:
+		return reading{Count: Count{Waiting: 1, GroupMissing: true}}, nil
+	case found.lag < 0:
+		return reading{Count: Count{InProgress: found.pending}, backlog: backlog{after: found.last, most: total}}, nil
+	default:
+		// Some servers go on counting entries that were deleted.
+		return reading{Count: Count{Waiting: min(found.lag, total), InProgress: found.pending}}, nil
+	}
+}
+
+// findGroup returns the group of that name in the reply to XINFO GROUPS, or nil.
+func findGroup(reply any, name string) (*group, error) {
+	groups, err := list(reply)
+	if err != nil {
+		return nil, err
+	}
+	for _, each := range groups {
+		fields, err := list(each)
+		if err != nil || len(fields)%2 != 0 {
+			return nil, errMalformed
+		}
+		named := map[string]any{}
+		for i := 0; i < len(fields); i += 2 {
+			key, ok := fields[i].(string)
+			if !ok {
+				return nil, errMalformed
+			}
+			named[key] = fields[i+1]
+		}
+		if named["name"] == any(name) {
+			return newGroup(named)
+		}
+	}
+	return nil, nil
+}
+
+func newGroup(fields map[string]any) (*group, error) {
+	pending, err := number(fields["pending"])
+	if err != nil {
+		return nil, err
+	}
+	if fields["lag"] == nil { // Redis before 7.0 has no such field.
+		last, ok := fields["last-delivered-id"].(string)
+		if !ok {
+			return nil, errMalformed
+		}
+		return &group{pending: pending, lag: -1, last: last}, nil
+	}
+	lag, err := number(fields["lag"])
+	return &group{pending: pending, lag: lag}, err
+}
+
+// atMost returns the backlog without what exceeds a limit.
+func (b backlog) atMost(limit int64) backlog {
+	b.most = min(b.most, limit)
+	return b
+}
+
+// countBacklog counts a backlog for an observation that began then. The number may be too low,
+// if there is not the time for all of it.
+func countBacklog(ctx context.Context, conn *redisconn.Conn, key string, b backlog, begun time.Time) (int64, error) {
+	bounded, cancel := context.WithDeadline(ctx, begun.Add(observeTimeout))
+	defer cancel()
+	counted, err := countEntries(bounded, conn, key, b, begun.Add(countTimeout))
+	if err != nil && ctx.Err() == nil {
+		err = redisconn.Classify(err)
+	}
+	return counted, err
+}
+
+// countEntries counts a backlog in pages, of which it asks for none after until but the first.
+// Each is a call of its own: what others ask of the server need not wait for all of them. An
+// entry that exceeds the bounds of a reply counts, and ends the counting.
+func countEntries(ctx context.Context, conn *redisconn.Conn, key string, b backlog, until time.Time) (int64, error) {
+	var counted int64
+	for page := int64(entriesPerPage); counted < b.most; {
+		found, last, err := entriesAfter(ctx, conn, key, b.after, page)
+		switch {
+		case errors.Is(err, resp.ErrTooLarge) && page > 1:
+			page /= fewerEntries
+			continue
+		case errors.Is(err, resp.ErrTooLarge):
+			return counted + 1, nil
+		case err != nil:
+			return 0, err
+		}
+		counted += found
+		b.after = last
+		if found < page || time.Now().After(until) {
+			break
+		}
+	}
+	return min(counted, b.most), nil
+}
+
+// entriesAfter returns how many entries follow an ID, of at most so many, and the ID of the last.
+func entriesAfter(ctx context.Context, conn *redisconn.Conn, key, after string, most int64) (found int64, last string, err error) {
+	err = conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
+		replies, err := pipeline(ctx, client, [][]any{{"xrange", key, "(" + after, "+", "count", most}})
+		if err != nil {
+			return err
+		}
+		found, last, err = lastEntry(replies[0], most)
+		return err
+	})
+	return found, last, err
+}
+
+// lastEntry returns how many entries there are in the reply to XRANGE, and the ID of the last.
+func lastEntry(reply any, most int64) (found int64, last string, err error) {
+	entries, err := list(reply)
+	if err != nil || len(entries) == 0 {
+		return 0, "", err
+	}
+	found = int64(len(entries))
+	entry, err := list(entries[found-1])
+	if err != nil || len(entry) == 0 || found > most {
+		return 0, "", errMalformed
+	}
+	last, ok := entry[0].(string)
+	if !ok {
+		return 0, "", errMalformed
+	}
+	return found, last, nil
+}

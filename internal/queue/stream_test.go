@@ -1,0 +1,162 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/test/tcpproxy"
+)
+
+// huge is more than the operator reads of one string.
+var huge = strings.Repeat("x", 1<<20+1)
+
+// jobs is the stream "jobs" as the group "workers" sees it.
+var jobs = queue.Queue{Key: "jobs", Type: queue.Stream, Group: "workers"}
+
+// addEntries appends entries with the IDs from first to last, and a value.
+func (s *scene) addEntries(first, last int, value string) {
+	s.t.Helper()
+	_, err := s.server.Client().Pipelined(s.t.Context(), func(pipe redis.Pipeliner) error {
+		for id := first; id <= last; id++ {
+			pipe.XAdd(s.t.Context(), &redis.XAddArgs{Stream: "jobs", ID: fmt.Sprintf("0-%d", id), Values: []string{"value", value}})
+		}
+		return nil
+	})
+	s.Expect(err).NotTo(HaveOccurred())
+}
+
+// startInTheMiddle makes the group begin after so many entries, which is where the server does not
+// know how many are left.
+func (s *scene) startInTheMiddle(after int) {
+	s.t.Helper()
+	s.do(fmt.Sprintf("xgroup create jobs workers 0-%d", after))
+	info, err := s.server.Client().XInfoGroups(s.t.Context(), "jobs").Result()
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(info[0].Lag).To(BeEquivalentTo(-1), "the server does not know")
+	s.do("config resetstat")
+}
+
+// eventuallyCounts waits for a number of entries, of which fewer are told where time is short, and
+// never more.
+func (s *scene) eventuallyCounts(limit, want int64) {
+	s.t.Helper()
+	s.Eventually(func() int64 {
+		told := s.observeUpTo(limit, jobs)[0].Waiting
+		s.Expect(told).To(BeNumerically("<=", want))
+		return told
+	}).WithTimeout(timeout).Should(Equal(want))
+}
+
+func TestAStreamWithoutAGroupWaits(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	for _, is := range []queue.Queue{{Key: "jobs", Type: queue.Stream}, {Key: "jobs", Type: queue.Stream, InProgress: true}} {
+		s.do("del jobs")
+		s.Expect(s.observe(is)).To(Equal([]queue.Count{{}}), "missing")
+		s.addEntries(1, 3, "x")
+		s.Expect(s.observe(is)).To(Equal([]queue.Count{{Waiting: 3}}))
+		s.do("xtrim jobs maxlen 0")
+		s.Expect(s.observe(is)).To(Equal([]queue.Count{{}}), "empty")
+	}
+}
+
+func TestAGroupHasALagAndPendingEntries(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{}}), "missing")
+	s.do("xgroup create jobs others $ mkstream")
+	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{}}), "empty, where no group is missed")
+	s.addEntries(1, 5, "x")
+	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{Waiting: 1, GroupMissing: true}}))
+	s.do("xgroup create jobs workers 0")
+	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{Waiting: 5}}))
+	s.do("xreadgroup group workers w count 2 streams jobs >")
+	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{Waiting: 3, InProgress: 2}}))
+	s.do("xack jobs workers 0-1", "xreadgroup group workers w streams jobs >")
+	s.Expect(s.observe(waiting("other"), jobs)).To(Equal([]queue.Count{{}, {InProgress: 4}}))
+	s.do("xgroup destroy jobs workers")
+	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{Waiting: 1, GroupMissing: true}}))
+}
+
+func TestEntriesAreCountedAfterADeletion(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.addEntries(1, 10, "x")
+	s.do("xgroup create jobs workers 0", "xreadgroup group workers w count 2 streams jobs >", "xdel jobs 0-1 0-5", "config resetstat")
+	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{Waiting: 7, InProgress: 2}}))
+	s.Expect(s.calls("xrange")).To(BeNumerically(">", 0))
+}
+
+func TestEntriesAreCountedInPages(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.addEntries(1, 300, "x")
+	s.startInTheMiddle(50)
+	s.Eventually(func(g Gomega) {
+		s.do("config resetstat")
+		g.Expect(s.observe(jobs, waiting("other"))).To(Equal([]queue.Count{{Waiting: 250}, {}}))
+		g.Expect(s.calls("xrange")).To(Equal(3))
+		g.Expect(s.calls("multi")).To(Equal(1))
+	}).WithTimeout(timeout).Should(Succeed())
+	for limit, told := range map[int64]int64{0: 0, 1: 1, 100: 100, 120: 120, 249: 249, 250: 250, 251: 250} {
+		s.eventuallyCounts(limit, told)
+	}
+	s.do("xgroup setid jobs workers 0-200")
+	s.eventuallyCounts(countLimit, 100)
+}
+
+// Entries come with all they hold, of which a reply may not have too much.
+func TestEntriesAreCountedInPagesOfAFittingSize(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.addEntries(1, 60, huge[:80<<10])
+	s.startInTheMiddle(7)
+	s.eventuallyCounts(countLimit, 53)
+}
+
+func TestAHugeEntryEndsTheCounting(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.addEntries(1, 13, "x")
+	s.addEntries(14, 16, huge)
+	s.startInTheMiddle(2)
+	s.eventuallyCounts(countLimit, 12) // The eleven before it, and itself.
+	_, err := s.reader.Observe(t.Context(), queue.Source{Endpoint: s.endpoint, Queues: []queue.Queue{waiting("other")}})
+	s.Expect(err).NotTo(HaveOccurred(), "the server is not down")
+}
+
+// What has been counted when the time is up is told. It is never more than there is.
+func TestCountingEndsInTime(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	const entries = 5000
+	s.addEntries(1, entries, "x")
+	s.startInTheMiddle(2)
+	far := tcpproxy.New(t, s.server.Addr())
+	s.endpoint = redisconn.Endpoint{Address: far.Addr()}
+	s.observe(waiting("other")) // Now there is a connection.
+	far.Delay(20 * time.Millisecond)
+	told := s.observe(jobs)[0].Waiting
+	s.Expect(told).To(And(BeNumerically(">", 0), BeNumerically("<", entries)))
+	s.Expect(told%100).To(BeZero(), "full pages")
+}
+
+func TestCountingNeedsARight(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.addEntries(1, 4, "x")
+	s.do("acl setuser default -xrange", "xgroup create jobs workers 0")
+	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{Waiting: 4}}), "where the server knows the number it is not needed")
+	s.do("xgroup setid jobs workers 0-2")
+	s.expectRefusal(redisconn.ReasonPermissionDenied, jobs)
+}

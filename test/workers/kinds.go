@@ -56,7 +56,9 @@ func (k reliableList) Count(spec *scaledjobv1.ScaledJobSpec) {
 	}
 }
 
-func (k reliableList) Push(ctx context.Context, body string) error { return pushTo(ctx, k.redis, k.queue, body) }
+func (k reliableList) Push(ctx context.Context, body string) error {
+	return pushTo(ctx, k.redis, k.queue, body)
+}
 
 func (k reliableList) Take(ctx context.Context, _ string) (Message, bool, error) {
 	body, err := k.redis.LMove(ctx, k.queue, k.processing, "RIGHT", "LEFT").Result()
@@ -146,16 +148,22 @@ type popAtStart struct {
 // knows nothing of it.
 func PopAtStart(client *redis.Client, queue string) Kind { return popAtStart{client, queue} }
 
-func (k popAtStart) Count(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName, spec.Queues = k.queue, nil }
+func (k popAtStart) Count(spec *scaledjobv1.ScaledJobSpec) {
+	spec.QueueName, spec.Queues = k.queue, nil
+}
 
-func (k popAtStart) Push(ctx context.Context, body string) error { return pushTo(ctx, k.redis, k.queue, body) }
+func (k popAtStart) Push(ctx context.Context, body string) error {
+	return pushTo(ctx, k.redis, k.queue, body)
+}
 
 func (k popAtStart) Take(ctx context.Context, _ string) (Message, bool, error) {
 	body, err := k.redis.RPop(ctx, k.queue).Result()
 	return taken(body, err, func(context.Context) error { return nil })
 }
 
-func (k popAtStart) Left(ctx context.Context) (int64, error) { return k.redis.LLen(ctx, k.queue).Result() }
+func (k popAtStart) Left(ctx context.Context) (int64, error) {
+	return k.redis.LLen(ctx, k.queue).Result()
+}
 
 // removeAtEnd leaves a message in the list until the end.
 type removeAtEnd struct {

@@ -8,8 +8,12 @@
 // itself while they are not, and measures what floods of messages and dead servers cost, and how long nobody creates Jobs when the leader
 // ends.
 //
+// If asked to, it lets the same messages come to workers of every kind under every scaling strategy, and prints a table in Markdown: how
+// many Jobs that took, how many of them found no message, and how long the messages waited.
+//
 //	go run ./test/bench
 //	go run ./test/bench -measure=latency,bursts
+//	go run ./test/bench -measure=strategies
 //
 // It fails if either makes another number of Jobs than there are messages. A missed target is only shown: one run on a busy machine
 // proves little.
@@ -38,29 +42,37 @@ type sizes struct{ samples, rounds, burst int }
 type measurement struct {
 	name string
 	take func(context.Context, io.Writer, *setting, sizes) ([]comparison, error)
+	// onDemand says that it is only taken by its name.
+	onDemand bool
 }
 
 var measurements = []measurement{
-	{"latency", measureLatency},
-	{"bursts", measureBursts},
-	{"isolation", measureIsolation},
-	{"saturation", measureSaturation},
-	{"dials", measureDials},
-	{"fairness", measureFairness},
-	{"churn", measureChurn},
-	{"failover", measureFailover},
+	{name: "latency", take: measureLatency},
+	{name: "bursts", take: measureBursts},
+	{name: "isolation", take: measureIsolation},
+	{name: "saturation", take: measureSaturation},
+	{name: "dials", take: measureDials},
+	{name: "fairness", take: measureFairness},
+	{name: "churn", take: measureChurn},
+	{name: "failover", take: measureFailover},
+	{name: "strategies", take: measureStrategies, onDemand: true},
 }
 
 func main() {
-	var all []string
+	var usual, onDemand []string
 	for _, m := range measurements {
-		all = append(all, m.name)
+		if m.onDemand {
+			onDemand = append(onDemand, m.name)
+		} else {
+			usual = append(usual, m.name)
+		}
 	}
 	var size sizes
 	flag.IntVar(&size.samples, "samples", 400, "How many single messages to push to each, at least 2.")
 	flag.IntVar(&size.rounds, "rounds", 10, "How many bursts to push to each, at least 1.")
 	flag.IntVar(&size.burst, "burst", 1000, "How many messages are in a burst, at least 1.")
-	names := flag.String("measure", strings.Join(all, ","), "What to measure, separated by commas.")
+	names := flag.String("measure", strings.Join(usual, ","),
+		"What to measure, separated by commas. On demand: "+strings.Join(onDemand, ", ")+".")
 	flag.Parse()
 	chosen, err := choose(*names)
 	if err != nil || flag.NArg() > 0 || size.samples < 2 || min(size.rounds, size.burst) < 1 {
@@ -107,6 +119,9 @@ func run(ctx context.Context, chosen []measurement, size sizes) (err error) {
 			return fmt.Errorf("measuring %s: %w", m.name, err)
 		}
 		comparisons = append(comparisons, taken...)
+	}
+	if len(comparisons) == 0 {
+		return nil
 	}
 	return printTable(os.Stdout, comparisons)
 }

@@ -42,6 +42,9 @@ const (
 	// timeout bounds every wait. It only matters to a test that fails.
 	timeout      = 3 * time.Minute
 	pollInterval = 20 * time.Millisecond
+
+	// events are the notifications of lists and streams.
+	events = redistest.DefaultEvents + "t"
 )
 
 var (
@@ -79,7 +82,7 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 	if api, err = client.New(control.Config(), client.Options{Scheme: newScheme()}); err != nil {
 		return 0, err
 	}
-	if redis, err = redistest.Start(ctx, redistest.Options{Log: os.Stderr}); err != nil {
+	if redis, err = redistest.Start(ctx, redistest.Options{Events: events, Log: os.Stderr}); err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, redis.Stop()) }()

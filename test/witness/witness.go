@@ -43,9 +43,11 @@ type Witness struct {
 	jobs  typedbatchv1.JobInterface
 
 	mu sync.Mutex
-	// created are all Jobs that ever were, unfinished those left.
+	// created are all Jobs that ever were, unfinished those left, and names those of
+	// all, in the order in which they were seen.
 	created    map[types.UID]bool
 	unfinished map[types.UID]string
+	names      []string
 	// fault is the first thing that must not happen, empty if nothing did.
 	fault string
 	// markers are the names of those that were seen.
@@ -167,7 +169,10 @@ func (w *Witness) register(kind watch.EventType, job *batchv1.Job) bool {
 		delete(w.unfinished, job.UID) // if it was the owner's, it was released
 		return false
 	}
-	w.created[job.UID] = true
+	if !w.created[job.UID] {
+		w.created[job.UID] = true
+		w.names = append(w.names, job.Name)
+	}
 	if kind == watch.Deleted || finished(job) {
 		delete(w.unfinished, job.UID)
 		return false
@@ -218,6 +223,17 @@ func (w *Witness) AwaitCreated(ctx context.Context, jobs int) error {
 		return fmt.Errorf("waiting for %d Jobs, of which there are %d: %w", jobs, w.Created(), err)
 	}
 	return nil
+}
+
+// Job returns the name of the n-th Job that was created, counted from 1, once there
+// is one, and an error when ctx ends.
+func (w *Witness) Job(ctx context.Context, n int) (name string, err error) {
+	if err := w.AwaitCreated(ctx, n); err != nil {
+		return "", err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.names[n-1], nil
 }
 
 // CatchUp returns nil once the witness has seen all that happened before the

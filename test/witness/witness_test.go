@@ -86,6 +86,22 @@ func TestJobsOfOthersDoNotCount(t *testing.T) {
 	g.Expect(w.Verdict()).To(BeEmpty())
 }
 
+func TestJobsAreNamedInTheirOrder(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := newWitness(2)
+	for _, name := range []string{"b", "a"} {
+		w.note(watch.Added, job(name))
+		w.note(watch.Modified, job(name))
+	}
+	g.Expect(w.Job(t.Context(), 1)).To(Equal("b"))
+	g.Expect(w.Job(t.Context(), 2)).To(Equal("a"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := w.Job(ctx, 3)
+	g.Expect(err).To(MatchError(context.Canceled))
+}
+
 func TestAwaitCreated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,126 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workers
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Ledger tells what became of messages and Jobs. The zero value is empty. It is safe
+// for concurrent use.
+type Ledger struct {
+	mu       sync.Mutex
+	messages map[string]*fate
+	// claims are how long it took each Job from when its Pod was ready until it took a
+	// message or found none, and wasted is how many found none.
+	claims []time.Duration
+	wasted int
+}
+
+// fate is what became of a message.
+type fate struct {
+	pushed time.Time
+	// wait is how long it was until the message was first taken.
+	wait          time.Duration
+	taken, served int
+}
+
+// pushing returns the body of a new message, which is pushed right after that.
+func (l *Ledger) pushing() (body string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.messages == nil {
+		l.messages = map[string]*fate{}
+	}
+	body = fmt.Sprint("message-", len(l.messages)+1)
+	l.messages[body] = &fate{pushed: time.Now()}
+	return body
+}
+
+// claimed notes that a Job has taken a message or found none.
+func (l *Ledger) claimed(body string, found bool, ready time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.claims = append(l.claims, time.Since(ready))
+	message := l.messages[body]
+	if !found {
+		l.wasted++
+		return
+	}
+	if message.taken == 0 {
+		message.wait = time.Since(message.pushed)
+	}
+	message.taken++
+}
+
+func (l *Ledger) served(body string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.messages[body].served++
+}
+
+// Pushed returns how many messages there were.
+func (l *Ledger) Pushed() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.messages)
+}
+
+// Served returns how many messages have been finished.
+func (l *Ledger) Served() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.having(func(f *fate) bool { return f.served > 0 }))
+}
+
+// Repeated returns the messages that were taken more than once.
+func (l *Ledger) Repeated() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Sorted(slices.Values(l.having(func(f *fate) bool { return f.taken > 1 })))
+}
+
+// having are the messages whose fate is such.
+func (l *Ledger) having(such func(*fate) bool) (bodies []string) {
+	for body, of := range l.messages {
+		if such(of) {
+			bodies = append(bodies, body)
+		}
+	}
+	return bodies
+}
+
+// Wasted returns how many Jobs found no message.
+func (l *Ledger) Wasted() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.wasted
+}
+
+// Late returns how many Jobs took longer than this from when their Pod was ready until
+// they took a message or found none.
+func (l *Ledger) Late(grace time.Duration) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	late := slices.DeleteFunc(slices.Clone(l.claims), func(took time.Duration) bool { return took <= grace })
+	return len(late)
+}
+
+// Waits returns for how long each message that was taken had waited, the shortest first.
+func (l *Ledger) Waits() []time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var waits []time.Duration
+	for of := range maps.Values(l.messages) {
+		if of.taken > 0 {
+			waits = append(waits, of.wait)
+		}
+	}
+	slices.Sort(waits)
+	return waits
+}

@@ -1,0 +1,39 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workers
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestLedger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var ledger Ledger
+		first, second := ledger.pushing(), ledger.pushing()
+		g.Expect(first).NotTo(Equal(second))
+		ready := time.Now()
+		time.Sleep(time.Second)
+		ledger.claimed(first, true, ready)
+		time.Sleep(time.Second)
+		ledger.claimed("", false, ready)
+		ledger.claimed(first, true, ready)
+		ledger.served(first)
+
+		g.Expect(ledger.Pushed()).To(Equal(2))
+		g.Expect(ledger.Served()).To(Equal(1))
+		g.Expect(ledger.Repeated()).To(Equal([]string{first}))
+		g.Expect(ledger.Wasted()).To(Equal(1))
+		g.Expect(ledger.Late(time.Second)).To(Equal(2))
+		g.Expect(ledger.Late(2 * time.Second)).To(BeZero())
+		g.Expect(ledger.Waits()).To(Equal([]time.Duration{time.Second}), "until it was first taken")
+		ledger.claimed(second, true, ready)
+		g.Expect(ledger.Waits()).To(Equal([]time.Duration{time.Second, 2 * time.Second}))
+	})
+}

@@ -5,6 +5,7 @@ package queue_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -68,6 +69,7 @@ func TestAnswersThatMakeNoSenseAreErrors(t *testing.T) {
 		"entries without an ID":   {jobs, map[string]string{"xinfo": lag("_"), "xrange": "*1\r\n*1\r\n:1\r\n"}, "malformed"},
 		"too many entries":        {jobs, map[string]string{"xinfo": lag("_"), "xrange": "*101\r\n" + strings.Repeat("*1\r\n+0-1\r\n", 101)}, "malformed"},
 		"an error in between":     {jobs, map[string]string{"xinfo": lag("_"), "xrange": "-WRONGTYPE\r\n"}, "WRONGTYPE"},
+		"no entries":              {jobs, map[string]string{"xinfo": lag("_"), "xrange": redistest.Nothing}, "Unreachable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,9 +77,7 @@ func TestAnswersThatMakeNoSenseAreErrors(t *testing.T) {
 			answers := map[string]string{
 				"multi": "-ERR unknown command\r\n", "exec": "-ERR unknown command\r\n", "xlen": ":200\r\n", "zcount": ":0\r\n",
 			}
-			for command, answer := range c.answer {
-				answers[command] = answer
-			}
+			maps.Copy(answers, c.answer)
 			counts, err := answering(t, answers, c.is)
 			g.Expect(err).To(MatchError(ContainSubstring(c.says)))
 			g.Expect(redisconn.Classify(err).Message).NotTo(BeEmpty())

@@ -56,7 +56,7 @@ func (i inquiry) readings(replies []any) ([]reading, error) {
 	for n, at := range i.order {
 		is, err := i.queues[at].read(replies[begin:i.ends[n]], i.now)
 		if err != nil {
-			return nil, fmt.Errorf("%s %q: %w", i.commands[begin][0], i.queues[at].Key, err)
+			return nil, fmt.Errorf("key %q: %w", i.queues[at].Key, err)
 		}
 		found[at] = is
 		begin = i.ends[n]

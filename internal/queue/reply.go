@@ -80,14 +80,8 @@ func (d *decoder) announced(kind byte, announced string, depth int) (any, error)
 		return nil, nil
 	}
 	switch kind {
-	case '$':
-		return d.text(n)
-	case '=': // It begins with three letters and a colon, which say how to show the text.
-		text, err := d.text(n)
-		return text[min(len(text), len("txt:")):], err
-	case '!':
-		text, err := d.text(n)
-		return replyError(text), err
+	case '$', '=', '!':
+		return d.text(kind, n)
 	case '*', '~', '>':
 		return d.elements(n, depth)
 	case '%':
@@ -102,15 +96,24 @@ func (d *decoder) announced(kind byte, announced string, depth int) (any, error)
 	}
 }
 
-func (d *decoder) text(length int) (string, error) {
+// text reads so many bytes and the end of the line.
+func (d *decoder) text(kind byte, length int) (any, error) {
 	text, ok := bytes.CutSuffix(d.rest[:min(len(d.rest), length+len("\r\n"))], []byte("\r\n"))
 	if !ok || len(text) != length {
-		return "", errMalformed
+		return nil, errMalformed
 	}
 	d.rest = d.rest[length+len("\r\n"):]
-	return string(text), nil
+	switch kind {
+	case '!':
+		return replyError(text), nil
+	case '=': // It begins with three letters and a colon, which say how to show the rest.
+		return string(text[min(length, len("txt:")):]), nil
+	default:
+		return string(text), nil
+	}
 }
 
+// elements reads so many replies.
 func (d *decoder) elements(n, depth int) ([]any, error) {
 	elements := make([]any, 0, min(n, len(d.rest)))
 	for range n {

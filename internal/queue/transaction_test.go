@@ -85,7 +85,7 @@ const (
 	// movedMessages is how many there are while workers move them.
 	movedMessages = 300
 	// rounds is how often they are moved from one key to the other.
-	rounds = 30
+	rounds = 15
 )
 
 // crowded returns queues that take the server more than one read from the connection: it then

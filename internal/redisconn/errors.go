@@ -194,7 +194,8 @@ func classifyTransport(err error) class {
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		message = "There is no route to the Redis server. Check the address and the network policies."
 	case errors.Is(err, resp.ErrTooLarge):
-		message = "The server sends replies no queue of the operator can have. Check that the address is that of a Redis server."
+		message = "The server sends replies no queue of the operator can have. Check that the address is that of a Redis server, " +
+			"and that no message of a sorted set is larger than 1 MiB."
 	case isTimeout(err):
 		message = "Redis did not answer in time. Check the address, the network policies and the load of the server."
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),

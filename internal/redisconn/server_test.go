@@ -362,3 +362,22 @@ func TestRefusedCredentialsOnAPubSubTakeTheEndpointDown(t *testing.T) {
 	g.Expect(Classify(err).Reason).To(Equal(ReasonAuthFailed))
 	g.Expect(server.Dials()).To(Equal(1), "nobody else has to find that out")
 }
+
+// Who may write to a key can make it hold what is too large to be read. That is no reason to keep
+// all others from the server.
+func TestAReplyThatIsTooLargeDoesNotTakeTheEndpointDown(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
+	g.Expect(length(t, conn)).To(BeZero())
+	g.Expect(server.Client().Set(t.Context(), "large", strings.Repeat("x", 2<<20), 0).Err()).To(Succeed())
+	err := conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
+		return client.Get(ctx, "large").Err()
+	})
+	g.Expect(Classify(err).Message).To(ContainSubstring("no queue of the operator can have"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	g.Expect(conn.WaitUp(ctx)).To(Succeed(), "it is not known to be down")
+	g.Expect(length(t, conn)).To(BeZero())
+}

@@ -56,7 +56,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.Func("watch-namespaces", "The namespaces to watch, separated by commas. All, if not given.", o.setNamespaces)
 	flags.IntVar(&o.workers, "max-concurrent-reconciles", defaultWorkers, "How many ScaledJobs are reconciled at once, at least 1.")
 	flags.BoolVar(&o.configureNotifications, "configure-redis-notifications", false,
-		"Add what is missing of Klg to notify-keyspace-events of the Redis servers in use, where their users may CONFIG SET. "+
+		"Add to notify-keyspace-events of the Redis servers in use what the keys need that are watched there, where their users may CONFIG SET. "+
 			"Flags that are there stay.")
 	flags.DurationVar(&o.fallbackInterval, "polling-fallback-interval", defaultFallbackInterval,
 		"How often a queue is looked at while it is not proven that its Redis announces growth, where pollingIntervalSeconds is longer. "+

@@ -76,7 +76,7 @@ var troubles = map[string]trouble{
 		},
 		changes:   polling(1),
 		condition: scaledjobv1.ConditionQueueConnected, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonWrongType,
-		cure: []string{"something else than a list", "Name another key"}, kstatus: status.FailedStatus,
+		cure: []string{"something else than the spec says", "Name another key"}, kstatus: status.FailedStatus,
 	},
 	"notifications are off": {
 		redis:     redistest.Options{Events: "Ex"},

@@ -268,7 +268,7 @@ func TestKeyOfAnotherTypeIsReportedWithTheCure(t *testing.T) {
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonWrongType)
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonWrongType)
 	s.Expect(s.condition(scaledjobv1.ConditionQueueConnected)).To(And(
-		ContainSubstring("something else than a list"), ContainSubstring("Name another key")))
+		ContainSubstring("something else than the spec says"), ContainSubstring("Name another key")))
 
 	neighbour := s.beside("neighbour")
 	neighbour.create(polling(never))

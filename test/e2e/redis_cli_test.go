@@ -27,7 +27,7 @@ func playRedisCLI(ctx context.Context, args []string) int {
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	client := goredis.NewClient(&goredis.Options{Addr: *address})
+	client := goredis.NewClient(&goredis.Options{Addr: *address, Protocol: 2}) // as redis-cli speaks
 	defer func() { _ = client.Close() }()
 	var command []any
 	for _, arg := range flags.Args() {

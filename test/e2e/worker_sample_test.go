@@ -80,12 +80,15 @@ func (w *workerSample) start(job string) *workerContainer {
 	spec := w.job.Template.Spec.Containers[0]
 	command := slices.Concat(spec.Command, spec.Args)
 	process := exec.CommandContext(w.t.Context(), command[0], command[1:]...)
-	process.Env = []string{
-		"PATH=" + programs + ":" + os.Getenv("PATH"),
-		"REDIS=" + redis.Addr(), "QUEUE=" + w.queue, "JOB=" + job,
+	for _, variable := range spec.Env {
+		process.Env = append(process.Env, variable.Name+"="+variable.Value)
+	}
+	process.Env = append(process.Env,
+		"PATH="+programs+":"+os.Getenv("PATH"),
+		"REDIS="+redis.Addr(), "QUEUE="+w.queue, "JOB="+job,
 		// With the race detector, a program would else take a second to exit.
 		"GORACE=atexit_sleep_ms=0",
-	}
+	)
 	process.Stderr = os.Stderr
 	input, err := process.StdinPipe()
 	w.Expect(err).NotTo(HaveOccurred())

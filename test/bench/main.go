@@ -59,20 +59,11 @@ var measurements = []measurement{
 }
 
 func main() {
-	var usual, onDemand []string
-	for _, m := range measurements {
-		if m.onDemand {
-			onDemand = append(onDemand, m.name)
-		} else {
-			usual = append(usual, m.name)
-		}
-	}
 	var size sizes
 	flag.IntVar(&size.samples, "samples", 400, "How many single messages to push to each, at least 2.")
 	flag.IntVar(&size.rounds, "rounds", 10, "How many bursts to push to each, at least 1.")
 	flag.IntVar(&size.burst, "burst", 1000, "How many messages are in a burst, at least 1.")
-	names := flag.String("measure", strings.Join(usual, ","),
-		"What to measure, separated by commas. On demand: "+strings.Join(onDemand, ", ")+".")
+	names := flag.String("measure", list(false), "What to measure, separated by commas. Besides, there is "+list(true)+".")
 	flag.Parse()
 	chosen, err := choose(*names)
 	if err != nil || flag.NArg() > 0 || size.samples < 2 || min(size.rounds, size.burst) < 1 {
@@ -89,6 +80,17 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// list are the names of the measurements that are taken by their names only, or of the others.
+func list(onDemand bool) string {
+	var names []string
+	for _, m := range measurements {
+		if m.onDemand == onDemand {
+			names = append(names, m.name)
+		}
+	}
+	return strings.Join(names, ",")
 }
 
 // choose returns the measurements of these names.

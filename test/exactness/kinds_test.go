@@ -37,6 +37,8 @@ var (
 		Claim:   workers.Span{Most: 200 * time.Millisecond},
 		Work:    workers.Span{Most: 3 * time.Second},
 	}
+	// endlessPace has nobody get done.
+	endlessPace = workers.Pace{Work: workers.Span{Least: time.Hour, Most: time.Hour}}
 	// hesitantPace has workers take their messages long after they are ready.
 	hesitantPace = workers.Pace{
 		StartUp: workers.Span{Most: 400 * time.Millisecond},
@@ -72,15 +74,15 @@ func newCrew(
 }
 
 // newCrews makes one for each way to count what is exact.
-func newCrews(t *testing.T, namespace string) []*crew {
+func newCrews(t *testing.T, namespace string, pace workers.Pace) []*crew {
 	t.Helper()
 	stream, err := workers.ConsumerGroup(t.Context(), redis.Client(), namespace+":stream")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return []*crew{
-		newCrew(t, namespace, "reliable-list", crewPace, workers.ReliableList(redis.Client(), namespace+":reliable")),
-		newCrew(t, namespace, "consumer-group", crewPace, stream),
-		newCrew(t, namespace, "remove-at-end", crewPace, workers.RemoveAtEnd(redis.Client(), namespace+":remove")),
-		newCrew(t, namespace, "pop-at-start", crewPace, workers.PopAtStart(redis.Client(), namespace+":pop"), accurately(claimGrace)),
+		newCrew(t, namespace, "reliable-list", pace, workers.ReliableList(redis.Client(), namespace+":reliable")),
+		newCrew(t, namespace, "consumer-group", pace, stream),
+		newCrew(t, namespace, "remove-at-end", pace, workers.RemoveAtEnd(redis.Client(), namespace+":remove")),
+		newCrew(t, namespace, "pop-at-start", pace, workers.PopAtStart(redis.Client(), namespace+":pop"), accurately(claimGrace)),
 	}
 }
 
@@ -172,7 +174,7 @@ func TestOneJobForEachMessage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			p := newPlant(t)
+			p := newPlant(t, crewPace)
 			pushing := pushAll(t.Context(), p.crews)
 			disturb(t, p)
 			g.Expect(pushing.Wait()).To(Succeed())
@@ -197,11 +199,11 @@ type plant struct {
 	crews     []*crew
 }
 
-func newPlant(t *testing.T) *plant {
+func newPlant(t *testing.T, pace workers.Pace) *plant {
 	t.Helper()
 	p := &plant{namespace: newNamespace(t), proxy: startProxy(t)}
 	p.operator = startOperator(t, p.proxy, []string{p.namespace})
-	p.crews = newCrews(t, p.namespace)
+	p.crews = newCrews(t, p.namespace, pace)
 	return p
 }
 
@@ -216,7 +218,38 @@ func (p *plant) replaceOperator(t *testing.T) {
 	p.operator = startOperator(t, p.proxy, []string{p.namespace})
 }
 
-// The negative control: a Job whose Pod has just got ready passes for one that has its
+// Messages get Jobs of their own although all Jobs that there are have much to do.
+func TestJobsComeWhileOthersWork(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	p := newPlant(t, endlessPace)
+	for _, jobs := range []int{crewLimit / 2, crewLimit} {
+		for _, c := range p.crews {
+			g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
+		}
+		for _, c := range p.crews {
+			g.Eventually(c.Waits).WithTimeout(timeout).Should(HaveLen(jobs), "messages that were taken of %s", c.subject.object.Name)
+		}
+	}
+}
+
+// The control of the one before: with the messages that wait, and no others, no Job is
+// due while as many work.
+func TestWaitingMessagesAloneWaitForOtherJobs(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	by := startOperator(t, startProxy(t), []string{namespace})
+	c := newCrew(t, namespace, "waiting", endlessPace, workers.PopAtStart(redis.Client(), namespace+":queue"))
+	g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
+	g.Eventually(c.Waits).WithTimeout(timeout).Should(HaveLen(crewLimit / 2))
+	g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
+	c.subject.awaitPasses(t, by, restPasses)
+	g.Expect(c.subject.witness.CatchUp(t.Context())).To(Succeed())
+	g.Expect(c.subject.witness.Created()).To(Equal(crewLimit / 2))
+}
+
+// The negative control of exactness: a Job whose Pod has just got ready passes for one that has its
 // message.
 func TestNaiveFormulaWastesJobs(t *testing.T) {
 	t.Parallel()

@@ -35,6 +35,8 @@ func TestExamplesOfKEDA(t *testing.T) {
 		"custom: nothing configured is as accurate": {of(9, 1), 4, 4, Policy{MaxReplicas: 100, Strategy: StrategyCustom}, 9},
 		"custom: half of 3 is 1":                    {of(3, 1), 3, 3, Policy{MaxReplicas: 100, Strategy: StrategyCustom, ClaimedPercentage: 50}, 2},
 		"custom: no more than the maximum":          {of(500, 1), 30, 30, Policy{MaxReplicas: 100, Strategy: StrategyCustom, Deduction: 1}, 70},
+		"a minimum of 2, 3 new messages (KEDA: 3)":  {of(3, 1), 2, 2, between(2, 100), 1},
+		"the same, and the 2 hold messages":         {of(3, 1), 2, 2, Policy{MinReplicas: 2, MaxReplicas: 100, Strategy: StrategyAccurate}, 3},
 		"eager: one message":                        {of(1, 1), 0, 0, Policy{MaxReplicas: 10, Strategy: StrategyEager}, 10},
 		"eager: 3 running, 3 new":                   {of(3, 1), 3, 3, Policy{MaxReplicas: 10, Strategy: StrategyEager}, 7},
 		"eager: none":                               {of(0, 1), 3, 3, Policy{MaxReplicas: 10, Strategy: StrategyEager}, 0},

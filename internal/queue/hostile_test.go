@@ -62,7 +62,6 @@ func TestAnswersThatMakeNoSenseAreErrors(t *testing.T) {
 		"a field without a value": {jobs, map[string]string{"xinfo": info("+pending")}, "malformed"},
 		"no pending entries":      {jobs, map[string]string{"xinfo": info("+lag", ":1")}, "malformed"},
 		"negative pending":        {jobs, map[string]string{"xinfo": info("+lag", ":1", "+pending", ":-1")}, "negative"},
-		"a negative lag":          {jobs, map[string]string{"xinfo": lag(":-1")}, "negative"},
 		"a lag that is no number": {jobs, map[string]string{"xinfo": lag(",nan")}, "malformed"},
 		"an unknown position":     {jobs, map[string]string{"xinfo": info("+pending", ":0", "+lag", "_")}, "malformed"},
 		"entries that are none":   {jobs, map[string]string{"xinfo": lag("_"), "xrange": "*1\r\n:1\r\n"}, "malformed"},
@@ -90,17 +89,25 @@ func TestAnswersThatMakeNoSenseAreErrors(t *testing.T) {
 func TestGroupsAreUnderstoodInBothProtocols(t *testing.T) {
 	t.Parallel()
 	map3 := "*2\r\n%1\r\n+name\r\n+others\r\n%5\r\n+future\r\n#t\r\n+name\r\n=11\r\ntxt:workers\r\n+pending\r\n:2\r\n+last-delivered-id\r\n+0-1\r\n+lag\r\n"
+	read := func(entries string) string {
+		return info("+pending", ":2", "+last-delivered-id", "+0-1", "+entries-read", ":"+entries, "+lag", ":7")
+	}
 	for name, c := range map[string]struct {
 		reply, entries string
 		told           queue.Count
 	}{
-		"RESP2":                  {info("$3\r\nlag", ":7", "$7\r\npending", ":2"), "", queue.Count{Waiting: 7, InProgress: 2}},
+		"RESP2":                  {info("$3\r\nlag", ":7", "$7\r\npending", ":2", "+last-delivered-id", "+0-1"), "", queue.Count{Waiting: 7, InProgress: 2}},
 		"RESP2 and no lag":       {info("+pending", ":2", "+last-delivered-id", "+0-1"), "*1\r\n*1\r\n+0-2\r\n", queue.Count{Waiting: 1, InProgress: 2}},
 		"RESP2 and a null":       {info("+pending", ":2", "+last-delivered-id", "+0-1", "+lag", "$-1"), "*0\r\n", queue.Count{InProgress: 2}},
 		"RESP3":                  {map3 + ":7\r\n", "", queue.Count{Waiting: 7, InProgress: 2}},
 		"RESP3 and a null":       {map3 + "_\r\n", "*1\r\n*1\r\n+0-2\r\n", queue.Count{Waiting: 1, InProgress: 2}},
 		"attributes":             {"|1\r\n+ttl\r\n:1\r\n" + map3 + ":7\r\n", "", queue.Count{Waiting: 7, InProgress: 2}},
-		"more than the stream":   {map3 + ":9223372036854775807\r\n", "", queue.Count{Waiting: 200, InProgress: 2}},
+		"more than the stream":   {map3 + ":9223372036854775807\r\n", "*1\r\n*1\r\n+0-2\r\n", queue.Count{Waiting: 1, InProgress: 2}},
+		"less than nothing":      {map3 + ":-1\r\n", "*1\r\n*1\r\n+0-2\r\n", queue.Count{Waiting: 1, InProgress: 2}},
+		"read and not":           {read("193"), "", queue.Count{Waiting: 7, InProgress: 2}},
+		"read, and some trimmed": {read("293"), "*1\r\n*1\r\n+0-2\r\n", queue.Count{Waiting: 1, InProgress: 2}},
+		"read less than nothing": {read("-993"), "", queue.Count{Waiting: 7, InProgress: 2}},
+		"read the largest":       {read("9223372036854775807"), "*0\r\n", queue.Count{InProgress: 2}},
 		"others":                 {"*1\r\n*2\r\n+name\r\n+others\r\n", "", queue.Count{Waiting: 1, GroupMissing: true}},
 		"a name of another kind": {"*1\r\n*2\r\n+name\r\n*0\r\n", "", queue.Count{Waiting: 1, GroupMissing: true}},
 		"a key that went":        {"-ERR no such key\r\n", "", queue.Count{}},

@@ -21,6 +21,8 @@ const (
 	entriesPerPage = 100
 	// fewerEntries is by what a page is divided if it was too large.
 	fewerEntries = 10
+	// lastID is that of the last entry there can be. A server refuses to look behind it.
+	lastID = "18446744073709551615-18446744073709551615"
 	// noSuchKey is how the answer begins to a question about the groups of a missing key.
 	noSuchKey = "ERR no such key"
 )
@@ -35,10 +37,21 @@ type backlog struct {
 // group is what a server says of a consumer group.
 type group struct {
 	pending int64
-	// lag is how many entries the group was not given yet, or -1 if the server does not know.
-	lag int64
+	// read is how many entries of all that were ever added the group has passed, and lag how many
+	// it was not given yet. Either is -1 if the server does not know, or says what can't be.
+	read, lag int64
 	// last is the ID of the last entry that the group was given.
 	last string
+}
+
+// lagIn returns the lag, if it is certain in a stream of this length. A server that keeps count of
+// what a group has passed takes that from how many entries were ever added, and then those that
+// were trimmed or deleted before the group got to them may stay in the lag for ever. So that is
+// believed as long as no entry is missing. A server that keeps no count takes the lag from where
+// the group stands, and tells it only if that is certain.
+func (g *group) lagIn(length int64) (lag int64, certain bool) {
+	possible := g.lag >= 0 && g.lag <= length
+	return g.lag, possible && (g.read < 0 || g.read == length-g.lag)
 }
 
 // streamReading makes sense of the length of a stream and the list of its groups.
@@ -58,12 +71,14 @@ func streamReading(length, groups any, name string) (reading, error) {
 		return reading{}, nil
 	case found == nil:
 		return reading{Count: Count{Waiting: 1, GroupMissing: true}}, nil
-	case found.lag < 0:
-		return reading{Count: Count{InProgress: found.pending}, backlog: backlog{after: found.last, most: total}}, nil
-	default:
-		// Some servers go on counting entries that were deleted.
-		return reading{Count: Count{Waiting: min(found.lag, total), InProgress: found.pending}}, nil
 	}
+	is := reading{Count: Count{InProgress: found.pending}}
+	if lag, certain := found.lagIn(total); certain {
+		is.Waiting = lag
+	} else if found.last != lastID {
+		is.backlog = backlog{after: found.last, most: total}
+	}
+	return is, nil
 }
 
 // findGroup returns the group of that name in the reply to XINFO GROUPS, or nil.
@@ -97,15 +112,32 @@ func newGroup(fields map[string]any) (*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fields["lag"] == nil { // Redis before 7.0 has no such field.
-		last, ok := fields["last-delivered-id"].(string)
-		if !ok {
-			return nil, errMalformed
-		}
-		return &group{pending: pending, lag: -1, last: last}, nil
+	read, err := progress(fields["entries-read"])
+	if err != nil {
+		return nil, err
 	}
-	lag, err := number(fields["lag"])
-	return &group{pending: pending, lag: lag}, err
+	lag, err := progress(fields["lag"])
+	if err != nil {
+		return nil, err
+	}
+	last, ok := fields["last-delivered-id"].(string)
+	if !ok {
+		return nil, errMalformed
+	}
+	return &group{pending: pending, read: read, lag: lag, last: last}, nil
+}
+
+// progress is a number that a server may not know, and does not tell before Redis 7.0. Whoever sets
+// the position of a group may have it say less than 0.
+func progress(reply any) (int64, error) {
+	if reply == nil {
+		return -1, nil
+	}
+	n, ok := reply.(int64)
+	if !ok {
+		return 0, errMalformed
+	}
+	return max(n, -1), nil
 }
 
 // atMost returns the backlog without what exceeds a limit.

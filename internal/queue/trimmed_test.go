@@ -4,9 +4,12 @@
 package queue_test
 
 import (
+	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
 
 	"miracle.dev/scaledjob-operator/internal/queue"
 )
@@ -42,4 +45,51 @@ func TestAGroupSaidToHaveReadMoreThanThereIsIsCounted(t *testing.T) {
 	s.addEntries(1, 10, "x")
 	s.do("xgroup create jobs workers 0-4 entriesread 1000")
 	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{Waiting: 6}}))
+}
+
+// Whatever was added, read, acknowledged, deleted and trimmed, in whatever order: what waits are the entries behind the group's last.
+func TestAStreamIsCountedAsItIs(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	rapid.Check(t, func(t *rapid.T) {
+		s.do("flushall")
+		s.addEntries(1, 3, "x")
+		s.do("xgroup create jobs workers " + rapid.SampledFrom([]string{"0", "$", "0-2"}).Draw(t, "group"))
+		last := 3
+		anyID := func() string { return fmt.Sprintf("0-%d", rapid.IntRange(1, last).Draw(t, "id")) }
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				added := rapid.IntRange(1, 4).Draw(t, "entries")
+				s.addEntries(last+1, last+added, "x")
+				last += added
+			},
+			"read": func(t *rapid.T) {
+				count := rapid.IntRange(1, 3).Draw(t, "entries")
+				err := s.server.Client().XReadGroup(s.t.Context(), &redis.XReadGroupArgs{
+					Group: "workers", Consumer: "w", Streams: []string{"jobs", ">"}, Count: int64(count), Block: -1,
+				}).Err()
+				s.Expect(err).To(Or(BeNil(), MatchError(redis.Nil)))
+			},
+			"acknowledge": func(*rapid.T) { s.do("xack jobs workers " + anyID()) },
+			"delete":      func(*rapid.T) { s.do("xdel jobs " + anyID()) },
+			"trim":        func(t *rapid.T) { s.do(fmt.Sprintf("xtrim jobs maxlen %d", rapid.IntRange(0, 6).Draw(t, "entries"))) },
+			"move":        func(*rapid.T) { s.do("xgroup setid jobs workers " + anyID()) },
+			"":            func(t *rapid.T) { s.expectTruth(t) },
+		})
+	})
+}
+
+// expectTruth compares an observation with what the server shows when asked for everything.
+func (s *scene) expectTruth(t *rapid.T) {
+	ctx, client := s.t.Context(), s.server.Client()
+	groups, err := client.XInfoGroups(ctx, "jobs").Result()
+	s.Expect(err).NotTo(HaveOccurred())
+	behind, err := client.XRange(ctx, "jobs", "("+groups[0].LastDeliveredID, "+").Result()
+	s.Expect(err).NotTo(HaveOccurred())
+	pending, err := client.XPending(ctx, "jobs", "workers").Result()
+	s.Expect(err).NotTo(HaveOccurred())
+	want := queue.Count{Waiting: int64(len(behind)), InProgress: pending.Count}
+	if got := s.observe(jobs)[0]; got != want {
+		t.Fatalf("%+v instead of %+v, of a group that the server describes as %+v", got, want, groups[0])
+	}
 }

@@ -95,7 +95,7 @@ var troubles = map[string]trouble{
 	"the setting can't be seen": {
 		redis:     denied("-config"),
 		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionUnknown, reason: scaledjobv1.ReasonUnverified,
-		cure: []string{"holds K and l", "The first event proves it"},
+		cure: []string{"holds K and the letter", "The first event proves it"},
 		mode: scaledjobv1.ModePolling, kstatus: status.CurrentStatus,
 	},
 	"the queue grows in silence": {
@@ -114,7 +114,7 @@ var troubles = map[string]trouble{
 			spec.Suspend = true
 		},
 		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonNoEventsObserved,
-		cure: []string{"K and l", "The next event proves it"},
+		cure: []string{"l for lists", "The next event proves it"},
 		mode: scaledjobv1.ModePolling, kstatus: status.CurrentStatus,
 	},
 	"the channel is denied": {

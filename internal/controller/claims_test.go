@@ -15,6 +15,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/requests"
 )
 
 // withReady is a Job with so many ready Pods.
@@ -115,7 +116,7 @@ func TestAPassComesWhenAMessageFallsDue(t *testing.T) {
 				continue
 			}
 			w.Expect(result.RequeueAfter).To(Equal(want))
-			w.Expect(result.Priority).To(HaveValue(Equal(priorityGrowth)))
+			w.Expect(result.Priority).To(HaveValue(Equal(requests.PriorityGrowth)))
 		}
 		w.Expect(w.watcher.observed).To(BeEmpty(), "growth without an event says nothing about Redis there")
 

@@ -34,7 +34,7 @@ type memory struct {
 	total     int
 	suspended bool
 	// claims are of which Jobs it is taken that they hold messages.
-	claims claims
+	claims jobs.Claims
 	// pruned are the Jobs that were deleted, as long as the cache may still show them.
 	pruned map[types.UID]struct{}
 	// pruning and writing the status are tried again by themselves, so that creating does not wait for them.

@@ -117,7 +117,7 @@ func (p *operatorProcess) showJobs(changes int) {
 			delete(shown, c.name)
 			continue
 		}
-		slim, _ := slimJob(c.job)
+		slim, _ := jobs.Slim(c.job)
 		shown[c.name] = slim
 	}
 	list := make([]any, 0, len(shown))

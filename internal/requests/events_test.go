@@ -137,8 +137,13 @@ func TestJobChanged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			update := event.UpdateEvent{ObjectOld: owned("emails", c.before), ObjectNew: owned("emails", c.after)}
-			NewWithT(t).Expect(JobChanged().Update(update)).To(Equal(c.want))
+			g := NewWithT(t)
+			before, after := owned("emails", c.before), owned("emails", c.after)
+			g.Expect(JobChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})).To(Equal(c.want))
+			slimBefore, _ := jobs.Slim(before)
+			slimAfter, _ := jobs.Slim(after)
+			slim := event.UpdateEvent{ObjectOld: slimBefore.(*batchv1.Job), ObjectNew: slimAfter.(*batchv1.Job)}
+			g.Expect(JobChanged().Update(slim)).To(Equal(c.want), "as the cache shows it")
 		})
 	}
 }

@@ -31,6 +31,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/requests"
 	"miracle.dev/scaledjob-operator/internal/stored"
 )
 
@@ -63,7 +64,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	}
 	redisconn.RedirectLogs(ctrl.Log.WithName("go-redis"))
 	pool := redisconn.NewPool(ctrl.Log.WithName("redis"))
-	wakes := make(controller.Wakes)
+	wakes := make(requests.Wakes)
 	collectors := metrics.New(ctrlmetrics.Registry)
 	watcher := keyspace.New(keyspace.Options[types.NamespacedName]{
 		Pool:      pool,

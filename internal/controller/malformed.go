@@ -15,6 +15,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/report"
+	"miracle.dev/scaledjob-operator/internal/requests"
 )
 
 // reportMalformed tells once that the spec is of another form than the CRD's, as one that was stored under an older CRD may be. Without
@@ -42,7 +43,7 @@ func (r *Reconciler) reportMalformed(ctx context.Context, sj *scaledjobv1.Scaled
 	if wait := mem.writing.wait(now); wait > 0 {
 		after = min(after, wait)
 	}
-	return requeue(after, priorityResync), nil
+	return requests.After(after, requests.PriorityResync), nil
 }
 
 // dropStatus removes a status of another form than the CRD's, over which no other could be applied.

@@ -4,8 +4,6 @@
 package controller
 
 import (
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/creation"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/requests"
 )
 
 // memory is what is kept of a ScaledJob from one pass to the next. All of it may be lost: then some requests are made that it would have
@@ -35,7 +34,7 @@ type memory struct {
 	total     int
 	suspended bool
 	// claims are of which Jobs it is taken that they hold messages.
-	claims claims
+	claims jobs.Claims
 	// pruned are the Jobs that were deleted, as long as the cache may still show them.
 	pruned map[types.UID]struct{}
 	// pruning and writing the status are tried again by themselves, so that creating does not wait for them.
@@ -70,7 +69,7 @@ func (c *chore) note(err error, now time.Time) {
 		return
 	}
 	c.failures++
-	c.next = now.Add(retryDelay(c.failures))
+	c.next = now.Add(requests.RetryDelay(c.failures))
 }
 
 // wait is how long to wait until it is tried again, 0 if it may be tried now.
@@ -149,23 +148,18 @@ func (m *memory) unpruned(wanted []*batchv1.Job) []*batchv1.Job {
 	return fresh
 }
 
-// memories are the memories of all ScaledJobs, and when a pass over each of them is overdue. The zero value is ready for use.
+// memories are the memories of all ScaledJobs. The zero value is ready for use.
 type memories struct {
-	mu      sync.Mutex
-	entries map[types.NamespacedName]*entry
-}
-
-type entry struct {
-	memory  memory
-	overdue time.Time
+	mu  sync.Mutex
+	all map[types.NamespacedName]*memory
 }
 
 // ofAnother says whether there is a memory of a deleted ScaledJob of the same name.
 func (m *memories) ofAnother(sj *scaledjobv1.ScaledJob) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.entries[types.NamespacedName{Namespace: sj.Namespace, Name: sj.Name}]
-	return known != nil && known.memory.uid != sj.UID
+	known := m.all[types.NamespacedName{Namespace: sj.Namespace, Name: sj.Name}]
+	return known != nil && known.uid != sj.UID
 }
 
 // of is the memory of the ScaledJob.
@@ -173,45 +167,23 @@ func (m *memories) of(sj *scaledjobv1.ScaledJob) *memory {
 	key := types.NamespacedName{Namespace: sj.Namespace, Name: sj.Name}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.entries == nil {
-		m.entries = map[types.NamespacedName]*entry{}
+	if m.all == nil {
+		m.all = map[types.NamespacedName]*memory{}
 	}
-	if m.entries[key] == nil {
-		m.entries[key] = &entry{memory: memory{uid: sj.UID, writes: rate.NewLimiter(rate.Every(statusInterval), statusBurst)}}
+	if m.all[key] == nil {
+		m.all[key] = &memory{uid: sj.UID, writes: rate.NewLimiter(rate.Every(statusInterval), statusBurst)}
 	}
-	return &m.entries[key].memory
+	return m.all[key]
 }
 
 // drop removes a memory, and returns the UID of the ScaledJob that it was of.
 func (m *memories) drop(key types.NamespacedName) (types.UID, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.entries[key]
+	known := m.all[key]
 	if known == nil {
 		return "", false
 	}
-	delete(m.entries, key)
-	return known.memory.uid, true
-}
-
-// expect notes from when on the next pass is overdue.
-func (m *memories) expect(key types.NamespacedName, overdue time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if known := m.entries[key]; known != nil {
-		known.overdue = overdue
-	}
-}
-
-// overdue are the ScaledJobs whose next pass should have come by now, the longest overdue first.
-func (m *memories) overdue(now time.Time) []types.NamespacedName {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	late := map[types.NamespacedName]time.Time{}
-	for key, known := range m.entries {
-		if !known.overdue.IsZero() && now.After(known.overdue) {
-			late[key] = known.overdue
-		}
-	}
-	return slices.SortedFunc(maps.Keys(late), func(a, b types.NamespacedName) int { return late[a].Compare(late[b]) })
+	delete(m.all, key)
+	return known.uid, true
 }

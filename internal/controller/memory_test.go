@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
@@ -158,30 +157,6 @@ func TestMemoriesOfARecreatedScaledJob(t *testing.T) {
 	g.Expect(all.of(again).createFailed).To(BeFalse())
 }
 
-func TestOverdueMemories(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	var all memories
-	now := time.Unix(1000, 0)
-	all.expect(emails, now)
-	g.Expect(all.overdue(now.Add(time.Hour))).To(BeEmpty(), "nothing is expected of one that is gone")
-
-	all.of(scaledJob())
-	g.Expect(all.overdue(now.Add(time.Hour))).To(BeEmpty(), "its first pass is under way")
-	all.expect(emails, now)
-	g.Expect(all.overdue(now)).To(BeEmpty())
-	g.Expect(all.overdue(now.Add(1))).To(Equal([]types.NamespacedName{emails}))
-	later := scaledJob()
-	later.Name = "letters"
-	all.of(later)
-	letters := types.NamespacedName{Namespace: later.Namespace, Name: later.Name}
-	all.expect(letters, now.Add(-time.Second))
-	g.Expect(all.overdue(now.Add(1))).To(Equal([]types.NamespacedName{letters, emails}), "the longest overdue first")
-	all.expect(emails, now.Add(time.Minute))
-	all.expect(letters, now.Add(time.Minute))
-	g.Expect(all.overdue(now.Add(1))).To(BeEmpty())
-}
-
 func TestMemoriesConcurrently(t *testing.T) {
 	t.Parallel()
 	var all memories
@@ -193,12 +168,10 @@ func TestMemoriesConcurrently(t *testing.T) {
 		passes.Go(func() {
 			for range 100 {
 				all.of(sj).createFailed = true
-				all.expect(key, time.Now())
-				all.overdue(time.Now())
 				all.drop(key)
 			}
 		})
 	}
 	passes.Wait()
-	NewWithT(t).Expect(all.entries).To(BeEmpty())
+	NewWithT(t).Expect(all.all).To(BeEmpty())
 }

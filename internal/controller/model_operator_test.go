@@ -30,6 +30,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/requests"
 	"miracle.dev/scaledjob-operator/internal/stored"
 )
 
@@ -99,7 +100,7 @@ func newOperatorProcess(
 		Gate:      consistency.NewGate(cached, live, gateStores, nil),
 		Recorder:  &eventLog{},
 		Metrics:   metrics.New(prometheus.NewRegistry()),
-		Wakes:     make(Wakes),
+		Wakes:     make(requests.Wakes),
 		Leads:     func() bool { return true },
 		templates: rate.NewLimiter(templateChecksPerSecond, templateChecksPerSecond),
 		patience:  semaphore.NewWeighted(1),
@@ -116,7 +117,7 @@ func (p *operatorProcess) showJobs(changes int) {
 			delete(shown, c.name)
 			continue
 		}
-		slim, _ := slimJob(c.job)
+		slim, _ := jobs.Slim(c.job)
 		shown[c.name] = slim
 	}
 	list := make([]any, 0, len(shown))

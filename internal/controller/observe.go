@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -63,6 +64,22 @@ func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob, mem
 	}
 	r.observeQueues(ctx, sj, &seen)
 	return seen, nil
+}
+
+// needsClaims says whether the strategy asks which Jobs have taken their messages.
+func needsClaims(strategy *scaledjobv1.ScalingStrategy) bool {
+	return strategy.Type == scaledjobv1.StrategyAccurate || strategy.Type == scaledjobv1.StrategyCustom
+}
+
+// countClaims is how many of the Jobs have taken their messages, and when the next one will be taken for such, where the strategy asks for it.
+func (m *memory) countClaims(sj *scaledjobv1.ScaledJob, active []*batchv1.Job) (claimed int, next time.Time) {
+	strategy := &sj.Spec.ScalingStrategy
+	if !needsClaims(strategy) {
+		m.claims = nil
+		return 0, time.Time{}
+	}
+	grace := time.Duration(strategy.ClaimGraceSecondsOrDefault()) * time.Second
+	return m.claims.Count(active, grace, time.Now())
 }
 
 // observeQueues reads what the queues hold, and has it compared with the notifications.

@@ -24,6 +24,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/requests"
 )
 
 // deletion is a request to delete a Job.
@@ -183,7 +184,7 @@ func TestPruningThatIsRefusedDoesNotHoldUpCreating(t *testing.T) {
 	})
 
 	w.queues.SetDepth(emailQueue, 25)
-	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", minBackoff))
+	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", requests.RetryDelay(1)))
 	w.queues.SetDepth(emailQueue, 45)
 	w.reconcile(t.Context())
 

@@ -21,6 +21,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/requests"
 )
 
 var errAway = errors.New("the API server is away")
@@ -28,7 +29,7 @@ var errAway = errors.New("the API server is away")
 // beResync is the result of a pass that left nothing undone, at a polling interval of 30 s.
 func beResync() OmegaMatcher {
 	return And(
-		HaveField("Priority", HaveValue(Equal(priorityResync))),
+		HaveField("Priority", HaveValue(Equal(requests.PriorityResync))),
 		HaveField("RequeueAfter", And(BeNumerically(">=", 27*time.Second), BeNumerically("<=", 33*time.Second))),
 	)
 }
@@ -36,7 +37,7 @@ func beResync() OmegaMatcher {
 // beSettled is the result of a pass that left nothing undone but the status, which may wait for up to a second.
 func beSettled() OmegaMatcher {
 	return And(
-		HaveField("Priority", HaveValue(Equal(priorityResync))),
+		HaveField("Priority", HaveValue(Equal(requests.PriorityResync))),
 		HaveField("RequeueAfter", BeNumerically("<=", 33*time.Second)),
 	)
 }
@@ -130,7 +131,7 @@ func TestReconcileUnknownDepth(t *testing.T) {
 		result := w.reconcile(t.Context())
 
 		w.Expect(w.names()).To(HaveLen(3), "an unknown depth is no reason to create anything")
-		w.Expect(result.Priority).To(HaveValue(Equal(priorityResync)))
+		w.Expect(result.Priority).To(HaveValue(Equal(requests.PriorityResync)))
 		w.Expect(result.RequeueAfter).To(BeNumerically("<=", unreadableRetry+unreadableRetry/10))
 		after := w.scaledJob(t.Context()).Status
 		w.Expect(after.QueueDepth).To(Equal(before.QueueDepth))
@@ -173,7 +174,7 @@ func TestReconcileBusyEndpoint(t *testing.T) {
 	result := w.reconcile(t.Context())
 
 	w.Expect(result.RequeueAfter).To(BeNumerically("~", busyRetry, busyRetry/5))
-	w.Expect(result.Priority).To(HaveValue(Equal(priorityNormal)))
+	w.Expect(result.Priority).To(HaveValue(Equal(requests.PriorityNormal)))
 	status := w.scaledJob(t.Context()).Status
 	w.Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionQueueConnected)).To(BeNil(),
 		"that the endpoint keeps somebody else waiting says nothing about this queue")
@@ -205,7 +206,7 @@ func TestReconcileWaitsForTheCache(t *testing.T) {
 	w.Expect(w.names()).To(HaveLen(3))
 
 	for range 3 {
-		w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, priorityNormal))
+		w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, requests.PriorityNormal))
 	}
 	w.Expect(w.names()).To(HaveLen(3), "the cache shows none of the Jobs, but they exist")
 
@@ -270,7 +271,7 @@ func TestReconcileGone(t *testing.T) {
 	w.Expect(result).To(Equal(ctrl.Result{}))
 	w.Expect(w.watcher.forgotten).To(BeTrue())
 	w.Expect(w.r.Gate.Newest("uid-1")).To(BeZero())
-	w.Expect(w.r.memories.entries).To(BeEmpty())
+	w.Expect(w.r.memories.all).To(BeEmpty())
 	w.Expect(w.scrape()).To(BeEmpty())
 }
 
@@ -391,7 +392,7 @@ func TestReconcileStatusWriteFails(t *testing.T) {
 		w.onApply = func() error { return errAway }
 
 		result := w.reconcile(t.Context())
-		w.Expect(result.RequeueAfter).To(BeNumerically("<=", minBackoff), "by itself, so that creating need not wait for it")
+		w.Expect(result.RequeueAfter).To(BeNumerically("<=", requests.RetryDelay(1)), "by itself, so that creating need not wait for it")
 		w.Expect(w.names()).To(HaveLen(2))
 
 		w.onApply = func() error { return nil }
@@ -399,5 +400,22 @@ func TestReconcileStatusWriteFails(t *testing.T) {
 		w.Expect(w.reconcile(t.Context())).To(beResync())
 		w.Expect(w.names()).To(HaveLen(2))
 		w.Expect(w.scaledJob(t.Context()).Status.LastScaleTime).NotTo(BeNil(), "what the failed pass did is told by the next")
+	})
+}
+
+// A pass that was made is what a ScaledJob has to wait for no longer.
+func TestReconcileIsOverdueAfterOneAndAHalfIntervals(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go w.r.deadlines.Promote(ctx, w.r.Wakes)
+		for range 2 {
+			start := time.Now()
+			w.reconcile(ctx)
+			<-w.r.Wakes
+			w.Expect(time.Since(start)).To(Equal(46 * time.Second))
+		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/requests"
 )
 
 // How soon a pass comes again where no event would bring it sooner.
@@ -41,10 +42,10 @@ func (r *Reconciler) next(
 	sj *scaledjobv1.ScaledJob, mem *memory, seen observation, done outcome, able bool, statusWait time.Duration,
 ) ctrl.Result {
 	if done.more {
-		return requeue(moreRetry, priorityGrowth)
+		return requests.After(moreRetry, requests.PriorityGrowth)
 	}
 	if seen.queueErr.Busy() || done.crowded {
-		return requeue(jitter(busyRetry), priorityNormal)
+		return requests.After(jitter(busyRetry), requests.PriorityNormal)
 	}
 	interval := resyncInterval(sj, seen.events, r.FallbackInterval)
 	if seen.queueErr != nil {
@@ -52,9 +53,9 @@ func (r *Reconciler) next(
 	}
 	after := min(jitter(interval), untilChore(mem, statusWait, time.Now()))
 	if due := untilDue(seen, able, time.Now()); due <= after {
-		return requeue(due, priorityGrowth)
+		return requests.After(due, requests.PriorityGrowth)
 	}
-	return requeue(after, priorityResync)
+	return requests.After(after, requests.PriorityResync)
 }
 
 // never is longer than any wait.
@@ -104,11 +105,6 @@ func resyncInterval(sj *scaledjobv1.ScaledJob, known keyspace.State, fallback ti
 	}
 	share := time.Duration(known.Watchers) * time.Second / fallbackReads
 	return min(interval, max(fallback, share))
-}
-
-// requeue asks for another pass. The priority is always said: a request would otherwise keep that of the event which brought it.
-func requeue(after time.Duration, priority int) ctrl.Result {
-	return ctrl.Result{RequeueAfter: after, Priority: &priority}
 }
 
 func pollingInterval(sj *scaledjobv1.ScaledJob) time.Duration {

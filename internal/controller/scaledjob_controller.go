@@ -8,7 +8,6 @@
 //	subscription.go   tells the watcher which key to listen to
 //	observe.go        reads the owned Jobs, and then the depth of the queue       gather
 //	queues.go         says in the words of others what the spec asks for
-//	claims.go         tells which Jobs have taken their messages
 //	backoff.go        tells whether creating is of any use for now
 //	decide.go         compares the two                                            decide
 //	scale.go          creates what is missing                                     act
@@ -19,8 +18,8 @@
 //	resync.go         tells when to look again
 //	malformed.go      is for a ScaledJob that can't be read
 //
-// memory.go holds what is kept from one pass to the next. Passes are asked for by wakes.go and overdue.go; setup.go and cache.go plug all
-// of it into a manager.
+// memory.go holds what is kept from one pass to the next. setup.go and cache.go plug all of it into a manager; package requests asks for
+// the passes.
 //
 // A pass never asks why it was called: a notification, a finished Job, an edit and the resync all put the same request on the same
 // queue, and what is decided follows from what is seen alone.
@@ -48,6 +47,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/report"
+	"miracle.dev/scaledjob-operator/internal/requests"
 	"miracle.dev/scaledjob-operator/internal/stored"
 )
 
@@ -98,9 +98,10 @@ type Reconciler struct {
 	// Leads says whether this process leads for certain. While it does not, another may be at work.
 	Leads func() bool
 	// Wakes is where the watcher and the search for overdue ScaledJobs ask for passes.
-	Wakes Wakes
+	Wakes requests.Wakes
 
-	memories memories
+	memories  memories
+	deadlines requests.Deadlines
 	// templates paces the checks of templates.
 	templates *rate.Limiter
 	// patience is for passes whose creates take long, so that they leave most workers to others.
@@ -121,7 +122,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			r.forget(request.NamespacedName)
 			return ctrl.Result{}, nil
 		}
-		return requeue(0, priorityNormal), err
+		return requests.After(0, requests.PriorityNormal), err
 	}
 	sj := &found.ScaledJob
 	if sj.DeletionTimestamp != nil || r.memories.ofAnother(sj) {
@@ -131,7 +132,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	mem := r.memories.of(sj)
-	r.memories.expect(request.NamespacedName, time.Now().Add(3*pollingInterval(sj)/2))
+	r.deadlines.Expect(request.NamespacedName, time.Now().Add(3*pollingInterval(sj)/2))
 	r.subscribe(sj)
 	if found.StatusErr != nil && mem.written == nil {
 		if err := r.dropStatus(ctx, sj); err != nil && found.SpecErr == nil {
@@ -148,14 +149,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // the Jobs are counted, the depth is read, missing Jobs are created, old ones pruned, and all of that is reported, errors included.
 func (r *Reconciler) pass(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory) (ctrl.Result, error) {
 	if !r.Leads() {
-		return requeue(busyRetry, priorityNormal), nil
+		return requests.After(busyRetry, requests.PriorityNormal), nil
 	}
 	ready, err := r.Gate.Ready(ctx, sj.UID)
 	if err != nil {
 		return r.fail(sj, err)
 	}
 	if !ready {
-		return requeue(staleRetry, priorityNormal), nil
+		return requests.After(staleRetry, requests.PriorityNormal), nil
 	}
 	seen, err := r.observe(ctx, sj, mem)
 	if err != nil {
@@ -231,7 +232,7 @@ func (r *Reconciler) report(
 	r.Watcher.Pace(key, able)
 	r.Metrics.Observe(key, sample(sj, status, seen, plan, errors.Join(done.err, done.refusal, chores)))
 	if done.err != nil {
-		return requeue(0, priorityNormal), done.err
+		return requests.After(0, requests.PriorityNormal), done.err
 	}
 	return r.next(sj, mem, seen, done, able, wait), nil
 }
@@ -239,13 +240,14 @@ func (r *Reconciler) report(
 // fail ends a pass that could not see what it must go by.
 func (r *Reconciler) fail(sj *scaledjobv1.ScaledJob, err error) (ctrl.Result, error) {
 	r.Metrics.Failed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName)
-	return requeue(0, priorityNormal), err
+	return requests.After(0, requests.PriorityNormal), err
 }
 
 // forget drops all that is kept of a ScaledJob that is gone or going.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.Watcher.Forget(key)
 	r.Metrics.Forget(key)
+	r.deadlines.Forget(key)
 	if uid, known := r.memories.drop(key); known {
 		r.Gate.Forget(uid)
 	}

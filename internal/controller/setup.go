@@ -12,19 +12,15 @@ import (
 	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/requests"
 	"miracle.dev/scaledjob-operator/internal/stored"
 )
 
@@ -44,33 +40,29 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 			return fmt.Errorf("caching a %T: %w", object, err)
 		}
 	}
-	if err := mgr.Add(manager.RunnableFunc(r.promoteOverdue)); err != nil {
+	promote := func(ctx context.Context) error {
+		r.deadlines.Promote(ctx, r.Wakes)
+		return nil
+	}
+	if err := mgr.Add(manager.RunnableFunc(promote)); err != nil {
 		return fmt.Errorf("adding the search for overdue ScaledJobs: %w", err)
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("scaledjob").
-		For(&stored.ScaledJob{}, builder.WithPredicates(specChanged())).
+		For(&stored.ScaledJob{}, builder.WithPredicates(requests.SpecChanged())).
 		// What Owns would do, but within the backoff after errors.
-		Watches(&batchv1.Job{}, jobHandler(r.countFinished), builder.WithPredicates(jobChanged())).
-		WatchesRawSource(source.TypedChannel(r.Wakes, wakeHandler())).
+		Watches(&batchv1.Job{}, requests.JobHandler(r.countFinished), builder.WithPredicates(requests.JobChanged())).
+		WatchesRawSource(r.Wakes.Source()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			ReconciliationTimeout:   passTimeout,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
+			RateLimiter:             requests.RateLimiter(),
 		}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the controller: %w", err)
 	}
 	return nil
-}
-
-// specChanged lets pass what changes the spec, and one ScaledJob that takes the place of another of the same name, which the cache may show
-// as a change of the first.
-func specChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
-	}}
 }
 
 // countFinished counts a Job that has finished.

@@ -16,6 +16,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/report"
+	"miracle.dev/scaledjob-operator/internal/requests"
 )
 
 func TestStatusWait(t *testing.T) {
@@ -153,7 +154,7 @@ func TestStatusInConflict(t *testing.T) {
 	w.onApply = func() error {
 		return apierrors.NewConflict(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), "emails", errAway)
 	}
-	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", minBackoff))
+	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", requests.RetryDelay(1)))
 	w.Expect(w.r.memories.of(scaledJob()).written).To(BeNil())
 }
 

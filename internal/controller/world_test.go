@@ -35,6 +35,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/requests"
 	"miracle.dev/scaledjob-operator/internal/stored"
 )
 
@@ -136,7 +137,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Gate:      consistency.NewGate(cached, live, stores, nil),
 		Recorder:  w.events,
 		Metrics:   metrics.New(w.metrics),
-		Wakes:     make(Wakes),
+		Wakes:     make(requests.Wakes),
 		Leads:     func() bool { return true },
 		templates: rate.NewLimiter(templateChecksPerSecond, templateChecksPerSecond),
 		patience:  semaphore.NewWeighted(1),
@@ -244,7 +245,7 @@ func (w *world) reconcile(ctx context.Context) ctrl.Result {
 func (w *world) reconcileFails(ctx context.Context) error {
 	result, err := w.r.Reconcile(ctx, requestOf(emails))
 	w.Expect(err).To(HaveOccurred())
-	w.Expect(result.Priority).To(HaveValue(Equal(priorityNormal)))
+	w.Expect(result.Priority).To(HaveValue(Equal(requests.PriorityNormal)))
 	return err
 }
 

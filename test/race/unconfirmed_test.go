@@ -24,6 +24,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/requests"
 	"miracle.dev/scaledjob-operator/internal/stored"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
@@ -35,7 +36,7 @@ type (
 )
 
 // startWith runs an operator in this process whose wakes are delivered in this way.
-func startWith(t *testing.T, namespace string, through func(controller.Wakes) delivery) {
+func startWith(t *testing.T, namespace string, through func(requests.Wakes) delivery) {
 	t.Helper()
 	g := NewWithT(t)
 	namespaces, stores := []string{namespace}, &consistency.Stores{}
@@ -50,7 +51,7 @@ func startWith(t *testing.T, namespace string, through func(controller.Wakes) de
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	g.Expect(err).NotTo(HaveOccurred())
-	wakes := make(controller.Wakes)
+	wakes := make(requests.Wakes)
 	pool := redisconn.NewPool(logr.Discard())
 	watcher := keyspace.New(keyspace.Options[types.NamespacedName]{Pool: pool, Deliver: through(wakes)})
 	reconciler := &controller.Reconciler{
@@ -75,11 +76,11 @@ func startWith(t *testing.T, namespace string, through func(controller.Wakes) de
 }
 
 // all passes on every wake, as the operator does.
-func all(wakes controller.Wakes) delivery { return wakes.Deliver }
+func all(wakes requests.Wakes) delivery { return wakes.Deliver }
 
 // allButConfirmations passes on no wake that comes because a subscription begins: that it
 // was confirmed, and that it is proven then that growth is announced.
-func allButConfirmations(wakes controller.Wakes) delivery {
+func allButConfirmations(wakes requests.Wakes) delivery {
 	return func(ctx context.Context, w heard) {
 		if w.Cause != wakeup.Confirmed && w.Cause != wakeup.Changed {
 			wakes.Deliver(ctx, w)

@@ -1,0 +1,101 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// owned is a Job of the ScaledJob, changed.
+func owned(changes ...change) *batchv1.Job {
+	job := Build(owner(), 1, 0)
+	for _, change := range changes {
+		change(job)
+	}
+	return job
+}
+
+// Whatever is decided on must not depend on what the cache leaves out.
+func TestSlimKeepsWhatCounts(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	full := []*batchv1.Job{
+		owned(readyPods(1)),
+		owned(),
+		owned(terminating),
+		owned(with(batchv1.JobSuspended, corev1.ConditionFalse, 5), succeeded(20)),
+		owned(succeeded(10)),
+		owned(failed(30)),
+		owned(func(job *batchv1.Job) { job.OwnerReferences[0].UID = "another" }),
+		owned(func(job *batchv1.Job) { job.Annotations = nil }),
+	}
+	var slim []*batchv1.Job
+	for i, job := range full {
+		job.UID, job.ResourceVersion = types.UID(rune('a'+i)), "7"
+		before := job.DeepCopy()
+		slimmed, err := Slim(job)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(job).To(Equal(before), "others may hold it")
+		slim = append(slim, slimmed.(*batchv1.Job))
+	}
+
+	wide, narrow := Take(full, "uid-1"), Take(slim, "uid-1")
+	uids := func(list []*batchv1.Job) (result []types.UID) {
+		for _, job := range list {
+			result = append(result, job.UID)
+		}
+		return result
+	}
+	g.Expect(uids(narrow.Active)).To(Equal(uids(wide.Active)))
+	g.Expect(uids(narrow.Succeeded)).To(Equal(uids(wide.Succeeded)))
+	g.Expect(uids(narrow.Failed)).To(Equal(uids(wide.Failed)))
+	g.Expect(uids(narrow.Prunable(1, 0))).To(Equal(uids(wide.Prunable(1, 0))))
+	g.Expect(narrow.Pending()).To(Equal(wide.Pending()))
+	ordinal, _ := Ordinal(&slim[0].ObjectMeta)
+	g.Expect(ordinal).To(Equal(int64(1)))
+	g.Expect(narrow.HasTemplate(TemplateHash(&owner().Spec.JobTemplate))).To(BeTrue())
+	g.Expect(uids(narrow.Outdated("new", 2))).To(Equal(uids(wide.Outdated("new", 2))))
+	for i := range full {
+		g.Expect(Ready(slim[i])).To(Equal(Ready(full[i])))
+		g.Expect(ControllerUID(slim[i])).To(Equal(ControllerUID(full[i])))
+		g.Expect([]string{slim[i].Namespace, slim[i].Name, slim[i].ResourceVersion}).
+			To(Equal([]string{full[i].Namespace, full[i].Name, full[i].ResourceVersion}))
+	}
+}
+
+func TestSlimDropsTheRest(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	job := owned(func(job *batchv1.Job) {
+		job.Annotations["note"] = "long"
+		job.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody"}}
+	})
+
+	slimmed, err := Slim(job)
+
+	g.Expect(err).NotTo(HaveOccurred())
+	slim := slimmed.(*batchv1.Job)
+	g.Expect(slim.Spec).To(Equal(batchv1.JobSpec{}))
+	g.Expect(slim.Labels).To(BeEmpty())
+	g.Expect(slim.ManagedFields).To(BeEmpty())
+	g.Expect(slim.Annotations).To(HaveLen(4))
+	g.Expect(slim.Annotations).To(HaveKeyWithValue(scaledjobv1.AnnotationOrdinal, "1"))
+}
+
+// The cache passes on markers of missed deletions as well.
+func TestSlimPassesOnOthers(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	marker := toolscache.DeletedFinalStateUnknown{Key: "mail/emails"}
+	g.Expect(Slim(marker)).To(Equal(marker))
+}

@@ -48,8 +48,8 @@ var trialPace = workers.Pace{
 
 // The names of the kinds of workers.
 const (
-	reliableList  = "reliable list"
-	consumerGroup = "consumer group"
+	reliableList  = "moves to a second list"
+	consumerGroup = "reads for a group"
 	removeAtEnd   = "removes at the end"
 	popAtStart    = "pops at the start"
 )
@@ -119,7 +119,7 @@ func measureStrategies(ctx context.Context, log io.Writer, s *setting, _ sizes) 
 	_, _ = fmt.Fprintf(log, "pushing %d messages to %d queues, a few at a time …\n", trialMessages, len(trials))
 	err = errors.Join(pushToAll(working, trials), awaitServed(working, trials))
 	if err == nil {
-		err = printTrials(os.Stdout, trials)
+		err = errors.Join(printTrials(os.Stdout, trials), checkLimits(trials))
 	}
 	stop()
 	return nil, errors.Join(err, group.Wait(), s.endTrials(ctx, trials))
@@ -224,6 +224,16 @@ func awaitServed(ctx context.Context, trials []*trial) error {
 		}
 	}
 	return pause.For(ctx, settleTime)
+}
+
+// checkLimits fails if there were ever more Jobs at once than there may be.
+func checkLimits(trials []*trial) error {
+	for _, t := range trials {
+		if fault := t.Witness.Verdict(); fault != "" {
+			return fmt.Errorf("%s, where a worker %s: %s", t.strategy, t.kind, fault)
+		}
+	}
+	return nil
 }
 
 // endTrials leaves nothing behind.

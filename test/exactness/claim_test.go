@@ -84,6 +84,11 @@ func (s *subject) force(ctx context.Context, by *operator.Operator) error {
 	if err := pause.For(ctx, longLag); err != nil { // for what the proxy holds back
 		return err
 	}
+	return s.rest(ctx, by)
+}
+
+// rest returns after restPasses more.
+func (s *subject) rest(ctx context.Context, by *operator.Operator) error {
 	before, err := s.passes(ctx, by)
 	if err != nil {
 		return err

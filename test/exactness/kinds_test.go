@@ -181,9 +181,13 @@ func TestOneJobForEachMessage(t *testing.T) {
 			for _, c := range p.crews {
 				c.awaitWorkedOff(t)
 			}
+			resting, ctx := errgroup.WithContext(t.Context())
+			for _, c := range p.crews {
+				resting.Go(func() error { return c.subject.rest(ctx, p.operator) })
+			}
+			g.Expect(resting.Wait()).To(Succeed())
 			var faults []string
 			for _, c := range p.crews {
-				c.subject.awaitPasses(t, p.operator, restPasses)
 				faults = append(faults, c.faults(t, c.mayWaste())...)
 			}
 			g.Expect(faults).To(BeEmpty())

@@ -4,6 +4,8 @@
 package v1
 
 import (
+	"time"
+
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -151,12 +153,12 @@ func (s *ScaledJobSpec) FailedJobsHistoryLimitOrDefault() int32 {
 	return orDefault(s.FailedJobsHistoryLimit, DefaultFailedJobsHistoryLimit)
 }
 
-// PollingIntervalSecondsOrDefault is pollingIntervalSeconds, or its default where it is unset or negative.
-func (s *ScaledJobSpec) PollingIntervalSecondsOrDefault() int32 {
+// PollingInterval is pollingIntervalSeconds, or its default where it is unset or negative.
+func (s *ScaledJobSpec) PollingInterval() time.Duration {
 	if s.PollingIntervalSeconds <= 0 {
-		return DefaultPollingIntervalSeconds
+		return time.Duration(DefaultPollingIntervalSeconds) * time.Second
 	}
-	return s.PollingIntervalSeconds
+	return time.Duration(s.PollingIntervalSeconds) * time.Second
 }
 
 func orDefault(value *int32, otherwise int32) int32 {

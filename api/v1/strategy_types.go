@@ -3,7 +3,11 @@
 
 package v1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // DefaultClaimGraceSeconds is the default of claimGraceSeconds.
 const DefaultClaimGraceSeconds int32 = 10
@@ -60,9 +64,9 @@ type CustomStrategy struct {
 	RunningJobPercentage int32 `json:"runningJobPercentage,omitempty"`
 }
 
-// ClaimGraceSecondsOrDefault is claimGraceSeconds, or its default where it is unset or negative.
-func (s *ScalingStrategy) ClaimGraceSecondsOrDefault() int32 {
-	return orDefault(s.ClaimGraceSeconds, DefaultClaimGraceSeconds)
+// ClaimGrace is claimGraceSeconds, or its default where it is unset or negative.
+func (s *ScalingStrategy) ClaimGrace() time.Duration {
+	return time.Duration(orDefault(s.ClaimGraceSeconds, DefaultClaimGraceSeconds)) * time.Second
 }
 
 // RolloutStrategy names what becomes of unfinished Jobs when the template is edited.

@@ -39,7 +39,7 @@ func (r *Reconciler) reportMalformed(ctx context.Context, sj *scaledjobv1.Scaled
 			mem.written = mem.computed
 		}
 	}
-	after := jitter(pollingInterval(sj))
+	after := jitter(sj.Spec.PollingInterval())
 	if wait := mem.writing.wait(now); wait > 0 {
 		after = min(after, wait)
 	}

@@ -16,6 +16,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/creation"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/requests"
 )
 
@@ -51,9 +52,8 @@ type memory struct {
 	writes *rate.Limiter
 	// changedAt is since when the status differs from what was written, and zero while it does not.
 	changedAt time.Time
-	// templateCheckedAt is when the API server was last asked about the template, and templateTurn when it may be asked next; zero if
-	// nothing waits to be asked.
-	templateCheckedAt, templateTurn time.Time
+	// template is where the check of the template stands.
+	template jobtemplate.Check
 }
 
 // chore is something to do besides creating, which may fail again and again.

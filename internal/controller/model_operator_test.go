@@ -14,7 +14,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +25,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/proof"
@@ -102,7 +102,7 @@ func newOperatorProcess(
 		Metrics:   metrics.New(prometheus.NewRegistry()),
 		Wakes:     make(requests.Wakes),
 		Leads:     func() bool { return true },
-		templates: rate.NewLimiter(templateChecksPerSecond, templateChecksPerSecond),
+		templates: jobtemplate.NewChecker(cached),
 		patience:  semaphore.NewWeighted(1),
 	}
 	return p

@@ -14,6 +14,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
@@ -42,7 +43,7 @@ type observation struct {
 	events keyspace.State
 	missed bool
 	// template is that of the spec.
-	template template
+	template jobtemplate.Revision
 }
 
 // observe counts the Jobs and then reads the depth. The depth comes last, since messages may be taken in the meantime, and a depth
@@ -56,7 +57,7 @@ func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob, mem
 	seen := observation{jobs: jobs.Take(owned, sj.UID)}
 	seen.unanswered = r.Gate.Saw(sj.UID, &seen.jobs)
 	seen.claimed, seen.nextClaim = mem.countClaims(sj, seen.jobs.Active)
-	if seen.template, err = r.templateOf(ctx, sj, mem); err != nil {
+	if seen.template, err = jobtemplate.RevisionOf(ctx, r.Live, sj, mem.latest(sj)); err != nil {
 		return observation{}, err
 	}
 	if heard := r.Watcher.TakeNotified(client.ObjectKeyFromObject(sj)); mem.notified.IsZero() {
@@ -78,8 +79,7 @@ func (m *memory) countClaims(sj *scaledjobv1.ScaledJob, active []*batchv1.Job) (
 		m.claims = nil
 		return 0, time.Time{}
 	}
-	grace := time.Duration(strategy.ClaimGraceSecondsOrDefault()) * time.Second
-	return m.claims.Count(active, grace, time.Now())
+	return m.claims.Count(active, strategy.ClaimGrace(), time.Now())
 }
 
 // observeQueues reads what the queues hold, and has it compared with the notifications.

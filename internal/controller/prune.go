@@ -17,6 +17,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/report"
 )
 
 const (
@@ -58,6 +59,15 @@ func (r *Reconciler) prune(
 	mem.pruning.note(done.err, time.Now())
 	done.more = done.err == nil && len(wanted) > len(batch)
 	return done
+}
+
+// replaceable are the Jobs to delete because they are of an earlier template, for others to take their place. There are none unless the
+// user asks for that, and until it is known that others can: Jobs may be created now, and the API server does not reject the template.
+func replaceable(sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan, answer *report.Condition) []*batchv1.Job {
+	if sj.Spec.Rollout.Strategy != scaledjobv1.RolloutImmediate || !plan.mayCreate || !mem.template.Usable(sj, mem.latest(sj).Conditions, answer) {
+		return nil
+	}
+	return seen.jobs.Outdated(seen.template.Hash, seen.template.Generation)
 }
 
 // deleteAll deletes Jobs, several at the same time, and returns the error of each.

@@ -49,7 +49,7 @@ func (r *Reconciler) next(
 	}
 	interval := resyncInterval(sj, seen.events, r.FallbackInterval)
 	if seen.queueErr != nil {
-		interval = min(unreadableRetry, pollingInterval(sj)/2)
+		interval = min(unreadableRetry, sj.Spec.PollingInterval()/2)
 	}
 	after := min(jitter(interval), untilChore(mem, statusWait, time.Now()))
 	if due := untilDue(seen, able, time.Now()); due <= after {
@@ -76,7 +76,7 @@ func untilChore(mem *memory, statusWait time.Duration, now time.Time) time.Durat
 	if !pauseEnd.After(now) {
 		pauseEnd = time.Time{}
 	}
-	wait := min(until(pauseEnd, now, moreRetry), until(mem.templateTurn, now, moreRetry))
+	wait := min(until(pauseEnd, now, moreRetry), until(mem.template.Turn, now, moreRetry))
 	for _, other := range []time.Duration{statusWait, mem.pruning.wait(now)} {
 		if other > 0 {
 			wait = min(wait, other)
@@ -98,17 +98,13 @@ func untilDue(seen observation, able bool, now time.Time) time.Duration {
 // resyncInterval is how long after a pass the next one comes if nothing calls for it sooner. Without proof that growth is announced it
 // is the fallback, unless that is 0. This is stretched where many ScaledJobs share a server, and never longer than the user asks for.
 func resyncInterval(sj *scaledjobv1.ScaledJob, known keyspace.State, fallback time.Duration) time.Duration {
-	interval := pollingInterval(sj)
+	interval := sj.Spec.PollingInterval()
 	proven := known.Reason == proof.ReasonSubscribed
 	if proven || fallback == 0 || sj.Spec.Notifications == scaledjobv1.NotificationsDisabled {
 		return interval
 	}
 	share := time.Duration(known.Watchers) * time.Second / fallbackReads
 	return min(interval, max(fallback, share))
-}
-
-func pollingInterval(sj *scaledjobv1.ScaledJob) time.Duration {
-	return time.Duration(sj.Spec.PollingIntervalSecondsOrDefault()) * time.Second
 }
 
 func jitter(d time.Duration) time.Duration {

@@ -11,9 +11,7 @@
 //	backoff.go        tells whether creating is of any use for now
 //	decide.go         compares the two                                            decide
 //	scale.go          creates what is missing                                     act
-//	template.go       asks the API server whether it accepts the template
-//	prune.go          deletes finished Jobs beyond the history limits
-//	rollout.go        tells which unfinished Jobs are to be deleted, if users ask for that
+//	prune.go          deletes finished Jobs beyond the history limits, and those of an earlier template if users ask for that
 //	status.go         writes down what was seen and done                          report
 //	resync.go         tells when to look again
 //	malformed.go      is for a ScaledJob that can't be read
@@ -31,7 +29,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -42,6 +39,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
@@ -102,8 +100,8 @@ type Reconciler struct {
 
 	memories  memories
 	deadlines requests.Deadlines
-	// templates paces the checks of templates.
-	templates *rate.Limiter
+	// templates has templates checked.
+	templates *jobtemplate.Checker
 	// patience is for passes whose creates take long, so that they leave most workers to others.
 	patience *semaphore.Weighted
 }
@@ -132,7 +130,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	mem := r.memories.of(sj)
-	r.deadlines.Expect(request.NamespacedName, time.Now().Add(3*pollingInterval(sj)/2))
+	r.deadlines.Expect(request.NamespacedName, time.Now().Add(3*sj.Spec.PollingInterval()/2))
 	r.subscribe(sj)
 	if found.StatusErr != nil && mem.written == nil {
 		if err := r.dropStatus(ctx, sj); err != nil && found.SpecErr == nil {
@@ -198,7 +196,7 @@ func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *me
 	}
 	done.createFailing = done.err != nil && mem.createFailed && !failedBefore
 	done.limit = mem.backoff.Reason(time.Now())
-	done.template = r.checkTemplate(ctx, sj, mem)
+	done.template = r.templates.Check(ctx, sj, &mem.template, mem.latest(sj).Conditions)
 	pruned := r.prune(ctx, sj, mem, seen, replaceable(sj, mem, seen, plan, done.template))
 	done.more, done.replaced, done.pruneErr = done.more || pruned.more, pruned.replaced, pruned.err
 	return done

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/requests"
 	"miracle.dev/scaledjob-operator/internal/stored"
 )
@@ -32,7 +32,7 @@ const patientShare = 4
 
 // SetupWithManager adds the controller to the manager. workers is how many ScaledJobs are reconciled at the same time.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) error {
-	r.templates = rate.NewLimiter(templateChecksPerSecond, templateChecksPerSecond)
+	r.templates = jobtemplate.NewChecker(r.Client)
 	r.patience = semaphore.NewWeighted(int64(max(1, workers/patientShare)))
 	// A standby fills these caches too, which otherwise only the controller would ask for.
 	for _, object := range []client.Object{&stored.ScaledJob{}, &batchv1.Job{}} {

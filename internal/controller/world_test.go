@@ -13,7 +13,6 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,6 +30,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/proof"
@@ -139,7 +139,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Metrics:   metrics.New(w.metrics),
 		Wakes:     make(requests.Wakes),
 		Leads:     func() bool { return true },
-		templates: rate.NewLimiter(templateChecksPerSecond, templateChecksPerSecond),
+		templates: jobtemplate.NewChecker(cached),
 		patience:  semaphore.NewWeighted(1),
 	}
 	return w

@@ -219,14 +219,10 @@ type ScaledJobStatus struct {
 	// +optional
 	LastScaleTime *metav1.Time `json:"lastScaleTime,omitempty"`
 
-	// templateHash is that of jobTemplate.
+	// rolloutGeneration is the generation of the last edit of jobTemplate that asked, by rollout, for unfinished Jobs to be replaced: those of
+	// earlier generations and another template. Absent if none is known.
 	// +optional
-	TemplateHash string `json:"templateHash,omitempty"`
-
-	// templateGeneration is the generation of the spec since which templateHash is the same. Jobs of an earlier generation and with another
-	// hash are of an earlier template.
-	// +optional
-	TemplateGeneration int64 `json:"templateGeneration,omitempty"`
+	RolloutGeneration int64 `json:"rolloutGeneration,omitempty"`
 
 	// mode is how the operator learns that the queue has grown: by Events of Redis, or by Polling. Absent until that is known.
 	// +optional

@@ -24,11 +24,13 @@ func (r *Reconciler) pausing(sj *scaledjobv1.ScaledJob, mem *memory, seen observ
 	first := mem.active == nil
 	lifted := mem.suspensionLifted(sj)
 	finished, madeRoom := mem.recount(&seen.jobs)
-	finishes := finishesOf(finished, seen.template.Hash)
+	changed := mem.templateHash != "" && mem.templateHash != seen.templateHash
+	mem.templateHash = seen.templateHash
+	finishes := finishesOf(finished, seen.templateHash)
 	switch {
-	case seen.template.Changed || lifted: // Somebody has acted: a new beginning.
+	case changed || lifted: // Somebody has acted: a new beginning.
 		mem.backoff = backoff.Creation{}
-	case first && (mem.total == 0 || seen.jobs.HasTemplate(seen.template.Hash)): // Else the template was changed meanwhile.
+	case first && (mem.total == 0 || seen.jobs.HasTemplate(seen.templateHash)): // Else the template was changed meanwhile.
 		was, since := report.Limit(&sj.Status)
 		mem.backoff = backoff.Resume(was, since, finishes, now)
 	}

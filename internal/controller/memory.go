@@ -36,6 +36,8 @@ type memory struct {
 	suspended bool
 	// claims are of which Jobs it is taken that they hold messages.
 	claims jobs.Claims
+	// templateHash is that of the template at the last pass; empty before the first.
+	templateHash string
 	// pruned are the Jobs that were deleted, as long as the cache may still show them.
 	pruned map[types.UID]struct{}
 	// pruning and writing the status are tried again by themselves, so that creating does not wait for them.

@@ -42,8 +42,9 @@ type observation struct {
 	// events is what is known about the notifications of the queues, and missed says that growth of one turned out to be unannounced.
 	events keyspace.State
 	missed bool
-	// template is that of the spec.
-	template jobtemplate.Revision
+	// templateHash is that of the template, and rollout the generation of the spec since which Jobs of another are to be replaced; 0 if none.
+	templateHash string
+	rollout      int64
 }
 
 // observe counts the Jobs and then reads the depth. The depth comes last, since messages may be taken in the meantime, and a depth
@@ -57,7 +58,8 @@ func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob, mem
 	seen := observation{jobs: jobs.Take(owned, sj.UID)}
 	seen.unanswered = r.Gate.Saw(sj.UID, &seen.jobs)
 	seen.claimed, seen.nextClaim = mem.countClaims(sj, seen.jobs.Active)
-	if seen.template, err = jobtemplate.RevisionOf(ctx, r.Live, sj, mem.latest(sj)); err != nil {
+	seen.templateHash = jobs.TemplateHash(&sj.Spec.JobTemplate)
+	if seen.rollout, err = jobtemplate.LastRollout(ctx, r.Live, sj, mem.latest(sj)); err != nil {
 		return observation{}, err
 	}
 	if heard := r.Watcher.TakeNotified(client.ObjectKeyFromObject(sj)); mem.notified.IsZero() {

@@ -17,7 +17,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/report"
+	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 )
 
 const (
@@ -45,8 +45,8 @@ func (r *Reconciler) prune(
 		return pruned{}
 	}
 	batch := wanted[:min(len(wanted), deletesPerPass)]
-	if mem.pruning.failures > 0 {
-		batch = wanted[:1]
+	if tried := mem.pruning.failures; tried > 0 { // One at a time, each in its turn: what is refused may be refused for ever.
+		batch = wanted[tried%len(wanted):][:1]
 	}
 	errs := r.deleteAll(ctx, sj, batch)
 	done := pruned{err: errors.Join(errs...)}
@@ -62,12 +62,17 @@ func (r *Reconciler) prune(
 }
 
 // replaceable are the Jobs to delete because they are of an earlier template, for others to take their place. There are none unless the
-// user asks for that, and until it is known that others can: Jobs may be created now, and the API server does not reject the template.
-func replaceable(sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan, answer *report.Condition) []*batchv1.Job {
-	if sj.Spec.Rollout.Strategy != scaledjobv1.RolloutImmediate || !plan.mayCreate || !mem.template.Usable(sj, mem.latest(sj).Conditions, answer) {
+// user asks for that, and while it is not known that others can: Jobs may be created, none failed to be just now, and the API server accepts
+// those of the template.
+func replaceable(sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan, done outcome) []*batchv1.Job {
+	possible := plan.mayCreate && sj.Spec.MaxReplicasOrDefault() > 0 && done.err == nil && done.refusal == nil && !done.crowded
+	if !possible || sj.Spec.Rollout.Strategy != scaledjobv1.RolloutImmediate {
 		return nil
 	}
-	return seen.jobs.Outdated(seen.template.Hash, seen.template.Generation)
+	if !jobtemplate.Accepted(sj, mem.latest(sj).Conditions, done.template) {
+		return nil
+	}
+	return seen.jobs.Outdated(seen.templateHash, seen.rollout)
 }
 
 // deleteAll deletes Jobs, several at the same time, and returns the error of each.

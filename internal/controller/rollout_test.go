@@ -62,6 +62,27 @@ func TestWhatDoesNotReplaceJobs(t *testing.T) {
 		change  func(ctx context.Context, w *world)
 	}{
 		"another image, if replacing is not asked for": {gradual: true, change: func(ctx context.Context, w *world) { w.edit(ctx, anotherImage) }},
+		"that replacing is asked for later": {gradual: true, change: func(ctx context.Context, w *world) {
+			w.edit(ctx, anotherImage)
+			w.reconcile(ctx)
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Rollout.Strategy = scaledjobv1.RolloutImmediate })
+		}},
+		"another image, if no Job may be created": {change: func(ctx context.Context, w *world) {
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { anotherImage(spec); spec.MaxReplicas = new(int32(0)) })
+		}},
+		"another image, that nobody knows to be one any more": {change: func(ctx context.Context, w *world) {
+			w.edit(ctx, anotherImage)
+			w.past = nil
+		}},
+		"an image that a policy forbids": {change: func(ctx context.Context, w *world) {
+			w.onDryRun = func() error { return errForbidden }
+			w.edit(ctx, anotherImage)
+		}},
+		"another image, while creating fails": {change: func(ctx context.Context, w *world) {
+			w.onCreate = func(context.Context, *batchv1.Job, func() error) error { return errForbidden }
+			w.queues.SetDepth(emailQueue, 40)
+			w.edit(ctx, anotherImage)
+		}},
 		"another maximum": {change: func(ctx context.Context, w *world) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = new(int32(2)) })
 		}},
@@ -122,30 +143,30 @@ func (w *world) reread(ctx context.Context, change func(*scaledjobv1.ScaledJobSp
 	sj := w.scaledJob(ctx)
 	change(&sj.Spec)
 	w.Expect(w.api.Update(ctx, sj)).To(Succeed())
+	for _, was := range w.past {
+		change(&was.Spec)
+	}
 }
 
-// An edit is one, however long ago the spec was another: once the API server does not keep that any more, and over edits of other fields.
+// Over edits of other fields, and where the template was another for a while only.
 func TestAnEditIsFoundOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, replacing())
 	w.queues.SetDepth(emailQueue, 30)
 	w.reconcile(t.Context())
-
-	original := w.scaledJob(t.Context())
 	w.edit(t.Context(), anotherImage)
-	between := w.scaledJob(t.Context())
 	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 60 })
-	history := []*scaledjobv1.ScaledJob{between, original}
-	w.onHistory = func(*client.ListOptions) (*scaledjobv1.ScaledJob, error) {
-		was := history[0]
-		history = history[1:]
-		return was, nil
-	}
 	w.reconcile(t.Context())
 	w.reconcile(t.Context())
-
-	w.Expect(history).To(BeEmpty())
 	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:2": 3}))
+
+	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:1"
+	})
+	w.edit(t.Context(), anotherImage)
+	w.reconcile(t.Context())
+	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:2": 3}), "they are of the template that it is again")
+	w.Expect(w.r.memories.of(w.scaledJob(t.Context())).computed.RolloutGeneration).To(Equal(int64(5)))
 }
 
 // Whether it was an edit is worth waiting for where Jobs could be deleted for it, and nowhere else.

@@ -65,7 +65,7 @@ func (r *Reconciler) scale(
 		defer r.patience.Release(1)
 		timeout = patientTimeout
 	}
-	careful := mem.createFailed || !seen.jobs.HasTemplate(seen.template.Hash)
+	careful := mem.createFailed || !seen.jobs.HasTemplate(seen.templateHash)
 	for _, batch := range append([][]int64{resend}, batches(fresh, careful)...) {
 		made, err := creator.Create(ctx, creation.Batch{Owner: sj, Ordinals: batch, Floor: floor, Timeout: timeout, Until: until})
 		created += len(made)

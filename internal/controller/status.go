@@ -42,7 +42,7 @@ func passOf(sj *scaledjobv1.ScaledJob, seen observation, plan plan, done outcome
 		Notifications: seen.events.Verdict,
 		Template:      done.template,
 
-		TemplateHash: seen.template.Hash, TemplateGeneration: seen.template.Generation,
+		RolloutGeneration: seen.rollout,
 	}
 	if plan.known {
 		pass.Depth, pass.Desired = &seen.depth, &plan.desired

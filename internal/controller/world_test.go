@@ -82,8 +82,9 @@ type world struct {
 	onList    func() error
 	onApply   func() error
 	onLiveGet func(object client.Object) error
-	// onHistory is the ScaledJob as it was. By default the API server keeps none.
+	// onHistory is the ScaledJob as it was. By default it is of the past, which holds it as it was before each edit.
 	onHistory func(asked *client.ListOptions) (*scaledjobv1.ScaledJob, error)
+	past      []*scaledjobv1.ScaledJob
 	// specErr and statusErr are why the ScaledJob can't be read.
 	specErr, statusErr error
 	// hidden are the Jobs that the cache does not show.
@@ -109,9 +110,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		onList:    func() error { return nil },
 		onApply:   func() error { return nil },
 		onLiveGet: func(client.Object) error { return nil },
-		onHistory: func(*client.ListOptions) (*scaledjobv1.ScaledJob, error) { return nil, nil },
 		hidden:    func(*batchv1.Job) bool { return false },
 	}
+	w.onHistory = w.history
 	scheme := runtime.NewScheme()
 	w.Expect(scaledjobv1.AddToScheme(scheme)).To(Succeed())
 	w.Expect(batchv1.AddToScheme(scheme)).To(Succeed())
@@ -221,6 +222,16 @@ func (w *world) listLive(ctx context.Context, c client.WithWatch, list client.Ob
 	return err
 }
 
+// history is the ScaledJob before the last edit up to a version.
+func (w *world) history(asked *client.ListOptions) (*scaledjobv1.ScaledJob, error) {
+	for _, was := range slices.Backward(w.past) {
+		if number(was.ResourceVersion) <= number(asked.Raw.ResourceVersion) {
+			return was, nil
+		}
+	}
+	return nil, nil
+}
+
 func (w *world) applyStatus(
 	ctx context.Context, c client.Client, subresource string, status runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption,
 ) error {
@@ -282,6 +293,7 @@ func (w *world) scaledJob(ctx context.Context) *scaledjobv1.ScaledJob {
 // edit changes the spec, and the generation with it.
 func (w *world) edit(ctx context.Context, change func(*scaledjobv1.ScaledJobSpec)) {
 	sj := w.scaledJob(ctx)
+	w.past = append(w.past, sj.DeepCopy())
 	change(&sj.Spec)
 	sj.Generation++
 	w.Expect(w.api.Update(ctx, sj)).To(Succeed())

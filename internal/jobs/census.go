@@ -57,8 +57,8 @@ func (c *Census) Pending() int {
 // Ready says whether the Job has a ready Pod.
 func Ready(job *batchv1.Job) bool { return job.Status.Ready != nil && *job.Status.Ready > 0 }
 
-// Outdated are the active Jobs that were made from an earlier template than the one with this hash, which there is since this generation of
-// the spec. Not among them are Jobs that are going already, and those whose annotations do not tell what they were made from.
+// Outdated are the active Jobs of another template than the one with this hash that were made before this generation of the spec. Not among
+// them are Jobs that are going already, and those whose annotations do not tell what they were made from.
 func (c *Census) Outdated(hash string, generation int64) []*batchv1.Job {
 	var outdated []*batchv1.Job
 	for _, job := range c.Active {

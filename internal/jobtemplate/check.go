@@ -70,14 +70,11 @@ func (c *Check) due(sj *scaledjobv1.ScaledJob, known []metav1.Condition, now tim
 	return current.Status == metav1.ConditionUnknown && now.Sub(c.asked) > sj.Spec.PollingInterval()/2
 }
 
-// Usable says that the API server was asked about this template, now with this answer or before, and does not reject it.
-func (c *Check) Usable(sj *scaledjobv1.ScaledJob, known []metav1.Condition, answer *report.Condition) bool {
-	if !c.Turn.IsZero() {
-		return false
-	}
+// Accepted says that the API server accepts Jobs of this template, by this answer or, if there is none, by what was told before.
+func Accepted(sj *scaledjobv1.ScaledJob, known []metav1.Condition, answer *report.Condition) bool {
 	if answer != nil {
-		return answer.Status != metav1.ConditionFalse
+		return answer.Status == metav1.ConditionTrue
 	}
 	told := apimeta.FindStatusCondition(known, scaledjobv1.ConditionTemplateValid)
-	return told != nil && told.ObservedGeneration == sj.Generation && told.Status != metav1.ConditionFalse
+	return told != nil && told.ObservedGeneration == sj.Generation && told.Status == metav1.ConditionTrue
 }

@@ -113,14 +113,13 @@ func TestChecksAreLimited(t *testing.T) {
 	})
 }
 
-func TestUsable(t *testing.T) {
+func TestAccepted(t *testing.T) {
 	t.Parallel()
 	told := func(status metav1.ConditionStatus, generation int64) []metav1.Condition {
 		return []metav1.Condition{{Type: scaledjobv1.ConditionTemplateValid, Status: status, ObservedGeneration: generation}}
 	}
 	rejected := report.Template(apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "emails", nil))
 	for name, c := range map[string]struct {
-		turn   time.Time
 		known  []metav1.Condition
 		answer *report.Condition
 		want   bool
@@ -128,16 +127,16 @@ func TestUsable(t *testing.T) {
 		"never asked":              {},
 		"accepted now":             {answer: report.Template(nil), want: true},
 		"rejected now":             {known: told(metav1.ConditionTrue, 3), answer: rejected},
-		"no judgement":             {answer: report.TemplateUnasked, want: true},
+		"no judgement":             {answer: report.TemplateUnasked},
+		"no judgement any more":    {known: told(metav1.ConditionTrue, 3), answer: report.TemplateUnasked},
+		"no judgement before":      {known: told(metav1.ConditionUnknown, 3)},
 		"accepted before":          {known: told(metav1.ConditionTrue, 3), want: true},
 		"rejected before":          {known: told(metav1.ConditionFalse, 3)},
 		"accepted before the edit": {known: told(metav1.ConditionTrue, 2)},
-		"waits for its turn":       {turn: time.Unix(1, 0), known: told(metav1.ConditionTrue, 3), answer: report.TemplateUnasked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			check := Check{Turn: c.turn}
-			NewWithT(t).Expect(check.Usable(scaledJob(), c.known, c.answer)).To(Equal(c.want))
+			NewWithT(t).Expect(Accepted(scaledJob(), c.known, c.answer)).To(Equal(c.want))
 		})
 	}
 }

@@ -44,9 +44,8 @@ type Pass struct {
 	Notifications proof.Verdict
 	// Template is what the API server says of the template, nil where it was not asked.
 	Template *Condition
-	// TemplateHash is that of the template, and TemplateGeneration that of the spec since which it is the same.
-	TemplateHash       string
-	TemplateGeneration int64
+	// RolloutGeneration is that of the last edit of the template for which Jobs are to be replaced.
+	RolloutGeneration int64
 }
 
 // Status is the whole status after a pass that ended now. What the pass could not see stays as it was before, as long as the spec does.
@@ -57,7 +56,7 @@ func Status(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, pass
 	status.PendingJobs = int32(pass.Jobs.Pending() + pass.Created)
 	status.SucceededJobs = int32(len(pass.Jobs.Succeeded))
 	status.FailedJobs = int32(len(pass.Jobs.Failed))
-	status.TemplateHash, status.TemplateGeneration = pass.TemplateHash, pass.TemplateGeneration
+	status.RolloutGeneration = pass.RolloutGeneration
 	if before.ObservedGeneration != sj.Generation || pass.Desired != nil {
 		// Before an edit they may be those of other queues.
 		status.QueueDepth, status.DesiredJobs, status.Queues = pass.Depth, pass.Desired, pass.Queues

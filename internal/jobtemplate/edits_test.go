@@ -1,0 +1,101 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package jobtemplate
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/stored"
+)
+
+var errAway = errors.New("the API server is away")
+
+// history is an API server that knows how a ScaledJob was at these versions.
+type history struct {
+	client.Reader
+	at  map[uint64]stored.ScaledJob
+	err error
+}
+
+func (h history) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	asked := (&client.ListOptions{}).ApplyOptions(opts)
+	version, err := strconv.ParseUint(asked.Raw.ResourceVersion, 10, 64)
+	if err != nil || asked.Raw.ResourceVersionMatch != metav1.ResourceVersionMatchExact {
+		return errors.New("asked for no exact version")
+	}
+	if was, known := h.at[version]; known {
+		list.(*stored.ScaledJobList).Items = []stored.ScaledJob{was}
+	}
+	return h.err
+}
+
+// written is the ScaledJob as it was written then, with so many Pods at once.
+func written(version string, generation int64, parallelism int32) stored.ScaledJob {
+	sj := scaledJob()
+	sj.ResourceVersion, sj.Generation = version, generation
+	sj.Spec.JobTemplate.Spec.Parallelism = &parallelism
+	return stored.ScaledJob{ScaledJob: *sj}
+}
+
+func TestLastRollout(t *testing.T) {
+	t.Parallel()
+	type versions = map[uint64]stored.ScaledJob
+	another, unreadable := written("29", 2, 1), written("29", 2, 1)
+	another.UID, unreadable.SpecErr = "uid-2", errAway
+	long := versions{}
+	for version := uint64(30 - 1); version > 0; version-- {
+		long[version] = written(strconv.FormatUint(version, 10), 3, 2)
+	}
+	for name, c := range map[string]struct {
+		observed int64
+		server   history
+		gradual  bool
+		want     int64
+		err      error
+	}{
+		"seen for the first time":       {server: history{err: errAway}},
+		"not edited":                    {observed: 3, server: history{err: errAway}, want: 1},
+		"edited":                        {observed: 2, server: history{at: versions{29: written("20", 2, 1)}}, want: 3},
+		"edited, but not to replace":    {observed: 2, gradual: true, server: history{err: errAway}, want: 1},
+		"another field was edited":      {observed: 2, server: history{at: versions{29: written("20", 2, 2)}}, want: 1},
+		"several edits, the first":      {observed: 1, server: history{at: versions{29: written("20", 2, 2), 19: written("10", 1, 1)}}, want: 2},
+		"several edits, the last":       {observed: 1, server: history{at: versions{29: written("20", 2, 1), 19: written("10", 1, 1)}}, want: 3},
+		"there and back":                {observed: 1, server: history{at: versions{29: written("20", 2, 1), 19: written("10", 1, 2)}}, want: 3},
+		"a write that was no edit":      {observed: 2, server: history{at: versions{29: written("20", 3, 2), 19: written("10", 2, 1)}}, want: 3},
+		"too long ago":                  {observed: 2, server: history{err: apierrors.NewResourceExpired("compacted")}, want: 1},
+		"too many writes ago":           {observed: 2, server: history{at: long}, want: 1},
+		"another of its name was there": {observed: 2, server: history{at: versions{29: another}}, want: 1},
+		"it could not be read then":     {observed: 2, server: history{at: versions{29: unreadable}}, want: 1},
+		"no answer":                     {observed: 2, server: history{err: errAway}, err: errAway},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			now := written("30", 3, 2)
+			if !c.gradual {
+				now.Spec.Rollout.Strategy = scaledjobv1.RolloutImmediate
+			}
+			before := scaledjobv1.ScaledJobStatus{ObservedGeneration: c.observed, RolloutGeneration: 1}
+			if c.observed == 0 {
+				before.RolloutGeneration = 0
+			}
+			got, err := LastRollout(t.Context(), c.server, &now.ScaledJob, &before)
+			if c.err != nil {
+				g.Expect(err).To(MatchError(c.err))
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got).To(Equal(c.want))
+		})
+	}
+}

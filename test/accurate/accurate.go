@@ -32,15 +32,15 @@ type Scaler struct {
 	Interval time.Duration
 }
 
-// Run looks and creates until ctx ends. It returns the first error that came before
-// that.
+// Run looks and creates until ctx ends, or something goes wrong. What it has begun by
+// then it carries out.
 func (s *Scaler) Run(ctx context.Context) error {
 	for {
-		if err := s.scale(ctx); err != nil && ctx.Err() == nil {
+		if err := s.scale(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
-		if err := pause.For(ctx, s.Interval); err != nil {
-			return nil //nolint:nilerr // that was all
+		if pause.For(ctx, s.Interval) != nil {
+			return nil
 		}
 	}
 }

@@ -28,21 +28,19 @@ type Scaler struct {
 	Object *scaledjobv1.ScaledJob
 	// Waiting reads how many messages nobody has taken.
 	Waiting func(context.Context) (int64, error)
-	// Interval is how long after a look comes the next.
+	// Interval is how long after a look comes the next, and after the start the first.
 	Interval time.Duration
 }
 
-// Run looks and creates until ctx ends. It returns the first error that came before
-// that.
+// Run looks and creates until ctx ends, or something goes wrong. What it has begun by
+// then it carries out.
 func (s *Scaler) Run(ctx context.Context) error {
-	for {
-		if err := s.scale(ctx); err != nil && ctx.Err() == nil {
+	for pause.For(ctx, s.Interval) == nil {
+		if err := s.scale(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
-		if err := pause.For(ctx, s.Interval); err != nil {
-			return nil //nolint:nilerr // that was all
-		}
 	}
+	return nil
 }
 
 func (s *Scaler) scale(ctx context.Context) error {

@@ -119,6 +119,7 @@ func measureStrategies(ctx context.Context, log io.Writer, s *setting, _ sizes) 
 	_, _ = fmt.Fprintf(log, "pushing %d messages to %d queues, a few at a time …\n", trialMessages, len(trials))
 	err = errors.Join(pushToAll(working, trials), awaitServed(working, trials))
 	if err == nil {
+		tellOfLate(log, trials)
 		err = errors.Join(printTrials(os.Stdout, trials), checkLimits(trials))
 	}
 	stop()
@@ -224,6 +225,18 @@ func awaitServed(ctx context.Context, trials []*trial) error {
 		}
 	}
 	return pause.For(ctx, settleTime)
+}
+
+// tellOfLate tells of workers that were slower than their strategy takes for granted, because the machine was busy. For each of them a Job
+// may have been made in vain.
+func tellOfLate(log io.Writer, trials []*trial) {
+	const grace = time.Duration(trialGrace) * time.Second
+	for _, t := range trials {
+		if late := t.Late(grace); late > 0 {
+			_, _ = fmt.Fprintf(log, "%s, where a worker %s: %d took a message later than %s after they were ready\n",
+				t.strategy, t.kind, late, grace)
+		}
+	}
 }
 
 // checkLimits fails if there were ever more Jobs at once than there may be.

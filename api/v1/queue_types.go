@@ -89,11 +89,11 @@ type Queue struct {
 	// +kubebuilder:validation:Minimum=1
 	Threshold *int64 `json:"threshold,omitempty"`
 
-	// stream is for a queue of type Stream.
+	// stream is for a queue of type Stream that is read by a consumer group, and names that. Without it all entries of a stream count as waiting.
 	// +optional
 	Stream *StreamQueue `json:"stream,omitempty"`
 
-	// sortedSet is for a queue of type SortedSet.
+	// sortedSet is for a queue of type SortedSet, and says which scores count, if not all.
 	// +optional
 	SortedSet *SortedSetQueue `json:"sortedSet,omitempty"`
 }
@@ -101,14 +101,16 @@ type Queue struct {
 // StreamQueue says whose messages of a stream count.
 type StreamQueue struct {
 	// consumerGroup is the group whose workers read the stream. Messages that it was not given yet are waiting, and those that it was given
-	// and has not acknowledged are in progress. Without a group all entries of the stream count as waiting.
-	// +optional
+	// and has not acknowledged are in progress. To count all entries of a stream instead, leave stream out.
+	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
-	ConsumerGroup string `json:"consumerGroup,omitempty"`
+	ConsumerGroup string `json:"consumerGroup"`
 }
 
 // SortedSetQueue says which members of a sorted set count.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.scoreUnit) || self.scoreUnit == 's' || (has(self.window) && self.window != 'All')",message="scoreUnit is for the windows Due and Live: with All, no score matters",fieldPath=".scoreUnit"
 type SortedSetQueue struct {
 	// window is All (default), Due, which are members with a score of now or earlier, or Live, which are those with a later one.
 	// +optional
@@ -141,6 +143,12 @@ type QueueStatus struct {
 	// name is the key.
 	// +optional
 	Name string `json:"name"`
+
+	// consumerGroup is that of a stream, and window that of a sorted set: the same key may be among the queues several times.
+	// +optional
+	ConsumerGroup string `json:"consumerGroup,omitempty"`
+	// +optional
+	Window SortedSetWindow `json:"window,omitempty"`
 
 	// depth is how many of its messages were outstanding. Absent until it could be read, since the last edit of the spec.
 	// +optional

@@ -190,6 +190,10 @@ type ScaledJobStatus struct {
 	// +optional
 	QueueDepth *int64 `json:"queueDepth,omitempty"`
 
+	// queue is the key of the queue, or of the first one and how many more there are.
+	// +optional
+	Queue string `json:"queue,omitempty"`
+
 	// queues are the queues of the spec, in its order.
 	// +optional
 	// +listType=atomic
@@ -244,7 +248,7 @@ type ScaledJobStatus struct {
 // +kubebuilder:subresource:scale:specpath=.spec.maxReplicas,statuspath=.status.activeJobs
 // +kubebuilder:resource:shortName=sjob,categories=all
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name must be at most 63 characters long, since it becomes a label"
-// +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=".status.queues[0].name",description="The key of the queue, or of the first one"
+// +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=".status.queue",description="The key of the queue, or of the first one and how many more"
 // +kubebuilder:printcolumn:name="Depth",type=integer,JSONPath=".status.queueDepth",description="Outstanding messages"
 // +kubebuilder:printcolumn:name="Active",type=integer,JSONPath=".status.activeJobs",description="Jobs that have not finished"
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=".status.desiredJobs",description="Jobs that should be active"
@@ -255,6 +259,7 @@ type ScaledJobStatus struct {
 // +kubebuilder:printcolumn:name="Pending",type=integer,JSONPath=".status.pendingJobs",priority=1,description="Active Jobs without a ready Pod"
 // +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=".spec.suspend",priority=1,description="Whether creation is stopped"
 // +kubebuilder:printcolumn:name="LastScale",type=date,JSONPath=".status.lastScaleTime",priority=1,description="When a Job was last created"
+// +kubebuilder:printcolumn:name="Limited",type=string,JSONPath=".status.conditions[?(@.type=='ScalingLimited')].reason",priority=1,description="What holds Jobs back"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=".status.conditions[?(@.type=='Ready')].reason",priority=1,description="The reason of Ready"
 type ScaledJob struct {
 	metav1.TypeMeta   `json:",inline"`

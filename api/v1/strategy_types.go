@@ -32,7 +32,9 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="has(self.custom) == (has(self.type) && self.type == 'Custom')",message="custom is required with type Custom, and not allowed with another",fieldPath=".custom"
 type ScalingStrategy struct {
-	// type is Default, Accurate, Eager or Custom. Default Default.
+	// type says what is counted. Default: a Job for each threshold of messages that wait or are in progress. Accurate: for workers that take
+	// their messages off the queue at the start, a Job for each threshold of those that wait, besides the Jobs that have taken theirs. Eager:
+	// maxReplicas Jobs while any message waits. Custom: Accurate, less what custom says.
 	// +optional
 	// +kubebuilder:default=Default
 	Type ScalingStrategyType `json:"type,omitempty"`
@@ -57,7 +59,8 @@ type CustomStrategy struct {
 	// +kubebuilder:validation:Minimum=0
 	QueueLengthDeduction int64 `json:"queueLengthDeduction,omitempty"`
 
-	// runningJobPercentage is which part of the Jobs that have taken their messages is deducted, in percent, rounded down. 0 to 100, default 0.
+	// runningJobPercentage is which part of the Jobs that have taken their messages is deducted, as a whole number of
+	// percent, such as 50 for one half; what is deducted is rounded down. 0 to 100, default 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100

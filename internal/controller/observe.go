@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -36,9 +37,12 @@ type observation struct {
 	queues   []scaling.Queue
 	depth    int64
 	queueErr *redisconn.Error
-	// groupMissing says that a stream has no such consumer group, and nextDue when the next message falls due by itself; zero if none does.
-	groupMissing bool
-	nextDue      time.Time
+	// failedKey is the one of several keys that could not be read. It is empty if there is none, or no other.
+	failedKey string
+	// groupless is a stream that has no such consumer group, nil if there is none; nextDue is when the next message falls due by itself, zero
+	// if none does.
+	groupless *scaledjobv1.Queue
+	nextDue   time.Time
 	// events is what is known about the notifications of the queues, and missed says that growth of one turned out to be unannounced.
 	events keyspace.State
 	missed bool
@@ -89,12 +93,17 @@ func (r *Reconciler) observeQueues(ctx context.Context, sj *scaledjobv1.ScaledJo
 	key, queues := client.ObjectKeyFromObject(sj), sj.Spec.AllQueues()
 	began := time.Now()
 	counts, err := r.read(ctx, sj, queues)
-	if seen.queueErr = err; err == nil {
+	if failed, ok := errors.AsType[*queue.KeyError](err); ok && len(queues) > 1 {
+		seen.failedKey = failed.Key
+	}
+	if seen.queueErr = redisconn.Classify(err); err == nil {
 		r.Metrics.Read(time.Since(began))
 		seen.queues = contents(queues, counts)
 		seen.depth = scaling.Observation{Queues: seen.queues}.Outstanding()
-		for _, count := range counts {
-			seen.groupMissing = seen.groupMissing || count.GroupMissing
+		for i, count := range counts {
+			if count.GroupMissing {
+				seen.groupless = &queues[i]
+			}
 			seen.nextDue = earliest(seen.nextDue, count.NextDue)
 		}
 		seen.missed = r.compare(key, queues, seen.queues, began)
@@ -120,7 +129,7 @@ func (r *Reconciler) compare(id types.NamespacedName, queues []scaledjobv1.Queue
 
 func (r *Reconciler) read(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, queues []scaledjobv1.Queue,
-) ([]queue.Count, *redisconn.Error) {
+) ([]queue.Count, error) {
 	source, err := sourceOf(&sj.Spec, queues)
 	if err != nil {
 		return nil, &redisconn.Error{
@@ -129,8 +138,7 @@ func (r *Reconciler) read(
 			Err:     err,
 		}
 	}
-	counts, err := r.Queues.Observe(ctx, source)
-	return counts, redisconn.Classify(err)
+	return r.Queues.Observe(ctx, source)
 }
 
 // earliest is the earlier of two times, of which zero is none.

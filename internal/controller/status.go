@@ -36,7 +36,8 @@ func passOf(sj *scaledjobv1.ScaledJob, seen observation, plan plan, done outcome
 		Created:       done.created,
 		Queues:        queueDepths(sj, seen),
 		QueueErr:      seen.queueErr,
-		GroupMissing:  seen.groupMissing,
+		FailedKey:     seen.failedKey,
+		Groupless:     seen.groupless,
 		AtMax:         plan.atMax,
 		Limit:         done.limit,
 		Notifications: seen.events.Verdict,
@@ -56,6 +57,12 @@ func queueDepths(sj *scaledjobv1.ScaledJob, seen observation) []scaledjobv1.Queu
 	told := make([]scaledjobv1.QueueStatus, len(queues))
 	for i, each := range queues {
 		told[i].Name = each.Name
+		if each.Stream != nil {
+			told[i].ConsumerGroup = each.Stream.ConsumerGroup
+		}
+		if each.SortedSet != nil {
+			told[i].Window = each.SortedSet.Window
+		}
 		if seen.queueErr == nil {
 			told[i].Depth = new(seen.queues[i].Outstanding())
 		}

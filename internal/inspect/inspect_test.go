@@ -5,6 +5,7 @@ package inspect
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -56,7 +57,7 @@ func start(t *testing.T, addr string, configure bool, classes ...proof.Class) *I
 func verdict(inspector *Inspector) proof.Verdict {
 	subscribed := proof.Subscription{Present: true, Since: time.Now().Add(-time.Hour)}
 	key := proof.Key{Class: proof.ClassList, Subscription: subscribed, Audit: &proof.Audit{}}
-	return proof.Judge(inspector.Evidence, []proof.Key{key}, time.Now())
+	return proof.Judge(inspector.Evidence, []proof.Key{key}, slices.Values(inspector.Classes()), time.Now())
 }
 
 func TestUntilAsking(t *testing.T) {

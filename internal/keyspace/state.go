@@ -5,6 +5,7 @@ package keyspace
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/proof"
@@ -83,7 +84,7 @@ func (w *Watcher[K]) verdict(watched *watch, now time.Time) proof.Verdict {
 			Class: key.Class, Subscription: server.set.State(key.channel()), Audit: &watched.audits[i],
 		})
 	}
-	verdict := proof.Judge(server.evidence, keys, now)
+	verdict := proof.Judge(server.evidence, keys, maps.Keys(server.classes), now)
 	if verdict.Reason == proof.Undecided {
 		return watched.reported
 	}

@@ -7,7 +7,11 @@
 // the disproof are depths that grew while no event came. It does no I/O.
 package proof
 
-import "time"
+import (
+	"iter"
+	"slices"
+	"time"
+)
 
 // gracePeriod is for how long a subscription, or the proof that comes with a new one, may be
 // missing before that is told. Nothing that heals sooner is worth a change of the status.
@@ -70,15 +74,16 @@ type Key struct {
 }
 
 // Judge tells what the evidence of a server and what is known of keys of it amount to. That
-// is what is to be said of the first of them which is not announced.
-func Judge(server *Evidence, keys []Key, now time.Time) Verdict {
+// is what is to be said of the first of them which is not announced. Wanted are the classes of
+// all keys that anybody watches there: flags that were set for one must not be lost to another.
+func Judge(server *Evidence, keys []Key, wanted iter.Seq[Class], now time.Time) Verdict {
 	for _, key := range keys {
 		setting, heard := server.of(key.Class)
 		reason := key.judge(setting, heard, server.SilentUntil(key.Class, now), now)
 		switch reason {
 		case ReasonSubscribed:
 		case ReasonNotConfigured:
-			return notConfigured(setting, keys)
+			return notConfigured(setting, wanted)
 		default:
 			return Verdict{Reason: reason}
 		}
@@ -109,14 +114,10 @@ func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) Reas
 }
 
 // notConfigured is what is to be said of keys while the setting lacks flags for one of them.
-func notConfigured(setting Setting, keys []Key) Verdict {
+func notConfigured(setting Setting, wanted iter.Seq[Class]) Verdict {
 	if setting.Extended && !setting.Refused {
 		return Verdict{Reason: Undecided} // They are about to be there.
 	}
-	classes := make([]Class, 0, len(keys))
-	for _, key := range keys {
-		classes = append(classes, key.Class)
-	}
-	wanted := setting.Flags.WithRecommended(classes...).Known()
-	return Verdict{Reason: ReasonNotConfigured, Flags: string(wanted), ConfigureRefused: setting.Refused}
+	flags := setting.Flags.WithRecommended(slices.Collect(wanted)...).Known()
+	return Verdict{Reason: ReasonNotConfigured, Flags: string(flags), ConfigureRefused: setting.Refused}
 }

@@ -4,6 +4,7 @@
 package proof
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -76,7 +77,7 @@ func TestJudge(t *testing.T) {
 			if audit == nil {
 				audit = &Audit{}
 			}
-			NewWithT(t).Expect(Judge(server, []Key{{ClassList, c.key, audit}}, now)).To(Equal(c.want))
+			NewWithT(t).Expect(Judge(server, []Key{{ClassList, c.key, audit}}, slices.Values([]Class{ClassList}), now)).To(Equal(c.want))
 		})
 	}
 }
@@ -99,8 +100,8 @@ func TestTheFirstKeyThatIsNotAnnouncedCounts(t *testing.T) {
 		"the second is not":       {[]Key{list, stream, hash}, all},
 		"the first is not":        {[]Key{hash, list, stream}, all},
 		"the first is forbidden":  {[]Key{forbidden, stream}, Verdict{Reason: ReasonPermissionDenied}},
-		"the second is forbidden": {[]Key{stream, forbidden}, Verdict{Reason: ReasonNotConfigured, Flags: "Klgtx"}},
+		"the second is forbidden": {[]Key{stream, forbidden}, Verdict{Reason: ReasonNotConfigured, Flags: "Klghtx"}},
 	} {
-		g.Expect(Judge(server, c.keys, now)).To(Equal(c.want), name)
+		g.Expect(Judge(server, c.keys, slices.Values([]Class{ClassList, ClassStream, ClassHash}), now)).To(Equal(c.want), name)
 	}
 }

@@ -5,7 +5,6 @@ package queue
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -56,7 +55,7 @@ func (i inquiry) readings(replies []any) ([]reading, error) {
 	for n, at := range i.order {
 		is, err := i.queues[at].read(replies[begin:i.ends[n]], i.now)
 		if err != nil {
-			return nil, fmt.Errorf("key %q: %w", i.queues[at].Key, err)
+			return nil, &KeyError{Key: i.queues[at].Key, Err: err}
 		}
 		found[at] = is
 		begin = i.ends[n]

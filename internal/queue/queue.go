@@ -9,6 +9,7 @@
 package queue
 
 import (
+	"fmt"
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/redisconn"
@@ -90,3 +91,15 @@ type Count struct {
 	// told as waiting.
 	GroupMissing bool
 }
+
+// KeyError is that of one of several keys.
+type KeyError struct {
+	Key string
+	Err error
+}
+
+// Error implements error.
+func (e *KeyError) Error() string { return fmt.Sprintf("key %q: %v", e.Key, e.Err) }
+
+// Unwrap returns the cause.
+func (e *KeyError) Unwrap() error { return e.Err }

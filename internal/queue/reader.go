@@ -65,7 +65,7 @@ func (r *Reader) Observe(ctx context.Context, source Source) ([]Count, error) {
 		}
 		counts[i].Waiting, err = countBacklog(ctx, conn, source.Queues[i].Key, is.backlog.atMost(source.CountLimit), begun)
 		if err != nil {
-			return nil, fmt.Errorf("counting the entries of a stream: %w", err)
+			return nil, fmt.Errorf("counting entries: %w", &KeyError{Key: source.Queues[i].Key, Err: err})
 		}
 	}
 	return counts, nil

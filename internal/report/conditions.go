@@ -5,6 +5,7 @@ package report
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -12,7 +13,6 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
 // Condition is what a condition says. A message holds what to do about it, and nothing that differs from one pass to the next.
@@ -85,7 +85,7 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 	if pass.QueueErr.Busy() {
 		return
 	}
-	set(status, scaledjobv1.ConditionQueueConnected, queueConnected(pass.QueueErr, pass.GroupMissing))
+	set(status, scaledjobv1.ConditionQueueConnected, queueConnected(pass))
 	is := ready(sj.Spec.Suspend, status.Conditions)
 	set(status, scaledjobv1.ConditionReady, is)
 	present, cause := abnormal(is, status.Conditions)
@@ -98,19 +98,27 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 	}
 }
 
-func queueConnected(err *redisconn.Error, groupMissing bool) Condition {
+func queueConnected(pass *Pass) Condition {
 	switch {
-	case err != nil:
-		return Condition{metav1.ConditionFalse, string(err.Reason), err.Message}
-	case groupMissing:
+	case pass.QueueErr != nil:
+		message := pass.QueueErr.Message
+		if pass.FailedKey != "" {
+			message = quoted(pass.FailedKey) + " of spec.queues: " + message
+		}
+		return Condition{metav1.ConditionFalse, string(pass.QueueErr.Reason), message}
+	case pass.Groupless != nil:
 		return Condition{
 			metav1.ConditionFalse, scaledjobv1.ReasonConsumerGroupNotFound,
-			"A stream holds entries, and has no consumer group of the name in spec.queues. One message counts as waiting until there is one, so " +
-				"that a first worker can create it. Correct the name, have the workers create it, or say XGROUP CREATE.",
+			"The stream " + quoted(pass.Groupless.Name) + " holds entries, and has no consumer group " +
+				quoted(pass.Groupless.Stream.ConsumerGroup) + ". One message counts as waiting until there is one, so that a first worker can " +
+				"create it. Correct the name, have the workers create it, or say XGROUP CREATE.",
 		}
 	}
 	return Condition{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}
 }
+
+// quoted is the name of a key or a group, which may hold any bytes and many of them.
+func quoted(name string) string { return strconv.Quote(shorten(name, maxCause)) }
 
 // pauses are what ScalingLimited says while creating pauses.
 var pauses = map[backoff.Reason]string{
@@ -118,8 +126,8 @@ var pauses = map[backoff.Reason]string{
 		"again, longer each time, up to five minutes. Find out why by kubectl logs --selector=batch.miracle.dev/scaledjob=NAME, and correct " +
 		"the workers or spec.jobTemplate; with another template, or once suspended and resumed, creating goes on at once.",
 	backoff.NoProgress: "Jobs finish, but no message leaves the queue. Until that changes, creating pauses again and again, longer each time, " +
-		"up to five minutes. Make sure that the workers take messages from this very key of this server; with another template, or once " +
-		"suspended and resumed, creating goes on at once.",
+		"up to five minutes. Make sure that the workers take messages from this very key of this server, and take over what a dead worker " +
+		"has in progress; with another template, or once suspended and resumed, creating goes on at once.",
 	backoff.CreateRefused: "The API server refuses to create a Job that is due. Check quotas, admission policies and TemplateValid; the " +
 		"operator's log has its answer. Creating is tried again when a Job has finished or gone, and else at growing intervals, up to five " +
 		"minutes; once suspended and resumed, at once.",

@@ -11,6 +11,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -35,8 +36,9 @@ type Pass struct {
 	QueueErr *redisconn.Error
 	// Queues are those of the spec, with the depth of each where it could be read.
 	Queues []scaledjobv1.QueueStatus
-	// GroupMissing says that a stream has no such consumer group.
-	GroupMissing bool
+	// FailedKey is the one of several keys that QueueErr is about, and Groupless a stream that has no such consumer group, nil if there is none.
+	FailedKey string
+	Groupless *scaledjobv1.Queue
 	// AtMax says that more Jobs are due than may be active, and Limit why creating pauses.
 	AtMax bool
 	Limit backoff.Reason
@@ -60,6 +62,7 @@ func Status(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, pass
 	if before.ObservedGeneration != sj.Generation || pass.Desired != nil {
 		// Before an edit they may be those of other queues.
 		status.QueueDepth, status.DesiredJobs, status.Queues = pass.Depth, pass.Desired, pass.Queues
+		status.Queue = inShort(pass.Queues)
 	}
 	if pass.Created > 0 {
 		// Whole seconds, as the API server keeps them.
@@ -69,6 +72,18 @@ func Status(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, pass
 	setConditions(sj, status, &pass)
 	slices.SortStableFunc(status.Conditions, inOrder)
 	return status
+}
+
+// inShort names the first of the queues, and how many more there are.
+func inShort(queues []scaledjobv1.QueueStatus) string {
+	switch len(queues) {
+	case 0:
+		return ""
+	case 1:
+		return queues[0].Name
+	default:
+		return fmt.Sprintf("%s, +%d", queues[0].Name, len(queues)-1)
+	}
 }
 
 // Malformed is the status before, but that it says what keeps the spec from being read.

@@ -148,8 +148,11 @@ func TestStatusSubresource(t *testing.T) {
 	typed.Spec.Threshold = 99
 	typed.Status = scaledjobv1.ScaledJobStatus{
 		ObservedGeneration: 1, QueueDepth: new(int64(0)), DesiredJobs: new(int32(0)), LastScaleTime: new(metav1.Now().Rfc3339Copy()),
-		Queues:       []scaledjobv1.QueueStatus{{Name: "emails", Depth: new(int64(0))}, {Name: "unread"}},
-		TemplateHash: "0123abcd", TemplateGeneration: 1,
+		Queue:  "emails, +2",
+		Queues: []scaledjobv1.QueueStatus{
+			{Name: "emails", Depth: new(int64(0))}, {Name: "unread", Window: scaledjobv1.WindowDue}, {Name: "read", ConsumerGroup: "workers"},
+		},
+		RolloutGeneration: 1,
 		Conditions: []metav1.Condition{{
 			Type: scaledjobv1.ConditionReady, Status: metav1.ConditionTrue, Reason: scaledjobv1.ReasonReconciled,
 			LastTransitionTime: metav1.Now().Rfc3339Copy(),

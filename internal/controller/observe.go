@@ -19,6 +19,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/scaling"
+	"miracle.dev/scaledjob-operator/internal/translate"
 )
 
 // observation is all that a pass goes by.
@@ -69,15 +70,10 @@ func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob, mem
 	return seen, nil
 }
 
-// needsClaims says whether the strategy asks which Jobs have taken their messages.
-func needsClaims(strategy *scaledjobv1.ScalingStrategy) bool {
-	return strategy.Type == scaledjobv1.StrategyAccurate || strategy.Type == scaledjobv1.StrategyCustom
-}
-
 // countClaims is how many of the Jobs have taken their messages, and when the next one will be taken for such, where the strategy asks for it.
 func (m *memory) countClaims(sj *scaledjobv1.ScaledJob, active []*batchv1.Job) (claimed int, next time.Time) {
 	strategy := &sj.Spec.ScalingStrategy
-	if !needsClaims(strategy) {
+	if !scaling.Strategy(strategy.Type).CountsClaimed() {
 		m.claims = nil
 		return 0, time.Time{}
 	}
@@ -91,7 +87,7 @@ func (r *Reconciler) observeQueues(ctx context.Context, sj *scaledjobv1.ScaledJo
 	counts, err := r.read(ctx, sj, queues)
 	if seen.queueErr = err; err == nil {
 		r.Metrics.Read(time.Since(began))
-		seen.queues = contents(queues, counts)
+		seen.queues = translate.Contents(queues, counts)
 		seen.depth = scaling.Observation{Queues: seen.queues}.Outstanding()
 		for _, count := range counts {
 			seen.groupMissing = seen.groupMissing || count.GroupMissing
@@ -108,7 +104,7 @@ func (r *Reconciler) compare(id types.NamespacedName, queues []scaledjobv1.Queue
 	depths, silent := map[string]int64{}, map[string]bool{}
 	for i, each := range queues {
 		depths[each.Name] += held[i].Waiting + held[i].InProgress
-		silent[each.Name] = silent[each.Name] || growsUnannounced(each)
+		silent[each.Name] = silent[each.Name] || translate.GrowsUnannounced(each)
 	}
 	for name, depth := range depths {
 		if !silent[name] && r.Watcher.Observed(id, name, depth, began) {
@@ -121,7 +117,7 @@ func (r *Reconciler) compare(id types.NamespacedName, queues []scaledjobv1.Queue
 func (r *Reconciler) read(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, queues []scaledjobv1.Queue,
 ) ([]queue.Count, *redisconn.Error) {
-	source, err := sourceOf(&sj.Spec, queues)
+	source, err := translate.Source(&sj.Spec, queues)
 	if err != nil {
 		return nil, &redisconn.Error{
 			Reason:  redisconn.ReasonUnreachable,

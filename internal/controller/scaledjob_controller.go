@@ -7,7 +7,6 @@
 //
 //	subscription.go   tells the watcher which key to listen to
 //	observe.go        reads the owned Jobs, and then the depth of the queue       gather
-//	queues.go         says in the words of others what the spec asks for
 //	backoff.go        tells whether creating is of any use for now
 //	decide.go         compares the two                                            decide
 //	scale.go          creates what is missing                                     act

@@ -30,9 +30,9 @@ func (r *Reconciler) reportMalformed(ctx context.Context, sj *scaledjobv1.Scaled
 		r.emit(sj, report.Events(before, mem.computed)...)
 	}
 	now := time.Now()
-	if mem.writing.wait(now) == 0 && !equality.Semantic.DeepEqual(mem.stored(sj), mem.computed) {
+	if mem.writing.Wait(now) == 0 && !equality.Semantic.DeepEqual(mem.stored(sj), mem.computed) {
 		err := r.applyStatus(ctx, sj, mem.computed)
-		mem.writing.note(err, now)
+		mem.writing.Note(err, now)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Info("the status that says so can't be written", "cause", err.Error())
 		} else {
@@ -40,7 +40,7 @@ func (r *Reconciler) reportMalformed(ctx context.Context, sj *scaledjobv1.Scaled
 		}
 	}
 	after := jitter(sj.Spec.PollingInterval())
-	if wait := mem.writing.wait(now); wait > 0 {
+	if wait := mem.writing.Wait(now); wait > 0 {
 		after = min(after, wait)
 	}
 	return requests.After(after, requests.PriorityResync), nil

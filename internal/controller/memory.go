@@ -15,6 +15,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/creation"
+	"miracle.dev/scaledjob-operator/internal/deletion"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/requests"
@@ -38,10 +39,10 @@ type memory struct {
 	claims jobs.Claims
 	// templateHash is that of the template at the last pass; empty before the first.
 	templateHash string
-	// pruned are the Jobs that were deleted, as long as the cache may still show them.
-	pruned map[types.UID]struct{}
-	// pruning and writing the status are tried again by themselves, so that creating does not wait for them.
-	pruning, writing chore
+	// deletes are those of its Jobs.
+	deletes deletion.Record
+	// writing the status is tried again by itself, so that creating does not wait for it.
+	writing requests.Retry
 	// notified is when the first notification came that no pass has acted on; zero if there is none.
 	notified time.Time
 	// createFailed says that the last batch of creates met an error.
@@ -57,25 +58,6 @@ type memory struct {
 	// template is where the check of the template stands.
 	template jobtemplate.Check
 }
-
-// chore is something to do besides creating, which may fail again and again.
-type chore struct {
-	failures int
-	next     time.Time
-}
-
-// note keeps whether it has failed now.
-func (c *chore) note(err error, now time.Time) {
-	if err == nil {
-		*c = chore{}
-		return
-	}
-	c.failures++
-	c.next = now.Add(requests.RetryDelay(c.failures))
-}
-
-// wait is how long to wait until it is tried again, 0 if it may be tried now.
-func (c *chore) wait(now time.Time) time.Duration { return max(0, c.next.Sub(now)) }
 
 // latest is the status by the last pass, whether or not it was written yet.
 func (m *memory) latest(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobStatus {
@@ -133,21 +115,6 @@ func (m *memory) add(created []creation.Created) {
 	for _, job := range created {
 		m.active[job.UID] = struct{}{}
 	}
-}
-
-// unpruned are those of the Jobs to delete that were not deleted yet. Of the deleted ones, just the others can show up again.
-func (m *memory) unpruned(wanted []*batchv1.Job) []*batchv1.Job {
-	var fresh []*batchv1.Job
-	shown := map[types.UID]struct{}{}
-	for _, job := range wanted {
-		if _, deleted := m.pruned[job.UID]; deleted {
-			shown[job.UID] = struct{}{}
-			continue
-		}
-		fresh = append(fresh, job)
-	}
-	m.pruned = shown
-	return fresh
 }
 
 // memories are the memories of all ScaledJobs. The zero value is ready for use.

@@ -197,7 +197,7 @@ func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *me
 	done.limit = mem.backoff.Reason(time.Now())
 	done.template = r.templates.Check(ctx, sj, &mem.template, mem.latest(sj).Conditions)
 	pruned := r.prune(ctx, sj, mem, seen, replaceable(sj, mem, seen, plan, done))
-	done.more, done.replaced, done.pruneErr = done.more || pruned.more, pruned.replaced, pruned.err
+	done.more, done.replaced, done.pruneErr = done.more || pruned.More, pruned.Unfinished, pruned.Err
 	return done
 }
 

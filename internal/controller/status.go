@@ -76,13 +76,13 @@ func (r *Reconciler) writeStatus(
 	if mem.changedAt.IsZero() {
 		mem.changedAt = now
 	}
-	if wait := max(statusWait(before, status, mem, more, now), mem.writing.wait(now)); wait > 0 {
+	if wait := max(statusWait(before, status, mem, more, now), mem.writing.Wait(now)); wait > 0 {
 		return wait, nil
 	}
 	err = r.applyStatus(ctx, sj, status)
-	mem.writing.note(err, now)
+	mem.writing.Note(err, now)
 	if err != nil {
-		return mem.writing.wait(now), err
+		return mem.writing.Wait(now), err
 	}
 	r.emit(sj, report.Events(before, status)...)
 	mem.writes.AllowN(now, 1)

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,7 +17,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/deletion"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/jobtemplate"
-	"miracle.dev/scaledjob-operator/internal/requests"
+	"miracle.dev/scaledjob-operator/internal/statuses"
 )
 
 // memory is what is kept of a ScaledJob from one pass to the next. All of it may be lost: then some requests are made that it would have
@@ -41,38 +40,14 @@ type memory struct {
 	templateHash string
 	// deletes are those of its Jobs.
 	deletes deletion.Record
-	// writing the status is tried again by itself, so that creating does not wait for it.
-	writing requests.Retry
 	// notified is when the first notification came that no pass has acted on; zero if there is none.
 	notified time.Time
 	// createFailed says that the last batch of creates met an error.
 	createFailed bool
-	// computed is the status as the last pass left it, and written as it was last applied; both are nil before that. writtenAt is when.
-	computed  *scaledjobv1.ScaledJobStatus
-	written   *scaledjobv1.ScaledJobStatus
-	writtenAt time.Time
-	// writes bounds how often a condition that turned is written at once.
-	writes *rate.Limiter
-	// changedAt is since when the status differs from what was written, and zero while it does not.
-	changedAt time.Time
+	// status is what was written of it, and is to be.
+	status statuses.Record
 	// template is where the check of the template stands.
 	template jobtemplate.Check
-}
-
-// latest is the status by the last pass, whether or not it was written yet.
-func (m *memory) latest(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobStatus {
-	if m.computed != nil {
-		return m.computed
-	}
-	return &sj.Status
-}
-
-// stored is the status that the API server holds. What we applied ourselves is newer than what the cache shows of it.
-func (m *memory) stored(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobStatus {
-	if m.written != nil {
-		return m.written
-	}
-	return &sj.Status
 }
 
 // recount keeps which Jobs have not finished, and returns those that have finished since the last count: at the first, all that have. It
@@ -140,7 +115,7 @@ func (m *memories) of(sj *scaledjobv1.ScaledJob) *memory {
 		m.all = map[types.NamespacedName]*memory{}
 	}
 	if m.all[key] == nil {
-		m.all[key] = &memory{uid: sj.UID, writes: rate.NewLimiter(rate.Every(statusInterval), statusBurst)}
+		m.all[key] = &memory{uid: sj.UID, status: statuses.NewRecord()}
 	}
 	return m.all[key]
 }

@@ -60,7 +60,7 @@ func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob, mem
 	seen.unanswered = r.Gate.Saw(sj.UID, &seen.jobs)
 	seen.claimed, seen.nextClaim = mem.countClaims(sj, seen.jobs.Active)
 	seen.templateHash = jobs.TemplateHash(&sj.Spec.JobTemplate)
-	if seen.rollout, err = jobtemplate.LastRollout(ctx, r.Live, sj, mem.latest(sj)); err != nil {
+	if seen.rollout, err = jobtemplate.LastRollout(ctx, r.Live, sj, mem.status.Latest(sj)); err != nil {
 		return observation{}, err
 	}
 	if heard := r.Watcher.TakeNotified(client.ObjectKeyFromObject(sj)); mem.notified.IsZero() {

@@ -29,7 +29,7 @@ func replaceable(sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan 
 	if !possible || sj.Spec.Rollout.Strategy != scaledjobv1.RolloutImmediate {
 		return nil
 	}
-	if !jobtemplate.Accepted(sj, mem.latest(sj).Conditions, done.template) {
+	if !jobtemplate.Accepted(sj, mem.status.Latest(sj).Conditions, done.template) {
 		return nil
 	}
 	return seen.jobs.Outdated(seen.templateHash, seen.rollout)

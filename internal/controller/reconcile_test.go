@@ -146,7 +146,7 @@ func TestReconcileUnknownDepth(t *testing.T) {
 		w.Expect(w.watcher.canCreate).To(BeFalse())
 		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "RedisUnreachable"}))
 
-		time.Sleep(statusInterval)
+		time.Sleep(time.Second)
 		w.queues.SetDepth(emailQueue, 25)
 		w.Expect(w.reconcile(t.Context())).To(beResync())
 		w.Expect(w.jobs(t.Context())).To(HaveLen(3))

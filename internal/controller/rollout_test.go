@@ -166,7 +166,8 @@ func TestAnEditIsFoundOut(t *testing.T) {
 	w.edit(t.Context(), anotherImage)
 	w.reconcile(t.Context())
 	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:2": 3}), "they are of the template that it is again")
-	w.Expect(w.r.memories.of(w.scaledJob(t.Context())).computed.RolloutGeneration).To(Equal(int64(5)))
+	sj := w.scaledJob(t.Context())
+	w.Expect(w.r.memories.of(sj).status.Latest(sj).RolloutGeneration).To(Equal(int64(5)))
 }
 
 // Whether it was an edit is worth waiting for where Jobs could be deleted for it, and nowhere else.

@@ -17,7 +17,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/scaling"
 	"miracle.dev/scaledjob-operator/internal/translate"
 )
@@ -36,7 +36,7 @@ type observation struct {
 	// which says why they could not be read, is not nil.
 	queues   []scaling.Queue
 	depth    int64
-	queueErr *redisconn.Error
+	queueErr *rediserror.Error
 	// groupMissing says that a stream has no such consumer group, and nextDue when the next message falls due by itself; zero if none does.
 	groupMissing bool
 	nextDue      time.Time
@@ -116,17 +116,17 @@ func (r *Reconciler) compare(id types.NamespacedName, queues []scaledjobv1.Queue
 
 func (r *Reconciler) read(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, queues []scaledjobv1.Queue,
-) ([]queue.Count, *redisconn.Error) {
+) ([]queue.Count, *rediserror.Error) {
 	source, err := translate.Source(&sj.Spec, queues)
 	if err != nil {
-		return nil, &redisconn.Error{
-			Reason:  redisconn.ReasonUnreachable,
+		return nil, &rediserror.Error{
+			Reason:  rediserror.ReasonUnreachable,
 			Message: "redisAddress is not of the form host:port. Correct it.",
 			Err:     err,
 		}
 	}
 	counts, err := r.Queues.Observe(ctx, source)
-	return counts, redisconn.Classify(err)
+	return counts, rediserror.Classify(err)
 }
 
 // earliest is the earlier of two times, of which zero is none.

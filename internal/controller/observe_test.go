@@ -13,7 +13,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/requests"
 )
 
@@ -111,7 +111,7 @@ func TestTheStatusTellsOfEachQueue(t *testing.T) {
 	}))
 	w.Expect(w.scrape()["scaledjob_queue_depth"]).To(BeEquivalentTo(23), "both series")
 
-	w.queues.SetError("letters", &redisconn.Error{Reason: redisconn.ReasonWrongType, Err: errAway})
+	w.queues.SetError("letters", &rediserror.Error{Reason: rediserror.ReasonWrongType, Err: errAway})
 	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Queues = spec.Queues[:1] })
 	w.reconcile(t.Context())
 	w.Expect(w.scaledJob(t.Context()).Status.Queues).To(Equal([]scaledjobv1.QueueStatus{{Name: "letters"}}), "the depth was that of other queues")

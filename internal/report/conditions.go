@@ -12,7 +12,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 // Condition is what a condition says. A message holds what to do about it, and nothing that differs from one pass to the next.
@@ -98,7 +98,7 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 	}
 }
 
-func queueConnected(err *redisconn.Error, groupMissing bool) Condition {
+func queueConnected(err *rediserror.Error, groupMissing bool) Condition {
 	switch {
 	case err != nil:
 		return Condition{metav1.ConditionFalse, string(err.Reason), err.Message}

@@ -65,8 +65,12 @@ func TestWhatIsReadAndListenedTo(t *testing.T) {
 		CountLimit: 20*10 + 1,
 	}))
 	g.Expect(Keys(queues)).To(Equal([]keyspace.Key{
-		{Name: "list", Class: proof.ClassList}, {Name: "list:busy", Class: proof.ClassList}, {Name: "stream", Class: proof.ClassStream},
-		{Name: "sorted", Class: proof.ClassSortedSet}, {Name: "set", Class: proof.ClassSet}, {Name: "hash", Class: proof.ClassHash},
+		{Name: "list", Class: proof.ClassList},
+		{Name: "list:busy", Class: proof.ClassList},
+		{Name: "stream", Class: proof.ClassStream},
+		{Name: "sorted", Class: proof.ClassSortedSet},
+		{Name: "set", Class: proof.ClassSet},
+		{Name: "hash", Class: proof.ClassHash},
 	}))
 	held := Contents(queues, []queue.Count{{Waiting: 1}, {InProgress: 2}, {Waiting: 3, InProgress: 4}, {}, {}, {}, {}})
 	g.Expect(held[:3]).To(Equal([]scaling.Queue{{Waiting: 1, Threshold: 10}, {InProgress: 2, Threshold: 10}, {Waiting: 3, InProgress: 4, Threshold: 3}}))

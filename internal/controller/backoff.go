@@ -16,6 +16,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/report"
+	"miracle.dev/scaledjob-operator/internal/translate"
 )
 
 // pausing tells the back-off what has become of the Jobs and of the queue since the last pass, and says whether creating pauses.
@@ -56,7 +57,7 @@ func (r *Reconciler) queueSeen(sj *scaledjobv1.ScaledJob, seen observation) back
 		Since:  seen.events.Since,
 		Newest: r.Gate.Newest(sj.UID),
 	}
-	if announcesEnds(sj.Spec.AllQueues()) {
+	if translate.AnnouncesEnds(sj.Spec.AllQueues()) {
 		looked.Heard = seen.events.Reason == proof.ReasonSubscribed
 		looked.ShrunkAt = seen.events.LastShrink
 	}

@@ -7,6 +7,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/scaling"
+	"miracle.dev/scaledjob-operator/internal/translate"
 )
 
 // plan is what follows from an observation. The zero plan is that of an unknown depth: nothing is decided, nothing created.
@@ -32,7 +33,7 @@ func decide(spec *scaledjobv1.ScaledJobSpec, seen observation, pausing bool) pla
 	}
 	active := int64(len(seen.jobs.Active) + len(seen.unanswered))
 	state := scaling.Observation{Queues: seen.queues, Active: active, Claimed: int64(seen.claimed)}
-	decision := scaling.Decide(state, policyOf(spec))
+	decision := scaling.Decide(state, translate.Policy(spec))
 	result := plan{known: true, mayCreate: !spec.Suspend && !pausing, desired: decision.Desired, atMax: decision.AtMax}
 	if !result.mayCreate {
 		return result

@@ -17,11 +17,11 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
-var unreachable = &redisconn.Error{Reason: redisconn.ReasonUnreachable, Message: "Start it.", Err: errors.New("refused")}
+var unreachable = &rediserror.Error{Reason: rediserror.ReasonUnreachable, Message: "Start it.", Err: errors.New("refused")}
 
 // activeJobs are so many Jobs that have not finished.
 func activeJobs(n int) jobs.Census {

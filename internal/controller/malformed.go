@@ -5,11 +5,8 @@ package controller
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,34 +20,19 @@ import (
 // then the event and the log tell of it alone.
 func (r *Reconciler) reportMalformed(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, cause error) (ctrl.Result, error) {
 	r.Metrics.Failed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName)
-	before := mem.latest(sj)
-	mem.computed = report.Malformed(sj, before, cause)
-	if !equality.Semantic.DeepEqual(before, mem.computed) {
+	before := mem.status.Latest(sj)
+	status := report.Malformed(sj, before, cause)
+	if !equality.Semantic.DeepEqual(before, status) {
 		ctrl.LoggerFrom(ctx).Error(cause, "the spec is not of the form that the CRD has, so that nothing is done for it")
-		r.emit(sj, report.Events(before, mem.computed)...)
+		r.emit(sj, report.Events(before, status)...)
 	}
-	now := time.Now()
-	if mem.writing.wait(now) == 0 && !equality.Semantic.DeepEqual(mem.stored(sj), mem.computed) {
-		err := r.applyStatus(ctx, sj, mem.computed)
-		mem.writing.note(err, now)
-		if err != nil {
-			ctrl.LoggerFrom(ctx).Info("the status that says so can't be written", "cause", err.Error())
-		} else {
-			mem.written = mem.computed
-		}
+	wait, err := r.statuses().WriteAtOnce(ctx, sj, &mem.status, status)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("the status that says so can't be written", "cause", err.Error())
 	}
 	after := jitter(sj.Spec.PollingInterval())
-	if wait := mem.writing.wait(now); wait > 0 {
+	if wait > 0 {
 		after = min(after, wait)
 	}
 	return requests.After(after, requests.PriorityResync), nil
-}
-
-// dropStatus removes a status of another form than the CRD's, over which no other could be applied.
-func (r *Reconciler) dropStatus(ctx context.Context, sj *scaledjobv1.ScaledJob) error {
-	err := r.Client.Status().Patch(ctx, identity(sj), client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))
-	if err != nil {
-		return fmt.Errorf("dropping a status that can't be read: %w", err)
-	}
-	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,9 +14,10 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/creation"
+	"miracle.dev/scaledjob-operator/internal/deletion"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/jobtemplate"
-	"miracle.dev/scaledjob-operator/internal/requests"
+	"miracle.dev/scaledjob-operator/internal/statuses"
 )
 
 // memory is what is kept of a ScaledJob from one pass to the next. All of it may be lost: then some requests are made that it would have
@@ -38,59 +38,16 @@ type memory struct {
 	claims jobs.Claims
 	// templateHash is that of the template at the last pass; empty before the first.
 	templateHash string
-	// pruned are the Jobs that were deleted, as long as the cache may still show them.
-	pruned map[types.UID]struct{}
-	// pruning and writing the status are tried again by themselves, so that creating does not wait for them.
-	pruning, writing chore
+	// deletes are those of its Jobs.
+	deletes deletion.Record
 	// notified is when the first notification came that no pass has acted on; zero if there is none.
 	notified time.Time
 	// createFailed says that the last batch of creates met an error.
 	createFailed bool
-	// computed is the status as the last pass left it, and written as it was last applied; both are nil before that. writtenAt is when.
-	computed  *scaledjobv1.ScaledJobStatus
-	written   *scaledjobv1.ScaledJobStatus
-	writtenAt time.Time
-	// writes bounds how often a condition that turned is written at once.
-	writes *rate.Limiter
-	// changedAt is since when the status differs from what was written, and zero while it does not.
-	changedAt time.Time
+	// status is what was written of it, and is to be.
+	status statuses.Record
 	// template is where the check of the template stands.
 	template jobtemplate.Check
-}
-
-// chore is something to do besides creating, which may fail again and again.
-type chore struct {
-	failures int
-	next     time.Time
-}
-
-// note keeps whether it has failed now.
-func (c *chore) note(err error, now time.Time) {
-	if err == nil {
-		*c = chore{}
-		return
-	}
-	c.failures++
-	c.next = now.Add(requests.RetryDelay(c.failures))
-}
-
-// wait is how long to wait until it is tried again, 0 if it may be tried now.
-func (c *chore) wait(now time.Time) time.Duration { return max(0, c.next.Sub(now)) }
-
-// latest is the status by the last pass, whether or not it was written yet.
-func (m *memory) latest(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobStatus {
-	if m.computed != nil {
-		return m.computed
-	}
-	return &sj.Status
-}
-
-// stored is the status that the API server holds. What we applied ourselves is newer than what the cache shows of it.
-func (m *memory) stored(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobStatus {
-	if m.written != nil {
-		return m.written
-	}
-	return &sj.Status
 }
 
 // recount keeps which Jobs have not finished, and returns those that have finished since the last count: at the first, all that have. It
@@ -135,21 +92,6 @@ func (m *memory) add(created []creation.Created) {
 	}
 }
 
-// unpruned are those of the Jobs to delete that were not deleted yet. Of the deleted ones, just the others can show up again.
-func (m *memory) unpruned(wanted []*batchv1.Job) []*batchv1.Job {
-	var fresh []*batchv1.Job
-	shown := map[types.UID]struct{}{}
-	for _, job := range wanted {
-		if _, deleted := m.pruned[job.UID]; deleted {
-			shown[job.UID] = struct{}{}
-			continue
-		}
-		fresh = append(fresh, job)
-	}
-	m.pruned = shown
-	return fresh
-}
-
 // memories are the memories of all ScaledJobs. The zero value is ready for use.
 type memories struct {
 	mu  sync.Mutex
@@ -173,7 +115,7 @@ func (m *memories) of(sj *scaledjobv1.ScaledJob) *memory {
 		m.all = map[types.NamespacedName]*memory{}
 	}
 	if m.all[key] == nil {
-		m.all[key] = &memory{uid: sj.UID, writes: rate.NewLimiter(rate.Every(statusInterval), statusBurst)}
+		m.all[key] = &memory{uid: sj.UID, status: statuses.NewRecord()}
 	}
 	return m.all[key]
 }

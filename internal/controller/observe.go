@@ -18,8 +18,9 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/scaling"
+	"miracle.dev/scaledjob-operator/internal/translate"
 )
 
 // observation is all that a pass goes by.
@@ -36,7 +37,7 @@ type observation struct {
 	// which says why they could not be read, is not nil.
 	queues   []scaling.Queue
 	depth    int64
-	queueErr *redisconn.Error
+	queueErr *rediserror.Error
 	// failedKey is the one of several keys that could not be read. It is empty if there is none, or no other.
 	failedKey string
 	// groupless is a stream that has no such consumer group, nil if there is none; nextDue is when the next message falls due by itself, zero
@@ -63,7 +64,7 @@ func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob, mem
 	seen.unanswered = r.Gate.Saw(sj.UID, &seen.jobs)
 	seen.claimed, seen.nextClaim = mem.countClaims(sj, seen.jobs.Active)
 	seen.templateHash = jobs.TemplateHash(&sj.Spec.JobTemplate)
-	if seen.rollout, err = jobtemplate.LastRollout(ctx, r.Live, sj, mem.latest(sj)); err != nil {
+	if seen.rollout, err = jobtemplate.LastRollout(ctx, r.Live, sj, mem.status.Latest(sj)); err != nil {
 		return observation{}, err
 	}
 	if heard := r.Watcher.TakeNotified(client.ObjectKeyFromObject(sj)); mem.notified.IsZero() {
@@ -73,15 +74,10 @@ func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob, mem
 	return seen, nil
 }
 
-// needsClaims says whether the strategy asks which Jobs have taken their messages.
-func needsClaims(strategy *scaledjobv1.ScalingStrategy) bool {
-	return strategy.Type == scaledjobv1.StrategyAccurate || strategy.Type == scaledjobv1.StrategyCustom
-}
-
 // countClaims is how many of the Jobs have taken their messages, and when the next one will be taken for such, where the strategy asks for it.
 func (m *memory) countClaims(sj *scaledjobv1.ScaledJob, active []*batchv1.Job) (claimed int, next time.Time) {
 	strategy := &sj.Spec.ScalingStrategy
-	if !needsClaims(strategy) {
+	if !scaling.Strategy(strategy.Type).CountsClaimed() {
 		m.claims = nil
 		return 0, time.Time{}
 	}
@@ -96,9 +92,9 @@ func (r *Reconciler) observeQueues(ctx context.Context, sj *scaledjobv1.ScaledJo
 	if failed, ok := errors.AsType[*queue.KeyError](err); ok && len(queues) > 1 {
 		seen.failedKey = failed.Key
 	}
-	if seen.queueErr = redisconn.Classify(err); err == nil {
+	if seen.queueErr = rediserror.Classify(err); err == nil {
 		r.Metrics.Read(time.Since(began))
-		seen.queues = contents(queues, counts)
+		seen.queues = translate.Contents(queues, counts)
 		seen.depth = scaling.Observation{Queues: seen.queues}.Outstanding()
 		for i, count := range counts {
 			if count.GroupMissing {
@@ -117,7 +113,7 @@ func (r *Reconciler) compare(id types.NamespacedName, queues []scaledjobv1.Queue
 	depths, silent := map[string]int64{}, map[string]bool{}
 	for i, each := range queues {
 		depths[each.Name] += held[i].Waiting + held[i].InProgress
-		silent[each.Name] = silent[each.Name] || growsUnannounced(each)
+		silent[each.Name] = silent[each.Name] || translate.GrowsUnannounced(each)
 	}
 	for name, depth := range depths {
 		if !silent[name] && r.Watcher.Observed(id, name, depth, began) {
@@ -130,10 +126,10 @@ func (r *Reconciler) compare(id types.NamespacedName, queues []scaledjobv1.Queue
 func (r *Reconciler) read(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, queues []scaledjobv1.Queue,
 ) ([]queue.Count, error) {
-	source, err := sourceOf(&sj.Spec, queues)
+	source, err := translate.Source(&sj.Spec, queues)
 	if err != nil {
-		return nil, &redisconn.Error{
-			Reason:  redisconn.ReasonUnreachable,
+		return nil, &rediserror.Error{
+			Reason:  rediserror.ReasonUnreachable,
 			Message: "redisAddress is not of the form host:port. Correct it.",
 			Err:     err,
 		}

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/requests"
 )
 
@@ -89,4 +91,54 @@ func TestAPassComesWhenAMessageFallsDue(t *testing.T) {
 		w.reconcile(t.Context())
 		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(Equal(idleDueSpacing), "while nothing can be created")
 	})
+}
+
+func TestTheStatusTellsOfEachQueue(t *testing.T) {
+	t.Parallel()
+	sj := scaledJob()
+	sj.Spec.QueueName = ""
+	sj.Spec.Queues = []scaledjobv1.Queue{{Name: "letters"}, {Name: "letters:busy", Role: scaledjobv1.RoleInProgress}}
+	w := newWorld(t, sj)
+	w.queues.SetCount("letters", queue.Count{Waiting: 12})
+	w.queues.SetCount("letters:busy", queue.Count{InProgress: 11})
+	w.reconcile(t.Context())
+
+	status := w.scaledJob(t.Context()).Status
+	w.Expect(status.QueueDepth).To(HaveValue(BeEquivalentTo(23)))
+	w.Expect(status.DesiredJobs).To(HaveValue(BeEquivalentTo(3)))
+	w.Expect(status.Queues).To(Equal([]scaledjobv1.QueueStatus{
+		{Name: "letters", Depth: new(int64(12))}, {Name: "letters:busy", Depth: new(int64(11))},
+	}))
+	w.Expect(w.scrape()["scaledjob_queue_depth"]).To(BeEquivalentTo(23), "both series")
+
+	w.queues.SetError("letters", &rediserror.Error{Reason: rediserror.ReasonWrongType, Err: errAway})
+	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Queues = spec.Queues[:1] })
+	w.reconcile(t.Context())
+	w.Expect(w.scaledJob(t.Context()).Status.Queues).To(Equal([]scaledjobv1.QueueStatus{{Name: "letters"}}), "the depth was that of other queues")
+	w.Expect(w.scrape()).NotTo(HaveKey("scaledjob_queue_depth"))
+}
+
+// A worker has to come so that the group does.
+func TestAMissingGroupIsToldAndHasAJob(t *testing.T) {
+	t.Parallel()
+	sj := scaledJob()
+	sj.Spec.QueueName = ""
+	sj.Spec.Queues = []scaledjobv1.Queue{{
+		Name: "stream", Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"},
+	}}
+	w := newWorld(t, sj)
+	w.queues.SetCount("stream", queue.Count{Waiting: 1, GroupMissing: true})
+	w.reconcile(t.Context())
+	w.Expect(w.names()).To(HaveLen(1))
+	for _, kind := range []string{scaledjobv1.ConditionQueueConnected, scaledjobv1.ConditionReady} {
+		is := w.condition(t.Context(), kind)
+		w.Expect(is.Status).To(Equal(metav1.ConditionFalse), kind)
+		w.Expect(is.Reason).To(Equal(scaledjobv1.ReasonConsumerGroupNotFound), kind)
+	}
+	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReconciling).Reason).To(Equal(scaledjobv1.ReasonConsumerGroupNotFound))
+
+	w.queues.SetCount("stream", queue.Count{Waiting: 20, InProgress: 1})
+	w.reconcile(t.Context())
+	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
+	w.Expect(w.names()).To(HaveLen(3))
 }

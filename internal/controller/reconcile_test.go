@@ -21,6 +21,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/requests"
 )
 
@@ -125,8 +126,8 @@ func TestReconcileUnknownDepth(t *testing.T) {
 		before := w.scaledJob(t.Context()).Status
 		w.delete(t.Context(), w.names()[0])
 
-		w.queues.SetError(emailQueue, &redisconn.Error{
-			Reason: redisconn.ReasonUnreachable, Message: "Start it.", Err: errors.New("dial tcp 10.0.0.1:6379: refused"),
+		w.queues.SetError(emailQueue, &rediserror.Error{
+			Reason: rediserror.ReasonUnreachable, Message: "Start it.", Err: errors.New("dial tcp 10.0.0.1:6379: refused"),
 		})
 		result := w.reconcile(t.Context())
 
@@ -146,7 +147,7 @@ func TestReconcileUnknownDepth(t *testing.T) {
 		w.Expect(w.watcher.canCreate).To(BeFalse())
 		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "RedisUnreachable"}))
 
-		time.Sleep(statusInterval)
+		time.Sleep(time.Second)
 		w.queues.SetDepth(emailQueue, 25)
 		w.Expect(w.reconcile(t.Context())).To(beResync())
 		w.Expect(w.jobs(t.Context())).To(HaveLen(3))
@@ -161,7 +162,7 @@ func TestReconcileUnknownDepthWithShortInterval(t *testing.T) {
 	sj := scaledJob()
 	sj.Spec.PollingIntervalSeconds = 2
 	w := newWorld(t, sj)
-	w.queues.SetError(emailQueue, redisconn.ErrClosed)
+	w.queues.SetError(emailQueue, rediserror.ErrClosed)
 
 	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", 1100*time.Millisecond))
 }
@@ -169,7 +170,7 @@ func TestReconcileUnknownDepthWithShortInterval(t *testing.T) {
 func TestReconcileBusyEndpoint(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
-	w.queues.SetError(emailQueue, redisconn.ErrBusy)
+	w.queues.SetError(emailQueue, rediserror.ErrBusy)
 
 	result := w.reconcile(t.Context())
 
@@ -340,7 +341,7 @@ func TestReconcileReportsToTheMetrics(t *testing.T) {
 	w.reconcile(t.Context())
 	w.watcher.missed = true
 	w.reconcile(t.Context())
-	w.queues.SetError(emailQueue, redisconn.ErrClosed)
+	w.queues.SetError(emailQueue, rediserror.ErrClosed)
 	w.reconcile(t.Context())
 
 	values := w.scrape()
@@ -372,7 +373,7 @@ func TestReactionIsMeasuredFromTheNotificationThatWasNotServed(t *testing.T) {
 	w.Expect(reactions()).To(BeZero(), "no notification asked for this Job")
 
 	w.watcher.notified = time.Now().Add(-time.Second)
-	w.queues.SetError(emailQueue, redisconn.ErrClosed)
+	w.queues.SetError(emailQueue, rediserror.ErrClosed)
 	w.reconcile(t.Context())
 	w.queues.SetDepth(emailQueue, 20)
 	w.reconcile(t.Context())

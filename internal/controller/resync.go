@@ -77,7 +77,7 @@ func untilChore(mem *memory, statusWait time.Duration, now time.Time) time.Durat
 		pauseEnd = time.Time{}
 	}
 	wait := min(until(pauseEnd, now, moreRetry), until(mem.template.Turn, now, moreRetry))
-	for _, other := range []time.Duration{statusWait, mem.pruning.wait(now)} {
+	for _, other := range []time.Duration{statusWait, mem.deletes.Wait(now)} {
 		if other > 0 {
 			wait = min(wait, other)
 		}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 // replacing is a ScaledJob whose unfinished Jobs are replaced when its template is edited.
@@ -88,7 +88,7 @@ func TestWhatDoesNotReplaceJobs(t *testing.T) {
 		}},
 		"a restart": {change: func(_ context.Context, w *world) { w.forgetAll() }},
 		"another image, as long as Redis is away": {change: func(ctx context.Context, w *world) {
-			w.queues.SetError(emailQueue, &redisconn.Error{Reason: redisconn.ReasonUnreachable, Err: errAway})
+			w.queues.SetError(emailQueue, &rediserror.Error{Reason: rediserror.ReasonUnreachable, Err: errAway})
 			w.edit(ctx, anotherImage)
 		}},
 		"another image, as long as it is suspended": {change: func(ctx context.Context, w *world) {
@@ -166,7 +166,8 @@ func TestAnEditIsFoundOut(t *testing.T) {
 	w.edit(t.Context(), anotherImage)
 	w.reconcile(t.Context())
 	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:2": 3}), "they are of the template that it is again")
-	w.Expect(w.r.memories.of(w.scaledJob(t.Context())).computed.RolloutGeneration).To(Equal(int64(5)))
+	sj := w.scaledJob(t.Context())
+	w.Expect(w.r.memories.of(sj).status.Latest(sj).RolloutGeneration).To(Equal(int64(5)))
 }
 
 // Whether it was an edit is worth waiting for where Jobs could be deleted for it, and nowhere else.

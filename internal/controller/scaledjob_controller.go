@@ -7,7 +7,6 @@
 //
 //	subscription.go   tells the watcher which key to listen to
 //	observe.go        reads the owned Jobs, and then the depth of the queue       gather
-//	queues.go         says in the words of others what the spec asks for
 //	backoff.go        tells whether creating is of any use for now
 //	decide.go         compares the two                                            decide
 //	scale.go          creates what is missing                                     act
@@ -132,8 +131,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	mem := r.memories.of(sj)
 	r.deadlines.Expect(request.NamespacedName, time.Now().Add(3*sj.Spec.PollingInterval()/2))
 	r.subscribe(sj)
-	if found.StatusErr != nil && mem.written == nil {
-		if err := r.dropStatus(ctx, sj); err != nil && found.SpecErr == nil {
+	if found.StatusErr != nil && !mem.status.Written() {
+		if err := r.statuses().Drop(ctx, sj); err != nil && found.SpecErr == nil {
 			return r.fail(sj, err)
 		}
 	}
@@ -196,9 +195,9 @@ func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *me
 	}
 	done.createFailing = done.err != nil && mem.createFailed && !failedBefore
 	done.limit = mem.backoff.Reason(time.Now())
-	done.template = r.templates.Check(ctx, sj, &mem.template, mem.latest(sj).Conditions)
+	done.template = r.templates.Check(ctx, sj, &mem.template, mem.status.Latest(sj).Conditions)
 	pruned := r.prune(ctx, sj, mem, seen, replaceable(sj, mem, seen, plan, done))
-	done.more, done.replaced, done.pruneErr = done.more || pruned.more, pruned.replaced, pruned.err
+	done.more, done.replaced, done.pruneErr = done.more || pruned.More, pruned.Unfinished, pruned.Err
 	return done
 }
 
@@ -206,8 +205,7 @@ func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *me
 func (r *Reconciler) report(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan, done outcome,
 ) (ctrl.Result, error) {
-	status := report.Status(sj, mem.latest(sj), passOf(sj, seen, plan, done), time.Now())
-	mem.computed = status
+	status := report.Status(sj, mem.status.Latest(sj), passOf(sj, seen, plan, done), time.Now())
 	if plan.known && !done.more && !done.crowded && done.err == nil {
 		mem.notified = time.Time{}
 	}
@@ -220,7 +218,10 @@ func (r *Reconciler) report(
 	if done.createFailing {
 		r.emit(sj, report.JobCreateFailed())
 	}
-	wait, statusErr := r.writeStatus(ctx, sj, mem, status, done.more)
+	before, wait, statusErr := r.statuses().Write(ctx, sj, &mem.status, status, done.more)
+	if before != nil {
+		r.emit(sj, report.Events(before, status)...)
+	}
 	chores := errors.Join(done.pruneErr, statusErr)
 	if chores != nil {
 		ctrl.LoggerFrom(ctx).Error(chores, "what there is to do besides creating has failed, and is tried again")

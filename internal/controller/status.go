@@ -4,29 +4,12 @@
 package controller
 
 import (
-	"context"
-	"fmt"
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/report"
-)
-
-const (
-	// fieldOwner is the name under which the status is applied.
-	fieldOwner = client.FieldOwner("scaledjob-operator")
-	// statusInterval is the least time between two writes of a status in which only numbers changed.
-	statusInterval = time.Second
-	// statusBurst is how many writes may come at once where conditions turn. On average it is one per statusInterval there too.
-	statusBurst = 2
+	"miracle.dev/scaledjob-operator/internal/statuses"
 )
 
 // passOf is what is told of a pass.
@@ -70,61 +53,8 @@ func queueDepths(sj *scaledjobv1.ScaledJob, seen observation) []scaledjobv1.Queu
 	return told
 }
 
-// writeStatus applies the status if it is time to, and emits the events of what turned. Otherwise it tells how long that may wait.
-func (r *Reconciler) writeStatus(
-	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, status *scaledjobv1.ScaledJobStatus, more bool,
-) (wait time.Duration, err error) {
-	now := time.Now()
-	before := mem.stored(sj)
-	if equality.Semantic.DeepEqual(before, status) {
-		mem.changedAt = time.Time{}
-		return 0, nil
-	}
-	if mem.changedAt.IsZero() {
-		mem.changedAt = now
-	}
-	if wait := max(statusWait(before, status, mem, more, now), mem.writing.wait(now)); wait > 0 {
-		return wait, nil
-	}
-	err = r.applyStatus(ctx, sj, status)
-	mem.writing.note(err, now)
-	if err != nil {
-		return mem.writing.wait(now), err
-	}
-	r.emit(sj, report.Events(before, status)...)
-	mem.writes.AllowN(now, 1)
-	mem.written, mem.writtenAt, mem.changedAt = status, now, time.Time{}
-	return 0, nil
-}
-
-// statusWait tells how long a changed status may wait until it is written. Where a condition turned, it does not wait, unless conditions have
-// turned all the time. Where only numbers changed, it waits until the interval since the last write is over. A pass that is followed by
-// another at once leaves it to that one, but not for ever.
-func statusWait(before, status *scaledjobv1.ScaledJobStatus, mem *memory, more bool, now time.Time) time.Duration {
-	if more {
-		return max(0, statusInterval-now.Sub(mem.changedAt))
-	}
-	if report.Turned(before.Conditions, status.Conditions) {
-		missing := max(0, 1-mem.writes.TokensAt(now))
-		return time.Duration(missing * float64(statusInterval))
-	}
-	return max(0, statusInterval-now.Sub(mem.writtenAt))
-}
-
-// applyStatus sends the whole status. It names the UID, so that a ScaledJob that took the place of this one is left alone.
-func (r *Reconciler) applyStatus(ctx context.Context, sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
-	if err != nil {
-		return fmt.Errorf("encoding the status: %w", err)
-	}
-	intent := identity(sj)
-	intent.Object["status"] = content
-	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(intent), fieldOwner, client.ForceOwnership)
-	if err == nil || apierrors.IsNotFound(err) {
-		return nil
-	}
-	return fmt.Errorf("applying the status: %w", err)
-}
+// statuses writes statuses.
+func (r *Reconciler) statuses() statuses.Writer { return statuses.Writer{Client: r.Client} }
 
 // emit emits events that regard the ScaledJob. Its resourceVersion would make each one of its own, instead of one that happened again.
 func (r *Reconciler) emit(sj *scaledjobv1.ScaledJob, all ...report.Event) {
@@ -138,16 +68,6 @@ func (r *Reconciler) emit(sj *scaledjobv1.ScaledJob, all ...report.Event) {
 	for _, event := range all {
 		r.Recorder.Eventf(regarding, nil, event.Type, event.Reason, event.Action, "%s", event.Note)
 	}
-}
-
-// identity names a ScaledJob, and holds nothing else of it.
-func identity(sj *scaledjobv1.ScaledJob) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: map[string]any{}}
-	object.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJob"))
-	object.SetNamespace(sj.Namespace)
-	object.SetName(sj.Name)
-	object.SetUID(sj.UID)
-	return object
 }
 
 // sample is what the metrics say of the pass.

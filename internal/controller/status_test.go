@@ -9,50 +9,13 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/requests"
 )
-
-func TestStatusWait(t *testing.T) {
-	t.Parallel()
-	now := time.Unix(1000, 0)
-	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	for name, c := range map[string]struct {
-		condition, more            bool
-		written, changedAt, turned time.Time
-		want                       time.Duration
-	}{
-		"numbers, long after the last write":  {written: ago(time.Hour), changedAt: now, want: 0},
-		"numbers, a second after":             {written: ago(time.Second), changedAt: now, want: 0},
-		"numbers, soon after":                 {written: ago(300 * time.Millisecond), changedAt: now, want: 700 * time.Millisecond},
-		"numbers, never written":              {changedAt: now, want: 0},
-		"a condition":                         {condition: true, written: ago(time.Millisecond), changedAt: now, want: 0},
-		"a condition, as all the time":        {condition: true, changedAt: now, turned: ago(600 * time.Millisecond), want: 400 * time.Millisecond},
-		"more to come":                        {more: true, written: ago(time.Hour), changedAt: now, want: time.Second},
-		"more to come, for a while":           {more: true, written: ago(time.Hour), changedAt: ago(600 * time.Millisecond), want: 400 * time.Millisecond},
-		"more to come, for long enough":       {more: true, written: ago(time.Hour), changedAt: ago(time.Minute), want: 0},
-		"a condition, and more to come":       {condition: true, more: true, written: ago(time.Hour), changedAt: now, want: time.Second},
-		"numbers, waiting for longer than it": {written: ago(300 * time.Millisecond), changedAt: ago(time.Minute), want: 700 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			before := &scaledjobv1.ScaledJobStatus{ActiveJobs: 1}
-			after := &scaledjobv1.ScaledJobStatus{ActiveJobs: 2}
-			if c.condition {
-				after.Conditions = []metav1.Condition{{Type: "Ready"}}
-			}
-			mem := &memory{writtenAt: c.written, changedAt: c.changedAt, writes: rate.NewLimiter(rate.Every(time.Second), 1)}
-			mem.writes.AllowN(c.turned, 1)
-			NewWithT(t).Expect(statusWait(before, after, mem, c.more, now)).To(Equal(c.want))
-		})
-	}
-}
 
 // While only numbers change, at most one status a second is written, and the last one always.
 func TestStatusIsWrittenOnceASecond(t *testing.T) {
@@ -96,7 +59,6 @@ func TestStatusThatChangedBackIsNotWritten(t *testing.T) {
 		w.Expect(w.reconcile(t.Context())).To(beResync())
 
 		w.Expect(w.applied).To(Equal(1))
-		w.Expect(w.r.memories.of(sj).changedAt).To(BeZero(), "the next change gets its full second")
 	})
 }
 
@@ -155,7 +117,7 @@ func TestStatusInConflict(t *testing.T) {
 		return apierrors.NewConflict(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), "emails", errAway)
 	}
 	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", requests.RetryDelay(1)))
-	w.Expect(w.r.memories.of(scaledJob()).written).To(BeNil())
+	w.Expect(w.scaledJob(t.Context()).Status).To(BeZero())
 }
 
 // A resourceVersion in the reference would make each event one of its own, instead of one that happened again.

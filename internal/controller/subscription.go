@@ -8,6 +8,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/translate"
 )
 
 // subscribe has the watcher listen to the keys that the spec names now, or to none if notifications are disabled.
@@ -18,5 +19,5 @@ func (r *Reconciler) subscribe(sj *scaledjobv1.ScaledJob) {
 		r.Watcher.Forget(key)
 		return
 	}
-	r.Watcher.Ensure(key, endpoint, keysOf(sj.Spec.AllQueues())...)
+	r.Watcher.Ensure(key, endpoint, translate.Keys(sj.Spec.AllQueues())...)
 }

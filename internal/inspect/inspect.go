@@ -17,6 +17,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
@@ -99,7 +100,7 @@ func (i *Inspector) get(ctx context.Context) (told proof.Setting, answered bool)
 		answer, err = client.ConfigGet(ctx, proof.Parameter).Result()
 		return err
 	})
-	if err != nil && !redisconn.IsRefusal(err) {
+	if err != nil && !rediserror.IsRefusal(err) {
 		return proof.Setting{}, false
 	}
 	value, readable := answer[proof.Parameter]
@@ -117,7 +118,7 @@ func (i *Inspector) set(ctx context.Context, wanted proof.Flags) (refused bool) 
 		return client.ConfigSet(ctx, proof.Parameter, string(wanted)).Err()
 	})
 	if err != nil {
-		return redisconn.IsRefusal(err)
+		return rediserror.IsRefusal(err)
 	}
 	i.Log.Info("Set "+proof.Parameter, "value", wanted.Known())
 	return false

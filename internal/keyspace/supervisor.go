@@ -13,6 +13,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/inspect"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/subscription"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
@@ -62,7 +63,7 @@ func (s *supervisor[K]) run(ctx context.Context) {
 		if confirmed {
 			backoff.Reset()
 		}
-		end := redisconn.Classify(err)
+		end := rediserror.Classify(err)
 		s.recorder.Ended(s.endpoint.String(), string(end.Reason))
 		if confirmed || end.Message != lastEnd {
 			s.log.Info("Not subscribed to keyspace notifications", "cause", err.Error())

@@ -20,6 +20,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
 	"miracle.dev/scaledjob-operator/test/redistest"
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
@@ -257,13 +258,13 @@ func TestAServerThatDemandsAPassword(t *testing.T) {
 	server := redistest.New(t, redistest.Options{Args: []string{"--requirepass", "secret"}})
 	h := newHarness(t, server.Addr())
 	h.Ensure("emails", h.endpoint, list("emails"))
-	h.Eventually(func() redisconn.Reason {
+	h.Eventually(func() rediserror.Reason {
 		err := h.pool.Conn(h.endpoint).Do(t.Context(), func(context.Context, redis.Cmdable) error { return nil })
 		if err == nil {
 			return ""
 		}
-		return redisconn.Classify(err).Reason
-	}).WithTimeout(timeout).Should(Equal(redisconn.ReasonAuthFailed))
+		return rediserror.Classify(err).Reason
+	}).WithTimeout(timeout).Should(Equal(rediserror.ReasonAuthFailed))
 }
 
 func TestOddKeys(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -79,7 +80,7 @@ func TestAnswersThatMakeNoSenseAreErrors(t *testing.T) {
 			maps.Copy(answers, c.answer)
 			counts, err := answering(t, answers, c.is)
 			g.Expect(err).To(MatchError(ContainSubstring(c.says)))
-			g.Expect(redisconn.Classify(err).Message).NotTo(BeEmpty())
+			g.Expect(rediserror.Classify(err).Message).NotTo(BeEmpty())
 			g.Expect(counts).To(BeNil())
 		})
 	}

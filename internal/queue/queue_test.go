@@ -18,6 +18,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -91,14 +92,14 @@ func (s *scene) observeUpTo(limit int64, queues ...queue.Queue) []queue.Count {
 }
 
 // expectRefusal expects that queues cannot be read, for a reason.
-func (s *scene) expectRefusal(reason redisconn.Reason, queues ...queue.Queue) {
+func (s *scene) expectRefusal(reason rediserror.Reason, queues ...queue.Queue) {
 	s.t.Helper()
-	s.Eventually(func() redisconn.Reason {
+	s.Eventually(func() rediserror.Reason {
 		_, err := s.reader.Observe(s.t.Context(), queue.Source{Endpoint: s.endpoint, Queues: queues, CountLimit: countLimit})
 		if err == nil {
 			return ""
 		}
-		return redisconn.Classify(err).Reason
+		return rediserror.Classify(err).Reason
 	}).WithTimeout(timeout).Should(Equal(reason))
 }
 
@@ -201,8 +202,8 @@ func TestOtherTypesAreErrors(t *testing.T) {
 	for name, is := range everyType("key") {
 		s.Expect(s.observe(is)).To(HaveLen(1), name)
 		s.do("set key text")
-		s.expectRefusal(redisconn.ReasonWrongType, is)
-		s.expectRefusal(redisconn.ReasonWrongType, waiting("other"), is)
+		s.expectRefusal(rediserror.ReasonWrongType, is)
+		s.expectRefusal(rediserror.ReasonWrongType, waiting("other"), is)
 		s.Expect(s.observe(waiting("other"))).To(Equal([]queue.Count{{}}), name)
 		s.do("del key")
 		s.Expect(s.observe(is)).To(Equal([]queue.Count{{}}), name)

@@ -33,7 +33,7 @@ type Reader struct {
 func NewReader(pool *redisconn.Pool) *Reader { return &Reader{pool: pool, now: time.Now} }
 
 // Observe returns what each of the queues holds, in their order; a key that does not exist holds
-// nothing. It takes a second at most. After an error, a [*redisconn.Error] unless ctx ended, all
+// nothing. It takes a second at most. After an error, a [*rediserror.Error] unless ctx ended, all
 // of it is unknown.
 //
 // All is seen at one moment. Only where the server refuses transactions one key is seen after the

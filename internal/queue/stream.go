@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/resp"
 )
 
@@ -153,7 +154,7 @@ func countBacklog(ctx context.Context, conn *redisconn.Conn, key string, b backl
 	defer cancel()
 	counted, err := countEntries(bounded, conn, key, b, begun.Add(countTimeout))
 	if err != nil && ctx.Err() == nil {
-		err = redisconn.Classify(err)
+		err = rediserror.Classify(err)
 	}
 	return counted, err
 }

@@ -14,6 +14,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
 )
 
@@ -158,5 +159,5 @@ func TestCountingNeedsARight(t *testing.T) {
 	s.do("acl setuser default -xrange", "xgroup create jobs workers 0")
 	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{Waiting: 4}}), "where the server knows the number it is not needed")
 	s.do("xgroup setid jobs workers 0-2")
-	s.expectRefusal(redisconn.ReasonPermissionDenied, jobs)
+	s.expectRefusal(rediserror.ReasonPermissionDenied, jobs)
 }

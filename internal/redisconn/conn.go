@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 // Conn is the shared way to one endpoint. It stays valid until the pool ends, also
@@ -22,7 +24,7 @@ type Conn struct {
 // Do runs call with a client and a context that ends after one second. It fails at once,
 // without running call, while the endpoint is down or leaves another call unanswered.
 //
-// An error is an [*Error], unless ctx ended: then it wraps the cause of that.
+// An error is an [*rediserror.Error], unless ctx ended: then it wraps the cause of that.
 func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
 	used, err := c.pool.acquire(c.endpoint)
 	if err != nil {
@@ -64,7 +66,7 @@ func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client re
 	callCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if err := protect(func() error { return call(callCtx, client) }); err != nil {
-		return Classify(err)
+		return rediserror.Classify(err)
 	}
 	return nil
 }
@@ -103,7 +105,7 @@ func (c *Conn) wait(ctx context.Context, up <-chan struct{}) error {
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for %s: %w", c.endpoint, context.Cause(ctx))
 	case <-c.pool.ended:
-		return Classify(ErrClosed)
+		return rediserror.Classify(rediserror.ErrClosed)
 	}
 }
 
@@ -121,8 +123,8 @@ func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("connecting to %s: %w", c.endpoint, context.Cause(ctx))
 		}
-		cause := Classify(err)
-		if !errors.Is(err, ErrBusy) && !used.excused(cause, began) {
+		cause := rediserror.Classify(err)
+		if !errors.Is(err, rediserror.ErrBusy) && !used.excused(cause, began) {
 			used.markDown(cause)
 		}
 		return nil, cause

@@ -14,6 +14,8 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 // unanswered is a call that lasts as long as it may.
@@ -35,7 +37,7 @@ func TestAFailedQuestionSaysNothingAboutTheEndpoint(t *testing.T) {
 				conn := start(t, refuse).Conn(somewhere)
 				err := conn.Ask(t.Context(), answer(failure))
 				g.Expect(err).To(MatchError(failure))
-				g.Expect(err).To(BeAssignableToTypeOf(&Error{}))
+				g.Expect(err).To(BeAssignableToTypeOf(&rediserror.Error{}))
 				g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed(), "it is not down")
 
 				g.Expect(conn.Do(t.Context(), answer(failure))).NotTo(Succeed())
@@ -71,7 +73,7 @@ func TestNoQuestionIsAskedWhileACallIsLate(t *testing.T) {
 		called := make(chan error)
 		go func() { called <- conn.Do(t.Context(), unanswered) }()
 		time.Sleep(callTimeout / 2)
-		g.Expect(conn.Ask(t.Context(), answer(nil))).To(MatchError(ErrBusy))
+		g.Expect(conn.Ask(t.Context(), answer(nil))).To(MatchError(rediserror.ErrBusy))
 		g.Expect(<-called).To(MatchError(context.DeadlineExceeded))
 	})
 }
@@ -87,7 +89,7 @@ func TestACallThatIsGivenUpSaysNothingAboutTheEndpoint(t *testing.T) {
 		time.AfterFunc(time.Millisecond, func() { giveUp(cause) })
 		err := conn.Do(ctx, unanswered)
 		g.Expect(err).To(MatchError(cause))
-		g.Expect(err).NotTo(BeAssignableToTypeOf(&Error{}), "there is nothing to tell a user")
+		g.Expect(err).NotTo(BeAssignableToTypeOf(&rediserror.Error{}), "there is nothing to tell a user")
 		g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed())
 	})
 }
@@ -114,9 +116,9 @@ func TestNothingIsAskedAfterTheEndOfThePool(t *testing.T) {
 	pool := NewPool(logr.Discard())
 	conn := pool.Conn(somewhere)
 	pool.close()
-	g.Expect(conn.Ask(t.Context(), answer(nil))).To(MatchError(ErrClosed))
-	g.Expect(conn.Do(t.Context(), answer(nil))).To(MatchError(ErrClosed))
-	g.Expect(conn.WaitRestored(t.Context())).To(MatchError(ErrClosed))
+	g.Expect(conn.Ask(t.Context(), answer(nil))).To(MatchError(rediserror.ErrClosed))
+	g.Expect(conn.Do(t.Context(), answer(nil))).To(MatchError(rediserror.ErrClosed))
+	g.Expect(conn.WaitRestored(t.Context())).To(MatchError(rediserror.ErrClosed))
 	_, err := conn.OpenPubSub(t.Context())
-	g.Expect(err).To(MatchError(ErrClosed))
+	g.Expect(err).To(MatchError(rediserror.ErrClosed))
 }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package redisconn owns the connections to Redis: it parses addresses, shares one
-// client per endpoint, bounds every call in time, and sorts errors into the few
-// classes a user can act on.
+// client per endpoint, and bounds every call in time. Its errors are those of package
+// rediserror.
 //
 // # What it guards against
 //
@@ -12,7 +12,7 @@
 //
 //   - A call has a deadline of one second and keeps to it.
 //   - While a call has been outstanding for 100 ms, further calls to that endpoint
-//     fail at once with [ErrBusy].
+//     fail at once with [rediserror.ErrBusy].
 //   - Once a dial or a call failed below the Redis protocol, or the server refused the
 //     credentials, the endpoint is down: calls fail at once with the remembered cause.
 //     One prober per endpoint, backing off, is then the only one to dial it; the dialer
@@ -22,8 +22,7 @@
 //     found at, until the endpoint is down or the name points elsewhere. That is looked up
 //     every 15 seconds.
 //   - Servers are chosen by users and are not trusted: replies are bounded in size and
-//     depth before the client library sees them, and nothing a server sent is repeated
-//     in a message meant for a status.
+//     depth before the client library sees them.
 //
 // A Redis error reply (LOADING, NOPERM, WRONGTYPE, …) comes from a server that works,
 // so it fails the call and nothing else.

@@ -14,6 +14,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -190,7 +191,7 @@ func TestMovesDisturbNobody(t *testing.T) {
 		users.Go(func() {
 			for ctx.Err() == nil {
 				if _, err := readLength(t.Context(), conn); err != nil {
-					g.Expect(err).To(Or(MatchError(ErrBusy), MatchError(os.ErrDeadlineExceeded)))
+					g.Expect(err).To(Or(MatchError(rediserror.ErrBusy), MatchError(os.ErrDeadlineExceeded)))
 				}
 			}
 		})

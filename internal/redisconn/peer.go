@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/hostname"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/resp"
 )
 
@@ -34,15 +34,15 @@ type peer struct {
 	// pin is the address of the endpoint that all connections lead to.
 	pin hostname.Pin
 	// wentDown is called without the lock after the peer went down.
-	wentDown func(*peer, *Error)
+	wentDown func(*peer, *rediserror.Error)
 
 	mu     sync.Mutex
-	client *redis.Client // nil until a call needs it, and while down
-	down   *Error        // why the endpoint cannot be used; nil while it can
-	up     chan struct{} // closed when the endpoint comes up after it was down, and replaced
-	late   int           // calls that have been outstanding for too long
-	open   int           // connections of the client that serve
-	worked time.Time     // when a call was answered last
+	client *redis.Client     // nil until a call needs it, and while down
+	down   *rediserror.Error // why the endpoint cannot be used; nil while it can
+	up     chan struct{}     // closed when the endpoint comes up after it was down, and replaced
+	late   int               // calls that have been outstanding for too long
+	open   int               // connections of the client that serve
+	worked time.Time         // when a call was answered last
 	// backoff spaces the probes. Only work that was done resets it, so an endpoint that
 	// answers probes and nothing else is tried ever less often.
 	backoff Backoff
@@ -55,7 +55,7 @@ type peer struct {
 	idleSince time.Time
 }
 
-func newPeer(e Endpoint, dialer dialFunc, wentDown func(*peer, *Error)) *peer {
+func newPeer(e Endpoint, dialer dialFunc, wentDown func(*peer, *rediserror.Error)) *peer {
 	return &peer{
 		endpoint: e, dialer: dialer, wentDown: wentDown, up: make(chan struct{}), pubSubs: map[*PubSub]struct{}{},
 		dialing: make(chan struct{}, 1), moreDialing: make(chan struct{}, moreDials),
@@ -79,7 +79,7 @@ func (p *peer) admit() (*redis.Client, error) {
 		return nil, p.down
 	}
 	if p.late > 0 {
-		return nil, Classify(fmt.Errorf("calling %s: %w", p.endpoint, ErrBusy))
+		return nil, rediserror.Classify(fmt.Errorf("calling %s: %w", p.endpoint, rediserror.ErrBusy))
 	}
 	if p.client == nil {
 		p.client = newClient(p.endpoint, p.dialCommand)
@@ -118,13 +118,13 @@ func (p *peer) succeeded() {
 }
 
 // failed notes that a call that began then failed, and returns the error for the caller.
-func (p *peer) failed(client *redis.Client, err error, began time.Time) *Error {
-	cause := Classify(err)
-	if errors.Is(err, ErrBusy) || !endsUse(cause) {
+func (p *peer) failed(client *redis.Client, err error, began time.Time) *rediserror.Error {
+	cause := rediserror.Classify(err)
+	if errors.Is(err, rediserror.ErrBusy) || !endsUse(cause) {
 		return cause
 	}
 	if p.excused(cause, began) {
-		return Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, ErrBusy, cause.Err))
+		return rediserror.Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, rediserror.ErrBusy, cause.Err))
 	}
 	p.mu.Lock()
 	current, down := p.client == client, p.down
@@ -136,34 +136,34 @@ func (p *peer) failed(client *redis.Client, err error, began time.Time) *Error {
 	case down != nil: // The client was closed when another call failed.
 		return down
 	default: // It was closed because the name points elsewhere.
-		return Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, ErrBusy, cause.Err))
+		return rediserror.Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, rediserror.ErrBusy, cause.Err))
 	}
 }
 
 // endsUse reports whether an error means that trying again soon is of no use. A reply that is
 // too large is about what was asked, and ends no more than its connection: whoever may write to
 // one key must not be able to take the server from all others.
-func endsUse(cause *Error) bool {
+func endsUse(cause *rediserror.Error) bool {
 	if errors.Is(cause.Err, resp.ErrTooLarge) {
 		return false
 	}
-	return !IsReply(cause.Err) || cause.Reason == ReasonAuthFailed
+	return !rediserror.IsReply(cause.Err) || cause.Reason == rediserror.ReasonAuthFailed
 }
 
 // excused reports whether a failure of what began then is no sign that the endpoint is
 // down: others are served, and their connections could not all be replaced at once.
-func (p *peer) excused(cause *Error, began time.Time) bool {
+func (p *peer) excused(cause *rediserror.Error, began time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if isTimeout(cause) {
+	if rediserror.IsTimeout(cause) {
 		return p.worked.After(began)
 	}
 	farewell, ok := errors.AsType[*resp.FarewellError](cause)
-	return ok && strings.HasPrefix(farewell.Reply, tooManyClients) && p.open > 0
+	return ok && rediserror.TooManyClients(farewell.Reply) && p.open > 0
 }
 
 // markDown records that the endpoint cannot be used, unless that is known.
-func (p *peer) markDown(cause *Error) {
+func (p *peer) markDown(cause *rediserror.Error) {
 	p.mu.Lock()
 	if p.down != nil {
 		p.mu.Unlock()
@@ -180,7 +180,7 @@ func (p *peer) markDown(cause *Error) {
 }
 
 // stillDown records why a probe failed.
-func (p *peer) stillDown(cause *Error) {
+func (p *peer) stillDown(cause *rediserror.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.down = cause
@@ -206,7 +206,7 @@ func (p *peer) beginProbe() {
 func (p *peer) probeDelay(refusedAuth time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.down.Reason == ReasonAuthFailed {
+	if p.down.Reason == rediserror.ReasonAuthFailed {
 		return refusedAuth
 	}
 	return p.backoff.Delay()
@@ -214,7 +214,7 @@ func (p *peer) probeDelay(refusedAuth time.Duration) time.Duration {
 
 // state returns why the endpoint is down, which is nil while it is up, and the channel that
 // is closed when it comes up the next time.
-func (p *peer) state() (down *Error, up <-chan struct{}) {
+func (p *peer) state() (down *rediserror.Error, up <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.down, p.up
@@ -245,7 +245,7 @@ func (p *peer) dialIfUp(ctx context.Context, network, address string, count func
 	greeted := func(err error) {
 		ours := errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed)
 		if err != nil && !ours && alone {
-			p.markDown(Classify(err))
+			p.markDown(rediserror.Classify(err))
 		}
 		done()
 	}
@@ -285,7 +285,7 @@ func enter(ctx context.Context, room chan<- struct{}) error {
 	case room <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", rediserror.ErrBusy, context.Cause(ctx))
 	}
 }
 

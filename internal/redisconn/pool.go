@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"miracle.dev/scaledjob-operator/internal/hostname"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 // callTimeout bounds one call, from getting a connection to the last byte of the reply.
@@ -106,7 +107,7 @@ func (p *Pool) acquire(e Endpoint) (*peer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, Classify(ErrClosed)
+		return nil, rediserror.Classify(rediserror.ErrClosed)
 	}
 	found, ok := p.peers[e]
 	if !ok {
@@ -129,7 +130,7 @@ func (p *Pool) release(used *peer) {
 }
 
 // wentDown asks for a prober.
-func (p *Pool) wentDown(down *peer, cause *Error) {
+func (p *Pool) wentDown(down *peer, cause *rediserror.Error) {
 	p.mu.Lock()
 	closed := p.closed
 	p.unprobed = append(p.unprobed, down)
@@ -162,7 +163,7 @@ func (p *Pool) probe(ctx context.Context, down *peer) {
 		}
 		down.beginProbe()
 		if err := ping(ctx, down); err != nil {
-			if cause := Classify(err); endsUse(cause) {
+			if cause := rediserror.Classify(err); endsUse(cause) {
 				down.stillDown(cause)
 				continue
 			}

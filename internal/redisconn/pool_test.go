@@ -18,6 +18,8 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
+
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 func TestMain(m *testing.M) {
@@ -118,7 +120,7 @@ func TestCallsFailAtOnceWithTheCauseWhileDown(t *testing.T) {
 			return nil
 		})
 		g.Expect(err).To(MatchError(syscall.ECONNREFUSED))
-		g.Expect(Classify(err).Message).To(ContainSubstring("refused"))
+		g.Expect(rediserror.Classify(err).Message).To(ContainSubstring("refused"))
 		g.Expect(time.Since(begun)).To(BeZero())
 	})
 }
@@ -141,7 +143,7 @@ func TestAnUnansweredCallMakesOthersFailAtOnce(t *testing.T) {
 		time.Sleep(99 * time.Millisecond)
 		g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed())
 		time.Sleep(2 * time.Millisecond)
-		g.Expect(conn.Do(t.Context(), answer(nil))).To(MatchError(ErrBusy))
+		g.Expect(conn.Do(t.Context(), answer(nil))).To(MatchError(rediserror.ErrBusy))
 		g.Expect(other.Do(t.Context(), answer(nil))).To(Succeed())
 		g.Expect(conn.WaitUp(t.Context())).To(Succeed(), "it is not down")
 		close(release)
@@ -161,7 +163,7 @@ func TestACallHasADeadline(t *testing.T) {
 			return ctx.Err()
 		})
 		g.Expect(err).To(MatchError(context.DeadlineExceeded))
-		g.Expect(Classify(err).Message).To(ContainSubstring("in time"))
+		g.Expect(rediserror.Classify(err).Message).To(ContainSubstring("in time"))
 		g.Expect(time.Since(begun)).To(Equal(time.Second))
 		g.Expect(pool.Conn(somewhere).Do(t.Context(), answer(nil))).To(MatchError(context.DeadlineExceeded), "it is down")
 	})
@@ -204,7 +206,7 @@ func TestRefusedCredentialsAreTriedEvery30Seconds(t *testing.T) {
 			return nil, replyError("WRONGPASS x")
 		}).Conn(somewhere)
 		g.Expect(conn.Do(t.Context(), answer(replyError("NOAUTH x")))).NotTo(Succeed())
-		g.Expect(Classify(conn.Do(t.Context(), answer(nil))).Reason).To(Equal(ReasonAuthFailed))
+		g.Expect(rediserror.Classify(conn.Do(t.Context(), answer(nil))).Reason).To(Equal(rediserror.ReasonAuthFailed))
 		time.Sleep(3*time.Minute + time.Second)
 		synctest.Wait()
 		g.Expect(dials.Load()).To(BeEquivalentTo(6))
@@ -296,12 +298,12 @@ func TestWaitUpEnds(t *testing.T) {
 		cancel()
 		g.Expect(<-failed).To(MatchError(context.Canceled))
 		stop()
-		g.Expect(<-failed).To(MatchError(ErrClosed))
+		g.Expect(<-failed).To(MatchError(rediserror.ErrClosed))
 		running.Wait()
 
-		g.Expect(conn.WaitUp(t.Context())).To(MatchError(ErrClosed))
-		g.Expect(conn.Do(t.Context(), answer(nil))).To(MatchError(ErrClosed))
+		g.Expect(conn.WaitUp(t.Context())).To(MatchError(rediserror.ErrClosed))
+		g.Expect(conn.Do(t.Context(), answer(nil))).To(MatchError(rediserror.ErrClosed))
 		_, err := conn.OpenPubSub(t.Context())
-		g.Expect(err).To(MatchError(ErrClosed))
+		g.Expect(err).To(MatchError(rediserror.ErrClosed))
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/hostname"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 // errOver is what the client library gets when it tries to reconnect.
@@ -61,7 +62,7 @@ func openPubSub(ctx context.Context, to *peer, dial dialFunc, timeout time.Durat
 }
 
 // Receive returns the next message, confirmation or pong, as a type of the client
-// library. An error for which [IsReply] holds is the server's answer to a command. Any
+// library. An error for which [rediserror.IsReply] holds is the server's answer to a command. Any
 // other one, including that timeout has passed, may have come in the middle of a
 // message: the connection must be closed then.
 func (p *PubSub) Receive(ctx context.Context, timeout time.Duration) (message any, err error) {
@@ -69,7 +70,7 @@ func (p *PubSub) Receive(ctx context.Context, timeout time.Duration) (message an
 		message, err = p.pubSub.ReceiveTimeout(ctx, timeout)
 		return err
 	})
-	if cause := Classify(err); cause != nil && cause.Reason == ReasonAuthFailed {
+	if cause := rediserror.Classify(err); cause != nil && cause.Reason == rediserror.ReasonAuthFailed {
 		p.peer.markDown(cause)
 	}
 	return message, err

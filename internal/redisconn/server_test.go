@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
 
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/test/redistest"
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
 )
@@ -53,7 +54,7 @@ func TestARestartIsNoticedByTheProber(t *testing.T) {
 	g.Expect(length(t, conn)).To(BeZero())
 	g.Expect(server.Kill()).To(Succeed())
 	_, err := readLength(t.Context(), conn)
-	g.Expect(Classify(err).Reason).To(Equal(ReasonUnreachable))
+	g.Expect(rediserror.Classify(err).Reason).To(Equal(rediserror.ReasonUnreachable))
 	g.Expect(server.Restart(t.Context())).To(Succeed())
 	g.Expect(conn.WaitUp(t.Context())).To(Succeed())
 	g.Expect(length(t, conn)).To(BeZero())
@@ -83,7 +84,7 @@ func TestAServerThatStopsAnsweringIsDown(t *testing.T) {
 	g.Expect(length(t, conn)).To(BeZero())
 	g.Expect(server.Pause()).To(Succeed())
 	_, err := readLength(t.Context(), conn)
-	g.Expect(Classify(err).Message).To(ContainSubstring("in time"))
+	g.Expect(rediserror.Classify(err).Message).To(ContainSubstring("in time"))
 	g.Expect(server.Resume()).To(Succeed())
 	g.Expect(conn.WaitUp(t.Context())).To(Succeed())
 	g.Expect(length(t, conn)).To(BeZero())
@@ -94,18 +95,18 @@ func TestErrorsOfAServer(t *testing.T) {
 	for name, test := range map[string]struct {
 		args   []string
 		before []any
-		reason Reason
+		reason rediserror.Reason
 		words  string
 	}{
-		"no password given": {args: []string{"--requirepass", "secret"}, reason: ReasonAuthFailed, words: "demands a password"},
+		"no password given": {args: []string{"--requirepass", "secret"}, reason: rediserror.ReasonAuthFailed, words: "demands a password"},
 		"no permission": {
 			before: []any{"acl", "setuser", "default", "-llen"},
-			reason: ReasonPermissionDenied, words: "Grant it",
+			reason: rediserror.ReasonPermissionDenied, words: "Grant it",
 		},
-		"wrong type": {before: []any{"set", "emails", "x"}, reason: ReasonWrongType, words: "something else than the spec says"},
+		"wrong type": {before: []any{"set", "emails", "x"}, reason: rediserror.ReasonWrongType, words: "something else than the spec says"},
 		"too many clients": {
 			args: []string{"--maxclients", "1"}, before: []any{"ping"},
-			reason: ReasonUnreachable, words: "maxclients",
+			reason: rediserror.ReasonUnreachable, words: "maxclients",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,11 +122,11 @@ func TestErrorsOfAServer(t *testing.T) {
 			g.Eventually(func(g Gomega) {
 				conn = startReal(t).Conn(Endpoint{Address: server.Addr()})
 				_, err := readLength(t.Context(), conn)
-				g.Expect(Classify(err).Reason).To(Equal(test.reason))
-				g.Expect(Classify(err).Message).To(ContainSubstring(test.words))
+				g.Expect(rediserror.Classify(err).Reason).To(Equal(test.reason))
+				g.Expect(rediserror.Classify(err).Message).To(ContainSubstring(test.words))
 			}).WithTimeout(timeout).Should(Succeed())
 			_, err := readLength(t.Context(), conn)
-			g.Expect(Classify(err).Reason).To(Equal(test.reason), "it stays so")
+			g.Expect(rediserror.Classify(err).Reason).To(Equal(test.reason), "it stays so")
 		})
 	}
 }
@@ -161,7 +162,7 @@ func TestBadServersAreErrorsNotPanics(t *testing.T) {
 			})}
 			g.Eventually(func() string {
 				_, err := readLength(t.Context(), startReal(t).Conn(endpoint))
-				return Classify(err).Message
+				return rediserror.Classify(err).Message
 			}).WithTimeout(timeout).Should(ContainSubstring(test.words))
 
 			pubSub, err := startReal(t).Conn(endpoint).OpenPubSub(t.Context())
@@ -169,10 +170,10 @@ func TestBadServersAreErrorsNotPanics(t *testing.T) {
 				return
 			}
 			defer pubSub.Close()
-			for err == nil || IsReply(err) {
+			for err == nil || rediserror.IsReply(err) {
 				_, err = pubSub.Receive(t.Context(), timeout)
 			}
-			g.Expect(Classify(err).Message).NotTo(BeEmpty())
+			g.Expect(rediserror.Classify(err).Message).NotTo(BeEmpty())
 		})
 	}
 }
@@ -213,7 +214,7 @@ func TestAPubSubNeverReconnects(t *testing.T) {
 	for range 3 {
 		_, err = pubSub.Receive(t.Context(), timeout)
 		g.Expect(err).To(HaveOccurred())
-		g.Expect(IsReply(err)).To(BeFalse())
+		g.Expect(rediserror.IsReply(err)).To(BeFalse())
 		g.Expect(pubSub.Subscribe(t.Context(), "more")).NotTo(Succeed())
 		g.Expect(pubSub.Ping(t.Context())).NotTo(Succeed())
 	}
@@ -292,9 +293,9 @@ func TestAFullServerKeepsTheConnectionsItHas(t *testing.T) {
 		defer func() { _ = only.Close() }()
 		g.Expect(only.Ping(ctx).Err()).To(Succeed())
 		_, err := readLength(ctx, conn)
-		g.Expect(err).To(MatchError(ErrBusy))
+		g.Expect(err).To(MatchError(rediserror.ErrBusy))
 		_, err = conn.OpenPubSub(ctx)
-		g.Expect(Classify(err).Message).To(ContainSubstring("accepts no more clients"))
+		g.Expect(rediserror.Classify(err).Message).To(ContainSubstring("accepts no more clients"))
 		return nil
 	})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -317,7 +318,7 @@ func TestADistantServerIsNotTakenToBeDown(t *testing.T) {
 			served := false
 			for begun := time.Now(); !served && time.Since(begun) < timeout; {
 				_, err := readLength(t.Context(), conn)
-				g.Expect(err).To(Or(Succeed(), MatchError(ErrBusy)))
+				g.Expect(err).To(Or(Succeed(), MatchError(rediserror.ErrBusy)))
 				served = err == nil
 			}
 			g.Expect(served).To(BeTrue())
@@ -335,8 +336,8 @@ func TestAFullServerWithoutAConnectionOfOursIsDown(t *testing.T) {
 	g.Expect(server.Client().ConfigSet(t.Context(), "maxclients", "1").Err()).To(Succeed())
 	conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
 	_, err := readLength(t.Context(), conn)
-	g.Expect(err).NotTo(MatchError(ErrBusy))
-	g.Expect(Classify(err).Message).To(ContainSubstring("accepts no more clients"))
+	g.Expect(err).NotTo(MatchError(rediserror.ErrBusy))
+	g.Expect(rediserror.Classify(err).Message).To(ContainSubstring("accepts no more clients"))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	g.Expect(conn.WaitUp(ctx)).To(MatchError(context.DeadlineExceeded), "it is known to be down")
@@ -357,9 +358,9 @@ func TestRefusedCredentialsOnAPubSubTakeTheEndpointDown(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	defer pubSub.Close()
 	_, err = pubSub.Receive(t.Context(), timeout)
-	g.Expect(Classify(err).Reason).To(Equal(ReasonAuthFailed))
+	g.Expect(rediserror.Classify(err).Reason).To(Equal(rediserror.ReasonAuthFailed))
 	_, err = readLength(t.Context(), conn)
-	g.Expect(Classify(err).Reason).To(Equal(ReasonAuthFailed))
+	g.Expect(rediserror.Classify(err).Reason).To(Equal(rediserror.ReasonAuthFailed))
 	g.Expect(server.Dials()).To(Equal(1), "nobody else has to find that out")
 }
 
@@ -375,7 +376,7 @@ func TestAReplyThatIsTooLargeDoesNotTakeTheEndpointDown(t *testing.T) {
 	err := conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
 		return client.Get(ctx, "large").Err()
 	})
-	g.Expect(Classify(err).Message).To(ContainSubstring("no queue of the operator can have"))
+	g.Expect(rediserror.Classify(err).Message).To(ContainSubstring("no queue of the operator can have"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	g.Expect(conn.WaitUp(ctx)).To(Succeed(), "it is not known to be down")

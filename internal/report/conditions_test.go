@@ -14,7 +14,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 func TestReady(t *testing.T) {
@@ -65,7 +65,7 @@ func TestReady(t *testing.T) {
 func TestConditionsFollowWhatIsSeen(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	wrongType := &redisconn.Error{Reason: redisconn.ReasonWrongType, Message: "Correct the key.", Err: errAway}
+	wrongType := &rediserror.Error{Reason: rediserror.ReasonWrongType, Message: "Correct the key.", Err: errAway}
 	is := queueConnected(&Pass{})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "Connected"}))
 	is = queueConnected(&Pass{QueueErr: wrongType})
@@ -95,7 +95,7 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 	g := NewWithT(t)
 	sj := scaledJob()
 	status := &sj.Status
-	pass := func(queueErr *redisconn.Error, template *Condition) []string {
+	pass := func(queueErr *rediserror.Error, template *Condition) []string {
 		status = Status(sj, status, Pass{QueueErr: queueErr, Template: template}, time.Unix(1000, 0))
 		var abnormal []string
 		for _, kind := range []string{scaledjobv1.ConditionReconciling, scaledjobv1.ConditionStalled} {
@@ -106,8 +106,8 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 		}
 		return abnormal
 	}
-	denied := &redisconn.Error{Reason: redisconn.ReasonPermissionDenied, Message: "Grant it.", Err: errAway}
-	busy := redisconn.Classify(redisconn.ErrBusy)
+	denied := &rediserror.Error{Reason: rediserror.ReasonPermissionDenied, Message: "Grant it.", Err: errAway}
+	busy := rediserror.Classify(rediserror.ErrBusy)
 	rejected := &Condition{metav1.ConditionFalse, scaledjobv1.ReasonRejected, "Correct it."}
 
 	g.Expect(pass(nil, templateAccepted)).To(BeEmpty())
@@ -124,12 +124,12 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 // A status that differs from the last one is written. Nothing may differ that tells nothing.
 func TestTheSameSightGivesTheSameStatus(t *testing.T) {
 	t.Parallel()
-	denied := &redisconn.Error{Reason: redisconn.ReasonPermissionDenied, Message: "Grant it.", Err: errAway}
+	denied := &rediserror.Error{Reason: rediserror.ReasonPermissionDenied, Message: "Grant it.", Err: errAway}
 	for name, pass := range map[string]Pass{
 		"well":         {Depth: new(int64(3)), Desired: new(int32(1)), Notifications: subscribed},
 		"away":         {QueueErr: unreachable},
 		"stalled":      {QueueErr: denied},
-		"busy":         {QueueErr: redisconn.Classify(redisconn.ErrBusy)},
+		"busy":         {QueueErr: rediserror.Classify(rediserror.ErrBusy)},
 		"unverified":   {Notifications: proof.Verdict{Reason: proof.ReasonUnverified}},
 		"unconfigured": {Notifications: proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klg"}},
 	} {
@@ -148,11 +148,11 @@ func TestTheSameSightGivesTheSameStatus(t *testing.T) {
 // The classes of errors are the reasons of the condition, without a translation between them.
 func TestReasonsAreThoseOfTheAPI(t *testing.T) {
 	t.Parallel()
-	for reason, want := range map[redisconn.Reason]string{
-		redisconn.ReasonUnreachable:      scaledjobv1.ReasonUnreachable,
-		redisconn.ReasonAuthFailed:       scaledjobv1.ReasonAuthFailed,
-		redisconn.ReasonPermissionDenied: scaledjobv1.ReasonPermissionDenied,
-		redisconn.ReasonWrongType:        scaledjobv1.ReasonWrongType,
+	for reason, want := range map[rediserror.Reason]string{
+		rediserror.ReasonUnreachable:      scaledjobv1.ReasonUnreachable,
+		rediserror.ReasonAuthFailed:       scaledjobv1.ReasonAuthFailed,
+		rediserror.ReasonPermissionDenied: scaledjobv1.ReasonPermissionDenied,
+		rediserror.ReasonWrongType:        scaledjobv1.ReasonWrongType,
 	} {
 		NewWithT(t).Expect(string(reason)).To(Equal(want))
 	}

@@ -21,7 +21,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 // reasonForm is what the API server takes for the reason of a condition, and maxMessage how many bytes a message may have.
@@ -63,8 +63,8 @@ func FuzzStatus(f *testing.F) {
 
 // passOf is a pass with one of everything that may be seen.
 func passOf(queue, limit, events, template uint8, text string) Pass {
-	queueErrs := []*redisconn.Error{
-		nil, redisconn.Classify(redisconn.ErrBusy), redisconn.Classify(errors.New(text)), redisconn.Classify(redisconn.ErrClosed),
+	queueErrs := []*rediserror.Error{
+		nil, rediserror.Classify(rediserror.ErrBusy), rediserror.Classify(errors.New(text)), rediserror.Classify(rediserror.ErrClosed),
 	}
 	limits := []backoff.Reason{backoff.None, backoff.JobsFailing, backoff.NoProgress, backoff.CreateRefused}
 	verdicts := []proof.Reason{

@@ -21,7 +21,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 // Pass is what a pass over a ScaledJob saw and did.
@@ -33,7 +33,7 @@ type Pass struct {
 	// QueueErr says why.
 	Depth    *int64
 	Desired  *int32
-	QueueErr *redisconn.Error
+	QueueErr *rediserror.Error
 	// Queues are those of the spec, with the depth of each where it could be read.
 	Queues []scaledjobv1.QueueStatus
 	// FailedKey is the one of several keys that QueueErr is about, and Groupless a stream that has no such consumer group, nil if there is none.

@@ -16,13 +16,13 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 var (
 	errAway = errors.New("away")
 	// unreachable is what is known of the queue while Redis is away, and subscribed what is known of its events while all is well.
-	unreachable = &redisconn.Error{Reason: redisconn.ReasonUnreachable, Message: "Redis refused the connection. Start it.", Err: errAway}
+	unreachable = &rediserror.Error{Reason: rediserror.ReasonUnreachable, Message: "Redis refused the connection. Start it.", Err: errAway}
 	subscribed  = proof.Verdict{Reason: proof.ReasonSubscribed}
 )
 

@@ -35,6 +35,9 @@ const (
 	StrategyEager Strategy = "Eager"
 )
 
+// CountsClaimed says whether the number of Jobs depends on how many have claimed messages.
+func (s Strategy) CountsClaimed() bool { return s == StrategyAccurate || s == StrategyCustom }
+
 // Policy is what the user asked for.
 type Policy struct {
 	// ActivationThreshold is the number of outstanding messages up to which nothing is due.

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 // maxChannels is how many channels one command names: few enough for servers that limit
@@ -126,7 +127,7 @@ func (s *Session[K]) receive(ctx context.Context) error {
 	for {
 		message, err := s.PubSub.Receive(ctx, s.Timing.PingAfter+s.Timing.AnswerWithin)
 		switch {
-		case redisconn.IsReply(err):
+		case rediserror.IsReply(err):
 			err = s.answerError(err)
 		case err == nil:
 			err = s.answer(message)
@@ -189,16 +190,16 @@ func (s *Session[K]) answerConfirmation(kind verb, name string) error {
 
 // answerError handles an error reply. The connection is good, but for refused credentials.
 func (s *Session[K]) answerError(reply error) error {
-	reason := redisconn.Classify(reply).Reason
+	reason := rediserror.Classify(reply).Reason
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case reason == redisconn.ReasonAuthFailed:
+	case reason == rediserror.ReasonAuthFailed:
 		return reply
 	case s.inFlight == nil || s.inFlight.verb == unsubscribe:
 		return fmt.Errorf("%w: %w", errUnexpected, reply)
 	case s.inFlight.verb == subscribe:
-		s.refuse(s.inFlight.channels, reason == redisconn.ReasonPermissionDenied)
+		s.refuse(s.inFlight.channels, reason == rediserror.ReasonPermissionDenied)
 		if s.refusal == nil {
 			s.refusal = reply
 		}

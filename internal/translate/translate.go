@@ -1,7 +1,9 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+// Package translate says in the words of those who read queues, listen to them and decide on them what the spec of a ScaledJob asks for, which
+// none of them knows.
+package translate
 
 import (
 	"math"
@@ -26,8 +28,8 @@ var queueTypes = map[scaledjobv1.QueueType]struct {
 	scaledjobv1.QueueHash:      {queue.Hash, proof.ClassHash},
 }
 
-// sourceOf is what is read for a ScaledJob.
-func sourceOf(spec *scaledjobv1.ScaledJobSpec, queues []scaledjobv1.Queue) (queue.Source, error) {
+// Source is what is read for a ScaledJob. An address that is not of the form host:port is an error.
+func Source(spec *scaledjobv1.ScaledJobSpec, queues []scaledjobv1.Queue) (queue.Source, error) {
 	endpoint, err := redisconn.ParseEndpoint(spec.RedisAddress)
 	if err != nil {
 		return queue.Source{}, err
@@ -65,8 +67,8 @@ func product(a, b int64) int64 {
 	return a * b
 }
 
-// keysOf are the keys to listen to, each once.
-func keysOf(queues []scaledjobv1.Queue) []keyspace.Key {
+// Keys are the keys to listen to, each once.
+func Keys(queues []scaledjobv1.Queue) []keyspace.Key {
 	keys := make([]keyspace.Key, 0, len(queues))
 	known := map[string]bool{}
 	for _, each := range queues {
@@ -78,8 +80,8 @@ func keysOf(queues []scaledjobv1.Queue) []keyspace.Key {
 	return keys
 }
 
-// contents are what the queues hold, as the decision sees them.
-func contents(queues []scaledjobv1.Queue, counts []queue.Count) []scaling.Queue {
+// Contents are what the queues hold, by these counts, as the decision sees them.
+func Contents(queues []scaledjobv1.Queue, counts []queue.Count) []scaling.Queue {
 	held := make([]scaling.Queue, len(queues))
 	for i, count := range counts {
 		held[i] = scaling.Queue{Waiting: count.Waiting, InProgress: count.InProgress, Threshold: *queues[i].Threshold}
@@ -87,8 +89,8 @@ func contents(queues []scaledjobv1.Queue, counts []queue.Count) []scaling.Queue 
 	return held
 }
 
-// policyOf is what the user asked for.
-func policyOf(spec *scaledjobv1.ScaledJobSpec) scaling.Policy {
+// Policy is what the user asked for.
+func Policy(spec *scaledjobv1.ScaledJobSpec) scaling.Policy {
 	policy := scaling.Policy{
 		ActivationThreshold: spec.ActivationThreshold,
 		MinReplicas:         spec.MinReplicas,
@@ -102,16 +104,16 @@ func policyOf(spec *scaledjobv1.ScaledJobSpec) scaling.Policy {
 	return policy
 }
 
-// growsUnannounced says whether a queue grows without anybody writing to it, as messages fall due.
-func growsUnannounced(each scaledjobv1.Queue) bool {
+// GrowsUnannounced says whether a queue grows without anybody writing to it, as messages fall due.
+func GrowsUnannounced(each scaledjobv1.Queue) bool {
 	return each.SortedSet != nil && each.SortedSet.Window == scaledjobv1.WindowDue
 }
 
-// announcesEnds says whether Redis announces every message that is done with: it does for those of a key that are taken off it, but those
+// AnnouncesEnds says whether Redis announces every message that is done with: it does for those of a key that are taken off it, but those
 // of a stream are acknowledged in silence, and one that is in progress is not done with when it leaves the queue where it waited.
-func announcesEnds(queues []scaledjobv1.Queue) bool {
+func AnnouncesEnds(queues []scaledjobv1.Queue) bool {
 	for _, each := range queues {
-		if each.Role == scaledjobv1.RoleInProgress || each.Stream != nil || growsUnannounced(each) {
+		if each.Role == scaledjobv1.RoleInProgress || each.Stream != nil || GrowsUnannounced(each) {
 			return false
 		}
 	}

@@ -1,14 +1,13 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package translate
 
 import (
 	"math"
 	"testing"
 
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
@@ -18,9 +17,16 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
+const address = "redis.mail.svc:6379"
+
+// oneList is a spec with a list for ten messages a Job, of which there are at most 20.
+func oneList() *scaledjobv1.ScaledJobSpec {
+	return &scaledjobv1.ScaledJobSpec{QueueName: "emails", RedisAddress: address, Threshold: 10, MaxReplicas: new(int32(20))}
+}
+
 // allKinds is a spec with a queue of each kind.
 func allKinds() *scaledjobv1.ScaledJobSpec {
-	spec := &scaledJob().Spec
+	spec := oneList()
 	spec.QueueName = ""
 	spec.Queues = []scaledjobv1.Queue{
 		{Name: "list"},
@@ -43,7 +49,7 @@ func TestWhatIsReadAndListenedTo(t *testing.T) {
 	spec := allKinds()
 	queues := spec.AllQueues()
 
-	source, err := sourceOf(spec, queues)
+	source, err := Source(spec, queues)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(source).To(Equal(queue.Source{
 		Endpoint: redisconn.Endpoint{Address: address},
@@ -58,13 +64,17 @@ func TestWhatIsReadAndListenedTo(t *testing.T) {
 		},
 		CountLimit: 20*10 + 1,
 	}))
-	g.Expect(keysOf(queues)).To(Equal([]keyspace.Key{
-		{Name: "list", Class: proof.ClassList}, {Name: "list:busy", Class: proof.ClassList}, {Name: "stream", Class: proof.ClassStream},
-		{Name: "sorted", Class: proof.ClassSortedSet}, {Name: "set", Class: proof.ClassSet}, {Name: "hash", Class: proof.ClassHash},
+	g.Expect(Keys(queues)).To(Equal([]keyspace.Key{
+		{Name: "list", Class: proof.ClassList},
+		{Name: "list:busy", Class: proof.ClassList},
+		{Name: "stream", Class: proof.ClassStream},
+		{Name: "sorted", Class: proof.ClassSortedSet},
+		{Name: "set", Class: proof.ClassSet},
+		{Name: "hash", Class: proof.ClassHash},
 	}))
-	held := contents(queues, []queue.Count{{Waiting: 1}, {InProgress: 2}, {Waiting: 3, InProgress: 4}, {}, {}, {}, {}})
+	held := Contents(queues, []queue.Count{{Waiting: 1}, {InProgress: 2}, {Waiting: 3, InProgress: 4}, {}, {}, {}, {}})
 	g.Expect(held[:3]).To(Equal([]scaling.Queue{{Waiting: 1, Threshold: 10}, {InProgress: 2, Threshold: 10}, {Waiting: 3, InProgress: 4, Threshold: 3}}))
-	_, err = sourceOf(&scaledjobv1.ScaledJobSpec{RedisAddress: "nowhere"}, queues)
+	_, err = Source(&scaledjobv1.ScaledJobSpec{RedisAddress: "nowhere"}, queues)
 	g.Expect(err).To(HaveOccurred())
 }
 
@@ -91,14 +101,14 @@ func TestCountLimit(t *testing.T) {
 func TestPolicyOf(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	spec := scaledJob().Spec
+	spec := oneList()
 	spec.MinReplicas, spec.ActivationThreshold = 1, 7
-	g.Expect(policyOf(&spec)).To(Equal(scaling.Policy{ActivationThreshold: 7, MinReplicas: 1, MaxReplicas: 20}))
+	g.Expect(Policy(spec)).To(Equal(scaling.Policy{ActivationThreshold: 7, MinReplicas: 1, MaxReplicas: 20}))
 	spec.QueuesCalculation = scaledjobv1.CalculateAvg
 	spec.ScalingStrategy = scaledjobv1.ScalingStrategy{
 		Type: scaledjobv1.StrategyCustom, Custom: &scaledjobv1.CustomStrategy{QueueLengthDeduction: 3, RunningJobPercentage: 50},
 	}
-	g.Expect(policyOf(&spec)).To(Equal(scaling.Policy{
+	g.Expect(Policy(spec)).To(Equal(scaling.Policy{
 		ActivationThreshold: 7, MinReplicas: 1, MaxReplicas: 20,
 		Calculation: scaling.Avg, Strategy: scaling.StrategyCustom, Deduction: 3, ClaimedPercentage: 50,
 	}))
@@ -120,63 +130,13 @@ func TestWordsAgree(t *testing.T) {
 			BeEquivalentTo(queue.Nanoseconds), BeEquivalentTo(queue.BullMQ)))
 }
 
-func TestTheStatusTellsOfEachQueue(t *testing.T) {
-	t.Parallel()
-	sj := scaledJob()
-	sj.Spec.QueueName = ""
-	sj.Spec.Queues = []scaledjobv1.Queue{{Name: "letters"}, {Name: "letters:busy", Role: scaledjobv1.RoleInProgress}}
-	w := newWorld(t, sj)
-	w.queues.SetCount("letters", queue.Count{Waiting: 12})
-	w.queues.SetCount("letters:busy", queue.Count{InProgress: 11})
-	w.reconcile(t.Context())
-
-	status := w.scaledJob(t.Context()).Status
-	w.Expect(status.QueueDepth).To(HaveValue(BeEquivalentTo(23)))
-	w.Expect(status.DesiredJobs).To(HaveValue(BeEquivalentTo(3)))
-	w.Expect(status.Queues).To(Equal([]scaledjobv1.QueueStatus{
-		{Name: "letters", Depth: new(int64(12))}, {Name: "letters:busy", Depth: new(int64(11))},
-	}))
-	w.Expect(w.scrape()["scaledjob_queue_depth"]).To(BeEquivalentTo(23), "both series")
-
-	w.queues.SetError("letters", &redisconn.Error{Reason: redisconn.ReasonWrongType, Err: errAway})
-	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Queues = spec.Queues[:1] })
-	w.reconcile(t.Context())
-	w.Expect(w.scaledJob(t.Context()).Status.Queues).To(Equal([]scaledjobv1.QueueStatus{{Name: "letters"}}), "the depth was that of other queues")
-	w.Expect(w.scrape()).NotTo(HaveKey("scaledjob_queue_depth"))
-}
-
-// A worker has to come so that the group does.
-func TestAMissingGroupIsToldAndHasAJob(t *testing.T) {
-	t.Parallel()
-	sj := scaledJob()
-	sj.Spec.QueueName = ""
-	sj.Spec.Queues = []scaledjobv1.Queue{{
-		Name: "stream", Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"},
-	}}
-	w := newWorld(t, sj)
-	w.queues.SetCount("stream", queue.Count{Waiting: 1, GroupMissing: true})
-	w.reconcile(t.Context())
-	w.Expect(w.names()).To(HaveLen(1))
-	for _, kind := range []string{scaledjobv1.ConditionQueueConnected, scaledjobv1.ConditionReady} {
-		is := w.condition(t.Context(), kind)
-		w.Expect(is.Status).To(Equal(metav1.ConditionFalse), kind)
-		w.Expect(is.Reason).To(Equal(scaledjobv1.ReasonConsumerGroupNotFound), kind)
-	}
-	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReconciling).Reason).To(Equal(scaledjobv1.ReasonConsumerGroupNotFound))
-
-	w.queues.SetCount("stream", queue.Count{Waiting: 20, InProgress: 1})
-	w.reconcile(t.Context())
-	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
-	w.Expect(w.names()).To(HaveLen(3))
-}
-
 func TestAnnouncesEnds(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	all := allKinds().AllQueues()
-	g.Expect(announcesEnds((&scaledJob().Spec).AllQueues())).To(BeTrue())
-	g.Expect(announcesEnds(all[5:])).To(BeTrue(), "sets and hashes")
+	g.Expect(AnnouncesEnds(oneList().AllQueues())).To(BeTrue())
+	g.Expect(AnnouncesEnds(all[5:])).To(BeTrue(), "sets and hashes")
 	for _, quiet := range all[1:5] {
-		g.Expect(announcesEnds(append(all[:1:1], quiet))).To(BeFalse(), quiet.Name)
+		g.Expect(AnnouncesEnds(append(all[:1:1], quiet))).To(BeFalse(), quiet.Name)
 	}
 }

@@ -1,7 +1,9 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package redisconn
+// Package rediserror sorts what goes wrong between the operator and a Redis server into the few classes a user can act on,
+// with the words for each. Nothing a server sent is repeated in them.
+package rediserror
 
 import (
 	"context"
@@ -39,7 +41,7 @@ var (
 	// has not answered an earlier one for 100 ms. It says nothing lasting about the endpoint.
 	ErrBusy = errors.New("an earlier call is still unanswered")
 
-	// ErrClosed is the cause of an error of a call made after the [Pool] ended.
+	// ErrClosed is the cause of an error of a call made after the connections were closed.
 	ErrClosed = errors.New("the connection pool is closed")
 )
 
@@ -92,10 +94,12 @@ func IsReply(err error) bool { return errorReply(err) != "" }
 // their own for that.
 func IsRefusal(err error) bool {
 	reply := errorReply(err)
-	return strings.HasPrefix(reply, "NOPERM") || strings.HasPrefix(reply, "ERR ") && !strings.HasPrefix(reply, tooManyClients)
+	return strings.HasPrefix(reply, "NOPERM") || strings.HasPrefix(reply, "ERR ") && !TooManyClients(reply)
 }
 
-// tooManyClients is how a reply begins that says so.
+// TooManyClients reports whether a reply says that the server accepts no more clients.
+func TooManyClients(reply string) bool { return strings.HasPrefix(reply, tooManyClients) }
+
 const tooManyClients = "ERR max number of clients reached"
 
 // errorReply returns the text of an error reply, or "" if err is none.
@@ -196,7 +200,7 @@ func classifyTransport(err error) class {
 	case errors.Is(err, resp.ErrTooLarge):
 		message = "The server sends replies no queue of the operator can have. Check that the address is that of a Redis server, " +
 			"and that no message of a sorted set is larger than 1 MiB."
-	case isTimeout(err):
+	case IsTimeout(err):
 		message = "Redis did not answer in time. Check the address, the network policies and the load of the server."
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
 		errors.Is(err, ErrClosed), errors.Is(err, redis.ErrClosed), errors.As(err, &network):
@@ -207,7 +211,8 @@ func classifyTransport(err error) class {
 	return class{ReasonUnreachable, message}
 }
 
-func isTimeout(err error) bool {
+// IsTimeout reports whether err says that something took too long.
+func IsTimeout(err error) bool {
 	var network net.Error
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.As(err, &network) && network.Timeout()

@@ -53,6 +53,8 @@ type Queue struct {
 	Heard            bool
 	GrewAt, ShrunkAt time.Time
 	Since            time.Time
+	// Taken says how far those have come who take messages, where Redis tells that instead. It is only compared too.
+	Taken string
 	// Newest is the highest ordinal that any Job had by then.
 	Newest int64
 }
@@ -116,7 +118,7 @@ func (c *Creation) Saw(q Queue) {
 		c.newestAtChange, c.idle = q.Newest, 0
 		return
 	}
-	shrunk := q.Depth < before.Depth || q.ShrunkAt.After(before.ShrunkAt)
+	shrunk := q.Depth < before.Depth || q.ShrunkAt.After(before.ShrunkAt) || q.Taken != before.Taken
 	if shrunk || q.leavesDoubt(*before, blind) {
 		c.newestAtChange, c.idle = q.Newest, 0
 		c.endIfUnfounded(q, *before)

@@ -5,6 +5,7 @@ package controller
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -55,11 +56,15 @@ func (r *Reconciler) queueSeen(sj *scaledjobv1.ScaledJob, seen observation) back
 		Depth:  seen.depth,
 		GrewAt: seen.events.LastEvent,
 		Since:  seen.events.Since,
+		Taken:  seen.taken,
 		Newest: r.Gate.Newest(sj.UID),
+	}
+	if seen.partial {
+		looked.Depth = math.MaxInt64 // How much of it could be counted says nothing about what was taken.
 	}
 	if translate.AnnouncesEnds(sj.Spec.AllQueues()) {
 		looked.Heard = seen.events.Reason == proof.ReasonSubscribed
-		looked.ShrunkAt = seen.events.LastShrink
+		looked.ShrunkAt = seen.events.LastEnd
 	}
 	return looked
 }

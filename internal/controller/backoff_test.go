@@ -103,7 +103,7 @@ func TestJobsThatMadeProgressPauseNothing(t *testing.T) {
 	for name, progress := range map[string]func(w *world, round int){
 		"a message less": func(w *world, round int) { w.queues.SetDepth(emailQueue, int64(29-round)) },
 		"a message heard to leave": func(w *world, _ int) {
-			w.watcher.state.LastShrink = time.Now()
+			w.watcher.state.LastEnd = time.Now()
 		},
 		"subscribed anew": func(w *world, _ int) { w.watcher.state.Since = time.Now() },
 	} {

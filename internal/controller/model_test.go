@@ -223,7 +223,7 @@ func (m *machine) push(t *rapid.T) {
 func (m *machine) pop(t *rapid.T) {
 	m.depth -= rapid.Int64Range(0, m.depth).Draw(t, "messages")
 	if rapid.Bool().Draw(t, "heard") {
-		m.leader.watcher.state.LastShrink = time.Now()
+		m.leader.watcher.state.LastEnd = time.Now()
 	}
 }
 

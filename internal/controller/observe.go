@@ -44,6 +44,9 @@ type observation struct {
 	// if none does.
 	groupless *scaledjobv1.Queue
 	nextDue   time.Time
+	// taken says how far the groups of streams have come, and partial that there may be more messages than depth, which could not be counted.
+	taken   string
+	partial bool
 	// events is what is known about the notifications of the queues, and missed says that growth of one turned out to be unannounced.
 	events keyspace.State
 	missed bool
@@ -101,19 +104,21 @@ func (r *Reconciler) observeQueues(ctx context.Context, sj *scaledjobv1.ScaledJo
 				seen.groupless = &queues[i]
 			}
 			seen.nextDue = earliest(seen.nextDue, count.NextDue)
+			seen.taken += count.Taken + " "
+			seen.partial = seen.partial || count.Partial
 		}
-		seen.missed = r.compare(key, queues, seen.queues, began)
+		seen.missed = r.compare(key, queues, counts, began)
 	}
 	seen.events = r.Watcher.State(key)
 }
 
-// compare tells the watcher what each key holds, but for those of which messages fall due without an event. It returns whether growth
-// of one turned out to be unannounced.
-func (r *Reconciler) compare(id types.NamespacedName, queues []scaledjobv1.Queue, held []scaling.Queue, began time.Time) (missed bool) {
+// compare tells the watcher what each key holds, but for those of which messages fall due without an event, or could not all be counted. It
+// returns whether growth of one turned out to be unannounced.
+func (r *Reconciler) compare(id types.NamespacedName, queues []scaledjobv1.Queue, counts []queue.Count, began time.Time) (missed bool) {
 	depths, silent := map[string]int64{}, map[string]bool{}
 	for i, each := range queues {
-		depths[each.Name] += held[i].Waiting + held[i].InProgress
-		silent[each.Name] = silent[each.Name] || translate.GrowsUnannounced(each)
+		depths[each.Name] += counts[i].Waiting + counts[i].InProgress
+		silent[each.Name] = silent[each.Name] || counts[i].Partial || translate.GrowsUnannounced(each)
 	}
 	for name, depth := range depths {
 		if !silent[name] && r.Watcher.Observed(id, name, depth, began) {

@@ -66,7 +66,7 @@ func TestReconcileCreatesWhatIsDue(t *testing.T) {
 	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).To(Equal(scaledjobv1.ReasonAccepted))
 	w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs"}))
 	w.Expect(w.watcher.endpoint).To(Equal(redisconn.Endpoint{Address: address}))
-	w.Expect(w.watcher.keys).To(Equal([]keyspace.Key{{Name: "emails", Class: proof.ClassList}}))
+	w.Expect(w.watcher.keys).To(Equal([]keyspace.Key{{Name: "emails", Class: proof.ClassList, Final: true}}))
 	w.Expect(w.watcher.canCreate).To(BeTrue())
 }
 

@@ -129,7 +129,7 @@ func (h *harness) depth(id string) int64 {
 }
 
 // list is a key that is meant to hold a list.
-func list(name string) Key { return Key{Name: name, Class: proof.ClassList} }
+func list(name string) Key { return Key{Name: name, Class: proof.ClassList, Final: true} }
 
 // ensure watches lists, each by an id of the same name, and waits until all are.
 func (h *harness) ensure(keys ...string) {

@@ -21,8 +21,8 @@ type State struct {
 	proof.Verdict
 	// Watchers is how many ids watch keys of the same server.
 	Watchers int
-	// LastEvent is when growth was last heard of, and LastShrink when it was last heard that a key holds less; zero if never.
-	LastEvent, LastShrink time.Time
+	// LastEvent is when growth was last heard of, and LastEnd when it was last heard that a final key holds less; zero if never.
+	LastEvent, LastEnd time.Time
 	// Since is since when the subscriptions are as they are: the last one of them to begin or end did so then.
 	Since time.Time
 }
@@ -42,7 +42,9 @@ func (w *Watcher[K]) State(id K) State {
 	for _, key := range watched.keys {
 		subscribed := server.set.State(key.channel())
 		state.LastEvent = latest(state.LastEvent, subscribed.HeardAt)
-		state.LastShrink = latest(state.LastShrink, subscribed.ShrunkAt)
+		if key.Final {
+			state.LastEnd = latest(state.LastEnd, subscribed.ShrunkAt)
+		}
 		state.Since = latest(state.Since, subscribed.Since)
 	}
 	return state

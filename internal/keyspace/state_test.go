@@ -79,6 +79,23 @@ func TestTheSettingOfTheServerProves(t *testing.T) {
 	j.Eventually(func() time.Time { return j.State("emails").LastEvent }).WithTimeout(timeout).ShouldNot(BeZero())
 }
 
+// What leaves the queue for the hands of a worker has not come to an end.
+func TestAnEndIsToldOfFinalKeysAlone(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	j := newJudging(t, server, false)
+	j.Ensure("emails", j.endpoint, Key{Name: "emails", Class: proof.ClassList}, list("taken"))
+	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	do(t, server, "rpush", "emails", 1, 2)
+	do(t, server, "lmove", "emails", "taken", "left", "right")
+	j.watch("other")
+	do(t, server, "rpush", "other", 1) // What came before it was heard.
+	j.Eventually(func() time.Time { return j.State("other").LastEvent }).WithTimeout(timeout).ShouldNot(BeZero())
+	j.Expect(j.State("emails").LastEnd).To(BeZero())
+	do(t, server, "lrem", "taken", 0, 1)
+	j.Eventually(func() time.Time { return j.State("emails").LastEnd }).WithTimeout(timeout).ShouldNot(BeZero())
+}
+
 func TestStateTellsWhenTheKeyShrankAndTheSubscriptionBegan(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
@@ -87,11 +104,11 @@ func TestStateTellsWhenTheKeyShrankAndTheSubscriptionBegan(t *testing.T) {
 	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
 	begun := j.State("emails").Since
 	j.Expect(begun).NotTo(BeZero())
-	j.Expect(j.State("emails").LastShrink).To(BeZero())
+	j.Expect(j.State("emails").LastEnd).To(BeZero())
 
 	do(t, server, "rpush", "emails", 1, 2)
 	do(t, server, "lpop", "emails")
-	j.Eventually(func() time.Time { return j.State("emails").LastShrink }).WithTimeout(timeout).ShouldNot(BeZero())
+	j.Eventually(func() time.Time { return j.State("emails").LastEnd }).WithTimeout(timeout).ShouldNot(BeZero())
 	j.Expect(j.State("emails").Since).To(Equal(begun))
 
 	do(t, server, "client", "kill", "type", "pubsub")
@@ -164,7 +181,7 @@ func TestTheFlagsOfAllKeysOfAnIDAreWanted(t *testing.T) {
 	server := redistest.New(t, redistest.Options{Events: "Klx"})
 	j := newJudging(t, server, false)
 	j.watch("emails")
-	j.Ensure("orders", j.endpoint, list("orders"), Key{"late orders", proof.ClassSortedSet}, Key{"taken orders", proof.ClassHash})
+	j.Ensure("orders", j.endpoint, list("orders"), Key{Name: "late orders", Class: proof.ClassSortedSet}, Key{Name: "taken orders", Class: proof.ClassHash})
 	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
 	j.eventually("orders", proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klghzx"})
 	do(t, server, "config", "set", "notify-keyspace-events", "Klz")
@@ -180,7 +197,7 @@ func TestSilentGrowthDisproves(t *testing.T) {
 	do(t, server, "acl", "setuser", "default", "-config")
 	j := newJudging(t, server, false)
 	j.watch("emails")
-	j.Ensure("untold", j.endpoint, Key{"untold", proof.ClassSortedSet})
+	j.Ensure("untold", j.endpoint, Key{Name: "untold", Class: proof.ClassSortedSet})
 	j.eventually("emails", proof.Verdict{Reason: proof.ReasonUnverified})
 
 	var missed atomic.Int32
@@ -266,7 +283,7 @@ func TestTheFlagsOfAClassThatComesLaterAreAdded(t *testing.T) {
 	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
 	j.Expect(flagsOf(t, server)).To(BeEquivalentTo("KElgx"))
 
-	j.Ensure("emails", j.endpoint, Key{"emails", proof.ClassStream})
+	j.Ensure("emails", j.endpoint, Key{Name: "emails", Class: proof.ClassStream})
 	j.Expect(j.State("emails").Reason).NotTo(Equal(proof.ReasonNotConfigured))
 	j.Eventually(func() proof.Flags { return flagsOf(t, server) }).WithTimeout(timeout).Should(BeEquivalentTo("KElgtx"))
 	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
@@ -283,7 +300,7 @@ func TestTheFlagsOfAClassThatComesAfterARefusalAreAdded(t *testing.T) {
 	j.watch("emails")
 	j.eventually("emails", proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true})
 	do(t, server, "acl", "setuser", "default", "+config|set")
-	j.Ensure("members", j.endpoint, Key{"members", proof.ClassSet})
+	j.Ensure("members", j.endpoint, Key{Name: "members", Class: proof.ClassSet})
 	j.eventually("members", proof.Verdict{Reason: proof.ReasonSubscribed})
 	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
 	j.Expect(flagsOf(t, server)).To(BeEquivalentTo("Klgs"))

@@ -27,6 +27,8 @@ type Key struct {
 	Name string
 	// Class is that of the commands on the type which the key is meant to have.
 	Class proof.Class
+	// Final says that what leaves the key goes nowhere else.
+	Final bool
 }
 
 func (k Key) channel() string { return channelPrefix + k.Name }

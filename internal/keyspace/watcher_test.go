@@ -106,14 +106,14 @@ func TestClassesAreThoseOfTheKeysThatAreWatchedNow(t *testing.T) {
 		t.Helper()
 		g.Expect(w.classes(w.supervisors[endpoint])).To(ConsistOf(classes))
 	}
-	w.Ensure("a", endpoint, list("first"), list("second"), Key{"third", proof.ClassStream})
+	w.Ensure("a", endpoint, list("first"), list("second"), Key{Name: "third", Class: proof.ClassStream})
 	expect(proof.ClassList, proof.ClassStream)
 	w.Ensure("b", endpoint, list("first"))
 	w.Forget("a")
 	expect(proof.ClassList)
-	w.Ensure("b", endpoint, Key{"first", proof.ClassHash}, Key{"second", proof.ClassSet})
+	w.Ensure("b", endpoint, Key{Name: "first", Class: proof.ClassHash}, Key{Name: "second", Class: proof.ClassSet})
 	expect(proof.ClassHash, proof.ClassSet)
-	w.Ensure("b", endpoint, Key{"second", proof.ClassSet})
+	w.Ensure("b", endpoint, Key{Name: "second", Class: proof.ClassSet})
 	expect(proof.ClassSet)
 }
 

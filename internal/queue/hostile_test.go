@@ -23,7 +23,8 @@ func answering(t *testing.T, answers map[string]string, queues ...queue.Queue) (
 	t.Helper()
 	server := redistest.NewScripted(t, func(args []string) string { return answers[args[0]] })
 	source := queue.Source{Endpoint: redisconn.Endpoint{Address: server.Addr()}, Queues: queues, CountLimit: countLimit}
-	return newReader(t).Observe(t.Context(), source)
+	counts, err := newReader(t).Observe(t.Context(), source)
+	return numbers(counts), err
 }
 
 // info is a reply to XINFO GROUPS of RESP2, with one group.

@@ -13,18 +13,16 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
-const (
-	// observeTimeout bounds one observation.
-	observeTimeout = time.Second
-	// countTimeout is after how much of that no further page of a stream is counted.
-	countTimeout = observeTimeout / 2
-)
+// countTimeout is for how long the entries of a stream are counted at most.
+const countTimeout = 200 * time.Millisecond
 
 // Reader reads depths from Redis. It is safe for concurrent use.
 type Reader struct {
 	pool *redisconn.Pool
 	// refusals are the endpoints that refuse transactions.
 	refusals refusals
+	// budgets are the endpoints' times for counting.
+	budgets budgets
 	// now is the clock that scores are compared with.
 	now func() time.Time
 }
@@ -33,8 +31,8 @@ type Reader struct {
 func NewReader(pool *redisconn.Pool) *Reader { return &Reader{pool: pool, now: time.Now} }
 
 // Observe returns what each of the queues holds, in their order; a key that does not exist holds
-// nothing. It takes a second at most. After an error, a [*rediserror.Error] unless ctx ended, all
-// of it is unknown.
+// nothing. It takes a second at most, and another where entries have to be counted. After an
+// error, a [*rediserror.Error] unless ctx ended, all of it is unknown.
 //
 // All is seen at one moment. Only where the server refuses transactions one key is seen after the
 // other, those in progress first: a message that is taken meanwhile may then count nowhere, and
@@ -47,7 +45,6 @@ func (r *Reader) Observe(ctx context.Context, source Source) ([]Count, error) {
 	if len(source.Queues) == 1 && isList(source.Queues[0]) {
 		return r.length(ctx, source)
 	}
-	begun := time.Now()
 	conn := r.pool.Conn(source.Endpoint)
 	var found []reading
 	err := conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
@@ -63,7 +60,10 @@ func (r *Reader) Observe(ctx context.Context, source Source) ([]Count, error) {
 		if is.backlog.most == 0 {
 			continue
 		}
-		counts[i].Waiting, err = countBacklog(ctx, conn, source.Queues[i].Key, is.backlog.atMost(source.CountLimit), begun)
+		began := time.Now()
+		spent := min(countTimeout, r.budgets.left(source.Endpoint))
+		counts[i].Waiting, counts[i].Partial, err = countBacklog(ctx, conn, source.Queues[i].Key, is.backlog, source.CountLimit, began.Add(spent))
+		r.budgets.spend(source.Endpoint, time.Since(began))
 		if err != nil {
 			return nil, fmt.Errorf("counting entries: %w", &KeyError{Key: source.Queues[i].Key, Err: err})
 		}

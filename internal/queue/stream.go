@@ -73,7 +73,7 @@ func streamReading(length, groups any, name string) (reading, error) {
 	case found == nil:
 		return reading{Count: Count{Waiting: 1, GroupMissing: true}}, nil
 	}
-	is := reading{Count: Count{InProgress: found.pending}}
+	is := reading{Count: Count{InProgress: found.pending, Taken: found.last}}
 	if lag, certain := found.lagIn(total); certain {
 		is.Waiting = lag
 	} else if found.last != lastID {
@@ -141,47 +141,37 @@ func progress(reply any) (int64, error) {
 	return max(n, -1), nil
 }
 
-// atMost returns the backlog without what exceeds a limit.
-func (b backlog) atMost(limit int64) backlog {
-	b.most = min(b.most, limit)
-	return b
-}
-
-// countBacklog counts a backlog for an observation that began then. The number may be too low,
-// if there is not the time for all of it.
-func countBacklog(ctx context.Context, conn *redisconn.Conn, key string, b backlog, begun time.Time) (int64, error) {
-	bounded, cancel := context.WithDeadline(ctx, begun.Add(observeTimeout))
-	defer cancel()
-	counted, err := countEntries(bounded, conn, key, b, begun.Add(countTimeout))
-	if err != nil && ctx.Err() == nil {
-		err = rediserror.Classify(err)
-	}
-	return counted, err
-}
-
-// countEntries counts a backlog in pages, of which it asks for none after until but the first.
-// Each is a call of its own: what others ask of the server need not wait for all of them. An
-// entry that exceeds the bounds of a reply counts, and ends the counting.
-func countEntries(ctx context.Context, conn *redisconn.Conn, key string, b backlog, until time.Time) (int64, error) {
-	var counted int64
-	for page := int64(entriesPerPage); counted < b.most; {
+// countBacklog counts a backlog up to a limit, in pages, of which it asks for none after until but
+// the first. It reports whether that may be not all. Each page is a call of its own: what others
+// ask of the server need not wait for all of them. An entry that exceeds the bounds of a reply
+// counts, and ends the counting.
+func countBacklog(
+	ctx context.Context, conn *redisconn.Conn, key string, b backlog, limit int64, until time.Time,
+) (counted int64, partial bool, err error) {
+	wanted := min(b.most, limit)
+	for page := int64(entriesPerPage); counted < wanted; {
 		found, last, err := entriesAfter(ctx, conn, key, b.after, page)
 		switch {
 		case errors.Is(err, resp.ErrTooLarge) && page > 1:
 			page /= fewerEntries
 			continue
 		case errors.Is(err, resp.ErrTooLarge):
-			return counted + 1, nil
+			return counted + 1, true, nil
+		case errors.Is(err, rediserror.ErrBusy) && counted > 0:
+			return counted, true, nil
 		case err != nil:
-			return 0, err
+			return 0, false, err
 		}
 		counted += found
 		b.after = last
-		if found < page || time.Now().After(until) {
+		if found < page {
+			return min(counted, wanted), false, nil
+		}
+		if time.Now().After(until) {
 			break
 		}
 	}
-	return min(counted, b.most), nil
+	return min(counted, wanted), wanted < b.most || counted < wanted, nil
 }
 
 // entriesAfter returns how many entries follow an ID, of at most so many, and the ID of the last.

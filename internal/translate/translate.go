@@ -7,6 +7,7 @@ package translate
 
 import (
 	"math"
+	"slices"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
@@ -37,7 +38,7 @@ func Source(spec *scaledjobv1.ScaledJobSpec, queues []scaledjobv1.Queue) (queue.
 	source := queue.Source{Endpoint: endpoint, Queues: make([]queue.Queue, len(queues)), CountLimit: countLimit(spec, queues)}
 	for i, each := range queues {
 		read := queue.Queue{
-			Key: each.Name, Type: queueTypes[each.Type].read, InProgress: each.Role == scaledjobv1.RoleInProgress,
+			Key: each.Name, Type: queueTypes[each.Type].read, InProgress: isInProgress(each),
 		}
 		if each.Stream != nil {
 			read.Group = each.Stream.ConsumerGroup
@@ -50,11 +51,19 @@ func Source(spec *scaledjobv1.ScaledJobSpec, queues []scaledjobv1.Queue) (queue.
 	return source, nil
 }
 
-// countLimit is how many messages of a queue make any difference: more than are due for maxReplicas Jobs are as good as these.
+// countLimit is how many messages of a queue make any difference: more than are due for maxReplicas Jobs, and those that are deducted, are as
+// good as these. In a mean with empty queues it takes more of them.
 func countLimit(spec *scaledjobv1.ScaledJobSpec, queues []scaledjobv1.Queue) int64 {
+	jobs := int64(spec.MaxReplicasOrDefault())
+	if custom := spec.ScalingStrategy.Custom; custom != nil {
+		jobs += min(max(custom.QueueLengthDeduction, 0), math.MaxInt64-jobs)
+	}
+	if spec.QueuesCalculation == scaledjobv1.CalculateAvg {
+		jobs = product(jobs, int64(len(queues)))
+	}
 	limit := max(spec.ActivationThreshold, 0)
 	for _, each := range queues {
-		limit = max(limit, product(int64(spec.MaxReplicasOrDefault()), *each.Threshold))
+		limit = max(limit, product(jobs, max(*each.Threshold, 1)))
 	}
 	return min(limit, math.MaxInt64-1) + 1
 }
@@ -67,18 +76,22 @@ func product(a, b int64) int64 {
 	return a * b
 }
 
-// Keys are the keys to listen to, each once.
+// Keys are the keys to listen to, each once. A message is done with when it leaves a key in which messages are in progress, if there is one,
+// and else when it leaves any.
 func Keys(queues []scaledjobv1.Queue) []keyspace.Key {
 	keys := make([]keyspace.Key, 0, len(queues))
 	known := map[string]bool{}
+	moves := slices.ContainsFunc(queues, isInProgress)
 	for _, each := range queues {
 		if !known[each.Name] {
 			known[each.Name] = true
-			keys = append(keys, keyspace.Key{Name: each.Name, Class: queueTypes[each.Type].class})
+			keys = append(keys, keyspace.Key{Name: each.Name, Class: queueTypes[each.Type].class, Final: !moves || isInProgress(each)})
 		}
 	}
 	return keys
 }
+
+func isInProgress(each scaledjobv1.Queue) bool { return each.Role == scaledjobv1.RoleInProgress }
 
 // Contents are what the queues hold, by these counts, as the decision sees them.
 func Contents(queues []scaledjobv1.Queue, counts []queue.Count) []scaling.Queue {
@@ -109,13 +122,8 @@ func GrowsUnannounced(each scaledjobv1.Queue) bool {
 	return each.SortedSet != nil && each.SortedSet.Window == scaledjobv1.WindowDue
 }
 
-// AnnouncesEnds says whether Redis announces every message that is done with: it does for those of a key that are taken off it, but those
-// of a stream are acknowledged in silence, and one that is in progress is not done with when it leaves the queue where it waited.
+// AnnouncesEnds says whether Redis announces every message that is done with: it does for those that leave a key, but those of a group of a
+// stream are acknowledged in silence.
 func AnnouncesEnds(queues []scaledjobv1.Queue) bool {
-	for _, each := range queues {
-		if each.Role == scaledjobv1.RoleInProgress || each.Stream != nil || GrowsUnannounced(each) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(queues, func(each scaledjobv1.Queue) bool { return each.Stream != nil })
 }

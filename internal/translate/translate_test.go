@@ -66,7 +66,7 @@ func TestWhatIsReadAndListenedTo(t *testing.T) {
 	}))
 	g.Expect(Keys(queues)).To(Equal([]keyspace.Key{
 		{Name: "list", Class: proof.ClassList},
-		{Name: "list:busy", Class: proof.ClassList},
+		{Name: "list:busy", Class: proof.ClassList, Final: true},
 		{Name: "stream", Class: proof.ClassStream},
 		{Name: "sorted", Class: proof.ClassSortedSet},
 		{Name: "set", Class: proof.ClassSet},
@@ -87,6 +87,7 @@ func TestCountLimit(t *testing.T) {
 	}{
 		"what is due for the maximum":    {maximum: 20, threshold: 10, want: 201},
 		"no Job allowed":                 {maximum: 0, threshold: 10, want: 1},
+		"a threshold of an older CRD":    {maximum: 20, threshold: -1, want: 21},
 		"more until anything is due":     {maximum: 2, threshold: 10, activation: 500, want: 501},
 		"more than there are numbers of": {maximum: math.MaxInt32, threshold: math.MaxInt64, want: math.MaxInt64},
 	} {
@@ -96,6 +97,20 @@ func TestCountLimit(t *testing.T) {
 			NewWithT(t).Expect(countLimit(&spec, spec.AllQueues())).To(Equal(c.want))
 		})
 	}
+}
+
+// Of what is counted, some may be deducted, and a mean is of many.
+func TestCountLimitOfWhatIsTakenOff(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	spec := oneList()
+	spec.ScalingStrategy.Custom = &scaledjobv1.CustomStrategy{QueueLengthDeduction: 5}
+	g.Expect(countLimit(spec, spec.AllQueues())).To(Equal(int64(25*10 + 1)))
+	spec.ScalingStrategy.Custom.QueueLengthDeduction = math.MaxInt64
+	g.Expect(countLimit(spec, spec.AllQueues())).To(Equal(int64(math.MaxInt64)))
+	spec = allKinds()
+	spec.QueuesCalculation = scaledjobv1.CalculateAvg
+	g.Expect(countLimit(spec, spec.AllQueues())).To(Equal(int64(7*20*10 + 1)))
 }
 
 func TestPolicyOf(t *testing.T) {
@@ -135,8 +150,7 @@ func TestAnnouncesEnds(t *testing.T) {
 	g := NewWithT(t)
 	all := allKinds().AllQueues()
 	g.Expect(AnnouncesEnds(oneList().AllQueues())).To(BeTrue())
-	g.Expect(AnnouncesEnds(all[5:])).To(BeTrue(), "sets and hashes")
-	for _, quiet := range all[1:5] {
-		g.Expect(AnnouncesEnds(append(all[:1:1], quiet))).To(BeFalse(), quiet.Name)
-	}
+	g.Expect(AnnouncesEnds(all[:2])).To(BeTrue(), "a list and what is in progress")
+	g.Expect(AnnouncesEnds(all[4:])).To(BeTrue(), "sorted sets, sets and hashes")
+	g.Expect(AnnouncesEnds(all[:3])).To(BeFalse(), "a group acknowledges in silence")
 }

@@ -148,7 +148,7 @@ func TestStatusSubresource(t *testing.T) {
 	typed.Spec.Threshold = 99
 	typed.Status = scaledjobv1.ScaledJobStatus{
 		ObservedGeneration: 1, QueueDepth: new(int64(0)), DesiredJobs: new(int32(0)), LastScaleTime: new(metav1.Now().Rfc3339Copy()),
-		Queue:  "emails, +2",
+		Queue: "emails, +2",
 		Queues: []scaledjobv1.QueueStatus{
 			{Name: "emails", Depth: new(int64(0))}, {Name: "unread", Window: scaledjobv1.WindowDue}, {Name: "read", ConsumerGroup: "workers"},
 		},

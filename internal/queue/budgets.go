@@ -1,0 +1,59 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+)
+
+const (
+	// countingShare is which part of the time may be spent counting entries at one endpoint, by
+	// all who read there, and countingBurst for how long that may be saved up.
+	countingShare = 0.1
+	countingBurst = 500 * time.Millisecond
+)
+
+// budgets bound for how long the entries of streams are counted at each endpoint. Counting many
+// costs the server and everybody else who reads there. The zero value is ready.
+type budgets struct {
+	mu sync.Mutex
+	// limiters give out milliseconds.
+	limiters map[redisconn.Endpoint]*rate.Limiter
+}
+
+// left returns for how long entries may be counted now.
+func (b *budgets) left(e redisconn.Endpoint) time.Duration {
+	tokens := b.of(e).Tokens()
+	return time.Duration(max(0, tokens) * float64(time.Millisecond))
+}
+
+// spend notes for how long entries were counted.
+func (b *budgets) spend(e redisconn.Endpoint, took time.Duration) {
+	b.of(e).ReserveN(time.Now(), int(min(took, countingBurst).Milliseconds()))
+}
+
+// of returns the limiter of an endpoint. Those that nobody has used for long are forgotten.
+func (b *budgets) of(e redisconn.Endpoint) *rate.Limiter {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if found, ok := b.limiters[e]; ok {
+		return found
+	}
+	if b.limiters == nil {
+		b.limiters = map[redisconn.Endpoint]*rate.Limiter{}
+	}
+	for other, limiter := range b.limiters {
+		if limiter.Tokens() >= float64(limiter.Burst()) {
+			delete(b.limiters, other)
+		}
+	}
+	perSecond := countingShare * float64(time.Second.Milliseconds())
+	b.limiters[e] = rate.NewLimiter(rate.Limit(perSecond), int(countingBurst.Milliseconds()))
+	return b.limiters[e]
+}

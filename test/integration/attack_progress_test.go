@@ -5,12 +5,14 @@ package integration
 
 import (
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
 	"k8s.io/apimachinery/pkg/types"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/cluster"
 )
 
 // A worker of a pipeline puts the next message in as it is done with its own, in one transaction. Every Job does its work, though the depth is
@@ -71,6 +73,40 @@ func TestJobsThatAreDoneWithTheirMessagesAreProgress(t *testing.T) {
 				ended[job.UID] = true
 			}
 			s.Expect(s.events(scaledjobv1.ReasonNoProgress)).To(BeZero())
+		})
+	}
+}
+
+// A broken worker does not fill the cluster, also where messages go on coming.
+func TestJobsThatTakeNoMessagePauseCreationWhileMoreCome(t *testing.T) {
+	t.Parallel()
+	server := allTypes(t)
+	for name, c := range map[string]struct {
+		queues []scaledjobv1.Queue
+		begin  func(s *scene)
+		add    func(s *scene) error
+	}{
+		"list": {[]scaledjobv1.Queue{{}}, func(*scene) {}, func(s *scene) error {
+			return server.Client().LPush(s.t.Context(), s.queue, "message").Err()
+		}},
+		"list and in progress": {[]scaledjobv1.Queue{{}, {Name: ":busy", Role: scaledjobv1.RoleInProgress}}, func(*scene) {}, func(s *scene) error {
+			return server.Client().LPush(s.t.Context(), s.queue, "message").Err()
+		}},
+		"stream": {[]scaledjobv1.Queue{stream()}, func(s *scene) {
+			s.Expect(server.Client().XGroupCreateMkStream(s.t.Context(), s.queue, group, "0").Err()).To(Succeed())
+		}, func(s *scene) error { return addEntry(s.t.Context(), server.Client(), s.queue, 0) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSceneOn(t, server)
+			c.begin(s)
+			s.create(s.of(c.queues...), ending(cluster.PodSucceedAfter), atMost(5))
+			s.expectCondition(scaledjobv1.ConditionNotificationsActive, "True", scaledjobv1.ReasonSubscribed)
+			s.Eventually(func() int {
+				_ = c.add(s)
+				return s.events(scaledjobv1.ReasonNoProgress)
+			}).WithPolling(200 * time.Millisecond).Should(Equal(1))
+			t.Log(s.jobsEver())
 		})
 	}
 }

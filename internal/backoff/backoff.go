@@ -48,13 +48,13 @@ type Finish struct {
 type Queue struct {
 	// Depth is how many messages are outstanding.
 	Depth int64
-	// Heard says that Redis announces when messages come and leave. GrewAt and ShrunkAt are when either was last announced, and Since is
+	// Heard says that Redis announces when messages come and leave, or tells how far those have come who take them. GrewAt and ShrunkAt are when either was last announced, and Since is
 	// when the present subscription began. All three are only compared with those of earlier looks.
 	Heard            bool
 	GrewAt, ShrunkAt time.Time
 	Since            time.Time
-	// Taken says how far those have come who take messages, where Redis tells that instead. It is only compared too.
-	Taken string
+	// Progress says how far those have come who take messages, where Redis tells that. It is only compared too.
+	Progress string
 	// Newest is the highest ordinal that any Job had by then.
 	Newest int64
 }
@@ -118,7 +118,7 @@ func (c *Creation) Saw(q Queue) {
 		c.newestAtChange, c.idle = q.Newest, 0
 		return
 	}
-	shrunk := q.Depth < before.Depth || q.ShrunkAt.After(before.ShrunkAt) || q.Taken != before.Taken
+	shrunk := q.Depth < before.Depth || q.ShrunkAt.After(before.ShrunkAt) || q.Progress != before.Progress
 	if shrunk || q.leavesDoubt(*before, blind) {
 		c.newestAtChange, c.idle = q.Newest, 0
 		c.endIfUnfounded(q, *before)

@@ -26,7 +26,8 @@ func (r *Reconciler) pausing(sj *scaledjobv1.ScaledJob, mem *memory, seen observ
 	first := mem.active == nil
 	lifted := mem.suspensionLifted(sj)
 	finished, madeRoom := mem.recount(&seen.jobs)
-	changed := mem.templateHash != "" && mem.templateHash != seen.templateHash
+	edited := mem.status.Latest(sj).ObservedGeneration != sj.Generation // Else the template reads otherwise by a default that the CRD has now.
+	changed := edited && mem.templateHash != "" && mem.templateHash != seen.templateHash
 	mem.templateHash = seen.templateHash
 	finishes := finishesOf(finished, seen.templateHash)
 	switch {
@@ -53,18 +54,16 @@ func (r *Reconciler) pausing(sj *scaledjobv1.ScaledJob, mem *memory, seen observ
 
 func (r *Reconciler) queueSeen(sj *scaledjobv1.ScaledJob, seen observation) backoff.Queue {
 	looked := backoff.Queue{
-		Depth:  seen.depth,
-		GrewAt: seen.events.LastEvent,
-		Since:  seen.events.Since,
-		Taken:  seen.taken,
-		Newest: r.Gate.Newest(sj.UID),
+		Depth:    seen.depth,
+		Heard:    seen.events.Reason == proof.ReasonSubscribed || translate.TellProgress(sj.Spec.AllQueues()),
+		GrewAt:   seen.events.LastEvent,
+		ShrunkAt: seen.events.LastEnd,
+		Since:    seen.events.Since,
+		Progress: seen.progress,
+		Newest:   r.Gate.Newest(sj.UID),
 	}
 	if seen.partial {
 		looked.Depth = math.MaxInt64 // How much of it could be counted says nothing about what was taken.
-	}
-	if translate.AnnouncesEnds(sj.Spec.AllQueues()) {
-		looked.Heard = seen.events.Reason == proof.ReasonSubscribed
-		looked.ShrunkAt = seen.events.LastEnd
 	}
 	return looked
 }

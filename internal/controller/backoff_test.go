@@ -466,3 +466,21 @@ func TestFinishesAreInOrderOfTime(t *testing.T) {
 		{Ordinal: 1, Failed: true, At: time.Unix(9, 0)},
 	}))
 }
+
+// A default that the CRD gains is nobody's correction of the workers.
+func TestPausesOutlastADefaultThatTheCRDGains(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 30)
+		w.reconcile(t.Context())
+		w.finishActive(t.Context(), batchv1.JobFailed)
+		w.reconcile(t.Context())
+		w.Expect(w.limited(t.Context())).To(Equal("JobsFailing"))
+
+		w.reread(t.Context(), anotherImage)
+		w.reconcile(t.Context())
+		w.Expect(w.limited(t.Context())).To(Equal("JobsFailing"))
+		w.Expect(w.names()).To(HaveLen(3))
+	})
+}

@@ -44,9 +44,9 @@ type observation struct {
 	// if none does.
 	groupless *scaledjobv1.Queue
 	nextDue   time.Time
-	// taken says how far the groups of streams have come, and partial that there may be more messages than depth, which could not be counted.
-	taken   string
-	partial bool
+	// progress says how far the groups of streams have come, and partial that there may be more messages than depth, which could not be counted.
+	progress string
+	partial  bool
 	// events is what is known about the notifications of the queues, and missed says that growth of one turned out to be unannounced.
 	events keyspace.State
 	missed bool
@@ -104,7 +104,7 @@ func (r *Reconciler) observeQueues(ctx context.Context, sj *scaledjobv1.ScaledJo
 				seen.groupless = &queues[i]
 			}
 			seen.nextDue = earliest(seen.nextDue, count.NextDue)
-			seen.taken += count.Taken + " "
+			seen.progress += count.Progress + " "
 			seen.partial = seen.partial || count.Partial
 		}
 		seen.missed = r.compare(key, queues, counts, began)

@@ -191,3 +191,22 @@ func TestWithoutHistory(t *testing.T) {
 		w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 3}))
 	}
 }
+
+// No edit but that of the template touches a Job: who wants the next edit to replace Jobs does not ask for those of earlier ones to go.
+func TestAnEditOfTheRolloutAloneReplacesNothing(t *testing.T) {
+	t.Parallel()
+	sj := replacing()
+	sj.Spec.Rollout.Strategy = scaledjobv1.RolloutGradual
+	w := newWorld(t, sj)
+	w.queues.SetDepth(emailQueue, 30)
+	w.reconcile(t.Context())
+	w.edit(t.Context(), anotherImage)
+	w.reconcile(t.Context())
+	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 3}))
+
+	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Rollout.Strategy = scaledjobv1.RolloutImmediate })
+	for range 3 {
+		w.reconcile(t.Context())
+	}
+	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 3}))
+}

@@ -90,8 +90,8 @@ type Count struct {
 	// GroupMissing says that a stream holds entries and has no such group. Then one message is
 	// told as waiting.
 	GroupMissing bool
-	// Taken is the ID of the last entry that the group of a stream was given.
-	Taken string
+	// Progress is another whenever the group of a stream was given entries, or has acknowledged some.
+	Progress string
 	// Partial says that more may be waiting: entries had to be counted one by one, and not all
 	// of them were.
 	Partial bool

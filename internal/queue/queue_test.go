@@ -94,7 +94,7 @@ func (s *scene) observeUpTo(limit int64, queues ...queue.Queue) []queue.Count {
 // numbers are counts without what else is told of a stream.
 func numbers(counts []queue.Count) []queue.Count {
 	for i := range counts {
-		counts[i].Taken, counts[i].Partial = "", false
+		counts[i].Progress, counts[i].Partial = "", false
 	}
 	return counts
 }

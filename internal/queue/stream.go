@@ -6,6 +6,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -73,7 +74,8 @@ func streamReading(length, groups any, name string) (reading, error) {
 	case found == nil:
 		return reading{Count: Count{Waiting: 1, GroupMissing: true}}, nil
 	}
-	is := reading{Count: Count{InProgress: found.pending, Taken: found.last}}
+	progress := found.last + "/" + strconv.FormatInt(found.pending, 10)
+	is := reading{Count: Count{InProgress: found.pending, Progress: progress}}
 	if lag, certain := found.lagIn(total); certain {
 		is.Waiting = lag
 	} else if found.last != lastID {

@@ -81,7 +81,7 @@ func decideExactly(seen Observation, policy Policy) Decision {
 	default:
 		wanted = dueExactly(seen, policy, true)
 	}
-	desired := smaller(larger(wanted, big.NewInt(int64(policy.MinReplicas))), maximum)
+	desired := smaller(larger(wanted, number(int64(policy.MinReplicas))), maximum)
 	create := larger(new(big.Int).Sub(desired, active), new(big.Int))
 	return Decision{Desired: int32(desired.Int64()), Create: int32(create.Int64()), AtMax: wanted.Cmp(maximum) > 0}
 }

@@ -87,7 +87,7 @@ type Decision struct {
 // Decide tells how many Jobs should be active, and how many of them to create.
 func Decide(seen Observation, policy Policy) Decision {
 	maximum := int64(max(policy.MaxReplicas, 0))
-	minimum := min(int64(policy.MinReplicas), maximum)
+	minimum := min(int64(max(policy.MinReplicas, 0)), maximum)
 	wanted := wanted(seen, policy, maximum)
 	desired := min(max(wanted, minimum), maximum)
 	return Decision{

@@ -122,8 +122,8 @@ func GrowsUnannounced(each scaledjobv1.Queue) bool {
 	return each.SortedSet != nil && each.SortedSet.Window == scaledjobv1.WindowDue
 }
 
-// AnnouncesEnds says whether Redis announces every message that is done with: it does for those that leave a key, but those of a group of a
-// stream are acknowledged in silence.
-func AnnouncesEnds(queues []scaledjobv1.Queue) bool {
-	return !slices.ContainsFunc(queues, func(each scaledjobv1.Queue) bool { return each.Stream != nil })
+// TellProgress says whether Redis tells of all queues, whenever they are read, how far those have come who take messages: of streams by their
+// groups.
+func TellProgress(queues []scaledjobv1.Queue) bool {
+	return !slices.ContainsFunc(queues, func(each scaledjobv1.Queue) bool { return each.Stream == nil })
 }

@@ -145,12 +145,11 @@ func TestWordsAgree(t *testing.T) {
 			BeEquivalentTo(queue.Nanoseconds), BeEquivalentTo(queue.BullMQ)))
 }
 
-func TestAnnouncesEnds(t *testing.T) {
+func TestTellProgress(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	all := allKinds().AllQueues()
-	g.Expect(AnnouncesEnds(oneList().AllQueues())).To(BeTrue())
-	g.Expect(AnnouncesEnds(all[:2])).To(BeTrue(), "a list and what is in progress")
-	g.Expect(AnnouncesEnds(all[4:])).To(BeTrue(), "sorted sets, sets and hashes")
-	g.Expect(AnnouncesEnds(all[:3])).To(BeFalse(), "a group acknowledges in silence")
+	g.Expect(TellProgress(all[2:4])).To(BeTrue(), "groups of a stream")
+	g.Expect(TellProgress(all[1:4])).To(BeFalse(), "a list among them")
+	g.Expect(TellProgress(oneList().AllQueues())).To(BeFalse())
 }

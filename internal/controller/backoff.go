@@ -23,20 +23,21 @@ import (
 // pausing tells the back-off what has become of the Jobs and of the queue since the last pass, and says whether creating pauses.
 func (r *Reconciler) pausing(sj *scaledjobv1.ScaledJob, mem *memory, seen observation) bool {
 	now := time.Now()
-	first := mem.active == nil
+	first := mem.tally.First()
 	lifted := mem.suspensionLifted(sj)
-	finished, madeRoom := mem.recount(&seen.jobs)
+	since := mem.tally.Count(&seen.jobs)
+	mem.ownerDoubted = mem.ownerDoubted || since.Vanished
 	changed := mem.templateHash != "" && mem.templateHash != seen.templateHash
 	mem.templateHash = seen.templateHash
-	finishes := finishesOf(finished, seen.templateHash)
+	finishes := finishesOf(since.Finished, seen.templateHash)
 	switch {
 	case changed || lifted: // Somebody has acted: a new beginning.
 		mem.backoff = backoff.Creation{}
-	case first && (mem.total == 0 || seen.jobs.HasTemplate(seen.templateHash)): // Else the template was changed meanwhile.
-		was, since := report.Limit(&sj.Status)
-		mem.backoff = backoff.Resume(was, since, finishes, now)
+	case first && (mem.tally.Total() == 0 || seen.jobs.HasTemplate(seen.templateHash)): // Else the template was changed meanwhile.
+		was, begun := report.Limit(&sj.Status)
+		mem.backoff = backoff.Resume(was, begun, finishes, now)
 	}
-	if madeRoom {
+	if since.MadeRoom {
 		mem.backoff.MadeRoom()
 	}
 	if seen.queueErr != nil {

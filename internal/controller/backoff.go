@@ -23,21 +23,20 @@ import (
 // pausing tells the back-off what has become of the Jobs and of the queue since the last pass, and says whether creating pauses.
 func (r *Reconciler) pausing(sj *scaledjobv1.ScaledJob, mem *memory, seen observation) bool {
 	now := time.Now()
-	first := mem.active == nil
+	first := mem.tally.First()
 	lifted := mem.suspensionLifted(sj)
-	finished, madeRoom := mem.recount(&seen.jobs)
-	edited := mem.status.Latest(sj).ObservedGeneration != sj.Generation // Else the template reads otherwise by a default that the CRD has now.
-	changed := edited && mem.templateHash != "" && mem.templateHash != seen.templateHash
-	mem.templateHash = seen.templateHash
-	finishes := finishesOf(finished, seen.templateHash)
+	since := mem.tally.Count(&seen.jobs)
+	mem.ownerDoubted = mem.ownerDoubted || since.Vanished
+	edited := mem.templateEdited(sj, seen.templateHash)
+	finishes := finishesOf(since.Finished, seen.templateHash)
 	switch {
-	case changed || lifted: // Somebody has acted: a new beginning.
+	case edited || lifted: // Somebody has acted: a new beginning.
 		mem.backoff = backoff.Creation{}
-	case first && (mem.total == 0 || seen.jobs.HasTemplate(seen.templateHash)): // Else the template was changed meanwhile.
-		was, since := report.Limit(&sj.Status)
-		mem.backoff = backoff.Resume(was, since, finishes, now)
+	case first && (mem.tally.Total() == 0 || seen.jobs.HasTemplate(seen.templateHash)): // Else the template was changed meanwhile.
+		was, begun := report.Limit(&sj.Status)
+		mem.backoff = backoff.Resume(was, begun, finishes, now)
 	}
-	if madeRoom {
+	if since.MadeRoom {
 		mem.backoff.MadeRoom()
 	}
 	if seen.queueErr != nil {
@@ -50,6 +49,14 @@ func (r *Reconciler) pausing(sj *scaledjobv1.ScaledJob, mem *memory, seen observ
 	}
 	_, holds := mem.backoff.Holds(now)
 	return holds
+}
+
+// templateEdited says whether somebody has edited the template since the pass before. It may read otherwise without that, by a default that
+// the CRD has now.
+func (m *memory) templateEdited(sj *scaledjobv1.ScaledJob, hash string) bool {
+	other := m.templateHash != "" && m.templateHash != hash
+	m.templateHash = hash
+	return other && m.status.Latest(sj).ObservedGeneration != sj.Generation
 }
 
 func (r *Reconciler) queueSeen(sj *scaledjobv1.ScaledJob, seen observation) backoff.Queue {

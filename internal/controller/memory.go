@@ -7,13 +7,11 @@ import (
 	"sync"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
-	"miracle.dev/scaledjob-operator/internal/creation"
 	"miracle.dev/scaledjob-operator/internal/deletion"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/jobtemplate"
@@ -25,14 +23,13 @@ import (
 // ScaledJob touches it, and there is never more than one at a time.
 type memory struct {
 	uid types.UID
-	// active are the Jobs that had not finished when they were last counted, and those created since; nil before the first count.
-	active map[types.UID]struct{}
+	// tally follows its Jobs.
+	tally jobs.Tally
 	// ownerDoubted says that an unfinished Job has left the cache, or that it is not known whether one has: the ScaledJob may be going.
 	ownerDoubted bool
 	// backoff pauses creating while it is of no use.
 	backoff backoff.Creation
-	// total is how many Jobs there were at the last count, and suspended whether creating was suspended then.
-	total     int
+	// suspended says that creating was suspended at the last pass.
 	suspended bool
 	// claims are of which Jobs it is taken that they hold messages.
 	claims jobs.Claims
@@ -50,46 +47,15 @@ type memory struct {
 	template jobtemplate.Check
 }
 
-// recount keeps which Jobs have not finished, and returns those that have finished since the last count: at the first, all that have. It
-// also tells whether there may be room for another Job since, as one has finished or gone.
-func (m *memory) recount(census *jobs.Census) (finished []*batchv1.Job, madeRoom bool) {
-	before, first, present, total := m.active, m.active == nil, 0, 0
-	m.active = make(map[types.UID]struct{}, len(census.Active))
-	for job := range census.All {
-		total++
-		_, known := before[job.UID]
-		if known {
-			present++
-		}
-		if !jobs.Finished(job) {
-			m.active[job.UID] = struct{}{}
-		} else if known || first {
-			finished = append(finished, job)
-		}
-	}
-	gone := present < len(before)
-	m.ownerDoubted = m.ownerDoubted || first || gone
-	madeRoom = len(finished) > 0 || gone || total < m.total
-	m.total = total
-	return finished, madeRoom
-}
-
 // suspensionLifted says whether the ScaledJob was suspended until now. Of the time before the first pass, its status tells.
 func (m *memory) suspensionLifted(sj *scaledjobv1.ScaledJob) bool {
 	was := m.suspended
-	if m.active == nil {
+	if m.tally.First() {
 		ready := apimeta.FindStatusCondition(sj.Status.Conditions, scaledjobv1.ConditionReady)
 		was = ready != nil && ready.Reason == scaledjobv1.ReasonSuspended
 	}
 	m.suspended = sj.Spec.Suspend
 	return was && !sj.Spec.Suspend
-}
-
-// add keeps Jobs that were created a moment ago.
-func (m *memory) add(created []creation.Created) {
-	for _, job := range created {
-		m.active[job.UID] = struct{}{}
-	}
 }
 
 // memories are the memories of all ScaledJobs. The zero value is ready for use.

@@ -69,8 +69,7 @@ func (r *Reconciler) scale(
 	for _, batch := range append([][]int64{resend}, batches(fresh, careful)...) {
 		made, err := creator.Create(ctx, creation.Batch{Owner: sj, Ordinals: batch, Floor: floor, Timeout: timeout, Until: until})
 		created += len(made)
-		mem.add(made)
-		r.measure(sj, mem, made)
+		r.note(sj, mem, made)
 		if err != nil {
 			mem.createFailed = !errors.Is(err, creation.ErrTaken)
 			r.logCreated(ctx, seen, plan, created)
@@ -121,9 +120,10 @@ func (r *Reconciler) confirmOwner(ctx context.Context, sj *scaledjobv1.ScaledJob
 	return nil
 }
 
-// measure reports the created Jobs, and how soon after the notification that asked for them they came.
-func (r *Reconciler) measure(sj *scaledjobv1.ScaledJob, mem *memory, made []creation.Created) {
+// note keeps and reports the created Jobs, and how soon after the notification that asked for them they came.
+func (r *Reconciler) note(sj *scaledjobv1.ScaledJob, mem *memory, made []creation.Created) {
 	for _, job := range made {
+		mem.tally.Created(job.UID)
 		var reaction time.Duration
 		if !mem.notified.IsZero() {
 			reaction = job.At.Sub(mem.notified)

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jobs knows what a Job of a ScaledJob looks like: how it is built and named, which of them have finished and how, and which
-// of those to drop. It is pure: it neither reads nor writes the API server.
+// Package jobs knows what a Job of a ScaledJob looks like: how it is built and named, which of them have finished and how, which
+// of those to drop, and what the cache must keep of them. It is pure: it neither reads nor writes the API server.
 package jobs
 
 import (

@@ -1,8 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jobtemplate knows what the template of a Job itself does not tell: since when it is that of its ScaledJob, and whether the API
-// server accepts it.
+// Package jobtemplate knows what the template of a Job itself does not tell: when users edited it, and whether the API server accepts it.
 package jobtemplate
 
 import (

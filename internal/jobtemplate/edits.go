@@ -76,7 +76,7 @@ func writtenBefore(ctx context.Context, live client.Reader, sj *scaledjobv1.Scal
 	case err != nil:
 		return nil, fmt.Errorf("asking how the ScaledJob was before: %w", err)
 	case len(found.Items) == 0 || found.Items[0].UID != sj.UID || found.Items[0].SpecErr != nil:
-		return nil, nil
+		return nil, nil //nolint:nilerr // What can't be read tells nothing.
 	}
 	return &found.Items[0].ScaledJob, nil
 }

@@ -82,3 +82,14 @@ func TestWhereKEDAMiscounts(t *testing.T) {
 		})
 	}
 }
+
+func TestCountsClaimed(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for _, strategy := range strategies {
+		policy := Policy{MaxReplicas: 20, Strategy: strategy}
+		none := Decide(Observation{Queues: of(5, 1), Active: 4}, policy)
+		all := Decide(Observation{Queues: of(5, 1), Active: 4, Claimed: 4}, policy)
+		g.Expect(none != all).To(Equal(strategy.CountsClaimed()), string(strategy))
+	}
+}

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package statuses writes the statuses of ScaledJobs: none that the API server holds already, at once where a condition turned, and else not more
-// often than anybody wants to read them.
+// Package statuses writes the statuses of ScaledJobs: none that the API server holds already, at once where a condition turned, and else at
+// most once a second.
 package statuses
 
 import (

@@ -1,0 +1,117 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestTally(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		known  []types.UID
+		census Census
+		// vanished says that an unfinished Job has gone; finished and next are the Jobs that are told of, and kept for the next count.
+		vanished       bool
+		finished, next []types.UID
+	}{
+		"nothing known":  {nil, census("a", "", ""), false, nil, []types.UID{"a"}},
+		"nothing at all": {nil, census("", "", ""), false, nil, nil},
+		"all there":      {[]types.UID{"a", "b"}, census("ba", "", ""), false, nil, []types.UID{"a", "b"}},
+		"one more":       {[]types.UID{"a"}, census("ab", "", ""), false, nil, []types.UID{"a", "b"}},
+		"finished":       {[]types.UID{"a", "b", "c"}, census("a", "b", "c"), false, []types.UID{"b", "c"}, []types.UID{"a"}},
+		"told of before": {[]types.UID{"a"}, census("a", "b", "c"), false, nil, []types.UID{"a"}},
+		"one gone":       {[]types.UID{"a", "b"}, census("a", "", ""), true, nil, []types.UID{"a"}},
+		"one gone, another new": {
+			[]types.UID{"a", "b"}, census("ac", "", ""), true, nil, []types.UID{"a", "c"},
+		},
+		"all gone": {[]types.UID{"a"}, census("", "", ""), true, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			tally := Tally{active: map[types.UID]struct{}{}}
+			for _, uid := range c.known {
+				tally.Created(uid)
+			}
+			var finished []types.UID
+			change := tally.Count(&c.census)
+			for _, job := range change.Finished {
+				finished = append(finished, job.UID)
+			}
+			g.Expect(finished).To(ConsistOf(c.finished))
+			g.Expect(change.Vanished).To(Equal(c.vanished))
+			g.Expect(change.MadeRoom).To(Equal(c.vanished || len(finished) > 0))
+			g.Expect(slices.Collect(maps.Keys(tally.active))).To(ConsistOf(c.next))
+			g.Expect(tally.Count(&c.census)).To(Equal(Change{}), "nothing has changed since")
+		})
+	}
+}
+
+// census is made of Jobs with these letters as their UIDs.
+func census(active, succeeded, failed string) Census {
+	return Census{
+		Active: jobsThat("", active), Succeeded: jobsThat(batchv1.JobComplete, succeeded), Failed: jobsThat(batchv1.JobFailed, failed),
+	}
+}
+
+func jobsThat(ended batchv1.JobConditionType, uids string) []*batchv1.Job {
+	var list []*batchv1.Job
+	for _, uid := range uids {
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}}
+		if ended != "" {
+			job.Status.Conditions = []batchv1.JobCondition{{Type: ended, Status: corev1.ConditionTrue}}
+		}
+		list = append(list, job)
+	}
+	return list
+}
+
+func TestTheFirstTallyTellsOfAllThatFinished(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var tally Tally
+	all := census("a", "b", "c")
+	g.Expect(tally.First()).To(BeTrue())
+	change := tally.Count(&all)
+	g.Expect(change.Finished).To(HaveLen(2))
+	g.Expect(change.Vanished).To(BeTrue(), "nothing was counted before")
+	g.Expect(tally.First()).To(BeFalse())
+	g.Expect(tally.Total()).To(Equal(3))
+	g.Expect(tally.Count(&all)).To(Equal(Change{}))
+}
+
+func TestTallyKnowsThatAFinishedJobHasGone(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var tally Tally
+	before, after := census("a", "b", "c"), census("a", "", "c")
+	tally.Count(&before)
+	g.Expect(tally.Count(&after)).To(Equal(Change{MadeRoom: true}))
+}
+
+// Jobs that were just created are missed as well, should they go before the cache has shown them.
+func TestTallyKnowsCreatedJobs(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	tally := Tally{active: map[types.UID]struct{}{}}
+	none, first, done := census("", "", ""), census("a", "", ""), census("a", "b", "")
+	tally.Created("a")
+	tally.Created("b")
+	g.Expect(tally.Count(&first).Vanished).To(BeTrue())
+
+	tally.Created("b")
+	change := tally.Count(&done)
+	g.Expect(change.Finished).To(HaveLen(1))
+	g.Expect(change.Vanished).To(BeFalse())
+	g.Expect(tally.Count(&none).Vanished).To(BeTrue())
+}

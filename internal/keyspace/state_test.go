@@ -89,6 +89,7 @@ func TestAnEndIsToldOfFinalKeysAlone(t *testing.T) {
 	do(t, server, "rpush", "emails", 1, 2)
 	do(t, server, "lmove", "emails", "taken", "left", "right")
 	j.watch("other")
+	j.eventually("other", proof.Verdict{Reason: proof.ReasonSubscribed})
 	do(t, server, "rpush", "other", 1) // What came before it was heard.
 	j.Eventually(func() time.Time { return j.State("other").LastEvent }).WithTimeout(timeout).ShouldNot(BeZero())
 	j.Expect(j.State("emails").LastEnd).To(BeZero())

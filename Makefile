@@ -20,8 +20,9 @@ help: ## Show this list.
 
 .PHONY: demo
 demo: ## See it work, then gone again. SCENE=burst plays one scene, SCENE=list lists them; REDIS=host:port; KEEP=1 leaves it running.
-	@echo "Compiling the demo. The first time this takes minutes, without a word."
-	@go run ./hack/demo $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE)
+	@[ -e bin/demo ] || echo "Compiling the demo. The first time this takes minutes, without a word."
+	@go build -o bin/demo ./hack/demo
+	@bin/demo $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE)
 
 .PHONY: picture
 picture: ## Draw docs/images/demo.svg anew, from a real run of the demo. Needs tmux.

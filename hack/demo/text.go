@@ -8,6 +8,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/hack/demo/environment"
 	"miracle.dev/scaledjob-operator/hack/demo/view"
+	"miracle.dev/scaledjob-operator/test/cluster"
 )
 
 // lineWidth is that of all that is written outside the live view.
@@ -16,10 +17,22 @@ const lineWidth = 80
 // announce says what is going to happen.
 func (d *demo) announce() {
 	d.lines.line("This demo starts a real Kubernetes control plane and the operator, pushes")
-	d.lines.line("messages to Redis, and shows how soon how many Jobs appear. It takes a minute")
-	d.lines.line("and a half once everything is built, and leaves nothing behind.")
+	d.lines.line("messages to Redis, and shows how soon how many Jobs appear. Once everything is")
+	d.lines.line("%s", d.opts.expectations())
 	d.lines.line("")
 	d.lines.line("Preparing")
+}
+
+// expectations go on where "once everything is" has been said.
+func (o options) expectations() string {
+	takes, then := "built, it takes a minute and a half;", "then all is stopped and removed."
+	if len(o.scenes) == 1 {
+		takes = "built, this scene takes half a minute at most;"
+	}
+	if o.keep {
+		then = "then all runs until Ctrl-C."
+	}
+	return takes + " " + then
 }
 
 // introduce says what is in place when the first message is pushed.
@@ -46,9 +59,12 @@ func (d *demo) inviteToLookAround() {
 		return
 	}
 	d.lines.line("")
-	d.lines.line("Everything runs until Ctrl-C, the workers too. In another terminal:")
+	d.lines.line("Everything runs until Ctrl-C, the workers too. In another terminal, with kubectl")
+	d.lines.line("and redis-cli if this machine has them:")
 	d.lines.line("  export KUBECONFIG=%s", d.env.Kubeconfig())
 	d.lines.line("  kubectl get scaledjobs.batch.miracle.dev,jobs,pods")
 	d.lines.line("  kubectl describe sjob %s", environment.Images)
 	d.lines.line("  redis-cli -h %s -p %s rpush %s photo.jpg", host, port, d.env.ScaledJobs[0].Spec.QueueName)
+	d.lines.line("Workers are played for these three ScaledJobs only. Pods of others run on, unless")
+	d.lines.line("their template has the annotation %s, such as \"5s\".", cluster.PodSucceedAfter)
 }

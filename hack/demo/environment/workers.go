@@ -38,15 +38,17 @@ func newWorkers(kube client.Client, redis *Redis, scaledJobs []*scaledjobv1.Scal
 	return w
 }
 
-// start starts a worker for a Pod that runs and has none. It must not be called
+// start starts a worker for a Pod of the demo that runs and has none. Pods of
+// ScaledJobs that a visitor has applied are left alone. It must not be called
 // concurrently.
 func (w *workers) start(ctx context.Context, group *errgroup.Group, pod *corev1.Pod) {
-	if w.started[pod.UID] || pod.Status.Phase != corev1.PodRunning {
+	spec, ours := w.specs[pod.Labels[scaledjobv1.LabelScaledJob]]
+	if !ours || w.started[pod.UID] || pod.Status.Phase != corev1.PodRunning {
 		return
 	}
 	w.started[pod.UID] = true
 	group.Go(func() error {
-		if err := w.work(ctx, pod.DeepCopy()); ctx.Err() == nil {
+		if err := w.work(ctx, pod.DeepCopy(), spec); ctx.Err() == nil {
 			return err
 		}
 		return nil
@@ -57,8 +59,7 @@ func (w *workers) start(ctx context.Context, group *errgroup.Group, pod *corev1.
 // last act: they count as outstanding until then, so that no other Job is made
 // for them. A Redis that is down is asked again later, and a Pod that is gone by
 // then needs no end.
-func (w *workers) work(ctx context.Context, pod *corev1.Pod) error {
-	spec := w.specs[pod.Labels[scaledjobv1.LabelScaledJob]]
+func (w *workers) work(ctx context.Context, pod *corev1.Pod, spec scaledjobv1.ScaledJobSpec) error {
 	take := func(ctx context.Context) (bool, error) {
 		return w.redis.take(ctx, spec.QueueName, spec.Threshold) == nil, nil
 	}

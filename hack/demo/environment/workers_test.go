@@ -37,7 +37,7 @@ func TestWorkerRemovesItsMessagesBeforeItEndsItsPod(t *testing.T) {
 		},
 	}).Build()
 	w := newWorkers(kube, r, []*scaledjobv1.ScaledJob{scaledJob()})
-	g.Expect(w.work(t.Context(), pod)).To(Succeed())
+	g.Expect(w.work(t.Context(), pod, scaledJob().Spec)).To(Succeed())
 
 	g.Expect(leftAtTheEnd).To(BeEquivalentTo(2))
 	g.Expect(kube.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)).To(Succeed())
@@ -61,6 +61,22 @@ func TestEachRunningPodGetsOneWorker(t *testing.T) {
 	g.Expect(r.depth(t.Context(), testQueue)).To(BeEquivalentTo(80))
 }
 
+// What a visitor applies while the demo is left running is the visitor's.
+func TestPodsOfOtherScaledJobsGetNoWorker(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	theirs := pod("theirs", corev1.PodRunning)
+	theirs.Labels[scaledjobv1.LabelScaledJob] = "visitors"
+	kube := fake.NewClientBuilder().WithObjects(theirs).Build()
+	w := newWorkers(kube, newRedis(t), []*scaledjobv1.ScaledJob{scaledJob()})
+
+	group, ctx := errgroup.WithContext(t.Context())
+	w.start(ctx, group, theirs)
+	g.Expect(group.Wait()).To(Succeed())
+	g.Expect(kube.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs)).To(Succeed())
+	g.Expect(theirs.Annotations).To(BeEmpty())
+}
+
 func TestWorkerWaitsForARedisThatIsDown(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -69,7 +85,7 @@ func TestWorkerWaitsForARedisThatIsDown(t *testing.T) {
 	w := newWorkers(kube, r, []*scaledjobv1.ScaledJob{scaledJob()})
 	g.Expect(r.Emulated.Kill()).To(Succeed())
 	ended := make(chan error, 1)
-	go func() { ended <- w.work(t.Context(), pod) }()
+	go func() { ended <- w.work(t.Context(), pod, scaledJob().Spec) }()
 	g.Consistently(ended).WithTimeout(WorkDuration * 3 / 2).ShouldNot(Receive())
 	g.Expect(r.Emulated.Restart(t.Context())).To(Succeed())
 	g.Eventually(ended).WithTimeout(30 * time.Second).Should(Receive(BeNil()))

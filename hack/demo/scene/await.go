@@ -89,6 +89,11 @@ func (s Stage) rows() []board.Row {
 	return snapshot.Rows
 }
 
+// polled reports whether the operator hears of no growth.
+func (s Stage) polled() bool {
+	return all(s.rows(), func(row board.Row) bool { return row.ScaledJob.Status.Mode == scaledjobv1.ModePolling })
+}
+
 // find returns the row of a ScaledJob.
 func find(rows []board.Row, name string) board.Row {
 	i := slices.IndexFunc(rows, func(row board.Row) bool { return row.ScaledJob.Name == name })

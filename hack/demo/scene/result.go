@@ -22,6 +22,7 @@ type Result struct {
 	Reactions    []time.Duration // from a push to the first sight of a Job of it, ascending
 	Took         time.Duration
 	FailedChecks []string
+	Polled       bool // when it began, and still when it ended
 }
 
 // sumUp returns the numbers of the scene that is played.
@@ -58,5 +59,8 @@ func Summary(results []Result) string {
 		}
 	}
 	line("Reaction: from a push until a watch of the demo's own shows its first Job.")
+	if slices.ContainsFunc(results, func(result Result) bool { return result.Polled }) {
+		line("It takes seconds where Redis is not known to announce changes: the queues are polled.")
+	}
 	return strings.TrimSuffix(text.String(), "\n")
 }

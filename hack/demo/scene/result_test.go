@@ -25,3 +25,11 @@ func TestSummarySaysWhatCameOfEachScene(t *testing.T) {
 	g.Expect(summary).To(ContainSubstring("redis    left out: it is not ours\n"))
 	g.Expect(summary).To(ContainSubstring("NOT KEPT: 79 Jobs due, 80 created\n"))
 }
+
+func TestSummarySaysWhyReactionsAreSlow(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	const why = "the queues are polled"
+	g.Expect(Summary([]Result{{Name: "burst"}})).NotTo(ContainSubstring(why))
+	g.Expect(Summary([]Result{{Name: "burst", Polled: true}, {Name: "trickle", Polled: true}})).To(HaveSuffix(why + "."))
+}

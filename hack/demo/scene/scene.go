@@ -108,12 +108,13 @@ func (s Stage) choose(scenes []Scene) (playable []Scene, leftOut []Result) {
 
 func (s Stage) perform(ctx context.Context, scene Scene) (Result, error) {
 	p := &performance{Stage: s}
-	began := time.Now()
+	began, polled := time.Now(), s.polled()
 	err := scene.play(ctx, p)
 	if err == nil {
 		err = p.finish(ctx)
 	}
 	result := sumUp(s.rows())
 	result.Name, result.Took, result.FailedChecks = scene.Name, time.Since(began), p.failed
+	result.Polled = polled && s.polled()
 	return result, err
 }

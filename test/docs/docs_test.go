@@ -23,7 +23,10 @@ import (
 	"miracle.dev/scaledjob-operator/internal/metrics"
 )
 
-const root = "../.."
+const (
+	root           = "../.."
+	conditionTypes = "api/v1/condition_types.go"
+)
 
 func read(t *testing.T, path string) string {
 	t.Helper()
@@ -41,11 +44,11 @@ func all(pattern, text string) []string {
 	return found
 }
 
-// constants are the values of the string constants in the API whose names begin so.
-func constants(t *testing.T, prefix string) []string {
+// constants are the values of the string constants in a file whose names begin so.
+func constants(t *testing.T, path, prefix string) []string {
 	t.Helper()
 	g := NewWithT(t)
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "api/v1/condition_types.go"), nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, 0)
 	g.Expect(err).NotTo(HaveOccurred())
 	var values []string
 	ast.Inspect(file, func(node ast.Node) bool {
@@ -91,8 +94,8 @@ func TestConceptsNameEveryConditionAndReason(t *testing.T) {
 		reasons = append(reasons, its...)
 	}
 	slices.Sort(reasons)
-	g.Expect(kinds).To(ConsistOf(constants(t, "Condition")))
-	g.Expect(slices.Compact(reasons)).To(ConsistOf(constants(t, "Reason")))
+	g.Expect(kinds).To(ConsistOf(constants(t, conditionTypes, "Condition")))
+	g.Expect(slices.Compact(reasons)).To(ConsistOf(constants(t, conditionTypes, "Reason")))
 }
 
 // conditionTable is the table of the concepts: the reasons of each condition.
@@ -108,6 +111,28 @@ func conditionTable(t *testing.T) map[string][]string {
 		}
 	}
 	return reasons
+}
+
+// An event has a reason of its own, or that of the condition whose loss it tells of.
+func TestEveryEventIsDocumented(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	_, table, found := strings.Cut(read(t, "docs/troubleshooting.md"), "## Events")
+	g.Expect(found).To(BeTrue())
+	table, _, _ = strings.Cut(table, "\n## ")
+	var documented []string
+	for _, row := range all("(?m)^\\| (`[^|]+) \\|", table) {
+		documented = append(documented, all("`(\\w+)`", row)...)
+	}
+	own := constants(t, "internal/report/events.go", "event")
+	reasons := conditionTable(t)
+	lost := slices.DeleteFunc(reasons["QueueConnected"], func(reason string) bool {
+		return slices.Contains([]string{"Connected", "Unreachable"}, reason)
+	})
+	pausing := slices.DeleteFunc(reasons["ScalingLimited"], func(reason string) bool {
+		return slices.Contains([]string{"AtMaxReplicas", "NotLimited"}, reason)
+	})
+	g.Expect(documented).To(ConsistOf(slices.Concat(own, lost, pausing, []string{"InvalidSpec"})))
 }
 
 func TestEveryMetricIsDocumented(t *testing.T) {

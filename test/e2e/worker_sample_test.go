@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,8 +22,8 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// workerSample is the Job of one-message-per-job.yaml. Its containers are run by
-// the shell of this machine, with redis-cli played by this program.
+// workerSample is the Job of a sample. Its containers are run by the shell of this
+// machine, with redis-cli played by this program.
 type workerSample struct {
 	*WithT
 	t     *testing.T
@@ -30,12 +31,18 @@ type workerSample struct {
 	queue string
 }
 
-// newWorkerSample reads the sample. What a container does as its work becomes to
-// wait for a line. The replacer changes more of its script.
+// newWorkerSample reads one-message-per-job.yaml.
 func newWorkerSample(t *testing.T, change *strings.Replacer) *workerSample {
 	t.Helper()
+	return readWorkerSample(t, "one-message-per-job.yaml", change)
+}
+
+// readWorkerSample reads a sample. What a container does as its work becomes to
+// wait for a line. The replacer changes more of its script.
+func readWorkerSample(t *testing.T, file string, change *strings.Replacer) *workerSample {
+	t.Helper()
 	w := &workerSample{WithT: NewWithT(t), t: t, queue: t.Name()}
-	content, err := os.ReadFile(filepath.Join(samples, "one-message-per-job.yaml"))
+	content, err := os.ReadFile(filepath.Join(samples, file))
 	w.Expect(err).NotTo(HaveOccurred())
 	var sj scaledjobv1.ScaledJob
 	w.Expect(yaml.UnmarshalStrict(content, &sj)).To(Succeed())
@@ -85,11 +92,14 @@ func (w *workerSample) start(job string) *workerContainer {
 	}
 	process.Env = append(process.Env,
 		"PATH="+programs+":"+os.Getenv("PATH"),
-		"REDIS="+redis.Addr(), "QUEUE="+w.queue, "JOB="+job,
+		"REDIS="+redis.Addr(), "QUEUE="+w.queue, "STREAM="+w.queue, "JOB="+job,
 		// With the race detector, a program would else take a second to exit.
 		"GORACE=atexit_sleep_ms=0",
 	)
 	process.Stderr = os.Stderr
+	// As in a container, all that it has started dies with it.
+	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	process.Cancel = func() error { return syscall.Kill(-process.Process.Pid, syscall.SIGKILL) }
 	input, err := process.StdinPipe()
 	w.Expect(err).NotTo(HaveOccurred())
 	output, err := process.StdoutPipe()
@@ -112,7 +122,7 @@ func (c *workerContainer) finish() {
 // crash kills the container.
 func (c *workerContainer) crash() {
 	c.t.Helper()
-	c.Expect(c.process.Process.Kill()).To(Succeed())
+	c.Expect(c.process.Cancel()).To(Succeed())
 	c.Expect(c.process.Wait()).To(MatchError(ContainSubstring("killed")))
 }
 
@@ -195,4 +205,42 @@ func TestLockOfTheSampleOutlivesItsJob(t *testing.T) {
 	const grace = 30 * time.Second // the default of Kubernetes
 	longest := time.Duration(*w.job.ActiveDeadlineSeconds) * time.Second
 	w.Expect(ttl).To(BeNumerically(">", longest+grace/2))
+}
+
+// A Job that ended at once would have come for nothing, and so would those after it.
+func TestWorkersOfSamplesWaitForWhatADeadOneHad(t *testing.T) {
+	t.Parallel()
+	soon := strings.NewReplacer("EX 60", "EX 2", "60000", "2000")
+	for file, push := range map[string]func(queue string) []any{
+		"reliable-list.yaml": func(queue string) []any { return []any{"LPUSH", queue, "message"} },
+		"stream-group.yaml":  func(queue string) []any { return []any{"XADD", queue, "*", "text", "message"} },
+	} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			w := readWorkerSample(t, file, soon)
+			w.Expect(redis.Client().Do(t.Context(), push(w.queue)...).Err()).To(Succeed())
+			first := w.start("a")
+			first.crash()
+			other := w.start("b")
+			w.Expect(other.message).To(Equal(first.message))
+			other.finish()
+			w.Expect(w.start("c").process.Wait()).To(Succeed(), "with nothing to do")
+		})
+	}
+}
+
+// A message that kills its workers must not have Jobs made for it for ever.
+func TestReliableSampleGivesAMessageUp(t *testing.T) {
+	t.Parallel()
+	w := readWorkerSample(t, "reliable-list.yaml", strings.NewReplacer())
+	w.push("poison")
+	for range 3 {
+		worker := w.start("a")
+		w.Expect(worker.message).To(Equal("poison"))
+		worker.crash()
+	}
+	last := w.start("a")
+	w.Expect(last.process.Wait()).To(Succeed())
+	w.Expect(redis.Client().LRange(t.Context(), w.queue+":failed", 0, -1).Val()).To(Equal([]string{"poison"}))
+	w.Expect(redis.Client().Keys(t.Context(), w.queue+"*").Val()).To(ConsistOf(w.queue+":failed"), "nothing else is left behind")
 }

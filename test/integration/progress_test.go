@@ -109,3 +109,25 @@ func TestJobsThatTakeNoMessagePauseCreationWhileMoreCome(t *testing.T) {
 		})
 	}
 }
+
+// A backlog that is longer than what is counted of it looks the same at every look while it is worked off.
+func TestJobsThatWorkOffMoreThanIsCountedAreProgress(t *testing.T) {
+	t.Parallel()
+	s := newSceneOn(t, allTypes(t))
+	const rounds = 15
+	s.lagUnknown(100)
+	s.create(s.of(stream()), running, atMost(1))
+	s.expectCondition(scaledjobv1.ConditionNotificationsActive, "True", scaledjobv1.ReasonSubscribed)
+	ended := map[types.UID]bool{}
+	for round := range rounds {
+		s.Eventually(s.jobsEver).Should(Equal(1 + round))
+		job := s.jobBut(ended)
+		read, err := s.redis.Client().XReadGroup(t.Context(),
+			&redis.XReadGroupArgs{Group: group, Consumer: "a", Streams: []string{s.queue, ">"}, Count: 1}).Result()
+		s.Expect(err).NotTo(HaveOccurred())
+		s.Expect(s.redis.Client().XAck(t.Context(), s.queue, group, read[0].Messages[0].ID).Err()).To(Succeed())
+		s.succeed(job)
+		ended[job.UID] = true
+	}
+	s.Expect(s.events(scaledjobv1.ReasonNoProgress)).To(BeZero())
+}

@@ -42,8 +42,11 @@ func stream() scaledjobv1.Queue {
 	return scaledjobv1.Queue{Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: group}}
 }
 
-// sortedSet is a queue of type SortedSet with scores in milliseconds.
+// sortedSet is a queue of type SortedSet, with scores in milliseconds where they matter.
 func sortedSet(window scaledjobv1.SortedSetWindow) scaledjobv1.Queue {
+	if window == scaledjobv1.WindowAll {
+		return scaledjobv1.Queue{Type: scaledjobv1.QueueSortedSet}
+	}
 	return scaledjobv1.Queue{
 		Type:      scaledjobv1.QueueSortedSet,
 		SortedSet: &scaledjobv1.SortedSetQueue{Window: window, ScoreUnit: scaledjobv1.ScoreMilliseconds},

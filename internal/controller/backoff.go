@@ -39,7 +39,7 @@ func (r *Reconciler) pausing(sj *scaledjobv1.ScaledJob, mem *memory, seen observ
 	if since.MadeRoom {
 		mem.backoff.MadeRoom()
 	}
-	if seen.queueErr != nil {
+	if seen.queues.err != nil {
 		mem.backoff.Unseen()
 	} else {
 		mem.backoff.Saw(r.queueSeen(sj, seen))
@@ -61,15 +61,15 @@ func (m *memory) templateEdited(sj *scaledjobv1.ScaledJob, hash string) bool {
 
 func (r *Reconciler) queueSeen(sj *scaledjobv1.ScaledJob, seen observation) backoff.Queue {
 	looked := backoff.Queue{
-		Depth:    seen.depth,
+		Depth:    seen.queues.depth(),
 		Heard:    seen.events.Reason == proof.ReasonSubscribed || translate.TellProgress(sj.Spec.AllQueues()),
 		GrewAt:   seen.events.LastEvent,
 		ShrunkAt: seen.events.LastEnd,
 		Since:    seen.events.Since,
-		Progress: seen.progress,
+		Progress: seen.queues.progress(),
 		Newest:   r.Gate.Newest(sj.UID),
 	}
-	if seen.partial {
+	if seen.queues.partial() {
 		looked.Depth = math.MaxInt64 // How much of it could be counted says nothing about what was taken.
 	}
 	return looked

@@ -28,11 +28,11 @@ type plan struct {
 // decide compares what is wanted with what is there. A create without an answer counts as an active Job, so that no other takes its
 // place before it is known. While creating pauses, what is desired is told all the same.
 func decide(spec *scaledjobv1.ScaledJobSpec, seen observation, pausing bool) plan {
-	if seen.queueErr != nil {
+	if seen.queues.err != nil {
 		return plan{}
 	}
 	active := int64(len(seen.jobs.Active) + len(seen.unanswered))
-	state := scaling.Observation{Queues: seen.queues, Active: active, Claimed: int64(seen.claimed)}
+	state := scaling.Observation{Queues: translate.Contents(spec.AllQueues(), seen.queues.counts), Active: active, Claimed: int64(seen.claimed)}
 	decision := scaling.Decide(state, translate.Policy(spec))
 	result := plan{known: true, mayCreate: !spec.Suspend && !pausing, desired: decision.Desired, atMax: decision.AtMax}
 	if !result.mayCreate {
@@ -45,8 +45,8 @@ func decide(spec *scaledjobv1.ScaledJobSpec, seen observation, pausing bool) pla
 	return result
 }
 
-// canCreate says whether a message that came now could be answered with a Job.
-func canCreate(spec *scaledjobv1.ScaledJobSpec, seen observation, plan plan, done outcome) bool {
+// couldCreate says whether a message that came now could be answered with a Job.
+func couldCreate(spec *scaledjobv1.ScaledJobSpec, seen observation, plan plan, done outcome) bool {
 	active := len(seen.jobs.Active) + len(seen.unanswered) + done.created
 	failed := done.err != nil || done.refusal != nil
 	return plan.mayCreate && !failed && active < int(spec.MaxReplicasOrDefault())

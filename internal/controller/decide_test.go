@@ -17,8 +17,8 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
-	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 var unreachable = &rediserror.Error{Reason: rediserror.ReasonUnreachable, Message: "Start it.", Err: errors.New("refused")}
@@ -34,9 +34,10 @@ func activeJobs(n int) jobs.Census {
 }
 
 // waiting is the queue of the tests, in which so many messages wait.
-func waiting(messages int64) []scaling.Queue {
-	return []scaling.Queue{{Waiting: messages, Threshold: 10}}
-}
+func waiting(messages int64) queues { return queues{counts: []queue.Count{{Waiting: messages}}} }
+
+// unreadable is the queue of the tests, which can't be read any more.
+var unreadable = queues{counts: waiting(47).counts, err: unreachable}
 
 func TestDecide(t *testing.T) {
 	t.Parallel()
@@ -57,9 +58,9 @@ func TestDecide(t *testing.T) {
 		"more than due":     {seen: observation{queues: waiting(47), jobs: activeJobs(9)}, want: plan{known: true, desired: 5}},
 		"at the maximum":    {seen: observation{queues: waiting(200), jobs: activeJobs(20)}, want: plan{known: true, desired: 20}},
 		"above the maximum": {seen: observation{queues: waiting(201)}, want: plan{known: true, desired: 20, create: 20, atMax: true}},
-		"unknown depth":     {seen: observation{queues: waiting(47), queueErr: unreachable}, want: plan{}},
+		"unknown depth":     {seen: observation{queues: unreadable}, want: plan{}},
 		"unknown depth, and creates in doubt": {
-			seen: observation{queues: waiting(47), queueErr: unreachable, unanswered: one}, want: plan{},
+			seen: observation{queues: unreadable, unanswered: one}, want: plan{},
 		},
 		"suspended": {
 			spec: suspended, seen: observation{queues: waiting(47), jobs: activeJobs(1)}, want: plan{known: true, desired: 5},
@@ -100,7 +101,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestCanCreate(t *testing.T) {
+func TestCouldCreate(t *testing.T) {
 	t.Parallel()
 	one := []consistency.Unanswered{{Ordinal: 7}}
 	for name, c := range map[string]struct {
@@ -115,7 +116,7 @@ func TestCanCreate(t *testing.T) {
 		"room was filled":               {seen: observation{jobs: activeJobs(18)}, done: outcome{created: 2}},
 		"room, if a create made no Job": {seen: observation{jobs: activeJobs(19), unanswered: one}},
 		"suspended":                     {suspend: true},
-		"unknown depth":                 {seen: observation{queueErr: unreachable}},
+		"unknown depth":                 {seen: observation{queues: unreadable}},
 		"pausing":                       {pausing: true},
 		"creates fail":                  {done: outcome{err: errAway}},
 		"creates are refused":           {done: outcome{refusal: errForbidden}},
@@ -124,7 +125,7 @@ func TestCanCreate(t *testing.T) {
 			t.Parallel()
 			spec := scaledJob().Spec
 			spec.Suspend = c.suspend
-			NewWithT(t).Expect(canCreate(&spec, c.seen, decide(&spec, c.seen, c.pausing), c.done)).To(Equal(c.want))
+			NewWithT(t).Expect(couldCreate(&spec, c.seen, decide(&spec, c.seen, c.pausing), c.done)).To(Equal(c.want))
 		})
 	}
 }

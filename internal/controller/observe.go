@@ -5,11 +5,9 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -17,10 +15,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
-	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/scaling"
-	"miracle.dev/scaledjob-operator/internal/translate"
 )
 
 // observation is all that a pass goes by.
@@ -33,20 +28,8 @@ type observation struct {
 	// for such; zero if none is about to.
 	claimed   int
 	nextClaim time.Time
-	// queues are what the queues of the spec hold, and depth is how many messages are outstanding in them. Both mean nothing if queueErr,
-	// which says why they could not be read, is not nil.
-	queues   []scaling.Queue
-	depth    int64
-	queueErr *rediserror.Error
-	// failedKey is the one of several keys that could not be read. It is empty if there is none, or no other.
-	failedKey string
-	// groupless is a stream that has no such consumer group, nil if there is none; nextDue is when the next message falls due by itself, zero
-	// if none does.
-	groupless *scaledjobv1.Queue
-	nextDue   time.Time
-	// progress says how far the groups of streams have come, and partial that there may be more messages than depth, which could not be counted.
-	progress string
-	partial  bool
+	// queues is what was seen of the queues of the spec.
+	queues queues
 	// events is what is known about the notifications of the queues, and missed says that growth of one turned out to be unannounced.
 	events keyspace.State
 	missed bool
@@ -89,63 +72,12 @@ func (m *memory) countClaims(sj *scaledjobv1.ScaledJob, active []*batchv1.Job) (
 
 // observeQueues reads what the queues hold, and has it compared with the notifications.
 func (r *Reconciler) observeQueues(ctx context.Context, sj *scaledjobv1.ScaledJob, seen *observation) {
-	key, queues := client.ObjectKeyFromObject(sj), sj.Spec.AllQueues()
+	key := client.ObjectKeyFromObject(sj)
 	began := time.Now()
-	counts, err := r.read(ctx, sj, queues)
-	if failed, ok := errors.AsType[*queue.KeyError](err); ok && len(queues) > 1 {
-		seen.failedKey = failed.Key
-	}
-	if seen.queueErr = rediserror.Classify(err); err == nil {
+	seen.queues = r.read(ctx, &sj.Spec)
+	if seen.queues.err == nil {
 		r.Metrics.Read(time.Since(began))
-		seen.queues = translate.Contents(queues, counts)
-		seen.depth = scaling.Observation{Queues: seen.queues}.Outstanding()
-		for i, count := range counts {
-			if count.GroupMissing {
-				seen.groupless = &queues[i]
-			}
-			seen.nextDue = earliest(seen.nextDue, count.NextDue)
-			seen.progress += count.Progress + " "
-			seen.partial = seen.partial || count.Partial
-		}
-		seen.missed = r.compare(key, queues, counts, began)
+		seen.missed = r.compare(key, &sj.Spec, seen.queues.counts, began)
 	}
 	seen.events = r.Watcher.State(key)
-}
-
-// compare tells the watcher what each key holds, but for those of which messages fall due without an event, or could not all be counted. It
-// returns whether growth of one turned out to be unannounced.
-func (r *Reconciler) compare(id types.NamespacedName, queues []scaledjobv1.Queue, counts []queue.Count, began time.Time) (missed bool) {
-	depths, silent := map[string]int64{}, map[string]bool{}
-	for i, each := range queues {
-		depths[each.Name] += counts[i].Waiting + counts[i].InProgress
-		silent[each.Name] = silent[each.Name] || counts[i].Partial || translate.GrowsUnannounced(each)
-	}
-	for name, depth := range depths {
-		if !silent[name] && r.Watcher.Observed(id, name, depth, began) {
-			missed = true
-		}
-	}
-	return missed
-}
-
-func (r *Reconciler) read(
-	ctx context.Context, sj *scaledjobv1.ScaledJob, queues []scaledjobv1.Queue,
-) ([]queue.Count, error) {
-	source, err := translate.Source(&sj.Spec, queues)
-	if err != nil {
-		return nil, &rediserror.Error{
-			Reason:  rediserror.ReasonUnreachable,
-			Message: "redisAddress is not of the form host:port. Correct it.",
-			Err:     err,
-		}
-	}
-	return r.Queues.Observe(ctx, source)
-}
-
-// earliest is the earlier of two times, of which zero is none.
-func earliest(a, b time.Time) time.Time {
-	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
-		return b
-	}
-	return a
 }

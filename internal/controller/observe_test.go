@@ -142,3 +142,22 @@ func TestAMissingGroupIsToldAndHasAJob(t *testing.T) {
 	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
 	w.Expect(w.names()).To(HaveLen(3))
 }
+
+// How much of a long stream can be counted differs from look to look. That is neither growth which nobody announced, nor messages that left.
+func TestACountThatWasCutOffSaysNothingOfGrowth(t *testing.T) {
+	t.Parallel()
+	sj := scaledJob()
+	w := newWorld(t, sj)
+	w.queues.SetCount(emailQueue, queue.Count{Waiting: 100, Partial: true})
+	w.reconcile(t.Context())
+	w.Expect(w.watcher.observed).To(BeEmpty())
+	w.Expect(w.scaledJob(t.Context()).Status.QueueDepth).To(HaveValue(BeEquivalentTo(100)), "what there is at least")
+
+	many := w.r.queueSeen(sj, observation{queues: queues{counts: []queue.Count{{Waiting: 100, Partial: true}}}})
+	more := w.r.queueSeen(sj, observation{queues: queues{counts: []queue.Count{{Waiting: 70, Partial: true}}}})
+	w.Expect(more.Depth).To(Equal(many.Depth))
+
+	w.queues.SetDepth(emailQueue, 90)
+	w.reconcile(t.Context())
+	w.Expect(w.watcher.observed).To(Equal([]int64{90}))
+}

@@ -39,20 +39,20 @@ const (
 // next tells when the following pass is due: at once if this one stopped half-way, sooner than the resync if the depth could not be
 // read or something is to be done at a time that is known, and else at the resync.
 func (r *Reconciler) next(
-	sj *scaledjobv1.ScaledJob, mem *memory, seen observation, done outcome, able bool, statusWait time.Duration,
+	sj *scaledjobv1.ScaledJob, mem *memory, seen observation, done outcome, canCreate bool, statusWait time.Duration,
 ) ctrl.Result {
 	if done.more {
 		return requests.After(moreRetry, requests.PriorityGrowth)
 	}
-	if seen.queueErr.Busy() || done.crowded {
+	if seen.queues.err.Busy() || done.crowded {
 		return requests.After(jitter(busyRetry), requests.PriorityNormal)
 	}
 	interval := resyncInterval(sj, seen.events, r.FallbackInterval)
-	if seen.queueErr != nil {
+	if seen.queues.err != nil {
 		interval = min(unreadableRetry, sj.Spec.PollingInterval()/2)
 	}
 	after := min(jitter(interval), untilChore(mem, statusWait, time.Now()))
-	if due := untilDue(seen, able, time.Now()); due <= after {
+	if due := untilDue(seen, canCreate, time.Now()); due <= after {
 		return requests.After(due, requests.PriorityGrowth)
 	}
 	return requests.After(after, requests.PriorityResync)
@@ -86,13 +86,13 @@ func untilChore(mem *memory, statusWait time.Duration, now time.Time) time.Durat
 }
 
 // untilDue is how long it is until more Jobs may be due although nobody pushes: a message falls due by itself, or a Job is taken for one that
-// has taken its messages. Able says that a Job could be created then.
-func untilDue(seen observation, able bool, now time.Time) time.Duration {
+// has taken its messages. CanCreate says whether a Job could be created.
+func untilDue(seen observation, canCreate bool, now time.Time) time.Duration {
 	spacing := dueSpacing
-	if !able {
+	if !canCreate {
 		spacing = idleDueSpacing
 	}
-	return until(earliest(seen.nextDue, seen.nextClaim), now, spacing)
+	return until(earliest(seen.queues.nextDue(), seen.nextClaim), now, spacing)
 }
 
 // resyncInterval is how long after a pass the next one comes if nothing calls for it sooner. Without proof that growth is announced it

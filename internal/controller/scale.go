@@ -137,7 +137,7 @@ func (r *Reconciler) logCreated(ctx context.Context, seen observation, plan plan
 		return
 	}
 	ctrl.LoggerFrom(ctx).Info("created Jobs",
-		"created", created, "depth", seen.depth, "active", len(seen.jobs.Active)+created, "desired", plan.desired)
+		"created", created, "depth", seen.queues.depth(), "active", len(seen.jobs.Active)+created, "desired", plan.desired)
 }
 
 // ignoring is err, or nil where err is the one that is no failure.

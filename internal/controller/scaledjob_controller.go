@@ -6,7 +6,8 @@
 // One pass over a ScaledJob gathers, decides, acts and reports, each in a file of its own:
 //
 //	subscription.go   tells the watcher which key to listen to
-//	observe.go        reads the owned Jobs, and then the depth of the queue       gather
+//	observe.go        reads the owned Jobs, and then what the queues hold         gather
+//	queues.go         tells what was seen of the queues
 //	backoff.go        tells whether creating is of any use for now
 //	decide.go         compares the two                                            decide
 //	scale.go          creates what is missing                                     act
@@ -227,13 +228,13 @@ func (r *Reconciler) report(
 		ctrl.LoggerFrom(ctx).Error(chores, "what there is to do besides creating has failed, and is tried again")
 	}
 	key := client.ObjectKeyFromObject(sj)
-	able := canCreate(&sj.Spec, seen, plan, done)
-	r.Watcher.Pace(key, able)
+	canCreate := couldCreate(&sj.Spec, seen, plan, done)
+	r.Watcher.Pace(key, canCreate)
 	r.Metrics.Observe(key, sample(sj, status, seen, plan, errors.Join(done.err, done.refusal, chores)))
 	if done.err != nil {
 		return requests.After(0, requests.PriorityNormal), done.err
 	}
-	return r.next(sj, mem, seen, done, able, wait), nil
+	return r.next(sj, mem, seen, done, canCreate, wait), nil
 }
 
 // fail ends a pass that could not see what it must go by.

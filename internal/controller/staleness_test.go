@@ -14,8 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
-
-	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 // ledger is all that has ever happened to the Jobs of one ScaledJob, each of which is for one message, in the order in which caches learn of it.
@@ -60,7 +58,7 @@ func (l *ledger) end(t *rapid.T) (ended bool) {
 // plan decides by a cache of some version from the oldest on that may be gone by, and by the depth of now, and creates what the plan says.
 func (l *ledger) plan(t *rapid.T, oldest int, limit int32) {
 	version := rapid.IntRange(oldest, len(l.changes)).Draw(t, "version")
-	seen := observation{queues: []scaling.Queue{{Waiting: int64(l.pushed - l.finished), Threshold: 1}}}
+	seen := observation{queues: waiting(int64(l.pushed - l.finished))}
 	for job := range l.active(version) {
 		seen.jobs.Active = append(seen.jobs.Active, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(job))}})
 	}

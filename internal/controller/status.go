@@ -18,9 +18,9 @@ func passOf(sj *scaledjobv1.ScaledJob, seen observation, plan plan, done outcome
 		Jobs:          seen.jobs,
 		Created:       done.created,
 		Queues:        queueDepths(sj, seen),
-		QueueErr:      seen.queueErr,
-		FailedKey:     seen.failedKey,
-		Groupless:     seen.groupless,
+		QueueErr:      seen.queues.err,
+		FailedKey:     seen.queues.failedKey,
+		WithoutGroup:  seen.queues.withoutGroup(&sj.Spec),
 		AtMax:         plan.atMax,
 		Limit:         done.limit,
 		Notifications: seen.events.Verdict,
@@ -29,7 +29,7 @@ func passOf(sj *scaledjobv1.ScaledJob, seen observation, plan plan, done outcome
 		RolloutGeneration: seen.rollout,
 	}
 	if plan.known {
-		pass.Depth, pass.Desired = &seen.depth, &plan.desired
+		pass.Depth, pass.Desired = new(seen.queues.depth()), &plan.desired
 	}
 	return pass
 }
@@ -46,8 +46,8 @@ func queueDepths(sj *scaledjobv1.ScaledJob, seen observation) []scaledjobv1.Queu
 		if each.SortedSet != nil {
 			told[i].Window = each.SortedSet.Window
 		}
-		if seen.queueErr == nil {
-			told[i].Depth = new(seen.queues[i].Outstanding())
+		if seen.queues.err == nil {
+			told[i].Depth = new(outstanding(seen.queues.counts[i]))
 		}
 	}
 	return told
@@ -83,7 +83,7 @@ func sample(
 		Events:    status.Mode == scaledjobv1.ModeEvents,
 		LastEvent: seen.events.LastEvent,
 		Missed:    seen.missed,
-		Failed:    err != nil || (seen.queueErr != nil && !seen.queueErr.Busy()),
+		Failed:    err != nil || (seen.queues.err != nil && !seen.queues.err.Busy()),
 	}
 	if plan.known {
 		result.Read, result.Desired = true, &plan.desired

@@ -106,11 +106,11 @@ func queueConnected(pass *Pass) Condition {
 			message = quoted(pass.FailedKey) + " of spec.queues: " + message
 		}
 		return Condition{metav1.ConditionFalse, string(pass.QueueErr.Reason), message}
-	case pass.Groupless != nil:
+	case pass.WithoutGroup != nil:
 		return Condition{
 			metav1.ConditionFalse, scaledjobv1.ReasonConsumerGroupNotFound,
-			"The stream " + quoted(pass.Groupless.Name) + " holds entries, and has no consumer group " +
-				quoted(pass.Groupless.Stream.ConsumerGroup) + ". One message counts as waiting until there is one, so that a first worker can " +
+			"The stream " + quoted(pass.WithoutGroup.Name) + " holds entries, and has no consumer group " +
+				quoted(pass.WithoutGroup.Stream.ConsumerGroup) + ". One message counts as waiting until there is one, so that a first worker can " +
 				"create it. Correct the name, have the workers create it, or say XGROUP CREATE.",
 		}
 	}

@@ -72,7 +72,7 @@ func TestConditionsFollowWhatIsSeen(t *testing.T) {
 	g.Expect(is).To(Equal(Condition{metav1.ConditionFalse, "WrongType", "Correct the key."}))
 	is = queueConnected(&Pass{QueueErr: wrongType, FailedKey: "em\x00ails"})
 	g.Expect(is.Message).To(Equal(`"em\x00ails" of spec.queues: Correct the key.`))
-	is = queueConnected(&Pass{Groupless: &scaledjobv1.Queue{Name: "clicks", Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"}}})
+	is = queueConnected(&Pass{WithoutGroup: &scaledjobv1.Queue{Name: "clicks", Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"}}})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"False", "ConsumerGroupNotFound"}))
 	g.Expect(is.Message).To(And(ContainSubstring(`"clicks"`), ContainSubstring(`"workers"`)))
 	is = scalingLimited(true, backoff.None)

@@ -36,9 +36,9 @@ type Pass struct {
 	QueueErr *rediserror.Error
 	// Queues are those of the spec, with the depth of each where it could be read.
 	Queues []scaledjobv1.QueueStatus
-	// FailedKey is the one of several keys that QueueErr is about, and Groupless a stream that has no such consumer group, nil if there is none.
-	FailedKey string
-	Groupless *scaledjobv1.Queue
+	// FailedKey is the one of several keys that QueueErr is about, and WithoutGroup a stream that has no such consumer group, nil if there is none.
+	FailedKey    string
+	WithoutGroup *scaledjobv1.Queue
 	// AtMax says that more Jobs are due than may be active, and Limit why creating pauses.
 	AtMax bool
 	Limit backoff.Reason

@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"maps"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -48,9 +49,7 @@ func TestQueuesAndStrategiesOfAnOlderSchemaHarmNoOther(t *testing.T) {
 	for name, ill := range illQueues {
 		s.create(name, func(object map[string]any) {
 			spec := object["spec"].(map[string]any)
-			for key, value := range ill {
-				spec[key] = value
-			}
+			maps.Copy(spec, ill)
 			if _, has := ill["queues"]; has {
 				delete(spec, "queueName")
 			}

@@ -60,6 +60,22 @@ func TestAGroupSaidToHaveReadMoreThanThereIsIsCounted(t *testing.T) {
 	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{Waiting: 6}}))
 }
 
+// Once much of the time has gone into counting, it is a page at most. That many messages there are at least.
+func TestOnePageIsCountedWhereTimeIsShort(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.addEntries(1, 300, "x")
+	s.startInTheMiddle(50)
+	s.reader.SpendCounting(s.endpoint)
+	s.Eventually(func(g Gomega) {
+		s.do("config resetstat")
+		counts, err := s.reader.Observe(s.t.Context(), queue.Source{Endpoint: s.endpoint, Queues: []queue.Queue{jobs}, CountLimit: countLimit})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(counts).To(HaveExactElements(And(HaveField("Waiting", BeEquivalentTo(100)), HaveField("Partial", BeTrue()))))
+		g.Expect(s.calls("xrange")).To(Equal(1))
+	}).WithTimeout(timeout).Should(Succeed())
+}
+
 // Whatever was added, read, acknowledged, deleted and trimmed, in whatever order: what waits are the entries behind the group's last.
 func TestAStreamIsCountedAsItIs(t *testing.T) {
 	t.Parallel()

@@ -6,15 +6,16 @@ package queue
 import (
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 )
 
 // SetClock makes a reader compare scores with another time.
 func (r *Reader) SetClock(now time.Time) { r.now = func() time.Time { return now } }
 
-// SpendCounting makes a reader have counted for so long that there is no time left for minutes.
-func (r *Reader) SpendCounting(at redisconn.Endpoint) {
-	for range 100 {
-		r.budgets.spend(at, countingBurst)
-	}
+// TimeToCount gives a reader so many milliseconds a second for counting entries at a server.
+func (r *Reader) TimeToCount(at redisconn.Endpoint, perSecond int) {
+	r.budgets.of(redisconn.Endpoint{}) // Now there is a map.
+	r.budgets.limiters[at] = rate.NewLimiter(rate.Limit(perSecond), perSecond)
 }

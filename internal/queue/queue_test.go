@@ -5,6 +5,7 @@ package queue_test
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -57,10 +58,12 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	server := redistest.New(t, redistest.Options{User: admin})
-	return &scene{
+	s := &scene{
 		Gomega: NewWithT(t), t: t, server: server, reader: newReader(t),
 		endpoint: redisconn.Endpoint{Address: server.Addr()},
 	}
+	s.reader.TimeToCount(s.endpoint, math.MaxInt32)
+	return s
 }
 
 // do sends commands of words separated by spaces.

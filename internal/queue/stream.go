@@ -152,10 +152,12 @@ func countBacklog(
 ) (counted int64, partial bool, err error) {
 	wanted := min(b.most, limit)
 	for page := int64(entriesPerPage); counted < wanted; {
+		began := time.Now()
 		found, last, err := entriesAfter(ctx, conn, key, b.after, page)
 		switch {
 		case errors.Is(err, resp.ErrTooLarge) && page > 1:
 			page /= fewerEntries
+			until = until.Add(time.Since(began)) // Nothing was counted in that time.
 			continue
 		case errors.Is(err, resp.ErrTooLarge):
 			return counted + 1, true, nil

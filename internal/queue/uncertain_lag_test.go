@@ -66,7 +66,7 @@ func TestOnePageIsCountedWhereTimeIsShort(t *testing.T) {
 	s := newScene(t)
 	s.addEntries(1, 300, "x")
 	s.startInTheMiddle(50)
-	s.reader.SpendCounting(s.endpoint)
+	s.reader.TimeToCount(s.endpoint, 0)
 	s.Eventually(func(g Gomega) {
 		s.do("config resetstat")
 		counts, err := s.reader.Observe(s.t.Context(), queue.Source{Endpoint: s.endpoint, Queues: []queue.Queue{jobs}, CountLimit: countLimit})

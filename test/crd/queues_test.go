@@ -55,14 +55,13 @@ func TestQueuesAccepted(t *testing.T) {
 		"Max":                             queues("[{name: a}, {name: b}]") + "\nqueuesCalculation: Max",
 		"Min":                             queues("[{name: a, role: Waiting}, {name: b}]") + "\nqueuesCalculation: Min",
 		"Avg of streams with groups":      queues("[{name: a, type: Stream, stream: {consumerGroup: g}}, {name: b}]") + "\nqueuesCalculation: Avg",
-		"stream with nothing said":        queues("[{name: a, type: Stream, stream: {}}]"),
 		"stream with a group":             queues("[{name: a, type: Stream, stream: {consumerGroup: g}}]"),
 		"two groups of one stream":        queues("[{name: a, type: Stream, stream: {consumerGroup: g}}, {name: a, type: Stream, stream: {consumerGroup: h}}]"),
 		"same group of two streams":       queues("[{name: a, type: Stream, stream: {consumerGroup: g}}, {name: b, type: Stream, stream: {consumerGroup: g}}]"),
 		"group of 1,024 characters":       queues("[{name: a, type: Stream, stream: {consumerGroup: " + strings.Repeat("g", 1024) + "}}]"),
 		"sorted set with nothing said":    queues("[{name: a, type: SortedSet, sortedSet: {}}]"),
 		"every window":                    queues("[{name: a, type: SortedSet, sortedSet: {window: All}}, {name: b, type: SortedSet, sortedSet: {window: Due}}, {name: c, type: SortedSet, sortedSet: {window: Live}}]"),
-		"every unit":                      queues("[{name: a, type: SortedSet, sortedSet: {scoreUnit: s}}, {name: b, type: SortedSet, sortedSet: {scoreUnit: ms}}, {name: c, type: SortedSet, sortedSet: {scoreUnit: ns}}, {name: d, type: SortedSet, sortedSet: {scoreUnit: BullMQ}}]"),
+		"every unit":                      queues("[{name: a, type: SortedSet, sortedSet: {scoreUnit: s}}, {name: b, type: SortedSet, sortedSet: {window: Due, scoreUnit: ms}}, {name: c, type: SortedSet, sortedSet: {window: Live, scoreUnit: ns}}, {name: d, type: SortedSet, sortedSet: {window: Due, scoreUnit: BullMQ}}]"),
 		"leases in progress":              queues("[{name: a}, {name: b, type: SortedSet, role: InProgress, sortedSet: {window: Live}}]"),
 		"smallest threshold of its own":   queues("[{name: a, threshold: 1}]"),
 		"largest threshold of its own":    queues("[{name: a, threshold: 9223372036854775807}]"),
@@ -101,9 +100,11 @@ func TestQueuesRefused(t *testing.T) {
 		"role of a stream":                {queues("[{name: w}, {name: a, type: Stream, role: InProgress}]"), "spec.queues[1].role", "a Stream has no role"},
 		"the usual role of a stream":      {queues("[{name: a, type: Stream, role: Waiting}]"), "spec.queues[0].role", "a Stream has no role"},
 		"stream without a type":           {queues("[{name: a, stream: {consumerGroup: g}}]"), "spec.queues[0].stream", "stream is for a queue of type Stream"},
-		"stream of a sorted set":          {queues("[{name: a, type: SortedSet, stream: {}}]"), "spec.queues[0].stream", "stream is for a queue of type Stream"},
+		"stream of a sorted set":          {queues("[{name: a, type: SortedSet, stream: {consumerGroup: g}}]"), "spec.queues[0].stream", "stream is for a queue of type Stream"},
 		"sortedSet without a type":        {queues("[{name: a, sortedSet: {window: Due}}]"), "spec.queues[0].sortedSet", "sortedSet is for a queue of type SortedSet"},
 		"sortedSet of a set":              {queues("[{name: a, type: Set, sortedSet: {}}]"), "spec.queues[0].sortedSet", "sortedSet is for a queue of type SortedSet"},
+		"stream with nothing said":        {queues("[{name: a, type: Stream, stream: {}}]"), "spec.queues[0].stream.consumerGroup", "Required value"},
+		"unit of all":                     {queues("[{name: a, type: SortedSet, sortedSet: {scoreUnit: BullMQ}}]"), "spec.queues[0].sortedSet.scoreUnit", "for the windows Due and Live"},
 		"empty group":                     {queues(`[{name: a, type: Stream, stream: {consumerGroup: ""}}]`), "spec.queues[0].stream.consumerGroup", "at least 1 chars long"},
 		"group of 1,025 characters":       {queues("[{name: a, type: Stream, stream: {consumerGroup: " + strings.Repeat("g", 1025) + "}}]"), "spec.queues[0].stream.consumerGroup", "1024"},
 		"unknown window":                  {queues("[{name: a, type: SortedSet, sortedSet: {window: due}}]"), "spec.queues[0].sortedSet.window", `"All", "Due", "Live"`},
@@ -172,10 +173,10 @@ func TestDefaultsOfQueues(t *testing.T) {
 	api := newClient(g)
 	sent := specified(g, queues(`
 - name: a
-- {name: b, type: Stream, stream: {}}
+- {name: b, type: Stream}
 - {name: c, type: SortedSet}
 - {name: d, type: SortedSet, sortedSet: {window: Due}}
-- {name: e, type: SortedSet, sortedSet: {scoreUnit: ms}}`))
+- {name: e, type: SortedSet, sortedSet: {}}`))
 	sent.SetName("default-queues")
 	g.Expect(api.Create(t.Context(), sent)).To(Succeed())
 
@@ -185,10 +186,10 @@ func TestDefaultsOfQueues(t *testing.T) {
 	g.Expect(spec).To(HaveKeyWithValue("queuesCalculation", "Sum"))
 	g.Expect(spec).To(HaveKeyWithValue("queues", []any{
 		map[string]any{"name": "a", "type": "List"},
-		map[string]any{"name": "b", "type": "Stream", "stream": map[string]any{}},
+		map[string]any{"name": "b", "type": "Stream"},
 		map[string]any{"name": "c", "type": "SortedSet"},
 		map[string]any{"name": "d", "type": "SortedSet", "sortedSet": map[string]any{"window": "Due", "scoreUnit": "s"}},
-		map[string]any{"name": "e", "type": "SortedSet", "sortedSet": map[string]any{"window": "All", "scoreUnit": "ms"}},
+		map[string]any{"name": "e", "type": "SortedSet", "sortedSet": map[string]any{"window": "All", "scoreUnit": "s"}},
 	}))
 }
 
@@ -200,7 +201,7 @@ func TestTypedUpdateKeepsQueues(t *testing.T) {
 	sent := specified(g, queues(`
 - {name: a, threshold: 1}
 - {name: b, role: InProgress, threshold: 1}
-- {name: c, type: Stream, stream: {}}
+- {name: c, type: Stream}
 - {name: c2, type: Stream, stream: {consumerGroup: g}}
 - {name: d, type: SortedSet, sortedSet: {window: Due, scoreUnit: BullMQ}}`))
 	sent.SetName("typed-queues")

@@ -63,7 +63,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		return fmt.Errorf("making the manager: %w", err)
 	}
 	redisconn.RedirectLogs(ctrl.Log.WithName("go-redis"))
-	pool := redisconn.NewPool(ctrl.Log.WithName("redis"))
+	pool := redisconn.NewPool(redisconn.Options{Log: ctrl.Log.WithName("redis")})
 	wakes := make(requests.Wakes)
 	collectors := metrics.New(ctrlmetrics.Registry)
 	watcher := keyspace.New(keyspace.Options[types.NamespacedName]{
@@ -77,6 +77,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		Client:   mgr.GetClient(),
 		Live:     mgr.GetAPIReader(),
 		Jobs:     stores,
+		Servers:  pool,
 		Queues:   queue.NewReader(pool),
 		Watcher:  watcher,
 		Gate:     consistency.NewGate(mgr.GetClient(), mgr.GetAPIReader(), stores, options.namespaces),

@@ -46,6 +46,20 @@ const (
 	ReasonPermissionDenied = "PermissionDenied"
 	// ReasonWrongType: a key holds another type than the spec says.
 	ReasonWrongType = "WrongType"
+	// ReasonDatabaseNotFound: the server has no database of that number.
+	ReasonDatabaseNotFound = "DatabaseNotFound"
+	// ReasonTLSFailed: the server could not prove who it is, or did not take the operator for who it is.
+	ReasonTLSFailed = "TLSFailed"
+	// ReasonDialDenied: the address leads to where the operator does not connect to.
+	ReasonDialDenied = "DialDenied"
+	// ReasonSecretNotFound: there is no such Secret, or no such key in it.
+	ReasonSecretNotFound = "SecretNotFound"
+	// ReasonSecretInvalid: what the Secret holds can't be used.
+	ReasonSecretInvalid = "SecretInvalid"
+	// ReasonSecretForbidden: the operator has no right to read the Secret.
+	ReasonSecretForbidden = "SecretForbidden"
+	// ReasonTooManyServers: the ScaledJobs of the namespace name more Redis servers than the operator connects to for one.
+	ReasonTooManyServers = "TooManyServers"
 	// ReasonConsumerGroupNotFound: the stream holds entries and has no such consumer group. One message counts as waiting, so that a first
 	// worker can create the group.
 	ReasonConsumerGroupNotFound = "ConsumerGroupNotFound"

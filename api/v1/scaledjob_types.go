@@ -33,7 +33,7 @@ const (
 // ScaledJobSpec names the Redis queues, the template of the Jobs that work them off, and how many Jobs that may be.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.queueName) != has(self.queues)",message="exactly one of queueName and queues is required",fieldPath=".queueName"
-// +kubebuilder:validation:XValidation:rule="has(self.redisAddress)",message="redisAddress is required",fieldPath=".redisAddress",reason=FieldValueRequired
+// +kubebuilder:validation:XValidation:rule="has(self.redisAddress) != has(self.redis)",message="exactly one of redisAddress and redis is required",fieldPath=".redisAddress"
 // +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || self.maxReplicas == 0 || self.minReplicas <= self.maxReplicas",message="minReplicas must not be larger than maxReplicas",fieldPath=".minReplicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.queues) || !has(self.queuesCalculation) || self.queuesCalculation == 'Sum' || !self.queues.exists(q, has(q.role) && q.role == 'InProgress')",message="queues with the role InProgress can only be added up, by queuesCalculation Sum",fieldPath=".queuesCalculation"
 type ScaledJobSpec struct {
@@ -59,11 +59,16 @@ type ScaledJobSpec struct {
 	// +kubebuilder:default=Sum
 	QueuesCalculation QueuesCalculation `json:"queuesCalculation,omitempty"`
 
-	// redisAddress is the Redis server as host:port, an IPv6 address in brackets. Without a scheme and without a path. Required.
+	// redisAddress is the Redis server as host:port, an IPv6 address in brackets. Without a scheme and without a path. For a server that asks
+	// for no password and no TLS, and database 0. Required, unless there is redis.
 	// +optional
 	// +kubebuilder:validation:MaxLength=261
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9._])?|\\\\[[0-9A-Fa-f:.]+\\\\]):[0-9]{1,5}$') && int(self.substring(self.lastIndexOf(':') + 1)) >= 1 && int(self.substring(self.lastIndexOf(':') + 1)) <= 65535",message="must be host:port, such as redis.example.svc:6379, without a scheme or path"
 	RedisAddress string `json:"redisAddress,omitempty"`
+
+	// redis says where the Redis is and how to sign in there, instead of redisAddress.
+	// +optional
+	Redis *Redis `json:"redis,omitempty"`
 
 	// threshold is how many messages one Job is for: ceil(depth / threshold) Jobs are due. At least 1.
 	// +required

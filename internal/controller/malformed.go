@@ -19,6 +19,7 @@ import (
 // knowing what it asks for, nothing is listened to, created or pruned. The API server may refuse to write any status of such an object:
 // then the event and the log tell of it alone.
 func (r *Reconciler) reportMalformed(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, cause error) (ctrl.Result, error) {
+	r.unsubscribe(client.ObjectKeyFromObject(sj))
 	r.Metrics.Failed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName)
 	before := mem.status.Latest(sj)
 	status := report.Malformed(sj, before, cause)

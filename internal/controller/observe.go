@@ -15,6 +15,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
@@ -40,8 +41,8 @@ type observation struct {
 
 // observe counts the Jobs and then reads the depth. The depth comes last, since messages may be taken in the meantime, and a depth
 // from before would ask for Jobs that nobody needs. A depth that can't be read is part of what was seen; the error is for Jobs that
-// can't be listed, and then nothing can be decided at all.
-func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory) (observation, error) {
+// can't be listed, and then nothing can be decided at all. ServerErr says why there is no server to read from.
+func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, serverErr error) (observation, error) {
 	owned, err := r.Jobs.Owned(sj.Namespace, sj.UID)
 	if err != nil {
 		return observation{}, err
@@ -55,6 +56,10 @@ func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob, mem
 	}
 	if heard := r.Watcher.TakeNotified(client.ObjectKeyFromObject(sj)); mem.notified.IsZero() {
 		mem.notified = heard
+	}
+	if serverErr != nil {
+		seen.queues.err = rediserror.Classify(serverErr)
+		return seen, nil
 	}
 	r.observeQueues(ctx, sj, &seen)
 	return seen, nil
@@ -74,7 +79,7 @@ func (m *memory) countClaims(sj *scaledjobv1.ScaledJob, active []*batchv1.Job) (
 func (r *Reconciler) observeQueues(ctx context.Context, sj *scaledjobv1.ScaledJob, seen *observation) {
 	key := client.ObjectKeyFromObject(sj)
 	began := time.Now()
-	seen.queues = r.read(ctx, &sj.Spec)
+	seen.queues = r.read(ctx, sj.Namespace, &sj.Spec)
 	if seen.queues.err == nil {
 		r.Metrics.Read(time.Since(began))
 		seen.missed = r.compare(key, &sj.Spec, seen.queues.counts, began)

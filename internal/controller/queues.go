@@ -28,14 +28,10 @@ type queues struct {
 }
 
 // read reads what the queues hold.
-func (r *Reconciler) read(ctx context.Context, spec *scaledjobv1.ScaledJobSpec) queues {
-	source, err := translate.Source(spec, spec.AllQueues())
+func (r *Reconciler) read(ctx context.Context, namespace string, spec *scaledjobv1.ScaledJobSpec) queues {
+	source, err := translate.Source(namespace, spec, spec.AllQueues())
 	if err != nil {
-		return queues{err: &rediserror.Error{
-			Reason:  rediserror.ReasonUnreachable,
-			Message: "redisAddress is not of the form host:port. Correct it.",
-			Err:     err,
-		}}
+		return queues{err: rediserror.Classify(err)}
 	}
 	counts, err := r.Queues.Observe(ctx, source)
 	seen := queues{counts: counts, err: rediserror.Classify(err)}

@@ -329,7 +329,7 @@ func TestReconcileUnusableAddress(t *testing.T) {
 	w.Expect(w.watcher.forgotten).To(BeTrue())
 	ready := w.condition(t.Context(), scaledjobv1.ConditionReady)
 	w.Expect(ready.Status).To(Equal(metav1.ConditionFalse))
-	w.Expect(ready.Message).To(ContainSubstring("redisAddress"))
+	w.Expect(ready.Message).To(ContainSubstring("address of the Redis server"))
 }
 
 func TestReconcileReportsToTheMetrics(t *testing.T) {

@@ -75,6 +75,14 @@ type watcher interface {
 	State(id types.NamespacedName) keyspace.State
 }
 
+// servers keeps who uses which Redis server. No call blocks.
+type servers interface {
+	// Claim notes that a ScaledJob uses this database of this server, and no other. The error, an [*rediserror.Error], is for one too many.
+	Claim(namespace, name string, endpoint redisconn.Endpoint, database int) error
+	// Release notes that it uses none.
+	Release(namespace, name string)
+}
+
 // Reconciler brings ScaledJobs to their desired number of Jobs.
 type Reconciler struct {
 	// Client reads from the cache and writes to the API server; Live reads from the API server.
@@ -82,7 +90,8 @@ type Reconciler struct {
 	Live   client.Reader
 	// Jobs lists the owned Jobs in the cache.
 	Jobs jobLister
-	// Queues reads depths, Watcher hears of their growth.
+	// Servers are those that are in use, Queues reads depths there, and Watcher hears of their growth.
+	Servers servers
 	Queues  depthReader
 	Watcher watcher
 	// Gate knows whether the cache has caught up with this process' own writes.
@@ -131,7 +140,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	mem := r.memories.of(sj)
 	r.deadlines.Expect(request.NamespacedName, time.Now().Add(3*sj.Spec.PollingInterval()/2))
-	r.subscribe(sj)
 	if found.StatusErr != nil && !mem.status.Written() {
 		if err := r.statuses().Drop(ctx, sj); err != nil && found.SpecErr == nil {
 			return r.fail(sj, err)
@@ -149,6 +157,7 @@ func (r *Reconciler) pass(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *m
 	if !r.Leads() {
 		return requests.After(busyRetry, requests.PriorityNormal), nil
 	}
+	serverErr := r.subscribe(sj)
 	ready, err := r.Gate.Ready(ctx, sj.UID)
 	if err != nil {
 		return r.fail(sj, err)
@@ -156,7 +165,7 @@ func (r *Reconciler) pass(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *m
 	if !ready {
 		return requests.After(staleRetry, requests.PriorityNormal), nil
 	}
-	seen, err := r.observe(ctx, sj, mem)
+	seen, err := r.observe(ctx, sj, mem, serverErr)
 	if err != nil {
 		return r.fail(sj, err)
 	}
@@ -245,7 +254,7 @@ func (r *Reconciler) fail(sj *scaledjobv1.ScaledJob, err error) (ctrl.Result, er
 
 // forget drops all that is kept of a ScaledJob that is gone or going.
 func (r *Reconciler) forget(key types.NamespacedName) {
-	r.Watcher.Forget(key)
+	r.unsubscribe(key)
 	r.Metrics.Forget(key)
 	r.deadlines.Forget(key)
 	if uid, known := r.memories.drop(key); known {

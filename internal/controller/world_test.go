@@ -133,6 +133,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Client:    cached,
 		Live:      live,
 		Jobs:      cachedJobs(func() ([]batchv1.Job, error) { return w.shown(t.Context()) }),
+		Servers:   noLimit{},
 		Queues:    w.queues,
 		Watcher:   w.watcher,
 		Gate:      consistency.NewGate(cached, live, stores, nil),
@@ -337,6 +338,12 @@ func (w *world) scrape() map[string]float64 {
 	}
 	return values
 }
+
+// noLimit lets everybody use every server.
+type noLimit struct{}
+
+func (noLimit) Claim(string, string, redisconn.Endpoint, int) error { return nil }
+func (noLimit) Release(string, string)                              {}
 
 // fakeWatcher keeps what it was told last, and answers as it is told to.
 type fakeWatcher struct {

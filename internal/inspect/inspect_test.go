@@ -39,9 +39,9 @@ func start(t *testing.T, addr string, configure bool, classes ...proof.Class) *I
 	t.Helper()
 	endpoint, err := redisconn.ParseEndpoint(addr)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	pool := redisconn.NewPool(logr.Discard())
+	pool := redisconn.NewPool(redisconn.Options{})
 	inspector := &Inspector{
-		Conn: pool.Conn(endpoint), Evidence: &proof.Evidence{}, Changed: wakeup.NewSignal(),
+		Conn: pool.Conn(endpoint, 0), Evidence: &proof.Evidence{}, Changed: wakeup.NewSignal(),
 		Configure: configure, Classes: func() []proof.Class { return classes }, Log: logr.Discard(),
 	}
 	began := wakeup.NewSignal()

@@ -59,7 +59,7 @@ func newHarness(t *testing.T, address string, prepare ...func(*Watcher[string]))
 	t.Helper()
 	endpoint, err := redisconn.ParseEndpoint(address)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	pool := redisconn.NewPool(logr.Discard())
+	pool := redisconn.NewPool(redisconn.Options{})
 	h := &harness{
 		Gomega: NewWithT(t), t: t, pool: pool, endpoint: endpoint,
 		reader: queue.NewReader(pool), seen: map[string]int64{},
@@ -82,7 +82,7 @@ func (h *harness) deliver(ctx context.Context, w wakeup.Wake[string]) {
 	h.mu.Unlock()
 	depth, err := h.read(ctx, endpoint, w.ID)
 	for err != nil && ctx.Err() == nil {
-		_ = h.pool.Conn(endpoint).WaitUp(ctx)
+		_ = h.pool.Conn(endpoint, 0).WaitUp(ctx)
 		depth, err = h.read(ctx, endpoint, w.ID)
 	}
 	h.mu.Lock()
@@ -167,3 +167,6 @@ func do(t *testing.T, server *redistest.Server, args ...any) {
 	t.Helper()
 	must(t, server.Client().Do(t.Context(), args...))
 }
+
+// channelPrefix makes a channel of a key in database 0.
+const channelPrefix = "__keyspace@0__:"

@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -19,19 +20,18 @@ import (
 	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
-// channelPrefix makes a channel of a key in database 0.
-const channelPrefix = "__keyspace@0__:"
-
 // Key is a Redis key that is watched.
 type Key struct {
-	Name string
+	// Database is the number of the one that holds the key.
+	Database int
+	Name     string
 	// Class is that of the commands on the type which the key is meant to have.
 	Class proof.Class
 	// Final says that what leaves the key goes nowhere else.
 	Final bool
 }
 
-func (k Key) channel() string { return channelPrefix + k.Name }
+func (k Key) channel() string { return "__keyspace@" + strconv.Itoa(k.Database) + "__:" + k.Name }
 
 // Options are what a [Watcher] is made of.
 type Options[K comparable] struct {
@@ -83,8 +83,8 @@ func (w *watch) index(name string) int {
 	return slices.IndexFunc(w.keys, func(key Key) bool { return key.Name == name })
 }
 
-func (w *watch) includes(e redisconn.Endpoint, name string) bool {
-	return w.endpoint == e && w.index(name) >= 0
+func (w *watch) includes(e redisconn.Endpoint, channel string) bool {
+	return w.endpoint == e && slices.ContainsFunc(w.keys, func(key Key) bool { return key.channel() == channel })
 }
 
 // New returns a watcher that watches nothing yet.
@@ -166,7 +166,7 @@ func (w *Watcher[K]) join(id K, next, old *watch) {
 		if ok && to.classes[key.Class] == 1 {
 			to.due.Set()
 		}
-		if old.includes(next.endpoint, key.Name) {
+		if old.includes(next.endpoint, key.channel()) {
 			continue
 		}
 		if confirmed := to.set.Add(key.channel(), id); confirmed {
@@ -176,7 +176,7 @@ func (w *Watcher[K]) join(id K, next, old *watch) {
 }
 
 func (w *Watcher[K]) newSupervisor(e redisconn.Endpoint) *supervisor[K] {
-	conn, evidence := w.options.Pool.Conn(e), &proof.Evidence{}
+	conn, evidence := w.options.Pool.Conn(e, 0), &proof.Evidence{}
 	log := w.options.Log.WithValues("endpoint", e.String())
 	s := &supervisor[K]{
 		conn:     conn,
@@ -213,7 +213,7 @@ func (w *Watcher[K]) leave(id K, old, next *watch) {
 		if from.classes[key.Class] == 0 {
 			delete(from.classes, key.Class)
 		}
-		if !next.includes(old.endpoint, key.Name) {
+		if !next.includes(old.endpoint, key.channel()) {
 			from.set.Remove(key.channel(), id)
 		}
 	}

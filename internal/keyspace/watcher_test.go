@@ -100,7 +100,7 @@ func TestEnsureReplacesWhatWasWatched(t *testing.T) {
 func TestClassesAreThoseOfTheKeysThatAreWatchedNow(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	w := New(Options[string]{Pool: redisconn.NewPool(logr.Discard()), Log: logr.Discard()})
+	w := New(Options[string]{Pool: redisconn.NewPool(redisconn.Options{}), Log: logr.Discard()})
 	endpoint := redisconn.Endpoint{Address: "127.0.0.1:1"}
 	expect := func(classes ...proof.Class) {
 		t.Helper()
@@ -210,7 +210,7 @@ func TestAServerThatIsDownAtTheStart(t *testing.T) {
 	h.Expect(server.Kill()).To(Succeed())
 	h.Ensure("emails", h.endpoint, list("emails"))
 	h.Eventually(func() error {
-		_, err := h.pool.Conn(h.endpoint).OpenPubSub(t.Context())
+		_, err := h.pool.Conn(h.endpoint, 0).OpenPubSub(t.Context())
 		return err
 	}).WithTimeout(timeout).Should(HaveOccurred())
 	h.Expect(server.Restart(t.Context())).To(Succeed())
@@ -259,7 +259,7 @@ func TestAServerThatDemandsAPassword(t *testing.T) {
 	h := newHarness(t, server.Addr())
 	h.Ensure("emails", h.endpoint, list("emails"))
 	h.Eventually(func() rediserror.Reason {
-		err := h.pool.Conn(h.endpoint).Do(t.Context(), func(context.Context, redis.Cmdable) error { return nil })
+		err := h.pool.Conn(h.endpoint, 0).Do(t.Context(), func(context.Context, redis.Cmdable) error { return nil })
 		if err == nil {
 			return ""
 		}
@@ -537,7 +537,7 @@ func TestTheWatcherEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	pool := redisconn.NewPool(logr.Discard())
+	pool := redisconn.NewPool(redisconn.Options{})
 	blocked := make(chan struct{}, 1)
 	w := New(Options[string]{
 		Pool: pool,

@@ -69,8 +69,11 @@ type Queue struct {
 
 // Source names the queues of one server that are read together.
 type Source struct {
-	// Endpoint is the server.
+	// Endpoint is the server, and Database the number of the database that holds the keys.
 	Endpoint redisconn.Endpoint
+	Database int
+	// Tenant is on whose behalf they are read.
+	Tenant string
 	// Queues are what is read.
 	Queues []Queue
 	// CountLimit bounds how many entries of a stream are counted one by one, where the server

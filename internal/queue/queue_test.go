@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 // newReader returns a reader whose connections last until the test ends.
 func newReader(t *testing.T) *queue.Reader {
 	t.Helper()
-	pool := redisconn.NewPool(logr.Discard())
+	pool := redisconn.NewPool(redisconn.Options{})
 	var running sync.WaitGroup
 	running.Go(func() { _ = pool.Start(t.Context()) })
 	t.Cleanup(running.Wait)

@@ -14,11 +14,12 @@ import (
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
-// Conn is the shared way to one endpoint. It stays valid until the pool ends, also
+// Conn is the shared way to a database of one endpoint. It stays valid until the pool ends, also
 // when the pool closes and reopens connections in between.
 type Conn struct {
 	pool     *Pool
 	endpoint Endpoint
+	database int
 }
 
 // Do runs call with a client and a context that ends after one second. It fails at once,

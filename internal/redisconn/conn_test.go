@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
 
@@ -34,7 +33,7 @@ func TestAFailedQuestionSaysNothingAboutTheEndpoint(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
-				conn := start(t, refuse).Conn(somewhere)
+				conn := start(t, refuse).Conn(somewhere, 0)
 				err := conn.Ask(t.Context(), answer(failure))
 				g.Expect(err).To(MatchError(failure))
 				g.Expect(err).To(BeAssignableToTypeOf(&rediserror.Error{}))
@@ -54,7 +53,7 @@ func TestAQuestionWithoutAnswerHoldsUpNoCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		conn := start(t, refuse).Conn(somewhere)
+		conn := start(t, refuse).Conn(somewhere, 0)
 		asked := make(chan error)
 		begun := time.Now()
 		go func() { asked <- conn.Ask(t.Context(), unanswered) }()
@@ -69,7 +68,7 @@ func TestNoQuestionIsAskedWhileACallIsLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		conn := start(t, refuse).Conn(somewhere)
+		conn := start(t, refuse).Conn(somewhere, 0)
 		called := make(chan error)
 		go func() { called <- conn.Do(t.Context(), unanswered) }()
 		time.Sleep(callTimeout / 2)
@@ -83,7 +82,7 @@ func TestACallThatIsGivenUpSaysNothingAboutTheEndpoint(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		conn := start(t, refuse).Conn(somewhere)
+		conn := start(t, refuse).Conn(somewhere, 0)
 		ctx, giveUp := context.WithCancelCause(t.Context())
 		cause := errors.New("the operator ends")
 		time.AfterFunc(time.Millisecond, func() { giveUp(cause) })
@@ -99,7 +98,7 @@ func TestAPanicOfTheLibraryIsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		conn := start(t, refuse).Conn(somewhere)
+		conn := start(t, refuse).Conn(somewhere, 0)
 		panics := func(context.Context, redis.Cmdable) error {
 			var reply any = "text"
 			_ = reply.(int64)
@@ -113,8 +112,8 @@ func TestAPanicOfTheLibraryIsAnError(t *testing.T) {
 func TestNothingIsAskedAfterTheEndOfThePool(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	pool := NewPool(logr.Discard())
-	conn := pool.Conn(somewhere)
+	pool := NewPool(Options{})
+	conn := pool.Conn(somewhere, 0)
 	pool.close()
 	g.Expect(conn.Ask(t.Context(), answer(nil))).To(MatchError(rediserror.ErrClosed))
 	g.Expect(conn.Do(t.Context(), answer(nil))).To(MatchError(rediserror.ErrClosed))

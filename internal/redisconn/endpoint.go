@@ -15,15 +15,55 @@ import (
 // maxHostLength is the longest name DNS can hold.
 const maxHostLength = 253
 
-// Endpoint says which Redis server to talk to, and how. Endpoints are comparable:
-// equal endpoints share their connections. It holds no secrets.
+// Endpoint says which Redis server to talk to, who to be there, and how to know it. Endpoints are
+// comparable: equal endpoints share their connections. It holds no secrets, only their names; what
+// needs one is its namespace's alone.
 type Endpoint struct {
 	// Address is host:port, as [ParseEndpoint] returns it. It is always dialed over TCP.
 	Address string
+	// Username is the ACL user to sign in as, and Password its password. Without either nobody
+	// signs in.
+	Username string
+	Password SecretKey
+	// TLS says how to know the server. The zero value is for connections without TLS.
+	TLS TLS
+	// Namespace is that of the Secrets. It is empty if there are none.
+	Namespace string
 }
 
-// String returns the address. It is safe to log.
+// TLS says how to know a server, and how to be known by it.
+type TLS struct {
+	// Enabled says to use TLS at all.
+	Enabled bool
+	// ServerName is the name to find in the certificate of the server, and SkipVerify says to look
+	// for none. Empty is the host of the address.
+	ServerName string
+	SkipVerify bool
+	// CA is of the certificates that may vouch for the server, instead of those of the system, and
+	// Certificate and PrivateKey are the operator's own. Each may be missing.
+	CA, Certificate, PrivateKey SecretKey
+}
+
+// SecretKey names a value of a Secret. The zero value names none.
+type SecretKey struct{ Name, Key string }
+
+// String returns the address and, where there is more than that, what tells the endpoint from
+// others. It is safe to log.
 func (e Endpoint) String() string { return e.Address }
+
+// secrets are the values that the endpoint needs.
+func (e Endpoint) secrets() []SecretKey {
+	var named []SecretKey
+	for _, each := range []SecretKey{e.Password, e.TLS.CA, e.TLS.Certificate, e.TLS.PrivateKey} {
+		if each != (SecretKey{}) {
+			named = append(named, each)
+		}
+	}
+	return named
+}
+
+// NeedsSecrets reports whether the endpoint needs any value of a Secret.
+func (e Endpoint) NeedsSecrets() bool { return len(e.secrets()) > 0 }
 
 // ParseEndpoint reads "host:port", where host is a name, an IPv4 address or an IPv6
 // address in brackets, and port is a number from 1 to 65535. The result is normalized,

@@ -96,7 +96,7 @@ func (z *zone) start(t *testing.T) *Conn {
 	pool := start(t, z.dial, func(p *Pool) {
 		p.resolver, p.timing.lookUp, p.timing.restAfterMove = z, 10*time.Millisecond, z.rest
 	})
-	return pool.Conn(named)
+	return pool.Conn(named, 0)
 }
 
 // subscribed opens a connection for subscriptions, and returns what tells that it has ended.

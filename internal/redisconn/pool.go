@@ -7,6 +7,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -46,9 +47,10 @@ func productionTiming() timing {
 // Pool shares the connections to each endpoint among all its users. For as long as
 // [Pool.Start] runs, it probes the endpoints that are down and forgets those nobody uses.
 type Pool struct {
-	log    logr.Logger
-	timing timing
-	dialer dialFunc
+	options Options
+	log     logr.Logger
+	timing  timing
+	dialer  dialFunc
 	// resolver is asked where names point now. It should be that of the dialer.
 	resolver hostname.Resolver
 
@@ -63,12 +65,36 @@ type Pool struct {
 	ended chan struct{}
 }
 
+// Secrets reads Secrets. Implementations must be safe for concurrent use.
+type Secrets interface {
+	// Read returns what a Secret holds now. The error is an [*rediserror.Error] with a reason of
+	// its own if there is no such Secret or it may not be read, and any other if that is not known.
+	Read(ctx context.Context, namespace, name string) (map[string][]byte, error)
+}
+
+// Options are what a [Pool] is made of. The zero value is for servers that need no Secrets.
+type Options struct {
+	// Secrets is asked for what endpoints name. Without it no Secret is found.
+	Secrets Secrets
+	// Control is called before each dial, with the address that the name was found to have, and may
+	// refuse it. Nil refuses nothing.
+	Control func(ctx context.Context, network, address string, conn syscall.RawConn) error
+	// AllowInsecureTLS lets endpoints skip the verification of the server.
+	AllowInsecureTLS bool
+	// ServersPerTenant is how many servers and databases the owners of one tenant may claim
+	// together. 0 is no limit.
+	ServersPerTenant int
+	// Log gets a line when an endpoint goes down or comes up.
+	Log logr.Logger
+}
+
 // NewPool returns an empty pool. It makes no connection before one is needed.
-func NewPool(log logr.Logger) *Pool {
+func NewPool(options Options) *Pool {
 	return &Pool{
-		log:      log,
+		options:  options,
+		log:      options.Log,
 		timing:   productionTiming(),
-		dialer:   (&net.Dialer{Timeout: callTimeout}).DialContext,
+		dialer:   (&net.Dialer{Timeout: callTimeout, ControlContext: options.Control}).DialContext,
 		resolver: net.DefaultResolver,
 		peers:    map[Endpoint]*peer{},
 		changed:  make(chan struct{}, 1),
@@ -76,8 +102,19 @@ func NewPool(log logr.Logger) *Pool {
 	}
 }
 
-// Conn returns the shared connection to an endpoint. It costs nothing until it is used.
-func (p *Pool) Conn(e Endpoint) *Conn { return &Conn{pool: p, endpoint: e} }
+// Conn returns the shared connection to a database of an endpoint. It costs nothing until it is
+// used.
+func (p *Pool) Conn(e Endpoint, database int) *Conn {
+	return &Conn{pool: p, endpoint: e, database: database}
+}
+
+// Claim notes that an owner, which belongs to a tenant, uses this database of this endpoint, and
+// none that it claimed before. The error is an [*rediserror.Error] of the reason TooManyServers if
+// the tenant's owners claim too many; then the owner claims nothing.
+func (p *Pool) Claim(tenant, owner string, e Endpoint, database int) error { return nil }
+
+// Release ends the claim of an owner, if it has one. What nobody claims any more is closed.
+func (p *Pool) Release(tenant, owner string) {}
 
 // Start looks after the endpoints until ctx is done, then closes all connections and
 // returns nil. It may be called once. Without it, an endpoint that goes down stays down.

@@ -41,7 +41,7 @@ func (replyError) RedisError()     {}
 // start runs a pool with this dialer until the test ends. Prepare may change it before.
 func start(t *testing.T, dial dialFunc, prepare ...func(*Pool)) *Pool {
 	t.Helper()
-	pool := NewPool(logr.Discard())
+	pool := NewPool(Options{})
 	pool.dialer = dial
 	for _, change := range prepare {
 		change(pool)
@@ -86,14 +86,14 @@ func TestAnEndpointThatIsDownIsDialedByOneOnly(t *testing.T) {
 		for range 40 {
 			users.Go(func() {
 				for ctx.Err() == nil {
-					_ = pool.Conn(somewhere).Do(ctx, dial)
+					_ = pool.Conn(somewhere, 0).Do(ctx, dial)
 					time.Sleep(20 * time.Millisecond)
 				}
 			})
 		}
 		users.Go(func() {
-			for pool.Conn(somewhere).WaitUp(ctx) == nil {
-				_, err := pool.Conn(somewhere).OpenPubSub(ctx)
+			for pool.Conn(somewhere, 0).WaitUp(ctx) == nil {
+				_, err := pool.Conn(somewhere, 0).OpenPubSub(ctx)
 				g.Expect(err).To(MatchError(syscall.ECONNREFUSED))
 			}
 		})
@@ -112,10 +112,10 @@ func TestCallsFailAtOnceWithTheCauseWhileDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		pool := start(t, refuse)
-		g.Expect(pool.Conn(somewhere).Do(t.Context(), dial)).To(MatchError(syscall.ECONNREFUSED))
+		g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), dial)).To(MatchError(syscall.ECONNREFUSED))
 
 		begun := time.Now()
-		err := pool.Conn(somewhere).Do(t.Context(), func(context.Context, redis.Cmdable) error {
+		err := pool.Conn(somewhere, 0).Do(t.Context(), func(context.Context, redis.Cmdable) error {
 			t.Error("the call was made")
 			return nil
 		})
@@ -130,7 +130,7 @@ func TestAnUnansweredCallMakesOthersFailAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		pool := start(t, refuse)
-		conn, other := pool.Conn(somewhere), pool.Conn(Endpoint{Address: "other:1"})
+		conn, other := pool.Conn(somewhere, 0), pool.Conn(Endpoint{Address: "other:1"}, 0)
 		release := make(chan struct{})
 		var calls sync.WaitGroup
 		calls.Go(func() {
@@ -158,14 +158,14 @@ func TestACallHasADeadline(t *testing.T) {
 		g := NewWithT(t)
 		pool := start(t, refuse)
 		begun := time.Now()
-		err := pool.Conn(somewhere).Do(t.Context(), func(ctx context.Context, _ redis.Cmdable) error {
+		err := pool.Conn(somewhere, 0).Do(t.Context(), func(ctx context.Context, _ redis.Cmdable) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})
 		g.Expect(err).To(MatchError(context.DeadlineExceeded))
 		g.Expect(rediserror.Classify(err).Message).To(ContainSubstring("in time"))
 		g.Expect(time.Since(begun)).To(Equal(time.Second))
-		g.Expect(pool.Conn(somewhere).Do(t.Context(), answer(nil))).To(MatchError(context.DeadlineExceeded), "it is down")
+		g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), answer(nil))).To(MatchError(context.DeadlineExceeded), "it is down")
 	})
 }
 
@@ -175,12 +175,12 @@ func TestTheCallersEndIsNotTheEndpointsFault(t *testing.T) {
 		g := NewWithT(t)
 		pool := start(t, refuse)
 		ctx, cancel := context.WithCancel(t.Context())
-		err := pool.Conn(somewhere).Do(ctx, func(ctx context.Context, _ redis.Cmdable) error {
+		err := pool.Conn(somewhere, 0).Do(ctx, func(ctx context.Context, _ redis.Cmdable) error {
 			cancel()
 			return ctx.Err()
 		})
 		g.Expect(err).To(MatchError(context.Canceled))
-		g.Expect(pool.Conn(somewhere).Do(t.Context(), answer(nil))).To(Succeed())
+		g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), answer(nil))).To(Succeed())
 	})
 }
 
@@ -188,7 +188,7 @@ func TestAnErrorReplyFailsTheCallOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		conn := start(t, refuse).Conn(somewhere)
+		conn := start(t, refuse).Conn(somewhere, 0)
 		for _, reply := range []replyError{"WRONGTYPE x", "NOPERM x", "LOADING x", "ERR max number of clients reached"} {
 			g.Expect(conn.Do(t.Context(), answer(reply))).To(MatchError(reply))
 			g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed())
@@ -204,7 +204,7 @@ func TestRefusedCredentialsAreTriedEvery30Seconds(t *testing.T) {
 		conn := start(t, func(context.Context, string, string) (net.Conn, error) {
 			dials.Add(1)
 			return nil, replyError("WRONGPASS x")
-		}).Conn(somewhere)
+		}).Conn(somewhere, 0)
 		g.Expect(conn.Do(t.Context(), answer(replyError("NOAUTH x")))).NotTo(Succeed())
 		g.Expect(rediserror.Classify(conn.Do(t.Context(), answer(nil))).Reason).To(Equal(rediserror.ReasonAuthFailed))
 		time.Sleep(3*time.Minute + time.Second)
@@ -222,7 +222,7 @@ func TestUnusedEndpointsAreForgotten(t *testing.T) {
 			dials.Add(1)
 			return nil, errRefused
 		})
-		used, down := pool.Conn(somewhere), pool.Conn(Endpoint{Address: "down:1"})
+		used, down := pool.Conn(somewhere, 0), pool.Conn(Endpoint{Address: "down:1"}, 0)
 		g.Expect(used.Do(t.Context(), answer(nil))).To(Succeed())
 		g.Expect(down.Do(t.Context(), dial)).NotTo(Succeed())
 		for range 20 {
@@ -249,7 +249,7 @@ func TestWaitRestored(t *testing.T) {
 			}
 			return nil, replyError("ERR x") // from a server that is up
 		})
-		conn := pool.Conn(somewhere)
+		conn := pool.Conn(somewhere, 0)
 		var restored atomic.Int32
 		ended := make(chan error)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -282,12 +282,12 @@ func TestWaitUpEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		pool := NewPool(logr.Discard())
+		pool := NewPool(Options{})
 		pool.dialer = refuse
 		poolCtx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { g.Expect(pool.Start(poolCtx)).To(Succeed()) })
-		conn := pool.Conn(somewhere)
+		conn := pool.Conn(somewhere, 0)
 		g.Expect(conn.Do(t.Context(), dial)).NotTo(Succeed())
 
 		ctx, cancel := context.WithCancel(t.Context())

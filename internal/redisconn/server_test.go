@@ -29,7 +29,7 @@ func TestReadingFromRedis(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
+	conn := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
 	g.Expect(server.Client().LPush(t.Context(), "emails", 1, 2, 3).Err()).To(Succeed())
 
 	var readers sync.WaitGroup
@@ -50,7 +50,7 @@ func TestARestartIsNoticedByTheProber(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
+	conn := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
 	g.Expect(length(t, conn)).To(BeZero())
 	g.Expect(server.Kill()).To(Succeed())
 	_, err := readLength(t.Context(), conn)
@@ -65,7 +65,7 @@ func TestARestartBetweenCallsIsNotNoticed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
+	conn := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
 	var readers sync.WaitGroup
 	for range commandConnections {
 		readers.Go(func() { g.Expect(length(t, conn)).To(BeZero()) })
@@ -80,7 +80,7 @@ func TestAServerThatStopsAnsweringIsDown(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
+	conn := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
 	g.Expect(length(t, conn)).To(BeZero())
 	g.Expect(server.Pause()).To(Succeed())
 	_, err := readLength(t.Context(), conn)
@@ -120,7 +120,7 @@ func TestErrorsOfAServer(t *testing.T) {
 			}
 			var conn *Conn
 			g.Eventually(func(g Gomega) {
-				conn = startReal(t).Conn(Endpoint{Address: server.Addr()})
+				conn = startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
 				_, err := readLength(t.Context(), conn)
 				g.Expect(rediserror.Classify(err).Reason).To(Equal(test.reason))
 				g.Expect(rediserror.Classify(err).Message).To(ContainSubstring(test.words))
@@ -161,11 +161,11 @@ func TestBadServersAreErrorsNotPanics(t *testing.T) {
 				}
 			})}
 			g.Eventually(func() string {
-				_, err := readLength(t.Context(), startReal(t).Conn(endpoint))
+				_, err := readLength(t.Context(), startReal(t).Conn(endpoint, 0))
 				return rediserror.Classify(err).Message
 			}).WithTimeout(timeout).Should(ContainSubstring(test.words))
 
-			pubSub, err := startReal(t).Conn(endpoint).OpenPubSub(t.Context())
+			pubSub, err := startReal(t).Conn(endpoint, 0).OpenPubSub(t.Context())
 			if err != nil {
 				return
 			}
@@ -183,7 +183,7 @@ func TestManyUsersOfABadServerMakeFewDials(t *testing.T) {
 	g := NewWithT(t)
 	var dials atomic.Int32
 	address := redistest.Listen(t, func(net.Conn) { dials.Add(1) })
-	conn := startReal(t).Conn(Endpoint{Address: address})
+	conn := startReal(t).Conn(Endpoint{Address: address}, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	var users sync.WaitGroup
@@ -203,7 +203,7 @@ func TestAPubSubNeverReconnects(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	pubSub, err := startReal(t).Conn(Endpoint{Address: server.Addr()}).OpenPubSub(t.Context())
+	pubSub, err := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0).OpenPubSub(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	defer pubSub.Close()
 	g.Expect(pubSub.Receive(t.Context(), timeout)).To(BeAssignableToTypeOf(&redis.Pong{}))
@@ -234,9 +234,9 @@ func TestAPubSubKeepsItsEndpoint(t *testing.T) {
 		return slices.Collect(maps.Keys(pool.peers))
 	}
 	used := Endpoint{Address: server.Addr()}
-	pubSub, err := pool.Conn(used).OpenPubSub(t.Context())
+	pubSub, err := pool.Conn(used, 0).OpenPubSub(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(pool.Conn(somewhere).Do(t.Context(), answer(nil))).To(Succeed())
+	g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), answer(nil))).To(Succeed())
 	g.Eventually(endpoints).WithTimeout(timeout).Should(ConsistOf(used))
 	pubSub.Close()
 	g.Eventually(endpoints).WithTimeout(timeout).Should(BeEmpty())
@@ -282,7 +282,7 @@ func TestAFullServerKeepsTheConnectionsItHas(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
+	conn := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
 	length(t, conn)
 	setLimit := func(clients string) {
 		g.Expect(server.Client().ConfigSet(t.Context(), "maxclients", clients).Err()).To(Succeed())
@@ -311,7 +311,7 @@ func TestADistantServerIsNotTakenToBeDown(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	far := tcpproxy.New(t, server.Addr())
 	far.Delay(40 * time.Millisecond)
-	conn := startReal(t).Conn(Endpoint{Address: far.Addr()})
+	conn := startReal(t).Conn(Endpoint{Address: far.Addr()}, 0)
 	var users sync.WaitGroup
 	for range 60 {
 		users.Go(func() {
@@ -334,7 +334,7 @@ func TestAFullServerWithoutAConnectionOfOursIsDown(t *testing.T) {
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
 	g.Expect(server.Client().ConfigSet(t.Context(), "maxclients", "1").Err()).To(Succeed())
-	conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
+	conn := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
 	_, err := readLength(t.Context(), conn)
 	g.Expect(err).NotTo(MatchError(rediserror.ErrBusy))
 	g.Expect(rediserror.Classify(err).Message).To(ContainSubstring("accepts no more clients"))
@@ -353,7 +353,7 @@ func TestRefusedCredentialsOnAPubSubTakeTheEndpointDown(t *testing.T) {
 		}
 		return redistest.Usual
 	})
-	conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
+	conn := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
 	pubSub, err := conn.OpenPubSub(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	defer pubSub.Close()
@@ -370,7 +370,7 @@ func TestAReplyThatIsTooLargeDoesNotTakeTheEndpointDown(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(Endpoint{Address: server.Addr()})
+	conn := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
 	g.Expect(length(t, conn)).To(BeZero())
 	g.Expect(server.Client().Set(t.Context(), "large", strings.Repeat("x", 2<<20), 0).Err()).To(Succeed())
 	err := conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {

@@ -34,6 +34,20 @@ const (
 	ReasonPermissionDenied Reason = "PermissionDenied"
 	// ReasonWrongType means that a key holds another type than expected.
 	ReasonWrongType Reason = "WrongType"
+	// ReasonDatabaseNotFound means that the server has no database of that number.
+	ReasonDatabaseNotFound Reason = "DatabaseNotFound"
+	// ReasonTLSFailed means that one of the two could not prove to the other who it is.
+	ReasonTLSFailed Reason = "TLSFailed"
+	// ReasonDialDenied means that the address is one that is not connected to.
+	ReasonDialDenied Reason = "DialDenied"
+	// ReasonSecretNotFound means that there is no such Secret, or no such key in it.
+	ReasonSecretNotFound Reason = "SecretNotFound"
+	// ReasonSecretInvalid means that a value of a Secret is not what it should be.
+	ReasonSecretInvalid Reason = "SecretInvalid"
+	// ReasonSecretForbidden means that a Secret may not be read.
+	ReasonSecretForbidden Reason = "SecretForbidden"
+	// ReasonTooManyServers means that a tenant claims more servers than it may.
+	ReasonTooManyServers Reason = "TooManyServers"
 )
 
 var (

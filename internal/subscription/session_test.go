@@ -70,10 +70,10 @@ func hold(t *testing.T, addr string, timing Timing, channels ...string) *held {
 	for _, channel := range channels {
 		h.Add(channel, "a")
 	}
-	pool := redisconn.NewPool(logr.Discard())
+	pool := redisconn.NewPool(redisconn.Options{})
 	endpoint, err := redisconn.ParseEndpoint(addr)
 	h.Expect(err).NotTo(HaveOccurred())
-	pubSub, err := pool.Conn(endpoint).OpenPubSub(t.Context())
+	pubSub, err := pool.Conn(endpoint, 0).OpenPubSub(t.Context())
 	h.Expect(err).NotTo(HaveOccurred())
 	session := &Session[string]{Set: h.Set, PubSub: pubSub, Began: func() { /* nothing to do */ }, Message: h.message, Timing: timing, Log: logr.Discard()}
 

@@ -13,7 +13,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
@@ -29,13 +28,16 @@ var queueTypes = map[scaledjobv1.QueueType]struct {
 	scaledjobv1.QueueHash:      {queue.Hash, proof.ClassHash},
 }
 
-// Source is what is read for a ScaledJob. An address that is not of the form host:port is an error.
-func Source(spec *scaledjobv1.ScaledJobSpec, queues []scaledjobv1.Queue) (queue.Source, error) {
-	endpoint, err := redisconn.ParseEndpoint(spec.RedisAddress)
+// Source is what is read for a ScaledJob in a namespace. An address that is not of the form host:port is an error.
+func Source(namespace string, spec *scaledjobv1.ScaledJobSpec, queues []scaledjobv1.Queue) (queue.Source, error) {
+	endpoint, database, err := Endpoint(namespace, spec)
 	if err != nil {
 		return queue.Source{}, err
 	}
-	source := queue.Source{Endpoint: endpoint, Queues: make([]queue.Queue, len(queues)), CountLimit: countLimit(spec, queues)}
+	source := queue.Source{
+		Endpoint: endpoint, Database: database, Tenant: namespace,
+		Queues: make([]queue.Queue, len(queues)), CountLimit: countLimit(spec, queues),
+	}
 	for i, each := range queues {
 		read := queue.Queue{
 			Key: each.Name, Type: queueTypes[each.Type].read, InProgress: isInProgress(each),
@@ -76,16 +78,18 @@ func product(a, b int64) int64 {
 	return a * b
 }
 
-// Keys are the keys to listen to, each once. A message is done with when it leaves a key in which messages are in progress, if there is one,
+// Keys are the keys of a database to listen to, each once. A message is done with when it leaves a key in which messages are in progress, if there is one,
 // and else when it leaves any.
-func Keys(queues []scaledjobv1.Queue) []keyspace.Key {
+func Keys(database int, queues []scaledjobv1.Queue) []keyspace.Key {
 	keys := make([]keyspace.Key, 0, len(queues))
 	known := map[string]bool{}
 	moves := slices.ContainsFunc(queues, isInProgress)
 	for _, each := range queues {
 		if !known[each.Name] {
 			known[each.Name] = true
-			keys = append(keys, keyspace.Key{Name: each.Name, Class: queueTypes[each.Type].class, Final: !moves || isInProgress(each)})
+			keys = append(keys, keyspace.Key{
+				Database: database, Name: each.Name, Class: queueTypes[each.Type].class, Final: !moves || isInProgress(each),
+			})
 		}
 	}
 	return keys

@@ -49,10 +49,10 @@ func TestWhatIsReadAndListenedTo(t *testing.T) {
 	spec := allKinds()
 	queues := spec.AllQueues()
 
-	source, err := Source(spec, queues)
+	source, err := Source("team", spec, queues)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(source).To(Equal(queue.Source{
-		Endpoint: redisconn.Endpoint{Address: address},
+		Endpoint: redisconn.Endpoint{Address: address}, Tenant: "team",
 		Queues: []queue.Queue{
 			{Key: "list", Type: queue.List},
 			{Key: "list:busy", Type: queue.List, InProgress: true},
@@ -64,17 +64,17 @@ func TestWhatIsReadAndListenedTo(t *testing.T) {
 		},
 		CountLimit: 20*10 + 1,
 	}))
-	g.Expect(Keys(queues)).To(Equal([]keyspace.Key{
-		{Name: "list", Class: proof.ClassList},
-		{Name: "list:busy", Class: proof.ClassList, Final: true},
-		{Name: "stream", Class: proof.ClassStream},
-		{Name: "sorted", Class: proof.ClassSortedSet},
-		{Name: "set", Class: proof.ClassSet},
-		{Name: "hash", Class: proof.ClassHash},
+	g.Expect(Keys(3, queues)).To(Equal([]keyspace.Key{
+		{Database: 3, Name: "list", Class: proof.ClassList},
+		{Database: 3, Name: "list:busy", Class: proof.ClassList, Final: true},
+		{Database: 3, Name: "stream", Class: proof.ClassStream},
+		{Database: 3, Name: "sorted", Class: proof.ClassSortedSet},
+		{Database: 3, Name: "set", Class: proof.ClassSet},
+		{Database: 3, Name: "hash", Class: proof.ClassHash},
 	}))
 	held := Contents(queues, []queue.Count{{Waiting: 1}, {InProgress: 2}, {Waiting: 3, InProgress: 4}, {}, {}, {}, {}})
 	g.Expect(held[:3]).To(Equal([]scaling.Queue{{Waiting: 1, Threshold: 10}, {InProgress: 2, Threshold: 10}, {Waiting: 3, InProgress: 4, Threshold: 3}}))
-	_, err = Source(&scaledjobv1.ScaledJobSpec{RedisAddress: "nowhere"}, queues)
+	_, err = Source("team", &scaledjobv1.ScaledJobSpec{RedisAddress: "nowhere"}, queues)
 	g.Expect(err).To(HaveOccurred())
 }
 

@@ -104,7 +104,7 @@ func TestRefused(t *testing.T) {
 		"queueName of 1,025 bytes":            {many("spec.queueName", strings.Repeat("q", 1025)), "spec.queueName", "1024"},
 		"queueName of 1,024 times 2 bytes":    {many("spec.queueName", strings.Repeat("ä", 1024)), "spec.queueName", "at most 1024 bytes"},
 		"queueName of 1,025 bytes in all":     {many("spec.queueName", strings.Repeat("ä", 512)+"q"), "spec.queueName", "at most 1024 bytes"},
-		"no redisAddress":                     {many("spec.redisAddress", nil), "spec.redisAddress", "redisAddress is required"},
+		"no redisAddress":                     {many("spec.redisAddress", nil), "spec.redisAddress", "exactly one of redisAddress and redis is required"},
 		"no threshold":                        {many("spec.threshold", nil), "spec.threshold", "Required value"},
 		"threshold 0":                         {many("spec.threshold", int64(0)), "spec.threshold", "greater than or equal to 1"},
 		"negative threshold":                  {many("spec.threshold", int64(-1)), "spec.threshold", "greater than or equal to 1"},

@@ -7,7 +7,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -52,7 +51,7 @@ func startWith(t *testing.T, namespace string, through func(requests.Wakes) deli
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	wakes := make(requests.Wakes)
-	pool := redisconn.NewPool(logr.Discard())
+	pool := redisconn.NewPool(redisconn.Options{})
 	watcher := keyspace.New(keyspace.Options[types.NamespacedName]{Pool: pool, Deliver: through(wakes)})
 	reconciler := &controller.Reconciler{
 		Client:   mgr.GetClient(),

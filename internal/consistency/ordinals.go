@@ -27,10 +27,15 @@ type ordinals struct {
 	used  map[int64]struct{}
 }
 
-// saw notes the Jobs that are there.
+// saw notes the Jobs that are there. To hold a Job's name against what it tells takes time, so that is done once for each Job: what is known
+// already need not be true.
 func (o *ordinals) saw(census *jobs.Census) {
 	for job := range census.All {
-		ordinal, floor := jobs.Ordinal(&job.ObjectMeta)
+		ordinal, floor := jobs.ToldOrdinal(&job.ObjectMeta)
+		if o.isUsed(ordinal) && floor <= o.floor {
+			continue
+		}
+		ordinal, floor = jobs.Ordinal(&job.ObjectMeta)
 		o.use(ordinal)
 		o.raise(floor)
 	}

@@ -184,3 +184,27 @@ func TestForgedLargestOrdinalDoesNotFreeUsedOnes(t *testing.T) {
 		g.Expect(free(gate, 2)).NotTo(ContainElements(claimed), "they were found taken")
 	}
 }
+
+// A copy of a Job tells what the Job tells, and whatever else its maker wants.
+func TestTheFloorOfACopyIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	gate := looked(2)
+	copied := censusOf(2)
+	copied.Active[0].Name += "-copy"
+	copied.Active[0].Annotations[scaledjobv1.AnnotationOrdinalFloor] = "1"
+	gate.Saw(owner1, copied)
+	g.Expect(free(gate, 1)).To(Equal([]int64{1}))
+
+	copied.Active[0].Name = jobs.Name("emails", owner1, 2)
+	gate.Saw(owner1, copied)
+	g.Expect(free(gate, 1)).To(Equal([]int64{3}), "that of the Job itself is")
+}
+
+func BenchmarkSawJobsAgain(b *testing.B) {
+	census := censusOf(upTo(1, 1000)...)
+	gate := newGate()
+	for b.Loop() {
+		gate.Saw(owner1, census)
+	}
+}

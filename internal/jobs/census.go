@@ -136,15 +136,19 @@ func ending(job *batchv1.Job) *batchv1.JobCondition {
 // below the ordinal, as a true one is.
 func Ordinal(job *metav1.ObjectMeta) (ordinal, floor int64) {
 	owner := metav1.GetControllerOfNoCopy(job)
-	ordinal = number(job, scaledjobv1.AnnotationOrdinal)
+	ordinal, floor = ToldOrdinal(job)
 	if owner == nil || ordinal < 0 || ordinal > maxOrdinal || job.Name != Name(owner.Name, owner.UID, ordinal) {
 		return 0, 0
 	}
-	floor = number(job, scaledjobv1.AnnotationOrdinalFloor)
 	if floor < 0 || floor >= ordinal {
 		return ordinal, 0
 	}
 	return ordinal, floor
+}
+
+// ToldOrdinal is what the annotations say of the ordinal and the floor, true or not, and 0 where they say nothing.
+func ToldOrdinal(job *metav1.ObjectMeta) (ordinal, floor int64) {
+	return number(job, scaledjobv1.AnnotationOrdinal), number(job, scaledjobv1.AnnotationOrdinalFloor)
 }
 
 // number is that of an annotation, and 0 where there is none.

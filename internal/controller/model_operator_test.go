@@ -95,7 +95,7 @@ func newOperatorProcess(
 		Client:    cached,
 		Live:      live,
 		Jobs:      p,
-		Servers:   noLimit{},
+		Servers:   &fakeServers{},
 		Queues:    p,
 		Watcher:   p.watcher,
 		Gate:      consistency.NewGate(cached, live, gateStores, nil),

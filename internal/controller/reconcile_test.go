@@ -332,6 +332,37 @@ func TestReconcileUnusableAddress(t *testing.T) {
 	w.Expect(ready.Message).To(ContainSubstring("address of the Redis server"))
 }
 
+// A ScaledJob may name one server too many, or may have no use of any.
+func TestReconcileClaimsTheServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 30)
+	w.servers.refusal = &rediserror.Error{Reason: rediserror.ReasonTooManyServers, Message: "too many", Err: errors.New("65 of 64")}
+	w.reconcile(t.Context())
+	w.Expect(w.jobs(t.Context())).To(BeEmpty(), "a queue was read on a server that was refused")
+	w.Expect(w.watcher.forgotten).To(BeTrue())
+	connected := w.condition(t.Context(), scaledjobv1.ConditionQueueConnected)
+	w.Expect(connected.Status).To(Equal(metav1.ConditionFalse))
+	w.Expect(connected.Reason).To(Equal(scaledjobv1.ReasonTooManyServers))
+
+	w.servers.refusal = nil
+	w.reconcile(t.Context())
+	w.Expect(w.jobs(t.Context())).To(HaveLen(3))
+	w.Expect(w.servers.claimed).To(HaveValue(Equal(redisconn.Endpoint{Address: address})))
+
+	w.specErr = errors.New("of another form")
+	w.reconcile(t.Context())
+	w.Expect(w.servers.claimed).To(BeNil(), "nobody knows whether it uses this server")
+	w.specErr = nil
+	w.reconcile(t.Context())
+	w.Expect(w.servers.claimed).NotTo(BeNil())
+
+	w.Expect(w.api.Delete(t.Context(), scaledJob())).To(Succeed())
+	_, err := w.r.Reconcile(t.Context(), requestOf(emails))
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(w.servers.claimed).To(BeNil())
+}
+
 func TestReconcileReportsToTheMetrics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())

@@ -69,6 +69,7 @@ type world struct {
 
 	r       *Reconciler
 	api     client.WithWatch
+	servers *fakeServers
 	queues  *fakeQueues
 	watcher *fakeWatcher
 	events  *eventLog
@@ -101,6 +102,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{
 		Gomega:    NewWithT(t),
+		servers:   &fakeServers{},
 		queues:    &fakeQueues{},
 		watcher:   &fakeWatcher{state: keyspace.State{Verdict: proof.Verdict{Reason: proof.ReasonSubscribed}}},
 		events:    &eventLog{},
@@ -133,7 +135,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Client:    cached,
 		Live:      live,
 		Jobs:      cachedJobs(func() ([]batchv1.Job, error) { return w.shown(t.Context()) }),
-		Servers:   noLimit{},
+		Servers:   w.servers,
 		Queues:    w.queues,
 		Watcher:   w.watcher,
 		Gate:      consistency.NewGate(cached, live, stores, nil),
@@ -339,11 +341,21 @@ func (w *world) scrape() map[string]float64 {
 	return values
 }
 
-// noLimit lets everybody use every server.
-type noLimit struct{}
+// fakeServers keeps which server is claimed, and refuses all if it is told to.
+type fakeServers struct {
+	claimed *redisconn.Endpoint
+	refusal error
+}
 
-func (noLimit) Claim(string, string, redisconn.Endpoint, int) error { return nil }
-func (noLimit) Release(string, string)                              {}
+func (f *fakeServers) Claim(_, _ string, endpoint redisconn.Endpoint, _ int) error {
+	f.claimed = &endpoint
+	if f.refusal != nil {
+		f.claimed = nil
+	}
+	return f.refusal
+}
+
+func (f *fakeServers) Release(_, _ string) { f.claimed = nil }
 
 // fakeWatcher keeps what it was told last, and answers as it is told to.
 type fakeWatcher struct {

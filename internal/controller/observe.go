@@ -15,6 +15,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
@@ -59,6 +60,7 @@ func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob, mem
 	}
 	if serverErr != nil {
 		seen.queues.err = rediserror.Classify(serverErr)
+		seen.events.Reason = proof.ReasonUnreachable
 		return seen, nil
 	}
 	r.observeQueues(ctx, sj, &seen)

@@ -344,6 +344,7 @@ func TestReconcileClaimsTheServer(t *testing.T) {
 	connected := w.condition(t.Context(), scaledjobv1.ConditionQueueConnected)
 	w.Expect(connected.Status).To(Equal(metav1.ConditionFalse))
 	w.Expect(connected.Reason).To(Equal(scaledjobv1.ReasonTooManyServers))
+	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionNotificationsActive).Reason).To(Equal(scaledjobv1.ReasonUnreachable))
 
 	w.servers.refusal = nil
 	w.reconcile(t.Context())

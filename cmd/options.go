@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -15,12 +16,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"miracle.dev/scaledjob-operator/internal/dialguard"
 )
 
 // The defaults of flags.
 const (
-	defaultWorkers          = 32
-	defaultFallbackInterval = 5 * time.Second
+	defaultWorkers             = 32
+	defaultFallbackInterval    = 5 * time.Second
+	defaultServersPerNamespace = 64
 )
 
 // options are what the flags say.
@@ -34,6 +38,10 @@ type options struct {
 	workers                 int
 	configureNotifications  bool
 	fallbackInterval        time.Duration
+	redisAllow              []netip.Prefix
+	redisDeny               []netip.Prefix
+	allowInsecureTLS        bool
+	serversPerNamespace     int
 	version                 bool
 	zap                     zap.Options
 }
@@ -61,6 +69,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.DurationVar(&o.fallbackInterval, "polling-fallback-interval", defaultFallbackInterval,
 		"How often a queue is looked at while it is not proven that its Redis announces growth, where pollingIntervalSeconds is longer. "+
 			"0 means no sooner than that.")
+	o.bindRedisAccess(flags)
 	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
 	o.zap.BindFlags(flags)
 	config.RegisterFlags(flags)
@@ -74,6 +83,18 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	return o, nil
 }
 
+// bindRedisAccess binds the flags that say which servers the users' ScaledJobs may name, and how many.
+func (o *options) bindRedisAccess(flags *flag.FlagSet) {
+	flags.Func("redis-allow-cidrs", "The networks that Redis may be in although they are denied, or this host's in a Pod, separated by commas. "+
+		"Link-local addresses and metadata services of clouds can't be allowed. May be given several times.", appendPrefixes(&o.redisAllow))
+	flags.Func("redis-deny-cidrs", "The networks that no connection is made to, separated by commas; 0.0.0.0/0,::/0 for all that are not allowed. "+
+		"May be given several times.", appendPrefixes(&o.redisDeny))
+	flags.BoolVar(&o.allowInsecureTLS, "allow-insecure-redis-tls", false,
+		"Let ScaledJobs set spec.redis.tls.insecureSkipVerify. Anybody on the way to such a Redis can read the password.")
+	flags.IntVar(&o.serversPerNamespace, "max-redis-servers-per-namespace", defaultServersPerNamespace,
+		"How many databases of Redis servers the ScaledJobs of a namespace may use together. 0 means any number.")
+}
+
 func (o *options) check(flags *flag.FlagSet) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q: everything is said by flags", flags.Arg(0))
@@ -83,6 +104,9 @@ func (o *options) check(flags *flag.FlagSet) error {
 	}
 	if o.fallbackInterval < 0 {
 		return errors.New("invalid value for flag -polling-fallback-interval: must not be negative")
+	}
+	if o.serversPerNamespace < 0 {
+		return errors.New("invalid value for flag -max-redis-servers-per-namespace: must not be negative")
 	}
 	return nil
 }
@@ -101,4 +125,13 @@ func (o *options) setNamespaces(list string) error {
 		}
 	}
 	return nil
+}
+
+// appendPrefixes returns how to read a flag of networks that may be given several times.
+func appendPrefixes(to *[]netip.Prefix) func(list string) error {
+	return func(list string) error {
+		prefixes, err := dialguard.ParsePrefixes(list)
+		*to = append(*to, prefixes...)
+		return err
+	}
 }

@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"flag"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -27,12 +28,18 @@ func TestParseOptions(t *testing.T) {
 	g.Expect(o.workers).To(Equal(32))
 	g.Expect(o.configureNotifications).To(BeFalse())
 	g.Expect(o.fallbackInterval).To(Equal(5 * time.Second))
+	g.Expect(o.redisAllow).To(BeEmpty())
+	g.Expect(o.redisDeny).To(BeEmpty())
+	g.Expect(o.allowInsecureTLS).To(BeFalse())
+	g.Expect(o.serversPerNamespace).To(Equal(64))
 
 	// The flags of the shipped Deployment, and the others.
 	o, err = parseOptions([]string{
 		"--leader-elect", "--metrics-bind-address=:8443", "--health-probe-bind-address=:8081",
 		"--leader-election-namespace=ops", "--watch-namespaces=a, b,a,", "--max-concurrent-reconciles=4",
 		"--metrics-secure=false", "--configure-redis-notifications", "--polling-fallback-interval=0", "--zap-log-level=debug", "--zap-encoder=json",
+		"--redis-allow-cidrs=10.0.0.0/8, fd00::/8", "--redis-allow-cidrs=::ffff:127.0.0.1", "--redis-deny-cidrs=0.0.0.0/0,::/0",
+		"--allow-insecure-redis-tls", "--max-redis-servers-per-namespace=0",
 	}, &out)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.leaderElect).To(BeTrue())
@@ -43,6 +50,12 @@ func TestParseOptions(t *testing.T) {
 	g.Expect(o.metricsSecure).To(BeFalse())
 	g.Expect(o.configureNotifications).To(BeTrue())
 	g.Expect(o.fallbackInterval).To(BeZero())
+	g.Expect(o.redisAllow).To(Equal([]netip.Prefix{
+		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("127.0.0.1/32"),
+	}))
+	g.Expect(o.redisDeny).To(Equal([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}))
+	g.Expect(o.allowInsecureTLS).To(BeTrue())
+	g.Expect(o.serversPerNamespace).To(BeZero())
 	g.Expect(out.String()).To(BeEmpty())
 }
 
@@ -57,6 +70,9 @@ func TestParseOptionsSaysWhatIsWrong(t *testing.T) {
 		"a stray argument":  {[]string{"serve"}, `"serve"`},
 		"negative fallback": {[]string{"--polling-fallback-interval=-1s"}, "polling-fallback-interval"},
 		"not a number":      {[]string{"--max-concurrent-reconciles=many"}, "max-concurrent-reconciles"},
+		"no network":        {[]string{"--redis-deny-cidrs=10.0.0.0/8,redis"}, `"redis" is neither an address nor a prefix`},
+		"not the network":   {[]string{"--redis-allow-cidrs=10.0.0.5/8"}, "is 10.0.0.0/8 meant"},
+		"negative servers":  {[]string{"--max-redis-servers-per-namespace=-1"}, "max-redis-servers-per-namespace"},
 		"no such log level": {[]string{"--zap-log-level=loud"}, "zap-log-level"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/leadership"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/requests"
 	"miracle.dev/scaledjob-operator/internal/stored"
 )
@@ -62,8 +61,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
-	redisconn.RedirectLogs(ctrl.Log.WithName("go-redis"))
-	pool := redisconn.NewPool(redisconn.Options{Log: ctrl.Log.WithName("redis")})
+	pool := newPool(mgr.GetAPIReader(), options)
 	wakes := make(requests.Wakes)
 	collectors := metrics.New(ctrlmetrics.Registry)
 	watcher := keyspace.New(keyspace.Options[types.NamespacedName]{

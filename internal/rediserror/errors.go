@@ -2,20 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package rediserror sorts what goes wrong between the operator and a Redis server into the few classes a user can act on,
-// with the words for each. Nothing a server sent is repeated in them.
+// with the words for each. Nothing a server sent is repeated in them: at most they tell which of the operator's own commands it named.
 package rediserror
 
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
-	"os"
 	"strings"
-	"syscall"
 
 	"github.com/redis/go-redis/v9"
 
+	"miracle.dev/scaledjob-operator/internal/dialguard"
 	"miracle.dev/scaledjob-operator/internal/resp"
 )
 
@@ -90,13 +87,48 @@ func Classify(err error) *Error {
 	if classified, ok := errors.AsType[*Error](err); ok {
 		return classified
 	}
-	c := classifyTransport(err)
-	if farewell, ok := errors.AsType[*resp.FarewellError](err); ok {
-		c = classifyReply(farewell.Reply)
-	} else if reply := errorReply(err); reply != "" {
-		c = classifyReply(reply)
-	}
+	c := classOf(err)
 	return &Error{Reason: c.reason, Message: c.message, Err: err}
+}
+
+// class is what Classify decides: a reason and the words for it.
+type class struct {
+	reason  Reason
+	message string
+}
+
+// classOf asks those who know the most first.
+func classOf(err error) class {
+	if farewell, ok := errors.AsType[*resp.FarewellError](err); ok {
+		return classifyReply(farewell.Reply)
+	}
+	if reply := errorReply(err); reply != "" {
+		return classifyReply(reply)
+	}
+	if c, ok := classifyCall(err); ok {
+		return c
+	}
+	if c, ok := classifyTLS(err); ok {
+		return c
+	}
+	return class{ReasonUnreachable, transportMessage(err)}
+}
+
+// classifyCall sorts what no server had a part in.
+func classifyCall(err error) (c class, ok bool) {
+	switch _, denied := errors.AsType[*dialguard.DeniedError](err); {
+	case errors.Is(err, ErrBusy):
+		return class{ReasonUnreachable, "Redis answers too slowly. Look for slow commands and overload on the server."}, true
+	case errors.Is(err, context.Canceled):
+		return class{ReasonUnreachable, "The operator stopped before Redis answered."}, true
+	case denied:
+		return class{
+			ReasonDialDenied,
+			"The address leads to where the operator makes no connections. Use another one, or have the operator's administrator " +
+				"allow the network with --redis-allow-cidrs; some addresses are never allowed.",
+		}, true
+	}
+	return class{}, false
 }
 
 // IsReply reports whether err is an error reply of the server. The connection that
@@ -122,112 +154,4 @@ func errorReply(err error) string {
 		return reply.Error()
 	}
 	return ""
-}
-
-// class is what Classify decides: a reason and the words for it.
-type class struct {
-	reason  Reason
-	message string
-}
-
-// replyClasses are looked up by how an error reply begins; the first match counts.
-var replyClasses = []struct {
-	prefix  string
-	reason  Reason
-	message string
-}{
-	{
-		"NOAUTH", ReasonAuthFailed,
-		"Redis demands a password, and the operator can give none yet. Let the user default in without one.",
-	},
-	{
-		"WRONGPASS", ReasonAuthFailed,
-		"Redis refused the credentials. Check the user name and the password, and that the user is enabled.",
-	},
-	{
-		"NOPERM", ReasonPermissionDenied,
-		"The Redis user may not do this. Grant it LLEN for a list, SCARD for a set, HLEN for a hash, ZCARD or else ZCOUNT and ZRANGE " +
-			"for a sorted set, XLEN, XINFO GROUPS and XRANGE for a stream, besides SUBSCRIBE, read access to the key, " +
-			"and the channel __keyspace@0__:<key>.",
-	},
-	{
-		"WRONGTYPE", ReasonWrongType,
-		"A key holds something else than the spec says; spec.queueName is for a list. " +
-			"Correct the type in spec.queues. Name another key, or move away what is stored there.",
-	},
-	{
-		"LOADING", ReasonUnreachable,
-		"Redis is loading its data set. Wait until it is done.",
-	},
-	{
-		"BUSY ", ReasonUnreachable,
-		"Redis is blocked by a script that takes too long. Wait for the script, or stop it with SCRIPT KILL.",
-	},
-	{
-		"MASTERDOWN", ReasonUnreachable,
-		"The server is a replica that has lost its master and serves no stale data. Use the address of the master.",
-	},
-	{
-		"MOVED", ReasonUnreachable,
-		"The server belongs to a Redis Cluster and does not hold the key. Use a server that is not in cluster mode.",
-	},
-	{
-		"CLUSTERDOWN", ReasonUnreachable,
-		"The server belongs to a Redis Cluster that is down. Repair the cluster.",
-	},
-	{
-		"DENIED", ReasonUnreachable,
-		"Redis runs in protected mode and answers only on its own host. Set a password or bind it to the network.",
-	},
-	{
-		tooManyClients, ReasonUnreachable,
-		"Redis accepts no more clients. Raise maxclients, or find out who holds the connections.",
-	},
-}
-
-func classifyReply(reply string) class {
-	for _, c := range replyClasses {
-		if strings.HasPrefix(reply, c.prefix) {
-			return class{c.reason, c.message}
-		}
-	}
-	return class{ReasonUnreachable, "Redis answered with an error. See the operator's log for its words."}
-}
-
-// classifyTransport sorts what went wrong below the protocol, from the most to the
-// least specific.
-func classifyTransport(err error) class {
-	var dns *net.DNSError
-	var network net.Error
-	var message string
-	switch {
-	case errors.Is(err, ErrBusy):
-		message = "Redis answers too slowly. Look for slow commands and overload on the server."
-	case errors.Is(err, context.Canceled):
-		message = "The operator stopped before Redis answered."
-	case errors.As(err, &dns):
-		message = "The host name of the Redis server cannot be resolved. Check the address and DNS."
-	case errors.Is(err, syscall.ECONNREFUSED):
-		message = "The connection to Redis was refused. Check the port, and that the server runs."
-	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		message = "There is no route to the Redis server. Check the address and the network policies."
-	case errors.Is(err, resp.ErrTooLarge):
-		message = "The server sends replies no queue of the operator can have. Check that the address is that of a Redis server, " +
-			"and that no message of a sorted set is larger than 1 MiB."
-	case IsTimeout(err):
-		message = "Redis did not answer in time. Check the address, the network policies and the load of the server."
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
-		errors.Is(err, ErrClosed), errors.Is(err, redis.ErrClosed), errors.As(err, &network):
-		message = "The connection to Redis broke. Check that the server runs, does not close the operator's connections and expects no TLS."
-	default:
-		message = "The server does not speak the Redis protocol. Check that the address is that of a Redis server without TLS."
-	}
-	return class{ReasonUnreachable, message}
-}
-
-// IsTimeout reports whether err says that something took too long.
-func IsTimeout(err error) bool {
-	var network net.Error
-	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.As(err, &network) && network.Timeout()
 }

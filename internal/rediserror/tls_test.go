@@ -1,0 +1,182 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rediserror_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/rediserror"
+)
+
+const serverName = "redis.example"
+
+func TestClassifyHandshakesOfTwoThatDisagree(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	own := certificate(t, serverName)
+	at := func(when time.Time) func() time.Time { return func() time.Time { return when } }
+	for name, test := range map[string]*struct {
+		server, client tls.Config
+		words          string
+	}{
+		"unknown authority": {client: tls.Config{RootCAs: x509.NewCertPool()}, words: "caSecretRef"},
+		"another name":      {client: tls.Config{ServerName: "other.example"}, words: "spec.redis.tls.serverName"},
+		"no longer valid":   {client: tls.Config{Time: at(now.Add(48 * time.Hour))}, words: "expired"},
+		"not valid yet":     {client: tls.Config{Time: at(now.Add(-48 * time.Hour))}, words: "not valid yet"},
+		"not for servers": {
+			server: tls.Config{Certificates: []tls.Certificate{certificate(t, serverName, x509.ExtKeyUsageClientAuth)}},
+			words:  "not acceptable",
+		},
+		"wants a certificate":           {server: tls.Config{ClientAuth: tls.RequireAnyClientCert}, words: "wants a certificate of the operator"},
+		"wants a certificate (TLS 1.2)": {server: tls.Config{ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}, words: "If it wants a certificate"},
+		"refuses a certificate": {
+			server: tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool()},
+			client: tls.Config{Certificates: []tls.Certificate{own}},
+			words:  "refuses the operator's certificate",
+		},
+		"too new": {
+			server: tls.Config{MinVersion: tls.VersionTLS13}, client: tls.Config{MaxVersion: tls.VersionTLS12},
+			words: "could not agree on how to encrypt",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			if test.server.Certificates == nil {
+				test.server.Certificates = []tls.Certificate{own}
+			}
+			if test.client.RootCAs == nil {
+				test.client.RootCAs = x509.NewCertPool()
+				test.client.RootCAs.AddCert(test.server.Certificates[0].Leaf)
+			}
+			if test.client.ServerName == "" {
+				test.client.ServerName = serverName
+			}
+			err := talk(t, &test.client, func(conn net.Conn) {
+				server := tls.Server(conn, &test.server)
+				_ = server.HandshakeContext(t.Context())
+				_, _ = io.Copy(io.Discard, server)
+			})
+			classified := rediserror.Classify(fmt.Errorf("dialing: %w", err))
+			g.Expect(classified.Reason).To(Equal(rediserror.ReasonTLSFailed), err.Error())
+			g.Expect(classified.Message).To(ContainSubstring(test.words), err.Error())
+		})
+	}
+}
+
+func TestClassifyAnswersToAHandshake(t *testing.T) {
+	t.Parallel()
+	alert := func(code byte) string { return string([]byte{21, 3, 3, 0, 2, 2, code}) }
+	for name, test := range map[string]struct {
+		answer string
+		reason rediserror.Reason
+		words  string
+	}{
+		"plain Redis":         {"-ERR unknown command\r\n", rediserror.ReasonTLSFailed, "answers without TLS"},
+		"another protocol":    {"HTTP/1.1 400 Bad Request\r\n\r\n", rediserror.ReasonTLSFailed, "answers without TLS"},
+		"handshake failure":   {alert(40), rediserror.ReasonTLSFailed, "could not agree"},
+		"protocol version":    {alert(70), rediserror.ReasonTLSFailed, "could not agree"},
+		"bad certificate":     {alert(42), rediserror.ReasonTLSFailed, "refuses the operator's certificate"},
+		"unknown authority":   {alert(48), rediserror.ReasonTLSFailed, "refuses the operator's certificate"},
+		"certificate missing": {alert(116), rediserror.ReasonTLSFailed, "wants a certificate"},
+		"unknown name":        {alert(112), rediserror.ReasonTLSFailed, "spec.redis.tls.serverName"},
+		"internal error":      {alert(80), rediserror.ReasonTLSFailed, "with an alert"},
+		"unknown alert":       {alert(200), rediserror.ReasonTLSFailed, "with an alert"},
+		"nonsense":            {"\x16\x03\x03\x00\x04\x63\x00\x00\x00", rediserror.ReasonTLSFailed, "The TLS handshake failed"},
+		"nothing":             {"", rediserror.ReasonUnreachable, "broke during the TLS handshake"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			err := talk(t, &tls.Config{ServerName: serverName}, func(conn net.Conn) {
+				_, _ = conn.Read(make([]byte, 64<<10))
+				_, _ = io.Copy(conn, strings.NewReader(test.answer))
+			})
+			classified := rediserror.Classify(fmt.Errorf("dialing: %w", err))
+			g.Expect(classified.Reason).To(Equal(test.reason), err.Error())
+			g.Expect(classified.Message).To(ContainSubstring(test.words), err.Error())
+		})
+	}
+}
+
+func TestClassifyEndsOfAHandshake(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		err    error
+		reason rediserror.Reason
+		words  string
+	}{
+		"too slow": {context.DeadlineExceeded, rediserror.ReasonUnreachable, "handshake was not finished in time"},
+		"stalled":  {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, rediserror.ReasonUnreachable, "handshake was not finished in time"},
+		"given up": {context.Canceled, rediserror.ReasonUnreachable, "operator stopped"},
+		"reset":    {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, rediserror.ReasonUnreachable, "broke during the TLS handshake"},
+		"odd certificate": {
+			&tls.CertificateVerificationError{Err: errors.New("x509: unhandled critical extension")}, rediserror.ReasonTLSFailed, "not acceptable",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			classified := rediserror.Classify(&rediserror.HandshakeError{Err: test.err})
+			g.Expect(classified.Reason).To(Equal(test.reason))
+			g.Expect(classified.Message).To(ContainSubstring(test.words))
+			g.Expect(classified).To(MatchError(test.err))
+			g.Expect(classified.Error()).To(ContainSubstring("TLS handshake"))
+		})
+	}
+}
+
+// talk shakes hands with a server, waits for what it says then, and returns how that ended.
+func talk(t *testing.T, config *tls.Config, serve func(net.Conn)) error {
+	t.Helper()
+	near, far := net.Pipe()
+	t.Cleanup(func() { _ = near.Close() })
+	go func() {
+		defer func() { _ = far.Close() }()
+		serve(far)
+	}()
+	client := tls.Client(near, config)
+	if err := client.HandshakeContext(t.Context()); err != nil {
+		return &rediserror.HandshakeError{Err: err}
+	}
+	_, err := client.Read(make([]byte, 1))
+	return err
+}
+
+// certificate returns one that is its own authority and valid for a day before and after now.
+func certificate(t *testing.T, name string, usage ...x509.ExtKeyUsage) tls.Certificate {
+	t.Helper()
+	g := NewWithT(t)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	g.Expect(err).NotTo(HaveOccurred())
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		DNSNames:     []string{name},
+		NotBefore:    time.Now().Add(-24 * time.Hour),
+		NotAfter:     time.Now().Add(24 * time.Hour),
+		ExtKeyUsage:  usage,
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	g.Expect(err).NotTo(HaveOccurred())
+	leaf, err := x509.ParseCertificate(raw)
+	g.Expect(err).NotTo(HaveOccurred())
+	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key, Leaf: leaf}
+}

@@ -178,11 +178,8 @@ func abnormal(ready Condition, conditions []metav1.Condition) (kind string, caus
 	return scaledjobv1.ConditionReconciling, ready
 }
 
-// needsPerson says that nothing changes until somebody acts.
+// needsPerson says that nothing changes until somebody acts. A server may come back, and a worker creates its group; all else is as it was
+// said to be.
 func needsPerson(reason string) bool {
-	switch reason {
-	case scaledjobv1.ReasonAuthFailed, scaledjobv1.ReasonPermissionDenied, scaledjobv1.ReasonWrongType, scaledjobv1.ReasonRejected:
-		return true
-	}
-	return false
+	return reason != scaledjobv1.ReasonUnreachable && reason != scaledjobv1.ReasonConsumerGroupNotFound
 }

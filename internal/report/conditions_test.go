@@ -121,6 +121,23 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 	g.Expect(pass(nil, templateAccepted)).To(BeEmpty(), "suspended is as wished")
 }
 
+func TestWhichReasonsNeedAPerson(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []string{
+		"AuthFailed", "PermissionDenied", "WrongType", "DatabaseNotFound", "TLSFailed", "DialDenied", "SecretNotFound", "SecretInvalid",
+		"SecretForbidden", "TooManyServers",
+	} {
+		sj := scaledJob()
+		status := Status(sj, &sj.Status, Pass{QueueErr: &rediserror.Error{Reason: rediserror.Reason(reason), Message: "Act."}}, time.Unix(1000, 0))
+		NewWithT(t).Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionStalled)).To(
+			HaveValue(And(HaveField("Reason", reason), HaveField("Message", "Act."))))
+		NewWithT(t).Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionReconciling)).To(BeNil(), reason)
+	}
+	for _, reason := range []string{"Unreachable", "ConsumerGroupNotFound"} {
+		NewWithT(t).Expect(needsPerson(reason)).To(BeFalse(), reason)
+	}
+}
+
 // A status that differs from the last one is written. Nothing may differ that tells nothing.
 func TestTheSameSightGivesTheSameStatus(t *testing.T) {
 	t.Parallel()

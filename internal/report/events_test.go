@@ -42,6 +42,7 @@ func TestEventsAboutTheQueue(t *testing.T) {
 		"lost":                       {connected, unreachable, []string{eventRedisUnreachable}},
 		"lost for another reason":    {connected, denied, []string{"AuthFailed"}},
 		"another reason":             {unreachable, denied, []string{"AuthFailed"}},
+		"a new reason":               {denied, with(metav1.ConditionFalse, "SecretNotFound", "Create it."), []string{"SecretNotFound"}},
 		"still unreachable":          {unreachable, unreachable, nil},
 		"other words":                {unreachable, with(metav1.ConditionFalse, "Unreachable", "Check DNS."), nil},
 		"back":                       {denied, connected, []string{eventQueueConnected}},

@@ -35,7 +35,7 @@ var notificationVerdicts = map[proof.Reason]Condition{
 	},
 	proof.ReasonPermissionDenied: {
 		metav1.ConditionFalse, scaledjobv1.ReasonPermissionDenied,
-		"The Redis user may not subscribe to the events of the queue. Grant it SUBSCRIBE and the channel __keyspace@0__:<key>; that is " +
+		"The Redis user may not subscribe to the events of the queue. Grant it SUBSCRIBE and the channel __keyspace@<db>__:<key>; that is " +
 			"tried again every minute." + polled,
 	},
 	proof.ReasonUnreachable: {

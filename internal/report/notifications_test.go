@@ -44,6 +44,13 @@ func TestNotificationsActive(t *testing.T) {
 	g.Expect(found{is.Status, is.Reason, modeOf(*is)}).To(Equal(found{metav1.ConditionFalse, "Disabled", scaledjobv1.ModePolling}))
 }
 
+// The channel depends on the database, which the message does not know.
+func TestPermissionDeniedNamesTheChannel(t *testing.T) {
+	t.Parallel()
+	is := notificationsActive(&scaledJob().Spec, proof.Verdict{Reason: proof.ReasonPermissionDenied})
+	NewWithT(t).Expect(is.Message).To(ContainSubstring("__keyspace@<db>__:<key>"))
+}
+
 // What is to be typed stands in the message.
 func TestNotConfiguredTellsTheFlagsToSet(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="size(self.addresses) == 1",message="mode Standalone takes exactly one address",fieldPath=".addresses"
 type Redis struct {
-	// mode is how the servers make up one Redis: Standalone (default), which is a single address.
+	// mode is what kind of Redis it is: Standalone (default), one server at a single address.
 	// +optional
 	// +kubebuilder:default=Standalone
 	Mode RedisMode `json:"mode,omitempty"`
@@ -45,7 +45,7 @@ type Redis struct {
 	// +optional
 	Auth *RedisAuth `json:"auth,omitempty"`
 
-	// tls makes connections be encrypted; by {} with a certificate that the operator's own roots vouch for.
+	// tls has the connections encrypted. {} is enough for a server whose certificate is from an authority that the operator's system trusts.
 	// +optional
 	TLS *RedisTLS `json:"tls,omitempty"`
 }
@@ -70,8 +70,8 @@ type RedisAuth struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.certSecretRef) == has(self.keySecretRef)",message="certSecretRef and keySecretRef go together: give both or neither"
 type RedisTLS struct {
-	// caSecretRef names the certificates, in PEM, of the authorities that may vouch for the server, instead of the operator's own roots: by
-	// default the key ca.crt of the Secret.
+	// caSecretRef names the certificates, in PEM, of the authorities that may vouch for the server, instead of those that the operator's system
+	// trusts: by default the key ca.crt of the Secret.
 	// +optional
 	CASecretRef *SecretKeyReference `json:"caSecretRef,omitempty"`
 
@@ -83,15 +83,15 @@ type RedisTLS struct {
 	// +optional
 	KeySecretRef *SecretKeyReference `json:"keySecretRef,omitempty"`
 
-	// serverName is the name that the server's certificate has to be for. Default is the host of the address.
+	// serverName is the name that the server's certificate has to be for, and that the server is called by. Default is the host of the address.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?$`
 	ServerName string `json:"serverName,omitempty"`
 
-	// insecureSkipVerify takes any certificate of the server, so that anybody on the way can read and change what is said, the password
-	// among it. The operator does so only if it was started with --allow-insecure-redis-tls. Default false.
+	// insecureSkipVerify takes any certificate for that of the server, so that anybody on the way can read and change what is said, the
+	// password among it. The operator does so only if it was started with --allow-insecure-redis-tls. Default false.
 	// +optional
 	InsecureSkipVerify bool `json:"insecureSkipVerify,omitempty"`
 }

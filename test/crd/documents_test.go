@@ -28,8 +28,12 @@ func exampleObject(g Gomega, text string) *unstructured.Unstructured {
 		return &shown
 	case shown.GetAPIVersion() != "":
 		return nil
-	case strings.Contains(text, "queues:"):
+	}
+	if strings.Contains(text, "queues:") {
 		text += "queueName: null\n"
+	}
+	if strings.Contains(text, "redis:\n") {
+		text += "redisAddress: null\n"
 	}
 	return specified(g, text)
 }

@@ -196,11 +196,15 @@ func TestRedisAddress(t *testing.T) {
 			api := newClient(g)
 			for _, address := range c.addresses {
 				err := try(t.Context(), api, object(g, at("spec.redisAddress", address)))
+				inList := try(t.Context(), api, object(g, redis(map[string]any{"addresses": []any{address}})...))
 				if !c.accepted {
 					g.Expect(err).To(HaveOccurred(), "%q", address)
 					expectRefused(g, err, "spec.redisAddress", "spec.redisAddress: ")
+					g.Expect(inList).To(HaveOccurred(), "%q", address)
+					expectRefused(g, inList, "spec.redis.addresses[0]", "spec.redis.addresses[0]: ")
 					continue
 				}
+				g.Expect(inList).NotTo(HaveOccurred(), "%q", address)
 				g.Expect(err).NotTo(HaveOccurred(), "%q", address)
 				_, err = redisconn.ParseEndpoint(address)
 				g.Expect(err).NotTo(HaveOccurred(), "the operator can't use %q, which is accepted", address)

@@ -6,7 +6,7 @@ package rediserror
 // HandshakeError is what ended a TLS handshake.
 type HandshakeError struct{ Err error }
 
-// Error returns the cause.
+// Error returns the cause, for logs.
 func (e *HandshakeError) Error() string { return "TLS handshake: " + e.Err.Error() }
 
 // Unwrap returns the cause.

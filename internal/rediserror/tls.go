@@ -11,19 +11,16 @@ import (
 	"slices"
 )
 
-// classifyTLS sorts what keeps a server and the operator from knowing each other. With TLS 1.3 a
-// server refuses the operator's certificate only after the handshake, so that its alert may arrive
-// at any time.
+// classifyTLS sorts what keeps a server and the operator from knowing each other.
 func classifyTLS(err error) (c class, ok bool) {
-	if message := alertMessage(err); message != "" {
-		return class{ReasonTLSFailed, message}, true
-	}
 	handshake, ok := errors.AsType[*HandshakeError](err)
 	if !ok {
 		return class{}, false
 	}
-	if message := certificateMessage(handshake.Err); message != "" {
-		return class{ReasonTLSFailed, message}, true
+	for _, message := range []string{alertMessage(handshake.Err), certificateMessage(handshake.Err)} {
+		if message != "" {
+			return class{ReasonTLSFailed, message}, true
+		}
 	}
 	return unfinished(handshake.Err), true
 }

@@ -144,7 +144,16 @@ func TestClassifyEndsOfAHandshake(t *testing.T) {
 	}
 }
 
-// talk shakes hands with a server, waits for what it says then, and returns how that ended.
+// Once the two know each other, an alert says only that the server ends the connection.
+func TestClassifyAlertsAfterAHandshake(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	classified := rediserror.Classify(&net.OpError{Op: "remote error", Err: tls.AlertError(80)})
+	g.Expect(classified.Reason).To(Equal(rediserror.ReasonUnreachable))
+	g.Expect(classified.Message).To(ContainSubstring("broke"))
+}
+
+// talk shakes hands with a server and returns how that ended.
 func talk(t *testing.T, config *tls.Config, serve func(net.Conn)) error {
 	t.Helper()
 	near, far := net.Pipe()
@@ -154,11 +163,11 @@ func talk(t *testing.T, config *tls.Config, serve func(net.Conn)) error {
 		serve(far)
 	}()
 	client := tls.Client(near, config)
-	if err := client.HandshakeContext(t.Context()); err != nil {
-		return &rediserror.HandshakeError{Err: err}
+	err := client.HandshakeContext(t.Context())
+	if err == nil {
+		_, err = client.Read(make([]byte, 1)) // With TLS 1.3 a refusal of the client comes only now.
 	}
-	_, err := client.Read(make([]byte, 1))
-	return err
+	return &rediserror.HandshakeError{Err: err}
 }
 
 // certificate returns one that is its own authority and valid for a day before and after now.

@@ -19,21 +19,33 @@ const (
 	// as many as there are workers by default, so that a distant server makes none of
 	// them wait for another. Connections are made as they are needed.
 	commandConnections = 32
-	bufferBytes        = 4 << 10
+	// idleConnections is how many are kept of them for each database while nobody calls.
+	idleConnections = 8
+	bufferBytes     = 4 << 10
 	idleConnection     = 5 * time.Minute
 	// connectionLifetime bounds for how long a moved DNS name is not noticed.
 	connectionLifetime = 15 * time.Minute
+	// anyPassword is for a user who needs none: Redis lets it in with any, but not without one.
+	anyPassword = "none"
 )
 
 // dialFunc is the signature of [net.Dialer.DialContext].
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// newClient returns a client that does nothing behind our back: it honours deadlines,
-// sends no command we did not ask for but HELLO, and gets its connections from dial.
-func newClient(e Endpoint, dial dialFunc) *redis.Client {
+// newClient returns a client of a database that does nothing behind our back: it honours
+// deadlines, sends no command we did not ask for but HELLO, AUTH and SELECT, and gets its
+// connections from dial.
+func newClient(e Endpoint, with *access, database int, dial dialFunc) *redis.Client {
+	password := with.password
+	if e.Username != "" && password == "" {
+		password = anyPassword
+	}
 	return redis.NewClient(&redis.Options{
 		Network:                  "tcp",
 		Addr:                     e.Address,
+		Username:                 e.Username,
+		Password:                 password,
+		DB:                       database,
 		Dialer:                   dial,
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
@@ -45,6 +57,7 @@ func newClient(e Endpoint, dial dialFunc) *redis.Client {
 		// One retry, for a pooled connection that the server closed in the meantime.
 		MaxRetries:       1,
 		PoolSize:         commandConnections,
+		MaxIdleConns:     idleConnections,
 		PipelinePoolSize: -1,
 		ReadBufferSize:   bufferBytes,
 		WriteBufferSize:  bufferBytes,

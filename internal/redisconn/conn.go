@@ -5,7 +5,6 @@ package redisconn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -32,15 +31,20 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 		return err
 	}
 	defer c.pool.release(used)
-	client, done, err := used.begin(c.pool.timing.lateAfter)
+	client, err := used.admit(c.database)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer used.clock(c.pool.timing.lateAfter)()
 	began := time.Now()
 	callCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err = protect(func() error { return call(callCtx, client) })
+	if client == nil {
+		client, err = used.firstClient(callCtx, c.database)
+	}
+	if err == nil {
+		err = protect(func() error { return call(callCtx, client) })
+	}
 	switch {
 	case err == nil:
 		used.succeeded()
@@ -48,7 +52,7 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 	case ctx.Err() != nil:
 		return fmt.Errorf("calling %s: %w", c.endpoint, context.Cause(ctx))
 	default:
-		return used.failed(client, err, began)
+		return used.failed(c.database, client, err, began)
 	}
 }
 
@@ -60,12 +64,15 @@ func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client re
 		return err
 	}
 	defer c.pool.release(used)
-	client, err := used.admit()
+	client, err := used.admit(c.database)
 	if err != nil {
 		return err
 	}
 	callCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	if client == nil {
+		return rediserror.Classify(fmt.Errorf("asking %s: %w", c.endpoint, rediserror.ErrBusy)) // Whoever calls loads what is needed.
+	}
 	if err := protect(func() error { return call(callCtx, client) }); err != nil {
 		return rediserror.Classify(err)
 	}
@@ -117,18 +124,10 @@ func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 	if err != nil {
 		return nil, err
 	}
-	began := time.Now()
-	pubSub, err := openPubSub(ctx, used, used.dialPubSub, c.pool.timing.openTimeout)
+	pubSub, err := used.openPubSub(ctx, c.pool.timing.openTimeout)
 	if err != nil {
 		c.pool.release(used)
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("connecting to %s: %w", c.endpoint, context.Cause(ctx))
-		}
-		cause := rediserror.Classify(err)
-		if !errors.Is(err, rediserror.ErrBusy) && !used.excused(cause, began) {
-			used.markDown(cause)
-		}
-		return nil, cause
+		return nil, err
 	}
 	pubSub.release = func() {
 		used.closed(pubSub)

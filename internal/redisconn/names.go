@@ -64,7 +64,7 @@ func (p *peer) follow(ctx context.Context, resolver hostname.Resolver, restAfter
 		return false
 	}
 	if moved {
-		p.closeClient()
+		p.closeClients()
 	}
 	for _, pubSub := range p.astray(inUse) {
 		pubSub.Close()

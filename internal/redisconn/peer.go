@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -18,14 +17,14 @@ import (
 	"miracle.dev/scaledjob-operator/internal/resp"
 )
 
-// moreDials is how many dials of an endpoint there may be at once while it serves.
-const moreDials = 4
-
-// peer is what the pool knows about one endpoint: a client while it is up, the cause
+// peer is what the pool knows about one endpoint: clients while it is up, the cause
 // while it is down.
 type peer struct {
 	endpoint Endpoint
+	keyring  keyring
 	dialer   dialFunc
+	// loading is held while the access is loaded for the first time.
+	loading chan struct{}
 	// dialing is held from a dial until the server has said something, while no connection
 	// serves. So one dial finds out that a server is down, and those waiting for their turn
 	// need not try. moreDialing takes its place while one does: a distant server must not
@@ -37,12 +36,16 @@ type peer struct {
 	wentDown func(*peer, *rediserror.Error)
 
 	mu     sync.Mutex
-	client *redis.Client     // nil until a call needs it, and while down
+	access *access // nil until it was loaded
+	// clients are those of the access, one for each database that a call needed while up.
+	clients map[int]*redis.Client
 	down   *rediserror.Error // why the endpoint cannot be used; nil while it can
 	up     chan struct{}     // closed when the endpoint comes up after it was down, and replaced
 	late   int               // calls that have been outstanding for too long
 	open   int               // connections of the client that serve
 	worked time.Time         // when a call was answered last
+	// refused is what the server refused last.
+	refused refusal
 	// backoff spaces the probes. Only work that was done resets it, so an endpoint that
 	// answers probes and nothing else is tried ever less often.
 	backoff Backoff
@@ -55,24 +58,20 @@ type peer struct {
 	idleSince time.Time
 }
 
-func newPeer(e Endpoint, dialer dialFunc, wentDown func(*peer, *rediserror.Error)) *peer {
-	return &peer{
-		endpoint: e, dialer: dialer, wentDown: wentDown, up: make(chan struct{}), pubSubs: map[*PubSub]struct{}{},
-		dialing: make(chan struct{}, 1), moreDialing: make(chan struct{}, moreDials),
+func newPeer(e Endpoint, k keyring, dialer dialFunc, wentDown func(*peer, *rediserror.Error)) *peer {
+	p := &peer{
+		endpoint: e, keyring: k, dialer: dialer, wentDown: wentDown, up: make(chan struct{}), pubSubs: map[*PubSub]struct{}{},
+		loading: make(chan struct{}, 1), dialing: make(chan struct{}, 1), moreDialing: make(chan struct{}, moreDials),
+		clients: map[int]*redis.Client{},
 	}
+	if e == (Endpoint{Address: e.Address}) {
+		p.access = &access{}
+	}
+	return p
 }
 
-// begin admits a call, or says at once why not. The call has ended when done is called.
-func (p *peer) begin(lateAfter time.Duration) (client *redis.Client, done func(), err error) {
-	client, err = p.admit()
-	if err != nil {
-		return nil, nil, err
-	}
-	return client, p.clock(lateAfter), nil
-}
-
-// admit returns a client, or says at once why there is none.
-func (p *peer) admit() (*redis.Client, error) {
+// admit lets a call begin, or says at once why not. The client is nil until there is an access.
+func (p *peer) admit(database int) (*redis.Client, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.down != nil {
@@ -81,10 +80,59 @@ func (p *peer) admit() (*redis.Client, error) {
 	if p.late > 0 {
 		return nil, rediserror.Classify(fmt.Errorf("calling %s: %w", p.endpoint, rediserror.ErrBusy))
 	}
-	if p.client == nil {
-		p.client = newClient(p.endpoint, p.dialCommand)
+	return p.client(database), nil
+}
+
+// client returns the client of a database, which is nil if there is no access.
+func (p *peer) client(database int) *redis.Client {
+	found := p.clients[database]
+	if found == nil && p.access != nil {
+		found = newClient(p.endpoint, p.access, database, p.dialCommand(p.access))
+		p.clients[database] = found
 	}
-	return p.client, nil
+	return found
+}
+
+// open returns the client of a database, for which it loads the access if nobody has. The error is
+// a cause for which the endpoint is down.
+func (p *peer) firstClient(ctx context.Context, database int) (*redis.Client, error) {
+	if _, err := p.firstAccess(ctx); err != nil {
+		return nil, err
+	}
+	return p.admit(database)
+}
+
+// firstAccess returns the access, and loads it if nobody has. One does while others wait, so a
+// Secret is read once.
+func (p *peer) firstAccess(ctx context.Context) (*access, error) {
+	if known, err := p.known(); known != nil || err != nil {
+		return known, err
+	}
+	if err := enter(ctx, p.loading); err != nil {
+		return nil, err
+	}
+	defer func() { <-p.loading }()
+	if known, err := p.known(); known != nil || err != nil {
+		return known, err
+	}
+	loaded, err := p.keyring.load(ctx, p.endpoint)
+	if err != nil {
+		return nil, notKnown(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.access = loaded
+	return loaded, nil
+}
+
+// known returns the access, if there is one, unless the endpoint is down.
+func (p *peer) known() (*access, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.down != nil {
+		return nil, p.down
+	}
+	return p.access, nil
 }
 
 // clock counts a call as late from lateAfter on, until done is called.
@@ -118,7 +166,7 @@ func (p *peer) succeeded() {
 }
 
 // failed notes that a call that began then failed, and returns the error for the caller.
-func (p *peer) failed(client *redis.Client, err error, began time.Time) *rediserror.Error {
+func (p *peer) failed(database int, client *redis.Client, err error, began time.Time) *rediserror.Error {
 	cause := rediserror.Classify(err)
 	if errors.Is(err, rediserror.ErrBusy) || !endsUse(cause) {
 		return cause
@@ -127,15 +175,15 @@ func (p *peer) failed(client *redis.Client, err error, began time.Time) *rediser
 		return rediserror.Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, rediserror.ErrBusy, cause.Err))
 	}
 	p.mu.Lock()
-	current, down := p.client == client, p.down
+	current, with, down := p.clients[database] == client, p.access, p.down
 	p.mu.Unlock()
 	switch {
 	case current:
-		p.markDown(cause)
+		p.markDown(with, cause)
 		return cause
 	case down != nil: // The client was closed when another call failed.
 		return down
-	default: // It was closed because the name points elsewhere.
+	default: // It was closed because the name points elsewhere, or the credentials have changed.
 		return rediserror.Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, rediserror.ErrBusy, cause.Err))
 	}
 }
@@ -162,20 +210,22 @@ func (p *peer) excused(cause *rediserror.Error, began time.Time) bool {
 	return ok && rediserror.TooManyClients(farewell.Reply) && p.open > 0
 }
 
-// markDown records that the endpoint cannot be used, unless that is known.
-func (p *peer) markDown(cause *rediserror.Error) {
+// markDown records that the endpoint cannot be used with this access, which is nil if there is
+// none, unless that is known. What fails with an access that was replaced says nothing.
+func (p *peer) markDown(with *access, cause *rediserror.Error) {
 	p.mu.Lock()
-	if p.down != nil {
+	if p.down != nil || p.access != with {
 		p.mu.Unlock()
 		return
 	}
 	p.down = cause
 	p.pin.Release()
+	p.noteRefusal(with, cause)
 	p.backoff.Begin()
 	p.mu.Unlock()
 	// Calls under way fail with it. Also, a client remembers failed dials and would go on
 	// refusing for a while after the endpoint came back.
-	p.closeClient()
+	p.closeClients()
 	p.wentDown(p, cause)
 }
 
@@ -206,7 +256,7 @@ func (p *peer) beginProbe() {
 func (p *peer) probeDelay(refusedAuth time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.down.Reason == rediserror.ReasonAuthFailed {
+	if p.down.Reason == rediserror.ReasonAuthFailed && !p.endpoint.NeedsSecrets() {
 		return refusedAuth
 	}
 	return p.backoff.Delay()
@@ -218,90 +268,6 @@ func (p *peer) state() (down *rediserror.Error, up <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.down, p.up
-}
-
-// dialCommand dials for the client, unless the endpoint is down.
-func (p *peer) dialCommand(ctx context.Context, network, address string) (net.Conn, error) {
-	return p.dialIfUp(ctx, network, address, func(more int) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.open += more
-	})
-}
-
-// dialPubSub dials for subscriptions, unless the endpoint is down.
-func (p *peer) dialPubSub(ctx context.Context, network, address string) (net.Conn, error) {
-	return p.dialIfUp(ctx, network, address, nil)
-}
-
-// dialIfUp dials, unless the endpoint is down. If no connection serves, and the dial fails
-// or ends before the server has said anything, it is down from then on. count keeps how many
-// serve.
-func (p *peer) dialIfUp(ctx context.Context, network, address string, count func(more int)) (net.Conn, error) {
-	alone, done, err := p.takeTurn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	greeted := func(err error) {
-		ours := errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed)
-		if err != nil && !ours && alone {
-			p.markDown(rediserror.Classify(err))
-		}
-		done()
-	}
-	if down, _ := p.state(); down != nil {
-		greeted(nil)
-		return nil, down
-	}
-	conn, err := p.pin.Dial(ctx, p.dialer, network, address)
-	if err != nil {
-		greeted(err)
-		return nil, err
-	}
-	return resp.Guard(conn, resp.Observer{Greeted: greeted, Serving: count}), nil
-}
-
-// takeTurn waits for a turn to dial, and returns whether nobody else has one. The turn lasts
-// until done is called.
-func (p *peer) takeTurn(ctx context.Context) (alone bool, done func(), err error) {
-	if !p.serves() {
-		if err := enter(ctx, p.dialing); err != nil {
-			return false, nil, err
-		}
-		if !p.serves() {
-			return true, func() { <-p.dialing }, nil
-		}
-		<-p.dialing // It was found out meanwhile.
-	}
-	if err := enter(ctx, p.moreDialing); err != nil {
-		return false, nil, err
-	}
-	return false, func() { <-p.moreDialing }, nil
-}
-
-// enter waits for room. That there is none in time says nothing about the endpoint.
-func enter(ctx context.Context, room chan<- struct{}) error {
-	select {
-	case room <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", rediserror.ErrBusy, context.Cause(ctx))
-	}
-}
-
-func (p *peer) serves() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.open > 0
-}
-
-// dialProbe dials although the endpoint is down.
-func (p *peer) dialProbe(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := p.pin.Dial(ctx, p.dialer, network, address)
-	if err != nil {
-		return nil, err
-	}
-	return resp.Guard(conn, resp.Observer{}), nil
 }
 
 // opened and closed keep which connections for subscriptions are open.
@@ -317,13 +283,17 @@ func (p *peer) closed(pubSub *PubSub) {
 	delete(p.pubSubs, pubSub)
 }
 
-// closeClient closes the client, if there is one.
-func (p *peer) closeClient() {
+// closeClients closes the clients, if there are any.
+func (p *peer) closeClients() {
 	p.mu.Lock()
-	client := p.client
-	p.client = nil
+	clients := p.clients
+	p.clients = map[int]*redis.Client{}
 	p.mu.Unlock()
-	if client != nil {
+	closeAll(clients)
+}
+
+func closeAll(clients map[int]*redis.Client) {
+	for _, client := range clients {
 		_ = client.Close()
 	}
 }

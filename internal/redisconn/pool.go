@@ -27,6 +27,7 @@ type timing struct {
 	idle        time.Duration // after which an unused endpoint is forgotten
 	sweep       time.Duration // between looks for unused endpoints
 	lookUp      time.Duration // between looks where host names point
+	reread      time.Duration // between looks at the Secrets of an endpoint
 	// restAfterMove is for how long a name is not followed again.
 	restAfterMove time.Duration
 }
@@ -39,6 +40,7 @@ func productionTiming() timing {
 		idle:        10 * time.Minute,
 		sweep:       time.Minute,
 		lookUp:      15 * time.Second,
+		reread:      30 * time.Second,
 
 		restAfterMove: 5 * time.Minute,
 	}
@@ -148,11 +150,15 @@ func (p *Pool) acquire(e Endpoint) (*peer, error) {
 	}
 	found, ok := p.peers[e]
 	if !ok {
-		found = newPeer(e, p.dialer, p.wentDown)
+		found = newPeer(e, p.keyring(), p.dialer, p.wentDown)
 		p.peers[e] = found
 	}
 	found.users++
 	return found, nil
+}
+
+func (p *Pool) keyring() keyring {
+	return keyring{secrets: p.options.Secrets, allowInsecure: p.options.AllowInsecureTLS}
 }
 
 func (p *Pool) release(used *peer) {
@@ -162,7 +168,7 @@ func (p *Pool) release(used *peer) {
 	closed := p.closed
 	p.mu.Unlock()
 	if closed {
-		used.closeClient() // The call may have begun before and made a client after.
+		used.closeClients() // The call may have begun before and made a client after.
 	}
 }
 
@@ -190,45 +196,6 @@ func (p *Pool) takeUnprobed() []*peer {
 	return taken
 }
 
-// probe tries a peer that is down until it is up or forgotten, or ctx is done.
-func (p *Pool) probe(ctx context.Context, down *peer) {
-	for p.knows(down) {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(down.probeDelay(p.timing.refusedAuth)):
-		}
-		down.beginProbe()
-		if err := ping(ctx, down); err != nil {
-			if cause := rediserror.Classify(err); endsUse(cause) {
-				down.stillDown(cause)
-				continue
-			}
-		}
-		down.markUp()
-		p.log.Info("Redis can be used again", "endpoint", down.endpoint.String())
-		return
-	}
-}
-
-// ping makes a connection of its own to a peer that is down, and gets one answer.
-func ping(ctx context.Context, down *peer) error {
-	pubSub, err := openPubSub(ctx, down, down.dialProbe, callTimeout)
-	if err != nil {
-		return err
-	}
-	defer pubSub.Close()
-	defer context.AfterFunc(ctx, pubSub.Close)()
-	_, err = pubSub.Receive(ctx, callTimeout)
-	return err
-}
-
-func (p *Pool) knows(candidate *peer) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.peers[candidate.endpoint] == candidate
-}
-
 // forgetIdle drops the peers that nobody has used for a while.
 func (p *Pool) forgetIdle() {
 	p.mu.Lock()
@@ -236,7 +203,7 @@ func (p *Pool) forgetIdle() {
 	for endpoint, candidate := range p.peers {
 		if candidate.users == 0 && time.Since(candidate.idleSince) >= p.timing.idle {
 			delete(p.peers, endpoint)
-			candidate.closeClient()
+			candidate.closeClients()
 		}
 	}
 }
@@ -248,6 +215,6 @@ func (p *Pool) close() {
 	p.closed = true
 	close(p.ended)
 	for _, closing := range p.peers {
-		closing.closeClient()
+		closing.closeClients()
 	}
 }

@@ -6,6 +6,7 @@ package redisconn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -29,6 +30,7 @@ var errOver = errors.New("the connection is over")
 // They are not interrupted by the end of their context: [PubSub.Close] does that.
 type PubSub struct {
 	peer   *peer
+	access *access
 	client *redis.Client
 	pubSub *redis.PubSub
 	// remote is the address of the server.
@@ -37,13 +39,35 @@ type PubSub struct {
 	closing sync.Once
 }
 
-// openPubSub connects through dial, which is called once, and sends PING.
-func openPubSub(ctx context.Context, to *peer, dial dialFunc, timeout time.Duration) (*PubSub, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// openPubSub connects with the access of the endpoint, which it loads if nobody has. If that
+// fails, the endpoint is down from then on.
+func (p *peer) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub, error) {
+	began := time.Now()
+	openCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	with, err := p.firstAccess(openCtx)
+	if err == nil {
+		var opened *PubSub
+		if opened, err = newPubSub(openCtx, p, with, p.dialPubSub(with)); err == nil {
+			return opened, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", p.endpoint, context.Cause(ctx))
+	}
+	cause := rediserror.Classify(err)
+	if !errors.Is(err, rediserror.ErrBusy) && !p.excused(cause, began) {
+		p.markDown(with, cause)
+	}
+	return nil, cause
+}
+
+// newPubSub connects through dial, which is called once, and sends PING. It needs no database:
+// channels belong to none, and the user need not be allowed to choose one.
+func newPubSub(ctx context.Context, to *peer, with *access, dial dialFunc) (*PubSub, error) {
 	var dialed atomic.Bool
-	p := &PubSub{peer: to, release: func() {}}
-	p.client = newClient(to.endpoint, func(ctx context.Context, network, address string) (net.Conn, error) {
+	p := &PubSub{peer: to, access: with, release: func() {}}
+	p.client = newClient(to.endpoint, with, 0, func(ctx context.Context, network, address string) (net.Conn, error) {
 		if dialed.Swap(true) {
 			return nil, errOver
 		}
@@ -71,7 +95,7 @@ func (p *PubSub) Receive(ctx context.Context, timeout time.Duration) (message an
 		return err
 	})
 	if cause := rediserror.Classify(err); cause != nil && cause.Reason == rediserror.ReasonAuthFailed {
-		p.peer.markDown(cause)
+		p.peer.markDown(p.access, cause)
 	}
 	return message, err
 }

@@ -65,7 +65,7 @@ func StartEmulated(opts EmulatedOptions) (*Emulated, error) {
 		return nil, errors.Join(err, box.Close())
 	}
 	addr := net.JoinHostPort(host, strconv.Itoa(port))
-	server := &Emulated{options: opts, sandbox: box, addr: addr, client: newClient(addr, "")}
+	server := &Emulated{options: opts, sandbox: box, addr: addr, client: newClient(addr, "", nil)}
 	if err := server.launch(); err != nil {
 		return nil, errors.Join(err, server.Stop())
 	}

@@ -8,6 +8,7 @@ package redistest
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +50,8 @@ type Options struct {
 	// User is a user who may do everything, made for Client. Empty means that
 	// Client signs in as nobody: then it may do what the user default may.
 	User string
+	// TLS has the server speak TLS, and nothing else. Nil is without.
+	TLS *TLS
 	// Args are further arguments of redis-server, which win over those Start
 	// gives: "--maxmemory", "1mb".
 	Args []string
@@ -62,6 +65,7 @@ type Server struct {
 	path    string
 	args    []string
 	addr    string
+	tls     *tls.Config // what clients need, if the server speaks TLS
 	client  *redis.Client
 
 	mu      sync.Mutex
@@ -84,7 +88,17 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		return nil, errors.Join(err, box.Close())
 	}
 	addr := net.JoinHostPort(host, strconv.Itoa(port))
-	server := &Server{sandbox: box, path: path, args: arguments(port, opts), addr: addr, client: newClient(addr, opts.User)}
+	listening, err := opts.TLS.arguments(box.Dir(), strconv.Itoa(port))
+	if err != nil {
+		return nil, errors.Join(err, box.Close())
+	}
+	config, err := opts.TLS.client()
+	if err != nil {
+		return nil, errors.Join(err, box.Close())
+	}
+	server := &Server{
+		sandbox: box, path: path, args: arguments(listening, opts), addr: addr, tls: config, client: newClient(addr, opts.User, config),
+	}
 	if err := server.launch(ctx); err != nil {
 		return nil, errors.Join(err, server.Stop())
 	}
@@ -106,12 +120,12 @@ func New(tb testing.TB, opts Options) *Server {
 	return server
 }
 
-func arguments(port int, opts Options) []string {
-	args := []string{
-		"--bind", host, "--port", strconv.Itoa(port),
+func arguments(listening []string, opts Options) []string {
+	args := slices.Concat(listening, []string{
+		"--bind", host,
 		"--save", "", "--appendonly", "no",
 		"--notify-keyspace-events", eventsAtStart(opts.Events),
-	}
+	})
 	if opts.User != "" {
 		args = append(args, "--user", opts.User, "on", ">"+opts.User, "~*", "&*", "+@all")
 	}
@@ -132,11 +146,12 @@ func eventsAtStart(events string) string {
 
 // newClient makes a client that shows a test what happens: nothing is tried
 // twice, and a push is never sent again after a lost answer.
-func newClient(addr, user string) *redis.Client {
+func newClient(addr, user string, config *tls.Config) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr:                  addr,
 		Username:              user,
 		Password:              user,
+		TLSConfig:             config,
 		MaxRetries:            -1,
 		DialerRetries:         1,
 		DialTimeout:           answerTimeout,
@@ -224,6 +239,9 @@ func (s *Server) ping(ctx context.Context) error {
 	conn, err := dialer.DialContext(ctx, "tcp", s.addr)
 	if err != nil {
 		return err
+	}
+	if s.tls != nil {
+		conn = tls.Client(conn, s.tls)
 	}
 	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(time.Now().Add(answerTimeout)); err != nil {

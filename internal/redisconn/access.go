@@ -1,0 +1,145 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redisconn
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"strings"
+
+	"miracle.dev/scaledjob-operator/internal/rediserror"
+)
+
+// maxValueBytes bounds one value of a Secret. Kubernetes stores no more than that.
+const maxValueBytes = 1 << 20
+
+// access is what it takes to use an endpoint: a password, how to know the server and how to be
+// known by it. It does not change: other values make another one.
+type access struct {
+	values
+	// tls is nil for connections without TLS.
+	tls *tls.Config
+}
+
+// values are what the Secrets of an endpoint hold. What it does not name is empty.
+type values struct{ password, ca, certificate, privateKey string }
+
+// keyring makes accesses.
+type keyring struct {
+	secrets       Secrets
+	allowInsecure bool
+}
+
+// load reads the Secrets that an endpoint names and makes its access. An error that is an
+// [*rediserror.Error] is for a person to mend; any other one says that the values are not known.
+func (k keyring) load(ctx context.Context, e Endpoint) (*access, error) {
+	if e.TLS.SkipVerify && !k.allowInsecure {
+		return nil, &rediserror.Error{
+			Reason: rediserror.ReasonTLSFailed,
+			Message: "The operator does not connect to servers that it cannot know. Remove insecureSkipVerify and give the CA, " +
+				"or start the operator with --allow-insecure-redis-tls.",
+			Err: errors.New("verification is switched off"),
+		}
+	}
+	reader := secretReader{Secrets: k.secrets, namespace: e.Namespace, read: map[string]map[string][]byte{}}
+	var found values
+	for _, each := range []struct {
+		named SecretKey
+		value *string
+	}{
+		{e.Password, &found.password}, {e.TLS.CA, &found.ca},
+		{e.TLS.Certificate, &found.certificate}, {e.TLS.PrivateKey, &found.privateKey},
+	} {
+		if each.named == (SecretKey{}) {
+			continue
+		}
+		value, err := reader.value(ctx, each.named)
+		if err != nil {
+			return nil, err
+		}
+		*each.value = value
+	}
+	return newAccess(e, found)
+}
+
+// newAccess makes the access of an endpoint from values. The error is an [*rediserror.Error].
+func newAccess(e Endpoint, found values) (*access, error) {
+	if e.Password != (SecretKey{}) {
+		found.password = withoutNewline(found.password)
+		if found.password == "" {
+			return nil, invalid(e.Password, "is empty. Store the password there.")
+		}
+	}
+	config, err := newTLSConfig(e, found)
+	if err != nil {
+		return nil, err
+	}
+	return &access{values: found, tls: config}, nil
+}
+
+// withoutNewline cuts one line end off. Files mostly have one that belongs to no password, and
+// kubectl create secret --from-file keeps it.
+func withoutNewline(password string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(password, "\n"), "\r")
+}
+
+// secretReader reads each Secret once.
+type secretReader struct {
+	Secrets
+	namespace string
+	read      map[string]map[string][]byte
+}
+
+func (r secretReader) value(ctx context.Context, named SecretKey) (string, error) {
+	data, ok := r.read[named.Name]
+	if !ok {
+		if r.Secrets == nil {
+			return "", missing(named, "there is nothing to read Secrets with")
+		}
+		var err error
+		if data, err = r.Read(ctx, r.namespace, named.Name); err != nil {
+			return "", fmt.Errorf("reading Secret %s/%s: %w", r.namespace, named.Name, err)
+		}
+		r.read[named.Name] = data
+	}
+	value, ok := data[named.Key]
+	switch {
+	case !ok:
+		return "", missing(named, "the Secret has no such key")
+	case len(value) > maxValueBytes:
+		return "", invalid(named, "is larger than 1 MiB. Store what spec.redis is meant to name.")
+	}
+	return string(value), nil
+}
+
+func missing(named SecretKey, cause string) error {
+	return &rediserror.Error{
+		Reason:  rediserror.ReasonSecretNotFound,
+		Message: fmt.Sprintf("The Secret %q has no key %q. Add it, or correct the name in spec.redis.", named.Name, named.Key),
+		Err:     fmt.Errorf("key %q of Secret %q: %s", named.Key, named.Name, cause),
+	}
+}
+
+// invalid says what is wrong with a value, and nothing of what it holds.
+func invalid(named SecretKey, wrong string) error {
+	return &rediserror.Error{
+		Reason:  rediserror.ReasonSecretInvalid,
+		Message: fmt.Sprintf("The value of the key %q of the Secret %q %s", named.Key, named.Name, wrong),
+		Err:     fmt.Errorf("key %q of Secret %q cannot be used", named.Key, named.Name),
+	}
+}
+
+// notKnown is the error of an endpoint whose Secrets could not be read, and never were before.
+func notKnown(err error) *rediserror.Error {
+	if classified, ok := errors.AsType[*rediserror.Error](err); ok {
+		return classified
+	}
+	return &rediserror.Error{
+		Reason:  rediserror.ReasonUnreachable,
+		Message: "The Secret could not be read from the API server. The operator tries again. See its log for the cause.",
+		Err:     err,
+	}
+}

@@ -1,0 +1,307 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redisconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/test/certificates"
+	"miracle.dev/scaledjob-operator/test/redistest"
+)
+
+const (
+	namespace  = "team"
+	secretName = "redis"
+)
+
+// password names the key that holds the password.
+var password = SecretKey{Name: secretName, Key: "password"}
+
+// fakeSecrets holds one Secret, unless it is nil or there is an error. It is safe for concurrent
+// use.
+type fakeSecrets struct {
+	mu    sync.Mutex
+	data  map[string][]byte
+	err   error
+	reads int
+}
+
+func newSecrets(data map[string]string) *fakeSecrets {
+	f := &fakeSecrets{}
+	f.set(data)
+	return f
+}
+
+func (f *fakeSecrets) set(data map[string]string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.data = nil
+	if data != nil {
+		f.data = map[string][]byte{}
+	}
+	for key, value := range data {
+		f.data[key] = []byte(value)
+	}
+}
+
+func (f *fakeSecrets) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+func (f *fakeSecrets) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reads
+}
+
+func (f *fakeSecrets) Read(_ context.Context, from, name string) (map[string][]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reads++
+	switch {
+	case f.err != nil:
+		return nil, f.err
+	case from != namespace || name != secretName || f.data == nil:
+		return nil, &rediserror.Error{Reason: rediserror.ReasonSecretNotFound, Message: "none", Err: errors.New("not found")}
+	}
+	return maps.Clone(f.data), nil
+}
+
+// quick has what is waited for happen soon.
+func quick(p *Pool) { p.timing.reread, p.timing.refusedAuth = 50*time.Millisecond, 200*time.Millisecond }
+
+// withSecrets has a pool read Secrets from there.
+func withSecrets(secrets Secrets) func(*Pool) { return func(p *Pool) { p.options.Secrets = secrets } }
+
+// user has a server know a user who may do next to nothing, and returns the endpoint to be it.
+func user(t *testing.T, server *redistest.Server, name, secret string, rights ...string) Endpoint {
+	t.Helper()
+	args := []any{"ACL", "SETUSER", name, "reset", "on", ">" + secret, "~*", "&*", "+ping", "+subscribe", "+unsubscribe", "+llen"}
+	for _, right := range rights {
+		args = append(args, right)
+	}
+	if err := server.Client().Do(t.Context(), args...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return Endpoint{Address: server.Addr(), Username: name, Password: password, Namespace: namespace}
+}
+
+// reasonOf reads, and returns why that failed, or nothing.
+func reasonOf(t *testing.T, conn *Conn) string {
+	t.Helper()
+	_, err := readLength(t.Context(), conn)
+	if err == nil {
+		return ""
+	}
+	return string(rediserror.Classify(err).Reason)
+}
+
+func TestAUserOfFewRightsIsEnough(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	g.Expect(server.Client().LPush(t.Context(), "emails", 1, 2).Err()).To(Succeed())
+	secrets := newSecrets(map[string]string{"password": "open sesame\r\n"})
+	endpoint := user(t, server, "reader", "open sesame")
+	g.Expect(server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "resetpass", ">other").Err()).To(Succeed())
+	conn := startReal(t, withSecrets(secrets)).Conn(endpoint, 0)
+	g.Expect(length(t, conn)).To(BeEquivalentTo(2))
+
+	pubSub, err := conn.OpenPubSub(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	defer pubSub.Close()
+	g.Expect(pubSub.Receive(t.Context(), timeout)).To(BeAssignableToTypeOf(&redis.Pong{}))
+	g.Expect(pubSub.Subscribe(t.Context(), "news")).To(Succeed())
+	g.Expect(pubSub.Receive(t.Context(), timeout)).To(HaveField("Channel", "news"))
+	g.Expect(secrets.count()).To(Equal(1), "what was read is kept")
+}
+
+func TestAUserWithoutAPassword(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{User: "tester"})
+	g.Expect(server.Client().Do(t.Context(), "ACL", "SETUSER", "reader", "on", "nopass", "~*", "+llen").Err()).To(Succeed())
+	g.Expect(server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "off").Err()).To(Succeed())
+	g.Expect(length(t, startReal(t).Conn(Endpoint{Address: server.Addr(), Username: "reader"}, 0))).To(BeZero())
+}
+
+func TestDatabasesOfOneEndpoint(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	for _, database := range []int{0, 3} {
+		_, err := server.Client().Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
+			pipe.Select(t.Context(), database)
+			for range database + 1 {
+				pipe.LPush(t.Context(), "emails", 1)
+			}
+			pipe.Select(t.Context(), 0)
+			return nil
+		})
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	pool := startReal(t)
+	endpoint := Endpoint{Address: server.Addr()}
+	g.Expect(length(t, pool.Conn(endpoint, 0))).To(BeEquivalentTo(1))
+	g.Expect(length(t, pool.Conn(endpoint, 3))).To(BeEquivalentTo(4))
+
+	_, err := readLength(t.Context(), pool.Conn(endpoint, 99))
+	g.Expect(err).To(MatchError(ContainSubstring("DB index is out of range")))
+	g.Expect(length(t, pool.Conn(endpoint, 3))).To(BeEquivalentTo(4), "others go on")
+}
+
+func TestAUserWhoMayNotChooseADatabase(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	endpoint := user(t, server, "reader", "open sesame")
+	pool := startReal(t, withSecrets(newSecrets(map[string]string{"password": "open sesame"})))
+	g.Expect(reasonOf(t, pool.Conn(endpoint, 3))).To(Equal(string(rediserror.ReasonPermissionDenied)))
+	g.Expect(length(t, pool.Conn(endpoint, 0))).To(BeZero(), "others go on")
+	pubSub, err := pool.Conn(endpoint, 3).OpenPubSub(t.Context())
+	g.Expect(err).NotTo(HaveOccurred(), "subscriptions belong to no database")
+	pubSub.Close()
+}
+
+func TestRefusedCredentials(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(g Gomega, server *redistest.Server, secrets *fakeSecrets){
+		"wrong password": func(_ Gomega, _ *redistest.Server, secrets *fakeSecrets) {
+			secrets.set(map[string]string{"password": "wrong"})
+		},
+		"user off": func(g Gomega, server *redistest.Server, _ *fakeSecrets) {
+			g.Expect(server.Client().Do(context.Background(), "ACL", "SETUSER", "reader", "off").Err()).To(Succeed())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			server := redistest.New(t, redistest.Options{})
+			secrets := newSecrets(map[string]string{"password": "open sesame"})
+			endpoint := user(t, server, "reader", "open sesame")
+			prepare(g, server, secrets)
+			conn := startReal(t, withSecrets(secrets), quick).Conn(endpoint, 0)
+			g.Expect(reasonOf(t, conn)).To(Equal(string(rediserror.ReasonAuthFailed)))
+
+			secrets.set(map[string]string{"password": "open sesame"})
+			g.Expect(server.Client().Do(t.Context(), "ACL", "SETUSER", "reader", "on").Err()).To(Succeed())
+			g.Expect(conn.WaitUp(t.Context())).To(Succeed())
+			g.Expect(length(t, conn)).To(BeZero())
+		})
+	}
+}
+
+// tlsEndpoint is an endpoint of a server that is known by the CA in the Secret.
+func tlsEndpoint(address string) Endpoint {
+	return Endpoint{Address: address, Namespace: namespace, TLS: TLS{Enabled: true, CA: SecretKey{Name: secretName, Key: "ca.crt"}}}
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	authority, other := certificates.NewAuthority(t), certificates.NewAuthority(t)
+	right, client := authority.Server(t, "127.0.0.1", "redis.example"), authority.Client(t, "operator")
+	stranger := other.Client(t, "stranger")
+	secret := map[string]string{
+		"ca.crt":  string(authority.Certificate()),
+		"tls.crt": string(client.Certificate), "tls.key": string(client.Key),
+		"stranger.crt": string(stranger.Certificate), "stranger.key": string(stranger.Key),
+	}
+	shows := func(certificate, key string) func(*Endpoint) {
+		return func(e *Endpoint) {
+			e.TLS.Certificate, e.TLS.PrivateKey = SecretKey{secretName, certificate}, SecretKey{secretName, key}
+		}
+	}
+	expects := func(name string) func(*Endpoint) { return func(e *Endpoint) { e.TLS.ServerName = name } }
+	asIs := func(*Endpoint) { /* nothing to change */ }
+	for name, test := range map[string]struct {
+		server  redistest.TLS
+		change  func(*Endpoint)
+		allowed bool
+		failed  string
+	}{
+		"known":                       {redistest.TLS{Server: right}, asIs, false, ""},
+		"known by another name":       {redistest.TLS{Server: right}, expects("redis.example"), false, ""},
+		"wrong name":                  {redistest.TLS{Server: right}, expects("other.example"), false, "other.example"},
+		"wrong address":               {redistest.TLS{Server: authority.Server(t, "redis.example")}, asIs, false, "IP SAN"},
+		"expired":                     {redistest.TLS{Server: authority.Expired(t, "127.0.0.1")}, asIs, false, "expired"},
+		"not yet valid":               {redistest.TLS{Server: authority.Future(t, "127.0.0.1")}, asIs, false, "not yet valid"},
+		"unknown authority":           {redistest.TLS{Server: other.Server(t, "127.0.0.1")}, asIs, false, "unknown authority"},
+		"unknown to the system":       {redistest.TLS{Server: right}, func(e *Endpoint) { e.TLS.CA = SecretKey{} }, false, "unknown authority"},
+		"any, allowed":                {redistest.TLS{Server: other.Expired(t)}, func(e *Endpoint) { e.TLS.SkipVerify = true }, true, ""},
+		"any, not allowed":            {redistest.TLS{Server: right}, func(e *Endpoint) { e.TLS.SkipVerify = true }, false, "switched off"},
+		"shows its certificate":       {redistest.TLS{Server: right, ClientCA: authority.Certificate(), Client: client}, shows("tls.crt", "tls.key"), false, ""},
+		"shows none":                  {redistest.TLS{Server: right, ClientCA: authority.Certificate(), Client: client}, asIs, false, "certificate required"},
+		"shows that of a stranger":    {redistest.TLS{Server: right, ClientCA: authority.Certificate(), Client: client}, shows("stranger.crt", "stranger.key"), false, "unknown certificate authority"},
+		"certificate of another key":  {redistest.TLS{Server: right}, shows("tls.crt", "stranger.key"), false, "cannot be used"},
+		"a key that is a certificate": {redistest.TLS{Server: right}, shows("tls.crt", "tls.crt"), false, "cannot be used"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			server := redistest.New(t, redistest.Options{TLS: &test.server})
+			endpoint := tlsEndpoint(server.Addr())
+			test.change(&endpoint)
+			pool := startReal(t, withSecrets(newSecrets(secret)), func(p *Pool) { p.options.AllowInsecureTLS = test.allowed })
+			conn := pool.Conn(endpoint, 2)
+			if test.failed == "" {
+				g.Expect(length(t, conn)).To(BeZero())
+				pubSub, err := conn.OpenPubSub(t.Context())
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(pubSub.Receive(t.Context(), timeout)).To(BeAssignableToTypeOf(&redis.Pong{}))
+				pubSub.Close()
+				return
+			}
+			_, err := readLength(t.Context(), conn)
+			g.Expect(err).To(MatchError(ContainSubstring(test.failed)))
+			if strings.HasPrefix(test.failed, "cannot") {
+				g.Expect(rediserror.Classify(err).Reason).To(Equal(rediserror.ReasonSecretInvalid))
+				g.Expect(rediserror.Classify(err).Message).To(ContainSubstring(fmt.Sprintf("%q of the Secret %q", "tls.crt", secretName)))
+			} else {
+				g.Expect(rediserror.Classify(err).Reason).To(Equal(rediserror.ReasonTLSFailed))
+			}
+		})
+	}
+}
+
+func TestTLSWithAPlainServerAndTheOtherWayRound(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	authority := certificates.NewAuthority(t)
+	secrets := withSecrets(newSecrets(map[string]string{"ca.crt": string(authority.Certificate())}))
+	plain := redistest.New(t, redistest.Options{})
+	g.Expect(reasonOf(t, startReal(t, secrets).Conn(tlsEndpoint(plain.Addr()), 0))).To(Equal(string(rediserror.ReasonTLSFailed)))
+
+	secured := redistest.New(t, redistest.Options{TLS: &redistest.TLS{Server: authority.Server(t, "127.0.0.1")}})
+	g.Expect(reasonOf(t, startReal(t).Conn(Endpoint{Address: secured.Addr()}, 0))).To(Equal(string(rediserror.ReasonUnreachable)))
+}
+
+func TestAHandshakeThatStalls(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	address := redistest.Listen(t, func(conn net.Conn) {
+		for buffer := make([]byte, 1<<10); ; {
+			if _, err := conn.Read(buffer); err != nil {
+				return
+			}
+		}
+	})
+	secrets := withSecrets(newSecrets(map[string]string{"ca.crt": string(certificates.NewAuthority(t).Certificate())}))
+	_, err := readLength(t.Context(), startReal(t, secrets).Conn(tlsEndpoint(address), 0))
+	g.Expect(err).To(MatchError(context.DeadlineExceeded))
+	g.Expect(rediserror.Classify(err).Reason).To(Equal(rediserror.ReasonUnreachable))
+}

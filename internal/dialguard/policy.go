@@ -14,7 +14,8 @@ import (
 // refused: link-local addresses, multicast, broadcast, addresses that name no host, and the
 // metadata services of clouds. Private networks may be connected to, as Redis lives there.
 //
-// An IPv6 address that carries an IPv4 address has to be acceptable as both.
+// An IPv6 address that carries an IPv4 address has to be acceptable as both. That is seen by prefixes
+// that have this meaning everywhere. What a network chose for its own NAT64 has to be denied.
 type Policy struct {
 	// Allow wins over Deny and RefuseLoopback, and not over what is always refused. Prefixes are as
 	// [ParsePrefixes] returns them. Those of IPv4 do not speak of IPv6, nor the other way around.

@@ -18,54 +18,70 @@ func TestWhatIsAlwaysRefused(t *testing.T) {
 	t.Parallel()
 	everything := prefixes(t, "0.0.0.0/0,::/0")
 	for address, why := range map[string]string{
-		"169.254.169.254":                         "link-local",
-		"169.254.170.2":                           "link-local",
-		"169.254.0.1":                             "link-local",
-		"fe80::1":                                 "link-local",
-		"fe80::1%eth0":                            "link-local",
-		"febf:ffff::1":                            "link-local",
-		"fe80::a9fe:a9fe":                         "link-local",
-		"224.0.0.1":                               "multicast",
-		"239.255.255.255":                         "multicast",
-		"ff02::1":                                 "multicast",
-		"ff0e::1%1":                               "multicast",
-		"0.0.0.0":                                 "unspecified",
-		"0.1.2.3":                                 "unspecified",
-		"::":                                      "unspecified",
-		"::%lo":                                   "unspecified",
-		"255.255.255.255":                         "broadcast",
-		"100.100.100.200":                         "metadata",
-		"168.63.129.16":                           "metadata",
-		"192.0.0.192":                             "metadata",
-		"fd00:ec2::254":                           "metadata",
-		"fd00:ec2::254%eth0":                      "metadata",
-		"fd00:ec2::23":                            "metadata",
-		"fd20:ce::254":                            "metadata",
-		"fd00:c1::a9fe:a9fe":                      "metadata",
-		"fd00:42::42":                             "metadata",
-		"::ffff:169.254.169.254":                  "link-local",
-		"::ffff:169.254.169.254%eth0":             "link-local",
-		"::ffff:100.100.100.200":                  "metadata",
-		"::ffff:0.0.0.0":                          "unspecified",
-		"::169.254.169.254":                       "link-local", // IPv4-compatible
-		"::2":                                     "unspecified",
-		"::ffff:0:169.254.169.254":                "link-local", // IPv4-translated
-		"64:ff9b::169.254.169.254":                "link-local", // NAT64
-		"64:ff9b::a9fe:a9fe%eth0":                 "link-local",
-		"64:ff9b::168.63.129.16":                  "metadata",
-		"64:ff9b::":                               "unspecified",
-		"64:ff9b:1::169.254.169.254":              "link-local", // NAT64 of a network's own
-		"64:ff9b:1:7:0:5:169.254.169.254":         "link-local",
-		"64:ff9b:1:a9fe:a9:fe00::":                "link-local",
-		"64:ff9b:1:12a9:fe:a9fe::":                "link-local",
-		"64:ff9b:1:12:a9:fea9:fe00:0":             "link-local",
-		"64:ff9b:1::":                             "unspecified",
-		"2002:a9fe:a9fe::1":                       "link-local", // 6to4
-		"2002:6464:64c8::":                        "metadata",
-		"2002:808:808::5efe:169.254.169.254":      "link-local",
-		"2001:0:a9fe:a9fe:0:1:f7f7:f7f7":          "link-local", // Teredo
-		"2001:0:808:808:0:1:5601:5601":            "link-local",
-		"2001:db8::5efe:169.254.169.254":          "link-local", // ISATAP
+		"169.254.169.254":    "link-local",
+		"169.254.170.2":      "link-local",
+		"169.254.0.1":        "link-local",
+		"fe80::1":            "link-local",
+		"fe80::1%eth0":       "link-local",
+		"febf:ffff::1":       "link-local",
+		"fe80::a9fe:a9fe":    "link-local",
+		"224.0.0.1":          "multicast",
+		"239.255.255.255":    "multicast",
+		"ff02::1":            "multicast",
+		"ff0e::1%1":          "multicast",
+		"0.0.0.0":            "unspecified",
+		"0.1.2.3":            "unspecified",
+		"::":                 "unspecified",
+		"::%lo":              "unspecified",
+		"255.255.255.255":    "broadcast",
+		"100.100.100.200":    "metadata",
+		"168.63.129.16":      "metadata",
+		"192.0.0.192":        "metadata",
+		"fd00:ec2::254":      "metadata",
+		"fd00:ec2::254%eth0": "metadata",
+		"fd00:ec2::23":       "metadata",
+		"fd20:ce::254":       "metadata",
+		"fd00:c1::a9fe:a9fe": "metadata",
+		"fd00:42::42":        "metadata",
+
+		// IPv4-mapped.
+		"::ffff:169.254.169.254":      "link-local",
+		"::ffff:169.254.169.254%eth0": "link-local",
+		"::ffff:100.100.100.200":      "metadata",
+		"::ffff:0.0.0.0":              "unspecified",
+
+		// IPv4-compatible.
+		"::169.254.169.254": "link-local",
+		"::2":               "unspecified",
+
+		// IPv4-translated.
+		"::ffff:0:169.254.169.254": "link-local",
+
+		// NAT64.
+		"64:ff9b::169.254.169.254": "link-local",
+		"64:ff9b::a9fe:a9fe%eth0":  "link-local",
+		"64:ff9b::168.63.129.16":   "metadata",
+		"64:ff9b::":                "unspecified",
+
+		// NAT64 of a network's own.
+		"64:ff9b:1::169.254.169.254":      "link-local",
+		"64:ff9b:1:7:0:5:169.254.169.254": "link-local",
+		"64:ff9b:1:a9fe:a9:fe00::":        "link-local",
+		"64:ff9b:1:12a9:fe:a9fe::":        "link-local",
+		"64:ff9b:1:12:a9:fea9:fe00:0":     "link-local",
+		"64:ff9b:1::":                     "unspecified",
+
+		// 6to4.
+		"2002:a9fe:a9fe::1":                  "link-local",
+		"2002:6464:64c8::":                   "metadata",
+		"2002:808:808::5efe:169.254.169.254": "link-local",
+
+		// Teredo.
+		"2001:0:a9fe:a9fe:0:1:f7f7:f7f7": "link-local",
+		"2001:0:808:808:0:1:5601:5601":   "link-local",
+
+		// ISATAP.
+		"2001:db8::5efe:169.254.169.254":          "link-local",
 		"2001:db8::200:5efe:169.254.169.254":      "link-local",
 		"fd12:3456:789a:1:0:5efe:100.100.100.200": "metadata",
 	} {

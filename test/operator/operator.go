@@ -124,7 +124,8 @@ func (o *Operator) start(ctx context.Context, path string, opts Options) error {
 	if err != nil {
 		return err
 	}
-	args = append(args, "--kubeconfig="+kubeconfig)
+	// The servers of tests are on this host, which may be a Pod.
+	args = append(args, "--kubeconfig="+kubeconfig, "--redis-allow-cidrs=127.0.0.0/8,::1")
 	if o.process, err = o.sandbox.Start(processName, path, append(args, opts.Args...)...); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ const (
 	// idleConnections is how many are kept of them for each database while nobody calls.
 	idleConnections = 8
 	bufferBytes     = 4 << 10
-	idleConnection     = 5 * time.Minute
+	idleConnection  = 5 * time.Minute
 	// connectionLifetime bounds for how long a moved DNS name is not noticed.
 	connectionLifetime = 15 * time.Minute
 	// anyPassword is for a user who needs none: Redis lets it in with any, but not without one.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -32,6 +33,8 @@ type peer struct {
 	dialing, moreDialing chan struct{}
 	// pin is the address of the endpoint that all connections lead to.
 	pin hostname.Pin
+	// gone is closed when the pool has forgotten the peer.
+	gone chan struct{}
 	// wentDown is called without the lock after the peer went down.
 	wentDown func(*peer, *rediserror.Error)
 
@@ -39,11 +42,12 @@ type peer struct {
 	access *access // nil until it was loaded
 	// clients are those of the access, one for each database that a call needed while up.
 	clients map[int]*redis.Client
-	down   *rediserror.Error // why the endpoint cannot be used; nil while it can
-	up     chan struct{}     // closed when the endpoint comes up after it was down, and replaced
-	late   int               // calls that have been outstanding for too long
-	open   int               // connections of the client that serve
-	worked time.Time         // when a call was answered last
+	down    *rediserror.Error // why the endpoint cannot be used; nil while it can
+	up      chan struct{}     // closed when the endpoint comes up after it was down, and replaced
+	renewed chan struct{}     // closed when there is another access, and replaced
+	late    int               // calls that have been outstanding for too long
+	open    int               // connections of the client that serve
+	worked  time.Time         // when a call was answered last
 	// refused is what the server refused last.
 	refused refusal
 	// backoff spaces the probes. Only work that was done resets it, so an endpoint that
@@ -62,7 +66,7 @@ func newPeer(e Endpoint, k keyring, dialer dialFunc, wentDown func(*peer, *redis
 	p := &peer{
 		endpoint: e, keyring: k, dialer: dialer, wentDown: wentDown, up: make(chan struct{}), pubSubs: map[*PubSub]struct{}{},
 		loading: make(chan struct{}, 1), dialing: make(chan struct{}, 1), moreDialing: make(chan struct{}, moreDials),
-		clients: map[int]*redis.Client{},
+		clients: map[int]*redis.Client{}, renewed: make(chan struct{}), gone: make(chan struct{}),
 	}
 	if e == (Endpoint{Address: e.Address}) {
 		p.access = &access{}
@@ -93,7 +97,7 @@ func (p *peer) client(database int) *redis.Client {
 	return found
 }
 
-// open returns the client of a database, for which it loads the access if nobody has. The error is
+// firstClient returns the client of a database, for which it loads the access if nobody has. The error is
 // a cause for which the endpoint is down.
 func (p *peer) firstClient(ctx context.Context, database int) (*redis.Client, error) {
 	if _, err := p.firstAccess(ctx); err != nil {
@@ -135,24 +139,32 @@ func (p *peer) known() (*access, error) {
 	return p.access, nil
 }
 
-// clock counts a call as late from lateAfter on, until done is called.
-func (p *peer) clock(lateAfter time.Duration) (done func()) {
+// clock counts a call as late from lateAfter on, here and wherever count does, until done is
+// called.
+func (p *peer) clock(lateAfter time.Duration, count func(more int)) (done func()) {
 	var late, over bool // guarded by p.mu
 	timer := time.AfterFunc(lateAfter, func() {
 		p.mu.Lock()
-		defer p.mu.Unlock()
-		if !over {
-			late = true
-			p.late++
+		if over {
+			p.mu.Unlock()
+			return
 		}
+		late = true
+		p.late++
+		p.mu.Unlock()
+		count(1)
 	})
 	return func() {
 		timer.Stop()
 		p.mu.Lock()
-		defer p.mu.Unlock()
 		over = true
-		if late {
+		wasLate := late
+		if wasLate {
 			p.late--
+		}
+		p.mu.Unlock()
+		if wasLate {
+			count(-1)
 		}
 	}
 }
@@ -290,6 +302,31 @@ func (p *peer) closeClients() {
 	p.clients = map[int]*redis.Client{}
 	p.mu.Unlock()
 	closeAll(clients)
+}
+
+// closeDatabase closes the client of a database, if there is one.
+func (p *peer) closeDatabase(database int) {
+	p.mu.Lock()
+	client := p.clients[database]
+	delete(p.clients, database)
+	p.mu.Unlock()
+	if client != nil {
+		_ = client.Close()
+	}
+}
+
+// end closes all there is, when the pool has forgotten the peer.
+func (p *peer) end() {
+	close(p.gone)
+	p.closeClients()
+	p.closePubSubs()
+}
+
+// closePubSubs closes the connections for subscriptions.
+func (p *peer) closePubSubs() {
+	for _, pubSub := range p.astray(netip.AddrPort{}) {
+		pubSub.Close()
+	}
 }
 
 func closeAll(clients map[int]*redis.Client) {

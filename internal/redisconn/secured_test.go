@@ -83,7 +83,9 @@ func (f *fakeSecrets) Read(_ context.Context, from, name string) (map[string][]b
 }
 
 // quick has what is waited for happen soon.
-func quick(p *Pool) { p.timing.reread, p.timing.refusedAuth = 50*time.Millisecond, 200*time.Millisecond }
+func quick(p *Pool) {
+	p.timing.reread, p.timing.refusedAuth = 50*time.Millisecond, 200*time.Millisecond
+}
 
 // withSecrets has a pool read Secrets from there.
 func withSecrets(secrets Secrets) func(*Pool) { return func(p *Pool) { p.options.Secrets = secrets } }

@@ -50,6 +50,8 @@ type peer struct {
 	worked  time.Time         // when a call was answered last
 	// refused is what the server refused last.
 	refused refusal
+	// rejected is what Secrets held that did not replace what is in use.
+	rejected values
 	// backoff spaces the probes. Only work that was done resets it, so an endpoint that
 	// answers probes and nothing else is tried ever less often.
 	backoff Backoff

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 const (
@@ -91,9 +93,14 @@ func (p *Pool) renew(ctx context.Context, candidate *peer) {
 	case loaded.values == inUse.values:
 		return
 	}
-	if err := ping(ctx, candidate, loaded); err != nil {
-		p.log.Info("Redis cannot be used with what the Secrets hold now. What they held before stays in use.",
-			"endpoint", candidate.endpoint.String(), "cause", err.Error())
+	if candidate.refusal(loaded, p.timing.refusedAuth) != nil {
+		return
+	}
+	if cause := rediserror.Classify(ping(ctx, candidate, loaded)); cause != nil && endsUse(cause) {
+		if candidate.reject(loaded, cause) {
+			p.log.Info("Redis cannot be used with what the Secrets hold now. What they held before stays in use.",
+				"endpoint", candidate.endpoint.String(), "cause", cause.Error())
+		}
 		return
 	}
 	p.log.Info("Redis is used with what the Secrets hold now", "endpoint", candidate.endpoint.String())
@@ -103,6 +110,16 @@ func (p *Pool) renew(ctx context.Context, candidate *peer) {
 	case <-time.After(callTimeout):
 	}
 	closeAll(retired)
+}
+
+// reject notes that an access cannot be used now, and reports whether that is news.
+func (p *peer) reject(of *access, cause *rediserror.Error) (news bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	news = p.rejected != of.values
+	p.rejected = of.values
+	p.noteRefusal(of, cause)
+	return news
 }
 
 // succeeds reports whether a connection for subscriptions is to be followed by one with other

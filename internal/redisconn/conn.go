@@ -81,7 +81,7 @@ func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client re
 		return rediserror.Classify(fmt.Errorf("asking %s: %w", c.endpoint, rediserror.ErrBusy)) // Whoever calls loads what is needed.
 	}
 	if err := protect(func() error { return call(callCtx, client) }); err != nil {
-		return rediserror.Classify(err)
+		return used.clean(rediserror.Classify(err))
 	}
 	return nil
 }

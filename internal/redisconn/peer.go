@@ -23,7 +23,9 @@ import (
 type peer struct {
 	endpoint Endpoint
 	keyring  keyring
-	dialer   dialFunc
+	// passwords are told which ones the peer uses.
+	passwords *passwords
+	dialer    dialFunc
 	// loading is held while the access is loaded for the first time.
 	loading chan struct{}
 	// dialing is held from a dial until the server has said something, while no connection
@@ -50,6 +52,8 @@ type peer struct {
 	worked  time.Time         // when a call was answered last
 	// refused is what the server refused last.
 	refused refusal
+	// known are the passwords that were loaded last, and spelled is how they may appear in a text.
+	known, spelled []string
 	// rejected is what Secrets held that did not replace what is in use.
 	rejected values
 	// backoff spaces the probes. Only work that was done resets it, so an endpoint that
@@ -64,9 +68,9 @@ type peer struct {
 	idleSince time.Time
 }
 
-func newPeer(e Endpoint, k keyring, dialer dialFunc, wentDown func(*peer, *rediserror.Error)) *peer {
+func newPeer(e Endpoint, k keyring, secret *passwords, dialer dialFunc, wentDown func(*peer, *rediserror.Error)) *peer {
 	p := &peer{
-		endpoint: e, keyring: k, dialer: dialer, wentDown: wentDown, up: make(chan struct{}), pubSubs: map[*PubSub]struct{}{},
+		endpoint: e, keyring: k, passwords: secret, dialer: dialer, wentDown: wentDown, up: make(chan struct{}), pubSubs: map[*PubSub]struct{}{},
 		loading: make(chan struct{}, 1), dialing: make(chan struct{}, 1), moreDialing: make(chan struct{}, moreDials),
 		clients: map[int]*redis.Client{}, renewed: make(chan struct{}), gone: make(chan struct{}),
 	}
@@ -111,17 +115,17 @@ func (p *peer) firstClient(ctx context.Context, database int) (*redis.Client, er
 // firstAccess returns the access, and loads it if nobody has. One does while others wait, so a
 // Secret is read once.
 func (p *peer) firstAccess(ctx context.Context) (*access, error) {
-	if known, err := p.known(); known != nil || err != nil {
+	if known, err := p.inUse(); known != nil || err != nil {
 		return known, err
 	}
 	if err := enter(ctx, p.loading); err != nil {
 		return nil, err
 	}
 	defer func() { <-p.loading }()
-	if known, err := p.known(); known != nil || err != nil {
+	if known, err := p.inUse(); known != nil || err != nil {
 		return known, err
 	}
-	loaded, err := p.keyring.load(ctx, p.endpoint)
+	loaded, err := p.load(ctx)
 	if err != nil {
 		return nil, notKnown(err)
 	}
@@ -131,8 +135,8 @@ func (p *peer) firstAccess(ctx context.Context) (*access, error) {
 	return loaded, nil
 }
 
-// known returns the access, if there is one, unless the endpoint is down.
-func (p *peer) known() (*access, error) {
+// inUse returns the access, if there is one, unless the endpoint is down.
+func (p *peer) inUse() (*access, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.down != nil {
@@ -181,6 +185,11 @@ func (p *peer) succeeded() {
 
 // failed notes that a call that began then failed, and returns the error for the caller.
 func (p *peer) failed(database int, client *redis.Client, err error, began time.Time) *rediserror.Error {
+	return p.clean(p.judge(database, client, err, began))
+}
+
+// judge notes what the failure of a call says about the endpoint.
+func (p *peer) judge(database int, client *redis.Client, err error, began time.Time) *rediserror.Error {
 	cause := rediserror.Classify(err)
 	if errors.Is(err, rediserror.ErrBusy) || !endsUse(cause) {
 		return cause
@@ -227,6 +236,7 @@ func (p *peer) excused(cause *rediserror.Error, began time.Time) bool {
 // markDown records that the endpoint cannot be used with this access, which is nil if there is
 // none, unless that is known. What fails with an access that was replaced says nothing.
 func (p *peer) markDown(with *access, cause *rediserror.Error) {
+	cause = p.clean(cause)
 	p.mu.Lock()
 	if p.down != nil || p.access != with {
 		p.mu.Unlock()
@@ -245,6 +255,7 @@ func (p *peer) markDown(with *access, cause *rediserror.Error) {
 
 // stillDown records why a probe failed.
 func (p *peer) stillDown(cause *rediserror.Error) {
+	cause = p.clean(cause)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.down = cause
@@ -320,6 +331,7 @@ func (p *peer) closeDatabase(database int) {
 // end closes all there is, when the pool has forgotten the peer.
 func (p *peer) end() {
 	close(p.gone)
+	p.passwords.forget(p)
 	p.closeClients()
 	p.closePubSubs()
 }

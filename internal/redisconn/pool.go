@@ -61,6 +61,8 @@ type Pool struct {
 	closed bool
 	peers  map[Endpoint]*peer
 	claims claims
+	// passwords are those of all peers.
+	passwords *passwords
 	// late is how many calls of each tenant are outstanding for too long.
 	late map[string]int
 	// unprobed are the peers that went down and have no prober yet.
@@ -105,8 +107,10 @@ func NewPool(options Options) *Pool {
 		peers:    map[Endpoint]*peer{},
 		claims:   newClaims(options.ServersPerTenant),
 		late:     map[string]int{},
-		changed:  make(chan struct{}, 1),
-		ended:    make(chan struct{}),
+
+		passwords: &passwords{ofPeer: map[*peer][]string{}},
+		changed:   make(chan struct{}, 1),
+		ended:     make(chan struct{}),
 	}
 }
 
@@ -159,7 +163,7 @@ func (p *Pool) acquireFor(tenant string, e Endpoint) (*peer, error) {
 	}
 	found, ok := p.peers[e]
 	if !ok {
-		found = newPeer(e, p.keyring(), p.dialer, p.wentDown)
+		found = newPeer(e, p.keyring(), p.passwords, p.dialer, p.wentDown)
 		p.peers[e] = found
 	}
 	found.users++

@@ -44,7 +44,7 @@ func (p *peer) tryAgain(ctx context.Context, refusedAuth time.Duration) *rediser
 		return refused
 	}
 	if err := ping(ctx, p, candidate); err != nil {
-		if cause := rediserror.Classify(err); endsUse(cause) {
+		if cause := p.clean(rediserror.Classify(err)); endsUse(cause) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.noteRefusal(candidate, cause)
@@ -65,7 +65,7 @@ func (p *peer) lookAgain(ctx context.Context) (*access, *rediserror.Error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	loaded, err := p.keyring.load(ctx, p.endpoint)
+	loaded, err := p.load(ctx)
 	switch {
 	case err == nil && inUse != nil && loaded.values == inUse.values:
 		return inUse, nil

@@ -75,13 +75,13 @@ func (p *Pool) due(next map[*peer]time.Time) []*peer {
 // renew has a peer used with what its Secrets hold now, once the server has let somebody in with
 // that. Until then it is used as before.
 func (p *Pool) renew(ctx context.Context, candidate *peer) {
-	inUse, _ := candidate.known()
+	inUse, _ := candidate.inUse()
 	if inUse == nil { // It is not used yet, or its prober does the same.
 		return
 	}
 	loadCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	loaded, err := candidate.keyring.load(loadCtx, candidate.endpoint)
+	loaded, err := candidate.load(loadCtx)
 	switch {
 	case err != nil && withdrawn(err):
 		candidate.markDown(inUse, notKnown(err))
@@ -96,7 +96,7 @@ func (p *Pool) renew(ctx context.Context, candidate *peer) {
 	if candidate.refusal(loaded, p.timing.refusedAuth) != nil {
 		return
 	}
-	if cause := rediserror.Classify(ping(ctx, candidate, loaded)); cause != nil && endsUse(cause) {
+	if cause := candidate.clean(rediserror.Classify(ping(ctx, candidate, loaded))); cause != nil && endsUse(cause) {
 		if candidate.reject(loaded, cause) {
 			p.log.Info("Redis cannot be used with what the Secrets hold now. What they held before stays in use.",
 				"endpoint", candidate.endpoint.String(), "cause", cause.Error())

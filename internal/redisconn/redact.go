@@ -27,46 +27,59 @@ const (
 )
 
 // spellings are how a password may appear in a text: as it is, with its line ends made spaces, as
-// servers do, and escaped as in Go and JSON.
+// servers do, and quoted once or twice: by the server, and by what tells of its words.
 func spellings(password string) []string {
 	if password == "" {
 		return nil
 	}
-	var found []string
-	for _, text := range []string{password, strings.NewReplacer("\r", " ", "\n", " ").Replace(password)} {
-		asJSON, err := json.Marshal(text)
-		if err != nil {
-			asJSON = []byte(strconv.Quote(text))
+	found := []string{password, strings.NewReplacer("\r", " ", "\n", " ").Replace(password)}
+	for range 2 {
+		for _, text := range slices.Clone(found) {
+			for _, quoted := range []string{strconv.Quote(text), strconv.QuoteToASCII(text), asJSON(text, true), asJSON(text, false)} {
+				found = append(found, quoted[1:len(quoted)-1])
+			}
 		}
-		for _, quoted := range []string{strconv.Quote(text), strconv.QuoteToASCII(text), string(asJSON)} {
-			found = append(found, text, quoted[1:len(quoted)-1])
-		}
+		slices.Sort(found)
+		found = slices.Compact(found)
 	}
-	slices.Sort(found)
-	return slices.Compact(found)
+	return found
+}
+
+// asJSON is a text as a string of JSON, as Go writes it for web pages or for others.
+func asJSON(text string, forHTML bool) string {
+	var written strings.Builder
+	encoder := json.NewEncoder(&written)
+	encoder.SetEscapeHTML(forHTML)
+	if err := encoder.Encode(text); err != nil {
+		return strconv.Quote(text)
+	}
+	return strings.TrimSuffix(written.String(), "\n")
 }
 
 // redact replaces each password, and what is left of one that was cut off at its end.
 func redact(text string, spelled []string) string {
-	for _, secret := range spelled {
-		text = redactOne(text, secret)
+	var clean strings.Builder
+	for text != "" {
+		if found := beginning(text, spelled); found > 0 {
+			clean.WriteString(redacted)
+			text = text[found:]
+			continue
+		}
+		clean.WriteByte(text[0])
+		text = text[1:]
 	}
-	return text
+	return clean.String()
 }
 
-func redactOne(text, secret string) string {
-	beginning := secret[:min(len(secret), tellingBytes)]
-	var clean strings.Builder
-	for {
-		at := strings.Index(text, beginning)
-		if at < 0 {
-			clean.WriteString(text)
-			return clean.String()
+// beginning is how many bytes of a password the text begins with, if they give it away.
+func beginning(text string, spelled []string) int {
+	longest := 0
+	for _, secret := range spelled {
+		if n := commonPrefix(text, secret); n >= min(len(secret), tellingBytes) {
+			longest = max(longest, n)
 		}
-		clean.WriteString(text[:at])
-		clean.WriteString(redacted)
-		text = text[at+commonPrefix(text[at:], secret):]
 	}
+	return longest
 }
 
 func commonPrefix(a, b string) int {

@@ -58,7 +58,7 @@ type RedisAuth struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:Pattern=`^[^\s\x00]+$`
+	// +kubebuilder:validation:Pattern=`^[^\s\x00-\x1f\x7f]+$`
 	Username string `json:"username,omitempty"`
 
 	// passwordSecretRef names the password: by default the key password of the Secret.

@@ -100,7 +100,7 @@ func mayNot(reply string) string {
 	case endsIn(reply, "a key", "one of the keys used as arguments", "' key"):
 		return "The Redis user may not read a key of the queue. Grant it read access, as by %R~<key>."
 	case endsIn(reply, "a channel", "one of the channels used as arguments", "' channel"):
-		return "The Redis user may not be told of changes of the key. Grant it the channel __keyspace@<db>__:<key>, as by &__keyspace@<db>__:<key>."
+		return "The Redis user may not listen to the events of the key. Grant it the channel, as by &__keyspace@<db>__:<key>."
 	}
 	return "The Redis user may not do this. Grant it LLEN for a list, SCARD for a set, HLEN for a hash, ZCARD or else ZCOUNT and ZRANGE " +
 		"for a sorted set, XLEN, XINFO GROUPS and XRANGE for a stream, besides SUBSCRIBE, read access to the key, " +

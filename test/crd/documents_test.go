@@ -41,7 +41,7 @@ func exampleObject(g Gomega, text string) *unstructured.Unstructured {
 // Whoever copies an example must not have to mend it.
 func TestExamplesOfDocumentsAccepted(t *testing.T) {
 	t.Parallel()
-	for _, document := range []string{"README.md", "docs/queues.md", "docs/keda-migration.md"} {
+	for _, document := range []string{"README.md", "docs/queues.md", "docs/redis.md", "docs/keda-migration.md"} {
 		t.Run(document, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)

@@ -80,6 +80,7 @@ func TestRedisRefused(t *testing.T) {
 		"user with a space":       {inRedis("auth: {username: a b}"), "spec.redis.auth.username", "should match"},
 		"user with a new line":    {inRedis(`auth: {username: "a\nb"}`), "spec.redis.auth.username", "should match"},
 		"user with a zero byte":   {inRedis(`auth: {username: "a\0b"}`), "spec.redis.auth.username", "should match"},
+		"user with an escape":     {inRedis(`auth: {username: "a\x1b[1m"}`), "spec.redis.auth.username", "should match"},
 		"user of 257 characters":  {inRedis("auth: {username: " + strings.Repeat("u", 257) + "}"), "spec.redis.auth.username", "256"},
 		"Secret without a name":   {inRedis("auth: {passwordSecretRef: {key: password}}"), secretField + ".name", "Required value"},
 		"Secret with no name":     {inRedis("auth: {passwordSecretRef: {name: ''}}"), secretField + ".name", "at least 1 chars long"},

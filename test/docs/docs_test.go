@@ -172,11 +172,47 @@ func TestEveryPackageHasItsLineInTheArchitecture(t *testing.T) {
 	g.Expect(all("(?m)^\\| `internal/(\\w+)` \\|", read(t, "docs/architecture.md"))).To(ConsistOf(packages))
 }
 
+// What is said to answer a threat is shown to, by tests that exist.
+func TestEveryThreatNamesItsTests(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	_, table, found := strings.Cut(read(t, "docs/security.md"), "| threat | answer | test |")
+	g.Expect(found).To(BeTrue())
+	table, _, _ = strings.Cut(table, "\n## ")
+	existing := testFunctions(t)
+	rows := all(`(?m)^\| ([^|-].*) \|$`, table)
+	g.Expect(len(rows)).To(BeNumerically(">", 10))
+	for _, row := range rows {
+		cells := strings.Split(row, " | ")
+		named := all("`((?:Test|Fuzz)\\w+)`", cells[len(cells)-1])
+		g.Expect(named).NotTo(BeEmpty(), cells[0])
+		g.Expect(existing).To(ContainElements(named), cells[0])
+	}
+}
+
+// testFunctions are the names of all tests and fuzz targets.
+func testFunctions(t *testing.T) []string {
+	t.Helper()
+	g := NewWithT(t)
+	var names []string
+	for _, folder := range []string{"cmd", "internal", "test"} {
+		g.Expect(filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			names = append(names, all(`(?m)^func ((?:Test|Fuzz)\w+)\(`, string(content))...)
+			return err
+		})).To(Succeed())
+	}
+	return names
+}
+
 // A link leads to a file that exists, and to a heading of it.
 func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	documents := []string{"README.md"}
+	documents := []string{"README.md", "SECURITY.md"}
 	g.Expect(filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
 		if filepath.Ext(path) == ".md" {
 			relative, relErr := filepath.Rel(root, path)

@@ -68,7 +68,7 @@ var troubles = map[string]trouble{
 	"the depth may not be read": {
 		redis:     denied("-llen"),
 		condition: scaledjobv1.ConditionQueueConnected, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonPermissionDenied,
-		cure: []string{"Grant it LLEN"}, kstatus: status.FailedStatus,
+		cure: []string{"Grant it +llen"}, kstatus: status.FailedStatus,
 	},
 	"the key holds no list": {
 		bring: func(s *scene) {
@@ -120,7 +120,7 @@ var troubles = map[string]trouble{
 	"the channel is denied": {
 		redis:     denied("resetchannels"),
 		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonPermissionDenied,
-		cure: []string{"the channel __keyspace@0__:"},
+		cure: []string{"the channel __keyspace@<db>__:"},
 		mode: scaledjobv1.ModePolling, kstatus: status.CurrentStatus,
 	},
 	"notifications are not wanted": {

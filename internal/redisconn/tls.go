@@ -85,10 +85,10 @@ func (c *securedConn) Read(b []byte) (int, error) {
 }
 
 // Write writes to the connection. A server that refuses may have closed it already, and what it
-// said is there to be read.
+// said is there to be read. One that only does not read may say nothing either, ever.
 func (c *securedConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	if err == nil || c.answered.Load() {
+	if err == nil || c.answered.Load() || rediserror.IsTimeout(err) {
 		return n, err
 	}
 	if _, reason := c.Conn.Read(make([]byte, 1)); reason != nil {

@@ -5,12 +5,10 @@ package redisconn
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -316,34 +314,4 @@ func TestAHandshakeThatStalls(t *testing.T) {
 	_, err := readLength(t.Context(), startReal(t, secrets).Conn(tlsEndpoint(address), 0))
 	g.Expect(err).To(MatchError(context.DeadlineExceeded))
 	g.Expect(rediserror.Classify(err).Reason).To(Equal(rediserror.ReasonUnreachable))
-}
-
-// A server may end the handshake and read no more, when there is more to write than the host buffers.
-func TestAServerThatReadsNothingAfterTheHandshake(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	authority := certificates.NewAuthority(t)
-	own := authority.Server(t, "127.0.0.1")
-	pair, err := tls.X509KeyPair(own.Certificate, own.Key)
-	g.Expect(err).NotTo(HaveOccurred())
-	address := redistest.Listen(t, func(conn net.Conn) {
-		_ = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{pair}}).HandshakeContext(t.Context())
-		<-t.Context().Done()
-	})
-	endpoint := tlsEndpoint(address)
-	endpoint.Password = password
-	secret := newSecrets(map[string]string{"ca.crt": string(authority.Certificate()), "password": strings.Repeat("x", 900<<10)})
-	pool := start(t, func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		if err == nil {
-			err = conn.(*net.TCPConn).SetWriteBuffer(4 << 10)
-		}
-		return conn, err
-	}, withSecrets(secret))
-	failed := make(chan error, 1)
-	go func() {
-		_, err := readLength(t.Context(), pool.Conn(endpoint, 0))
-		failed <- err
-	}()
-	g.Eventually(failed, 30*time.Second).Should(Receive(MatchError(os.ErrDeadlineExceeded)))
 }

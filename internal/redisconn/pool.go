@@ -92,8 +92,8 @@ type Options struct {
 	// ServersPerTenant is how many servers and databases the owners of one tenant may claim
 	// together. 0 is no limit.
 	ServersPerTenant int
-	// LookAgain is about how often the Secrets that endpoints in use name are read again. 0 is every
-	// 30 seconds.
+	// LookAgain is about how often the Secrets that endpoints in use name are read again, and how
+	// often at most credentials are tried again that a server refused. 0 is every 30 seconds.
 	LookAgain time.Duration
 	// Log gets a line when an endpoint goes down or comes up.
 	Log logr.Logger
@@ -103,7 +103,7 @@ type Options struct {
 func NewPool(options Options) *Pool {
 	timing := productionTiming()
 	if options.LookAgain > 0 {
-		timing.reread = options.LookAgain
+		timing.reread, timing.refusedAuth = options.LookAgain, options.LookAgain
 	}
 	return &Pool{
 		options:  options,

@@ -314,5 +314,7 @@ func TestAHandshakeThatStalls(t *testing.T) {
 	secrets := withSecrets(newSecrets(map[string]string{"ca.crt": string(certificates.NewAuthority(t).Certificate())}))
 	_, err := readLength(t.Context(), startReal(t, secrets).Conn(tlsEndpoint(address), 0))
 	g.Expect(err).To(MatchError(context.DeadlineExceeded))
+	_, ok := errors.AsType[*rediserror.HandshakeError](err)
+	g.Expect(ok).To(BeTrue(), "it is told what it was that took too long")
 	g.Expect(rediserror.Classify(err).Reason).To(Equal(rediserror.ReasonUnreachable))
 }

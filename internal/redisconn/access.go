@@ -13,8 +13,14 @@ import (
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
-// maxValueBytes bounds one value of a Secret. Kubernetes stores no more than that.
-const maxValueBytes = 1 << 20
+const (
+	// maxValueBytes bounds one value of a Secret. Each endpoint keeps its own, and the largest there
+	// is, all certificates of a system, has less.
+	maxValueBytes = 256 << 10
+	// maxPasswordBytes bounds a password, of which each endpoint keeps many spellings. Tokens of
+	// cloud providers have up to a few KiB.
+	maxPasswordBytes = 4 << 10
+)
 
 // access is what it takes to use an endpoint: a password, how to know the server and how to be
 // known by it. It does not change: other values make another one.
@@ -50,8 +56,10 @@ func (k keyring) load(ctx context.Context, e Endpoint) (*access, error) {
 		named SecretKey
 		value *string
 	}{
-		{e.Password, &found.password}, {e.TLS.CA, &found.ca},
-		{e.TLS.Certificate, &found.certificate}, {e.TLS.PrivateKey, &found.privateKey},
+		{e.Password, &found.password},
+		{e.TLS.CA, &found.ca},
+		{e.TLS.Certificate, &found.certificate},
+		{e.TLS.PrivateKey, &found.privateKey},
 	} {
 		if each.named == (SecretKey{}) {
 			continue
@@ -71,6 +79,9 @@ func newAccess(e Endpoint, found values) (*access, error) {
 		found.password = withoutNewline(found.password)
 		if found.password == "" {
 			return nil, invalid(e.Password, "is empty. Store the password there.")
+		}
+		if len(found.password) > maxPasswordBytes {
+			return nil, invalid(e.Password, "is larger than 4 KiB. Store the password there.")
 		}
 	}
 	config, err := newTLSConfig(e, found)
@@ -110,7 +121,7 @@ func (r secretReader) value(ctx context.Context, named SecretKey) (string, error
 	case !ok:
 		return "", missing(named, "the Secret has no such key")
 	case len(value) > maxValueBytes:
-		return "", invalid(named, "is larger than 1 MiB. Store what spec.redis is meant to name.")
+		return "", invalid(named, "is larger than 256 KiB. Store what spec.redis is meant to name.")
 	}
 	return string(value), nil
 }

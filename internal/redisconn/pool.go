@@ -50,17 +50,17 @@ func productionTiming() timing {
 // Pool shares the connections to each endpoint among all its users. For as long as
 // [Pool.Start] runs, it probes the endpoints that are down and forgets those nobody uses.
 type Pool struct {
-	options Options
-	log     logr.Logger
-	timing  timing
-	dialer  dialFunc
+	log    logr.Logger
+	timing timing
+	dialer dialFunc
 	// resolver is asked where names point now. It should be that of the dialer.
 	resolver hostname.Resolver
 
-	mu     sync.Mutex
-	closed bool
-	peers  map[Endpoint]*peer
-	claims claims
+	mu      sync.Mutex
+	closed  bool
+	peers   map[Endpoint]*peer
+	claims  claims
+	keyring keyring
 	// passwords are those of all peers.
 	passwords *passwords
 	// late is how many calls of each tenant are outstanding for too long.
@@ -106,7 +106,6 @@ func NewPool(options Options) *Pool {
 		timing.reread, timing.refusedAuth = options.LookAgain, options.LookAgain
 	}
 	return &Pool{
-		options:  options,
 		log:      options.Log,
 		timing:   timing,
 		dialer:   (&net.Dialer{Timeout: callTimeout, ControlContext: options.Control}).DialContext,
@@ -115,6 +114,7 @@ func NewPool(options Options) *Pool {
 		claims:   newClaims(options.ServersPerTenant),
 		late:     map[string]int{},
 
+		keyring:   newKeyring(options),
 		passwords: &passwords{ofPeer: map[*peer][]string{}},
 		changed:   make(chan struct{}, 1),
 		ended:     make(chan struct{}),
@@ -170,15 +170,11 @@ func (p *Pool) acquireFor(tenant string, e Endpoint) (*peer, error) {
 	}
 	found, ok := p.peers[e]
 	if !ok {
-		found = newPeer(e, p.keyring(), p.passwords, p.dialer, p.wentDown)
+		found = newPeer(e, p.keyring, p.passwords, p.dialer, p.wentDown)
 		p.peers[e] = found
 	}
 	found.users++
 	return found, nil
-}
-
-func (p *Pool) keyring() keyring {
-	return keyring{secrets: p.options.Secrets, allowInsecure: p.options.AllowInsecureTLS}
 }
 
 func (p *Pool) release(used *peer) {

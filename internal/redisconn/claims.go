@@ -90,6 +90,7 @@ func (c *claims) remove(by owner) (given server, free bool) {
 func (p *Pool) Claim(tenant, name string, e Endpoint, database int) error {
 	by, wanted := owner{tenant, name}, server{e, database}
 	p.mu.Lock()
+	p.claiming = true
 	if now, ok := p.claims.byOwner[by]; ok && now == wanted {
 		p.mu.Unlock()
 		return nil

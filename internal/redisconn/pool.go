@@ -61,6 +61,8 @@ type Pool struct {
 	closed bool
 	peers  map[Endpoint]*peer
 	claims claims
+	// claiming is set once anything was claimed. From then on, nobody uses for long what is not.
+	claiming bool
 	// passwords are those of all peers.
 	passwords *passwords
 	// late is how many calls of each tenant are outstanding for too long.
@@ -174,13 +176,22 @@ func (p *Pool) keyring() keyring {
 	return keyring{secrets: p.options.Secrets, allowInsecure: p.options.AllowInsecureTLS}
 }
 
+// release ends what acquire began. A peer that was used after the last claim had ended, by a
+// subscription that was about to end too, is forgotten again.
 func (p *Pool) release(used *peer) {
 	p.mu.Lock()
 	used.users--
 	used.idleSince = time.Now()
-	forgotten := p.closed || p.peers[used.endpoint] != used
+	known := !p.closed && p.peers[used.endpoint] == used
+	unclaimed := known && used.users == 0 && p.claiming && p.claims.endpoints[used.endpoint] == 0
+	if unclaimed {
+		delete(p.peers, used.endpoint)
+	}
 	p.mu.Unlock()
-	if forgotten {
+	switch {
+	case unclaimed:
+		used.end()
+	case !known:
 		used.closeClients() // The call may have begun before and made a client after.
 	}
 }

@@ -56,8 +56,10 @@ func (k keyring) load(ctx context.Context, e Endpoint) (*access, error) {
 		named SecretKey
 		value *string
 	}{
-		{e.Password, &found.password}, {e.TLS.CA, &found.ca},
-		{e.TLS.Certificate, &found.certificate}, {e.TLS.PrivateKey, &found.privateKey},
+		{e.Password, &found.password},
+		{e.TLS.CA, &found.ca},
+		{e.TLS.Certificate, &found.certificate},
+		{e.TLS.PrivateKey, &found.privateKey},
 	} {
 		if each.named == (SecretKey{}) {
 			continue

@@ -94,16 +94,23 @@ type Options struct {
 	// ServersPerTenant is how many servers and databases the owners of one tenant may claim
 	// together. 0 is no limit.
 	ServersPerTenant int
+	// LookAgain is about how often the Secrets that endpoints in use name are read again, and how
+	// often at most credentials are tried again that a server refused. 0 is every 30 seconds.
+	LookAgain time.Duration
 	// Log gets a line when an endpoint goes down or comes up.
 	Log logr.Logger
 }
 
 // NewPool returns an empty pool. It makes no connection before one is needed.
 func NewPool(options Options) *Pool {
+	timing := productionTiming()
+	if options.LookAgain > 0 {
+		timing.reread, timing.refusedAuth = options.LookAgain, options.LookAgain
+	}
 	return &Pool{
 		options:  options,
 		log:      options.Log,
-		timing:   productionTiming(),
+		timing:   timing,
 		dialer:   (&net.Dialer{Timeout: callTimeout, ControlContext: options.Control}).DialContext,
 		resolver: net.DefaultResolver,
 		peers:    map[Endpoint]*peer{},

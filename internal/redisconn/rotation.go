@@ -67,7 +67,7 @@ func (p *Pool) due(next map[*peer]time.Time) []*peer {
 		if known {
 			found = append(found, candidate)
 		}
-		next[candidate] = now.Add(p.timing.reread*9/10 + rand.N(p.timing.reread/5))
+		next[candidate] = now.Add(p.timing.reread + rand.N(p.timing.reread/5))
 	}
 	return found
 }

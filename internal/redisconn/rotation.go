@@ -103,8 +103,11 @@ func (p *Pool) renew(ctx context.Context, candidate *peer) {
 		}
 		return
 	}
+	retired, replaced := candidate.replace(inUse, loaded)
+	if !replaced {
+		return
+	}
 	p.log.Info("Redis is used with what the Secrets hold now", "endpoint", candidate.endpoint.String())
-	retired := candidate.use(loaded)
 	select { // Calls under way end.
 	case <-ctx.Done():
 	case <-time.After(callTimeout):

@@ -32,6 +32,7 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 	if err != nil {
 		return err
 	}
+	defer c.pool.endCall(c.tenant)
 	defer c.pool.release(used)
 	client, err := used.admit(c.database)
 	if err != nil {

@@ -61,10 +61,12 @@ type Pool struct {
 	peers   map[Endpoint]*peer
 	claims  claims
 	keyring keyring
+	// claiming is set once anything was claimed. From then on, nobody uses for long what is not.
+	claiming bool
 	// passwords are those of all peers.
 	passwords *passwords
-	// late is how many calls of each tenant are outstanding for too long.
-	late map[string]int
+	// calls are those of each tenant.
+	calls map[string]*tenantCalls
 	// unprobed are the peers that went down and have no prober yet.
 	unprobed []*peer
 	// changed holds a token while unprobed may not be empty.
@@ -112,7 +114,7 @@ func NewPool(options Options) *Pool {
 		resolver: net.DefaultResolver,
 		peers:    map[Endpoint]*peer{},
 		claims:   newClaims(options.ServersPerTenant),
-		late:     map[string]int{},
+		calls:    map[string]*tenantCalls{},
 
 		keyring:   newKeyring(options),
 		passwords: &passwords{ofPeer: map[*peer][]string{}},
@@ -158,14 +160,15 @@ func (p *Pool) Start(ctx context.Context) error {
 // acquire returns the peer of an endpoint, which is kept until it is released.
 func (p *Pool) acquire(e Endpoint) (*peer, error) { return p.acquireFor("", e) }
 
-// acquireFor is acquire for a call on behalf of a tenant. It fails if that has too many late ones.
+// acquireFor is acquire for a call on behalf of a tenant, which ends with endCall. It fails if too
+// many of that tenant are late.
 func (p *Pool) acquireFor(tenant string, e Endpoint) (*peer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, rediserror.Classify(rediserror.ErrClosed)
 	}
-	if p.late[tenant] >= lateCalls {
+	if !p.admitCall(tenant) {
 		return nil, rediserror.Classify(fmt.Errorf("calling %s on behalf of %s: %w", e, tenant, rediserror.ErrBusy))
 	}
 	found, ok := p.peers[e]
@@ -177,13 +180,22 @@ func (p *Pool) acquireFor(tenant string, e Endpoint) (*peer, error) {
 	return found, nil
 }
 
+// release ends what acquire began. A peer that was used after the last claim had ended, by a
+// subscription that was about to end too, is forgotten again.
 func (p *Pool) release(used *peer) {
 	p.mu.Lock()
 	used.users--
 	used.idleSince = time.Now()
-	forgotten := p.closed || p.peers[used.endpoint] != used
+	known := !p.closed && p.peers[used.endpoint] == used
+	unclaimed := known && used.users == 0 && p.claiming && p.claims.endpoints[used.endpoint] == 0
+	if unclaimed {
+		delete(p.peers, used.endpoint)
+	}
 	p.mu.Unlock()
-	if forgotten {
+	switch {
+	case unclaimed:
+		used.end()
+	case !known:
 		used.closeClients() // The call may have begun before and made a client after.
 	}
 }
@@ -212,10 +224,11 @@ func (p *Pool) takeUnprobed() []*peer {
 	return taken
 }
 
-// forgetIdle drops the peers that nobody has used for a while.
+// forgetIdle drops the peers and tenants that nobody has used for a while.
 func (p *Pool) forgetIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.forgetTenants()
 	for endpoint, candidate := range p.peers {
 		if candidate.users == 0 && time.Since(candidate.idleSince) >= p.timing.idle {
 			delete(p.peers, endpoint)

@@ -12,6 +12,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 const (
@@ -104,5 +106,5 @@ func (l libraryLogger) Printf(_ context.Context, format string, args ...any) {
 	for _, pool := range l.pools {
 		text = pool.passwords.redact(text)
 	}
-	l.log.Info(text)
+	l.log.Info(rediserror.Shorten(text))
 }

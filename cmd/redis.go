@@ -19,15 +19,16 @@ const tokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 // newPool makes the connections to Redis, which sign in by Secrets that are read from live, and lead to where the flags allow.
 func newPool(live client.Reader, options options) *redisconn.Pool {
-	redisconn.RedirectLogs(ctrl.Log.WithName("go-redis"))
 	guard := dialguard.Policy{Allow: options.redisAllow, Deny: options.redisDeny, RefuseLoopback: inPod(tokenFile)}
-	return redisconn.NewPool(redisconn.Options{
+	pool := redisconn.NewPool(redisconn.Options{
 		Secrets:          secrets.NewReader(live),
 		Control:          guard.Control,
 		AllowInsecureTLS: options.allowInsecureTLS,
 		ServersPerTenant: options.serversPerNamespace,
 		Log:              ctrl.Log.WithName("redis"),
 	})
+	redisconn.RedirectLogs(ctrl.Log.WithName("go-redis"), pool)
+	return pool
 }
 
 // inPod tells whether this process runs in a Pod. There, whoever names the loopback address of a Redis means their own host and would get the

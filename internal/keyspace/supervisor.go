@@ -5,6 +5,7 @@ package keyspace
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -17,6 +18,9 @@ import (
 	"miracle.dev/scaledjob-operator/internal/subscription"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
+
+// errSucceeded ends a session whose connection has a successor.
+var errSucceeded = errors.New("another connection takes over")
 
 // supervisor keeps a session running on one endpoint.
 type supervisor[K comparable] struct {
@@ -86,26 +90,62 @@ func (s *supervisor[K]) rouse(ctx context.Context) {
 	}
 }
 
-// session runs a session to its end. It reports whether the server confirmed anything.
+// session runs a session to its end, which is not yet that of its connection where another one
+// takes over. It reports whether the server confirmed anything.
 func (s *supervisor[K]) session(ctx context.Context) (confirmed bool, err error) {
 	pubSub, err := s.conn.OpenPubSub(ctx)
 	if err != nil {
 		return false, err
 	}
-	defer pubSub.Close()
-	current := &subscription.Session[K]{
-		Set: s.set, PubSub: pubSub, Began: s.begin, Message: s.event, Timing: s.timing, Log: s.log,
+	began := s.begin
+	for pubSub != nil {
+		var also bool
+		pubSub, also, err = s.connected(ctx, pubSub, began)
+		confirmed = confirmed || also
+		began = s.goOn
 	}
-	confirmed, err = current.Run(ctx)
 	if confirmed {
 		s.recorder.Subscribed(s.endpoint.String(), false)
 	}
 	return confirmed, err
 }
 
+// connected runs a session on one connection. It returns the one to go on with, if the credentials
+// have changed. That one is open before the other is given up, and what is pushed in between is
+// found after its confirmations.
+func (s *supervisor[K]) connected(
+	ctx context.Context, pubSub *redisconn.PubSub, began func(),
+) (next *redisconn.PubSub, confirmed bool, err error) {
+	defer pubSub.Close()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var successor sync.WaitGroup
+	successor.Go(func() {
+		if next, _ = s.conn.Successor(ctx, pubSub); next != nil {
+			end(errSucceeded)
+		}
+	})
+	current := &subscription.Session[K]{
+		Set: s.set, PubSub: pubSub, Began: began, Message: s.event, Timing: s.timing, Log: s.log,
+	}
+	confirmed, err = current.Run(ctx)
+	end(nil)
+	successor.Wait()
+	if next != nil && !errors.Is(err, errSucceeded) { // It broke at the same moment.
+		next.Close()
+		next = nil
+	}
+	return next, confirmed, err
+}
+
 // begin notes that the server has confirmed a subscription, the first of a session.
 func (s *supervisor[K]) begin() {
 	s.evidence.Begin()
+	s.goOn()
+}
+
+// goOn is begin for a connection to the same server as the one before. The evidence still holds.
+func (s *supervisor[K]) goOn() {
 	s.recorder.Subscribed(s.endpoint.String(), true)
 	s.due.Set()
 }

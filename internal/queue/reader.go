@@ -45,7 +45,7 @@ func (r *Reader) Observe(ctx context.Context, source Source) ([]Count, error) {
 	if len(source.Queues) == 1 && isList(source.Queues[0]) {
 		return r.length(ctx, source)
 	}
-	conn := r.pool.Conn(source.Endpoint, source.Database)
+	conn := r.pool.ConnFor(source.Tenant, source.Endpoint, source.Database)
 	var found []reading
 	err := conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
 		found, err = r.readAll(ctx, client, source)
@@ -81,7 +81,7 @@ func (r *Reader) length(ctx context.Context, source Source) ([]Count, error) {
 	if source.Queues[0].InProgress {
 		is = &counts[0].InProgress
 	}
-	err := r.pool.Conn(source.Endpoint, source.Database).Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
+	err := r.pool.ConnFor(source.Tenant, source.Endpoint, source.Database).Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
 		length, err := client.LLen(ctx, source.Queues[0].Key).Result()
 		if err == nil && length < 0 {
 			err = errNegative

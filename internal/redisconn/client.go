@@ -22,7 +22,7 @@ const (
 	// idleConnections is how many are kept of them for each database while nobody calls.
 	idleConnections = 8
 	bufferBytes     = 4 << 10
-	idleConnection     = 5 * time.Minute
+	idleConnection  = 5 * time.Minute
 	// connectionLifetime bounds for how long a moved DNS name is not noticed.
 	connectionLifetime = 15 * time.Minute
 	// anyPassword is for a user who needs none: Redis lets it in with any, but not without one.
@@ -78,16 +78,25 @@ func protect(call func() error) (err error) {
 }
 
 // RedirectLogs sends what the client library logs, which by default goes to standard
-// error, to log at verbosity 1. The library has one logger for the whole process.
-func RedirectLogs(log logr.Logger) {
-	redis.SetLogger(libraryLogger{log.V(1)})
+// error, to log at verbosity 1, without the passwords that are in use by these pools. The library
+// has one logger for the whole process.
+func RedirectLogs(log logr.Logger, pools ...*Pool) {
+	redis.SetLogger(libraryLogger{log.V(1), pools})
 }
 
-type libraryLogger struct{ log logr.Logger }
+type libraryLogger struct {
+	log   logr.Logger
+	pools []*Pool
+}
 
 // Printf implements the logging interface of the client library.
 func (l libraryLogger) Printf(_ context.Context, format string, args ...any) {
-	if l.log.Enabled() {
-		l.log.Info(fmt.Sprintf(format, args...))
+	if !l.log.Enabled() {
+		return
 	}
+	text := fmt.Sprintf(format, args...)
+	for _, pool := range l.pools {
+		text = pool.passwords.redact(text)
+	}
+	l.log.Info(text)
 }

@@ -15,7 +15,7 @@ func TestWhatTheLibraryLogsIsVerbose(t *testing.T) {
 	for verbosity, want := range [][]string{nil, {`"level"=1 "msg"="dial 7"`}} {
 		var lines []string
 		log := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{Verbosity: verbosity})
-		libraryLogger{log.V(1)}.Printf(t.Context(), "dial %d", 7)
+		libraryLogger{log: log.V(1)}.Printf(t.Context(), "dial %d", 7)
 		NewWithT(t).Expect(lines).To(Equal(want))
 	}
 }

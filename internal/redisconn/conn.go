@@ -17,16 +17,18 @@ import (
 // when the pool closes and reopens connections in between.
 type Conn struct {
 	pool     *Pool
+	tenant   string // on whose behalf calls are made; nobody's in particular if empty
 	endpoint Endpoint
 	database int
 }
 
 // Do runs call with a client and a context that ends after one second. It fails at once,
-// without running call, while the endpoint is down or leaves another call unanswered.
+// without running call, while the endpoint is down or leaves another call unanswered, and while the
+// tenant of the connection has too many calls that are unanswered anywhere.
 //
 // An error is an [*rediserror.Error], unless ctx ended: then it wraps the cause of that.
 func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
-	used, err := c.pool.acquire(c.endpoint)
+	used, err := c.pool.acquireFor(c.tenant, c.endpoint)
 	if err != nil {
 		return err
 	}
@@ -35,7 +37,7 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 	if err != nil {
 		return err
 	}
-	defer used.clock(c.pool.timing.lateAfter)()
+	defer c.clock(used)()
 	began := time.Now()
 	callCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -56,6 +58,11 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 	}
 }
 
+// clock counts a call as late once it is outstanding for too long, until done is called.
+func (c *Conn) clock(used *peer) (done func()) {
+	return used.clock(c.pool.timing.lateAfter, func(more int) { c.pool.countLate(c.tenant, more) })
+}
+
 // Ask is Do for a question that a server need not answer. If it does not, or not in a way that
 // makes sense, that says nothing about the endpoint.
 func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
@@ -74,7 +81,7 @@ func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client re
 		return rediserror.Classify(fmt.Errorf("asking %s: %w", c.endpoint, rediserror.ErrBusy)) // Whoever calls loads what is needed.
 	}
 	if err := protect(func() error { return call(callCtx, client) }); err != nil {
-		return rediserror.Classify(err)
+		return used.clean(rediserror.Classify(err))
 	}
 	return nil
 }
@@ -91,7 +98,7 @@ func (c *Conn) WaitUp(ctx context.Context) error {
 	if down == nil {
 		return nil
 	}
-	return c.wait(ctx, up)
+	return c.wait(ctx, used, up)
 }
 
 // WaitRestored returns nil the next time that the endpoint comes up after it was down. It
@@ -103,12 +110,15 @@ func (c *Conn) WaitRestored(ctx context.Context) error {
 	}
 	defer c.pool.release(used)
 	_, up := used.state()
-	return c.wait(ctx, up)
+	return c.wait(ctx, used, up)
 }
 
-func (c *Conn) wait(ctx context.Context, up <-chan struct{}) error {
+// wait waits for what is known of the endpoint to change.
+func (c *Conn) wait(ctx context.Context, used *peer, changed <-chan struct{}) error {
 	select {
-	case <-up:
+	case <-changed:
+		return nil
+	case <-used.gone: // Whoever looks again looks at another one.
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for %s: %w", c.endpoint, context.Cause(ctx))
@@ -134,5 +144,50 @@ func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 		c.pool.release(used)
 	}
 	used.opened(pubSub) // From now on it may be closed by others.
+	if !c.pool.knows(used) {
+		pubSub.Close()
+		return nil, rediserror.Classify(fmt.Errorf("connecting to %s: %w", c.endpoint, rediserror.ErrBusy))
+	}
 	return pubSub, nil
+}
+
+// Successor waits until the endpoint is used with other credentials than those that a connection
+// for subscriptions was made with, and returns one made with those, as [Conn.OpenPubSub] does. It
+// fails when ctx is done or the pool has ended.
+func (c *Conn) Successor(ctx context.Context, of *PubSub) (*PubSub, error) {
+	var backoff Backoff
+	for {
+		if err := c.waitRenewed(ctx, of); err != nil {
+			return nil, err
+		}
+		backoff.Begin()
+		next, err := c.OpenPubSub(ctx)
+		if err == nil || ctx.Err() != nil {
+			return next, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-c.pool.ended:
+		case <-time.After(backoff.Delay()):
+		}
+	}
+}
+
+// waitRenewed returns nil once the endpoint is up with other credentials than those of a
+// connection.
+func (c *Conn) waitRenewed(ctx context.Context, of *PubSub) error {
+	for {
+		used, err := c.pool.acquire(c.endpoint)
+		if err != nil {
+			return err
+		}
+		due, changed := used.succeeds(of)
+		if !due {
+			err = c.wait(ctx, used, changed)
+		}
+		c.pool.release(used)
+		if due || err != nil {
+			return err
+		}
+	}
 }

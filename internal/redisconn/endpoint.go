@@ -48,8 +48,41 @@ type TLS struct {
 type SecretKey struct{ Name, Key string }
 
 // String returns the address and, where there is more than that, what tells the endpoint from
-// others. It is safe to log.
-func (e Endpoint) String() string { return e.Address }
+// others: "redis:6379 user=reader namespace=team password=redis/password tls". It is safe to log.
+func (e Endpoint) String() string {
+	if e == (Endpoint{Address: e.Address}) {
+		return e.Address
+	}
+	var text strings.Builder
+	text.WriteString(e.Address)
+	add := func(name, value string) {
+		if value != "" {
+			text.WriteString(" " + name + "=" + value)
+		}
+	}
+	add("user", e.Username)
+	add("namespace", e.Namespace)
+	add("password", e.Password.String())
+	if e.TLS.Enabled {
+		text.WriteString(" tls")
+	}
+	if e.TLS.SkipVerify {
+		text.WriteString(" unverified")
+	}
+	add("name", e.TLS.ServerName)
+	add("ca", e.TLS.CA.String())
+	add("certificate", e.TLS.Certificate.String())
+	add("key", e.TLS.PrivateKey.String())
+	return text.String()
+}
+
+// String returns the names of the Secret and of the key, and nothing for the zero value.
+func (k SecretKey) String() string {
+	if k == (SecretKey{}) {
+		return ""
+	}
+	return k.Name + "/" + k.Key
+}
 
 // secrets are the values that the endpoint needs.
 func (e Endpoint) secrets() []SecretKey {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -22,7 +23,9 @@ import (
 type peer struct {
 	endpoint Endpoint
 	keyring  keyring
-	dialer   dialFunc
+	// passwords are told which ones the peer uses.
+	passwords *passwords
+	dialer    dialFunc
 	// loading is held while the access is loaded for the first time.
 	loading chan struct{}
 	// dialing is held from a dial until the server has said something, while no connection
@@ -32,6 +35,8 @@ type peer struct {
 	dialing, moreDialing chan struct{}
 	// pin is the address of the endpoint that all connections lead to.
 	pin hostname.Pin
+	// gone is closed when the pool has forgotten the peer.
+	gone chan struct{}
 	// wentDown is called without the lock after the peer went down.
 	wentDown func(*peer, *rediserror.Error)
 
@@ -39,13 +44,18 @@ type peer struct {
 	access *access // nil until it was loaded
 	// clients are those of the access, one for each database that a call needed while up.
 	clients map[int]*redis.Client
-	down   *rediserror.Error // why the endpoint cannot be used; nil while it can
-	up     chan struct{}     // closed when the endpoint comes up after it was down, and replaced
-	late   int               // calls that have been outstanding for too long
-	open   int               // connections of the client that serve
-	worked time.Time         // when a call was answered last
+	down    *rediserror.Error // why the endpoint cannot be used; nil while it can
+	up      chan struct{}     // closed when the endpoint comes up after it was down, and replaced
+	renewed chan struct{}     // closed when there is another access, and replaced
+	late    int               // calls that have been outstanding for too long
+	open    int               // connections of the client that serve
+	worked  time.Time         // when a call was answered last
 	// refused is what the server refused last.
 	refused refusal
+	// known are the passwords that were loaded last, and spelled is how they may appear in a text.
+	known, spelled []string
+	// rejected is what Secrets held that did not replace what is in use.
+	rejected values
 	// backoff spaces the probes. Only work that was done resets it, so an endpoint that
 	// answers probes and nothing else is tried ever less often.
 	backoff Backoff
@@ -58,11 +68,11 @@ type peer struct {
 	idleSince time.Time
 }
 
-func newPeer(e Endpoint, k keyring, dialer dialFunc, wentDown func(*peer, *rediserror.Error)) *peer {
+func newPeer(e Endpoint, k keyring, secret *passwords, dialer dialFunc, wentDown func(*peer, *rediserror.Error)) *peer {
 	p := &peer{
-		endpoint: e, keyring: k, dialer: dialer, wentDown: wentDown, up: make(chan struct{}), pubSubs: map[*PubSub]struct{}{},
+		endpoint: e, keyring: k, passwords: secret, dialer: dialer, wentDown: wentDown, up: make(chan struct{}), pubSubs: map[*PubSub]struct{}{},
 		loading: make(chan struct{}, 1), dialing: make(chan struct{}, 1), moreDialing: make(chan struct{}, moreDials),
-		clients: map[int]*redis.Client{},
+		clients: map[int]*redis.Client{}, renewed: make(chan struct{}), gone: make(chan struct{}),
 	}
 	if e == (Endpoint{Address: e.Address}) {
 		p.access = &access{}
@@ -93,7 +103,7 @@ func (p *peer) client(database int) *redis.Client {
 	return found
 }
 
-// open returns the client of a database, for which it loads the access if nobody has. The error is
+// firstClient returns the client of a database, for which it loads the access if nobody has. The error is
 // a cause for which the endpoint is down.
 func (p *peer) firstClient(ctx context.Context, database int) (*redis.Client, error) {
 	if _, err := p.firstAccess(ctx); err != nil {
@@ -105,17 +115,17 @@ func (p *peer) firstClient(ctx context.Context, database int) (*redis.Client, er
 // firstAccess returns the access, and loads it if nobody has. One does while others wait, so a
 // Secret is read once.
 func (p *peer) firstAccess(ctx context.Context) (*access, error) {
-	if known, err := p.known(); known != nil || err != nil {
+	if known, err := p.inUse(); known != nil || err != nil {
 		return known, err
 	}
 	if err := enter(ctx, p.loading); err != nil {
 		return nil, err
 	}
 	defer func() { <-p.loading }()
-	if known, err := p.known(); known != nil || err != nil {
+	if known, err := p.inUse(); known != nil || err != nil {
 		return known, err
 	}
-	loaded, err := p.keyring.load(ctx, p.endpoint)
+	loaded, err := p.load(ctx)
 	if err != nil {
 		return nil, notKnown(err)
 	}
@@ -125,8 +135,8 @@ func (p *peer) firstAccess(ctx context.Context) (*access, error) {
 	return loaded, nil
 }
 
-// known returns the access, if there is one, unless the endpoint is down.
-func (p *peer) known() (*access, error) {
+// inUse returns the access, if there is one, unless the endpoint is down.
+func (p *peer) inUse() (*access, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.down != nil {
@@ -135,24 +145,32 @@ func (p *peer) known() (*access, error) {
 	return p.access, nil
 }
 
-// clock counts a call as late from lateAfter on, until done is called.
-func (p *peer) clock(lateAfter time.Duration) (done func()) {
+// clock counts a call as late from lateAfter on, here and wherever count does, until done is
+// called.
+func (p *peer) clock(lateAfter time.Duration, count func(more int)) (done func()) {
 	var late, over bool // guarded by p.mu
 	timer := time.AfterFunc(lateAfter, func() {
 		p.mu.Lock()
-		defer p.mu.Unlock()
-		if !over {
-			late = true
-			p.late++
+		if over {
+			p.mu.Unlock()
+			return
 		}
+		late = true
+		p.late++
+		p.mu.Unlock()
+		count(1)
 	})
 	return func() {
 		timer.Stop()
 		p.mu.Lock()
-		defer p.mu.Unlock()
 		over = true
-		if late {
+		wasLate := late
+		if wasLate {
 			p.late--
+		}
+		p.mu.Unlock()
+		if wasLate {
+			count(-1)
 		}
 	}
 }
@@ -167,6 +185,11 @@ func (p *peer) succeeded() {
 
 // failed notes that a call that began then failed, and returns the error for the caller.
 func (p *peer) failed(database int, client *redis.Client, err error, began time.Time) *rediserror.Error {
+	return p.clean(p.judge(database, client, err, began))
+}
+
+// judge notes what the failure of a call says about the endpoint.
+func (p *peer) judge(database int, client *redis.Client, err error, began time.Time) *rediserror.Error {
 	cause := rediserror.Classify(err)
 	if errors.Is(err, rediserror.ErrBusy) || !endsUse(cause) {
 		return cause
@@ -213,6 +236,7 @@ func (p *peer) excused(cause *rediserror.Error, began time.Time) bool {
 // markDown records that the endpoint cannot be used with this access, which is nil if there is
 // none, unless that is known. What fails with an access that was replaced says nothing.
 func (p *peer) markDown(with *access, cause *rediserror.Error) {
+	cause = p.clean(cause)
 	p.mu.Lock()
 	if p.down != nil || p.access != with {
 		p.mu.Unlock()
@@ -231,6 +255,7 @@ func (p *peer) markDown(with *access, cause *rediserror.Error) {
 
 // stillDown records why a probe failed.
 func (p *peer) stillDown(cause *rediserror.Error) {
+	cause = p.clean(cause)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.down = cause
@@ -290,6 +315,32 @@ func (p *peer) closeClients() {
 	p.clients = map[int]*redis.Client{}
 	p.mu.Unlock()
 	closeAll(clients)
+}
+
+// closeDatabase closes the client of a database, if there is one.
+func (p *peer) closeDatabase(database int) {
+	p.mu.Lock()
+	client := p.clients[database]
+	delete(p.clients, database)
+	p.mu.Unlock()
+	if client != nil {
+		_ = client.Close()
+	}
+}
+
+// end closes all there is, when the pool has forgotten the peer.
+func (p *peer) end() {
+	close(p.gone)
+	p.passwords.forget(p)
+	p.closeClients()
+	p.closePubSubs()
+}
+
+// closePubSubs closes the connections for subscriptions.
+func (p *peer) closePubSubs() {
+	for _, pubSub := range p.astray(netip.AddrPort{}) {
+		pubSub.Close()
+	}
 }
 
 func closeAll(clients map[int]*redis.Client) {

@@ -5,6 +5,7 @@ package redisconn
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync"
 	"syscall"
@@ -59,6 +60,11 @@ type Pool struct {
 	mu     sync.Mutex
 	closed bool
 	peers  map[Endpoint]*peer
+	claims claims
+	// passwords are those of all peers.
+	passwords *passwords
+	// late is how many calls of each tenant are outstanding for too long.
+	late map[string]int
 	// unprobed are the peers that went down and have no prober yet.
 	unprobed []*peer
 	// changed holds a token while unprobed may not be empty.
@@ -99,24 +105,24 @@ func NewPool(options Options) *Pool {
 		dialer:   (&net.Dialer{Timeout: callTimeout, ControlContext: options.Control}).DialContext,
 		resolver: net.DefaultResolver,
 		peers:    map[Endpoint]*peer{},
-		changed:  make(chan struct{}, 1),
-		ended:    make(chan struct{}),
+		claims:   newClaims(options.ServersPerTenant),
+		late:     map[string]int{},
+
+		passwords: &passwords{ofPeer: map[*peer][]string{}},
+		changed:   make(chan struct{}, 1),
+		ended:     make(chan struct{}),
 	}
 }
 
-// Conn returns the shared connection to a database of an endpoint. It costs nothing until it is
-// used.
-func (p *Pool) Conn(e Endpoint, database int) *Conn {
-	return &Conn{pool: p, endpoint: e, database: database}
+// Conn returns the shared connection to a database of an endpoint, on nobody's behalf in
+// particular. It costs nothing until it is used.
+func (p *Pool) Conn(e Endpoint, database int) *Conn { return p.ConnFor("", e, database) }
+
+// ConnFor is Conn on behalf of a tenant, whose slow servers must not hold up all callers: while
+// some calls of one tenant are unanswered for 100 ms, further ones fail at once.
+func (p *Pool) ConnFor(tenant string, e Endpoint, database int) *Conn {
+	return &Conn{pool: p, tenant: tenant, endpoint: e, database: database}
 }
-
-// Claim notes that an owner, which belongs to a tenant, uses this database of this endpoint, and
-// none that it claimed before. The error is an [*rediserror.Error] of the reason TooManyServers if
-// the tenant's owners claim too many; then the owner claims nothing.
-func (p *Pool) Claim(tenant, owner string, e Endpoint, database int) error { return nil }
-
-// Release ends the claim of an owner, if it has one. What nobody claims any more is closed.
-func (p *Pool) Release(tenant, owner string) {}
 
 // Start looks after the endpoints until ctx is done, then closes all connections and
 // returns nil. It may be called once. Without it, an endpoint that goes down stays down.
@@ -127,6 +133,7 @@ func (p *Pool) Start(ctx context.Context) error {
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	workers.Go(func() { p.followNames(ctx) })
+	workers.Go(func() { p.followSecrets(ctx) })
 	for {
 		for _, down := range p.takeUnprobed() {
 			workers.Go(func() { p.probe(ctx, down) })
@@ -142,15 +149,21 @@ func (p *Pool) Start(ctx context.Context) error {
 }
 
 // acquire returns the peer of an endpoint, which is kept until it is released.
-func (p *Pool) acquire(e Endpoint) (*peer, error) {
+func (p *Pool) acquire(e Endpoint) (*peer, error) { return p.acquireFor("", e) }
+
+// acquireFor is acquire for a call on behalf of a tenant. It fails if that has too many late ones.
+func (p *Pool) acquireFor(tenant string, e Endpoint) (*peer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, rediserror.Classify(rediserror.ErrClosed)
 	}
+	if p.late[tenant] >= lateCalls {
+		return nil, rediserror.Classify(fmt.Errorf("calling %s on behalf of %s: %w", e, tenant, rediserror.ErrBusy))
+	}
 	found, ok := p.peers[e]
 	if !ok {
-		found = newPeer(e, p.keyring(), p.dialer, p.wentDown)
+		found = newPeer(e, p.keyring(), p.passwords, p.dialer, p.wentDown)
 		p.peers[e] = found
 	}
 	found.users++
@@ -165,9 +178,9 @@ func (p *Pool) release(used *peer) {
 	p.mu.Lock()
 	used.users--
 	used.idleSince = time.Now()
-	closed := p.closed
+	forgotten := p.closed || p.peers[used.endpoint] != used
 	p.mu.Unlock()
-	if closed {
+	if forgotten {
 		used.closeClients() // The call may have begun before and made a client after.
 	}
 }
@@ -203,7 +216,7 @@ func (p *Pool) forgetIdle() {
 	for endpoint, candidate := range p.peers {
 		if candidate.users == 0 && time.Since(candidate.idleSince) >= p.timing.idle {
 			delete(p.peers, endpoint)
-			candidate.closeClients()
+			candidate.end()
 		}
 	}
 }

@@ -6,7 +6,6 @@ package redisconn
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,6 +18,8 @@ func (p *Pool) probe(ctx context.Context, down *peer) {
 	for p.knows(down) {
 		select {
 		case <-ctx.Done():
+			return
+		case <-down.gone:
 			return
 		case <-time.After(down.probeDelay(p.timing.refusedAuth)):
 		}
@@ -43,7 +44,7 @@ func (p *peer) tryAgain(ctx context.Context, refusedAuth time.Duration) *rediser
 		return refused
 	}
 	if err := ping(ctx, p, candidate); err != nil {
-		if cause := rediserror.Classify(err); endsUse(cause) {
+		if cause := p.clean(rediserror.Classify(err)); endsUse(cause) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.noteRefusal(candidate, cause)
@@ -64,7 +65,7 @@ func (p *peer) lookAgain(ctx context.Context) (*access, *rediserror.Error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	loaded, err := p.keyring.load(ctx, p.endpoint)
+	loaded, err := p.load(ctx)
 	switch {
 	case err == nil && inUse != nil && loaded.values == inUse.values:
 		return inUse, nil
@@ -81,9 +82,7 @@ func (p *peer) lookAgain(ctx context.Context) (*access, *rediserror.Error) {
 // withdraw forgets the access, and ends what was made with it.
 func (p *peer) withdraw() {
 	closeAll(p.use(nil))
-	for _, pubSub := range p.astray(netip.AddrPort{}) {
-		pubSub.Close()
-	}
+	p.closePubSubs()
 }
 
 // withdrawn reports whether an error of loading says that the Secrets do not hold any more what is
@@ -127,6 +126,8 @@ func (p *peer) use(candidate *access) (old map[int]*redis.Client) {
 	}
 	old, p.clients = p.clients, map[int]*redis.Client{}
 	p.access = candidate
+	close(p.renewed)
+	p.renewed = make(chan struct{})
 	return old
 }
 
@@ -149,4 +150,3 @@ func (p *Pool) knows(candidate *peer) bool {
 	defer p.mu.Unlock()
 	return p.peers[candidate.endpoint] == candidate
 }
-

@@ -59,7 +59,7 @@ func (p *peer) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub, 
 	if !errors.Is(err, rediserror.ErrBusy) && !p.excused(cause, began) {
 		p.markDown(with, cause)
 	}
-	return nil, cause
+	return nil, p.clean(cause)
 }
 
 // newPubSub connects through dial, which is called once, and sends PING. It needs no database:
@@ -86,7 +86,7 @@ func newPubSub(ctx context.Context, to *peer, with *access, dial dialFunc) (*Pub
 }
 
 // Receive returns the next message, confirmation or pong, as a type of the client
-// library. An error for which [rediserror.IsReply] holds is the server's answer to a command. Any
+// library. Errors are [*rediserror.Error]s. One for which [rediserror.IsReply] holds is the server's answer to a command. Any
 // other one, including that timeout has passed, may have come in the middle of a
 // message: the connection must be closed then.
 func (p *PubSub) Receive(ctx context.Context, timeout time.Duration) (message any, err error) {
@@ -94,24 +94,36 @@ func (p *PubSub) Receive(ctx context.Context, timeout time.Duration) (message an
 		message, err = p.pubSub.ReceiveTimeout(ctx, timeout)
 		return err
 	})
-	if cause := rediserror.Classify(err); cause != nil && cause.Reason == rediserror.ReasonAuthFailed {
+	if err == nil {
+		return message, nil
+	}
+	cause := p.peer.clean(rediserror.Classify(err))
+	if cause.Reason == rediserror.ReasonAuthFailed {
 		p.peer.markDown(p.access, cause)
 	}
-	return message, err
+	return message, cause
 }
 
 // Subscribe sends SUBSCRIBE.
 func (p *PubSub) Subscribe(ctx context.Context, channels ...string) error {
-	return p.pubSub.Subscribe(ctx, channels...)
+	return p.told(p.pubSub.Subscribe(ctx, channels...))
 }
 
 // Unsubscribe sends UNSUBSCRIBE.
 func (p *PubSub) Unsubscribe(ctx context.Context, channels ...string) error {
-	return p.pubSub.Unsubscribe(ctx, channels...)
+	return p.told(p.pubSub.Unsubscribe(ctx, channels...))
 }
 
 // Ping sends PING.
-func (p *PubSub) Ping(ctx context.Context) error { return p.pubSub.Ping(ctx) }
+func (p *PubSub) Ping(ctx context.Context) error { return p.told(p.pubSub.Ping(ctx)) }
+
+// told makes an error one that may be told.
+func (p *PubSub) told(err error) error {
+	if err == nil {
+		return nil
+	}
+	return p.peer.clean(rediserror.Classify(err))
+}
 
 // Close ends the connection and makes a waiting Receive return. It may be called again.
 func (p *PubSub) Close() {

@@ -83,7 +83,9 @@ func (f *fakeSecrets) Read(_ context.Context, from, name string) (map[string][]b
 }
 
 // quick has what is waited for happen soon.
-func quick(p *Pool) { p.timing.reread, p.timing.refusedAuth = 50*time.Millisecond, 200*time.Millisecond }
+func quick(p *Pool) {
+	p.timing.reread, p.timing.refusedAuth = 50*time.Millisecond, 200*time.Millisecond
+}
 
 // withSecrets has a pool read Secrets from there.
 func withSecrets(secrets Secrets) func(*Pool) { return func(p *Pool) { p.options.Secrets = secrets } }
@@ -278,16 +280,24 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-func TestTLSWithAPlainServerAndTheOtherWayRound(t *testing.T) {
+func TestServersThatSpeakNoTLS(t *testing.T) {
 	t.Parallel()
+	secrets := withSecrets(newSecrets(map[string]string{"ca.crt": string(certificates.NewAuthority(t).Certificate())}))
+	answering := redistest.Listen(t, func(conn net.Conn) {
+		_, _ = conn.Read(make([]byte, 1<<12))
+		_, _ = conn.Write([]byte("-ERR unknown command\r\n"))
+	})
 	g := NewWithT(t)
-	authority := certificates.NewAuthority(t)
-	secrets := withSecrets(newSecrets(map[string]string{"ca.crt": string(authority.Certificate())}))
-	plain := redistest.New(t, redistest.Options{})
-	g.Expect(reasonOf(t, startReal(t, secrets).Conn(tlsEndpoint(plain.Addr()), 0))).To(Equal(string(rediserror.ReasonTLSFailed)))
+	g.Expect(reasonOf(t, startReal(t, secrets).Conn(tlsEndpoint(answering), 0))).To(Equal(string(rediserror.ReasonTLSFailed)))
 
-	secured := redistest.New(t, redistest.Options{TLS: &redistest.TLS{Server: authority.Server(t, "127.0.0.1")}})
-	g.Expect(reasonOf(t, startReal(t).Conn(Endpoint{Address: secured.Addr()}, 0))).To(Equal(string(rediserror.ReasonUnreachable)))
+	waiting := redistest.New(t, redistest.Options{}) // Redis takes the handshake for the beginning of a command.
+	g.Expect(reasonOf(t, startReal(t, secrets).Conn(tlsEndpoint(waiting.Addr()), 0))).To(Equal(string(rediserror.ReasonUnreachable)))
+}
+
+func TestAServerThatSpeaksNothingButTLS(t *testing.T) {
+	t.Parallel()
+	secured := redistest.New(t, redistest.Options{TLS: &redistest.TLS{Server: certificates.NewAuthority(t).Server(t, "127.0.0.1")}})
+	NewWithT(t).Expect(reasonOf(t, startReal(t).Conn(Endpoint{Address: secured.Addr()}, 0))).To(Equal(string(rediserror.ReasonUnreachable)))
 }
 
 func TestAHandshakeThatStalls(t *testing.T) {

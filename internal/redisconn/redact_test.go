@@ -1,0 +1,120 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redisconn
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/test/redistest"
+)
+
+const awkward = "pass\"word\\with <ümläuts>\tand all"
+
+// echoes makes a server that repeats what it is told in an error, in several spellings.
+func echoes(t *testing.T, words func(arg string) string) *redistest.Scripted {
+	t.Helper()
+	return redistest.NewScripted(t, func(args []string) string {
+		return "-WRONGPASS " + words(args[len(args)-1]) + "\r\n"
+	})
+}
+
+func TestWhatAServerRepeatsIsNotTold(t *testing.T) {
+	t.Parallel()
+	for name, words := range map[string]func(arg string) string{
+		"as it is":   func(arg string) string { return "you said " + arg + "!" },
+		"in Go":      func(arg string) string { return fmt.Sprintf("you said %q", arg) },
+		"in JSON":    func(arg string) string { text, _ := json.Marshal(arg); return string(text) },
+		"cut off":    func(arg string) string { return "args beginning with: " + arg[:min(len(arg), 9)] },
+		"twice":      func(arg string) string { return arg + arg },
+		"as a whole": func(arg string) string { return arg },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			var log sync.Mutex
+			var lines []string
+			logger := funcr.New(func(_, line string) {
+				log.Lock()
+				defer log.Unlock()
+				lines = append(lines, line)
+			}, funcr.Options{Verbosity: 9})
+			pool := startReal(t, withSecrets(newSecrets(map[string]string{"password": awkward})), quick, func(p *Pool) { p.log = logger })
+			conn := pool.Conn(Endpoint{Address: echoes(t, words).Addr(), Password: password, Namespace: namespace}, 0)
+			_, err := readLength(t.Context(), conn)
+			g.Expect(rediserror.Classify(err).Reason).To(Equal(rediserror.ReasonAuthFailed), "the class is the same")
+			g.Expect(rediserror.IsReply(err)).To(BeTrue())
+			_, again := readLength(t.Context(), conn)
+			_, third := conn.OpenPubSub(t.Context())
+			libraryLogger{logger.V(1), []*Pool{pool}}.Printf(t.Context(), "failed to dial: %v, %q", words(awkward), words(awkward))
+
+			log.Lock()
+			defer log.Unlock()
+			g.Expect(len(lines)).To(BeNumerically(">=", 2))
+			for _, text := range append(lines, texts(err, again, third)...) {
+				g.Expect(text).NotTo(ContainSubstring(awkward[:6]))
+				g.Expect(text).NotTo(ContainSubstring("mläuts"))
+			}
+		})
+	}
+}
+
+// texts are those of all errors and of what is in them.
+func texts(errs ...error) []string {
+	var found []string
+	for _, err := range errs {
+		found = append(found, fmt.Sprintf("%+v", err))
+		switch err := err.(type) { //nolint:errorlint // It walks the chain itself.
+		case interface{ Unwrap() error }:
+			found = append(found, texts(err.Unwrap())...)
+		case interface{ Unwrap() []error }:
+			found = append(found, texts(err.Unwrap()...)...)
+		}
+	}
+	return found
+}
+
+func TestRepliesOnAPubSubAreNotTold(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.NewScripted(t, func(args []string) string {
+		if args[0] == "subscribe" {
+			return "-NOPERM " + awkward + "\r\n"
+		}
+		return redistest.Usual
+	})
+	pool := startReal(t, withSecrets(newSecrets(map[string]string{"password": awkward})))
+	pubSub, err := pool.Conn(Endpoint{Address: server.Addr(), Password: password, Namespace: namespace}, 0).OpenPubSub(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	defer pubSub.Close()
+	g.Expect(pubSub.Receive(t.Context(), timeout)).To(BeAssignableToTypeOf(&redis.Pong{}))
+	g.Expect(pubSub.Subscribe(t.Context(), "news")).To(Succeed())
+	_, err = pubSub.Receive(t.Context(), timeout)
+	g.Expect(rediserror.IsReply(err)).To(BeTrue())
+	g.Expect(rediserror.Classify(err).Reason).To(Equal(rediserror.ReasonPermissionDenied))
+	g.Expect(strings.Join(texts(err), "")).To(And(ContainSubstring(redacted), Not(ContainSubstring("ümläuts"))))
+}
+
+// A password that is part of every text must not make another thing of an error.
+func TestAnErrorKeepsItsMeaningWithoutAPassword(t *testing.T) {
+	t.Parallel()
+	for _, cause := range []error{rediserror.ErrBusy, rediserror.ErrClosed, context.Canceled, context.DeadlineExceeded} {
+		g := NewWithT(t)
+		before := rediserror.Classify(fmt.Errorf("calling: %w", cause))
+		after := redactError(before, spellings("e"))
+		g.Expect(after.Error()).NotTo(Equal(before.Error()))
+		g.Expect(after).To(MatchError(cause))
+		g.Expect(after.Message).To(Equal(before.Message))
+		g.Expect(after.Busy()).To(Equal(before.Busy()))
+	}
+}

@@ -1,0 +1,138 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redisconn
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"miracle.dev/scaledjob-operator/internal/rediserror"
+)
+
+const (
+	// readsAtOnce is how many endpoints are looked after at the same time.
+	readsAtOnce = 4
+	// looks is in how many parts the time between two looks at the Secrets of an endpoint is cut,
+	// so that not all are read at once.
+	looks = 10
+)
+
+// followSecrets looks every now and then whether the Secrets of endpoints hold something else,
+// until ctx is done.
+func (p *Pool) followSecrets(ctx context.Context) {
+	ticker := time.NewTicker(p.timing.reread / looks)
+	defer ticker.Stop()
+	next := map[*peer]time.Time{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		var group errgroup.Group
+		group.SetLimit(readsAtOnce)
+		for _, due := range p.due(next) {
+			group.Go(func() error {
+				p.renew(ctx, due)
+				return nil
+			})
+		}
+		_ = group.Wait()
+	}
+}
+
+// due are the peers whose Secrets are to be read now. It notes when each is the next time.
+func (p *Pool) due(next map[*peer]time.Time) []*peer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for known := range next {
+		if p.peers[known.endpoint] != known {
+			delete(next, known)
+		}
+	}
+	var found []*peer
+	now := time.Now()
+	for endpoint, candidate := range p.peers {
+		if !endpoint.NeedsSecrets() {
+			continue
+		}
+		at, known := next[candidate]
+		if known && now.Before(at) {
+			continue
+		}
+		if known {
+			found = append(found, candidate)
+		}
+		next[candidate] = now.Add(p.timing.reread*9/10 + rand.N(p.timing.reread/5))
+	}
+	return found
+}
+
+// renew has a peer used with what its Secrets hold now, once the server has let somebody in with
+// that. Until then it is used as before.
+func (p *Pool) renew(ctx context.Context, candidate *peer) {
+	inUse, _ := candidate.inUse()
+	if inUse == nil { // It is not used yet, or its prober does the same.
+		return
+	}
+	loadCtx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	loaded, err := candidate.load(loadCtx)
+	switch {
+	case err != nil && withdrawn(err):
+		candidate.markDown(inUse, notKnown(err))
+		candidate.withdraw()
+		return
+	case err != nil:
+		p.log.V(1).Info("The Secrets for a Redis server could not be read again", "endpoint", candidate.endpoint.String(), "cause", err.Error())
+		return
+	case loaded.values == inUse.values:
+		return
+	}
+	if candidate.refusal(loaded, p.timing.refusedAuth) != nil {
+		return
+	}
+	if cause := candidate.clean(rediserror.Classify(ping(ctx, candidate, loaded))); cause != nil && endsUse(cause) {
+		if candidate.reject(loaded, cause) {
+			p.log.Info("Redis cannot be used with what the Secrets hold now. What they held before stays in use.",
+				"endpoint", candidate.endpoint.String(), "cause", cause.Error())
+		}
+		return
+	}
+	p.log.Info("Redis is used with what the Secrets hold now", "endpoint", candidate.endpoint.String())
+	retired := candidate.use(loaded)
+	select { // Calls under way end.
+	case <-ctx.Done():
+	case <-time.After(callTimeout):
+	}
+	closeAll(retired)
+}
+
+// reject notes that an access cannot be used now, and reports whether that is news.
+func (p *peer) reject(of *access, cause *rediserror.Error) (news bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	news = p.rejected != of.values
+	p.rejected = of.values
+	p.noteRefusal(of, cause)
+	return news
+}
+
+// succeeds reports whether a connection for subscriptions is to be followed by one with other
+// credentials now. The channel is closed when that may have changed.
+func (p *peer) succeeds(of *PubSub) (due bool, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.down != nil:
+		return false, p.up
+	case p.access == nil || p.access == of.access:
+		return false, p.renewed
+	default:
+		return true, nil
+	}
+}

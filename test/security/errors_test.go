@@ -1,0 +1,156 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package security
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// What a row says of the ScaledJob besides the reason.
+const (
+	stalled     = scaledjobv1.ConditionStalled
+	reconciling = scaledjobv1.ConditionReconciling
+	polled      = "polled"
+)
+
+// row is an error that is provoked and mended.
+type row struct {
+	situation string
+	// reason is that of QueueConnected, or if the queue is only polled, that of
+	// NotificationsActive. The message has these words, which say what to do.
+	reason, words string
+	// state is stalled, reconciling or polled.
+	state string
+	cure  string
+	// inUse says that everything is well at first, and a Job was created.
+	inUse bool
+	stage func(s *scene) stage
+}
+
+// stage is what a row needs. What is nil is not done.
+type stage struct {
+	spec    []change
+	provoke func()
+	mend    func()
+}
+
+func TestWhatKeepsFromReadingIsToldAndMended(t *testing.T) {
+	t.Parallel()
+	rows := slices.Concat(tlsRows(), credentialRows(), rightRows(), secretRows(), addressRows())
+	table.declare(rows)
+	for _, row := range rows {
+		t.Run(row.situation, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			other := newNeighbour(t)
+			stage := row.stage(s)
+			provoke(s, row, stage)
+			expectTold(s, row)
+			before := s.jobsEver()
+			s.push(1)
+			other.heed()
+			s.Expect(s.jobsEver()).To(Equal(before), "Jobs on an unknown depth")
+			mend(s, row, stage)
+			s.awaitConnected()
+			s.heed()
+		})
+	}
+}
+
+func TestWhatKeepsFromListeningIsToldAndMended(t *testing.T) {
+	t.Parallel()
+	rows := channelRows()
+	table.declare(rows)
+	for _, row := range rows {
+		t.Run(row.situation, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			stage := row.stage(s)
+			s.create(append(stage.spec, polling(1))...)
+			s.push(1)
+			s.awaitJobs()
+			told := s.awaitReason(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, row.reason)
+			s.Expect(told.message).To(ContainSubstring(row.words))
+			s.Expect(told.abnormal).To(BeEmpty(), "the queue is read")
+			s.awaitMode(scaledjobv1.ModePolling)
+			s.push(1)
+			s.awaitJobs()
+			s.update(polling(never))
+			mend(s, row, stage)
+			s.heed()
+		})
+	}
+}
+
+// provoke has the operator meet the error, before its first Job or after it.
+func provoke(s *scene, row row, stage stage) {
+	s.t.Helper()
+	if !row.inUse {
+		if stage.provoke != nil {
+			stage.provoke()
+		}
+		s.push(1)
+		s.create(stage.spec...)
+		return
+	}
+	s.create(stage.spec...)
+	s.heed()
+	stage.provoke()
+	// Nothing but a look at the queue shows some of what was provoked.
+	s.update(polling(1))
+}
+
+// expectTold waits until the status tells the error as it should.
+func expectTold(s *scene, row row) {
+	s.t.Helper()
+	told := s.awaitReason(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, row.reason)
+	s.Expect(told.message).To(ContainSubstring(row.words))
+	s.Expect(told.abnormal).To(Equal(row.state))
+	s.Expect(s.verdict(scaledjobv1.ConditionReady).reason).To(Equal(row.reason))
+	s.update(polling(never))
+}
+
+// mend ends the error, and measures how long it takes until each message has its
+// Job.
+func mend(s *scene, row row, stage stage) {
+	s.t.Helper()
+	if row.state == polled {
+		s.push(1) // Nothing tells of this one before it is mended.
+	}
+	stage.mend()
+	mended := time.Now()
+	s.awaitJobs()
+	table.add(row, time.Since(mended))
+}
+
+// newNeighbour is a ScaledJob in a namespace of its own, whose server is well.
+func newNeighbour(t *testing.T) *scene {
+	t.Helper()
+	s := newScene(t)
+	s.redis = neighbours.Client()
+	s.create(at(neighbours.Addr()))
+	s.heed()
+	return s
+}
+
+// on is a server of this row, and the way to it that is right for its tenant, who
+// may do everything.
+func (s *scene) on(server *server) []change {
+	s.t.Helper()
+	s.redis = server.Client()
+	password := planted.password()
+	server.user(tenant, password, "~*", "&*", "+@all")
+	s.keepPassword(password)
+	return []change{at(server.Addr()), signedIn(tenant)}
+}
+
+// with is more changes than these.
+func with(spec []change, more ...change) []change { return slices.Concat(spec, more) }

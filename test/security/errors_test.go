@@ -78,8 +78,8 @@ func TestWhatKeepsFromListeningIsToldAndMended(t *testing.T) {
 			s.push(1)
 			s.awaitJobs()
 			told := s.awaitReason(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, row.reason)
-			s.Expect(told.message).To(ContainSubstring(row.words))
-			s.Expect(told.abnormal).To(BeEmpty(), "the queue is read")
+			s.Expect(told.Message).To(ContainSubstring(row.words))
+			s.Expect(told.Abnormal).To(BeEmpty(), "the queue is read")
 			s.awaitMode(scaledjobv1.ModePolling)
 			s.push(1)
 			s.awaitJobs()
@@ -112,9 +112,9 @@ func provoke(s *scene, row row, stage stage) {
 func expectTold(s *scene, row row) {
 	s.t.Helper()
 	told := s.awaitReason(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, row.reason)
-	s.Expect(told.message).To(ContainSubstring(row.words))
-	s.Expect(told.abnormal).To(Equal(row.state))
-	s.Expect(s.verdict(scaledjobv1.ConditionReady).reason).To(Equal(row.reason))
+	s.Expect(told.Message).To(ContainSubstring(row.words))
+	s.Expect(told.Abnormal).To(Equal(row.state))
+	s.Expect(s.verdict(scaledjobv1.ConditionReady).Reason).To(Equal(row.reason))
 	s.update(polling(never))
 }
 

@@ -28,7 +28,7 @@ func TestTheSearchFindsWhatIsTold(t *testing.T) {
 	for _, telling := range []string{password, base64.StdEncoding.EncodeToString([]byte(password))} {
 		told, err := common.evidence(t.Context())
 		s.Expect(err).NotTo(HaveOccurred())
-		s.Expect(told).To(HaveKeyWithValue("metrics", ContainSubstring("scaledjob_reconcile_total")))
+		s.Expect(told).To(HaveKeyWithValue("metrics", ContainSubstring("go_goroutines")))
 		s.Expect(own.search(told)).To(Succeed())
 		event := &corev1.Event{
 			ObjectMeta:     metav1.ObjectMeta{Namespace: s.namespace, Name: "telling"},

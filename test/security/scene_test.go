@@ -260,7 +260,7 @@ func (s *scene) heed() {
 }
 
 // verdict is what a condition says, and which of Stalled and Reconciling is True.
-type verdict struct{ status, reason, message, abnormal string }
+type verdict struct{ Status, Reason, Message, Abnormal string }
 
 // verdict is that of the condition of this type.
 func (s *scene) verdict(kind string) verdict {
@@ -268,11 +268,11 @@ func (s *scene) verdict(kind string) verdict {
 	conditions := s.get().Status.Conditions
 	var v verdict
 	if c := apimeta.FindStatusCondition(conditions, kind); c != nil {
-		v = verdict{status: string(c.Status), reason: c.Reason, message: c.Message}
+		v = verdict{Status: string(c.Status), Reason: c.Reason, Message: c.Message}
 	}
 	for _, abnormal := range []string{scaledjobv1.ConditionStalled, scaledjobv1.ConditionReconciling} {
 		if apimeta.IsStatusConditionTrue(conditions, abnormal) {
-			v.abnormal += abnormal
+			v.Abnormal += abnormal
 		}
 	}
 	return v
@@ -285,7 +285,7 @@ func (s *scene) awaitReason(kind string, status metav1.ConditionStatus, reason s
 	var v verdict
 	s.Eventually(func() string {
 		v = s.verdict(kind)
-		return v.status + " " + v.reason
+		return v.Status + " " + v.Reason
 	}).Should(Equal(string(status)+" "+reason), s.explain)
 	return v
 }
@@ -295,5 +295,5 @@ func (s *scene) awaitReason(kind string, status metav1.ConditionStatus, reason s
 func (s *scene) awaitConnected() {
 	s.t.Helper()
 	s.Eventually(s.verdict).WithArguments(scaledjobv1.ConditionQueueConnected).
-		Should(And(HaveField("reason", scaledjobv1.ReasonConnected), HaveField("abnormal", "")), s.explain)
+		Should(And(HaveField("Reason", scaledjobv1.ReasonConnected), HaveField("Abnormal", "")), s.explain)
 }

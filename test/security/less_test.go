@@ -109,7 +109,7 @@ func TestTheDocumentedCommandsOfTypesAreEnough(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
 			s.kind = k
-			server := newClosedServer(t, "--notify-keyspace-events", "Kgshzt")
+			server := newClosedServer(t)
 			spec := s.follow(server, replaced(t, documentedRights(t), "+llen", documentedCommands(t, k)...))
 			s.create(spec...)
 			s.heed()

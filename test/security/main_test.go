@@ -29,11 +29,11 @@ import (
 const (
 	// patience is how long a fact is waited for. Credentials that were refused are
 	// tried every half minute, forbidden channels every minute.
-	patience = 2 * time.Minute
+	patience = 75 * time.Second
 	// glance is how often it is looked for.
 	glance = 50 * time.Millisecond
 	// atOnce is how many tests run at the same time. They wait more than they work.
-	atOnce = 24
+	atOnce = 32
 
 	// deniedHost is an address of this machine that the operator was told not to
 	// connect to.

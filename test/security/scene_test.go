@@ -37,7 +37,7 @@ type scene struct {
 	*WithT
 	t         *testing.T
 	plane     *plane
-	redis     redis.Cmdable
+	redis     *redis.Client
 	namespace string
 	name      string
 	queue     string
@@ -248,15 +248,21 @@ func (s *scene) awaitMode(mode scaledjobv1.ScalingMode) {
 	s.Eventually(func() scaledjobv1.ScalingMode { return s.get().Status.Mode }).Should(Equal(mode), s.explain)
 }
 
-// heed returns when the operator hears of the queue, and shows it by a message that
-// nothing else tells of.
+// heed returns when the operator has heard of a message that nothing else told of.
 func (s *scene) heed() {
 	s.t.Helper()
+	s.awaitJobs()
+	s.Eventually(s.listeners).ShouldNot(BeZero(), s.explain)
 	s.push(1)
 	s.awaitJobs()
 	s.awaitMode(scaledjobv1.ModeEvents)
-	s.push(1)
-	s.awaitJobs()
+}
+
+// listeners is how many connections listen to the queue.
+func (s *scene) listeners() (int64, error) {
+	channel := fmt.Sprintf("__keyspace@%d__:%s", s.redis.Options().DB, s.queue)
+	counts, err := s.redis.PubSubNumSub(s.t.Context(), channel).Result()
+	return counts[channel], err
 }
 
 // verdict is what a condition says, and which of Stalled and Reconciling is True.

@@ -9,9 +9,11 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -94,11 +96,14 @@ func TestTheDocumentedRightsAreEnoughBeforeRedis7(t *testing.T) {
 func TestTheDocumentedRightsAreEnoughInAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
+	row := regexp.MustCompile("(?m)^\\| database ([0-9]+) \\| `([^`]+)` \\|$").FindStringSubmatch(documented(t, "redis.md"))
+	s.Expect(row).NotTo(BeNil(), "docs/redis.md has no rights for another database")
+	database, err := strconv.Atoi(row[1])
+	s.Expect(err).NotTo(HaveOccurred())
 	server := newClosedServer(t)
-	command := replaced(t, documentedRights(t), "&__keyspace@0__:jobs:*", "&__keyspace@3__:jobs:*", "+select")
-	spec := s.follow(server, command)
-	s.redis = server.in(3)
-	s.create(with(spec, inDatabase(3))...)
+	spec := s.follow(server, append(documentedRights(t), strings.Fields(row[2])...))
+	s.redis = server.in(database)
+	s.create(with(spec, inDatabase(int32(database)))...)
 	s.heed()
 }
 

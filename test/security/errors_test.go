@@ -9,8 +9,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
@@ -77,13 +75,13 @@ func TestWhatKeepsFromListeningIsToldAndMended(t *testing.T) {
 			s.create(append(stage.spec, polling(1))...)
 			s.push(1)
 			s.awaitJobs()
-			told := s.awaitReason(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, row.reason)
-			s.Expect(told.Message).To(ContainSubstring(row.words))
+			told := s.awaitFalse(scaledjobv1.ConditionNotificationsActive, row.reason, row.words)
 			s.Expect(told.Abnormal).To(BeEmpty(), "the queue is read")
 			s.awaitMode(scaledjobv1.ModePolling)
 			s.push(1)
 			s.awaitJobs()
 			s.update(polling(never))
+			s.awaitRest()
 			mend(s, row, stage)
 			s.heed()
 		})
@@ -111,8 +109,7 @@ func provoke(s *scene, row row, stage stage) {
 // expectTold waits until the status tells the error as it should.
 func expectTold(s *scene, row row) {
 	s.t.Helper()
-	told := s.awaitReason(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, row.reason)
-	s.Expect(told.Message).To(ContainSubstring(row.words))
+	told := s.awaitFalse(scaledjobv1.ConditionQueueConnected, row.reason, row.words)
 	s.Expect(told.Abnormal).To(Equal(row.state))
 	s.Expect(s.verdict(scaledjobv1.ConditionReady).Reason).To(Equal(row.reason))
 	s.update(polling(never))

@@ -69,7 +69,7 @@ func TestServersThatRepeatWhatTheyAreTold(t *testing.T) {
 			server := redistest.NewScripted(t, script)
 			s.keepPassword(planted.password() + strings.Repeat("-", 100))
 			s.create(at(server.Addr()), signedIn(tenant))
-			s.awaitReason(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
+			s.awaitFalse(scaledjobv1.ConditionQueueConnected, scaledjobv1.ReasonUnreachable, "")
 			s.Eventually(s.log).Should(ContainSubstring(lament))
 		})
 	}

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/redistest"
@@ -167,7 +166,7 @@ func TestSUBSCRIBEIsNotNeeded(t *testing.T) {
 			s.create(with(s.on(server), at(address), polling(1))...)
 			s.push(1)
 			s.awaitJobs()
-			s.awaitReason(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
+			s.awaitFalse(scaledjobv1.ConditionNotificationsActive, scaledjobv1.ReasonUnreachable, "")
 			s.awaitMode(scaledjobv1.ModePolling)
 			s.awaitConnected()
 			s.push(2)

@@ -97,7 +97,7 @@ func stop(ctx context.Context) error {
 // operatorOf starts an operator in a plane.
 func operatorOf(ctx context.Context, p *plane, args ...string) (*operator.Operator, error) {
 	return operator.Start(ctx, operator.Options{
-		Cluster: p.control, Log: os.Stderr,
+		Cluster: p.control, Networks: loopback + "/32", Log: os.Stderr,
 		Args: append([]string{"--polling-fallback-interval=0", "--zap-log-level=debug"}, args...),
 	})
 }

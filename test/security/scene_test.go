@@ -258,6 +258,17 @@ func (s *scene) heed() {
 	s.awaitMode(scaledjobv1.ModeEvents)
 }
 
+// awaitRest returns when the operator has taken in the last change of the spec, and
+// has no reason to look at the queue.
+func (s *scene) awaitRest() {
+	s.t.Helper()
+	s.Eventually(func() bool {
+		sj := s.get()
+		valid := apimeta.FindStatusCondition(sj.Status.Conditions, scaledjobv1.ConditionTemplateValid)
+		return valid != nil && valid.ObservedGeneration == sj.Generation && valid.Status != metav1.ConditionUnknown
+	}).Should(BeTrue(), s.explain)
+}
+
 // listeners is how many connections listen to the queue.
 func (s *scene) listeners() (int64, error) {
 	channel := fmt.Sprintf("__keyspace@%d__:%s", s.redis.Options().DB, s.queue)
@@ -284,16 +295,17 @@ func (s *scene) verdict(kind string) verdict {
 	return v
 }
 
-// awaitReason returns when the condition has this status and reason, and what it
-// says then.
-func (s *scene) awaitReason(kind string, status metav1.ConditionStatus, reason string) verdict {
+// awaitFalse returns when the condition is False for this reason with these words in
+// its message, and what it says then.
+func (s *scene) awaitFalse(kind, reason, words string) (told verdict) {
 	s.t.Helper()
-	var v verdict
-	s.Eventually(func() string {
-		v = s.verdict(kind)
-		return v.Status + " " + v.Reason
-	}).Should(Equal(string(status)+" "+reason), s.explain)
-	return v
+	s.Eventually(func() verdict {
+		told = s.verdict(kind)
+		return told
+	}).Should(And(
+		HaveField("Status", string(metav1.ConditionFalse)), HaveField("Reason", reason),
+		HaveField("Message", ContainSubstring(words))), s.explain)
+	return told
 }
 
 // awaitConnected returns when the queue is read, and nothing is told against the

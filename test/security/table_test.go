@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -57,8 +58,12 @@ func (t *errorTable) print(to io.Writer) error {
 	for _, r := range t.rows {
 		took, measured := t.took[r.situation]
 		if err == nil && measured {
-			_, err = fmt.Fprintf(to, "| %s | %s | %s | %s | %.1f s |\n", r.situation, r.reason, r.state, r.cure, took.Seconds())
+			_, err = fmt.Fprintf(to, "| %s | %s | %s | %s | %.1f s |\n",
+				cell(r.situation), r.reason, r.state, cell(r.cure), took.Seconds())
 		}
 	}
 	return err
 }
+
+// cell is the text in a cell of a table.
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 

@@ -44,6 +44,7 @@ func TestSecretsThatMayNotBeRead(t *testing.T) {
 	after.Expect(after.jobsEver()).To(BeZero())
 	mend(after, forbidden, forbidden.stage(after))
 	after.heed()
+	before.Eventually(p.operator.Logs).Should(ContainSubstring("could not be read again"))
 	before.heed()
 	before.awaitConnected()
 }

@@ -110,8 +110,8 @@ type statusWatch struct {
 	seen map[string]struct{}
 }
 
-func watchStatuses(admin client.WithWatch) (*statusWatch, error) {
-	changes, err := admin.Watch(context.Background(), &scaledjobv1.ScaledJobList{}) //nolint:usetesting // It outlives every test.
+func watchStatuses(ctx context.Context, admin client.WithWatch) (*statusWatch, error) {
+	changes, err := admin.Watch(context.WithoutCancel(ctx), &scaledjobv1.ScaledJobList{})
 	if err != nil {
 		return nil, fmt.Errorf("watching ScaledJobs: %w", err)
 	}

@@ -29,7 +29,7 @@ func TestTheSearchFindsWhatIsTold(t *testing.T) {
 	var own secrets
 	password, pair := own.password(), certificates.NewAuthority(t).Client(t, "operator")
 	own.key(pair.Key)
-	for _, telling := range []string{
+	for _, form := range []string{
 		password, base64.StdEncoding.EncodeToString([]byte(password)), url.QueryEscape(password),
 		string(pair.Key), base64.StdEncoding.EncodeToString(pair.Key), strconv.Quote(string(pair.Key)),
 	} {
@@ -40,7 +40,7 @@ func TestTheSearchFindsWhatIsTold(t *testing.T) {
 		event := &corev1.Event{
 			ObjectMeta:     metav1.ObjectMeta{Namespace: s.namespace, Name: "telling"},
 			InvolvedObject: corev1.ObjectReference{Namespace: s.namespace, Name: s.name},
-			Message:        "It is " + telling,
+			Message:        "It is " + form,
 		}
 		s.Expect(common.admin.Create(t.Context(), event)).To(Succeed())
 		told, err = common.evidence(t.Context())
@@ -61,6 +61,10 @@ func TestServersThatRepeatWhatTheyAreTold(t *testing.T) {
 		"cut off as Redis does": func(args []string) string {
 			answer := repeat(args)
 			return answer[:min(len(answer), 128)] + "\r\n"
+		},
+		"cut off within the password": func(args []string) string {
+			answer, _, _ := strings.Cut(repeat(args), "&")
+			return answer + "\r\n"
 		},
 		"as a farewell": func(args []string) string {
 			if args[0] == "hello" {

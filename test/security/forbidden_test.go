@@ -19,7 +19,8 @@ import (
 // it that is shipped.
 const secretReader = "scaledjob-operator-secret-reader"
 
-// This has a control plane of its own, since it takes a right from the operator.
+// This has a control plane of its own, since it takes a right from the operator, which
+// logs as much as it can here.
 func TestSecretsThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	forbidden := row{
@@ -27,7 +28,7 @@ func TestSecretsThatMayNotBeRead(t *testing.T) {
 		cure: "a RoleBinding", stage: func(s *scene) stage { return stage{mend: func() { s.allowSecrets() }} },
 	}
 	table.declare([]row{forbidden})
-	p := ownPlane(t, "--allow-insecure-redis-tls")
+	p := ownPlane(t, "--allow-insecure-redis-tls", "--zap-log-level=10")
 	before, secretless, after := newSceneIn(t, p), newSceneIn(t, p), newSceneIn(t, p)
 	before.create(before.on(newClosedServer(t))...)
 	before.heed()

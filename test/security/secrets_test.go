@@ -27,7 +27,7 @@ import (
 const (
 	// keyLine is how long a line of a private key is, at least, that is searched for.
 	keyLine = 40
-	// telling is how much of the beginning of a password nobody else may say.
+	// telling is how long a part of a password is that nobody may tell.
 	telling = 12
 )
 
@@ -40,12 +40,16 @@ type secrets struct {
 	needles map[string]string // what to search for, and what it is of
 }
 
-// password makes one, and has it searched for, and for its beginning alone. It has
-// characters that every encoding changes, around a core that only base64 does.
+// password makes one, and has it searched for, and for every part that gives it away:
+// what repeats it may cut it off, or into lines. It has characters that every encoding
+// changes, around a core that only base64 does.
 func (s *secrets) password() string {
 	core := rand.Text()
 	password := "<" + core + "&é\"'>"
-	s.hide("a password", core[:telling], password)
+	s.hide("a password", password, base64.RawStdEncoding.EncodeToString([]byte(password)))
+	for i := range len(core) - telling + 1 {
+		s.hide("a password", core[i:i+telling])
+	}
 	return password
 }
 
@@ -56,10 +60,10 @@ func (s *secrets) key(pem []byte) {
 			s.hide("a private key", line)
 		}
 	}
-	s.hide("a private key", string(pem))
+	s.hide("a private key", base64.RawStdEncoding.EncodeToString(pem))
 }
 
-// hide has these forms of a secret searched for, as they are and in base64.
+// hide has these forms of a secret searched for.
 func (s *secrets) hide(what string, forms ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +72,6 @@ func (s *secrets) hide(what string, forms ...string) {
 	}
 	for _, form := range forms {
 		s.needles[form] = what
-		s.needles[base64.RawStdEncoding.EncodeToString([]byte(form))] = what + " in base64"
 	}
 }
 

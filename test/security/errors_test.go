@@ -43,9 +43,7 @@ type stage struct {
 
 func TestWhatKeepsFromReadingIsToldAndMended(t *testing.T) {
 	t.Parallel()
-	rows := slices.Concat(tlsRows(), credentialRows(), rightRows(), secretRows(), addressRows())
-	table.declare(rows)
-	for _, row := range rows {
+	for _, row := range readingRows() {
 		t.Run(row.situation, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
@@ -66,9 +64,7 @@ func TestWhatKeepsFromReadingIsToldAndMended(t *testing.T) {
 
 func TestWhatKeepsFromListeningIsToldAndMended(t *testing.T) {
 	t.Parallel()
-	rows := channelRows()
-	table.declare(rows)
-	for _, row := range rows {
+	for _, row := range channelRows() {
 		t.Run(row.situation, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
@@ -87,6 +83,16 @@ func TestWhatKeepsFromListeningIsToldAndMended(t *testing.T) {
 			s.heed()
 		})
 	}
+}
+
+// readingRows are what keeps the operator from reading a queue.
+func readingRows() []row {
+	return slices.Concat(tlsRows(), credentialRows(), rightRows(), secretRows(), addressRows())
+}
+
+// allRows are all that are played, in the order of the table.
+func allRows() []row {
+	return slices.Concat(readingRows(), []row{forbiddenRow()}, channelRows())
 }
 
 // provoke has the operator meet the error, before its first Job or after it.

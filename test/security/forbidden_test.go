@@ -19,35 +19,52 @@ import (
 // it that is shipped.
 const secretReader = "scaledjob-operator-secret-reader"
 
+// forbiddenRow is that of a Secret in a namespace where nothing lets the operator read
+// it.
+func forbiddenRow() row {
+	return row{
+		situation: "the operator may not read the Secret", reason: scaledjobv1.ReasonSecretForbidden, words: "Allow its ServiceAccount",
+		state: stalled, cure: "a RoleBinding",
+		stage: func(s *scene) stage {
+			return stage{spec: s.on(newClosedServer(s.t)), mend: s.allowSecrets}
+		},
+	}
+}
+
 // This has a control plane of its own, since it takes a right from the operator, which
 // logs as much as it can here.
 func TestSecretsThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
-	forbidden := row{
-		situation: "the operator may not read the Secret", reason: scaledjobv1.ReasonSecretForbidden, words: "", state: stalled,
-		cure: "a RoleBinding", stage: func(s *scene) stage { return stage{mend: func() { s.allowSecrets() }} },
-	}
-	table.declare([]row{forbidden})
 	p := ownPlane(t, "--allow-insecure-redis-tls", "--zap-log-level=10")
-	before, secretless, after := newSceneIn(t, p), newSceneIn(t, p), newSceneIn(t, p)
+	before, deaf, secretless, after := newSceneIn(t, p), newSceneIn(t, p), newSceneIn(t, p), newSceneIn(t, p)
 	before.create(before.on(newClosedServer(t))...)
 	before.heed()
+	// Its Secret is read on behalf of a pass, not of a subscription.
+	deaf.create(with(deaf.on(newClosedServer(t)), unheard)...)
+	deaf.push(1)
+	deaf.update(polling(1))
+	deaf.awaitJobs()
 
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: secretReader}}
 	before.Expect(p.admin.Delete(t.Context(), binding)).To(Succeed())
 
 	secretless.createUnverified(newSecureServerOf(t))
 	secretless.heed()
-	after.create(after.on(newClosedServer(t))...)
-	after.push(1)
-	told := after.awaitFalse(scaledjobv1.ConditionQueueConnected, forbidden.reason, forbidden.words)
-	after.Expect(told.Abnormal).To(Equal(stalled))
+	forbidden := forbiddenRow()
+	stage := forbidden.stage(after)
+	provoke(after, forbidden, stage)
+	expectTold(after, forbidden)
 	after.Expect(after.jobsEver()).To(BeZero())
-	mend(after, forbidden, forbidden.stage(after))
+	mend(after, forbidden, stage)
 	after.heed()
 	before.Eventually(p.operator.Logs).Should(ContainSubstring("could not be read again"))
 	before.heed()
 	before.awaitConnected()
+}
+
+// unheard has the operator not listen.
+func unheard(spec *scaledjobv1.ScaledJobSpec) {
+	spec.Notifications = scaledjobv1.NotificationsDisabled
 }
 
 // allowSecrets has the operator read the Secrets of the namespace.

@@ -11,7 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -75,21 +77,24 @@ func (s *secrets) hide(what string, forms ...string) {
 	}
 }
 
-// search returns an error that says where secrets were told, and which kind, but
-// not the secret itself.
+// search returns an error that says which kinds of secrets were told, and where, but
+// not the secrets.
 func (s *secrets) search(told map[string]string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var errs []error
+	found := map[string]bool{}
 	for where, text := range told {
 		for needle, what := range s.needles {
-			if before, _, found := strings.Cut(text, needle); found {
-				line := before[strings.LastIndexByte(before, '\n')+1:]
-				errs = append(errs, fmt.Errorf("%s is told in the %s, after %q", what, where, line))
+			if at := strings.Index(text, needle); at >= 0 {
+				line := text[strings.LastIndexByte(text[:at], '\n')+1 : at]
+				found[fmt.Sprintf("%s is told in the %s, after %.100q", what, where, line)] = true
 			}
 		}
 	}
-	return errors.Join(errs...)
+	if len(found) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(slices.Sorted(maps.Keys(found)), "\n"))
 }
 
 // evidence is what the operator has told to anybody, but for its log.

@@ -59,7 +59,15 @@ func newHarness(t *testing.T, address string, prepare ...func(*Watcher[string]))
 	t.Helper()
 	endpoint, err := redisconn.ParseEndpoint(address)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	pool := redisconn.NewPool(redisconn.Options{})
+	return newHarnessOn(t, endpoint, redisconn.Options{}, prepare...)
+}
+
+// newHarnessOn is newHarness with a pool made of these options.
+func newHarnessOn(
+	t *testing.T, endpoint redisconn.Endpoint, options redisconn.Options, prepare ...func(*Watcher[string]),
+) *harness {
+	t.Helper()
+	pool := redisconn.NewPool(options)
 	h := &harness{
 		Gomega: NewWithT(t), t: t, pool: pool, endpoint: endpoint,
 		reader: queue.NewReader(pool), seen: map[string]int64{},

@@ -13,8 +13,14 @@ import (
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
-// maxValueBytes bounds one value of a Secret. Kubernetes stores no more than that.
-const maxValueBytes = 1 << 20
+const (
+	// maxValueBytes bounds one value of a Secret. Each endpoint keeps its own, and the largest there
+	// is, all certificates of a system, has less.
+	maxValueBytes = 256 << 10
+	// maxPasswordBytes bounds a password, of which each endpoint keeps many spellings. Tokens of
+	// cloud providers have up to a few KiB.
+	maxPasswordBytes = 4 << 10
+)
 
 // access is what it takes to use an endpoint: a password, how to know the server and how to be
 // known by it. It does not change: other values make another one.
@@ -27,10 +33,22 @@ type access struct {
 // values are what the Secrets of an endpoint hold. What it does not name is empty.
 type values struct{ password, ca, certificate, privateKey string }
 
+// secretsAtOnce is for how many endpoints Secrets are read at the same time. What a Secret holds
+// besides is in memory meanwhile.
+const secretsAtOnce = 16
+
 // keyring makes accesses.
 type keyring struct {
 	secrets       Secrets
 	allowInsecure bool
+	// reading is held while Secrets are read.
+	reading chan struct{}
+}
+
+func newKeyring(options Options) keyring {
+	return keyring{
+		secrets: options.Secrets, allowInsecure: options.AllowInsecureTLS, reading: make(chan struct{}, secretsAtOnce),
+	}
 }
 
 // load reads the Secrets that an endpoint names and makes its access. An error that is an
@@ -44,25 +62,43 @@ func (k keyring) load(ctx context.Context, e Endpoint) (*access, error) {
 			Err: errors.New("verification is switched off"),
 		}
 	}
+	if !e.NeedsSecrets() {
+		return newAccess(e, values{})
+	}
+	if err := enter(ctx, k.reading); err != nil {
+		return nil, err
+	}
+	defer func() { <-k.reading }()
+	found, err := k.read(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return newAccess(e, found)
+}
+
+// read reads the values that an endpoint names.
+func (k keyring) read(ctx context.Context, e Endpoint) (values, error) {
 	reader := secretReader{Secrets: k.secrets, namespace: e.Namespace, read: map[string]map[string][]byte{}}
 	var found values
 	for _, each := range []struct {
 		named SecretKey
 		value *string
 	}{
-		{e.Password, &found.password}, {e.TLS.CA, &found.ca},
-		{e.TLS.Certificate, &found.certificate}, {e.TLS.PrivateKey, &found.privateKey},
+		{e.Password, &found.password},
+		{e.TLS.CA, &found.ca},
+		{e.TLS.Certificate, &found.certificate},
+		{e.TLS.PrivateKey, &found.privateKey},
 	} {
 		if each.named == (SecretKey{}) {
 			continue
 		}
 		value, err := reader.value(ctx, each.named)
 		if err != nil {
-			return nil, err
+			return values{}, err
 		}
 		*each.value = value
 	}
-	return newAccess(e, found)
+	return found, nil
 }
 
 // newAccess makes the access of an endpoint from values. The error is an [*rediserror.Error].
@@ -71,6 +107,9 @@ func newAccess(e Endpoint, found values) (*access, error) {
 		found.password = withoutNewline(found.password)
 		if found.password == "" {
 			return nil, invalid(e.Password, "is empty. Store the password there.")
+		}
+		if len(found.password) > maxPasswordBytes {
+			return nil, invalid(e.Password, "is larger than 4 KiB. Store the password there.")
 		}
 	}
 	config, err := newTLSConfig(e, found)
@@ -110,7 +149,7 @@ func (r secretReader) value(ctx context.Context, named SecretKey) (string, error
 	case !ok:
 		return "", missing(named, "the Secret has no such key")
 	case len(value) > maxValueBytes:
-		return "", invalid(named, "is larger than 1 MiB. Store what spec.redis is meant to name.")
+		return "", invalid(named, "is larger than 256 KiB. Store what spec.redis is meant to name.")
 	}
 	return string(value), nil
 }

@@ -9,10 +9,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
-// lateCalls is how many calls of one tenant may be late at once, before others of it fail at once.
-// A late call holds a worker for a second at most, and there are many more workers than that.
-const lateCalls = 4
-
 // server is what is claimed.
 type server struct {
 	endpoint Endpoint
@@ -90,6 +86,7 @@ func (c *claims) remove(by owner) (given server, free bool) {
 func (p *Pool) Claim(tenant, name string, e Endpoint, database int) error {
 	by, wanted := owner{tenant, name}, server{e, database}
 	p.mu.Lock()
+	p.claiming = true
 	if now, ok := p.claims.byOwner[by]; ok && now == wanted {
 		p.mu.Unlock()
 		return nil
@@ -134,18 +131,5 @@ func tooManyServers(tenant string, limit int) *rediserror.Error {
 		Message: "The namespace uses as many Redis servers and databases as it may. Use fewer of them, " +
 			"or have an administrator raise --max-redis-servers-per-namespace.",
 		Err: fmt.Errorf("%s claims %d servers already", tenant, limit),
-	}
-}
-
-// countLate keeps how many calls of a tenant are late. Nobody in particular may have any number.
-func (p *Pool) countLate(tenant string, more int) {
-	if tenant == "" {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.late[tenant] += more
-	if p.late[tenant] == 0 {
-		delete(p.late, tenant)
 	}
 }

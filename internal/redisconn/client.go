@@ -23,6 +23,9 @@ const (
 	idleConnections = 8
 	bufferBytes     = 4 << 10
 	idleConnection  = 5 * time.Minute
+	// idleSecured is idleConnection for TLS. The library can't see there that the server has closed
+	// a connection, as many do with idle ones, before it uses it.
+	idleSecured = 30 * time.Second
 	// connectionLifetime bounds for how long a moved DNS name is not noticed.
 	connectionLifetime = 15 * time.Minute
 	// anyPassword is for a user who needs none: Redis lets it in with any, but not without one.
@@ -36,7 +39,10 @@ type dialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 // deadlines, sends no command we did not ask for but HELLO, AUTH and SELECT, and gets its
 // connections from dial.
 func newClient(e Endpoint, with *access, database int, dial dialFunc) *redis.Client {
-	password := with.password
+	password, idle := with.password, idleConnection
+	if with.tls != nil {
+		idle = idleSecured
+	}
 	if e.Username != "" && password == "" {
 		password = anyPassword
 	}
@@ -61,7 +67,7 @@ func newClient(e Endpoint, with *access, database int, dial dialFunc) *redis.Cli
 		PipelinePoolSize: -1,
 		ReadBufferSize:   bufferBytes,
 		WriteBufferSize:  bufferBytes,
-		ConnMaxIdleTime:  idleConnection,
+		ConnMaxIdleTime:  idle,
 		ConnMaxLifetime:  connectionLifetime,
 	})
 }

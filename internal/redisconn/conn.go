@@ -32,6 +32,7 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 	if err != nil {
 		return err
 	}
+	defer c.pool.endCall(c.tenant)
 	defer c.pool.release(used)
 	client, err := used.admit(c.database)
 	if err != nil {
@@ -60,7 +61,8 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 
 // clock counts a call as late once it is outstanding for too long, until done is called.
 func (c *Conn) clock(used *peer) (done func()) {
-	return used.clock(c.pool.timing.lateAfter, func(more int) { c.pool.countLate(c.tenant, more) })
+	pool, tenant := c.pool, c.tenant
+	return used.clock(pool.timing.lateAfter, func(more int) { pool.countLate(tenant, more) })
 }
 
 // Ask is Do for a question that a server need not answer. If it does not, or not in a way that

@@ -16,6 +16,10 @@ import (
 // moreDials is how many dials of an endpoint there may be at once while it serves.
 const moreDials = 4
 
+// dialTimeout bounds a dial with its handshake. It ends before the call that needs the connection,
+// so that the call tells what it was that took too long.
+const dialTimeout = callTimeout * 9 / 10
+
 // dialCommand dials for a client, unless the endpoint is down.
 func (p *peer) dialCommand(with *access) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -43,7 +47,7 @@ func (p *peer) dialProbe(with *access) dialFunc {
 
 // dial makes a connection to the address in use, which is as secure as the access says.
 func (p *peer) dial(ctx context.Context, with *access, network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := p.pin.Dial(ctx, p.dialer, network, address)
 	if err != nil {

@@ -23,7 +23,22 @@
 //     every 15 seconds.
 //   - Servers are chosen by users and are not trusted: replies are bounded in size and
 //     depth before the client library sees them.
+//   - One tenant's slow servers hold up few of all calls: see [Pool.ConnFor]. It uses so many
+//     servers as [Options] says, and what nobody uses any more is closed: see [Pool.Claim].
 //
 // A Redis error reply (LOADING, NOPERM, WRONGTYPE, …) comes from a server that works,
 // so it fails the call and nothing else.
+//
+// # What it knows of secrets
+//
+// An [Endpoint] names Secrets and holds none. What they hold, its access, is loaded before the
+// first dial, kept in memory, and looked at again every 30 seconds and before each probe. When it
+// has changed, a connection is made with the new one first. Only then later calls go to new
+// clients, the clients before are closed a second later, and subscriptions move: see
+// [Conn.Successor]. What the server refuses replaces nothing, nor does an answer of the API server
+// that leaves open what a Secret holds. A Secret that is gone or of no use ends the use of the
+// endpoint.
+//
+// Passwords are cut out of all that is told of what a server said. One line end at the end of a
+// password is taken to be that of the file it came from.
 package redisconn

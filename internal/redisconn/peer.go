@@ -103,13 +103,21 @@ func (p *peer) client(database int) *redis.Client {
 	return found
 }
 
-// firstClient returns the client of a database, for which it loads the access if nobody has. The error is
-// a cause for which the endpoint is down.
+// firstClient returns the client of a database, for which it loads the access if nobody has. The
+// error is a cause for which the endpoint is down.
 func (p *peer) firstClient(ctx context.Context, database int) (*redis.Client, error) {
 	if _, err := p.firstAccess(ctx); err != nil {
 		return nil, err
 	}
-	return p.admit(database)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.down != nil {
+		return nil, p.down
+	}
+	if client := p.client(database); client != nil {
+		return client, nil
+	}
+	return nil, rediserror.ErrBusy // The access was withdrawn a moment ago.
 }
 
 // firstAccess returns the access, and loads it if nobody has. One does while others wait, so a
@@ -198,7 +206,8 @@ func (p *peer) judge(database int, client *redis.Client, err error, began time.T
 		return rediserror.Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, rediserror.ErrBusy, cause.Err))
 	}
 	p.mu.Lock()
-	current, with, down := p.clients[database] == client, p.access, p.down
+	with, down := p.access, p.down
+	current := p.clients[database] == client && (client != nil || with == nil)
 	p.mu.Unlock()
 	switch {
 	case current:
@@ -253,8 +262,11 @@ func (p *peer) markDown(with *access, cause *rediserror.Error) {
 	p.wentDown(p, cause)
 }
 
-// stillDown records why a probe failed.
+// stillDown records why a probe failed, if it could be made at all.
 func (p *peer) stillDown(cause *rediserror.Error) {
+	if cause.Busy() {
+		return
+	}
 	cause = p.clean(cause)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -268,6 +280,7 @@ func (p *peer) markUp() {
 	defer p.mu.Unlock()
 	close(p.up)
 	p.down, p.up = nil, make(chan struct{})
+	p.refused = refusal{}
 }
 
 // beginProbe notes that a probe begins.

@@ -50,21 +50,23 @@ func productionTiming() timing {
 // Pool shares the connections to each endpoint among all its users. For as long as
 // [Pool.Start] runs, it probes the endpoints that are down and forgets those nobody uses.
 type Pool struct {
-	options Options
-	log     logr.Logger
-	timing  timing
-	dialer  dialFunc
+	log    logr.Logger
+	timing timing
+	dialer dialFunc
 	// resolver is asked where names point now. It should be that of the dialer.
 	resolver hostname.Resolver
 
-	mu     sync.Mutex
-	closed bool
-	peers  map[Endpoint]*peer
-	claims claims
+	mu      sync.Mutex
+	closed  bool
+	peers   map[Endpoint]*peer
+	claims  claims
+	keyring keyring
+	// claiming is set once anything was claimed. From then on, nobody uses for long what is not.
+	claiming bool
 	// passwords are those of all peers.
 	passwords *passwords
-	// late is how many calls of each tenant are outstanding for too long.
-	late map[string]int
+	// calls are those of each tenant.
+	calls map[string]*tenantCalls
 	// unprobed are the peers that went down and have no prober yet.
 	unprobed []*peer
 	// changed holds a token while unprobed may not be empty.
@@ -92,22 +94,29 @@ type Options struct {
 	// ServersPerTenant is how many servers and databases the owners of one tenant may claim
 	// together. 0 is no limit.
 	ServersPerTenant int
+	// LookAgain is about how often the Secrets that endpoints in use name are read again, and how
+	// often at most credentials are tried again that a server refused. 0 is every 30 seconds.
+	LookAgain time.Duration
 	// Log gets a line when an endpoint goes down or comes up.
 	Log logr.Logger
 }
 
 // NewPool returns an empty pool. It makes no connection before one is needed.
 func NewPool(options Options) *Pool {
+	timing := productionTiming()
+	if options.LookAgain > 0 {
+		timing.reread, timing.refusedAuth = options.LookAgain, options.LookAgain
+	}
 	return &Pool{
-		options:  options,
 		log:      options.Log,
-		timing:   productionTiming(),
+		timing:   timing,
 		dialer:   (&net.Dialer{Timeout: callTimeout, ControlContext: options.Control}).DialContext,
 		resolver: net.DefaultResolver,
 		peers:    map[Endpoint]*peer{},
 		claims:   newClaims(options.ServersPerTenant),
-		late:     map[string]int{},
+		calls:    map[string]*tenantCalls{},
 
+		keyring:   newKeyring(options),
 		passwords: &passwords{ofPeer: map[*peer][]string{}},
 		changed:   make(chan struct{}, 1),
 		ended:     make(chan struct{}),
@@ -151,36 +160,42 @@ func (p *Pool) Start(ctx context.Context) error {
 // acquire returns the peer of an endpoint, which is kept until it is released.
 func (p *Pool) acquire(e Endpoint) (*peer, error) { return p.acquireFor("", e) }
 
-// acquireFor is acquire for a call on behalf of a tenant. It fails if that has too many late ones.
+// acquireFor is acquire for a call on behalf of a tenant, which ends with endCall. It fails if too
+// many of that tenant are late.
 func (p *Pool) acquireFor(tenant string, e Endpoint) (*peer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, rediserror.Classify(rediserror.ErrClosed)
 	}
-	if p.late[tenant] >= lateCalls {
+	if !p.admitCall(tenant) {
 		return nil, rediserror.Classify(fmt.Errorf("calling %s on behalf of %s: %w", e, tenant, rediserror.ErrBusy))
 	}
 	found, ok := p.peers[e]
 	if !ok {
-		found = newPeer(e, p.keyring(), p.passwords, p.dialer, p.wentDown)
+		found = newPeer(e, p.keyring, p.passwords, p.dialer, p.wentDown)
 		p.peers[e] = found
 	}
 	found.users++
 	return found, nil
 }
 
-func (p *Pool) keyring() keyring {
-	return keyring{secrets: p.options.Secrets, allowInsecure: p.options.AllowInsecureTLS}
-}
-
+// release ends what acquire began. A peer that was used after the last claim had ended, by a
+// subscription that was about to end too, is forgotten again.
 func (p *Pool) release(used *peer) {
 	p.mu.Lock()
 	used.users--
 	used.idleSince = time.Now()
-	forgotten := p.closed || p.peers[used.endpoint] != used
+	known := !p.closed && p.peers[used.endpoint] == used
+	unclaimed := known && used.users == 0 && p.claiming && p.claims.endpoints[used.endpoint] == 0
+	if unclaimed {
+		delete(p.peers, used.endpoint)
+	}
 	p.mu.Unlock()
-	if forgotten {
+	switch {
+	case unclaimed:
+		used.end()
+	case !known:
 		used.closeClients() // The call may have begun before and made a client after.
 	}
 }
@@ -209,10 +224,11 @@ func (p *Pool) takeUnprobed() []*peer {
 	return taken
 }
 
-// forgetIdle drops the peers that nobody has used for a while.
+// forgetIdle drops the peers and tenants that nobody has used for a while.
 func (p *Pool) forgetIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.forgetTenants()
 	for endpoint, candidate := range p.peers {
 		if candidate.users == 0 && time.Since(candidate.idleSince) >= p.timing.idle {
 			delete(p.peers, endpoint)

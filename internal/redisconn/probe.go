@@ -121,6 +121,22 @@ func (p *peer) refusal(of *access, refusedAuth time.Duration) *rediserror.Error 
 func (p *peer) use(candidate *access) (old map[int]*redis.Client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.change(candidate)
+}
+
+// replace is use in place of a certain access. Where the endpoint went down meanwhile, it is for
+// the prober to find out what can be used, and it may know better.
+func (p *peer) replace(inUse, candidate *access) (old map[int]*redis.Client, replaced bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.access != inUse || p.down != nil {
+		return nil, false
+	}
+	return p.change(candidate), true
+}
+
+// change is called with the lock held.
+func (p *peer) change(candidate *access) (old map[int]*redis.Client) {
 	if p.access == candidate {
 		return nil
 	}

@@ -181,6 +181,11 @@ func (p *peer) load(ctx context.Context) (*access, error) {
 		}
 		p.passwords.set(p, p.spelled)
 	}
+	select {
+	case <-p.gone: // That may have been before.
+		p.passwords.forget(p)
+	default:
+	}
 	return loaded, nil
 }
 

@@ -67,7 +67,7 @@ func (p *Pool) due(next map[*peer]time.Time) []*peer {
 		if known {
 			found = append(found, candidate)
 		}
-		next[candidate] = now.Add(p.timing.reread*9/10 + rand.N(p.timing.reread/5))
+		next[candidate] = now.Add(p.timing.reread + rand.N(p.timing.reread/5))
 	}
 	return found
 }
@@ -86,13 +86,15 @@ func (p *Pool) renew(ctx context.Context, candidate *peer) {
 	case err != nil && withdrawn(err):
 		candidate.markDown(inUse, notKnown(err))
 		candidate.withdraw()
-		return
 	case err != nil:
 		p.log.V(1).Info("The Secrets for a Redis server could not be read again", "endpoint", candidate.endpoint.String(), "cause", err.Error())
-		return
-	case loaded.values == inUse.values:
-		return
+	case loaded.values != inUse.values:
+		p.handOver(ctx, candidate, inUse, loaded)
 	}
+}
+
+// handOver has a peer used with another access, if the server lets somebody in with that.
+func (p *Pool) handOver(ctx context.Context, candidate *peer, inUse, loaded *access) {
 	if candidate.refusal(loaded, p.timing.refusedAuth) != nil {
 		return
 	}
@@ -103,8 +105,11 @@ func (p *Pool) renew(ctx context.Context, candidate *peer) {
 		}
 		return
 	}
+	retired, replaced := candidate.replace(inUse, loaded)
+	if !replaced {
+		return
+	}
 	p.log.Info("Redis is used with what the Secrets hold now", "endpoint", candidate.endpoint.String())
-	retired := candidate.use(loaded)
 	select { // Calls under way end.
 	case <-ctx.Done():
 	case <-time.After(callTimeout):

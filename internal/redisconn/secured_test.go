@@ -88,7 +88,7 @@ func quick(p *Pool) {
 }
 
 // withSecrets has a pool read Secrets from there.
-func withSecrets(secrets Secrets) func(*Pool) { return func(p *Pool) { p.options.Secrets = secrets } }
+func withSecrets(secrets Secrets) func(*Pool) { return func(p *Pool) { p.keyring.secrets = secrets } }
 
 // user has a server know a user who may do next to nothing, and returns the endpoint to be it.
 func user(t *testing.T, server *redistest.Server, name, secret string, rights ...string) Endpoint {
@@ -182,12 +182,13 @@ func TestAUserWhoMayNotChooseADatabase(t *testing.T) {
 
 func TestRefusedCredentials(t *testing.T) {
 	t.Parallel()
-	for name, prepare := range map[string]func(g Gomega, server *redistest.Server, secrets *fakeSecrets){
-		"wrong password": func(_ Gomega, _ *redistest.Server, secrets *fakeSecrets) {
+	for name, prepare := range map[string]func(t *testing.T, server *redistest.Server, secrets *fakeSecrets){
+		"wrong password": func(_ *testing.T, _ *redistest.Server, secrets *fakeSecrets) {
 			secrets.set(map[string]string{"password": "wrong"})
 		},
-		"user off": func(g Gomega, server *redistest.Server, _ *fakeSecrets) {
-			g.Expect(server.Client().Do(context.Background(), "ACL", "SETUSER", "reader", "off").Err()).To(Succeed())
+		"user off": func(t *testing.T, server *redistest.Server, _ *fakeSecrets) {
+			t.Helper()
+			NewWithT(t).Expect(server.Client().Do(t.Context(), "ACL", "SETUSER", "reader", "off").Err()).To(Succeed())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -196,7 +197,7 @@ func TestRefusedCredentials(t *testing.T) {
 			server := redistest.New(t, redistest.Options{})
 			secrets := newSecrets(map[string]string{"password": "open sesame"})
 			endpoint := user(t, server, "reader", "open sesame")
-			prepare(g, server, secrets)
+			prepare(t, server, secrets)
 			conn := startReal(t, withSecrets(secrets), quick).Conn(endpoint, 0)
 			g.Expect(reasonOf(t, conn)).To(Equal(string(rediserror.ReasonAuthFailed)))
 
@@ -258,7 +259,7 @@ func TestTLS(t *testing.T) {
 			server := redistest.New(t, redistest.Options{TLS: &test.server})
 			endpoint := tlsEndpoint(server.Addr())
 			test.change(&endpoint)
-			pool := startReal(t, withSecrets(newSecrets(secret)), func(p *Pool) { p.options.AllowInsecureTLS = test.allowed })
+			pool := startReal(t, withSecrets(newSecrets(secret)), func(p *Pool) { p.keyring.allowInsecure = test.allowed })
 			conn := pool.Conn(endpoint, 2)
 			if test.failed == "" {
 				g.Expect(length(t, conn)).To(BeZero())
@@ -313,5 +314,7 @@ func TestAHandshakeThatStalls(t *testing.T) {
 	secrets := withSecrets(newSecrets(map[string]string{"ca.crt": string(certificates.NewAuthority(t).Certificate())}))
 	_, err := readLength(t.Context(), startReal(t, secrets).Conn(tlsEndpoint(address), 0))
 	g.Expect(err).To(MatchError(context.DeadlineExceeded))
+	_, ok := errors.AsType[*rediserror.HandshakeError](err)
+	g.Expect(ok).To(BeTrue(), "it is told what it was that took too long")
 	g.Expect(rediserror.Classify(err).Reason).To(Equal(rediserror.ReasonUnreachable))
 }

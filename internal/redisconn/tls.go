@@ -5,14 +5,25 @@ package redisconn
 
 import (
 	"context"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"net"
 	"strings"
 	"sync/atomic"
 
 	"miracle.dev/scaledjob-operator/internal/rediserror"
+)
+
+const (
+	// maxRSABits bounds the keys of certificates in Secrets, as the library bounds those that
+	// servers show.
+	maxRSABits = 8192
+	// maxPrivateKeyBytes bounds a private key in PEM before anything is done with it. The largest
+	// has half of that.
+	maxPrivateKeyBytes = 16 << 10
 )
 
 // newTLSConfig returns nil for an endpoint without TLS. The error is an [*rediserror.Error].
@@ -26,19 +37,61 @@ func newTLSConfig(e Endpoint, found values) (*tls.Config, error) {
 		InsecureSkipVerify: e.TLS.SkipVerify, //nolint:gosec // The administrator has to allow it with a flag.
 	}
 	if e.TLS.CA != (SecretKey{}) {
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM([]byte(found.ca)) {
-			return nil, invalid(e.TLS.CA, "holds no certificate in PEM. Store that of the authority which signed the server's.")
+		roots, err := newRoots(e.TLS.CA, found.ca)
+		if err != nil {
+			return nil, err
 		}
+		config.RootCAs = roots
 	}
 	if e.TLS.Certificate != (SecretKey{}) {
-		pair, err := tls.X509KeyPair([]byte(found.certificate), []byte(found.privateKey))
+		pair, err := newPair(e.TLS, found)
 		if err != nil {
-			return nil, invalid(e.TLS.Certificate, "is no certificate in PEM that belongs to the private key. Store the two that belong together.")
+			return nil, err
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return config, nil
+}
+
+func newRoots(named SecretKey, ca string) (*x509.CertPool, error) {
+	if err := checkKeys(named, ca); err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(ca)) {
+		return nil, invalid(named, "holds no certificate in PEM. Store that of the authority which signed the server's.")
+	}
+	return roots, nil
+}
+
+func newPair(named TLS, found values) (tls.Certificate, error) {
+	if err := checkKeys(named.Certificate, found.certificate); err != nil {
+		return tls.Certificate{}, err
+	}
+	if len(found.privateKey) > maxPrivateKeyBytes {
+		return tls.Certificate{}, invalid(named.PrivateKey, "is larger than 16 KiB. Store the private key there.")
+	}
+	pair, err := tls.X509KeyPair([]byte(found.certificate), []byte(found.privateKey))
+	if err != nil {
+		return tls.Certificate{}, invalid(named.Certificate,
+			"is no certificate in PEM that belongs to the private key. Store the two that belong together.")
+	}
+	return pair, nil
+}
+
+// checkKeys returns an error if a certificate has a key that takes too long to work with. Nobody can
+// give that up once it has begun.
+func checkKeys(named SecretKey, certificates string) error {
+	for block, rest := pem.Decode([]byte(certificates)); block != nil; block, rest = pem.Decode(rest) {
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			continue // It is not used.
+		}
+		if key, ok := certificate.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSABits {
+			return invalid(named, "holds a certificate with an RSA key of more than 8192 bits. Use one with a smaller key.")
+		}
+	}
+	return nil
 }
 
 // serverName is the name to find in the certificate of the server.
@@ -85,10 +138,10 @@ func (c *securedConn) Read(b []byte) (int, error) {
 }
 
 // Write writes to the connection. A server that refuses may have closed it already, and what it
-// said is there to be read.
+// said is there to be read. One that only does not read may say nothing either, ever.
 func (c *securedConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	if err == nil || c.answered.Load() {
+	if err == nil || c.answered.Load() || rediserror.IsTimeout(err) {
 		return n, err
 	}
 	if _, reason := c.Conn.Read(make([]byte, 1)); reason != nil {

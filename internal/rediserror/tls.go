@@ -55,8 +55,8 @@ func unfinished(err error) class {
 	case IsTimeout(err):
 		return class{
 			ReasonUnreachable,
-			"The TLS handshake was not finished in time. Check that the port is the one for TLS, what is on the way to the server, " +
-				"and the load of the server.",
+			"The TLS handshake was not finished in time. Check that the port is the one for TLS, or remove spec.redis.tls: a Redis without " +
+				"TLS waits in silence. If it is, look at what is on the way to the server, and at its load.",
 		}
 	case isBroken(err) && !ours:
 		return class{

@@ -40,8 +40,8 @@ var notificationVerdicts = map[proof.Reason]Condition{
 	},
 	proof.ReasonUnreachable: {
 		metav1.ConditionFalse, scaledjobv1.ReasonUnreachable,
-		"There is no subscription to the events of the queue: the connection to Redis ended, or Redis takes no subscription. That is tried " +
-			"again and again." + polled,
+		"There is no subscription to the events of the queue: the connection to Redis ended or could not be made, or Redis takes no subscription. " +
+			"That is tried again and again." + polled,
 	},
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +34,8 @@ func NewReader(live client.Reader) *Reader { return &Reader{live: live} }
 // Read returns what a Secret holds now, whatever its type. The error is an [*rediserror.Error] if the API server says that there is no such
 // Secret or that it may not be read. Any other error means that this is not known. No error tells anything of the content.
 func (r *Reader) Read(ctx context.Context, namespace, name string) (map[string][]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	// The client library logs the bodies of answers where the log of the context takes that, which is the case at high verbosity.
+	ctx, cancel := context.WithTimeout(logr.NewContext(ctx, logr.Discard()), timeout)
 	defer cancel()
 	var secret corev1.Secret
 	if err := r.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret); err != nil {

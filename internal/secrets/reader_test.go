@@ -6,12 +6,15 @@ package secrets_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -120,6 +123,28 @@ func TestAProxyDoesNotDecide(t *testing.T) {
 			g.Expect(errors.As(err, &classified)).To(BeFalse(), "%v", err)
 		})
 	}
+}
+
+// TestReadLogsNothing shows that the client library, which logs all it gets where the log of its context is that talkative, has none to log to.
+func TestReadLogsNothing(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	apiServer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"apiVersion": "v1", "kind": "Secret", "data": {"password": "cHc="}}`)
+	}))
+	t.Cleanup(apiServer.Close)
+	mapper := apimeta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), apimeta.RESTScopeNamespace)
+	live, err := client.New(&rest.Config{Host: apiServer.URL}, client.Options{Scheme: scheme.Scheme, Mapper: mapper})
+	g.Expect(err).NotTo(HaveOccurred())
+	var logged []string
+	everything := funcr.New(func(prefix, args string) { logged = append(logged, prefix+args) }, funcr.Options{Verbosity: 10})
+
+	data, err := secrets.NewReader(live).Read(logr.NewContext(t.Context(), everything), "shop", "redis")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(data).To(HaveKeyWithValue("password", []byte("pw")))
+	g.Expect(logged).To(BeEmpty())
 }
 
 func TestReadEndsInTime(t *testing.T) {

@@ -172,7 +172,7 @@ func TestEveryPackageHasItsLineInTheArchitecture(t *testing.T) {
 	g.Expect(all("(?m)^\\| `internal/(\\w+)` \\|", read(t, "docs/architecture.md"))).To(ConsistOf(packages))
 }
 
-// What is said to answer a threat is shown to, by tests that exist.
+// What is said to answer a threat is shown to do so, by tests that exist.
 func TestEveryThreatNamesItsTests(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -186,7 +186,8 @@ func TestEveryThreatNamesItsTests(t *testing.T) {
 		cells := strings.Split(row, " | ")
 		named := all("`((?:Test|Fuzz)\\w+)`", cells[len(cells)-1])
 		g.Expect(named).NotTo(BeEmpty(), cells[0])
-		g.Expect(existing).To(ContainElements(named), cells[0])
+		missing := slices.DeleteFunc(named, func(name string) bool { return slices.Contains(existing, name) })
+		g.Expect(missing).To(BeEmpty(), cells[0])
 	}
 }
 

@@ -1,0 +1,215 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/wakeup"
+	"miracle.dev/scaledjob-operator/test/redistest"
+	"miracle.dev/scaledjob-operator/test/tcpproxy"
+)
+
+const (
+	// keysPushed is over how many keys the pushes go round, each of which is pushed to so seldom
+	// that nothing else wakes for a push that was missed.
+	keysPushed = 300
+	pushEvery  = 3 * time.Millisecond
+)
+
+// passwordSecret is a Secret with the key password. It is safe for concurrent use.
+type passwordSecret struct {
+	mu    sync.Mutex
+	value string
+}
+
+func (s *passwordSecret) set(value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.value = value
+}
+
+func (s *passwordSecret) Read(context.Context, string, string) (map[string][]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return map[string][]byte{"password": []byte(s.value)}, nil
+}
+
+// rotation is a server at some distance, which a watcher signs in to.
+type rotation struct {
+	*harness
+	server *redistest.Server
+	secret *passwordSecret
+	keys   []string
+}
+
+func newRotation(t *testing.T, prepare ...func(*Watcher[string])) *rotation {
+	t.Helper()
+	server, secret := redistest.New(t, redistest.Options{}), &passwordSecret{value: "p0"}
+	do(t, server, "ACL", "SETUSER", "reader", "on", ">p0", "~*", "&*", "+ping", "+subscribe", "+unsubscribe", "+llen")
+	far := tcpproxy.New(t, server.Addr())
+	far.Delay(5 * time.Millisecond) // There is time for pushes between two connections.
+	endpoint := redisconn.Endpoint{
+		Address: far.Addr(), Username: "reader", Namespace: "team", Password: redisconn.SecretKey{Name: "redis", Key: "password"},
+	}
+	r := &rotation{
+		harness: newHarnessOn(t, endpoint, redisconn.Options{Secrets: secret, LookAgain: 50 * time.Millisecond}, prepare...),
+		server:  server, secret: secret,
+	}
+	for i := range keysPushed {
+		r.keys = append(r.keys, "queue-"+strconv.Itoa(i))
+	}
+	return r
+}
+
+// watch watches all keys and waits until it does so.
+func (r *rotation) watch() {
+	r.t.Helper()
+	for _, key := range r.keys {
+		r.Ensure(key, r.endpoint, list(key))
+	}
+	r.Eventually(func() bool {
+		for _, key := range r.keys {
+			if r.State(key).Since.IsZero() || !r.subscribed(key) {
+				return false
+			}
+		}
+		return true
+	}).WithTimeout(timeout).Should(BeTrue())
+}
+
+func (r *rotation) subscribed(key string) bool {
+	r.Watcher.mu.Lock()
+	defer r.Watcher.mu.Unlock()
+	return r.supervisors[r.endpoint].set.State(list(key).channel()).Present
+}
+
+// ids are those of the connections of the watcher, or of only those for subscriptions.
+func (r *rotation) ids(only string) []string {
+	clients, err := r.server.Client().ClientList(r.t.Context()).Result()
+	r.Expect(err).NotTo(HaveOccurred())
+	var found []string
+	for line := range strings.Lines(clients) {
+		if strings.Contains(line, "user=reader") && strings.Contains(line, only) {
+			found = append(found, strings.Fields(line)[0])
+		}
+	}
+	return found
+}
+
+// push pushes to one key after the other until ctx is done, and returns how often to each.
+func (r *rotation) push(ctx context.Context) map[string]int64 {
+	pushed := map[string]int64{}
+	ticker := time.NewTicker(pushEvery)
+	defer ticker.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return pushed
+		case <-ticker.C:
+		}
+		key := r.keys[i%len(r.keys)]
+		must(r.t, r.server.Client().LPush(r.t.Context(), key, i))
+		pushed[key]++
+	}
+}
+
+// rotate changes the password in an order, and returns when the subscription has moved.
+func (r *rotation) rotate(next string, steps ...func(next string)) {
+	before := r.ids("cmd=subscribe")
+	r.Expect(before).To(HaveLen(1))
+	for _, step := range steps {
+		step(next)
+	}
+	r.Eventually(func() []string { return r.ids("cmd=subscribe") }).WithTimeout(timeout).
+		Should(And(HaveLen(1), Not(Equal(before))), next)
+}
+
+// inSecret and onServer are the steps of a rotation. The server lets nobody in with the old one
+// from then on, and bothAllowed that it does.
+func (r *rotation) inSecret(next string) { r.secret.set(next) }
+
+func (r *rotation) onServer(next string) {
+	do(r.t, r.server, "ACL", "SETUSER", "reader", "resetpass", ">"+next)
+}
+
+func (r *rotation) bothAllowed(next string) {
+	do(r.t, r.server, "ACL", "SETUSER", "reader", ">"+next)
+}
+
+func (*rotation) aWhile(string) { time.Sleep(200 * time.Millisecond) }
+
+func TestNoPushIsMissedWhilePasswordsChange(t *testing.T) {
+	t.Parallel()
+	r := newRotation(t)
+	r.watch()
+	before := r.ids("")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	pushed := make(chan map[string]int64, 1)
+	var others sync.WaitGroup
+	others.Go(func() { pushed <- r.push(ctx) })
+	r.Eventually(func() proof.Reason { return r.State(r.keys[0]).Reason }).WithTimeout(timeout).Should(Equal(proof.ReasonSubscribed))
+	others.Go(func() {
+		for ctx.Err() == nil {
+			if reason := r.State(r.keys[0]).Reason; reason != proof.ReasonSubscribed {
+				t.Errorf("the verdict was %s for a moment", reason)
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+	r.rotate("p1", r.bothAllowed, r.inSecret)
+	r.rotate("p2", r.onServer, r.aWhile, r.inSecret)
+	r.rotate("p3", r.inSecret, r.aWhile, r.onServer)
+	stop()
+	others.Wait()
+	for key, times := range <-pushed {
+		r.eventually(key, times)
+	}
+	r.Eventually(func() []string { return r.ids("") }).WithTimeout(timeout).ShouldNot(ContainElement(BeElementOf(before)), "the old ones are closed")
+}
+
+// Without the wakes that come with the end and the beginning of a session, pushes in between are
+// missed: the test above can fail.
+func TestPushesAreMissedWithoutConfirmations(t *testing.T) {
+	t.Parallel()
+	r := newRotation(t, func(w *Watcher[string]) {
+		mark := w.mark
+		w.mark = func(id string, cause wakeup.Cause) {
+			if cause != wakeup.Confirmed && cause != wakeup.Lost {
+				mark(id, cause)
+			}
+		}
+	})
+	r.watch()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	pushed := make(chan map[string]int64, 1)
+	go func() { pushed <- r.push(ctx) }()
+	for i := range 3 {
+		r.rotate("p"+strconv.Itoa(i+1), r.bothAllowed, r.inSecret)
+	}
+	stop()
+	expected := <-pushed
+	r.Eventually(func() bool { return r.State(r.keys[0]).Reason == proof.ReasonSubscribed }).WithTimeout(timeout).Should(BeTrue())
+	missed := func() (n int) {
+		for key, times := range expected {
+			if r.depth(key) != times {
+				n++
+			}
+		}
+		return n
+	}
+	r.Consistently(missed).WithTimeout(2 * time.Second).Should(BeNumerically(">", 0))
+}

@@ -205,6 +205,14 @@ func (s *scene) keepTrust(authority *certificates.Authority, own certificates.Pa
 	})
 }
 
+// label gives a Secret a new version with the same content.
+func (s *scene) label(name string) {
+	s.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"looks":"new"}}}`))
+	s.Expect(s.plane.admin.Patch(s.t.Context(), secret, patch)).To(Succeed())
+}
+
 // discard deletes a Secret.
 func (s *scene) discard(name string) {
 	s.t.Helper()

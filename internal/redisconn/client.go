@@ -106,5 +106,5 @@ func (l libraryLogger) Printf(_ context.Context, format string, args ...any) {
 	for _, pool := range l.pools {
 		text = pool.passwords.redact(text)
 	}
-	l.log.Info(rediserror.Shorten(text))
+	l.log.Info("The client library says", "text", rediserror.Shorten(text))
 }

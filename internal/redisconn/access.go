@@ -33,10 +33,22 @@ type access struct {
 // values are what the Secrets of an endpoint hold. What it does not name is empty.
 type values struct{ password, ca, certificate, privateKey string }
 
+// secretsAtOnce is for how many endpoints Secrets are read at the same time. What a Secret holds
+// besides is in memory meanwhile.
+const secretsAtOnce = 16
+
 // keyring makes accesses.
 type keyring struct {
 	secrets       Secrets
 	allowInsecure bool
+	// reading is held while Secrets are read.
+	reading chan struct{}
+}
+
+func newKeyring(options Options) keyring {
+	return keyring{
+		secrets: options.Secrets, allowInsecure: options.AllowInsecureTLS, reading: make(chan struct{}, secretsAtOnce),
+	}
 }
 
 // load reads the Secrets that an endpoint names and makes its access. An error that is an
@@ -50,6 +62,22 @@ func (k keyring) load(ctx context.Context, e Endpoint) (*access, error) {
 			Err: errors.New("verification is switched off"),
 		}
 	}
+	if !e.NeedsSecrets() {
+		return newAccess(e, values{})
+	}
+	if err := enter(ctx, k.reading); err != nil {
+		return nil, err
+	}
+	defer func() { <-k.reading }()
+	found, err := k.read(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return newAccess(e, found)
+}
+
+// read reads the values that an endpoint names.
+func (k keyring) read(ctx context.Context, e Endpoint) (values, error) {
 	reader := secretReader{Secrets: k.secrets, namespace: e.Namespace, read: map[string]map[string][]byte{}}
 	var found values
 	for _, each := range []struct {
@@ -66,11 +94,11 @@ func (k keyring) load(ctx context.Context, e Endpoint) (*access, error) {
 		}
 		value, err := reader.value(ctx, each.named)
 		if err != nil {
-			return nil, err
+			return values{}, err
 		}
 		*each.value = value
 	}
-	return newAccess(e, found)
+	return found, nil
 }
 
 // newAccess makes the access of an endpoint from values. The error is an [*rediserror.Error].

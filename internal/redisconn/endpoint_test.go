@@ -84,3 +84,32 @@ func FuzzParseEndpoint(f *testing.F) {
 		g.Expect(endpoint.Address).NotTo(ContainSubstring("/"))
 	})
 }
+
+func TestEndpointsAreToldApart(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	secured := redisconn.Endpoint{
+		Address: "redis:6379", Username: "reader", Namespace: "team",
+		Password: redisconn.SecretKey{Name: "redis", Key: "password"},
+		TLS:      redisconn.TLS{Enabled: true, ServerName: "redis.example", CA: redisconn.SecretKey{Name: "ca", Key: "ca.crt"}},
+	}
+	g.Expect(secured.String()).To(Equal(
+		"redis:6379 user=reader namespace=team password=redis/password tls name=redis.example ca=ca/ca.crt"))
+	seen := map[string]bool{secured.String(): true}
+	for _, change := range []func(*redisconn.Endpoint){
+		func(e *redisconn.Endpoint) { e.Username = "other" },
+		func(e *redisconn.Endpoint) { e.Namespace = "other" },
+		func(e *redisconn.Endpoint) { e.Password.Key = "other" },
+		func(e *redisconn.Endpoint) { e.TLS = redisconn.TLS{} },
+		func(e *redisconn.Endpoint) { e.TLS.ServerName = "" },
+		func(e *redisconn.Endpoint) { e.TLS.SkipVerify = true },
+		func(e *redisconn.Endpoint) { e.TLS.CA.Name = "other" },
+		func(e *redisconn.Endpoint) { e.TLS.Certificate = redisconn.SecretKey{Name: "own", Key: "tls.crt"} },
+		func(e *redisconn.Endpoint) { e.TLS.PrivateKey = redisconn.SecretKey{Name: "own", Key: "tls.key"} },
+	} {
+		other := secured
+		change(&other)
+		g.Expect(seen).NotTo(HaveKey(other.String()))
+		seen[other.String()] = true
+	}
+}

@@ -265,8 +265,11 @@ func (p *peer) markDown(with *access, cause *rediserror.Error) {
 	p.wentDown(p, cause)
 }
 
-// stillDown records why a probe failed.
+// stillDown records why a probe failed, if it could be made at all.
 func (p *peer) stillDown(cause *rediserror.Error) {
+	if cause.Busy() {
+		return
+	}
 	cause = p.clean(cause)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -50,17 +50,17 @@ func productionTiming() timing {
 // Pool shares the connections to each endpoint among all its users. For as long as
 // [Pool.Start] runs, it probes the endpoints that are down and forgets those nobody uses.
 type Pool struct {
-	options Options
-	log     logr.Logger
-	timing  timing
-	dialer  dialFunc
+	log    logr.Logger
+	timing timing
+	dialer dialFunc
 	// resolver is asked where names point now. It should be that of the dialer.
 	resolver hostname.Resolver
 
-	mu     sync.Mutex
-	closed bool
-	peers  map[Endpoint]*peer
-	claims claims
+	mu      sync.Mutex
+	closed  bool
+	peers   map[Endpoint]*peer
+	claims  claims
+	keyring keyring
 	// claiming is set once anything was claimed. From then on, nobody uses for long what is not.
 	claiming bool
 	// passwords are those of all peers.
@@ -108,7 +108,6 @@ func NewPool(options Options) *Pool {
 		timing.reread, timing.refusedAuth = options.LookAgain, options.LookAgain
 	}
 	return &Pool{
-		options:  options,
 		log:      options.Log,
 		timing:   timing,
 		dialer:   (&net.Dialer{Timeout: callTimeout, ControlContext: options.Control}).DialContext,
@@ -117,6 +116,7 @@ func NewPool(options Options) *Pool {
 		claims:   newClaims(options.ServersPerTenant),
 		calls:    map[string]*tenantCalls{},
 
+		keyring:   newKeyring(options),
 		passwords: &passwords{ofPeer: map[*peer][]string{}},
 		changed:   make(chan struct{}, 1),
 		ended:     make(chan struct{}),
@@ -173,15 +173,11 @@ func (p *Pool) acquireFor(tenant string, e Endpoint) (*peer, error) {
 	}
 	found, ok := p.peers[e]
 	if !ok {
-		found = newPeer(e, p.keyring(), p.passwords, p.dialer, p.wentDown)
+		found = newPeer(e, p.keyring, p.passwords, p.dialer, p.wentDown)
 		p.peers[e] = found
 	}
 	found.users++
 	return found, nil
-}
-
-func (p *Pool) keyring() keyring {
-	return keyring{secrets: p.options.Secrets, allowInsecure: p.options.AllowInsecureTLS}
 }
 
 // release ends what acquire began. A peer that was used after the last claim had ended, by a

@@ -90,13 +90,15 @@ func (p *Pool) renew(ctx context.Context, candidate *peer, reading chan struct{}
 	case err != nil && withdrawn(err):
 		candidate.markDown(inUse, notKnown(err))
 		candidate.withdraw()
-		return
 	case err != nil:
 		p.log.V(1).Info("The Secrets for a Redis server could not be read again", "endpoint", candidate.endpoint.String(), "cause", err.Error())
-		return
-	case loaded.values == inUse.values:
-		return
+	case loaded.values != inUse.values:
+		p.handOver(ctx, candidate, inUse, loaded)
 	}
+}
+
+// handOver has a peer used with another access, if the server lets somebody in with that.
+func (p *Pool) handOver(ctx context.Context, candidate *peer, inUse, loaded *access) {
 	if candidate.refusal(loaded, p.timing.refusedAuth) != nil {
 		return
 	}

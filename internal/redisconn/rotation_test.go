@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -202,10 +203,16 @@ func TestTheFirstLookAtASecret(t *testing.T) {
 type slowSecrets struct {
 	fakeSecrets
 	answer chan struct{}
+	// reading is how many wait for an answer, and most how many ever did.
+	reading, most atomic.Int32
 }
 
 func (s *slowSecrets) Read(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 	found, err := s.fakeSecrets.Read(ctx, namespace, name)
+	defer s.reading.Add(-1)
+	now := s.reading.Add(1)
+	for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
+	}
 	select {
 	case <-s.answer:
 		return found, err
@@ -273,4 +280,22 @@ func TestASubscriptionHasASuccessor(t *testing.T) {
 	time.AfterFunc(10*time.Millisecond, cancel)
 	_, err = r.conn.Successor(ctx, next)
 	r.Expect(err).To(MatchError(context.Canceled), "nothing has changed since")
+}
+
+func TestFewSecretsAreReadAtOnce(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	secrets := &slowSecrets{answer: make(chan struct{})}
+	pool := startReal(t, withSecrets(secrets))
+	var callers sync.WaitGroup
+	for i := range secretsAtOnce + 8 {
+		endpoint := numbered(i)
+		endpoint.Password, endpoint.Namespace = password, namespace
+		callers.Go(func() {
+			_, err := readLength(t.Context(), pool.Conn(endpoint, 0))
+			g.Expect(err).To(HaveOccurred())
+		})
+	}
+	callers.Wait()
+	g.Expect(secrets.most.Load()).To(BeEquivalentTo(secretsAtOnce))
 }

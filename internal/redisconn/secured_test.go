@@ -88,7 +88,7 @@ func quick(p *Pool) {
 }
 
 // withSecrets has a pool read Secrets from there.
-func withSecrets(secrets Secrets) func(*Pool) { return func(p *Pool) { p.options.Secrets = secrets } }
+func withSecrets(secrets Secrets) func(*Pool) { return func(p *Pool) { p.keyring.secrets = secrets } }
 
 // user has a server know a user who may do next to nothing, and returns the endpoint to be it.
 func user(t *testing.T, server *redistest.Server, name, secret string, rights ...string) Endpoint {
@@ -259,7 +259,7 @@ func TestTLS(t *testing.T) {
 			server := redistest.New(t, redistest.Options{TLS: &test.server})
 			endpoint := tlsEndpoint(server.Addr())
 			test.change(&endpoint)
-			pool := startReal(t, withSecrets(newSecrets(secret)), func(p *Pool) { p.options.AllowInsecureTLS = test.allowed })
+			pool := startReal(t, withSecrets(newSecrets(secret)), func(p *Pool) { p.keyring.allowInsecure = test.allowed })
 			conn := pool.Conn(endpoint, 2)
 			if test.failed == "" {
 				g.Expect(length(t, conn)).To(BeZero())

@@ -125,8 +125,9 @@ func (p *peer) noteRefusal(with *access, cause *rediserror.Error) {
 	if with == nil || cause.Reason != rediserror.ReasonAuthFailed {
 		return
 	}
-	others := slices.DeleteFunc(p.refused, func(r refusal) bool { return r.of == with.values })
-	p.refused = append(others[max(0, len(others)-1):], refusal{of: with.values, at: time.Now(), cause: cause})
+	p.refused = slices.DeleteFunc(p.refused, func(r refusal) bool { return r.of == with.values })
+	p.refused = append(p.refused, refusal{of: with.values, at: time.Now(), cause: cause})
+	p.refused = p.refused[max(0, len(p.refused)-2):]
 }
 
 // refusal is why the server refused these credentials, if it did so a short while ago. To try them

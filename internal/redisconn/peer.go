@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -37,6 +39,8 @@ type peer struct {
 	pin hostname.Pin
 	// gone is closed when the pool has forgotten the peer.
 	gone chan struct{}
+	// renewing is set while somebody looks whether the Secrets hold something else.
+	renewing atomic.Bool
 	// wentDown is called without the lock after the peer went down.
 	wentDown func(*peer, *rediserror.Error)
 
@@ -50,8 +54,8 @@ type peer struct {
 	late    int               // calls that have been outstanding for too long
 	open    int               // connections of the client that serve
 	worked  time.Time         // when a call was answered last
-	// refused is what the server refused last.
-	refused refusal
+	// refused is what the server refused last, of what is in use and what is to be.
+	refused []refusal
 	// known are the passwords that were loaded last, and spelled is how they may appear in a text.
 	known, spelled []string
 	// rejected is what Secrets held that did not replace what is in use.
@@ -253,6 +257,9 @@ func (p *peer) markDown(with *access, cause *rediserror.Error) {
 	}
 	p.down = cause
 	p.pin.Release()
+	if cause.Reason == rediserror.ReasonAuthFailed {
+		p.refused = nil // The server knows others than before.
+	}
 	p.noteRefusal(with, cause)
 	p.backoff.Begin()
 	p.mu.Unlock()
@@ -280,7 +287,7 @@ func (p *peer) markUp() {
 	defer p.mu.Unlock()
 	close(p.up)
 	p.down, p.up = nil, make(chan struct{})
-	p.refused = refusal{}
+	p.refused = slices.DeleteFunc(p.refused, func(r refusal) bool { return p.access != nil && r.of == p.access.values })
 }
 
 // beginProbe notes that a probe begins.

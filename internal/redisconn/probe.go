@@ -6,6 +6,7 @@ package redisconn
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -34,12 +35,33 @@ func (p *Pool) probe(ctx context.Context, down *peer) {
 	}
 }
 
-// tryAgain looks whether a peer that is down can be used with what its Secrets hold now.
+// tryAgain looks whether a peer that is down can be used with what its Secrets hold now, and else
+// with what it was used before: the server may not know the new password yet.
 func (p *peer) tryAgain(ctx context.Context, refusedAuth time.Duration) *rediserror.Error {
 	candidate, cause := p.lookAgain(ctx)
 	if cause != nil {
 		return cause
 	}
+	p.mu.Lock()
+	before := p.access
+	p.mu.Unlock()
+	cause = p.try(ctx, candidate, refusedAuth)
+	if cause == nil || before == nil || before == candidate || !isRefusal(cause) {
+		return cause
+	}
+	if p.try(ctx, before, refusedAuth) == nil {
+		return nil
+	}
+	return cause
+}
+
+// isRefusal reports whether another access may help.
+func isRefusal(cause *rediserror.Error) bool {
+	return cause.Reason == rediserror.ReasonAuthFailed || cause.Reason == rediserror.ReasonTLSFailed
+}
+
+// try has a peer that is down used with an access, if the server lets somebody in with that.
+func (p *peer) try(ctx context.Context, candidate *access, refusedAuth time.Duration) *rediserror.Error {
 	if refused := p.refusal(candidate, refusedAuth); refused != nil {
 		return refused
 	}
@@ -63,9 +85,7 @@ func (p *peer) lookAgain(ctx context.Context) (*access, *rediserror.Error) {
 	if inUse != nil && !p.endpoint.NeedsSecrets() {
 		return inUse, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	loaded, err := p.load(ctx)
+	loaded, err := p.reload(ctx)
 	switch {
 	case err == nil && inUse != nil && loaded.values == inUse.values:
 		return inUse, nil
@@ -99,11 +119,15 @@ type refusal struct {
 	cause *rediserror.Error
 }
 
-// noteRefusal is called with the lock held.
+// noteRefusal is called with the lock held. The refusals of what is in use and of what is to be
+// are remembered.
 func (p *peer) noteRefusal(with *access, cause *rediserror.Error) {
-	if with != nil && cause.Reason == rediserror.ReasonAuthFailed {
-		p.refused = refusal{of: with.values, at: time.Now(), cause: cause}
+	if with == nil || cause.Reason != rediserror.ReasonAuthFailed {
+		return
 	}
+	p.refused = slices.DeleteFunc(p.refused, func(r refusal) bool { return r.of == with.values })
+	p.refused = append(p.refused, refusal{of: with.values, at: time.Now(), cause: cause})
+	p.refused = p.refused[max(0, len(p.refused)-2):]
 }
 
 // refusal is why the server refused these credentials, if it did so a short while ago. To try them
@@ -111,8 +135,10 @@ func (p *peer) noteRefusal(with *access, cause *rediserror.Error) {
 func (p *peer) refusal(of *access, refusedAuth time.Duration) *rediserror.Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.refused.cause != nil && p.refused.of == of.values && time.Since(p.refused.at) < refusedAuth {
-		return p.refused.cause
+	for _, last := range p.refused {
+		if last.of == of.values && time.Since(last.at) < refusedAuth {
+			return last.cause
+		}
 	}
 	return nil
 }

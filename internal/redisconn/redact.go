@@ -21,6 +21,8 @@ const (
 	// tellingBytes is how much of the beginning of a password gives it away: servers cut off what
 	// they repeat.
 	tellingBytes = 6
+	// toldBytes is how much of an error is told. Servers may say what they like, and it is logged.
+	toldBytes = 4 << 10
 	// knownPasswords is how many passwords of an endpoint are remembered: that in use, that which
 	// may take its place, and those before of which connections may be left.
 	knownPasswords = 4
@@ -58,6 +60,9 @@ func asJSON(text string, forHTML bool) string {
 
 // redact replaces each password, and what is left of one that was cut off at its end.
 func redact(text string, spelled []string) string {
+	if len(spelled) == 0 {
+		return text
+	}
 	var clean strings.Builder
 	for text != "" {
 		if found := beginning(text, spelled); found > 0 {
@@ -99,7 +104,8 @@ func (r reply) Error() string { return string(r) }
 // RedisError makes it an error reply for the client library.
 func (reply) RedisError() { /* a mark */ }
 
-// redactedError is an error whose text held a password. The causes that hold it too are gone.
+// redactedError is an error whose text held a password, or was too long. The causes that hold it
+// too are gone.
 type redactedError struct {
 	text string
 	// is holds those of its causes that others look for, none of which holds anything.
@@ -112,13 +118,13 @@ func (e *redactedError) Error() string { return e.text }
 // Unwrap returns the causes.
 func (e *redactedError) Unwrap() []error { return e.is }
 
-// redactError returns an error without the passwords. It keeps its class.
+// redactError returns an error without the passwords, cut off if it is long. It keeps its class.
 func redactError(err *rediserror.Error, spelled []string) *rediserror.Error {
-	if err == nil || len(spelled) == 0 {
-		return err
+	if err == nil {
+		return nil
 	}
 	text := err.Err.Error()
-	clean := redact(text, spelled)
+	clean := redact(text[:min(len(text), toldBytes)], spelled)
 	if clean == text {
 		return err
 	}

@@ -8,7 +8,7 @@ import "strings"
 // What several replies have in common.
 const (
 	refusedCredentials = "Redis refused the credentials. Check the user name, the password, and that the user is enabled; " +
-		"spec.redis.auth names them."
+		"spec.redis.auth names them. Without a username the user is default."
 	noSuchDatabase = "The server has no database of that number. Correct spec.redis.database, or raise databases on the server. " +
 		"A Redis Cluster has only database 0."
 	noPassword = "The server has no password for that user, and one was given. Set one on the server, or remove spec.redis.auth."
@@ -94,13 +94,14 @@ var grants = map[string]string{
 // mayNot has the words for a NOPERM: what to grant, as far as it can be told.
 func mayNot(reply string) string {
 	if grant := grants[deniedCommand(reply)]; grant != "" {
-		return "The Redis user may not run a command that the operator needs. Grant it " + grant + "."
+		return "The Redis user may not run a command that the operator needs. Grant it " + grant + " by ACL SETUSER."
 	}
 	switch {
 	case endsIn(reply, "a key", "one of the keys used as arguments", "' key"):
-		return "The Redis user may not read a key of the queue. Grant it read access, as by %R~<key>."
+		return "The Redis user may not read a key of the queue. Grant it read access, as by ACL SETUSER <user> %R~<key>."
 	case endsIn(reply, "a channel", "one of the channels used as arguments", "' channel"):
-		return "The Redis user may not listen to the events of the key. Grant it the channel, as by &__keyspace@<db>__:<key>."
+		return "The Redis user may not listen to the events of the key. Grant it the channel, as by " +
+			"ACL SETUSER <user> &__keyspace@<db>__:<key>."
 	}
 	return "The Redis user may not do this. Grant it LLEN for a list, SCARD for a set, HLEN for a hash, ZCARD or else ZCOUNT and ZRANGE " +
 		"for a sorted set, XLEN, XINFO GROUPS and XRANGE for a stream, besides SUBSCRIBE, read access to the key, " +

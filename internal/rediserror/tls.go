@@ -29,8 +29,8 @@ func classifyTLS(err error) (c class, ok bool) {
 // for anything else.
 func certificateMessage(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return "The server's certificate is from an authority that is not trusted. Name a Secret that holds the authority's certificate " +
-			"in spec.redis.tls.caSecretRef."
+		return "The server's certificate is from an authority that is not trusted. Have spec.redis.tls.caSecretRef name a Secret that holds " +
+			"the certificate of that very authority. Without a caSecretRef only public authorities are trusted."
 	}
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
 		return "The server's certificate is for another name. Use an address that the certificate names, or say in " +

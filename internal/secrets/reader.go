@@ -53,7 +53,7 @@ func classify(name string, err error) error {
 	case apierrors.IsNotFound(err):
 		return &rediserror.Error{
 			Reason:  rediserror.ReasonSecretNotFound,
-			Message: fmt.Sprintf("There is no Secret %q in the namespace. Create it, or correct spec.redis.", name),
+			Message: fmt.Sprintf("There is no Secret %q in the namespace of the ScaledJob. Create it there, or correct spec.redis.", name),
 			Err:     err,
 		}
 	case apierrors.IsForbidden(err):

@@ -67,7 +67,7 @@ func TestReadTellsWhatIsKnownFromWhatIsNot(t *testing.T) {
 	}{
 		"gone": {
 			apierrors.NewNotFound(resource, "redis"), rediserror.ReasonSecretNotFound,
-			`There is no Secret "redis" in the namespace. Create it, or correct spec.redis.`,
+			`There is no Secret "redis" in the namespace of the ScaledJob. Create it there, or correct spec.redis.`,
 		},
 		"forbidden": {
 			apierrors.NewForbidden(resource, "redis", errors.New("no rule")), rediserror.ReasonSecretForbidden,

@@ -4,6 +4,8 @@
 package report
 
 import (
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -33,15 +35,10 @@ var notificationVerdicts = map[proof.Reason]Condition{
 			"renamed or restored to it; on the very server that is written to. A managed service has it among its parameters. The next event " +
 			"proves it." + polled,
 	},
-	proof.ReasonPermissionDenied: {
-		metav1.ConditionFalse, scaledjobv1.ReasonPermissionDenied,
-		"The Redis user may not subscribe to the events of the queue. Grant it SUBSCRIBE and the channel __keyspace@<db>__:<key>; that is " +
-			"tried again every minute." + polled,
-	},
 	proof.ReasonUnreachable: {
 		metav1.ConditionFalse, scaledjobv1.ReasonUnreachable,
-		"There is no subscription to the events of the queue: the connection to Redis ended or could not be made, or Redis takes no subscription. " +
-			"That is tried again and again." + polled,
+		"There is no subscription to the events of the queue. If QueueConnected is False, it has the cause; else the connection ended, or Redis " +
+			"takes no subscription. That is tried again and again." + polled,
 	},
 }
 
@@ -56,8 +53,11 @@ func notificationsActive(spec *scaledjobv1.ScaledJobSpec, known proof.Verdict) *
 	if spec.Notifications == scaledjobv1.NotificationsDisabled {
 		return &notificationsDisabled
 	}
-	if known.Reason == proof.ReasonNotConfigured {
+	switch known.Reason {
+	case proof.ReasonNotConfigured:
 		return notConfigured(known)
+	case proof.ReasonPermissionDenied:
+		return notPermitted(spec)
 	}
 	if found, ok := notificationVerdicts[known.Reason]; ok {
 		return &found
@@ -75,6 +75,19 @@ func notConfigured(known proof.Verdict) *Condition {
 		metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured,
 		"Redis does not announce the growth of the queue. Say CONFIG SET notify-keyspace-events " + known.Flags +
 			" and put it into redis.conf too; a managed service has it among its parameters." + cause + polled,
+	}
+}
+
+// notPermitted tells what to grant. A channel is that of one database, which is what a pattern that was granted mostly misses.
+func notPermitted(spec *scaledjobv1.ScaledJobSpec) *Condition {
+	var database int32
+	if spec.Redis != nil {
+		database = spec.Redis.Database
+	}
+	return &Condition{
+		metav1.ConditionFalse, scaledjobv1.ReasonPermissionDenied,
+		fmt.Sprintf("The Redis user may not subscribe to the events of the queue. Grant it SUBSCRIBE and the channel __keyspace@%[1]d__:<key>, "+
+			"as by ACL SETUSER <user> +subscribe &__keyspace@%[1]d__:<key>; that is tried again every minute.%[2]s", database, polled),
 	}
 }
 

@@ -44,11 +44,16 @@ func TestNotificationsActive(t *testing.T) {
 	g.Expect(found{is.Status, is.Reason, modeOf(*is)}).To(Equal(found{metav1.ConditionFalse, "Disabled", scaledjobv1.ModePolling}))
 }
 
-// The channel depends on the database, which the message does not know.
+// A pattern that was granted may be that of another database.
 func TestPermissionDeniedNamesTheChannel(t *testing.T) {
 	t.Parallel()
-	is := notificationsActive(&scaledJob().Spec, proof.Verdict{Reason: proof.ReasonPermissionDenied})
-	NewWithT(t).Expect(is.Message).To(ContainSubstring("__keyspace@<db>__:<key>"))
+	g := NewWithT(t)
+	sj := scaledJob()
+	is := notificationsActive(&sj.Spec, proof.Verdict{Reason: proof.ReasonPermissionDenied})
+	g.Expect(is.Message).To(ContainSubstring("&__keyspace@0__:<key>"))
+	sj.Spec.Redis = &scaledjobv1.Redis{Database: 5}
+	is = notificationsActive(&sj.Spec, proof.Verdict{Reason: proof.ReasonPermissionDenied})
+	g.Expect(is.Message).To(ContainSubstring("&__keyspace@5__:<key>"))
 }
 
 // What is to be typed stands in the message.

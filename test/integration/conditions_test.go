@@ -120,7 +120,7 @@ var troubles = map[string]trouble{
 	"the channel is denied": {
 		redis:     denied("resetchannels"),
 		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonPermissionDenied,
-		cure: []string{"the channel __keyspace@<db>__:"},
+		cure: []string{"the channel __keyspace@0__:"},
 		mode: scaledjobv1.ModePolling, kstatus: status.CurrentStatus,
 	},
 	"notifications are not wanted": {

@@ -46,6 +46,7 @@ type Redis struct {
 	Auth *RedisAuth `json:"auth,omitempty"`
 
 	// tls has the connections encrypted. {} is enough for a server whose certificate is from an authority that the operator's system trusts.
+	// Without a value after it the API server drops it, and nothing is encrypted.
 	// +optional
 	TLS *RedisTLS `json:"tls,omitempty"`
 }

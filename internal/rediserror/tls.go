@@ -33,8 +33,8 @@ func certificateMessage(err error) string {
 			"the certificate of that very authority. Without a caSecretRef only public authorities are trusted."
 	}
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return "The server's certificate is for another name. Use an address that the certificate names, or say in " +
-			"spec.redis.tls.serverName which name it is for."
+		return "The server's certificate is for another name. Use an address that is among its subject alternative names, or say in " +
+			"spec.redis.tls.serverName which of them to look for. A common name does not count."
 	}
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
 		return "The server's certificate has expired or is not valid yet. Renew it, and check the clocks of both."

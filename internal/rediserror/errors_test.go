@@ -35,7 +35,7 @@ func TestClassify(t *testing.T) {
 		words  string
 	}{
 		"no password":        {reply("NOAUTH Authentication required."), rediserror.ReasonAuthFailed, "demands a password"},
-		"wrong password":     {reply("WRONGPASS invalid username-password pair or user is disabled."), rediserror.ReasonAuthFailed, "Check the user name"},
+		"wrong password":     {reply("WRONGPASS invalid username-password pair or user is disabled."), rediserror.ReasonAuthFailed, "Without a username the user is default"},
 		"old wrong password": {reply("ERR invalid password"), rediserror.ReasonAuthFailed, "Check the user name"},
 		"no password there": {
 			reply("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"),

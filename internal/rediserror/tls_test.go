@@ -37,8 +37,8 @@ func TestClassifyHandshakesOfTwoThatDisagree(t *testing.T) {
 		server, client tls.Config
 		words          string
 	}{
-		"unknown authority": {client: tls.Config{RootCAs: x509.NewCertPool()}, words: "caSecretRef"},
-		"another name":      {client: tls.Config{ServerName: "other.example"}, words: "spec.redis.tls.serverName"},
+		"unknown authority": {client: tls.Config{RootCAs: x509.NewCertPool()}, words: "the certificate of that very authority"},
+		"another name":      {client: tls.Config{ServerName: "other.example"}, words: "A common name does not count"},
 		"no longer valid":   {client: tls.Config{Time: at(now.Add(48 * time.Hour))}, words: "expired"},
 		"not valid yet":     {client: tls.Config{Time: at(now.Add(-48 * time.Hour))}, words: "not valid yet"},
 		"not for servers": {

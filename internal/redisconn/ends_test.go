@@ -80,7 +80,7 @@ func TestALateRenewalReplacesNothing(t *testing.T) {
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)
-		pool.renew(t.Context(), used)
+		pool.renew(t.Context(), used, make(chan struct{}, 1))
 	}()
 	g.Eventually(asked).WithTimeout(timeout).Should(Receive())
 	secrets.set(map[string]string{"password": "third"})

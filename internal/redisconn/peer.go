@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -37,6 +38,8 @@ type peer struct {
 	pin hostname.Pin
 	// gone is closed when the pool has forgotten the peer.
 	gone chan struct{}
+	// renewing is set while somebody looks whether the Secrets hold something else.
+	renewing atomic.Bool
 	// wentDown is called without the lock after the peer went down.
 	wentDown func(*peer, *rediserror.Error)
 

@@ -63,9 +63,7 @@ func (p *peer) lookAgain(ctx context.Context) (*access, *rediserror.Error) {
 	if inUse != nil && !p.endpoint.NeedsSecrets() {
 		return inUse, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	loaded, err := p.load(ctx)
+	loaded, err := p.reload(ctx)
 	switch {
 	case err == nil && inUse != nil && loaded.values == inUse.values:
 		return inUse, nil

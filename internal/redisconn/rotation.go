@@ -6,15 +6,14 @@ package redisconn
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 const (
-	// readsAtOnce is how many endpoints are looked after at the same time.
+	// readsAtOnce is of how many endpoints the Secrets are read at the same time.
 	readsAtOnce = 4
 	// looks is in how many parts the time between two looks at the Secrets of an endpoint is cut,
 	// so that not all are read at once.
@@ -26,6 +25,9 @@ const (
 func (p *Pool) followSecrets(ctx context.Context) {
 	ticker := time.NewTicker(p.timing.reread / looks)
 	defer ticker.Stop()
+	var renewals sync.WaitGroup
+	defer renewals.Wait()
+	reading := make(chan struct{}, readsAtOnce)
 	next := map[*peer]time.Time{}
 	for {
 		select {
@@ -33,19 +35,17 @@ func (p *Pool) followSecrets(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		var group errgroup.Group
-		group.SetLimit(readsAtOnce)
 		for _, due := range p.due(next) {
-			group.Go(func() error {
-				p.renew(ctx, due)
-				return nil
+			renewals.Go(func() {
+				defer due.renewing.Store(false)
+				p.renew(ctx, due, reading)
 			})
 		}
-		_ = group.Wait()
 	}
 }
 
-// due are the peers whose Secrets are to be read now. It notes when each is the next time.
+// due are the peers whose Secrets are to be read now, but for those of which they still are. It
+// notes when each is the next time.
 func (p *Pool) due(next map[*peer]time.Time) []*peer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +64,7 @@ func (p *Pool) due(next map[*peer]time.Time) []*peer {
 		if known && now.Before(at) {
 			continue
 		}
-		if known {
+		if known && !candidate.renewing.Swap(true) {
 			found = append(found, candidate)
 		}
 		next[candidate] = now.Add(p.timing.reread + rand.N(p.timing.reread/5))
@@ -73,15 +73,19 @@ func (p *Pool) due(next map[*peer]time.Time) []*peer {
 }
 
 // renew has a peer used with what its Secrets hold now, once the server has let somebody in with
-// that. Until then it is used as before.
-func (p *Pool) renew(ctx context.Context, candidate *peer) {
-	inUse, _ := candidate.inUse()
-	if inUse == nil { // It is not used yet, or its prober does the same.
+// that. Until then it is used as before. Reading has room for those who read, and is left before
+// the server is asked: that one may be slow.
+func (p *Pool) renew(ctx context.Context, candidate *peer, reading chan struct{}) {
+	if enter(ctx, reading) != nil {
 		return
 	}
-	loadCtx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	loaded, err := candidate.load(loadCtx)
+	inUse, _ := candidate.inUse()
+	if inUse == nil { // It is not used yet, or its prober does the same.
+		<-reading
+		return
+	}
+	loaded, err := candidate.reload(ctx)
+	<-reading
 	switch {
 	case err != nil && withdrawn(err):
 		candidate.markDown(inUse, notKnown(err))
@@ -115,6 +119,13 @@ func (p *Pool) handOver(ctx context.Context, candidate *peer, inUse, loaded *acc
 	case <-time.After(callTimeout):
 	}
 	closeAll(retired)
+}
+
+// reload is load within the time of a call.
+func (p *peer) reload(ctx context.Context) (*access, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return p.load(ctx)
 }
 
 // reject notes that an access cannot be used now, and reports whether that is news.

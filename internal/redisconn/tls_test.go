@@ -98,7 +98,7 @@ func TestAServerThatReadsNothingAfterTheHandshakeHoldsUpNobody(t *testing.T) {
 	go func() {
 		_ = tls.Server(far, &tls.Config{Certificates: []tls.Certificate{pair}, SessionTicketsDisabled: true}).HandshakeContext(t.Context())
 	}()
-	conn, err := secure(t.Context(), near, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // It is about what comes after.
+	conn, err := secure(t.Context(), near, &tls.Config{InsecureSkipVerify: true})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = near.Close() })
 	g.Expect(conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))).To(Succeed())

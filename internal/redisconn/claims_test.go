@@ -15,11 +15,18 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
 
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/tenancy"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
-func numbered(i int) Endpoint { return Endpoint{Address: "redis-" + strconv.Itoa(i) + ":6379"} }
+// lateCalls is how many calls of one tenant wait at once.
+const lateCalls = 4
+
+func numbered(i int) redisaccess.Endpoint {
+	return redisaccess.Endpoint{Address: "redis-" + strconv.Itoa(i) + ":6379"}
+}
 
 func TestATenantClaimsNoMoreThanItMay(t *testing.T) {
 	t.Parallel()
@@ -42,7 +49,7 @@ func TestATenantClaimsNoMoreThanItMay(t *testing.T) {
 		pool.Release("team", name)
 		pool.Release("other", name)
 	}
-	g.Expect(pool.claims).To(Equal(newClaims(2)), "nothing is left")
+	g.Expect(pool.claims).To(Equal(tenancy.NewClaims(2)), "nothing is left")
 }
 
 func TestWithoutALimitAnyNumberIsClaimed(t *testing.T) {
@@ -59,7 +66,7 @@ func TestWhatNobodyClaimsAnyMoreIsClosed(t *testing.T) {
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
 	pool := startReal(t)
-	endpoint := Endpoint{Address: server.Addr()}
+	endpoint := redisaccess.Endpoint{Address: server.Addr()}
 	for name, database := range map[string]int{"a": 0, "b": 0, "c": 5} {
 		g.Expect(pool.Claim("team", name, endpoint, database)).To(Succeed())
 		length(t, pool.Conn(endpoint, database))

@@ -9,6 +9,8 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/redact"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -39,7 +41,7 @@ func TestAPasswordThatIsLoadedTooLateIsForgotten(t *testing.T) {
 	secrets := &slowSecrets{answer: make(chan struct{})}
 	secrets.set(map[string]string{"password": "first"})
 	pool := startReal(t, withSecrets(secrets))
-	endpoint := Endpoint{Address: "127.0.0.1:1", Password: password, Namespace: namespace}
+	endpoint := redisaccess.Endpoint{Address: "127.0.0.1:1", Password: password, Namespace: namespace}
 	g.Expect(pool.Claim("team", "a", endpoint, 0)).To(Succeed())
 	ended := make(chan error)
 	go func() {
@@ -50,9 +52,7 @@ func TestAPasswordThatIsLoadedTooLateIsForgotten(t *testing.T) {
 	pool.Release("team", "a")
 	close(secrets.answer)
 	g.Eventually(ended).WithTimeout(timeout).Should(Receive(HaveOccurred()))
-	pool.passwords.mu.Lock()
-	defer pool.passwords.mu.Unlock()
-	g.Expect(pool.passwords.ofPeer).To(BeEmpty())
+	g.Expect(pool.passwords).To(Equal(redact.NewRegister()))
 }
 
 // What was loaded a while ago does not replace what was found out meanwhile.
@@ -69,7 +69,7 @@ func TestALateRenewalReplacesNothing(t *testing.T) {
 	})
 	secrets := newSecrets(map[string]string{"password": "first"})
 	pool := startReal(t, withSecrets(secrets))
-	endpoint := Endpoint{Address: server.Addr(), Password: password, Namespace: namespace}
+	endpoint := redisaccess.Endpoint{Address: server.Addr(), Password: password, Namespace: namespace}
 	conn := pool.Conn(endpoint, 0)
 	length(t, conn)
 	used, err := pool.acquire(endpoint)
@@ -90,5 +90,5 @@ func TestALateRenewalReplacesNothing(t *testing.T) {
 	close(answer)
 	g.Eventually(renewed).WithTimeout(timeout).Should(BeClosed())
 	inUse, _ := used.inUse()
-	g.Expect(inUse.password).To(Equal("third"))
+	g.Expect(inUse.Password()).To(Equal("third"))
 }

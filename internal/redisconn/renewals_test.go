@@ -12,6 +12,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 )
 
 // Servers that let nobody in hold up each look at what their Secrets hold, and must not hold up
@@ -30,6 +32,7 @@ func TestSlowServersHoldUpNoRenewal(t *testing.T) {
 			return nil, ctx.Err()
 		}
 		pool := start(t, hang, withSecrets(newSecrets(map[string]string{"password": "second"})))
+		before := redisaccess.NewKeyring(newSecrets(map[string]string{"password": "first"}), false)
 		const many = 400
 		for i := range many {
 			endpoint := numbered(i)
@@ -37,7 +40,9 @@ func TestSlowServersHoldUpNoRenewal(t *testing.T) {
 			used, err := pool.acquire(endpoint)
 			g.Expect(err).NotTo(HaveOccurred())
 			defer pool.release(used)
-			used.use(&access{values: values{password: "first"}})
+			first, cause := before.Load(t.Context(), endpoint)
+			g.Expect(cause).To(BeNil())
+			used.use(first)
 		}
 		time.Sleep(time.Minute)
 		mu.Lock()

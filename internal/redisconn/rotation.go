@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
@@ -84,25 +85,25 @@ func (p *Pool) renew(ctx context.Context, candidate *peer, reading chan struct{}
 		<-reading
 		return
 	}
-	loaded, err := candidate.reload(ctx)
+	loaded, cause := candidate.reload(ctx)
 	<-reading
 	switch {
-	case err != nil && withdrawn(err):
-		candidate.markDown(inUse, notKnown(err))
+	case cause != nil && redisaccess.Withdrawn(cause):
+		candidate.markDown(inUse, cause)
 		candidate.withdraw()
-	case err != nil:
-		p.log.V(1).Info("The Secrets for a Redis server could not be read again", "endpoint", candidate.endpoint.String(), "cause", err.Error())
-	case loaded.values != inUse.values:
+	case cause != nil:
+		p.log.V(1).Info("The Secrets for a Redis server could not be read again", "endpoint", candidate.endpoint.String(), "cause", cause.Err.Error())
+	case !loaded.Same(inUse):
 		p.handOver(ctx, candidate, inUse, loaded)
 	}
 }
 
 // handOver has a peer used with another access, if the server lets somebody in with that.
-func (p *Pool) handOver(ctx context.Context, candidate *peer, inUse, loaded *access) {
+func (p *Pool) handOver(ctx context.Context, candidate *peer, inUse, loaded *redisaccess.Access) {
 	if candidate.refusal(loaded, p.timing.refusedAuth) != nil {
 		return
 	}
-	if cause := candidate.clean(rediserror.Classify(ping(ctx, candidate, loaded))); cause != nil && endsUse(cause) {
+	if cause := candidate.passwords.Error(rediserror.Classify(ping(ctx, candidate, loaded))); cause != nil && endsUse(cause) {
 		if candidate.reject(loaded, cause) {
 			p.log.Info("Redis cannot be used with what the Secrets hold now. What they held before stays in use.",
 				"endpoint", candidate.endpoint.String(), "cause", cause.Error())
@@ -121,19 +122,12 @@ func (p *Pool) handOver(ctx context.Context, candidate *peer, inUse, loaded *acc
 	closeAll(retired)
 }
 
-// reload is load within the time of a call.
-func (p *peer) reload(ctx context.Context) (*access, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return p.load(ctx)
-}
-
 // reject notes that an access cannot be used now, and reports whether that is news.
-func (p *peer) reject(of *access, cause *rediserror.Error) (news bool) {
+func (p *peer) reject(of *redisaccess.Access, cause *rediserror.Error) (news bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	news = p.rejected != of.values
-	p.rejected = of.values
+	news = !of.Same(p.rejected)
+	p.rejected = of
 	p.noteRefusal(of, cause)
 	return news
 }

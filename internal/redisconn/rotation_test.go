@@ -8,12 +8,12 @@ import (
 	"errors"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/test/certificates"
 	"miracle.dev/scaledjob-operator/test/redistest"
@@ -50,7 +50,7 @@ func (r *rotating) inUse() string {
 	r.Expect(err).NotTo(HaveOccurred())
 	defer r.conn.pool.release(used)
 	if found, _ := used.inUse(); found != nil {
-		return found.password
+		return found.Password()
 	}
 	return ""
 }
@@ -146,7 +146,7 @@ func TestSecretsThatAreWithdrawn(t *testing.T) {
 		"no Secret":      {nil, rediserror.ReasonSecretNotFound},
 		"no key":         {map[string]string{"other": "first"}, rediserror.ReasonSecretNotFound},
 		"empty password": {map[string]string{"password": "\n"}, rediserror.ReasonSecretInvalid},
-		"too large":      {map[string]string{"password": strings.Repeat("x", maxValueBytes+1)}, rediserror.ReasonSecretInvalid},
+		"too large":      {map[string]string{"password": strings.Repeat("x", 256<<10+1)}, rediserror.ReasonSecretInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -203,16 +203,10 @@ func TestTheFirstLookAtASecret(t *testing.T) {
 type slowSecrets struct {
 	fakeSecrets
 	answer chan struct{}
-	// reading is how many wait for an answer, and most how many ever did.
-	reading, most atomic.Int32
 }
 
 func (s *slowSecrets) Read(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 	found, err := s.fakeSecrets.Read(ctx, namespace, name)
-	defer s.reading.Add(-1)
-	now := s.reading.Add(1)
-	for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
-	}
 	select {
 	case <-s.answer:
 		return found, err
@@ -244,7 +238,7 @@ func TestASlowAPIServerHoldsNobodyForLong(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	secrets := &slowSecrets{answer: make(chan struct{})}
-	conn := startReal(t, withSecrets(secrets)).Conn(Endpoint{Address: "127.0.0.1:1", Password: password, Namespace: namespace}, 0)
+	conn := startReal(t, withSecrets(secrets)).Conn(redisaccess.Endpoint{Address: "127.0.0.1:1", Password: password, Namespace: namespace}, 0)
 	_, err := readLength(t.Context(), conn)
 	g.Expect(err).To(MatchError(context.DeadlineExceeded))
 	g.Expect(rediserror.Classify(err).Message).To(ContainSubstring("API server"))
@@ -274,28 +268,10 @@ func TestASubscriptionHasASuccessor(t *testing.T) {
 	next, err := r.conn.Successor(t.Context(), pubSub)
 	r.Expect(err).NotTo(HaveOccurred())
 	defer next.Close()
-	r.Expect(next.access.password).To(Equal("second"))
+	r.Expect(next.access.Password()).To(Equal("second"))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
 	_, err = r.conn.Successor(ctx, next)
 	r.Expect(err).To(MatchError(context.Canceled), "nothing has changed since")
-}
-
-func TestFewSecretsAreReadAtOnce(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	secrets := &slowSecrets{answer: make(chan struct{})}
-	pool := startReal(t, withSecrets(secrets))
-	var callers sync.WaitGroup
-	for i := range secretsAtOnce + 8 {
-		endpoint := numbered(i)
-		endpoint.Password, endpoint.Namespace = password, namespace
-		callers.Go(func() {
-			_, err := readLength(t.Context(), pool.Conn(endpoint, 0))
-			g.Expect(err).To(HaveOccurred())
-		})
-	}
-	callers.Wait()
-	g.Expect(secrets.most.Load()).To(BeEquivalentTo(secretsAtOnce))
 }

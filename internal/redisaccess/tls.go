@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package redisconn
+package redisaccess
 
 import (
 	"context"
@@ -106,13 +106,13 @@ func serverName(e Endpoint) string {
 	return strings.TrimSuffix(host, ".")
 }
 
-// secure does the TLS handshake on a new connection, if there is to be one. It takes the
-// connection over: after an error it is closed.
-func secure(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
-	if config == nil {
+// Secure does the TLS handshake on a new connection, if there is to be one. It takes the
+// connection over: after an error, which is a [*rediserror.HandshakeError], it is closed.
+func (a *Access) Secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	if a.tls == nil {
 		return conn, nil
 	}
-	secured := tls.Client(conn, config)
+	secured := tls.Client(conn, a.tls)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		return nil, &rediserror.HandshakeError{Err: err}

@@ -12,6 +12,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,8 @@ import (
 
 const (
 	host = "127.0.0.1"
+	// loopback is where the servers of tests are. The host may be a Pod.
+	loopback = "127.0.0.0/8,::1"
 	// processName is what messages and the log file call the process.
 	processName = "operator"
 	// startTimeout bounds the start once the binary is there, stopTimeout the
@@ -53,6 +56,9 @@ type Options struct {
 	// authority, token or client certificate. Nil means as the ServiceAccount
 	// that Install has made.
 	Config *rest.Config
+	// Networks are those that Redis may be in although they are denied, as
+	// --redis-allow-cidrs takes them. Empty means all loopback addresses.
+	Networks string
 	// Args are further flags, which win over those Start gives.
 	Args []string
 	// Log gets a line when the operator is built. Nil means none.
@@ -124,8 +130,7 @@ func (o *Operator) start(ctx context.Context, path string, opts Options) error {
 	if err != nil {
 		return err
 	}
-	// The servers of tests are on this host, which may be a Pod.
-	args = append(args, "--kubeconfig="+kubeconfig, "--redis-allow-cidrs=127.0.0.0/8,::1")
+	args = append(args, "--kubeconfig="+kubeconfig, "--redis-allow-cidrs="+cmp.Or(opts.Networks, loopback))
 	if o.process, err = o.sandbox.Start(processName, path, append(args, opts.Args...)...); err != nil {
 		return err
 	}

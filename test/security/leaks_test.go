@@ -5,6 +5,8 @@ package security
 
 import (
 	"encoding/base64"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/certificates"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -24,8 +27,12 @@ func TestTheSearchFindsWhatIsTold(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	var own secrets
-	password := own.password()
-	for _, telling := range []string{password, base64.StdEncoding.EncodeToString([]byte(password))} {
+	password, pair := own.password(), certificates.NewAuthority(t).Client(t, "operator")
+	own.key(pair.Key)
+	for _, form := range []string{
+		password, base64.StdEncoding.EncodeToString([]byte(password)), url.QueryEscape(password),
+		string(pair.Key), base64.StdEncoding.EncodeToString(pair.Key), strconv.Quote(string(pair.Key)),
+	} {
 		told, err := common.evidence(t.Context())
 		s.Expect(err).NotTo(HaveOccurred())
 		s.Expect(told).To(HaveKeyWithValue("metrics", ContainSubstring("go_goroutines")))
@@ -33,12 +40,12 @@ func TestTheSearchFindsWhatIsTold(t *testing.T) {
 		event := &corev1.Event{
 			ObjectMeta:     metav1.ObjectMeta{Namespace: s.namespace, Name: "telling"},
 			InvolvedObject: corev1.ObjectReference{Namespace: s.namespace, Name: s.name},
-			Message:        "It is " + telling,
+			Message:        "It is " + form,
 		}
 		s.Expect(common.admin.Create(t.Context(), event)).To(Succeed())
 		told, err = common.evidence(t.Context())
 		s.Expect(err).NotTo(HaveOccurred())
-		s.Expect(own.search(told)).To(MatchError(ContainSubstring("a password")))
+		s.Expect(own.search(told)).To(MatchError(Or(ContainSubstring("a password"), ContainSubstring("a private key"))))
 		s.Expect(common.admin.Delete(t.Context(), event)).To(Succeed())
 	}
 }
@@ -55,6 +62,10 @@ func TestServersThatRepeatWhatTheyAreTold(t *testing.T) {
 			answer := repeat(args)
 			return answer[:min(len(answer), 128)] + "\r\n"
 		},
+		"cut off within the password": func(args []string) string {
+			answer, _, _ := strings.Cut(repeat(args), "&")
+			return answer + "\r\n"
+		},
 		"as a farewell": func(args []string) string {
 			if args[0] == "hello" {
 				greeting.Store(args)
@@ -69,7 +80,7 @@ func TestServersThatRepeatWhatTheyAreTold(t *testing.T) {
 			server := redistest.NewScripted(t, script)
 			s.keepPassword(planted.password() + strings.Repeat("-", 100))
 			s.create(at(server.Addr()), signedIn(tenant))
-			s.awaitReason(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
+			s.awaitFalse(scaledjobv1.ConditionQueueConnected, scaledjobv1.ReasonUnreachable, "")
 			s.Eventually(s.log).Should(ContainSubstring(lament))
 		})
 	}

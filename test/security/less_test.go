@@ -9,10 +9,11 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/redistest"
@@ -94,11 +95,14 @@ func TestTheDocumentedRightsAreEnoughBeforeRedis7(t *testing.T) {
 func TestTheDocumentedRightsAreEnoughInAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
+	row := regexp.MustCompile("(?m)^\\| database ([0-9]+) \\| `([^`]+)` \\|$").FindStringSubmatch(documented(t, "redis.md"))
+	s.Expect(row).NotTo(BeNil(), "docs/redis.md has no rights for another database")
+	database, err := strconv.Atoi(row[1])
+	s.Expect(err).NotTo(HaveOccurred())
 	server := newClosedServer(t)
-	command := replaced(t, documentedRights(t), "&__keyspace@0__:jobs:*", "&__keyspace@3__:jobs:*", "+select")
-	spec := s.follow(server, command)
-	s.redis = server.in(3)
-	s.create(with(spec, inDatabase(3))...)
+	spec := s.follow(server, append(documentedRights(t), strings.Fields(row[2])...))
+	s.redis = server.in(database)
+	s.create(with(spec, inDatabase(int32(database)))...)
 	s.heed()
 }
 
@@ -109,7 +113,7 @@ func TestTheDocumentedCommandsOfTypesAreEnough(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
 			s.kind = k
-			server := newClosedServer(t, "--notify-keyspace-events", "Kgshzt")
+			server := newClosedServer(t)
 			spec := s.follow(server, replaced(t, documentedRights(t), "+llen", documentedCommands(t, k)...))
 			s.create(spec...)
 			s.heed()
@@ -162,7 +166,7 @@ func TestSUBSCRIBEIsNotNeeded(t *testing.T) {
 			s.create(with(s.on(server), at(address), polling(1))...)
 			s.push(1)
 			s.awaitJobs()
-			s.awaitReason(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
+			s.awaitFalse(scaledjobv1.ConditionNotificationsActive, scaledjobv1.ReasonUnreachable, "")
 			s.awaitMode(scaledjobv1.ModePolling)
 			s.awaitConnected()
 			s.push(2)

@@ -29,11 +29,11 @@ import (
 const (
 	// patience is how long a fact is waited for. Credentials that were refused are
 	// tried every half minute, forbidden channels every minute.
-	patience = 2 * time.Minute
+	patience = 75 * time.Second
 	// glance is how often it is looked for.
 	glance = 50 * time.Millisecond
 	// atOnce is how many tests run at the same time. They wait more than they work.
-	atOnce = 24
+	atOnce = 32
 
 	// deniedHost is an address of this machine that the operator was told not to
 	// connect to.
@@ -97,7 +97,7 @@ func stop(ctx context.Context) error {
 // operatorOf starts an operator in a plane.
 func operatorOf(ctx context.Context, p *plane, args ...string) (*operator.Operator, error) {
 	return operator.Start(ctx, operator.Options{
-		Cluster: p.control, Log: os.Stderr,
+		Cluster: p.control, Networks: loopback + "/32", Log: os.Stderr,
 		Args: append([]string{"--polling-fallback-interval=0", "--zap-log-level=debug"}, args...),
 	})
 }

@@ -89,7 +89,7 @@ func (p *plane) prepare(ctx context.Context) error {
 	if p.jobs, err = watchJobs(clients); err != nil {
 		return err
 	}
-	p.statuses, err = watchStatuses(p.admin)
+	p.statuses, err = watchStatuses(ctx, p.admin)
 	return err
 }
 

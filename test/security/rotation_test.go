@@ -58,6 +58,27 @@ func TestCredentialsChangeWithoutALossUnderLoad(t *testing.T) {
 	}
 }
 
+// That a Secret was looked at shows by another one, which is looked at as often.
+func TestASecretWithTheSameContentReconnectsNobody(t *testing.T) {
+	t.Parallel()
+	server := newClosedServer(t)
+	still, changing := newScene(t), newScene(t)
+	still.create(still.welcome(server, alice)...)
+	changing.create(changing.welcome(server, bob)...)
+	still.heed()
+	before := server.subscribers(alice)[0]["id"]
+	still.label(credentials)
+	for range 2 {
+		changing.heed()
+		old, next := server.identifiers(bob), planted.password()
+		server.do("ACL", "SETUSER", bob, ">"+next)
+		changing.keepPassword(next)
+		changing.Eventually(server.identifiers).WithArguments(bob).
+			Should(And(Not(BeEmpty()), WithTransform(overlap(old), BeEmpty())))
+	}
+	still.Expect(server.subscribers(alice)).To(HaveExactElements(HaveKeyWithValue("id", before)))
+}
+
 // overlap returns which of the values are among those of before.
 func overlap(before []string) func([]string) []string {
 	known := map[string]bool{}

@@ -37,7 +37,7 @@ type scene struct {
 	*WithT
 	t         *testing.T
 	plane     *plane
-	redis     redis.Cmdable
+	redis     *redis.Client
 	namespace string
 	name      string
 	queue     string
@@ -205,6 +205,14 @@ func (s *scene) keepTrust(authority *certificates.Authority, own certificates.Pa
 	})
 }
 
+// label gives a Secret a new version with the same content.
+func (s *scene) label(name string) {
+	s.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"looks":"new"}}}`))
+	s.Expect(s.plane.admin.Patch(s.t.Context(), secret, patch)).To(Succeed())
+}
+
 // discard deletes a Secret.
 func (s *scene) discard(name string) {
 	s.t.Helper()
@@ -248,15 +256,32 @@ func (s *scene) awaitMode(mode scaledjobv1.ScalingMode) {
 	s.Eventually(func() scaledjobv1.ScalingMode { return s.get().Status.Mode }).Should(Equal(mode), s.explain)
 }
 
-// heed returns when the operator hears of the queue, and shows it by a message that
-// nothing else tells of.
+// heed returns when the operator has heard of a message that nothing else told of.
 func (s *scene) heed() {
 	s.t.Helper()
+	s.awaitJobs()
+	s.Eventually(s.listeners).ShouldNot(BeZero(), s.explain)
 	s.push(1)
 	s.awaitJobs()
 	s.awaitMode(scaledjobv1.ModeEvents)
-	s.push(1)
-	s.awaitJobs()
+}
+
+// awaitRest returns when the operator has taken in the last change of the spec, and
+// has no reason to look at the queue.
+func (s *scene) awaitRest() {
+	s.t.Helper()
+	s.Eventually(func() bool {
+		sj := s.get()
+		valid := apimeta.FindStatusCondition(sj.Status.Conditions, scaledjobv1.ConditionTemplateValid)
+		return valid != nil && valid.ObservedGeneration == sj.Generation && valid.Status != metav1.ConditionUnknown
+	}).Should(BeTrue(), s.explain)
+}
+
+// listeners is how many connections listen to the queue.
+func (s *scene) listeners() (int64, error) {
+	channel := fmt.Sprintf("__keyspace@%d__:%s", s.redis.Options().DB, s.queue)
+	counts, err := s.redis.PubSubNumSub(s.t.Context(), channel).Result()
+	return counts[channel], err
 }
 
 // verdict is what a condition says, and which of Stalled and Reconciling is True.
@@ -278,16 +303,17 @@ func (s *scene) verdict(kind string) verdict {
 	return v
 }
 
-// awaitReason returns when the condition has this status and reason, and what it
-// says then.
-func (s *scene) awaitReason(kind string, status metav1.ConditionStatus, reason string) verdict {
+// awaitFalse returns when the condition is False for this reason with these words in
+// its message, and what it says then.
+func (s *scene) awaitFalse(kind, reason, words string) (told verdict) {
 	s.t.Helper()
-	var v verdict
-	s.Eventually(func() string {
-		v = s.verdict(kind)
-		return v.Status + " " + v.Reason
-	}).Should(Equal(string(status)+" "+reason), s.explain)
-	return v
+	s.Eventually(func() verdict {
+		told = s.verdict(kind)
+		return told
+	}).Should(And(
+		HaveField("Status", string(metav1.ConditionFalse)), HaveField("Reason", reason),
+		HaveField("Message", ContainSubstring(words))), s.explain)
+	return told
 }
 
 // awaitConnected returns when the queue is read, and nothing is told against the

@@ -11,7 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -24,8 +26,12 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// keyLine is how long a line of a private key is, at least, that is searched for.
-const keyLine = 40
+const (
+	// keyLine is how long a line of a private key is, at least, that is searched for.
+	keyLine = 40
+	// telling is how long a part of a password is that nobody may tell.
+	telling = 12
+)
 
 // planted are the secrets of all tests.
 var planted secrets
@@ -36,12 +42,16 @@ type secrets struct {
 	needles map[string]string // what to search for, and what it is of
 }
 
-// password makes one, and has it searched for. It has characters that every
-// encoding changes, around a core that only base64 does.
+// password makes one, and has it searched for, and for every part that gives it away:
+// what repeats it may cut it off, or into lines. It has characters that every encoding
+// changes, around a core that only base64 does.
 func (s *secrets) password() string {
 	core := rand.Text()
 	password := "<" + core + "&é\"'>"
-	s.hide("a password", core, password)
+	s.hide("a password", password, base64.RawStdEncoding.EncodeToString([]byte(password)))
+	for i := range len(core) - telling + 1 {
+		s.hide("a password", core[i:i+telling])
+	}
 	return password
 }
 
@@ -52,10 +62,10 @@ func (s *secrets) key(pem []byte) {
 			s.hide("a private key", line)
 		}
 	}
-	s.hide("a private key", string(pem))
+	s.hide("a private key", base64.RawStdEncoding.EncodeToString(pem))
 }
 
-// hide has these forms of a secret searched for, as they are and in base64.
+// hide has these forms of a secret searched for.
 func (s *secrets) hide(what string, forms ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,25 +74,27 @@ func (s *secrets) hide(what string, forms ...string) {
 	}
 	for _, form := range forms {
 		s.needles[form] = what
-		s.needles[base64.RawStdEncoding.EncodeToString([]byte(form))] = what + " in base64"
 	}
 }
 
-// search returns an error that says where secrets were told, and which kind, but
-// not the secret itself.
+// search returns an error that says which kinds of secrets were told, and where, but
+// not the secrets.
 func (s *secrets) search(told map[string]string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var errs []error
+	found := map[string]bool{}
 	for where, text := range told {
 		for needle, what := range s.needles {
-			if before, _, found := strings.Cut(text, needle); found {
-				line := before[strings.LastIndexByte(before, '\n')+1:]
-				errs = append(errs, fmt.Errorf("%s is told in the %s, after %q", what, where, line))
+			if at := strings.Index(text, needle); at >= 0 {
+				line := text[strings.LastIndexByte(text[:at], '\n')+1 : at]
+				found[fmt.Sprintf("%s is told in the %s, after %.100q", what, where, line)] = true
 			}
 		}
 	}
-	return errors.Join(errs...)
+	if len(found) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(slices.Sorted(maps.Keys(found)), "\n"))
 }
 
 // evidence is what the operator has told to anybody, but for its log.
@@ -110,8 +122,8 @@ type statusWatch struct {
 	seen map[string]struct{}
 }
 
-func watchStatuses(admin client.WithWatch) (*statusWatch, error) {
-	changes, err := admin.Watch(context.Background(), &scaledjobv1.ScaledJobList{}) //nolint:usetesting // It outlives every test.
+func watchStatuses(ctx context.Context, admin client.WithWatch) (*statusWatch, error) {
+	changes, err := admin.Watch(context.WithoutCancel(ctx), &scaledjobv1.ScaledJobList{})
 	if err != nil {
 		return nil, fmt.Errorf("watching ScaledJobs: %w", err)
 	}

@@ -27,6 +27,8 @@ const (
 	// administrator is the user of a server for the tests themselves. The operator
 	// never gets to be that.
 	administrator = "administrator"
+	// allEvents announces the growth of keys of every type.
+	allEvents = "Kgshzlt"
 	// tenant is the user whom the operator signs in as.
 	tenant = "tenant"
 )
@@ -47,7 +49,7 @@ type server struct {
 func newServer(t *testing.T, args ...string) *server {
 	t.Helper()
 	return &server{
-		Server: redistest.New(t, redistest.Options{User: administrator, Args: args}), WithT: NewWithT(t), t: t,
+		Server: redistest.New(t, redistest.Options{User: administrator, Events: allEvents, Args: args}), WithT: NewWithT(t), t: t,
 	}
 }
 
@@ -80,7 +82,7 @@ func newSecureServer(t *testing.T, shown certificates.Pair, clients *certificate
 	}
 	certificate, key := s.writePair(shown)
 	args = append(args, "--tls-cert-file", certificate, "--tls-key-file", key)
-	s.Server = redistest.New(t, redistest.Options{User: administrator, Args: args})
+	s.Server = redistest.New(t, redistest.Options{User: administrator, Events: allEvents, Args: args})
 	return s
 }
 

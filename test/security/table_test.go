@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -17,7 +18,6 @@ import (
 type errorTable struct {
 	mu   sync.Mutex
 	took map[string]time.Duration // by situation
-	rows []row
 }
 
 // add notes how long it took from mending to the last Job.
@@ -28,13 +28,6 @@ func (t *errorTable) add(r row, took time.Duration) {
 		t.took = map[string]time.Duration{}
 	}
 	t.took[r.situation] = took
-}
-
-// declare sets the order of the rows.
-func (t *errorTable) declare(rows []row) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.rows = append(t.rows, rows...)
 }
 
 // write writes the rows that were measured to a file as a table in Markdown.
@@ -53,12 +46,16 @@ func (t *errorTable) write(path string) error {
 func (t *errorTable) print(to io.Writer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, err := fmt.Fprint(to, "| situation | reason | | mended by | Jobs after |\n|---|---|---|---|---|\n")
-	for _, r := range t.rows {
+	_, err := fmt.Fprint(to, "| situation | reason | the ScaledJob is | mended by | Jobs after |\n|---|---|---|---|---|\n")
+	for _, r := range allRows() {
 		took, measured := t.took[r.situation]
 		if err == nil && measured {
-			_, err = fmt.Fprintf(to, "| %s | %s | %s | %s | %.1f s |\n", r.situation, r.reason, r.state, r.cure, took.Seconds())
+			_, err = fmt.Fprintf(to, "| %s | %s | %s | %s | %.1f s |\n",
+				cell(r.situation), r.reason, r.state, cell(r.cure), took.Seconds())
 		}
 	}
 	return err
 }
+
+// cell is the text in a cell of a table.
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
@@ -48,7 +47,7 @@ func TestNobodyIsServedByTheConnectionOfAnotherTenant(t *testing.T) {
 		stranger := thief.beside(name + "-elsewhere")
 		stranger.create(attempt.spec...)
 		for _, refused := range []*scene{other, stranger} {
-			refused.awaitReason(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, attempt.reason)
+			refused.awaitFalse(scaledjobv1.ConditionQueueConnected, attempt.reason, "")
 			refused.Expect(refused.get().Status.QueueDepth).To(BeNil())
 			refused.Expect(refused.jobsEver()).To(BeZero())
 		}
@@ -70,7 +69,7 @@ func TestTenantsSeeWhatTheirOwnUserSees(t *testing.T) {
 	curious := second.beside("curious")
 	curious.queue = first.queue
 	curious.create(spec...)
-	curious.awaitReason(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonPermissionDenied)
+	curious.awaitFalse(scaledjobv1.ConditionQueueConnected, scaledjobv1.ReasonPermissionDenied, "")
 	curious.Expect(curious.get().Status.QueueDepth).To(BeNil())
 	first.heed()
 	second.heed()

@@ -179,7 +179,7 @@ func TestReconcileBusyEndpoint(t *testing.T) {
 	status := w.scaledJob(t.Context()).Status
 	w.Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionQueueConnected)).To(BeNil(),
 		"that the endpoint keeps somebody else waiting says nothing about this queue")
-	w.Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionReady)).To(BeNil())
+	w.Expect(apimeta.IsStatusConditionFalse(status.Conditions, scaledjobv1.ConditionReady)).To(BeTrue(), "nor that it can be read")
 	w.Expect(status.QueueDepth).To(BeNil())
 	w.Expect(w.scrape()).To(HaveKeyWithValue("scaledjob_reconcile_errors_total", 0.0))
 }

@@ -102,8 +102,9 @@ func (s *supervisor[K]) session(ctx context.Context) (confirmed bool, err error)
 	for pubSub != nil {
 		var also bool
 		pubSub, also, err = s.connected(ctx, pubSub, began)
-		confirmed = confirmed || also
-		began = s.goOn
+		if also {
+			confirmed, began = true, s.goOn
+		}
 	}
 	if confirmed {
 		s.recorder.Subscribed(s.endpoint.String(), false)

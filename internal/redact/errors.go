@@ -19,7 +19,8 @@ func (r reply) Error() string { return string(r) }
 // RedisError makes it an error reply for the client library.
 func (reply) RedisError() { /* a mark */ }
 
-// redactedError is an error whose text held a password. The causes that hold it too are gone.
+// redactedError is an error whose text held a password, or was too long. The causes that hold it
+// too are gone.
 type redactedError struct {
 	text string
 	// is holds those of its causes that others look for, none of which holds anything.
@@ -32,13 +33,13 @@ func (e *redactedError) Error() string { return e.text }
 // Unwrap returns the causes.
 func (e *redactedError) Unwrap() []error { return e.is }
 
-// withoutPasswords returns an error without the passwords. It keeps its class.
+// withoutPasswords returns an error without the passwords, cut off if it is long. It keeps its class.
 func withoutPasswords(err *rediserror.Error, spelled []string) *rediserror.Error {
-	if err == nil || len(spelled) == 0 {
-		return err
+	if err == nil {
+		return nil
 	}
 	text := err.Err.Error()
-	clean := cutOut(text, spelled)
+	clean := cutOut(text[:min(len(text), toldBytes)], spelled)
 	if clean == text {
 		return err
 	}

@@ -16,15 +16,14 @@ const (
 	// tellingBytes is how much of the beginning of a password gives it away: servers cut off what
 	// they repeat.
 	tellingBytes = 6
+	// toldBytes is how much of an error is told. Servers may say what they like, and it is logged.
+	toldBytes = 4 << 10
 )
 
-// spellings are how a password may appear in a text: as it is, with its line ends made spaces, as
-// servers do, and quoted once or twice: by the server, and by what tells of its words.
+// spellings are how a password may appear in a text: as it is, and quoted once or twice: by the
+// server, and by what tells of its words.
 func spellings(password string) []string {
-	if password == "" {
-		return nil
-	}
-	found := []string{password, strings.NewReplacer("\r", " ", "\n", " ").Replace(password)}
+	found := []string{password}
 	for range 2 {
 		for _, text := range slices.Clone(found) {
 			for _, quoted := range []string{strconv.Quote(text), strconv.QuoteToASCII(text), asJSON(text, true), asJSON(text, false)} {
@@ -50,6 +49,9 @@ func asJSON(text string, forHTML bool) string {
 
 // cutOut replaces each password, and what is left of one that was cut off at its end.
 func cutOut(text string, spelled []string) string {
+	if len(spelled) == 0 {
+		return text
+	}
 	var clean strings.Builder
 	for text != "" {
 		if found := beginning(text, spelled); found > 0 {

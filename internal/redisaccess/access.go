@@ -36,6 +36,10 @@ func newAccess(e Endpoint, found values) (*Access, error) {
 		if len(found.password) > maxPasswordBytes {
 			return nil, invalid(e.Password, "is larger than 4 KiB. Store the password there.")
 		}
+		// A server that is no Redis might take a line of it for a command.
+		if strings.ContainsAny(found.password, "\r\n") {
+			return nil, invalid(e.Password, "has several lines. Store the password there, and nothing else.")
+		}
 	}
 	config, err := newTLSConfig(e, found)
 	if err != nil {

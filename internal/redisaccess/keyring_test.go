@@ -43,7 +43,7 @@ func TestOneLineEndBelongsToTheFile(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	for stored, want := range map[string]string{
-		"secret": "secret", "secret\n": "secret", "secret\r\n": "secret", "secret\n\n": "secret\n", "a secret ": "a secret ",
+		"secret": "secret", "secret\n": "secret", "secret\r\n": "secret", "a secret ": "a secret ",
 	} {
 		access, cause := redisaccess.NewKeyring(holds(stored), false).Load(t.Context(), secured)
 		g.Expect(cause).To(BeNil())
@@ -74,6 +74,7 @@ func TestWhatIsWithdrawn(t *testing.T) {
 		"an unknown server":    {unverified, holds("secret"), rediserror.ReasonTLSFailed, true},
 		"no right to read it":  {secured, fails(forbidden), rediserror.ReasonSecretForbidden, false},
 		"no answer":            {secured, fails(errors.New("timeout")), rediserror.ReasonUnreachable, false},
+		"several lines":        {secured, holds("secret\n\n"), rediserror.ReasonSecretInvalid, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

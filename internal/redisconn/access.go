@@ -5,6 +5,7 @@ package redisconn
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -127,11 +128,15 @@ type refusal struct {
 	cause *rediserror.Error
 }
 
-// noteRefusal is called with the lock held.
+// noteRefusal is called with the lock held. The refusals of what is in use and of what is to be
+// are remembered.
 func (p *peer) noteRefusal(with *redisaccess.Access, cause *rediserror.Error) {
-	if with != nil && cause.Reason == rediserror.ReasonAuthFailed {
-		p.refused = refusal{of: with, at: time.Now(), cause: cause}
+	if with == nil || cause.Reason != rediserror.ReasonAuthFailed {
+		return
 	}
+	p.refused = slices.DeleteFunc(p.refused, func(r refusal) bool { return r.of.Same(with) })
+	p.refused = append(p.refused, refusal{of: with, at: time.Now(), cause: cause})
+	p.refused = p.refused[max(0, len(p.refused)-2):]
 }
 
 // refusal is why the server refused these credentials, if it did so a short while ago. To try them
@@ -139,8 +144,10 @@ func (p *peer) noteRefusal(with *redisaccess.Access, cause *rediserror.Error) {
 func (p *peer) refusal(of *redisaccess.Access, refusedAuth time.Duration) *rediserror.Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.refused.cause != nil && p.refused.of.Same(of) && time.Since(p.refused.at) < refusedAuth {
-		return p.refused.cause
+	for _, last := range p.refused {
+		if last.of.Same(of) && time.Since(last.at) < refusedAuth {
+			return last.cause
+		}
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"miracle.dev/scaledjob-operator/internal/redisaccess"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 const (
@@ -106,5 +107,5 @@ func (l libraryLogger) Printf(_ context.Context, format string, args ...any) {
 	for _, pool := range l.pools {
 		text = pool.passwords.Text(text)
 	}
-	l.log.Info(text)
+	l.log.Info("The client library says", "text", rediserror.Shorten(text))
 }

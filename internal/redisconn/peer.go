@@ -6,6 +6,7 @@ package redisconn
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,8 +53,8 @@ type peer struct {
 	late    int               // calls that have been outstanding for too long
 	open    int               // connections of the client that serve
 	worked  time.Time         // when a call was answered last
-	// refused is what the server refused last.
-	refused refusal
+	// refused is what the server refused last, of what is in use and what is to be.
+	refused []refusal
 	// rejected is what Secrets held that did not replace what is in use.
 	rejected *redisaccess.Access
 	// backoff spaces the probes. Only work that was done resets it, so an endpoint that
@@ -143,6 +144,9 @@ func (p *peer) markDown(with *redisaccess.Access, cause *rediserror.Error) {
 	}
 	p.down = cause
 	p.pin.Release()
+	if cause.Reason == rediserror.ReasonAuthFailed {
+		p.refused = nil // The server knows others than before.
+	}
 	p.noteRefusal(with, cause)
 	p.backoff.Begin()
 	p.mu.Unlock()
@@ -170,7 +174,7 @@ func (p *peer) markUp() {
 	defer p.mu.Unlock()
 	close(p.up)
 	p.down, p.up = nil, make(chan struct{})
-	p.refused = refusal{}
+	p.refused = slices.DeleteFunc(p.refused, func(r refusal) bool { return r.of.Same(p.access) })
 }
 
 // beginProbe notes that a probe begins.

@@ -203,7 +203,7 @@ func (p *Pool) wentDown(down *peer, cause *rediserror.Error) {
 	if closed {
 		return
 	}
-	p.log.Info("Redis cannot be used", "endpoint", down.endpoint.String(), "reason", cause.Reason, "cause", cause.Err.Error())
+	p.log.Info("Redis cannot be used", "endpoint", down.endpoint.String(), "reason", cause.Reason, "cause", cause.Cause())
 	select {
 	case p.changed <- struct{}{}:
 	default:

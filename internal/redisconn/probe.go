@@ -32,12 +32,33 @@ func (p *Pool) probe(ctx context.Context, down *peer) {
 	}
 }
 
-// tryAgain looks whether a peer that is down can be used with what its Secrets hold now.
+// tryAgain looks whether a peer that is down can be used with what its Secrets hold now, and else
+// with what it was used before: the server may not know the new password yet.
 func (p *peer) tryAgain(ctx context.Context, refusedAuth time.Duration) *rediserror.Error {
 	candidate, cause := p.lookAgain(ctx)
 	if cause != nil {
 		return cause
 	}
+	p.mu.Lock()
+	before := p.access
+	p.mu.Unlock()
+	cause = p.try(ctx, candidate, refusedAuth)
+	if cause == nil || before == nil || before == candidate || !isRefusal(cause) {
+		return cause
+	}
+	if p.try(ctx, before, refusedAuth) == nil {
+		return nil
+	}
+	return cause
+}
+
+// isRefusal reports whether another access may help.
+func isRefusal(cause *rediserror.Error) bool {
+	return cause.Reason == rediserror.ReasonAuthFailed || cause.Reason == rediserror.ReasonTLSFailed
+}
+
+// try has a peer that is down used with an access, if the server lets somebody in with that.
+func (p *peer) try(ctx context.Context, candidate *redisaccess.Access, refusedAuth time.Duration) *rediserror.Error {
 	if refused := p.refusal(candidate, refusedAuth); refused != nil {
 		return refused
 	}

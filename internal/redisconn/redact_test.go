@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
@@ -67,6 +69,26 @@ func TestWhatAServerRepeatsIsNotTold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server that is used again and again, and breaks again and again, has a line each time.
+func TestWhatAServerSaysIsLoggedInShort(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	lines := make(chan string, 100)
+	logger := funcr.New(func(_, line string) { lines <- line }, funcr.Options{Verbosity: 9})
+	server := redistest.NewScripted(t, func(args []string) string {
+		if args[0] == "llen" { // A number is expected, and the client library repeats what else there is.
+			return "$1000000\r\n" + strings.Repeat("x", 1_000_000) + "\r\n"
+		}
+		return redistest.Usual
+	})
+	pool := startReal(t, func(p *Pool) { p.log = logger })
+	g.Expect(reasonOf(t, pool.Conn(redisaccess.Endpoint{Address: server.Addr()}, 0))).To(Equal(string(rediserror.ReasonUnreachable)))
+	g.Eventually(lines, 30*time.Second).Should(Receive(And(ContainSubstring("xxx"), WithTransform(utf8.RuneCountInString, BeNumerically("<", 2000)))))
+
+	libraryLogger{logger, nil}.Printf(t.Context(), "%s", strings.Repeat("y", 1_000_000))
+	g.Eventually(lines, 30*time.Second).Should(Receive(And(ContainSubstring("yyy"), WithTransform(utf8.RuneCountInString, BeNumerically("<", 2000)))))
 }
 
 // texts are those of all errors and of what is in them.

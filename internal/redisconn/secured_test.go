@@ -4,6 +4,7 @@
 package redisconn
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -185,6 +186,28 @@ func TestAUserWhoMayNotChooseADatabase(t *testing.T) {
 	pubSub, err := pool.Conn(endpoint, 3).OpenPubSub(t.Context())
 	g.Expect(err).NotTo(HaveOccurred(), "subscriptions belong to no database")
 	pubSub.Close()
+}
+
+// A password is sent before the server has shown that it is a Redis. One that takes lines for commands
+// would do what a line of it says.
+func TestAPasswordIsNoCommand(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	said := make(chan string, 100)
+	address := redistest.Listen(t, func(conn net.Conn) {
+		for lines := bufio.NewScanner(conn); lines.Scan(); {
+			said <- lines.Text()
+			_, _ = conn.Write([]byte("ERROR\r\n"))
+		}
+	})
+	endpoint := redisaccess.Endpoint{Address: address, Password: password, Namespace: namespace}
+	for _, value := range []string{"x\r\nflush_all\r\nx", "x\nflush_all\n\n", "x\rflush_all\r\r\n"} {
+		secrets := withSecrets(newSecrets(map[string]string{"password": value}))
+		_, err := readLength(t.Context(), startReal(t, secrets).Conn(endpoint, 0))
+		g.Expect(rediserror.Classify(err).Reason).To(Equal(rediserror.ReasonSecretInvalid))
+		g.Expect(rediserror.Classify(err).Message).To(ContainSubstring("several lines"))
+	}
+	g.Expect(said).To(BeEmpty())
 }
 
 func TestRefusedCredentials(t *testing.T) {

@@ -10,8 +10,10 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 
 	. "github.com/onsi/gomega"
 
@@ -89,6 +91,22 @@ func TestClassifyNil(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(rediserror.Classify(nil)).To(BeNil())
 	g.Expect(rediserror.IsReply(nil)).To(BeFalse())
+}
+
+// A server chooses how much it says, and how often it is asked again.
+func TestOfALongCauseALogHasTheBeginning(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	short := rediserror.Classify(errors.New("ümläut"))
+	g.Expect(short.Cause()).To(Equal("ümläut"))
+	g.Expect(short.Error()).To(Equal("Unreachable: ümläut"))
+
+	long := rediserror.Classify(reply("WRONGTYPE " + strings.Repeat("ü", 1<<20)))
+	for _, text := range []string{long.Cause(), long.Error(), fmt.Errorf("reading: %w", long).Error()} {
+		g.Expect(text).To(ContainSubstring("WRONGTYPE üü"))
+		g.Expect(len(text)).To(BeNumerically("<", 1100))
+		g.Expect(utf8.ValidString(text)).To(BeTrue())
+	}
 }
 
 func TestBusy(t *testing.T) {

@@ -82,13 +82,21 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 	if pass.Template != nil {
 		set(status, scaledjobv1.ConditionTemplateValid, *pass.Template)
 	}
-	if pass.QueueErr.Busy() {
-		return
+	switch {
+	case !pass.QueueErr.Busy():
+		set(status, scaledjobv1.ConditionQueueConnected, queueConnected(pass))
+		is := ready(sj.Spec.Suspend, status.Conditions)
+		present, cause := abnormal(is, status.Conditions)
+		setReady(status, is, present, cause)
+	case !isToldOf(sj.Generation, status.Conditions): // Ready must not seem to be of this spec.
+		is := queueConnected(pass)
+		setReady(status, is, scaledjobv1.ConditionReconciling, is)
 	}
-	set(status, scaledjobv1.ConditionQueueConnected, queueConnected(pass))
-	is := ready(sj.Spec.Suspend, status.Conditions)
+}
+
+// setReady sets Ready and the condition of kstatus that is present then, if there is one, with its cause.
+func setReady(status *scaledjobv1.ScaledJobStatus, is Condition, present string, cause Condition) {
 	set(status, scaledjobv1.ConditionReady, is)
-	present, cause := abnormal(is, status.Conditions)
 	for _, kind := range []string{scaledjobv1.ConditionReconciling, scaledjobv1.ConditionStalled} {
 		if kind == present {
 			set(status, kind, Condition{metav1.ConditionTrue, cause.Reason, cause.Message})
@@ -96,6 +104,12 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 			apimeta.RemoveStatusCondition(&status.Conditions, kind)
 		}
 	}
+}
+
+// isToldOf reports whether the conditions say of this generation whether its queue can be read.
+func isToldOf(generation int64, conditions []metav1.Condition) bool {
+	told := apimeta.FindStatusCondition(conditions, scaledjobv1.ConditionQueueConnected)
+	return told != nil && told.ObservedGeneration == generation
 }
 
 func queueConnected(pass *Pass) Condition {

@@ -121,6 +121,26 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 	g.Expect(pass(nil, templateAccepted)).To(BeEmpty(), "suspended is as wished")
 }
 
+// Tools take a status of the present generation without a Ready that is not True for success.
+func TestNothingIsTakenForReadyThatWasNotLookedAt(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	busy := Pass{QueueErr: rediserror.Classify(rediserror.ErrBusy)}
+	sj := scaledJob()
+	sj.Generation = 1
+	expectReconciling := func(status *scaledjobv1.ScaledJobStatus) {
+		g.Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionReady)).To(HaveValue(HaveField("Status", metav1.ConditionFalse)))
+		g.Expect(apimeta.IsStatusConditionTrue(status.Conditions, scaledjobv1.ConditionReconciling)).To(BeTrue())
+	}
+	expectReconciling(Status(sj, &sj.Status, busy, time.Unix(1000, 0)))
+
+	before := Status(sj, &sj.Status, Pass{Depth: new(int64(3)), Desired: new(int32(1)), Template: templateAccepted}, time.Unix(1000, 0))
+	g.Expect(apimeta.IsStatusConditionTrue(before.Conditions, scaledjobv1.ConditionReady)).To(BeTrue())
+	g.Expect(Status(sj, before, busy, time.Unix(1001, 0))).To(Equal(before), "the same spec is as it was")
+	sj.Generation = 2
+	expectReconciling(Status(sj, before, busy, time.Unix(1002, 0)))
+}
+
 func TestWhichReasonsNeedAPerson(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []string{

@@ -1,0 +1,53 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
+	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/test/redistest"
+	"miracle.dev/scaledjob-operator/test/tcpproxy"
+)
+
+// The server was replaced, and the connection to the new one is handed over before anything is
+// confirmed there. What the old one did says nothing about the new one.
+func TestEvidenceBeginsAnewWithTheFirstConfirmation(t *testing.T) {
+	t.Parallel()
+	var replaced, waiting, renewed atomic.Bool
+	server := redistest.NewScripted(t, func(args []string) string {
+		switch {
+		case args[0] == "hello" && slices.Contains(args, "p1"):
+			renewed.Store(true)
+		case args[0] == "config":
+			return "-ERR this service has no CONFIG\r\n"
+		case args[0] == "subscribe" && !replaced.Load():
+			return redistest.Push("subscribe", args[1], 1) + redistest.Push("message", args[1], "lpush")
+		case args[0] == "subscribe" && !renewed.Load():
+			waiting.Store(true)
+			return redistest.Nothing
+		}
+		return redistest.Usual
+	})
+	way := tcpproxy.New(t, server.Addr())
+	secret := &passwordSecret{value: "p0"}
+	endpoint := redisaccess.Endpoint{Address: way.Addr(), Namespace: "team", Password: redisaccess.SecretKey{Name: "redis", Key: "password"}}
+	h := newHarnessOn(t, endpoint, redisconn.Options{Secrets: secret, LookAgain: 50 * time.Millisecond})
+	h.Ensure("emails", endpoint, list("emails"))
+	reason := func() proof.Reason { return h.State("emails").Reason }
+	h.Eventually(reason).WithTimeout(timeout).Should(Equal(proof.ReasonSubscribed))
+
+	replaced.Store(true)
+	way.Cut()
+	h.Eventually(waiting.Load).WithTimeout(timeout).Should(BeTrue())
+	secret.set("p1")
+	h.Eventually(reason).WithTimeout(timeout).Should(Equal(proof.ReasonUnverified))
+}

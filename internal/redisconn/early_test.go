@@ -5,6 +5,7 @@ package redisconn
 
 import (
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -31,4 +32,22 @@ func TestAServerThatComesBackIsUsedAsBeforeUntilItKnowsTheNewPassword(t *testing
 
 	r.acl(">not yet")
 	r.Eventually(r.inUse).WithTimeout(timeout).Should(Equal("not yet"))
+}
+
+// What is refused may be no more than what the Secret held before.
+func TestASecretIsReadAtOnceWhenItsPasswordIsRefused(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	refused := rediserror.Classify(replyError("WRONGPASS invalid username-password pair"))
+	down := func(e Endpoint) *peer {
+		used := newPeer(e, keyring{}, &passwords{ofPeer: map[*peer][]string{}}, refuse, func(*peer, *rediserror.Error) {})
+		used.markDown(used.access, refused)
+		return used
+	}
+	const rest = time.Minute
+	named := down(Endpoint{Address: somewhere.Address, Password: password, Namespace: namespace})
+	g.Expect(named.probeDelay(rest)).To(BeZero())
+	named.beginProbe()
+	g.Expect(named.probeDelay(rest)).To(BeNumerically(">=", firstDelay), "only once")
+	g.Expect(down(somewhere).probeDelay(rest)).To(Equal(rest), "there is no Secret to read")
 }

@@ -188,10 +188,15 @@ func (p *peer) beginProbe() {
 func (p *peer) probeDelay(refusedAuth time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.down.Reason == rediserror.ReasonAuthFailed && !p.endpoint.NeedsSecrets() {
+	refused := p.down.Reason == rediserror.ReasonAuthFailed
+	switch {
+	case refused && !p.endpoint.NeedsSecrets():
 		return refusedAuth
+	case refused && p.backoff.attempts == 1: // The Secret may hold another one by now.
+		return 0
+	default:
+		return p.backoff.Delay()
 	}
-	return p.backoff.Delay()
 }
 
 // state returns why the endpoint is down, which is nil while it is up, and the channel that

@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
@@ -39,13 +40,14 @@ func TestASecretIsReadAtOnceWhenItsPasswordIsRefused(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	refused := rediserror.Classify(replyError("WRONGPASS invalid username-password pair"))
-	down := func(e Endpoint) *peer {
-		used := newPeer(e, keyring{}, &passwords{ofPeer: map[*peer][]string{}}, refuse, func(*peer, *rediserror.Error) {})
+	pool := NewPool(Options{})
+	down := func(e redisaccess.Endpoint) *peer {
+		used := pool.newPeer(e)
 		used.markDown(used.access, refused)
 		return used
 	}
 	const rest = time.Minute
-	named := down(Endpoint{Address: somewhere.Address, Password: password, Namespace: namespace})
+	named := down(redisaccess.Endpoint{Address: somewhere.Address, Password: password, Namespace: namespace})
 	g.Expect(named.probeDelay(rest)).To(BeZero())
 	named.beginProbe()
 	g.Expect(named.probeDelay(rest)).To(BeNumerically(">=", firstDelay), "only once")

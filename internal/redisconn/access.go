@@ -5,8 +5,6 @@ package redisconn
 
 import (
 	"context"
-	"slices"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -119,35 +117,4 @@ func (p *peer) change(candidate *redisaccess.Access) (old map[int]*redis.Client)
 func (p *peer) withdraw() {
 	closeAll(p.use(nil))
 	p.closePubSubs()
-}
-
-// refusal is when and for what a server refused credentials.
-type refusal struct {
-	of    *redisaccess.Access
-	at    time.Time
-	cause *rediserror.Error
-}
-
-// noteRefusal is called with the lock held. The refusals of what is in use and of what is to be
-// are remembered.
-func (p *peer) noteRefusal(with *redisaccess.Access, cause *rediserror.Error) {
-	if with == nil || cause.Reason != rediserror.ReasonAuthFailed {
-		return
-	}
-	p.refused = slices.DeleteFunc(p.refused, func(r refusal) bool { return r.of.Same(with) })
-	p.refused = append(p.refused, refusal{of: with, at: time.Now(), cause: cause})
-	p.refused = p.refused[max(0, len(p.refused)-2):]
-}
-
-// refusal is why the server refused these credentials, if it did so a short while ago. To try them
-// again and again could lock the user out.
-func (p *peer) refusal(of *redisaccess.Access, refusedAuth time.Duration) *rediserror.Error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, last := range p.refused {
-		if last.of.Same(of) && time.Since(last.at) < refusedAuth {
-			return last.cause
-		}
-	}
-	return nil
 }

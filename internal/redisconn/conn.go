@@ -29,11 +29,14 @@ type Conn struct {
 //
 // An error is an [*rediserror.Error], unless ctx ended: then it wraps the cause of that.
 func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
-	used, err := c.pool.acquireFor(c.tenant, c.endpoint)
+	if !c.pool.calls.Begin(c.tenant) {
+		return rediserror.Classify(fmt.Errorf("calling %s on behalf of %s: %w", c.endpoint, c.tenant, rediserror.ErrBusy))
+	}
+	defer c.pool.calls.End(c.tenant)
+	used, err := c.pool.acquire(c.endpoint)
 	if err != nil {
 		return err
 	}
-	defer c.pool.calls.End(c.tenant)
 	defer c.pool.release(used)
 	client, err := used.admit(c.database)
 	if err != nil {

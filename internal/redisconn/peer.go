@@ -5,8 +5,6 @@ package redisconn
 
 import (
 	"fmt"
-	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,8 +51,7 @@ type peer struct {
 	late    int               // calls that have been outstanding for too long
 	open    int               // connections of the client that serve
 	worked  time.Time         // when a call was answered last
-	// refused is what the server refused last, of what is in use and what is to be.
-	refused []refusal
+	refused refusals
 	// rejected is what Secrets held that did not replace what is in use.
 	rejected *redisaccess.Access
 	// backoff spaces the probes. Only work that was done resets it, so an endpoint that
@@ -64,9 +61,11 @@ type peer struct {
 	// pubSubs are the open connections for subscriptions.
 	pubSubs map[*PubSub]struct{}
 
-	// users and idleSince are guarded by the lock of the pool.
+	// users, idleSince and rereadAt, when the Secrets are due again, are guarded by the lock of the
+	// pool.
 	users     int
 	idleSince time.Time
+	rereadAt  time.Time
 }
 
 func (p *Pool) newPeer(e redisaccess.Endpoint) *peer {
@@ -147,7 +146,7 @@ func (p *peer) markDown(with *redisaccess.Access, cause *rediserror.Error) {
 	if cause.Reason == rediserror.ReasonAuthFailed {
 		p.refused = nil // The server knows others than before.
 	}
-	p.noteRefusal(with, cause)
+	p.refused.note(with, cause)
 	p.backoff.Begin()
 	p.mu.Unlock()
 	// Calls under way fail with it. Also, a client remembers failed dials and would go on
@@ -174,7 +173,7 @@ func (p *peer) markUp() {
 	defer p.mu.Unlock()
 	close(p.up)
 	p.down, p.up = nil, make(chan struct{})
-	p.refused = slices.DeleteFunc(p.refused, func(r refusal) bool { return r.of.Same(p.access) })
+	p.refused.forget(p.access)
 }
 
 // beginProbe notes that a probe begins.
@@ -207,30 +206,10 @@ func (p *peer) state() (down *rediserror.Error, up <-chan struct{}) {
 	return p.down, p.up
 }
 
-// opened and closed keep which connections for subscriptions are open.
-func (p *peer) opened(pubSub *PubSub) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.pubSubs[pubSub] = struct{}{}
-}
-
-func (p *peer) closed(pubSub *PubSub) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.pubSubs, pubSub)
-}
-
 // end closes all there is, when the pool has forgotten the peer.
 func (p *peer) end() {
 	close(p.gone)
 	p.passwords.Forget()
 	p.closeClients()
 	p.closePubSubs()
-}
-
-// closePubSubs closes the connections for subscriptions.
-func (p *peer) closePubSubs() {
-	for _, pubSub := range p.astray(netip.AddrPort{}) {
-		pubSub.Close()
-	}
 }

@@ -5,7 +5,6 @@ package redisconn
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"sync"
 	"syscall"
@@ -152,18 +151,11 @@ func (p *Pool) Start(ctx context.Context) error {
 }
 
 // acquire returns the peer of an endpoint, which is kept until it is released.
-func (p *Pool) acquire(e redisaccess.Endpoint) (*peer, error) { return p.acquireFor("", e) }
-
-// acquireFor is acquire for a call on behalf of a tenant, which ends with endCall. It fails if too
-// many of that tenant are late.
-func (p *Pool) acquireFor(tenant string, e redisaccess.Endpoint) (*peer, error) {
+func (p *Pool) acquire(e redisaccess.Endpoint) (*peer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, rediserror.Classify(rediserror.ErrClosed)
-	}
-	if !p.calls.Begin(tenant) {
-		return nil, rediserror.Classify(fmt.Errorf("calling %s on behalf of %s: %w", e, tenant, rediserror.ErrBusy))
 	}
 	found, ok := p.peers[e]
 	if !ok {

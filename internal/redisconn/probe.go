@@ -59,19 +59,30 @@ func isRefusal(cause *rediserror.Error) bool {
 
 // try has a peer that is down used with an access, if the server lets somebody in with that.
 func (p *peer) try(ctx context.Context, candidate *redisaccess.Access, refusedAuth time.Duration) *rediserror.Error {
-	if refused := p.refusal(candidate, refusedAuth); refused != nil {
-		return refused
-	}
-	if err := ping(ctx, p, candidate); err != nil {
-		if cause := p.passwords.Error(rediserror.Classify(err)); endsUse(cause) {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.noteRefusal(candidate, cause)
-			return cause
-		}
+	if cause := p.check(ctx, candidate, refusedAuth); cause != nil {
+		return cause
 	}
 	p.use(candidate)
 	return nil
+}
+
+// check is why an access cannot be used now: the server refused it a short while ago, or lets nobody
+// in with it.
+func (p *peer) check(ctx context.Context, candidate *redisaccess.Access, refusedAuth time.Duration) *rediserror.Error {
+	p.mu.Lock()
+	refused := p.refused.of(candidate, refusedAuth)
+	p.mu.Unlock()
+	if refused != nil {
+		return refused
+	}
+	cause := p.passwords.Error(rediserror.Classify(ping(ctx, p, candidate)))
+	if cause == nil || !endsUse(cause) {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refused.note(candidate, cause)
+	return cause
 }
 
 // ping makes a connection of its own with an access, and gets one answer.

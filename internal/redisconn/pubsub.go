@@ -87,9 +87,9 @@ func newPubSub(ctx context.Context, to *peer, with *redisaccess.Access, dial dia
 }
 
 // Receive returns the next message, confirmation or pong, as a type of the client
-// library. Errors are [*rediserror.Error]s. One for which [rediserror.IsReply] holds is the server's answer to a command. Any
-// other one, including that timeout has passed, may have come in the middle of a
-// message: the connection must be closed then.
+// library. Errors are [*rediserror.Error]s. One for which [rediserror.IsReply] holds is the
+// server's answer to a command. Any other one, including that timeout has passed, may have come in
+// the middle of a message: the connection must be closed then.
 func (p *PubSub) Receive(ctx context.Context, timeout time.Duration) (message any, err error) {
 	err = protect(func() error {
 		message, err = p.pubSub.ReceiveTimeout(ctx, timeout)
@@ -133,4 +133,37 @@ func (p *PubSub) Close() {
 		_ = p.client.Close()
 		p.release()
 	})
+}
+
+// opened and closed keep which connections for subscriptions are open.
+func (p *peer) opened(pubSub *PubSub) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pubSubs[pubSub] = struct{}{}
+}
+
+func (p *peer) closed(pubSub *PubSub) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.pubSubs, pubSub)
+}
+
+// closePubSubs closes the connections for subscriptions.
+func (p *peer) closePubSubs() {
+	p.closeAstray(netip.AddrPort{}) // No server is there.
+}
+
+// closeAstray closes the connections for subscriptions that lead elsewhere than to this address.
+func (p *peer) closeAstray(inUse netip.AddrPort) {
+	p.mu.Lock()
+	var found []*PubSub
+	for pubSub := range p.pubSubs {
+		if pubSub.remote != inUse {
+			found = append(found, pubSub)
+		}
+	}
+	p.mu.Unlock()
+	for _, pubSub := range found {
+		pubSub.Close()
+	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 const (
@@ -29,14 +28,13 @@ func (p *Pool) followSecrets(ctx context.Context) {
 	var renewals sync.WaitGroup
 	defer renewals.Wait()
 	reading := make(chan struct{}, readsAtOnce)
-	next := map[*peer]time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		for _, due := range p.due(next) {
+		for _, due := range p.due() {
 			renewals.Go(func() {
 				defer due.renewing.Store(false)
 				p.renew(ctx, due, reading)
@@ -46,29 +44,20 @@ func (p *Pool) followSecrets(ctx context.Context) {
 }
 
 // due are the peers whose Secrets are to be read now, but for those of which they still are. It
-// notes when each is the next time.
-func (p *Pool) due(next map[*peer]time.Time) []*peer {
+// notes when each is the next time. A peer that was made since the last look has just read its own.
+func (p *Pool) due() []*peer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for known := range next {
-		if p.peers[known.endpoint] != known {
-			delete(next, known)
-		}
-	}
 	var found []*peer
 	now := time.Now()
 	for endpoint, candidate := range p.peers {
-		if !endpoint.NeedsSecrets() {
+		if !endpoint.NeedsSecrets() || now.Before(candidate.rereadAt) {
 			continue
 		}
-		at, known := next[candidate]
-		if known && now.Before(at) {
-			continue
-		}
-		if known && !candidate.renewing.Swap(true) {
+		if !candidate.rereadAt.IsZero() && !candidate.renewing.Swap(true) {
 			found = append(found, candidate)
 		}
-		next[candidate] = now.Add(p.timing.reread + rand.N(p.timing.reread/5))
+		candidate.rereadAt = now.Add(p.timing.reread + rand.N(p.timing.reread/5))
 	}
 	return found
 }
@@ -100,11 +89,8 @@ func (p *Pool) renew(ctx context.Context, candidate *peer, reading chan struct{}
 
 // handOver has a peer used with another access, if the server lets somebody in with that.
 func (p *Pool) handOver(ctx context.Context, candidate *peer, inUse, loaded *redisaccess.Access) {
-	if candidate.refusal(loaded, p.timing.refusedAuth) != nil {
-		return
-	}
-	if cause := candidate.passwords.Error(rediserror.Classify(ping(ctx, candidate, loaded))); cause != nil && endsUse(cause) {
-		if candidate.reject(loaded, cause) {
+	if cause := candidate.check(ctx, loaded, p.timing.refusedAuth); cause != nil {
+		if candidate.reject(loaded) {
 			p.log.Info("Redis cannot be used with what the Secrets hold now. What they held before stays in use.",
 				"endpoint", candidate.endpoint.String(), "cause", cause.Error())
 		}
@@ -123,12 +109,11 @@ func (p *Pool) handOver(ctx context.Context, candidate *peer, inUse, loaded *red
 }
 
 // reject notes that an access cannot be used now, and reports whether that is news.
-func (p *peer) reject(of *redisaccess.Access, cause *rediserror.Error) (news bool) {
+func (p *peer) reject(of *redisaccess.Access) (news bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	news = !of.Same(p.rejected)
 	p.rejected = of
-	p.noteRefusal(of, cause)
 	return news
 }
 

@@ -42,12 +42,10 @@ var secured = redisaccess.Endpoint{
 func TestOneLineEndBelongsToTheFile(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	for stored, want := range map[string]string{
-		"secret": "secret", "secret\n": "secret", "secret\r\n": "secret", "a secret ": "a secret ",
-	} {
-		access, cause := redisaccess.NewKeyring(holds(stored), false).Load(t.Context(), secured)
+	for _, lineEnd := range []string{"", "\n", "\r\n"} {
+		access, cause := redisaccess.NewKeyring(holds(" a secret "+lineEnd), false).Load(t.Context(), secured)
 		g.Expect(cause).To(BeNil())
-		g.Expect(access.Password()).To(Equal(want))
+		g.Expect(access.Password()).To(Equal(" a secret "), "%q is cut off", lineEnd)
 		g.Expect(access.Secured()).To(BeFalse())
 	}
 }

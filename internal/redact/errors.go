@@ -39,7 +39,7 @@ func withoutPasswords(err *rediserror.Error, spelled []string) *rediserror.Error
 		return nil
 	}
 	text := err.Err.Error()
-	clean := cutOut(text[:min(len(text), toldBytes)], spelled)
+	clean := cutOut(rediserror.Shorten(text), spelled)
 	if clean == text {
 		return err
 	}

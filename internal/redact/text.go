@@ -16,8 +16,6 @@ const (
 	// tellingBytes is how much of the beginning of a password gives it away: servers cut off what
 	// they repeat.
 	tellingBytes = 6
-	// toldBytes is how much of an error is told. Servers may say what they like, and it is logged.
-	toldBytes = 4 << 10
 )
 
 // spellings are how a password may appear in a text: as it is, and quoted once or twice: by the

@@ -81,7 +81,7 @@ func (p *Pool) renew(ctx context.Context, candidate *peer, reading chan struct{}
 		candidate.markDown(inUse, cause)
 		candidate.withdraw()
 	case cause != nil:
-		p.log.V(1).Info("The Secrets for a Redis server could not be read again", "endpoint", candidate.endpoint.String(), "cause", cause.Err.Error())
+		p.log.V(1).Info("The Secrets for a Redis server could not be read again", "endpoint", candidate.endpoint.String(), "cause", cause.Cause())
 	case !loaded.Same(inUse):
 		p.handOver(ctx, candidate, inUse, loaded)
 	}

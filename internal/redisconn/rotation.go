@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// readsAtOnce is of how many endpoints the Secrets are read at the same time.
+	// readsAtOnce is of how many endpoints the Secrets are read again at the same time. That are
+	// fewer than the keyring reads, so that it has room for those who need theirs.
 	readsAtOnce = 4
 	// looks is in how many parts the time between two looks at the Secrets of an endpoint is cut,
 	// so that not all are read at once.
@@ -81,7 +82,8 @@ func (p *Pool) renew(ctx context.Context, candidate *peer, reading chan struct{}
 		candidate.markDown(inUse, cause)
 		candidate.withdraw()
 	case cause != nil:
-		p.log.V(1).Info("The Secrets for a Redis server could not be read again", "endpoint", candidate.endpoint.String(), "cause", cause.Cause())
+		p.log.V(1).Info("The Secrets for a Redis server could not be read again",
+			"endpoint", candidate.endpoint.String(), "cause", cause.Cause())
 	case !loaded.Same(inUse):
 		p.handOver(ctx, candidate, inUse, loaded)
 	}

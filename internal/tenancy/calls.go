@@ -65,8 +65,8 @@ func (c *Calls) End(tenant string) {
 	c.of[tenant].outstanding--
 }
 
-// CountLate notes that so many more calls of a tenant are late, or fewer if that is negative.
-// A call is late between its Begin and its End only.
+// CountLate notes that so many more calls of a tenant are late, or fewer if that is negative. Each
+// call that is late counts both ways; which comes first does not matter.
 func (c *Calls) CountLate(tenant string, more int) {
 	if tenant == "" {
 		return

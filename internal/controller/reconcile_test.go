@@ -20,7 +20,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/requests"
 )
@@ -65,7 +65,7 @@ func TestReconcileCreatesWhatIsDue(t *testing.T) {
 	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Reason).To(Equal(scaledjobv1.ReasonReconciled))
 	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).To(Equal(scaledjobv1.ReasonAccepted))
 	w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs"}))
-	w.Expect(w.watcher.endpoint).To(Equal(redisconn.Endpoint{Address: address}))
+	w.Expect(w.watcher.endpoint).To(Equal(redisaccess.Endpoint{Address: address}))
 	w.Expect(w.watcher.keys).To(Equal([]keyspace.Key{{Name: "emails", Class: proof.ClassList, Final: true}}))
 	w.Expect(w.watcher.canCreate).To(BeTrue())
 }
@@ -349,7 +349,7 @@ func TestReconcileClaimsTheServer(t *testing.T) {
 	w.servers.refusal = nil
 	w.reconcile(t.Context())
 	w.Expect(w.jobs(t.Context())).To(HaveLen(3))
-	w.Expect(w.servers.claimed).To(HaveValue(Equal(redisconn.Endpoint{Address: address})))
+	w.Expect(w.servers.claimed).To(HaveValue(Equal(redisaccess.Endpoint{Address: address})))
 
 	w.specErr = errors.New("of another form")
 	w.reconcile(t.Context())

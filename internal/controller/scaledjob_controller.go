@@ -43,7 +43,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/requests"
 	"miracle.dev/scaledjob-operator/internal/stored"
@@ -62,7 +62,7 @@ type jobLister interface {
 // watcher listens for keyspace events. No call blocks.
 type watcher interface {
 	// Ensure listens to these keys on behalf of id, and to no other.
-	Ensure(id types.NamespacedName, endpoint redisconn.Endpoint, keys ...keyspace.Key)
+	Ensure(id types.NamespacedName, endpoint redisaccess.Endpoint, keys ...keyspace.Key)
 	// Forget listens to nothing on behalf of id.
 	Forget(id types.NamespacedName)
 	// Pace says that a pass is over, and whether the next one could create a Job. If not, wake-ups are fewer.
@@ -78,7 +78,7 @@ type watcher interface {
 // servers keeps who uses which Redis server. No call blocks.
 type servers interface {
 	// Claim notes that a ScaledJob uses this database of this server, and no other. The error, an [*rediserror.Error], is for one too many.
-	Claim(namespace, name string, endpoint redisconn.Endpoint, database int) error
+	Claim(namespace, name string, endpoint redisaccess.Endpoint, database int) error
 	// Release notes that it uses none.
 	Release(namespace, name string)
 }

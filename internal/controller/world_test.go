@@ -34,7 +34,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/requests"
 	"miracle.dev/scaledjob-operator/internal/stored"
 )
@@ -343,11 +343,11 @@ func (w *world) scrape() map[string]float64 {
 
 // fakeServers keeps which server is claimed, and refuses all if it is told to.
 type fakeServers struct {
-	claimed *redisconn.Endpoint
+	claimed *redisaccess.Endpoint
 	refusal error
 }
 
-func (f *fakeServers) Claim(_, _ string, endpoint redisconn.Endpoint, _ int) error {
+func (f *fakeServers) Claim(_, _ string, endpoint redisaccess.Endpoint, _ int) error {
 	f.claimed = &endpoint
 	if f.refusal != nil {
 		f.claimed = nil
@@ -359,7 +359,7 @@ func (f *fakeServers) Release(_, _ string) { f.claimed = nil }
 
 // fakeWatcher keeps what it was told last, and answers as it is told to.
 type fakeWatcher struct {
-	endpoint  redisconn.Endpoint
+	endpoint  redisaccess.Endpoint
 	keys      []keyspace.Key
 	forgotten bool
 	canCreate bool
@@ -370,7 +370,7 @@ type fakeWatcher struct {
 	state    keyspace.State
 }
 
-func (f *fakeWatcher) Ensure(_ types.NamespacedName, endpoint redisconn.Endpoint, keys ...keyspace.Key) {
+func (f *fakeWatcher) Ensure(_ types.NamespacedName, endpoint redisaccess.Endpoint, keys ...keyspace.Key) {
 	f.endpoint, f.keys, f.forgotten = endpoint, keys, false
 }
 

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
 	"miracle.dev/scaledjob-operator/test/redistest"
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 // A session has begun.
 func start(t *testing.T, addr string, configure bool, classes ...proof.Class) *Inspector {
 	t.Helper()
-	endpoint, err := redisconn.ParseEndpoint(addr)
+	endpoint, err := redisaccess.ParseEndpoint(addr)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	pool := redisconn.NewPool(redisconn.Options{})
 	inspector := &Inspector{

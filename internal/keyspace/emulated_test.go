@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
@@ -23,7 +23,7 @@ func TestTheLifeOfAWatcher(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
-	endpoint := redisconn.Endpoint{Address: server.Addr()}
+	endpoint := redisaccess.Endpoint{Address: server.Addr()}
 	var h *harness
 	t.Run("from start to end", func(t *testing.T) {
 		h = newHarness(t, server.Addr(), func(w *Watcher[string]) {

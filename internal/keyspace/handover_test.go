@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/test/redistest"
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
@@ -38,7 +39,7 @@ func TestEvidenceBeginsAnewWithTheFirstConfirmation(t *testing.T) {
 	})
 	way := tcpproxy.New(t, server.Addr())
 	secret := &passwordSecret{value: "p0"}
-	endpoint := redisconn.Endpoint{Address: way.Addr(), Namespace: "team", Password: redisconn.SecretKey{Name: "redis", Key: "password"}}
+	endpoint := redisaccess.Endpoint{Address: way.Addr(), Namespace: "team", Password: redisaccess.SecretKey{Name: "redis", Key: "password"}}
 	h := newHarnessOn(t, endpoint, redisconn.Options{Secrets: secret, LookAgain: 50 * time.Millisecond})
 	h.Ensure("emails", endpoint, list("emails"))
 	reason := func() proof.Reason { return h.State("emails").Reason }

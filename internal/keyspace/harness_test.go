@@ -18,6 +18,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
 	"miracle.dev/scaledjob-operator/test/redistest"
@@ -44,7 +45,7 @@ type harness struct {
 	Gomega
 	t        *testing.T
 	pool     *redisconn.Pool
-	endpoint redisconn.Endpoint
+	endpoint redisaccess.Endpoint
 	reader   *queue.Reader
 
 	mu    sync.Mutex
@@ -57,14 +58,14 @@ type harness struct {
 // it before.
 func newHarness(t *testing.T, address string, prepare ...func(*Watcher[string])) *harness {
 	t.Helper()
-	endpoint, err := redisconn.ParseEndpoint(address)
+	endpoint, err := redisaccess.ParseEndpoint(address)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return newHarnessOn(t, endpoint, redisconn.Options{}, prepare...)
 }
 
 // newHarnessOn is newHarness with a pool made of these options.
 func newHarnessOn(
-	t *testing.T, endpoint redisconn.Endpoint, options redisconn.Options, prepare ...func(*Watcher[string]),
+	t *testing.T, endpoint redisaccess.Endpoint, options redisconn.Options, prepare ...func(*Watcher[string]),
 ) *harness {
 	t.Helper()
 	pool := redisconn.NewPool(options)
@@ -100,7 +101,7 @@ func (h *harness) deliver(ctx context.Context, w wakeup.Wake[string]) {
 }
 
 // read returns how long a list is.
-func (h *harness) read(ctx context.Context, e redisconn.Endpoint, key string) (int64, error) {
+func (h *harness) read(ctx context.Context, e redisaccess.Endpoint, key string) (int64, error) {
 	queues := []queue.Queue{{Key: key, Type: queue.List}}
 	counts, err := h.reader.Observe(ctx, queue.Source{Endpoint: e, Queues: queues})
 	if err != nil {
@@ -113,7 +114,7 @@ func (h *harness) read(ctx context.Context, e redisconn.Endpoint, key string) (i
 func (h *harness) moveTo(server *redistest.Server) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.endpoint = redisconn.Endpoint{Address: server.Addr()}
+	h.endpoint = redisaccess.Endpoint{Address: server.Addr()}
 }
 
 // count returns how many wakes of id with this cause were delivered.

@@ -4,7 +4,7 @@
 package keyspace
 
 // Recorder is told what happens, for metrics. Servers are named by their address, and
-// reasons are those of redisconn. Its methods are called often and must not block.
+// reasons are those of rediserror. Its methods are called often and must not block.
 type Recorder interface {
 	// Coalesced is one notification that needs no wake of its own, since one is pending.
 	Coalesced()

@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
 	"miracle.dev/scaledjob-operator/test/redistest"
@@ -59,8 +60,8 @@ func newRotation(t *testing.T, prepare ...func(*Watcher[string])) *rotation {
 	do(t, server, "ACL", "SETUSER", "reader", "on", ">p0", "~*", "&*", "+ping", "+subscribe", "+unsubscribe", "+llen")
 	far := tcpproxy.New(t, server.Addr())
 	far.Delay(5 * time.Millisecond) // There is time for pushes between two connections.
-	endpoint := redisconn.Endpoint{
-		Address: far.Addr(), Username: "reader", Namespace: "team", Password: redisconn.SecretKey{Name: "redis", Key: "password"},
+	endpoint := redisaccess.Endpoint{
+		Address: far.Addr(), Username: "reader", Namespace: "team", Password: redisaccess.SecretKey{Name: "redis", Key: "password"},
 	}
 	r := &rotation{
 		harness: newHarnessOn(t, endpoint, redisconn.Options{Secrets: secret, LookAgain: 50 * time.Millisecond}, prepare...),

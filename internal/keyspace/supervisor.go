@@ -13,6 +13,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/inspect"
 	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/subscription"
@@ -25,7 +26,7 @@ var errSucceeded = errors.New("another connection takes over")
 // supervisor keeps a session running on one endpoint.
 type supervisor[K comparable] struct {
 	conn     *redisconn.Conn
-	endpoint redisconn.Endpoint
+	endpoint redisaccess.Endpoint
 	set      *subscription.Set[K]
 	// evidence is of what the inspector is told and of the events that come. evidenceChanged is
 	// set when it has.

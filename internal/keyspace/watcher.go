@@ -15,6 +15,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/inspect"
 	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/subscription"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
@@ -59,7 +60,7 @@ type Watcher[K comparable] struct {
 
 	mu          sync.Mutex
 	watches     map[K]*watch
-	supervisors map[redisconn.Endpoint]*supervisor[K]
+	supervisors map[redisaccess.Endpoint]*supervisor[K]
 	// changed is set while supervisors may differ from those that run.
 	changed wakeup.Signal
 	// evidenceChanged is set while verdicts may differ from what was reported.
@@ -68,13 +69,13 @@ type Watcher[K comparable] struct {
 
 // watch is what one id watches.
 type watch struct {
-	endpoint redisconn.Endpoint
+	endpoint redisaccess.Endpoint
 	keys     []Key
 	audits   []proof.Audit // of the keys, in their order
 	reported proof.Verdict
 }
 
-func newWatch(e redisconn.Endpoint, keys []Key) *watch {
+func newWatch(e redisaccess.Endpoint, keys []Key) *watch {
 	return &watch{endpoint: e, keys: slices.Clone(keys), audits: make([]proof.Audit, len(keys))}
 }
 
@@ -83,7 +84,7 @@ func (w *watch) index(name string) int {
 	return slices.IndexFunc(w.keys, func(key Key) bool { return key.Name == name })
 }
 
-func (w *watch) includes(e redisconn.Endpoint, channel string) bool {
+func (w *watch) includes(e redisaccess.Endpoint, channel string) bool {
 	return w.endpoint == e && slices.ContainsFunc(w.keys, func(key Key) bool { return key.channel() == channel })
 }
 
@@ -99,7 +100,7 @@ func New[K comparable](options Options[K]) *Watcher[K] {
 		coalescer:   coalescer,
 		mark:        coalescer.Mark,
 		watches:     map[K]*watch{},
-		supervisors: map[redisconn.Endpoint]*supervisor[K]{},
+		supervisors: map[redisaccess.Endpoint]*supervisor[K]{},
 		changed:     wakeup.NewSignal(),
 
 		evidenceChanged: wakeup.NewSignal(),
@@ -112,7 +113,7 @@ func (w *Watcher[K]) NeedLeaderElection() bool { return true }
 // Ensure makes id watch these keys on this endpoint, and nothing else. No two of them may
 // have the same name. It may be called before Start, and costs next to nothing when nothing
 // changed. A wake with the cause Confirmed follows for each new name, once it is watched.
-func (w *Watcher[K]) Ensure(id K, e redisconn.Endpoint, keys ...Key) {
+func (w *Watcher[K]) Ensure(id K, e redisaccess.Endpoint, keys ...Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	old, watching := w.watches[id]
@@ -175,7 +176,7 @@ func (w *Watcher[K]) join(id K, next, old *watch) {
 	}
 }
 
-func (w *Watcher[K]) newSupervisor(e redisconn.Endpoint) *supervisor[K] {
+func (w *Watcher[K]) newSupervisor(e redisaccess.Endpoint) *supervisor[K] {
 	conn, evidence := w.options.Pool.Conn(e, 0), &proof.Evidence{}
 	log := w.options.Log.WithValues("endpoint", e.String())
 	s := &supervisor[K]{
@@ -272,7 +273,7 @@ func (w *Watcher[K]) replace(running map[*supervisor[K]]context.CancelFunc) []*s
 }
 
 // left tells the recorder that nobody watches the endpoint, unless somebody does again.
-func (w *Watcher[K]) left(e redisconn.Endpoint) {
+func (w *Watcher[K]) left(e redisaccess.Endpoint) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, watched := w.supervisors[e]; !watched {

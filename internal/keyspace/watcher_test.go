@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
@@ -101,7 +102,7 @@ func TestClassesAreThoseOfTheKeysThatAreWatchedNow(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	w := New(Options[string]{Pool: redisconn.NewPool(redisconn.Options{}), Log: logr.Discard()})
-	endpoint := redisconn.Endpoint{Address: "127.0.0.1:1"}
+	endpoint := redisaccess.Endpoint{Address: "127.0.0.1:1"}
 	expect := func(classes ...proof.Class) {
 		t.Helper()
 		g.Expect(w.classes(w.supervisors[endpoint])).To(ConsistOf(classes))
@@ -384,7 +385,7 @@ func TestAConnectionBrokenWhileThousandsOfChannelsAreSubscribed(t *testing.T) {
 	through := tcpproxy.New(t, server.Addr())
 	through.Delay(5 * time.Millisecond) // which many commands, one after the other, add up
 	h := newHarness(t, server.Addr(), waking(wakeup.Growth, wakeup.Confirmed))
-	endpoint, err := redisconn.ParseEndpoint(through.Addr())
+	endpoint, err := redisaccess.ParseEndpoint(through.Addr())
 	h.Expect(err).NotTo(HaveOccurred())
 	for i := range many {
 		h.Ensure(fmt.Sprintf("queue-%d", i), endpoint, list(fmt.Sprintf("queue-%d", i)))
@@ -547,8 +548,8 @@ func TestTheWatcherEndsWithItsContext(t *testing.T) {
 		},
 		Log: logr.Discard(),
 	})
-	w.Ensure("emails", redisconn.Endpoint{Address: server.Addr()}, list("emails"))
-	w.Ensure("nowhere", redisconn.Endpoint{Address: "127.0.0.1:1"}, list("emails"))
+	w.Ensure("emails", redisaccess.Endpoint{Address: server.Addr()}, list("emails"))
+	w.Ensure("nowhere", redisaccess.Endpoint{Address: "127.0.0.1:1"}, list("emails"))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	go func() { ended <- pool.Start(ctx) }()

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/test/redistest"
@@ -52,7 +53,7 @@ type scene struct {
 	t        *testing.T
 	server   *redistest.Server
 	reader   *queue.Reader
-	endpoint redisconn.Endpoint
+	endpoint redisaccess.Endpoint
 }
 
 func newScene(t *testing.T) *scene {
@@ -60,7 +61,7 @@ func newScene(t *testing.T) *scene {
 	server := redistest.New(t, redistest.Options{User: admin})
 	s := &scene{
 		Gomega: NewWithT(t), t: t, server: server, reader: newReader(t),
-		endpoint: redisconn.Endpoint{Address: server.Addr()},
+		endpoint: redisaccess.Endpoint{Address: server.Addr()},
 	}
 	s.reader.TimeToCount(s.endpoint, math.MaxInt32)
 	return s

@@ -10,14 +10,14 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 )
 
 func TestRefusalsAreForgottenAfterAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		first, second := redisconn.Endpoint{Address: "first:6379"}, redisconn.Endpoint{Address: "second:6379"}
+		first, second := redisaccess.Endpoint{Address: "first:6379"}, redisaccess.Endpoint{Address: "second:6379"}
 		var remembered refusals
 		g.Expect(remembered.has(first)).To(BeFalse())
 		remembered.add(first)

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
 )
@@ -144,7 +144,7 @@ func TestCountingEndsInTime(t *testing.T) {
 	s.addEntries(1, entries, "x")
 	s.startInTheMiddle(2)
 	far := tcpproxy.New(t, s.server.Addr())
-	s.endpoint = redisconn.Endpoint{Address: far.Addr()}
+	s.endpoint = redisaccess.Endpoint{Address: far.Addr()}
 	s.observe(waiting("other")) // Now there is a connection.
 	far.Delay(20 * time.Millisecond)
 	told := s.observe(jobs)[0].Waiting

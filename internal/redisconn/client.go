@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
@@ -40,9 +41,9 @@ type dialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 // newClient returns a client of a database that does nothing behind our back: it honours
 // deadlines, sends no command we did not ask for but HELLO, AUTH and SELECT, and gets its
 // connections from dial.
-func newClient(e Endpoint, with *access, database int, dial dialFunc) *redis.Client {
-	password, idle := with.password, idleConnection
-	if with.tls != nil {
+func newClient(e redisaccess.Endpoint, with *redisaccess.Access, database int, dial dialFunc) *redis.Client {
+	password, idle := with.Password(), idleConnection
+	if with.Secured() {
 		idle = idleSecured
 	}
 	if e.Username != "" && password == "" {
@@ -104,7 +105,7 @@ func (l libraryLogger) Printf(_ context.Context, format string, args ...any) {
 	}
 	text := fmt.Sprintf(format, args...)
 	for _, pool := range l.pools {
-		text = pool.passwords.redact(text)
+		text = pool.passwords.Text(text)
 	}
 	l.log.Info("The client library says", "text", rediserror.Shorten(text))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
@@ -18,7 +19,7 @@ import (
 type Conn struct {
 	pool     *Pool
 	tenant   string // on whose behalf calls are made; nobody's in particular if empty
-	endpoint Endpoint
+	endpoint redisaccess.Endpoint
 	database int
 }
 
@@ -28,11 +29,14 @@ type Conn struct {
 //
 // An error is an [*rediserror.Error], unless ctx ended: then it wraps the cause of that.
 func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
-	used, err := c.pool.acquireFor(c.tenant, c.endpoint)
+	if !c.pool.calls.Begin(c.tenant) {
+		return rediserror.Classify(fmt.Errorf("calling %s on behalf of %s: %w", c.endpoint, c.tenant, rediserror.ErrBusy))
+	}
+	defer c.pool.calls.End(c.tenant)
+	used, err := c.pool.acquire(c.endpoint)
 	if err != nil {
 		return err
 	}
-	defer c.pool.endCall(c.tenant)
 	defer c.pool.release(used)
 	client, err := used.admit(c.database)
 	if err != nil {
@@ -61,8 +65,8 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 
 // clock counts a call as late once it is outstanding for too long, until done is called.
 func (c *Conn) clock(used *peer) (done func()) {
-	pool, tenant := c.pool, c.tenant
-	return used.clock(pool.timing.lateAfter, func(more int) { pool.countLate(tenant, more) })
+	calls, tenant := c.pool.calls, c.tenant
+	return used.clock(c.pool.timing.lateAfter, func(more int) { calls.CountLate(tenant, more) })
 }
 
 // Ask is Do for a question that a server need not answer. If it does not, or not in a way that
@@ -83,7 +87,7 @@ func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client re
 		return rediserror.Classify(fmt.Errorf("asking %s: %w", c.endpoint, rediserror.ErrBusy)) // Whoever calls loads what is needed.
 	}
 	if err := protect(func() error { return call(callCtx, client) }); err != nil {
-		return used.clean(rediserror.Classify(err))
+		return used.passwords.Error(rediserror.Classify(err))
 	}
 	return nil
 }

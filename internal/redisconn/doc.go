@@ -1,9 +1,9 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redisconn owns the connections to Redis: it parses addresses, shares one
-// client per endpoint, and bounds every call in time. Its errors are those of package
-// rediserror.
+// Package redisconn owns the connections to Redis: it shares them among all who name the same
+// [redisaccess.Endpoint], keeps what a server has the operator sign in with up to date, and bounds
+// every call in time. Its errors are those of package rediserror.
 //
 // # What it guards against
 //
@@ -31,14 +31,12 @@
 //
 // # What it knows of secrets
 //
-// An [Endpoint] names Secrets and holds none. What they hold, its access, is loaded before the
-// first dial, kept in memory, and looked at again every 30 seconds and before each probe. When it
-// has changed, a connection is made with the new one first. Only then later calls go to new
-// clients, the clients before are closed a second later, and subscriptions move: see
-// [Conn.Successor]. What the server refuses replaces nothing, nor does an answer of the API server
-// that leaves open what a Secret holds. A Secret that is gone or of no use ends the use of the
-// endpoint.
+// What an endpoint takes, its [redisaccess.Access], is loaded before the first dial, kept in memory,
+// and looked at again every 30 seconds and before each probe. When it has changed, a connection is
+// made with the new one first. Only then later calls go to new clients, the clients before are
+// closed a second later, and subscriptions move: see [Conn.Successor]. What the server refuses
+// replaces nothing, nor does an answer of the API server that leaves open what a Secret holds. A
+// Secret that is gone or of no use ends the use of the endpoint.
 //
-// Passwords are cut out of all that is told of what a server said. One line end at the end of a
-// password is taken to be that of the file it came from.
+// Passwords are cut out of all that is told of what a server said, by package redact.
 package redisconn

@@ -66,21 +66,6 @@ func (p *peer) follow(ctx context.Context, resolver hostname.Resolver, restAfter
 	if moved {
 		p.closeClients()
 	}
-	for _, pubSub := range p.astray(inUse) {
-		pubSub.Close()
-	}
+	p.closeAstray(inUse)
 	return moved
-}
-
-// astray are the connections for subscriptions that lead elsewhere than to this address.
-func (p *peer) astray(inUse netip.AddrPort) []*PubSub {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var found []*PubSub
-	for pubSub := range p.pubSubs {
-		if pubSub.remote != inUse {
-			found = append(found, pubSub)
-		}
-	}
-	return found
 }

@@ -14,12 +14,13 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
 // named is the endpoint of the tests about names.
-var named = Endpoint{Address: "redis.mail.svc:6379"}
+var named = redisaccess.Endpoint{Address: "redis.mail.svc:6379"}
 
 // zone is a DNS that knows one name, and a network in which each address has a server.
 type zone struct {

@@ -4,11 +4,7 @@
 package redisconn
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,17 +12,18 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/hostname"
+	"miracle.dev/scaledjob-operator/internal/redact"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
-	"miracle.dev/scaledjob-operator/internal/resp"
 )
 
 // peer is what the pool knows about one endpoint: clients while it is up, the cause
 // while it is down.
 type peer struct {
-	endpoint Endpoint
-	keyring  keyring
-	// passwords are told which ones the peer uses.
-	passwords *passwords
+	endpoint redisaccess.Endpoint
+	keyring  *redisaccess.Keyring
+	// passwords are those that were loaded last. What the server says is told without them.
+	passwords *redact.Passwords
 	dialer    dialFunc
 	// loading is held while the access is loaded for the first time.
 	loading chan struct{}
@@ -45,7 +42,7 @@ type peer struct {
 	wentDown func(*peer, *rediserror.Error)
 
 	mu     sync.Mutex
-	access *access // nil until it was loaded
+	access *redisaccess.Access // nil until it was loaded
 	// clients are those of the access, one for each database that a call needed while up.
 	clients map[int]*redis.Client
 	down    *rediserror.Error // why the endpoint cannot be used; nil while it can
@@ -54,12 +51,9 @@ type peer struct {
 	late    int               // calls that have been outstanding for too long
 	open    int               // connections of the client that serve
 	worked  time.Time         // when a call was answered last
-	// refused is what the server refused last, of what is in use and what is to be.
-	refused []refusal
-	// known are the passwords that were loaded last, and spelled is how they may appear in a text.
-	known, spelled []string
+	refused refusals
 	// rejected is what Secrets held that did not replace what is in use.
-	rejected values
+	rejected *redisaccess.Access
 	// backoff spaces the probes. Only work that was done resets it, so an endpoint that
 	// answers probes and nothing else is tried ever less often.
 	backoff Backoff
@@ -67,21 +61,24 @@ type peer struct {
 	// pubSubs are the open connections for subscriptions.
 	pubSubs map[*PubSub]struct{}
 
-	// users and idleSince are guarded by the lock of the pool.
+	// users, idleSince and rereadAt, when the Secrets are due again, are guarded by the lock of the
+	// pool.
 	users     int
 	idleSince time.Time
+	rereadAt  time.Time
 }
 
-func newPeer(e Endpoint, k keyring, secret *passwords, dialer dialFunc, wentDown func(*peer, *rediserror.Error)) *peer {
-	p := &peer{
-		endpoint: e, keyring: k, passwords: secret, dialer: dialer, wentDown: wentDown, up: make(chan struct{}), pubSubs: map[*PubSub]struct{}{},
+func (p *Pool) newPeer(e redisaccess.Endpoint) *peer {
+	made := &peer{
+		endpoint: e, keyring: p.keyring, passwords: p.passwords.Add(), dialer: p.dialer, wentDown: p.wentDown,
 		loading: make(chan struct{}, 1), dialing: make(chan struct{}, 1), moreDialing: make(chan struct{}, moreDials),
-		clients: map[int]*redis.Client{}, renewed: make(chan struct{}), gone: make(chan struct{}),
+		up: make(chan struct{}), renewed: make(chan struct{}), gone: make(chan struct{}),
+		clients: map[int]*redis.Client{}, pubSubs: map[*PubSub]struct{}{},
 	}
-	if e == (Endpoint{Address: e.Address}) {
-		p.access = &access{}
+	if e == (redisaccess.Endpoint{Address: e.Address}) {
+		made.access = &redisaccess.Access{} // Nothing is to be loaded.
 	}
-	return p
+	return made
 }
 
 // admit lets a call begin, or says at once why not. The client is nil until there is an access.
@@ -95,66 +92,6 @@ func (p *peer) admit(database int) (*redis.Client, error) {
 		return nil, rediserror.Classify(fmt.Errorf("calling %s: %w", p.endpoint, rediserror.ErrBusy))
 	}
 	return p.client(database), nil
-}
-
-// client returns the client of a database, which is nil if there is no access.
-func (p *peer) client(database int) *redis.Client {
-	found := p.clients[database]
-	if found == nil && p.access != nil {
-		found = newClient(p.endpoint, p.access, database, p.dialCommand(p.access))
-		p.clients[database] = found
-	}
-	return found
-}
-
-// firstClient returns the client of a database, for which it loads the access if nobody has. The
-// error is a cause for which the endpoint is down.
-func (p *peer) firstClient(ctx context.Context, database int) (*redis.Client, error) {
-	if _, err := p.firstAccess(ctx); err != nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.down != nil {
-		return nil, p.down
-	}
-	if client := p.client(database); client != nil {
-		return client, nil
-	}
-	return nil, rediserror.ErrBusy // The access was withdrawn a moment ago.
-}
-
-// firstAccess returns the access, and loads it if nobody has. One does while others wait, so a
-// Secret is read once.
-func (p *peer) firstAccess(ctx context.Context) (*access, error) {
-	if known, err := p.inUse(); known != nil || err != nil {
-		return known, err
-	}
-	if err := enter(ctx, p.loading); err != nil {
-		return nil, err
-	}
-	defer func() { <-p.loading }()
-	if known, err := p.inUse(); known != nil || err != nil {
-		return known, err
-	}
-	loaded, err := p.load(ctx)
-	if err != nil {
-		return nil, notKnown(err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.access = loaded
-	return loaded, nil
-}
-
-// inUse returns the access, if there is one, unless the endpoint is down.
-func (p *peer) inUse() (*access, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.down != nil {
-		return nil, p.down
-	}
-	return p.access, nil
 }
 
 // clock counts a call as late from lateAfter on, here and wherever count does, until done is
@@ -195,61 +132,10 @@ func (p *peer) succeeded() {
 	p.worked = time.Now()
 }
 
-// failed notes that a call that began then failed, and returns the error for the caller.
-func (p *peer) failed(database int, client *redis.Client, err error, began time.Time) *rediserror.Error {
-	return p.clean(p.judge(database, client, err, began))
-}
-
-// judge notes what the failure of a call says about the endpoint.
-func (p *peer) judge(database int, client *redis.Client, err error, began time.Time) *rediserror.Error {
-	cause := rediserror.Classify(err)
-	if errors.Is(err, rediserror.ErrBusy) || !endsUse(cause) {
-		return cause
-	}
-	if p.excused(cause, began) {
-		return rediserror.Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, rediserror.ErrBusy, cause.Err))
-	}
-	p.mu.Lock()
-	with, down := p.access, p.down
-	current := p.clients[database] == client && (client != nil || with == nil)
-	p.mu.Unlock()
-	switch {
-	case current:
-		p.markDown(with, cause)
-		return cause
-	case down != nil: // The client was closed when another call failed.
-		return down
-	default: // It was closed because the name points elsewhere, or the credentials have changed.
-		return rediserror.Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, rediserror.ErrBusy, cause.Err))
-	}
-}
-
-// endsUse reports whether an error means that trying again soon is of no use. A reply that is
-// too large is about what was asked, and ends no more than its connection: whoever may write to
-// one key must not be able to take the server from all others.
-func endsUse(cause *rediserror.Error) bool {
-	if errors.Is(cause.Err, resp.ErrTooLarge) {
-		return false
-	}
-	return !rediserror.IsReply(cause.Err) || cause.Reason == rediserror.ReasonAuthFailed
-}
-
-// excused reports whether a failure of what began then is no sign that the endpoint is
-// down: others are served, and their connections could not all be replaced at once.
-func (p *peer) excused(cause *rediserror.Error, began time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if rediserror.IsTimeout(cause) {
-		return p.worked.After(began)
-	}
-	farewell, ok := errors.AsType[*resp.FarewellError](cause)
-	return ok && rediserror.TooManyClients(farewell.Reply) && p.open > 0
-}
-
 // markDown records that the endpoint cannot be used with this access, which is nil if there is
 // none, unless that is known. What fails with an access that was replaced says nothing.
-func (p *peer) markDown(with *access, cause *rediserror.Error) {
-	cause = p.clean(cause)
+func (p *peer) markDown(with *redisaccess.Access, cause *rediserror.Error) {
+	cause = p.passwords.Error(cause)
 	p.mu.Lock()
 	if p.down != nil || p.access != with {
 		p.mu.Unlock()
@@ -260,7 +146,7 @@ func (p *peer) markDown(with *access, cause *rediserror.Error) {
 	if cause.Reason == rediserror.ReasonAuthFailed {
 		p.refused = nil // The server knows others than before.
 	}
-	p.noteRefusal(with, cause)
+	p.refused.note(with, cause)
 	p.backoff.Begin()
 	p.mu.Unlock()
 	// Calls under way fail with it. Also, a client remembers failed dials and would go on
@@ -274,7 +160,7 @@ func (p *peer) stillDown(cause *rediserror.Error) {
 	if cause.Busy() {
 		return
 	}
-	cause = p.clean(cause)
+	cause = p.passwords.Error(cause)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.down = cause
@@ -287,7 +173,7 @@ func (p *peer) markUp() {
 	defer p.mu.Unlock()
 	close(p.up)
 	p.down, p.up = nil, make(chan struct{})
-	p.refused = slices.DeleteFunc(p.refused, func(r refusal) bool { return p.access != nil && r.of == p.access.values })
+	p.refused.forget(p.access)
 }
 
 // beginProbe notes that a probe begins.
@@ -320,56 +206,10 @@ func (p *peer) state() (down *rediserror.Error, up <-chan struct{}) {
 	return p.down, p.up
 }
 
-// opened and closed keep which connections for subscriptions are open.
-func (p *peer) opened(pubSub *PubSub) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.pubSubs[pubSub] = struct{}{}
-}
-
-func (p *peer) closed(pubSub *PubSub) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.pubSubs, pubSub)
-}
-
-// closeClients closes the clients, if there are any.
-func (p *peer) closeClients() {
-	p.mu.Lock()
-	clients := p.clients
-	p.clients = map[int]*redis.Client{}
-	p.mu.Unlock()
-	closeAll(clients)
-}
-
-// closeDatabase closes the client of a database, if there is one.
-func (p *peer) closeDatabase(database int) {
-	p.mu.Lock()
-	client := p.clients[database]
-	delete(p.clients, database)
-	p.mu.Unlock()
-	if client != nil {
-		_ = client.Close()
-	}
-}
-
 // end closes all there is, when the pool has forgotten the peer.
 func (p *peer) end() {
 	close(p.gone)
-	p.passwords.forget(p)
+	p.passwords.Forget()
 	p.closeClients()
 	p.closePubSubs()
-}
-
-// closePubSubs closes the connections for subscriptions.
-func (p *peer) closePubSubs() {
-	for _, pubSub := range p.astray(netip.AddrPort{}) {
-		pubSub.Close()
-	}
-}
-
-func closeAll(clients map[int]*redis.Client) {
-	for _, client := range clients {
-		_ = client.Close()
-	}
 }

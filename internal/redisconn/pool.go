@@ -5,7 +5,6 @@ package redisconn
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"sync"
 	"syscall"
@@ -14,7 +13,10 @@ import (
 	"github.com/go-logr/logr"
 
 	"miracle.dev/scaledjob-operator/internal/hostname"
+	"miracle.dev/scaledjob-operator/internal/redact"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/tenancy"
 )
 
 // callTimeout bounds one call, from getting a connection to the last byte of the reply.
@@ -55,18 +57,17 @@ type Pool struct {
 	dialer dialFunc
 	// resolver is asked where names point now. It should be that of the dialer.
 	resolver hostname.Resolver
+	keyring  *redisaccess.Keyring
+	// passwords are those of all peers.
+	passwords *redact.Register
+	calls     *tenancy.Calls
 
-	mu      sync.Mutex
-	closed  bool
-	peers   map[Endpoint]*peer
-	claims  claims
-	keyring keyring
+	mu     sync.Mutex
+	closed bool
+	peers  map[redisaccess.Endpoint]*peer
+	claims *tenancy.Claims
 	// claiming is set once anything was claimed. From then on, nobody uses for long what is not.
 	claiming bool
-	// passwords are those of all peers.
-	passwords *passwords
-	// calls are those of each tenant.
-	calls map[string]*tenantCalls
 	// unprobed are the peers that went down and have no prober yet.
 	unprobed []*peer
 	// changed holds a token while unprobed may not be empty.
@@ -75,17 +76,10 @@ type Pool struct {
 	ended chan struct{}
 }
 
-// Secrets reads Secrets. Implementations must be safe for concurrent use.
-type Secrets interface {
-	// Read returns what a Secret holds now. The error is an [*rediserror.Error] with a reason of
-	// its own if there is no such Secret or it may not be read, and any other if that is not known.
-	Read(ctx context.Context, namespace, name string) (map[string][]byte, error)
-}
-
 // Options are what a [Pool] is made of. The zero value is for servers that need no Secrets.
 type Options struct {
 	// Secrets is asked for what endpoints name. Without it no Secret is found.
-	Secrets Secrets
+	Secrets redisaccess.Secrets
 	// Control is called before each dial, with the address that the name was found to have, and may
 	// refuse it. Nil refuses nothing.
 	Control func(ctx context.Context, network, address string, conn syscall.RawConn) error
@@ -108,16 +102,15 @@ func NewPool(options Options) *Pool {
 		timing.reread, timing.refusedAuth = options.LookAgain, options.LookAgain
 	}
 	return &Pool{
-		log:      options.Log,
-		timing:   timing,
-		dialer:   (&net.Dialer{Timeout: callTimeout, ControlContext: options.Control}).DialContext,
-		resolver: net.DefaultResolver,
-		peers:    map[Endpoint]*peer{},
-		claims:   newClaims(options.ServersPerTenant),
-		calls:    map[string]*tenantCalls{},
-
-		keyring:   newKeyring(options),
-		passwords: &passwords{ofPeer: map[*peer][]string{}},
+		log:       options.Log,
+		timing:    timing,
+		dialer:    (&net.Dialer{Timeout: callTimeout, ControlContext: options.Control}).DialContext,
+		resolver:  net.DefaultResolver,
+		keyring:   redisaccess.NewKeyring(options.Secrets, options.AllowInsecureTLS),
+		passwords: redact.NewRegister(),
+		calls:     tenancy.NewCalls(),
+		peers:     map[redisaccess.Endpoint]*peer{},
+		claims:    tenancy.NewClaims(options.ServersPerTenant),
 		changed:   make(chan struct{}, 1),
 		ended:     make(chan struct{}),
 	}
@@ -125,11 +118,11 @@ func NewPool(options Options) *Pool {
 
 // Conn returns the shared connection to a database of an endpoint, on nobody's behalf in
 // particular. It costs nothing until it is used.
-func (p *Pool) Conn(e Endpoint, database int) *Conn { return p.ConnFor("", e, database) }
+func (p *Pool) Conn(e redisaccess.Endpoint, database int) *Conn { return p.ConnFor("", e, database) }
 
 // ConnFor is Conn on behalf of a tenant, whose slow servers must not hold up all callers: while
 // some calls of one tenant are unanswered for 100 ms, further ones fail at once.
-func (p *Pool) ConnFor(tenant string, e Endpoint, database int) *Conn {
+func (p *Pool) ConnFor(tenant string, e redisaccess.Endpoint, database int) *Conn {
 	return &Conn{pool: p, tenant: tenant, endpoint: e, database: database}
 }
 
@@ -158,22 +151,15 @@ func (p *Pool) Start(ctx context.Context) error {
 }
 
 // acquire returns the peer of an endpoint, which is kept until it is released.
-func (p *Pool) acquire(e Endpoint) (*peer, error) { return p.acquireFor("", e) }
-
-// acquireFor is acquire for a call on behalf of a tenant, which ends with endCall. It fails if too
-// many of that tenant are late.
-func (p *Pool) acquireFor(tenant string, e Endpoint) (*peer, error) {
+func (p *Pool) acquire(e redisaccess.Endpoint) (*peer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, rediserror.Classify(rediserror.ErrClosed)
 	}
-	if !p.admitCall(tenant) {
-		return nil, rediserror.Classify(fmt.Errorf("calling %s on behalf of %s: %w", e, tenant, rediserror.ErrBusy))
-	}
 	found, ok := p.peers[e]
 	if !ok {
-		found = newPeer(e, p.keyring, p.passwords, p.dialer, p.wentDown)
+		found = p.newPeer(e)
 		p.peers[e] = found
 	}
 	found.users++
@@ -187,7 +173,7 @@ func (p *Pool) release(used *peer) {
 	used.users--
 	used.idleSince = time.Now()
 	known := !p.closed && p.peers[used.endpoint] == used
-	unclaimed := known && used.users == 0 && p.claiming && p.claims.endpoints[used.endpoint] == 0
+	unclaimed := known && used.users == 0 && p.claiming && !p.claims.EndpointClaimed(used.endpoint)
 	if unclaimed {
 		delete(p.peers, used.endpoint)
 	}
@@ -226,9 +212,9 @@ func (p *Pool) takeUnprobed() []*peer {
 
 // forgetIdle drops the peers and tenants that nobody has used for a while.
 func (p *Pool) forgetIdle() {
+	p.calls.ForgetIdle()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.forgetTenants()
 	for endpoint, candidate := range p.peers {
 		if candidate.users == 0 && time.Since(candidate.idleSince) >= p.timing.idle {
 			delete(p.peers, endpoint)

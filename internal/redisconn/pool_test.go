@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	somewhere  = Endpoint{Address: "redis:6379"}
+	somewhere  = redisaccess.Endpoint{Address: "redis:6379"}
 	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 )
 
@@ -130,7 +131,7 @@ func TestAnUnansweredCallMakesOthersFailAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		pool := start(t, refuse)
-		conn, other := pool.Conn(somewhere, 0), pool.Conn(Endpoint{Address: "other:1"}, 0)
+		conn, other := pool.Conn(somewhere, 0), pool.Conn(redisaccess.Endpoint{Address: "other:1"}, 0)
 		release := make(chan struct{})
 		var calls sync.WaitGroup
 		calls.Go(func() {
@@ -222,7 +223,7 @@ func TestUnusedEndpointsAreForgotten(t *testing.T) {
 			dials.Add(1)
 			return nil, errRefused
 		})
-		used, down := pool.Conn(somewhere, 0), pool.Conn(Endpoint{Address: "down:1"}, 0)
+		used, down := pool.Conn(somewhere, 0), pool.Conn(redisaccess.Endpoint{Address: "down:1"}, 0)
 		g.Expect(used.Do(t.Context(), answer(nil))).To(Succeed())
 		g.Expect(down.Do(t.Context(), dial)).NotTo(Succeed())
 		for range 20 {

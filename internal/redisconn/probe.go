@@ -5,12 +5,9 @@ package redisconn
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
@@ -61,120 +58,35 @@ func isRefusal(cause *rediserror.Error) bool {
 }
 
 // try has a peer that is down used with an access, if the server lets somebody in with that.
-func (p *peer) try(ctx context.Context, candidate *access, refusedAuth time.Duration) *rediserror.Error {
-	if refused := p.refusal(candidate, refusedAuth); refused != nil {
-		return refused
-	}
-	if err := ping(ctx, p, candidate); err != nil {
-		if cause := p.clean(rediserror.Classify(err)); endsUse(cause) {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.noteRefusal(candidate, cause)
-			return cause
-		}
+func (p *peer) try(ctx context.Context, candidate *redisaccess.Access, refusedAuth time.Duration) *rediserror.Error {
+	if cause := p.check(ctx, candidate, refusedAuth); cause != nil {
+		return cause
 	}
 	p.use(candidate)
 	return nil
 }
 
-// lookAgain returns the access as it is now, or as it was if that is not known.
-func (p *peer) lookAgain(ctx context.Context) (*access, *rediserror.Error) {
+// check is why an access cannot be used now: the server refused it a short while ago, or lets nobody
+// in with it.
+func (p *peer) check(ctx context.Context, candidate *redisaccess.Access, refusedAuth time.Duration) *rediserror.Error {
 	p.mu.Lock()
-	inUse := p.access
+	refused := p.refused.of(candidate, refusedAuth)
 	p.mu.Unlock()
-	if inUse != nil && !p.endpoint.NeedsSecrets() {
-		return inUse, nil
+	if refused != nil {
+		return refused
 	}
-	loaded, err := p.reload(ctx)
-	switch {
-	case err == nil && inUse != nil && loaded.values == inUse.values:
-		return inUse, nil
-	case err == nil:
-		return loaded, nil
-	case inUse != nil && !withdrawn(err):
-		return inUse, nil
-	default:
-		p.withdraw()
-		return nil, notKnown(err)
-	}
-}
-
-// withdraw forgets the access, and ends what was made with it.
-func (p *peer) withdraw() {
-	closeAll(p.use(nil))
-	p.closePubSubs()
-}
-
-// withdrawn reports whether an error of loading says that the Secrets do not hold any more what is
-// needed. Any other says that it is not known what they hold.
-func withdrawn(err error) bool {
-	classified, ok := errors.AsType[*rediserror.Error](err)
-	return ok && classified.Reason != rediserror.ReasonSecretForbidden
-}
-
-// refusal is when and for what a server refused credentials.
-type refusal struct {
-	of    values
-	at    time.Time
-	cause *rediserror.Error
-}
-
-// noteRefusal is called with the lock held. The refusals of what is in use and of what is to be
-// are remembered.
-func (p *peer) noteRefusal(with *access, cause *rediserror.Error) {
-	if with == nil || cause.Reason != rediserror.ReasonAuthFailed {
-		return
-	}
-	p.refused = slices.DeleteFunc(p.refused, func(r refusal) bool { return r.of == with.values })
-	p.refused = append(p.refused, refusal{of: with.values, at: time.Now(), cause: cause})
-	p.refused = p.refused[max(0, len(p.refused)-2):]
-}
-
-// refusal is why the server refused these credentials, if it did so a short while ago. To try them
-// again and again could lock the user out.
-func (p *peer) refusal(of *access, refusedAuth time.Duration) *rediserror.Error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, last := range p.refused {
-		if last.of == of.values && time.Since(last.at) < refusedAuth {
-			return last.cause
-		}
-	}
-	return nil
-}
-
-// use has all that comes use this access, and returns the clients of the one before.
-func (p *peer) use(candidate *access) (old map[int]*redis.Client) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.change(candidate)
-}
-
-// replace is use in place of a certain access. Where the endpoint went down meanwhile, it is for
-// the prober to find out what can be used, and it may know better.
-func (p *peer) replace(inUse, candidate *access) (old map[int]*redis.Client, replaced bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.access != inUse || p.down != nil {
-		return nil, false
-	}
-	return p.change(candidate), true
-}
-
-// change is called with the lock held.
-func (p *peer) change(candidate *access) (old map[int]*redis.Client) {
-	if p.access == candidate {
+	cause := p.passwords.Error(rediserror.Classify(ping(ctx, p, candidate)))
+	if cause == nil || !endsUse(cause) {
 		return nil
 	}
-	old, p.clients = p.clients, map[int]*redis.Client{}
-	p.access = candidate
-	close(p.renewed)
-	p.renewed = make(chan struct{})
-	return old
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refused.note(candidate, cause)
+	return cause
 }
 
 // ping makes a connection of its own with an access, and gets one answer.
-func ping(ctx context.Context, to *peer, with *access) error {
+func ping(ctx context.Context, to *peer, with *redisaccess.Access) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	pubSub, err := newPubSub(ctx, to, with, to.dialProbe(with))

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/hostname"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
@@ -30,7 +31,7 @@ var errOver = errors.New("the connection is over")
 // They are not interrupted by the end of their context: [PubSub.Close] does that.
 type PubSub struct {
 	peer   *peer
-	access *access
+	access *redisaccess.Access
 	client *redis.Client
 	pubSub *redis.PubSub
 	// remote is the address of the server.
@@ -59,12 +60,12 @@ func (p *peer) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub, 
 	if !errors.Is(err, rediserror.ErrBusy) && !p.excused(cause, began) {
 		p.markDown(with, cause)
 	}
-	return nil, p.clean(cause)
+	return nil, p.passwords.Error(cause)
 }
 
 // newPubSub connects through dial, which is called once, and sends PING. It needs no database:
 // channels belong to none, and the user need not be allowed to choose one.
-func newPubSub(ctx context.Context, to *peer, with *access, dial dialFunc) (*PubSub, error) {
+func newPubSub(ctx context.Context, to *peer, with *redisaccess.Access, dial dialFunc) (*PubSub, error) {
 	var dialed atomic.Bool
 	p := &PubSub{peer: to, access: with, release: func() {}}
 	p.client = newClient(to.endpoint, with, 0, func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -86,9 +87,9 @@ func newPubSub(ctx context.Context, to *peer, with *access, dial dialFunc) (*Pub
 }
 
 // Receive returns the next message, confirmation or pong, as a type of the client
-// library. Errors are [*rediserror.Error]s. One for which [rediserror.IsReply] holds is the server's answer to a command. Any
-// other one, including that timeout has passed, may have come in the middle of a
-// message: the connection must be closed then.
+// library. Errors are [*rediserror.Error]s. One for which [rediserror.IsReply] holds is the
+// server's answer to a command. Any other one, including that timeout has passed, may have come in
+// the middle of a message: the connection must be closed then.
 func (p *PubSub) Receive(ctx context.Context, timeout time.Duration) (message any, err error) {
 	err = protect(func() error {
 		message, err = p.pubSub.ReceiveTimeout(ctx, timeout)
@@ -97,7 +98,7 @@ func (p *PubSub) Receive(ctx context.Context, timeout time.Duration) (message an
 	if err == nil {
 		return message, nil
 	}
-	cause := p.peer.clean(rediserror.Classify(err))
+	cause := p.peer.passwords.Error(rediserror.Classify(err))
 	if cause.Reason == rediserror.ReasonAuthFailed {
 		p.peer.markDown(p.access, cause)
 	}
@@ -122,7 +123,7 @@ func (p *PubSub) told(err error) error {
 	if err == nil {
 		return nil
 	}
-	return p.peer.clean(rediserror.Classify(err))
+	return p.peer.passwords.Error(rediserror.Classify(err))
 }
 
 // Close ends the connection and makes a waiting Receive return. It may be called again.
@@ -132,4 +133,37 @@ func (p *PubSub) Close() {
 		_ = p.client.Close()
 		p.release()
 	})
+}
+
+// opened and closed keep which connections for subscriptions are open.
+func (p *peer) opened(pubSub *PubSub) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pubSubs[pubSub] = struct{}{}
+}
+
+func (p *peer) closed(pubSub *PubSub) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.pubSubs, pubSub)
+}
+
+// closePubSubs closes the connections for subscriptions.
+func (p *peer) closePubSubs() {
+	p.closeAstray(netip.AddrPort{}) // No server is there.
+}
+
+// closeAstray closes the connections for subscriptions that lead elsewhere than to this address.
+func (p *peer) closeAstray(inUse netip.AddrPort) {
+	p.mu.Lock()
+	var found []*PubSub
+	for pubSub := range p.pubSubs {
+		if pubSub.remote != inUse {
+			found = append(found, pubSub)
+		}
+	}
+	p.mu.Unlock()
+	for _, pubSub := range found {
+		pubSub.Close()
+	}
 }

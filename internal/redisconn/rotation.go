@@ -9,11 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 )
 
 const (
-	// readsAtOnce is of how many endpoints the Secrets are read at the same time.
+	// readsAtOnce is of how many endpoints the Secrets are read again at the same time. That are
+	// fewer than the keyring reads, so that it has room for those who need theirs.
 	readsAtOnce = 4
 	// looks is in how many parts the time between two looks at the Secrets of an endpoint is cut,
 	// so that not all are read at once.
@@ -28,14 +29,13 @@ func (p *Pool) followSecrets(ctx context.Context) {
 	var renewals sync.WaitGroup
 	defer renewals.Wait()
 	reading := make(chan struct{}, readsAtOnce)
-	next := map[*peer]time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		for _, due := range p.due(next) {
+		for _, due := range p.due() {
 			renewals.Go(func() {
 				defer due.renewing.Store(false)
 				p.renew(ctx, due, reading)
@@ -45,29 +45,20 @@ func (p *Pool) followSecrets(ctx context.Context) {
 }
 
 // due are the peers whose Secrets are to be read now, but for those of which they still are. It
-// notes when each is the next time.
-func (p *Pool) due(next map[*peer]time.Time) []*peer {
+// notes when each is the next time. A peer that was made since the last look has just read its own.
+func (p *Pool) due() []*peer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for known := range next {
-		if p.peers[known.endpoint] != known {
-			delete(next, known)
-		}
-	}
 	var found []*peer
 	now := time.Now()
 	for endpoint, candidate := range p.peers {
-		if !endpoint.NeedsSecrets() {
+		if !endpoint.NeedsSecrets() || now.Before(candidate.rereadAt) {
 			continue
 		}
-		at, known := next[candidate]
-		if known && now.Before(at) {
-			continue
-		}
-		if known && !candidate.renewing.Swap(true) {
+		if !candidate.rereadAt.IsZero() && !candidate.renewing.Swap(true) {
 			found = append(found, candidate)
 		}
-		next[candidate] = now.Add(p.timing.reread + rand.N(p.timing.reread/5))
+		candidate.rereadAt = now.Add(p.timing.reread + rand.N(p.timing.reread/5))
 	}
 	return found
 }
@@ -84,26 +75,24 @@ func (p *Pool) renew(ctx context.Context, candidate *peer, reading chan struct{}
 		<-reading
 		return
 	}
-	loaded, err := candidate.reload(ctx)
+	loaded, cause := candidate.reload(ctx)
 	<-reading
 	switch {
-	case err != nil && withdrawn(err):
-		candidate.markDown(inUse, notKnown(err))
+	case cause != nil && redisaccess.Withdrawn(cause):
+		candidate.markDown(inUse, cause)
 		candidate.withdraw()
-	case err != nil:
-		p.log.V(1).Info("The Secrets for a Redis server could not be read again", "endpoint", candidate.endpoint.String(), "cause", err.Error())
-	case loaded.values != inUse.values:
+	case cause != nil:
+		p.log.V(1).Info("The Secrets for a Redis server could not be read again",
+			"endpoint", candidate.endpoint.String(), "cause", cause.Cause())
+	case !loaded.Same(inUse):
 		p.handOver(ctx, candidate, inUse, loaded)
 	}
 }
 
 // handOver has a peer used with another access, if the server lets somebody in with that.
-func (p *Pool) handOver(ctx context.Context, candidate *peer, inUse, loaded *access) {
-	if candidate.refusal(loaded, p.timing.refusedAuth) != nil {
-		return
-	}
-	if cause := candidate.clean(rediserror.Classify(ping(ctx, candidate, loaded))); cause != nil && endsUse(cause) {
-		if candidate.reject(loaded, cause) {
+func (p *Pool) handOver(ctx context.Context, candidate *peer, inUse, loaded *redisaccess.Access) {
+	if cause := candidate.check(ctx, loaded, p.timing.refusedAuth); cause != nil {
+		if candidate.reject(loaded) {
 			p.log.Info("Redis cannot be used with what the Secrets hold now. What they held before stays in use.",
 				"endpoint", candidate.endpoint.String(), "cause", cause.Error())
 		}
@@ -121,20 +110,12 @@ func (p *Pool) handOver(ctx context.Context, candidate *peer, inUse, loaded *acc
 	closeAll(retired)
 }
 
-// reload is load within the time of a call.
-func (p *peer) reload(ctx context.Context) (*access, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return p.load(ctx)
-}
-
 // reject notes that an access cannot be used now, and reports whether that is news.
-func (p *peer) reject(of *access, cause *rediserror.Error) (news bool) {
+func (p *peer) reject(of *redisaccess.Access) (news bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	news = p.rejected != of.values
-	p.rejected = of.values
-	p.noteRefusal(of, cause)
+	news = !of.Same(p.rejected)
+	p.rejected = of
 	return news
 }
 

@@ -6,18 +6,58 @@ package redisconn
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/test/certificates"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
+
+// What was loaded a while ago does not replace what was found out meanwhile.
+func TestALateRenewalReplacesNothing(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	asked, answer := make(chan struct{}, 8), make(chan struct{})
+	server := redistest.NewScripted(t, func(args []string) string {
+		if args[0] == "hello" && args[len(args)-1] == "second" {
+			asked <- struct{}{}
+			<-answer
+		}
+		return redistest.Usual
+	})
+	secrets := newSecrets(map[string]string{"password": "first"})
+	pool := startReal(t, withSecrets(secrets))
+	endpoint := redisaccess.Endpoint{Address: server.Addr(), Password: password, Namespace: namespace}
+	conn := pool.Conn(endpoint, 0)
+	length(t, conn)
+	used, err := pool.acquire(endpoint)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer pool.release(used)
+
+	secrets.set(map[string]string{"password": "second"})
+	renewed := make(chan struct{})
+	go func() {
+		defer close(renewed)
+		pool.renew(t.Context(), used, make(chan struct{}, 1))
+	}()
+	g.Eventually(asked).WithTimeout(timeout).Should(Receive())
+	secrets.set(map[string]string{"password": "third"})
+	loaded, cause := used.lookAgain(t.Context())
+	g.Expect(cause).To(BeNil())
+	closeAll(used.use(loaded))
+	close(answer)
+	g.Eventually(renewed).WithTimeout(timeout).Should(BeClosed())
+	inUse, _ := used.inUse()
+	g.Expect(inUse.Password()).To(Equal("third"))
+}
 
 // rotating is a server with a user, and a pool that signs in as that one.
 type rotating struct {
@@ -50,7 +90,7 @@ func (r *rotating) inUse() string {
 	r.Expect(err).NotTo(HaveOccurred())
 	defer r.conn.pool.release(used)
 	if found, _ := used.inUse(); found != nil {
-		return found.password
+		return found.Password()
 	}
 	return ""
 }
@@ -146,7 +186,7 @@ func TestSecretsThatAreWithdrawn(t *testing.T) {
 		"no Secret":      {nil, rediserror.ReasonSecretNotFound},
 		"no key":         {map[string]string{"other": "first"}, rediserror.ReasonSecretNotFound},
 		"empty password": {map[string]string{"password": "\n"}, rediserror.ReasonSecretInvalid},
-		"too large":      {map[string]string{"password": strings.Repeat("x", maxValueBytes+1)}, rediserror.ReasonSecretInvalid},
+		"too large":      {map[string]string{"password": strings.Repeat("x", 256<<10+1)}, rediserror.ReasonSecretInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -163,91 +203,6 @@ func TestSecretsThatAreWithdrawn(t *testing.T) {
 			r.Expect(length(t, r.conn)).To(BeZero())
 		})
 	}
-}
-
-func TestTheFirstLookAtASecret(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		failure error
-		reason  rediserror.Reason
-		words   string
-	}{
-		"missing": {nil, rediserror.ReasonSecretNotFound, "none"},
-		"forbidden": {
-			&rediserror.Error{Reason: rediserror.ReasonSecretForbidden, Message: "not allowed", Err: errors.New("403")},
-			rediserror.ReasonSecretForbidden, "not allowed",
-		},
-		"not known": {errors.New("500"), rediserror.ReasonUnreachable, "could not be read from the API server"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			server, secrets := redistest.New(t, redistest.Options{}), newSecrets(nil)
-			secrets.fail(test.failure)
-			conn := startReal(t, withSecrets(secrets), quick).Conn(user(t, server, "reader", "first"), 0)
-			_, err := readLength(t.Context(), conn)
-			g.Expect(rediserror.Classify(err).Reason).To(Equal(test.reason))
-			g.Expect(rediserror.Classify(err).Message).To(ContainSubstring(test.words))
-			_, err = conn.OpenPubSub(t.Context())
-			g.Expect(rediserror.Classify(err).Reason).To(Equal(test.reason))
-
-			secrets.set(map[string]string{"password": "first"})
-			secrets.fail(nil)
-			g.Expect(conn.WaitUp(t.Context())).To(Succeed())
-			g.Expect(length(t, conn)).To(BeZero())
-		})
-	}
-}
-
-// slowSecrets answers when it is told to.
-type slowSecrets struct {
-	fakeSecrets
-	answer chan struct{}
-	// reading is how many wait for an answer, and most how many ever did.
-	reading, most atomic.Int32
-}
-
-func (s *slowSecrets) Read(ctx context.Context, namespace, name string) (map[string][]byte, error) {
-	found, err := s.fakeSecrets.Read(ctx, namespace, name)
-	defer s.reading.Add(-1)
-	now := s.reading.Add(1)
-	for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
-	}
-	select {
-	case <-s.answer:
-		return found, err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-func TestOneLoadsWhileOthersWait(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	server, secrets := redistest.New(t, redistest.Options{}), &slowSecrets{answer: make(chan struct{})}
-	secrets.set(map[string]string{"password": "first"})
-	conn := startReal(t, withSecrets(secrets), func(p *Pool) { p.timing.lateAfter = time.Minute }).Conn(user(t, server, "reader", "first"), 0)
-	var callers sync.WaitGroup
-	for range 8 {
-		callers.Go(func() {
-			_, err := readLength(t.Context(), conn)
-			g.Expect(err).To(Or(BeNil(), MatchError(rediserror.ErrBusy)))
-		})
-	}
-	g.Eventually(secrets.count).WithTimeout(timeout).Should(Equal(1))
-	close(secrets.answer)
-	callers.Wait()
-	g.Expect(secrets.count()).To(Equal(1))
-}
-
-func TestASlowAPIServerHoldsNobodyForLong(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	secrets := &slowSecrets{answer: make(chan struct{})}
-	conn := startReal(t, withSecrets(secrets)).Conn(Endpoint{Address: "127.0.0.1:1", Password: password, Namespace: namespace}, 0)
-	_, err := readLength(t.Context(), conn)
-	g.Expect(err).To(MatchError(context.DeadlineExceeded))
-	g.Expect(rediserror.Classify(err).Message).To(ContainSubstring("API server"))
 }
 
 func TestTheCertificateOfTheAuthorityChanges(t *testing.T) {
@@ -274,7 +229,7 @@ func TestASubscriptionHasASuccessor(t *testing.T) {
 	next, err := r.conn.Successor(t.Context(), pubSub)
 	r.Expect(err).NotTo(HaveOccurred())
 	defer next.Close()
-	r.Expect(next.access.password).To(Equal("second"))
+	r.Expect(next.access.Password()).To(Equal("second"))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
@@ -282,20 +237,60 @@ func TestASubscriptionHasASuccessor(t *testing.T) {
 	r.Expect(err).To(MatchError(context.Canceled), "nothing has changed since")
 }
 
-func TestFewSecretsAreReadAtOnce(t *testing.T) {
+// The Secret holds a password that the server does not know yet, when the server is away for a
+// moment. What was in use before still lets the operator in.
+func TestAServerThatComesBackIsUsedAsBeforeUntilItKnowsTheNewPassword(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	secrets := &slowSecrets{answer: make(chan struct{})}
-	pool := startReal(t, withSecrets(secrets))
-	var callers sync.WaitGroup
-	for i := range secretsAtOnce + 8 {
-		endpoint := numbered(i)
-		endpoint.Password, endpoint.Namespace = password, namespace
-		callers.Go(func() {
-			_, err := readLength(t.Context(), pool.Conn(endpoint, 0))
-			g.Expect(err).To(HaveOccurred())
-		})
-	}
-	callers.Wait()
-	g.Expect(secrets.most.Load()).To(BeEquivalentTo(secretsAtOnce))
+	r := newRotating(t)
+	r.secrets.set(map[string]string{"password": "not yet"})
+	seen := r.secrets.count()
+	r.Eventually(r.secrets.count).WithTimeout(timeout).Should(BeNumerically(">", seen+3))
+	r.Expect(r.server.Pause()).To(Succeed())
+	r.Eventually(func() string { return reasonOf(t, r.conn) }).WithTimeout(timeout).Should(Equal(string(rediserror.ReasonUnreachable)))
+	r.Eventually(func() bool {
+		_, err := readLength(t.Context(), r.conn)
+		return rediserror.Classify(err).Busy()
+	}).WithTimeout(timeout).Should(BeFalse())
+	r.Expect(r.server.Resume()).To(Succeed())
+	r.Expect(length(t, r.conn)).To(BeZero())
+	r.Expect(r.inUse()).To(Equal("first"))
+
+	r.acl(">not yet")
+	r.Eventually(r.inUse).WithTimeout(timeout).Should(Equal("not yet"))
+}
+
+// Servers that let nobody in hold up each look at what their Secrets hold, and must not hold up
+// that of others.
+func TestSlowServersHoldUpNoRenewal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var mu sync.Mutex
+		tried := map[string]bool{}
+		hang := func(ctx context.Context, _, address string) (net.Conn, error) {
+			mu.Lock()
+			tried[address] = true
+			mu.Unlock()
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		pool := start(t, hang, withSecrets(newSecrets(map[string]string{"password": "second"})))
+		before := redisaccess.NewKeyring(newSecrets(map[string]string{"password": "first"}), false)
+		const many = 400
+		for i := range many {
+			endpoint := numbered(i)
+			endpoint.Password, endpoint.Namespace = password, namespace
+			used, err := pool.acquire(endpoint)
+			g.Expect(err).NotTo(HaveOccurred())
+			defer pool.release(used)
+			first, cause := before.Load(t.Context(), endpoint)
+			g.Expect(cause).To(BeNil())
+			used.use(first)
+		}
+		time.Sleep(time.Minute)
+		mu.Lock()
+		found := len(tried)
+		mu.Unlock()
+		g.Expect(found).To(Equal(many), "within a minute")
+	})
 }

@@ -18,6 +18,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
 
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/test/certificates"
 	"miracle.dev/scaledjob-operator/test/redistest"
@@ -29,7 +30,11 @@ const (
 )
 
 // password names the key that holds the password.
-var password = SecretKey{Name: secretName, Key: "password"}
+var password = inSecret("password")
+
+func inSecret(key string) redisaccess.SecretKey {
+	return redisaccess.SecretKey{Name: secretName, Key: key}
+}
 
 // fakeSecrets holds one Secret, unless it is nil or there is an error. It is safe for concurrent
 // use.
@@ -89,10 +94,12 @@ func quick(p *Pool) {
 }
 
 // withSecrets has a pool read Secrets from there.
-func withSecrets(secrets Secrets) func(*Pool) { return func(p *Pool) { p.keyring.secrets = secrets } }
+func withSecrets(secrets redisaccess.Secrets) func(*Pool) {
+	return func(p *Pool) { p.keyring = redisaccess.NewKeyring(secrets, false) }
+}
 
 // user has a server know a user who may do next to nothing, and returns the endpoint to be it.
-func user(t *testing.T, server *redistest.Server, name, secret string, rights ...string) Endpoint {
+func user(t *testing.T, server *redistest.Server, name, secret string, rights ...string) redisaccess.Endpoint {
 	t.Helper()
 	args := []any{"ACL", "SETUSER", name, "reset", "on", ">" + secret, "~*", "&*", "+ping", "+subscribe", "+unsubscribe", "+llen"}
 	for _, right := range rights {
@@ -101,7 +108,7 @@ func user(t *testing.T, server *redistest.Server, name, secret string, rights ..
 	if err := server.Client().Do(t.Context(), args...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	return Endpoint{Address: server.Addr(), Username: name, Password: password, Namespace: namespace}
+	return redisaccess.Endpoint{Address: server.Addr(), Username: name, Password: password, Namespace: namespace}
 }
 
 // reasonOf reads, and returns why that failed, or nothing.
@@ -140,7 +147,7 @@ func TestAUserWithoutAPassword(t *testing.T) {
 	server := redistest.New(t, redistest.Options{User: "tester"})
 	g.Expect(server.Client().Do(t.Context(), "ACL", "SETUSER", "reader", "on", "nopass", "~*", "+llen").Err()).To(Succeed())
 	g.Expect(server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "off").Err()).To(Succeed())
-	g.Expect(length(t, startReal(t).Conn(Endpoint{Address: server.Addr(), Username: "reader"}, 0))).To(BeZero())
+	g.Expect(length(t, startReal(t).Conn(redisaccess.Endpoint{Address: server.Addr(), Username: "reader"}, 0))).To(BeZero())
 }
 
 func TestDatabasesOfOneEndpoint(t *testing.T) {
@@ -159,7 +166,7 @@ func TestDatabasesOfOneEndpoint(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 	}
 	pool := startReal(t)
-	endpoint := Endpoint{Address: server.Addr()}
+	endpoint := redisaccess.Endpoint{Address: server.Addr()}
 	g.Expect(length(t, pool.Conn(endpoint, 0))).To(BeEquivalentTo(1))
 	g.Expect(length(t, pool.Conn(endpoint, 3))).To(BeEquivalentTo(4))
 
@@ -193,7 +200,7 @@ func TestAPasswordIsNoCommand(t *testing.T) {
 			_, _ = conn.Write([]byte("ERROR\r\n"))
 		}
 	})
-	endpoint := Endpoint{Address: address, Password: password, Namespace: namespace}
+	endpoint := redisaccess.Endpoint{Address: address, Password: password, Namespace: namespace}
 	for _, value := range []string{"x\r\nflush_all\r\nx", "x\nflush_all\n\n", "x\rflush_all\r\r\n"} {
 		secrets := withSecrets(newSecrets(map[string]string{"password": value}))
 		_, err := readLength(t.Context(), startReal(t, secrets).Conn(endpoint, 0))
@@ -233,8 +240,8 @@ func TestRefusedCredentials(t *testing.T) {
 }
 
 // tlsEndpoint is an endpoint of a server that is known by the CA in the Secret.
-func tlsEndpoint(address string) Endpoint {
-	return Endpoint{Address: address, Namespace: namespace, TLS: TLS{Enabled: true, CA: SecretKey{Name: secretName, Key: "ca.crt"}}}
+func tlsEndpoint(address string) redisaccess.Endpoint {
+	return redisaccess.Endpoint{Address: address, Namespace: namespace, TLS: redisaccess.TLS{Enabled: true, CA: inSecret("ca.crt")}}
 }
 
 func TestTLS(t *testing.T) {
@@ -247,16 +254,18 @@ func TestTLS(t *testing.T) {
 		"tls.crt": string(client.Certificate), "tls.key": string(client.Key),
 		"stranger.crt": string(stranger.Certificate), "stranger.key": string(stranger.Key),
 	}
-	shows := func(certificate, key string) func(*Endpoint) {
-		return func(e *Endpoint) {
-			e.TLS.Certificate, e.TLS.PrivateKey = SecretKey{secretName, certificate}, SecretKey{secretName, key}
+	shows := func(certificate, key string) func(*redisaccess.Endpoint) {
+		return func(e *redisaccess.Endpoint) {
+			e.TLS.Certificate, e.TLS.PrivateKey = inSecret(certificate), inSecret(key)
 		}
 	}
-	expects := func(name string) func(*Endpoint) { return func(e *Endpoint) { e.TLS.ServerName = name } }
-	asIs := func(*Endpoint) { /* nothing to change */ }
+	expects := func(name string) func(*redisaccess.Endpoint) {
+		return func(e *redisaccess.Endpoint) { e.TLS.ServerName = name }
+	}
+	asIs := func(*redisaccess.Endpoint) { /* nothing to change */ }
 	for name, test := range map[string]struct {
 		server  redistest.TLS
-		change  func(*Endpoint)
+		change  func(*redisaccess.Endpoint)
 		allowed bool
 		failed  string
 	}{
@@ -267,9 +276,9 @@ func TestTLS(t *testing.T) {
 		"expired":                     {redistest.TLS{Server: authority.Expired(t, "127.0.0.1")}, asIs, false, "expired"},
 		"not yet valid":               {redistest.TLS{Server: authority.Future(t, "127.0.0.1")}, asIs, false, "not yet valid"},
 		"unknown authority":           {redistest.TLS{Server: other.Server(t, "127.0.0.1")}, asIs, false, "unknown authority"},
-		"unknown to the system":       {redistest.TLS{Server: right}, func(e *Endpoint) { e.TLS.CA = SecretKey{} }, false, "unknown authority"},
-		"any, allowed":                {redistest.TLS{Server: other.Expired(t)}, func(e *Endpoint) { e.TLS.SkipVerify = true }, true, ""},
-		"any, not allowed":            {redistest.TLS{Server: right}, func(e *Endpoint) { e.TLS.SkipVerify = true }, false, "switched off"},
+		"unknown to the system":       {redistest.TLS{Server: right}, func(e *redisaccess.Endpoint) { e.TLS.CA = redisaccess.SecretKey{} }, false, "unknown authority"},
+		"any, allowed":                {redistest.TLS{Server: other.Expired(t)}, func(e *redisaccess.Endpoint) { e.TLS.SkipVerify = true }, true, ""},
+		"any, not allowed":            {redistest.TLS{Server: right}, func(e *redisaccess.Endpoint) { e.TLS.SkipVerify = true }, false, "switched off"},
 		"shows its certificate":       {redistest.TLS{Server: right, ClientCA: authority.Certificate(), Client: client}, shows("tls.crt", "tls.key"), false, ""},
 		"shows none":                  {redistest.TLS{Server: right, ClientCA: authority.Certificate(), Client: client}, asIs, false, "certificate required"},
 		"shows that of a stranger":    {redistest.TLS{Server: right, ClientCA: authority.Certificate(), Client: client}, shows("stranger.crt", "stranger.key"), false, "unknown certificate authority"},
@@ -282,7 +291,7 @@ func TestTLS(t *testing.T) {
 			server := redistest.New(t, redistest.Options{TLS: &test.server})
 			endpoint := tlsEndpoint(server.Addr())
 			test.change(&endpoint)
-			pool := startReal(t, withSecrets(newSecrets(secret)), func(p *Pool) { p.keyring.allowInsecure = test.allowed })
+			pool := startReal(t, func(p *Pool) { p.keyring = redisaccess.NewKeyring(newSecrets(secret), test.allowed) })
 			conn := pool.Conn(endpoint, 2)
 			if test.failed == "" {
 				g.Expect(length(t, conn)).To(BeZero())
@@ -321,7 +330,7 @@ func TestServersThatSpeakNoTLS(t *testing.T) {
 func TestAServerThatSpeaksNothingButTLS(t *testing.T) {
 	t.Parallel()
 	secured := redistest.New(t, redistest.Options{TLS: &redistest.TLS{Server: certificates.NewAuthority(t).Server(t, "127.0.0.1")}})
-	NewWithT(t).Expect(reasonOf(t, startReal(t).Conn(Endpoint{Address: secured.Addr()}, 0))).To(Equal(string(rediserror.ReasonUnreachable)))
+	NewWithT(t).Expect(reasonOf(t, startReal(t).Conn(redisaccess.Endpoint{Address: secured.Addr()}, 0))).To(Equal(string(rediserror.ReasonUnreachable)))
 }
 
 func TestAHandshakeThatStalls(t *testing.T) {

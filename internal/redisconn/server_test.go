@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
 
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/test/redistest"
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
@@ -29,7 +30,7 @@ func TestReadingFromRedis(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
+	conn := startReal(t).Conn(redisaccess.Endpoint{Address: server.Addr()}, 0)
 	g.Expect(server.Client().LPush(t.Context(), "emails", 1, 2, 3).Err()).To(Succeed())
 
 	var readers sync.WaitGroup
@@ -50,7 +51,7 @@ func TestARestartIsNoticedByTheProber(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
+	conn := startReal(t).Conn(redisaccess.Endpoint{Address: server.Addr()}, 0)
 	g.Expect(length(t, conn)).To(BeZero())
 	g.Expect(server.Kill()).To(Succeed())
 	_, err := readLength(t.Context(), conn)
@@ -65,7 +66,7 @@ func TestARestartBetweenCallsIsNotNoticed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
+	conn := startReal(t).Conn(redisaccess.Endpoint{Address: server.Addr()}, 0)
 	var readers sync.WaitGroup
 	for range commandConnections {
 		readers.Go(func() { g.Expect(length(t, conn)).To(BeZero()) })
@@ -80,7 +81,7 @@ func TestAServerThatStopsAnsweringIsDown(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
+	conn := startReal(t).Conn(redisaccess.Endpoint{Address: server.Addr()}, 0)
 	g.Expect(length(t, conn)).To(BeZero())
 	g.Expect(server.Pause()).To(Succeed())
 	_, err := readLength(t.Context(), conn)
@@ -120,7 +121,7 @@ func TestErrorsOfAServer(t *testing.T) {
 			}
 			var conn *Conn
 			g.Eventually(func(g Gomega) {
-				conn = startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
+				conn = startReal(t).Conn(redisaccess.Endpoint{Address: server.Addr()}, 0)
 				_, err := readLength(t.Context(), conn)
 				g.Expect(rediserror.Classify(err).Reason).To(Equal(test.reason))
 				g.Expect(rediserror.Classify(err).Message).To(ContainSubstring(test.words))
@@ -154,7 +155,7 @@ func TestBadServersAreErrorsNotPanics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			endpoint := Endpoint{Address: redistest.Listen(t, func(conn net.Conn) {
+			endpoint := redisaccess.Endpoint{Address: redistest.Listen(t, func(conn net.Conn) {
 				_, _ = conn.Write([]byte(test.answer))
 				if test.answer != "" {
 					_, _ = conn.Read(make([]byte, 1<<10))
@@ -183,7 +184,7 @@ func TestManyUsersOfABadServerMakeFewDials(t *testing.T) {
 	g := NewWithT(t)
 	var dials atomic.Int32
 	address := redistest.Listen(t, func(net.Conn) { dials.Add(1) })
-	conn := startReal(t).Conn(Endpoint{Address: address}, 0)
+	conn := startReal(t).Conn(redisaccess.Endpoint{Address: address}, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	var users sync.WaitGroup
@@ -203,7 +204,7 @@ func TestAPubSubNeverReconnects(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	pubSub, err := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0).OpenPubSub(t.Context())
+	pubSub, err := startReal(t).Conn(redisaccess.Endpoint{Address: server.Addr()}, 0).OpenPubSub(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	defer pubSub.Close()
 	g.Expect(pubSub.Receive(t.Context(), timeout)).To(BeAssignableToTypeOf(&redis.Pong{}))
@@ -228,12 +229,12 @@ func TestAPubSubKeepsItsEndpoint(t *testing.T) {
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
 	pool := startReal(t, func(p *Pool) { p.timing.idle, p.timing.sweep = time.Millisecond, time.Millisecond })
-	endpoints := func() []Endpoint {
+	endpoints := func() []redisaccess.Endpoint {
 		pool.mu.Lock()
 		defer pool.mu.Unlock()
 		return slices.Collect(maps.Keys(pool.peers))
 	}
-	used := Endpoint{Address: server.Addr()}
+	used := redisaccess.Endpoint{Address: server.Addr()}
 	pubSub, err := pool.Conn(used, 0).OpenPubSub(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), answer(nil))).To(Succeed())
@@ -282,7 +283,7 @@ func TestAFullServerKeepsTheConnectionsItHas(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
+	conn := startReal(t).Conn(redisaccess.Endpoint{Address: server.Addr()}, 0)
 	length(t, conn)
 	setLimit := func(clients string) {
 		g.Expect(server.Client().ConfigSet(t.Context(), "maxclients", clients).Err()).To(Succeed())
@@ -311,7 +312,7 @@ func TestADistantServerIsNotTakenToBeDown(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	far := tcpproxy.New(t, server.Addr())
 	far.Delay(40 * time.Millisecond)
-	conn := startReal(t).Conn(Endpoint{Address: far.Addr()}, 0)
+	conn := startReal(t).Conn(redisaccess.Endpoint{Address: far.Addr()}, 0)
 	var users sync.WaitGroup
 	for range 60 {
 		users.Go(func() {
@@ -334,7 +335,7 @@ func TestAFullServerWithoutAConnectionOfOursIsDown(t *testing.T) {
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
 	g.Expect(server.Client().ConfigSet(t.Context(), "maxclients", "1").Err()).To(Succeed())
-	conn := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
+	conn := startReal(t).Conn(redisaccess.Endpoint{Address: server.Addr()}, 0)
 	_, err := readLength(t.Context(), conn)
 	g.Expect(err).NotTo(MatchError(rediserror.ErrBusy))
 	g.Expect(rediserror.Classify(err).Message).To(ContainSubstring("accepts no more clients"))
@@ -353,7 +354,7 @@ func TestRefusedCredentialsOnAPubSubTakeTheEndpointDown(t *testing.T) {
 		}
 		return redistest.Usual
 	})
-	conn := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
+	conn := startReal(t).Conn(redisaccess.Endpoint{Address: server.Addr()}, 0)
 	pubSub, err := conn.OpenPubSub(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	defer pubSub.Close()
@@ -370,7 +371,7 @@ func TestAReplyThatIsTooLargeDoesNotTakeTheEndpointDown(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	conn := startReal(t).Conn(Endpoint{Address: server.Addr()}, 0)
+	conn := startReal(t).Conn(redisaccess.Endpoint{Address: server.Addr()}, 0)
 	g.Expect(length(t, conn)).To(BeZero())
 	g.Expect(server.Client().Set(t.Context(), "large", strings.Repeat("x", 2<<20), 0).Err()).To(Succeed())
 	err := conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {

@@ -74,18 +74,6 @@ func (e *Error) Error() string { return string(e.Reason) + ": " + e.Cause() }
 // Cause returns the cause, for logs.
 func (e *Error) Cause() string { return Shorten(e.Err.Error()) }
 
-// maxLogged is how many bytes a log has of what a server says. Errors of the client library may
-// repeat a reply as a whole.
-const maxLogged = 1 << 10
-
-// Shorten returns the beginning of a text for a log, if it is long.
-func Shorten(text string) string {
-	if len(text) <= maxLogged {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxLogged], "") + "…"
-}
-
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package report says what users are told of a ScaledJob: its status, and the events when that turns. Its words are here, but for those
-// about Redis errors, which are in package redisconn. It is pure: what a pass saw and did goes in, and what to tell comes out.
+// about Redis errors, which are in package rediserror. It is pure: what a pass saw and did goes in, and what to tell comes out.
 //
 //	conditions.go     what each condition says, and what follows from it
 //	notifications.go  whether the growth of the queue is announced

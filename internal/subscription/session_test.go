@@ -18,6 +18,7 @@ import (
 	"github.com/onsi/gomega/types"
 	"go.uber.org/goleak"
 
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/redisconn"
 	"miracle.dev/scaledjob-operator/internal/wakeup"
 	"miracle.dev/scaledjob-operator/test/redistest"
@@ -71,7 +72,7 @@ func hold(t *testing.T, addr string, timing Timing, channels ...string) *held {
 		h.Add(channel, "a")
 	}
 	pool := redisconn.NewPool(redisconn.Options{})
-	endpoint, err := redisconn.ParseEndpoint(addr)
+	endpoint, err := redisaccess.ParseEndpoint(addr)
 	h.Expect(err).NotTo(HaveOccurred())
 	pubSub, err := pool.Conn(endpoint, 0).OpenPubSub(t.Context())
 	h.Expect(err).NotTo(HaveOccurred())

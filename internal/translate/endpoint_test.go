@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
@@ -27,9 +27,9 @@ func TestEndpoint(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		redis scaledjobv1.Redis
-		want  redisconn.Endpoint
+		want  redisaccess.Endpoint
 	}{
-		"an address": {want: redisconn.Endpoint{Address: address}},
+		"an address": {want: redisaccess.Endpoint{Address: address}},
 		"everything": {
 			redis: scaledjobv1.Redis{
 				Auth: &scaledjobv1.RedisAuth{Username: "scaledjob", PasswordSecretRef: reference("login", "pass")},
@@ -38,12 +38,12 @@ func TestEndpoint(t *testing.T) {
 					ServerName: "redis.example", InsecureSkipVerify: true,
 				},
 			},
-			want: redisconn.Endpoint{
+			want: redisaccess.Endpoint{
 				Address: address, Namespace: "team",
-				Username: "scaledjob", Password: redisconn.SecretKey{Name: "login", Key: "pass"},
-				TLS: redisconn.TLS{
-					Enabled: true, ServerName: "redis.example", SkipVerify: true, CA: redisconn.SecretKey{Name: "authority", Key: "root"},
-					Certificate: redisconn.SecretKey{Name: "own", Key: "cert"}, PrivateKey: redisconn.SecretKey{Name: "own", Key: "private"},
+				Username: "scaledjob", Password: redisaccess.SecretKey{Name: "login", Key: "pass"},
+				TLS: redisaccess.TLS{
+					Enabled: true, ServerName: "redis.example", SkipVerify: true, CA: redisaccess.SecretKey{Name: "authority", Key: "root"},
+					Certificate: redisaccess.SecretKey{Name: "own", Key: "cert"}, PrivateKey: redisaccess.SecretKey{Name: "own", Key: "private"},
 				},
 			},
 		},
@@ -54,26 +54,26 @@ func TestEndpoint(t *testing.T) {
 					CASecretRef: reference("redis", ""), CertSecretRef: reference("redis", ""), KeySecretRef: reference("redis", ""),
 				},
 			},
-			want: redisconn.Endpoint{
-				Address: address, Namespace: "team", Password: redisconn.SecretKey{Name: "redis", Key: "password"},
-				TLS: redisconn.TLS{
-					Enabled: true, CA: redisconn.SecretKey{Name: "redis", Key: "ca.crt"},
-					Certificate: redisconn.SecretKey{Name: "redis", Key: "tls.crt"}, PrivateKey: redisconn.SecretKey{Name: "redis", Key: "tls.key"},
+			want: redisaccess.Endpoint{
+				Address: address, Namespace: "team", Password: redisaccess.SecretKey{Name: "redis", Key: "password"},
+				TLS: redisaccess.TLS{
+					Enabled: true, CA: redisaccess.SecretKey{Name: "redis", Key: "ca.crt"},
+					Certificate: redisaccess.SecretKey{Name: "redis", Key: "tls.crt"}, PrivateKey: redisaccess.SecretKey{Name: "redis", Key: "tls.key"},
 				},
 			},
 		},
 		"a user without a password": {
 			redis: scaledjobv1.Redis{Auth: &scaledjobv1.RedisAuth{Username: "anybody"}},
-			want:  redisconn.Endpoint{Address: address, Username: "anybody"},
+			want:  redisaccess.Endpoint{Address: address, Username: "anybody"},
 		},
 		"TLS with the roots of the system": {
 			redis: scaledjobv1.Redis{TLS: &scaledjobv1.RedisTLS{}},
-			want:  redisconn.Endpoint{Address: address, TLS: redisconn.TLS{Enabled: true}},
+			want:  redisaccess.Endpoint{Address: address, TLS: redisaccess.TLS{Enabled: true}},
 		},
 		"an authority alone": {
 			redis: scaledjobv1.Redis{TLS: &scaledjobv1.RedisTLS{CASecretRef: reference("authority", "")}},
-			want: redisconn.Endpoint{
-				Address: address, Namespace: "team", TLS: redisconn.TLS{Enabled: true, CA: redisconn.SecretKey{Name: "authority", Key: "ca.crt"}},
+			want: redisaccess.Endpoint{
+				Address: address, Namespace: "team", TLS: redisaccess.TLS{Enabled: true, CA: redisaccess.SecretKey{Name: "authority", Key: "ca.crt"}},
 			},
 		},
 	} {
@@ -93,7 +93,7 @@ func TestEndpoint(t *testing.T) {
 func TestWhoSharesAnEndpoint(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	of := func(namespace string, spec *scaledjobv1.ScaledJobSpec) redisconn.Endpoint {
+	of := func(namespace string, spec *scaledjobv1.ScaledJobSpec) redisaccess.Endpoint {
 		endpoint, _, err := Endpoint(namespace, spec)
 		g.Expect(err).NotTo(HaveOccurred())
 		return endpoint

@@ -13,7 +13,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
@@ -52,7 +52,7 @@ func TestWhatIsReadAndListenedTo(t *testing.T) {
 	source, err := Source("team", spec, queues)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(source).To(Equal(queue.Source{
-		Endpoint: redisconn.Endpoint{Address: address}, Tenant: "team",
+		Endpoint: redisaccess.Endpoint{Address: address}, Tenant: "team",
 		Queues: []queue.Queue{
 			{Key: "list", Type: queue.List},
 			{Key: "list:busy", Type: queue.List, InProgress: true},

@@ -16,13 +16,10 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/cluster"
 	"miracle.dev/scaledjob-operator/test/operator"
 )
@@ -64,11 +61,8 @@ func newNamespace(t *testing.T) string {
 
 func newClient(t *testing.T, config *rest.Config) client.WithWatch {
 	t.Helper()
-	g := NewWithT(t)
-	scheme := runtime.NewScheme()
-	g.Expect(errors.Join(clientgoscheme.AddToScheme(scheme), scaledjobv1.AddToScheme(scheme))).To(Succeed())
-	api, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
-	g.Expect(err).NotTo(HaveOccurred())
+	api, err := operator.NewClient(config)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return api
 }
 

@@ -22,12 +22,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/cluster"
 	"miracle.dev/scaledjob-operator/test/operator"
 	"miracle.dev/scaledjob-operator/test/redistest"
@@ -81,11 +78,7 @@ func start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), scaledjobv1.AddToScheme(scheme)); err != nil {
-		return err
-	}
-	if admin, err = client.NewWithWatch(control.Config(), client.Options{Scheme: scheme}); err != nil {
+	if admin, err = operator.NewClient(control.Config()); err != nil {
 		return err
 	}
 	if err := operator.Install(ctx, control); err != nil {

@@ -26,12 +26,9 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/cluster"
 	"miracle.dev/scaledjob-operator/test/operator"
 	"miracle.dev/scaledjob-operator/test/redistest"
@@ -79,7 +76,7 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 	if err := operator.Install(ctx, control); err != nil {
 		return 0, err
 	}
-	if api, err = client.New(control.Config(), client.Options{Scheme: newScheme()}); err != nil {
+	if api, err = operator.NewClient(control.Config()); err != nil {
 		return 0, err
 	}
 	if redis, err = redistest.Start(ctx, redistest.Options{Events: events, Log: os.Stderr}); err != nil {
@@ -88,14 +85,6 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 	defer func() { err = errors.Join(err, redis.Stop()) }()
 	code = m.Run()
 	return code, table.Write(*tablePath)
-}
-
-func newScheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), scaledjobv1.AddToScheme(scheme)); err != nil {
-		panic(err)
-	}
-	return scheme
 }
 
 // newNamespace returns a namespace that is deleted after the test.

@@ -164,7 +164,7 @@ func startNaive(t *testing.T, through *proxy, s *subject, adjust ...func(*ctrl.O
 	g := NewWithT(t)
 	anyName := true
 	options := ctrl.Options{
-		Scheme:     newScheme(),
+		Scheme:     api.Scheme(),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{s.object.Namespace: {}}},
 		Controller: config.Controller{SkipNameValidation: &anyName},

@@ -8,15 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/cluster"
 	"miracle.dev/scaledjob-operator/test/operator"
 )
@@ -54,12 +50,8 @@ func (s *Setting) start(ctx context.Context, log io.Writer) error {
 	if err := operator.Install(ctx, s.Control); err != nil {
 		return err
 	}
-	scheme := runtime.NewScheme()
-	err := errors.Join(clientgoscheme.AddToScheme(scheme), scaledjobv1.AddToScheme(scheme))
-	if err != nil {
-		return err
-	}
-	if s.API, err = client.New(s.Control.Config(), client.Options{Scheme: scheme}); err != nil {
+	var err error
+	if s.API, err = operator.NewClient(s.Control.Config()); err != nil {
 		return err
 	}
 	s.Operator, err = operator.Start(ctx, operator.Options{
@@ -80,11 +72,10 @@ func (s *Setting) Alive(ctx context.Context) error {
 		return errors.New("the operator has ended")
 	default:
 	}
-	body, err := get(ctx, s.Operator.ProbeURL()+"/healthz")
-	if err != nil {
+	if _, err := operator.Get(ctx, s.Operator.ProbeURL()+"/healthz"); err != nil {
 		return fmt.Errorf("asking whether the operator is well: %w", err)
 	}
-	return body.Close()
+	return nil
 }
 
 // passes returns how many passes the operator has made over a ScaledJob.
@@ -109,20 +100,4 @@ func (s *Setting) scrape(ctx context.Context) (operator.Metrics, error) {
 		s.metrics, s.scraped = metrics, time.Now()
 	}
 	return metrics, err
-}
-
-// get returns the body of the answer to a GET of the URL, which must be 200.
-func get(ctx context.Context, url string) (io.ReadCloser, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode != http.StatusOK {
-		return nil, errors.Join(fmt.Errorf("%s answers %s", url, response.Status), response.Body.Close())
-	}
-	return response.Body, nil
 }

@@ -13,7 +13,6 @@ import (
 	"io"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/operator"
 	"miracle.dev/scaledjob-operator/test/pause"
 	"miracle.dev/scaledjob-operator/test/witness"
 )
@@ -175,17 +175,15 @@ func (m *memory) expectBounded(t *testing.T) {
 
 // residentMemory returns how many bytes the operator has.
 func residentMemory(ctx context.Context) (float64, error) {
-	body, err := get(ctx, shared.Operator.MetricsURL())
+	metrics, err := shared.Operator.Metrics(ctx)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = body.Close() }()
-	for lines := bufio.NewScanner(body); lines.Scan(); {
-		if value, found := strings.CutPrefix(lines.Text(), "process_resident_memory_bytes "); found {
-			return strconv.ParseFloat(value, 64)
-		}
+	resident, found := metrics["process_resident_memory_bytes"]
+	if !found {
+		return 0, errors.New("there is no metric of the memory")
 	}
-	return 0, errors.New("there is no metric of the memory")
+	return resident, nil
 }
 
 // The negative control of the bound: it really comes, and who takes what is announced
@@ -219,11 +217,9 @@ func shown(t *testing.T, namespace string) string {
 		g.Expect(shared.API.List(t.Context(), list, client.InNamespace(namespace))).To(Succeed())
 		g.Expect(json.NewEncoder(&all).Encode(list)).To(Succeed())
 	}
-	metrics, err := get(t.Context(), shared.Operator.MetricsURL())
+	metrics, err := operator.Get(t.Context(), shared.Operator.MetricsURL())
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = io.Copy(&all, metrics)
-	g.Expect(errors.Join(err, metrics.Close())).To(Succeed())
-	return all.String()
+	return all.String() + metrics
 }
 
 // expectUnshown waits until there is an event about each queue that something is

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/operator"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -113,7 +114,7 @@ func TestLabelOfAQueueIsEscapedAndBounded(t *testing.T) {
 	label := regexp.MustCompile(`,queue="([^"]*)",scaledjob="` + s.name + `"`)
 	var found []string
 	s.Eventually(func() []string {
-		text, err := get(t.Context(), s.operator.MetricsURL())
+		text, err := operator.Get(t.Context(), s.operator.MetricsURL())
 		s.Expect(err).NotTo(HaveOccurred())
 		for line := range strings.Lines(text) {
 			if match := label.FindStringSubmatch(line); match != nil && strings.Contains(line, s.namespace) {
@@ -158,7 +159,7 @@ var (
 // exposed are the metrics whose lines hold all of these, without the buckets of histograms.
 func (s *scene) exposed(all ...string) map[string]float64 {
 	s.t.Helper()
-	text, err := get(s.t.Context(), s.operator.MetricsURL())
+	text, err := operator.Get(s.t.Context(), s.operator.MetricsURL())
 	s.Expect(err).NotTo(HaveOccurred())
 	series := map[string]float64{}
 	for line := range strings.Lines(text) {

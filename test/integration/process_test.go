@@ -77,7 +77,7 @@ func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
 	s.awaitSubscription()
 	second := s.operate(election...)
 	for _, path := range []string{"/healthz", "/readyz"} {
-		_, err := get(t.Context(), second.ProbeURL()+path)
+		_, err := operator.Get(t.Context(), second.ProbeURL()+path)
 		s.Expect(err).NotTo(HaveOccurred())
 	}
 	s.push(3)
@@ -115,7 +115,7 @@ func TestProbesDoNotAskForRedis(t *testing.T) {
 	s.operator = s.operate()
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
 	for _, path := range []string{"/healthz", "/readyz"} {
-		_, err := get(t.Context(), s.operator.ProbeURL()+path)
+		_, err := operator.Get(t.Context(), s.operator.ProbeURL()+path)
 		s.Expect(err).NotTo(HaveOccurred())
 	}
 }

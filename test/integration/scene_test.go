@@ -6,8 +6,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -206,14 +204,14 @@ func (s *scene) awaitSubscription() {
 // jobs are the Jobs of the namespace, whoever made them.
 func (s *scene) jobs() []*batchv1.Job {
 	s.t.Helper()
-	jobs, err := s.plane.jobs.in(s.namespace)
+	jobs, err := s.plane.jobs.In(s.namespace)
 	s.Expect(err).NotTo(HaveOccurred())
 	return jobs
 }
 
 // jobsEver is how many Jobs the namespace has seen, those that are gone
 // included.
-func (s *scene) jobsEver() int { return s.plane.jobs.everIn(s.namespace) }
+func (s *scene) jobsEver() int { return s.plane.jobs.EverIn(s.namespace) }
 
 // expectJobsEver waits until the namespace has seen this many Jobs, and makes
 // sure that it stays so.
@@ -343,22 +341,4 @@ func (s *scene) log() []string {
 		}
 	}
 	return lines
-}
-
-// get returns the body of the answer to a GET of the URL, which must be 200.
-func get(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answers %s: %s", url, response.Status, body)
-	}
-	return string(body), err
 }

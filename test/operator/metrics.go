@@ -4,10 +4,8 @@
 package operator
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 )
@@ -18,25 +16,16 @@ type Metrics map[string]float64
 
 // Metrics reads them.
 func (o *Operator) Metrics(ctx context.Context) (Metrics, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.metricsURL, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
+	text, err := Get(ctx, o.metricsURL)
 	if err != nil {
 		return nil, fmt.Errorf("reading the operator's metrics: %w", err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("reading the operator's metrics: %s", response.Status)
-	}
 	all := Metrics{}
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		line := lines.Text()
+	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
+		line = strings.TrimSuffix(line, "\n")
 		end := strings.LastIndexByte(line, ' ')
 		value, err := strconv.ParseFloat(line[end+1:], 64)
 		if err != nil {
@@ -44,7 +33,7 @@ func (o *Operator) Metrics(ctx context.Context) (Metrics, error) {
 		}
 		all[line[:end]] = value
 	}
-	return all, lines.Err()
+	return all, nil
 }
 
 // Sum adds up the series of this name that have all of these labels, each given as

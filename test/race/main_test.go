@@ -23,12 +23,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/cluster"
 	"miracle.dev/scaledjob-operator/test/operator"
 )
@@ -66,16 +63,8 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 	if err := operator.Install(ctx, control); err != nil {
 		return 0, err
 	}
-	if api, err = client.New(control.Config(), client.Options{Scheme: newScheme()}); err != nil {
+	if api, err = operator.NewClient(control.Config()); err != nil {
 		return 0, err
 	}
 	return m.Run(), nil
-}
-
-func newScheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), scaledjobv1.AddToScheme(scheme)); err != nil {
-		panic(err)
-	}
-	return scheme
 }

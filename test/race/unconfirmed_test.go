@@ -57,6 +57,7 @@ func startWith(t *testing.T, namespace string, through func(requests.Wakes) deli
 		Client:   mgr.GetClient(),
 		Live:     mgr.GetAPIReader(),
 		Jobs:     stores,
+		Servers:  pool,
 		Queues:   queue.NewReader(pool),
 		Watcher:  watcher,
 		Gate:     consistency.NewGate(mgr.GetClient(), mgr.GetAPIReader(), stores, namespaces),

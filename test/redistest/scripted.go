@@ -34,10 +34,9 @@ const (
 // Scripted is a server that answers by a script what no Redis would, or not when a test needs
 // it. It listens on 127.0.0.1.
 type Scripted struct {
-	script    Script
-	addr      string
-	dials     atomic.Int32
-	confirmed atomic.Int32
+	script Script
+	addr   string
+	dials  atomic.Int32
 }
 
 // NewScripted starts a server that ends with the test.
@@ -53,9 +52,6 @@ func (s *Scripted) Addr() string { return s.addr }
 
 // Dials is how many connections have been accepted.
 func (s *Scripted) Dials() int { return int(s.dials.Load()) }
-
-// Subscribers is on how many connections SUBSCRIBE was answered as usual.
-func (s *Scripted) Subscribers() int { return int(s.confirmed.Load()) }
 
 // Listen serves connections on a free port of 127.0.0.1 until the test ends, and returns
 // host:port. A connection is closed when serve returns.
@@ -88,7 +84,6 @@ func Listen(tb testing.TB, serve func(net.Conn)) (addr string) {
 func (s *Scripted) serve(conn net.Conn) {
 	s.dials.Add(1)
 	reader := bufio.NewReader(conn)
-	confirmed := false
 	for {
 		args, err := readCommand(reader)
 		if err != nil {
@@ -102,10 +97,6 @@ func (s *Scripted) serve(conn net.Conn) {
 			continue
 		case Usual:
 			answer = usual(args)
-			if args[0] == "subscribe" && !confirmed {
-				confirmed = true
-				s.confirmed.Add(1)
-			}
 		}
 		_, _ = io.WriteString(conn, answer)
 	}

@@ -7,22 +7,14 @@ import (
 	"context"
 	"errors"
 	"os"
-	"sync"
 	"testing"
 
-	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/cluster"
 	"miracle.dev/scaledjob-operator/test/operator"
+	"miracle.dev/scaledjob-operator/test/witness"
 )
 
 const crds = "../../config/crd/bases"
@@ -32,7 +24,7 @@ const crds = "../../config/crd/bases"
 type plane struct {
 	control  *cluster.Cluster
 	admin    client.WithWatch
-	jobs     *census
+	jobs     *witness.Census
 	operator *operator.Operator
 	// statuses are what the operator ever wrote into ScaledJobs.
 	statuses *statusWatch
@@ -74,19 +66,15 @@ func (p *plane) prepare(ctx context.Context) error {
 	if err := operator.Install(ctx, p.control); err != nil {
 		return err
 	}
-	scheme := runtime.NewScheme()
-	err := errors.Join(clientgoscheme.AddToScheme(scheme), scaledjobv1.AddToScheme(scheme))
-	if err != nil {
-		return err
-	}
-	if p.admin, err = client.NewWithWatch(p.control.Config(), client.Options{Scheme: scheme}); err != nil {
+	var err error
+	if p.admin, err = operator.NewClient(p.control.Config()); err != nil {
 		return err
 	}
 	clients, err := kubernetes.NewForConfig(p.control.Config())
 	if err != nil {
 		return err
 	}
-	if p.jobs, err = watchJobs(clients); err != nil {
+	if p.jobs, err = witness.NewCensus(clients); err != nil {
 		return err
 	}
 	p.statuses, err = watchStatuses(ctx, p.admin)
@@ -110,45 +98,4 @@ func (p *plane) stop(ctx context.Context) error {
 		errs = append(errs, planted.search(told))
 	}
 	return errors.Join(append(errs, p.control.Stop())...)
-}
-
-// census counts all Jobs of a control plane by a watch of its own. It lasts until
-// the process ends.
-type census struct {
-	mu   sync.Mutex
-	ever map[types.NamespacedName]int // by controller
-}
-
-func watchJobs(clients kubernetes.Interface) (*census, error) {
-	informer := informers.NewSharedInformerFactory(clients, 0).Batch().V1().Jobs().Informer()
-	c := &census{ever: map[types.NamespacedName]int{}}
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.count})
-	if err != nil {
-		return nil, err
-	}
-	go informer.Run(nil)
-	if !cache.WaitForCacheSync(nil, registration.HasSynced) {
-		return nil, errors.New("the watch of Jobs did not start")
-	}
-	return c, nil
-}
-
-func (c *census) count(object any) {
-	job, isJob := object.(*batchv1.Job)
-	if !isJob {
-		return
-	}
-	if owner := metav1.GetControllerOf(job); owner != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.ever[types.NamespacedName{Namespace: job.Namespace, Name: owner.Name}]++
-	}
-}
-
-// of returns how many Jobs this ScaledJob has created, those that are gone
-// included.
-func (c *census) of(owner types.NamespacedName) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ever[owner]
 }

@@ -231,7 +231,7 @@ func (s *scene) push(messages int) {
 
 // jobsEver is how many Jobs the ScaledJob has created.
 func (s *scene) jobsEver() int {
-	return s.plane.jobs.of(types.NamespacedName{Namespace: s.namespace, Name: s.name})
+	return s.plane.jobs.EverOf(types.NamespacedName{Namespace: s.namespace, Name: s.name})
 }
 
 // awaitJobs returns when each message that was ever pushed has a Job. No message

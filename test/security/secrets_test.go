@@ -10,9 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/operator"
 )
 
 const (
@@ -110,7 +109,7 @@ func (p *plane) evidence(ctx context.Context) (map[string]string, error) {
 		told[what] = string(text)
 		errs = append(errs, err)
 	}
-	metrics, err := get(ctx, p.operator.MetricsURL())
+	metrics, err := operator.Get(ctx, p.operator.MetricsURL())
 	told["metrics"] = metrics
 	return told, errors.Join(append(errs, err)...)
 }
@@ -158,22 +157,4 @@ func (w *statusWatch) all() string {
 		all.WriteString(status + "\n")
 	}
 	return all.String()
-}
-
-// get returns the body of the answer to a GET of the URL, which must be 200.
-func get(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answers %s", url, response.Status)
-	}
-	return string(body), err
 }

@@ -15,9 +15,7 @@ import (
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -91,16 +89,8 @@ func (e *Environment) startCluster(ctx context.Context, progress io.Writer) (err
 	if err != nil {
 		return err
 	}
-	e.kube, err = newClient(e.cluster)
+	e.kube, err = operator.NewClient(e.cluster.Config())
 	return err
-}
-
-func newClient(control *cluster.Cluster) (client.Client, error) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), scaledjobv1.AddToScheme(scheme)); err != nil {
-		return nil, err
-	}
-	return client.New(control.Config(), client.Options{Scheme: scheme})
 }
 
 func (e *Environment) startOperator(ctx context.Context, _ io.Writer) error {

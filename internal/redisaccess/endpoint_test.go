@@ -1,14 +1,14 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package redisconn_test
+package redisaccess_test
 
 import (
 	"testing"
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 )
 
 func TestParseEndpoint(t *testing.T) {
@@ -26,9 +26,9 @@ func TestParseEndpoint(t *testing.T) {
 		t.Run(address, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			endpoint, err := redisconn.ParseEndpoint(address)
+			endpoint, err := redisaccess.ParseEndpoint(address)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(endpoint).To(Equal(redisconn.Endpoint{Address: want}))
+			g.Expect(endpoint).To(Equal(redisaccess.Endpoint{Address: want}))
 			g.Expect(endpoint.String()).To(Equal(want))
 		})
 	}
@@ -62,7 +62,7 @@ func TestParseEndpointRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := redisconn.ParseEndpoint(address)
+			_, err := redisaccess.ParseEndpoint(address)
 			NewWithT(t).Expect(err).To(HaveOccurred())
 		})
 	}
@@ -73,12 +73,12 @@ func FuzzParseEndpoint(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, address string) {
-		endpoint, err := redisconn.ParseEndpoint(address)
+		endpoint, err := redisaccess.ParseEndpoint(address)
 		if err != nil {
 			return
 		}
 		g := NewWithT(t)
-		again, err := redisconn.ParseEndpoint(endpoint.Address)
+		again, err := redisaccess.ParseEndpoint(endpoint.Address)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(again).To(Equal(endpoint), "the form is normal")
 		g.Expect(endpoint.Address).NotTo(ContainSubstring("/"))
@@ -88,24 +88,24 @@ func FuzzParseEndpoint(f *testing.F) {
 func TestEndpointsAreToldApart(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	secured := redisconn.Endpoint{
+	secured := redisaccess.Endpoint{
 		Address: "redis:6379", Username: "reader", Namespace: "team",
-		Password: redisconn.SecretKey{Name: "redis", Key: "password"},
-		TLS:      redisconn.TLS{Enabled: true, ServerName: "redis.example", CA: redisconn.SecretKey{Name: "ca", Key: "ca.crt"}},
+		Password: redisaccess.SecretKey{Name: "redis", Key: "password"},
+		TLS:      redisaccess.TLS{Enabled: true, ServerName: "redis.example", CA: redisaccess.SecretKey{Name: "ca", Key: "ca.crt"}},
 	}
 	g.Expect(secured.String()).To(Equal(
 		"redis:6379 user=reader namespace=team password=redis/password tls name=redis.example ca=ca/ca.crt"))
 	seen := map[string]bool{secured.String(): true}
-	for _, change := range []func(*redisconn.Endpoint){
-		func(e *redisconn.Endpoint) { e.Username = "other" },
-		func(e *redisconn.Endpoint) { e.Namespace = "other" },
-		func(e *redisconn.Endpoint) { e.Password.Key = "other" },
-		func(e *redisconn.Endpoint) { e.TLS = redisconn.TLS{} },
-		func(e *redisconn.Endpoint) { e.TLS.ServerName = "" },
-		func(e *redisconn.Endpoint) { e.TLS.SkipVerify = true },
-		func(e *redisconn.Endpoint) { e.TLS.CA.Name = "other" },
-		func(e *redisconn.Endpoint) { e.TLS.Certificate = redisconn.SecretKey{Name: "own", Key: "tls.crt"} },
-		func(e *redisconn.Endpoint) { e.TLS.PrivateKey = redisconn.SecretKey{Name: "own", Key: "tls.key"} },
+	for _, change := range []func(*redisaccess.Endpoint){
+		func(e *redisaccess.Endpoint) { e.Username = "other" },
+		func(e *redisaccess.Endpoint) { e.Namespace = "other" },
+		func(e *redisaccess.Endpoint) { e.Password.Key = "other" },
+		func(e *redisaccess.Endpoint) { e.TLS = redisaccess.TLS{} },
+		func(e *redisaccess.Endpoint) { e.TLS.ServerName = "" },
+		func(e *redisaccess.Endpoint) { e.TLS.SkipVerify = true },
+		func(e *redisaccess.Endpoint) { e.TLS.CA.Name = "other" },
+		func(e *redisaccess.Endpoint) { e.TLS.Certificate = redisaccess.SecretKey{Name: "own", Key: "tls.crt"} },
+		func(e *redisaccess.Endpoint) { e.TLS.PrivateKey = redisaccess.SecretKey{Name: "own", Key: "tls.key"} },
 	} {
 		other := secured
 		change(&other)

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package redisconn
+package redisaccess
 
 import (
 	"bytes"
@@ -60,8 +60,10 @@ func TestKeysThatTakeTooLong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			endpoint := tlsEndpoint("redis:6379")
-			endpoint.TLS.Certificate, endpoint.TLS.PrivateKey = SecretKey{secretName, "tls.crt"}, SecretKey{secretName, "tls.key"}
+			endpoint := Endpoint{Address: "redis:6379", TLS: TLS{
+				Enabled: true, CA: SecretKey{"redis", "ca.crt"},
+				Certificate: SecretKey{"redis", "tls.crt"}, PrivateKey: SecretKey{"redis", "tls.key"},
+			}}
 			_, err := newAccess(endpoint, test.found)
 			if test.refused == "" {
 				g.Expect(err).NotTo(HaveOccurred())
@@ -98,7 +100,8 @@ func TestAServerThatReadsNothingAfterTheHandshakeHoldsUpNobody(t *testing.T) {
 	go func() {
 		_ = tls.Server(far, &tls.Config{Certificates: []tls.Certificate{pair}, SessionTicketsDisabled: true}).HandshakeContext(t.Context())
 	}()
-	conn, err := secure(t.Context(), near, &tls.Config{InsecureSkipVerify: true})
+	access := &Access{tls: &tls.Config{InsecureSkipVerify: true}}
+	conn, err := access.Secure(t.Context(), near)
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = near.Close() })
 	g.Expect(conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))).To(Succeed())

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package redisconn
+package redisaccess
 
 import (
 	"errors"
@@ -84,19 +84,11 @@ func (k SecretKey) String() string {
 	return k.Name + "/" + k.Key
 }
 
-// secrets are the values that the endpoint needs.
-func (e Endpoint) secrets() []SecretKey {
-	var named []SecretKey
-	for _, each := range []SecretKey{e.Password, e.TLS.CA, e.TLS.Certificate, e.TLS.PrivateKey} {
-		if each != (SecretKey{}) {
-			named = append(named, each)
-		}
-	}
-	return named
-}
-
 // NeedsSecrets reports whether the endpoint needs any value of a Secret.
-func (e Endpoint) NeedsSecrets() bool { return len(e.secrets()) > 0 }
+func (e Endpoint) NeedsSecrets() bool {
+	none := SecretKey{}
+	return e.Password != none || e.TLS.CA != none || e.TLS.Certificate != none || e.TLS.PrivateKey != none
+}
 
 // ParseEndpoint reads "host:port", where host is a name, an IPv4 address or an IPv6
 // address in brackets, and port is a number from 1 to 65535. The result is normalized,

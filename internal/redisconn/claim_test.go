@@ -4,22 +4,22 @@
 package redisconn
 
 import (
-	"context"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	. "github.com/onsi/gomega"
-	"github.com/redis/go-redis/v9"
 
+	"miracle.dev/scaledjob-operator/internal/redisaccess"
 	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/tenancy"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
-func numbered(i int) Endpoint { return Endpoint{Address: "redis-" + strconv.Itoa(i) + ":6379"} }
+func numbered(i int) redisaccess.Endpoint {
+	return redisaccess.Endpoint{Address: "redis-" + strconv.Itoa(i) + ":6379"}
+}
 
 func TestATenantClaimsNoMoreThanItMay(t *testing.T) {
 	t.Parallel()
@@ -42,7 +42,7 @@ func TestATenantClaimsNoMoreThanItMay(t *testing.T) {
 		pool.Release("team", name)
 		pool.Release("other", name)
 	}
-	g.Expect(pool.claims).To(Equal(newClaims(2)), "nothing is left")
+	g.Expect(pool.claims).To(Equal(tenancy.NewClaims(2)), "nothing is left")
 }
 
 func TestWithoutALimitAnyNumberIsClaimed(t *testing.T) {
@@ -59,7 +59,7 @@ func TestWhatNobodyClaimsAnyMoreIsClosed(t *testing.T) {
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
 	pool := startReal(t)
-	endpoint := Endpoint{Address: server.Addr()}
+	endpoint := redisaccess.Endpoint{Address: server.Addr()}
 	for name, database := range map[string]int{"a": 0, "b": 0, "c": 5} {
 		g.Expect(pool.Claim("team", name, endpoint, database)).To(Succeed())
 		length(t, pool.Conn(endpoint, database))
@@ -106,51 +106,23 @@ func TestWhoWaitsForWhatIsClosedIsTold(t *testing.T) {
 	})
 }
 
-// One tenant's servers are all slow, but not so slow that any of them is down. Those who read from
-// them are held up, but no more than a few of them at once.
-func TestSlowServersOfOneTenantHoldUpFewCalls(t *testing.T) {
+// A subscription is told to end a moment after the claim has ended, and meanwhile tries again.
+func TestNothingIsKeptOfWhatIsUsedForAMomentAfterItsClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		pool := start(t, refuse)
-		var mu sync.Mutex
-		running, refused := map[string]int{}, 0
-		slow := func(context.Context, redis.Cmdable) error {
-			time.Sleep(900 * time.Millisecond)
-			return nil
-		}
-		var calls sync.WaitGroup
-		call := func(tenant string, i int) {
-			calls.Go(func() {
-				mu.Lock()
-				running[tenant]++
-				mu.Unlock()
-				err := pool.ConnFor(tenant, numbered(i), 0).Do(t.Context(), slow)
-				mu.Lock()
-				defer mu.Unlock()
-				running[tenant]--
-				if err != nil {
-					g.Expect(rediserror.Classify(err).Busy()).To(BeTrue())
-					refused++
-				}
-			})
-		}
-		for i := range lateCalls {
-			call("attacker", i)
-		}
-		time.Sleep(200 * time.Millisecond)
-		for i := range 64 {
-			call("attacker", 100+i)
-			call("", 200+i)
-		}
-		synctest.Wait()
-		mu.Lock()
-		g.Expect(refused).To(Equal(64), "all but those that were late first")
-		g.Expect(running).To(And(HaveKeyWithValue("attacker", lateCalls), HaveKeyWithValue("", 64)), "nobody in particular has no limit")
-		mu.Unlock()
-		g.Expect(pool.ConnFor("other", somewhere, 0).Do(t.Context(), answer(nil))).To(Succeed())
+		conn := pool.Conn(somewhere, 0)
+		g.Expect(pool.Claim("team", "a", somewhere, 0)).To(Succeed())
+		g.Expect(conn.Do(t.Context(), dial)).NotTo(Succeed())
+		pool.Release("team", "a")
 
-		calls.Wait()
-		g.Expect(pool.ConnFor("attacker", numbered(1), 0).Do(t.Context(), answer(nil))).To(Succeed(), "it may again")
+		g.Expect(conn.WaitUp(t.Context())).To(Succeed())
+		_, err := conn.OpenPubSub(t.Context())
+		g.Expect(err).To(HaveOccurred())
+		synctest.Wait()
+		pool.mu.Lock()
+		defer pool.mu.Unlock()
+		g.Expect(pool.peers).To(BeEmpty(), "a prober would go on to dial it")
 	})
 }

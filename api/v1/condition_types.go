@@ -38,6 +38,9 @@ const (
 const (
 	// ReasonConnected: the depth was read.
 	ReasonConnected = "Connected"
+	// ReasonSecretRejected: the depth was read, with what the Secrets held before. The server does not let the operator in with what they
+	// hold now.
+	ReasonSecretRejected = "SecretRejected"
 	// ReasonUnreachable: Redis can't be reached, or does not serve for now. Also of ConditionNotificationsActive.
 	ReasonUnreachable = "Unreachable"
 	// ReasonAuthFailed: Redis refused the credentials, or asks for some.

@@ -23,6 +23,8 @@ type queues struct {
 	// counts are what they hold, in the order of the spec. They mean nothing if err, which says why they could not be read, is not nil.
 	counts []queue.Count
 	err    *rediserror.Error
+	// rejected is why the server does not take what the Secrets hold now, though it could be read with what they held before.
+	rejected *rediserror.Error
 	// failedKey is the one of several keys that could not be read. It is empty if there is none, or no other.
 	failedKey string
 }
@@ -34,7 +36,7 @@ func (r *Reconciler) read(ctx context.Context, namespace string, spec *scaledjob
 		return queues{err: rediserror.Classify(err)}
 	}
 	counts, err := r.Queues.Observe(ctx, source)
-	seen := queues{counts: counts, err: rediserror.Classify(err)}
+	seen := queues{counts: counts, err: rediserror.Classify(err), rejected: r.Servers.Rejected(source.Endpoint)}
 	if failed, ok := errors.AsType[*queue.KeyError](err); ok && len(source.Queues) > 1 {
 		seen.failedKey = failed.Key
 	}

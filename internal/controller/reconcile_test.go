@@ -364,6 +364,21 @@ func TestReconcileClaimsTheServer(t *testing.T) {
 	w.Expect(w.servers.claimed).To(BeNil())
 }
 
+// It works for now, and will not for ever.
+func TestReconcileTellsThatTheServerRejectsWhatTheSecretsHold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.reconcile(t.Context())
+	w.servers.rejected = &rediserror.Error{Reason: rediserror.ReasonAuthFailed, Message: "Check the password.", Err: errors.New("WRONGPASS")}
+	w.reconcile(t.Context())
+	connected := w.condition(t.Context(), scaledjobv1.ConditionQueueConnected)
+	w.Expect(connected.Status).To(Equal(metav1.ConditionTrue))
+	w.Expect(connected.Reason).To(Equal(scaledjobv1.ReasonSecretRejected))
+	w.Expect(connected.Message).To(HaveSuffix("Check the password."))
+	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
+	w.Expect(w.events.reasons).To(ContainElement(scaledjobv1.ReasonSecretRejected))
+}
+
 func TestReconcileReportsToTheMetrics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())

@@ -44,6 +44,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redisaccess"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/requests"
 	"miracle.dev/scaledjob-operator/internal/stored"
@@ -81,6 +82,8 @@ type servers interface {
 	Claim(namespace, name string, endpoint redisaccess.Endpoint, database int) error
 	// Release notes that it uses none.
 	Release(namespace, name string)
+	// Rejected is why a server that is used does not take what the Secrets hold now; nil if it does.
+	Rejected(endpoint redisaccess.Endpoint) *rediserror.Error
 }
 
 // Reconciler brings ScaledJobs to their desired number of Jobs.

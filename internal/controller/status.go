@@ -19,6 +19,7 @@ func passOf(sj *scaledjobv1.ScaledJob, seen observation, plan plan, done outcome
 		Created:       done.created,
 		Queues:        queueDepths(sj, seen),
 		QueueErr:      seen.queues.err,
+		Rejected:      seen.queues.rejected,
 		FailedKey:     seen.queues.failedKey,
 		WithoutGroup:  seen.queues.withoutGroup(&sj.Spec),
 		AtMax:         plan.atMax,

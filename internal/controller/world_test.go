@@ -35,6 +35,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/redisaccess"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 	"miracle.dev/scaledjob-operator/internal/requests"
 	"miracle.dev/scaledjob-operator/internal/stored"
 )
@@ -343,8 +344,9 @@ func (w *world) scrape() map[string]float64 {
 
 // fakeServers keeps which server is claimed, and refuses all if it is told to.
 type fakeServers struct {
-	claimed *redisaccess.Endpoint
-	refusal error
+	claimed  *redisaccess.Endpoint
+	refusal  error
+	rejected *rediserror.Error
 }
 
 func (f *fakeServers) Claim(_, _ string, endpoint redisaccess.Endpoint, _ int) error {
@@ -356,6 +358,8 @@ func (f *fakeServers) Claim(_, _ string, endpoint redisaccess.Endpoint, _ int) e
 }
 
 func (f *fakeServers) Release(_, _ string) { f.claimed = nil }
+
+func (f *fakeServers) Rejected(redisaccess.Endpoint) *rediserror.Error { return f.rejected }
 
 // fakeWatcher keeps what it was told last, and answers as it is told to.
 type fakeWatcher struct {

@@ -107,7 +107,7 @@ func (p *peer) change(candidate *redisaccess.Access) (old map[int]*redis.Client)
 		return nil
 	}
 	old, p.clients = p.clients, map[int]*redis.Client{}
-	p.access = candidate
+	p.access, p.rejected = candidate, nil
 	close(p.renewed)
 	p.renewed = make(chan struct{})
 	return old

@@ -52,8 +52,8 @@ type peer struct {
 	open    int               // connections of the client that serve
 	worked  time.Time         // when a call was answered last
 	refused refusals
-	// rejected is what Secrets held that did not replace what is in use.
-	rejected *redisaccess.Access
+	// rejected is what the Secrets hold that did not replace what is in use.
+	rejected *rejection
 	// backoff spaces the probes. Only work that was done resets it, so an endpoint that
 	// answers probes and nothing else is tried ever less often.
 	backoff Backoff

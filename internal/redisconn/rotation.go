@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/redisaccess"
+	"miracle.dev/scaledjob-operator/internal/rediserror"
 )
 
 const (
@@ -84,7 +85,9 @@ func (p *Pool) renew(ctx context.Context, candidate *peer, reading chan struct{}
 	case cause != nil:
 		p.log.V(1).Info("The Secrets for a Redis server could not be read again",
 			"endpoint", candidate.endpoint.String(), "cause", cause.Cause())
-	case !loaded.Same(inUse):
+	case loaded.Same(inUse):
+		candidate.reject(nil, nil)
+	default:
 		p.handOver(ctx, candidate, inUse, loaded)
 	}
 }
@@ -92,7 +95,7 @@ func (p *Pool) renew(ctx context.Context, candidate *peer, reading chan struct{}
 // handOver has a peer used with another access, if the server lets somebody in with that.
 func (p *Pool) handOver(ctx context.Context, candidate *peer, inUse, loaded *redisaccess.Access) {
 	if cause := candidate.check(ctx, loaded, p.timing.refusedAuth); cause != nil {
-		if candidate.reject(loaded) {
+		if candidate.reject(loaded, cause) {
 			p.log.Info("Redis cannot be used with what the Secrets hold now. What they held before stays in use.",
 				"endpoint", candidate.endpoint.String(), "cause", cause.Error())
 		}
@@ -110,13 +113,44 @@ func (p *Pool) handOver(ctx context.Context, candidate *peer, inUse, loaded *red
 	closeAll(retired)
 }
 
-// reject notes that an access cannot be used now, and reports whether that is news.
-func (p *peer) reject(of *redisaccess.Access) (news bool) {
+// rejection is of what cannot be used now, and why.
+type rejection struct {
+	of    *redisaccess.Access
+	cause *rediserror.Error
+}
+
+// reject notes that an access cannot be used now, and reports whether that is news. There is none
+// if it is nil.
+func (p *peer) reject(of *redisaccess.Access, cause *rediserror.Error) (news bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	news = !of.Same(p.rejected)
-	p.rejected = of
+	if of == nil {
+		p.rejected = nil
+		return false
+	}
+	news = p.rejected == nil || !of.Same(p.rejected.of)
+	p.rejected = &rejection{of, cause}
 	return news
+}
+
+// Rejected is why the server does not let anybody in with what the Secrets of an endpoint hold now,
+// while it is used with what they held before. It is nil if that is not so, or not known.
+func (p *Pool) Rejected(e redisaccess.Endpoint) *rediserror.Error {
+	if e.Namespace == "" { // It has none.
+		return nil
+	}
+	p.mu.Lock()
+	used := p.peers[e]
+	p.mu.Unlock()
+	if used == nil {
+		return nil
+	}
+	used.mu.Lock()
+	defer used.mu.Unlock()
+	if used.rejected == nil || used.rejected.cause.Reason == rediserror.ReasonUnreachable {
+		return nil
+	}
+	return used.rejected.cause
 }
 
 // succeeds reports whether a connection for subscriptions is to be followed by one with other

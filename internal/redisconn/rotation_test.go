@@ -143,9 +143,23 @@ func TestANewPasswordThatIsRefusedReplacesNothing(t *testing.T) {
 	r.Expect(length(t, r.conn)).To(BeZero())
 	r.Expect(r.inUse()).To(Equal("first"))
 	r.Expect(r.ids()).To(ContainElements(before))
+	rejected := r.conn.pool.Rejected(r.conn.endpoint)
+	r.Expect(rejected).To(HaveField("Reason", rediserror.ReasonAuthFailed))
 
 	r.acl(">not yet")
 	r.Eventually(r.inUse).WithTimeout(timeout).Should(Equal("not yet"))
+	r.Expect(r.conn.pool.Rejected(r.conn.endpoint)).To(BeNil())
+}
+
+func TestASecretThatIsAsItWasIsNotRejected(t *testing.T) {
+	t.Parallel()
+	r := newRotating(t)
+	rejected := func() bool { return r.conn.pool.Rejected(r.conn.endpoint) != nil }
+	r.secrets.set(map[string]string{"password": "mistyped"})
+	r.Eventually(rejected).WithTimeout(timeout).Should(BeTrue())
+	r.secrets.set(map[string]string{"password": "first"})
+	r.Eventually(rejected).WithTimeout(timeout).Should(BeFalse())
+	r.Expect(length(t, r.conn)).To(BeZero())
 }
 
 func TestWhatIsNotKnownReplacesNothing(t *testing.T) {

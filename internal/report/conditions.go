@@ -128,6 +128,13 @@ func queueConnected(pass *Pass) Condition {
 				"create it. Correct the name, have the workers create it, or say XGROUP CREATE.",
 		}
 	}
+	if pass.Rejected != nil {
+		return Condition{
+			metav1.ConditionTrue, scaledjobv1.ReasonSecretRejected,
+			"The depth of the queue was read with what the Secrets held before. With what they hold now nobody is let in, which will tell when " +
+				"connections are made anew, as after a restart. " + pass.Rejected.Message,
+		}
+	}
 	return Condition{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}
 }
 

@@ -106,6 +106,8 @@ func aboutQueue(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	is := turned(before, after, scaledjobv1.ConditionQueueConnected)
 	switch {
 	case is == nil:
+	case is.Reason == scaledjobv1.ReasonSecretRejected:
+		return new(warning(is.Reason, "ReadSecret", is.Message))
 	case is.Status == metav1.ConditionTrue:
 		if apimeta.IsStatusConditionFalse(before.Conditions, is.Type) {
 			return new(normal(eventQueueConnected, "ReadQueue", "The depth of the queue can be read again."))

@@ -34,6 +34,8 @@ type Pass struct {
 	Depth    *int64
 	Desired  *int32
 	QueueErr *rediserror.Error
+	// Rejected says why the server does not take what the Secrets hold now, while it is used with what they held before.
+	Rejected *rediserror.Error
 	// Queues are those of the spec, with the depth of each where it could be read.
 	Queues []scaledjobv1.QueueStatus
 	// FailedKey is the one of several keys that QueueErr is about, and WithoutGroup a stream that has no such consumer group, nil if there is none.

@@ -64,6 +64,7 @@ func (d *demo) inviteToLookAround() {
 	d.lines.line("  export KUBECONFIG=%s", d.env.Kubeconfig())
 	d.lines.line("  kubectl get scaledjobs.batch.miracle.dev,jobs,pods")
 	d.lines.line("  kubectl describe sjob %s", environment.Images)
+	d.lines.line("  tail -f %s", d.env.Operator.LogPath())
 	d.lines.line("  redis-cli -h %s -p %s rpush %s photo.jpg", host, port, d.env.ScaledJobs[0].Spec.QueueName)
 	d.lines.line("Workers are played for these three ScaledJobs only. Pods of others run on, unless")
 	d.lines.line("their template has the annotation %s, such as \"5s\".", cluster.PodSucceedAfter)

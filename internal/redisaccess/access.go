@@ -6,6 +6,7 @@ package redisaccess
 import (
 	"crypto/tls"
 	"fmt"
+	"io"
 	"strings"
 
 	"miracle.dev/scaledjob-operator/internal/rediserror"
@@ -53,6 +54,9 @@ func newAccess(e Endpoint, found values) (*Access, error) {
 func withoutNewline(password string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(password, "\n"), "\r")
 }
+
+// Format hides what the access holds from whoever prints it.
+func (Access) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "an access") }
 
 // Password is empty if there is none.
 func (a *Access) Password() string { return a.password }

@@ -70,8 +70,8 @@ func (k *Keyring) load(ctx context.Context, e Endpoint) (*Access, error) {
 	if e.TLS.SkipVerify && !k.allowInsecure {
 		return nil, &rediserror.Error{
 			Reason: rediserror.ReasonTLSFailed,
-			Message: "The operator does not connect to servers that it cannot know. Remove insecureSkipVerify and give the CA, " +
-				"or start the operator with --allow-insecure-redis-tls.",
+			Message: "The operator does not connect without verifying the server's certificate. Set spec.redis.tls.caSecretRef in place of " +
+				"insecureSkipVerify, or have an administrator start the operator with --allow-insecure-redis-tls.",
 			Err: errors.New("verification is switched off"),
 		}
 	}
@@ -148,7 +148,7 @@ func (r secretReader) value(ctx context.Context, named SecretKey) (string, error
 func missing(named SecretKey, cause string) error {
 	return &rediserror.Error{
 		Reason:  rediserror.ReasonSecretNotFound,
-		Message: fmt.Sprintf("The Secret %q has no key %q. Add it, or correct the name in spec.redis.", named.Name, named.Key),
+		Message: fmt.Sprintf("The Secret %q has no key %q. Add it, or name another key in spec.redis.", named.Name, named.Key),
 		Err:     fmt.Errorf("key %q of Secret %q: %s", named.Key, named.Name, cause),
 	}
 }

@@ -6,6 +6,7 @@ package redisaccess_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -141,4 +142,16 @@ func TestFewSecretsAreReadAtOnce(t *testing.T) {
 		g.Expect((<-refused).Busy()).To(BeTrue(), "it says nothing about the endpoint")
 		close(answer)
 	})
+}
+
+func TestAnAccessIsNotPrinted(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	access, cause := redisaccess.NewKeyring(holds("a-secret"), false).Load(t.Context(), secured)
+	g.Expect(cause).To(BeNil())
+	for _, printed := range []string{
+		fmt.Sprint(access), fmt.Sprintf("%+v", *access), fmt.Sprintf("%#v", access), fmt.Sprintf("%+v", struct{ Of any }{access}),
+	} {
+		g.Expect(printed).NotTo(ContainSubstring("a-secret"))
+	}
 }

@@ -69,7 +69,7 @@ func newPair(named TLS, found values) (tls.Certificate, error) {
 	pair, err := tls.X509KeyPair([]byte(found.certificate), []byte(found.privateKey))
 	if err != nil {
 		return tls.Certificate{}, invalid(named.Certificate,
-			"is no certificate in PEM that belongs to the private key. Store the two that belong together.")
+			"is no certificate in PEM that belongs to the private key. Store the two that belong together, the key not encrypted.")
 	}
 	return pair, nil
 }

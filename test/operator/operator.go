@@ -204,6 +204,9 @@ func (o *Operator) Exited() <-chan struct{} { return o.process.Exited() }
 // PID returns the process identifier.
 func (o *Operator) PID() int { return o.process.PID() }
 
+// LogPath returns the file that the operator logs to. It is gone when the operator has ended.
+func (o *Operator) LogPath() string { return o.logPath }
+
 // ProbeURL returns the base URL of /healthz and /readyz.
 func (o *Operator) ProbeURL() string { return o.probeURL }
 

@@ -55,6 +55,16 @@ func (o *Operator) watch(started *operator.Operator) {
 	}
 }
 
+// LogPath is the file of the log, and empty if the operator does not run.
+func (o *Operator) LogPath() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.running == nil {
+		return ""
+	}
+	return o.running.LogPath()
+}
+
 // Kill ends the operator with SIGKILL, if it runs, and clears up after it.
 func (o *Operator) Kill() error {
 	o.mu.Lock()

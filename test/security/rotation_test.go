@@ -79,6 +79,22 @@ func TestASecretWithTheSameContentReconnectsNobody(t *testing.T) {
 	still.Expect(server.subscribers(alice)).To(HaveExactElements(HaveKeyWithValue("id", before)))
 }
 
+// What the operator has works on, and would not if it had to sign in again.
+func TestAChangeThatTheServerRejectsIsTold(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	server := newClosedServer(t)
+	s.create(append(s.on(server), polling(1), atMost(plenty))...)
+	s.heed()
+	next := planted.password()
+	s.keepPassword(next)
+	s.Eventually(s.verdict).WithArguments(scaledjobv1.ConditionQueueConnected).
+		Should(HaveField("Reason", scaledjobv1.ReasonSecretRejected), s.explain)
+	s.heed()
+	server.do("ACL", "SETUSER", tenant, ">"+next)
+	s.awaitConnected()
+}
+
 // overlap returns which of the values are among those of before.
 func overlap(before []string) func([]string) []string {
 	known := map[string]bool{}

@@ -129,10 +129,15 @@ func mend(s *scene, row row, stage stage) {
 	if row.state == polled {
 		s.push(1) // Nothing tells of this one before it is mended.
 	}
+	kind := scaledjobv1.ConditionQueueConnected
+	if row.state == polled {
+		kind = scaledjobv1.ConditionNotificationsActive
+	}
+	told := s.verdict(kind).Message
 	stage.mend()
 	mended := time.Now()
 	s.awaitJobs()
-	table.add(row, time.Since(mended))
+	table.add(row, meeting{message: told, took: time.Since(mended)})
 }
 
 // newNeighbour is a ScaledJob in a namespace of its own, whose server is well.

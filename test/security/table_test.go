@@ -16,18 +16,23 @@ import (
 // errorTable is what came of the errors that were provoked: what was told, and how
 // long it took to recover. The zero value is empty. It is safe for concurrent use.
 type errorTable struct {
-	mu   sync.Mutex
-	took map[string]time.Duration // by situation
+	mu  sync.Mutex
+	met map[string]meeting // by situation
 }
 
-// add notes how long it took from mending to the last Job.
-func (t *errorTable) add(r row, took time.Duration) {
+// meeting is what was told of an error, and how long it took from mending to the last Job.
+type meeting struct {
+	message string
+	took    time.Duration
+}
+
+func (t *errorTable) add(r row, met meeting) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.took == nil {
-		t.took = map[string]time.Duration{}
+	if t.met == nil {
+		t.met = map[string]meeting{}
 	}
-	t.took[r.situation] = took
+	t.met[r.situation] = met
 }
 
 // write writes the rows that were measured to a file as a table in Markdown.
@@ -46,12 +51,12 @@ func (t *errorTable) write(path string) error {
 func (t *errorTable) print(to io.Writer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, err := fmt.Fprint(to, "| situation | reason | the ScaledJob is | mended by | Jobs after |\n|---|---|---|---|---|\n")
+	_, err := fmt.Fprint(to, "| situation | reason | the ScaledJob is | message | mended by | Jobs after |\n|---|---|---|---|---|---|\n")
 	for _, r := range allRows() {
-		took, measured := t.took[r.situation]
-		if err == nil && measured {
-			_, err = fmt.Fprintf(to, "| %s | %s | %s | %s | %.1f s |\n",
-				cell(r.situation), r.reason, r.state, cell(r.cure), took.Seconds())
+		met, was := t.met[r.situation]
+		if err == nil && was {
+			_, err = fmt.Fprintf(to, "| %s | %s | %s | %s | %s | %.1f s |\n",
+				cell(r.situation), r.reason, r.state, literal(cell(met.message)), cell(r.cure), met.took.Seconds())
 		}
 	}
 	return err
@@ -59,3 +64,6 @@ func (t *errorTable) print(to io.Writer) error {
 
 // cell is the text in a cell of a table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+// literal is a text without a meaning in Markdown.
+func literal(text string) string { return strings.NewReplacer("<", `\<`, "*", `\*`, "_", `\_`).Replace(text) }

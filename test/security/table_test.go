@@ -66,4 +66,6 @@ func (t *errorTable) print(to io.Writer) error {
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
 // literal is a text without a meaning in Markdown.
-func literal(text string) string { return strings.NewReplacer("<", `\<`, "*", `\*`, "_", `\_`).Replace(text) }
+func literal(text string) string {
+	return strings.NewReplacer("<", `\<`, "*", `\*`, "_", `\_`).Replace(text)
+}

@@ -148,7 +148,13 @@ func (r *rotation) bothAllowed(next string) {
 	do(r.t, r.server, "ACL", "SETUSER", "reader", ">"+next)
 }
 
-func (*rotation) aWhile(string) { time.Sleep(200 * time.Millisecond) }
+// pushesMeanwhile waits for pushes between two steps.
+func (r *rotation) pushesMeanwhile(string) {
+	length := func() (int64, error) { return r.server.Client().LLen(r.t.Context(), r.keys[0]).Result() }
+	before, err := length()
+	r.Expect(err).NotTo(HaveOccurred())
+	r.Eventually(length).WithTimeout(timeout).Should(BeNumerically(">", before+2))
+}
 
 func TestNoPushIsMissedWhilePasswordsChange(t *testing.T) {
 	t.Parallel()
@@ -171,8 +177,8 @@ func TestNoPushIsMissedWhilePasswordsChange(t *testing.T) {
 		}
 	})
 	r.rotate("p1", r.bothAllowed, r.inSecret)
-	r.rotate("p2", r.onServer, r.aWhile, r.inSecret)
-	r.rotate("p3", r.inSecret, r.aWhile, r.onServer)
+	r.rotate("p2", r.onServer, r.pushesMeanwhile, r.inSecret)
+	r.rotate("p3", r.inSecret, r.pushesMeanwhile, r.onServer)
 	stop()
 	others.Wait()
 	for key, times := range <-pushed {

@@ -5,6 +5,7 @@ package security
 
 import (
 	"net"
+	"testing"
 
 	. "github.com/onsi/gomega"
 
@@ -42,20 +43,12 @@ func tlsRows() []row {
 			},
 		}, {
 			situation: "the server's certificate has expired", reason: failed, words: "expired or is not valid yet", state: stalled,
-			cure: "another certificate",
-			stage: func(s *scene) stage {
-				authority := certificates.NewAuthority(s.t)
-				server, spec := s.secure(authority, authority.Expired(s.t, loopback), nil)
-				return stage{spec: spec, mend: func() { server.show(authority.Server(s.t, loopback)) }}
-			},
+			cure:  "another certificate",
+			stage: stageOutOfDate((*certificates.Authority).Expired),
 		}, {
 			situation: "the server's certificate is not valid yet", reason: failed, words: "expired or is not valid yet", state: stalled,
-			cure: "another certificate",
-			stage: func(s *scene) stage {
-				authority := certificates.NewAuthority(s.t)
-				server, spec := s.secure(authority, authority.Future(s.t, loopback), nil)
-				return stage{spec: spec, mend: func() { server.show(authority.Server(s.t, loopback)) }}
-			},
+			cure:  "another certificate",
+			stage: stageOutOfDate((*certificates.Authority).Future),
 		}, {
 			situation: "the server's certificate is for another name", reason: failed, words: "serverName", state: stalled,
 			cure: "`tls.serverName`",
@@ -127,6 +120,15 @@ func tlsRows() []row {
 				}
 			},
 		},
+	}
+}
+
+// stageOutOfDate has the server show a certificate that is made so.
+func stageOutOfDate(made func(of *certificates.Authority, tb testing.TB, names ...string) certificates.Pair) func(*scene) stage {
+	return func(s *scene) stage {
+		authority := certificates.NewAuthority(s.t)
+		server, spec := s.secure(authority, made(authority, s.t, loopback), nil)
+		return stage{spec: spec, mend: func() { server.show(authority.Server(s.t, loopback)) }}
 	}
 }
 

@@ -168,12 +168,18 @@ func TestNoPushIsMissedWhilePasswordsChange(t *testing.T) {
 	others.Go(func() { pushed <- r.push(ctx) })
 	r.Eventually(func() proof.Reason { return r.State(r.keys[0]).Reason }).WithTimeout(timeout).Should(Equal(proof.ReasonSubscribed))
 	others.Go(func() {
-		for ctx.Err() == nil {
+		ticker := time.NewTicker(time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
 			if reason := r.State(r.keys[0]).Reason; reason != proof.ReasonSubscribed {
 				t.Errorf("the verdict was %s for a moment", reason)
 				return
 			}
-			time.Sleep(time.Millisecond)
 		}
 	})
 	r.rotate("p1", r.bothAllowed, r.inSecret)

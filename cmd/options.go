@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"miracle.dev/scaledjob-operator/internal/dialguard"
+	"miracle.dev/scaledjob-operator/internal/redis/dialguard"
 )
 
 // The defaults of flags.

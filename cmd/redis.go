@@ -9,25 +9,25 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"miracle.dev/scaledjob-operator/internal/dialguard"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
-	"miracle.dev/scaledjob-operator/internal/secrets"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/dialguard"
+	"miracle.dev/scaledjob-operator/internal/redis/secrets"
 )
 
 // tokenFile is where a Pod has the token of its ServiceAccount.
 const tokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 // newPool makes the connections to Redis, which sign in by Secrets that are read from live, and lead to where the flags allow.
-func newPool(live client.Reader, options options) *redisconn.Pool {
+func newPool(live client.Reader, options options) *connection.Pool {
 	guard := dialguard.Policy{Allow: options.redisAllow, Deny: options.redisDeny, RefuseLoopback: inPod(tokenFile)}
-	pool := redisconn.NewPool(redisconn.Options{
+	pool := connection.NewPool(connection.Options{
 		Secrets:          secrets.NewReader(live),
 		Control:          guard.Control,
 		AllowInsecureTLS: options.allowInsecureTLS,
 		ServersPerTenant: options.serversPerNamespace,
 		Log:              ctrl.Log.WithName("redis"),
 	})
-	redisconn.RedirectLogs(ctrl.Log.WithName("go-redis"), pool)
+	connection.RedirectLogs(ctrl.Log.WithName("go-redis"), pool)
 	return pool
 }
 

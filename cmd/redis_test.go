@@ -13,8 +13,8 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/internal/dialguard"
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/dialguard"
 )
 
 func TestInPod(t *testing.T) {
@@ -36,7 +36,7 @@ func TestThePoolConnectsToWhatTheFlagsAllow(t *testing.T) {
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
 	dial := func(options options) bool {
-		conn := newPool(nil, options).Conn(redisaccess.Endpoint{Address: server.Addr().String()}, 0)
+		conn := newPool(nil, options).Conn(auth.Endpoint{Address: server.Addr().String()}, 0)
 		subscription, err := conn.OpenPubSub(t.Context())
 		if err == nil {
 			subscription.Close()

@@ -26,11 +26,11 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/controller"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/leadership"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/requests"
 	"miracle.dev/scaledjob-operator/internal/stored"
 )
 
@@ -62,7 +62,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		return fmt.Errorf("making the manager: %w", err)
 	}
 	pool := newPool(mgr.GetAPIReader(), options)
-	wakes := make(requests.Wakes)
+	wakes := make(enqueue.Wakes)
 	collectors := metrics.New(ctrlmetrics.Registry)
 	watcher := keyspace.New(keyspace.Options[types.NamespacedName]{
 		Pool:      pool,

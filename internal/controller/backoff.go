@@ -15,7 +15,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/creation"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/translate"
 )
@@ -62,7 +62,7 @@ func (m *memory) templateEdited(sj *scaledjobv1.ScaledJob, hash string) bool {
 func (r *Reconciler) queueSeen(sj *scaledjobv1.ScaledJob, seen observation) backoff.Queue {
 	looked := backoff.Queue{
 		Depth:    seen.queues.depth(),
-		Heard:    seen.events.Reason == proof.ReasonSubscribed || translate.TellProgress(sj.Spec.AllQueues()),
+		Heard:    seen.events.Reason == verify.ReasonSubscribed || translate.TellProgress(sj.Spec.AllQueues()),
 		GrewAt:   seen.events.LastEvent,
 		ShrunkAt: seen.events.LastEnd,
 		Since:    seen.events.Since,

@@ -20,7 +20,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 // finishActive ends all Jobs that have not finished.
@@ -277,7 +277,7 @@ func TestPausesEndByTheHandOfTheUser(t *testing.T) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })
 		},
 		"suspended while Redis was away, and resumed": func(ctx context.Context, w *world) {
-			w.queues.SetError(emailQueue, &rediserror.Error{Reason: rediserror.ReasonUnreachable, Err: errAway})
+			w.queues.SetError(emailQueue, &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
 			w.reconcile(ctx)
 			w.queues.SetDepth(emailQueue, 30)
@@ -433,7 +433,7 @@ func TestUnknownDepthIsNoLackOfProgress(t *testing.T) {
 		w := newWorld(t, scaledJob())
 		w.queues.SetDepth(emailQueue, 30)
 		w.reconcile(ctx)
-		w.queues.SetError(emailQueue, &rediserror.Error{Reason: rediserror.ReasonUnreachable, Err: errAway})
+		w.queues.SetError(emailQueue, &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})
 		w.finishActive(ctx, batchv1.JobComplete)
 		w.reconcile(ctx)
 		w.queues.SetDepth(emailQueue, 30)

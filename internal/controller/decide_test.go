@@ -18,10 +18,10 @@ import (
 	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-var unreachable = &rediserror.Error{Reason: rediserror.ReasonUnreachable, Message: "Start it.", Err: errors.New("refused")}
+var unreachable = &failure.Error{Reason: failure.ReasonUnreachable, Message: "Start it.", Err: errors.New("refused")}
 
 // activeJobs are so many Jobs that have not finished.
 func activeJobs(n int) jobs.Census {

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/report"
-	"miracle.dev/scaledjob-operator/internal/requests"
 )
 
 // reportMalformed tells once that the spec is of another form than the CRD's, as one that was stored under an older CRD may be. Without
@@ -35,5 +35,5 @@ func (r *Reconciler) reportMalformed(ctx context.Context, sj *scaledjobv1.Scaled
 	if wait > 0 {
 		after = min(after, wait)
 	}
-	return requests.After(after, requests.PriorityResync), nil
+	return enqueue.After(after, enqueue.PriorityResync), nil
 }

@@ -24,13 +24,13 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/metrics"
-	"miracle.dev/scaledjob-operator/internal/proof"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/requests"
 	"miracle.dev/scaledjob-operator/internal/stored"
 )
 
@@ -79,7 +79,7 @@ func newOperatorProcess(
 		weak:   weak,
 		sjSeen: sjSeen,
 		watcher: &fakeWatcher{state: keyspace.State{
-			Verdict: proof.Verdict{Reason: proof.ReasonSubscribed}, Since: time.Now(),
+			Verdict: verify.Verdict{Reason: verify.ReasonSubscribed}, Since: time.Now(),
 		}},
 	}
 	p.store = p.stores.NewInformer(nil, &batchv1.Job{}, 0, toolscache.Indexers{}).GetStore()
@@ -101,7 +101,7 @@ func newOperatorProcess(
 		Gate:      consistency.NewGate(cached, live, gateStores, nil),
 		Recorder:  &eventLog{},
 		Metrics:   metrics.New(prometheus.NewRegistry()),
-		Wakes:     make(requests.Wakes),
+		Wakes:     make(enqueue.Wakes),
 		Leads:     func() bool { return true },
 		templates: jobtemplate.NewChecker(cached),
 		patience:  semaphore.NewWeighted(1),

@@ -23,7 +23,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 // TestModel drives the Reconciler by what may happen to it, in every order, and holds it against a model that knows everything: see
@@ -366,7 +366,7 @@ func (m *machine) breakSomething(t *rapid.T) {
 	case "redis":
 		m.unreadable = errUnheard
 	case "busy":
-		m.unreadable = rediserror.ErrBusy
+		m.unreadable = failure.ErrBusy
 	case "cache":
 		m.leader.listFails = true
 	case "api":

@@ -15,8 +15,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
@@ -59,8 +59,8 @@ func (r *Reconciler) observe(ctx context.Context, sj *scaledjobv1.ScaledJob, mem
 		mem.notified = heard
 	}
 	if serverErr != nil {
-		seen.queues.err = rediserror.Classify(serverErr)
-		seen.events.Reason = proof.ReasonUnreachable
+		seen.queues.err = failure.Classify(serverErr)
+		seen.events.Reason = verify.ReasonUnreachable
 		return seen, nil
 	}
 	r.observeQueues(ctx, sj, &seen)

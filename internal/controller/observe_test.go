@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
-	"miracle.dev/scaledjob-operator/internal/requests"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 // setReady gives all unfinished Jobs so many ready Pods.
@@ -82,7 +82,7 @@ func TestAPassComesWhenAMessageFallsDue(t *testing.T) {
 				continue
 			}
 			w.Expect(result.RequeueAfter).To(Equal(want))
-			w.Expect(result.Priority).To(HaveValue(Equal(requests.PriorityGrowth)))
+			w.Expect(result.Priority).To(HaveValue(Equal(enqueue.PriorityGrowth)))
 		}
 		w.Expect(w.watcher.observed).To(BeEmpty(), "growth without an event says nothing about Redis there")
 
@@ -111,7 +111,7 @@ func TestTheStatusTellsOfEachQueue(t *testing.T) {
 	}))
 	w.Expect(w.scrape()["scaledjob_queue_depth"]).To(BeEquivalentTo(23), "both series")
 
-	w.queues.SetError("letters", &rediserror.Error{Reason: rediserror.ReasonWrongType, Err: errAway})
+	w.queues.SetError("letters", &failure.Error{Reason: failure.ReasonWrongType, Err: errAway})
 	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Queues = spec.Queues[:1] })
 	w.reconcile(t.Context())
 	w.Expect(w.scaledJob(t.Context()).Status.Queues).To(Equal([]scaledjobv1.QueueStatus{{Name: "letters"}}), "the depth was that of other queues")

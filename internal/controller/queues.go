@@ -14,7 +14,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/translate"
 )
 
@@ -22,9 +22,9 @@ import (
 type queues struct {
 	// counts are what they hold, in the order of the spec. They mean nothing if err, which says why they could not be read, is not nil.
 	counts []queue.Count
-	err    *rediserror.Error
+	err    *failure.Error
 	// rejected is why the server does not take what the Secrets hold now, though it could be read with what they held before.
-	rejected *rediserror.Error
+	rejected *failure.Error
 	// failedKey is the one of several keys that could not be read. It is empty if there is none, or no other.
 	failedKey string
 }
@@ -33,10 +33,10 @@ type queues struct {
 func (r *Reconciler) read(ctx context.Context, namespace string, spec *scaledjobv1.ScaledJobSpec) queues {
 	source, err := translate.Source(namespace, spec, spec.AllQueues())
 	if err != nil {
-		return queues{err: rediserror.Classify(err)}
+		return queues{err: failure.Classify(err)}
 	}
 	counts, err := r.Queues.Observe(ctx, source)
-	seen := queues{counts: counts, err: rediserror.Classify(err), rejected: r.Servers.Rejected(source.Endpoint)}
+	seen := queues{counts: counts, err: failure.Classify(err), rejected: r.Servers.Rejected(source.Endpoint)}
 	if failed, ok := errors.AsType[*queue.KeyError](err); ok && len(source.Queues) > 1 {
 		seen.failedKey = failed.Key
 	}

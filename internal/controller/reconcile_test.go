@@ -18,11 +18,11 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
-	"miracle.dev/scaledjob-operator/internal/requests"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 var errAway = errors.New("the API server is away")
@@ -30,7 +30,7 @@ var errAway = errors.New("the API server is away")
 // beResync is the result of a pass that left nothing undone, at a polling interval of 30 s.
 func beResync() OmegaMatcher {
 	return And(
-		HaveField("Priority", HaveValue(Equal(requests.PriorityResync))),
+		HaveField("Priority", HaveValue(Equal(enqueue.PriorityResync))),
 		HaveField("RequeueAfter", And(BeNumerically(">=", 27*time.Second), BeNumerically("<=", 33*time.Second))),
 	)
 }
@@ -38,7 +38,7 @@ func beResync() OmegaMatcher {
 // beSettled is the result of a pass that left nothing undone but the status, which may wait for up to a second.
 func beSettled() OmegaMatcher {
 	return And(
-		HaveField("Priority", HaveValue(Equal(requests.PriorityResync))),
+		HaveField("Priority", HaveValue(Equal(enqueue.PriorityResync))),
 		HaveField("RequeueAfter", BeNumerically("<=", 33*time.Second)),
 	)
 }
@@ -65,8 +65,8 @@ func TestReconcileCreatesWhatIsDue(t *testing.T) {
 	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Reason).To(Equal(scaledjobv1.ReasonReconciled))
 	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).To(Equal(scaledjobv1.ReasonAccepted))
 	w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs"}))
-	w.Expect(w.watcher.endpoint).To(Equal(redisaccess.Endpoint{Address: address}))
-	w.Expect(w.watcher.keys).To(Equal([]keyspace.Key{{Name: "emails", Class: proof.ClassList, Final: true}}))
+	w.Expect(w.watcher.endpoint).To(Equal(auth.Endpoint{Address: address}))
+	w.Expect(w.watcher.keys).To(Equal([]keyspace.Key{{Name: "emails", Class: verify.ClassList, Final: true}}))
 	w.Expect(w.watcher.canCreate).To(BeTrue())
 }
 
@@ -126,13 +126,13 @@ func TestReconcileUnknownDepth(t *testing.T) {
 		before := w.scaledJob(t.Context()).Status
 		w.delete(t.Context(), w.names()[0])
 
-		w.queues.SetError(emailQueue, &rediserror.Error{
-			Reason: rediserror.ReasonUnreachable, Message: "Start it.", Err: errors.New("dial tcp 10.0.0.1:6379: refused"),
+		w.queues.SetError(emailQueue, &failure.Error{
+			Reason: failure.ReasonUnreachable, Message: "Start it.", Err: errors.New("dial tcp 10.0.0.1:6379: refused"),
 		})
 		result := w.reconcile(t.Context())
 
 		w.Expect(w.names()).To(HaveLen(3), "an unknown depth is no reason to create anything")
-		w.Expect(result.Priority).To(HaveValue(Equal(requests.PriorityResync)))
+		w.Expect(result.Priority).To(HaveValue(Equal(enqueue.PriorityResync)))
 		w.Expect(result.RequeueAfter).To(BeNumerically("<=", unreadableRetry+unreadableRetry/10))
 		after := w.scaledJob(t.Context()).Status
 		w.Expect(after.QueueDepth).To(Equal(before.QueueDepth))
@@ -162,7 +162,7 @@ func TestReconcileUnknownDepthWithShortInterval(t *testing.T) {
 	sj := scaledJob()
 	sj.Spec.PollingIntervalSeconds = 2
 	w := newWorld(t, sj)
-	w.queues.SetError(emailQueue, rediserror.ErrClosed)
+	w.queues.SetError(emailQueue, failure.ErrClosed)
 
 	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", 1100*time.Millisecond))
 }
@@ -170,12 +170,12 @@ func TestReconcileUnknownDepthWithShortInterval(t *testing.T) {
 func TestReconcileBusyEndpoint(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
-	w.queues.SetError(emailQueue, rediserror.ErrBusy)
+	w.queues.SetError(emailQueue, failure.ErrBusy)
 
 	result := w.reconcile(t.Context())
 
 	w.Expect(result.RequeueAfter).To(BeNumerically("~", busyRetry, busyRetry/5))
-	w.Expect(result.Priority).To(HaveValue(Equal(requests.PriorityNormal)))
+	w.Expect(result.Priority).To(HaveValue(Equal(enqueue.PriorityNormal)))
 	status := w.scaledJob(t.Context()).Status
 	w.Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionQueueConnected)).To(BeNil(),
 		"that the endpoint keeps somebody else waiting says nothing about this queue")
@@ -207,7 +207,7 @@ func TestReconcileWaitsForTheCache(t *testing.T) {
 	w.Expect(w.names()).To(HaveLen(3))
 
 	for range 3 {
-		w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, requests.PriorityNormal))
+		w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, enqueue.PriorityNormal))
 	}
 	w.Expect(w.names()).To(HaveLen(3), "the cache shows none of the Jobs, but they exist")
 
@@ -337,7 +337,7 @@ func TestReconcileClaimsTheServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
 	w.queues.SetDepth(emailQueue, 30)
-	w.servers.refusal = &rediserror.Error{Reason: rediserror.ReasonTooManyServers, Message: "too many", Err: errors.New("65 of 64")}
+	w.servers.refusal = &failure.Error{Reason: failure.ReasonTooManyServers, Message: "too many", Err: errors.New("65 of 64")}
 	w.reconcile(t.Context())
 	w.Expect(w.jobs(t.Context())).To(BeEmpty(), "a queue was read on a server that was refused")
 	w.Expect(w.watcher.forgotten).To(BeTrue())
@@ -349,7 +349,7 @@ func TestReconcileClaimsTheServer(t *testing.T) {
 	w.servers.refusal = nil
 	w.reconcile(t.Context())
 	w.Expect(w.jobs(t.Context())).To(HaveLen(3))
-	w.Expect(w.servers.claimed).To(HaveValue(Equal(redisaccess.Endpoint{Address: address})))
+	w.Expect(w.servers.claimed).To(HaveValue(Equal(auth.Endpoint{Address: address})))
 
 	w.specErr = errors.New("of another form")
 	w.reconcile(t.Context())
@@ -369,7 +369,7 @@ func TestReconcileTellsThatTheServerRejectsWhatTheSecretsHold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
 	w.reconcile(t.Context())
-	w.servers.rejected = &rediserror.Error{Reason: rediserror.ReasonAuthFailed, Message: "Check the password.", Err: errors.New("WRONGPASS")}
+	w.servers.rejected = &failure.Error{Reason: failure.ReasonAuthFailed, Message: "Check the password.", Err: errors.New("WRONGPASS")}
 	w.reconcile(t.Context())
 	connected := w.condition(t.Context(), scaledjobv1.ConditionQueueConnected)
 	w.Expect(connected.Status).To(Equal(metav1.ConditionTrue))
@@ -388,7 +388,7 @@ func TestReconcileReportsToTheMetrics(t *testing.T) {
 	w.reconcile(t.Context())
 	w.watcher.missed = true
 	w.reconcile(t.Context())
-	w.queues.SetError(emailQueue, rediserror.ErrClosed)
+	w.queues.SetError(emailQueue, failure.ErrClosed)
 	w.reconcile(t.Context())
 
 	values := w.scrape()
@@ -420,7 +420,7 @@ func TestReactionIsMeasuredFromTheNotificationThatWasNotServed(t *testing.T) {
 	w.Expect(reactions()).To(BeZero(), "no notification asked for this Job")
 
 	w.watcher.notified = time.Now().Add(-time.Second)
-	w.queues.SetError(emailQueue, rediserror.ErrClosed)
+	w.queues.SetError(emailQueue, failure.ErrClosed)
 	w.reconcile(t.Context())
 	w.queues.SetDepth(emailQueue, 20)
 	w.reconcile(t.Context())
@@ -440,7 +440,7 @@ func TestReconcileStatusWriteFails(t *testing.T) {
 		w.onApply = func() error { return errAway }
 
 		result := w.reconcile(t.Context())
-		w.Expect(result.RequeueAfter).To(BeNumerically("<=", requests.RetryDelay(1)), "by itself, so that creating need not wait for it")
+		w.Expect(result.RequeueAfter).To(BeNumerically("<=", enqueue.RetryDelay(1)), "by itself, so that creating need not wait for it")
 		w.Expect(w.names()).To(HaveLen(2))
 
 		w.onApply = func() error { return nil }

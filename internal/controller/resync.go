@@ -11,9 +11,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/requests"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
 
 // How soon a pass comes again where no event would bring it sooner.
@@ -42,10 +42,10 @@ func (r *Reconciler) next(
 	sj *scaledjobv1.ScaledJob, mem *memory, seen observation, done outcome, canCreate bool, statusWait time.Duration,
 ) ctrl.Result {
 	if done.more {
-		return requests.After(moreRetry, requests.PriorityGrowth)
+		return enqueue.After(moreRetry, enqueue.PriorityGrowth)
 	}
 	if seen.queues.err.Busy() || done.crowded {
-		return requests.After(jitter(busyRetry), requests.PriorityNormal)
+		return enqueue.After(jitter(busyRetry), enqueue.PriorityNormal)
 	}
 	interval := resyncInterval(sj, seen.events, r.FallbackInterval)
 	if seen.queues.err != nil {
@@ -53,9 +53,9 @@ func (r *Reconciler) next(
 	}
 	after := min(jitter(interval), untilChore(mem, statusWait, time.Now()))
 	if due := untilDue(seen, canCreate, time.Now()); due <= after {
-		return requests.After(due, requests.PriorityGrowth)
+		return enqueue.After(due, enqueue.PriorityGrowth)
 	}
-	return requests.After(after, requests.PriorityResync)
+	return enqueue.After(after, enqueue.PriorityResync)
 }
 
 // never is longer than any wait.
@@ -99,7 +99,7 @@ func untilDue(seen observation, canCreate bool, now time.Time) time.Duration {
 // is the fallback, unless that is 0. This is stretched where many ScaledJobs share a server, and never longer than the user asks for.
 func resyncInterval(sj *scaledjobv1.ScaledJob, known keyspace.State, fallback time.Duration) time.Duration {
 	interval := sj.Spec.PollingInterval()
-	proven := known.Reason == proof.ReasonSubscribed
+	proven := known.Reason == verify.ReasonSubscribed
 	if proven || fallback == 0 || sj.Spec.Notifications == scaledjobv1.NotificationsDisabled {
 		return interval
 	}

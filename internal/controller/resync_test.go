@@ -11,25 +11,25 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
-	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
 
 func TestResyncInterval(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		known    proof.Reason
+		known    verify.Reason
 		watchers int
 		polling  int32 // seconds
 		disabled bool
 		want     time.Duration
 	}{
-		"proven":                       {known: proof.ReasonSubscribed, polling: 30, watchers: 1, want: 30 * time.Second},
-		"unproven":                     {known: proof.ReasonUnverified, polling: 30, watchers: 1, want: 5 * time.Second},
+		"proven":                       {known: verify.ReasonSubscribed, polling: 30, watchers: 1, want: 30 * time.Second},
+		"unproven":                     {known: verify.ReasonUnverified, polling: 30, watchers: 1, want: 5 * time.Second},
 		"undecided":                    {polling: 30, watchers: 1, want: 5 * time.Second},
-		"not configured":               {known: proof.ReasonNotConfigured, polling: 30, watchers: 1, want: 5 * time.Second},
-		"a shorter interval is wanted": {known: proof.ReasonUnverified, polling: 2, watchers: 1, want: 2 * time.Second},
-		"many share the server":        {known: proof.ReasonUnverified, polling: 30, watchers: 2000, want: 10 * time.Second},
-		"very many":                    {known: proof.ReasonUnverified, polling: 30, watchers: 20_000, want: 30 * time.Second},
+		"not configured":               {known: verify.ReasonNotConfigured, polling: 30, watchers: 1, want: 5 * time.Second},
+		"a shorter interval is wanted": {known: verify.ReasonUnverified, polling: 2, watchers: 1, want: 2 * time.Second},
+		"many share the server":        {known: verify.ReasonUnverified, polling: 30, watchers: 2000, want: 10 * time.Second},
+		"very many":                    {known: verify.ReasonUnverified, polling: 30, watchers: 20_000, want: 30 * time.Second},
 		"disabled":                     {disabled: true, polling: 30, want: 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestResyncInterval(t *testing.T) {
 			if c.disabled {
 				sj.Spec.Notifications = scaledjobv1.NotificationsDisabled
 			}
-			known := keyspace.State{Verdict: proof.Verdict{Reason: c.known}, Watchers: c.watchers}
+			known := keyspace.State{Verdict: verify.Verdict{Reason: c.known}, Watchers: c.watchers}
 			g := NewWithT(t)
 			g.Expect(resyncInterval(sj, known, 5*time.Second)).To(Equal(c.want))
 			g.Expect(resyncInterval(sj, known, 0)).To(Equal(time.Duration(c.polling)*time.Second), "there is no fallback")

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 // replacing is a ScaledJob whose unfinished Jobs are replaced when its template is edited.
@@ -88,7 +88,7 @@ func TestWhatDoesNotReplaceJobs(t *testing.T) {
 		}},
 		"a restart": {change: func(_ context.Context, w *world) { w.forgetAll() }},
 		"another image, as long as Redis is away": {change: func(ctx context.Context, w *world) {
-			w.queues.SetError(emailQueue, &rediserror.Error{Reason: rediserror.ReasonUnreachable, Err: errAway})
+			w.queues.SetError(emailQueue, &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})
 			w.edit(ctx, anotherImage)
 		}},
 		"another image, as long as it is suspended": {change: func(ctx context.Context, w *world) {

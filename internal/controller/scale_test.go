@@ -22,8 +22,8 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/creation"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/requests"
 )
 
 var (
@@ -158,7 +158,7 @@ func TestScaleLetsOthersHaveATurn(t *testing.T) {
 		w := newWorld(t, sj)
 		w.queues.SetDepth(emailQueue, 1300)
 
-		w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, requests.PriorityGrowth))
+		w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, enqueue.PriorityGrowth))
 		w.Expect(w.jobs(t.Context())).To(HaveLen(128))
 		w.Expect(w.reconcile(t.Context())).To(beSettled())
 		w.Expect(w.jobs(t.Context())).To(HaveLen(130))
@@ -267,7 +267,7 @@ func TestScaleLostAnswer(t *testing.T) {
 				w.onCreate = send
 				w.reconcile(t.Context())
 				if c.carriedOut && !c.shown {
-					w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, requests.PriorityNormal), "the Job is known to exist, and awaited")
+					w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, enqueue.PriorityNormal), "the Job is known to exist, and awaited")
 				}
 				w.hidden = func(*batchv1.Job) bool { return false }
 				w.Expect(w.reconcile(t.Context())).To(beSettled())
@@ -355,10 +355,10 @@ func TestScaleNameTakenByOurOwn(t *testing.T) {
 	w.Expect(w.api.Create(t.Context(), own)).To(Succeed())
 	w.queues.SetDepth(emailQueue, 25)
 
-	w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, requests.PriorityGrowth), "it is no failure")
+	w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, enqueue.PriorityGrowth), "it is no failure")
 	w.Expect(w.names()).To(HaveLen(1))
 	w.Expect(w.events.reasons).To(BeEmpty())
-	w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, requests.PriorityNormal), "the Job is awaited")
+	w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, enqueue.PriorityNormal), "the Job is awaited")
 
 	w.hidden = func(*batchv1.Job) bool { return false }
 	w.Expect(w.reconcile(t.Context())).To(beSettled())
@@ -374,7 +374,7 @@ func TestScaleNameTakenByOurOwnWithoutItsNumber(t *testing.T) {
 	w := newWorld(t, sj, own)
 	w.queues.SetDepth(emailQueue, 25)
 
-	w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, requests.PriorityGrowth))
+	w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, enqueue.PriorityGrowth))
 	w.Expect(w.reconcile(t.Context())).To(beSettled())
 
 	w.Expect(w.jobs(t.Context())).To(HaveLen(3))
@@ -393,7 +393,7 @@ func TestScaleNameTakenByAForeignJob(t *testing.T) {
 		w.queues.SetDepth(emailQueue, 25)
 
 		for range 2 {
-			w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, requests.PriorityGrowth))
+			w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, enqueue.PriorityGrowth))
 		}
 		w.Expect(w.reconcile(t.Context())).To(beSettled())
 

@@ -16,7 +16,7 @@
 //	resync.go         tells when to look again
 //	malformed.go      is for a ScaledJob that can't be read
 //
-// memory.go holds what is kept from one pass to the next. setup.go and cache.go plug all of it into a manager; package requests asks for
+// memory.go holds what is kept from one pass to the next. setup.go and cache.go plug all of it into a manager; package enqueue asks for
 // the passes.
 //
 // A pass never asks why it was called: a notification, a finished Job, an edit and the resync all put the same request on the same
@@ -39,14 +39,14 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/report"
-	"miracle.dev/scaledjob-operator/internal/requests"
 	"miracle.dev/scaledjob-operator/internal/stored"
 )
 
@@ -63,7 +63,7 @@ type jobLister interface {
 // watcher listens for keyspace events. No call blocks.
 type watcher interface {
 	// Ensure listens to these keys on behalf of id, and to no other.
-	Ensure(id types.NamespacedName, endpoint redisaccess.Endpoint, keys ...keyspace.Key)
+	Ensure(id types.NamespacedName, endpoint auth.Endpoint, keys ...keyspace.Key)
 	// Forget listens to nothing on behalf of id.
 	Forget(id types.NamespacedName)
 	// Pace says that a pass is over, and whether the next one could create a Job. If not, wake-ups are fewer.
@@ -78,12 +78,12 @@ type watcher interface {
 
 // servers keeps who uses which Redis server. No call blocks.
 type servers interface {
-	// Claim notes that a ScaledJob uses this database of this server, and no other. The error, an [*rediserror.Error], is for one too many.
-	Claim(namespace, name string, endpoint redisaccess.Endpoint, database int) error
+	// Claim notes that a ScaledJob uses this database of this server, and no other. The error, an [*failure.Error], is for one too many.
+	Claim(namespace, name string, endpoint auth.Endpoint, database int) error
 	// Release notes that it uses none.
 	Release(namespace, name string)
 	// Rejected is why a server that is used does not take what the Secrets hold now; nil if it does.
-	Rejected(endpoint redisaccess.Endpoint) *rediserror.Error
+	Rejected(endpoint auth.Endpoint) *failure.Error
 }
 
 // Reconciler brings ScaledJobs to their desired number of Jobs.
@@ -108,10 +108,10 @@ type Reconciler struct {
 	// Leads says whether this process leads for certain. While it does not, another may be at work.
 	Leads func() bool
 	// Wakes is where the watcher and the search for overdue ScaledJobs ask for passes.
-	Wakes requests.Wakes
+	Wakes enqueue.Wakes
 
 	memories  memories
-	deadlines requests.Deadlines
+	deadlines enqueue.Deadlines
 	// templates has templates checked.
 	templates *jobtemplate.Checker
 	// patience is for passes whose creates take long, so that they leave most workers to others.
@@ -132,7 +132,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			r.forget(request.NamespacedName)
 			return ctrl.Result{}, nil
 		}
-		return requests.After(0, requests.PriorityNormal), err
+		return enqueue.After(0, enqueue.PriorityNormal), err
 	}
 	sj := &found.ScaledJob
 	if sj.DeletionTimestamp != nil || r.memories.ofAnother(sj) {
@@ -158,7 +158,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // the Jobs are counted, the depth is read, missing Jobs are created, old ones pruned, and all of that is reported, errors included.
 func (r *Reconciler) pass(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory) (ctrl.Result, error) {
 	if !r.Leads() {
-		return requests.After(busyRetry, requests.PriorityNormal), nil
+		return enqueue.After(busyRetry, enqueue.PriorityNormal), nil
 	}
 	serverErr := r.subscribe(sj)
 	ready, err := r.Gate.Ready(ctx, sj.UID)
@@ -166,7 +166,7 @@ func (r *Reconciler) pass(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *m
 		return r.fail(sj, err)
 	}
 	if !ready {
-		return requests.After(staleRetry, requests.PriorityNormal), nil
+		return enqueue.After(staleRetry, enqueue.PriorityNormal), nil
 	}
 	seen, err := r.observe(ctx, sj, mem, serverErr)
 	if err != nil {
@@ -244,7 +244,7 @@ func (r *Reconciler) report(
 	r.Watcher.Pace(key, canCreate)
 	r.Metrics.Observe(key, sample(sj, status, seen, plan, errors.Join(done.err, done.refusal, chores)))
 	if done.err != nil {
-		return requests.After(0, requests.PriorityNormal), done.err
+		return enqueue.After(0, enqueue.PriorityNormal), done.err
 	}
 	return r.next(sj, mem, seen, done, canCreate, wait), nil
 }
@@ -252,7 +252,7 @@ func (r *Reconciler) report(
 // fail ends a pass that could not see what it must go by.
 func (r *Reconciler) fail(sj *scaledjobv1.ScaledJob, err error) (ctrl.Result, error) {
 	r.Metrics.Failed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName)
-	return requests.After(0, requests.PriorityNormal), err
+	return enqueue.After(0, enqueue.PriorityNormal), err
 }
 
 // forget drops all that is kept of a ScaledJob that is gone or going.

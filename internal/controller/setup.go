@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/jobtemplate"
-	"miracle.dev/scaledjob-operator/internal/requests"
 	"miracle.dev/scaledjob-operator/internal/stored"
 )
 
@@ -49,14 +49,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("scaledjob").
-		For(&stored.ScaledJob{}, builder.WithPredicates(requests.SpecChanged())).
+		For(&stored.ScaledJob{}, builder.WithPredicates(enqueue.SpecChanged())).
 		// What Owns would do, but within the backoff after errors.
-		Watches(&batchv1.Job{}, requests.JobHandler(r.countFinished), builder.WithPredicates(requests.JobChanged())).
+		Watches(&batchv1.Job{}, enqueue.JobHandler(r.countFinished), builder.WithPredicates(enqueue.JobChanged())).
 		WatchesRawSource(r.Wakes.Source()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			ReconciliationTimeout:   passTimeout,
-			RateLimiter:             requests.RateLimiter(),
+			RateLimiter:             enqueue.RateLimiter(),
 		}).
 		Complete(r)
 	if err != nil {

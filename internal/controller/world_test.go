@@ -29,14 +29,14 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/metrics"
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
-	"miracle.dev/scaledjob-operator/internal/requests"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/stored"
 )
 
@@ -105,7 +105,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Gomega:    NewWithT(t),
 		servers:   &fakeServers{},
 		queues:    &fakeQueues{},
-		watcher:   &fakeWatcher{state: keyspace.State{Verdict: proof.Verdict{Reason: proof.ReasonSubscribed}}},
+		watcher:   &fakeWatcher{state: keyspace.State{Verdict: verify.Verdict{Reason: verify.ReasonSubscribed}}},
 		events:    &eventLog{},
 		metrics:   prometheus.NewPedanticRegistry(),
 		onCreate:  func(_ context.Context, _ *batchv1.Job, send func() error) error { return send() },
@@ -142,7 +142,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Gate:      consistency.NewGate(cached, live, stores, nil),
 		Recorder:  w.events,
 		Metrics:   metrics.New(w.metrics),
-		Wakes:     make(requests.Wakes),
+		Wakes:     make(enqueue.Wakes),
 		Leads:     func() bool { return true },
 		templates: jobtemplate.NewChecker(cached),
 		patience:  semaphore.NewWeighted(1),
@@ -260,7 +260,7 @@ func (w *world) reconcile(ctx context.Context) ctrl.Result {
 func (w *world) reconcileFails(ctx context.Context) error {
 	result, err := w.r.Reconcile(ctx, requestOf(emails))
 	w.Expect(err).To(HaveOccurred())
-	w.Expect(result.Priority).To(HaveValue(Equal(requests.PriorityNormal)))
+	w.Expect(result.Priority).To(HaveValue(Equal(enqueue.PriorityNormal)))
 	return err
 }
 
@@ -344,12 +344,12 @@ func (w *world) scrape() map[string]float64 {
 
 // fakeServers keeps which server is claimed, and refuses all if it is told to.
 type fakeServers struct {
-	claimed  *redisaccess.Endpoint
+	claimed  *auth.Endpoint
 	refusal  error
-	rejected *rediserror.Error
+	rejected *failure.Error
 }
 
-func (f *fakeServers) Claim(_, _ string, endpoint redisaccess.Endpoint, _ int) error {
+func (f *fakeServers) Claim(_, _ string, endpoint auth.Endpoint, _ int) error {
 	f.claimed = &endpoint
 	if f.refusal != nil {
 		f.claimed = nil
@@ -359,11 +359,11 @@ func (f *fakeServers) Claim(_, _ string, endpoint redisaccess.Endpoint, _ int) e
 
 func (f *fakeServers) Release(_, _ string) { f.claimed = nil }
 
-func (f *fakeServers) Rejected(redisaccess.Endpoint) *rediserror.Error { return f.rejected }
+func (f *fakeServers) Rejected(auth.Endpoint) *failure.Error { return f.rejected }
 
 // fakeWatcher keeps what it was told last, and answers as it is told to.
 type fakeWatcher struct {
-	endpoint  redisaccess.Endpoint
+	endpoint  auth.Endpoint
 	keys      []keyspace.Key
 	forgotten bool
 	canCreate bool
@@ -374,7 +374,7 @@ type fakeWatcher struct {
 	state    keyspace.State
 }
 
-func (f *fakeWatcher) Ensure(_ types.NamespacedName, endpoint redisaccess.Endpoint, keys ...keyspace.Key) {
+func (f *fakeWatcher) Ensure(_ types.NamespacedName, endpoint auth.Endpoint, keys ...keyspace.Key) {
 	f.endpoint, f.keys, f.forgotten = endpoint, keys, false
 }
 

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/requests"
 )
 
 const (
@@ -39,7 +39,7 @@ type Deleter struct {
 type Record struct {
 	// deleted are the Jobs that were deleted, as long as the cache may still show them.
 	deleted map[types.UID]struct{}
-	retry   requests.Retry
+	retry   enqueue.Retry
 }
 
 // Wait is how long to wait until deletes that failed are tried again, 0 if none has.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package inspect asks a Redis server which events it publishes, and has it publish what is
-// missing where that is wanted. What the server says becomes evidence of package proof.
+// missing where that is wanted. What the server says becomes evidence of package verify.
 //
 // The setting is the server's and may change at any time, by anybody. Many users may not read it
 // and fewer may set it, so nothing depends on an answer.
@@ -15,10 +15,10 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/redis/go-redis/v9"
 
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
-	"miracle.dev/scaledjob-operator/internal/wakeup"
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 const (
@@ -31,14 +31,14 @@ const (
 
 // Inspector asks one server. The fields are set before [Inspector.Run].
 type Inspector struct {
-	Conn *redisconn.Conn
+	Conn *connection.Conn
 	// Evidence is told the answers, and Changed is set when one is news.
-	Evidence *proof.Evidence
-	Changed  wakeup.Signal
+	Evidence *verify.Evidence
+	Changed  coalesce.Signal
 	// Configure says to add the flags recommended for the Classes of the keys that are watched
 	// where they are missing.
 	Configure bool
-	Classes   func() []proof.Class
+	Classes   func() []verify.Class
 	Log       logr.Logger
 }
 
@@ -46,7 +46,7 @@ type Inspector struct {
 // token is due when a session has begun, and when there is a new one among the Classes.
 func (i *Inspector) Run(ctx context.Context, due <-chan struct{}) {
 	var again <-chan time.Time
-	var logged proof.Setting
+	var logged verify.Setting
 	for {
 		select {
 		case <-ctx.Done():
@@ -57,7 +57,7 @@ func (i *Inspector) Run(ctx context.Context, due <-chan struct{}) {
 		told, answered := i.ask(ctx)
 		again = time.After(untilAsking(told, answered))
 		if answered && told != logged {
-			i.Log.Info("Redis was asked for "+proof.Parameter, "told", told.Readable, "value", told.Flags.Known())
+			i.Log.Info("Redis was asked for "+verify.Parameter, "told", told.Readable, "value", told.Flags.Known())
 			logged = told
 		}
 	}
@@ -65,7 +65,7 @@ func (i *Inspector) Run(ctx context.Context, due <-chan struct{}) {
 
 // ask asks, and has flags added if that is wanted. It believes what the server says after that,
 // and not that it said OK.
-func (i *Inspector) ask(ctx context.Context) (told proof.Setting, answered bool) {
+func (i *Inspector) ask(ctx context.Context) (told verify.Setting, answered bool) {
 	if told, answered = i.get(ctx); !answered {
 		return told, false
 	}
@@ -86,7 +86,7 @@ func (i *Inspector) ask(ctx context.Context) (told proof.Setting, answered bool)
 }
 
 // untilAsking returns how long after a question the next one comes.
-func untilAsking(told proof.Setting, answered bool) time.Duration {
+func untilAsking(told verify.Setting, answered bool) time.Duration {
 	if answered && (told.Refused || !told.Readable) {
 		return refusedAgain
 	}
@@ -94,32 +94,32 @@ func untilAsking(told proof.Setting, answered bool) time.Duration {
 }
 
 // get asks for the setting. There is no answer while the server is away.
-func (i *Inspector) get(ctx context.Context) (told proof.Setting, answered bool) {
+func (i *Inspector) get(ctx context.Context) (told verify.Setting, answered bool) {
 	var answer map[string]string
 	err := i.Conn.Ask(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
-		answer, err = client.ConfigGet(ctx, proof.Parameter).Result()
+		answer, err = client.ConfigGet(ctx, verify.Parameter).Result()
 		return err
 	})
-	if err != nil && !rediserror.IsRefusal(err) {
-		return proof.Setting{}, false
+	if err != nil && !failure.IsRefusal(err) {
+		return verify.Setting{}, false
 	}
-	value, readable := answer[proof.Parameter]
+	value, readable := answer[verify.Parameter]
 	if err != nil || !readable {
-		return proof.Setting{}, true
+		return verify.Setting{}, true
 	}
-	return proof.Setting{Readable: true, Flags: proof.Flags(value), Extended: i.Configure}, true
+	return verify.Setting{Readable: true, Flags: verify.Flags(value), Extended: i.Configure}, true
 }
 
 // set sets the flags, and reports whether the server refused. Redis has no way to add
 // one, so flags that somebody else sets at the same moment are lost; whoever needs them sees
 // that as we do, and adds them again.
-func (i *Inspector) set(ctx context.Context, wanted proof.Flags) (refused bool) {
+func (i *Inspector) set(ctx context.Context, wanted verify.Flags) (refused bool) {
 	err := i.Conn.Ask(ctx, func(ctx context.Context, client redis.Cmdable) error {
-		return client.ConfigSet(ctx, proof.Parameter, string(wanted)).Err()
+		return client.ConfigSet(ctx, verify.Parameter, string(wanted)).Err()
 	})
 	if err != nil {
-		return rediserror.IsRefusal(err)
+		return failure.IsRefusal(err)
 	}
-	i.Log.Info("Set "+proof.Parameter, "value", wanted.Known())
+	i.Log.Info("Set "+verify.Parameter, "value", wanted.Known())
 	return false
 }

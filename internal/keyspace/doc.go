@@ -25,7 +25,7 @@
 // # What is told besides
 //
 // A subscription is confirmed by servers that will never publish anything. So a Watcher
-// also tells what package proof makes of it: it asks the server for its setting, notes
+// also tells what package verify makes of it: it asks the server for its setting, notes
 // whether events of the classes of the keys come, and is told the depths that are read. A change
 // of the verdict wakes.
 //
@@ -35,7 +35,7 @@
 // subscription after the other; a session is one connection from its dial to its end, and never
 // reconnects, so that a gap is always an end, and the next session's confirmations follow it.
 // For a message, the supervisor looks up what the event means, has the set of channels mark the
-// ids, and the coalescer of package wakeup spaces out the wakes of an id and delivers them.
+// ids, and the coalescer of package coalesce spaces out the wakes of an id and delivers them.
 //
 // # What may happen in any order
 //

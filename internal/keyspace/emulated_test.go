@@ -11,9 +11,9 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/wakeup"
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -23,7 +23,7 @@ func TestTheLifeOfAWatcher(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.NewEmulated(t, redistest.EmulatedOptions{})
-	endpoint := redisaccess.Endpoint{Address: server.Addr()}
+	endpoint := auth.Endpoint{Address: server.Addr()}
 	var h *harness
 	t.Run("from start to end", func(t *testing.T) {
 		h = newHarness(t, server.Addr(), func(w *Watcher[string]) {
@@ -31,20 +31,20 @@ func TestTheLifeOfAWatcher(t *testing.T) {
 			w.Ensure("forgotten", endpoint, list("other"))
 			w.Forget("forgotten")
 		})
-		h.eventuallyWoken("early", wakeup.Confirmed, 1)
+		h.eventuallyWoken("early", coalesce.Confirmed, 1)
 		h.Ensure("late", endpoint, list("queue"))
-		h.eventuallyWoken("late", wakeup.Confirmed, 1)
+		h.eventuallyWoken("late", coalesce.Confirmed, 1)
 		h.eventuallySubscribed(server, "queue")
 		must(t, server.Client().LPush(t.Context(), "queue", 1))
-		h.eventuallyWoken("early", wakeup.Growth, 1)
-		h.eventuallyWoken("late", wakeup.Growth, 1)
+		h.eventuallyWoken("early", coalesce.Growth, 1)
+		h.eventuallyWoken("late", coalesce.Growth, 1)
 	})
 	h.Ensure("too late", endpoint, list("queue"))
 	h.Forget("late")
 	must(t, server.Client().LPush(t.Context(), "queue", 1))
-	g.Expect(h.count("early", wakeup.Growth)).To(Equal(1))
-	g.Expect(h.count("too late", wakeup.Confirmed)).To(BeZero())
-	g.Expect(h.count("forgotten", wakeup.Confirmed)).To(BeZero())
+	g.Expect(h.count("early", coalesce.Growth)).To(Equal(1))
+	g.Expect(h.count("too late", coalesce.Confirmed)).To(BeZero())
+	g.Expect(h.count("forgotten", coalesce.Confirmed)).To(BeZero())
 }
 
 func TestOnePushWakesAllWhoWatchTheQueue(t *testing.T) {
@@ -56,17 +56,17 @@ func TestOnePushWakesAllWhoWatchTheQueue(t *testing.T) {
 		h.Ensure(fmt.Sprint(i), h.endpoint, list("queue"))
 	}
 	for i := range many {
-		h.eventuallyWoken(fmt.Sprint(i), wakeup.Confirmed, 1)
+		h.eventuallyWoken(fmt.Sprint(i), coalesce.Confirmed, 1)
 	}
 	must(t, server.Client().LPush(t.Context(), "queue", 1))
 	for i := range many {
-		h.eventuallyWoken(fmt.Sprint(i), wakeup.Growth, 1)
+		h.eventuallyWoken(fmt.Sprint(i), coalesce.Growth, 1)
 	}
 	// A second wake would come before that of one who asks now.
 	h.Ensure("last", h.endpoint, list("queue"))
-	h.eventuallyWoken("last", wakeup.Confirmed, 1)
+	h.eventuallyWoken("last", coalesce.Confirmed, 1)
 	for i := range many {
-		h.Expect(h.count(fmt.Sprint(i), wakeup.Growth)).To(Equal(1))
+		h.Expect(h.count(fmt.Sprint(i), coalesce.Growth)).To(Equal(1))
 	}
 }
 
@@ -92,7 +92,7 @@ func TestOneConnectionHoweverMuchIsWatched(t *testing.T) {
 	running.Wait()
 	for i := range workers * ids {
 		if !forgotten(i % ids) {
-			h.eventuallyWoken(fmt.Sprintf("%d-%d", i/ids, i%ids), wakeup.Confirmed, 1)
+			h.eventuallyWoken(fmt.Sprintf("%d-%d", i/ids, i%ids), coalesce.Confirmed, 1)
 		}
 	}
 	must(t, server.Client().LPush(t.Context(), "3-98", 1))
@@ -112,8 +112,8 @@ func TestForgetEndsWhatNobodyElseWatches(t *testing.T) {
 	h.eventuallySubscribed(server, "both", "only-b")
 	must(t, server.Client().LPush(t.Context(), "only-a", 1))
 	must(t, server.Client().LPush(t.Context(), "both", 1))
-	h.eventuallyWoken("b", wakeup.Growth, 1)
-	h.Expect(h.count("a", wakeup.Growth)).To(BeZero())
+	h.eventuallyWoken("b", coalesce.Growth, 1)
+	h.Expect(h.count("a", coalesce.Growth)).To(BeZero())
 
 	h.Forget("b")
 	h.eventuallySubscribed(server)
@@ -126,10 +126,10 @@ func TestAServiceThatForbidsConfig(t *testing.T) {
 	server := redistest.NewEmulated(t, redistest.EmulatedOptions{ForbidConfig: true})
 	h := newHarness(t, server.Addr())
 	h.ensure("queue")
-	reason := func() proof.Reason { return h.State("queue").Reason }
-	h.Eventually(reason).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(proof.ReasonUnverified))
+	reason := func() verify.Reason { return h.State("queue").Reason }
+	h.Eventually(reason).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(verify.ReasonUnverified))
 	must(t, server.Client().LPush(t.Context(), "queue", 1))
-	h.Eventually(reason).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(proof.ReasonSubscribed))
+	h.Eventually(reason).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(verify.ReasonSubscribed))
 }
 
 // eventuallySubscribed waits until the watcher is subscribed to these keys, and no others.

@@ -12,8 +12,8 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
 
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/wakeup"
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -24,7 +24,7 @@ type command struct {
 
 // published are commands by the meaning of the first event that they publish.
 var published = map[meaning][]command{
-	{wakeup.Growth, proof.ClassList}: {
+	{coalesce.Growth, verify.ClassList}: {
 		{"", "lpush q a b", "lpush"},
 		{"rpush q a", "lpushx q b", "lpush"},
 		{"", "rpush q a b", "rpush"},
@@ -35,7 +35,7 @@ var published = map[meaning][]command{
 		{"rpush p a", "rpoplpush p q", "lpush"},
 		{"rpush p a b", "sort p alpha store q", "sortstore"},
 	},
-	{wakeup.Shrink, proof.ClassList}: {
+	{coalesce.Shrink, verify.ClassList}: {
 		{"rpush q a b", "lpop q", "lpop"},
 		{"rpush q a b", "rpop q 2", "rpop del"},
 		{"rpush q a b", "lmpop 1 q left count 2", "lpop del"},
@@ -44,9 +44,9 @@ var published = map[meaning][]command{
 		{"rpush q a b", "ltrim q 1 1", "ltrim"},
 		{"rpush q a b", "lrem q 0 a", "lrem"},
 	},
-	{wakeup.None, proof.ClassList}: {{"rpush q a", "lset q 0 b", "lset"}},
+	{coalesce.None, verify.ClassList}: {{"rpush q a", "lset q 0 b", "lset"}},
 
-	{wakeup.Growth, proof.ClassStream}: {
+	{coalesce.Growth, verify.ClassStream}: {
 		{"", "xadd q 1-1 f v", "xadd"},
 		{"xadd q 1-1 f v", "xadd q maxlen 1 2-1 f v", "xadd xtrim"},
 		{"xadd q 1-1 f v", "xsetid q 5-1", "xsetid"},
@@ -54,18 +54,18 @@ var published = map[meaning][]command{
 		{"xgroup create q g $ mkstream", "xgroup setid q g 0", "xgroup-setid"},
 		{"xgroup create q g $ mkstream", "xgroup destroy q g", "xgroup-destroy"},
 	},
-	{wakeup.Shrink, proof.ClassStream}: {
+	{coalesce.Shrink, verify.ClassStream}: {
 		{"xadd q 1-1 f v", "xdel q 1-1", "xdel"},
 		{"xadd q 1-1 f v", "xtrim q maxlen 0", "xtrim"},
 		{"xgroup create q g $ mkstream; xgroup createconsumer q g c", "xgroup delconsumer q g c", "xgroup-delconsumer"},
 	},
-	{wakeup.None, proof.ClassStream}: {
+	{coalesce.None, verify.ClassStream}: {
 		{"xgroup create q g $ mkstream", "xgroup createconsumer q g c", "xgroup-createconsumer"},
 		{"xadd q 1-1 f v; xgroup create q g 0", "xreadgroup group g c streams q >", "xgroup-createconsumer"},
 		{"xadd q 1-1 f v; xgroup create q g 0; xreadgroup group g b streams q >", "xautoclaim q g c 0 0", "xgroup-createconsumer"},
 	},
 
-	{wakeup.Growth, proof.ClassSortedSet}: {
+	{coalesce.Growth, verify.ClassSortedSet}: {
 		{"", "zadd q 1 a", "zadd"},
 		{"zadd q 1 a", "zadd q xx 2 a", "zadd"},
 		{"", "geoadd q 15 37 a", "zadd"},
@@ -79,7 +79,7 @@ var published = map[meaning][]command{
 		{"geoadd p 15 37 a", "georadiusbymember p a 1 km storedist q", "georadiusstore"},
 		{"geoadd p 15 37 a", "geosearchstore q p frommember a byradius 1 km", "geosearchstore"},
 	},
-	{wakeup.Shrink, proof.ClassSortedSet}: {
+	{coalesce.Shrink, verify.ClassSortedSet}: {
 		{"zadd q 1 a 2 b", "zrem q a", "zrem"},
 		{"zadd q 1 a 2 b", "zpopmin q", "zpopmin"},
 		{"zadd q 1 a 2 b", "zpopmax q 2", "zpopmax del"},
@@ -90,36 +90,36 @@ var published = map[meaning][]command{
 		{"zadd q 1 a 1 b", "zremrangebylex q [a [a", "zremrangebylex"},
 	},
 
-	{wakeup.Growth, proof.ClassSet}: {
+	{coalesce.Growth, verify.ClassSet}: {
 		{"", "sadd q a b", "sadd"},
 		{"sadd p a", "smove p q a", "sadd"},
 		{"sadd p a", "sunionstore q p", "sunionstore"},
 		{"sadd p a", "sinterstore q p", "sinterstore"},
 		{"sadd p a", "sdiffstore q p", "sdiffstore"},
 	},
-	{wakeup.Shrink, proof.ClassSet}: {
+	{coalesce.Shrink, verify.ClassSet}: {
 		{"sadd q a b", "srem q a", "srem"},
 		{"sadd q a b", "smove q p a", "srem"},
 		{"sadd q a b", "spop q", "spop"},
 		{"sadd q a b", "spop q 2", "spop del"},
 	},
 
-	{wakeup.Growth, proof.ClassHash}: {
+	{coalesce.Growth, verify.ClassHash}: {
 		{"", "hset q f v", "hset"},
 		{"", "hmset q f v", "hset"},
 		{"", "hsetnx q f v", "hset"},
 		{"", "hincrby q f 1", "hincrby"},
 		{"", "hincrbyfloat q f 1", "hincrbyfloat"},
 	},
-	{wakeup.Shrink, proof.ClassHash}: {{"hset q f v", "hdel q f", "hdel del"}},
+	{coalesce.Shrink, verify.ClassHash}: {{"hset q f v", "hdel q f", "hdel del"}},
 
-	{cause: wakeup.Growth}: {
+	{cause: coalesce.Growth}: {
 		{"rpush p a", "rename p q", "rename_to"},
 		{"rpush p a", "copy p q", "copy_to"},
 		{"rpush p a", "eval return(redis.call('restore','q',0,redis.call('dump','p'))) 0", "restore"},
 		{"", "eval redis.call('select',1)redis.call('rpush','q','a')return(redis.call('move','q',0)) 0", "move_to"},
 	},
-	{cause: wakeup.Shrink}: {
+	{cause: coalesce.Shrink}: {
 		{"rpush q a", "del q", "del"},
 		{"rpush q a", "unlink q", "del"},
 		{"rpush q a", "pexpireat q 1", "del"},
@@ -127,7 +127,7 @@ var published = map[meaning][]command{
 		{"rpush q a", "move q 1", "move_from"},
 		{"rpush q a", "set q v", "set"},
 	},
-	{cause: wakeup.None}: {
+	{cause: coalesce.None}: {
 		{"rpush q a", "expire q 1000", "expire"},
 		{"rpush q a; expire q 1000", "persist q", "persist"},
 	},
@@ -136,10 +136,10 @@ var published = map[meaning][]command{
 // unpublished are events that no command of the server here has at once: those of time, of
 // want of memory, of flags that are off, and of later servers.
 var unpublished = map[meaning]string{
-	{wakeup.Shrink, proof.ClassHash}: "hexpired",
-	{wakeup.None, proof.ClassHash}:   "hexpire hpersist",
-	{cause: wakeup.Shrink}:           "expired evicted overwritten type_changed",
-	{cause: wakeup.None}:             "new keymiss",
+	{coalesce.Shrink, verify.ClassHash}: "hexpired",
+	{coalesce.None, verify.ClassHash}:   "hexpire hpersist",
+	{cause: coalesce.Shrink}:            "expired evicted overwritten type_changed",
+	{cause: coalesce.None}:              "new keymiss",
 }
 
 func TestMeaningOfWhatTheServerPublishes(t *testing.T) {
@@ -208,6 +208,6 @@ func eventsUntilDone(t *testing.T, server *redistest.Server, messages <-chan *re
 func TestUnknownEventsWakeAndProveNothing(t *testing.T) {
 	t.Parallel()
 	for _, unknown := range []string{"", "LPUSH", "lpush ", "jsonarrappend", "\x00", strings.Repeat("x", 1<<20)} {
-		NewWithT(t).Expect(meaningOf(unknown)).To(Equal(meaning{cause: wakeup.Growth}))
+		NewWithT(t).Expect(meaningOf(unknown)).To(Equal(meaning{cause: coalesce.Growth}))
 	}
 }

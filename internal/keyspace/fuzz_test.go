@@ -9,8 +9,8 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/subscription"
-	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 // FuzzEvent shows that a message marks just those who watch the very key that its channel names, whatever anybody may publish, and that
@@ -24,7 +24,7 @@ func FuzzEvent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, other, event string) {
 		g := NewWithT(t)
 		var ids []string
-		set := subscription.NewSet(func(id string, _ wakeup.Cause) { ids = append(ids, id) })
+		set := subscription.NewSet(func(id string, _ coalesce.Cause) { ids = append(ids, id) })
 		set.Add(channelPrefix+key, "watcher")
 		set.Add(channelPrefix+key+"2", "neighbour")
 		marked := func(channel string) []string {
@@ -38,7 +38,7 @@ func FuzzEvent(f *testing.F) {
 		}
 		g.Expect(marked(key) == nil).To(Equal(!strings.HasPrefix(key, channelPrefix) || key != channelPrefix+key))
 		its, known := meanings[event]
-		g.Expect(meaningOf(event).cause == wakeup.Growth).To(Equal(!known || its.cause == wakeup.Growth))
+		g.Expect(meaningOf(event).cause == coalesce.Growth).To(Equal(!known || its.cause == coalesce.Growth))
 		g.Expect(known || meaningOf(event).class == 0).To(BeTrue(), "what is not known proves nothing")
 	})
 }

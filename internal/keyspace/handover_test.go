@@ -11,9 +11,9 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/test/redistest"
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
 )
@@ -39,15 +39,15 @@ func TestEvidenceBeginsAnewWithTheFirstConfirmation(t *testing.T) {
 	})
 	way := tcpproxy.New(t, server.Addr())
 	secret := &passwordSecret{value: "p0"}
-	endpoint := redisaccess.Endpoint{Address: way.Addr(), Namespace: "team", Password: redisaccess.SecretKey{Name: "redis", Key: "password"}}
-	h := newHarnessOn(t, endpoint, redisconn.Options{Secrets: secret, LookAgain: 50 * time.Millisecond})
+	endpoint := auth.Endpoint{Address: way.Addr(), Namespace: "team", Password: auth.SecretKey{Name: "redis", Key: "password"}}
+	h := newHarnessOn(t, endpoint, connection.Options{Secrets: secret, LookAgain: 50 * time.Millisecond})
 	h.Ensure("emails", endpoint, list("emails"))
-	reason := func() proof.Reason { return h.State("emails").Reason }
-	h.Eventually(reason).WithTimeout(timeout).Should(Equal(proof.ReasonSubscribed))
+	reason := func() verify.Reason { return h.State("emails").Reason }
+	h.Eventually(reason).WithTimeout(timeout).Should(Equal(verify.ReasonSubscribed))
 
 	replaced.Store(true)
 	way.Cut()
 	h.Eventually(waiting.Load).WithTimeout(timeout).Should(BeTrue())
 	secret.set("p1")
-	h.Eventually(reason).WithTimeout(timeout).Should(Equal(proof.ReasonUnverified))
+	h.Eventually(reason).WithTimeout(timeout).Should(Equal(verify.ReasonUnverified))
 }

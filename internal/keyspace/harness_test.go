@@ -16,11 +16,11 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
-	"miracle.dev/scaledjob-operator/internal/wakeup"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
 		panic(err)
 	}
-	redisconn.RedirectLogs(logr.Discard())
+	connection.RedirectLogs(logr.Discard())
 	goleak.VerifyTestMain(m)
 }
 
@@ -44,12 +44,12 @@ type harness struct {
 	*Watcher[string]
 	Gomega
 	t        *testing.T
-	pool     *redisconn.Pool
-	endpoint redisaccess.Endpoint
+	pool     *connection.Pool
+	endpoint auth.Endpoint
 	reader   *queue.Reader
 
 	mu    sync.Mutex
-	wakes []wakeup.Wake[string]
+	wakes []coalesce.Wake[string]
 	// seen is the depth read at the last wake of each id, whose name is the key.
 	seen map[string]int64
 }
@@ -58,17 +58,17 @@ type harness struct {
 // it before.
 func newHarness(t *testing.T, address string, prepare ...func(*Watcher[string])) *harness {
 	t.Helper()
-	endpoint, err := redisaccess.ParseEndpoint(address)
+	endpoint, err := auth.ParseEndpoint(address)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return newHarnessOn(t, endpoint, redisconn.Options{}, prepare...)
+	return newHarnessOn(t, endpoint, connection.Options{}, prepare...)
 }
 
 // newHarnessOn is newHarness with a pool made of these options.
 func newHarnessOn(
-	t *testing.T, endpoint redisaccess.Endpoint, options redisconn.Options, prepare ...func(*Watcher[string]),
+	t *testing.T, endpoint auth.Endpoint, options connection.Options, prepare ...func(*Watcher[string]),
 ) *harness {
 	t.Helper()
-	pool := redisconn.NewPool(options)
+	pool := connection.NewPool(options)
 	h := &harness{
 		Gomega: NewWithT(t), t: t, pool: pool, endpoint: endpoint,
 		reader: queue.NewReader(pool), seen: map[string]int64{},
@@ -85,7 +85,7 @@ func newHarnessOn(
 }
 
 // deliver does what a reconciler would: it reads, again if that failed.
-func (h *harness) deliver(ctx context.Context, w wakeup.Wake[string]) {
+func (h *harness) deliver(ctx context.Context, w coalesce.Wake[string]) {
 	h.mu.Lock()
 	endpoint := h.endpoint
 	h.mu.Unlock()
@@ -101,7 +101,7 @@ func (h *harness) deliver(ctx context.Context, w wakeup.Wake[string]) {
 }
 
 // read returns how long a list is.
-func (h *harness) read(ctx context.Context, e redisaccess.Endpoint, key string) (int64, error) {
+func (h *harness) read(ctx context.Context, e auth.Endpoint, key string) (int64, error) {
 	queues := []queue.Queue{{Key: key, Type: queue.List}}
 	counts, err := h.reader.Observe(ctx, queue.Source{Endpoint: e, Queues: queues})
 	if err != nil {
@@ -114,16 +114,16 @@ func (h *harness) read(ctx context.Context, e redisaccess.Endpoint, key string) 
 func (h *harness) moveTo(server *redistest.Server) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.endpoint = redisaccess.Endpoint{Address: server.Addr()}
+	h.endpoint = auth.Endpoint{Address: server.Addr()}
 }
 
 // count returns how many wakes of id with this cause were delivered.
-func (h *harness) count(id string, cause wakeup.Cause) int {
+func (h *harness) count(id string, cause coalesce.Cause) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 0
 	for _, w := range h.wakes {
-		if w == (wakeup.Wake[string]{ID: id, Cause: cause}) {
+		if w == (coalesce.Wake[string]{ID: id, Cause: cause}) {
 			n++
 		}
 	}
@@ -138,7 +138,7 @@ func (h *harness) depth(id string) int64 {
 }
 
 // list is a key that is meant to hold a list.
-func list(name string) Key { return Key{Name: name, Class: proof.ClassList, Final: true} }
+func list(name string) Key { return Key{Name: name, Class: verify.ClassList, Final: true} }
 
 // ensure watches lists, each by an id of the same name, and waits until all are.
 func (h *harness) ensure(keys ...string) {
@@ -147,12 +147,12 @@ func (h *harness) ensure(keys ...string) {
 		h.Ensure(key, h.endpoint, list(key))
 	}
 	for _, key := range keys {
-		h.eventuallyWoken(key, wakeup.Confirmed, 1)
+		h.eventuallyWoken(key, coalesce.Confirmed, 1)
 	}
 }
 
 // eventuallyWoken waits until an id was woken by a cause so many times.
-func (h *harness) eventuallyWoken(id string, cause wakeup.Cause, times int) {
+func (h *harness) eventuallyWoken(id string, cause coalesce.Cause, times int) {
 	h.t.Helper()
 	h.Eventually(h.count).WithArguments(id, cause).
 		WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", times), id)

@@ -13,10 +13,10 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
-	"miracle.dev/scaledjob-operator/internal/wakeup"
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/test/redistest"
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
 )
@@ -60,11 +60,11 @@ func newRotation(t *testing.T, prepare ...func(*Watcher[string])) *rotation {
 	do(t, server, "ACL", "SETUSER", "reader", "on", ">p0", "~*", "&*", "+ping", "+subscribe", "+unsubscribe", "+llen")
 	far := tcpproxy.New(t, server.Addr())
 	far.Delay(5 * time.Millisecond) // There is time for pushes between two connections.
-	endpoint := redisaccess.Endpoint{
-		Address: far.Addr(), Username: "reader", Namespace: "team", Password: redisaccess.SecretKey{Name: "redis", Key: "password"},
+	endpoint := auth.Endpoint{
+		Address: far.Addr(), Username: "reader", Namespace: "team", Password: auth.SecretKey{Name: "redis", Key: "password"},
 	}
 	r := &rotation{
-		harness: newHarnessOn(t, endpoint, redisconn.Options{Secrets: secret, LookAgain: 50 * time.Millisecond}, prepare...),
+		harness: newHarnessOn(t, endpoint, connection.Options{Secrets: secret, LookAgain: 50 * time.Millisecond}, prepare...),
 		server:  server, secret: secret,
 	}
 	for i := range keysPushed {
@@ -166,7 +166,7 @@ func TestNoPushIsMissedWhilePasswordsChange(t *testing.T) {
 	pushed := make(chan map[string]int64, 1)
 	var others sync.WaitGroup
 	others.Go(func() { pushed <- r.push(ctx) })
-	r.Eventually(func() proof.Reason { return r.State(r.keys[0]).Reason }).WithTimeout(timeout).Should(Equal(proof.ReasonSubscribed))
+	r.Eventually(func() verify.Reason { return r.State(r.keys[0]).Reason }).WithTimeout(timeout).Should(Equal(verify.ReasonSubscribed))
 	others.Go(func() {
 		ticker := time.NewTicker(time.Millisecond)
 		defer ticker.Stop()
@@ -176,7 +176,7 @@ func TestNoPushIsMissedWhilePasswordsChange(t *testing.T) {
 				return
 			case <-ticker.C:
 			}
-			if reason := r.State(r.keys[0]).Reason; reason != proof.ReasonSubscribed {
+			if reason := r.State(r.keys[0]).Reason; reason != verify.ReasonSubscribed {
 				t.Errorf("the verdict was %s for a moment", reason)
 				return
 			}
@@ -199,8 +199,8 @@ func TestPushesAreMissedWithoutConfirmations(t *testing.T) {
 	t.Parallel()
 	r := newRotation(t, func(w *Watcher[string]) {
 		mark := w.mark
-		w.mark = func(id string, cause wakeup.Cause) {
-			if cause != wakeup.Confirmed && cause != wakeup.Lost {
+		w.mark = func(id string, cause coalesce.Cause) {
+			if cause != coalesce.Confirmed && cause != coalesce.Lost {
 				mark(id, cause)
 			}
 		}
@@ -215,7 +215,7 @@ func TestPushesAreMissedWithoutConfirmations(t *testing.T) {
 	}
 	stop()
 	expected := <-pushed
-	r.Eventually(func() bool { return r.State(r.keys[0]).Reason == proof.ReasonSubscribed }).WithTimeout(timeout).Should(BeTrue())
+	r.Eventually(func() bool { return r.State(r.keys[0]).Reason == verify.ReasonSubscribed }).WithTimeout(timeout).Should(BeTrue())
 	missed := func() (n int) {
 		for key, times := range expected {
 			if r.depth(key) != times {

@@ -8,8 +8,8 @@ import (
 	"maps"
 	"time"
 
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/wakeup"
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
 
 // reviewInterval is how often verdicts that depend on the time are reviewed.
@@ -18,7 +18,7 @@ const reviewInterval = time.Second
 // State is what is known about the events of the keys of an id.
 type State struct {
 	// Verdict says whether their growth is announced.
-	proof.Verdict
+	verify.Verdict
 	// Watchers is how many ids watch keys of the same server.
 	Watchers int
 	// LastEvent is when growth was last heard of, and LastEnd when it was last heard that a final key holds less; zero if never.
@@ -78,16 +78,16 @@ func (w *Watcher[K]) Observed(id K, key string, depth int64, began time.Time) (m
 
 // verdict is what is to be said of the keys of an id. What was reported stands until there is
 // something else to report.
-func (w *Watcher[K]) verdict(watched *watch, now time.Time) proof.Verdict {
+func (w *Watcher[K]) verdict(watched *watch, now time.Time) verify.Verdict {
 	server := w.supervisors[watched.endpoint]
-	keys := make([]proof.Key, 0, len(watched.keys))
+	keys := make([]verify.Key, 0, len(watched.keys))
 	for i, key := range watched.keys {
-		keys = append(keys, proof.Key{
+		keys = append(keys, verify.Key{
 			Class: key.Class, Subscription: server.set.State(key.channel()), Audit: &watched.audits[i],
 		})
 	}
-	verdict := proof.Judge(server.evidence, keys, maps.Keys(server.classes), now)
-	if verdict.Reason == proof.Undecided {
+	verdict := verify.Judge(server.evidence, keys, maps.Keys(server.classes), now)
+	if verdict.Reason == verify.Undecided {
 		return watched.reported
 	}
 	return verdict
@@ -116,7 +116,7 @@ func (w *Watcher[K]) review(now time.Time) {
 	for id, watched := range w.watches {
 		if verdict := w.verdict(watched, now); verdict != watched.reported {
 			watched.reported = verdict
-			w.mark(id, wakeup.Changed)
+			w.mark(id, coalesce.Changed)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/wakeup"
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -22,7 +22,7 @@ import (
 // growth has woken. Nothing else asks, so that a verdict which wakes nobody is never seen.
 type judging struct {
 	*harness
-	told  sync.Map // of proof.Verdict, by id
+	told  sync.Map // of verify.Verdict, by id
 	grown sync.Map // of true, by id
 }
 
@@ -31,9 +31,9 @@ func newJudging(t *testing.T, server *redistest.Server, configure bool) *judging
 	j := &judging{}
 	j.harness = newHarness(t, server.Addr(), func(w *Watcher[string]) {
 		w.options.Configure = configure
-		w.options.Deliver = func(_ context.Context, woken wakeup.Wake[string]) {
+		w.options.Deliver = func(_ context.Context, woken coalesce.Wake[string]) {
 			j.told.Store(woken.ID, w.State(woken.ID).Verdict)
-			if woken.Cause == wakeup.Growth {
+			if woken.Cause == coalesce.Growth {
 				j.grown.Store(woken.ID, true)
 			}
 		}
@@ -49,7 +49,7 @@ func (j *judging) watch(keys ...string) {
 }
 
 // eventually waits until the id was told the verdict.
-func (j *judging) eventually(id string, want proof.Verdict) {
+func (j *judging) eventually(id string, want verify.Verdict) {
 	j.t.Helper()
 	j.Eventually(func() any {
 		told, _ := j.told.Load(id)
@@ -72,7 +72,7 @@ func TestTheSettingOfTheServerProves(t *testing.T) {
 	j := newJudging(t, server, false)
 	j.Expect(j.State("emails")).To(Equal(State{}), "nobody watches")
 	j.watch("emails", "other")
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 	j.Expect(j.State("emails").Watchers).To(Equal(2))
 	j.Expect(j.State("emails").LastEvent).To(BeZero())
 	do(t, server, "rpush", "emails", 1)
@@ -84,12 +84,12 @@ func TestAnEndIsToldOfFinalKeysAlone(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	j := newJudging(t, server, false)
-	j.Ensure("emails", j.endpoint, Key{Name: "emails", Class: proof.ClassList}, list("taken"))
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.Ensure("emails", j.endpoint, Key{Name: "emails", Class: verify.ClassList}, list("taken"))
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 	do(t, server, "rpush", "emails", 1, 2)
 	do(t, server, "lmove", "emails", "taken", "left", "right")
 	j.watch("other")
-	j.eventually("other", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.eventually("other", verify.Verdict{Reason: verify.ReasonSubscribed})
 	do(t, server, "rpush", "other", 1) // What came before it was heard.
 	j.Eventually(func() time.Time { return j.State("other").LastEvent }).WithTimeout(timeout).ShouldNot(BeZero())
 	j.Expect(j.State("emails").LastEnd).To(BeZero())
@@ -102,7 +102,7 @@ func TestStateTellsWhenTheKeyShrankAndTheSubscriptionBegan(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	j := newJudging(t, server, false)
 	j.watch("emails")
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 	begun := j.State("emails").Since
 	j.Expect(begun).NotTo(BeZero())
 	j.Expect(j.State("emails").LastEnd).To(BeZero())
@@ -121,11 +121,11 @@ func TestFlagsChangedAtRunTimeAreFound(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	j := newJudging(t, server, false)
 	j.watch("emails")
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 	do(t, server, "config", "set", "notify-keyspace-events", "xE")
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "KElgx"})
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "KElgx"})
 	do(t, server, "config", "set", "notify-keyspace-events", "KElx")
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 }
 
 func TestAnEventProvesWhereTheSettingIsSecret(t *testing.T) {
@@ -134,21 +134,21 @@ func TestAnEventProvesWhereTheSettingIsSecret(t *testing.T) {
 	do(t, server, "acl", "setuser", "default", "-config")
 	j := newJudging(t, server, false)
 	j.watch("emails", "other")
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonUnverified})
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonUnverified})
 
 	do(t, server, "set", "unrelated", 1)
 	do(t, server, "lpush", "emails", 1)
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
-	j.eventually("other", proof.Verdict{Reason: proof.ReasonSubscribed}) // One event proves it for all keys.
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
+	j.eventually("other", verify.Verdict{Reason: verify.ReasonSubscribed}) // One event proves it for all keys.
 }
 
 // pushes are what is pushed to keys of each class.
-var pushes = map[proof.Class]string{
-	proof.ClassList:      "rpush %s a",
-	proof.ClassStream:    "xadd %s * field value",
-	proof.ClassSortedSet: "zadd %s 1 a",
-	proof.ClassSet:       "sadd %s a",
-	proof.ClassHash:      "hset %s field value",
+var pushes = map[verify.Class]string{
+	verify.ClassList:      "rpush %s a",
+	verify.ClassStream:    "xadd %s * field value",
+	verify.ClassSortedSet: "zadd %s 1 a",
+	verify.ClassSet:       "sadd %s a",
+	verify.ClassHash:      "hset %s field value",
 }
 
 func TestAnEventOfAClassWakesAndProvesThatClassOnly(t *testing.T) {
@@ -163,16 +163,16 @@ func TestAnEventOfAClassWakesAndProvesThatClassOnly(t *testing.T) {
 		unproven[id] = true
 	}
 	for id := range unproven {
-		j.eventually(id, proof.Verdict{Reason: proof.ReasonUnverified})
+		j.eventually(id, verify.Verdict{Reason: verify.ReasonUnverified})
 	}
 	for class, push := range pushes {
 		id := string(class)
 		run(t, server, fmt.Sprintf(push, id))
 		j.eventuallyGrown(id)
-		j.eventually(id, proof.Verdict{Reason: proof.ReasonSubscribed})
+		j.eventually(id, verify.Verdict{Reason: verify.ReasonSubscribed})
 		delete(unproven, id)
 		for id := range unproven {
-			j.Expect(j.State(id).Reason).To(Equal(proof.ReasonUnverified), id)
+			j.Expect(j.State(id).Reason).To(Equal(verify.ReasonUnverified), id)
 		}
 	}
 }
@@ -182,13 +182,13 @@ func TestTheFlagsOfAllKeysOfAnIDAreWanted(t *testing.T) {
 	server := redistest.New(t, redistest.Options{Events: "Klx"})
 	j := newJudging(t, server, false)
 	j.watch("emails")
-	j.Ensure("orders", j.endpoint, list("orders"), Key{Name: "late orders", Class: proof.ClassSortedSet}, Key{Name: "taken orders", Class: proof.ClassHash})
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
-	j.eventually("orders", proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klghzx"})
+	j.Ensure("orders", j.endpoint, list("orders"), Key{Name: "late orders", Class: verify.ClassSortedSet}, Key{Name: "taken orders", Class: verify.ClassHash})
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
+	j.eventually("orders", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klghzx"})
 	do(t, server, "config", "set", "notify-keyspace-events", "Klz")
-	j.eventually("orders", proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klghz"})
+	j.eventually("orders", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klghz"})
 	do(t, server, "config", "set", "notify-keyspace-events", "Klzh")
-	j.eventually("orders", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.eventually("orders", verify.Verdict{Reason: verify.ReasonSubscribed})
 }
 
 // Without the right to ask and without events, only the depths tell.
@@ -198,11 +198,11 @@ func TestSilentGrowthDisproves(t *testing.T) {
 	do(t, server, "acl", "setuser", "default", "-config")
 	j := newJudging(t, server, false)
 	j.watch("emails")
-	j.Ensure("untold", j.endpoint, Key{Name: "untold", Class: proof.ClassSortedSet})
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonUnverified})
+	j.Ensure("untold", j.endpoint, Key{Name: "untold", Class: verify.ClassSortedSet})
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonUnverified})
 
 	var missed atomic.Int32
-	j.Eventually(func() proof.Verdict {
+	j.Eventually(func() verify.Verdict {
 		do(t, server, "zadd", "untold", time.Now().UnixNano(), time.Now().String())
 		do(t, server, "lpush", "emails", 1)
 		began := time.Now()
@@ -212,9 +212,9 @@ func TestSilentGrowthDisproves(t *testing.T) {
 			missed.Add(1)
 		}
 		return j.State("emails").Verdict
-	}).WithTimeout(timeout).Should(Equal(proof.Verdict{Reason: proof.ReasonNoEventsObserved}))
+	}).WithTimeout(timeout).Should(Equal(verify.Verdict{Reason: verify.ReasonNoEventsObserved}))
 	j.Expect(missed.Load()).To(BeNumerically(">=", 1))
-	j.Expect(j.State("untold").Reason).To(Equal(proof.ReasonUnverified), "nobody told of its depth")
+	j.Expect(j.State("untold").Reason).To(Equal(verify.ReasonUnverified), "nobody told of its depth")
 	j.Expect(j.Observed("emails", "no such key", 1, time.Now())).To(BeFalse())
 	j.Expect(j.Observed("no such id", "emails", 1, time.Now())).To(BeFalse())
 }
@@ -226,14 +226,14 @@ func TestSilenceThatIsConfiguredIsNoMiss(t *testing.T) {
 	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
 	j := newJudging(t, server, false)
 	j.watch("emails")
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klg"})
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg"})
 	depth := int64(0)
 	j.Consistently(func() bool {
 		depth++
 		return j.Observed("emails", "emails", depth, time.Now())
 	}).WithTimeout(3 * time.Second).WithPolling(100 * time.Millisecond).Should(BeFalse())
 	do(t, server, "config", "set", "notify-keyspace-events", "Klg")
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 }
 
 func TestADeniedChannelAndAServerThatIsAway(t *testing.T) {
@@ -243,13 +243,13 @@ func TestADeniedChannelAndAServerThatIsAway(t *testing.T) {
 	j := newJudging(t, server, false)
 	j.watch("emails")
 	j.watch("secret")
-	j.eventually("secret", proof.Verdict{Reason: proof.ReasonPermissionDenied})
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.eventually("secret", verify.Verdict{Reason: verify.ReasonPermissionDenied})
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 
 	j.Expect(server.Kill()).To(Succeed())
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonUnreachable})
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonUnreachable})
 	j.Expect(server.Restart(t.Context())).To(Succeed())
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 }
 
 // A gap that is over soon changes nothing that anybody is told.
@@ -258,20 +258,20 @@ func TestAShortGapIsNotTold(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	j := newJudging(t, server, false)
 	j.watch("emails")
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 	do(t, server, "client", "kill", "type", "pubsub")
 	j.Eventually(func() []string { return subscriptions(t, server) }).WithTimeout(timeout).Should(BeEmpty())
-	j.Expect(j.State("emails").Verdict).To(Equal(proof.Verdict{Reason: proof.ReasonSubscribed}))
+	j.Expect(j.State("emails").Verdict).To(Equal(verify.Verdict{Reason: verify.ReasonSubscribed}))
 	j.Eventually(func() []string { return subscriptions(t, server) }).WithTimeout(timeout).ShouldNot(BeEmpty())
-	j.Expect(j.State("emails").Verdict).To(Equal(proof.Verdict{Reason: proof.ReasonSubscribed}))
+	j.Expect(j.State("emails").Verdict).To(Equal(verify.Verdict{Reason: verify.ReasonSubscribed}))
 }
 
 // flagsOf returns the setting of the server.
-func flagsOf(t *testing.T, server *redistest.Server) proof.Flags {
+func flagsOf(t *testing.T, server *redistest.Server) verify.Flags {
 	t.Helper()
-	answer, err := server.Client().ConfigGet(t.Context(), proof.Parameter).Result()
+	answer, err := server.Client().ConfigGet(t.Context(), verify.Parameter).Result()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return proof.Flags(answer[proof.Parameter]).Known()
+	return verify.Flags(answer[verify.Parameter]).Known()
 }
 
 // A class that comes later is no reason to say that it is not configured, while it is about to
@@ -281,13 +281,13 @@ func TestTheFlagsOfAClassThatComesLaterAreAdded(t *testing.T) {
 	server := redistest.New(t, redistest.Options{Events: "Ex"})
 	j := newJudging(t, server, true)
 	j.watch("emails")
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 	j.Expect(flagsOf(t, server)).To(BeEquivalentTo("KElgx"))
 
-	j.Ensure("emails", j.endpoint, Key{Name: "emails", Class: proof.ClassStream})
-	j.Expect(j.State("emails").Reason).NotTo(Equal(proof.ReasonNotConfigured))
-	j.Eventually(func() proof.Flags { return flagsOf(t, server) }).WithTimeout(timeout).Should(BeEquivalentTo("KElgtx"))
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.Ensure("emails", j.endpoint, Key{Name: "emails", Class: verify.ClassStream})
+	j.Expect(j.State("emails").Reason).NotTo(Equal(verify.ReasonNotConfigured))
+	j.Eventually(func() verify.Flags { return flagsOf(t, server) }).WithTimeout(timeout).Should(BeEquivalentTo("KElgtx"))
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 	do(t, server, "xadd", "emails", "*", "field", "value")
 	j.eventuallyGrown("emails")
 }
@@ -299,11 +299,11 @@ func TestTheFlagsOfAClassThatComesAfterARefusalAreAdded(t *testing.T) {
 	do(t, server, "acl", "setuser", "default", "-config|set")
 	j := newJudging(t, server, true)
 	j.watch("emails")
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true})
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true})
 	do(t, server, "acl", "setuser", "default", "+config|set")
-	j.Ensure("members", j.endpoint, Key{Name: "members", Class: proof.ClassSet})
-	j.eventually("members", proof.Verdict{Reason: proof.ReasonSubscribed})
-	j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+	j.Ensure("members", j.endpoint, Key{Name: "members", Class: verify.ClassSet})
+	j.eventually("members", verify.Verdict{Reason: verify.ReasonSubscribed})
+	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 	j.Expect(flagsOf(t, server)).To(BeEquivalentTo("Klgs"))
 }
 
@@ -314,17 +314,17 @@ func TestFlagsAreAddedOnRequestOnly(t *testing.T) {
 		server := redistest.New(t, redistest.Options{Events: "Ex"})
 		j := newJudging(t, server, true)
 		j.watch("emails")
-		j.eventually("emails", proof.Verdict{Reason: proof.ReasonSubscribed})
+		j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 		j.Expect(flagsOf(t, server)).To(BeEquivalentTo("KElgx"))
 		j.Expect(server.Restart(t.Context())).To(Succeed())
-		j.Eventually(func() proof.Flags { return flagsOf(t, server) }).WithTimeout(timeout).Should(BeEquivalentTo("KElgx"))
+		j.Eventually(func() verify.Flags { return flagsOf(t, server) }).WithTimeout(timeout).Should(BeEquivalentTo("KElgx"))
 	})
 	t.Run("not otherwise", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.New(t, redistest.Options{Events: "Ex"})
 		j := newJudging(t, server, false)
 		j.watch("emails")
-		j.eventually("emails", proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "KElgx"})
+		j.eventually("emails", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "KElgx"})
 		j.Expect(flagsOf(t, server)).To(BeEquivalentTo("Ex"))
 	})
 	t.Run("if allowed", func(t *testing.T) {
@@ -333,6 +333,6 @@ func TestFlagsAreAddedOnRequestOnly(t *testing.T) {
 		do(t, server, "acl", "setuser", "default", "-config|set")
 		j := newJudging(t, server, true)
 		j.watch("emails")
-		j.eventually("emails", proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true})
+		j.eventually("emails", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true})
 	})
 }

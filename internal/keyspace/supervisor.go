@@ -12,12 +12,12 @@ import (
 	"github.com/go-logr/logr"
 
 	"miracle.dev/scaledjob-operator/internal/inspect"
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/subscription"
-	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 // errSucceeded ends a session whose connection has a successor.
@@ -25,24 +25,24 @@ var errSucceeded = errors.New("another connection takes over")
 
 // supervisor keeps a session running on one endpoint.
 type supervisor[K comparable] struct {
-	conn     *redisconn.Conn
-	endpoint redisaccess.Endpoint
+	conn     *connection.Conn
+	endpoint auth.Endpoint
 	set      *subscription.Set[K]
 	// evidence is of what the inspector is told and of the events that come. evidenceChanged is
 	// set when it has.
-	evidence        *proof.Evidence
-	evidenceChanged wakeup.Signal
+	evidence        *verify.Evidence
+	evidenceChanged coalesce.Signal
 	inspector       *inspect.Inspector
 	recorder        Recorder
 	timing          subscription.Timing
 	log             logr.Logger
 	// due is set when a session has begun that the inspector knows nothing of, and when there is
 	// a new one among the classes.
-	due wakeup.Signal
+	due coalesce.Signal
 	// users is how many ids watch the endpoint, and classes how many keys of each class they
 	// watch. Both are guarded by the lock of the watcher.
 	users   int
-	classes map[proof.Class]int
+	classes map[verify.Class]int
 }
 
 // run has one session after the other until ctx is done. While the endpoint is down it
@@ -54,7 +54,7 @@ func (s *supervisor[K]) run(ctx context.Context) {
 	defer others.Wait()
 	s.recorder.Subscribed(s.endpoint.String(), false)
 
-	var backoff redisconn.Backoff
+	var backoff connection.Backoff
 	var lastEnd string
 	for {
 		if err := s.conn.WaitUp(ctx); err != nil {
@@ -68,7 +68,7 @@ func (s *supervisor[K]) run(ctx context.Context) {
 		if confirmed {
 			backoff.Reset()
 		}
-		end := rediserror.Classify(err)
+		end := failure.Classify(err)
 		s.recorder.Ended(s.endpoint.String(), string(end.Reason))
 		if confirmed || end.Message != lastEnd {
 			s.log.Info("Not subscribed to keyspace notifications", "cause", err.Error())
@@ -116,8 +116,8 @@ func (s *supervisor[K]) session(ctx context.Context) (confirmed bool, err error)
 // have changed. That one is open before the other is given up, and what is pushed in between is
 // found after its confirmations.
 func (s *supervisor[K]) connected(
-	ctx context.Context, pubSub *redisconn.PubSub, began func(),
-) (next *redisconn.PubSub, confirmed bool, err error) {
+	ctx context.Context, pubSub *connection.PubSub, began func(),
+) (next *connection.PubSub, confirmed bool, err error) {
 	defer pubSub.Close()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -155,7 +155,7 @@ func (s *supervisor[K]) goOn() {
 // event marks all whom an event concerns, and notes that events come.
 func (s *supervisor[K]) event(channel, name string) {
 	m := meaningOf(name)
-	if m.cause != wakeup.None {
+	if m.cause != coalesce.None {
 		s.set.Event(channel, m.cause)
 	}
 	s.recorder.Received(s.endpoint.String())

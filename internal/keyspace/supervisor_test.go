@@ -13,7 +13,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/internal/wakeup"
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -46,7 +46,7 @@ func TestASubscriptionThatIsNotAnswered(t *testing.T) {
 	h.Ensure("emails", h.endpoint, list("emails"))
 	h.Eventually(server.Dials).WithTimeout(timeout).Should(BeNumerically(">=", 3))
 	answering.Store(true)
-	h.eventuallyWoken("emails", wakeup.Confirmed, 1)
+	h.eventuallyWoken("emails", coalesce.Confirmed, 1)
 }
 
 func TestTransitionsAreLoggedAndNothingElse(t *testing.T) {
@@ -72,7 +72,7 @@ func TestTransitionsAreLoggedAndNothingElse(t *testing.T) {
 			do(t, server, "lpush", "emails", 1)
 		}
 		do(t, server, "client", "kill", "type", "pubsub")
-		h.eventuallyWoken("other", wakeup.Confirmed, round+2)
+		h.eventuallyWoken("other", coalesce.Confirmed, round+2)
 	}
 	h.Eventually(func() map[string]int {
 		mu.Lock()

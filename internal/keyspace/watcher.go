@@ -14,11 +14,11 @@ import (
 	"github.com/go-logr/logr"
 
 	"miracle.dev/scaledjob-operator/internal/inspect"
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/subscription"
-	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 // Key is a Redis key that is watched.
@@ -27,7 +27,7 @@ type Key struct {
 	Database int
 	Name     string
 	// Class is that of the commands on the type which the key is meant to have.
-	Class proof.Class
+	Class verify.Class
 	// Final says that what leaves the key goes nowhere else.
 	Final bool
 }
@@ -37,10 +37,10 @@ func (k Key) channel() string { return "__keyspace@" + strconv.Itoa(k.Database) 
 // Options are what a [Watcher] is made of.
 type Options[K comparable] struct {
 	// Pool has the connections to use.
-	Pool *redisconn.Pool
+	Pool *connection.Pool
 	// Deliver is called for one wake after the other and may block; wakes of one id merge
 	// meanwhile.
-	Deliver func(ctx context.Context, w wakeup.Wake[K])
+	Deliver func(ctx context.Context, w coalesce.Wake[K])
 	// Configure says to add the recommended flags to the servers' notify-keyspace-events
 	// where they are missing.
 	Configure bool
@@ -55,28 +55,28 @@ type Options[K comparable] struct {
 type Watcher[K comparable] struct {
 	options   Options[K]
 	timing    subscription.Timing
-	coalescer *wakeup.Coalescer[K]
-	mark      func(id K, cause wakeup.Cause) // of the coalescer
+	coalescer *coalesce.Coalescer[K]
+	mark      func(id K, cause coalesce.Cause) // of the coalescer
 
 	mu          sync.Mutex
 	watches     map[K]*watch
-	supervisors map[redisaccess.Endpoint]*supervisor[K]
+	supervisors map[auth.Endpoint]*supervisor[K]
 	// changed is set while supervisors may differ from those that run.
-	changed wakeup.Signal
+	changed coalesce.Signal
 	// evidenceChanged is set while verdicts may differ from what was reported.
-	evidenceChanged wakeup.Signal
+	evidenceChanged coalesce.Signal
 }
 
 // watch is what one id watches.
 type watch struct {
-	endpoint redisaccess.Endpoint
+	endpoint auth.Endpoint
 	keys     []Key
-	audits   []proof.Audit // of the keys, in their order
-	reported proof.Verdict
+	audits   []verify.Audit // of the keys, in their order
+	reported verify.Verdict
 }
 
-func newWatch(e redisaccess.Endpoint, keys []Key) *watch {
-	return &watch{endpoint: e, keys: slices.Clone(keys), audits: make([]proof.Audit, len(keys))}
+func newWatch(e auth.Endpoint, keys []Key) *watch {
+	return &watch{endpoint: e, keys: slices.Clone(keys), audits: make([]verify.Audit, len(keys))}
 }
 
 // index returns which of the keys has a name, and less than zero if none has.
@@ -84,7 +84,7 @@ func (w *watch) index(name string) int {
 	return slices.IndexFunc(w.keys, func(key Key) bool { return key.Name == name })
 }
 
-func (w *watch) includes(e redisaccess.Endpoint, channel string) bool {
+func (w *watch) includes(e auth.Endpoint, channel string) bool {
 	return w.endpoint == e && slices.ContainsFunc(w.keys, func(key Key) bool { return key.channel() == channel })
 }
 
@@ -93,17 +93,17 @@ func New[K comparable](options Options[K]) *Watcher[K] {
 	if options.Recorder == nil {
 		options.Recorder = noRecorder{}
 	}
-	coalescer := wakeup.NewCoalescer[K](options.Recorder.Coalesced)
+	coalescer := coalesce.NewCoalescer[K](options.Recorder.Coalesced)
 	return &Watcher[K]{
 		options:     options,
 		timing:      subscription.DefaultTiming(),
 		coalescer:   coalescer,
 		mark:        coalescer.Mark,
 		watches:     map[K]*watch{},
-		supervisors: map[redisaccess.Endpoint]*supervisor[K]{},
-		changed:     wakeup.NewSignal(),
+		supervisors: map[auth.Endpoint]*supervisor[K]{},
+		changed:     coalesce.NewSignal(),
 
-		evidenceChanged: wakeup.NewSignal(),
+		evidenceChanged: coalesce.NewSignal(),
 	}
 }
 
@@ -113,7 +113,7 @@ func (w *Watcher[K]) NeedLeaderElection() bool { return true }
 // Ensure makes id watch these keys on this endpoint, and nothing else. No two of them may
 // have the same name. It may be called before Start, and costs next to nothing when nothing
 // changed. A wake with the cause Confirmed follows for each new name, once it is watched.
-func (w *Watcher[K]) Ensure(id K, e redisaccess.Endpoint, keys ...Key) {
+func (w *Watcher[K]) Ensure(id K, e auth.Endpoint, keys ...Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	old, watching := w.watches[id]
@@ -171,13 +171,13 @@ func (w *Watcher[K]) join(id K, next, old *watch) {
 			continue
 		}
 		if confirmed := to.set.Add(key.channel(), id); confirmed {
-			w.mark(id, wakeup.Confirmed)
+			w.mark(id, coalesce.Confirmed)
 		}
 	}
 }
 
-func (w *Watcher[K]) newSupervisor(e redisaccess.Endpoint) *supervisor[K] {
-	conn, evidence := w.options.Pool.Conn(e, 0), &proof.Evidence{}
+func (w *Watcher[K]) newSupervisor(e auth.Endpoint) *supervisor[K] {
+	conn, evidence := w.options.Pool.Conn(e, 0), &verify.Evidence{}
 	log := w.options.Log.WithValues("endpoint", e.String())
 	s := &supervisor[K]{
 		conn:     conn,
@@ -187,20 +187,20 @@ func (w *Watcher[K]) newSupervisor(e redisaccess.Endpoint) *supervisor[K] {
 		recorder: w.options.Recorder,
 		timing:   w.timing,
 		log:      log,
-		due:      wakeup.NewSignal(),
-		classes:  map[proof.Class]int{},
+		due:      coalesce.NewSignal(),
+		classes:  map[verify.Class]int{},
 
 		evidenceChanged: w.evidenceChanged,
 	}
 	s.inspector = &inspect.Inspector{
 		Conn: conn, Evidence: evidence, Changed: w.evidenceChanged, Log: log,
-		Configure: w.options.Configure, Classes: func() []proof.Class { return w.classes(s) },
+		Configure: w.options.Configure, Classes: func() []verify.Class { return w.classes(s) },
 	}
 	return s
 }
 
 // classes are those of the keys that are watched on the endpoint of a supervisor.
-func (w *Watcher[K]) classes(of *supervisor[K]) []proof.Class {
+func (w *Watcher[K]) classes(of *supervisor[K]) []verify.Class {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Collect(maps.Keys(of.classes))
@@ -273,7 +273,7 @@ func (w *Watcher[K]) replace(running map[*supervisor[K]]context.CancelFunc) []*s
 }
 
 // left tells the recorder that nobody watches the endpoint, unless somebody does again.
-func (w *Watcher[K]) left(e redisaccess.Endpoint) {
+func (w *Watcher[K]) left(e auth.Endpoint) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, watched := w.supervisors[e]; !watched {

@@ -18,11 +18,11 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
 
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
-	"miracle.dev/scaledjob-operator/internal/wakeup"
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/test/redistest"
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
 )
@@ -41,8 +41,8 @@ func TestAPushWakes(t *testing.T) {
 	}
 	must(t, server.Client().LPush(t.Context(), "emails", elements...))
 	h.eventually("emails", 1001)
-	h.Expect(h.count("emails", wakeup.Growth)).To(BeNumerically("<=", 2), "the wake of the verdict may have merged them")
-	h.Expect(h.count("other", wakeup.Growth)).To(BeZero())
+	h.Expect(h.count("emails", coalesce.Growth)).To(BeNumerically("<=", 2), "the wake of the verdict may have merged them")
+	h.Expect(h.count("other", coalesce.Growth)).To(BeZero())
 }
 
 func TestWhatShrinksWakesToo(t *testing.T) {
@@ -56,8 +56,8 @@ func TestWhatShrinksWakesToo(t *testing.T) {
 	h.eventually("emails", 2)
 	do(t, server, "del", "emails")
 	h.eventually("emails", 0)
-	h.Expect(h.count("emails", wakeup.Growth)).To(BeNumerically("<=", 1))
-	h.Expect(h.count("emails", wakeup.Shrink)).To(BeNumerically("<=", 2))
+	h.Expect(h.count("emails", coalesce.Growth)).To(BeNumerically("<=", 1))
+	h.Expect(h.count("emails", coalesce.Shrink)).To(BeNumerically("<=", 2))
 }
 
 func TestTwoIDsOnOneKey(t *testing.T) {
@@ -66,16 +66,16 @@ func TestTwoIDsOnOneKey(t *testing.T) {
 	h := newHarness(t, server.Addr())
 	h.ensure("emails")
 	h.Ensure("second", h.endpoint, list("emails"))
-	h.eventuallyWoken("second", wakeup.Confirmed, 1)
+	h.eventuallyWoken("second", coalesce.Confirmed, 1)
 
 	do(t, server, "lpush", "emails", 1)
-	h.eventuallyWoken("second", wakeup.Growth, 1)
+	h.eventuallyWoken("second", coalesce.Growth, 1)
 	h.eventually("emails", 1)
 
 	h.Forget("second")
 	do(t, server, "lpush", "emails", 1)
 	h.eventually("emails", 2)
-	h.Expect(h.count("second", wakeup.Growth)).To(Equal(1))
+	h.Expect(h.count("second", coalesce.Growth)).To(Equal(1))
 
 	h.Forget("emails")
 	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(BeEmpty())
@@ -95,27 +95,27 @@ func TestEnsureReplacesWhatWasWatched(t *testing.T) {
 		Should(ConsistOf(channelPrefix+"kept", channelPrefix+"newer"))
 
 	do(t, server, "lpush", "newer", 1)
-	h.eventuallyWoken("emails", wakeup.Growth, 1)
+	h.eventuallyWoken("emails", coalesce.Growth, 1)
 }
 
 func TestClassesAreThoseOfTheKeysThatAreWatchedNow(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	w := New(Options[string]{Pool: redisconn.NewPool(redisconn.Options{}), Log: logr.Discard()})
-	endpoint := redisaccess.Endpoint{Address: "127.0.0.1:1"}
-	expect := func(classes ...proof.Class) {
+	w := New(Options[string]{Pool: connection.NewPool(connection.Options{}), Log: logr.Discard()})
+	endpoint := auth.Endpoint{Address: "127.0.0.1:1"}
+	expect := func(classes ...verify.Class) {
 		t.Helper()
 		g.Expect(w.classes(w.supervisors[endpoint])).To(ConsistOf(classes))
 	}
-	w.Ensure("a", endpoint, list("first"), list("second"), Key{Name: "third", Class: proof.ClassStream})
-	expect(proof.ClassList, proof.ClassStream)
+	w.Ensure("a", endpoint, list("first"), list("second"), Key{Name: "third", Class: verify.ClassStream})
+	expect(verify.ClassList, verify.ClassStream)
 	w.Ensure("b", endpoint, list("first"))
 	w.Forget("a")
-	expect(proof.ClassList)
-	w.Ensure("b", endpoint, Key{Name: "first", Class: proof.ClassHash}, Key{Name: "second", Class: proof.ClassSet})
-	expect(proof.ClassHash, proof.ClassSet)
-	w.Ensure("b", endpoint, Key{Name: "second", Class: proof.ClassSet})
-	expect(proof.ClassSet)
+	expect(verify.ClassList)
+	w.Ensure("b", endpoint, Key{Name: "first", Class: verify.ClassHash}, Key{Name: "second", Class: verify.ClassSet})
+	expect(verify.ClassHash, verify.ClassSet)
+	w.Ensure("b", endpoint, Key{Name: "second", Class: verify.ClassSet})
+	expect(verify.ClassSet)
 }
 
 func TestEnsureMovesToAnotherServer(t *testing.T) {
@@ -125,7 +125,7 @@ func TestEnsureMovesToAnotherServer(t *testing.T) {
 	h.ensure("emails")
 	h.moveTo(second)
 	h.Ensure("emails", h.endpoint, list("emails"))
-	h.eventuallyWoken("emails", wakeup.Confirmed, 2)
+	h.eventuallyWoken("emails", coalesce.Confirmed, 2)
 	do(t, second, "lpush", "emails", 1)
 	h.eventually("emails", 1)
 	h.Eventually(subscriptions).WithArguments(t, first).WithTimeout(timeout).Should(BeEmpty())
@@ -136,7 +136,7 @@ func TestEnsureMovesToAnotherServer(t *testing.T) {
 func TestNoWakeIsLostWhenSubscribersAreKilled(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), waking(wakeup.Growth, wakeup.Confirmed))
+	h := newHarness(t, server.Addr(), waking(coalesce.Growth, coalesce.Confirmed))
 	h.ensure("emails")
 	for round := range 5 {
 		for range 200 {
@@ -151,7 +151,7 @@ func TestNoWakeIsLostWhenSubscribersAreKilled(t *testing.T) {
 func TestAWakeIsLostIfConfirmationsDoNotWake(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), waking(wakeup.Growth))
+	h := newHarness(t, server.Addr(), waking(coalesce.Growth))
 	h.Ensure("emails", h.endpoint, list("emails"))
 	subscribed := ConsistOf(channelPrefix + "emails")
 	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(subscribed)
@@ -162,9 +162,9 @@ func TestAWakeIsLostIfConfirmationsDoNotWake(t *testing.T) {
 }
 
 // waking makes a watcher wake for these causes only.
-func waking(causes ...wakeup.Cause) func(*Watcher[string]) {
+func waking(causes ...coalesce.Cause) func(*Watcher[string]) {
 	return func(w *Watcher[string]) {
-		w.mark = func(id string, cause wakeup.Cause) {
+		w.mark = func(id string, cause coalesce.Cause) {
 			if slices.Contains(causes, cause) {
 				w.coalescer.Mark(id, cause)
 			}
@@ -178,7 +178,7 @@ func TestTheEndOfASubscriptionWakes(t *testing.T) {
 	var h *harness
 	var afterTheEnd atomic.Int32
 	h = newHarness(t, server.Addr(), func(w *Watcher[string]) {
-		w.options.Deliver = func(context.Context, wakeup.Wake[string]) {
+		w.options.Deliver = func(context.Context, coalesce.Wake[string]) {
 			if !h.present("emails") {
 				afterTheEnd.Add(1)
 			}
@@ -230,16 +230,16 @@ func TestAForbiddenChannelHarmsNoOther(t *testing.T) {
 	h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.timing.ForbiddenRetry = 100 * time.Millisecond })
 	h.Ensure("forbidden", h.endpoint, list("forbidden"))
 	h.ensure(keys[1:]...)
-	h.Expect(h.count("forbidden", wakeup.Confirmed)).To(BeZero())
+	h.Expect(h.count("forbidden", coalesce.Confirmed)).To(BeZero())
 	do(t, server, "lpush", "allowed-7", 1)
 	h.eventually("allowed-7", 1)
 
 	// Granting more does not cut connections: the session itself tries again.
 	do(t, server, "acl", "setuser", "default", "allchannels")
-	h.eventuallyWoken("forbidden", wakeup.Confirmed, 1)
+	h.eventuallyWoken("forbidden", coalesce.Confirmed, 1)
 	do(t, server, "lpush", "forbidden", 1)
 	h.eventually("forbidden", 1)
-	h.Expect(h.count("allowed-8", wakeup.Confirmed)).To(Equal(1), "the connection is the same")
+	h.Expect(h.count("allowed-8", coalesce.Confirmed)).To(Equal(1), "the connection is the same")
 }
 
 func TestARevokedChannelIsTriedAgain(t *testing.T) {
@@ -248,7 +248,7 @@ func TestARevokedChannelIsTriedAgain(t *testing.T) {
 	h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.timing.ForbiddenRetry = 100 * time.Millisecond })
 	h.ensure("emails", "other")
 	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"other")
-	h.eventuallyWoken("other", wakeup.Confirmed, 2)
+	h.eventuallyWoken("other", coalesce.Confirmed, 2)
 	do(t, server, "lpush", "emails", 1)
 	do(t, server, "acl", "setuser", "default", "allchannels")
 	h.eventually("emails", 1)
@@ -259,13 +259,13 @@ func TestAServerThatDemandsAPassword(t *testing.T) {
 	server := redistest.New(t, redistest.Options{Args: []string{"--requirepass", "secret"}})
 	h := newHarness(t, server.Addr())
 	h.Ensure("emails", h.endpoint, list("emails"))
-	h.Eventually(func() rediserror.Reason {
+	h.Eventually(func() failure.Reason {
 		err := h.pool.Conn(h.endpoint, 0).Do(t.Context(), func(context.Context, redis.Cmdable) error { return nil })
 		if err == nil {
 			return ""
 		}
-		return rediserror.Classify(err).Reason
-	}).WithTimeout(timeout).Should(Equal(rediserror.ReasonAuthFailed))
+		return failure.Classify(err).Reason
+	}).WithTimeout(timeout).Should(Equal(failure.ReasonAuthFailed))
 }
 
 func TestOddKeys(t *testing.T) {
@@ -294,11 +294,11 @@ func TestForgedMessages(t *testing.T) {
 	}
 	do(t, server, "lpush", "emails", 1)
 	h.eventually("emails", 1)
-	h.Expect(h.count("emails", wakeup.Confirmed)).To(Equal(1), "the session lives")
+	h.Expect(h.count("emails", coalesce.Confirmed)).To(Equal(1), "the session lives")
 
 	// More than anyone needs ends the session, and the next one makes up for it.
 	do(t, server, "publish", channelPrefix+"emails", strings.Repeat("x", 2<<20))
-	h.eventuallyWoken("emails", wakeup.Confirmed, 2)
+	h.eventuallyWoken("emails", coalesce.Confirmed, 2)
 }
 
 func TestTenThousandChannelsOnOneConnection(t *testing.T) {
@@ -340,7 +340,7 @@ func TestAServerThatStopsAnswering(t *testing.T) {
 	h.Eventually(h.present).WithArguments("emails").WithTimeout(timeout).Should(BeFalse())
 	h.Expect(server.Resume()).To(Succeed())
 	do(t, server, "lpush", "emails", 1)
-	h.eventuallyWoken("emails", wakeup.Confirmed, 2)
+	h.eventuallyWoken("emails", coalesce.Confirmed, 2)
 	h.eventually("emails", 2)
 }
 
@@ -350,8 +350,8 @@ func TestAServerThatAnswersAgainWakes(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	h := newHarness(t, server.Addr())
 	h.ensure("emails")
-	h.Eventually(func() proof.Reason { return h.State("emails").Reason }).WithTimeout(timeout).
-		Should(Equal(proof.ReasonSubscribed), "there is no more to tell")
+	h.Eventually(func() verify.Reason { return h.State("emails").Reason }).WithTimeout(timeout).
+		Should(Equal(verify.ReasonSubscribed), "there is no more to tell")
 	do(t, server, "lpush", "emails", 1)
 	h.eventually("emails", 1)
 	h.Expect(server.Pause()).To(Succeed())
@@ -359,10 +359,10 @@ func TestAServerThatAnswersAgainWakes(t *testing.T) {
 		_, err := h.read(t.Context(), h.endpoint, "emails")
 		return err
 	}).WithTimeout(timeout).Should(HaveOccurred())
-	before := h.count("emails", wakeup.Changed)
+	before := h.count("emails", coalesce.Changed)
 	h.Expect(server.Resume()).To(Succeed())
-	h.eventuallyWoken("emails", wakeup.Changed, before+1)
-	h.Expect(h.count("emails", wakeup.Confirmed)).To(Equal(1), "the session is the same")
+	h.eventuallyWoken("emails", coalesce.Changed, before+1)
+	h.Expect(h.count("emails", coalesce.Confirmed)).To(Equal(1), "the session is the same")
 }
 
 func TestAConnectionThatSwallowsEverything(t *testing.T) {
@@ -384,8 +384,8 @@ func TestAConnectionBrokenWhileThousandsOfChannelsAreSubscribed(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	through := tcpproxy.New(t, server.Addr())
 	through.Delay(5 * time.Millisecond) // which many commands, one after the other, add up
-	h := newHarness(t, server.Addr(), waking(wakeup.Growth, wakeup.Confirmed))
-	endpoint, err := redisaccess.ParseEndpoint(through.Addr())
+	h := newHarness(t, server.Addr(), waking(coalesce.Growth, coalesce.Confirmed))
+	endpoint, err := auth.ParseEndpoint(through.Addr())
 	h.Expect(err).NotTo(HaveOccurred())
 	for i := range many {
 		h.Ensure(fmt.Sprintf("queue-%d", i), endpoint, list(fmt.Sprintf("queue-%d", i)))
@@ -440,7 +440,7 @@ func TestAnIdleSessionLives(t *testing.T) {
 	}
 	h.Eventually(pings).WithTimeout(timeout).Should(MatchRegexp(`cmdstat_ping:calls=[1-9]\d`))
 	h.Expect(through.Dials()).To(Equal(dials))
-	h.Expect(h.count("emails", wakeup.Confirmed)).To(Equal(1))
+	h.Expect(h.count("emails", coalesce.Confirmed)).To(Equal(1))
 }
 
 // A push at any moment around Ensure is seen, either by the read after the confirmation
@@ -475,8 +475,8 @@ func TestAPushAroundEnsureIsSeen(t *testing.T) {
 func TestAPushIsMissedIfReadBeforeSubscribing(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), waking(wakeup.Growth))
-	h.deliver(t.Context(), wakeup.Wake[string]{ID: "emails"})
+	h := newHarness(t, server.Addr(), waking(coalesce.Growth))
+	h.deliver(t.Context(), coalesce.Wake[string]{ID: "emails"})
 	do(t, server, "lpush", "emails", 1)
 	h.Ensure("emails", h.endpoint, list("emails"))
 	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(ConsistOf(channelPrefix + "emails"))
@@ -498,7 +498,7 @@ func TestLeavingAndWatchingAgainQuickly(t *testing.T) {
 	h.ensure("emails")
 	do(t, server, "lpush", "emails", 1)
 	h.eventually("emails", 1)
-	h.Expect(h.count("anchor", wakeup.Confirmed)).To(Equal(1), "the session lives")
+	h.Expect(h.count("anchor", coalesce.Confirmed)).To(Equal(1), "the session lives")
 }
 
 func TestNothingIsLostBeforeAnyoneTakesWakes(t *testing.T) {
@@ -507,7 +507,7 @@ func TestNothingIsLostBeforeAnyoneTakesWakes(t *testing.T) {
 	release := make(chan struct{})
 	h := newHarness(t, server.Addr(), func(w *Watcher[string]) {
 		deliver := w.options.Deliver
-		w.options.Deliver = func(ctx context.Context, w wakeup.Wake[string]) {
+		w.options.Deliver = func(ctx context.Context, w coalesce.Wake[string]) {
 			select {
 			case <-release:
 				deliver(ctx, w)
@@ -538,18 +538,18 @@ func TestTheWatcherEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
-	pool := redisconn.NewPool(redisconn.Options{})
+	pool := connection.NewPool(connection.Options{})
 	blocked := make(chan struct{}, 1)
 	w := New(Options[string]{
 		Pool: pool,
-		Deliver: func(ctx context.Context, _ wakeup.Wake[string]) {
+		Deliver: func(ctx context.Context, _ coalesce.Wake[string]) {
 			blocked <- struct{}{}
 			<-ctx.Done()
 		},
 		Log: logr.Discard(),
 	})
-	w.Ensure("emails", redisaccess.Endpoint{Address: server.Addr()}, list("emails"))
-	w.Ensure("nowhere", redisaccess.Endpoint{Address: "127.0.0.1:1"}, list("emails"))
+	w.Ensure("emails", auth.Endpoint{Address: server.Addr()}, list("emails"))
+	w.Ensure("nowhere", auth.Endpoint{Address: "127.0.0.1:1"}, list("emails"))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	go func() { ended <- pool.Start(ctx) }()

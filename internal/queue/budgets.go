@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
 const (
@@ -24,29 +24,29 @@ const (
 type budgets struct {
 	mu sync.Mutex
 	// limiters give out milliseconds.
-	limiters map[redisaccess.Endpoint]*rate.Limiter
+	limiters map[auth.Endpoint]*rate.Limiter
 }
 
 // left returns for how long entries may be counted now.
-func (b *budgets) left(e redisaccess.Endpoint) time.Duration {
+func (b *budgets) left(e auth.Endpoint) time.Duration {
 	tokens := b.of(e).Tokens()
 	return time.Duration(max(0, tokens) * float64(time.Millisecond))
 }
 
 // spend notes for how long entries were counted.
-func (b *budgets) spend(e redisaccess.Endpoint, took time.Duration) {
+func (b *budgets) spend(e auth.Endpoint, took time.Duration) {
 	b.of(e).ReserveN(time.Now(), int(min(took, countingBurst).Milliseconds()))
 }
 
 // of returns the limiter of an endpoint. Those that nobody has used for long are forgotten.
-func (b *budgets) of(e redisaccess.Endpoint) *rate.Limiter {
+func (b *budgets) of(e auth.Endpoint) *rate.Limiter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if found, ok := b.limiters[e]; ok {
 		return found
 	}
 	if b.limiters == nil {
-		b.limiters = map[redisaccess.Endpoint]*rate.Limiter{}
+		b.limiters = map[auth.Endpoint]*rate.Limiter{}
 	}
 	for other, limiter := range b.limiters {
 		if limiter.Tokens() >= float64(limiter.Burst()) {

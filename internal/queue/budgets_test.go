@@ -10,7 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
 func TestCountingTakesATenthOfTheTime(t *testing.T) {
@@ -18,7 +18,7 @@ func TestCountingTakesATenthOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		var b budgets
-		one, other := redisaccess.Endpoint{Address: "one:6379"}, redisaccess.Endpoint{Address: "other:6379"}
+		one, other := auth.Endpoint{Address: "one:6379"}, auth.Endpoint{Address: "other:6379"}
 		g.Expect(b.left(one)).To(Equal(countingBurst))
 		b.spend(one, 200*time.Millisecond)
 		g.Expect(b.left(one)).To(Equal(300 * time.Millisecond))
@@ -33,7 +33,7 @@ func TestCountingTakesATenthOfTheTime(t *testing.T) {
 		time.Sleep(time.Minute)
 		g.Expect(b.left(one)).To(Equal(countingBurst))
 
-		b.left(redisaccess.Endpoint{Address: "third:6379"})
+		b.left(auth.Endpoint{Address: "third:6379"})
 		g.Expect(b.limiters).To(HaveLen(1), "those that are not in use are forgotten")
 	})
 }

@@ -8,14 +8,14 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
 // SetClock makes a reader compare scores with another time.
 func (r *Reader) SetClock(now time.Time) { r.now = func() time.Time { return now } }
 
 // TimeToCount gives a reader so many milliseconds a second for counting entries at a server.
-func (r *Reader) TimeToCount(at redisaccess.Endpoint, perSecond int) {
-	r.budgets.of(redisaccess.Endpoint{}) // Now there is a map.
+func (r *Reader) TimeToCount(at auth.Endpoint, perSecond int) {
+	r.budgets.of(auth.Endpoint{}) // Now there is a map.
 	r.budgets.limiters[at] = rate.NewLimiter(rate.Limit(perSecond), perSecond)
 }

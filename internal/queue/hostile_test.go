@@ -12,8 +12,8 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -22,7 +22,7 @@ import (
 func answering(t *testing.T, answers map[string]string, queues ...queue.Queue) ([]queue.Count, error) {
 	t.Helper()
 	server := redistest.NewScripted(t, func(args []string) string { return answers[args[0]] })
-	source := queue.Source{Endpoint: redisaccess.Endpoint{Address: server.Addr()}, Queues: queues, CountLimit: countLimit}
+	source := queue.Source{Endpoint: auth.Endpoint{Address: server.Addr()}, Queues: queues, CountLimit: countLimit}
 	counts, err := newReader(t).Observe(t.Context(), source)
 	return numbers(counts), err
 }
@@ -81,7 +81,7 @@ func TestAnswersThatMakeNoSenseAreErrors(t *testing.T) {
 			maps.Copy(answers, c.answer)
 			counts, err := answering(t, answers, c.is)
 			g.Expect(err).To(MatchError(ContainSubstring(c.says)))
-			g.Expect(rediserror.Classify(err).Message).NotTo(BeEmpty())
+			g.Expect(failure.Classify(err).Message).NotTo(BeEmpty())
 			g.Expect(counts).To(BeNil())
 		})
 	}
@@ -201,7 +201,7 @@ func TestNoReplyOfARefusedTransactionIsLeftOver(t *testing.T) {
 		}
 	})
 	source := func(keys ...string) queue.Source {
-		source := queue.Source{Endpoint: redisaccess.Endpoint{Address: server.Addr()}}
+		source := queue.Source{Endpoint: auth.Endpoint{Address: server.Addr()}}
 		for _, key := range keys {
 			source.Queues = append(source.Queues, waiting(key))
 		}

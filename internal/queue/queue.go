@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"time"
 
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
 // Type is the type of a key. The zero value is a list.
@@ -70,7 +70,7 @@ type Queue struct {
 // Source names the queues of one server that are read together.
 type Source struct {
 	// Endpoint is the server, and Database the number of the database that holds the keys.
-	Endpoint redisaccess.Endpoint
+	Endpoint auth.Endpoint
 	Database int
 	// Tenant is on whose behalf they are read.
 	Tenant string

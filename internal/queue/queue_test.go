@@ -18,9 +18,9 @@ import (
 	"go.uber.org/goleak"
 
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -33,14 +33,14 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	redisconn.RedirectLogs(logr.Discard())
+	connection.RedirectLogs(logr.Discard())
 	goleak.VerifyTestMain(m)
 }
 
 // newReader returns a reader whose connections last until the test ends.
 func newReader(t *testing.T) *queue.Reader {
 	t.Helper()
-	pool := redisconn.NewPool(redisconn.Options{})
+	pool := connection.NewPool(connection.Options{})
 	var running sync.WaitGroup
 	running.Go(func() { _ = pool.Start(t.Context()) })
 	t.Cleanup(running.Wait)
@@ -53,7 +53,7 @@ type scene struct {
 	t        *testing.T
 	server   *redistest.Server
 	reader   *queue.Reader
-	endpoint redisaccess.Endpoint
+	endpoint auth.Endpoint
 }
 
 func newScene(t *testing.T) *scene {
@@ -61,7 +61,7 @@ func newScene(t *testing.T) *scene {
 	server := redistest.New(t, redistest.Options{User: admin})
 	s := &scene{
 		Gomega: NewWithT(t), t: t, server: server, reader: newReader(t),
-		endpoint: redisaccess.Endpoint{Address: server.Addr()},
+		endpoint: auth.Endpoint{Address: server.Addr()},
 	}
 	s.reader.TimeToCount(s.endpoint, math.MaxInt32)
 	return s
@@ -104,14 +104,14 @@ func numbers(counts []queue.Count) []queue.Count {
 }
 
 // expectRefusal expects that queues cannot be read, for a reason.
-func (s *scene) expectRefusal(reason rediserror.Reason, queues ...queue.Queue) {
+func (s *scene) expectRefusal(reason failure.Reason, queues ...queue.Queue) {
 	s.t.Helper()
-	s.Eventually(func() rediserror.Reason {
+	s.Eventually(func() failure.Reason {
 		_, err := s.reader.Observe(s.t.Context(), queue.Source{Endpoint: s.endpoint, Queues: queues, CountLimit: countLimit})
 		if err == nil {
 			return ""
 		}
-		return rediserror.Classify(err).Reason
+		return failure.Classify(err).Reason
 	}).WithTimeout(timeout).Should(Equal(reason))
 }
 
@@ -214,8 +214,8 @@ func TestOtherTypesAreErrors(t *testing.T) {
 	for name, is := range everyType("key") {
 		s.Expect(s.observe(is)).To(HaveLen(1), name)
 		s.do("set key text")
-		s.expectRefusal(rediserror.ReasonWrongType, is)
-		s.expectRefusal(rediserror.ReasonWrongType, waiting("other"), is)
+		s.expectRefusal(failure.ReasonWrongType, is)
+		s.expectRefusal(failure.ReasonWrongType, waiting("other"), is)
 		s.Expect(s.observe(waiting("other"))).To(Equal([]queue.Count{{}}), name)
 		s.do("del key")
 		s.Expect(s.observe(is)).To(Equal([]queue.Count{{}}), name)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
 )
 
 // countTimeout is for how long the entries of a stream are counted at most.
@@ -18,7 +18,7 @@ const countTimeout = 200 * time.Millisecond
 
 // Reader reads depths from Redis. It is safe for concurrent use.
 type Reader struct {
-	pool *redisconn.Pool
+	pool *connection.Pool
 	// refusals are the endpoints that refuse transactions.
 	refusals refusals
 	// budgets are the endpoints' times for counting.
@@ -28,7 +28,7 @@ type Reader struct {
 }
 
 // NewReader returns a reader that uses the connections of pool.
-func NewReader(pool *redisconn.Pool) *Reader { return &Reader{pool: pool, now: time.Now} }
+func NewReader(pool *connection.Pool) *Reader { return &Reader{pool: pool, now: time.Now} }
 
 // Observe returns what each of the queues holds, in their order; a key that does not exist holds
 // nothing. It takes a second at most, and another where entries have to be counted. After an

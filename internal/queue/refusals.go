@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
 // refusalMemory is for how long an endpoint that refuses transactions is not sent one.
@@ -17,24 +17,24 @@ const refusalMemory = time.Minute
 // refusals remembers which endpoints refuse transactions. The zero value is ready.
 type refusals struct {
 	mu    sync.Mutex
-	until map[redisaccess.Endpoint]time.Time
+	until map[auth.Endpoint]time.Time
 }
 
 // has reports whether an endpoint refused a transaction in the last minute.
-func (r *refusals) has(e redisaccess.Endpoint) bool {
+func (r *refusals) has(e auth.Endpoint) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return time.Now().Before(r.until[e])
 }
 
 // add remembers an endpoint, and forgets those that were added long ago.
-func (r *refusals) add(e redisaccess.Endpoint) {
+func (r *refusals) add(e auth.Endpoint) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	maps.DeleteFunc(r.until, func(_ redisaccess.Endpoint, until time.Time) bool { return !now.Before(until) })
+	maps.DeleteFunc(r.until, func(_ auth.Endpoint, until time.Time) bool { return !now.Before(until) })
 	if r.until == nil {
-		r.until = map[redisaccess.Endpoint]time.Time{}
+		r.until = map[auth.Endpoint]time.Time{}
 	}
 	r.until[e] = now.Add(refusalMemory)
 }

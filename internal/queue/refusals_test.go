@@ -10,14 +10,14 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
 func TestRefusalsAreForgottenAfterAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		first, second := redisaccess.Endpoint{Address: "first:6379"}, redisaccess.Endpoint{Address: "second:6379"}
+		first, second := auth.Endpoint{Address: "first:6379"}, auth.Endpoint{Address: "second:6379"}
 		var remembered refusals
 		g.Expect(remembered.has(first)).To(BeFalse())
 		remembered.add(first)

@@ -12,9 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"miracle.dev/scaledjob-operator/internal/redisconn"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
-	"miracle.dev/scaledjob-operator/internal/resp"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
 const (
@@ -148,7 +148,7 @@ func progress(reply any) (int64, error) {
 // ask of the server need not wait for all of them. An entry that exceeds the bounds of a reply
 // counts, and ends the counting.
 func countBacklog(
-	ctx context.Context, conn *redisconn.Conn, key string, b backlog, limit int64, until time.Time,
+	ctx context.Context, conn *connection.Conn, key string, b backlog, limit int64, until time.Time,
 ) (counted int64, partial bool, err error) {
 	wanted := min(b.most, limit)
 	for page := int64(entriesPerPage); counted < wanted; {
@@ -161,7 +161,7 @@ func countBacklog(
 			continue
 		case errors.Is(err, resp.ErrTooLarge):
 			return counted + 1, true, nil
-		case errors.Is(err, rediserror.ErrBusy) && counted > 0:
+		case errors.Is(err, failure.ErrBusy) && counted > 0:
 			return counted, true, nil
 		case err != nil:
 			return 0, false, err
@@ -179,7 +179,7 @@ func countBacklog(
 }
 
 // entriesAfter returns how many entries follow an ID, of at most so many, and the ID of the last.
-func entriesAfter(ctx context.Context, conn *redisconn.Conn, key, after string, most int64) (found int64, last string, err error) {
+func entriesAfter(ctx context.Context, conn *connection.Conn, key, after string, most int64) (found int64, last string, err error) {
 	err = conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
 		replies, err := pipeline(ctx, client, [][]any{{"xrange", key, "(" + after, "+", "count", most}})
 		if err != nil {

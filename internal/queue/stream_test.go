@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
 )
 
@@ -144,7 +144,7 @@ func TestCountingEndsInTime(t *testing.T) {
 	s.addEntries(1, entries, "x")
 	s.startInTheMiddle(2)
 	far := tcpproxy.New(t, s.server.Addr())
-	s.endpoint = redisaccess.Endpoint{Address: far.Addr()}
+	s.endpoint = auth.Endpoint{Address: far.Addr()}
 	s.observe(waiting("other")) // Now there is a connection.
 	far.Delay(20 * time.Millisecond)
 	told := s.observe(jobs)[0].Waiting
@@ -159,5 +159,5 @@ func TestCountingNeedsARight(t *testing.T) {
 	s.do("acl setuser default -xrange", "xgroup create jobs workers 0")
 	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{Waiting: 4}}), "where the server knows the number it is not needed")
 	s.do("xgroup setid jobs workers 0-2")
-	s.expectRefusal(rediserror.ReasonPermissionDenied, jobs)
+	s.expectRefusal(failure.ReasonPermissionDenied, jobs)
 }

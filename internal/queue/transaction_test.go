@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 func TestRefusedTransactionsAreNotTriedAgainSoon(t *testing.T) {
@@ -43,7 +43,7 @@ func TestRefusedCommandsAreToldFromRefusedTransactions(t *testing.T) {
 			s := newScene(t)
 			s.addEntries(1, 3, "x")
 			s.do("xgroup create jobs workers 0", "acl setuser default "+rule)
-			s.expectRefusal(rediserror.ReasonPermissionDenied, jobs, waiting("emails"))
+			s.expectRefusal(failure.ReasonPermissionDenied, jobs, waiting("emails"))
 			s.do("acl setuser default ~* +@all", "config resetstat")
 			s.Expect(s.observe(jobs, waiting("emails"))).To(Equal([]queue.Count{{Waiting: 3}, {}}))
 			s.Expect(s.calls("multi")).To(Equal(1), "transactions were not what was refused")
@@ -74,7 +74,7 @@ func TestTheRightsThatAreNeeded(t *testing.T) {
 			s.Expect(s.observe(c.queue, c.queue)).To(Equal([]queue.Count{{}, {}}))
 			for need := range strings.FieldsSeq(c.needs) {
 				s.do("acl setuser default -" + need[1:])
-				s.expectRefusal(rediserror.ReasonPermissionDenied, c.queue)
+				s.expectRefusal(failure.ReasonPermissionDenied, c.queue)
 				s.do("acl setuser default " + need)
 			}
 		})

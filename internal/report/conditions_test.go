@@ -13,8 +13,8 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 func TestReady(t *testing.T) {
@@ -65,7 +65,7 @@ func TestReady(t *testing.T) {
 func TestConditionsFollowWhatIsSeen(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	wrongType := &rediserror.Error{Reason: rediserror.ReasonWrongType, Message: "Correct the key.", Err: errAway}
+	wrongType := &failure.Error{Reason: failure.ReasonWrongType, Message: "Correct the key.", Err: errAway}
 	is := queueConnected(&Pass{})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "Connected"}))
 	is = queueConnected(&Pass{QueueErr: wrongType})
@@ -95,7 +95,7 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 	g := NewWithT(t)
 	sj := scaledJob()
 	status := &sj.Status
-	pass := func(queueErr *rediserror.Error, template *Condition) []string {
+	pass := func(queueErr *failure.Error, template *Condition) []string {
 		status = Status(sj, status, Pass{QueueErr: queueErr, Template: template}, time.Unix(1000, 0))
 		var abnormal []string
 		for _, kind := range []string{scaledjobv1.ConditionReconciling, scaledjobv1.ConditionStalled} {
@@ -106,8 +106,8 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 		}
 		return abnormal
 	}
-	denied := &rediserror.Error{Reason: rediserror.ReasonPermissionDenied, Message: "Grant it.", Err: errAway}
-	busy := rediserror.Classify(rediserror.ErrBusy)
+	denied := &failure.Error{Reason: failure.ReasonPermissionDenied, Message: "Grant it.", Err: errAway}
+	busy := failure.Classify(failure.ErrBusy)
 	rejected := &Condition{metav1.ConditionFalse, scaledjobv1.ReasonRejected, "Correct it."}
 
 	g.Expect(pass(nil, templateAccepted)).To(BeEmpty())
@@ -125,7 +125,7 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 func TestNothingIsTakenForReadyThatWasNotLookedAt(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	busy := Pass{QueueErr: rediserror.Classify(rediserror.ErrBusy)}
+	busy := Pass{QueueErr: failure.Classify(failure.ErrBusy)}
 	sj := scaledJob()
 	sj.Generation = 1
 	expectReconciling := func(status *scaledjobv1.ScaledJobStatus) {
@@ -148,7 +148,7 @@ func TestWhichReasonsNeedAPerson(t *testing.T) {
 		"SecretForbidden", "TooManyServers",
 	} {
 		sj := scaledJob()
-		status := Status(sj, &sj.Status, Pass{QueueErr: &rediserror.Error{Reason: rediserror.Reason(reason), Message: "Act."}}, time.Unix(1000, 0))
+		status := Status(sj, &sj.Status, Pass{QueueErr: &failure.Error{Reason: failure.Reason(reason), Message: "Act."}}, time.Unix(1000, 0))
 		NewWithT(t).Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionStalled)).To(
 			HaveValue(And(HaveField("Reason", reason), HaveField("Message", "Act."))))
 		NewWithT(t).Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionReconciling)).To(BeNil(), reason)
@@ -161,14 +161,14 @@ func TestWhichReasonsNeedAPerson(t *testing.T) {
 // A status that differs from the last one is written. Nothing may differ that tells nothing.
 func TestTheSameSightGivesTheSameStatus(t *testing.T) {
 	t.Parallel()
-	denied := &rediserror.Error{Reason: rediserror.ReasonPermissionDenied, Message: "Grant it.", Err: errAway}
+	denied := &failure.Error{Reason: failure.ReasonPermissionDenied, Message: "Grant it.", Err: errAway}
 	for name, pass := range map[string]Pass{
 		"well":         {Depth: new(int64(3)), Desired: new(int32(1)), Notifications: subscribed},
 		"away":         {QueueErr: unreachable},
 		"stalled":      {QueueErr: denied},
-		"busy":         {QueueErr: rediserror.Classify(rediserror.ErrBusy)},
-		"unverified":   {Notifications: proof.Verdict{Reason: proof.ReasonUnverified}},
-		"unconfigured": {Notifications: proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klg"}},
+		"busy":         {QueueErr: failure.Classify(failure.ErrBusy)},
+		"unverified":   {Notifications: verify.Verdict{Reason: verify.ReasonUnverified}},
+		"unconfigured": {Notifications: verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -185,21 +185,21 @@ func TestTheSameSightGivesTheSameStatus(t *testing.T) {
 // The classes of errors are the reasons of the condition, without a translation between them.
 func TestReasonsAreThoseOfTheAPI(t *testing.T) {
 	t.Parallel()
-	for reason, want := range map[rediserror.Reason]string{
-		rediserror.ReasonUnreachable:      scaledjobv1.ReasonUnreachable,
-		rediserror.ReasonAuthFailed:       scaledjobv1.ReasonAuthFailed,
-		rediserror.ReasonPermissionDenied: scaledjobv1.ReasonPermissionDenied,
-		rediserror.ReasonWrongType:        scaledjobv1.ReasonWrongType,
+	for reason, want := range map[failure.Reason]string{
+		failure.ReasonUnreachable:      scaledjobv1.ReasonUnreachable,
+		failure.ReasonAuthFailed:       scaledjobv1.ReasonAuthFailed,
+		failure.ReasonPermissionDenied: scaledjobv1.ReasonPermissionDenied,
+		failure.ReasonWrongType:        scaledjobv1.ReasonWrongType,
 	} {
 		NewWithT(t).Expect(string(reason)).To(Equal(want))
 	}
-	for reason, want := range map[proof.Reason]string{
-		proof.ReasonSubscribed:       scaledjobv1.ReasonSubscribed,
-		proof.ReasonUnverified:       scaledjobv1.ReasonUnverified,
-		proof.ReasonNotConfigured:    scaledjobv1.ReasonNotConfigured,
-		proof.ReasonNoEventsObserved: scaledjobv1.ReasonNoEventsObserved,
-		proof.ReasonPermissionDenied: scaledjobv1.ReasonPermissionDenied,
-		proof.ReasonUnreachable:      scaledjobv1.ReasonUnreachable,
+	for reason, want := range map[verify.Reason]string{
+		verify.ReasonSubscribed:       scaledjobv1.ReasonSubscribed,
+		verify.ReasonUnverified:       scaledjobv1.ReasonUnverified,
+		verify.ReasonNotConfigured:    scaledjobv1.ReasonNotConfigured,
+		verify.ReasonNoEventsObserved: scaledjobv1.ReasonNoEventsObserved,
+		verify.ReasonPermissionDenied: scaledjobv1.ReasonPermissionDenied,
+		verify.ReasonUnreachable:      scaledjobv1.ReasonUnreachable,
 	} {
 		NewWithT(t).Expect(string(reason)).To(Equal(want))
 	}

@@ -20,8 +20,8 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 // reasonForm is what the API server takes for the reason of a condition, and maxMessage how many bytes a message may have.
@@ -63,13 +63,13 @@ func FuzzStatus(f *testing.F) {
 
 // passOf is a pass with one of everything that may be seen.
 func passOf(queue, limit, events, template uint8, text string) Pass {
-	queueErrs := []*rediserror.Error{
-		nil, rediserror.Classify(rediserror.ErrBusy), rediserror.Classify(errors.New(text)), rediserror.Classify(rediserror.ErrClosed),
+	queueErrs := []*failure.Error{
+		nil, failure.Classify(failure.ErrBusy), failure.Classify(errors.New(text)), failure.Classify(failure.ErrClosed),
 	}
 	limits := []backoff.Reason{backoff.None, backoff.JobsFailing, backoff.NoProgress, backoff.CreateRefused}
-	verdicts := []proof.Reason{
-		proof.Undecided, proof.ReasonSubscribed, proof.ReasonUnverified, proof.ReasonNoEventsObserved, proof.ReasonPermissionDenied,
-		proof.ReasonUnreachable, proof.ReasonNotConfigured,
+	verdicts := []verify.Reason{
+		verify.Undecided, verify.ReasonSubscribed, verify.ReasonUnverified, verify.ReasonNoEventsObserved, verify.ReasonPermissionDenied,
+		verify.ReasonUnreachable, verify.ReasonNotConfigured,
 	}
 	kind := schema.GroupKind{Group: "batch", Kind: "Job"}
 	templates := []*Condition{
@@ -81,7 +81,7 @@ func passOf(queue, limit, events, template uint8, text string) Pass {
 		AtMax:         limit&0x80 != 0,
 		QueueErr:      queueErrs[int(queue)%len(queueErrs)],
 		Limit:         limits[int(limit)%len(limits)],
-		Notifications: proof.Verdict{Reason: verdicts[int(events)%len(verdicts)], Flags: string(proof.Flags(text).WithRecommended().Known())},
+		Notifications: verify.Verdict{Reason: verdicts[int(events)%len(verdicts)], Flags: string(verify.Flags(text).WithRecommended().Known())},
 		Template:      templates[int(template)%len(templates)],
 	}
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
 
 // polled ends the messages of all states in which the queue is polled.
@@ -19,23 +19,23 @@ const polled = " Until then the queue is polled."
 const flags = "K and the letter of each type of key: l for lists, t for streams, z for sorted sets, s for sets, h for hashes"
 
 // notificationVerdicts are what the condition says, by what the watcher knows.
-var notificationVerdicts = map[proof.Reason]Condition{
-	proof.ReasonSubscribed: {
+var notificationVerdicts = map[verify.Reason]Condition{
+	verify.ReasonSubscribed: {
 		metav1.ConditionTrue, scaledjobv1.ReasonSubscribed, "Redis announces the growth of the queue.",
 	},
-	proof.ReasonUnverified: {
+	verify.ReasonUnverified: {
 		metav1.ConditionUnknown, scaledjobv1.ReasonUnverified,
 		"Nothing has shown yet whether Redis announces the growth of the queue: the operator may not read notify-keyspace-events, and no " +
 			"event has come. Make sure that the setting holds " + flags + "; a managed service has it among its parameters. The first event " +
 			"proves it." + polled,
 	},
-	proof.ReasonNoEventsObserved: {
+	verify.ReasonNoEventsObserved: {
 		metav1.ConditionFalse, scaledjobv1.ReasonNoEventsObserved,
 		"The queue grew repeatedly, and no event told of it. Make sure that notify-keyspace-events holds " + flags + "; and g if keys are " +
 			"renamed or restored to it; on the very server that is written to. A managed service has it among its parameters. The next event " +
 			"proves it." + polled,
 	},
-	proof.ReasonUnreachable: {
+	verify.ReasonUnreachable: {
 		metav1.ConditionFalse, scaledjobv1.ReasonUnreachable,
 		"There is no subscription to the events of the queue. If QueueConnected is False, it has the cause; else the connection ended, or Redis " +
 			"takes no subscription. That is tried again and again." + polled,
@@ -49,14 +49,14 @@ var notificationsDisabled = Condition{
 }
 
 // notificationsActive tells whether the growth of the queue is announced. It returns nil while that is not decided.
-func notificationsActive(spec *scaledjobv1.ScaledJobSpec, known proof.Verdict) *Condition {
+func notificationsActive(spec *scaledjobv1.ScaledJobSpec, known verify.Verdict) *Condition {
 	if spec.Notifications == scaledjobv1.NotificationsDisabled {
 		return &notificationsDisabled
 	}
 	switch known.Reason {
-	case proof.ReasonNotConfigured:
+	case verify.ReasonNotConfigured:
 		return notConfigured(known)
-	case proof.ReasonPermissionDenied:
+	case verify.ReasonPermissionDenied:
 		return notPermitted(spec)
 	}
 	if found, ok := notificationVerdicts[known.Reason]; ok {
@@ -66,7 +66,7 @@ func notificationsActive(spec *scaledjobv1.ScaledJobSpec, known proof.Verdict) *
 }
 
 // notConfigured tells what to do where the server's setting lacks flags.
-func notConfigured(known proof.Verdict) *Condition {
+func notConfigured(known verify.Verdict) *Condition {
 	cause := ""
 	if known.ConfigureRefused {
 		cause = " The operator was told to do so, but Redis does not let it."

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
 
 func TestNotificationsActive(t *testing.T) {
@@ -20,27 +20,27 @@ func TestNotificationsActive(t *testing.T) {
 		reason string
 		mode   scaledjobv1.ScalingMode
 	}
-	for known, want := range map[proof.Reason]found{
-		proof.ReasonSubscribed:       {metav1.ConditionTrue, "Subscribed", scaledjobv1.ModeEvents},
-		proof.ReasonUnverified:       {metav1.ConditionUnknown, "Unverified", scaledjobv1.ModePolling},
-		proof.ReasonNotConfigured:    {metav1.ConditionFalse, "NotConfigured", scaledjobv1.ModePolling},
-		proof.ReasonNoEventsObserved: {metav1.ConditionFalse, "NoEventsObserved", scaledjobv1.ModePolling},
-		proof.ReasonPermissionDenied: {metav1.ConditionFalse, "PermissionDenied", scaledjobv1.ModePolling},
-		proof.ReasonUnreachable:      {metav1.ConditionFalse, "Unreachable", scaledjobv1.ModePolling},
+	for known, want := range map[verify.Reason]found{
+		verify.ReasonSubscribed:       {metav1.ConditionTrue, "Subscribed", scaledjobv1.ModeEvents},
+		verify.ReasonUnverified:       {metav1.ConditionUnknown, "Unverified", scaledjobv1.ModePolling},
+		verify.ReasonNotConfigured:    {metav1.ConditionFalse, "NotConfigured", scaledjobv1.ModePolling},
+		verify.ReasonNoEventsObserved: {metav1.ConditionFalse, "NoEventsObserved", scaledjobv1.ModePolling},
+		verify.ReasonPermissionDenied: {metav1.ConditionFalse, "PermissionDenied", scaledjobv1.ModePolling},
+		verify.ReasonUnreachable:      {metav1.ConditionFalse, "Unreachable", scaledjobv1.ModePolling},
 	} {
 		t.Run(string(known), func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			is := notificationsActive(&scaledJob().Spec, proof.Verdict{Reason: known})
+			is := notificationsActive(&scaledJob().Spec, verify.Verdict{Reason: known})
 			g.Expect(found{is.Status, is.Reason, modeOf(*is)}).To(Equal(want))
 			g.Expect(is.Message).To(MatchRegexp(`^[A-Z].*\.$`))
 		})
 	}
 	g := NewWithT(t)
-	g.Expect(notificationsActive(&scaledJob().Spec, proof.Verdict{})).To(BeNil(), "undecided")
+	g.Expect(notificationsActive(&scaledJob().Spec, verify.Verdict{})).To(BeNil(), "undecided")
 	disabled := scaledJob()
 	disabled.Spec.Notifications = scaledjobv1.NotificationsDisabled
-	is := notificationsActive(&disabled.Spec, proof.Verdict{})
+	is := notificationsActive(&disabled.Spec, verify.Verdict{})
 	g.Expect(found{is.Status, is.Reason, modeOf(*is)}).To(Equal(found{metav1.ConditionFalse, "Disabled", scaledjobv1.ModePolling}))
 }
 
@@ -49,10 +49,10 @@ func TestPermissionDeniedNamesTheChannel(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	sj := scaledJob()
-	is := notificationsActive(&sj.Spec, proof.Verdict{Reason: proof.ReasonPermissionDenied})
+	is := notificationsActive(&sj.Spec, verify.Verdict{Reason: verify.ReasonPermissionDenied})
 	g.Expect(is.Message).To(ContainSubstring("&__keyspace@0__:<key>"))
 	sj.Spec.Redis = &scaledjobv1.Redis{Database: 5}
-	is = notificationsActive(&sj.Spec, proof.Verdict{Reason: proof.ReasonPermissionDenied})
+	is = notificationsActive(&sj.Spec, verify.Verdict{Reason: verify.ReasonPermissionDenied})
 	g.Expect(is.Message).To(ContainSubstring("&__keyspace@5__:<key>"))
 }
 
@@ -60,9 +60,9 @@ func TestPermissionDeniedNamesTheChannel(t *testing.T) {
 func TestNotConfiguredTellsTheFlagsToSet(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	is := notConfigured(proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "KElgx"})
+	is := notConfigured(verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "KElgx"})
 	g.Expect(is.Message).To(ContainSubstring("CONFIG SET notify-keyspace-events KElgx "))
 	g.Expect(is.Message).NotTo(ContainSubstring("not let"))
-	is = notConfigured(proof.Verdict{Reason: proof.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true})
+	is = notConfigured(verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true})
 	g.Expect(is.Message).To(ContainSubstring("Redis does not let it"))
 }

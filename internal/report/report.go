@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package report says what users are told of a ScaledJob: its status, and the events when that turns. Its words are here, but for those
-// about Redis errors, which are in package rediserror. It is pure: what a pass saw and did goes in, and what to tell comes out.
+// about Redis errors, which are in package failure. It is pure: what a pass saw and did goes in, and what to tell comes out.
 //
 //	conditions.go     what each condition says, and what follows from it
 //	notifications.go  whether the growth of the queue is announced
@@ -20,8 +20,8 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 // Pass is what a pass over a ScaledJob saw and did.
@@ -33,9 +33,9 @@ type Pass struct {
 	// QueueErr says why.
 	Depth    *int64
 	Desired  *int32
-	QueueErr *rediserror.Error
+	QueueErr *failure.Error
 	// Rejected says why the server does not take what the Secrets hold now, while it is used with what they held before.
-	Rejected *rediserror.Error
+	Rejected *failure.Error
 	// Queues are those of the spec, with the depth of each where it could be read.
 	Queues []scaledjobv1.QueueStatus
 	// FailedKey is the one of several keys that QueueErr is about, and WithoutGroup a stream that has no such consumer group, nil if there is none.
@@ -45,7 +45,7 @@ type Pass struct {
 	AtMax bool
 	Limit backoff.Reason
 	// Notifications is what is known about those of the queue.
-	Notifications proof.Verdict
+	Notifications verify.Verdict
 	// Template is what the API server says of the template, nil where it was not asked.
 	Template *Condition
 	// RolloutGeneration is that of the last edit of the template for which Jobs are to be replaced.

@@ -15,15 +15,15 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 var (
 	errAway = errors.New("away")
 	// unreachable is what is known of the queue while Redis is away, and subscribed what is known of its events while all is well.
-	unreachable = &rediserror.Error{Reason: rediserror.ReasonUnreachable, Message: "Redis refused the connection. Start it.", Err: errAway}
-	subscribed  = proof.Verdict{Reason: proof.ReasonSubscribed}
+	unreachable = &failure.Error{Reason: failure.ReasonUnreachable, Message: "Redis refused the connection. Start it.", Err: errAway}
+	subscribed  = verify.Verdict{Reason: verify.ReasonSubscribed}
 )
 
 func scaledJob() *scaledjobv1.ScaledJob {

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/report"
-	"miracle.dev/scaledjob-operator/internal/requests"
 )
 
 const (
@@ -43,7 +43,7 @@ type Record struct {
 	// changedAt is since when the status differs from what was written, and zero while it does not.
 	changedAt time.Time
 	// retry is for writes that failed, so that creating does not wait for them.
-	retry requests.Retry
+	retry enqueue.Retry
 }
 
 // NewRecord returns that of a ScaledJob of which no status was written yet.

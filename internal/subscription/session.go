@@ -14,8 +14,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/redis/go-redis/v9"
 
-	"miracle.dev/scaledjob-operator/internal/redisconn"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 // maxChannels is how many channels one command names: few enough for servers that limit
@@ -51,7 +51,7 @@ type Session[K comparable] struct {
 	// Set has the channels. It has one session at a time.
 	Set *Set[K]
 	// PubSub is the connection. A PING was sent on it and is not answered yet.
-	PubSub *redisconn.PubSub
+	PubSub *connection.PubSub
 	// Began is called once, at the first confirmation, and Message for each message. They are
 	// called by the goroutine that receives, and must not block.
 	Began   func()
@@ -127,7 +127,7 @@ func (s *Session[K]) receive(ctx context.Context) error {
 	for {
 		message, err := s.PubSub.Receive(ctx, s.Timing.PingAfter+s.Timing.AnswerWithin)
 		switch {
-		case rediserror.IsReply(err):
+		case failure.IsReply(err):
 			err = s.answerError(err)
 		case err == nil:
 			err = s.answer(message)
@@ -190,16 +190,16 @@ func (s *Session[K]) answerConfirmation(kind verb, name string) error {
 
 // answerError handles an error reply. The connection is good, but for refused credentials.
 func (s *Session[K]) answerError(reply error) error {
-	reason := rediserror.Classify(reply).Reason
+	reason := failure.Classify(reply).Reason
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case reason == rediserror.ReasonAuthFailed:
+	case reason == failure.ReasonAuthFailed:
 		return reply
 	case s.inFlight == nil || s.inFlight.verb == unsubscribe:
 		return fmt.Errorf("%w: %w", errUnexpected, reply)
 	case s.inFlight.verb == subscribe:
-		s.refuse(s.inFlight.channels, reason == rediserror.ReasonPermissionDenied)
+		s.refuse(s.inFlight.channels, reason == failure.ReasonPermissionDenied)
 		if s.refusal == nil {
 			s.refusal = reply
 		}

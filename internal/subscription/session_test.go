@@ -18,9 +18,9 @@ import (
 	"github.com/onsi/gomega/types"
 	"go.uber.org/goleak"
 
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
-	"miracle.dev/scaledjob-operator/internal/wakeup"
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -31,7 +31,7 @@ const timeout = 30 * time.Second
 const forbidden = "-NOPERM No permissions to access a channel\r\n"
 
 func TestMain(m *testing.M) {
-	redisconn.RedirectLogs(logr.Discard())
+	connection.RedirectLogs(logr.Discard())
 	goleak.VerifyTestMain(m)
 }
 
@@ -63,7 +63,7 @@ type end struct {
 func hold(t *testing.T, addr string, timing Timing, channels ...string) *held {
 	t.Helper()
 	h := &held{Gomega: NewWithT(t), ended: make(chan end, 1)}
-	h.Set = NewSet(func(id string, cause wakeup.Cause) {
+	h.Set = NewSet(func(id string, cause coalesce.Cause) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.marks = append(h.marks, id+" "+cause.String())
@@ -71,8 +71,8 @@ func hold(t *testing.T, addr string, timing Timing, channels ...string) *held {
 	for _, channel := range channels {
 		h.Add(channel, "a")
 	}
-	pool := redisconn.NewPool(redisconn.Options{})
-	endpoint, err := redisaccess.ParseEndpoint(addr)
+	pool := connection.NewPool(connection.Options{})
+	endpoint, err := auth.ParseEndpoint(addr)
 	h.Expect(err).NotTo(HaveOccurred())
 	pubSub, err := pool.Conn(endpoint, 0).OpenPubSub(t.Context())
 	h.Expect(err).NotTo(HaveOccurred())

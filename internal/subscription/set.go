@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/wakeup"
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
 
 // status says how far the subscription to a channel has come on the present session.
@@ -25,7 +25,7 @@ const (
 // Set says who watches which channel of one server, and what has to be sent to it so that
 // those channels are subscribed to. It is safe for concurrent use.
 type Set[K comparable] struct {
-	mark func(id K, cause wakeup.Cause)
+	mark func(id K, cause coalesce.Cause)
 
 	mu       sync.Mutex
 	channels map[string]*channel[K]
@@ -35,7 +35,7 @@ type Set[K comparable] struct {
 	// retryAt is when the denied channels are wanted again.
 	retryAt time.Time
 	// changed is set while there may be something to send.
-	changed wakeup.Signal
+	changed coalesce.Signal
 }
 
 // channel is one channel that is watched, or not yet unsubscribed.
@@ -52,14 +52,14 @@ type channel[K comparable] struct {
 // NewSet returns a set of no channels. Mark is called for all who watch a channel when its
 // subscription begins or ends, and when [Set.Event] or [Set.Rouse] says so. It is called with
 // the lock held: it must not block, nor use the set.
-func NewSet[K comparable](mark func(id K, cause wakeup.Cause)) *Set[K] {
+func NewSet[K comparable](mark func(id K, cause coalesce.Cause)) *Set[K] {
 	return &Set[K]{
 		mark:     mark,
 		channels: map[string]*channel[K]{},
 		wanted:   map[string]struct{}{},
 		unwanted: map[string]struct{}{},
 		denied:   map[string]struct{}{},
-		changed:  wakeup.NewSignal(),
+		changed:  coalesce.NewSignal(),
 	}
 }
 
@@ -112,7 +112,7 @@ func (x *Set[K]) drop(name string) {
 
 // Event marks all who watch the channel, and notes when growth and shrinking were last heard of.
 // A channel that nobody watches is of no interest: anyone may publish anything.
-func (x *Set[K]) Event(name string, cause wakeup.Cause) {
+func (x *Set[K]) Event(name string, cause coalesce.Cause) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -120,29 +120,29 @@ func (x *Set[K]) Event(name string, cause wakeup.Cause) {
 		return
 	}
 	switch cause {
-	case wakeup.Growth:
+	case coalesce.Growth:
 		c.heardAt = time.Now()
-	case wakeup.Shrink:
+	case coalesce.Shrink:
 		c.shrunkAt = time.Now()
 	}
 	x.markAll(c, cause)
 }
 
-func (x *Set[K]) markAll(c *channel[K], cause wakeup.Cause) {
+func (x *Set[K]) markAll(c *channel[K], cause coalesce.Cause) {
 	for id := range c.ids {
 		x.mark(id, cause)
 	}
 }
 
 // State returns what is known of the subscription to the channel.
-func (x *Set[K]) State(name string) proof.Subscription {
+func (x *Set[K]) State(name string) verify.Subscription {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
 	if !ok {
-		return proof.Subscription{}
+		return verify.Subscription{}
 	}
-	return proof.Subscription{Present: c.present(), Since: c.since, Forbidden: c.forbidden, HeardAt: c.heardAt, ShrunkAt: c.shrunkAt}
+	return verify.Subscription{Present: c.present(), Since: c.since, Forbidden: c.forbidden, HeardAt: c.heardAt, ShrunkAt: c.shrunkAt}
 }
 
 // present says that the channel is subscribed to until the server confirms that it is not.
@@ -164,7 +164,7 @@ func (x *Set[K]) reset() {
 	clear(x.unwanted)
 	for name, c := range x.channels {
 		if c.status == present {
-			x.markAll(c, wakeup.Lost)
+			x.markAll(c, coalesce.Lost)
 		}
 		switch {
 		case len(c.ids) == 0:
@@ -183,7 +183,7 @@ func (x *Set[K]) Rouse() {
 	defer x.mu.Unlock()
 	for _, c := range x.channels {
 		if c.present() {
-			x.markAll(c, wakeup.Changed)
+			x.markAll(c, coalesce.Changed)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func (x *Set[K]) subscribed(name string) {
 		return
 	}
 	c.status, c.since, c.forbidden = present, time.Now(), false
-	x.markAll(c, wakeup.Confirmed)
+	x.markAll(c, coalesce.Confirmed)
 	if len(c.ids) == 0 {
 		x.unwanted[name] = struct{}{}
 	}

@@ -13,18 +13,18 @@ import (
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
 
-	"miracle.dev/scaledjob-operator/internal/proof"
-	"miracle.dev/scaledjob-operator/internal/wakeup"
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
 
 // ignore is a mark that nobody sees.
-func ignore(string, wakeup.Cause) { /* nothing to do */ }
+func ignore(string, coalesce.Cause) { /* nothing to do */ }
 
 func TestSetSubscribesOnceForAllWhoWatch(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var marked []string
-	x := NewSet(func(id string, cause wakeup.Cause) { marked = append(marked, id+" "+cause.String()) })
+	x := NewSet(func(id string, cause coalesce.Cause) { marked = append(marked, id+" "+cause.String()) })
 	g.Expect(x.Add("c", "a")).To(BeFalse())
 	g.Expect(x.Add("c", "b")).To(BeFalse())
 	g.Expect(x.takeWanted(10)).To(ConsistOf("c"))
@@ -34,8 +34,8 @@ func TestSetSubscribesOnceForAllWhoWatch(t *testing.T) {
 
 	g.Expect(marked).To(ConsistOf("a Confirmed", "b Confirmed"))
 	marked = nil
-	x.Event("c", wakeup.Growth)
-	x.Event("unknown", wakeup.Growth)
+	x.Event("c", coalesce.Growth)
+	x.Event("unknown", coalesce.Growth)
 	g.Expect(marked).To(ConsistOf("a Growth", "b Growth", "late Growth"))
 
 	x.Remove("c", "a")
@@ -115,7 +115,7 @@ func TestSetRetriesRefusedChannelsLater(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	now := time.Now()
-	x := NewSet(func(string, wakeup.Cause) { t.Error("nothing was subscribed to") })
+	x := NewSet(func(string, coalesce.Cause) { t.Error("nothing was subscribed to") })
 	x.Add("c", "a")
 	x.takeWanted(1)
 	x.refused([]string{"c"}, true, now.Add(time.Minute))
@@ -136,8 +136,8 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 		now := time.Now()
 		server := map[string]bool{} // subscribed channels
 		lost := map[int]bool{}
-		x := NewSet(func(id int, cause wakeup.Cause) {
-			if cause == wakeup.Lost {
+		x := NewSet(func(id int, cause coalesce.Cause) {
+			if cause == coalesce.Lost {
 				lost[id] = true
 			}
 		})
@@ -225,8 +225,8 @@ func TestSetRousesWhereMessagesCome(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var roused []string
-	x := NewSet(func(id string, cause wakeup.Cause) {
-		if cause == wakeup.Changed {
+	x := NewSet(func(id string, cause coalesce.Cause) {
+		if cause == coalesce.Changed {
 			roused = append(roused, id)
 		}
 	})
@@ -254,19 +254,19 @@ func TestSetTellsSinceWhen(t *testing.T) {
 		begun := time.Now()
 		after := func(minutes int) time.Time { return begun.Add(time.Duration(minutes) * time.Minute) }
 		x.Add("c", "a")
-		g.Expect(x.State("c")).To(Equal(proof.Subscription{Since: begun}))
+		g.Expect(x.State("c")).To(Equal(verify.Subscription{Since: begun}))
 
 		time.Sleep(time.Minute)
 		x.takeWanted(1)
-		g.Expect(x.State("c")).To(Equal(proof.Subscription{Since: begun}), "it is not confirmed")
+		g.Expect(x.State("c")).To(Equal(verify.Subscription{Since: begun}), "it is not confirmed")
 		x.subscribed("c")
-		g.Expect(x.State("c")).To(Equal(proof.Subscription{Present: true, Since: after(1)}))
+		g.Expect(x.State("c")).To(Equal(verify.Subscription{Present: true, Since: after(1)}))
 
 		time.Sleep(time.Minute)
-		x.Event("c", wakeup.Growth)
+		x.Event("c", coalesce.Growth)
 		time.Sleep(time.Minute)
-		x.Event("c", wakeup.Shrink)
-		want := proof.Subscription{Present: true, Since: after(1), HeardAt: after(2), ShrunkAt: after(3)}
+		x.Event("c", coalesce.Shrink)
+		want := verify.Subscription{Present: true, Since: after(1), HeardAt: after(2), ShrunkAt: after(3)}
 		g.Expect(x.State("c")).To(Equal(want))
 
 		time.Sleep(time.Minute)

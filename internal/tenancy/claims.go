@@ -6,13 +6,13 @@ package tenancy
 import (
 	"fmt"
 
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 // Server is what is claimed: a database of an endpoint.
 type Server struct {
-	Endpoint redisaccess.Endpoint
+	Endpoint auth.Endpoint
 	Database int
 }
 
@@ -27,7 +27,7 @@ type Claims struct {
 	tenants map[string]map[Server]int
 	users   map[Server]int
 	// endpoints counts the servers of each endpoint that are claimed.
-	endpoints map[redisaccess.Endpoint]int
+	endpoints map[auth.Endpoint]int
 }
 
 // NewClaims returns no claims, of which the owners of one tenant may have so many servers together.
@@ -35,7 +35,7 @@ type Claims struct {
 func NewClaims(perTenant int) *Claims {
 	return &Claims{
 		perTenant: perTenant, byOwner: map[Owner]Server{},
-		tenants: map[string]map[Server]int{}, users: map[Server]int{}, endpoints: map[redisaccess.Endpoint]int{},
+		tenants: map[string]map[Server]int{}, users: map[Server]int{}, endpoints: map[auth.Endpoint]int{},
 	}
 }
 
@@ -45,7 +45,7 @@ func (c *Claims) Has(by Owner, claimed Server) bool {
 	return ok && now == claimed
 }
 
-// Add notes the claim of an owner that has none. The error, an [*rediserror.Error], is for one too
+// Add notes the claim of an owner that has none. The error, an [*failure.Error], is for one too
 // many of its tenant; then it claims nothing.
 func (c *Claims) Add(by Owner, wanted Server) error {
 	of := c.tenants[by.Tenant]
@@ -65,9 +65,9 @@ func (c *Claims) Add(by Owner, wanted Server) error {
 	return nil
 }
 
-func tooManyServers(tenant string, limit int) *rediserror.Error {
-	return &rediserror.Error{
-		Reason: rediserror.ReasonTooManyServers,
+func tooManyServers(tenant string, limit int) *failure.Error {
+	return &failure.Error{
+		Reason: failure.ReasonTooManyServers,
 		Message: "The namespace uses as many Redis servers and databases as it may. Use fewer of them, " +
 			"or have an administrator raise --max-redis-servers-per-namespace.",
 		Err: fmt.Errorf("%s claims %d servers already", tenant, limit),
@@ -106,4 +106,4 @@ func decrement[K comparable](counts map[K]int, key K) (none bool) {
 func (c *Claims) Claimed(server Server) bool { return c.users[server] > 0 }
 
 // EndpointClaimed reports whether anybody claims any database of an endpoint.
-func (c *Claims) EndpointClaimed(e redisaccess.Endpoint) bool { return c.endpoints[e] > 0 }
+func (c *Claims) EndpointClaimed(e auth.Endpoint) bool { return c.endpoints[e] > 0 }

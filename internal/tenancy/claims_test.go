@@ -8,14 +8,14 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 var (
-	one   = Server{Endpoint: redisaccess.Endpoint{Address: "one:6379"}}
-	other = Server{Endpoint: redisaccess.Endpoint{Address: "one:6379"}, Database: 1}
-	two   = Server{Endpoint: redisaccess.Endpoint{Address: "two:6379"}}
+	one   = Server{Endpoint: auth.Endpoint{Address: "one:6379"}}
+	other = Server{Endpoint: auth.Endpoint{Address: "one:6379"}, Database: 1}
+	two   = Server{Endpoint: auth.Endpoint{Address: "two:6379"}}
 )
 
 func TestATenantHasSoManyServersTogether(t *testing.T) {
@@ -27,7 +27,7 @@ func TestATenantHasSoManyServersTogether(t *testing.T) {
 		g.Expect(claims.Has(owner, server)).To(BeTrue())
 	}
 	refused := claims.Add(Owner{"team", "d"}, two)
-	g.Expect(refused).To(HaveField("Reason", rediserror.ReasonTooManyServers))
+	g.Expect(refused).To(HaveField("Reason", failure.ReasonTooManyServers))
 	g.Expect(claims.Has(Owner{"team", "d"}, two)).To(BeFalse())
 	claims.Remove(Owner{"team", "b"})
 	g.Expect(claims.Add(Owner{"team", "d"}, two)).NotTo(Succeed(), "c still claims what b did")

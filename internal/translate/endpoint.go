@@ -7,13 +7,13 @@ import (
 	"cmp"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// Endpoint is the Redis server of a ScaledJob in a namespace, and the number of the database there. The error, an [*rediserror.Error], is for an
+// Endpoint is the Redis server of a ScaledJob in a namespace, and the number of the database there. The error, an [*failure.Error], is for an
 // address that is not of the form host:port.
-func Endpoint(namespace string, spec *scaledjobv1.ScaledJobSpec) (endpoint redisaccess.Endpoint, database int, err error) {
+func Endpoint(namespace string, spec *scaledjobv1.ScaledJobSpec) (endpoint auth.Endpoint, database int, err error) {
 	redis := spec.Redis
 	if redis == nil {
 		endpoint, err = parse(spec.RedisAddress)
@@ -24,7 +24,7 @@ func Endpoint(namespace string, spec *scaledjobv1.ScaledJobSpec) (endpoint redis
 		address = redis.Addresses[0]
 	}
 	if endpoint, err = parse(address); err != nil {
-		return redisaccess.Endpoint{}, 0, err
+		return auth.Endpoint{}, 0, err
 	}
 	if redis.Auth != nil {
 		endpoint.Username = redis.Auth.Username
@@ -39,11 +39,11 @@ func Endpoint(namespace string, spec *scaledjobv1.ScaledJobSpec) (endpoint redis
 	return endpoint, int(redis.Database), nil
 }
 
-func parse(address string) (redisaccess.Endpoint, error) {
-	endpoint, err := redisaccess.ParseEndpoint(address)
+func parse(address string) (auth.Endpoint, error) {
+	endpoint, err := auth.ParseEndpoint(address)
 	if err != nil {
-		return redisaccess.Endpoint{}, &rediserror.Error{
-			Reason:  rediserror.ReasonUnreachable,
+		return auth.Endpoint{}, &failure.Error{
+			Reason:  failure.ReasonUnreachable,
 			Message: "The address of the Redis server is not of the form host:port. Correct it.",
 			Err:     err,
 		}
@@ -51,8 +51,8 @@ func parse(address string) (redisaccess.Endpoint, error) {
 	return endpoint, nil
 }
 
-func encryption(tls *scaledjobv1.RedisTLS) redisaccess.TLS {
-	return redisaccess.TLS{
+func encryption(tls *scaledjobv1.RedisTLS) auth.TLS {
+	return auth.TLS{
 		Enabled:     true,
 		ServerName:  tls.ServerName,
 		SkipVerify:  tls.InsecureSkipVerify,
@@ -63,9 +63,9 @@ func encryption(tls *scaledjobv1.RedisTLS) redisaccess.TLS {
 }
 
 // secretKey is what a reference names, if there is one.
-func secretKey(reference *scaledjobv1.SecretKeyReference, otherwise string) redisaccess.SecretKey {
+func secretKey(reference *scaledjobv1.SecretKeyReference, otherwise string) auth.SecretKey {
 	if reference == nil {
-		return redisaccess.SecretKey{}
+		return auth.SecretKey{}
 	}
-	return redisaccess.SecretKey{Name: reference.Name, Key: cmp.Or(reference.Key, otherwise)}
+	return auth.SecretKey{Name: reference.Name, Key: cmp.Or(reference.Key, otherwise)}
 }

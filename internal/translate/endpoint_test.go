@@ -9,8 +9,8 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 // oneRedis is a spec for this Redis.
@@ -27,9 +27,9 @@ func TestEndpoint(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		redis scaledjobv1.Redis
-		want  redisaccess.Endpoint
+		want  auth.Endpoint
 	}{
-		"an address": {want: redisaccess.Endpoint{Address: address}},
+		"an address": {want: auth.Endpoint{Address: address}},
 		"everything": {
 			redis: scaledjobv1.Redis{
 				Auth: &scaledjobv1.RedisAuth{Username: "scaledjob", PasswordSecretRef: reference("login", "pass")},
@@ -38,12 +38,12 @@ func TestEndpoint(t *testing.T) {
 					ServerName: "redis.example", InsecureSkipVerify: true,
 				},
 			},
-			want: redisaccess.Endpoint{
+			want: auth.Endpoint{
 				Address: address, Namespace: "team",
-				Username: "scaledjob", Password: redisaccess.SecretKey{Name: "login", Key: "pass"},
-				TLS: redisaccess.TLS{
-					Enabled: true, ServerName: "redis.example", SkipVerify: true, CA: redisaccess.SecretKey{Name: "authority", Key: "root"},
-					Certificate: redisaccess.SecretKey{Name: "own", Key: "cert"}, PrivateKey: redisaccess.SecretKey{Name: "own", Key: "private"},
+				Username: "scaledjob", Password: auth.SecretKey{Name: "login", Key: "pass"},
+				TLS: auth.TLS{
+					Enabled: true, ServerName: "redis.example", SkipVerify: true, CA: auth.SecretKey{Name: "authority", Key: "root"},
+					Certificate: auth.SecretKey{Name: "own", Key: "cert"}, PrivateKey: auth.SecretKey{Name: "own", Key: "private"},
 				},
 			},
 		},
@@ -54,26 +54,26 @@ func TestEndpoint(t *testing.T) {
 					CASecretRef: reference("redis", ""), CertSecretRef: reference("redis", ""), KeySecretRef: reference("redis", ""),
 				},
 			},
-			want: redisaccess.Endpoint{
-				Address: address, Namespace: "team", Password: redisaccess.SecretKey{Name: "redis", Key: "password"},
-				TLS: redisaccess.TLS{
-					Enabled: true, CA: redisaccess.SecretKey{Name: "redis", Key: "ca.crt"},
-					Certificate: redisaccess.SecretKey{Name: "redis", Key: "tls.crt"}, PrivateKey: redisaccess.SecretKey{Name: "redis", Key: "tls.key"},
+			want: auth.Endpoint{
+				Address: address, Namespace: "team", Password: auth.SecretKey{Name: "redis", Key: "password"},
+				TLS: auth.TLS{
+					Enabled: true, CA: auth.SecretKey{Name: "redis", Key: "ca.crt"},
+					Certificate: auth.SecretKey{Name: "redis", Key: "tls.crt"}, PrivateKey: auth.SecretKey{Name: "redis", Key: "tls.key"},
 				},
 			},
 		},
 		"a user without a password": {
 			redis: scaledjobv1.Redis{Auth: &scaledjobv1.RedisAuth{Username: "anybody"}},
-			want:  redisaccess.Endpoint{Address: address, Username: "anybody"},
+			want:  auth.Endpoint{Address: address, Username: "anybody"},
 		},
 		"TLS with the roots of the system": {
 			redis: scaledjobv1.Redis{TLS: &scaledjobv1.RedisTLS{}},
-			want:  redisaccess.Endpoint{Address: address, TLS: redisaccess.TLS{Enabled: true}},
+			want:  auth.Endpoint{Address: address, TLS: auth.TLS{Enabled: true}},
 		},
 		"an authority alone": {
 			redis: scaledjobv1.Redis{TLS: &scaledjobv1.RedisTLS{CASecretRef: reference("authority", "")}},
-			want: redisaccess.Endpoint{
-				Address: address, Namespace: "team", TLS: redisaccess.TLS{Enabled: true, CA: redisaccess.SecretKey{Name: "authority", Key: "ca.crt"}},
+			want: auth.Endpoint{
+				Address: address, Namespace: "team", TLS: auth.TLS{Enabled: true, CA: auth.SecretKey{Name: "authority", Key: "ca.crt"}},
 			},
 		},
 	} {
@@ -93,7 +93,7 @@ func TestEndpoint(t *testing.T) {
 func TestWhoSharesAnEndpoint(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	of := func(namespace string, spec *scaledjobv1.ScaledJobSpec) redisaccess.Endpoint {
+	of := func(namespace string, spec *scaledjobv1.ScaledJobSpec) auth.Endpoint {
 		endpoint, _, err := Endpoint(namespace, spec)
 		g.Expect(err).NotTo(HaveOccurred())
 		return endpoint
@@ -134,8 +134,8 @@ func TestEndpointWithoutAnAddress(t *testing.T) {
 			g := NewWithT(t)
 			endpoint, _, err := Endpoint("team", spec)
 			g.Expect(endpoint).To(BeZero())
-			g.Expect(rediserror.Classify(err).Reason).To(Equal(rediserror.ReasonUnreachable))
-			g.Expect(rediserror.Classify(err).Message).To(ContainSubstring("host:port"))
+			g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonUnreachable))
+			g.Expect(failure.Classify(err).Message).To(ContainSubstring("host:port"))
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
-	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
@@ -19,13 +19,13 @@ import (
 // queueTypes are the types of keys as the reader and the watcher name them.
 var queueTypes = map[scaledjobv1.QueueType]struct {
 	read  queue.Type
-	class proof.Class
+	class verify.Class
 }{
-	scaledjobv1.QueueList:      {queue.List, proof.ClassList},
-	scaledjobv1.QueueStream:    {queue.Stream, proof.ClassStream},
-	scaledjobv1.QueueSortedSet: {queue.SortedSet, proof.ClassSortedSet},
-	scaledjobv1.QueueSet:       {queue.Set, proof.ClassSet},
-	scaledjobv1.QueueHash:      {queue.Hash, proof.ClassHash},
+	scaledjobv1.QueueList:      {queue.List, verify.ClassList},
+	scaledjobv1.QueueStream:    {queue.Stream, verify.ClassStream},
+	scaledjobv1.QueueSortedSet: {queue.SortedSet, verify.ClassSortedSet},
+	scaledjobv1.QueueSet:       {queue.Set, verify.ClassSet},
+	scaledjobv1.QueueHash:      {queue.Hash, verify.ClassHash},
 }
 
 // Source is what is read for a ScaledJob in a namespace. An address that is not of the form host:port is an error.

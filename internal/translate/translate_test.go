@@ -11,9 +11,9 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
-	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
@@ -52,7 +52,7 @@ func TestWhatIsReadAndListenedTo(t *testing.T) {
 	source, err := Source("team", spec, queues)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(source).To(Equal(queue.Source{
-		Endpoint: redisaccess.Endpoint{Address: address}, Tenant: "team",
+		Endpoint: auth.Endpoint{Address: address}, Tenant: "team",
 		Queues: []queue.Queue{
 			{Key: "list", Type: queue.List},
 			{Key: "list:busy", Type: queue.List, InProgress: true},
@@ -65,12 +65,12 @@ func TestWhatIsReadAndListenedTo(t *testing.T) {
 		CountLimit: 20*10 + 1,
 	}))
 	g.Expect(Keys(3, queues)).To(Equal([]keyspace.Key{
-		{Database: 3, Name: "list", Class: proof.ClassList},
-		{Database: 3, Name: "list:busy", Class: proof.ClassList, Final: true},
-		{Database: 3, Name: "stream", Class: proof.ClassStream},
-		{Database: 3, Name: "sorted", Class: proof.ClassSortedSet},
-		{Database: 3, Name: "set", Class: proof.ClassSet},
-		{Database: 3, Name: "hash", Class: proof.ClassHash},
+		{Database: 3, Name: "list", Class: verify.ClassList},
+		{Database: 3, Name: "list:busy", Class: verify.ClassList, Final: true},
+		{Database: 3, Name: "stream", Class: verify.ClassStream},
+		{Database: 3, Name: "sorted", Class: verify.ClassSortedSet},
+		{Database: 3, Name: "set", Class: verify.ClassSet},
+		{Database: 3, Name: "hash", Class: verify.ClassHash},
 	}))
 	held := Contents(queues, []queue.Count{{Waiting: 1}, {InProgress: 2}, {Waiting: 3, InProgress: 4}, {}, {}, {}, {}})
 	g.Expect(held[:3]).To(Equal([]scaling.Queue{{Waiting: 1, Threshold: 10}, {InProgress: 2, Threshold: 10}, {Waiting: 3, InProgress: 4, Threshold: 3}}))

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/rediserror"
-	"miracle.dev/scaledjob-operator/internal/secrets"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/secrets"
 	"miracle.dev/scaledjob-operator/test/operator"
 )
 
@@ -66,10 +66,10 @@ func TestTheOperatorGetsASecretByItsName(t *testing.T) {
 		g.Expect(reader.Read(t.Context(), secret.Namespace, secret.Name)).To(Equal(secret.Data))
 
 		_, err := reader.Read(t.Context(), secret.Namespace, "absent")
-		expectReason(g, err, rediserror.ReasonSecretNotFound)
+		expectReason(g, err, failure.ReasonSecretNotFound)
 	}
 	_, err := reader.Read(t.Context(), "no-such-namespace", "redis")
-	expectReason(g, err, rediserror.ReasonSecretNotFound)
+	expectReason(g, err, failure.ReasonSecretNotFound)
 }
 
 func TestTheOperatorIsRefusedWhatItDoesNotNeed(t *testing.T) {
@@ -119,15 +119,15 @@ func TestSecretsOfChosenNamespaces(t *testing.T) {
 	reader := secrets.NewReader(newClient(t, asOperator(t)))
 	g.Eventually(func(g Gomega) {
 		_, err := reader.Read(t.Context(), other.Namespace, other.Name)
-		expectReason(g, err, rediserror.ReasonSecretForbidden)
+		expectReason(g, err, failure.ReasonSecretForbidden)
 		g.Expect(reader.Read(t.Context(), chosen.Namespace, chosen.Name)).To(Equal(chosen.Data))
 	}).Should(Succeed())
 	_, err := reader.Read(t.Context(), operator.Namespace, "any")
-	expectReason(g, err, rediserror.ReasonSecretForbidden)
+	expectReason(g, err, failure.ReasonSecretForbidden)
 }
 
-func expectReason(g Gomega, err error, reason rediserror.Reason) {
-	var classified *rediserror.Error
+func expectReason(g Gomega, err error, reason failure.Reason) {
+	var classified *failure.Error
 	g.Expect(errors.As(err, &classified)).To(BeTrue(), "%v", err)
 	g.Expect(classified.Reason).To(Equal(reason))
 }

@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"miracle.dev/scaledjob-operator/internal/redisaccess"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
 // at makes values of dotted paths.
@@ -206,7 +206,7 @@ func TestRedisAddress(t *testing.T) {
 				}
 				g.Expect(inList).NotTo(HaveOccurred(), "%q", address)
 				g.Expect(err).NotTo(HaveOccurred(), "%q", address)
-				_, err = redisaccess.ParseEndpoint(address)
+				_, err = auth.ParseEndpoint(address)
 				g.Expect(err).NotTo(HaveOccurred(), "the operator can't use %q, which is accepted", address)
 			}
 		})

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/proof"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
@@ -44,7 +44,7 @@ func flagFaults() []QueueFault {
 
 // setFlags sets which events the server publishes.
 func (t *Target) setFlags(ctx context.Context, flags string) error {
-	return t.configure(ctx, proof.Parameter, flags)
+	return t.configure(ctx, verify.Parameter, flags)
 }
 
 // deaf has messages come of which the operator hears nothing, and nothing else

@@ -11,7 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/internal/requests"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/test/operator"
 	"miracle.dev/scaledjob-operator/test/redistest"
 	"miracle.dev/scaledjob-operator/test/tcpproxy"
@@ -67,7 +67,7 @@ func TestWakeUpsAreLostWithoutConfirmations(t *testing.T) {
 const soon = 5 * time.Second
 
 // losses has a wave race through all stages, and returns how many pushes each has lost.
-func losses(t *testing.T, through func(requests.Wakes) delivery, patience time.Duration) map[string]int {
+func losses(t *testing.T, through func(enqueue.Wakes) delivery, patience time.Duration) map[string]int {
 	t.Helper()
 	a := newArena(t)
 	startWith(t, a.namespace, through)

@@ -19,23 +19,23 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/controller"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/redisconn"
-	"miracle.dev/scaledjob-operator/internal/requests"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/stored"
-	"miracle.dev/scaledjob-operator/internal/wakeup"
 )
 
 type (
-	heard = wakeup.Wake[types.NamespacedName]
+	heard = coalesce.Wake[types.NamespacedName]
 	// delivery is what becomes of a wake.
 	delivery func(context.Context, heard)
 )
 
 // startWith runs an operator in this process whose wakes are delivered in this way.
-func startWith(t *testing.T, namespace string, through func(requests.Wakes) delivery) {
+func startWith(t *testing.T, namespace string, through func(enqueue.Wakes) delivery) {
 	t.Helper()
 	g := NewWithT(t)
 	namespaces, stores := []string{namespace}, &consistency.Stores{}
@@ -50,8 +50,8 @@ func startWith(t *testing.T, namespace string, through func(requests.Wakes) deli
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	g.Expect(err).NotTo(HaveOccurred())
-	wakes := make(requests.Wakes)
-	pool := redisconn.NewPool(redisconn.Options{})
+	wakes := make(enqueue.Wakes)
+	pool := connection.NewPool(connection.Options{})
 	watcher := keyspace.New(keyspace.Options[types.NamespacedName]{Pool: pool, Deliver: through(wakes)})
 	reconciler := &controller.Reconciler{
 		Client:   mgr.GetClient(),
@@ -76,13 +76,13 @@ func startWith(t *testing.T, namespace string, through func(requests.Wakes) deli
 }
 
 // all passes on every wake, as the operator does.
-func all(wakes requests.Wakes) delivery { return wakes.Deliver }
+func all(wakes enqueue.Wakes) delivery { return wakes.Deliver }
 
 // allButConfirmations passes on no wake that comes because a subscription begins: that it
 // was confirmed, and that it is proven then that growth is announced.
-func allButConfirmations(wakes requests.Wakes) delivery {
+func allButConfirmations(wakes enqueue.Wakes) delivery {
 	return func(ctx context.Context, w heard) {
-		if w.Cause != wakeup.Confirmed && w.Cause != wakeup.Changed {
+		if w.Cause != coalesce.Confirmed && w.Cause != coalesce.Changed {
 			wakes.Deliver(ctx, w)
 		}
 	}

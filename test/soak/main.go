@@ -31,7 +31,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"miracle.dev/scaledjob-operator/internal/redisconn"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
 )
 
 func main() {
@@ -55,7 +55,7 @@ func main() {
 func run(ctx context.Context, lasting time.Duration, seed uint64, suites bool) (err error) {
 	log := os.Stderr
 	// Faults make clients complain, and that is all right.
-	redisconn.RedirectLogs(logr.Discard())
+	connection.RedirectLogs(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	_, _ = fmt.Fprintf(log, "the seed is %d\n", seed)

@@ -1,0 +1,180 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package enqueue
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+)
+
+// owned is a Job of the ScaledJob with this name, changed.
+func owned(name string, changes ...func(*batchv1.Job)) *batchv1.Job {
+	sj := &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: emails.Namespace, Name: name, UID: "uid-1"}}
+	job := jobs.Build(sj, 1, 0)
+	for _, change := range changes {
+		change(job)
+	}
+	return job
+}
+
+func TestJobHandler(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		send     func(context.Context, *workQueue)
+		want     []string
+		priority int
+	}{
+		"created": {
+			func(ctx context.Context, q *workQueue) {
+				JobHandler(ignoreFinish).Create(ctx, event.CreateEvent{Object: owned("emails")}, q)
+			},
+			[]string{"emails"},
+			PriorityNormal,
+		},
+		"listed at the start": {
+			func(ctx context.Context, q *workQueue) {
+				JobHandler(ignoreFinish).Create(ctx, event.CreateEvent{Object: owned("emails"), IsInInitialList: true}, q)
+			},
+			[]string{"emails"},
+			PriorityResync,
+		},
+		"updated": {
+			func(ctx context.Context, q *workQueue) {
+				JobHandler(ignoreFinish).Update(ctx, event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("emails")}, q)
+			},
+			[]string{"emails"},
+			PriorityNormal,
+		},
+		"handed over": {
+			func(ctx context.Context, q *workQueue) {
+				JobHandler(ignoreFinish).Update(ctx, event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("letters")}, q)
+			},
+			[]string{"emails", "letters"},
+			PriorityNormal,
+		},
+		"deleted": {
+			func(ctx context.Context, q *workQueue) {
+				JobHandler(ignoreFinish).Delete(ctx, event.DeleteEvent{Object: owned("emails")}, q)
+			},
+			[]string{"emails"},
+			PriorityNormal,
+		},
+		"nobody's": {
+			func(ctx context.Context, q *workQueue) {
+				orphan := owned("emails", func(job *batchv1.Job) { job.OwnerReferences = nil })
+				JobHandler(ignoreFinish).Create(ctx, event.CreateEvent{Object: orphan}, q)
+			},
+			nil, 0,
+		},
+		"of a namesake of another kind": {
+			func(ctx context.Context, q *workQueue) {
+				cron := owned("emails", func(job *batchv1.Job) { job.OwnerReferences[0].Kind = "CronJob" })
+				keda := owned("emails", func(job *batchv1.Job) { job.OwnerReferences[0].APIVersion = "keda.sh/v1alpha1" })
+				JobHandler(ignoreFinish).Update(ctx, event.UpdateEvent{ObjectOld: cron, ObjectNew: keda}, q)
+			},
+			nil, 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withQueue(t, func(ctx context.Context, q *workQueue) {
+				c.send(ctx, q)
+				synctest.Wait()
+
+				q.Expect(q.Len()).To(Equal(len(c.want)))
+				var got []string
+				for range c.want {
+					key, priority, _ := q.next()
+					got = append(got, key.Name)
+					q.Expect(key.Namespace).To(Equal("mail"))
+					q.Expect(priority).To(Equal(c.priority))
+				}
+				q.Expect(got).To(ConsistOf(c.want))
+			})
+		})
+	}
+}
+
+func TestJobChanged(t *testing.T) {
+	t.Parallel()
+	ready := func(n int32) func(*batchv1.Job) { return func(job *batchv1.Job) { job.Status.Ready = &n } }
+	condition := func(kind batchv1.JobConditionType) func(*batchv1.Job) {
+		return func(job *batchv1.Job) {
+			job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue})
+		}
+	}
+	nothing := func(*batchv1.Job) {}
+	for name, c := range map[string]struct {
+		before, after func(*batchv1.Job)
+		want          bool
+	}{
+		"nothing":            {nothing, nothing, false},
+		"a Pod started":      {nothing, func(job *batchv1.Job) { job.Status.Active = 1 }, false},
+		"a label":            {nothing, func(job *batchv1.Job) { job.Labels["a"] = "b" }, false},
+		"got ready":          {nothing, ready(1), true},
+		"told not ready":     {nothing, ready(0), false},
+		"another Pod ready":  {ready(1), ready(2), false},
+		"not ready any more": {ready(1), ready(0), true},
+		"succeeded":          {nothing, condition(batchv1.JobComplete), true},
+		"failed":             {nothing, condition(batchv1.JobFailed), true},
+		"going to succeed":   {nothing, condition(batchv1.JobSuccessCriteriaMet), false},
+		"suspended":          {nothing, condition(batchv1.JobSuspended), false},
+		"being deleted":      {nothing, func(job *batchv1.Job) { job.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, true},
+		"released":           {nothing, func(job *batchv1.Job) { job.OwnerReferences = nil }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			before, after := owned("emails", c.before), owned("emails", c.after)
+			g.Expect(JobChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})).To(Equal(c.want))
+			slimBefore, _ := jobs.Slim(before)
+			slimAfter, _ := jobs.Slim(after)
+			slim := event.UpdateEvent{ObjectOld: slimBefore.(*batchv1.Job), ObjectNew: slimAfter.(*batchv1.Job)}
+			g.Expect(JobChanged().Update(slim)).To(Equal(c.want), "as the cache shows it")
+		})
+	}
+}
+
+// ignoreFinish is for tests that are not about finished Jobs.
+func ignoreFinish(types.NamespacedName, *batchv1.Job) { /* nothing to do */ }
+
+func TestAJobThatFinishesIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var outcomes []bool
+	on := JobHandler(func(owner types.NamespacedName, job *batchv1.Job) {
+		g.Expect(owner).To(Equal(emails))
+		outcomes = append(outcomes, jobs.Succeeded(job))
+	})
+	running, complete, failed := owned("emails"), owned("emails"), owned("emails")
+	complete.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+	failed.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}
+	foreign := complete.DeepCopy()
+	foreign.OwnerReferences = nil
+	withQueue(t, func(ctx context.Context, q *workQueue) {
+		on.Create(ctx, event.CreateEvent{Object: running}, q)
+		on.Create(ctx, event.CreateEvent{Object: complete, IsInInitialList: true}, q)
+		on.Update(ctx, event.UpdateEvent{ObjectOld: complete, ObjectNew: complete}, q)
+		on.Update(ctx, event.UpdateEvent{ObjectOld: running, ObjectNew: foreign}, q)
+		on.Delete(ctx, event.DeleteEvent{Object: running}, q)
+		g.Expect(outcomes).To(BeEmpty())
+
+		on.Update(ctx, event.UpdateEvent{ObjectOld: running, ObjectNew: complete}, q)
+		on.Update(ctx, event.UpdateEvent{ObjectOld: running, ObjectNew: failed}, q)
+		on.Create(ctx, event.CreateEvent{Object: complete}, q) // It finished before it was seen.
+		g.Expect(outcomes).To(Equal([]bool{true, false, true}))
+	})
+}

@@ -1,0 +1,212 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package enqueue
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+)
+
+var emails = types.NamespacedName{Namespace: "mail", Name: "emails"}
+
+func requestOf(key types.NamespacedName) reconcile.Request {
+	return reconcile.Request{NamespacedName: key}
+}
+
+// workQueue is a queue as the controller has it.
+type workQueue struct {
+	Gomega
+	priorityqueue.PriorityQueue[reconcile.Request]
+}
+
+// withQueue runs a test with a work queue, in time that passes only while all wait.
+func withQueue(t *testing.T, test func(context.Context, *workQueue)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		queue := priorityqueue.New("", func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = RateLimiter() })
+		defer queue.ShutDown()
+		test(t.Context(), &workQueue{NewWithT(t), queue})
+	})
+}
+
+// next is the request that is handed out next, with its priority, and how long that took.
+func (q *workQueue) next() (key types.NamespacedName, priority int, waited time.Duration) {
+	start := time.Now()
+	request, priority, _ := q.GetWithPriority()
+	return request.NamespacedName, priority, time.Since(start)
+}
+
+// fail has the request retried as the controller does after an error.
+func (q *workQueue) fail(key types.NamespacedName) {
+	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true, Priority: new(PriorityNormal)}, requestOf(key))
+	q.Done(requestOf(key))
+}
+
+// succeed has the next pass come after the interval, as the controller does after a pass without an error.
+func (q *workQueue) succeed(key types.NamespacedName, interval time.Duration) {
+	q.Forget(requestOf(key))
+	q.AddWithOpts(priorityqueue.AddOpts{After: interval, Priority: new(PriorityResync)}, requestOf(key))
+	q.Done(requestOf(key))
+}
+
+// failTimes makes so many passes over the ScaledJob fail in a row, and leaves the next retry pending.
+func (q *workQueue) failTimes(key types.NamespacedName, failures int) {
+	enqueue(q, key, PriorityNormal)
+	for range failures {
+		q.next()
+		q.fail(key)
+	}
+}
+
+func TestRetryDelay(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	g.Expect(RetryDelay(0)).To(BeZero())
+
+	// An event must wait for as long as the retry does.
+	limiter := RateLimiter()
+	for failures := 1; failures <= 100; failures++ {
+		g.Expect(RetryDelay(failures)).To(Equal(limiter.When(requestOf(emails))), "after %d failures", failures)
+	}
+	g.Expect(RetryDelay(1)).To(Equal(50 * time.Millisecond))
+	g.Expect(RetryDelay(100)).To(Equal(30 * time.Second))
+}
+
+func TestEnqueueAtOnce(t *testing.T) {
+	t.Parallel()
+	withQueue(t, func(_ context.Context, q *workQueue) {
+		enqueue(q, emails, PriorityGrowth)
+
+		key, priority, waited := q.next()
+		q.Expect(key).To(Equal(emails))
+		q.Expect(priority).To(Equal(PriorityGrowth))
+		q.Expect(waited).To(BeZero())
+	})
+}
+
+// An event takes the place of a pending resync.
+func TestEnqueueBeforeTheResync(t *testing.T) {
+	t.Parallel()
+	withQueue(t, func(_ context.Context, q *workQueue) {
+		enqueue(q, emails, PriorityNormal)
+		q.next()
+		q.succeed(emails, 30*time.Second)
+		time.Sleep(5 * time.Second)
+
+		enqueue(q, emails, PriorityGrowth)
+
+		_, priority, waited := q.next()
+		q.Expect(priority).To(Equal(PriorityGrowth))
+		q.Expect(waited).To(BeZero())
+		q.succeed(emails, 30*time.Second)
+		_, priority, waited = q.next()
+		q.Expect(priority).To(Equal(PriorityResync), "the next resync is as unimportant as any")
+		q.Expect(waited).To(Equal(30*time.Second), "and the former one is gone")
+	})
+}
+
+func TestEnqueueDuringBackoff(t *testing.T) {
+	t.Parallel()
+	withQueue(t, func(_ context.Context, q *workQueue) {
+		q.failTimes(emails, 5)
+		retry := RetryDelay(5)
+		time.Sleep(retry / 4)
+
+		for range 100 {
+			enqueue(q, emails, PriorityGrowth)
+		}
+
+		_, _, waited := q.next()
+		q.Expect(waited).To(Equal(retry-retry/4), "it comes with the retry, not before")
+		q.Done(requestOf(emails))
+		synctest.Wait()
+		q.Expect(q.Len()).To(BeZero(), "and only once")
+	})
+}
+
+// An event that comes while a pass is failing neither follows it at once, nor is it lost.
+func TestEnqueueDuringAFailingPass(t *testing.T) {
+	t.Parallel()
+	withQueue(t, func(_ context.Context, q *workQueue) {
+		q.failTimes(emails, 5)
+		q.next()
+
+		enqueue(q, emails, PriorityGrowth)
+		q.fail(emails)
+
+		_, _, waited := q.next()
+		q.Expect(waited).To(Equal(RetryDelay(5)), "as long as the pass before had to wait")
+	})
+}
+
+// An event that comes while a retry succeeds is not left to the resync.
+func TestEnqueueDuringASuccessfulRetry(t *testing.T) {
+	t.Parallel()
+	withQueue(t, func(_ context.Context, q *workQueue) {
+		q.failTimes(emails, 1)
+		q.next()
+
+		enqueue(q, emails, PriorityGrowth)
+		q.succeed(emails, 30*time.Second)
+
+		_, _, waited := q.next()
+		q.Expect(waited).To(Equal(RetryDelay(1)))
+		q.succeed(emails, 30*time.Second)
+		enqueue(q, emails, PriorityGrowth)
+		_, _, waited = q.next()
+		q.Expect(waited).To(BeZero(), "the failures are forgotten")
+	})
+}
+
+func TestWakesDeliver(t *testing.T) {
+	t.Parallel()
+	for cause, want := range map[coalesce.Cause]int{
+		coalesce.Growth: PriorityGrowth, coalesce.Confirmed: PriorityNormal, coalesce.Shrink: PriorityResync,
+	} {
+		t.Run(cause.String(), func(t *testing.T) {
+			t.Parallel()
+			withQueue(t, func(ctx context.Context, q *workQueue) {
+				wakes := make(Wakes, 1)
+				wakes.Deliver(ctx, coalesce.Wake[types.NamespacedName]{ID: emails, Cause: cause})
+
+				wakeHandler().Generic(ctx, <-wakes, q)
+
+				key, priority, _ := q.next()
+				q.Expect(key).To(Equal(emails))
+				q.Expect(priority).To(Equal(want))
+			})
+		})
+	}
+}
+
+// Nobody takes wake-ups before the controller has started and after it has stopped.
+func TestWakesDeliverEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		delivered := make(chan struct{})
+		go func() {
+			make(Wakes).Deliver(ctx, coalesce.Wake[types.NamespacedName]{ID: emails})
+			close(delivered)
+		}()
+		synctest.Wait()
+		select {
+		case <-delivered:
+			t.Error("nobody took it")
+		default:
+		}
+
+		cancel()
+		<-delivered
+	})
+}

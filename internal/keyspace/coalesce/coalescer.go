@@ -1,0 +1,233 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package coalesce
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// The least time between two wakes of one id.
+const (
+	spacing       = 25 * time.Millisecond
+	idleSpacing   = time.Second // after growth, while the id can create nothing
+	shrinkSpacing = time.Second // after shrinking
+)
+
+// Coalescer turns marks into wakes, spaced out per id. The first mark after a quiet time is
+// a wake at once, and the last one of a burst is always followed by a wake. However many
+// marks come and however slowly wakes are delivered, an id has at most two wakes to come:
+//
+//	mark ──► pending ── when it is due ──► ready ── when the consumer is free ──► delivered
+//	          a timer                       a queue
+//
+// A mark that comes meanwhile merges into the pending wake and may bring it forward. A wake
+// that becomes due while the one before it still waits in the queue merges into that one.
+//
+// The methods are safe for concurrent use, and none but [Coalescer.Run] blocks.
+type Coalescer[K comparable] struct {
+	// merged is called for each event that becomes part of a wake which is pending already.
+	merged func()
+
+	mu      sync.Mutex
+	entries map[K]*entry
+	// ready holds the ids whose wake is due, in the order they became so.
+	ready []K
+	// filled is set while ready may not be empty.
+	filled Signal
+}
+
+// entry is the state of one id.
+type entry struct {
+	lastWake time.Time
+	// pending is the cause of the next wake, or None, and due is when it is to be.
+	pending Cause
+	due     time.Time
+	timer   *time.Timer // nil until one is needed
+	// ready is the cause of the wake that waits to be taken, or None.
+	ready Cause
+	// idle means that the id can create nothing now.
+	idle bool
+	// notified is when growth was first heard of since that was last asked for.
+	notified time.Time
+}
+
+// NewCoalescer returns a coalescer that knows no id. It calls merged, which must not block, for
+// each mark by an event that needs no wake of its own.
+func NewCoalescer[K comparable](merged func()) *Coalescer[K] {
+	return &Coalescer[K]{merged: merged, entries: map[K]*entry{}, filled: NewSignal()}
+}
+
+// Add makes an id known. Marks of other ids are dropped.
+func (c *Coalescer[K]) Add(id K) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.entries[id]; !ok {
+		c.entries[id] = &entry{}
+	}
+}
+
+// Remove forgets an id and its wakes.
+func (c *Coalescer[K]) Remove(id K) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[id]
+	if !ok {
+		return
+	}
+	e.stop()
+	delete(c.entries, id)
+	if e.ready != None {
+		c.ready = slices.DeleteFunc(c.ready, func(other K) bool { return other == id })
+	}
+}
+
+// Mark asks for a wake of id.
+func (c *Coalescer[K]) Mark(id K, cause Cause) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[id]
+	if !ok {
+		return
+	}
+	if cause == Growth && e.notified.IsZero() {
+		e.notified = time.Now()
+	}
+	heard := cause == Growth || cause == Shrink
+	if heard && (e.pending != None || e.ready != None) {
+		c.merged()
+	}
+	due := e.lastWake.Add(e.interval(cause))
+	sooner := e.pending == None || due.Before(e.due)
+	e.pending = max(e.pending, cause)
+	if sooner {
+		c.schedule(id, e, due)
+	}
+}
+
+// TakeNotified returns when growth of id was first heard of since the last call, and zero if
+// it was not.
+func (c *Coalescer[K]) TakeNotified(id K) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[id]
+	if !ok {
+		return time.Time{}
+	}
+	at := e.notified
+	e.notified = time.Time{}
+	return at
+}
+
+// Pace tells whether id could create something if it were woken by growth. While it could
+// not, growth wakes it once a second at most.
+func (c *Coalescer[K]) Pace(id K, canCreate bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[id]
+	if !ok || e.idle == !canCreate {
+		return
+	}
+	e.idle = !canCreate
+	if due := e.lastWake.Add(e.interval(e.pending)); e.pending != None && due.Before(e.due) {
+		c.schedule(id, e, due)
+	}
+}
+
+func (e *entry) interval(cause Cause) time.Duration {
+	switch {
+	case cause == Shrink:
+		return shrinkSpacing
+	case cause == Growth && e.idle:
+		return idleSpacing
+	default:
+		return spacing
+	}
+}
+
+// schedule makes the pending wake happen when it is due.
+func (c *Coalescer[K]) schedule(id K, e *entry, due time.Time) {
+	e.due = due
+	switch wait := time.Until(due); {
+	case wait <= 0:
+		c.wake(id, e)
+	case e.timer == nil:
+		e.timer = time.AfterFunc(wait, func() { c.expire(id, e) })
+	default:
+		e.timer.Reset(wait)
+	}
+}
+
+// expire is the end of a timer. A timer that was reset at the moment it expired comes
+// here early, and again in time.
+func (c *Coalescer[K]) expire(id K, e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries[id] == e && e.pending != None && !time.Now().Before(e.due) {
+		c.wake(id, e)
+	}
+}
+
+// wake moves the pending wake of id to those that are ready.
+func (c *Coalescer[K]) wake(id K, e *entry) {
+	if e.ready == None {
+		c.ready = append(c.ready, id)
+	}
+	e.ready = max(e.ready, e.pending)
+	e.pending = None
+	e.lastWake = time.Now()
+	e.stop()
+	c.filled.Set()
+}
+
+// Run delivers the wakes, one after the other and in the order in which they became due, until
+// ctx is done. Deliver may block.
+func (c *Coalescer[K]) Run(ctx context.Context, deliver func(ctx context.Context, w Wake[K])) {
+	for {
+		for w, ok := c.take(); ok; w, ok = c.take() {
+			deliver(ctx, w)
+			if ctx.Err() != nil {
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.filled:
+		}
+	}
+}
+
+// take returns the wake that has been ready for longest, if there is one.
+func (c *Coalescer[K]) take() (Wake[K], bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.ready) == 0 {
+		return Wake[K]{}, false
+	}
+	id := c.ready[0]
+	c.ready = c.ready[1:]
+	e := c.entries[id]
+	w := Wake[K]{ID: id, Cause: e.ready}
+	e.ready = None
+	return w, true
+}
+
+// Stop ends all timers: what is pending will not become a wake.
+func (c *Coalescer[K]) Stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.entries {
+		e.stop()
+	}
+}
+
+// stop ends the timer.
+func (e *entry) stop() {
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+}

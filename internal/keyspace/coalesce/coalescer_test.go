@@ -1,0 +1,350 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package coalesce
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"pgregory.net/rapid"
+)
+
+// at is a wake and when it came.
+type at struct {
+	after time.Duration
+	wake  Wake[string]
+}
+
+// bench takes wakes from a coalescer as they come.
+type bench struct {
+	*Coalescer[string]
+	begun time.Time
+	wakes []at
+}
+
+// coalescing runs a test of a coalescer that knows the ids a and b.
+func coalescing(t *testing.T, test func(g Gomega, b *bench)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{Coalescer: NewCoalescer[string](func() {}), begun: time.Now()}
+		b.Add("a")
+		b.Add("b")
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		go b.Run(ctx, func(_ context.Context, w Wake[string]) {
+			b.wakes = append(b.wakes, at{time.Since(b.begun), w})
+		})
+		test(NewWithT(t), b)
+		b.Stop()
+	})
+}
+
+// after waits and returns the wakes so far.
+func (b *bench) after(d time.Duration) []at {
+	time.Sleep(d)
+	synctest.Wait()
+	return b.wakes
+}
+
+func wakeAt(ms int, id string, cause Cause) at {
+	return at{time.Duration(ms) * time.Millisecond, Wake[string]{ID: id, Cause: cause}}
+}
+
+func TestTheFirstMarkWakesAtOnce(t *testing.T) {
+	coalescing(t, func(g Gomega, b *bench) {
+		b.Mark("a", Growth)
+		g.Expect(b.after(0)).To(Equal([]at{wakeAt(0, "a", Growth)}))
+		time.Sleep(25 * time.Millisecond)
+		b.Mark("a", Growth)
+		g.Expect(b.after(0)).To(HaveExactElements(wakeAt(0, "a", Growth), wakeAt(25, "a", Growth)))
+	})
+}
+
+func TestABurstIsSpacedOutAndItsEndIsKept(t *testing.T) {
+	coalescing(t, func(g Gomega, b *bench) {
+		for range 60 {
+			b.Mark("a", Growth)
+			time.Sleep(time.Millisecond)
+		}
+		g.Expect(b.after(time.Hour)).To(HaveExactElements(
+			wakeAt(0, "a", Growth), wakeAt(25, "a", Growth), wakeAt(50, "a", Growth), wakeAt(75, "a", Growth)))
+	})
+}
+
+func TestIDsDoNotWaitForEachOther(t *testing.T) {
+	coalescing(t, func(g Gomega, b *bench) {
+		b.Mark("a", Growth)
+		b.Mark("b", Growth)
+		g.Expect(b.after(0)).To(ConsistOf(wakeAt(0, "a", Growth), wakeAt(0, "b", Growth)))
+	})
+}
+
+func TestGrowthIsSlowWhileNothingCanBeCreated(t *testing.T) {
+	coalescing(t, func(g Gomega, b *bench) {
+		b.Pace("a", false)
+		for range 1500 {
+			b.Mark("a", Growth)
+			time.Sleep(time.Millisecond)
+		}
+		g.Expect(b.after(time.Hour)).To(HaveExactElements(
+			wakeAt(0, "a", Growth), wakeAt(1000, "a", Growth), wakeAt(2000, "a", Growth)))
+	})
+}
+
+func TestASlowWakeIsBroughtForward(t *testing.T) {
+	coalescing(t, func(g Gomega, b *bench) {
+		b.Pace("a", false)
+		b.Mark("a", Growth)
+		b.Mark("a", Growth)
+		time.Sleep(10 * time.Millisecond)
+		b.Pace("a", true)
+		g.Expect(b.after(time.Hour)).To(HaveExactElements(wakeAt(0, "a", Growth), wakeAt(25, "a", Growth)))
+	})
+	t.Run("at once", func(t *testing.T) {
+		coalescing(t, func(g Gomega, b *bench) {
+			b.Pace("a", false)
+			b.Mark("a", Growth)
+			b.Mark("a", Growth)
+			time.Sleep(300 * time.Millisecond)
+			b.Pace("a", true)
+			b.Pace("a", true)
+			g.Expect(b.after(0)).To(HaveExactElements(wakeAt(0, "a", Growth), wakeAt(300, "a", Growth)))
+		})
+	})
+}
+
+func TestShrinkingWakesOnceASecond(t *testing.T) {
+	coalescing(t, func(g Gomega, b *bench) {
+		for range 1500 {
+			b.Mark("a", Shrink)
+			time.Sleep(time.Millisecond)
+		}
+		g.Expect(b.after(time.Hour)).To(HaveExactElements(
+			wakeAt(0, "a", Shrink), wakeAt(1000, "a", Shrink), wakeAt(2000, "a", Shrink)))
+	})
+}
+
+func TestGrowthOvertakesShrinking(t *testing.T) {
+	coalescing(t, func(g Gomega, b *bench) {
+		b.Mark("a", Shrink)
+		b.Mark("a", Shrink)
+		time.Sleep(100 * time.Millisecond)
+		b.Mark("a", Growth)
+		b.Mark("a", Shrink)
+		g.Expect(b.after(time.Hour)).To(HaveExactElements(
+			wakeAt(0, "a", Shrink), wakeAt(100, "a", Growth), wakeAt(1100, "a", Shrink)))
+	})
+}
+
+func TestShrinkingMergesIntoGrowth(t *testing.T) {
+	coalescing(t, func(g Gomega, b *bench) {
+		b.Mark("a", Growth)
+		b.Mark("a", Growth)
+		b.Mark("a", Shrink)
+		g.Expect(b.after(time.Hour)).To(HaveExactElements(wakeAt(0, "a", Growth), wakeAt(25, "a", Growth)))
+	})
+}
+
+func TestConfirmationsAreNotSlowedDown(t *testing.T) {
+	coalescing(t, func(g Gomega, b *bench) {
+		b.Pace("a", false)
+		b.Mark("a", Growth)
+		b.Mark("a", Growth)
+		b.Mark("a", Confirmed)
+		g.Expect(b.after(time.Hour)).To(HaveExactElements(wakeAt(0, "a", Growth), wakeAt(25, "a", Growth)))
+	})
+}
+
+func TestManyMarksAreFewWakes(t *testing.T) {
+	coalescing(t, func(g Gomega, b *bench) {
+		for range 1000 {
+			for range 100 {
+				b.Mark("a", Growth)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		g.Expect(len(b.after(time.Hour))).To(And(BeNumerically(">=", 40), BeNumerically("<=", 42)))
+	})
+}
+
+func TestWakesMergeUntilTheyAreTaken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		c := NewCoalescer[string](func() {})
+		for id := range 3 {
+			c.Add(fmt.Sprint(id))
+		}
+		for range 1000 {
+			c.Mark("0", Shrink)
+			c.Mark("1", Confirmed)
+			c.Mark("2", Growth)
+			time.Sleep(time.Second)
+		}
+		c.Mark("0", Growth)
+		time.Sleep(time.Hour)
+		g.Expect(c.ready).To(HaveLen(3))
+		for id, cause := range []Cause{Growth, Confirmed, Growth} {
+			wake, ok := c.take()
+			g.Expect(ok).To(BeTrue())
+			g.Expect(wake).To(Equal(Wake[string]{ID: fmt.Sprint(id), Cause: cause}))
+		}
+		_, ok := c.take()
+		g.Expect(ok).To(BeFalse())
+	})
+}
+
+func TestAForgottenIDIsNotWoken(t *testing.T) {
+	coalescing(t, func(g Gomega, b *bench) {
+		b.Mark("a", Growth)
+		b.Mark("a", Growth)
+		synctest.Wait()
+		b.Remove("a")
+		b.Mark("a", Growth)
+		b.Pace("a", true)
+		g.Expect(b.after(time.Hour)).To(HaveExactElements(wakeAt(0, "a", Growth)))
+	})
+	t.Run("though it was ready", func(t *testing.T) {
+		t.Parallel()
+		g := NewWithT(t)
+		c := NewCoalescer[string](func() {})
+		c.Add("a")
+		c.Add("b")
+		c.Mark("a", Growth)
+		c.Mark("b", Growth)
+		c.Remove("a")
+		wake, _ := c.take()
+		g.Expect(wake).To(Equal(Wake[string]{ID: "b", Cause: Growth}))
+		_, ok := c.take()
+		g.Expect(ok).To(BeFalse())
+	})
+}
+
+func TestEventsThatNeedNoWakeAreCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		merged := 0
+		c := NewCoalescer[string](func() { merged++ })
+		c.Add("a")
+		for _, step := range []struct {
+			cause Cause
+			want  int
+			why   string
+		}{
+			{Growth, 0, "the first one wakes"},
+			{Growth, 1, "nobody has taken that yet"},
+			{Shrink, 2, "whatever happened"},
+			{Confirmed, 2, "this is no event"},
+		} {
+			c.Mark("a", step.cause)
+			NewWithT(t).Expect(merged).To(Equal(step.want), step.why)
+		}
+		c.take()
+		time.Sleep(time.Hour)
+		c.take()
+		c.Mark("a", Growth)
+		NewWithT(t).Expect(merged).To(Equal(2), "all is taken")
+		c.Mark("unknown", Growth)
+		NewWithT(t).Expect(merged).To(Equal(2), "nobody would be woken")
+	})
+}
+
+func TestGrowthIsNotedUntilItIsAskedFor(t *testing.T) {
+	coalescing(t, func(g Gomega, b *bench) {
+		b.Mark("a", Confirmed)
+		b.Mark("a", Shrink)
+		g.Expect(b.TakeNotified("a")).To(BeZero(), "neither is growth")
+		first := time.Now()
+		b.Mark("a", Growth)
+		time.Sleep(time.Second)
+		b.Mark("a", Growth)
+		g.Expect(b.TakeNotified("b")).To(BeZero())
+		g.Expect(b.TakeNotified("a")).To(Equal(first), "the oldest that was not served")
+		g.Expect(b.TakeNotified("a")).To(BeZero())
+		g.Expect(b.TakeNotified("unknown")).To(BeZero())
+	})
+}
+
+func TestNothingIsWokenAfterStop(t *testing.T) {
+	coalescing(t, func(g Gomega, b *bench) {
+		b.Mark("a", Growth)
+		b.Mark("a", Growth)
+		b.after(0)
+		b.Stop()
+		g.Expect(b.after(time.Hour)).To(HaveExactElements(wakeAt(0, "a", Growth)))
+	})
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCoalescer[string](func() {})
+		ctx, stop := context.WithCancel(t.Context())
+		delivered := 0
+		for _, id := range []string{"a", "b"} {
+			c.Add(id)
+			c.Mark(id, Growth)
+		}
+		c.Run(ctx, func(context.Context, Wake[string]) {
+			delivered++
+			stop()
+		})
+		NewWithT(t).Expect(delivered).To(Equal(1), "what is left is of no use")
+		c.Run(ctx, func(context.Context, Wake[string]) {})
+	})
+}
+
+// Whatever is marked and whenever: each mark is followed by a wake that is at least as urgent, in
+// a second at most, and wakes of one id keep their distance.
+func TestEveryMarkIsFollowedByAWake(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		steps := rapid.SliceOfN(rapid.IntRange(0, 60), 1, 60).Draw(rt, "milliseconds between marks")
+		causes := rapid.SliceOfN(rapid.SampledFrom([]Cause{Shrink, Lost, Changed, Confirmed, Growth}), len(steps), len(steps)).Draw(rt, "causes")
+		paces := rapid.SliceOfN(rapid.Bool(), len(steps), len(steps)).Draw(rt, "can create")
+		var marks, wakes []at
+		synctest.Test(t, func(t *testing.T) {
+			b := &bench{Coalescer: NewCoalescer[string](func() {}), begun: time.Now()}
+			b.Add("a")
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			go b.Run(ctx, func(_ context.Context, w Wake[string]) { b.wakes = append(b.wakes, at{time.Since(b.begun), w}) })
+			for i, step := range steps {
+				time.Sleep(time.Duration(step) * time.Millisecond)
+				b.Pace("a", paces[i])
+				marks = append(marks, at{time.Since(b.begun), Wake[string]{ID: "a", Cause: causes[i]}})
+				b.Mark("a", causes[i])
+				synctest.Wait()
+			}
+			wakes = b.after(time.Hour)
+		})
+		for _, mark := range marks {
+			if !slices.ContainsFunc(wakes, func(w at) bool {
+				return w.wake.Cause >= mark.wake.Cause && mark.after <= w.after && w.after <= mark.after+time.Second
+			}) {
+				rt.Fatalf("no wake follows %v: %v", mark, wakes)
+			}
+		}
+		for i := 1; i < len(wakes); i++ {
+			if wakes[i].after-wakes[i-1].after < spacing {
+				rt.Fatalf("too close: %v", wakes)
+			}
+		}
+	})
+}
+
+func TestCausesHaveNames(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for cause := None; cause <= Growth; cause++ {
+		names = append(names, cause.String())
+	}
+	NewWithT(t).Expect(names).To(HaveExactElements("None", "Shrink", "Lost", "Changed", "Confirmed", "Growth"))
+}

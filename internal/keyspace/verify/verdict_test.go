@@ -1,0 +1,107 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	long, short := now.Add(-gracePeriod), now.Add(-gracePeriod+time.Millisecond)
+	subscribed := Subscription{Present: true, Since: short}
+	asked := func(flags Flags) Setting { return Setting{Readable: true, Flags: flags} }
+	disproved := &Audit{misses: missesToDisprove, missingSince: long}
+	for name, c := range map[string]struct {
+		key    Subscription
+		server *Evidence
+		audit  *Audit
+		want   Verdict
+	}{
+		"not subscribed yet": {key: Subscription{Since: short}, want: Verdict{}},
+		"away for a moment":  {key: Subscription{Since: short}, server: &Evidence{setting: asked("xE")}, want: Verdict{}},
+		"away":               {key: Subscription{Since: long}, server: &Evidence{heard: []Class{ClassList}}, want: Verdict{Reason: ReasonUnreachable}},
+		"forbidden": {
+			key:  Subscription{Since: long, Forbidden: true},
+			want: Verdict{Reason: ReasonPermissionDenied},
+		},
+		"nothing shown yet":      {key: subscribed, want: Verdict{}},
+		"nothing shown for long": {key: Subscription{Present: true, Since: long}, want: Verdict{Reason: ReasonUnverified}},
+		"heard":                  {key: subscribed, server: &Evidence{heard: []Class{ClassList}}, want: Verdict{Reason: ReasonSubscribed}},
+		"configured":             {key: subscribed, server: &Evidence{setting: asked("Kl")}, want: Verdict{Reason: ReasonSubscribed}},
+		"not configured":         {key: subscribed, server: &Evidence{setting: asked("xE")}, want: Verdict{Reason: ReasonNotConfigured, Flags: "KElgx"}},
+		"switched off":           {key: subscribed, server: &Evidence{setting: asked(""), heard: []Class{ClassList}}, want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg"}},
+		"disproved, configured":  {key: subscribed, server: &Evidence{setting: asked("KA"), heard: []Class{ClassList}}, audit: disproved, want: Verdict{Reason: ReasonNoEventsObserved}},
+		"disproved, not telling": {key: subscribed, server: &Evidence{}, audit: disproved, want: Verdict{Reason: ReasonNoEventsObserved}},
+		"disproved, but no wonder": {
+			key: subscribed, server: &Evidence{setting: asked("")}, audit: disproved,
+			want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg"},
+		},
+		"disproved before it was configured": {
+			key: subscribed, server: &Evidence{setting: asked("Klg"), silentUntil: map[Class]time.Time{ClassList: short}}, audit: disproved,
+			want: Verdict{Reason: ReasonSubscribed},
+		},
+		"may not configure": {
+			key: subscribed, server: &Evidence{setting: Setting{Readable: true, Refused: true}},
+			want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true},
+		},
+		"about to be configured": {
+			key: Subscription{Present: true, Since: long}, server: &Evidence{setting: Setting{Readable: true, Extended: true}},
+			want: Verdict{},
+		},
+		"would be configured, but refuses": {
+			key: subscribed, server: &Evidence{setting: Setting{Readable: true, Extended: true, Refused: true}},
+			want: Verdict{Reason: ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true},
+		},
+		"heard of another class": {
+			key: Subscription{Present: true, Since: long}, server: &Evidence{heard: []Class{ClassHash, ClassStream}},
+			want: Verdict{Reason: ReasonUnverified},
+		},
+		"configured for another class": {
+			key: subscribed, server: &Evidence{setting: asked("Kzt")},
+			want: Verdict{Reason: ReasonNotConfigured, Flags: "Klgzt"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, audit := c.server, c.audit
+			if server == nil {
+				server = &Evidence{}
+			}
+			if audit == nil {
+				audit = &Audit{}
+			}
+			NewWithT(t).Expect(Judge(server, []Key{{ClassList, c.key, audit}}, slices.Values([]Class{ClassList}), now)).To(Equal(c.want))
+		})
+	}
+}
+
+func TestTheFirstKeyThatIsNotAnnouncedCounts(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	now := time.Unix(1000, 0)
+	subscribed := Subscription{Present: true, Since: now}
+	list, stream, hash := Key{ClassList, subscribed, &Audit{}}, Key{ClassStream, subscribed, &Audit{}}, Key{ClassHash, subscribed, &Audit{}}
+	forbidden := Key{ClassList, Subscription{Forbidden: true}, &Audit{}}
+	server := &Evidence{setting: Setting{Readable: true, Flags: "Klx"}}
+	all := Verdict{Reason: ReasonNotConfigured, Flags: "Klghtx"}
+	for name, c := range map[string]struct {
+		keys []Key
+		want Verdict
+	}{
+		"none":                    {nil, Verdict{Reason: ReasonSubscribed}},
+		"all are":                 {[]Key{list, list}, Verdict{Reason: ReasonSubscribed}},
+		"the second is not":       {[]Key{list, stream, hash}, all},
+		"the first is not":        {[]Key{hash, list, stream}, all},
+		"the first is forbidden":  {[]Key{forbidden, stream}, Verdict{Reason: ReasonPermissionDenied}},
+		"the second is forbidden": {[]Key{stream, forbidden}, Verdict{Reason: ReasonNotConfigured, Flags: "Klghtx"}},
+	} {
+		g.Expect(Judge(server, c.keys, slices.Values([]Class{ClassList, ClassStream, ClassHash}), now)).To(Equal(c.want), name)
+	}
+}

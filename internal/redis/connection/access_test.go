@@ -1,0 +1,137 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connection
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/redact"
+	"miracle.dev/scaledjob-operator/test/redistest"
+)
+
+func TestAPasswordThatIsLoadedTooLateIsForgotten(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	secrets := &slowSecrets{answer: make(chan struct{})}
+	secrets.set(map[string]string{"password": "first"})
+	pool := startReal(t, withSecrets(secrets))
+	endpoint := auth.Endpoint{Address: "127.0.0.1:1", Password: password, Namespace: namespace}
+	g.Expect(pool.Claim("team", "a", endpoint, 0)).To(Succeed())
+	ended := make(chan error)
+	go func() {
+		_, err := pool.Conn(endpoint, 0).OpenPubSub(t.Context())
+		ended <- err
+	}()
+	g.Eventually(secrets.count).WithTimeout(timeout).Should(Equal(1))
+	pool.Release("team", "a")
+	close(secrets.answer)
+	g.Eventually(ended).WithTimeout(timeout).Should(Receive(HaveOccurred()))
+	g.Expect(pool.passwords).To(Equal(redact.NewRegister()))
+}
+
+func TestTheFirstLookAtASecret(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		failure error
+		reason  failure.Reason
+		words   string
+	}{
+		"missing": {nil, failure.ReasonSecretNotFound, "none"},
+		"forbidden": {
+			&failure.Error{Reason: failure.ReasonSecretForbidden, Message: "not allowed", Err: errors.New("403")},
+			failure.ReasonSecretForbidden, "not allowed",
+		},
+		"not known": {errors.New("500"), failure.ReasonUnreachable, "could not be read from the API server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			server, secrets := redistest.New(t, redistest.Options{}), newSecrets(nil)
+			secrets.fail(test.failure)
+			conn := startReal(t, withSecrets(secrets), quick).Conn(user(t, server, "reader", "first"), 0)
+			_, err := readLength(t.Context(), conn)
+			g.Expect(failure.Classify(err).Reason).To(Equal(test.reason))
+			g.Expect(failure.Classify(err).Message).To(ContainSubstring(test.words))
+			_, err = conn.OpenPubSub(t.Context())
+			g.Expect(failure.Classify(err).Reason).To(Equal(test.reason))
+
+			secrets.set(map[string]string{"password": "first"})
+			secrets.fail(nil)
+			g.Expect(conn.WaitUp(t.Context())).To(Succeed())
+			g.Expect(length(t, conn)).To(BeZero())
+		})
+	}
+}
+
+// slowSecrets answers when it is told to.
+type slowSecrets struct {
+	fakeSecrets
+	answer chan struct{}
+}
+
+func (s *slowSecrets) Read(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+	found, err := s.fakeSecrets.Read(ctx, namespace, name)
+	select {
+	case <-s.answer:
+		return found, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func TestOneLoadsWhileOthersWait(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server, secrets := redistest.New(t, redistest.Options{}), &slowSecrets{answer: make(chan struct{})}
+	secrets.set(map[string]string{"password": "first"})
+	conn := startReal(t, withSecrets(secrets), func(p *Pool) { p.timing.lateAfter = time.Minute }).Conn(user(t, server, "reader", "first"), 0)
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(func() {
+			_, err := readLength(t.Context(), conn)
+			g.Expect(err).To(Or(BeNil(), MatchError(failure.ErrBusy)))
+		})
+	}
+	g.Eventually(secrets.count).WithTimeout(timeout).Should(Equal(1))
+	close(secrets.answer)
+	callers.Wait()
+	g.Expect(secrets.count()).To(Equal(1))
+}
+
+func TestASlowAPIServerHoldsNobodyForLong(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	secrets := &slowSecrets{answer: make(chan struct{})}
+	conn := startReal(t, withSecrets(secrets)).Conn(auth.Endpoint{Address: "127.0.0.1:1", Password: password, Namespace: namespace}, 0)
+	_, err := readLength(t.Context(), conn)
+	g.Expect(err).To(MatchError(context.DeadlineExceeded))
+	g.Expect(failure.Classify(err).Message).To(ContainSubstring("API server"))
+}
+
+// What is refused may be no more than what the Secret held before.
+func TestASecretIsReadAtOnceWhenItsPasswordIsRefused(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	refused := failure.Classify(replyError("WRONGPASS invalid username-password pair"))
+	pool := NewPool(Options{})
+	down := func(e auth.Endpoint) *peer {
+		used := pool.newPeer(e)
+		used.markDown(used.access, refused)
+		return used
+	}
+	const rest = time.Minute
+	named := down(auth.Endpoint{Address: somewhere.Address, Password: password, Namespace: namespace})
+	g.Expect(named.probeDelay(rest)).To(BeZero())
+	named.beginProbe()
+	g.Expect(named.probeDelay(rest)).To(BeNumerically(">=", firstDelay), "only once")
+	g.Expect(down(somewhere).probeDelay(rest)).To(Equal(rest), "there is no Secret to read")
+}

@@ -1,0 +1,105 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connection
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/tenancy"
+)
+
+// lateCalls is how many calls of one tenant wait at once.
+const lateCalls = 4
+
+// One tenant's servers are all slow, but not so slow that any of them is down. Those who read from
+// them are held up, but no more than a few of them at once.
+func TestSlowServersOfOneTenantHoldUpFewCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pool := start(t, refuse)
+		var mu sync.Mutex
+		running, refused := map[string]int{}, 0
+		slow := func(context.Context, redis.Cmdable) error {
+			time.Sleep(900 * time.Millisecond)
+			return nil
+		}
+		var calls sync.WaitGroup
+		call := func(tenant string, i int) {
+			calls.Go(func() {
+				mu.Lock()
+				running[tenant]++
+				mu.Unlock()
+				err := pool.ConnFor(tenant, numbered(i), 0).Do(t.Context(), slow)
+				mu.Lock()
+				defer mu.Unlock()
+				running[tenant]--
+				if err != nil {
+					g.Expect(failure.Classify(err).Busy()).To(BeTrue())
+					refused++
+				}
+			})
+		}
+		for i := range lateCalls {
+			call("attacker", i)
+		}
+		time.Sleep(200 * time.Millisecond)
+		for i := range 64 {
+			call("attacker", 100+i)
+			call("", 200+i)
+		}
+		synctest.Wait()
+		mu.Lock()
+		g.Expect(refused).To(Equal(64), "all but those that were late first")
+		g.Expect(running).To(And(HaveKeyWithValue("attacker", lateCalls), HaveKeyWithValue("", 64)), "nobody in particular has no limit")
+		mu.Unlock()
+		g.Expect(pool.ConnFor("other", somewhere, 0).Do(t.Context(), answer(nil))).To(Succeed())
+
+		calls.Wait()
+		g.Expect(pool.ConnFor("attacker", numbered(1), 0).Do(t.Context(), answer(nil))).To(Succeed(), "it may again")
+	})
+}
+
+// Calls that begin at the same moment are none of them late yet. Slow servers must not hold all
+// workers again whenever those that were late have ended.
+func TestSlowServersHoldUpManyCallsOnlyOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pool := start(t, refuse)
+		var held atomic.Int32
+		slow := func(context.Context, redis.Cmdable) error {
+			held.Add(1)
+			defer held.Add(-1)
+			time.Sleep(900 * time.Millisecond)
+			return nil
+		}
+		crowd := func() {
+			for i := range 32 {
+				go func() { _ = pool.ConnFor("attacker", numbered(i), 0).Do(t.Context(), slow) }()
+			}
+			synctest.Wait()
+		}
+		crowd()
+		g.Expect(held.Load()).To(BeEquivalentTo(32), "nothing is known yet")
+		for range 5 {
+			time.Sleep(time.Second)
+			crowd()
+			g.Expect(held.Load()).To(BeEquivalentTo(lateCalls))
+			g.Expect(pool.ConnFor("other", somewhere, 0).Do(t.Context(), answer(nil))).To(Succeed())
+		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		g.Expect(pool.calls).To(Equal(tenancy.NewCalls()), "it is forgotten")
+	})
+}

@@ -1,0 +1,128 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connection
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/tenancy"
+	"miracle.dev/scaledjob-operator/test/redistest"
+)
+
+func numbered(i int) auth.Endpoint {
+	return auth.Endpoint{Address: "redis-" + strconv.Itoa(i) + ":6379"}
+}
+
+func TestATenantClaimsNoMoreThanItMay(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	pool := NewPool(Options{ServersPerTenant: 2})
+	g.Expect(pool.Claim("team", "a", numbered(1), 0)).To(Succeed())
+	g.Expect(pool.Claim("team", "b", numbered(1), 1)).To(Succeed(), "a database counts for itself")
+	g.Expect(pool.Claim("team", "c", numbered(1), 1)).To(Succeed(), "it is the same")
+	g.Expect(pool.Claim("other", "a", numbered(2), 0)).To(Succeed(), "another tenant")
+
+	refused := pool.Claim("team", "d", numbered(2), 0)
+	g.Expect(failure.Classify(refused).Reason).To(Equal(failure.ReasonTooManyServers))
+	g.Expect(failure.Classify(refused).Message).To(ContainSubstring("--max-redis-servers-per-namespace"))
+	g.Expect(pool.Claim("team", "a", numbered(2), 0)).To(Succeed(), "it gives another one up")
+
+	g.Expect(pool.Claim("team", "b", numbered(3), 0)).NotTo(Succeed(), "c still claims what b does")
+	pool.Release("team", "c")
+	g.Expect(pool.Claim("team", "d", numbered(3), 0)).To(Succeed(), "b claims nothing any more")
+	for _, name := range []string{"a", "b", "c", "d"} {
+		pool.Release("team", name)
+		pool.Release("other", name)
+	}
+	g.Expect(pool.claims).To(Equal(tenancy.NewClaims(2)), "nothing is left")
+}
+
+func TestWithoutALimitAnyNumberIsClaimed(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	pool := NewPool(Options{})
+	for i := range 100 {
+		g.Expect(pool.Claim("team", strconv.Itoa(i), numbered(i), 0)).To(Succeed())
+	}
+}
+
+func TestWhatNobodyClaimsAnyMoreIsClosed(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	pool := startReal(t)
+	endpoint := auth.Endpoint{Address: server.Addr()}
+	for name, database := range map[string]int{"a": 0, "b": 0, "c": 5} {
+		g.Expect(pool.Claim("team", name, endpoint, database)).To(Succeed())
+		length(t, pool.Conn(endpoint, database))
+	}
+	pubSub, err := pool.Conn(endpoint, 0).OpenPubSub(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	defer pubSub.Close()
+	clients := func(of string) func() (int, error) {
+		return func() (int, error) {
+			list, err := server.Client().ClientList(t.Context()).Result()
+			return strings.Count(list, of), err
+		}
+	}
+	g.Eventually(clients("addr=")).WithTimeout(timeout).Should(Equal(2*4), "each in addr and laddr, and that of the test")
+
+	pool.Release("team", "a")
+	g.Expect(clients("addr=")()).To(Equal(2*4), "it is still claimed")
+	g.Expect(pool.Claim("team", "c", endpoint, 0)).To(Succeed())
+	g.Eventually(clients("db=5")).WithTimeout(timeout).Should(BeZero())
+	g.Expect(clients("addr=")()).To(Equal(2*3), "the endpoint is still claimed")
+	pool.Release("team", "b")
+	pool.Release("team", "c")
+	g.Eventually(clients("addr=")).WithTimeout(timeout).Should(Equal(2 * 1))
+	_, err = pubSub.Receive(t.Context(), timeout)
+	for err == nil {
+		_, err = pubSub.Receive(t.Context(), timeout)
+	}
+	g.Expect(length(t, pool.Conn(endpoint, 0))).To(BeZero(), "it can be used again")
+}
+
+func TestWhoWaitsForWhatIsClosedIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pool := start(t, refuse)
+		g.Expect(pool.Claim("team", "a", somewhere, 0)).To(Succeed())
+		g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), dial)).NotTo(Succeed())
+		waited := make(chan error)
+		go func() { waited <- pool.Conn(somewhere, 0).WaitRestored(t.Context()) }()
+		synctest.Wait()
+		pool.Release("team", "a")
+		g.Expect(<-waited).To(Succeed())
+		g.Expect(pool.peers).To(BeEmpty())
+	})
+}
+
+// A subscription is told to end a moment after the claim has ended, and meanwhile tries again.
+func TestNothingIsKeptOfWhatIsUsedForAMomentAfterItsClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pool := start(t, refuse)
+		conn := pool.Conn(somewhere, 0)
+		g.Expect(pool.Claim("team", "a", somewhere, 0)).To(Succeed())
+		g.Expect(conn.Do(t.Context(), dial)).NotTo(Succeed())
+		pool.Release("team", "a")
+
+		g.Expect(conn.WaitUp(t.Context())).To(Succeed())
+		_, err := conn.OpenPubSub(t.Context())
+		g.Expect(err).To(HaveOccurred())
+		synctest.Wait()
+		pool.mu.Lock()
+		defer pool.mu.Unlock()
+		g.Expect(pool.peers).To(BeEmpty(), "a prober would go on to dial it")
+	})
+}

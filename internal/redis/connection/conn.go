@@ -1,0 +1,199 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connection
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+)
+
+// Conn is the shared way to a database of one endpoint. It stays valid until the pool ends, also
+// when the pool closes and reopens connections in between.
+type Conn struct {
+	pool     *Pool
+	tenant   string // on whose behalf calls are made; nobody's in particular if empty
+	endpoint auth.Endpoint
+	database int
+}
+
+// Do runs call with a client and a context that ends after one second. It fails at once,
+// without running call, while the endpoint is down or leaves another call unanswered, and while the
+// tenant of the connection has too many calls that are unanswered anywhere.
+//
+// An error is an [*failure.Error], unless ctx ended: then it wraps the cause of that.
+func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
+	if !c.pool.calls.Begin(c.tenant) {
+		return failure.Classify(fmt.Errorf("calling %s on behalf of %s: %w", c.endpoint, c.tenant, failure.ErrBusy))
+	}
+	defer c.pool.calls.End(c.tenant)
+	used, err := c.pool.acquire(c.endpoint)
+	if err != nil {
+		return err
+	}
+	defer c.pool.release(used)
+	client, err := used.admit(c.database)
+	if err != nil {
+		return err
+	}
+	defer c.clock(used)()
+	began := time.Now()
+	callCtx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if client == nil {
+		client, err = used.firstClient(callCtx, c.database)
+	}
+	if err == nil {
+		err = protect(func() error { return call(callCtx, client) })
+	}
+	switch {
+	case err == nil:
+		used.succeeded()
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("calling %s: %w", c.endpoint, context.Cause(ctx))
+	default:
+		return used.failed(c.database, client, err, began)
+	}
+}
+
+// clock counts a call as late once it is outstanding for too long, until done is called.
+func (c *Conn) clock(used *peer) (done func()) {
+	calls, tenant := c.pool.calls, c.tenant
+	return used.clock(c.pool.timing.lateAfter, func(more int) { calls.CountLate(tenant, more) })
+}
+
+// Ask is Do for a question that a server need not answer. If it does not, or not in a way that
+// makes sense, that says nothing about the endpoint.
+func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
+	used, err := c.pool.acquire(c.endpoint)
+	if err != nil {
+		return err
+	}
+	defer c.pool.release(used)
+	client, err := used.admit(c.database)
+	if err != nil {
+		return err
+	}
+	callCtx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if client == nil {
+		return failure.Classify(fmt.Errorf("asking %s: %w", c.endpoint, failure.ErrBusy)) // Whoever calls loads what is needed.
+	}
+	if err := protect(func() error { return call(callCtx, client) }); err != nil {
+		return used.passwords.Error(failure.Classify(err))
+	}
+	return nil
+}
+
+// WaitUp returns nil as soon as the endpoint is not known to be down. It dials nothing:
+// it waits for the prober. It fails when ctx is done or the pool has ended.
+func (c *Conn) WaitUp(ctx context.Context) error {
+	used, err := c.pool.acquire(c.endpoint)
+	if err != nil {
+		return err
+	}
+	defer c.pool.release(used)
+	down, up := used.state()
+	if down == nil {
+		return nil
+	}
+	return c.wait(ctx, used, up)
+}
+
+// WaitRestored returns nil the next time that the endpoint comes up after it was down. It
+// fails when ctx is done or the pool has ended.
+func (c *Conn) WaitRestored(ctx context.Context) error {
+	used, err := c.pool.acquire(c.endpoint)
+	if err != nil {
+		return err
+	}
+	defer c.pool.release(used)
+	_, up := used.state()
+	return c.wait(ctx, used, up)
+}
+
+// wait waits for what is known of the endpoint to change.
+func (c *Conn) wait(ctx context.Context, used *peer, changed <-chan struct{}) error {
+	select {
+	case <-changed:
+		return nil
+	case <-used.gone: // Whoever looks again looks at another one.
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for %s: %w", c.endpoint, context.Cause(ctx))
+	case <-c.pool.ended:
+		return failure.Classify(failure.ErrClosed)
+	}
+}
+
+// OpenPubSub dials a connection for subscriptions and sends PING on it. The caller
+// closes it. If that fails, the endpoint is down from then on.
+func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
+	used, err := c.pool.acquire(c.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	pubSub, err := used.openPubSub(ctx, c.pool.timing.openTimeout)
+	if err != nil {
+		c.pool.release(used)
+		return nil, err
+	}
+	pubSub.release = func() {
+		used.closed(pubSub)
+		c.pool.release(used)
+	}
+	used.opened(pubSub) // From now on it may be closed by others.
+	if !c.pool.knows(used) {
+		pubSub.Close()
+		return nil, failure.Classify(fmt.Errorf("connecting to %s: %w", c.endpoint, failure.ErrBusy))
+	}
+	return pubSub, nil
+}
+
+// Successor waits until the endpoint is used with other credentials than those that a connection
+// for subscriptions was made with, and returns one made with those, as [Conn.OpenPubSub] does. It
+// fails when ctx is done or the pool has ended.
+func (c *Conn) Successor(ctx context.Context, of *PubSub) (*PubSub, error) {
+	var backoff Backoff
+	for {
+		if err := c.waitRenewed(ctx, of); err != nil {
+			return nil, err
+		}
+		backoff.Begin()
+		next, err := c.OpenPubSub(ctx)
+		if err == nil || ctx.Err() != nil {
+			return next, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-c.pool.ended:
+		case <-time.After(backoff.Delay()):
+		}
+	}
+}
+
+// waitRenewed returns nil once the endpoint is up with other credentials than those of a
+// connection.
+func (c *Conn) waitRenewed(ctx context.Context, of *PubSub) error {
+	for {
+		used, err := c.pool.acquire(c.endpoint)
+		if err != nil {
+			return err
+		}
+		due, changed := used.succeeds(of)
+		if !due {
+			err = c.wait(ctx, used, changed)
+		}
+		c.pool.release(used)
+		if due || err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,66 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connection
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
+)
+
+// failed notes that a call that began then failed, and returns the error for the caller.
+func (p *peer) failed(database int, client *redis.Client, err error, began time.Time) *failure.Error {
+	return p.passwords.Error(p.judge(database, client, err, began))
+}
+
+// judge notes what the failure of a call says about the endpoint.
+func (p *peer) judge(database int, client *redis.Client, err error, began time.Time) *failure.Error {
+	cause := failure.Classify(err)
+	if errors.Is(err, failure.ErrBusy) || !endsUse(cause) {
+		return cause
+	}
+	if p.excused(cause, began) {
+		return failure.Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, failure.ErrBusy, cause.Err))
+	}
+	p.mu.Lock()
+	with, down := p.access, p.down
+	current := p.clients[database] == client && (client != nil || with == nil)
+	p.mu.Unlock()
+	switch {
+	case current:
+		p.markDown(with, cause)
+		return cause
+	case down != nil: // The client was closed when another call failed.
+		return down
+	default: // It was closed because the name points elsewhere, or the credentials have changed.
+		return failure.Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, failure.ErrBusy, cause.Err))
+	}
+}
+
+// endsUse reports whether an error means that trying again soon is of no use. A reply that is
+// too large is about what was asked, and ends no more than its connection: whoever may write to
+// one key must not be able to take the server from all others.
+func endsUse(cause *failure.Error) bool {
+	if errors.Is(cause.Err, resp.ErrTooLarge) {
+		return false
+	}
+	return !failure.IsReply(cause.Err) || cause.Reason == failure.ReasonAuthFailed
+}
+
+// excused reports whether a failure of what began then is no sign that the endpoint is
+// down: others are served, and their connections could not all be replaced at once.
+func (p *peer) excused(cause *failure.Error, began time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if failure.IsTimeout(cause) {
+		return p.worked.After(began)
+	}
+	farewell, ok := errors.AsType[*resp.FarewellError](cause)
+	return ok && failure.TooManyClients(farewell.Reply) && p.open > 0
+}

@@ -1,0 +1,242 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connection
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/redistest"
+)
+
+// named is the endpoint of the tests about names.
+var named = auth.Endpoint{Address: "redis.mail.svc:6379"}
+
+// zone is a DNS that knows one name, and a network in which each address has a server.
+type zone struct {
+	servers map[string]*redistest.Server // by address
+	rest    time.Duration                // after a move
+
+	mu        sync.Mutex
+	addresses []string
+	err       error
+	lookUps   int
+	// turns are addresses that are told of one by one, if there are any.
+	turns []string
+}
+
+// newZone has a server at each of two addresses; messages tells them apart.
+func newZone(t *testing.T) *zone {
+	t.Helper()
+	z := &zone{servers: map[string]*redistest.Server{}}
+	for i, address := range []string{"127.0.0.1", "127.0.0.2"} {
+		server := redistest.New(t, redistest.Options{Args: []string{"--bind", "127.0.0.1", "127.0.0.2"}})
+		for range i + 1 {
+			NewWithT(t).Expect(server.Client().LPush(t.Context(), "emails", "x").Err()).To(Succeed())
+		}
+		z.servers[address] = server
+	}
+	return z
+}
+
+// point has the name stand for these addresses, or for an error.
+func (z *zone) point(err error, addresses ...string) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.addresses, z.err = addresses, err
+}
+
+// LookupHost answers, in another order each time.
+func (z *zone) LookupHost(context.Context, string) ([]string, error) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.lookUps++
+	if len(z.turns) > 0 {
+		return []string{z.turns[z.lookUps%len(z.turns)]}, nil
+	}
+	if len(z.addresses) > 1 {
+		z.addresses = append(z.addresses[1:], z.addresses[0])
+	}
+	return append([]string(nil), z.addresses...), z.err
+}
+
+func (z *zone) asked() int {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.lookUps
+}
+
+// dial resolves the name, if it is one, as a dialer does.
+func (z *zone) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if address != named.Address {
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}
+	addresses, err := z.LookupHost(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(z.servers[addresses[0]].Addr())
+	if err != nil {
+		return nil, err
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(addresses[0], port))
+}
+
+func (z *zone) start(t *testing.T) *Conn {
+	t.Helper()
+	pool := start(t, z.dial, func(p *Pool) {
+		p.resolver, p.timing.lookUp, p.timing.restAfterMove = z, 10*time.Millisecond, z.rest
+	})
+	return pool.Conn(named, 0)
+}
+
+// subscribed opens a connection for subscriptions, and returns what tells that it has ended.
+func subscribed(t *testing.T, conn *Conn) (ended <-chan struct{}) {
+	t.Helper()
+	pubSub, err := conn.OpenPubSub(t.Context())
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(pubSub.Close)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			if _, err := pubSub.Receive(t.Context(), time.Hour); err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { pubSub.Close(); <-done })
+	return done
+}
+
+func TestANameThatPointsElsewhereIsFollowed(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	z := newZone(t)
+	z.point(nil, "127.0.0.1")
+	conn := z.start(t)
+	g.Expect(length(t, conn)).To(BeEquivalentTo(1))
+	ended := subscribed(t, conn)
+
+	z.point(nil, "127.0.0.2")
+	g.Eventually(ended).WithTimeout(timeout).Should(BeClosed(), "though the server it leads to is well")
+	g.Eventually(func() int64 { return length(t, conn) }).WithTimeout(timeout).Should(BeEquivalentTo(2))
+	g.Consistently(subscribed(t, conn)).ShouldNot(BeClosed(), "that to the new server stays")
+}
+
+// While DNS is away, or its answer is another one of the same servers, nothing ends.
+func TestANameThatStillStandsForTheServerEndsNothing(t *testing.T) {
+	t.Parallel()
+	for name, point := range map[string]func(*zone){
+		"no answer":    func(z *zone) { z.point(errors.New("no answer"), "127.0.0.2") },
+		"no addresses": func(z *zone) { z.point(nil) },
+		"two servers":  func(z *zone) { z.point(nil, "127.0.0.2", "127.0.0.1") },
+		"one of three": func(z *zone) { z.turns = []string{"127.0.0.2", "127.0.0.3", "127.0.0.1"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			z := newZone(t)
+			z.point(nil, "127.0.0.1")
+			conn := z.start(t)
+			g.Expect(length(t, conn)).To(BeEquivalentTo(1))
+			ended := subscribed(t, conn)
+			point(z)
+			before := z.asked()
+			g.Eventually(z.asked).WithTimeout(timeout).Should(BeNumerically(">", before+3))
+			g.Expect(length(t, conn)).To(BeEquivalentTo(1))
+			g.Expect(ended).NotTo(BeClosed())
+		})
+	}
+}
+
+// A name server that gives one address after the other, each for a while, does not have everything end each time.
+func TestANameIsNotFollowedAgainSoon(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	z := newZone(t)
+	z.rest = time.Hour
+	z.point(nil, "127.0.0.1")
+	conn := z.start(t)
+	length(t, conn)
+	z.point(nil, "127.0.0.2")
+	g.Eventually(func() int64 { return length(t, conn) }).WithTimeout(timeout).Should(BeEquivalentTo(2))
+	ended := subscribed(t, conn)
+	z.point(nil, "127.0.0.1")
+	before := z.asked()
+	g.Eventually(z.asked).WithTimeout(timeout).Should(BeNumerically(">", before+3))
+	g.Expect(ended).NotTo(BeClosed())
+}
+
+// Calls under way while a name moves are no sign of an outage, and no connection is forgotten.
+func TestMovesDisturbNobody(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	z := newZone(t)
+	z.point(nil, "127.0.0.1")
+	conn := z.start(t)
+	length(t, conn)
+	ctx, stop := context.WithCancel(t.Context())
+	var users sync.WaitGroup
+	for range 4 {
+		users.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := readLength(t.Context(), conn); err != nil {
+					g.Expect(err).To(Or(MatchError(failure.ErrBusy), MatchError(os.ErrDeadlineExceeded)))
+				}
+			}
+		})
+		users.Go(func() {
+			for ctx.Err() == nil {
+				if pubSub, err := conn.OpenPubSub(t.Context()); err == nil {
+					pubSub.Close()
+				}
+			}
+		})
+	}
+	for round := range 20 {
+		z.point(nil, []string{"127.0.0.2", "127.0.0.1"}[round%2])
+		before := z.asked()
+		g.Eventually(z.asked).WithTimeout(timeout).Should(BeNumerically(">", before+3))
+	}
+	stop()
+	users.Wait()
+	conn.pool.mu.Lock()
+	used := conn.pool.peers[named]
+	conn.pool.mu.Unlock()
+	g.Expect(used.users).To(BeZero())
+	g.Expect(used.pubSubs).To(BeEmpty())
+}
+
+// What is read and what is subscribed to is the same server, though the name stands for two.
+func TestANameOfTwoServersMeansOneOfThem(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	z := newZone(t)
+	z.point(nil, "127.0.0.1", "127.0.0.2")
+	conn := z.start(t)
+	first := length(t, conn)
+	for range 5 {
+		subscribed(t, conn)
+		g.Expect(length(t, conn)).To(Equal(first))
+	}
+	served := map[int64]string{1: "127.0.0.1", 2: "127.0.0.2"}[first]
+	clients, err := z.servers[served].Client().ClientList(t.Context()).Result()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(clients).To(ContainSubstring("cmd=ping"), "the subscriptions are where the depth is read")
+
+	// Once that one dies, the other one serves.
+	g.Expect(z.servers[served].Kill()).To(Succeed())
+	g.Eventually(func() (int64, error) { return readLength(t.Context(), conn) }).
+		WithTimeout(timeout).Should(BeEquivalentTo(3 - first))
+}

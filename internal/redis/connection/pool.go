@@ -1,0 +1,235 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connection
+
+import (
+	"context"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"miracle.dev/scaledjob-operator/internal/hostname"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/redact"
+	"miracle.dev/scaledjob-operator/internal/tenancy"
+)
+
+// callTimeout bounds one call, from getting a connection to the last byte of the reply.
+const callTimeout = time.Second
+
+// timing holds the intervals that tests shorten.
+type timing struct {
+	lateAfter   time.Duration // when an unanswered call makes others fail at once
+	openTimeout time.Duration // for opening a pub/sub connection
+	refusedAuth time.Duration // between probes of an endpoint that refuses the credentials
+	idle        time.Duration // after which an unused endpoint is forgotten
+	sweep       time.Duration // between looks for unused endpoints
+	lookUp      time.Duration // between looks where host names point
+	reread      time.Duration // between looks at the Secrets of an endpoint
+	// restAfterMove is for how long a name is not followed again.
+	restAfterMove time.Duration
+}
+
+func productionTiming() timing {
+	return timing{
+		lateAfter:   100 * time.Millisecond,
+		openTimeout: 3 * time.Second,
+		refusedAuth: 30 * time.Second,
+		idle:        10 * time.Minute,
+		sweep:       time.Minute,
+		lookUp:      15 * time.Second,
+		reread:      30 * time.Second,
+
+		restAfterMove: 5 * time.Minute,
+	}
+}
+
+// Pool shares the connections to each endpoint among all its users. For as long as
+// [Pool.Start] runs, it probes the endpoints that are down and forgets those nobody uses.
+type Pool struct {
+	log    logr.Logger
+	timing timing
+	dialer dialFunc
+	// resolver is asked where names point now. It should be that of the dialer.
+	resolver hostname.Resolver
+	keyring  *auth.Keyring
+	// passwords are those of all peers.
+	passwords *redact.Register
+	calls     *tenancy.Calls
+
+	mu     sync.Mutex
+	closed bool
+	peers  map[auth.Endpoint]*peer
+	claims *tenancy.Claims
+	// claiming is set once anything was claimed. From then on, nobody uses for long what is not.
+	claiming bool
+	// unprobed are the peers that went down and have no prober yet.
+	unprobed []*peer
+	// changed holds a token while unprobed may not be empty.
+	changed chan struct{}
+	// ended is closed when the pool is.
+	ended chan struct{}
+}
+
+// Options are what a [Pool] is made of. The zero value is for servers that need no Secrets.
+type Options struct {
+	// Secrets is asked for what endpoints name. Without it no Secret is found.
+	Secrets auth.Secrets
+	// Control is called before each dial, with the address that the name was found to have, and may
+	// refuse it. Nil refuses nothing.
+	Control func(ctx context.Context, network, address string, conn syscall.RawConn) error
+	// AllowInsecureTLS lets endpoints skip the verification of the server.
+	AllowInsecureTLS bool
+	// ServersPerTenant is how many servers and databases the owners of one tenant may claim
+	// together. 0 is no limit.
+	ServersPerTenant int
+	// LookAgain is about how often the Secrets that endpoints in use name are read again, and how
+	// often at most credentials are tried again that a server refused. 0 is every 30 seconds.
+	LookAgain time.Duration
+	// Log gets a line when an endpoint goes down or comes up.
+	Log logr.Logger
+}
+
+// NewPool returns an empty pool. It makes no connection before one is needed.
+func NewPool(options Options) *Pool {
+	timing := productionTiming()
+	if options.LookAgain > 0 {
+		timing.reread, timing.refusedAuth = options.LookAgain, options.LookAgain
+	}
+	return &Pool{
+		log:       options.Log,
+		timing:    timing,
+		dialer:    (&net.Dialer{Timeout: callTimeout, ControlContext: options.Control}).DialContext,
+		resolver:  net.DefaultResolver,
+		keyring:   auth.NewKeyring(options.Secrets, options.AllowInsecureTLS),
+		passwords: redact.NewRegister(),
+		calls:     tenancy.NewCalls(),
+		peers:     map[auth.Endpoint]*peer{},
+		claims:    tenancy.NewClaims(options.ServersPerTenant),
+		changed:   make(chan struct{}, 1),
+		ended:     make(chan struct{}),
+	}
+}
+
+// Conn returns the shared connection to a database of an endpoint, on nobody's behalf in
+// particular. It costs nothing until it is used.
+func (p *Pool) Conn(e auth.Endpoint, database int) *Conn { return p.ConnFor("", e, database) }
+
+// ConnFor is Conn on behalf of a tenant, whose slow servers must not hold up all callers: while
+// some calls of one tenant are unanswered for 100 ms, further ones fail at once.
+func (p *Pool) ConnFor(tenant string, e auth.Endpoint, database int) *Conn {
+	return &Conn{pool: p, tenant: tenant, endpoint: e, database: database}
+}
+
+// Start looks after the endpoints until ctx is done, then closes all connections and
+// returns nil. It may be called once. Without it, an endpoint that goes down stays down.
+func (p *Pool) Start(ctx context.Context) error {
+	ticker := time.NewTicker(p.timing.sweep)
+	defer ticker.Stop()
+	defer p.close()
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	workers.Go(func() { p.followNames(ctx) })
+	workers.Go(func() { p.followSecrets(ctx) })
+	for {
+		for _, down := range p.takeUnprobed() {
+			workers.Go(func() { p.probe(ctx, down) })
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.changed:
+		case <-ticker.C:
+			p.forgetIdle()
+		}
+	}
+}
+
+// acquire returns the peer of an endpoint, which is kept until it is released.
+func (p *Pool) acquire(e auth.Endpoint) (*peer, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, failure.Classify(failure.ErrClosed)
+	}
+	found, ok := p.peers[e]
+	if !ok {
+		found = p.newPeer(e)
+		p.peers[e] = found
+	}
+	found.users++
+	return found, nil
+}
+
+// release ends what acquire began. A peer that was used after the last claim had ended, by a
+// subscription that was about to end too, is forgotten again.
+func (p *Pool) release(used *peer) {
+	p.mu.Lock()
+	used.users--
+	used.idleSince = time.Now()
+	known := !p.closed && p.peers[used.endpoint] == used
+	unclaimed := known && used.users == 0 && p.claiming && !p.claims.EndpointClaimed(used.endpoint)
+	if unclaimed {
+		delete(p.peers, used.endpoint)
+	}
+	p.mu.Unlock()
+	switch {
+	case unclaimed:
+		used.end()
+	case !known:
+		used.closeClients() // The call may have begun before and made a client after.
+	}
+}
+
+// wentDown asks for a prober.
+func (p *Pool) wentDown(down *peer, cause *failure.Error) {
+	p.mu.Lock()
+	closed := p.closed
+	p.unprobed = append(p.unprobed, down)
+	p.mu.Unlock()
+	if closed {
+		return
+	}
+	p.log.Info("Redis cannot be used", "endpoint", down.endpoint.String(), "reason", cause.Reason, "cause", cause.Cause())
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (p *Pool) takeUnprobed() []*peer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	taken := p.unprobed
+	p.unprobed = nil
+	return taken
+}
+
+// forgetIdle drops the peers and tenants that nobody has used for a while.
+func (p *Pool) forgetIdle() {
+	p.calls.ForgetIdle()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for endpoint, candidate := range p.peers {
+		if candidate.users == 0 && time.Since(candidate.idleSince) >= p.timing.idle {
+			delete(p.peers, endpoint)
+			candidate.end()
+		}
+	}
+}
+
+// close ends all calls under way, and makes later ones fail.
+func (p *Pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	close(p.ended)
+	for _, closing := range p.peers {
+		closing.closeClients()
+	}
+}

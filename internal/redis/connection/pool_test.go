@@ -1,0 +1,310 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connection
+
+import (
+	"context"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+)
+
+func TestMain(m *testing.M) {
+	RedirectLogs(logr.Discard())
+	goleak.VerifyTestMain(m)
+}
+
+var (
+	somewhere  = auth.Endpoint{Address: "redis:6379"}
+	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+)
+
+// replyError is an error reply, as the client library would return it.
+type replyError string
+
+func (r replyError) Error() string { return string(r) }
+func (replyError) RedisError()     {}
+
+// start runs a pool with this dialer until the test ends. Prepare may change it before.
+func start(t *testing.T, dial dialFunc, prepare ...func(*Pool)) *Pool {
+	t.Helper()
+	pool := NewPool(Options{})
+	pool.dialer = dial
+	for _, change := range prepare {
+		change(pool)
+	}
+	var running sync.WaitGroup
+	running.Go(func() { _ = pool.Start(t.Context()) })
+	t.Cleanup(running.Wait)
+	return pool
+}
+
+// refuse is a dialer that finds nobody listening.
+func refuse(context.Context, string, string) (net.Conn, error) { return nil, errRefused }
+
+// dial makes the client dial. A command would do so too, but where more of them wait than
+// the client has connections, it shares timers among the bubbles of synctest.
+func dial(ctx context.Context, client redis.Cmdable) error {
+	_, err := client.(*redis.Client).Options().Dialer(ctx, "tcp", somewhere.Address)
+	return err
+}
+
+// answer returns a call that needs no server.
+func answer(err error) func(context.Context, redis.Cmdable) error {
+	return func(context.Context, redis.Cmdable) error { return err }
+}
+
+func TestAnEndpointThatIsDownIsDialedByOneOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var dials []time.Time // one dial at a time
+		var dialing atomic.Int32
+		pool := start(t, func(context.Context, string, string) (net.Conn, error) {
+			g.Expect(dialing.Add(1)).To(BeEquivalentTo(1))
+			defer dialing.Add(-1)
+			dials = append(dials, time.Now())
+			time.Sleep(time.Millisecond)
+			return nil, errRefused
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var users sync.WaitGroup
+		for range 40 {
+			users.Go(func() {
+				for ctx.Err() == nil {
+					_ = pool.Conn(somewhere, 0).Do(ctx, dial)
+					time.Sleep(20 * time.Millisecond)
+				}
+			})
+		}
+		users.Go(func() {
+			for pool.Conn(somewhere, 0).WaitUp(ctx) == nil {
+				_, err := pool.Conn(somewhere, 0).OpenPubSub(ctx)
+				g.Expect(err).To(MatchError(syscall.ECONNREFUSED))
+			}
+		})
+		users.Wait()
+		synctest.Wait()
+		g.Expect(len(dials)).To(And(BeNumerically(">=", 10), BeNumerically("<=", 15)))
+		for i := 1; i < len(dials); i++ {
+			g.Expect(dials[i].Sub(dials[i-1])).To(And(
+				BeNumerically(">=", leastSpacing), BeNumerically("<=", longestDelay+time.Millisecond)))
+		}
+	})
+}
+
+func TestCallsFailAtOnceWithTheCauseWhileDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pool := start(t, refuse)
+		g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), dial)).To(MatchError(syscall.ECONNREFUSED))
+
+		begun := time.Now()
+		err := pool.Conn(somewhere, 0).Do(t.Context(), func(context.Context, redis.Cmdable) error {
+			t.Error("the call was made")
+			return nil
+		})
+		g.Expect(err).To(MatchError(syscall.ECONNREFUSED))
+		g.Expect(failure.Classify(err).Message).To(ContainSubstring("refused"))
+		g.Expect(time.Since(begun)).To(BeZero())
+	})
+}
+
+func TestAnUnansweredCallMakesOthersFailAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pool := start(t, refuse)
+		conn, other := pool.Conn(somewhere, 0), pool.Conn(auth.Endpoint{Address: "other:1"}, 0)
+		release := make(chan struct{})
+		var calls sync.WaitGroup
+		calls.Go(func() {
+			g.Expect(conn.Do(t.Context(), func(context.Context, redis.Cmdable) error {
+				<-release
+				return nil
+			})).To(Succeed())
+		})
+
+		time.Sleep(99 * time.Millisecond)
+		g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed())
+		time.Sleep(2 * time.Millisecond)
+		g.Expect(conn.Do(t.Context(), answer(nil))).To(MatchError(failure.ErrBusy))
+		g.Expect(other.Do(t.Context(), answer(nil))).To(Succeed())
+		g.Expect(conn.WaitUp(t.Context())).To(Succeed(), "it is not down")
+		close(release)
+		calls.Wait()
+		g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed())
+	})
+}
+
+func TestACallHasADeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pool := start(t, refuse)
+		begun := time.Now()
+		err := pool.Conn(somewhere, 0).Do(t.Context(), func(ctx context.Context, _ redis.Cmdable) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		g.Expect(err).To(MatchError(context.DeadlineExceeded))
+		g.Expect(failure.Classify(err).Message).To(ContainSubstring("in time"))
+		g.Expect(time.Since(begun)).To(Equal(time.Second))
+		g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), answer(nil))).To(MatchError(context.DeadlineExceeded), "it is down")
+	})
+}
+
+func TestTheCallersEndIsNotTheEndpointsFault(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pool := start(t, refuse)
+		ctx, cancel := context.WithCancel(t.Context())
+		err := pool.Conn(somewhere, 0).Do(ctx, func(ctx context.Context, _ redis.Cmdable) error {
+			cancel()
+			return ctx.Err()
+		})
+		g.Expect(err).To(MatchError(context.Canceled))
+		g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), answer(nil))).To(Succeed())
+	})
+}
+
+func TestAnErrorReplyFailsTheCallOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		conn := start(t, refuse).Conn(somewhere, 0)
+		for _, reply := range []replyError{"WRONGTYPE x", "NOPERM x", "LOADING x", "ERR max number of clients reached"} {
+			g.Expect(conn.Do(t.Context(), answer(reply))).To(MatchError(reply))
+			g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed())
+		}
+	})
+}
+
+func TestRefusedCredentialsAreTriedEvery30Seconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var dials atomic.Int32
+		conn := start(t, func(context.Context, string, string) (net.Conn, error) {
+			dials.Add(1)
+			return nil, replyError("WRONGPASS x")
+		}).Conn(somewhere, 0)
+		g.Expect(conn.Do(t.Context(), answer(replyError("NOAUTH x")))).NotTo(Succeed())
+		g.Expect(failure.Classify(conn.Do(t.Context(), answer(nil))).Reason).To(Equal(failure.ReasonAuthFailed))
+		time.Sleep(3*time.Minute + time.Second)
+		synctest.Wait()
+		g.Expect(dials.Load()).To(BeEquivalentTo(6))
+	})
+}
+
+func TestUnusedEndpointsAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var dials atomic.Int32
+		pool := start(t, func(context.Context, string, string) (net.Conn, error) {
+			dials.Add(1)
+			return nil, errRefused
+		})
+		used, down := pool.Conn(somewhere, 0), pool.Conn(auth.Endpoint{Address: "down:1"}, 0)
+		g.Expect(used.Do(t.Context(), answer(nil))).To(Succeed())
+		g.Expect(down.Do(t.Context(), dial)).NotTo(Succeed())
+		for range 20 {
+			time.Sleep(time.Minute)
+			g.Expect(used.Do(t.Context(), answer(nil))).To(Succeed())
+		}
+		pool.mu.Lock()
+		g.Expect(pool.peers).To(And(HaveLen(1), HaveKey(somewhere)))
+		pool.mu.Unlock()
+		before := dials.Load()
+		time.Sleep(time.Hour)
+		g.Expect(dials.Load()).To(Equal(before), "nobody probes what was forgotten")
+	})
+}
+
+func TestWaitRestored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var refusing atomic.Bool
+		pool := start(t, func(context.Context, string, string) (net.Conn, error) {
+			if refusing.Load() {
+				return nil, errRefused
+			}
+			return nil, replyError("ERR x") // from a server that is up
+		})
+		conn := pool.Conn(somewhere, 0)
+		var restored atomic.Int32
+		ended := make(chan error)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			for {
+				if err := conn.WaitRestored(ctx); err != nil {
+					ended <- err
+					return
+				}
+				restored.Add(1)
+			}
+		}()
+		synctest.Wait()
+		g.Expect(restored.Load()).To(BeZero(), "it was not down yet")
+		for round := range 2 {
+			refusing.Store(true)
+			g.Expect(conn.Do(t.Context(), answer(errRefused))).NotTo(Succeed())
+			time.Sleep(time.Minute)
+			g.Expect(restored.Load()).To(BeEquivalentTo(round), "it is down")
+			refusing.Store(false)
+			time.Sleep(time.Minute)
+			g.Expect(restored.Load()).To(BeEquivalentTo(round + 1))
+		}
+		cancel()
+		g.Expect(<-ended).To(MatchError(context.Canceled))
+	})
+}
+
+func TestWaitUpEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pool := NewPool(Options{})
+		pool.dialer = refuse
+		poolCtx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { g.Expect(pool.Start(poolCtx)).To(Succeed()) })
+		conn := pool.Conn(somewhere, 0)
+		g.Expect(conn.Do(t.Context(), dial)).NotTo(Succeed())
+
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() { failed <- conn.WaitUp(ctx) }()
+		go func() { failed <- conn.WaitUp(t.Context()) }()
+		synctest.Wait()
+		cancel()
+		g.Expect(<-failed).To(MatchError(context.Canceled))
+		stop()
+		g.Expect(<-failed).To(MatchError(failure.ErrClosed))
+		running.Wait()
+
+		g.Expect(conn.WaitUp(t.Context())).To(MatchError(failure.ErrClosed))
+		g.Expect(conn.Do(t.Context(), answer(nil))).To(MatchError(failure.ErrClosed))
+		_, err := conn.OpenPubSub(t.Context())
+		g.Expect(err).To(MatchError(failure.ErrClosed))
+	})
+}

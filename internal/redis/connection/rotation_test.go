@@ -1,0 +1,310 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connection
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/certificates"
+	"miracle.dev/scaledjob-operator/test/redistest"
+)
+
+// What was loaded a while ago does not replace what was found out meanwhile.
+func TestALateRenewalReplacesNothing(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	asked, answer := make(chan struct{}, 8), make(chan struct{})
+	server := redistest.NewScripted(t, func(args []string) string {
+		if args[0] == "hello" && args[len(args)-1] == "second" {
+			asked <- struct{}{}
+			<-answer
+		}
+		return redistest.Usual
+	})
+	secrets := newSecrets(map[string]string{"password": "first"})
+	pool := startReal(t, withSecrets(secrets))
+	endpoint := auth.Endpoint{Address: server.Addr(), Password: password, Namespace: namespace}
+	conn := pool.Conn(endpoint, 0)
+	length(t, conn)
+	used, err := pool.acquire(endpoint)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer pool.release(used)
+
+	secrets.set(map[string]string{"password": "second"})
+	renewed := make(chan struct{})
+	go func() {
+		defer close(renewed)
+		pool.renew(t.Context(), used, make(chan struct{}, 1))
+	}()
+	g.Eventually(asked).WithTimeout(timeout).Should(Receive())
+	secrets.set(map[string]string{"password": "third"})
+	loaded, cause := used.lookAgain(t.Context())
+	g.Expect(cause).To(BeNil())
+	closeAll(used.use(loaded))
+	close(answer)
+	g.Eventually(renewed).WithTimeout(timeout).Should(BeClosed())
+	inUse, _ := used.inUse()
+	g.Expect(inUse.Password()).To(Equal("third"))
+}
+
+// rotating is a server with a user, and a pool that signs in as that one.
+type rotating struct {
+	*WithT
+	t       *testing.T
+	server  *redistest.Server
+	secrets *fakeSecrets
+	conn    *Conn
+}
+
+func newRotating(t *testing.T) *rotating {
+	t.Helper()
+	server, secrets := redistest.New(t, redistest.Options{}), newSecrets(map[string]string{"password": "first"})
+	endpoint := user(t, server, "reader", "first")
+	r := &rotating{
+		WithT: NewWithT(t), t: t, server: server, secrets: secrets, conn: startReal(t, withSecrets(secrets), quick).Conn(endpoint, 0),
+	}
+	length(t, r.conn)
+	return r
+}
+
+// acl changes the user.
+func (r *rotating) acl(rules ...any) {
+	r.Expect(r.server.Client().Do(r.t.Context(), append([]any{"ACL", "SETUSER", "reader"}, rules...)...).Err()).To(Succeed())
+}
+
+// inUse is the password in use.
+func (r *rotating) inUse() string {
+	used, err := r.conn.pool.acquire(r.conn.endpoint)
+	r.Expect(err).NotTo(HaveOccurred())
+	defer r.conn.pool.release(used)
+	if found, _ := used.inUse(); found != nil {
+		return found.Password()
+	}
+	return ""
+}
+
+// ids are those of the reader's connections.
+func (r *rotating) ids() []string {
+	list, err := r.server.Client().ClientList(r.t.Context()).Result()
+	r.Expect(err).NotTo(HaveOccurred())
+	var found []string
+	for line := range strings.Lines(list) {
+		if strings.Contains(line, "user=reader") {
+			found = append(found, strings.Fields(line)[0])
+		}
+	}
+	return found
+}
+
+func TestCallsGoOnWhileThePasswordChanges(t *testing.T) {
+	t.Parallel()
+	r := newRotating(t)
+	before := r.ids()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := readLength(ctx, r.conn); err != nil && ctx.Err() == nil && !failure.Classify(err).Busy() {
+					t.Errorf("a call failed: %v", err)
+				}
+			}
+		})
+	}
+	r.acl(">second")
+	r.secrets.set(map[string]string{"password": "second"})
+	r.Eventually(r.inUse).WithTimeout(timeout).Should(Equal("second"))
+	r.acl("<first")
+	r.Eventually(r.ids).WithTimeout(timeout).ShouldNot(ContainElement(BeElementOf(before)), "the old connections are closed")
+	stop()
+	readers.Wait()
+}
+
+func TestANewPasswordThatIsRefusedReplacesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRotating(t)
+	before := r.ids()
+	r.secrets.set(map[string]string{"password": "not yet"})
+	seen := r.secrets.count()
+	r.Eventually(r.secrets.count).WithTimeout(timeout).Should(BeNumerically(">", seen+3))
+	r.Expect(length(t, r.conn)).To(BeZero())
+	r.Expect(r.inUse()).To(Equal("first"))
+	r.Expect(r.ids()).To(ContainElements(before))
+	rejected := r.conn.pool.Rejected(r.conn.endpoint)
+	r.Expect(rejected).To(HaveField("Reason", failure.ReasonAuthFailed))
+
+	r.acl(">not yet")
+	r.Eventually(r.inUse).WithTimeout(timeout).Should(Equal("not yet"))
+	r.Expect(r.conn.pool.Rejected(r.conn.endpoint)).To(BeNil())
+}
+
+func TestASecretThatIsAsItWasIsNotRejected(t *testing.T) {
+	t.Parallel()
+	r := newRotating(t)
+	rejected := func() bool { return r.conn.pool.Rejected(r.conn.endpoint) != nil }
+	r.secrets.set(map[string]string{"password": "mistyped"})
+	r.Eventually(rejected).WithTimeout(timeout).Should(BeTrue())
+	r.secrets.set(map[string]string{"password": "first"})
+	r.Eventually(rejected).WithTimeout(timeout).Should(BeFalse())
+	r.Expect(length(t, r.conn)).To(BeZero())
+}
+
+func TestWhatIsNotKnownReplacesNothing(t *testing.T) {
+	t.Parallel()
+	for name, failure := range map[string]error{
+		"away":      errors.New("the API server is away"),
+		"forbidden": &failure.Error{Reason: failure.ReasonSecretForbidden, Message: "not allowed", Err: errors.New("403")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRotating(t)
+			r.secrets.fail(failure)
+			seen := r.secrets.count()
+			r.Eventually(r.secrets.count).WithTimeout(timeout).Should(BeNumerically(">", seen+3))
+			r.Expect(length(t, r.conn)).To(BeZero())
+			r.Expect(r.inUse()).To(Equal("first"))
+		})
+	}
+}
+
+func TestOtherKeysOfASecretReconnectNobody(t *testing.T) {
+	t.Parallel()
+	r := newRotating(t)
+	before := r.ids()
+	r.secrets.set(map[string]string{"password": "first\n", "other": "new"})
+	seen := r.secrets.count()
+	r.Eventually(r.secrets.count).WithTimeout(timeout).Should(BeNumerically(">", seen+3))
+	length(t, r.conn)
+	r.Expect(r.ids()).To(ContainElements(before))
+}
+
+func TestSecretsThatAreWithdrawn(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		left   map[string]string
+		reason failure.Reason
+	}{
+		"no Secret":      {nil, failure.ReasonSecretNotFound},
+		"no key":         {map[string]string{"other": "first"}, failure.ReasonSecretNotFound},
+		"empty password": {map[string]string{"password": "\n"}, failure.ReasonSecretInvalid},
+		"too large":      {map[string]string{"password": strings.Repeat("x", 256<<10+1)}, failure.ReasonSecretInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRotating(t)
+			pubSub, err := r.conn.OpenPubSub(t.Context())
+			r.Expect(err).NotTo(HaveOccurred())
+			defer pubSub.Close()
+			r.secrets.set(test.left)
+			r.Eventually(func() string { return reasonOf(t, r.conn) }).WithTimeout(timeout).Should(Equal(string(test.reason)))
+			r.Eventually(r.ids).WithTimeout(timeout).Should(BeEmpty(), "nothing goes on with them")
+
+			r.secrets.set(map[string]string{"password": "first"})
+			r.Expect(r.conn.WaitUp(t.Context())).To(Succeed())
+			r.Expect(length(t, r.conn)).To(BeZero())
+		})
+	}
+}
+
+func TestTheCertificateOfTheAuthorityChanges(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	old, renewed := certificates.NewAuthority(t), certificates.NewAuthority(t)
+	server := redistest.New(t, redistest.Options{TLS: &redistest.TLS{Server: renewed.Server(t, "127.0.0.1")}})
+	secrets := newSecrets(map[string]string{"ca.crt": string(old.Certificate())})
+	conn := startReal(t, withSecrets(secrets), quick).Conn(tlsEndpoint(server.Addr()), 0)
+	g.Expect(reasonOf(t, conn)).To(Equal(string(failure.ReasonTLSFailed)))
+	secrets.set(map[string]string{"ca.crt": string(old.Certificate()) + string(renewed.Certificate())})
+	g.Expect(conn.WaitUp(t.Context())).To(Succeed())
+	g.Expect(length(t, conn)).To(BeZero())
+}
+
+func TestASubscriptionHasASuccessor(t *testing.T) {
+	t.Parallel()
+	r := newRotating(t)
+	pubSub, err := r.conn.OpenPubSub(t.Context())
+	r.Expect(err).NotTo(HaveOccurred())
+	defer pubSub.Close()
+	r.acl("resetpass", ">second") // New connections are refused until the Secret has it too.
+	r.secrets.set(map[string]string{"password": "second"})
+	next, err := r.conn.Successor(t.Context(), pubSub)
+	r.Expect(err).NotTo(HaveOccurred())
+	defer next.Close()
+	r.Expect(next.access.Password()).To(Equal("second"))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	_, err = r.conn.Successor(ctx, next)
+	r.Expect(err).To(MatchError(context.Canceled), "nothing has changed since")
+}
+
+// The Secret holds a password that the server does not know yet, when the server is away for a
+// moment. What was in use before still lets the operator in.
+func TestAServerThatComesBackIsUsedAsBeforeUntilItKnowsTheNewPassword(t *testing.T) {
+	t.Parallel()
+	r := newRotating(t)
+	r.secrets.set(map[string]string{"password": "not yet"})
+	seen := r.secrets.count()
+	r.Eventually(r.secrets.count).WithTimeout(timeout).Should(BeNumerically(">", seen+3))
+	r.Expect(r.server.Pause()).To(Succeed())
+	r.Eventually(func() string { return reasonOf(t, r.conn) }).WithTimeout(timeout).Should(Equal(string(failure.ReasonUnreachable)))
+	r.Eventually(func() bool {
+		_, err := readLength(t.Context(), r.conn)
+		return failure.Classify(err).Busy()
+	}).WithTimeout(timeout).Should(BeFalse())
+	r.Expect(r.server.Resume()).To(Succeed())
+	r.Expect(length(t, r.conn)).To(BeZero())
+	r.Expect(r.inUse()).To(Equal("first"))
+
+	r.acl(">not yet")
+	r.Eventually(r.inUse).WithTimeout(timeout).Should(Equal("not yet"))
+}
+
+// Servers that let nobody in hold up each look at what their Secrets hold, and must not hold up
+// that of others.
+func TestSlowServersHoldUpNoRenewal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var mu sync.Mutex
+		tried := map[string]bool{}
+		hang := func(ctx context.Context, _, address string) (net.Conn, error) {
+			mu.Lock()
+			tried[address] = true
+			mu.Unlock()
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		pool := start(t, hang, withSecrets(newSecrets(map[string]string{"password": "second"})))
+		before := auth.NewKeyring(newSecrets(map[string]string{"password": "first"}), false)
+		const many = 400
+		for i := range many {
+			endpoint := numbered(i)
+			endpoint.Password, endpoint.Namespace = password, namespace
+			used, err := pool.acquire(endpoint)
+			g.Expect(err).NotTo(HaveOccurred())
+			defer pool.release(used)
+			first, cause := before.Load(t.Context(), endpoint)
+			g.Expect(cause).To(BeNil())
+			used.use(first)
+		}
+		time.Sleep(time.Minute)
+		mu.Lock()
+		found := len(tried)
+		mu.Unlock()
+		g.Expect(found).To(Equal(many), "within a minute")
+	})
+}

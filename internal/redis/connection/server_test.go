@@ -1,0 +1,385 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connection
+
+import (
+	"context"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/redistest"
+	"miracle.dev/scaledjob-operator/test/tcpproxy"
+)
+
+// timeout is how long a test waits for something that has to happen.
+const timeout = 30 * time.Second
+
+func TestReadingFromRedis(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
+	g.Expect(server.Client().LPush(t.Context(), "emails", 1, 2, 3).Err()).To(Succeed())
+
+	var readers sync.WaitGroup
+	for range 32 {
+		readers.Go(func() {
+			for range 20 {
+				g.Expect(length(t, conn)).To(BeEquivalentTo(3))
+			}
+		})
+	}
+	readers.Wait()
+	clients, err := server.Client().ClientList(t.Context()).Result()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(strings.Count(clients, "cmd=llen")).To(BeNumerically("<=", commandConnections))
+}
+
+func TestARestartIsNoticedByTheProber(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
+	g.Expect(length(t, conn)).To(BeZero())
+	g.Expect(server.Kill()).To(Succeed())
+	_, err := readLength(t.Context(), conn)
+	g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonUnreachable))
+	g.Expect(server.Restart(t.Context())).To(Succeed())
+	g.Expect(conn.WaitUp(t.Context())).To(Succeed())
+	g.Expect(length(t, conn)).To(BeZero())
+}
+
+// A server that comes back before anybody calls leaves only dead connections behind.
+func TestARestartBetweenCallsIsNotNoticed(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
+	var readers sync.WaitGroup
+	for range commandConnections {
+		readers.Go(func() { g.Expect(length(t, conn)).To(BeZero()) })
+	}
+	readers.Wait()
+	g.Expect(server.Restart(t.Context())).To(Succeed())
+	_, err := readLength(t.Context(), conn)
+	g.Expect(err).To(Or(BeNil(), MatchError(context.DeadlineExceeded)), "on a busy machine")
+}
+
+func TestAServerThatStopsAnsweringIsDown(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
+	g.Expect(length(t, conn)).To(BeZero())
+	g.Expect(server.Pause()).To(Succeed())
+	_, err := readLength(t.Context(), conn)
+	g.Expect(failure.Classify(err).Message).To(ContainSubstring("in time"))
+	g.Expect(server.Resume()).To(Succeed())
+	g.Expect(conn.WaitUp(t.Context())).To(Succeed())
+	g.Expect(length(t, conn)).To(BeZero())
+}
+
+func TestErrorsOfAServer(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		args   []string
+		before []any
+		reason failure.Reason
+		words  string
+	}{
+		"no password given": {args: []string{"--requirepass", "secret"}, reason: failure.ReasonAuthFailed, words: "demands a password"},
+		"no permission": {
+			before: []any{"acl", "setuser", "default", "-llen"},
+			reason: failure.ReasonPermissionDenied, words: "Grant it",
+		},
+		"wrong type": {before: []any{"set", "emails", "x"}, reason: failure.ReasonWrongType, words: "something else than the spec says"},
+		"too many clients": {
+			args: []string{"--maxclients", "1"}, before: []any{"ping"},
+			reason: failure.ReasonUnreachable, words: "maxclients",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			server := redistest.New(t, redistest.Options{Args: test.args})
+			if test.before != nil {
+				g.Eventually(func() error {
+					return server.Client().Do(t.Context(), test.before...).Err()
+				}).WithTimeout(timeout).Should(Succeed(), "the connection that waited for the server may still be there")
+			}
+			var conn *Conn
+			g.Eventually(func(g Gomega) {
+				conn = startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
+				_, err := readLength(t.Context(), conn)
+				g.Expect(failure.Classify(err).Reason).To(Equal(test.reason))
+				g.Expect(failure.Classify(err).Message).To(ContainSubstring(test.words))
+			}).WithTimeout(timeout).Should(Succeed())
+			_, err := readLength(t.Context(), conn)
+			g.Expect(failure.Classify(err).Reason).To(Equal(test.reason), "it stays so")
+		})
+	}
+}
+
+func TestBadServersAreErrorsNotPanics(t *testing.T) {
+	t.Parallel()
+	const broke, alien, tooLarge = "broke", "does not speak", "no queue of the operator can have"
+	for name, test := range map[string]struct {
+		answer, words string
+	}{
+		"closes at once":     {"", broke},
+		"speaks HTTP":        {"HTTP/1.1 400 Bad Request\r\n\r\n", alien},
+		"map in a map key":   {"%1\r\n%0\r\n+x\r\n", alien},
+		"a huge string":      {"$4611686018427387904\r\n", tooLarge},
+		"a huge array":       {"*4611686018427387904\r\n", tooLarge},
+		"deep arrays":        {strings.Repeat("*1\r\n", 1<<18), tooLarge},
+		"endless attributes": {strings.Repeat("|0\r\n", 1<<18), tooLarge},
+		"a long line":        {"+" + strings.Repeat("x", 1<<20), tooLarge},
+		"empty arrays":       {strings.Repeat("*0\r\n", 100), ""},
+		"short messages":     {strings.Repeat("*1\r\n+message\r\n", 100), ""},
+		"odd messages":       {strings.Repeat(">3\r\n:1\r\n:2\r\n:3\r\n", 100), ""},
+		"odd confirmations":  {strings.Repeat(">3\r\n+subscribe\r\n+c\r\n+x\r\n", 100), ""},
+		"nulls":              {strings.Repeat("_\r\n", 100), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			endpoint := auth.Endpoint{Address: redistest.Listen(t, func(conn net.Conn) {
+				_, _ = conn.Write([]byte(test.answer))
+				if test.answer != "" {
+					_, _ = conn.Read(make([]byte, 1<<10))
+				}
+			})}
+			g.Eventually(func() string {
+				_, err := readLength(t.Context(), startReal(t).Conn(endpoint, 0))
+				return failure.Classify(err).Message
+			}).WithTimeout(timeout).Should(ContainSubstring(test.words))
+
+			pubSub, err := startReal(t).Conn(endpoint, 0).OpenPubSub(t.Context())
+			if err != nil {
+				return
+			}
+			defer pubSub.Close()
+			for err == nil || failure.IsReply(err) {
+				_, err = pubSub.Receive(t.Context(), timeout)
+			}
+			g.Expect(failure.Classify(err).Message).NotTo(BeEmpty())
+		})
+	}
+}
+
+func TestManyUsersOfABadServerMakeFewDials(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var dials atomic.Int32
+	address := redistest.Listen(t, func(net.Conn) { dials.Add(1) })
+	conn := startReal(t).Conn(auth.Endpoint{Address: address}, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	var users sync.WaitGroup
+	for range 32 {
+		users.Go(func() {
+			for ctx.Err() == nil {
+				_, err := readLength(ctx, conn)
+				g.Expect(err).To(HaveOccurred())
+			}
+		})
+	}
+	users.Wait()
+	g.Expect(dials.Load()).To(BeNumerically("<=", 8), "those of the prober, at least 250 ms apart")
+}
+
+func TestAPubSubNeverReconnects(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	pubSub, err := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0).OpenPubSub(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	defer pubSub.Close()
+	g.Expect(pubSub.Receive(t.Context(), timeout)).To(BeAssignableToTypeOf(&redis.Pong{}))
+	g.Expect(pubSub.Subscribe(t.Context(), "news")).To(Succeed())
+	g.Expect(pubSub.Receive(t.Context(), timeout)).To(HaveField("Channel", "news"))
+
+	g.Expect(server.Client().ClientKillByFilter(t.Context(), "type", "pubsub").Err()).To(Succeed())
+	for range 3 {
+		_, err = pubSub.Receive(t.Context(), timeout)
+		g.Expect(err).To(HaveOccurred())
+		g.Expect(failure.IsReply(err)).To(BeFalse())
+		g.Expect(pubSub.Subscribe(t.Context(), "more")).NotTo(Succeed())
+		g.Expect(pubSub.Ping(t.Context())).NotTo(Succeed())
+	}
+	clients, err := server.Client().ClientList(t.Context()).Result()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(strings.Count(clients, "addr=")).To(Equal(2*1), "only this client, in addr and laddr")
+}
+
+func TestAPubSubKeepsItsEndpoint(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	pool := startReal(t, func(p *Pool) { p.timing.idle, p.timing.sweep = time.Millisecond, time.Millisecond })
+	endpoints := func() []auth.Endpoint {
+		pool.mu.Lock()
+		defer pool.mu.Unlock()
+		return slices.Collect(maps.Keys(pool.peers))
+	}
+	used := auth.Endpoint{Address: server.Addr()}
+	pubSub, err := pool.Conn(used, 0).OpenPubSub(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), answer(nil))).To(Succeed())
+	g.Eventually(endpoints).WithTimeout(timeout).Should(ConsistOf(used))
+	pubSub.Close()
+	g.Eventually(endpoints).WithTimeout(timeout).Should(BeEmpty())
+	pubSub.Close()
+}
+
+// startReal runs a pool over the network until the test ends.
+func startReal(t *testing.T, prepare ...func(*Pool)) *Pool {
+	t.Helper()
+	return start(t, (&net.Dialer{Timeout: callTimeout}).DialContext, prepare...)
+}
+
+func readLength(ctx context.Context, conn *Conn) (length int64, err error) {
+	err = conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
+		length, err = client.LLen(ctx, "emails").Result()
+		return err
+	})
+	return length, err
+}
+
+// length reads, again if the machine was too busy for an answer in time.
+func length(t *testing.T, conn *Conn) int64 {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	for {
+		length, err := readLength(ctx, conn)
+		if err == nil {
+			return length
+		}
+		if ctx.Err() != nil {
+			t.Error(err)
+			return -1
+		}
+		_ = conn.WaitUp(ctx)
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// A connection more than the server takes is no reason to give up those that work: they would
+// not be had again.
+func TestAFullServerKeepsTheConnectionsItHas(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
+	length(t, conn)
+	setLimit := func(clients string) {
+		g.Expect(server.Client().ConfigSet(t.Context(), "maxclients", clients).Err()).To(Succeed())
+	}
+	setLimit("1")
+	err := conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
+		only := client.(*redis.Client).Conn()
+		defer func() { _ = only.Close() }()
+		g.Expect(only.Ping(ctx).Err()).To(Succeed())
+		_, err := readLength(ctx, conn)
+		g.Expect(err).To(MatchError(failure.ErrBusy))
+		_, err = conn.OpenPubSub(ctx)
+		g.Expect(failure.Classify(err).Message).To(ContainSubstring("accepts no more clients"))
+		return nil
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = readLength(t.Context(), conn)
+	g.Expect(err).NotTo(HaveOccurred(), "the one that was there still works")
+}
+
+// Many who begin at once wait for each other's connections, and the longer the way is, the
+// longer. That is no sign that the server is down.
+func TestADistantServerIsNotTakenToBeDown(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	far := tcpproxy.New(t, server.Addr())
+	far.Delay(40 * time.Millisecond)
+	conn := startReal(t).Conn(auth.Endpoint{Address: far.Addr()}, 0)
+	var users sync.WaitGroup
+	for range 60 {
+		users.Go(func() {
+			served := false
+			for begun := time.Now(); !served && time.Since(begun) < timeout; {
+				_, err := readLength(t.Context(), conn)
+				g.Expect(err).To(Or(Succeed(), MatchError(failure.ErrBusy)))
+				served = err == nil
+			}
+			g.Expect(served).To(BeTrue())
+		})
+	}
+	users.Wait()
+	g.Expect(far.Dials()).To(BeNumerically("<=", commandConnections), "no connection was given up")
+}
+
+// A server that takes none of our connections is down, however it refuses them.
+func TestAFullServerWithoutAConnectionOfOursIsDown(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	g.Expect(server.Client().ConfigSet(t.Context(), "maxclients", "1").Err()).To(Succeed())
+	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
+	_, err := readLength(t.Context(), conn)
+	g.Expect(err).NotTo(MatchError(failure.ErrBusy))
+	g.Expect(failure.Classify(err).Message).To(ContainSubstring("accepts no more clients"))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	g.Expect(conn.WaitUp(ctx)).To(MatchError(context.DeadlineExceeded), "it is known to be down")
+}
+
+// The credentials of a connection for subscriptions are those of all others.
+func TestRefusedCredentialsOnAPubSubTakeTheEndpointDown(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.NewScripted(t, func(args []string) string {
+		if args[0] == "ping" {
+			return "-NOAUTH Authentication required.\r\n"
+		}
+		return redistest.Usual
+	})
+	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
+	pubSub, err := conn.OpenPubSub(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	defer pubSub.Close()
+	_, err = pubSub.Receive(t.Context(), timeout)
+	g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonAuthFailed))
+	_, err = readLength(t.Context(), conn)
+	g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonAuthFailed))
+	g.Expect(server.Dials()).To(Equal(1), "nobody else has to find that out")
+}
+
+// Who may write to a key can make it hold what is too large to be read. That is no reason to keep
+// all others from the server.
+func TestAReplyThatIsTooLargeDoesNotTakeTheEndpointDown(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	conn := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0)
+	g.Expect(length(t, conn)).To(BeZero())
+	g.Expect(server.Client().Set(t.Context(), "large", strings.Repeat("x", 2<<20), 0).Err()).To(Succeed())
+	err := conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
+		return client.Get(ctx, "large").Err()
+	})
+	g.Expect(failure.Classify(err).Message).To(ContainSubstring("no queue of the operator can have"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	g.Expect(conn.WaitUp(ctx)).To(Succeed(), "it is not known to be down")
+	g.Expect(length(t, conn)).To(BeZero())
+}

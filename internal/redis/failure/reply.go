@@ -1,0 +1,128 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package failure
+
+import "strings"
+
+// What several replies have in common.
+const (
+	refusedCredentials = "Redis refused the credentials. Check the user name, the password, and that the user is enabled; " +
+		"spec.redis.auth names them. Without a username the user is default."
+	noSuchDatabase = "The server has no database of that number. Correct spec.redis.database, or raise databases on the server. " +
+		"A Redis Cluster has only database 0."
+	noPassword = "The server has no password for that user, and one was given. Set one on the server, or remove spec.redis.auth."
+)
+
+// replyClasses are looked up by how an error reply begins; the first match counts.
+var replyClasses = []struct {
+	prefix  string
+	reason  Reason
+	message string
+}{
+	{
+		"NOAUTH", ReasonAuthFailed,
+		"Redis demands a password. Name a Secret that holds it in spec.redis.auth.passwordSecretRef.",
+	},
+	{"WRONGPASS", ReasonAuthFailed, refusedCredentials},
+	{"ERR invalid password", ReasonAuthFailed, refusedCredentials}, // Before Redis 6.
+	{
+		"ERR wrong number of arguments for 'auth' command", ReasonAuthFailed, // Before Redis 6.
+		"The server knows passwords, but no user names. Remove spec.redis.auth.username.",
+	},
+	{"ERR AUTH ", ReasonAuthFailed, noPassword},
+	{"ERR Client sent AUTH, but no password is set", ReasonAuthFailed, noPassword}, // Before Redis 6.
+	{"ERR DB index is out of range", ReasonDatabaseNotFound, noSuchDatabase},
+	{"ERR invalid DB index", ReasonDatabaseNotFound, noSuchDatabase},
+	{"ERR SELECT is not allowed in cluster mode", ReasonDatabaseNotFound, noSuchDatabase},
+	{
+		"WRONGTYPE", ReasonWrongType,
+		"A key holds something else than the spec says; spec.queueName is for a list. " +
+			"Correct the type in spec.queues. Name another key, or move away what is stored there.",
+	},
+	{
+		"LOADING", ReasonUnreachable,
+		"Redis is loading its data set. Wait until it is done.",
+	},
+	{
+		"BUSY ", ReasonUnreachable,
+		"Redis is blocked by a script that takes too long. Wait for the script, or stop it with SCRIPT KILL.",
+	},
+	{
+		"MASTERDOWN", ReasonUnreachable,
+		"The server is a replica that has lost its master and serves no stale data. Use the address of the master.",
+	},
+	{
+		"MOVED", ReasonUnreachable,
+		"The server belongs to a Redis Cluster and does not hold the key. Use a server that is not in cluster mode.",
+	},
+	{
+		"CLUSTERDOWN", ReasonUnreachable,
+		"The server belongs to a Redis Cluster that is down. Repair the cluster.",
+	},
+	{
+		"DENIED", ReasonUnreachable,
+		"Redis runs in protected mode and answers only on its own host. Set a password or bind it to the network.",
+	},
+	{
+		tooManyClients, ReasonUnreachable,
+		"Redis accepts no more clients. Raise maxclients, or find out who holds the connections.",
+	},
+}
+
+func classifyReply(reply string) class {
+	if strings.HasPrefix(reply, "NOPERM") {
+		return class{ReasonPermissionDenied, mayNot(reply)}
+	}
+	for _, c := range replyClasses {
+		if strings.HasPrefix(reply, c.prefix) {
+			return class{c.reason, c.message}
+		}
+	}
+	return class{ReasonUnreachable, "Redis answered with an error. See the operator's log for its words."}
+}
+
+// grants are what allows the commands of the operator, by the name that Redis calls them by. Redis
+// 6 leaves out the subcommand.
+var grants = map[string]string{
+	"ping": "+ping", "select": "+select", "subscribe": "+subscribe", "unsubscribe": "+unsubscribe",
+	"llen": "+llen", "scard": "+scard", "hlen": "+hlen",
+	"zcard": "+zcard", "zcount": "+zcount", "zrange": "+zrange",
+	"xlen": "+xlen", "xrange": "+xrange", "xinfo": "+xinfo|groups", "xinfo|groups": "+xinfo|groups",
+}
+
+// mayNot has the words for a NOPERM: what to grant, as far as it can be told.
+func mayNot(reply string) string {
+	if grant := grants[deniedCommand(reply)]; grant != "" {
+		return "The Redis user may not run a command that the operator needs. Grant it " + grant + " by ACL SETUSER."
+	}
+	switch {
+	case endsIn(reply, "a key", "one of the keys used as arguments", "' key"):
+		return "The Redis user may not read a key of the queue. Grant it read access, as by ACL SETUSER <user> %R~<key>."
+	case endsIn(reply, "a channel", "one of the channels used as arguments", "' channel"):
+		return "The Redis user may not listen to the events of the key. Grant it the channel, as by " +
+			"ACL SETUSER <user> &__keyspace@<db>__:<key>."
+	}
+	return "The Redis user may not do this. Grant it LLEN for a list, SCARD for a set, HLEN for a hash, ZCARD or else ZCOUNT and ZRANGE " +
+		"for a sorted set, XLEN, XINFO GROUPS and XRANGE for a stream, besides SUBSCRIBE, read access to the key, " +
+		"and the channel __keyspace@<db>__:<key>."
+}
+
+// deniedCommand is the command that a NOPERM is about. Redis quotes it at the end: "… has no
+// permissions to run the 'llen' command"; what stands before may hold the name of the user.
+func deniedCommand(reply string) string {
+	quoted, ok := strings.CutSuffix(strings.TrimSuffix(reply, " or its subcommand"), "' command")
+	if !ok {
+		return ""
+	}
+	return quoted[strings.LastIndexByte(quoted, '\'')+1:]
+}
+
+func endsIn(text string, endings ...string) bool {
+	for _, ending := range endings {
+		if strings.HasSuffix(text, ending) {
+			return true
+		}
+	}
+	return false
+}

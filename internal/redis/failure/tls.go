@@ -1,0 +1,125 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package failure
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"slices"
+)
+
+// classifyTLS sorts what keeps a server and the operator from knowing each other.
+func classifyTLS(err error) (c class, ok bool) {
+	handshake, ok := errors.AsType[*HandshakeError](err)
+	if !ok {
+		return class{}, false
+	}
+	for _, message := range []string{alertMessage(handshake.Err), certificateMessage(handshake.Err)} {
+		if message != "" {
+			return class{ReasonTLSFailed, message}, true
+		}
+	}
+	return unfinished(handshake.Err), true
+}
+
+// certificateMessage has the words for a certificate of the server that is not taken, and is empty
+// for anything else.
+func certificateMessage(err error) string {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "The server's certificate is from an authority that is not trusted. Have spec.redis.tls.caSecretRef name a Secret that holds " +
+			"the certificate of that very authority. Without a caSecretRef only public authorities are trusted."
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "The server's certificate is for another name. Use an address that is among its subject alternative names, or say in " +
+			"spec.redis.tls.serverName which of them to look for. A common name does not count."
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		return "The server's certificate has expired or is not valid yet. Renew it, and check the clocks of both."
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "The server's certificate is not acceptable. See the operator's log for why."
+	}
+	return ""
+}
+
+// unfinished is the class of a handshake that ended otherwise. Whoever ends it without a word may do
+// so because of TLS, and as well because it starts or stops, which time heals.
+func unfinished(err error) class {
+	_, ours := alertOf(err, localAlert)
+	switch _, plain := errors.AsType[tls.RecordHeaderError](err); {
+	case plain:
+		return class{ReasonTLSFailed, "The server answers without TLS. Use its port for TLS, or remove spec.redis.tls."}
+	case IsTimeout(err):
+		return class{
+			ReasonUnreachable,
+			"The TLS handshake was not finished in time. Check that the port is the one for TLS, or remove spec.redis.tls: a Redis without " +
+				"TLS waits in silence. If it is, look at what is on the way to the server, and at its load.",
+		}
+	case isBroken(err) && !ours:
+		return class{
+			ReasonUnreachable,
+			"The connection broke during the TLS handshake. Check that the server runs, that the port is the one for TLS, " +
+				"and the server's log.",
+		}
+	}
+	return class{ReasonTLSFailed, "The TLS handshake failed. The server has to speak TLS 1.2 or newer; see the operator's log for more."}
+}
+
+// alerts are what a server may say against the operator, by the codes of RFC 8446.
+var alerts = []struct {
+	codes   []tls.AlertError
+	message string
+}{
+	{
+		[]tls.AlertError{116}, // certificate_required
+		"The server wants a certificate of the operator. Name one in spec.redis.tls.certSecretRef and keySecretRef.",
+	},
+	{
+		[]tls.AlertError{42, 43, 44, 45, 46, 48, 49}, // bad_certificate to unknown_ca, access_denied
+		"The server refuses the operator's certificate, or wants one. Check that spec.redis.tls.certSecretRef names one that is valid " +
+			"and from an authority that the server trusts.",
+	},
+	{
+		[]tls.AlertError{40, 70, 71}, // handshake_failure, protocol_version, insufficient_security
+		"The server and the operator could not agree on how to encrypt. The server has to speak TLS 1.2 or newer. If it wants " +
+			"a certificate of the operator, name one in spec.redis.tls.certSecretRef and keySecretRef.",
+	},
+	{
+		[]tls.AlertError{112}, // unrecognized_name
+		"The server has no certificate for the name it was called by. Say in spec.redis.tls.serverName which name to use.",
+	},
+}
+
+// alertMessage has the words for an alert of the server, and is empty if there is none.
+func alertMessage(err error) string {
+	said, ok := alertOf(err, remoteAlert)
+	if !ok {
+		return ""
+	}
+	// The type of the alert is none of those exported, but its text is that of the one which is.
+	isSaid := func(code tls.AlertError) bool { return code.Error() == said }
+	for _, each := range alerts {
+		if slices.ContainsFunc(each.codes, isSaid) {
+			return each.message
+		}
+	}
+	return "The server ended the TLS connection with an alert. See the operator's log for which, and the server's log for why."
+}
+
+// What package tls calls an alert of the other side, and one of our own.
+const (
+	remoteAlert = "remote error"
+	localAlert  = "local error"
+)
+
+// alertOf returns the text of the alert that err is about, if it came from that side.
+func alertOf(err error, side string) (text string, ok bool) {
+	operation, ok := errors.AsType[*net.OpError](err)
+	if !ok || operation.Op != side {
+		return "", false
+	}
+	return operation.Err.Error(), true
+}

@@ -3,7 +3,9 @@
 
 package connection
 
-import "testing"
+import (
+	"testing"
+)
 
 // BenchmarkDo is what a call costs besides the call.
 func BenchmarkDo(b *testing.B) {

@@ -15,11 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
-	"miracle.dev/scaledjob-operator/internal/tenancy"
 )
-
-// lateCalls is how many calls of one tenant wait at once.
-const lateCalls = 4
 
 // One tenant's servers are all slow, but not so slow that any of them is down. Those who read from
 // them are held up, but no more than a few of them at once.
@@ -100,6 +96,51 @@ func TestSlowServersHoldUpManyCallsOnlyOnce(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		g.Expect(pool.calls).To(Equal(tenancy.NewCalls()), "it is forgotten")
+		g.Expect(pool.calls).To(Equal(newCallQuota()), "it is forgotten")
+	})
+}
+
+func TestTooManyLateCallsOfOneTenant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		calls := newCallQuota()
+		for range lateCalls {
+			g.Expect(calls.begin("team")).To(BeTrue())
+			calls.countLate("team", 1)
+		}
+		g.Expect(calls.begin("team")).To(BeFalse())
+		g.Expect(calls.begin("others")).To(BeTrue())
+		g.Expect(calls.begin("")).To(BeTrue(), "nobody in particular")
+
+		for range lateCalls {
+			calls.countLate("team", -1)
+			calls.end("team")
+		}
+		for range lateCalls {
+			g.Expect(calls.begin("team")).To(BeTrue())
+		}
+		g.Expect(calls.begin("team")).To(BeFalse(), "it had too many that were late a moment ago")
+		time.Sleep(restAfterCrowd)
+		g.Expect(calls.begin("team")).To(BeTrue(), "none is late now")
+	})
+}
+
+func TestTenantsThatDoNotCallAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		calls := newCallQuota()
+		g.Expect(calls.begin("team")).To(BeTrue())
+		calls.forgetIdle()
+		g.Expect(calls).NotTo(Equal(newCallQuota()), "it calls")
+		calls.countLate("team", lateCalls)
+		calls.countLate("team", -lateCalls)
+		calls.end("team")
+		calls.forgetIdle()
+		g.Expect(calls).NotTo(Equal(newCallQuota()), "a crowd is remembered")
+		time.Sleep(restAfterCrowd)
+		calls.forgetIdle()
+		g.Expect(calls).To(Equal(newCallQuota()))
 	})
 }

@@ -29,10 +29,10 @@ type Conn struct {
 //
 // An error is an [*failure.Error], unless ctx ended: then it wraps the cause of that.
 func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
-	if !c.pool.calls.Begin(c.tenant) {
+	if !c.pool.calls.begin(c.tenant) {
 		return failure.Classify(fmt.Errorf("calling %s on behalf of %s: %w", c.endpoint, c.tenant, failure.ErrBusy))
 	}
-	defer c.pool.calls.End(c.tenant)
+	defer c.pool.calls.end(c.tenant)
 	used, err := c.pool.acquire(c.endpoint)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 // clock counts a call as late once it is outstanding for too long, until done is called.
 func (c *Conn) clock(used *peer) (done func()) {
 	calls, tenant := c.pool.calls, c.tenant
-	return used.clock(c.pool.timing.lateAfter, func(more int) { calls.CountLate(tenant, more) })
+	return used.clock(c.pool.timing.lateAfter, func(more int) { calls.countLate(tenant, more) })
 }
 
 // Ask is Do for a question that a server need not answer. If it does not, or not in a way that

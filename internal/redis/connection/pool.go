@@ -12,11 +12,9 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"miracle.dev/scaledjob-operator/internal/hostname"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/redact"
-	"miracle.dev/scaledjob-operator/internal/tenancy"
 )
 
 // callTimeout bounds one call, from getting a connection to the last byte of the reply.
@@ -56,16 +54,16 @@ type Pool struct {
 	timing timing
 	dialer dialFunc
 	// resolver is asked where names point now. It should be that of the dialer.
-	resolver hostname.Resolver
+	resolver resolver
 	keyring  *auth.Keyring
 	// passwords are those of all peers.
 	passwords *redact.Register
-	calls     *tenancy.Calls
+	calls     *callQuota
 
 	mu     sync.Mutex
 	closed bool
 	peers  map[auth.Endpoint]*peer
-	claims *tenancy.Claims
+	claims *serverQuota
 	// claiming is set once anything was claimed. From then on, nobody uses for long what is not.
 	claiming bool
 	// unprobed are the peers that went down and have no prober yet.
@@ -108,9 +106,9 @@ func NewPool(options Options) *Pool {
 		resolver:  net.DefaultResolver,
 		keyring:   auth.NewKeyring(options.Secrets, options.AllowInsecureTLS),
 		passwords: redact.NewRegister(),
-		calls:     tenancy.NewCalls(),
+		calls:     newCallQuota(),
 		peers:     map[auth.Endpoint]*peer{},
-		claims:    tenancy.NewClaims(options.ServersPerTenant),
+		claims:    newServerQuota(options.ServersPerTenant),
 		changed:   make(chan struct{}, 1),
 		ended:     make(chan struct{}),
 	}
@@ -173,7 +171,7 @@ func (p *Pool) release(used *peer) {
 	used.users--
 	used.idleSince = time.Now()
 	known := !p.closed && p.peers[used.endpoint] == used
-	unclaimed := known && used.users == 0 && p.claiming && !p.claims.EndpointClaimed(used.endpoint)
+	unclaimed := known && used.users == 0 && p.claiming && !p.claims.endpointClaimed(used.endpoint)
 	if unclaimed {
 		delete(p.peers, used.endpoint)
 	}
@@ -212,7 +210,7 @@ func (p *Pool) takeUnprobed() []*peer {
 
 // forgetIdle drops the peers and tenants that nobody has used for a while.
 func (p *Pool) forgetIdle() {
-	p.calls.ForgetIdle()
+	p.calls.forgetIdle()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for endpoint, candidate := range p.peers {

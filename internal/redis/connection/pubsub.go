@@ -15,7 +15,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"miracle.dev/scaledjob-operator/internal/hostname"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
@@ -74,7 +73,7 @@ func newPubSub(ctx context.Context, to *peer, with *auth.Access, dial dialFunc) 
 		}
 		conn, err := dial(ctx, network, address)
 		if err == nil {
-			p.remote = hostname.RemoteOf(conn)
+			p.remote = remoteOf(conn)
 		}
 		return conn, err
 	})

@@ -123,3 +123,12 @@ func alertOf(err error, side string) (text string, ok bool) {
 	}
 	return operation.Err.Error(), true
 }
+
+// HandshakeError is what ended a TLS handshake.
+type HandshakeError struct{ Err error }
+
+// Error returns the cause, for logs.
+func (e *HandshakeError) Error() string { return "TLS handshake: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *HandshakeError) Unwrap() error { return e.Err }

@@ -13,9 +13,53 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
-	"miracle.dev/scaledjob-operator/internal/tenancy"
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
+
+var (
+	one   = serverDatabase{endpoint: auth.Endpoint{Address: "one:6379"}}
+	other = serverDatabase{endpoint: auth.Endpoint{Address: "one:6379"}, number: 1}
+	two   = serverDatabase{endpoint: auth.Endpoint{Address: "two:6379"}}
+)
+
+func TestATenantHasSoManyServersTogether(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	claims := newServerQuota(2)
+	for owner, server := range map[claimant]serverDatabase{{"team", "a"}: one, {"team", "b"}: other, {"team", "c"}: other, {"others", "a"}: two} {
+		g.Expect(claims.add(owner, server)).To(Succeed())
+		g.Expect(claims.has(owner, server)).To(BeTrue())
+	}
+	refused := claims.add(claimant{"team", "d"}, two)
+	g.Expect(refused).To(HaveField("Reason", failure.ReasonTooManyServers))
+	g.Expect(claims.has(claimant{"team", "d"}, two)).To(BeFalse())
+	claims.remove(claimant{"team", "b"})
+	g.Expect(claims.add(claimant{"team", "d"}, two)).NotTo(Succeed(), "c still claims what b did")
+	claims.remove(claimant{"team", "c"})
+	g.Expect(claims.add(claimant{"team", "d"}, two)).To(Succeed())
+}
+
+func TestWhatIsClaimed(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	claims := newServerQuota(0)
+	a, b, c := claimant{"team", "a"}, claimant{"team", "b"}, claimant{"others", "a"}
+	g.Expect(claims.add(a, one)).To(Succeed())
+	g.Expect(claims.add(b, one)).To(Succeed())
+	g.Expect(claims.add(c, other)).To(Succeed())
+
+	claims.remove(a)
+	g.Expect(claims.claimed(one)).To(BeTrue(), "b has it too")
+	given, had := claims.remove(b)
+	g.Expect(given).To(Equal(one))
+	g.Expect(had).To(BeTrue())
+	g.Expect(claims.claimed(one)).To(BeFalse())
+	g.Expect(claims.endpointClaimed(one.endpoint)).To(BeTrue(), "by another database")
+	_, had = claims.remove(b)
+	g.Expect(had).To(BeFalse())
+	claims.remove(c)
+	g.Expect(claims).To(Equal(newServerQuota(0)), "nothing is left")
+}
 
 func numbered(i int) auth.Endpoint {
 	return auth.Endpoint{Address: "redis-" + strconv.Itoa(i) + ":6379"}
@@ -42,7 +86,7 @@ func TestATenantClaimsNoMoreThanItMay(t *testing.T) {
 		pool.Release("team", name)
 		pool.Release("other", name)
 	}
-	g.Expect(pool.claims).To(Equal(tenancy.NewClaims(2)), "nothing is left")
+	g.Expect(pool.claims).To(Equal(newServerQuota(2)), "nothing is left")
 }
 
 func TestWithoutALimitAnyNumberIsClaimed(t *testing.T) {

@@ -1,11 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hostname keeps to one address of a host name. A name may stand for several servers, and
-// for others tomorrow, but whoever reads from a server and subscribes to it must mean the same one.
-//
-// It knows nothing of what is said on the connections.
-package hostname
+package connection
 
 import (
 	"context"
@@ -14,19 +10,22 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // lookUpTimeout bounds one question to DNS.
 const lookUpTimeout = 5 * time.Second
 
-// Resolver looks up the addresses of a host name. [net.Resolver] does.
-type Resolver interface {
+// resolver looks up the addresses of a host name. [net.Resolver] does.
+type resolver interface {
 	LookupHost(ctx context.Context, host string) ([]string, error)
 }
 
-// Pin is the one address of a name that is in use. The first dial to succeed finds it. The zero
+// pin is the one address of a name that is in use. A name may stand for several servers, and for others
+// tomorrow, but reads and subscriptions must reach the same one. The first dial to succeed finds it. The zero
 // value has none. It is safe for concurrent use.
-type Pin struct {
+type pin struct {
 	mu sync.Mutex
 	// address is the one in use; invalid while there is none.
 	address netip.AddrPort
@@ -38,7 +37,7 @@ type Pin struct {
 
 // Dial dials the address in use. If there is none, it dials the name itself, which is host:port,
 // and the address that the connection leads to is in use from then on.
-func (p *Pin) Dial(
+func (p *pin) Dial(
 	ctx context.Context, dial func(ctx context.Context, network, address string) (net.Conn, error), network, name string,
 ) (net.Conn, error) {
 	inUse := p.Address()
@@ -52,20 +51,20 @@ func (p *Pin) Dial(
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.address.IsValid() {
-		p.address = RemoteOf(conn)
+		p.address = remoteOf(conn)
 	}
 	return conn, nil
 }
 
 // Address is the one in use. It is invalid if there is none.
-func (p *Pin) Address() netip.AddrPort {
+func (p *pin) Address() netip.AddrPort {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.address
 }
 
 // Release has the next dial find an address anew.
-func (p *Pin) Release() {
+func (p *pin) Release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.address = netip.AddrPort{}
@@ -77,7 +76,7 @@ func (p *Pin) Release() {
 // That the address is missing once says little: some name servers give a few of many addresses,
 // in turns. So the same answer has to come twice. And one move is not followed by another one
 // within rest.
-func (p *Pin) LookUp(ctx context.Context, resolver Resolver, name string, rest time.Duration) (moved bool) {
+func (p *pin) LookUp(ctx context.Context, resolver resolver, name string, rest time.Duration) (moved bool) {
 	host, _, err := net.SplitHostPort(name)
 	if err != nil {
 		return false
@@ -92,7 +91,7 @@ func (p *Pin) LookUp(ctx context.Context, resolver Resolver, name string, rest t
 }
 
 // compare holds the address in use against an answer of DNS.
-func (p *Pin) compare(answer []string, rest time.Duration) (moved bool) {
+func (p *pin) compare(answer []string, rest time.Duration) (moved bool) {
 	slices.Sort(answer)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,16 +111,73 @@ func (p *Pin) compare(answer []string, rest time.Duration) (moved bool) {
 	return true
 }
 
-func (p *Pin) isInUse(address string) bool {
+func (p *pin) isInUse(address string) bool {
 	ip, err := netip.ParseAddr(address)
 	return err == nil && ip.Unmap() == p.address.Addr()
 }
 
-// RemoteOf is the address of the other end. It is invalid where that has no IP address.
-func RemoteOf(conn net.Conn) netip.AddrPort {
+// remoteOf is the address of the other end. It is invalid where that has no IP address.
+func remoteOf(conn net.Conn) netip.AddrPort {
 	remote, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil {
 		return netip.AddrPort{}
 	}
 	return netip.AddrPortFrom(remote.Addr().Unmap(), remote.Port())
+}
+
+// lookUpsAtOnce is how many questions to DNS are open at the same time.
+const lookUpsAtOnce = 8
+
+// followNames looks every now and then whether the names of endpoints point elsewhere,
+// until ctx is done. A server that was replaced may live on, and would never end its
+// connections.
+func (p *Pool) followNames(ctx context.Context) {
+	ticker := time.NewTicker(p.timing.lookUp)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		var group errgroup.Group
+		group.SetLimit(lookUpsAtOnce)
+		for _, named := range p.named() {
+			group.Go(func() error {
+				if named.follow(ctx, p.resolver, p.timing.restAfterMove) {
+					p.log.Info("The name of a Redis server points elsewhere", "endpoint", named.endpoint.String())
+				}
+				return nil
+			})
+		}
+		_ = group.Wait()
+	}
+}
+
+// named are the peers in use whose endpoint has a host name.
+func (p *Pool) named() []*peer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var found []*peer
+	for endpoint, candidate := range p.peers {
+		if _, err := netip.ParseAddrPort(endpoint.Address); err != nil && candidate.pin.Address().IsValid() {
+			found = append(found, candidate)
+		}
+	}
+	return found
+}
+
+// follow ends the connections that lead elsewhere than the name does, and reports whether
+// it was found to have moved.
+func (p *peer) follow(ctx context.Context, resolver resolver, restAfterMove time.Duration) (moved bool) {
+	moved = p.pin.LookUp(ctx, resolver, p.endpoint.Address, restAfterMove)
+	inUse := p.pin.Address()
+	if !moved && !inUse.IsValid() { // It went down a moment ago.
+		return false
+	}
+	if moved {
+		p.closeClients()
+	}
+	p.closeAstray(inUse)
+	return moved
 }

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package tenancy
+package connection
 
 import (
 	"sync"
@@ -18,10 +18,10 @@ const (
 	restAfterCrowd = 5 * time.Second
 )
 
-// Calls are those that are on their way on behalf of tenants. They are safe for concurrent use.
+// callQuota are those that are on their way on behalf of tenants. They are safe for concurrent use.
 //
 // The tenant "" is nobody in particular, who may have any number of calls.
-type Calls struct {
+type callQuota struct {
 	mu sync.Mutex
 	of map[string]*calls
 }
@@ -33,11 +33,11 @@ type calls struct {
 	crowdedAt time.Time
 }
 
-// NewCalls returns Calls of which none is on its way.
-func NewCalls() *Calls { return &Calls{of: map[string]*calls{}} }
+// newCallQuota returns callQuota of which none is on its way.
+func newCallQuota() *callQuota { return &callQuota{of: map[string]*calls{}} }
 
 // Begin counts a call until its End, unless the tenant has too many that may take long.
-func (c *Calls) Begin(tenant string) (admitted bool) {
+func (c *callQuota) begin(tenant string) (admitted bool) {
 	if tenant == "" {
 		return true
 	}
@@ -56,7 +56,7 @@ func (c *Calls) Begin(tenant string) (admitted bool) {
 }
 
 // End ends a call that was admitted.
-func (c *Calls) End(tenant string) {
+func (c *callQuota) end(tenant string) {
 	if tenant == "" {
 		return
 	}
@@ -67,7 +67,7 @@ func (c *Calls) End(tenant string) {
 
 // CountLate notes that so many more calls of a tenant are late, or fewer if that is negative. Each
 // call that is late counts both ways; which comes first does not matter.
-func (c *Calls) CountLate(tenant string, more int) {
+func (c *callQuota) countLate(tenant string, more int) {
 	if tenant == "" {
 		return
 	}
@@ -81,7 +81,7 @@ func (c *Calls) CountLate(tenant string, more int) {
 }
 
 // ForgetIdle drops what is kept of tenants that do not call.
-func (c *Calls) ForgetIdle() {
+func (c *callQuota) forgetIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for tenant, of := range c.of {

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package hostname
+package connection
 
 import (
 	"context"
@@ -63,9 +63,9 @@ func (n *network) dial(_ context.Context, _, address string) (net.Conn, error) {
 }
 
 // pinned is a pin that is in use, at this address.
-func pinned(t *testing.T, address string) *Pin {
+func pinned(t *testing.T, address string) *pin {
 	t.Helper()
-	var pin Pin
+	var pin pin
 	servers := network{servers: []string{address}}
 	_, err := pin.Dial(t.Context(), servers.dial, "tcp", name)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -75,7 +75,7 @@ func pinned(t *testing.T, address string) *Pin {
 func TestAllConnectionsLeadWhereTheFirstDoes(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	var pin Pin
+	var pin pin
 	servers := network{}
 	_, err := pin.Dial(t.Context(), servers.dial, "tcp", name)
 	g.Expect(err).To(HaveOccurred())

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"miracle.dev/scaledjob-operator/internal/hostname"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/redact"
@@ -33,7 +32,7 @@ type peer struct {
 	// make many wait for each other.
 	dialing, moreDialing chan struct{}
 	// pin is the address of the endpoint that all connections lead to.
-	pin hostname.Pin
+	pin pin
 	// gone is closed when the pool has forgotten the peer.
 	gone chan struct{}
 	// renewing is set while somebody looks whether the Secrets hold something else.

@@ -10,7 +10,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
-	"miracle.dev/scaledjob-operator/internal/subscription"
 )
 
 // FuzzEvent shows that a message marks just those who watch the very key that its channel names, whatever anybody may publish, and that
@@ -24,12 +23,12 @@ func FuzzEvent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, other, event string) {
 		g := NewWithT(t)
 		var ids []string
-		set := subscription.NewSet(func(id string, _ coalesce.Cause) { ids = append(ids, id) })
-		set.Add(channelPrefix+key, "watcher")
-		set.Add(channelPrefix+key+"2", "neighbour")
+		set := newChannelSet(func(id string, _ coalesce.Cause) { ids = append(ids, id) })
+		set.add(channelPrefix+key, "watcher")
+		set.add(channelPrefix+key+"2", "neighbour")
 		marked := func(channel string) []string {
 			ids = nil
-			set.Event(channel, meaningOf(event).cause)
+			set.event(channel, meaningOf(event).cause)
 			return ids
 		}
 		g.Expect(marked(channelPrefix + key)).To(ConsistOf("watcher"))

@@ -92,7 +92,7 @@ func (r *rotation) watch() {
 func (r *rotation) subscribed(key string) bool {
 	r.Watcher.mu.Lock()
 	defer r.Watcher.mu.Unlock()
-	return r.supervisors[r.endpoint].set.State(list(key).channel()).Present
+	return r.supervisors[r.endpoint].set.state(list(key).channel()).Present
 }
 
 // ids are those of the connections of the watcher, or of only those for subscriptions.

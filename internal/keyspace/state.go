@@ -40,7 +40,7 @@ func (w *Watcher[K]) State(id K) State {
 	server := w.supervisors[watched.endpoint]
 	state := State{Verdict: watched.reported, Watchers: server.users}
 	for _, key := range watched.keys {
-		subscribed := server.set.State(key.channel())
+		subscribed := server.set.state(key.channel())
 		state.LastEvent = latest(state.LastEvent, subscribed.HeardAt)
 		if key.Final {
 			state.LastEnd = latest(state.LastEnd, subscribed.ShrunkAt)
@@ -72,7 +72,7 @@ func (w *Watcher[K]) Observed(id K, key string, depth int64, began time.Time) (m
 		return false
 	}
 	server, its, now := w.supervisors[watched.endpoint], watched.keys[at], time.Now()
-	subscribed, silentUntil := server.set.State(its.channel()), server.evidence.SilentUntil(its.Class, now)
+	subscribed, silentUntil := server.set.state(its.channel()), server.evidence.SilentUntil(its.Class, now)
 	return watched.audits[at].Read(depth, began, now, subscribed, silentUntil)
 }
 
@@ -83,7 +83,7 @@ func (w *Watcher[K]) verdict(watched *watch, now time.Time) verify.Verdict {
 	keys := make([]verify.Key, 0, len(watched.keys))
 	for i, key := range watched.keys {
 		keys = append(keys, verify.Key{
-			Class: key.Class, Subscription: server.set.State(key.channel()), Audit: &watched.audits[i],
+			Class: key.Class, Subscription: server.set.state(key.channel()), Audit: &watched.audits[i],
 		})
 	}
 	verdict := verify.Judge(server.evidence, keys, maps.Keys(server.classes), now)

@@ -11,13 +11,11 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"miracle.dev/scaledjob-operator/internal/inspect"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
-	"miracle.dev/scaledjob-operator/internal/subscription"
 )
 
 // errSucceeded ends a session whose connection has a successor.
@@ -27,14 +25,14 @@ var errSucceeded = errors.New("another connection takes over")
 type supervisor[K comparable] struct {
 	conn     *connection.Conn
 	endpoint auth.Endpoint
-	set      *subscription.Set[K]
+	set      *channelSet[K]
 	// evidence is of what the inspector is told and of the events that come. evidenceChanged is
 	// set when it has.
 	evidence        *verify.Evidence
 	evidenceChanged coalesce.Signal
-	inspector       *inspect.Inspector
+	inspector       *inspector
 	recorder        Recorder
-	timing          subscription.Timing
+	timing          timing
 	log             logr.Logger
 	// due is set when a session has begun that the inspector knows nothing of, and when there is
 	// a new one among the classes.
@@ -49,8 +47,8 @@ type supervisor[K comparable] struct {
 // waits for the prober of the pool.
 func (s *supervisor[K]) run(ctx context.Context) {
 	var others sync.WaitGroup
-	others.Go(func() { s.inspector.Run(ctx, s.due) })
-	others.Go(func() { s.rouse(ctx) })
+	others.Go(func() { s.inspector.run(ctx, s.due) })
+	others.Go(func() { s.wakeRestored(ctx) })
 	defer others.Wait()
 	s.recorder.Subscribed(s.endpoint.String(), false)
 
@@ -82,12 +80,12 @@ func (s *supervisor[K]) run(ctx context.Context) {
 	}
 }
 
-// rouse wakes those who listen whenever the server answers again, until ctx is done. Their
+// wakeRestored wakes those who listen whenever the server answers again, until ctx is done. Their
 // reads have failed meanwhile, and if the session has outlived that, it confirms nothing
 // after which they would read.
-func (s *supervisor[K]) rouse(ctx context.Context) {
+func (s *supervisor[K]) wakeRestored(ctx context.Context) {
 	for s.conn.WaitRestored(ctx) == nil {
-		s.set.Rouse()
+		s.set.wakeAll()
 	}
 }
 
@@ -127,10 +125,10 @@ func (s *supervisor[K]) connected(
 			end(errSucceeded)
 		}
 	})
-	current := &subscription.Session[K]{
-		Set: s.set, PubSub: pubSub, Began: began, Message: s.event, Timing: s.timing, Log: s.log,
+	current := &session[K]{
+		set: s.set, pubSub: pubSub, began: began, message: s.event, timing: s.timing, log: s.log,
 	}
-	confirmed, err = current.Run(ctx)
+	confirmed, err = current.run(ctx)
 	end(nil)
 	successor.Wait()
 	if next != nil && !errors.Is(err, errSucceeded) { // It broke at the same moment.
@@ -156,7 +154,7 @@ func (s *supervisor[K]) goOn() {
 func (s *supervisor[K]) event(channel, name string) {
 	m := meaningOf(name)
 	if m.cause != coalesce.None {
-		s.set.Event(channel, m.cause)
+		s.set.event(channel, m.cause)
 	}
 	s.recorder.Received(s.endpoint.String())
 	if m.class != 0 && s.evidence.Heard(m.class) {

@@ -13,12 +13,10 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"miracle.dev/scaledjob-operator/internal/inspect"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
-	"miracle.dev/scaledjob-operator/internal/subscription"
 )
 
 // Key is a Redis key that is watched.
@@ -54,7 +52,7 @@ type Options[K comparable] struct {
 // for concurrent use, and none but [Watcher.Start] blocks or does I/O.
 type Watcher[K comparable] struct {
 	options   Options[K]
-	timing    subscription.Timing
+	timing    timing
 	coalescer *coalesce.Coalescer[K]
 	mark      func(id K, cause coalesce.Cause) // of the coalescer
 
@@ -96,7 +94,7 @@ func New[K comparable](options Options[K]) *Watcher[K] {
 	coalescer := coalesce.NewCoalescer[K](options.Recorder.Coalesced)
 	return &Watcher[K]{
 		options:     options,
-		timing:      subscription.DefaultTiming(),
+		timing:      defaultTiming(),
 		coalescer:   coalescer,
 		mark:        coalescer.Mark,
 		watches:     map[K]*watch{},
@@ -170,7 +168,7 @@ func (w *Watcher[K]) join(id K, next, old *watch) {
 		if old.includes(next.endpoint, key.channel()) {
 			continue
 		}
-		if confirmed := to.set.Add(key.channel(), id); confirmed {
+		if confirmed := to.set.add(key.channel(), id); confirmed {
 			w.mark(id, coalesce.Confirmed)
 		}
 	}
@@ -182,7 +180,7 @@ func (w *Watcher[K]) newSupervisor(e auth.Endpoint) *supervisor[K] {
 	s := &supervisor[K]{
 		conn:     conn,
 		endpoint: e,
-		set:      subscription.NewSet(w.mark),
+		set:      newChannelSet(w.mark),
 		evidence: evidence,
 		recorder: w.options.Recorder,
 		timing:   w.timing,
@@ -192,9 +190,9 @@ func (w *Watcher[K]) newSupervisor(e auth.Endpoint) *supervisor[K] {
 
 		evidenceChanged: w.evidenceChanged,
 	}
-	s.inspector = &inspect.Inspector{
-		Conn: conn, Evidence: evidence, Changed: w.evidenceChanged, Log: log,
-		Configure: w.options.Configure, Classes: func() []verify.Class { return w.classes(s) },
+	s.inspector = &inspector{
+		conn: conn, evidence: evidence, changed: w.evidenceChanged, log: log,
+		configure: w.options.Configure, classes: func() []verify.Class { return w.classes(s) },
 	}
 	return s
 }
@@ -215,7 +213,7 @@ func (w *Watcher[K]) leave(id K, old, next *watch) {
 			delete(from.classes, key.Class)
 		}
 		if !next.includes(old.endpoint, key.channel()) {
-			from.set.Remove(key.channel(), id)
+			from.set.remove(key.channel(), id)
 		}
 	}
 	from.users--

@@ -227,7 +227,7 @@ func TestAForbiddenChannelHarmsNoOther(t *testing.T) {
 		keys = append(keys, fmt.Sprintf("allowed-%d", i))
 	}
 	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"allowed-*")
-	h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.timing.ForbiddenRetry = 100 * time.Millisecond })
+	h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.timing.forbiddenRetry = 100 * time.Millisecond })
 	h.Ensure("forbidden", h.endpoint, list("forbidden"))
 	h.ensure(keys[1:]...)
 	h.Expect(h.count("forbidden", coalesce.Confirmed)).To(BeZero())
@@ -245,7 +245,7 @@ func TestAForbiddenChannelHarmsNoOther(t *testing.T) {
 func TestARevokedChannelIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.timing.ForbiddenRetry = 100 * time.Millisecond })
+	h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.timing.forbiddenRetry = 100 * time.Millisecond })
 	h.ensure("emails", "other")
 	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"other")
 	h.eventuallyWoken("other", coalesce.Confirmed, 2)
@@ -415,8 +415,8 @@ func TestAConnectionBrokenWhileThousandsOfChannelsAreSubscribed(t *testing.T) {
 
 // impatient makes sessions notice soon that nobody answers.
 func impatient(w *Watcher[string]) {
-	w.timing.PingAfter = 100 * time.Millisecond
-	w.timing.AnswerWithin = 500 * time.Millisecond
+	w.timing.pingAfter = 100 * time.Millisecond
+	w.timing.answerWithin = 500 * time.Millisecond
 }
 
 // present reports whether the channel of a key is subscribed to.
@@ -424,14 +424,14 @@ func (h *harness) present(key string) bool {
 	h.Watcher.mu.Lock()
 	set := h.supervisors[h.endpoint].set
 	h.Watcher.mu.Unlock()
-	return set.State(channelPrefix + key).Present
+	return set.state(channelPrefix + key).Present
 }
 
 func TestAnIdleSessionLives(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	through := tcpproxy.New(t, server.Addr())
-	h := newHarness(t, through.Addr(), func(w *Watcher[string]) { w.timing.PingAfter = 10 * time.Millisecond })
+	h := newHarness(t, through.Addr(), func(w *Watcher[string]) { w.timing.pingAfter = 10 * time.Millisecond })
 	h.ensure("emails")
 	dials := through.Dials()
 	pings := func() string {

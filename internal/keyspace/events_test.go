@@ -17,13 +17,13 @@ import (
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
-// command is a command, which follows others, and the events that it publishes of the key q.
-type command struct {
+// commandCase is a command, which follows others, and the events that it publishes of the key q.
+type commandCase struct {
 	before, command, events string
 }
 
 // published are commands by the meaning of the first event that they publish.
-var published = map[meaning][]command{
+var published = map[meaning][]commandCase{
 	{coalesce.Growth, verify.ClassList}: {
 		{"", "lpush q a b", "lpush"},
 		{"rpush q a", "lpushx q b", "lpush"},

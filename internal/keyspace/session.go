@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package subscription
+package keyspace
 
 import (
 	"context"
@@ -27,38 +27,38 @@ var (
 	errUnexpected = errors.New("the server sent an answer that does not fit")
 )
 
-// Timing holds the intervals of a session, which tests shorten.
-type Timing struct {
-	PingAfter      time.Duration // of silence
-	AnswerWithin   time.Duration // after which a connection counts as dead
-	ForbiddenRetry time.Duration // until channels the user may not subscribe to are tried again
-	RefusedRetry   time.Duration // until channels that were refused for another reason are
+// timing holds the intervals of a session, which tests shorten.
+type timing struct {
+	pingAfter      time.Duration // of silence
+	answerWithin   time.Duration // after which a connection counts as dead
+	forbiddenRetry time.Duration // until channels the user may not subscribe to are tried again
+	refusedRetry   time.Duration // until channels that were refused for another reason are
 }
 
-// DefaultTiming returns the intervals of the operator.
-func DefaultTiming() Timing {
-	return Timing{
-		PingAfter:      5 * time.Second,
-		AnswerWithin:   10 * time.Second,
-		ForbiddenRetry: time.Minute,
-		RefusedRetry:   time.Second,
+// defaultTiming returns the intervals of the operator.
+func defaultTiming() timing {
+	return timing{
+		pingAfter:      5 * time.Second,
+		answerWithin:   10 * time.Second,
+		forbiddenRetry: time.Minute,
+		refusedRetry:   time.Second,
 	}
 }
 
 // Session keeps one connection subscribed to the channels of a set until the connection ends.
-// One goroutine receives and another one sends. The fields are set before [Session.Run].
-type Session[K comparable] struct {
-	// Set has the channels. It has one session at a time.
-	Set *Set[K]
-	// PubSub is the connection. A PING was sent on it and is not answered yet.
-	PubSub *connection.PubSub
-	// Began is called once, at the first confirmation, and Message for each message. They are
+// One goroutine receives and another one sends. The fields are set before [session.Run].
+type session[K comparable] struct {
+	// channelSet has the channels. It has one session at a time.
+	set *channelSet[K]
+	// pubSub is the connection. A PING was sent on it and is not answered yet.
+	pubSub *connection.PubSub
+	// began is called once, at the first confirmation, and message for each message. They are
 	// called by the goroutine that receives, and must not block.
-	Began   func()
-	Message func(channel, payload string)
-	Timing  Timing
-	// Log gets a line at the first confirmation and at the first refusal.
-	Log logr.Logger
+	began   func()
+	message func(channel, payload string)
+	timing  timing
+	// log gets a line at the first confirmation and at the first refusal.
+	log logr.Logger
 
 	begun time.Time
 	// received is when something came last, in nanoseconds since begun. Unlike
@@ -103,29 +103,29 @@ func newCommand(v verb, channels []string) *command {
 	return c
 }
 
-// Run receives and sends until the connection or ctx ends, and returns whether the server
+// run receives and sends until the connection or ctx ends, and returns whether the server
 // confirmed anything, and why it ended. It may be called once.
-func (s *Session[K]) Run(ctx context.Context) (confirmed bool, err error) {
-	defer s.Set.reset()
+func (s *session[K]) run(ctx context.Context) (confirmed bool, err error) {
+	defer s.set.reset()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	defer context.AfterFunc(ctx, s.PubSub.Close)()
+	defer context.AfterFunc(ctx, s.pubSub.Close)()
 	s.begun = time.Now()
 	s.inFlight = newCommand(ping, nil) // Opening the connection sent it.
 
 	var receiver sync.WaitGroup
 	receiver.Go(func() { end(s.receive(ctx)) })
 	end(s.send(ctx))
-	s.PubSub.Close()
+	s.pubSub.Close()
 	receiver.Wait()
 	return s.confirmed, context.Cause(ctx)
 }
 
 // receive handles what the server sends until the connection ends. It does little for
 // each message and waits for nothing else, so that the server's buffer stays empty.
-func (s *Session[K]) receive(ctx context.Context) error {
+func (s *session[K]) receive(ctx context.Context) error {
 	for {
-		message, err := s.PubSub.Receive(ctx, s.Timing.PingAfter+s.Timing.AnswerWithin)
+		message, err := s.pubSub.Receive(ctx, s.timing.pingAfter+s.timing.answerWithin)
 		switch {
 		case failure.IsReply(err):
 			err = s.answerError(err)
@@ -139,10 +139,10 @@ func (s *Session[K]) receive(ctx context.Context) error {
 	}
 }
 
-func (s *Session[K]) answer(message any) error {
+func (s *session[K]) answer(message any) error {
 	switch m := message.(type) {
 	case *redis.Message:
-		s.Message(m.Channel, m.Payload)
+		s.message(m.Channel, m.Payload)
 		return nil
 	case *redis.Subscription:
 		return s.answerConfirmation(verb(m.Kind), m.Channel)
@@ -153,7 +153,7 @@ func (s *Session[K]) answer(message any) error {
 	}
 }
 
-func (s *Session[K]) answerPong() error {
+func (s *session[K]) answerPong() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inFlight == nil || s.inFlight.verb != ping {
@@ -163,7 +163,7 @@ func (s *Session[K]) answerPong() error {
 	return nil
 }
 
-func (s *Session[K]) answerConfirmation(kind verb, name string) error {
+func (s *session[K]) answerConfirmation(kind verb, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inFlight == nil || s.inFlight.verb != kind {
@@ -176,11 +176,11 @@ func (s *Session[K]) answerConfirmation(kind verb, name string) error {
 	if kind == subscribe {
 		if !s.confirmed {
 			s.confirmed = true
-			s.Began()
+			s.began()
 		}
-		s.Set.subscribed(name)
+		s.set.subscribed(name)
 	} else {
-		s.Set.unsubscribed(name)
+		s.set.unsubscribed(name)
 	}
 	if len(s.inFlight.waiting) == 0 {
 		s.answered()
@@ -189,7 +189,7 @@ func (s *Session[K]) answerConfirmation(kind verb, name string) error {
 }
 
 // answerError handles an error reply. The connection is good, but for refused credentials.
-func (s *Session[K]) answerError(reply error) error {
+func (s *session[K]) answerError(reply error) error {
 	reason := failure.Classify(reply).Reason
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,27 +210,27 @@ func (s *Session[K]) answerError(reply error) error {
 
 // refuse deals with a refused SUBSCRIBE. One forbidden channel makes the server refuse
 // them all, so the halves are tried until it is alone.
-func (s *Session[K]) refuse(channels []string, forbidden bool) {
+func (s *session[K]) refuse(channels []string, forbidden bool) {
 	if forbidden && len(channels) > 1 {
 		middle := len(channels) / 2
 		s.parts = append(s.parts, channels[:middle], channels[middle:])
 		return
 	}
-	retryAt := time.Now().Add(s.Timing.RefusedRetry)
+	retryAt := time.Now().Add(s.timing.refusedRetry)
 	if forbidden {
-		retryAt = time.Now().Add(s.Timing.ForbiddenRetry)
+		retryAt = time.Now().Add(s.timing.forbiddenRetry)
 	}
-	s.Set.refused(channels, forbidden, retryAt)
+	s.set.refused(channels, forbidden, retryAt)
 }
 
 // answered makes room for the next command.
-func (s *Session[K]) answered() {
+func (s *session[K]) answered() {
 	s.inFlight = nil
-	s.Set.changed.Set()
+	s.set.changed.Set()
 }
 
 // send sends one command after the other until the connection ends.
-func (s *Session[K]) send(ctx context.Context) error {
+func (s *session[K]) send(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var reported progress
@@ -250,7 +250,7 @@ func (s *Session[K]) send(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-s.Set.changed:
+		case <-s.set.changed:
 		case <-timer.C:
 		}
 	}
@@ -258,20 +258,20 @@ func (s *Session[K]) send(ctx context.Context) error {
 
 // next returns the next command to send, or how long to wait for a reason to send one.
 // The command is then in flight. No time is left if the last one should have been answered.
-func (s *Session[K]) next(now time.Time) (*command, time.Duration) {
+func (s *session[K]) next(now time.Time) (*command, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inFlight != nil {
-		return nil, s.inFlight.sent.Add(s.Timing.AnswerWithin).Sub(now)
+		return nil, s.inFlight.sent.Add(s.timing.answerWithin).Sub(now)
 	}
-	due := s.begun.Add(time.Duration(s.received.Load()) + s.Timing.PingAfter)
+	due := s.begun.Add(time.Duration(s.received.Load()) + s.timing.pingAfter)
 	silent := !now.Before(due)
-	if retryAt := s.Set.retry(now); !retryAt.IsZero() && retryAt.Before(due) {
+	if retryAt := s.set.retry(now); !retryAt.IsZero() && retryAt.Before(due) {
 		due = retryAt
 	}
 	if channels := s.toSubscribe(); len(channels) > 0 {
 		s.inFlight = newCommand(subscribe, channels)
-	} else if channels := s.Set.takeUnwanted(maxChannels); len(channels) > 0 {
+	} else if channels := s.set.takeUnwanted(maxChannels); len(channels) > 0 {
 		s.inFlight = newCommand(unsubscribe, channels)
 	} else if silent {
 		s.inFlight = newCommand(ping, nil)
@@ -279,24 +279,24 @@ func (s *Session[K]) next(now time.Time) (*command, time.Duration) {
 	return s.inFlight, due.Sub(now)
 }
 
-func (s *Session[K]) toSubscribe() []string {
+func (s *session[K]) toSubscribe() []string {
 	if last := len(s.parts) - 1; last >= 0 {
 		part := s.parts[last]
 		s.parts = s.parts[:last]
 		return part
 	}
-	return s.Set.takeWanted(maxChannels)
+	return s.set.takeWanted(maxChannels)
 }
 
 // write sends a command. No lock is held: the network may be slow.
-func (s *Session[K]) write(ctx context.Context, c *command) error {
+func (s *session[K]) write(ctx context.Context, c *command) error {
 	switch c.verb {
 	case subscribe:
-		return s.PubSub.Subscribe(ctx, c.channels...)
+		return s.pubSub.Subscribe(ctx, c.channels...)
 	case unsubscribe:
-		return s.PubSub.Unsubscribe(ctx, c.channels...)
+		return s.pubSub.Unsubscribe(ctx, c.channels...)
 	default:
-		return s.PubSub.Ping(ctx)
+		return s.pubSub.Ping(ctx)
 	}
 }
 
@@ -306,16 +306,16 @@ type progress struct {
 }
 
 // report logs what happened for the first time since the last report.
-func (s *Session[K]) report(last progress) progress {
+func (s *session[K]) report(last progress) progress {
 	s.mu.Lock()
 	refusal := s.refusal
 	now := progress{confirmed: s.confirmed, refused: refusal != nil}
 	s.mu.Unlock()
 	if now.confirmed && !last.confirmed {
-		s.Log.Info("Subscribed to keyspace notifications")
+		s.log.Info("Subscribed to keyspace notifications")
 	}
 	if now.refused && !last.refused {
-		s.Log.Info("Redis refuses subscriptions to some channels", "cause", refusal.Error())
+		s.log.Info("Redis refuses subscriptions to some channels", "cause", refusal.Error())
 	}
 	return now
 }

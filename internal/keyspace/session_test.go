@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package subscription
+package keyspace
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
-	"go.uber.org/goleak"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
@@ -24,26 +23,18 @@ import (
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
-// timeout is how long a test waits for something that has to happen.
-const timeout = 30 * time.Second
-
 // forbidden is how Redis refuses a channel.
 const forbidden = "-NOPERM No permissions to access a channel\r\n"
 
-func TestMain(m *testing.M) {
-	connection.RedirectLogs(logr.Discard())
-	goleak.VerifyTestMain(m)
-}
-
-// impatient are the intervals for tests in which a server does not answer.
-func impatient() Timing {
-	return Timing{PingAfter: 100 * time.Millisecond, AnswerWithin: 500 * time.Millisecond, ForbiddenRetry: time.Hour, RefusedRetry: time.Millisecond}
+// impatientTiming are the intervals for tests in which a server does not answer.
+func impatientTiming() timing {
+	return timing{pingAfter: 100 * time.Millisecond, answerWithin: 500 * time.Millisecond, forbiddenRetry: time.Hour, refusedRetry: time.Millisecond}
 }
 
 // held is a session that runs.
 type held struct {
 	Gomega
-	*Set[string]
+	*channelSet[string]
 	stop context.CancelFunc
 	// ended gets how the session ended.
 	ended chan end
@@ -60,29 +51,29 @@ type end struct {
 }
 
 // hold runs a session of one id, "a", that watches these channels.
-func hold(t *testing.T, addr string, timing Timing, channels ...string) *held {
+func hold(t *testing.T, addr string, timing timing, channels ...string) *held {
 	t.Helper()
 	h := &held{Gomega: NewWithT(t), ended: make(chan end, 1)}
-	h.Set = NewSet(func(id string, cause coalesce.Cause) {
+	h.channelSet = newChannelSet(func(id string, cause coalesce.Cause) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.marks = append(h.marks, id+" "+cause.String())
 	})
 	for _, channel := range channels {
-		h.Add(channel, "a")
+		h.add(channel, "a")
 	}
 	pool := connection.NewPool(connection.Options{})
 	endpoint, err := auth.ParseEndpoint(addr)
 	h.Expect(err).NotTo(HaveOccurred())
 	pubSub, err := pool.Conn(endpoint, 0).OpenPubSub(t.Context())
 	h.Expect(err).NotTo(HaveOccurred())
-	session := &Session[string]{Set: h.Set, PubSub: pubSub, Began: func() { /* nothing to do */ }, Message: h.message, Timing: timing, Log: logr.Discard()}
+	session := &session[string]{set: h.channelSet, pubSub: pubSub, began: func() { /* nothing to do */ }, message: h.message, timing: timing, log: logr.Discard()}
 
 	ctx, stop := context.WithCancel(t.Context())
 	h.stop = stop
 	var running sync.WaitGroup
 	running.Go(func() {
-		confirmed, err := session.Run(ctx)
+		confirmed, err := session.run(ctx)
 		h.ended <- end{confirmed, err}
 	})
 	t.Cleanup(func() { stop(); running.Wait() })
@@ -104,7 +95,7 @@ func (h *held) marked() []string {
 // eventuallyPresent waits until the channels are subscribed to.
 func (h *held) eventuallyPresent(channels ...string) {
 	for _, channel := range channels {
-		h.Eventually(func() bool { return h.State(channel).Present }).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeTrue(), channel)
+		h.Eventually(func() bool { return h.state(channel).Present }).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeTrue(), channel)
 	}
 }
 
@@ -120,7 +111,7 @@ func names(many int) []string {
 func TestASessionSubscribesAndPassesMessagesOn(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := hold(t, server.Addr(), DefaultTiming(), "c", "d")
+	h := hold(t, server.Addr(), defaultTiming(), "c", "d")
 	h.eventuallyPresent("c", "d")
 	h.Expect(h.marked()).To(ConsistOf("a Confirmed", "a Confirmed"))
 	h.Expect(server.Client().Publish(t.Context(), "c", "hello").Err()).To(Succeed())
@@ -130,8 +121,8 @@ func TestASessionSubscribesAndPassesMessagesOn(t *testing.T) {
 		return h.messages
 	}).WithTimeout(timeout).Should(HaveExactElements("c hello"))
 
-	h.Remove("c", "a")
-	h.Add("e", "a")
+	h.remove("c", "a")
+	h.add("e", "a")
 	h.eventuallyPresent("e")
 	h.Eventually(func() ([]string, error) { return server.Client().PubSubChannels(t.Context(), "*").Result() }).
 		WithTimeout(timeout).Should(ConsistOf("d", "e"), "nobody watches the other one any more")
@@ -140,7 +131,7 @@ func TestASessionSubscribesAndPassesMessagesOn(t *testing.T) {
 func TestTheEndOfASessionMarksWhatWasSubscribedTo(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := hold(t, server.Addr(), DefaultTiming(), "c")
+	h := hold(t, server.Addr(), defaultTiming(), "c")
 	h.eventuallyPresent("c")
 	h.stop()
 	var got end
@@ -148,7 +139,7 @@ func TestTheEndOfASessionMarksWhatWasSubscribedTo(t *testing.T) {
 	h.Expect(got.confirmed).To(BeTrue())
 	h.Expect(got.err).To(MatchError(context.Canceled))
 	h.Expect(h.marked()).To(HaveExactElements("a Confirmed", "a Lost"))
-	h.Expect(h.State("c").Present).To(BeFalse())
+	h.Expect(h.state("c").Present).To(BeFalse())
 }
 
 func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
@@ -177,7 +168,7 @@ func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
 				}
 				return redistest.Usual
 			})
-			h := hold(t, server.Addr(), impatient(), "c")
+			h := hold(t, server.Addr(), impatientTiming(), "c")
 			var got end
 			h.Eventually(h.ended).WithTimeout(timeout).Should(Receive(&got))
 			h.Expect(got.err).To(test.want)
@@ -196,9 +187,9 @@ func TestAnErrorToAnUnsubscribeEndsTheSession(t *testing.T) {
 		}
 		return redistest.Usual
 	})
-	h := hold(t, server.Addr(), DefaultTiming(), "c")
+	h := hold(t, server.Addr(), defaultTiming(), "c")
 	h.eventuallyPresent("c")
-	h.Remove("c", "a")
+	h.remove("c", "a")
 	var got end
 	h.Eventually(h.ended).WithTimeout(timeout).Should(Receive(&got))
 	h.Expect(got.err).To(MatchError(errUnexpected))
@@ -216,7 +207,7 @@ func TestARefusalThatIsNotForGood(t *testing.T) {
 				}
 				return redistest.Usual
 			})
-			h := hold(t, server.Addr(), impatient(), "c", "d")
+			h := hold(t, server.Addr(), impatientTiming(), "c", "d")
 			h.eventuallyPresent("c", "d")
 			h.Expect(server.Dials()).To(Equal(1), "the session lives")
 			h.Expect(asked.Load()).To(BeEquivalentTo(3), "only what is forbidden is taken apart")
@@ -235,8 +226,8 @@ func TestARefusedPingIsAnAnswer(t *testing.T) {
 		}
 		return redistest.Usual
 	})
-	timing := impatient()
-	timing.PingAfter = 10 * time.Millisecond
+	timing := impatientTiming()
+	timing.pingAfter = 10 * time.Millisecond
 	h := hold(t, server.Addr(), timing, "c")
 	h.eventuallyPresent("c")
 	h.Eventually(pings.Load).WithTimeout(timeout).Should(BeNumerically(">", 5), "silence is ended again and again")
@@ -261,9 +252,9 @@ func TestAForbiddenChannelIsFoundInFewCommands(t *testing.T) {
 		return redistest.Usual
 	})
 	channels := names(600)
-	h := hold(t, server.Addr(), DefaultTiming(), channels...)
+	h := hold(t, server.Addr(), defaultTiming(), channels...)
 	h.eventuallyPresent(slices.DeleteFunc(channels, func(name string) bool { return name == secret })...)
-	h.Eventually(func() bool { return h.State(secret).Forbidden }).WithTimeout(timeout).Should(BeTrue())
+	h.Eventually(func() bool { return h.state(secret).Forbidden }).WithTimeout(timeout).Should(BeTrue())
 	mu.Lock()
 	defer mu.Unlock()
 	h.Expect(slices.Max(sizes)).To(Equal(maxChannels), "servers limit how much one command may name")
@@ -281,12 +272,12 @@ func TestAForbiddenChannelIsTriedAgain(t *testing.T) {
 		}
 		return redistest.Usual
 	})
-	timing := impatient()
-	timing.ForbiddenRetry = 10 * time.Millisecond
+	timing := impatientTiming()
+	timing.forbiddenRetry = 10 * time.Millisecond
 	h := hold(t, server.Addr(), timing, "c")
-	h.Eventually(func() bool { return h.State("c").Forbidden }).WithTimeout(timeout).Should(BeTrue())
+	h.Eventually(func() bool { return h.state("c").Forbidden }).WithTimeout(timeout).Should(BeTrue())
 	granted.Store(true)
 	h.eventuallyPresent("c")
-	h.Expect(h.State("c").Forbidden).To(BeFalse())
+	h.Expect(h.state("c").Forbidden).To(BeFalse())
 	h.Expect(server.Dials()).To(Equal(1), "the session lives")
 }

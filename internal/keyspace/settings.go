@@ -1,12 +1,12 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inspect asks a Redis server which events it publishes, and has it publish what is
+// An inspector asks a Redis server which events it publishes, and has it publish what is
 // missing where that is wanted. What the server says becomes evidence of package verify.
 //
 // The setting is the server's and may change at any time, by anybody. Many users may not read it
 // and fewer may set it, so nothing depends on an answer.
-package inspect
+package keyspace
 
 import (
 	"context"
@@ -29,22 +29,22 @@ const (
 	refusedAgain = time.Minute
 )
 
-// Inspector asks one server. The fields are set before [Inspector.Run].
-type Inspector struct {
-	Conn *connection.Conn
-	// Evidence is told the answers, and Changed is set when one is news.
-	Evidence *verify.Evidence
-	Changed  coalesce.Signal
-	// Configure says to add the flags recommended for the Classes of the keys that are watched
+// inspector asks one server. The fields are set before [inspector.run].
+type inspector struct {
+	conn *connection.Conn
+	// evidence is told the answers, and changed is set when one is news.
+	evidence *verify.Evidence
+	changed  coalesce.Signal
+	// configure says to add the flags recommended for the classes of the keys that are watched
 	// where they are missing.
-	Configure bool
-	Classes   func() []verify.Class
-	Log       logr.Logger
+	configure bool
+	classes   func() []verify.Class
+	log       logr.Logger
 }
 
-// Run asks whenever due gets a token, and every now and then after that, until ctx is done. A
-// token is due when a session has begun, and when there is a new one among the Classes.
-func (i *Inspector) Run(ctx context.Context, due <-chan struct{}) {
+// run asks whenever due gets a token, and every now and then after that, until ctx is done. A
+// token is due when a session has begun, and when there is a new one among the classes.
+func (i *inspector) run(ctx context.Context, due <-chan struct{}) {
 	var again <-chan time.Time
 	var logged verify.Setting
 	for {
@@ -57,7 +57,7 @@ func (i *Inspector) Run(ctx context.Context, due <-chan struct{}) {
 		told, answered := i.ask(ctx)
 		again = time.After(untilAsking(told, answered))
 		if answered && told != logged {
-			i.Log.Info("Redis was asked for "+verify.Parameter, "told", told.Readable, "value", told.Flags.Known())
+			i.log.Info("Redis was asked for "+verify.Parameter, "told", told.Readable, "value", told.Flags.Known())
 			logged = told
 		}
 	}
@@ -65,22 +65,22 @@ func (i *Inspector) Run(ctx context.Context, due <-chan struct{}) {
 
 // ask asks, and has flags added if that is wanted. It believes what the server says after that,
 // and not that it said OK.
-func (i *Inspector) ask(ctx context.Context) (told verify.Setting, answered bool) {
+func (i *inspector) ask(ctx context.Context) (told verify.Setting, answered bool) {
 	if told, answered = i.get(ctx); !answered {
 		return told, false
 	}
-	classes := i.Classes()
+	classes := i.classes()
 	wanted := told.Flags.WithRecommended(classes...)
-	if i.Configure && told.Readable && wanted != told.Flags {
-		i.Evidence.Told(told, time.Now()) // Until now, nothing was published.
+	if i.configure && told.Readable && wanted != told.Flags {
+		i.evidence.Told(told, time.Now()) // Until now, nothing was published.
 		refused := i.set(ctx, wanted)
 		if told, answered = i.get(ctx); !answered {
 			return told, false
 		}
 		told.Refused = refused || told.Flags.WithRecommended(classes...) != told.Flags
 	}
-	if i.Evidence.Told(told, time.Now()) {
-		i.Changed.Set()
+	if i.evidence.Told(told, time.Now()) {
+		i.changed.Set()
 	}
 	return told, true
 }
@@ -94,9 +94,9 @@ func untilAsking(told verify.Setting, answered bool) time.Duration {
 }
 
 // get asks for the setting. There is no answer while the server is away.
-func (i *Inspector) get(ctx context.Context) (told verify.Setting, answered bool) {
+func (i *inspector) get(ctx context.Context) (told verify.Setting, answered bool) {
 	var answer map[string]string
-	err := i.Conn.Ask(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
+	err := i.conn.Ask(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
 		answer, err = client.ConfigGet(ctx, verify.Parameter).Result()
 		return err
 	})
@@ -107,19 +107,19 @@ func (i *Inspector) get(ctx context.Context) (told verify.Setting, answered bool
 	if err != nil || !readable {
 		return verify.Setting{}, true
 	}
-	return verify.Setting{Readable: true, Flags: verify.Flags(value), Extended: i.Configure}, true
+	return verify.Setting{Readable: true, Flags: verify.Flags(value), Extended: i.configure}, true
 }
 
 // set sets the flags, and reports whether the server refused. Redis has no way to add
 // one, so flags that somebody else sets at the same moment are lost; whoever needs them sees
 // that as we do, and adds them again.
-func (i *Inspector) set(ctx context.Context, wanted verify.Flags) (refused bool) {
-	err := i.Conn.Ask(ctx, func(ctx context.Context, client redis.Cmdable) error {
+func (i *inspector) set(ctx context.Context, wanted verify.Flags) (refused bool) {
+	err := i.conn.Ask(ctx, func(ctx context.Context, client redis.Cmdable) error {
 		return client.ConfigSet(ctx, verify.Parameter, string(wanted)).Err()
 	})
 	if err != nil {
 		return failure.IsRefusal(err)
 	}
-	i.Log.Info("Set "+verify.Parameter, "value", wanted.Known())
+	i.log.Info("Set "+verify.Parameter, "value", wanted.Known())
 	return false
 }

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package subscription
+package keyspace
 
 import (
 	"sync"
@@ -22,9 +22,9 @@ const (
 	denied                      // refused; not to be tried again before the set's retryAt
 )
 
-// Set says who watches which channel of one server, and what has to be sent to it so that
+// channelSet says who watches which channel of one server, and what has to be sent to it so that
 // those channels are subscribed to. It is safe for concurrent use.
-type Set[K comparable] struct {
+type channelSet[K comparable] struct {
 	mark func(id K, cause coalesce.Cause)
 
 	mu       sync.Mutex
@@ -49,11 +49,11 @@ type channel[K comparable] struct {
 	heardAt, shrunkAt time.Time
 }
 
-// NewSet returns a set of no channels. Mark is called for all who watch a channel when its
-// subscription begins or ends, and when [Set.Event] or [Set.Rouse] says so. It is called with
+// newChannelSet returns a set of no channels. Mark is called for all who watch a channel when its
+// subscription begins or ends, and when [channelSet.Event] or [channelSet.Rouse] says so. It is called with
 // the lock held: it must not block, nor use the set.
-func NewSet[K comparable](mark func(id K, cause coalesce.Cause)) *Set[K] {
-	return &Set[K]{
+func newChannelSet[K comparable](mark func(id K, cause coalesce.Cause)) *channelSet[K] {
+	return &channelSet[K]{
 		mark:     mark,
 		channels: map[string]*channel[K]{},
 		wanted:   map[string]struct{}{},
@@ -63,9 +63,9 @@ func NewSet[K comparable](mark func(id K, cause coalesce.Cause)) *Set[K] {
 	}
 }
 
-// Add makes id watch the channel. It reports whether the channel is subscribed to, so
+// add makes id watch the channel. It reports whether the channel is subscribed to, so
 // that there will be no confirmation.
-func (x *Set[K]) Add(name string, id K) bool {
+func (x *channelSet[K]) add(name string, id K) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -80,8 +80,8 @@ func (x *Set[K]) Add(name string, id K) bool {
 	return c.status == present
 }
 
-// Remove ends what [Set.Add] began.
-func (x *Set[K]) Remove(name string, id K) {
+// remove ends what [channelSet.Add] began.
+func (x *channelSet[K]) remove(name string, id K) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -103,16 +103,16 @@ func (x *Set[K]) Remove(name string, id K) {
 	}
 }
 
-func (x *Set[K]) drop(name string) {
+func (x *channelSet[K]) drop(name string) {
 	delete(x.channels, name)
 	delete(x.wanted, name)
 	delete(x.unwanted, name)
 	delete(x.denied, name)
 }
 
-// Event marks all who watch the channel, and notes when growth and shrinking were last heard of.
+// event marks all who watch the channel, and notes when growth and shrinking were last heard of.
 // A channel that nobody watches is of no interest: anyone may publish anything.
-func (x *Set[K]) Event(name string, cause coalesce.Cause) {
+func (x *channelSet[K]) event(name string, cause coalesce.Cause) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -128,14 +128,14 @@ func (x *Set[K]) Event(name string, cause coalesce.Cause) {
 	x.markAll(c, cause)
 }
 
-func (x *Set[K]) markAll(c *channel[K], cause coalesce.Cause) {
+func (x *channelSet[K]) markAll(c *channel[K], cause coalesce.Cause) {
 	for id := range c.ids {
 		x.mark(id, cause)
 	}
 }
 
-// State returns what is known of the subscription to the channel.
-func (x *Set[K]) State(name string) verify.Subscription {
+// state returns what is known of the subscription to the channel.
+func (x *channelSet[K]) state(name string) verify.Subscription {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -158,7 +158,7 @@ func (c *channel[K]) end() {
 
 // reset notes the end of a session: nothing is subscribed to. It marks all who watch
 // a channel that was.
-func (x *Set[K]) reset() {
+func (x *channelSet[K]) reset() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	clear(x.unwanted)
@@ -177,8 +177,8 @@ func (x *Set[K]) reset() {
 	x.changed.Set()
 }
 
-// Rouse marks all who watch a channel that is subscribed to.
-func (x *Set[K]) Rouse() {
+// wakeAll marks all who watch a channel that is subscribed to.
+func (x *channelSet[K]) wakeAll() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, c := range x.channels {
@@ -189,20 +189,20 @@ func (x *Set[K]) Rouse() {
 }
 
 // takeWanted returns up to limit channels to subscribe to.
-func (x *Set[K]) takeWanted(limit int) []string {
+func (x *channelSet[K]) takeWanted(limit int) []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.take(x.wanted, limit, subscribing)
 }
 
 // takeUnwanted returns up to limit channels to unsubscribe from.
-func (x *Set[K]) takeUnwanted(limit int) []string {
+func (x *channelSet[K]) takeUnwanted(limit int) []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.take(x.unwanted, limit, unsubscribing)
 }
 
-func (x *Set[K]) take(from map[string]struct{}, limit int, next status) []string {
+func (x *channelSet[K]) take(from map[string]struct{}, limit int, next status) []string {
 	var taken []string
 	for name := range from {
 		if len(taken) == limit {
@@ -216,7 +216,7 @@ func (x *Set[K]) take(from map[string]struct{}, limit int, next status) []string
 }
 
 // subscribed notes that the server confirmed SUBSCRIBE, and marks all who watch the channel.
-func (x *Set[K]) subscribed(name string) {
+func (x *channelSet[K]) subscribed(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -231,7 +231,7 @@ func (x *Set[K]) subscribed(name string) {
 }
 
 // unsubscribed notes that the server confirmed UNSUBSCRIBE.
-func (x *Set[K]) unsubscribed(name string) {
+func (x *channelSet[K]) unsubscribed(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -248,7 +248,7 @@ func (x *Set[K]) unsubscribed(name string) {
 
 // refused notes that the server refused SUBSCRIBE, whether because the user may not, and
 // when to try again.
-func (x *Set[K]) refused(names []string, forbidden bool, retryAt time.Time) {
+func (x *channelSet[K]) refused(names []string, forbidden bool, retryAt time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.denied) == 0 || retryAt.Before(x.retryAt) {
@@ -267,7 +267,7 @@ func (x *Set[K]) refused(names []string, forbidden bool, retryAt time.Time) {
 
 // retry wants the denied channels again if it is time. Otherwise it returns when that
 // will be; zero means never.
-func (x *Set[K]) retry(now time.Time) time.Time {
+func (x *channelSet[K]) retry(now time.Time) time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.denied) == 0 {

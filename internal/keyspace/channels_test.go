@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package subscription
+package keyspace
 
 import (
 	"slices"
@@ -24,25 +24,25 @@ func TestSetSubscribesOnceForAllWhoWatch(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var marked []string
-	x := NewSet(func(id string, cause coalesce.Cause) { marked = append(marked, id+" "+cause.String()) })
-	g.Expect(x.Add("c", "a")).To(BeFalse())
-	g.Expect(x.Add("c", "b")).To(BeFalse())
+	x := newChannelSet(func(id string, cause coalesce.Cause) { marked = append(marked, id+" "+cause.String()) })
+	g.Expect(x.add("c", "a")).To(BeFalse())
+	g.Expect(x.add("c", "b")).To(BeFalse())
 	g.Expect(x.takeWanted(10)).To(ConsistOf("c"))
 	g.Expect(x.takeWanted(10)).To(BeEmpty())
 	x.subscribed("c")
-	g.Expect(x.Add("c", "late")).To(BeTrue(), "it will not be confirmed again")
+	g.Expect(x.add("c", "late")).To(BeTrue(), "it will not be confirmed again")
 
 	g.Expect(marked).To(ConsistOf("a Confirmed", "b Confirmed"))
 	marked = nil
-	x.Event("c", coalesce.Growth)
-	x.Event("unknown", coalesce.Growth)
+	x.event("c", coalesce.Growth)
+	x.event("unknown", coalesce.Growth)
 	g.Expect(marked).To(ConsistOf("a Growth", "b Growth", "late Growth"))
 
-	x.Remove("c", "a")
-	x.Remove("c", "late")
+	x.remove("c", "a")
+	x.remove("c", "late")
 	g.Expect(x.takeUnwanted(10)).To(BeEmpty())
-	x.Remove("c", "b")
-	x.Remove("c", "b")
+	x.remove("c", "b")
+	x.remove("c", "b")
 	g.Expect(x.takeUnwanted(10)).To(ConsistOf("c"))
 	x.unsubscribed("c")
 	g.Expect(x.channels).To(BeEmpty())
@@ -51,33 +51,33 @@ func TestSetSubscribesOnceForAllWhoWatch(t *testing.T) {
 func TestSetOfAChannelThatIsLeftAndWatchedAgain(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		again     func(x *Set[string]) (confirmed bool)
+		again     func(x *channelSet[string]) (confirmed bool)
 		confirmed bool
 		wanted    []string
 	}{
 		"before it is unsubscribed": {
-			again: func(x *Set[string]) bool {
-				x.Remove("c", "a")
-				return x.Add("c", "a")
+			again: func(x *channelSet[string]) bool {
+				x.remove("c", "a")
+				return x.add("c", "a")
 			},
 			confirmed: true,
 		},
 		"while it is unsubscribed": {
-			again: func(x *Set[string]) bool {
-				x.Remove("c", "a")
+			again: func(x *channelSet[string]) bool {
+				x.remove("c", "a")
 				x.takeUnwanted(1)
-				confirmed := x.Add("c", "a")
+				confirmed := x.add("c", "a")
 				x.unsubscribed("c")
 				return confirmed
 			},
 			wanted: []string{"c"},
 		},
 		"after it was unsubscribed": {
-			again: func(x *Set[string]) bool {
-				x.Remove("c", "a")
+			again: func(x *channelSet[string]) bool {
+				x.remove("c", "a")
 				x.takeUnwanted(1)
 				x.unsubscribed("c")
-				return x.Add("c", "a")
+				return x.add("c", "a")
 			},
 			wanted: []string{"c"},
 		},
@@ -85,8 +85,8 @@ func TestSetOfAChannelThatIsLeftAndWatchedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			x := NewSet(ignore)
-			x.Add("c", "a")
+			x := newChannelSet(ignore)
+			x.add("c", "a")
 			x.takeWanted(1)
 			x.subscribed("c")
 			g.Expect(test.again(x)).To(Equal(test.confirmed))
@@ -99,12 +99,12 @@ func TestSetOfAChannelThatIsLeftAndWatchedAgain(t *testing.T) {
 func TestSetOfAChannelThatIsLeftWhileSubscribing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	x := NewSet(ignore)
-	x.Add("confirmed", "a")
-	x.Add("refused", "a")
+	x := newChannelSet(ignore)
+	x.add("confirmed", "a")
+	x.add("refused", "a")
 	x.takeWanted(2)
-	x.Remove("confirmed", "a")
-	x.Remove("refused", "a")
+	x.remove("confirmed", "a")
+	x.remove("refused", "a")
 	x.subscribed("confirmed")
 	x.refused([]string{"refused"}, true, time.Now())
 	g.Expect(x.channels).To(And(HaveLen(1), HaveKey("confirmed")))
@@ -115,8 +115,8 @@ func TestSetRetriesRefusedChannelsLater(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	now := time.Now()
-	x := NewSet(func(string, coalesce.Cause) { t.Error("nothing was subscribed to") })
-	x.Add("c", "a")
+	x := newChannelSet(func(string, coalesce.Cause) { t.Error("nothing was subscribed to") })
+	x.add("c", "a")
 	x.takeWanted(1)
 	x.refused([]string{"c"}, true, now.Add(time.Minute))
 	x.reset()
@@ -136,7 +136,7 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 		now := time.Now()
 		server := map[string]bool{} // subscribed channels
 		lost := map[int]bool{}
-		x := NewSet(func(id int, cause coalesce.Cause) {
+		x := newChannelSet(func(id int, cause coalesce.Cause) {
 			if cause == coalesce.Lost {
 				lost[id] = true
 			}
@@ -148,7 +148,7 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				c, id := name.Draw(t, "channel"), id.Draw(t, "id")
-				if x.Add(c, id) {
+				if x.add(c, id) {
 					g.Expect(server).To(HaveKey(c), "a channel that will not be confirmed is subscribed to")
 				}
 				if watched[c] == nil {
@@ -158,7 +158,7 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 			},
 			"remove": func(t *rapid.T) {
 				c, id := name.Draw(t, "channel"), id.Draw(t, "id")
-				x.Remove(c, id)
+				x.remove(c, id)
 				delete(watched[c], id)
 			},
 			"send": func(t *rapid.T) {
@@ -210,7 +210,7 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 }
 
 // confirm does what a server would do.
-func confirm(x *Set[int], server map[string]bool, subscribing, unsubscribing []string) {
+func confirm(x *channelSet[int], server map[string]bool, subscribing, unsubscribing []string) {
 	for _, c := range subscribing {
 		server[c] = true
 		x.subscribed(c)
@@ -225,21 +225,21 @@ func TestSetRousesWhereMessagesCome(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var roused []string
-	x := NewSet(func(id string, cause coalesce.Cause) {
+	x := newChannelSet(func(id string, cause coalesce.Cause) {
 		if cause == coalesce.Changed {
 			roused = append(roused, id)
 		}
 	})
-	x.Add("present", "a")
-	x.Add("leaving", "b")
+	x.add("present", "a")
+	x.add("leaving", "b")
 	x.takeWanted(2)
 	x.subscribed("present")
 	x.subscribed("leaving")
-	x.Remove("leaving", "b")
+	x.remove("leaving", "b")
 	x.takeUnwanted(1)
-	x.Add("leaving", "c")
-	x.Add("absent", "d")
-	x.Rouse()
+	x.add("leaving", "c")
+	x.add("absent", "d")
+	x.wakeAll()
 	g.Expect(roused).To(ConsistOf("a", "c"), "messages come until the server confirms the end")
 }
 
@@ -249,36 +249,36 @@ func TestSetTellsSinceWhen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		x := NewSet(ignore)
-		g.Expect(x.State("c")).To(BeZero(), "nobody watches it")
+		x := newChannelSet(ignore)
+		g.Expect(x.state("c")).To(BeZero(), "nobody watches it")
 		begun := time.Now()
 		after := func(minutes int) time.Time { return begun.Add(time.Duration(minutes) * time.Minute) }
-		x.Add("c", "a")
-		g.Expect(x.State("c")).To(Equal(verify.Subscription{Since: begun}))
+		x.add("c", "a")
+		g.Expect(x.state("c")).To(Equal(verify.Subscription{Since: begun}))
 
 		time.Sleep(time.Minute)
 		x.takeWanted(1)
-		g.Expect(x.State("c")).To(Equal(verify.Subscription{Since: begun}), "it is not confirmed")
+		g.Expect(x.state("c")).To(Equal(verify.Subscription{Since: begun}), "it is not confirmed")
 		x.subscribed("c")
-		g.Expect(x.State("c")).To(Equal(verify.Subscription{Present: true, Since: after(1)}))
+		g.Expect(x.state("c")).To(Equal(verify.Subscription{Present: true, Since: after(1)}))
 
 		time.Sleep(time.Minute)
-		x.Event("c", coalesce.Growth)
+		x.event("c", coalesce.Growth)
 		time.Sleep(time.Minute)
-		x.Event("c", coalesce.Shrink)
+		x.event("c", coalesce.Shrink)
 		want := verify.Subscription{Present: true, Since: after(1), HeardAt: after(2), ShrunkAt: after(3)}
-		g.Expect(x.State("c")).To(Equal(want))
+		g.Expect(x.state("c")).To(Equal(want))
 
 		time.Sleep(time.Minute)
 		x.reset()
 		time.Sleep(time.Minute)
 		x.reset()
 		want.Present, want.Since = false, after(4)
-		g.Expect(x.State("c")).To(Equal(want), "a session that confirms nothing changes nothing")
+		g.Expect(x.state("c")).To(Equal(want), "a session that confirms nothing changes nothing")
 
 		x.takeWanted(1)
 		x.refused([]string{"c"}, true, after(9))
 		want.Forbidden = true
-		g.Expect(x.State("c")).To(Equal(want))
+		g.Expect(x.state("c")).To(Equal(want))
 	})
 }

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package inspect
+package keyspace
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
@@ -23,42 +22,34 @@ import (
 	"miracle.dev/scaledjob-operator/test/redistest"
 )
 
-// timeout is how long a test waits for something that has to happen.
-const timeout = 30 * time.Second
-
 // noFlags is how a server says that it publishes nothing.
 const noFlags = "%1\r\n$22\r\nnotify-keyspace-events\r\n$0\r\n\r\n"
 
-func TestMain(m *testing.M) {
-	connection.RedirectLogs(logr.Discard())
-	goleak.VerifyTestMain(m)
-}
-
 // start runs an inspector of the server at addr until the test ends, for keys of some classes.
 // A session has begun.
-func start(t *testing.T, addr string, configure bool, classes ...verify.Class) *Inspector {
+func start(t *testing.T, addr string, configure bool, classes ...verify.Class) *inspector {
 	t.Helper()
 	endpoint, err := auth.ParseEndpoint(addr)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	pool := connection.NewPool(connection.Options{})
-	inspector := &Inspector{
-		Conn: pool.Conn(endpoint, 0), Evidence: &verify.Evidence{}, Changed: coalesce.NewSignal(),
-		Configure: configure, Classes: func() []verify.Class { return classes }, Log: logr.Discard(),
+	inspector := &inspector{
+		conn: pool.Conn(endpoint, 0), evidence: &verify.Evidence{}, changed: coalesce.NewSignal(),
+		configure: configure, classes: func() []verify.Class { return classes }, log: logr.Discard(),
 	}
 	began := coalesce.NewSignal()
 	began.Set()
 	var running sync.WaitGroup
 	running.Go(func() { _ = pool.Start(t.Context()) })
-	running.Go(func() { inspector.Run(t.Context(), began) })
+	running.Go(func() { inspector.run(t.Context(), began) })
 	t.Cleanup(running.Wait)
 	return inspector
 }
 
 // verdict is that on a list which has been subscribed to for long, of which no event came.
-func verdict(inspector *Inspector) verify.Verdict {
+func verdict(inspector *inspector) verify.Verdict {
 	subscribed := verify.Subscription{Present: true, Since: time.Now().Add(-time.Hour)}
 	key := verify.Key{Class: verify.ClassList, Subscription: subscribed, Audit: &verify.Audit{}}
-	return verify.Judge(inspector.Evidence, []verify.Key{key}, slices.Values(inspector.Classes()), time.Now())
+	return verify.Judge(inspector.evidence, []verify.Key{key}, slices.Values(inspector.classes()), time.Now())
 }
 
 func TestUntilAsking(t *testing.T) {
@@ -101,7 +92,7 @@ func TestOddAnswersToTheQuestion(t *testing.T) {
 			inspector := start(t, server.Addr(), false, verify.ClassList)
 			g.Eventually(asked.Load).WithTimeout(timeout).Should(BeNumerically(">=", 1))
 			g.Eventually(func() verify.Reason { return verdict(inspector).Reason }).WithTimeout(timeout).Should(Equal(c.want))
-			g.Expect(inspector.Conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
+			g.Expect(inspector.conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
 				return client.LLen(ctx, "emails").Err()
 			})).To(Succeed(), "everything else works")
 		})
@@ -113,10 +104,10 @@ func TestNewsIsTold(t *testing.T) {
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})
 	inspector := start(t, server.Addr(), false, verify.ClassList)
-	g.Eventually(inspector.Changed).WithTimeout(timeout).Should(Receive())
+	g.Eventually(inspector.changed).WithTimeout(timeout).Should(Receive())
 	g.Expect(verdict(inspector).Reason).To(Equal(verify.ReasonSubscribed))
 	g.Expect(server.Client().ConfigSet(t.Context(), verify.Parameter, "").Err()).To(Succeed())
-	g.Eventually(inspector.Changed).WithTimeout(timeout).Should(Receive(), "it is asked again")
+	g.Eventually(inspector.changed).WithTimeout(timeout).Should(Receive(), "it is asked again")
 	g.Expect(verdict(inspector)).To(Equal(verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg"}))
 }
 

@@ -24,14 +24,14 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
-	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/controller"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
+	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/leadership"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/stored"
+	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
 const (
@@ -52,7 +52,7 @@ const (
 
 // run runs the operator until ctx ends. Wiring only: who reads from whom.
 func run(ctx context.Context, cluster *rest.Config, options options) error {
-	stores := &consistency.Stores{}
+	stores := &jobcontrol.Stores{}
 	lease, err := newLease(cluster, options)
 	if err != nil {
 		return fmt.Errorf("preparing the election of a leader: %w", err)
@@ -78,7 +78,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		Servers:  pool,
 		Queues:   queue.NewReader(pool),
 		Watcher:  watcher,
-		Gate:     consistency.NewGate(mgr.GetClient(), mgr.GetAPIReader(), stores, options.namespaces),
+		Gate:     jobcontrol.NewGate(mgr.GetClient(), mgr.GetAPIReader(), stores, options.namespaces),
 		Recorder: mgr.GetEventRecorder(name),
 		Metrics:  collectors,
 		Wakes:    wakes,
@@ -119,12 +119,12 @@ type silent struct{ recorder.Provider }
 
 func (silent) GetEventRecorderFor(string) record.EventRecorder { return &record.FakeRecorder{} }
 
-func newManager(cluster *rest.Config, options options, stores *consistency.Stores, lease *leadership.Lease) (ctrl.Manager, error) {
+func newManager(cluster *rest.Config, options options, stores *jobcontrol.Stores, lease *leadership.Lease) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	stored.AddToScheme(scheme)
+	scaledjob.AddToScheme(scheme)
 	metricsOptions := metricsserver.Options{BindAddress: options.metricsAddress, SecureServing: options.metricsSecure}
 	if options.metricsSecure {
 		metricsOptions.FilterProvider = filters.WithAuthenticationAndAuthorization
@@ -147,7 +147,7 @@ func newManager(cluster *rest.Config, options options, stores *consistency.Store
 }
 
 // checkStores ends the operator at its start if the Job cache does not tell how fresh it is.
-func checkStores(mgr ctrl.Manager, stores *consistency.Stores) manager.Runnable {
+func checkStores(mgr ctrl.Manager, stores *jobcontrol.Stores) manager.Runnable {
 	return everywhere(func(ctx context.Context) error {
 		if !mgr.GetCache().WaitForCacheSync(ctx) {
 			return nil

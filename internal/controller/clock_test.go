@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"miracle.dev/scaledjob-operator/internal/backoff"
+	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 // The clock that Jobs finish by, and the one by which a former leader wrote the status, may be off by hours: there is no Job too many, and no
@@ -36,9 +36,9 @@ func TestClocksOfOthers(t *testing.T) {
 						w.forgetAll()
 					}
 
-					for _, wait := range []time.Duration{0, time.Second, backoff.LongestDelay} {
+					for _, wait := range []time.Duration{0, time.Second, scaling.LongestPause} {
 						time.Sleep(wait)
-						w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", backoff.LongestDelay))
+						w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", scaling.LongestPause))
 						w.Expect(w.unfinished(t)).To(BeNumerically("<=", 3))
 					}
 					w.Expect(w.unfinished(t)).To(Equal(3), "the pause is over")

@@ -5,22 +5,22 @@ package controller
 
 import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/jobcontrol"
+	"miracle.dev/scaledjob-operator/internal/scaledjob"
 	"miracle.dev/scaledjob-operator/internal/scaling"
-	"miracle.dev/scaledjob-operator/internal/translate"
 )
 
 // plan is what follows from an observation. The zero plan is that of an unknown depth: nothing is decided, nothing created.
 type plan struct {
 	// known says that there was a depth to decide on.
 	known bool
-	// mayCreate says that Jobs which are missing may be created: neither the user nor the back-off is against it.
+	// mayCreate says that Jobs which are missing may be created: neither the user nor a pause is against it.
 	mayCreate bool
 	// desired is how many Jobs should be active, and atMax that more would be due.
 	desired int32
 	atMax   bool
 	// resend are creates to send once more, since all of them are due whether or not they have made a Job.
-	resend []consistency.Unanswered
+	resend []jobcontrol.Unanswered
 	// create is how many Jobs to create besides.
 	create int
 }
@@ -32,8 +32,8 @@ func decide(spec *scaledjobv1.ScaledJobSpec, seen observation, pausing bool) pla
 		return plan{}
 	}
 	active := int64(len(seen.jobs.Active) + len(seen.unanswered))
-	state := scaling.Observation{Queues: translate.Contents(spec.AllQueues(), seen.queues.counts), Active: active, Claimed: int64(seen.claimed)}
-	decision := scaling.Decide(state, translate.Policy(spec))
+	state := scaling.Observation{Queues: scaledjob.Contents(spec.AllQueues(), seen.queues.counts), Active: active, Claimed: int64(seen.claimed)}
+	decision := scaling.Decide(state, scaledjob.Policy(spec))
 	result := plan{known: true, mayCreate: !spec.Suspend && !pausing, desired: decision.Desired, atMax: decision.AtMax}
 	if !result.mayCreate {
 		return result

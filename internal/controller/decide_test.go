@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/consistency"
+	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -41,8 +41,8 @@ var unreadable = queues{counts: waiting(47).counts, err: unreachable}
 
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	one := []consistency.Unanswered{{Ordinal: 7, Since: time.Unix(1, 0)}}
-	two := []consistency.Unanswered{one[0], {Ordinal: 8, Since: time.Unix(1, 0)}}
+	one := []jobcontrol.Unanswered{{Ordinal: 7, Since: time.Unix(1, 0)}}
+	two := []jobcontrol.Unanswered{one[0], {Ordinal: 8, Since: time.Unix(1, 0)}}
 	suspended := func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true }
 	limits := func(minimum int32, maximum *int32) func(*scaledjobv1.ScaledJobSpec) {
 		return func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas, spec.MaxReplicas = minimum, maximum }
@@ -103,7 +103,7 @@ func TestDecide(t *testing.T) {
 
 func TestCouldCreate(t *testing.T) {
 	t.Parallel()
-	one := []consistency.Unanswered{{Ordinal: 7}}
+	one := []jobcontrol.Unanswered{{Ordinal: 7}}
 	for name, c := range map[string]struct {
 		suspend bool
 		pausing bool

@@ -11,11 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/backoff"
-	"miracle.dev/scaledjob-operator/internal/deletion"
+	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/jobtemplate"
-	"miracle.dev/scaledjob-operator/internal/statuses"
+	"miracle.dev/scaledjob-operator/internal/report"
+	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 // memory is what is kept of a ScaledJob from one pass to the next. All of it may be lost: then some requests are made that it would have
@@ -27,8 +26,8 @@ type memory struct {
 	tally jobs.Tally
 	// ownerDoubted says that an unfinished Job has left the cache, or that it is not known whether one has: the ScaledJob may be going.
 	ownerDoubted bool
-	// backoff pauses creating while it is of no use.
-	backoff backoff.Creation
+	// pause pauses creating while it is of no use.
+	pause scaling.Pause
 	// suspended says that creating was suspended at the last pass.
 	suspended bool
 	// claims are of which Jobs it is taken that they hold messages.
@@ -36,15 +35,15 @@ type memory struct {
 	// templateHash is that of the template at the last pass; empty before the first.
 	templateHash string
 	// deletes are those of its Jobs.
-	deletes deletion.Record
+	deletes jobcontrol.Deletes
 	// notified is when the first notification came that no pass has acted on; zero if there is none.
 	notified time.Time
 	// createFailed says that the last batch of creates met an error.
 	createFailed bool
 	// status is what was written of it, and is to be.
-	status statuses.Record
+	status report.StatusRecord
 	// template is where the check of the template stands.
-	template jobtemplate.Check
+	template jobcontrol.DryRun
 }
 
 // suspensionLifted says whether the ScaledJob was suspended until now. Of the time before the first pass, its status tells.
@@ -81,7 +80,7 @@ func (m *memories) of(sj *scaledjobv1.ScaledJob) *memory {
 		m.all = map[types.NamespacedName]*memory{}
 	}
 	if m.all[key] == nil {
-		m.all[key] = &memory{uid: sj.UID, status: statuses.NewRecord()}
+		m.all[key] = &memory{uid: sj.UID, status: report.NewStatusRecord()}
 	}
 	return m.all[key]
 }

@@ -23,15 +23,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
+	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
-	"miracle.dev/scaledjob-operator/internal/stored"
+	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
 var (
@@ -56,7 +55,7 @@ type operatorProcess struct {
 
 	// store is the Job cache: it shows the first jobsSeen changes of the API server's history, and shown the first sjSeen of the ScaledJob.
 	store    toolscache.Store
-	stores   *consistency.Stores
+	stores   *jobcontrol.Stores
 	jobsSeen int
 	sjSeen   int
 
@@ -75,7 +74,7 @@ func newOperatorProcess(
 	p := &operatorProcess{
 		server: server,
 		depth:  depth,
-		stores: &consistency.Stores{},
+		stores: &jobcontrol.Stores{},
 		weak:   weak,
 		sjSeen: sjSeen,
 		watcher: &fakeWatcher{state: keyspace.State{
@@ -86,7 +85,7 @@ func newOperatorProcess(
 	p.showJobs(jobsSeen)
 	gateStores := p.stores
 	if weak.gateOpen {
-		gateStores = &consistency.Stores{}
+		gateStores = &jobcontrol.Stores{}
 		store := gateStores.NewInformer(nil, &batchv1.Job{}, 0, toolscache.Indexers{}).GetStore()
 		_ = store.Replace(nil, strconv.Itoa(1<<60))
 	}
@@ -98,12 +97,12 @@ func newOperatorProcess(
 		Servers:   &fakeServers{},
 		Queues:    p,
 		Watcher:   p.watcher,
-		Gate:      consistency.NewGate(cached, live, gateStores, nil),
+		Gate:      jobcontrol.NewGate(cached, live, gateStores, nil),
 		Recorder:  &eventLog{},
 		Metrics:   metrics.New(prometheus.NewRegistry()),
 		Wakes:     make(enqueue.Wakes),
 		Leads:     func() bool { return true },
-		templates: jobtemplate.NewChecker(cached),
+		templates: jobcontrol.NewDryRunner(cached),
 		patience:  semaphore.NewWeighted(1),
 	}
 	return p
@@ -201,7 +200,7 @@ func (c *cachedClient) Get(_ context.Context, key client.ObjectKey, object clien
 		return apierrors.NewNotFound(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), key.Name)
 	}
 	c.p.reading = shown
-	shown.DeepCopyInto(&object.(*stored.ScaledJob).ScaledJob)
+	shown.DeepCopyInto(&object.(*scaledjob.ScaledJob).ScaledJob)
 	return nil
 }
 
@@ -362,10 +361,10 @@ func (l *liveReader) List(_ context.Context, list client.ObjectList, options ...
 	if l.p.liveFails || l.p.dead {
 		return errUnheard
 	}
-	if past, ok := list.(*stored.ScaledJobList); ok {
+	if past, ok := list.(*scaledjob.ScaledJobList); ok {
 		asked := (&client.ListOptions{}).ApplyOptions(options)
 		if was := s.scaledJobAt(asked.Raw.ResourceVersion); was != nil {
-			past.Items = []stored.ScaledJob{{ScaledJob: *was.DeepCopy()}}
+			past.Items = []scaledjob.ScaledJob{{ScaledJob: *was.DeepCopy()}}
 		}
 		return nil
 	}

@@ -17,8 +17,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
+	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
@@ -283,7 +283,7 @@ func TestReconcileRecreated(t *testing.T) {
 	w.queues.SetDepth(emailQueue, 20)
 	w.reconcile(t.Context())
 	first := w.names()
-	w.r.Gate.Lost("uid-1", consistency.Unanswered{Ordinal: 9, Since: time.Now()})
+	w.r.Gate.Lost("uid-1", jobcontrol.Unanswered{Ordinal: 9, Since: time.Now()})
 	again := scaledJob()
 	again.UID = "uid-2"
 	w.Expect(w.api.Delete(t.Context(), scaledJob())).To(Succeed())

@@ -5,208 +5,133 @@ package controller
 
 import (
 	"context"
+	"errors"
+	"strconv"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/report"
+	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
-// replacing is a ScaledJob whose unfinished Jobs are replaced when its template is edited.
-func replacing() *scaledjobv1.ScaledJob {
-	sj := scaledJob()
-	sj.Spec.Rollout.Strategy = scaledjobv1.RolloutImmediate
-	return sj
-}
-
-func anotherImage(spec *scaledjobv1.ScaledJobSpec) {
-	spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:2"
-}
-
-// images are how many Jobs there are of each image.
-func (w *world) images(ctx context.Context) map[string]int {
-	images := map[string]int{}
-	for _, job := range w.jobs(ctx) {
-		images[job.Spec.Template.Spec.Containers[0].Image]++
+// twiceEdited is a ScaledJob that has been edited twice.
+func twiceEdited() *scaledjobv1.ScaledJob {
+	return &scaledjobv1.ScaledJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: "emails", UID: "uid-1", Generation: 3, ResourceVersion: "30"},
+		Spec:       scaledjobv1.ScaledJobSpec{PollingIntervalSeconds: 30},
 	}
-	return images
 }
 
-func TestAnEditedTemplateReplacesUnfinishedJobs(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, replacing())
-	w.queues.SetDepth(emailQueue, 30)
-	w.reconcile(t.Context())
-	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
-
-	w.edit(t.Context(), anotherImage)
-	w.reconcile(t.Context())
-	w.Expect(w.events.reasons).To(ContainElement("ReplacedJobs"))
-	w.reconcile(t.Context())
-
-	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 1, "worker:2": 3}), "the finished one is kept as history")
+// history is an API server that knows how a ScaledJob was at these versions.
+type history struct {
+	client.Reader
+	at  map[uint64]scaledjob.ScaledJob
+	err error
 }
 
-func TestWhatDoesNotReplaceJobs(t *testing.T) {
+func (h history) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	asked := (&client.ListOptions{}).ApplyOptions(opts)
+	version, err := strconv.ParseUint(asked.Raw.ResourceVersion, 10, 64)
+	if err != nil || asked.Raw.ResourceVersionMatch != metav1.ResourceVersionMatchExact {
+		return errors.New("asked for no exact version")
+	}
+	if was, known := h.at[version]; known {
+		list.(*scaledjob.ScaledJobList).Items = []scaledjob.ScaledJob{was}
+	}
+	return h.err
+}
+
+// written is the ScaledJob as it was written then, with so many Pods at once.
+func written(version string, generation int64, parallelism int32) scaledjob.ScaledJob {
+	sj := twiceEdited()
+	sj.ResourceVersion, sj.Generation = version, generation
+	sj.Spec.JobTemplate.Spec.Parallelism = &parallelism
+	return scaledjob.ScaledJob{ScaledJob: *sj}
+}
+
+func TestLastRollout(t *testing.T) {
 	t.Parallel()
-	rejected := apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "emails", field.ErrorList{
-		field.Invalid(field.NewPath("spec"), "worker:2", "is no image"),
-	})
+	type versions = map[uint64]scaledjob.ScaledJob
+	another, unreadable := written("29", 2, 1), written("29", 2, 1)
+	another.UID, unreadable.SpecErr = "uid-2", errAway
+	long := versions{}
+	for version := uint64(30 - 1); version > 0; version-- {
+		long[version] = written(strconv.FormatUint(version, 10), 3, 2)
+	}
 	for name, c := range map[string]struct {
-		gradual bool
-		change  func(ctx context.Context, w *world)
+		observed int64
+		server   history
+		gradual  bool
+		want     int64
+		err      error
 	}{
-		"another image, if replacing is not asked for": {gradual: true, change: func(ctx context.Context, w *world) { w.edit(ctx, anotherImage) }},
-		"that replacing is asked for later": {gradual: true, change: func(ctx context.Context, w *world) {
-			w.edit(ctx, anotherImage)
-			w.reconcile(ctx)
-			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Rollout.Strategy = scaledjobv1.RolloutImmediate })
-		}},
-		"another image, if no Job may be created": {change: func(ctx context.Context, w *world) {
-			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { anotherImage(spec); spec.MaxReplicas = new(int32(0)) })
-		}},
-		"another image, that nobody knows to be one any more": {change: func(ctx context.Context, w *world) {
-			w.edit(ctx, anotherImage)
-			w.past = nil
-		}},
-		"an image that a policy forbids": {change: func(ctx context.Context, w *world) {
-			w.onDryRun = func() error { return errForbidden }
-			w.edit(ctx, anotherImage)
-		}},
-		"another image, while creating fails": {change: func(ctx context.Context, w *world) {
-			w.onCreate = func(context.Context, *batchv1.Job, func() error) error { return errForbidden }
-			w.queues.SetDepth(emailQueue, 40)
-			w.edit(ctx, anotherImage)
-		}},
-		"another maximum": {change: func(ctx context.Context, w *world) {
-			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = new(int32(2)) })
-		}},
-		"a restart": {change: func(_ context.Context, w *world) { w.forgetAll() }},
-		"another image, as long as Redis is away": {change: func(ctx context.Context, w *world) {
-			w.queues.SetError(emailQueue, &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})
-			w.edit(ctx, anotherImage)
-		}},
-		"another image, as long as it is suspended": {change: func(ctx context.Context, w *world) {
-			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { anotherImage(spec); spec.Suspend = true })
-		}},
-		"an image that the API server rejects": {change: func(ctx context.Context, w *world) {
-			w.onDryRun = func() error { return rejected }
-			w.edit(ctx, anotherImage)
-		}},
-		"a default that the CRD has now": {change: func(ctx context.Context, w *world) { w.reread(ctx, anotherImage) }},
-		"a default that the CRD has now, and a restart": {change: func(ctx context.Context, w *world) {
-			w.reread(ctx, anotherImage)
-			w.forgetAll()
-		}},
-		"a default that the CRD has now, and then another maximum": {change: func(ctx context.Context, w *world) {
-			w.reread(ctx, anotherImage)
-			w.reconcile(ctx)
-			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = new(int32(2)) })
-		}},
-		"a default that is first seen with another maximum": {change: func(ctx context.Context, w *world) {
-			before := w.scaledJob(ctx)
-			anotherImage(&before.Spec) // So it reads today.
-			w.onHistory = func(asked *client.ListOptions) (*scaledjobv1.ScaledJob, error) {
-				w.Expect(asked.Raw.ResourceVersionMatch).To(BeEquivalentTo("Exact"))
-				return before, nil
-			}
-			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { anotherImage(spec); spec.MaxReplicas = new(int32(2)) })
-		}},
+		"seen for the first time":       {server: history{err: errAway}},
+		"not edited":                    {observed: 3, server: history{err: errAway}, want: 1},
+		"edited":                        {observed: 2, server: history{at: versions{29: written("20", 2, 1)}}, want: 3},
+		"edited, but not to replace":    {observed: 2, gradual: true, server: history{err: errAway}, want: 1},
+		"another field was edited":      {observed: 2, server: history{at: versions{29: written("20", 2, 2)}}, want: 1},
+		"several edits, the first":      {observed: 1, server: history{at: versions{29: written("20", 2, 2), 19: written("10", 1, 1)}}, want: 2},
+		"several edits, the last":       {observed: 1, server: history{at: versions{29: written("20", 2, 1), 19: written("10", 1, 1)}}, want: 3},
+		"there and back":                {observed: 1, server: history{at: versions{29: written("20", 2, 1), 19: written("10", 1, 2)}}, want: 3},
+		"a write that was no edit":      {observed: 2, server: history{at: versions{29: written("20", 3, 2), 19: written("10", 2, 1)}}, want: 3},
+		"too long ago":                  {observed: 2, server: history{err: apierrors.NewResourceExpired("compacted")}, want: 1},
+		"too many writes ago":           {observed: 2, server: history{at: long}, want: 1},
+		"another of its name was there": {observed: 2, server: history{at: versions{29: another}}, want: 1},
+		"it could not be read then":     {observed: 2, server: history{at: versions{29: unreadable}}, want: 1},
+		"no answer":                     {observed: 2, server: history{err: errAway}, err: errAway},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sj := replacing()
-			if c.gradual {
-				sj.Spec.Rollout.Strategy = scaledjobv1.RolloutGradual
+			g := NewWithT(t)
+			now := written("30", 3, 2)
+			if !c.gradual {
+				now.Spec.Rollout.Strategy = scaledjobv1.RolloutImmediate
 			}
-			w := newWorld(t, sj)
-			w.queues.SetDepth(emailQueue, 30)
-			w.reconcile(t.Context())
-
-			c.change(t.Context(), w)
-			for range 3 {
-				w.reconcile(t.Context())
+			before := scaledjobv1.ScaledJobStatus{ObservedGeneration: c.observed, RolloutGeneration: 1}
+			if c.observed == 0 {
+				before.RolloutGeneration = 0
 			}
-
-			w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 3}))
+			got, err := lastRollout(t.Context(), c.server, &now.ScaledJob, &before)
+			if c.err != nil {
+				g.Expect(err).To(MatchError(c.err))
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got).To(Equal(c.want))
 		})
 	}
 }
 
-// reread has the spec read otherwise, though nobody has edited it.
-func (w *world) reread(ctx context.Context, change func(*scaledjobv1.ScaledJobSpec)) {
-	sj := w.scaledJob(ctx)
-	change(&sj.Spec)
-	w.Expect(w.api.Update(ctx, sj)).To(Succeed())
-	for _, was := range w.past {
-		change(&was.Spec)
-	}
-}
-
-// Over edits of other fields, and where the template was another for a while only.
-func TestAnEditIsFoundOut(t *testing.T) {
+func TestTemplateAccepted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, replacing())
-	w.queues.SetDepth(emailQueue, 30)
-	w.reconcile(t.Context())
-	w.edit(t.Context(), anotherImage)
-	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 60 })
-	w.reconcile(t.Context())
-	w.reconcile(t.Context())
-	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:2": 3}))
-
-	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:1"
-	})
-	w.edit(t.Context(), anotherImage)
-	w.reconcile(t.Context())
-	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:2": 3}), "they are of the template that it is again")
-	sj := w.scaledJob(t.Context())
-	w.Expect(w.r.memories.of(sj).status.Latest(sj).RolloutGeneration).To(Equal(int64(5)))
-}
-
-// Whether it was an edit is worth waiting for where Jobs could be deleted for it, and nowhere else.
-func TestWithoutHistory(t *testing.T) {
-	t.Parallel()
-	for _, strategy := range []scaledjobv1.RolloutStrategy{scaledjobv1.RolloutGradual, scaledjobv1.RolloutImmediate} {
-		sj := replacing()
-		sj.Spec.Rollout.Strategy = strategy
-		w := newWorld(t, sj)
-		w.queues.SetDepth(emailQueue, 30)
-		w.reconcile(t.Context())
-		w.edit(t.Context(), anotherImage)
-		w.onHistory = func(*client.ListOptions) (*scaledjobv1.ScaledJob, error) { return nil, errAway }
-		w.queues.SetDepth(emailQueue, 40)
-		if strategy == scaledjobv1.RolloutGradual {
-			w.reconcile(t.Context())
-			w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 3, "worker:2": 1}))
-			continue
-		}
-		w.Expect(w.reconcileFails(t.Context())).To(MatchError(errAway))
-		w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 3}))
+	told := func(status metav1.ConditionStatus, generation int64) []metav1.Condition {
+		return []metav1.Condition{{Type: scaledjobv1.ConditionTemplateValid, Status: status, ObservedGeneration: generation}}
 	}
-}
-
-// No edit but that of the template touches a Job: who wants the next edit to replace Jobs does not ask for those of earlier ones to go.
-func TestAnEditOfTheRolloutAloneReplacesNothing(t *testing.T) {
-	t.Parallel()
-	sj := replacing()
-	sj.Spec.Rollout.Strategy = scaledjobv1.RolloutGradual
-	w := newWorld(t, sj)
-	w.queues.SetDepth(emailQueue, 30)
-	w.reconcile(t.Context())
-	w.edit(t.Context(), anotherImage)
-	w.reconcile(t.Context())
-	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 3}))
-
-	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Rollout.Strategy = scaledjobv1.RolloutImmediate })
-	for range 3 {
-		w.reconcile(t.Context())
+	rejected := report.Template(apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "emails", nil))
+	for name, c := range map[string]struct {
+		known  []metav1.Condition
+		answer *report.Condition
+		want   bool
+	}{
+		"never asked":              {},
+		"accepted now":             {answer: report.Template(nil), want: true},
+		"rejected now":             {known: told(metav1.ConditionTrue, 3), answer: rejected},
+		"no judgement":             {answer: report.TemplateUnasked},
+		"no judgement any more":    {known: told(metav1.ConditionTrue, 3), answer: report.TemplateUnasked},
+		"no judgement before":      {known: told(metav1.ConditionUnknown, 3)},
+		"accepted before":          {known: told(metav1.ConditionTrue, 3), want: true},
+		"rejected before":          {known: told(metav1.ConditionFalse, 3)},
+		"accepted before the edit": {known: told(metav1.ConditionTrue, 2)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			NewWithT(t).Expect(templateAccepted(twiceEdited(), c.known, c.answer)).To(Equal(c.want))
+		})
 	}
-	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 3}))
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/creation"
+	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 )
 
 const (
@@ -56,7 +56,7 @@ func (r *Reconciler) scale(
 		}
 		mem.ownerDoubted = false
 	}
-	creator := creation.Creator{Client: r.Client, Gate: r.Gate, Leads: r.Leads}
+	creator := jobcontrol.Creator{Client: r.Client, Gate: r.Gate, Leads: r.Leads}
 	timeout := createTimeout
 	if mem.createFailed {
 		if !r.patience.TryAcquire(1) {
@@ -67,13 +67,13 @@ func (r *Reconciler) scale(
 	}
 	careful := mem.createFailed || !seen.jobs.HasTemplate(seen.templateHash)
 	for _, batch := range append([][]int64{resend}, batches(fresh, careful)...) {
-		made, err := creator.Create(ctx, creation.Batch{Owner: sj, Ordinals: batch, Floor: floor, Timeout: timeout, Until: until})
+		made, err := creator.Create(ctx, jobcontrol.Batch{Owner: sj, Ordinals: batch, Floor: floor, Timeout: timeout, Until: until})
 		created += len(made)
 		r.note(sj, mem, made)
 		if err != nil {
-			mem.createFailed = !errors.Is(err, creation.ErrTaken)
+			mem.createFailed = !errors.Is(err, jobcontrol.ErrTaken)
 			r.logCreated(ctx, seen, plan, created)
-			return created, true, ignoring(err, creation.ErrTaken)
+			return created, true, ignoring(err, jobcontrol.ErrTaken)
 		}
 	}
 	mem.createFailed = mem.createFailed && created == 0
@@ -121,7 +121,7 @@ func (r *Reconciler) confirmOwner(ctx context.Context, sj *scaledjobv1.ScaledJob
 }
 
 // note keeps and reports the created Jobs, and how soon after the notification that asked for them they came.
-func (r *Reconciler) note(sj *scaledjobv1.ScaledJob, mem *memory, made []creation.Created) {
+func (r *Reconciler) note(sj *scaledjobv1.ScaledJob, mem *memory, made []jobcontrol.Created) {
 	for _, job := range made {
 		mem.tally.Created(job.UID)
 		var reaction time.Duration

@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/creation"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
+	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
@@ -204,11 +204,11 @@ func TestScaleStopsWithinABatch(t *testing.T) {
 
 		_ = w.reconcileFails(t.Context())
 
-		w.Expect(w.names()).To(HaveLen(1 + creation.AtOnce))
+		w.Expect(w.names()).To(HaveLen(1 + jobcontrol.AtOnce))
 		w.Expect(w.inDoubt(t.Context())).To(BeEmpty(), "the API server did answer")
 
 		_ = w.reconcileFails(t.Context())
-		w.Expect(w.names()).To(HaveLen(1+creation.AtOnce+1), "after a failure, one alone")
+		w.Expect(w.names()).To(HaveLen(1+jobcontrol.AtOnce+1), "after a failure, one alone")
 	})
 }
 

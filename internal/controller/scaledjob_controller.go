@@ -5,18 +5,18 @@
 //
 // One pass over a ScaledJob gathers, decides, acts and reports, each in a file of its own:
 //
-//	subscription.go   tells the watcher which key to listen to
+//	subscribe.go      tells the watcher which key to listen to
 //	observe.go        reads the owned Jobs, and then what the queues hold         gather
-//	queues.go         tells what was seen of the queues
-//	backoff.go        tells whether creating is of any use for now
+//	pause.go          tells whether creating is of any use for now
 //	decide.go         compares the two                                            decide
 //	scale.go          creates what is missing                                     act
-//	prune.go          deletes finished Jobs beyond the history limits, and those of an earlier template if users ask for that
-//	status.go         writes down what was seen and done                          report
-//	resync.go         tells when to look again
+//	prune.go          deletes finished Jobs beyond the history limits, and those to be replaced
+//	rollout.go        tells which Jobs of an earlier template are to be replaced
+//	report.go         writes down what was seen and done                          report
+//	requeue.go        tells when to look again
 //	malformed.go      is for a ScaledJob that can't be read
 //
-// memory.go holds what is kept from one pass to the next. setup.go and cache.go plug all of it into a manager; package enqueue asks for
+// memory.go holds what is kept from one pass to the next. setup.go plugs all of it into a manager; package enqueue asks for
 // the passes.
 //
 // A pass never asks why it was called: a notification, a finished Job, an edit and the resync all put the same request on the same
@@ -37,17 +37,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/backoff"
-	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
-	"miracle.dev/scaledjob-operator/internal/jobtemplate"
+	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/report"
-	"miracle.dev/scaledjob-operator/internal/stored"
+	"miracle.dev/scaledjob-operator/internal/scaledjob"
+	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 // depthReader tells what queues hold, in their order. After an error all of it is unknown, which is not 0.
@@ -98,7 +97,7 @@ type Reconciler struct {
 	Queues  depthReader
 	Watcher watcher
 	// Gate knows whether the cache has caught up with this process' own writes.
-	Gate     *consistency.Gate
+	Gate     *jobcontrol.Gate
 	Recorder events.EventRecorder
 	Metrics  *metrics.Metrics
 	// FallbackInterval is how often a depth is read while it is not proven that Redis announces growth. 0 means no sooner than the
@@ -113,7 +112,7 @@ type Reconciler struct {
 	memories  memories
 	deadlines enqueue.Deadlines
 	// templates has templates checked.
-	templates *jobtemplate.Checker
+	templates *jobcontrol.DryRunner
 	// patience is for passes whose creates take long, so that they leave most workers to others.
 	patience *semaphore.Weighted
 }
@@ -126,7 +125,7 @@ type Reconciler struct {
 
 // Reconcile makes one pass over a ScaledJob. If it is gone or going, it is forgotten. If it can't be read, that is reported.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	var found stored.ScaledJob
+	var found scaledjob.ScaledJob
 	if err := r.Client.Get(ctx, request.NamespacedName, &found); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.forget(request.NamespacedName)
@@ -183,10 +182,10 @@ type outcome struct {
 	created int
 	// createFailing says that creating a Job failed without an answer that refuses it, and did not fail in the pass before.
 	createFailing bool
-	// refusal is the answer of the API server that refused a Job. It is no error to come again for: the back-off tells when to.
+	// refusal is the answer of the API server that refused a Job. It is no error to come again for: the pause tells when to.
 	refusal error
 	// limit is why creating pauses.
-	limit backoff.Reason
+	limit scaling.PauseReason
 	// more says that the pass stopped before all was done, to let others have a turn, and crowded that creating waits for its turn.
 	more, crowded bool
 	// template is what the API server says of the template, and nil where it was not asked.
@@ -207,8 +206,14 @@ func (r *Reconciler) act(ctx context.Context, sj *scaledjobv1.ScaledJob, mem *me
 		done.refusal, done.err, done.more = createErr, nil, false
 	}
 	done.createFailing = done.err != nil && mem.createFailed && !failedBefore
-	done.limit = mem.backoff.Reason(time.Now())
-	done.template = r.templates.Check(ctx, sj, &mem.template, mem.status.Latest(sj).Conditions)
+	done.limit = mem.pause.Reason(time.Now())
+	sent, answer := r.templates.DryRun(ctx, sj, &mem.template, mem.status.Latest(sj).Conditions)
+	switch {
+	case sent:
+		done.template = report.Template(answer)
+	case mem.template.Waits():
+		done.template = report.TemplateUnasked
+	}
 	pruned := r.prune(ctx, sj, mem, seen, replaceable(sj, mem, seen, plan, done))
 	done.more, done.replaced, done.pruneErr = done.more || pruned.More, pruned.Unfinished, pruned.Err
 	return done

@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"miracle.dev/scaledjob-operator/internal/enqueue"
+	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/jobtemplate"
-	"miracle.dev/scaledjob-operator/internal/stored"
+	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
 // passTimeout ends a pass whose API server does not answer. It leaves room for the creates of a pass, one after the other timing out.
@@ -32,10 +32,10 @@ const patientShare = 4
 
 // SetupWithManager adds the controller to the manager. workers is how many ScaledJobs are reconciled at the same time.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) error {
-	r.templates = jobtemplate.NewChecker(r.Client)
+	r.templates = jobcontrol.NewDryRunner(r.Client)
 	r.patience = semaphore.NewWeighted(int64(max(1, workers/patientShare)))
 	// A standby fills these caches too, which otherwise only the controller would ask for.
-	for _, object := range []client.Object{&stored.ScaledJob{}, &batchv1.Job{}} {
+	for _, object := range []client.Object{&scaledjob.ScaledJob{}, &batchv1.Job{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("caching a %T: %w", object, err)
 		}
@@ -49,7 +49,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("scaledjob").
-		For(&stored.ScaledJob{}, builder.WithPredicates(enqueue.SpecChanged())).
+		For(&scaledjob.ScaledJob{}, builder.WithPredicates(enqueue.SpecChanged())).
 		// What Owns would do, but within the backoff after errors.
 		Watches(&batchv1.Job{}, enqueue.JobHandler(r.countFinished), builder.WithPredicates(enqueue.JobChanged())).
 		WatchesRawSource(r.Wakes.Source()).
@@ -68,4 +68,22 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 // countFinished counts a Job that has finished.
 func (r *Reconciler) countFinished(owner types.NamespacedName, job *batchv1.Job) {
 	r.Metrics.Finished(owner, jobs.Succeeded(job))
+}
+
+// CacheOptions are those of the cache that the controller reads from: Jobs are slimmed, and their stores are handed to the gate. They are
+// not selected by label, since a label that somebody removes would make a running Job disappear. No namespaces means all.
+func CacheOptions(stores *jobcontrol.Stores, namespaces []string) cache.Options {
+	options := cache.Options{
+		ReaderFailOnMissingInformer: true,
+		DefaultTransform:            cache.TransformStripManagedFields(),
+		NewInformer:                 stores.NewInformer,
+		ByObject:                    map[client.Object]cache.ByObject{&batchv1.Job{}: {Transform: jobs.Slim}},
+	}
+	for _, namespace := range namespaces {
+		if options.DefaultNamespaces == nil {
+			options.DefaultNamespaces = map[string]cache.Config{}
+		}
+		options.DefaultNamespaces[namespace] = cache.Config{}
+	}
+	return options
 }

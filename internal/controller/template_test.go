@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/jobtemplate"
+	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 )
 
 // invalid is the answer to a Job with these faults.
@@ -87,8 +87,8 @@ func TestTemplateThatWaitsForItsCheckIsSeenInItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, scaledJob())
 		w.onDryRun = func() error { return nil }
-		w.r.templates.Turns.ReserveN(time.Now(), jobtemplate.ChecksPerSecond)
-		w.r.templates.Turns.ReserveN(time.Now(), jobtemplate.ChecksPerSecond)
+		w.r.templates.Turns.ReserveN(time.Now(), jobcontrol.DryRunsPerSecond)
+		w.r.templates.Turns.ReserveN(time.Now(), jobcontrol.DryRunsPerSecond)
 		result := w.reconcile(t.Context())
 		w.Expect(result.RequeueAfter).To(BeNumerically("~", 1200*time.Millisecond, time.Millisecond))
 		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).To(Equal(scaledjobv1.ReasonNotChecked))
@@ -110,7 +110,7 @@ func TestEditedTemplateIsCheckedInItsTurn(t *testing.T) {
 		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).To(Equal(scaledjobv1.ReasonRejected))
 
 		w.onDryRun = func() error { return nil }
-		w.r.templates.Turns.ReserveN(time.Now(), jobtemplate.ChecksPerSecond)
+		w.r.templates.Turns.ReserveN(time.Now(), jobcontrol.DryRunsPerSecond)
 		edited := w.scaledJob(t.Context())
 		edited.Generation++
 		w.Expect(w.api.Update(t.Context(), edited)).To(Succeed())

@@ -28,16 +28,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
+	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/jobtemplate"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
-	"miracle.dev/scaledjob-operator/internal/stored"
+	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
 const address = "redis.mail.svc:6379"
@@ -125,7 +124,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithStatusSubresource(&scaledjobv1.ScaledJob{}).
 		WithObjects(objects...).
 		Build()
-	stores := &consistency.Stores{}
+	stores := &jobcontrol.Stores{}
 	w.store = stores.NewInformer(nil, &batchv1.Job{}, 0, toolscache.Indexers{}).GetStore()
 	w.cacheIsAt("1000000")
 	cached := interceptor.NewClient(w.api, interceptor.Funcs{
@@ -139,12 +138,12 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Servers:   w.servers,
 		Queues:    w.queues,
 		Watcher:   w.watcher,
-		Gate:      consistency.NewGate(cached, live, stores, nil),
+		Gate:      jobcontrol.NewGate(cached, live, stores, nil),
 		Recorder:  w.events,
 		Metrics:   metrics.New(w.metrics),
 		Wakes:     make(enqueue.Wakes),
 		Leads:     func() bool { return true },
-		templates: jobtemplate.NewChecker(cached),
+		templates: jobcontrol.NewDryRunner(cached),
 		patience:  semaphore.NewWeighted(1),
 	}
 	return w
@@ -193,7 +192,7 @@ func (w *world) shown(ctx context.Context) ([]batchv1.Job, error) {
 func (w *world) getCached(
 	ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption,
 ) error {
-	if found, ok := object.(*stored.ScaledJob); ok {
+	if found, ok := object.(*scaledjob.ScaledJob); ok {
 		found.SpecErr, found.StatusErr = w.specErr, w.statusErr
 		return c.Get(ctx, key, &found.ScaledJob, opts...)
 	}
@@ -215,13 +214,13 @@ func (w *world) getLive(
 
 // listLive answers how a ScaledJob was before with what the test says.
 func (w *world) listLive(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-	past, ok := list.(*stored.ScaledJobList)
+	past, ok := list.(*scaledjob.ScaledJobList)
 	if !ok {
 		return c.List(ctx, list, opts...)
 	}
 	was, err := w.onHistory((&client.ListOptions{}).ApplyOptions(opts))
 	if was != nil {
-		past.Items = []stored.ScaledJob{{ScaledJob: *was}}
+		past.Items = []scaledjob.ScaledJob{{ScaledJob: *was}}
 	}
 	return err
 }
@@ -279,7 +278,7 @@ func (w *world) names() []string {
 }
 
 // inDoubt are the creates without an answer of which there is no Job.
-func (w *world) inDoubt(ctx context.Context) []consistency.Unanswered {
+func (w *world) inDoubt(ctx context.Context) []jobcontrol.Unanswered {
 	var all []*batchv1.Job
 	for _, job := range w.jobs(ctx) {
 		all = append(all, &job)

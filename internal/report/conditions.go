@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/backoff"
+	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 // Condition is what a condition says. A message holds what to do about it, and nothing that differs from one pass to the next.
@@ -30,11 +30,11 @@ func Turned(before, after []metav1.Condition) bool {
 }
 
 // Limit is why scaling is limited by this status, and since when.
-func Limit(status *scaledjobv1.ScaledJobStatus) (why backoff.Reason, since time.Time) {
+func Limit(status *scaledjobv1.ScaledJobStatus) (why scaling.PauseReason, since time.Time) {
 	if limited := apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionScalingLimited); limited != nil {
-		return backoff.Reason(limited.Reason), limited.LastTransitionTime.Time
+		return scaling.PauseReason(limited.Reason), limited.LastTransitionTime.Time
 	}
-	return backoff.None, time.Time{}
+	return scaling.NotPaused, time.Time{}
 }
 
 // Pausing says whether creating pauses by this status.
@@ -142,19 +142,19 @@ func queueConnected(pass *Pass) Condition {
 func quoted(name string) string { return strconv.Quote(shorten(name, maxCause)) }
 
 // pauses are what ScalingLimited says while creating pauses.
-var pauses = map[backoff.Reason]string{
-	backoff.JobsFailing: "The last Jobs to finish have all failed. Until one succeeds and messages leave the queue, creating pauses again and " +
+var pauses = map[scaling.PauseReason]string{
+	scaling.JobsFailing: "The last Jobs to finish have all failed. Until one succeeds and messages leave the queue, creating pauses again and " +
 		"again, longer each time, up to five minutes. Find out why by kubectl logs --selector=batch.miracle.dev/scaledjob=NAME, and correct " +
 		"the workers or spec.jobTemplate; with another template, or once suspended and resumed, creating goes on at once.",
-	backoff.NoProgress: "Jobs finish, but no message leaves the queue. Until that changes, creating pauses again and again, longer each time, " +
+	scaling.NoProgress: "Jobs finish, but no message leaves the queue. Until that changes, creating pauses again and again, longer each time, " +
 		"up to five minutes. Make sure that the workers take messages from this very key of this server, and take over what a dead worker " +
 		"has in progress; with another template, or once suspended and resumed, creating goes on at once.",
-	backoff.CreateRefused: "The API server refuses to create a Job that is due. Check quotas, admission policies and TemplateValid; the " +
+	scaling.CreateRefused: "The API server refuses to create a Job that is due. Check quotas, admission policies and TemplateValid; the " +
 		"operator's log has its answer. Creating is tried again when a Job has finished or gone, and else at growing intervals, up to five " +
 		"minutes; once suspended and resumed, at once.",
 }
 
-func scalingLimited(atMax bool, limit backoff.Reason) Condition {
+func scalingLimited(atMax bool, limit scaling.PauseReason) Condition {
 	if message, pausing := pauses[limit]; pausing {
 		return Condition{metav1.ConditionTrue, string(limit), message}
 	}

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 func TestReady(t *testing.T) {
@@ -75,15 +75,15 @@ func TestConditionsFollowWhatIsSeen(t *testing.T) {
 	is = queueConnected(&Pass{WithoutGroup: &scaledjobv1.Queue{Name: "clicks", Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"}}})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"False", "ConsumerGroupNotFound"}))
 	g.Expect(is.Message).To(And(ContainSubstring(`"clicks"`), ContainSubstring(`"workers"`)))
-	is = scalingLimited(true, backoff.None)
+	is = scalingLimited(true, scaling.NotPaused)
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "AtMaxReplicas"}))
-	is = scalingLimited(false, backoff.None)
+	is = scalingLimited(false, scaling.NotPaused)
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"False", "NotLimited"}))
 }
 
 func TestAPauseIsToldOfFirst(t *testing.T) {
 	t.Parallel()
-	for _, why := range []backoff.Reason{backoff.JobsFailing, backoff.NoProgress, backoff.CreateRefused} {
+	for _, why := range []scaling.PauseReason{scaling.JobsFailing, scaling.NoProgress, scaling.CreateRefused} {
 		is := scalingLimited(true, why)
 		NewWithT(t).Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", string(why)}))
 		NewWithT(t).Expect(is.Message).To(ContainSubstring("five minutes"))

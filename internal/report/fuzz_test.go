@@ -19,9 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/backoff"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 // reasonForm is what the API server takes for the reason of a condition, and maxMessage how many bytes a message may have.
@@ -66,7 +66,7 @@ func passOf(queue, limit, events, template uint8, text string) Pass {
 	queueErrs := []*failure.Error{
 		nil, failure.Classify(failure.ErrBusy), failure.Classify(errors.New(text)), failure.Classify(failure.ErrClosed),
 	}
-	limits := []backoff.Reason{backoff.None, backoff.JobsFailing, backoff.NoProgress, backoff.CreateRefused}
+	limits := []scaling.PauseReason{scaling.NotPaused, scaling.JobsFailing, scaling.NoProgress, scaling.CreateRefused}
 	verdicts := []verify.Reason{
 		verify.Undecided, verify.ReasonSubscribed, verify.ReasonUnverified, verify.ReasonNoEventsObserved, verify.ReasonPermissionDenied,
 		verify.ReasonUnreachable, verify.ReasonNotConfigured,

@@ -1,7 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scaling decides how many Jobs should be active. It sees numbers only: no clock, no network, no Kubernetes.
+// Package scaling decides how many Jobs should be active, and whether creating more is of any use now: see [Decide] and [Pause]. It sees
+// numbers and times only: no clock, no network, no Kubernetes.
 //
 //	due(n)  = ceil(n / threshold), 0 while the messages outstanding in all queues <= activationThreshold
 //	wanted  = due(waiting + inProgress)                                              Default

@@ -17,15 +17,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"miracle.dev/scaledjob-operator/internal/consistency"
 	"miracle.dev/scaledjob-operator/internal/controller"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
+	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
-	"miracle.dev/scaledjob-operator/internal/stored"
+	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
 type (
@@ -38,10 +38,10 @@ type (
 func startWith(t *testing.T, namespace string, through func(enqueue.Wakes) delivery) {
 	t.Helper()
 	g := NewWithT(t)
-	namespaces, stores := []string{namespace}, &consistency.Stores{}
+	namespaces, stores := []string{namespace}, &jobcontrol.Stores{}
 	scheme := runtime.NewScheme()
 	g.Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
-	stored.AddToScheme(scheme)
+	scaledjob.AddToScheme(scheme)
 	mgr, err := ctrl.NewManager(control.Config(), ctrl.Options{
 		Scheme:  scheme,
 		Cache:   controller.CacheOptions(stores, namespaces),
@@ -60,7 +60,7 @@ func startWith(t *testing.T, namespace string, through func(enqueue.Wakes) deliv
 		Servers:  pool,
 		Queues:   queue.NewReader(pool),
 		Watcher:  watcher,
-		Gate:     consistency.NewGate(mgr.GetClient(), mgr.GetAPIReader(), stores, namespaces),
+		Gate:     jobcontrol.NewGate(mgr.GetClient(), mgr.GetAPIReader(), stores, namespaces),
 		Recorder: mgr.GetEventRecorder("race"),
 		Metrics:  metrics.New(prometheus.NewRegistry()),
 		Wakes:    wakes,

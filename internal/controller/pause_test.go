@@ -1,0 +1,486 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/scaling"
+)
+
+// finishActive ends all Jobs that have not finished.
+func (w *world) finishActive(ctx context.Context, kind batchv1.JobConditionType) {
+	for _, job := range w.jobs(ctx) {
+		if len(job.Status.Conditions) == 0 {
+			w.finish(ctx, job.Name, kind)
+		}
+	}
+}
+
+// limited is why scaling is limited, by the stored status.
+func (w *world) limited(ctx context.Context) string {
+	return w.condition(ctx, scaledjobv1.ConditionScalingLimited).Reason
+}
+
+// forgetAll makes the operator one that has just started.
+func (w *world) forgetAll() { w.r.memories = memories{} }
+
+func TestFailingJobsPauseCreation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		sj := scaledJob()
+		sj.Spec.MinReplicas = 3
+		w := newWorld(t, sj)
+		w.queues.SetDepth(emailQueue, 30)
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(3))
+
+		created := 3
+		for _, pause := range []time.Duration{10 * time.Second, 20 * time.Second} {
+			w.finishActive(ctx, batchv1.JobFailed)
+			result := w.reconcile(ctx)
+			w.Expect(w.names()).To(HaveLen(created), "minReplicas wait as well")
+			w.Expect(result.RequeueAfter).To(BeNumerically("<=", pause))
+			w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
+			w.Expect(w.watcher.canCreate).To(BeFalse())
+			w.Expect(w.scaledJob(ctx).Status.DesiredJobs).To(HaveValue(Equal(int32(3))), "what would be due is told")
+
+			time.Sleep(pause - time.Millisecond)
+			w.reconcile(ctx)
+			w.Expect(w.names()).To(HaveLen(created))
+			w.Expect(w.scaledJob(ctx).Status.FailedJobs).To(BeEquivalentTo(created), "observing goes on")
+			time.Sleep(time.Millisecond)
+			w.reconcile(ctx)
+			created += 3
+			w.Expect(w.names()).To(HaveLen(created))
+			w.Expect(w.limited(ctx)).To(Equal("JobsFailing"), "nothing has succeeded yet")
+		}
+		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "JobsFailing", "CreatedJobs", "CreatedJobs"}))
+
+		w.finish(ctx, w.names()[created-1], batchv1.JobComplete)
+		w.queues.SetDepth(emailQueue, 29)
+		w.reconcile(ctx)
+		w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
+		w.Expect(w.events.reasons).To(ContainElement("CreationResumed"))
+		w.Expect(w.names()).To(HaveLen(created + 1))
+	})
+}
+
+func TestJobsWithoutProgressPauseCreation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 30)
+		w.reconcile(ctx)
+		w.finishActive(ctx, batchv1.JobComplete)
+		w.reconcile(ctx)
+		w.Expect(w.limited(ctx)).To(Equal("NoProgress"))
+		w.Expect(w.names()).To(HaveLen(3))
+		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "NoProgress"}))
+	})
+}
+
+// What was heard counts as much as what was seen, and what could be neither heard nor seen is no evidence.
+func TestJobsThatMadeProgressPauseNothing(t *testing.T) {
+	t.Parallel()
+	for name, progress := range map[string]func(w *world, round int){
+		"a message less": func(w *world, round int) { w.queues.SetDepth(emailQueue, int64(29-round)) },
+		"a message heard to leave": func(w *world, _ int) {
+			w.watcher.state.LastEnd = time.Now()
+		},
+		"subscribed anew": func(w *world, _ int) { w.watcher.state.Since = time.Now() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, scaledJob())
+				w.queues.SetDepth(emailQueue, 30)
+				w.reconcile(t.Context())
+				for round := range 5 {
+					time.Sleep(time.Second)
+					w.finishActive(t.Context(), batchv1.JobComplete)
+					progress(w, round)
+					w.reconcile(t.Context())
+				}
+				w.Expect(w.names()).To(HaveLen(3 + 5*3))
+				w.Expect(w.limited(t.Context())).To(Equal("NotLimited"))
+			})
+		})
+	}
+}
+
+func TestRefusedCreatesPauseCreation(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range map[string]error{
+		"forbidden": errForbidden,
+		"invalid":   apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "", nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				w := newWorld(t, scaledJob())
+				w.queues.SetDepth(emailQueue, 200)
+				w.onCreate = refuse(refusal)
+				for attempt, pause := range []time.Duration{10 * time.Second, 20 * time.Second} {
+					result := w.reconcile(ctx)
+					w.reconcile(ctx)
+					w.Expect(w.names()).To(HaveLen(attempt + 1))
+					w.Expect(result.RequeueAfter).To(BeNumerically("<=", pause))
+					w.Expect(w.limited(ctx)).To(Equal("CreateRefused"))
+					w.Expect(w.watcher.canCreate).To(BeFalse())
+					w.Expect(w.scrape()["scaledjob_reconcile_errors_total"]).To(BeEquivalentTo(attempt+1), "it is an error all the same")
+					time.Sleep(pause)
+				}
+				w.Expect(w.events.reasons).To(Equal([]string{"CreateRefused"}))
+
+				w.onCreate = send
+				w.reconcile(ctx)
+				w.Expect(w.jobs(ctx)).To(HaveLen(20))
+				w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
+			})
+		})
+	}
+}
+
+// quota refuses Jobs beyond so many, as a quota for count/jobs.batch does: finished ones count until they are deleted.
+func (w *world) quota(limit int) {
+	var mu sync.Mutex
+	w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(w.jobs(ctx)) >= limit {
+			return errForbidden
+		}
+		return send()
+	}
+}
+
+// Jobs that finish and are pruned make room in a quota, and a few creates are all that is tried for it.
+func TestRefusedCreatesAreTriedAgainAsJobsGo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		sj := scaledJob()
+		sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
+		w := newWorld(t, sj)
+		w.quota(4)
+		w.queues.SetDepth(emailQueue, 200)
+		w.reconcile(ctx)
+		w.Expect(w.jobs(ctx)).To(HaveLen(4))
+		tried := len(w.names())
+		for round := range 5 {
+			w.reconcile(ctx)
+			w.Expect(w.names()).To(HaveLen(tried), "nothing has changed")
+
+			w.queues.SetDepth(emailQueue, int64(199-round))
+			w.finish(ctx, w.jobs(ctx)[0].Name, batchv1.JobComplete)
+			for range 3 {
+				w.reconcile(ctx)
+			}
+			w.Expect(w.jobs(ctx)).To(HaveLen(4), "the slot is taken again")
+			w.Expect(len(w.names())-tried).To(BeNumerically("<=", 4), "one before the Job is pruned, one that is taken, and two at once")
+			tried = len(w.names())
+			w.Expect(w.limited(ctx)).To(Equal("CreateRefused"))
+		}
+	})
+}
+
+// Whatever a quota lets through, Jobs that fail pause creating.
+func TestFailingJobsPauseWithinAQuotaAsWell(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		sj := scaledJob()
+		sj.Spec.FailedJobsHistoryLimit = new(int32(1))
+		w := newWorld(t, sj)
+		w.quota(10)
+		w.queues.SetDepth(emailQueue, 200)
+		for range 600 {
+			w.reconcile(ctx)
+			for _, job := range w.jobs(ctx) {
+				if len(job.Status.Conditions) == 0 {
+					w.finish(ctx, job.Name, batchv1.JobFailed)
+					break
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		// Without pauses a Job would be created each second.
+		w.Expect(len(w.names())).To(BeNumerically("<", 150))
+		w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
+	})
+}
+
+// That a right to read is missing is no refusal of a Job.
+func TestForbiddenReadsAreErrors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetDepth(emailQueue, 10)
+	w.onLiveGet = func(client.Object) error { return errForbidden }
+	w.Expect(w.reconcileFails(t.Context())).To(MatchError(errForbidden))
+	w.Expect(w.limited(t.Context())).To(Equal("NotLimited"))
+}
+
+// The answer to a create that got lost is asked for soon, whatever else was refused.
+func TestALostAnswerIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.warmUp(t.Context())
+	w.queues.SetDepth(emailQueue, 200)
+	unlucky := jobs.Name("emails", "uid-1", 5)
+	w.onCreate = func(_ context.Context, job *batchv1.Job, _ func() error) error {
+		if job.Name == unlucky {
+			return errTimeout
+		}
+		return errForbidden
+	}
+	for len(w.inDoubt(t.Context())) == 0 {
+		w.r.memories.of(scaledJob()).pause = scaling.Pause{}
+		w.r.memories.of(scaledJob()).createFailed = false
+		_, err := w.r.Reconcile(t.Context(), requestOf(emails))
+		if len(w.inDoubt(t.Context())) > 0 {
+			w.Expect(err).To(MatchError(errTimeout))
+		}
+	}
+}
+
+// By a new template, or the end of a suspension, a user says that the cause is mended.
+func TestPausesEndByTheHandOfTheUser(t *testing.T) {
+	t.Parallel()
+	for name, mend := range map[string]func(ctx context.Context, w *world){
+		"another image": func(ctx context.Context, w *world) {
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) {
+				spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:2"
+			})
+		},
+		"suspended and resumed": func(ctx context.Context, w *world) {
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
+			w.reconcile(ctx)
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })
+		},
+		"suspended while Redis was away, and resumed": func(ctx context.Context, w *world) {
+			w.queues.SetError(emailQueue, &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
+			w.reconcile(ctx)
+			w.queues.SetDepth(emailQueue, 30)
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })
+		},
+		"suspended, and resumed while the operator was away": func(ctx context.Context, w *world) {
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
+			w.reconcile(ctx)
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })
+			w.forgetAll()
+		},
+		"another image while the operator was away": func(ctx context.Context, w *world) {
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) {
+				spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:2"
+			})
+			w.forgetAll()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, scaledJob())
+				w.queues.SetDepth(emailQueue, 30)
+				w.reconcile(t.Context())
+				w.finishActive(t.Context(), batchv1.JobFailed)
+				w.reconcile(t.Context())
+				w.Expect(w.names()).To(HaveLen(3))
+
+				time.Sleep(2 * time.Second) // for two more conditions to turn
+				mend(t.Context(), w)
+				w.reconcile(t.Context())
+				w.Expect(w.names()).To(HaveLen(6))
+				w.Expect(w.limited(t.Context())).To(Equal("NotLimited"))
+			})
+		})
+	}
+}
+
+// An edit of anything else is no sign that the cause is mended.
+func TestPausesOutlastOtherEdits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 30)
+		w.reconcile(t.Context())
+		w.finishActive(t.Context(), batchv1.JobFailed)
+		w.reconcile(t.Context())
+		w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = new(int32(50)) })
+		w.reconcile(t.Context())
+		w.Expect(w.names()).To(HaveLen(3))
+	})
+}
+
+func TestPausesSurviveARestart(t *testing.T) {
+	t.Parallel()
+	for reason, outcome := range map[string]batchv1.JobConditionType{
+		"JobsFailing": batchv1.JobFailed, "NoProgress": batchv1.JobComplete,
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				w := newWorld(t, scaledJob())
+				w.queues.SetDepth(emailQueue, 30)
+				w.reconcile(ctx)
+				w.finishActive(ctx, outcome)
+				w.reconcile(ctx)
+				w.Expect(w.limited(ctx)).To(Equal(reason))
+
+				for range 3 {
+					w.forgetAll()
+					time.Sleep(time.Second)
+					w.reconcile(ctx)
+				}
+				w.Expect(w.names()).To(HaveLen(3))
+				w.Expect(w.limited(ctx)).To(Equal(reason))
+				time.Sleep(7 * time.Second)
+				w.reconcile(ctx)
+				w.Expect(w.names()).To(HaveLen(6), "no longer than it was to be")
+			})
+		})
+	}
+}
+
+// What failed long before, while scaling was limited by something else, makes no pause longer.
+func TestARestartDoesNotMakePausesLonger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		sj := scaledJob()
+		sj.Spec.MaxReplicas = new(int32(3))
+		sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
+		w := newWorld(t, sj)
+		depth := int64(1000)
+		pass := func(ends ...batchv1.JobConditionType) {
+			for _, end := range ends {
+				names := w.names()
+				w.finish(ctx, names[len(names)-1], end)
+				depth--
+				w.queues.SetDepth(emailQueue, depth)
+				w.reconcile(ctx)
+			}
+		}
+		w.queues.SetDepth(emailQueue, depth)
+		w.reconcile(ctx)
+		w.Expect(w.limited(ctx)).To(Equal("AtMaxReplicas"))
+		for range 20 {
+			time.Sleep(time.Minute)
+			pass(batchv1.JobFailed, batchv1.JobComplete)
+		}
+		w.Expect(w.limited(ctx)).To(Equal("AtMaxReplicas"))
+		time.Sleep(time.Minute)
+		w.finishActive(ctx, batchv1.JobFailed)
+		w.reconcile(ctx)
+		w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
+
+		w.forgetAll()
+		time.Sleep(time.Second)
+		created := len(w.names())
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(created))
+		time.Sleep(scaling.FirstPause)
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(created + 3))
+	})
+}
+
+// Failed Jobs that were not kept count as well.
+func TestPrunedJobsCount(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		sj := scaledJob()
+		sj.Spec.FailedJobsHistoryLimit = new(int32(0))
+		w := newWorld(t, sj)
+		w.queues.SetDepth(emailQueue, 10)
+		for range 5 {
+			w.reconcile(ctx)
+			w.finishActive(ctx, batchv1.JobFailed)
+		}
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(3))
+		w.Expect(w.jobs(ctx)).To(BeEmpty())
+		w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
+	})
+}
+
+// An unknown depth is not one that has stayed the same.
+func TestUnknownDepthIsNoLackOfProgress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 30)
+		w.reconcile(ctx)
+		w.queues.SetError(emailQueue, &failure.Error{Reason: failure.ReasonUnreachable, Err: errAway})
+		w.finishActive(ctx, batchv1.JobComplete)
+		w.reconcile(ctx)
+		w.queues.SetDepth(emailQueue, 30)
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(6))
+	})
+}
+
+func TestFinishesAreInOrderOfTime(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	job := func(ordinal int64, hash string, ended batchv1.JobConditionType, second int64) *batchv1.Job {
+		job := jobs.Build(scaledJob(), ordinal, 0)
+		job.Annotations[scaledjobv1.AnnotationTemplateHash] = hash
+		job.Status.Conditions = []batchv1.JobCondition{{
+			Type: ended, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(second, 0),
+		}}
+		return job
+	}
+	g.Expect(finishesOf([]*batchv1.Job{
+		job(4, "now", batchv1.JobComplete, 7),
+		job(3, "now", batchv1.JobFailed, 7),
+		job(2, "before", batchv1.JobFailed, 8),
+		job(1, "now", batchv1.JobFailed, 9),
+		job(5, "now", batchv1.JobFailed, 1),
+	}, "now")).To(Equal([]scaling.Finish{
+		{Ordinal: 5, Failed: true, At: time.Unix(1, 0)},
+		{Ordinal: 3, Failed: true, At: time.Unix(7, 0)},
+		{Ordinal: 4, At: time.Unix(7, 0)},
+		{Ordinal: 1, Failed: true, At: time.Unix(9, 0)},
+	}))
+}
+
+// A default that the CRD gains is nobody's correction of the workers.
+func TestPausesOutlastADefaultThatTheCRDGains(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 30)
+		w.reconcile(t.Context())
+		w.finishActive(t.Context(), batchv1.JobFailed)
+		w.reconcile(t.Context())
+		w.Expect(w.limited(t.Context())).To(Equal("JobsFailing"))
+
+		w.reread(t.Context(), anotherImage)
+		w.reconcile(t.Context())
+		w.Expect(w.limited(t.Context())).To(Equal("JobsFailing"))
+		w.Expect(w.names()).To(HaveLen(3))
+	})
+}

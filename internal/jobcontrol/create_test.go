@@ -1,0 +1,156 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package jobcontrol
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+)
+
+// apiServer answers creates as told, and remembers what it was sent.
+type apiServer struct {
+	client.Writer
+	client.Reader
+
+	// answer changes the Job that is created, or refuses it.
+	answer func(job *batchv1.Job) error
+
+	mu      sync.Mutex
+	created []string
+	deleted []types.UID
+}
+
+func (s *apiServer) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	job := object.(*batchv1.Job)
+	s.created = append(s.created, job.Name)
+	job.UID, job.ResourceVersion = types.UID("uid of "+job.Name), "7"
+	return s.answer(job)
+}
+
+func (s *apiServer) Delete(_ context.Context, _ client.Object, opts ...client.DeleteOption) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deleted = append(s.deleted, *(&client.DeleteOptions{}).ApplyOptions(opts).Preconditions.UID)
+	return nil
+}
+
+// Get finds a Job of somebody else by any name.
+func (s *apiServer) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	*object.(*batchv1.Job) = batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	return nil
+}
+
+var scaledJobOwner = &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: "emails", UID: "uid-1"}}
+
+// create creates a Job with each of these ordinals by an API server that answers so.
+func create(ctx context.Context, server *apiServer, change func(*Creator, *Batch)) ([]Created, *Gate, error) {
+	gate := NewGate(nil, server, nil, nil)
+	creator := Creator{Client: server, Gate: gate, Leads: func() bool { return true }}
+	batch := Batch{Owner: scaledJobOwner, Ordinals: []int64{1}, Timeout: time.Minute, Until: time.Now().Add(time.Minute)}
+	change(&creator, &batch)
+	made, err := creator.Create(ctx, batch)
+	return made, gate, err
+}
+
+func accept(*batchv1.Job) error { return nil }
+
+func asItIs(*Creator, *Batch) {}
+
+func TestCreate(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := &apiServer{answer: accept}
+	made, gate, err := create(t.Context(), server, func(_ *Creator, b *Batch) { b.Ordinals, b.Floor = []int64{3, 5, 4}, 2 })
+
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(made).To(HaveLen(3))
+	var names []string
+	for _, ordinal := range []int64{3, 4, 5} {
+		names = append(names, jobs.Name(scaledJobOwner.Name, scaledJobOwner.UID, ordinal))
+	}
+	g.Expect(server.created).To(ConsistOf(names))
+	g.Expect(gate.Newest(scaledJobOwner.UID)).To(Equal(int64(5)))
+}
+
+func TestCreateSendsNothing(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Creator, *Batch){
+		"while another may lead": func(c *Creator, _ *Batch) { c.Leads = func() bool { return false } },
+		"once it is too late":    func(_ *Creator, b *Batch) { b.Until = time.Now().Add(-time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			server := &apiServer{answer: accept}
+			made, _, err := create(t.Context(), server, change)
+			g.Expect(err).NotTo(HaveOccurred(), "the next pass goes on")
+			g.Expect(made).To(BeEmpty())
+			g.Expect(server.created).To(BeEmpty())
+		})
+	}
+}
+
+// What became of a create decides whether its ordinal is in doubt, free for the next, or used.
+func TestWhatBecomesOfACreate(t *testing.T) {
+	t.Parallel()
+	alreadyExists := apierrors.NewAlreadyExists(jobResource, "j")
+	for name, c := range map[string]struct {
+		answer         func(job *batchv1.Job) error
+		want           error
+		inDoubt, freed bool
+	}{
+		"refused by a quota":         {answer: func(*batchv1.Job) error { return errForbidden }, want: ErrRefused, freed: true},
+		"overloaded":                 {answer: func(*batchv1.Job) error { return apierrors.NewTooManyRequests("later", 1) }, freed: true},
+		"taken":                      {answer: func(*batchv1.Job) error { return alreadyExists }, want: ErrTaken},
+		"no answer":                  {answer: func(*batchv1.Job) error { return errAway }, want: errAway, inDoubt: true},
+		"no UID":                     {answer: func(job *batchv1.Job) error { job.UID = ""; return nil }, want: errNoJob, inDoubt: true},
+		"no version":                 {answer: func(job *batchv1.Job) error { job.ResourceVersion = ""; return nil }, want: errNoJob, inDoubt: true},
+		"without its scaledJobOwner": {answer: func(job *batchv1.Job) error { job.OwnerReferences = nil; return nil }, want: ErrRefused, freed: true},
+		"under another name":         {answer: func(job *batchv1.Job) error { job.Name = "renamed"; return nil }, want: ErrRefused, freed: true},
+		"of another controller":      {answer: func(job *batchv1.Job) error { job.OwnerReferences[0].UID = "x"; return nil }, want: errNotOwned, freed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			server := &apiServer{answer: c.answer}
+			made, gate, err := create(t.Context(), server, asItIs)
+			g.Expect(err).To(HaveOccurred())
+			if c.want != nil {
+				g.Expect(err).To(MatchError(c.want))
+			}
+			g.Expect(made).To(BeEmpty())
+			g.Expect(gate.Saw(scaledJobOwner.UID, &jobs.Census{})).To(HaveLen(map[bool]int{true: 1}[c.inDoubt]))
+			free, _ := gate.Free(scaledJobOwner.UID, 1)
+			g.Expect(slices.Contains(free, 1)).To(Equal(c.freed))
+		})
+	}
+}
+
+// A Job that could not be counted must not stay, nor another of its name go.
+func TestJobThatIsNotOursIsDeletedAgain(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := &apiServer{answer: func(job *batchv1.Job) error {
+		job.OwnerReferences = nil
+		return nil
+	}}
+	_, _, err := create(t.Context(), server, asItIs)
+	g.Expect(err).To(MatchError(ContainSubstring("admission policy")))
+	g.Expect(server.deleted).To(Equal([]types.UID{types.UID("uid of " + server.created[0])}))
+}

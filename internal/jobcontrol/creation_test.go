@@ -1,0 +1,100 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package jobcontrol
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+var (
+	jobResource = batchv1.Resource("jobs")
+
+	errForbidden = apierrors.NewForbidden(jobResource, "", errors.New("exceeded quota"))
+	errTimeout   = apierrors.NewTimeoutError("the request did not complete in time", 1)
+)
+
+func TestOutliving(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		parent, stop := context.WithCancel(t.Context())
+		ctx, cancel := outliving(parent, time.Second)
+		defer cancel()
+
+		time.Sleep(time.Hour)
+		g.Expect(ctx.Err()).NotTo(HaveOccurred())
+		stop()
+		time.Sleep(time.Second - time.Nanosecond)
+		g.Expect(ctx.Err()).NotTo(HaveOccurred())
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		g.Expect(ctx.Err()).To(HaveOccurred())
+	})
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	status := func(code int32) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code}}
+	}
+	refusals := []error{
+		errForbidden,
+		apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "j", nil),
+		apierrors.NewBadRequest("bad"),
+		apierrors.NewTooManyRequests("later", 1),
+		apierrors.NewConflict(jobResource, "j", errAway),
+		apierrors.NewNotFound(jobResource, "j"),
+		apierrors.NewUnauthorized("who?"),
+		fmt.Errorf("wrapped: %w", errForbidden),
+	}
+	doubts := []error{
+		errTimeout, errAway, context.DeadlineExceeded, context.Canceled,
+		apierrors.NewInternalError(errAway),
+		apierrors.NewServiceUnavailable("later"),
+		apierrors.NewServerTimeout(jobResource, "create", 1),
+		status(http.StatusRequestTimeout), status(http.StatusBadGateway), status(0), status(http.StatusFound),
+		fmt.Errorf("wrapped: %w", errTimeout),
+	}
+	for _, err := range refusals {
+		NewWithT(t).Expect(notCarriedOut(err)).To(BeTrue(), "%v", err)
+	}
+	for _, err := range doubts {
+		NewWithT(t).Expect(notCarriedOut(err)).To(BeFalse(), "%v", err)
+	}
+}
+
+// What counts is whether a create failed, not which of a batch ended first.
+func TestWorst(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		errs []error
+		want error
+	}{
+		"none":                   {[]error{nil, nil}, nil},
+		"taken":                  {[]error{nil, ErrTaken, nil}, ErrTaken},
+		"failed":                 {[]error{nil, errAway}, errAway},
+		"taken and then failed":  {[]error{ErrTaken, errAway}, errAway},
+		"failed and then taken":  {[]error{errAway, ErrTaken}, errAway},
+		"the first of failures":  {[]error{errForbidden, errAway}, errForbidden},
+		"taken, though wrapped":  {[]error{fmt.Errorf("creating: %w", ErrTaken)}, ErrTaken},
+		"failed, though wrapped": {[]error{ErrTaken, fmt.Errorf("creating: %w", errAway)}, errAway},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := worst(c.errs)
+			NewWithT(t).Expect(errors.Is(err, c.want)).To(BeTrue(), "%v", err)
+		})
+	}
+}

@@ -1,0 +1,153 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package jobcontrol
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
+)
+
+// request is one to delete a Job.
+type request struct {
+	name    string
+	uid     types.UID
+	options client.DeleteOptions
+}
+
+// deleting makes a pass that finds so many failed Jobs, of which none is to be kept, and has their deletes answered by name.
+func deleting(t *testing.T, record *Deletes, failed int, answer func(name string) error) (sent []request, more bool, err error) {
+	t.Helper()
+	var mu sync.Mutex
+	writer := fake.NewClientBuilder().WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithInterceptorFuncs(interceptor.Funcs{
+		Delete: func(_ context.Context, _ client.WithWatch, object client.Object, opts ...client.DeleteOption) error {
+			mu.Lock()
+			defer mu.Unlock()
+			sent = append(sent, request{object.GetName(), object.GetUID(), *(&client.DeleteOptions{}).ApplyOptions(opts)})
+			return answer(object.GetName())
+		},
+	}).Build()
+	var wanted []*batchv1.Job
+	for i := range failed {
+		wanted = append(wanted, &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: fmt.Sprintf("job-%03d", i), UID: types.UID(fmt.Sprint(i))},
+			Status:     batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}},
+		})
+	}
+	done := Deleter{Client: writer}.Delete(t.Context(), &scaledjobv1.ScaledJob{}, record, wanted)
+	return sent, done.More, done.Err
+}
+
+// Without a policy the API server would leave the Pods of a Job behind, and without the UID it could delete another Job of this name.
+func TestDeletesThisVeryJobWithItsPods(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+
+	sent, more, err := deleting(t, &Deletes{}, 1, func(string) error { return nil })
+
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(more).To(BeFalse())
+	g.Expect(sent).To(HaveLen(1))
+	g.Expect(sent[0].name).To(Equal("job-000"))
+	g.Expect(sent[0].options.PropagationPolicy).To(HaveValue(Equal(metav1.DeletePropagationBackground)))
+	g.Expect(sent[0].options.Preconditions.UID).To(HaveValue(Equal(types.UID("0"))))
+}
+
+// The cache shows a deleted Job for a while. It is deleted once, and nobody waits for that as for work left undone.
+func TestDeletesOnce(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	record := &Deletes{}
+	shown := []*batchv1.Job{{ObjectMeta: metav1.ObjectMeta{UID: "a"}}, {ObjectMeta: metav1.ObjectMeta{UID: "b"}}}
+
+	g.Expect(record.left(shown)).To(Equal(shown))
+	record.deleted["a"] = struct{}{}
+	for range 2 {
+		g.Expect(record.left(shown)).To(Equal(shown[1:]), "for as long as the cache shows it")
+	}
+	g.Expect(record.left(shown[1:])).To(Equal(shown[1:]))
+	g.Expect(record.deleted).To(BeEmpty(), "nothing is kept of a Job that the cache shows no longer")
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	gone := map[string]error{
+		"job-000": apierrors.NewNotFound(jobResource, "job-000"),
+		"job-001": apierrors.NewConflict(jobResource, "job-001", errors.New("another UID")),
+	}
+
+	sent, _, err := deleting(t, &Deletes{}, 3, func(name string) error { return gone[name] })
+	g.Expect(sent).To(HaveLen(3))
+	g.Expect(err).NotTo(HaveOccurred(), "what is gone need not be deleted")
+
+	gone["job-001"] = errForbidden
+	sent, _, err = deleting(t, &Deletes{}, 3, func(name string) error { return gone[name] })
+	g.Expect(sent).To(HaveLen(3), "one does not keep the others")
+	g.Expect(err).To(MatchError(errForbidden))
+	g.Expect(err).To(MatchError(ContainSubstring("job-001")))
+}
+
+// A delete that failed is tried again, and one that did not is not, though the cache may still show the Job.
+func TestDeletesAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		record := &Deletes{}
+		_, _, err := deleting(t, record, 3, func(name string) error {
+			if name == "job-001" {
+				return errForbidden
+			}
+			return nil
+		})
+		g.Expect(err).To(HaveOccurred())
+		sent, _, err := deleting(t, record, 3, func(string) error { return nil })
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(sent).To(BeEmpty(), "not at once")
+
+		time.Sleep(enqueue.RetryDelay(1))
+		sent, more, err := deleting(t, record, 3, func(string) error { return nil })
+
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(sent).To(HaveLen(1))
+		g.Expect(sent[0].name).To(Equal("job-001"))
+		g.Expect(more).To(BeFalse())
+	})
+}
+
+func TestLetsOthersHaveATurn(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+
+	sent, more, err := deleting(t, &Deletes{}, deletesPerReconcile, func(string) error { return nil })
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(sent).To(HaveLen(deletesPerReconcile))
+	g.Expect(more).To(BeFalse())
+
+	sent, more, err = deleting(t, &Deletes{}, deletesPerReconcile+1, func(string) error { return nil })
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(sent).To(HaveLen(deletesPerReconcile))
+	g.Expect(more).To(BeTrue())
+	for _, deleted := range sent {
+		g.Expect(deleted.name).NotTo(Equal(fmt.Sprintf("job-%03d", deletesPerReconcile)), "the last in order is left")
+	}
+}

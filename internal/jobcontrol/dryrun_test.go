@@ -1,0 +1,117 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package jobcontrol
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+)
+
+// scaledJob is one that has been edited twice.
+func scaledJob() *scaledjobv1.ScaledJob {
+	return &scaledjobv1.ScaledJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: "emails", UID: "uid-1", Generation: 3, ResourceVersion: "30"},
+		Spec:       scaledjobv1.ScaledJobSpec{PollingIntervalSeconds: 30},
+	}
+}
+
+// dryRunServer is an API server that keeps what it is asked to create, and its answer to all of that.
+type dryRunServer struct {
+	client.Writer
+	asked  []*batchv1.Job
+	answer error
+}
+
+func (d *dryRunServer) Create(_ context.Context, object client.Object, opts ...client.CreateOption) error {
+	if len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) == 0 {
+		return errors.New("that would create a Job")
+	}
+	d.asked = append(d.asked, object.(*batchv1.Job))
+	return d.answer
+}
+
+func TestDryRunDue(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	condition := func(status metav1.ConditionStatus, generation int64) []metav1.Condition {
+		return []metav1.Condition{{Type: scaledjobv1.ConditionTemplateValid, Status: status, ObservedGeneration: generation}}
+	}
+	for name, c := range map[string]struct {
+		conditions []metav1.Condition
+		sent       time.Time
+		want       bool
+	}{
+		"never asked":                   {want: true},
+		"accepted":                      {conditions: condition(metav1.ConditionTrue, 3)},
+		"rejected":                      {conditions: condition(metav1.ConditionFalse, 3)},
+		"accepted before the edit":      {conditions: condition(metav1.ConditionTrue, 2), sent: now, want: true},
+		"rejected before the edit":      {conditions: condition(metav1.ConditionFalse, 2), sent: now, want: true},
+		"no answer a moment ago":        {conditions: condition(metav1.ConditionUnknown, 3), sent: now.Add(-time.Second)},
+		"no answer at the last resync":  {conditions: condition(metav1.ConditionUnknown, 3), sent: now.Add(-27 * time.Second), want: true},
+		"no answer before the restart":  {conditions: condition(metav1.ConditionUnknown, 3), want: true},
+		"no answer, and edited at once": {conditions: condition(metav1.ConditionUnknown, 2), sent: now, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sj := scaledJob()
+			run := DryRun{sent: c.sent}
+			NewWithT(t).Expect(run.due(sj, c.conditions, now)).To(Equal(c.want))
+		})
+	}
+}
+
+// What is checked is what would be created, under a name that no Job ever gets.
+func TestDryRunCreatesNothing(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := &dryRunServer{}
+	var run DryRun
+
+	sent, err := NewDryRunner(server).DryRun(t.Context(), scaledJob(), &run, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(sent).To(BeTrue())
+
+	g.Expect(server.asked).To(HaveLen(1))
+	g.Expect(server.asked[0].Name).To(Equal(jobs.Name("emails", "uid-1", jobs.DryRunOrdinal)))
+	g.Expect(run.Waits()).To(BeFalse())
+	g.Expect(run.sent).NotTo(BeZero())
+}
+
+// Ten thousand ScaledJobs at the start must not mean ten thousand dry runs at once.
+func TestDryRunsAreLimited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server := &dryRunServer{}
+		runner := NewDryRunner(server)
+		runs := make([]DryRun, 2*DryRunsPerSecond)
+		send := func(runs []DryRun) (sent []bool) {
+			for i := range runs {
+				now, err := runner.DryRun(t.Context(), scaledJob(), &runs[i], nil)
+				g.Expect(err).NotTo(HaveOccurred())
+				sent = append(sent, now)
+			}
+			return sent
+		}
+
+		sent := send(runs)
+		g.Expect(server.asked).To(HaveLen(DryRunsPerSecond))
+		g.Expect(sent[DryRunsPerSecond:]).To(HaveEach(false))
+		g.Expect(runs[DryRunsPerSecond:]).To(HaveEach(WithTransform(func(run DryRun) bool { return run.Waits() }, BeTrue())), "the others are sent later")
+		time.Sleep(time.Second)
+		g.Expect(send(runs[DryRunsPerSecond:])).To(HaveEach(true), "each in its turn")
+		g.Expect(server.asked).To(HaveLen(2 * DryRunsPerSecond))
+	})
+}

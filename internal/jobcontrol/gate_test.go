@@ -1,0 +1,346 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package jobcontrol
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+)
+
+const owner1, owner2 = types.UID("owner-1"), types.UID("owner-2")
+
+// errAway is the answer of a server that gives none.
+var errAway = errors.New("the server is away")
+
+// jobOf is a Job that a ScaledJob with this UID controls, as the API server answers it.
+func jobOf(uid types.UID, name, version string) *batchv1.Job {
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "mail", Name: name, UID: types.UID("uid of " + name), ResourceVersion: version,
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: scaledjobv1.GroupVersion.String(), Kind: "ScaledJob", Name: "emails", UID: uid, Controller: new(true),
+		}},
+	}}
+}
+
+// reading is a reader that has these Jobs and passes its requests through funcs.
+func reading(funcs interceptor.Funcs, jobs ...client.Object) client.WithWatch {
+	return fake.NewClientBuilder().
+		WithTypeConverters(managedfields.NewDeducedTypeConverter()).
+		WithObjects(jobs...).
+		WithInterceptorFuncs(funcs).
+		Build()
+}
+
+// storesAt are Stores of one informer for each version, which has come this far.
+func storesAt(g Gomega, versions ...string) (*Stores, []toolscache.Store) {
+	stores := &Stores{}
+	var behind []toolscache.Store
+	for _, version := range versions {
+		store := stores.NewInformer(nil, &batchv1.Job{}, 0, toolscache.Indexers{}).GetStore()
+		g.Expect(store.Replace(nil, version)).To(Succeed())
+		behind = append(behind, store)
+	}
+	return stores, behind
+}
+
+func isReady(ctx context.Context, g Gomega, gate *Gate, uid types.UID) bool {
+	ready, err := gate.Ready(ctx, uid)
+	g.Expect(err).NotTo(HaveOccurred())
+	return ready
+}
+
+func TestReadyOnceTheStoreIsThere(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	empty := reading(interceptor.Funcs{})
+	stores, behind := storesAt(g, "5")
+	gate := NewGate(empty, empty, stores, nil)
+	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue(), "nothing was written")
+
+	gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+	gate.Wrote(owner1, 1, &jobOf(owner1, "b", "10").ObjectMeta)
+
+	for _, version := range []string{"5", "7", "8", "9"} {
+		g.Expect(behind[0].Replace(nil, version)).To(Succeed())
+		g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "at %s", version)
+		g.Expect(isReady(t.Context(), g, gate, owner2)).To(BeTrue(), "it wrote nothing")
+	}
+	g.Expect(behind[0].Replace(nil, "10")).To(Succeed())
+	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
+	g.Expect(gate.awaited(owner1)).To(BeEmpty(), "what is settled is not kept")
+}
+
+// The store need not have come so far if it shows the Job, which is how versions that can't be compared are lived with.
+func TestReadyOnceTheJobIsShown(t *testing.T) {
+	t.Parallel()
+	for name, versions := range map[string][]string{
+		"one store":              {"5"},
+		"one that can't compare": {"not-a-number"},
+		"several":                {"100", "5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			cached := reading(interceptor.Funcs{})
+			stores, _ := storesAt(g, versions...)
+			gate := NewGate(cached, reading(interceptor.Funcs{}), stores, nil)
+			written := jobOf(owner1, "a", "8")
+			gate.Wrote(owner1, 1, &written.ObjectMeta)
+			g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse())
+
+			namesake := jobOf(owner1, "a", "")
+			namesake.UID = "another"
+			g.Expect(cached.Create(t.Context(), namesake)).To(Succeed())
+			g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the cache shows an earlier Job of this name")
+
+			g.Expect(cached.Delete(t.Context(), namesake)).To(Succeed())
+			g.Expect(cached.Create(t.Context(), jobOf(owner1, "a", ""))).To(Succeed())
+			g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
+		})
+	}
+}
+
+// A Job that was created and deleted while the cache did not look never shows up there.
+func TestReadySettledByTheServer(t *testing.T) {
+	t.Parallel()
+	namesake := jobOf(owner1, "a", "")
+	namesake.UID = "another"
+	for name, c := range map[string]struct {
+		live  []client.Object
+		ready bool
+	}{
+		"it is gone":                     {nil, true},
+		"it is gone, its name is reused": {[]client.Object{namesake}, true},
+		"it exists":                      {[]client.Object{jobOf(owner1, "a", "")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				stores, _ := storesAt(g, "5", "5")
+				asked := 0
+				live := reading(interceptor.Funcs{
+					Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+						asked++
+						return c.Get(ctx, key, o, opts...)
+					},
+				}, c.live...)
+				gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
+				gate.takeover.done.Store(true)
+				gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+
+				time.Sleep(settleAfter - time.Nanosecond)
+				g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse())
+				g.Expect(asked).To(BeZero(), "the cache gets time to catch up")
+
+				time.Sleep(time.Nanosecond)
+				g.Expect(isReady(t.Context(), g, gate, owner1)).To(Equal(c.ready))
+				g.Expect(asked).To(Equal(1))
+			})
+		})
+	}
+}
+
+func TestReadyPassesOnErrors(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		away := map[string]bool{}
+		failing := func(name string) client.Reader {
+			return reading(interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+					if away[name] {
+						return errAway
+					}
+					return c.Get(ctx, key, o, opts...)
+				},
+			})
+		}
+		stores, _ := storesAt(g, "5", "5")
+		gate := NewGate(failing("cache"), failing("server"), stores, nil)
+		gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+		time.Sleep(settleAfter)
+
+		for _, name := range []string{"cache", "server"} {
+			away[name] = true
+			ready, err := gate.Ready(t.Context(), owner1)
+			g.Expect(err).To(MatchError(errAway), name)
+			g.Expect(ready).To(BeFalse(), name)
+			away[name] = false
+		}
+		g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue(), "it was still awaited, and is now settled")
+	})
+}
+
+func TestForget(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	empty := reading(interceptor.Funcs{})
+	stores, _ := storesAt(g, "5")
+	gate := NewGate(empty, empty, stores, nil)
+	gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: time.Now()})
+	gate.skip(owner1, 4)
+
+	gate.Forget(owner1)
+	gate.Forget(owner2)
+
+	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
+	g.Expect(gate.Newest(owner1)).To(BeZero())
+	g.Expect(gate.owners).To(BeEmpty())
+}
+
+func TestUnanswered(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	gate := NewGate(nil, nil, nil, nil)
+	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(BeEmpty())
+
+	gate.Lost(owner1, Unanswered{Ordinal: 5, Since: start})
+	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: start})
+	gate.Lost(owner2, Unanswered{Ordinal: 9, Since: start})
+	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{{Ordinal: 3, Since: start}, {Ordinal: 5, Since: start}}), "the lowest first")
+
+	again := start.Add(time.Second)
+	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: again})
+	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}, {Ordinal: 5, Since: start}}), "sent again, still one")
+
+	gate.Answered(owner1, 5)
+	gate.Answered(owner1, 6)
+	gate.Answered("owner-3", 5)
+	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}}))
+	g.Expect(gate.Saw(owner2, &jobs.Census{})).To(Equal([]Unanswered{{Ordinal: 9, Since: start}}))
+}
+
+// A caller may sort out the answer as it likes.
+func TestUnansweredIsACopy(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	gate := NewGate(nil, nil, nil, nil)
+	now := time.Unix(1000, 0)
+	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: now})
+
+	gate.Saw(owner1, &jobs.Census{})[0].Ordinal = 8
+
+	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{{Ordinal: 3, Since: now}}))
+}
+
+// So much time has passed that the create will not be carried out any more. If it was, the cache may be yet to show it.
+func TestUnansweredIsResolvedInTheEnd(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	live := reading(interceptor.Funcs{})
+	stores, behind := storesAt(g, "0")
+	gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
+	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
+	for _, job := range []*batchv1.Job{jobOf(owner1, "made", ""), jobOf(owner2, "foreign", "")} {
+		g.Expect(live.Create(t.Context(), job)).To(Succeed())
+	}
+	late, lately := time.Now().Add(-resolveAfter-time.Second), time.Now()
+	for i, name := range []string{"made", "not-made", "foreign"} {
+		gate.Lost(owner1, Unanswered{Ordinal: int64(i + 1), Job: types.NamespacedName{Namespace: "mail", Name: name}, Since: late})
+	}
+	recent := Unanswered{Ordinal: 4, Job: types.NamespacedName{Namespace: "mail", Name: "recent"}, Since: lately}
+	gate.Lost(owner1, recent)
+
+	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the Job that was made is awaited")
+	g.Expect(behind[0].Replace(nil, "1000")).To(Succeed())
+	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
+	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{recent}))
+	g.Expect(free(gate, 2)).To(Equal([]int64{2, 5}), "the name that nothing took is free")
+}
+
+func TestUnansweredStaysWhileTheAPIServerIsAway(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	away := reading(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errAway
+		},
+	})
+	stores, _ := storesAt(g, "5")
+	gate := NewGate(reading(interceptor.Funcs{}), away, stores, nil)
+	lost := Unanswered{Ordinal: 1, Since: time.Now().Add(-resolveAfter - time.Second)}
+	gate.Lost(owner1, lost)
+
+	_, err := gate.Ready(t.Context(), owner1)
+	g.Expect(err).To(MatchError(errAway))
+	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{lost}))
+}
+
+func TestNewest(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	gate := NewGate(nil, nil, nil, nil)
+	now := time.Unix(1000, 0)
+	g.Expect(gate.Newest(owner1)).To(BeZero())
+
+	gate.Lost(owner1, Unanswered{Ordinal: 5, Since: now})
+	g.Expect(gate.Newest(owner1)).To(Equal(int64(5)))
+	gate.skip(owner1, 3)
+	g.Expect(gate.Newest(owner1)).To(Equal(int64(5)))
+	gate.Answered(owner1, 5)
+	g.Expect(gate.Newest(owner1)).To(Equal(int64(3)), "a skipped ordinal stays skipped")
+	gate.skip(owner1, 2)
+	g.Expect(gate.Newest(owner1)).To(Equal(int64(3)))
+
+	gate.Lost(owner1, Unanswered{Ordinal: 7, Since: now})
+	gate.skip(owner1, 7)
+	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(BeEmpty(), "the name of a foreign Job is not in doubt")
+	g.Expect(gate.Newest(owner1)).To(Equal(int64(7)))
+	g.Expect(gate.Newest(owner2)).To(BeZero())
+}
+
+// One goroutine for each owner, as the work queue has it, while the store advances.
+func TestConcurrentOwners(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	empty := reading(interceptor.Funcs{})
+	stores, behind := storesAt(g, "1")
+	gate := NewGate(empty, empty, stores, nil)
+
+	var passes sync.WaitGroup
+	for i := range 8 {
+		uid := types.UID(fmt.Sprintf("owner-%d", i))
+		passes.Go(func() {
+			for version := range 50 {
+				if _, err := gate.Ready(t.Context(), uid); err != nil {
+					t.Error(err)
+				}
+				gate.Wrote(uid, 1, &jobOf(uid, "a", fmt.Sprint(version+1)).ObjectMeta)
+				gate.Lost(uid, Unanswered{Ordinal: int64(version), Since: time.Now()})
+				gate.Saw(uid, &jobs.Census{})
+				gate.Free(uid, 1)
+				gate.Newest(uid)
+				gate.Answered(uid, int64(version))
+			}
+		})
+	}
+	for version := range 50 {
+		g.Expect(behind[0].Replace(nil, fmt.Sprint(version+1))).To(Succeed())
+	}
+	passes.Wait()
+
+	for i := range 8 {
+		g.Expect(isReady(t.Context(), g, gate, types.UID(fmt.Sprintf("owner-%d", i)))).To(BeTrue())
+	}
+}

@@ -1,0 +1,210 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package jobcontrol
+
+import (
+	"math"
+	"strconv"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+)
+
+// censusOf is that of active Jobs with these ordinals.
+func censusOf(ordinals ...int64) *jobs.Census {
+	census := &jobs.Census{}
+	for _, ordinal := range ordinals {
+		job := jobOf(owner1, jobs.Name("emails", owner1, ordinal), "1")
+		job.Annotations = map[string]string{scaledjobv1.AnnotationOrdinal: strconv.FormatInt(ordinal, 10)}
+		census.Active = append(census.Active, job)
+	}
+	return census
+}
+
+// upTo are the ordinals from one to another.
+func upTo(from, to int64) (all []int64) {
+	for ordinal := from; ordinal <= to; ordinal++ {
+		all = append(all, ordinal)
+	}
+	return all
+}
+
+// newGate is a gate that needs no API server, and looked is one that has seen Jobs with these ordinals at the start.
+func newGate() *Gate { return NewGate(nil, nil, nil, nil) }
+
+func looked(ordinals ...int64) *Gate {
+	gate := newGate()
+	gate.Saw(owner1, censusOf(ordinals...))
+	return gate
+}
+
+var start = time.Unix(1000, 0)
+
+func free(gate *Gate, count int) []int64 {
+	ordinals, _ := gate.Free(owner1, count)
+	return ordinals
+}
+
+func TestFreeOrdinalsOfANewScaledJob(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	gate := looked()
+	g.Expect(free(gate, 0)).To(BeEmpty())
+	g.Expect(free(gate, 3)).To(Equal(upTo(1, 3)))
+	g.Expect(free(gate, 3)).To(Equal(upTo(1, 3)), "nothing was created")
+}
+
+// Those that are missing may be under way: whoever sent them was killed, or is still at work.
+func TestMissingOrdinalsComeFirst(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	gate := looked(2, 5, 6)
+	g.Expect(free(gate, 1)).To(Equal([]int64{4}), "the newest")
+	g.Expect(free(gate, 5)).To(Equal([]int64{4, 3, 1, 7, 8}))
+}
+
+// Each Job tells what its creator knew of those before it.
+func TestOrdinalsOfJobsThatAreGoneAreNotMissing(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	census := censusOf(3, 8, 9)
+	census.Active[1].Annotations[scaledjobv1.AnnotationOrdinalFloor] = "5"
+	gate := newGate()
+	gate.Saw(owner1, census)
+	g.Expect(free(gate, 4)).To(Equal([]int64{7, 6, 10, 11}))
+	_, floor := gate.Free(owner1, 1)
+	g.Expect(floor).To(Equal(int64(5)), "the next Jobs tell as much")
+
+	gate.Saw(owner1, censusOf(6, 7))
+	_, floor = gate.Free(owner1, 1)
+	g.Expect(floor).To(Equal(int64(9)), "or more")
+}
+
+// A create that is in doubt must not be sent as another one.
+func TestOrdinalsInDoubtAreNotFree(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	gate := looked(1, 2, 5)
+	gate.Lost(owner1, Unanswered{Ordinal: 4, Since: start})
+	gate.Lost(owner1, Unanswered{Ordinal: 7, Since: start})
+	g.Expect(free(gate, 3)).To(Equal([]int64{3, 6, 8}))
+}
+
+// A Job that is shown may be an older one of the same name, of which this process learns only now.
+func TestAJobThatIsShownHidesADoubtButDoesNotEndIt(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	gate := looked()
+	gate.Lost(owner1, Unanswered{Ordinal: 1, Since: start})
+	gate.Lost(owner1, Unanswered{Ordinal: 2, Since: start})
+
+	g.Expect(gate.Saw(owner1, censusOf(1))).To(Equal([]Unanswered{{Ordinal: 2, Since: start}}), "1 is counted among the Jobs")
+	_, floor := gate.Free(owner1, 1)
+	g.Expect(floor).To(BeZero(), "it may be under way yet")
+	g.Expect(gate.Saw(owner1, censusOf())).To(HaveLen(2))
+	gate.Answered(owner1, 1)
+	g.Expect(gate.Saw(owner1, censusOf())).To(Equal([]Unanswered{{Ordinal: 2, Since: start}}))
+}
+
+func TestUsedOrdinalsStaySo(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	gate := looked()
+	gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+	gate.Saw(owner1, censusOf(2, 3))
+	gate.skip(owner1, 4)
+
+	gate.Saw(owner1, censusOf())
+
+	g.Expect(free(gate, 2)).To(Equal(upTo(5, 6)), "though all Jobs are gone")
+	g.Expect(gate.owners[owner1].ordinals.used).To(BeEmpty(), "what follows without a gap is not kept")
+}
+
+// The API server said no: nothing was created, and the ordinal is as good as any.
+func TestRefusedOrdinalsAreFree(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	gate := looked()
+	gate.Lost(owner1, Unanswered{Ordinal: 1, Since: start})
+	gate.Answered(owner1, 1)
+	gate.Saw(owner1, censusOf(2, 3))
+	g.Expect(free(gate, 2)).To(Equal([]int64{1, 4}))
+}
+
+// Two operators that see the same Jobs claim the same ordinals, so that the API server has the one or the other create each Job.
+func TestCreatorsThatSeeTheSameClaimTheSame(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	old, fresh := looked(), newGate()
+	for _, present := range [][]int64{{1}, {1, 2, 4}, {1, 2, 4, 9}, {2, 9, 10, 12}} {
+		old.Saw(owner1, censusOf(present...))
+	}
+	fresh.Saw(owner1, censusOf(1, 2, 4, 9, 10, 12))
+	g.Expect(free(fresh, 8)).To(Equal(free(old, 8)))
+}
+
+// Whoever may create Jobs can forge one with an ordinal, the name that follows from it, and a floor. The search for free ordinals must not
+// overflow: it would go through all numbers there are, with the lock of all ScaledJobs held.
+func TestForgedLargestOrdinalsDoNotStopTheOperator(t *testing.T) {
+	t.Parallel()
+	for _, ordinal := range []int64{math.MaxInt64 - 1, math.MaxInt64 - 2} {
+		t.Run(strconv.FormatInt(ordinal, 10), func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			census := censusOf(ordinal)
+			census.Active[0].Annotations[scaledjobv1.AnnotationOrdinalFloor] = strconv.FormatInt(ordinal-1, 10)
+			gate := newGate()
+			gate.Saw(owner1, census)
+			claimed := make(chan []int64)
+			go func() { claimed <- free(gate, 5) }()
+			g.Eventually(claimed).WithTimeout(5 * time.Second).Should(Receive(HaveLen(5)))
+		})
+	}
+}
+
+// A forged ordinal must not make those that are in use look free, pass after pass.
+func TestForgedLargestOrdinalDoesNotFreeUsedOnes(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	gate := newGate()
+	census := censusOf(1, 2, math.MaxInt64)
+	census.Active[2].Annotations[scaledjobv1.AnnotationOrdinalFloor] = strconv.FormatInt(math.MaxInt64-1, 10)
+	for range 3 {
+		gate.Saw(owner1, census)
+		claimed := free(gate, 2)
+		for _, ordinal := range claimed {
+			gate.skip(owner1, ordinal) // as where the name is taken
+		}
+		gate.Saw(owner1, census)
+		g.Expect(free(gate, 2)).NotTo(ContainElements(claimed), "they were found taken")
+	}
+}
+
+// A copy of a Job tells what the Job tells, and whatever else its maker wants.
+func TestTheFloorOfACopyIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	gate := looked(2)
+	copied := censusOf(2)
+	copied.Active[0].Name += "-copy"
+	copied.Active[0].Annotations[scaledjobv1.AnnotationOrdinalFloor] = "1"
+	gate.Saw(owner1, copied)
+	g.Expect(free(gate, 1)).To(Equal([]int64{1}))
+
+	copied.Active[0].Name = jobs.Name("emails", owner1, 2)
+	gate.Saw(owner1, copied)
+	g.Expect(free(gate, 1)).To(Equal([]int64{3}), "that of the Job itself is")
+}
+
+func BenchmarkSawJobsAgain(b *testing.B) {
+	census := censusOf(upTo(1, 1000)...)
+	gate := newGate()
+	for b.Loop() {
+		gate.Saw(owner1, census)
+	}
+}

@@ -1,0 +1,146 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"golang.org/x/time/rate"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
+)
+
+func TestWait(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	for name, c := range map[string]struct {
+		condition, more            bool
+		written, changedAt, turned time.Time
+		want                       time.Duration
+	}{
+		"numbers, long after the last write":  {written: ago(time.Hour), changedAt: now, want: 0},
+		"numbers, a second after":             {written: ago(time.Second), changedAt: now, want: 0},
+		"numbers, soon after":                 {written: ago(300 * time.Millisecond), changedAt: now, want: 700 * time.Millisecond},
+		"numbers, never written":              {changedAt: now, want: 0},
+		"a condition":                         {condition: true, written: ago(time.Millisecond), changedAt: now, want: 0},
+		"a condition, as all the time":        {condition: true, changedAt: now, turned: ago(600 * time.Millisecond), want: 400 * time.Millisecond},
+		"more to come":                        {more: true, written: ago(time.Hour), changedAt: now, want: time.Second},
+		"more to come, for a while":           {more: true, written: ago(time.Hour), changedAt: ago(600 * time.Millisecond), want: 400 * time.Millisecond},
+		"more to come, for long enough":       {more: true, written: ago(time.Hour), changedAt: ago(time.Minute), want: 0},
+		"a condition, and more to come":       {condition: true, more: true, written: ago(time.Hour), changedAt: now, want: time.Second},
+		"numbers, waiting for longer than it": {written: ago(300 * time.Millisecond), changedAt: ago(time.Minute), want: 700 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := &scaledjobv1.ScaledJobStatus{ActiveJobs: 1}
+			after := &scaledjobv1.ScaledJobStatus{ActiveJobs: 2}
+			if c.condition {
+				after.Conditions = []metav1.Condition{{Type: "Ready"}}
+			}
+			record := &StatusRecord{writtenAt: c.written, changedAt: c.changedAt, turns: rate.NewLimiter(rate.Every(time.Second), 1)}
+			record.turns.AllowN(c.turned, 1)
+			NewWithT(t).Expect(record.wait(before, after, c.more, now)).To(Equal(c.want))
+		})
+	}
+}
+
+// server is an API server that counts the statuses which are applied, and its answer to them.
+type server struct {
+	client.StatusClient
+	client.SubResourceWriter
+	applied int
+	answer  error
+}
+
+func (s *server) Status() client.SubResourceWriter { return s }
+
+func (s *server) Apply(context.Context, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
+	s.applied++
+	return s.answer
+}
+
+func active(jobs int32) *scaledjobv1.ScaledJobStatus {
+	return &scaledjobv1.ScaledJobStatus{ActiveJobs: jobs}
+}
+
+func TestWrite(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		api, record, sj := &server{}, NewStatusRecord(), &scaledjobv1.ScaledJob{}
+		expect := func(jobs int32, replaced *scaledjobv1.ScaledJobStatus, wait time.Duration) {
+			t.Helper()
+			gotReplaced, gotWait, err := StatusWriter{api}.Write(t.Context(), sj, &record, active(jobs), false)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(gotReplaced).To(Equal(replaced))
+			g.Expect(gotWait).To(Equal(wait))
+			g.Expect(record.Latest(sj)).To(Equal(active(jobs)), "written or not")
+		}
+
+		expect(0, nil, 0) // It is the stored one.
+		g.Expect(record.Written()).To(BeFalse())
+		expect(1, &sj.Status, 0)
+		g.Expect(record.Written()).To(BeTrue())
+		time.Sleep(300 * time.Millisecond)
+		expect(2, nil, 700*time.Millisecond)
+		expect(1, nil, 0) // It has changed back.
+		g.Expect(record.changedAt).To(BeZero(), "the next change gets its full second")
+		time.Sleep(time.Second)
+		expect(3, active(1), 0)
+		g.Expect(api.applied).To(Equal(2))
+	})
+}
+
+func TestWriteThatFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		api, record, sj := &server{answer: errors.New("no")}, NewStatusRecord(), &scaledjobv1.ScaledJob{}
+		write := func() (time.Duration, error) {
+			replaced, wait, err := StatusWriter{api}.Write(t.Context(), sj, &record, active(1), false)
+			g.Expect(replaced).To(BeNil())
+			return wait, err
+		}
+
+		for failures := 1; failures <= 3; failures++ {
+			wait, err := write()
+			g.Expect(err).To(MatchError(api.answer))
+			g.Expect(wait).To(Equal(enqueue.RetryDelay(failures)))
+			g.Expect(write()).To(Equal(wait), "and is not tried before")
+			g.Expect(api.applied).To(Equal(failures))
+			time.Sleep(wait)
+		}
+		g.Expect(record.Written()).To(BeFalse())
+	})
+}
+
+func TestWriteAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		api, record, sj := &server{}, NewStatusRecord(), &scaledjobv1.ScaledJob{}
+		for jobs := range int32(5) {
+			g.Expect(StatusWriter{api}.WriteAtOnce(t.Context(), sj, &record, active(jobs+1))).To(BeZero())
+			g.Expect(StatusWriter{api}.WriteAtOnce(t.Context(), sj, &record, active(jobs+1))).To(BeZero())
+		}
+		g.Expect(api.applied).To(Equal(5))
+
+		api.answer = errors.New("no")
+		wait, err := StatusWriter{api}.WriteAtOnce(t.Context(), sj, &record, active(1))
+		g.Expect(err).To(MatchError(api.answer))
+		g.Expect(wait).To(Equal(enqueue.RetryDelay(1)))
+		g.Expect(StatusWriter{api}.WriteAtOnce(t.Context(), sj, &record, active(1))).To(Equal(wait))
+		g.Expect(api.applied).To(Equal(6))
+	})
+}

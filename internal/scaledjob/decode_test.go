@@ -1,0 +1,90 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scaledjob
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+const (
+	healthy = `{"metadata":{"name":"healthy","generation":2},"spec":{"queueName":"emails","threshold":3},"status":{"activeJobs":4}}`
+	oldSpec = `{"metadata":{"name":"old-spec","generation":2},"spec":{"queueName":"emails","threshold":"ten"},"status":{"activeJobs":4}}`
+	oldBoth = `{"metadata":{"name":"old-both","generation":2},"spec":"emails","status":{"activeJobs":"4"}}`
+	oldRest = `{"metadata":{"name":"old-status","generation":2},"spec":{"queueName":"emails","threshold":3},"status":[]}`
+	neither = `{"metadata":{"name":"neither"},"spec":{"queueNAME":"emails"}}`
+)
+
+// decode reads as clients do.
+func decode(g Gomega, object string) runtime.Object {
+	scheme := runtime.NewScheme()
+	AddToScheme(scheme)
+	read, _, err := serializer.NewCodecFactory(scheme).UniversalDeserializer().Decode([]byte(object), nil, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	return read
+}
+
+func decodeList(g Gomega) *ScaledJobList {
+	kind := `"apiVersion":"batch.miracle.dev/v1","kind":"ScaledJobList"`
+	items := healthy + "," + oldSpec + "," + oldBoth + "," + oldRest + "," + neither
+	return decode(g, "{"+kind+`,"metadata":{"resourceVersion":"7"},"items":[`+items+"]}").(*ScaledJobList)
+}
+
+func TestOneBrokenObjectLeavesTheOthersReadable(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	list := decodeList(g)
+	g.Expect(list.ResourceVersion).To(Equal("7"))
+	g.Expect(list.Items).To(HaveLen(5))
+
+	spec := scaledjobv1.ScaledJobSpec{QueueName: "emails", Threshold: 3}
+	status := scaledjobv1.ScaledJobStatus{ActiveJobs: 4}
+	for i, want := range []struct {
+		name                string
+		spec                scaledjobv1.ScaledJobSpec
+		status              scaledjobv1.ScaledJobStatus
+		brokenSpec, noState string
+	}{
+		{name: "healthy", spec: spec, status: status},
+		{name: "old-spec", status: status, brokenSpec: "threshold"},
+		{name: "old-both", brokenSpec: "string", noState: "activeJobs"},
+		{name: "old-status", spec: spec, noState: "array"},
+		{name: "neither"}, // names are case-sensitive
+	} {
+		is := list.Items[i]
+		g.Expect(is.Name).To(Equal(want.name))
+		g.Expect(is.Spec).To(Equal(want.spec), is.Name)
+		g.Expect(is.Status).To(Equal(want.status), is.Name)
+		expectError(g, is.SpecErr, want.brokenSpec)
+		expectError(g, is.StatusErr, want.noState)
+	}
+}
+
+func expectError(g Gomega, err error, about string) {
+	if about == "" {
+		g.ExpectWithOffset(1, err).NotTo(HaveOccurred())
+	} else {
+		g.ExpectWithOffset(1, err).To(MatchError(ContainSubstring(about)))
+	}
+}
+
+func TestMetadataMustBeReadable(t *testing.T) {
+	t.Parallel()
+	NewWithT(t).Expect((&ScaledJob{}).UnmarshalJSON([]byte(`{"metadata":7}`))).NotTo(Succeed())
+}
+
+func TestCopiesAreDeep(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	list := decodeList(g)
+	copied := list.DeepCopyObject().(*ScaledJobList)
+	g.Expect(copied).To(Equal(list))
+	list.Items[0].Spec.QueueName = "others"
+	g.Expect(copied.Items[0].Spec.QueueName).To(Equal("emails"))
+}

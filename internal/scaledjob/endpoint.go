@@ -1,0 +1,71 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scaledjob
+
+import (
+	"cmp"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+)
+
+// Endpoint is the Redis server of a ScaledJob in a namespace, and the number of the database there. The error, an [*failure.Error], is for an
+// address that is not of the form host:port.
+func Endpoint(namespace string, spec *scaledjobv1.ScaledJobSpec) (endpoint auth.Endpoint, database int, err error) {
+	redis := spec.Redis
+	if redis == nil {
+		endpoint, err = parse(spec.RedisAddress)
+		return endpoint, 0, err
+	}
+	address := ""
+	if len(redis.Addresses) > 0 { // The CRD has it so.
+		address = redis.Addresses[0]
+	}
+	if endpoint, err = parse(address); err != nil {
+		return auth.Endpoint{}, 0, err
+	}
+	if redis.Auth != nil {
+		endpoint.Username = redis.Auth.Username
+		endpoint.Password = secretKey(redis.Auth.PasswordSecretRef, scaledjobv1.DefaultPasswordKey)
+	}
+	if redis.TLS != nil {
+		endpoint.TLS = encryption(redis.TLS)
+	}
+	if endpoint.NeedsSecrets() {
+		endpoint.Namespace = namespace
+	}
+	return endpoint, int(redis.Database), nil
+}
+
+func parse(address string) (auth.Endpoint, error) {
+	endpoint, err := auth.ParseEndpoint(address)
+	if err != nil {
+		return auth.Endpoint{}, &failure.Error{
+			Reason:  failure.ReasonUnreachable,
+			Message: "The address of the Redis server is not of the form host:port. Correct it.",
+			Err:     err,
+		}
+	}
+	return endpoint, nil
+}
+
+func encryption(tls *scaledjobv1.RedisTLS) auth.TLS {
+	return auth.TLS{
+		Enabled:     true,
+		ServerName:  tls.ServerName,
+		SkipVerify:  tls.InsecureSkipVerify,
+		CA:          secretKey(tls.CASecretRef, scaledjobv1.DefaultCAKey),
+		Certificate: secretKey(tls.CertSecretRef, scaledjobv1.DefaultCertificateKey),
+		PrivateKey:  secretKey(tls.KeySecretRef, scaledjobv1.DefaultPrivateKeyKey),
+	}
+}
+
+// secretKey is what a reference names, if there is one.
+func secretKey(reference *scaledjobv1.SecretKeyReference, otherwise string) auth.SecretKey {
+	if reference == nil {
+		return auth.SecretKey{}
+	}
+	return auth.SecretKey{Name: reference.Name, Key: cmp.Or(reference.Key, otherwise)}
+}

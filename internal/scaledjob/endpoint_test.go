@@ -1,0 +1,141 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scaledjob
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+)
+
+// oneRedis is a spec for this Redis.
+func oneRedis(redis scaledjobv1.Redis) *scaledjobv1.ScaledJobSpec {
+	redis.Mode, redis.Addresses = scaledjobv1.RedisStandalone, []string{address}
+	return &scaledjobv1.ScaledJobSpec{Redis: &redis}
+}
+
+func reference(name, key string) *scaledjobv1.SecretKeyReference {
+	return &scaledjobv1.SecretKeyReference{Name: name, Key: key}
+}
+
+func TestEndpoint(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		redis scaledjobv1.Redis
+		want  auth.Endpoint
+	}{
+		"an address": {want: auth.Endpoint{Address: address}},
+		"everything": {
+			redis: scaledjobv1.Redis{
+				Auth: &scaledjobv1.RedisAuth{Username: "scaledjob", PasswordSecretRef: reference("login", "pass")},
+				TLS: &scaledjobv1.RedisTLS{
+					CASecretRef: reference("authority", "root"), CertSecretRef: reference("own", "cert"), KeySecretRef: reference("own", "private"),
+					ServerName: "redis.example", InsecureSkipVerify: true,
+				},
+			},
+			want: auth.Endpoint{
+				Address: address, Namespace: "team",
+				Username: "scaledjob", Password: auth.SecretKey{Name: "login", Key: "pass"},
+				TLS: auth.TLS{
+					Enabled: true, ServerName: "redis.example", SkipVerify: true, CA: auth.SecretKey{Name: "authority", Key: "root"},
+					Certificate: auth.SecretKey{Name: "own", Key: "cert"}, PrivateKey: auth.SecretKey{Name: "own", Key: "private"},
+				},
+			},
+		},
+		"the usual keys": {
+			redis: scaledjobv1.Redis{
+				Auth: &scaledjobv1.RedisAuth{PasswordSecretRef: reference("redis", "")},
+				TLS: &scaledjobv1.RedisTLS{
+					CASecretRef: reference("redis", ""), CertSecretRef: reference("redis", ""), KeySecretRef: reference("redis", ""),
+				},
+			},
+			want: auth.Endpoint{
+				Address: address, Namespace: "team", Password: auth.SecretKey{Name: "redis", Key: "password"},
+				TLS: auth.TLS{
+					Enabled: true, CA: auth.SecretKey{Name: "redis", Key: "ca.crt"},
+					Certificate: auth.SecretKey{Name: "redis", Key: "tls.crt"}, PrivateKey: auth.SecretKey{Name: "redis", Key: "tls.key"},
+				},
+			},
+		},
+		"a user without a password": {
+			redis: scaledjobv1.Redis{Auth: &scaledjobv1.RedisAuth{Username: "anybody"}},
+			want:  auth.Endpoint{Address: address, Username: "anybody"},
+		},
+		"TLS with the roots of the system": {
+			redis: scaledjobv1.Redis{TLS: &scaledjobv1.RedisTLS{}},
+			want:  auth.Endpoint{Address: address, TLS: auth.TLS{Enabled: true}},
+		},
+		"an authority alone": {
+			redis: scaledjobv1.Redis{TLS: &scaledjobv1.RedisTLS{CASecretRef: reference("authority", "")}},
+			want: auth.Endpoint{
+				Address: address, Namespace: "team", TLS: auth.TLS{Enabled: true, CA: auth.SecretKey{Name: "authority", Key: "ca.crt"}},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			c.redis.Database = 7
+			endpoint, database, err := Endpoint("team", oneRedis(c.redis))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(endpoint).To(Equal(c.want))
+			g.Expect(database).To(Equal(7))
+		})
+	}
+}
+
+// What anybody may use is shared with everybody, and what needs a Secret with those who may name it.
+func TestWhoSharesAnEndpoint(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	of := func(namespace string, spec *scaledjobv1.ScaledJobSpec) auth.Endpoint {
+		endpoint, _, err := Endpoint(namespace, spec)
+		g.Expect(err).NotTo(HaveOccurred())
+		return endpoint
+	}
+	anonymous, short := oneRedis(scaledjobv1.Redis{}), &scaledjobv1.ScaledJobSpec{RedisAddress: address}
+	g.Expect(of("one", anonymous)).To(Equal(of("two", anonymous)))
+	g.Expect(of("one", short)).To(Equal(of("two", anonymous)), "it says the same in other words")
+	g.Expect(of("one", oneRedis(scaledjobv1.Redis{Database: 1}))).To(Equal(of("one", anonymous)), "a server has several databases")
+	g.Expect(of("one", oneRedis(scaledjobv1.Redis{TLS: &scaledjobv1.RedisTLS{}}))).NotTo(Equal(of("one", anonymous)))
+
+	secret := oneRedis(scaledjobv1.Redis{Auth: &scaledjobv1.RedisAuth{PasswordSecretRef: reference("redis", "")}})
+	named := oneRedis(scaledjobv1.Redis{Auth: &scaledjobv1.RedisAuth{PasswordSecretRef: reference("redis", scaledjobv1.DefaultPasswordKey)}})
+	g.Expect(of("one", secret)).To(Equal(of("one", named)))
+	g.Expect(of("one", secret)).NotTo(Equal(of("two", secret)), "these are two Secrets of the same name")
+}
+
+func TestTheDatabaseIsReadAndListenedTo(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	spec := oneRedis(scaledjobv1.Redis{Database: 7})
+	spec.QueueName = "emails"
+	source, err := Source("team", spec, spec.AllQueues())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(source.Database).To(Equal(7))
+	g.Expect(Keys(source.Database, spec.AllQueues())).To(HaveExactElements(HaveField("Database", 7)))
+}
+
+func TestEndpointWithoutAnAddress(t *testing.T) {
+	t.Parallel()
+	for name, spec := range map[string]*scaledjobv1.ScaledJobSpec{
+		"nothing at all": {},
+		"no port":        {RedisAddress: "redis"},
+		"no addresses":   {Redis: &scaledjobv1.Redis{}},
+		"a URL":          {Redis: &scaledjobv1.Redis{Addresses: []string{"redis://redis:6379"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			endpoint, _, err := Endpoint("team", spec)
+			g.Expect(endpoint).To(BeZero())
+			g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonUnreachable))
+			g.Expect(failure.Classify(err).Message).To(ContainSubstring("host:port"))
+		})
+	}
+}

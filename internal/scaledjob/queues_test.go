@@ -1,0 +1,155 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scaledjob
+
+import (
+	"math"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/scaling"
+)
+
+const address = "redis.mail.svc:6379"
+
+// oneList is a spec with a list for ten messages a Job, of which there are at most 20.
+func oneList() *scaledjobv1.ScaledJobSpec {
+	return &scaledjobv1.ScaledJobSpec{QueueName: "emails", RedisAddress: address, Threshold: 10, MaxReplicas: new(int32(20))}
+}
+
+// allKinds is a spec with a queue of each kind.
+func allKinds() *scaledjobv1.ScaledJobSpec {
+	spec := oneList()
+	spec.QueueName = ""
+	spec.Queues = []scaledjobv1.Queue{
+		{Name: "list"},
+		{Name: "list:busy", Role: scaledjobv1.RoleInProgress},
+		{Name: "stream", Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "first"}, Threshold: new(int64(3))},
+		{Name: "stream", Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "second"}},
+		{
+			Name: "sorted", Type: scaledjobv1.QueueSortedSet,
+			SortedSet: &scaledjobv1.SortedSetQueue{Window: scaledjobv1.WindowDue, ScoreUnit: scaledjobv1.ScoreMilliseconds},
+		},
+		{Name: "set", Type: scaledjobv1.QueueSet, Role: scaledjobv1.RoleWaiting},
+		{Name: "hash", Type: scaledjobv1.QueueHash},
+	}
+	return spec
+}
+
+func TestWhatIsReadAndListenedTo(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	spec := allKinds()
+	queues := spec.AllQueues()
+
+	source, err := Source("team", spec, queues)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(source).To(Equal(queue.Source{
+		Endpoint: auth.Endpoint{Address: address}, Tenant: "team",
+		Queues: []queue.Queue{
+			{Key: "list", Type: queue.List},
+			{Key: "list:busy", Type: queue.List, InProgress: true},
+			{Key: "stream", Type: queue.Stream, Group: "first"},
+			{Key: "stream", Type: queue.Stream, Group: "second"},
+			{Key: "sorted", Type: queue.SortedSet, Window: queue.Due, Unit: queue.Milliseconds},
+			{Key: "set", Type: queue.Set},
+			{Key: "hash", Type: queue.Hash},
+		},
+		CountLimit: 20*10 + 1,
+	}))
+	g.Expect(Keys(3, queues)).To(Equal([]keyspace.Key{
+		{Database: 3, Name: "list", Class: verify.ClassList},
+		{Database: 3, Name: "list:busy", Class: verify.ClassList, Final: true},
+		{Database: 3, Name: "stream", Class: verify.ClassStream},
+		{Database: 3, Name: "sorted", Class: verify.ClassSortedSet},
+		{Database: 3, Name: "set", Class: verify.ClassSet},
+		{Database: 3, Name: "hash", Class: verify.ClassHash},
+	}))
+	held := Contents(queues, []queue.Count{{Waiting: 1}, {InProgress: 2}, {Waiting: 3, InProgress: 4}, {}, {}, {}, {}})
+	g.Expect(held[:3]).To(Equal([]scaling.Queue{{Waiting: 1, Threshold: 10}, {InProgress: 2, Threshold: 10}, {Waiting: 3, InProgress: 4, Threshold: 3}}))
+	_, err = Source("team", &scaledjobv1.ScaledJobSpec{RedisAddress: "nowhere"}, queues)
+	g.Expect(err).To(HaveOccurred())
+}
+
+func TestCountLimit(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		maximum               int32
+		threshold, activation int64
+		want                  int64
+	}{
+		"what is due for the maximum":    {maximum: 20, threshold: 10, want: 201},
+		"no Job allowed":                 {maximum: 0, threshold: 10, want: 1},
+		"a threshold of an older CRD":    {maximum: 20, threshold: -1, want: 21},
+		"more until anything is due":     {maximum: 2, threshold: 10, activation: 500, want: 501},
+		"more than there are numbers of": {maximum: math.MaxInt32, threshold: math.MaxInt64, want: math.MaxInt64},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := scaledjobv1.ScaledJobSpec{MaxReplicas: &c.maximum, Threshold: c.threshold, ActivationThreshold: c.activation}
+			NewWithT(t).Expect(countLimit(&spec, spec.AllQueues())).To(Equal(c.want))
+		})
+	}
+}
+
+// Of what is counted, some may be deducted, and a mean is of many.
+func TestCountLimitOfWhatIsTakenOff(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	spec := oneList()
+	spec.ScalingStrategy.Custom = &scaledjobv1.CustomStrategy{QueueLengthDeduction: 5}
+	g.Expect(countLimit(spec, spec.AllQueues())).To(Equal(int64(25*10 + 1)))
+	spec.ScalingStrategy.Custom.QueueLengthDeduction = math.MaxInt64
+	g.Expect(countLimit(spec, spec.AllQueues())).To(Equal(int64(math.MaxInt64)))
+	spec = allKinds()
+	spec.QueuesCalculation = scaledjobv1.CalculateAvg
+	g.Expect(countLimit(spec, spec.AllQueues())).To(Equal(int64(7*20*10 + 1)))
+}
+
+func TestPolicyOf(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	spec := oneList()
+	spec.MinReplicas, spec.ActivationThreshold = 1, 7
+	g.Expect(Policy(spec)).To(Equal(scaling.Policy{ActivationThreshold: 7, MinReplicas: 1, MaxReplicas: 20}))
+	spec.QueuesCalculation = scaledjobv1.CalculateAvg
+	spec.ScalingStrategy = scaledjobv1.ScalingStrategy{
+		Type: scaledjobv1.StrategyCustom, Custom: &scaledjobv1.CustomStrategy{QueueLengthDeduction: 3, RunningJobPercentage: 50},
+	}
+	g.Expect(Policy(spec)).To(Equal(scaling.Policy{
+		ActivationThreshold: 7, MinReplicas: 1, MaxReplicas: 20,
+		Calculation: scaling.Avg, Strategy: scaling.StrategyCustom, Deduction: 3, ClaimedPercentage: 50,
+	}))
+}
+
+// The words of the API are those of the decision and of the reader.
+func TestWordsAgree(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	g.Expect([]any{scaledjobv1.StrategyDefault, scaledjobv1.StrategyAccurate, scaledjobv1.StrategyEager, scaledjobv1.StrategyCustom}).
+		To(HaveExactElements(BeEquivalentTo(scaling.StrategyDefault), BeEquivalentTo(scaling.StrategyAccurate),
+			BeEquivalentTo(scaling.StrategyEager), BeEquivalentTo(scaling.StrategyCustom)))
+	g.Expect([]any{scaledjobv1.CalculateSum, scaledjobv1.CalculateMax, scaledjobv1.CalculateMin, scaledjobv1.CalculateAvg}).
+		To(HaveExactElements(BeEquivalentTo(scaling.Sum), BeEquivalentTo(scaling.Max), BeEquivalentTo(scaling.Min), BeEquivalentTo(scaling.Avg)))
+	g.Expect([]any{scaledjobv1.WindowAll, scaledjobv1.WindowDue, scaledjobv1.WindowLive}).
+		To(HaveExactElements(BeEquivalentTo(queue.All), BeEquivalentTo(queue.Due), BeEquivalentTo(queue.Live)))
+	g.Expect([]any{scaledjobv1.ScoreSeconds, scaledjobv1.ScoreMilliseconds, scaledjobv1.ScoreNanoseconds, scaledjobv1.ScoreBullMQ}).
+		To(HaveExactElements(BeEquivalentTo(queue.Seconds), BeEquivalentTo(queue.Milliseconds),
+			BeEquivalentTo(queue.Nanoseconds), BeEquivalentTo(queue.BullMQ)))
+}
+
+func TestTellProgress(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	all := allKinds().AllQueues()
+	g.Expect(TellProgress(all[2:4])).To(BeTrue(), "groups of a stream")
+	g.Expect(TellProgress(all[1:4])).To(BeFalse(), "a list among them")
+	g.Expect(TellProgress(oneList().AllQueues())).To(BeFalse())
+}

@@ -1,0 +1,84 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scaling
+
+import (
+	"testing"
+	"time"
+)
+
+// FuzzPause plays any sequence of looks, ends, refusals and times, with Jobs that finish by a clock of their own. A pause is never longer
+// than the longest, has a reason, and is none without cause.
+func FuzzPause(f *testing.F) {
+	f.Add([]byte{0x11, 0x21, 0x31, 0x41, 0x51, 0x61}, int64(0))
+	f.Add([]byte{0x42, 0x42, 0x42, 0x07, 0x42, 0x07, 0x42}, int64(-7200))
+	f.Add([]byte{0x52, 0x0f, 0x52, 0x0f, 0x52, 0x6f, 0x52}, int64(7200))
+	f.Add([]byte{0x10, 0x33, 0x33, 0x33, 0x0e, 0x33, 0x33, 0x33}, int64(1<<40))
+	f.Fuzz(func(t *testing.T, acts []byte, skew int64) {
+		c, queue, now := Pause{}, QueueState{Heard: true, Since: start}, start
+		caused := false
+		for _, act := range acts {
+			much := int64(act & 0xf)
+			switch act >> 4 {
+			case 0:
+				now = now.Add(time.Duration(much) * time.Minute)
+			case 1:
+				queue.Depth = much
+				c.Saw(queue)
+			case 2:
+				queue.ShrunkAt, queue.Newest = now, queue.Newest+much
+				c.Saw(queue)
+			case 3, 4:
+				queue.Newest++
+				finish := Finish{Ordinal: queue.Newest - much, Failed: act>>4 == 4, At: now.Add(time.Duration(skew) * time.Second)}
+				c.Finished([]Finish{finish}, now)
+				caused = true
+			case 5:
+				c.Refused(now)
+				caused = true
+			case 6:
+				c.Accepted()
+			case 7:
+				c.MadeRoom()
+			case 8:
+				c.Unseen()
+			}
+			expectSensible(t, &c, now, caused)
+		}
+	})
+}
+
+// FuzzResumePause begins with what a status says, by a clock that may be any: no pause is longer than the longest, and there is none that the
+// status does not tell of.
+func FuzzResumePause(f *testing.F) {
+	f.Add("JobsFailing", int64(-5), int64(-3), int64(-1), true)
+	f.Add("NoProgress", int64(7200), int64(7200), int64(7300), false)
+	f.Add("JobsFailing", int64(-1<<60), int64(1<<60), int64(0), true)
+	f.Add("CreateRefused", int64(0), int64(0), int64(0), true)
+	f.Add("AtMaxReplicas", int64(0), int64(1), int64(2), true)
+	f.Fuzz(func(t *testing.T, why string, since, first, second int64, failed bool) {
+		at := func(seconds int64) time.Time {
+			return time.Unix(seconds, 0).Add(time.Duration(start.Unix()) * time.Second)
+		}
+		c := ResumePause(PauseReason(why), at(since), []Finish{
+			{Ordinal: 1, Failed: failed, At: at(first)}, {Ordinal: 2, Failed: failed, At: at(second)}, {Ordinal: 3, Failed: true},
+		}, start)
+		told := why == string(JobsFailing) || why == string(NoProgress)
+		expectSensible(t, &c, start, told)
+	})
+}
+
+// expectSensible expects that a pause is bounded, and that there is one only if something caused it.
+func expectSensible(t *testing.T, c *Pause, now time.Time, caused bool) {
+	t.Helper()
+	until, holds := c.Holds(now)
+	switch {
+	case holds && until.Sub(now) > LongestPause:
+		t.Fatalf("creating pauses for %v", until.Sub(now))
+	case holds && !caused:
+		t.Fatal("creating pauses without a cause")
+	case holds && c.Reason(now) == NotPaused:
+		t.Fatal("creating pauses without a reason")
+	}
+}

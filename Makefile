@@ -37,7 +37,7 @@ build: ## Build the operator into bin/manager.
 
 .PHONY: parts
 parts: ## Build and install what test and bench need, once per version: the control plane, kubectl and Redis.
-	@go run ./test/cluster/binaries/prepare
+	@go run ./test/kit/cluster/binaries/prepare
 
 .PHONY: test
 test: parts ## Run every test, on a real API server and a real Redis. PACKAGES=./internal/... runs some.

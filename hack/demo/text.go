@@ -8,7 +8,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/hack/demo/environment"
 	"miracle.dev/scaledjob-operator/hack/demo/view"
-	"miracle.dev/scaledjob-operator/test/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
 )
 
 // lineWidth is that of all that is written outside the live view.

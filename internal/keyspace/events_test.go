@@ -14,7 +14,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
-	"miracle.dev/scaledjob-operator/test/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
 // commandCase is a command, which follows others, and the events that it publishes of the key q.

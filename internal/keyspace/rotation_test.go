@@ -17,8 +17,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
-	"miracle.dev/scaledjob-operator/test/redistest"
-	"miracle.dev/scaledjob-operator/test/tcpproxy"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
-	"miracle.dev/scaledjob-operator/test/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
 // judging is a watcher that runs, what each id was told when it was last woken, and which ids

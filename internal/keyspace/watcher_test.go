@@ -23,8 +23,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
-	"miracle.dev/scaledjob-operator/test/redistest"
-	"miracle.dev/scaledjob-operator/test/tcpproxy"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
 func TestAPushWakes(t *testing.T) {

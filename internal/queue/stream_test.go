@@ -15,7 +15,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
-	"miracle.dev/scaledjob-operator/test/tcpproxy"
+	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
 // huge is more than the operator reads of one string.

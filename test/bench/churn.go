@@ -11,8 +11,8 @@ import (
 	"time"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/cluster/sandbox"
-	"miracle.dev/scaledjob-operator/test/pause"
+	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
 )
 
 const (

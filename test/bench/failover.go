@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/leadership"
-	"miracle.dev/scaledjob-operator/test/operator"
-	"miracle.dev/scaledjob-operator/test/pause"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
 )
 
 // failovers is how often a leader ends in each way.

@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/cluster"
-	"miracle.dev/scaledjob-operator/test/cluster/sandbox"
-	"miracle.dev/scaledjob-operator/test/operator"
-	"miracle.dev/scaledjob-operator/test/pause"
-	"miracle.dev/scaledjob-operator/test/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
 // setting is a control plane, a Redis server, and both contenders at work. They run as processes of their own, as the same

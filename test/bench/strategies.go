@@ -18,11 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/accurate"
-	"miracle.dev/scaledjob-operator/test/pause"
-	"miracle.dev/scaledjob-operator/test/redistest"
-	"miracle.dev/scaledjob-operator/test/witness"
-	"miracle.dev/scaledjob-operator/test/workers"
+	"miracle.dev/scaledjob-operator/test/kit/accurate"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/kit/workers"
 )
 
 const (

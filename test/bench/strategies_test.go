@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/workers"
+	"miracle.dev/scaledjob-operator/test/kit/workers"
 )
 
 func TestStrategiesAreMeasuredOnDemand(t *testing.T) {

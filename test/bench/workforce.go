@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/pause"
-	"miracle.dev/scaledjob-operator/test/witness"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 // workforce is workers of the ScaledJob of a contender. Nothing else finishes its Jobs, because here no controller of Kubernetes runs.

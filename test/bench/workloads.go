@@ -10,7 +10,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"miracle.dev/scaledjob-operator/test/pause"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
 )
 
 const (

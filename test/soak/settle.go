@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"miracle.dev/scaledjob-operator/test/pause"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"miracle.dev/scaledjob-operator/test/faults"
+	"miracle.dev/scaledjob-operator/test/suites/faults"
 )
 
 // listen has all strangers listen until the soak ends. Each has the same address in

@@ -15,8 +15,8 @@ import (
 // log.
 func playSuites(ctx context.Context, log io.Writer, seed uint64) error {
 	for _, suite := range [][]string{
-		{"./test/faults", "-args", "-long"},
-		{"./test/race", "-args", "-pushes=10000", fmt.Sprintf("-seed=%d", seed)},
+		{"./test/suites/faults", "-args", "-long"},
+		{"./test/suites/faults/race", "-args", "-pushes=10000", fmt.Sprintf("-seed=%d", seed)},
 	} {
 		_, _ = fmt.Fprintf(log, "the long form of %s …\n", suite[0])
 		test := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-timeout=1h"}, suite...)...)

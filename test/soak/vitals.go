@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
-	"miracle.dev/scaledjob-operator/test/operator"
-	"miracle.dev/scaledjob-operator/test/pause"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
 )
 
 // A vital is measured at rest by many looks, since what is under way only adds to

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"miracle.dev/scaledjob-operator/test/cluster"
-	"miracle.dev/scaledjob-operator/test/operator"
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
 )
 
 // Operator is the operator, which can be killed and started again. It is safe

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
 // answerTimeout bounds each command.

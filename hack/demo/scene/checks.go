@@ -11,7 +11,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 	"miracle.dev/scaledjob-operator/hack/demo/view"
-	"miracle.dev/scaledjob-operator/test/pause"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
 )
 
 // quiet is how long nothing must follow the last Job, so that one too many is

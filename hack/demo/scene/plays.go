@@ -14,8 +14,8 @@ import (
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 	"miracle.dev/scaledjob-operator/hack/demo/environment"
 	"miracle.dev/scaledjob-operator/hack/demo/view"
-	"miracle.dev/scaledjob-operator/test/pause"
-	"miracle.dev/scaledjob-operator/test/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
 func burst(ctx context.Context, p *performance) error {

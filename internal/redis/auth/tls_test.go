@@ -21,7 +21,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
-	"miracle.dev/scaledjob-operator/test/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/certificates"
 )
 
 // To work with a key takes time that grows much faster than its length, and can't be given up: with

@@ -15,7 +15,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/redact"
-	"miracle.dev/scaledjob-operator/test/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
 func TestAPasswordThatIsLoadedTooLateIsForgotten(t *testing.T) {

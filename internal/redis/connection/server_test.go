@@ -19,8 +19,8 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
-	"miracle.dev/scaledjob-operator/test/redistest"
-	"miracle.dev/scaledjob-operator/test/tcpproxy"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
 // timeout is how long a test waits for something that has to happen.

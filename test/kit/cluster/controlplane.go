@@ -1,0 +1,164 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"miracle.dev/scaledjob-operator/test/kit/cluster/binaries"
+)
+
+// controllers are those kube-controller-manager runs.
+var controllers = []string{
+	"clusterrole-aggregation-controller",
+	"garbage-collector-controller",
+	"job-controller",
+	"namespace-controller",
+	"resourcequota-controller",
+	"root-ca-certificate-publisher-controller",
+	"serviceaccount-controller",
+	"ttl-after-finished-controller",
+}
+
+func (c *Cluster) startEtcd(ctx context.Context) error {
+	clients, err := c.localURL()
+	if err != nil {
+		return err
+	}
+	peers, err := c.localURL()
+	if err != nil {
+		return err
+	}
+	process, err := c.sandbox.Start("etcd", c.paths[binaries.Etcd],
+		"--data-dir="+filepath.Join(c.sandbox.Dir(), "etcd"),
+		"--listen-client-urls="+clients, "--advertise-client-urls="+clients,
+		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers,
+		"--unsafe-no-fsync", // the data need not survive a crash of the machine
+		// A lone member need not wait for the votes of others.
+		"--heartbeat-interval=10", "--election-timeout=100",
+		"--quota-backend-bytes=8589934592",
+		"--log-level=warn")
+	if err != nil {
+		return err
+	}
+	c.etcdURL = clients
+	return process.WaitReady(ctx, func(ctx context.Context) error {
+		return getOK(ctx, http.DefaultClient, clients+"/health")
+	})
+}
+
+func (c *Cluster) localURL() (string, error) {
+	port, err := c.sandbox.Port()
+	if err != nil {
+		return "", err
+	}
+	return "http://" + net.JoinHostPort(host, strconv.Itoa(port)), nil
+}
+
+// startAPIServer starts a kube-apiserver on the port of the cluster. It exits
+// if etcd does not answer yet.
+func (c *Cluster) startAPIServer(ctx context.Context) error {
+	process, err := c.sandbox.Start("kube-apiserver", c.paths[binaries.KubeAPIServer], c.apiServerArguments()...)
+	if err != nil {
+		return err
+	}
+	c.apiServer = process
+	web, err := rest.HTTPClientFor(c.Config())
+	if err != nil {
+		return err
+	}
+	defer web.CloseIdleConnections()
+	return process.WaitReady(ctx, func(ctx context.Context) error {
+		return getOK(ctx, web, c.access.url()+"/readyz")
+	})
+}
+
+func (c *Cluster) apiServerArguments() []string {
+	arguments := []string{
+		"--etcd-servers=" + c.etcdURL,
+		"--bind-address=" + host,
+		"--advertise-address=" + host,
+		"--secure-port=" + strconv.Itoa(c.access.port),
+		"--endpoint-reconciler-type=none", // refuses a loopback address
+		"--service-cluster-ip-range=10.0.0.0/24",
+		"--tls-cert-file=" + c.access.certificateFile,
+		"--tls-private-key-file=" + c.access.keyFile,
+		"--token-auth-file=" + c.access.tokenFile,
+		"--authorization-mode=RBAC",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + c.access.accountKeyFile,
+		"--service-account-signing-key-file=" + c.access.accountKeyFile,
+		"--allow-privileged",
+		"--profiling=false",
+	}
+	if !c.opts.ControllerManager {
+		arguments = append(arguments, "--disable-admission-plugins=ServiceAccount")
+	}
+	return arguments
+}
+
+// RestartAPIServer kills the API server and starts it again on the same port,
+// with the same data. The others run on.
+func (c *Cluster) RestartAPIServer(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.apiServer.Kill(); err != nil {
+		return err
+	}
+	return c.startAPIServer(ctx)
+}
+
+func (c *Cluster) startControllerManager(ctx context.Context) error {
+	process, err := c.sandbox.Start("kube-controller-manager", c.paths[binaries.ControllerManager],
+		"--kubeconfig="+c.Kubeconfig(),
+		"--controllers="+strings.Join(controllers, ","),
+		"--root-ca-file="+c.access.certificateFile,
+		"--leader-elect=false",
+		"--secure-port=0",
+		"--kube-api-qps=1000", "--kube-api-burst=2000",
+		"--concurrent-job-syncs=20")
+	if err != nil {
+		return err
+	}
+	return process.WaitReady(ctx, func(ctx context.Context) error {
+		return c.hasDefaultServiceAccount(ctx, metav1.NamespaceDefault)
+	})
+}
+
+// hasDefaultServiceAccount fails until the controller-manager has made what
+// every Pod of the namespace needs.
+func (c *Cluster) hasDefaultServiceAccount(ctx context.Context, namespace string) error {
+	key := client.ObjectKey{Namespace: namespace, Name: "default"}
+	return c.client.Get(ctx, key, &corev1.ServiceAccount{})
+}
+
+// getOK fails unless a GET of url answers 200.
+func getOK(ctx context.Context, web *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := web.Do(request)
+	if err != nil {
+		return err
+	}
+	if err := response.Body.Close(); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
+)
+
+// parentVariable makes the test binary play a parent that is killed.
+const parentVariable = "CLUSTER_TEST_PARENT"
+
+func TestLifeOfACluster(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	own := cluster.New(t, cluster.Options{ControllerManager: true, KWOK: true, CRDs: []string{"testdata/widgets.yaml"}})
+	c := newClient(t, own.Config())
+	widget := newWidget(metav1.NamespaceDefault)
+	g.Expect(c.Create(t.Context(), widget)).To(Succeed())
+
+	g.Expect(own.RestartAPIServer(t.Context())).To(Succeed())
+
+	controlled := true
+	job := newJob(metav1.NamespaceDefault, map[string]string{cluster.PodSucceedAfter: "0s"})
+	job.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "cluster.test/v1", Kind: "Widget", Name: widget.GetName(), UID: widget.GetUID(), Controller: &controlled,
+	}}
+	g.Expect(c.Create(t.Context(), job)).To(Succeed())
+	g.Eventually(conditions(t, c, job)).WithTimeout(timeout).Should(ContainElement(batchv1.JobComplete))
+
+	g.Expect(c.Delete(t.Context(), widget)).To(Succeed())
+	g.Eventually(func() bool {
+		return apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(job), job))
+	}).WithTimeout(timeout).Should(BeTrue())
+
+	dir := filepath.Dir(own.Kubeconfig())
+	g.Expect(processesIn(g, dir)).To(HaveLen(4))
+	g.Expect(own.Stop()).To(Succeed())
+	g.Expect(processesIn(g, dir)).To(BeEmpty())
+	g.Expect(dir).NotTo(BeADirectory())
+	g.Expect(own.Stop()).To(Succeed())
+}
+
+func TestKilledParentLeavesNoProcess(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	parent := exec.Command(os.Args[0])
+	parent.Env = append(os.Environ(), parentVariable+"=1")
+	output, err := parent.StdoutPipe()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(parent.Start()).To(Succeed())
+	lines := bufio.NewScanner(output)
+	g.Expect(lines.Scan()).To(BeTrue())
+	dir := lines.Text()
+	g.Expect(processesIn(g, dir)).To(HaveLen(2))
+
+	g.Expect(parent.Process.Kill()).To(Succeed())
+	_ = parent.Wait()
+	g.Eventually(func(g Gomega) []string { return processesIn(g, dir) }).WithTimeout(timeout).Should(BeEmpty())
+}
+
+// playParent starts a cluster, says where it is and waits to be killed.
+func playParent() {
+	own, err := cluster.Start(context.Background(), cluster.Options{})
+	if err != nil {
+		panic(err)
+	}
+	_, _ = fmt.Println(filepath.Dir(own.Kubeconfig()))
+	select {}
+}
+
+func TestStartGivesUpWithItsContext(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := cluster.Start(ctx, cluster.Options{})
+	g.Expect(err).To(MatchError(context.Canceled))
+}
+
+func TestLagHoldsBackAWatch(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	lag := cluster.NewLag("configmaps")
+	config := control.Config()
+	config.Wrap(lag.Wrap)
+	c, err := client.NewWithWatch(config, client.Options{})
+	g.Expect(err).NotTo(HaveOccurred())
+	lagged := startWatch(t, c, &corev1.ConfigMapList{}, namespace)
+	prompt := startWatch(t, c, &corev1.SecretList{}, namespace)
+
+	lag.Set(timeout * 1000)
+	for _, name := range []string{"one", "two", "three"} {
+		object := metav1.ObjectMeta{Namespace: namespace, Name: name}
+		g.Expect(c.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: object})).To(Succeed())
+		g.Expect(c.Create(t.Context(), &corev1.Secret{ObjectMeta: object})).To(Succeed())
+		g.Expect(nextName(t, prompt)).To(Equal(name))
+	}
+	g.Expect(lagged).NotTo(Receive())
+
+	lag.Set(0)
+	for _, name := range []string{"one", "two", "three"} {
+		g.Expect(nextName(t, lagged)).To(Equal(name))
+	}
+}
+
+// startWatch returns the events of what is created in a namespace from now on.
+func startWatch(t *testing.T, c client.WithWatch, list client.ObjectList, namespace string) <-chan watch.Event {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(c.List(t.Context(), list, client.InNamespace(namespace))).To(Succeed())
+	from := &client.ListOptions{Namespace: namespace, Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}}
+	watcher, err := c.Watch(t.Context(), list, from)
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(watcher.Stop)
+	return watcher.ResultChan()
+}
+
+// nextName returns the name of the object in the next event. The events of
+// objects Kubernetes puts into each namespace are passed over.
+func nextName(t *testing.T, events <-chan watch.Event) string {
+	t.Helper()
+	g := NewWithT(t)
+	for {
+		var event watch.Event
+		g.Eventually(events).WithTimeout(timeout).Should(Receive(&event))
+		object, ok := event.Object.(client.Object)
+		g.Expect(ok).To(BeTrue(), "%v", event.Object)
+		if object.GetName() != "kube-root-ca.crt" {
+			return object.GetName()
+		}
+	}
+}
+
+// processesIn returns the command lines of the processes working in a folder.
+func processesIn(g Gomega, dir string) []string {
+	links, err := filepath.Glob("/proc/[0-9]*/cwd")
+	g.Expect(err).NotTo(HaveOccurred())
+	var found []string
+	for _, link := range links {
+		cwd, err := os.Readlink(link)
+		if err != nil || !strings.HasPrefix(cwd, dir) {
+			continue
+		}
+		command, _ := os.ReadFile(filepath.Join(filepath.Dir(link), "cmdline"))
+		found = append(found, string(command))
+	}
+	return found
+}

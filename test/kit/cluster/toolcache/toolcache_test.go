@@ -1,0 +1,113 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package toolcache_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/cluster/toolcache"
+)
+
+func TestDirIsMadeOnceByManyAtATime(t *testing.T) {
+	g := NewWithT(t)
+	useCache(t)
+	var made atomic.Int32
+	tool := toolcache.Tool{Folder: "tool-v1", Make: func(_ context.Context, dir string) error {
+		made.Add(1)
+		return os.WriteFile(filepath.Join(dir, "tool"), []byte("content"), 0o755)
+	}}
+
+	var asking sync.WaitGroup
+	for range 8 {
+		asking.Go(func() {
+			dir, err := tool.Dir(t.Context(), nil)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(os.ReadFile(filepath.Join(dir, "tool"))).To(BeEquivalentTo("content"))
+		})
+	}
+	asking.Wait()
+	g.Expect(made.Load()).To(BeEquivalentTo(1))
+}
+
+func TestDirIsNotKeptWhenMakeFails(t *testing.T) {
+	g := NewWithT(t)
+	root := useCache(t)
+	failure := errors.New("no compiler")
+	tool := toolcache.Tool{Folder: "tool-v1", Activity: "building tool v1", Make: func(_ context.Context, dir string) error {
+		return errors.Join(failure, os.WriteFile(filepath.Join(dir, "half"), nil, 0o600))
+	}}
+	_, err := tool.Dir(t.Context(), nil)
+	g.Expect(err).To(And(MatchError(failure), MatchError(ContainSubstring("building tool v1"))))
+
+	tool.Make = func(_ context.Context, dir string) error {
+		g.Expect(os.ReadDir(dir)).To(BeEmpty())
+		return nil
+	}
+	dir, err := tool.Dir(t.Context(), nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(dir).To(Equal(filepath.Join(root, "tool-v1")))
+	g.Expect(dir).To(BeADirectory())
+}
+
+func TestLeftoversOfAKilledProcessAreIgnored(t *testing.T) {
+	g := NewWithT(t)
+	root := useCache(t)
+	g.Expect(os.MkdirAll(filepath.Join(root, "tool-v1.unfinished", "half"), 0o755)).To(Succeed())
+	tool := toolcache.Tool{Folder: "tool-v1", Make: func(context.Context, string) error { return nil }}
+
+	dir, err := tool.Dir(t.Context(), nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.ReadDir(dir)).To(BeEmpty())
+}
+
+func TestWaitingForAnotherProcessEndsWithTheContext(t *testing.T) {
+	g := NewWithT(t)
+	root := useCache(t)
+	lock, err := os.Create(filepath.Join(root, "tool-v1.lock"))
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = lock.Close() })
+	g.Expect(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)).To(Succeed())
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+
+	_, err = toolcache.Tool{Folder: "tool-v1"}.Dir(ctx, nil)
+	g.Expect(err).To(MatchError(context.DeadlineExceeded))
+}
+
+func TestProgressIsReportedWhileMaking(t *testing.T) {
+	root := useCache(t)
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		tool := toolcache.Tool{Folder: "tool-v1", Activity: "building tool v1", Make: func(context.Context, string) error {
+			time.Sleep(25 * time.Second)
+			return nil
+		}}
+		var log bytes.Buffer
+		dir, err := tool.Dir(t.Context(), &log)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(filepath.Dir(dir)).To(Equal(root))
+		g.Expect(log.String()).To(Equal(
+			"building tool v1, once per version: 10s …\nbuilding tool v1, once per version: 20s …\n"))
+	})
+}
+
+// useCache makes an empty folder the cache and returns its path.
+func useCache(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	t.Setenv("SCALEDJOB_CACHE", root)
+	return root
+}

@@ -1,0 +1,75 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
+)
+
+const (
+	// Namespace is where Install puts the operator's objects.
+	Namespace = "scaledjob-operator-system"
+	// ServiceAccount is the operator's ServiceAccount in that namespace.
+	ServiceAccount = "scaledjob-operator-manager"
+)
+
+// Install applies what config/default holds, other than the Deployment: the
+// operator runs as a process of its own instead.
+func Install(ctx context.Context, control *cluster.Cluster) error {
+	rendered, err := render(ctx)
+	if err != nil {
+		return fmt.Errorf("rendering config/default: %w", err)
+	}
+	manifests, err := withoutDeployments(rendered)
+	if err != nil {
+		return fmt.Errorf("reading config/default: %w", err)
+	}
+	return control.Apply(ctx, manifests)
+}
+
+// render runs the kustomize that hack/tools pins.
+func render(ctx context.Context) ([]byte, error) {
+	root, err := goCommand(ctx, "list", "-m", "-f={{.Dir}}", module)
+	if err != nil {
+		return nil, err
+	}
+	dir := strings.TrimSpace(string(root))
+	return goCommand(ctx, "tool", "-modfile="+filepath.Join(dir, "hack", "tools", "go.mod"),
+		"kustomize", "build", filepath.Join(dir, "config", "default"))
+}
+
+func withoutDeployments(manifests []byte) (io.Reader, error) {
+	var kept bytes.Buffer
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifests)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return &kept, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var object metav1.TypeMeta
+		if err := yaml.Unmarshal(document, &object); err != nil {
+			return nil, err
+		}
+		if object.Kind != "Deployment" {
+			kept.WriteString("---\n")
+			kept.Write(document)
+		}
+	}
+}

@@ -1,0 +1,282 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package operator runs the real operator as a child process against a control
+// plane of package cluster, as the ServiceAccount that is shipped and with just
+// the rights that are shipped:
+//
+//	if err := operator.Install(ctx, control); err != nil { … }
+//	running, err := operator.Start(ctx, operator.Options{Cluster: control})
+//	…
+//	err = running.Stop(ctx)
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
+)
+
+const (
+	host = "127.0.0.1"
+	// loopback is where the servers of tests are. The host may be a Pod.
+	loopback = "127.0.0.0/8,::1"
+	// processName is what messages and the log file call the process.
+	processName = "operator"
+	// startTimeout bounds the start once the binary is there, stopTimeout the
+	// stop. Both take about a second on an idle machine.
+	startTimeout = time.Minute
+	stopTimeout  = time.Minute
+)
+
+// Options are the choices of Start.
+type Options struct {
+	// Cluster is what the operator works in. Install must have prepared it.
+	Cluster *cluster.Cluster
+	// Config is how the operator reaches and signs in to the API server: host,
+	// authority, token or client certificate. Nil means as the ServiceAccount
+	// that Install has made.
+	Config *rest.Config
+	// Networks are those that Redis may be in although they are denied, as
+	// --redis-allow-cidrs takes them. Empty means all loopback addresses.
+	Networks string
+	// Args are further flags, which win over those Start gives.
+	Args []string
+	// Log gets a line when the operator is built. Nil means none.
+	Log io.Writer
+}
+
+// Operator is a running operator. It is safe for concurrent use.
+type Operator struct {
+	sandbox    *sandbox.Sandbox
+	process    *sandbox.Process
+	logPath    string
+	probeURL   string
+	metricsURL string
+
+	mu    sync.Mutex
+	ended bool
+	logs  string // of an operator that has ended
+}
+
+// Start builds the operator if need be, see Binary, starts it and returns when
+// it is ready: its caches are filled, though another operator may be leading.
+// It serves its probes and, over HTTP, its metrics on free ports. The context
+// bounds the start, not the life of the operator.
+func Start(ctx context.Context, opts Options) (*Operator, error) {
+	path, err := Binary(ctx, opts.Log)
+	if err != nil {
+		return nil, err
+	}
+	box, err := sandbox.New()
+	if err != nil {
+		return nil, err
+	}
+	operator := &Operator{sandbox: box, logPath: filepath.Join(box.Dir(), processName+".log")}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := operator.start(ctx, path, opts); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting the operator: %w", err), box.Close())
+	}
+	return operator, nil
+}
+
+// New is Start for a test. At its end the operator is stopped, unless that has
+// been done, and its log is shown if the test has failed.
+func New(tb testing.TB, opts Options) *Operator {
+	tb.Helper()
+	operator, err := Start(tb.Context(), opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), stopTimeout)
+		defer cancel()
+		if err := operator.Stop(ctx); err != nil {
+			tb.Errorf("stopping the operator: %v", err)
+		}
+		if tb.Failed() {
+			tb.Logf("log of the operator:\n%s", operator.Logs())
+		}
+	})
+	return operator
+}
+
+func (o *Operator) start(ctx context.Context, path string, opts Options) error {
+	kubeconfig, err := o.writeKubeconfig(ctx, opts)
+	if err != nil {
+		return err
+	}
+	args, err := o.serve()
+	if err != nil {
+		return err
+	}
+	args = append(args, "--kubeconfig="+kubeconfig, "--redis-allow-cidrs="+cmp.Or(opts.Networks, loopback))
+	if o.process, err = o.sandbox.Start(processName, path, append(args, opts.Args...)...); err != nil {
+		return err
+	}
+	return o.process.WaitReady(ctx, o.ready)
+}
+
+// serve chooses where the probes and metrics are, and returns the flags for it.
+func (o *Operator) serve() (flags []string, err error) {
+	probes, err := o.sandbox.Port()
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := o.sandbox.Port()
+	if err != nil {
+		return nil, err
+	}
+	probeAddress := net.JoinHostPort(host, strconv.Itoa(probes))
+	metricsAddress := net.JoinHostPort(host, strconv.Itoa(metrics))
+	o.probeURL = "http://" + probeAddress
+	o.metricsURL = "http://" + metricsAddress + "/metrics"
+	return []string{
+		"--health-probe-bind-address=" + probeAddress,
+		"--metrics-bind-address=" + metricsAddress, "--metrics-secure=false",
+	}, nil
+}
+
+func (o *Operator) ready(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.probeURL+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	if err := response.Body.Close(); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("readyz answers %s", response.Status)
+	}
+	return nil
+}
+
+func (o *Operator) writeKubeconfig(ctx context.Context, opts Options) (path string, err error) {
+	access := opts.Config
+	if access == nil {
+		if access, err = opts.Cluster.ServiceAccountConfig(ctx, Namespace, ServiceAccount); err != nil {
+			return "", err
+		}
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters[processName] = &clientcmdapi.Cluster{
+		Server:                   access.Host,
+		CertificateAuthorityData: access.CAData,
+	}
+	config.AuthInfos[processName] = &clientcmdapi.AuthInfo{
+		Token:                 access.BearerToken,
+		ClientCertificateData: access.CertData,
+		ClientKeyData:         access.KeyData,
+	}
+	config.Contexts[processName] = &clientcmdapi.Context{Cluster: processName, AuthInfo: processName}
+	config.CurrentContext = processName
+	path = filepath.Join(o.sandbox.Dir(), "kubeconfig")
+	return path, clientcmd.WriteToFile(*config, path)
+}
+
+// Exited is closed when the operator has ended, asked to or not.
+func (o *Operator) Exited() <-chan struct{} { return o.process.Exited() }
+
+// PID returns the process identifier.
+func (o *Operator) PID() int { return o.process.PID() }
+
+// LogPath returns the file that the operator logs to. It is gone when the operator has ended.
+func (o *Operator) LogPath() string { return o.logPath }
+
+// ProbeURL returns the base URL of /healthz and /readyz.
+func (o *Operator) ProbeURL() string { return o.probeURL }
+
+// MetricsURL returns the URL of the metrics.
+func (o *Operator) MetricsURL() string { return o.metricsURL }
+
+// Stop sends SIGTERM, as a kubelet does, and waits until the operator has
+// ended. It is an error if that takes longer than ctx, if the operator does not
+// exit with status 0, or if its log tells of a data race or a panic. Stopping
+// an operator that was stopped or killed does nothing.
+func (o *Operator) Stop(ctx context.Context) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended {
+		return nil
+	}
+	err := o.terminate(ctx)
+	return errors.Join(err, o.end())
+}
+
+func (o *Operator) terminate(ctx context.Context) error {
+	if err := o.process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return o.process.Wait(ctx)
+}
+
+// Kill ends the operator with SIGKILL, as a crash of its node does. A log that
+// tells of a data race or a panic is an error. Killing an operator that was
+// stopped or killed does nothing.
+func (o *Operator) Kill() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended {
+		return nil
+	}
+	return errors.Join(o.process.Kill(), o.end())
+}
+
+// end keeps the log and closes the sandbox.
+func (o *Operator) end() error {
+	o.ended = true
+	o.logs = o.readLog()
+	return errors.Join(o.sandbox.Close(), faults(o.logs))
+}
+
+// Logs returns what the operator has logged until now.
+func (o *Operator) Logs() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended {
+		return o.logs
+	}
+	return o.readLog()
+}
+
+func (o *Operator) readLog() string {
+	content, err := os.ReadFile(o.logPath)
+	if err != nil {
+		return err.Error()
+	}
+	return string(content)
+}
+
+// faults finds in a log what no operator may do.
+func faults(log string) error {
+	for _, sign := range []string{"WARNING: DATA RACE", "Observed a panic"} {
+		if _, rest, found := strings.Cut(log, sign); found {
+			return fmt.Errorf("the operator logged: %s%s", sign, rest)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,257 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package redistest starts real Redis servers that keep nothing on disk unless told, have
+// keyspace notifications on, and can be killed, restarted and paused; and
+// emulated ones for tests and demonstrations that need no proof.
+package redistest
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
+)
+
+const (
+	// DefaultEvents is the server setting the operator recommends for lists:
+	// keyspace channels, list commands, generic commands.
+	DefaultEvents = "Klg"
+	// NoEvents leaves notifications off, as Redis itself does by default.
+	NoEvents = "off"
+
+	host = "127.0.0.1"
+	// answerTimeout bounds what waits for the server, which a test may pause.
+	answerTimeout = 2 * time.Second
+	// savedData is the file that the command SAVE writes.
+	savedData = "dump.rdb"
+)
+
+// Options are the choices of Start. The zero value suits most tests.
+type Options struct {
+	// Events are the flags of notify-keyspace-events. Empty means
+	// DefaultEvents.
+	Events string
+	// User is a user who may do everything, made for Client. Empty means that
+	// Client signs in as nobody: then it may do what the user default may.
+	User string
+	// TLS has the server speak TLS, and nothing else. Nil is without.
+	TLS *TLS
+	// Args are further arguments of redis-server, which win over those Start
+	// gives: "--maxmemory", "1mb".
+	Args []string
+	// Log gets progress lines while redis-server is fetched. Nil means none.
+	Log io.Writer
+}
+
+// Server is a Redis server on 127.0.0.1. It is safe for concurrent use.
+type Server struct {
+	sandbox *sandbox.Sandbox
+	path    string
+	args    []string
+	addr    string
+	tls     *tls.Config // what clients need, if the server speaks TLS
+	client  *redis.Client
+
+	mu      sync.Mutex
+	process *sandbox.Process
+}
+
+// Start finds a redis-server, see Binary, starts it on a free port and returns
+// when it answers. The context bounds the start, not the life of the server.
+func Start(ctx context.Context, opts Options) (*Server, error) {
+	path, err := Binary(ctx, opts.Log)
+	if err != nil {
+		return nil, err
+	}
+	box, err := sandbox.New()
+	if err != nil {
+		return nil, err
+	}
+	port, err := box.Port()
+	if err != nil {
+		return nil, errors.Join(err, box.Close())
+	}
+	addr := net.JoinHostPort(host, strconv.Itoa(port))
+	listening, err := opts.TLS.arguments(box.Dir(), strconv.Itoa(port))
+	if err != nil {
+		return nil, errors.Join(err, box.Close())
+	}
+	config, err := opts.TLS.client()
+	if err != nil {
+		return nil, errors.Join(err, box.Close())
+	}
+	server := &Server{
+		sandbox: box, path: path, args: arguments(listening, opts), addr: addr, tls: config, client: newClient(addr, opts.User, config),
+	}
+	if err := server.launch(ctx); err != nil {
+		return nil, errors.Join(err, server.Stop())
+	}
+	return server, nil
+}
+
+// New is Start for a test, at whose end the server is stopped.
+func New(tb testing.TB, opts Options) *Server {
+	tb.Helper()
+	server, err := Start(tb.Context(), opts)
+	if err != nil {
+		tb.Fatalf("starting Redis: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			tb.Errorf("stopping Redis: %v", err)
+		}
+	})
+	return server
+}
+
+func arguments(listening []string, opts Options) []string {
+	args := slices.Concat(listening, []string{
+		"--bind", host,
+		"--save", "", "--appendonly", "no",
+		"--notify-keyspace-events", eventsAtStart(opts.Events),
+	})
+	if opts.User != "" {
+		args = append(args, "--user", opts.User, "on", ">"+opts.User, "~*", "&*", "+@all")
+	}
+	return append(args, opts.Args...)
+}
+
+// eventsAtStart returns the setting for the events of some options.
+func eventsAtStart(events string) string {
+	switch events {
+	case "":
+		return DefaultEvents
+	case NoEvents:
+		return ""
+	default:
+		return events
+	}
+}
+
+// newClient makes a client that shows a test what happens: nothing is tried
+// twice, and a push is never sent again after a lost answer.
+func newClient(addr, user string, config *tls.Config) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr:                  addr,
+		Username:              user,
+		Password:              user,
+		TLSConfig:             config,
+		MaxRetries:            -1,
+		DialerRetries:         1,
+		DialTimeout:           answerTimeout,
+		ReadTimeout:           answerTimeout,
+		WriteTimeout:          answerTimeout,
+		ContextTimeoutEnabled: true,
+	})
+}
+
+// Addr returns host:port. It stays the same over Restart.
+func (s *Server) Addr() string { return s.addr }
+
+// Client returns a client, which Stop closes.
+func (s *Server) Client() *redis.Client { return s.client }
+
+// Kill ends the server with SIGKILL. The port stays reserved.
+func (s *Server) Kill() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process.Kill()
+}
+
+// Restart ends the server if it runs and starts an empty one on the same port.
+func (s *Server) Restart(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.process.Kill(); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(s.sandbox.Dir(), savedData)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forgetting what the server has saved: %w", err)
+	}
+	return s.launch(ctx)
+}
+
+// RestartSaved is Restart, but the server loads what the command SAVE wrote last.
+// It answers LOADING until it is done. The arguments are further ones of
+// redis-server, for this time.
+func (s *Server) RestartSaved(ctx context.Context, args ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.process.Kill(); err != nil {
+		return err
+	}
+	return s.launch(ctx, args...)
+}
+
+// Pause stops the server's process: connections stay open, nothing answers.
+func (s *Server) Pause() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process.Signal(syscall.SIGSTOP)
+}
+
+// Resume lets a paused server go on.
+func (s *Server) Resume() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process.Signal(syscall.SIGCONT)
+}
+
+// Stop ends the server and removes its files. Stopping again does nothing.
+func (s *Server) Stop() error {
+	err := s.client.Close()
+	if errors.Is(err, redis.ErrClosed) {
+		err = nil
+	}
+	return errors.Join(err, s.sandbox.Close())
+}
+
+// launch starts the process and waits until it answers.
+func (s *Server) launch(ctx context.Context, args ...string) error {
+	process, err := s.sandbox.Start("redis-server", s.path, slices.Concat(s.args, args)...)
+	if err != nil {
+		return err
+	}
+	s.process = process
+	return process.WaitReady(ctx, s.ping)
+}
+
+// ping fails unless the server answers, be it with a refusal such as NOAUTH. It
+// does not use the client, which logs every dial that fails.
+func (s *Server) ping(ctx context.Context) error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", s.addr)
+	if err != nil {
+		return err
+	}
+	if s.tls != nil {
+		conn = tls.Client(conn, s.tls)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(conn, "PING\r\n"); err != nil {
+		return fmt.Errorf("sending PING: %w", err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); err != nil {
+		return fmt.Errorf("waiting for the answer to PING: %w", err)
+	}
+	return nil
+}

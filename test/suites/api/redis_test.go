@@ -1,0 +1,148 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// redis are the values of a spec that has this in place of redisAddress.
+func redis(content map[string]any) []value {
+	return []value{at("spec.redisAddress", nil), at("spec.redis", content)}
+}
+
+// inRedis are the fields of a spec that has a Redis with these fields more than its address, written in YAML.
+func inRedis(fields string) string {
+	return "redisAddress: null\nredis: {addresses: ['redis:6379'], " + fields + "}"
+}
+
+func TestRedisAccepted(t *testing.T) {
+	t.Parallel()
+	for name, fields := range map[string]string{
+		"an address alone":              "redisAddress: null\nredis: {addresses: ['redis:6379']}",
+		"Standalone":                    inRedis("mode: Standalone"),
+		"first database":                inRedis("database: 0"),
+		"largest database":              inRedis("database: 2147483647"),
+		"a user alone":                  inRedis("auth: {username: scaledjob}"),
+		"a password alone":              inRedis("auth: {passwordSecretRef: {name: redis}}"),
+		"user and password":             inRedis("auth: {username: scaledjob, passwordSecretRef: {name: redis, key: worker.password_2}}"),
+		"a user of other characters":    inRedis("auth: {username: 'émile:*@{x}\"'}"),
+		"a user of 256 characters":      inRedis("auth: {username: " + strings.Repeat("u", 256) + "}"),
+		"TLS":                           inRedis("tls: {}"),
+		"TLS with an authority":         inRedis("tls: {caSecretRef: {name: redis-tls}}"),
+		"TLS with a certificate":        inRedis("tls: {certSecretRef: {name: redis-tls}, keySecretRef: {name: redis-tls}}"),
+		"certificate and key elsewhere": inRedis("tls: {certSecretRef: {name: a, key: c}, keySecretRef: {name: b, key: k}}"),
+		"server name":                   inRedis("tls: {serverName: redis.example.com}"),
+		"server name that is an IP":     inRedis("tls: {serverName: '2001:db8::1'}"),
+		"no verification":               inRedis("tls: {insecureSkipVerify: true}"),
+		"a Secret with dots":            inRedis("auth: {passwordSecretRef: {name: redis.v1-2.mail}}"),
+		"the longest names":             inRedis("auth: {passwordSecretRef: {name: " + strings.Repeat("n", 253) + ", key: " + strings.Repeat("k", 253) + "}}"),
+		"everything": inRedis("mode: Standalone, database: 3, auth: {username: u, passwordSecretRef: {name: s, key: p}}, " +
+			"tls: {caSecretRef: {name: s, key: a}, certSecretRef: {name: s, key: c}, keySecretRef: {name: s, key: k}, serverName: r, insecureSkipVerify: false}"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			g.Expect(try(t.Context(), newClient(g), specified(g, fields))).To(Succeed())
+		})
+	}
+}
+
+func TestRedisRefused(t *testing.T) {
+	t.Parallel()
+	const (
+		oneOfBoth   = "exactly one of redisAddress and redis is required"
+		oneAddress  = "mode Standalone takes exactly one address"
+		somebody    = "a username or a passwordSecretRef is required"
+		bothOrNone  = "certSecretRef and keySecretRef go together: give both or neither"
+		secretField = "spec.redis.auth.passwordSecretRef"
+	)
+	for name, c := range map[string]struct {
+		fields, field, words string
+	}{
+		"both":                    {"redis: {addresses: ['redis:6379']}", "spec.redisAddress", oneOfBoth},
+		"neither":                 {"redisAddress: null", "spec.redisAddress", oneOfBoth},
+		"empty":                   {"redisAddress: null\nredis: {}", "spec.redis.addresses", "Required value"},
+		"no address":              {"redisAddress: null\nredis: {addresses: []}", "spec.redis.addresses", "should have at least 1 items"},
+		"two addresses":           {"redisAddress: null\nredis: {addresses: ['a:1', 'b:2']}", "spec.redis.addresses", oneAddress},
+		"the same address twice":  {"redisAddress: null\nredis: {mode: Standalone, addresses: ['a:1', 'a:1']}", "spec.redis.addresses", oneAddress},
+		"another mode":            {inRedis("mode: Cluster"), "spec.redis.mode", `supported values: "Standalone"`},
+		"negative database":       {inRedis("database: -1"), "spec.redis.database", "greater than or equal to 0"},
+		"nobody":                  {inRedis("auth: {}"), "spec.redis.auth", somebody},
+		"empty user":              {inRedis("auth: {username: ''}"), "spec.redis.auth.username", "at least 1 chars long"},
+		"user with a space":       {inRedis("auth: {username: a b}"), "spec.redis.auth.username", "should match"},
+		"user with a new line":    {inRedis(`auth: {username: "a\nb"}`), "spec.redis.auth.username", "should match"},
+		"user with a zero byte":   {inRedis(`auth: {username: "a\0b"}`), "spec.redis.auth.username", "should match"},
+		"user with an escape":     {inRedis(`auth: {username: "a\x1b[1m"}`), "spec.redis.auth.username", "should match"},
+		"user of 257 characters":  {inRedis("auth: {username: " + strings.Repeat("u", 257) + "}"), "spec.redis.auth.username", "256"},
+		"Secret without a name":   {inRedis("auth: {passwordSecretRef: {key: password}}"), secretField + ".name", "Required value"},
+		"Secret with no name":     {inRedis("auth: {passwordSecretRef: {name: ''}}"), secretField + ".name", "at least 1 chars long"},
+		"Secret in capitals":      {inRedis("auth: {passwordSecretRef: {name: Redis}}"), secretField + ".name", "should match"},
+		"Secret elsewhere":        {inRedis("auth: {passwordSecretRef: {name: other/redis}}"), secretField + ".name", "should match"},
+		"Secret above":            {inRedis("auth: {passwordSecretRef: {name: ..}}"), secretField + ".name", "should match"},
+		"Secret of a long name":   {inRedis("auth: {passwordSecretRef: {name: " + strings.Repeat("n", 254) + "}}"), secretField + ".name", "253"},
+		"empty key":               {inRedis("auth: {passwordSecretRef: {name: redis, key: ''}}"), secretField + ".key", "at least 1 chars long"},
+		"key with a slash":        {inRedis("auth: {passwordSecretRef: {name: redis, key: a/b}}"), secretField + ".key", "should match"},
+		"long key":                {inRedis("auth: {passwordSecretRef: {name: redis, key: " + strings.Repeat("k", 254) + "}}"), secretField + ".key", "253"},
+		"certificate without key": {inRedis("tls: {certSecretRef: {name: redis}}"), "spec.redis.tls", bothOrNone},
+		"key without certificate": {inRedis("tls: {keySecretRef: {name: redis}}"), "spec.redis.tls", bothOrNone},
+		"empty server name":       {inRedis("tls: {serverName: ''}"), "spec.redis.tls.serverName", "at least 1 chars long"},
+		"server name with a path": {inRedis("tls: {serverName: redis/0}"), "spec.redis.tls.serverName", "should match"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			expectRefused(g, try(t.Context(), newClient(g), specified(g, c.fields)), c.field, c.words)
+		})
+	}
+}
+
+// A password belongs into a Secret. Whoever writes it into the spec is told so, before it is stored.
+func TestPasswordInTheSpecRefused(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"spec.redis.password", "spec.redis.auth.password", "spec.redis.auth.passwordSecretRef.namespace"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			values := append(redis(map[string]any{
+				"addresses": []any{"redis:6379"},
+				"auth":      map[string]any{"passwordSecretRef": map[string]any{"name": "redis"}},
+			}), at(path, "value"))
+			err := try(t.Context(), newClient(g), object(g, values...))
+			g.Expect(err).To(MatchError(ContainSubstring(`unknown field "` + path + `"`)))
+		})
+	}
+}
+
+// What is asked for by being there, as TLS is by {}, must stay there, and defaults must not say more than is meant.
+func TestRedisIsStoredAsWritten(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	api := newClient(g)
+	sj := specified(g, inRedis("tls: {}, auth: {passwordSecretRef: {name: redis}}"))
+	sj.SetName("secured")
+	g.Expect(api.Create(t.Context(), sj)).To(Succeed())
+	want := map[string]any{
+		"mode": "Standalone", "addresses": []any{"redis:6379"}, "tls": map[string]any{},
+		"auth": map[string]any{"passwordSecretRef": map[string]any{"name": "redis"}},
+	}
+	key := client.ObjectKeyFromObject(sj)
+	g.Expect(api.Get(t.Context(), key, sj)).To(Succeed())
+	g.Expect(sj.Object["spec"]).To(And(HaveKeyWithValue("redis", want), Not(HaveKey("redisAddress"))))
+
+	var typed scaledjobv1.ScaledJob
+	g.Expect(api.Get(t.Context(), key, &typed)).To(Succeed())
+	g.Expect(typed.Spec.Redis.TLS).NotTo(BeNil())
+	typed.Labels = map[string]string{"edited": "yes"}
+	g.Expect(api.Update(t.Context(), &typed)).To(Succeed())
+	g.Expect(api.Get(t.Context(), key, sj)).To(Succeed())
+	g.Expect(sj.GetLabels()).To(HaveKey("edited"))
+	g.Expect(sj.Object["spec"]).To(HaveKeyWithValue("redis", want))
+}

@@ -1,0 +1,180 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+func TestMetricsOfAScaledJobLastAsLongAsItDoes(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never), atMost(2), func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.JobTemplate.Spec.BackoffLimit = new(int32(0))
+	})
+	s.awaitSubscription()
+	s.push(5)
+	s.Eventually(s.jobsEver).Should(Equal(2))
+	s.succeed(s.job())
+	s.Eventually(s.jobsEver).Should(Equal(3))
+	s.fail(s.job())
+	s.Eventually(s.jobsEver).Should(Equal(4))
+	s.Eventually(s.series).Should(And(
+		HaveKeyWithValue("scaledjob_queue_depth", 5.0),
+		HaveKeyWithValue("scaledjob_active_jobs", 2.0),
+		HaveKeyWithValue("scaledjob_desired_jobs", 2.0),
+		HaveKeyWithValue("scaledjob_pending_jobs", BeNumerically("<=", 2)),
+		HaveKeyWithValue("scaledjob_reconcile_total", BeNumerically(">=", 1)),
+		HaveKeyWithValue("scaledjob_reconcile_errors_total", 0.0),
+		HaveKeyWithValue("scaledjob_jobs_created_total", 4.0),
+		HaveKeyWithValue("scaledjob_jobs_finished_total succeeded", 1.0),
+		HaveKeyWithValue("scaledjob_jobs_finished_total failed", 1.0),
+		HaveKeyWithValue("scaledjob_event_to_create_seconds_count", BeNumerically(">=", 1)),
+		HaveKeyWithValue("scaledjob_creation_pausing", 0.0),
+		HaveKeyWithValue("scaledjob_notifications_active", 1.0),
+		HaveKeyWithValue("scaledjob_notifications_missed_total", 0.0),
+		HaveKeyWithValue("scaledjob_last_read_timestamp_seconds", BeNumerically(">", 0)),
+		HaveKeyWithValue("scaledjob_last_event_timestamp_seconds", BeNumerically(">", 0)),
+	))
+	s.delete(metav1.DeletePropagationBackground)
+	s.awaitDeletion()
+	s.Eventually(s.series).Should(BeEmpty())
+	s.Consistently(s.series).Should(BeEmpty())
+}
+
+func TestErrorsAreCounted(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.Expect(s.redis.Client().Set(t.Context(), s.queue, "no list", 0).Err()).To(Succeed())
+	s.create(polling(never))
+	s.Eventually(s.series).Should(HaveKeyWithValue("scaledjob_reconcile_errors_total", BeNumerically(">=", 1)))
+}
+
+func TestMissedNotificationsAreCounted(t *testing.T) {
+	t.Parallel()
+	silent := redistest.Options{Events: redistest.NoEvents, Args: denied("-config").Args}
+	s := newSceneOn(t, redistest.New(t, silent))
+	s.create(polling(1), atMost(0))
+	s.awaitSubscription()
+	s.Eventually(func() map[string]float64 {
+		s.push(1)
+		return s.series()
+	}).Should(HaveKeyWithValue("scaledjob_notifications_missed_total", BeNumerically(">=", 2)))
+	s.Expect(s.series()).To(HaveKeyWithValue("scaledjob_notifications_active", 0.0))
+}
+
+func TestMetricsOfARedisLastAsLongAsSomebodyWatchesIt(t *testing.T) {
+	t.Parallel()
+	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
+	s.create(polling(1))
+	s.awaitSubscription()
+	s.push(3)
+	s.Eventually(s.seriesOfRedis).Should(And(
+		HaveKeyWithValue("scaledjob_watcher_up", 1.0),
+		HaveKeyWithValue("scaledjob_notifications_received_total", 3.0),
+	))
+	s.Expect(s.redis.Kill()).To(Succeed())
+	s.Eventually(s.seriesOfRedis).Should(And(
+		HaveKeyWithValue("scaledjob_watcher_up", 0.0),
+		HaveKeyWithValue("scaledjob_redis_reconnects_total Unreachable", BeNumerically(">=", 1)),
+	))
+	s.delete(metav1.DeletePropagationBackground)
+	s.Eventually(s.seriesOfRedis).Should(BeEmpty())
+	s.Consistently(s.seriesOfRedis).Should(BeEmpty())
+}
+
+func TestMetricsOfTheWholeOperator(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(1))
+	s.Eventually(s.passes).Should(BeNumerically(">=", 1))
+	s.Expect(s.exposed("scaledjob_queue_read_seconds_count")).To(HaveKeyWithValue("scaledjob_queue_read_seconds_count", BeNumerically(">=", 1)))
+	s.Expect(s.exposed("scaledjob_notifications_coalesced_total")).To(HaveLen(1))
+}
+
+// A key may hold anything; what Prometheus gets is text of a bounded length.
+func TestLabelOfAQueueIsEscapedAndBounded(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.queue += "\n\x01" + strings.Repeat("k", 500)
+	s.create(polling(never))
+	label := regexp.MustCompile(`,queue="([^"]*)",scaledjob="` + s.name + `"`)
+	var found []string
+	s.Eventually(func() []string {
+		text, err := operator.Get(t.Context(), s.operator.MetricsURL())
+		s.Expect(err).NotTo(HaveOccurred())
+		for line := range strings.Lines(text) {
+			if match := label.FindStringSubmatch(line); match != nil && strings.Contains(line, s.namespace) {
+				found = append(found, match[1])
+			}
+		}
+		return found
+	}).ShouldNot(BeEmpty())
+	s.Expect(slices.Compact(found)).To(HaveLen(1))
+	s.Expect(found[0]).To(HavePrefix(s.namespace + `:queue\\n\\x01kkk`))
+	s.Expect(len(found[0])).To(BeNumerically("<=", 150))
+}
+
+// passes is how often the operator has gone over the ScaledJob.
+func (s *scene) passes() float64 {
+	s.t.Helper()
+	return s.exposed(s.ofScaledJob()...)["scaledjob_reconcile_total"]
+}
+
+// series are the metrics of the ScaledJob, by name and outcome.
+func (s *scene) series() map[string]float64 {
+	s.t.Helper()
+	return s.exposed(append(s.ofScaledJob(), fmt.Sprintf("queue=%q", s.queue))...)
+}
+
+// ofScaledJob are the labels of the ScaledJob, whatever its queue is.
+func (s *scene) ofScaledJob() []string {
+	return []string{fmt.Sprintf("namespace=%q", s.namespace), fmt.Sprintf("scaledjob=%q", s.name)}
+}
+
+// seriesOfRedis are the metrics of the Redis server, by name and reason.
+func (s *scene) seriesOfRedis() map[string]float64 {
+	s.t.Helper()
+	return s.exposed(fmt.Sprintf("endpoint=%q", s.redis.Addr()))
+}
+
+var (
+	sampleLine = regexp.MustCompile(`^([a-z_]+)(?:{(.*)})? (\S+)$`)
+	variant    = regexp.MustCompile(`(?:outcome|reason)="([a-zA-Z]+)"`)
+)
+
+// exposed are the metrics whose lines hold all of these, without the buckets of histograms.
+func (s *scene) exposed(all ...string) map[string]float64 {
+	s.t.Helper()
+	text, err := operator.Get(s.t.Context(), s.operator.MetricsURL())
+	s.Expect(err).NotTo(HaveOccurred())
+	series := map[string]float64{}
+	for line := range strings.Lines(text) {
+		sample := sampleLine.FindStringSubmatch(strings.TrimSpace(line))
+		lacks := func(part string) bool { return !strings.Contains(line, part) }
+		if sample == nil || slices.ContainsFunc(all, lacks) || strings.HasSuffix(sample[1], "_bucket") {
+			continue
+		}
+		name := sample[1]
+		if found := variant.FindStringSubmatch(sample[2]); found != nil {
+			name += " " + found[1]
+		}
+		number, err := strconv.ParseFloat(sample[3], 64)
+		s.Expect(err).NotTo(HaveOccurred())
+		series[name] = number
+	}
+	return series
+}

@@ -1,0 +1,194 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+// newLonelyScene is a scene without an operator, and a Redis server of its own.
+func newLonelyScene(t *testing.T) *scene {
+	t.Helper()
+	return newSceneIn(t, bare, redistest.New(t, redistest.Options{}))
+}
+
+// operate starts an operator for the namespace of the scene.
+func (s *scene) operate(args ...string) *operator.Operator {
+	s.t.Helper()
+	return operator.New(s.t, operator.Options{
+		Cluster: s.plane.control,
+		Args:    append([]string{"--watch-namespaces=" + s.namespace, noFallback}, args...),
+	})
+}
+
+func TestMessagesFromBeforeTheOperatorGetTheirJobs(t *testing.T) {
+	t.Parallel()
+	s := newLonelyScene(t)
+	s.create(polling(never))
+	s.push(7)
+	s.Consistently(s.jobsEver).Should(BeZero())
+	s.operator = s.operate()
+	s.expectJobsEver(7)
+}
+
+func TestOperatorThatIsRestartedCountsTheJobsOfTheOneBefore(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(context.Context, *operator.Operator) error{
+		"stopped": func(ctx context.Context, o *operator.Operator) error { return o.Stop(ctx) },
+		"killed":  func(_ context.Context, o *operator.Operator) error { return o.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newLonelyScene(t)
+			const messages = 200
+			s.create(polling(never), atMost(messages))
+			first := s.operate()
+			s.push(messages)
+			s.Eventually(s.jobsEver).Should(BeNumerically(">", 0))
+			s.Expect(end(t.Context(), first)).To(Succeed())
+			s.operator = s.operate()
+			s.expectJobsEver(messages)
+		})
+	}
+}
+
+func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
+	t.Parallel()
+	s := newLonelyScene(t)
+	s.create(polling(never))
+	election := []string{"--leader-elect", "--leader-election-namespace=" + operator.Namespace}
+	first := s.operate(election...)
+	s.awaitSubscription()
+	second := s.operate(election...)
+	for _, path := range []string{"/healthz", "/readyz"} {
+		_, err := operator.Get(t.Context(), second.ProbeURL()+path)
+		s.Expect(err).NotTo(HaveOccurred())
+	}
+	s.push(3)
+	s.operator = first
+	s.expectJobsEver(3)
+	s.Expect(s.subscribers()).To(BeEquivalentTo(1))
+	leader := s.leader()
+
+	s.Expect(first.Stop(t.Context())).To(Succeed())
+	s.operator = second
+	s.push(2)
+	s.expectJobsEver(3 + 2)
+	s.Expect(s.leader()).NotTo(Or(BeEmpty(), Equal(leader)))
+	s.Expect(second.Stop(t.Context())).To(Succeed())
+	s.Expect(s.leader()).To(BeEmpty())
+}
+
+// leader is who holds the lease, and empty when it was released.
+func (s *scene) leader() string {
+	s.t.Helper()
+	lease := &coordinationv1.Lease{}
+	key := client.ObjectKey{Namespace: operator.Namespace, Name: "scaledjob-operator.batch.miracle.dev"}
+	s.Expect(s.plane.admin.Get(s.t.Context(), key, lease)).To(Succeed())
+	if lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+func TestProbesDoNotAskForRedis(t *testing.T) {
+	t.Parallel()
+	s := newLonelyScene(t)
+	s.Expect(s.redis.Kill()).To(Succeed())
+	s.create(polling(1))
+	s.operator = s.operate()
+	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
+	for _, path := range []string{"/healthz", "/readyz"} {
+		_, err := operator.Get(t.Context(), s.operator.ProbeURL()+path)
+		s.Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+func TestOnlyTheNamespacesToWatchAreServed(t *testing.T) {
+	t.Parallel()
+	watched, other := newLonelyScene(t), newLonelyScene(t)
+	watched.create(polling(1))
+	other.create(polling(1))
+	watched.operator = watched.operate()
+	watched.push(3)
+	other.push(3)
+	watched.expectJobsEver(3)
+	other.Expect(other.jobsEver()).To(BeZero())
+	other.Expect(other.status()).To(HaveField("ObservedGeneration", BeZero()))
+}
+
+func TestSeveralNamespacesCanBeWatched(t *testing.T) {
+	t.Parallel()
+	one, two := newLonelyScene(t), newLonelyScene(t)
+	const messages = 150
+	one.create(polling(never), atMost(messages))
+	two.create(polling(never), atMost(messages))
+	one.operator = one.operate("--watch-namespaces=" + two.namespace)
+	two.operator = one.operator
+	one.push(messages)
+	two.push(messages)
+	one.expectJobsEver(messages)
+	two.expectJobsEver(messages)
+}
+
+func TestSecureMetricsAreForThoseWhoMayGetThem(t *testing.T) {
+	t.Parallel()
+	s := newLonelyScene(t)
+	s.operator = s.operate("--metrics-secure=true")
+	url := strings.Replace(s.operator.MetricsURL(), "http:", "https:", 1)
+
+	s.Eventually(s.metricsStatus).WithArguments(url, "").Should(Equal(http.StatusUnauthorized))
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "scraper"}}
+	s.Expect(s.plane.admin.Create(t.Context(), account)).To(Succeed())
+	config, err := s.plane.control.ServiceAccountConfig(t.Context(), s.namespace, account.Name)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(s.metricsStatus(url, config.BearerToken)).To(Equal(http.StatusForbidden))
+
+	// Another account, since a refusal is remembered for a while.
+	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "reader"}}
+	s.Expect(s.plane.admin.Create(t.Context(), reader)).To(Succeed())
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "scaledjob-operator-metrics-reader"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.namespace, Name: reader.Name}},
+	}
+	s.Expect(s.plane.admin.Create(t.Context(), binding)).To(Succeed())
+	config, err = s.plane.control.ServiceAccountConfig(t.Context(), s.namespace, reader.Name)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Eventually(s.metricsStatus).WithArguments(url, config.BearerToken).Should(Equal(http.StatusOK))
+}
+
+// metricsStatus is the status of the answer to a scrape with this token.
+func (s *scene) metricsStatus(url, token string) (int, error) {
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	// The certificate is one that the operator made for itself.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
+}

@@ -1,0 +1,266 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+// group is the consumer group of the streams.
+const group = "workers"
+
+// allTypes are the flags by which Redis announces the growth of keys of every type.
+func allTypes(t *testing.T) *redistest.Server {
+	t.Helper()
+	return redistest.New(t, redistest.Options{Events: "Kglszht"})
+}
+
+// of counts these keys, which are named after the namespace where the name is empty, and looks at them only if told to.
+func (s *scene) of(queues ...scaledjobv1.Queue) func(*scaledjobv1.ScaledJobSpec) {
+	for i := range queues {
+		queues[i].Name = s.queue + queues[i].Name
+	}
+	return func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.QueueName, spec.Queues, spec.PollingIntervalSeconds = "", queues, never
+	}
+}
+
+// stream is a queue of type Stream with the consumer group.
+func stream() scaledjobv1.Queue {
+	return scaledjobv1.Queue{Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: group}}
+}
+
+// sortedSet is a queue of type SortedSet, with scores in milliseconds where they matter.
+func sortedSet(window scaledjobv1.SortedSetWindow) scaledjobv1.Queue {
+	if window == scaledjobv1.WindowAll {
+		return scaledjobv1.Queue{Type: scaledjobv1.QueueSortedSet}
+	}
+	return scaledjobv1.Queue{
+		Type:      scaledjobv1.QueueSortedSet,
+		SortedSet: &scaledjobv1.SortedSetQueue{Window: window, ScoreUnit: scaledjobv1.ScoreMilliseconds},
+	}
+}
+
+// kinds are queues of each kind, and the command by which each gets its i-th message.
+var kinds = map[string]struct {
+	queue scaledjobv1.Queue
+	add   func(ctx context.Context, to redis.Cmdable, key string, i int) error
+}{
+	"List": {scaledjobv1.Queue{Type: scaledjobv1.QueueList}, func(ctx context.Context, to redis.Cmdable, key string, i int) error {
+		return to.RPush(ctx, key, i).Err()
+	}},
+	"Stream": {scaledjobv1.Queue{Type: scaledjobv1.QueueStream}, addEntry},
+	"StreamWithGroup": {stream(), func(ctx context.Context, to redis.Cmdable, key string, i int) error {
+		_ = to.XGroupCreateMkStream(ctx, key, group, "0").Err() // It may be there.
+		return addEntry(ctx, to, key, i)
+	}},
+	"SortedSet": {sortedSet(scaledjobv1.WindowAll), func(ctx context.Context, to redis.Cmdable, key string, i int) error {
+		return to.ZAdd(ctx, key, redis.Z{Score: math.MaxFloat64, Member: i}).Err()
+	}},
+	"SortedSetDue": {sortedSet(scaledjobv1.WindowDue), func(ctx context.Context, to redis.Cmdable, key string, i int) error {
+		return to.ZAdd(ctx, key, redis.Z{Score: float64(i), Member: i}, redis.Z{Score: math.Inf(1), Member: "never"}).Err()
+	}},
+	"SortedSetLive": {sortedSet(scaledjobv1.WindowLive), func(ctx context.Context, to redis.Cmdable, key string, i int) error {
+		return to.ZAdd(ctx, key, redis.Z{Score: math.Inf(1), Member: i}, redis.Z{Score: 1, Member: "over"}).Err()
+	}},
+	"Set": {scaledjobv1.Queue{Type: scaledjobv1.QueueSet}, func(ctx context.Context, to redis.Cmdable, key string, i int) error {
+		return to.SAdd(ctx, key, i).Err()
+	}},
+	"Hash": {scaledjobv1.Queue{Type: scaledjobv1.QueueHash}, func(ctx context.Context, to redis.Cmdable, key string, i int) error {
+		return to.HSet(ctx, key, i, "message").Err()
+	}},
+}
+
+func addEntry(ctx context.Context, to redis.Cmdable, key string, i int) error {
+	return to.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: []any{"message", i}}).Err()
+}
+
+// None of them waits for a look: each command is announced.
+func TestMessagesOfEveryKindGetTheirJobsAtOnce(t *testing.T) {
+	t.Parallel()
+	server := allTypes(t)
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSceneOn(t, server)
+			s.create(s.of(kind.queue))
+			s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
+			s.awaitQuiet()
+			const messages = 3
+			for i := range messages {
+				s.Expect(kind.add(t.Context(), server.Client(), s.queue, i)).To(Succeed())
+				s.Eventually(s.jobsEver).Should(Equal(i + 1))
+			}
+			s.expectJobsEver(messages)
+			s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(messages))))
+		})
+	}
+}
+
+func TestKeyOfAnotherKindIsReported(t *testing.T) {
+	t.Parallel()
+	server := allTypes(t)
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSceneOn(t, server)
+			s.create(s.of(kind.queue), polling(1))
+			s.Expect(kind.add(t.Context(), server.Client(), s.queue, 0)).To(Succeed())
+			s.Eventually(s.jobsEver).Should(Equal(1))
+
+			s.Expect(server.Client().Set(t.Context(), s.queue, "text", 0).Err()).To(Succeed())
+			s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonWrongType)
+			s.expectCondition(scaledjobv1.ConditionStalled, metav1.ConditionTrue, scaledjobv1.ReasonWrongType)
+			s.Expect(s.status().QueueDepth).To(HaveValue(BeEquivalentTo(1)), "what was last known")
+
+			s.Expect(server.Client().Del(t.Context(), s.queue).Err()).To(Succeed())
+			for i := range 2 {
+				s.Expect(kind.add(t.Context(), server.Client(), s.queue, i)).To(Succeed())
+			}
+			s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
+			s.expectJobsEver(2)
+		})
+	}
+}
+
+// Nobody announces that a message has fallen due.
+func TestADelayedMessageGetsItsJobWhenItIsDue(t *testing.T) {
+	t.Parallel()
+	s := newSceneOn(t, allTypes(t))
+	s.create(s.of(sortedSet(scaledjobv1.WindowDue)))
+	s.awaitSubscription()
+	at := func(delay time.Duration) redis.Z {
+		due := time.Now().Add(delay)
+		return redis.Z{Score: float64(due.UnixMilli()), Member: due}
+	}
+	s.Expect(s.redis.Client().ZAdd(t.Context(), s.queue, at(time.Second), at(3*time.Second), at(time.Hour)).Err()).To(Succeed())
+	s.Expect(s.jobsEver()).To(BeZero())
+	s.Eventually(s.jobsEver).Should(Equal(1))
+	s.Eventually(s.jobsEver).Should(Equal(2))
+	s.expectJobsEver(2)
+}
+
+// A message that a worker takes is one that is worked on, until the worker is done with it.
+func TestAMessageInProgressNeedsNoOtherJob(t *testing.T) {
+	t.Parallel()
+	s := newSceneOn(t, allTypes(t))
+	s.create(s.of(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":busy", Role: scaledjobv1.RoleInProgress}), running)
+	s.awaitSubscription()
+	s.push(2)
+	s.Eventually(s.jobsEver).Should(Equal(2))
+	for range 2 {
+		s.Expect(s.redis.Client().LMove(t.Context(), s.queue, s.queue+":busy", "RIGHT", "LEFT").Err()).To(Succeed())
+	}
+	s.push(1)
+	s.Eventually(s.jobsEver).Should(Equal(3))
+	s.Eventually(s.status).Should(HaveField("Queues", HaveExactElements(
+		HaveField("Depth", HaveValue(BeEquivalentTo(1))), HaveField("Depth", HaveValue(BeEquivalentTo(2))),
+	)))
+	s.Expect(s.redis.Client().LRem(t.Context(), s.queue+":busy", 0, "0").Err()).To(Succeed())
+	s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(2))))
+	s.expectJobsEver(3)
+}
+
+// What a group was not given yet is waiting, what it was given is in progress, and what it has acknowledged is done.
+func TestAStreamIsCountedByItsGroup(t *testing.T) {
+	t.Parallel()
+	s := newSceneOn(t, allTypes(t))
+	client := s.redis.Client()
+	add := func() { s.Expect(addEntry(t.Context(), client, s.queue, 0)).To(Succeed()) }
+	read := func() string {
+		s.t.Helper()
+		read, err := client.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: group, Consumer: "a", Streams: []string{s.queue, ">"}, Count: 1}).Result()
+		s.Expect(err).NotTo(HaveOccurred())
+		return read[0].Messages[0].ID
+	}
+	expectDepth := func(depth int) {
+		s.t.Helper()
+		s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(depth))))
+	}
+	for range 5 {
+		add()
+	}
+	s.create(s.of(stream()), polling(1), running)
+	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonConsumerGroupNotFound)
+	s.expectCondition(scaledjobv1.ConditionReconciling, metav1.ConditionTrue, scaledjobv1.ReasonConsumerGroupNotFound)
+	s.Eventually(s.jobsEver).Should(Equal(1), "a first worker, who can create the group")
+	expectDepth(1)
+
+	s.Expect(client.XGroupCreate(t.Context(), s.queue, group, "0").Err()).To(Succeed())
+	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
+	s.Eventually(s.jobsEver).Should(Equal(5))
+	first := read()
+	add()
+	s.Eventually(s.jobsEver).Should(Equal(6))
+	expectDepth(6)
+	s.Expect(client.XAck(t.Context(), s.queue, group, first).Err()).To(Succeed())
+	expectDepth(5)
+
+	// The server loses count of the group when an entry ahead of it is deleted. Then each is counted.
+	entries, err := client.XRange(t.Context(), s.queue, "-", "+").Result()
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(client.XDel(t.Context(), s.queue, entries[3].ID).Err()).To(Succeed())
+	groups, err := client.Do(t.Context(), "XINFO", "GROUPS", s.queue).Result()
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(fmt.Sprint(groups)).To(ContainSubstring("lag:<nil>"))
+	expectDepth(4)
+	s.expectJobsEver(6)
+}
+
+func TestSeveralQueuesAreCalculated(t *testing.T) {
+	t.Parallel()
+	server := allTypes(t)
+	for calculation, want := range map[scaledjobv1.QueuesCalculation]int{
+		scaledjobv1.CalculateSum: 4, scaledjobv1.CalculateMax: 3, scaledjobv1.CalculateMin: 1, scaledjobv1.CalculateAvg: 2,
+	} {
+		t.Run(string(calculation), func(t *testing.T) {
+			t.Parallel()
+			s := newSceneOn(t, server)
+			s.push(3)
+			s.Expect(server.Client().SAdd(t.Context(), s.queue+":set", 1, 2, 3, 4).Err()).To(Succeed())
+			s.create(s.of(
+				scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":empty"},
+				scaledjobv1.Queue{Name: ":set", Type: scaledjobv1.QueueSet, Threshold: new(int64(4))},
+			), func(spec *scaledjobv1.ScaledJobSpec) { spec.QueuesCalculation = calculation })
+			s.expectJobsEver(want)
+		})
+	}
+}
+
+// One key that can't be read makes all unknown: what the others hold is not the whole.
+func TestOneQueueThatCannotBeReadHoldsBackAll(t *testing.T) {
+	t.Parallel()
+	s := newSceneOn(t, allTypes(t))
+	s.Expect(s.redis.Client().Set(t.Context(), s.queue+":text", "text", 0).Err()).To(Succeed())
+	s.push(3)
+	s.create(s.of(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":text"}), polling(1))
+	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonWrongType)
+	s.Expect(s.status()).To(HaveField("QueueDepth", BeNil()))
+	s.Expect(s.jobsEver()).To(BeZero())
+
+	s.Expect(s.redis.Client().Del(t.Context(), s.queue+":text").Err()).To(Succeed())
+	s.expectJobsEver(3)
+}
+
+// A server that announces lists alone, and where the operator may set what it announces.
+func TestTheFlagsOfAKindAreNamed(t *testing.T) {
+	t.Parallel()
+	s := newSceneOn(t, redistest.New(t, redistest.Options{Events: "Klg"}))
+	s.create(s.of(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":set", Type: scaledjobv1.QueueSet}))
+	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured)
+	s.Expect(s.condition(scaledjobv1.ConditionNotificationsActive)).To(ContainSubstring("CONFIG SET notify-keyspace-events Klgs "))
+	s.Expect(s.redis.Client().ConfigSet(t.Context(), "notify-keyspace-events", "Klgs").Err()).To(Succeed())
+	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
+}

@@ -1,0 +1,194 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+)
+
+// forbid has an admission policy answer 403 to what is done with Jobs of the namespace, unless the expression is true.
+func (s *scene) forbid(operation admissionv1.OperationType, expression string) {
+	s.t.Helper()
+	forbidden := metav1.StatusReasonForbidden
+	policy := &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.namespace}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{operation},
+					Rule:       admissionv1.Rule{APIGroups: []string{"batch"}, APIVersions: []string{"v1"}, Resources: []string{"jobs"}},
+				}}},
+			},
+			Validations: []admissionv1.Validation{{Expression: expression, Message: "not here", Reason: &forbidden}},
+		},
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: s.namespace, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		},
+	}
+	s.Expect(s.plane.admin.Create(s.t.Context(), policy)).To(Succeed())
+	s.Expect(s.plane.admin.Create(s.t.Context(), binding)).To(Succeed())
+	s.t.Cleanup(func() {
+		_ = s.plane.admin.Delete(context.WithoutCancel(s.t.Context()), binding)
+		_ = s.plane.admin.Delete(context.WithoutCancel(s.t.Context()), policy)
+	})
+}
+
+// An admission webhook answers 403, and so do policies that say so: then none of the new Jobs can take the place of those that run.
+func TestJobsStayWhereAPolicyForbidsThoseOfTheNewTemplate(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never), running, replacing)
+	s.push(3)
+	s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
+	s.forbid(admissionv1.Create, "object.spec.template.spec.containers[0].image != 'forbidden'")
+	probe := s.job().DeepCopy()
+	probe.ObjectMeta = metav1.ObjectMeta{Namespace: s.namespace, Name: "probe"}
+	probe.Spec.Selector, probe.Spec.Template.Labels = nil, nil
+	probe.Spec.Template.Spec.Containers[0].Image = "forbidden"
+	s.Eventually(func() error { return s.plane.admin.Create(t.Context(), probe.DeepCopy(), client.DryRunAll) }).
+		Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
+
+	s.update(image("forbidden"))
+	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked)
+	s.Consistently(s.images).Should(HaveExactElements("none", "none", "none"))
+}
+
+// kubectl scale --replicas=0 is the emergency stop, and Jobs that run go on.
+func TestNoJobIsReplacedWhereNoneMayBeCreated(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never), running, replacing)
+	s.push(3)
+	s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
+	s.update(atMost(0))
+	s.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionTrue, scaledjobv1.ReasonAtMaxReplicas)
+
+	s.update(image("other"))
+	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
+	s.Consistently(s.images).Should(HaveExactElements("none", "none", "none"))
+}
+
+// One Job that somebody protects must not keep all others from being deleted.
+func TestAJobThatMayNotBeDeletedKeepsNoOtherFromBeingPruned(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(1), atMost(1), func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.SuccessfulJobsHistoryLimit = new(int32(0))
+	})
+	s.push(1)
+	kept := s.job()
+	s.forbid(admissionv1.Delete, fmt.Sprintf("oldObject.metadata.name != '%s'", kept.Name))
+	s.Eventually(func() error { return s.plane.admin.Delete(t.Context(), kept.DeepCopy(), client.DryRunAll) }).
+		Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
+	finished := func() (names []string) {
+		for _, job := range s.jobs() {
+			if hasFinished(job) {
+				names = append(names, job.Name)
+			}
+		}
+		return names
+	}
+	s.succeed(kept)
+	s.Eventually(finished).Should(HaveLen(1))
+	for range 3 {
+		s.push(1)
+		s.succeed(s.job())
+	}
+	s.empty()
+	s.Eventually(finished).Should(HaveExactElements(kept.Name))
+}
+
+// replacingOlder is a ScaledJob with three Jobs, whose operator has just ended.
+func replacingOlder(t *testing.T) (s *olderScene, first []types.UID, start func()) {
+	t.Helper()
+	s = newOlderScene(t)
+	s.Expect(operator.Install(t.Context(), s.control)).To(Succeed())
+	start = func() {
+		s.operator = operator.New(t, operator.Options{Cluster: s.control, Args: []string{noFallback}})
+	}
+	start()
+	s.create("worker", func(object map[string]any) {
+		s.Expect(unstructured.SetNestedField(object, "Immediate", "spec", "rollout", "strategy")).To(Succeed())
+	})
+	s.expectJobs("worker", 3)
+	s.awaitPasses("worker")
+	first = s.uids("worker")
+	return s, first, start
+}
+
+// Many edits may come between two passes, as of one who scales maxReplicas, or other writes, as of labels.
+func TestADefaultThatTheCRDGainsReplacesNothingAfterManyWrites(t *testing.T) {
+	t.Parallel()
+	s, first, start := replacingOlder(t)
+	s.Expect(s.operator.Stop(t.Context())).To(Succeed())
+	s.gainDefault("parallelism", "1")
+	s.patch("worker", `{"spec":{"maxReplicas":50}}`)
+	for i := range 16 {
+		s.patch("worker", fmt.Sprintf(`{"metadata":{"annotations":{"example.com/note":"%d"}}}`, i))
+	}
+	start()
+	s.awaitPasses("worker")
+	s.Expect(s.uids("worker")).To(ConsistOf(first))
+}
+
+// What the status told of the template is gone. Nobody knows then of which template the Jobs are.
+func TestADefaultThatTheCRDGainsReplacesNothingWhereTheStatusIsGone(t *testing.T) {
+	t.Parallel()
+	s, first, start := replacingOlder(t)
+	s.patch("worker", `{"spec":{"maxReplicas":50}}`)
+	s.awaitPasses("worker")
+	s.Expect(s.operator.Stop(t.Context())).To(Succeed())
+	s.gainDefault("parallelism", "1")
+	s.Expect(s.admin.Status().Patch(t.Context(), olderObject("worker"),
+		client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))).To(Succeed())
+	start()
+	s.awaitPasses("worker")
+	s.Expect(s.uids("worker")).To(ConsistOf(first))
+}
+
+// The operator ends after it has made Jobs of a template, and before it could tell of that.
+func TestATemplateThatWasTakenBackReplacesItsJobsAfterACrash(t *testing.T) {
+	t.Parallel()
+	s, _, start := replacingOlder(t)
+	before := olderObject("worker")
+	s.Expect(s.admin.Get(t.Context(), client.ObjectKeyFromObject(before), before)).To(Succeed())
+	change := func(image string) {
+		s.patch("worker", fmt.Sprintf(
+			`{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"worker","image":%q}]}}}}}}`, image))
+	}
+	images := func() (all []string) {
+		for _, job := range s.jobsOf("worker") {
+			all = append(all, job.Spec.Template.Spec.Containers[0].Image)
+		}
+		return all
+	}
+	change("other")
+	s.Eventually(images).Should(HaveExactElements("other", "other", "other"))
+	s.Expect(s.operator.Kill()).To(Succeed())
+	status, _, _ := unstructured.NestedMap(before.Object, "status")
+	current := olderObject("worker")
+	s.Expect(s.admin.Get(t.Context(), client.ObjectKeyFromObject(current), current)).To(Succeed())
+	current.Object["status"] = status // as if the last one was not written
+	s.Expect(s.admin.Status().Update(t.Context(), current)).To(Succeed())
+	change("none")
+	start()
+	s.Eventually(images).Should(HaveExactElements("none", "none", "none"))
+}

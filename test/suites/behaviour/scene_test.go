@@ -1,0 +1,344 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+// never is a pollingIntervalSeconds that no test lives to see the end of.
+const never = 3600
+
+// scene is what a test has to itself: a namespace, a ScaledJob in it, and the
+// queue that this names.
+type scene struct {
+	*WithT
+	t         *testing.T
+	plane     *plane
+	operator  *operator.Operator
+	redis     *redistest.Server
+	namespace string
+	name      string
+	queue     string
+}
+
+// newScene is a scene of the shared operator and the shared Redis server.
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	return newSceneOn(t, shared.redis)
+}
+
+// newSceneOn is a scene of the shared operator and this Redis server.
+func newSceneOn(t *testing.T, server *redistest.Server) *scene {
+	t.Helper()
+	s := newSceneIn(t, common, server)
+	s.operator = shared.operator
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("what the operator logged about this namespace:\n%s", strings.Join(s.log(), "\n"))
+		}
+	})
+	return s
+}
+
+// newSceneIn is a scene that has yet to get its operator.
+func newSceneIn(t *testing.T, p *plane, server *redistest.Server) *scene {
+	t.Helper()
+	namespace, err := p.control.CreateNamespace(t.Context(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &scene{
+		WithT: NewWithT(t), t: t, plane: p, redis: server,
+		namespace: namespace, name: "worker", queue: namespace + ":queue",
+	}
+}
+
+// beside is another ScaledJob with a queue of its own in the same namespace.
+func (s *scene) beside(name string) *scene {
+	other := *s
+	other.name, other.queue = name, s.namespace+":"+name
+	return &other
+}
+
+// on is the same scene with the queue on another Redis server.
+func (s *scene) on(server *redistest.Server) *scene {
+	other := *s
+	other.redis = server
+	return &other
+}
+
+// create makes the ScaledJob, one Job to a message unless changes say
+// otherwise. At the end of the test it is deleted.
+func (s *scene) create(changes ...func(*scaledjobv1.ScaledJobSpec)) {
+	s.t.Helper()
+	sj := &scaledjobv1.ScaledJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name},
+		Spec: scaledjobv1.ScaledJobSpec{
+			QueueName:    s.queue,
+			RedisAddress: s.redis.Addr(),
+			Threshold:    1,
+			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "worker", Image: "none"}}},
+			}}},
+		},
+	}
+	for _, change := range changes {
+		change(&sj.Spec)
+	}
+	s.Expect(s.plane.admin.Create(s.t.Context(), sj)).To(Succeed())
+	s.t.Cleanup(func() {
+		ctx := context.WithoutCancel(s.t.Context())
+		s.Expect(client.IgnoreNotFound(s.plane.admin.Delete(ctx, s.reference()))).To(Succeed())
+	})
+}
+
+// polling sets how often the queue is looked at.
+func polling(seconds int32) func(*scaledjobv1.ScaledJobSpec) {
+	return func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = seconds }
+}
+
+// atMost sets maxReplicas.
+func atMost(jobs int32) func(*scaledjobv1.ScaledJobSpec) {
+	return func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = &jobs }
+}
+
+// update changes the spec of the ScaledJob.
+func (s *scene) update(change func(*scaledjobv1.ScaledJobSpec)) {
+	s.t.Helper()
+	sj := s.get()
+	before := sj.DeepCopy()
+	change(&sj.Spec)
+	s.Expect(s.plane.admin.Patch(s.t.Context(), sj, client.MergeFrom(before))).To(Succeed())
+}
+
+// reference names the ScaledJob.
+func (s *scene) reference() *scaledjobv1.ScaledJob {
+	return &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name}}
+}
+
+func (s *scene) get() *scaledjobv1.ScaledJob {
+	s.t.Helper()
+	sj := s.reference()
+	s.Expect(s.plane.admin.Get(s.t.Context(), client.ObjectKeyFromObject(sj), sj)).To(Succeed())
+	return sj
+}
+
+func (s *scene) status() scaledjobv1.ScaledJobStatus {
+	s.t.Helper()
+	return s.get().Status
+}
+
+// condition is the condition of this type, in words.
+func (s *scene) condition(kind string) string {
+	s.t.Helper()
+	for _, c := range s.status().Conditions {
+		if c.Type == kind {
+			return fmt.Sprintf("%s %s of generation %d: %s", c.Status, c.Reason, c.ObservedGeneration, c.Message)
+		}
+	}
+	return "none"
+}
+
+// expectCondition waits until the condition is this, about the current spec.
+func (s *scene) expectCondition(kind string, status metav1.ConditionStatus, reason string) {
+	s.t.Helper()
+	s.Eventually(s.condition).WithArguments(kind).
+		Should(HavePrefix("%s %s of generation %d: ", status, reason, s.get().Generation))
+}
+
+// push adds messages to the queue, each by a command of its own.
+func (s *scene) push(messages int) {
+	s.t.Helper()
+	_, err := s.redis.Client().Pipelined(s.t.Context(), func(pipe redis.Pipeliner) error {
+		for i := range messages {
+			pipe.LPush(s.t.Context(), s.queue, i)
+		}
+		return nil
+	})
+	s.Expect(err).NotTo(HaveOccurred())
+}
+
+// empty takes all messages out of the queue.
+func (s *scene) empty() {
+	s.t.Helper()
+	s.Expect(s.redis.Client().Del(s.t.Context(), s.queue).Err()).To(Succeed())
+	s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(BeZero())))
+}
+
+// subscribers is how many connections listen to the queue.
+func (s *scene) subscribers() int64 {
+	s.t.Helper()
+	channel := "__keyspace@0__:" + s.queue
+	counts, err := s.redis.Client().PubSubNumSub(s.t.Context(), channel).Result()
+	s.Expect(err).NotTo(HaveOccurred())
+	return counts[channel]
+}
+
+// awaitSubscription returns when the operator listens to the queue. From then on
+// a push needs no resync to be noticed.
+func (s *scene) awaitSubscription() {
+	s.t.Helper()
+	s.Eventually(s.subscribers).Should(BeEquivalentTo(1))
+}
+
+// jobs are the Jobs of the namespace, whoever made them.
+func (s *scene) jobs() []*batchv1.Job {
+	s.t.Helper()
+	jobs, err := s.plane.jobs.In(s.namespace)
+	s.Expect(err).NotTo(HaveOccurred())
+	return jobs
+}
+
+// jobsEver is how many Jobs the namespace has seen, those that are gone
+// included.
+func (s *scene) jobsEver() int { return s.plane.jobs.EverIn(s.namespace) }
+
+// expectJobsEver waits until the namespace has seen this many Jobs, and makes
+// sure that it stays so.
+func (s *scene) expectJobsEver(count int) {
+	s.t.Helper()
+	s.Eventually(s.jobsEver).Should(Equal(count))
+	s.awaitResyncs()
+	s.Expect(s.jobsEver()).To(Equal(count))
+}
+
+// awaitResyncs returns after three more passes over the ScaledJob. For those it
+// sets the least polling interval.
+func (s *scene) awaitResyncs() {
+	s.t.Helper()
+	s.update(polling(1))
+	const passes = 3
+	before := s.passes()
+	s.Eventually(s.passes).Should(BeNumerically(">=", before+passes))
+}
+
+// awaitQuiet returns when no pass over the ScaledJob has come for a while, and no
+// check of its template waits for its turn. Where the resync never comes, the next
+// pass is one that somebody asks for.
+func (s *scene) awaitQuiet() {
+	s.t.Helper()
+	s.Eventually(func() bool {
+		sj := s.get()
+		judged := apimeta.FindStatusCondition(sj.Status.Conditions, scaledjobv1.ConditionTemplateValid)
+		return judged != nil && judged.Status != metav1.ConditionUnknown && judged.ObservedGeneration == sj.Generation
+	}).Should(BeTrue(), "the template is judged")
+	last, since := s.passes(), time.Now()
+	s.Eventually(func() time.Duration {
+		if now := s.passes(); now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since)
+	}).Should(BeNumerically(">", calm))
+}
+
+// job waits for a Job that is neither finished nor going, and returns one.
+func (s *scene) job() *batchv1.Job {
+	s.t.Helper()
+	var found *batchv1.Job
+	s.Eventually(func() *batchv1.Job {
+		for _, job := range s.jobs() {
+			if !hasFinished(job) && job.DeletionTimestamp == nil {
+				found = job
+			}
+		}
+		return found
+	}).ShouldNot(BeNil())
+	return found
+}
+
+// succeed lets the Pod of the Job succeed, and waits for the Job to.
+func (s *scene) succeed(job *batchv1.Job) {
+	s.t.Helper()
+	s.end(job, cluster.PodSucceedAfter)
+}
+
+// fail lets the Pod of the Job fail, and waits for the Job to. Its backoffLimit
+// must be 0.
+func (s *scene) fail(job *batchv1.Job) {
+	s.t.Helper()
+	s.end(job, cluster.PodFailAfter)
+}
+
+func (s *scene) end(job *batchv1.Job, annotation string) {
+	s.t.Helper()
+	s.Eventually(func() []corev1.Pod { return s.podsOf(job) }).Should(HaveLen(1))
+	pod := s.podsOf(job)[0]
+	patch := client.RawPatch("application/merge-patch+json",
+		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"0s"}}}`, annotation))
+	s.Expect(s.plane.admin.Patch(s.t.Context(), &pod, patch)).To(Succeed())
+	s.Eventually(func() bool {
+		current := &batchv1.Job{}
+		err := s.plane.admin.Get(s.t.Context(), client.ObjectKeyFromObject(job), current)
+		return err != nil || hasFinished(current)
+	}).Should(BeTrue())
+}
+
+func (s *scene) podsOf(job *batchv1.Job) []corev1.Pod {
+	s.t.Helper()
+	var pods corev1.PodList
+	s.Expect(s.plane.admin.List(s.t.Context(), &pods,
+		client.InNamespace(s.namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name})).To(Succeed())
+	return pods.Items
+}
+
+func hasFinished(job *batchv1.Job) bool { return !finishedAt(job).IsZero() }
+
+// finishedAt is when the Job succeeded or failed, and zero before.
+func finishedAt(job *batchv1.Job) time.Time {
+	for _, condition := range job.Status.Conditions {
+		ends := condition.Type == batchv1.JobComplete || condition.Type == batchv1.JobFailed
+		if ends && condition.Status == corev1.ConditionTrue {
+			return condition.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// events is how often an event of this reason has happened to the ScaledJob.
+func (s *scene) events(reason string) int {
+	s.t.Helper()
+	var list eventsv1.EventList
+	s.Expect(s.plane.admin.List(s.t.Context(), &list, client.InNamespace(s.namespace))).To(Succeed())
+	count := 0
+	for _, event := range list.Items {
+		if event.Regarding.Name != s.name || event.Reason != reason {
+			continue
+		}
+		count++
+		if event.Series != nil {
+			count += int(event.Series.Count) - 1
+		}
+	}
+	return count
+}
+
+// log are the lines that the operator has logged about the namespace.
+func (s *scene) log() []string {
+	var lines []string
+	for line := range strings.Lines(s.operator.Logs()) {
+		if strings.Contains(line, s.namespace) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}

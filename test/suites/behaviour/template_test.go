@@ -1,0 +1,137 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// fewPasses is more than the passes that a backoff allows within seconds, and
+// far fewer than a loop makes.
+const fewPasses = 50
+
+func TestRejectedTemplateIsReportedAndRetriedPatiently(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	bad, good := int32(-1), int32(1)
+	s.create(polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.BackoffLimit = &bad })
+	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionFalse, scaledjobv1.ReasonRejected)
+	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonRejected)
+	s.Expect(s.condition(scaledjobv1.ConditionTemplateValid)).To(ContainSubstring("spec.backoffLimit"))
+	s.Eventually(s.events).WithArguments("TemplateRejected").Should(Equal(1))
+
+	stop := s.pushOn()
+	neighbour := s.beside("neighbour")
+	neighbour.create(polling(never), atMost(2))
+	neighbour.push(2)
+	neighbour.expectJobsEver(2)
+	s.Consistently(s.passes).Should(BeNumerically("<", fewPasses))
+	stop()
+
+	s.update(func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.JobTemplate.Spec.BackoffLimit = &good
+		atMost(3)(spec)
+	})
+	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
+	s.expectJobsEver(2 + 3)
+	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
+}
+
+func TestExhaustedQuotaIsRetriedPatiently(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	quota := s.allowJobs(2)
+	s.create(polling(never))
+	stop := s.pushOn()
+	s.Eventually(s.events).WithArguments("CreateRefused").Should(Equal(1))
+	s.Expect(s.jobsEver()).To(Equal(2))
+	s.Consistently(s.passes).Should(BeNumerically("<", fewPasses))
+	stop()
+	s.empty()
+	s.push(5)
+
+	before := quota.DeepCopy()
+	quota.Spec.Hard[jobCount] = resource.MustParse("100")
+	s.Expect(s.plane.admin.Patch(t.Context(), quota, client.MergeFrom(before))).To(Succeed())
+	s.expectJobsEver(5)
+}
+
+// jobCount is what a quota calls the number of Jobs.
+const jobCount = corev1.ResourceName("count/jobs.batch")
+
+// allowJobs makes a quota for Jobs that is in force. That is told by a resource of
+// which it allows none: the API server learns of quotas a moment after they exist.
+func (s *scene) allowJobs(count int64) *corev1.ResourceQuota {
+	s.t.Helper()
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "jobs"},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
+			jobCount:           *resource.NewQuantity(count, resource.DecimalSI),
+			"count/configmaps": *resource.NewQuantity(0, resource.DecimalSI),
+		}},
+	}
+	s.Expect(s.plane.admin.Create(s.t.Context(), quota)).To(Succeed())
+	s.Eventually(func() error {
+		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "probe"}}
+		return s.plane.admin.Create(s.t.Context(), probe, client.DryRunAll)
+	}).Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
+	s.Expect(s.plane.admin.Get(s.t.Context(), client.ObjectKeyFromObject(quota), quota)).To(Succeed())
+	return quota
+}
+
+func TestOnlyLabelsAndAnnotationsOfTheTemplateReachTheJob(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.JobTemplate.ObjectMeta = metav1.ObjectMeta{
+			Name: "chosen", Namespace: metav1.NamespaceDefault, Finalizers: []string{"example.com/hold"},
+			Labels: map[string]string{"team": "mail"}, Annotations: map[string]string{"example.com/note": "of the Job"},
+		}
+		spec.JobTemplate.Spec.Template.ObjectMeta = metav1.ObjectMeta{
+			Labels: map[string]string{"tier": "batch"}, Annotations: map[string]string{"example.com/note": "of the Pod"},
+		}
+	})
+	s.push(1)
+	job := s.job()
+	s.Expect(job.Name).NotTo(Equal("chosen"))
+	s.Expect(job.Namespace).To(Equal(s.namespace))
+	s.Expect(job.Finalizers).NotTo(ContainElement("example.com/hold"))
+	s.Expect(job.Labels).To(And(
+		HaveKeyWithValue("team", "mail"),
+		HaveKeyWithValue(scaledjobv1.LabelScaledJob, s.name),
+		HaveKeyWithValue(scaledjobv1.LabelManagedBy, scaledjobv1.ManagedBy),
+		Not(HaveKey("tier"))))
+	s.Expect(job.Annotations).To(HaveKeyWithValue("example.com/note", "of the Job"))
+	s.Expect(job.Spec.Template.Labels).To(And(
+		HaveKeyWithValue("tier", "batch"), HaveKeyWithValue(scaledjobv1.LabelScaledJob, s.name), Not(HaveKey("team"))))
+	s.Expect(job.Spec.Template.Annotations).To(HaveKeyWithValue("example.com/note", "of the Pod"))
+	s.Expect(metav1.IsControlledBy(job, s.get())).To(BeTrue())
+}
+
+func TestUnsetRestartPolicyBecomesOnFailure(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never))
+	s.push(1)
+	s.Expect(s.job().Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyOnFailure))
+}
+
+func TestRestartPolicyNeverStays(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	})
+	s.push(1)
+	s.Expect(s.job().Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyNever))
+}

@@ -1,0 +1,65 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// lagUnknown makes a stream of which the server does not know how many entries its group was not given.
+func (s *scene) lagUnknown(entries int) {
+	s.t.Helper()
+	client := s.redis.Client()
+	for range entries + 2 {
+		s.Expect(addEntry(s.t.Context(), client, s.queue, 0)).To(Succeed())
+	}
+	s.Expect(client.XGroupCreate(s.t.Context(), s.queue, group, "0").Err()).To(Succeed())
+	all, err := client.XRange(s.t.Context(), s.queue, "-", "+").Result()
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(client.XDel(s.t.Context(), s.queue, all[1].ID, all[3].ID).Err()).To(Succeed())
+	groups, err := client.Do(s.t.Context(), "XINFO", "GROUPS", s.queue).Result()
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(fmt.Sprint(groups)).To(ContainSubstring("lag:<nil>"))
+}
+
+// Entries are counted one by one as far as they make a difference. What is deducted, or shared by several queues, makes more of them do so.
+func TestEntriesAreCountedAsFarAsTheyMakeADifference(t *testing.T) {
+	t.Parallel()
+	server := allTypes(t)
+	for name, c := range map[string]struct {
+		change func(s *scene) func(*scaledjobv1.ScaledJobSpec)
+		want   int
+	}{
+		"a deduction": {func(*scene) func(*scaledjobv1.ScaledJobSpec) {
+			return func(spec *scaledjobv1.ScaledJobSpec) {
+				spec.ScalingStrategy = scaledjobv1.ScalingStrategy{
+					Type: scaledjobv1.StrategyCustom, Custom: &scaledjobv1.CustomStrategy{QueueLengthDeduction: 5},
+				}
+			}
+		}, 3},
+		"a mean": {func(s *scene) func(*scaledjobv1.ScaledJobSpec) {
+			return func(spec *scaledjobv1.ScaledJobSpec) {
+				for i := range 3 {
+					other := fmt.Sprintf("%s:%d", s.queue, i)
+					s.Expect(server.Client().SAdd(s.t.Context(), other, "message").Err()).To(Succeed())
+					spec.Queues = append(spec.Queues, scaledjobv1.Queue{Name: other, Type: scaledjobv1.QueueSet})
+				}
+				spec.QueuesCalculation = scaledjobv1.CalculateAvg
+			}
+		}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSceneOn(t, server)
+			s.lagUnknown(20)
+			s.create(s.of(stream()), running, atMost(3), c.change(s))
+			s.expectJobsEver(c.want)
+		})
+	}
+}

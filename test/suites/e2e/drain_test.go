@@ -1,0 +1,66 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
+)
+
+// The second burst comes while Jobs of the first one run. The control is
+// TestJobThatEndsBeforeItsMessageIsGoneHasASuccessor: it shows that a Job too
+// many is made and counted where a worker gives cause.
+func TestQueueIsDrainedByExactlyTheJobsThatAreDue(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ perJob, first, second, jobs int }{
+		"one message to a Job":  {perJob: 1, first: 6, second: 14, jobs: 20},
+		"ten messages to a Job": {perJob: 10, first: 90, second: 115, jobs: 9 + 12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			const limit = 5
+			s.create(atMost(limit), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = int64(test.perJob) })
+			s.employ(test.perJob)
+			s.push(test.first)
+			s.Eventually(s.witness.created).Should(BeNumerically(">", 0))
+			s.push(test.second)
+			s.Eventually(s.status).Should(BeDrained(test.jobs))
+			s.settle()
+			s.Expect(s.created()).To(Equal(test.jobs))
+			s.Expect(s.witness.mostAtOnce()).To(Equal(limit))
+			s.Expect(s.witness.verdict()).To(BeEmpty())
+			s.Expect(s.status()).To(BeDrained(test.jobs))
+		})
+	}
+}
+
+// BeDrained matches the status of a ScaledJob whose Jobs have all succeeded,
+// and for which nothing is left to do.
+func BeDrained(succeeded int) OmegaMatcher {
+	return And(
+		HaveField("QueueDepth", HaveValue(BeZero())),
+		HaveField("DesiredJobs", HaveValue(BeZero())),
+		HaveField("ActiveJobs", BeZero()),
+		HaveField("PendingJobs", BeZero()),
+		HaveField("SucceededJobs", BeEquivalentTo(succeeded)),
+		HaveField("FailedJobs", BeZero()),
+	)
+}
+
+func TestJobThatEndsBeforeItsMessageIsGoneHasASuccessor(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create()
+	s.end(s.startJob(), cluster.PodSucceedAfter)
+	s.Eventually(s.witness.created).Should(Equal(2))
+	s.employ(1)
+	s.Eventually(s.status).Should(BeDrained(2))
+	s.settle()
+	s.Expect(s.created()).To(Equal(2))
+}

@@ -1,0 +1,56 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exactness
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
+)
+
+// Messages come as fast as Jobs finish, so that the depth crosses the limit again and again.
+func TestStatusOfAQueueInBalanceAtItsLimit(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	const limit, rounds = 10, 400
+	namespace := newNamespace(t)
+	by := startOperator(t, startProxy(t), []string{namespace})
+	s := newSubject(t, namespace, "balanced", 1, limit)
+	s.awaitSubscription(t)
+	g.Expect(s.burst(t.Context(), limit)).To(Succeed())
+	g.Expect(s.witness.AwaitCreated(t.Context(), limit)).To(Succeed())
+	ended := map[string]bool{} // The witness may be yet to see it.
+	before, began := statusWrites(t, by), time.Now()
+	for range rounds {
+		// Two messages, and two workers: one ends its Job before the message of the other is taken, and one after.
+		g.Expect(s.burst(t.Context(), 2)).To(Succeed())
+		left := slices.DeleteFunc(s.witness.Unfinished(), func(job string) bool { return ended[job] })
+		if len(left) < 2 {
+			continue
+		}
+		ended[left[0]], ended[left[1]] = true, true
+		g.Expect(s.end(t.Context(), left[0])).To(Succeed())
+		g.Expect(pause.For(t.Context(), 10*time.Millisecond)).To(Succeed())
+		g.Expect(redis.Client().RPopCount(t.Context(), s.object.Spec.QueueName, 2).Err()).To(Succeed())
+		g.Expect(s.end(t.Context(), left[1])).To(Succeed())
+		g.Expect(pause.For(t.Context(), 10*time.Millisecond)).To(Succeed())
+	}
+	seconds := time.Since(began).Seconds()
+	writes := statusWrites(t, by) - before
+	t.Logf("%d status writes in %.1f s", writes, seconds)
+	const first = 3 // conditions that turn may be written at once, but not all the time
+	g.Expect(float64(writes-first)/seconds).To(BeNumerically("<=", 1.2), "status writes a second")
+}
+
+func statusWrites(t *testing.T, by *operator.Operator) int {
+	t.Helper()
+	writes, err := metric(t.Context(), by, "rest_client_requests_total", `method="PATCH"`)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return writes
+}

@@ -1,0 +1,127 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exactness
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
+)
+
+// While a ScaledJob is deleted, its Jobs go one after the other, and the operator
+// sees that half a second before it sees the deletion. None may be replaced.
+func TestDeletion(t *testing.T) {
+	t.Parallel()
+	namespace, proxy := newNamespace(t), startProxy(t)
+	operator := startOperator(t, proxy, []string{namespace})
+	for _, propagation := range []metav1.DeletionPropagation{
+		metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan, metav1.DeletePropagationBackground,
+	} {
+		t.Run(string(propagation), func(t *testing.T) {
+			g := NewWithT(t)
+			proxy.scaledJobs.Set(0)
+			s := newSaturatedSubject(t, namespace, "deleted", operator)
+			proxy.scaledJobs.Set(longLag)
+
+			var storm errgroup.Group
+			storm.Go(func() error { return s.storm(t.Context()) })
+			g.Expect(api.Delete(t.Context(), s.object, client.PropagationPolicy(propagation))).To(Succeed())
+			g.Expect(storm.Wait()).To(Succeed())
+			proveGone(t, operator, witness.Row{
+				Fault:   fmt.Sprintf("deleted (%s), watches of ScaledJobs 0.5 s late", propagation),
+				Promise: "no Job is replaced",
+			}, claim{subject: s, jobs: saturation})
+		})
+	}
+}
+
+// A ScaledJob is deleted while creates for it are under way. They are carried out
+// when it is gone with all Jobs that it had, and long before the operator hears.
+func TestDeletionInMidBatch(t *testing.T) {
+	t.Parallel()
+	for _, propagation := range []metav1.DeletionPropagation{
+		metav1.DeletePropagationForeground, metav1.DeletePropagationBackground,
+	} {
+		t.Run(string(propagation), func(t *testing.T) {
+			t.Parallel()
+			const messages, before = 8 * createsPerPass, 40
+			g := NewWithT(t)
+			namespace, proxy := newNamespace(t), startProxy(t)
+			operator := startOperator(t, proxy, []string{namespace})
+			s := newSubject(t, namespace, "deleted", 1, messages)
+			s.awaitSubscription(t)
+			proxy.jobs.Set(shortLag)
+			proxy.scaledJobs.Set(frozen)
+			proxy.creates.hold(before, 1)
+
+			g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+			g.Eventually(proxy.creates.held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
+			g.Expect(api.Delete(t.Context(), s.object, client.PropagationPolicy(propagation))).To(Succeed())
+			g.Eventually(api.Get).WithArguments(t.Context(), client.ObjectKeyFromObject(s.object), &scaledjobv1.ScaledJob{}).
+				WithTimeout(timeout).Should(MatchError(apierrors.IsNotFound, "not found"))
+			g.Eventually(s.witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs before the creates are carried out")
+			decided := s.witness.Created() + proxy.creates.held() + createsPerPass
+			g.Expect(proxy.creates.release()).To(Succeed())
+			s.awaitPasses(t, operator, restPasses)
+			proxy.scaledJobs.Set(longLag)
+			proveGone(t, operator, witness.Row{
+				Fault:   fmt.Sprintf("deleted (%s) with 16 creates under way, which are carried out when it is gone", propagation),
+				Promise: "no more creates follow than the operator had decided on, and all Jobs go",
+			}, claim{subject: s, jobs: decided})
+		})
+	}
+}
+
+// proveGone waits until the ScaledJob of the claim has no Job left and the
+// operator has forgotten it, and then holds the claim, which is how many Jobs it
+// may have had at most, against what the witness saw.
+func proveGone(t *testing.T, by *operator.Operator, fault witness.Row, c claim) {
+	t.Helper()
+	defer func() {
+		_, fault.Over = balance([]claim{c})
+		table.Add(fault)
+	}()
+	g, ended, s := NewWithT(t), time.Now(), c.subject
+	g.Eventually(s.passes).WithArguments(t.Context(), by).WithTimeout(timeout).
+		Should(BeZero(), "passes over a ScaledJob that the operator still knows of")
+	g.Expect(pause.For(t.Context(), longLag)).To(Succeed())
+	g.Expect(s.witness.CatchUp(t.Context())).To(Succeed())
+	g.Eventually(s.witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs that it controls")
+	fault.Recovery = time.Since(ended)
+	g.Expect(s.witness.Verdict()).To(BeEmpty())
+	g.Expect(s.witness.Created()).To(BeNumerically("<=", c.jobs), "Jobs that it ever controlled")
+}
+
+// A ScaledJob takes the name and the queue of one that the operator takes to be
+// alive yet.
+func TestRecreation(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	operator := startOperator(t, proxy, []string{namespace})
+	first := newSaturatedSubject(t, namespace, "recreated", operator)
+	proxy.scaledJobs.Set(longLag)
+
+	g.Expect(api.Delete(t.Context(), first.object, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+	second := newSubject(t, namespace, "recreated", 1, saturation)
+	g.Expect(second.storm(t.Context())).To(Succeed())
+	prove(t, operator, witness.Row{
+		Fault:   "recreated with the same name and queue, watches 0.5 s late",
+		Promise: "the new ScaledJob gets its Jobs, and those of the old one go",
+	}, claim{subject: second, jobs: saturation})
+	g.Expect(first.witness.Unfinished()).To(BeEmpty())
+	g.Expect(first.witness.Verdict()).To(BeEmpty())
+	g.Expect(first.witness.Created()).To(Equal(saturation))
+}

@@ -1,0 +1,288 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exactness
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/accurate"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/workers"
+)
+
+const (
+	crewMessages = 30
+	crewLimit    = 8
+	mostAtOnce   = 6
+	longestGap   = time.Second
+	// claimGrace is longer than a worker of these takes from when it is ready until it
+	// has its message, unless the machine stands still.
+	claimGrace = 2 * time.Second
+)
+
+var (
+	// crewPace has some Jobs work for longer than claimGrace.
+	crewPace = workers.Pace{
+		StartUp: workers.Span{Most: 400 * time.Millisecond},
+		Claim:   workers.Span{Most: 200 * time.Millisecond},
+		Work:    workers.Span{Most: 3 * time.Second},
+	}
+	// endlessPace has nobody get done.
+	endlessPace = workers.Pace{Work: workers.Span{Least: time.Hour, Most: time.Hour}}
+	// hesitantPace has workers take their messages long after they are ready.
+	hesitantPace = workers.Pace{
+		StartUp: workers.Span{Most: 400 * time.Millisecond},
+		Claim:   workers.Span{Least: 300 * time.Millisecond, Most: 600 * time.Millisecond},
+		Work:    workers.Span{Most: 200 * time.Millisecond},
+	}
+)
+
+// crew is a ScaledJob under test, of which each Job is for one message, with workers
+// of one kind.
+type crew struct {
+	*workers.Staff
+
+	subject *subject
+	ended   chan error // of the workers
+}
+
+// newCrew makes a ScaledJob with workers, who are at work until the test ends.
+func newCrew(
+	t *testing.T, namespace, name string, pace workers.Pace, kind workers.Kind, adjust ...func(*scaledjobv1.ScaledJobSpec),
+) *crew {
+	t.Helper()
+	s := newSubject(t, namespace, name, 1, crewLimit, append(adjust, kind.Count)...)
+	s.pushed.Store(crewMessages) // Never more than the limit may be unfinished, and as many as that at any time.
+	c := &crew{
+		Staff:   &workers.Staff{Kind: kind, Pace: pace, API: api, Namespace: namespace, Witness: s.witness},
+		subject: s,
+		ended:   make(chan error, 1),
+	}
+	go func() { c.ended <- c.Work(t.Context()) }()
+	t.Cleanup(func() { NewWithT(t).Expect(<-c.ended).To(Succeed()) })
+	return c
+}
+
+// newCrews makes one for each way to count what is exact.
+func newCrews(t *testing.T, namespace string, pace workers.Pace) []*crew {
+	t.Helper()
+	stream, err := workers.ConsumerGroup(t.Context(), redis.Client(), namespace+":stream")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return []*crew{
+		newCrew(t, namespace, "reliable-list", pace, workers.ReliableList(redis.Client(), namespace+":reliable")),
+		newCrew(t, namespace, "consumer-group", pace, stream),
+		newCrew(t, namespace, "remove-at-end", pace, workers.RemoveAtEnd(redis.Client(), namespace+":remove")),
+		newCrew(t, namespace, "pop-at-start", pace, workers.PopAtStart(redis.Client(), namespace+":pop"), accurately(claimGrace)),
+	}
+}
+
+// accurately has a Job count as one that has its message after this time.
+func accurately(grace time.Duration) func(*scaledjobv1.ScaledJobSpec) {
+	return func(spec *scaledjobv1.ScaledJobSpec) {
+		seconds := int32(grace / time.Second)
+		spec.ScalingStrategy = scaledjobv1.ScalingStrategy{
+			Type: scaledjobv1.StrategyAccurate, ClaimGraceSeconds: &seconds,
+		}
+	}
+}
+
+// push brings all messages, a few at a time.
+func (c *crew) push(ctx context.Context) error {
+	for left := crewMessages; left > 0; {
+		if err := pause.For(ctx, rand.N(longestGap)); err != nil {
+			return err
+		}
+		few := min(left, 1+rand.IntN(mostAtOnce))
+		if err := c.Push(ctx, few); err != nil {
+			return err
+		}
+		left -= few
+	}
+	return nil
+}
+
+// pushAll has the messages of all come at the same time.
+func pushAll(ctx context.Context, crews []*crew) *errgroup.Group {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, c := range crews {
+		group.Go(func() error { return c.push(ctx) })
+	}
+	return group
+}
+
+// awaitWorkedOff waits until the workers have finished all messages, and all Jobs have.
+func (c *crew) awaitWorkedOff(t *testing.T) {
+	t.Helper()
+	g := NewWithT(t)
+	name := c.subject.object.Name
+	g.Eventually(c.Served).WithTimeout(timeout).Should(Equal(crewMessages), "messages that were served for %s", name)
+	g.Eventually(c.subject.witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs of %s", name)
+}
+
+// faults are what must not have happened and did. So many Jobs may have found nothing.
+// They are looked for once the witness knows of all.
+func (c *crew) faults(t *testing.T, mayWaste int) (found []string) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(c.subject.witness.CatchUp(t.Context())).To(Succeed())
+	note := func(is bool, format string, args ...any) {
+		if is {
+			found = append(found, c.subject.object.Name+": "+fmt.Sprintf(format, args...))
+		}
+	}
+	left, err := c.Kind.Left(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	created, wasted, late := c.subject.witness.Created(), c.Wasted(), c.Late(claimGrace)
+	note(created != crewMessages+wasted, "%d Jobs created for %d messages, and %d found none", created, crewMessages, wasted)
+	note(wasted > mayWaste, "%d Jobs found no message, where %d may", wasted, mayWaste)
+	note(len(c.Repeated()) > 0, "messages were taken more than once: %v", c.Repeated())
+	note(c.Served() != crewMessages || left > 0, "%d messages were served, and %d are left", c.Served(), left)
+	note(len(c.subject.witness.Unfinished()) > 0, "Jobs are unfinished: %v", c.subject.witness.Unfinished())
+	note(c.subject.witness.Verdict() != "", "%s", c.subject.witness.Verdict())
+	t.Logf("%s: %d Jobs, %d found no message, %d were late to take one", c.subject.object.Name, created, wasted, late)
+	return found
+}
+
+// mayWaste is how many Jobs of the crew may find nothing. Where a message is counted
+// until it is done, none may. Else there may be one for each that is late to take its
+// message.
+func (c *crew) mayWaste() int {
+	if c.subject.object.Spec.ScalingStrategy.Type == scaledjobv1.StrategyAccurate {
+		return c.Late(claimGrace)
+	}
+	return 0
+}
+
+// Workers of each kind come and go as messages come, and each message gets one Job.
+func TestOneJobForEachMessage(t *testing.T) {
+	t.Parallel()
+	for name, disturb := range map[string]func(*testing.T, *plant){
+		"undisturbed":        func(*testing.T, *plant) {},
+		"watches 0.5 s late": func(_ *testing.T, p *plant) { p.proxy.lag(longLag) },
+		"kill -9":            func(t *testing.T, p *plant) { t.Helper(); p.replaceOperator(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			p := newPlant(t, crewPace)
+			pushing := pushAll(t.Context(), p.crews)
+			disturb(t, p)
+			g.Expect(pushing.Wait()).To(Succeed())
+			for _, c := range p.crews {
+				c.awaitWorkedOff(t)
+			}
+			resting, ctx := errgroup.WithContext(t.Context())
+			for _, c := range p.crews {
+				resting.Go(func() error { return c.subject.rest(ctx, p.operator) })
+			}
+			g.Expect(resting.Wait()).To(Succeed())
+			var faults []string
+			for _, c := range p.crews {
+				faults = append(faults, c.faults(t, c.mayWaste())...)
+			}
+			g.Expect(faults).To(BeEmpty())
+		})
+	}
+}
+
+// plant is where crews are at work for one operator.
+type plant struct {
+	namespace string
+	proxy     *proxy
+	operator  *operator.Operator
+	crews     []*crew
+}
+
+func newPlant(t *testing.T, pace workers.Pace) *plant {
+	t.Helper()
+	p := &plant{namespace: newNamespace(t), proxy: startProxy(t)}
+	p.operator = startOperator(t, p.proxy, []string{p.namespace})
+	p.crews = newCrews(t, p.namespace, pace)
+	return p
+}
+
+// replaceOperator kills the operator in the midst of the work and starts another.
+func (p *plant) replaceOperator(t *testing.T) {
+	t.Helper()
+	g := NewWithT(t)
+	p.proxy.lag(shortLag)
+	g.Eventually(p.crews[0].subject.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", crewMessages/3))
+	g.Expect(p.operator.Kill()).To(Succeed())
+	g.Expect(p.crews[0].subject.witness.Created()).To(BeNumerically("<", crewMessages), "Jobs at the moment of the kill")
+	p.operator = startOperator(t, p.proxy, []string{p.namespace})
+}
+
+// Messages get Jobs of their own although all Jobs that there are have much to do.
+func TestJobsComeWhileOthersWork(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	p := newPlant(t, endlessPace)
+	for _, jobs := range []int{crewLimit / 2, crewLimit} {
+		for _, c := range p.crews {
+			g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
+		}
+		for _, c := range p.crews {
+			g.Eventually(c.Waits).WithTimeout(timeout).Should(HaveLen(jobs), "messages that were taken of %s", c.subject.object.Name)
+		}
+	}
+}
+
+// The control of the one before: with the messages that wait, and no others, no Job is
+// due while as many work.
+func TestWaitingMessagesAloneWaitForOtherJobs(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	by := startOperator(t, startProxy(t), []string{namespace})
+	c := newCrew(t, namespace, "waiting", endlessPace, workers.PopAtStart(redis.Client(), namespace+":queue"))
+	g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
+	g.Eventually(c.Waits).WithTimeout(timeout).Should(HaveLen(crewLimit / 2))
+	g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
+	c.subject.awaitPasses(t, by, restPasses)
+	g.Expect(c.subject.witness.CatchUp(t.Context())).To(Succeed())
+	g.Expect(c.subject.witness.Created()).To(Equal(crewLimit / 2))
+}
+
+// The negative control of exactness: a Job whose Pod has just got ready passes for one that has its
+// message.
+func TestNaiveFormulaWastesJobs(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	queue := namespace + ":queue"
+	c := newCrew(t, namespace, "naive", hesitantPace, workers.ReliableList(redis.Client(), queue))
+	scaler := &accurate.Scaler{
+		API: api, Object: c.subject.object, Interval: pollInterval,
+		Waiting: func(ctx context.Context) (int64, error) { return redis.Client().LLen(ctx, queue).Result() },
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- scaler.Run(t.Context()) }()
+	t.Cleanup(func() { g.Expect(<-ended).To(Succeed()) })
+
+	g.Expect(c.push(t.Context())).To(Succeed())
+	c.awaitWorkedOff(t)
+	g.Expect(c.faults(t, c.mayWaste())).To(ConsistOf(ContainSubstring("found no message")))
+}
+
+// Another control: the operator is told that workers take their messages sooner than
+// they do.
+func TestGraceThatIsTooShortWastesJobs(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	startOperator(t, startProxy(t), []string{namespace})
+	c := newCrew(t, namespace, "hasty", hesitantPace, workers.PopAtStart(redis.Client(), namespace+":queue"), accurately(0))
+	g.Expect(c.push(t.Context())).To(Succeed())
+	c.awaitWorkedOff(t)
+	g.Expect(c.faults(t, 0)).To(ConsistOf(ContainSubstring("found no message")))
+}

@@ -1,0 +1,184 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exactness
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
+)
+
+// Two operators without leader election work for the same ScaledJobs at once, as
+// those of two versions do for a moment. The creates that one has under way are
+// carried out only after the other has created what it takes to be missing. Then
+// one of them ends in a storm.
+func TestTwoOperatorsAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(context.Context, *operator.Operator) error{
+		"SIGTERM": func(ctx context.Context, o *operator.Operator) error { return o.Stop(ctx) },
+		"kill -9": func(_ context.Context, o *operator.Operator) error { return o.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const messages = 300
+			g := NewWithT(t)
+			namespace, proxies := newNamespace(t), [2]*proxy{startProxy(t), startProxy(t)}
+			ending := startOperator(t, proxies[0], []string{namespace})
+			bursting := newSubject(t, namespace, "bursting", 1, messages)
+			bursting.awaitSubscription(t)
+			proxies[0].lag(longLag)
+			proxies[0].creates.hold(30, 2)
+			g.Expect(bursting.burst(t.Context(), messages)).To(Succeed())
+			g.Eventually(proxies[0].creates.held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
+			staying := startOperator(t, proxies[1], []string{namespace})
+			g.Eventually(bursting.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", messages))
+			g.Expect(proxies[0].creates.release()).To(Succeed())
+
+			proxies[1].lag(longLag)
+			capped := newSubject(t, namespace, "capped", 1, saturation)
+			worked := newSubject(t, namespace, "worked", 1, saturation)
+			for _, s := range []*subject{capped, worked} {
+				g.Eventually(s.listeners).WithContext(t.Context()).WithTimeout(timeout).Should(BeEquivalentTo(2))
+			}
+			var storm errgroup.Group
+			storm.Go(func() error { return capped.storm(t.Context()) })
+			goHome := putToWork(t, worked)
+			g.Eventually(worked.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 2*saturation))
+			g.Expect(end(t.Context(), ending)).To(Succeed())
+			g.Eventually(worked.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 4*saturation))
+			finished := goHome()
+			g.Expect(storm.Wait()).To(Succeed())
+			prove(t, staying, witness.Row{
+				Fault:   "two operators at work at once in a burst and a storm, the creates of one are held up; it ends by " + name,
+				Promise: "no Job is created by both",
+			},
+				claim{subject: bursting, jobs: messages},
+				claim{subject: capped, jobs: saturation},
+				claim{subject: worked, jobs: saturation + finished})
+		})
+	}
+}
+
+// A standby takes over in the midst of a burst, and its cache shows nothing of
+// what the leader has done.
+func TestBlindStandbyTakesOver(t *testing.T) {
+	t.Parallel()
+	const messages = 300
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	election := elect(t, namespace)
+	sighted, blind := startProxy(t), startProxy(t)
+	leader := startOperator(t, sighted, []string{namespace}, election...)
+	s := newSubject(t, namespace, "bursting", 1, messages)
+	s.awaitSubscription(t) // only the leader does
+	standby := startOperator(t, blind, []string{namespace}, election...)
+	blind.jobs.Set(frozen)
+	sighted.jobs.Set(longLag)
+
+	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">", 0))
+	first, err := holder(t.Context(), namespace)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(leader.Stop(t.Context())).To(Succeed())
+	g.Expect(s.witness.CatchUp(t.Context())).To(Succeed())
+	made := s.witness.Created()
+	g.Expect(made).To(BeNumerically("<", messages), "Jobs at the change of leaders")
+
+	g.Eventually(holder).WithArguments(t.Context(), namespace).WithTimeout(timeout).ShouldNot(Or(BeEmpty(), Equal(first)))
+	awaitAttempts(t, standby)
+	g.Expect(s.witness.Created()).To(Equal(made), "Jobs while the standby is blind")
+	blind.jobs.Set(0)
+	prove(t, standby, witness.Row{
+		Fault:   "the leader stops in a burst, and the cache of the standby shows nothing of it",
+		Promise: "the standby creates nothing until its cache has caught up",
+	}, claim{subject: s, jobs: messages})
+}
+
+// The leader is killed in a storm, with Jobs that finish all the time. Until the
+// standby may lead its cache stands still, and then it is two seconds behind.
+func TestLeaderKilledInStorm(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	election := elect(t, namespace)
+	sighted, blind := startProxy(t), startProxy(t)
+	leader := startOperator(t, sighted, []string{namespace}, election...)
+	growing := newSubject(t, namespace, "growing", 40, 100)
+	worked := newSubject(t, namespace, "worked", 1, saturation)
+	growing.awaitSubscription(t) // only the leader subscribes
+	worked.awaitSubscription(t)
+	standby := startOperator(t, blind, []string{namespace}, election...)
+	blind.jobs.Set(frozen)
+	sighted.lag(longLag)
+
+	var storm errgroup.Group
+	storm.Go(func() error { return growing.storm(t.Context()) })
+	goHome := putToWork(t, worked)
+	g.Eventually(worked.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 2*saturation))
+	g.Expect(leader.Kill()).To(Succeed())
+	finished := goHome()
+	g.Expect(storm.Wait()).To(Succeed())
+	g.Expect(worked.witness.CatchUp(t.Context())).To(Succeed())
+	made := worked.witness.Created()
+
+	awaitAttempts(t, standby)
+	g.Expect(worked.witness.Created()).To(Equal(made), "Jobs while the standby is blind")
+	blind.jobs.Set(2 * time.Second)
+	goHome = putToWork(t, worked)
+	g.Eventually(worked.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", made+2*saturation))
+	finished += goHome()
+	blind.jobs.Set(longLag)
+	prove(t, standby, witness.Row{
+		Fault:   "kill -9 of the leader in a storm, the cache of the standby stands still, and is 2 s behind then",
+		Promise: "the standby creates nothing until its cache has caught up",
+	},
+		claim{subject: growing, jobs: stormPushes / 40},
+		claim{subject: worked, jobs: saturation + finished})
+}
+
+// elect lets operators elect a leader of their own for this namespace, by the
+// rights that are shipped, and returns the flags for it.
+func elect(t *testing.T, namespace string) (flags []string) {
+	t.Helper()
+	g := NewWithT(t)
+	shipped := client.ObjectKey{Namespace: operator.Namespace, Name: operator.ServiceAccount}
+	var role rbacv1.Role
+	g.Expect(api.Get(t.Context(), shipped, &role)).To(Succeed())
+	var binding rbacv1.RoleBinding
+	g.Expect(api.Get(t.Context(), shipped, &binding)).To(Succeed())
+	here := metav1.ObjectMeta{Namespace: namespace, Name: shipped.Name}
+	role.ObjectMeta, binding.ObjectMeta = here, here
+	g.Expect(api.Create(t.Context(), &role)).To(Succeed())
+	g.Expect(api.Create(t.Context(), &binding)).To(Succeed())
+	return []string{"--leader-elect", "--leader-election-namespace=" + namespace}
+}
+
+// awaitAttempts waits until an operator has become the leader, and has tried to
+// do something about its ScaledJobs again and again.
+func awaitAttempts(t *testing.T, by *operator.Operator) {
+	t.Helper()
+	NewWithT(t).Eventually(metric).
+		WithArguments(t.Context(), by, "controller_runtime_reconcile_total", `controller="scaledjob"`).
+		WithTimeout(timeout).Should(BeNumerically(">", 10))
+}
+
+// holder is who leads, and empty while nobody does.
+func holder(ctx context.Context, namespace string) (string, error) {
+	var lease coordinationv1.Lease
+	key := client.ObjectKey{Namespace: namespace, Name: "scaledjob-operator.batch.miracle.dev"}
+	if err := api.Get(ctx, key, &lease); err != nil || lease.Spec.HolderIdentity == nil {
+		return "", err
+	}
+	return *lease.Spec.HolderIdentity, nil
+}

@@ -1,0 +1,63 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exactness
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
+)
+
+// slowCreates takes its time over the creates of Jobs in one namespace, as an admission webhook that is configured there does.
+type slowCreates struct {
+	next      http.RoundTripper
+	namespace string
+	delay     time.Duration
+}
+
+func (s slowCreates) RoundTrip(request *http.Request) (*http.Response, error) {
+	if createsJob(request) && strings.Contains(request.URL.Path, "/"+s.namespace+"/") {
+		select {
+		case <-time.After(s.delay):
+		case <-request.Context().Done():
+			return nil, request.Context().Err()
+		}
+	}
+	return s.next.RoundTrip(request)
+}
+
+// A slow admission webhook of one namespace must not keep the others waiting.
+func TestSlowCreatesOfOneNamespaceDoNotHoldUpAnother(t *testing.T) {
+	t.Parallel()
+	const crowd = 40
+	g := NewWithT(t)
+	slow, other, through := newNamespace(t), newNamespace(t), startProxy(t)
+	through.creates.next = slowCreates{next: through.creates.next, namespace: slow, delay: 10 * time.Second}
+	startOperator(t, through, []string{slow, other})
+	victim := newSubject(t, other, "victim", 1, 100, func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 3600 })
+	victim.awaitSubscription(t)
+	var crowded []*subject
+	for i := range crowd {
+		s := newSubject(t, slow, fmt.Sprintf("slow-%d", i), 1, 100)
+		g.Expect(s.burst(t.Context(), 100)).To(Succeed())
+		crowded = append(crowded, s)
+	}
+	// The creates of all these time out, and are sent again, at the same time as those of the victim.
+	for i := range 10 {
+		g.Expect(victim.burst(t.Context(), 1)).To(Succeed())
+		g.Expect(victim.witness.AwaitCreated(t.Context(), i+1)).To(Succeed())
+		g.Expect(pause.For(t.Context(), time.Second)).To(Succeed())
+	}
+	// Held up by the others, each would have waited for a minute.
+	for _, s := range crowded {
+		g.Expect(s.witness.Created()).To(BeNumerically("<", 100), "Jobs of the slow ones, by the time that the other has all of its own")
+	}
+}

@@ -1,0 +1,93 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exactness
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/witness"
+)
+
+// lags are those that storms are met under.
+var lags = []time.Duration{0, 100 * time.Millisecond, 500 * time.Millisecond}
+
+// scopes say how many namespaces an operator watches.
+var scopes = [...]string{"all namespaces", "one namespace", "two namespaces"}
+
+func TestBurst(t *testing.T) {
+	t.Parallel()
+	const messages = 1000
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	operator := startOperator(t, proxy, []string{namespace})
+	s := newSubject(t, namespace, "bursting", 1, messages)
+	s.awaitSubscription(t)
+	proxy.lag(longLag)
+
+	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+	prove(t, operator, witness.Row{
+		Fault: "a burst of 1,000, watches 0.5 s late", Promise: "no Job is created twice",
+	}, claim{subject: s, jobs: messages})
+}
+
+// The operator of this test would take the ScaledJobs of all others for its
+// own, so that it is not parallel to any.
+func TestStormWatchingAllNamespaces(t *testing.T) {
+	weatherStorms(t, [3]string{newNamespace(t), newNamespace(t), newNamespace(t)})
+}
+
+func TestStormWatchingOneNamespace(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	weatherStorms(t, [3]string{namespace, namespace, namespace}, namespace)
+}
+
+func TestStormWatchingTwoNamespaces(t *testing.T) {
+	t.Parallel()
+	first, second := newNamespace(t), newNamespace(t)
+	weatherStorms(t, [3]string{first, second, first}, first, second)
+}
+
+// weatherStorms has one operator meet storms under every lag. In each there are
+// three ScaledJobs, in these namespaces: one that is at its limit from the first
+// moment, one that grows step by step, and one whose slots are freed at random.
+func weatherStorms(t *testing.T, namespaces [3]string, watched ...string) {
+	t.Helper()
+	proxy := startProxy(t)
+	operator := startOperator(t, proxy, watched)
+	for _, lag := range lags {
+		t.Run(lag.String(), func(t *testing.T) {
+			g := NewWithT(t)
+			capped := newSubject(t, namespaces[0], "capped", 1, 10)
+			growing := newSubject(t, namespaces[1], "growing", 40, 100)
+			worked := newSubject(t, namespaces[2], "worked", 1, 10)
+			for _, s := range []*subject{capped, growing, worked} {
+				s.awaitSubscription(t)
+			}
+			proxy.lag(lag)
+
+			storms := beginStorms(t.Context(), capped, growing)
+			var finished int
+			storms.Go(func() (err error) {
+				finished, err = stormAndWork(t.Context(), worked)
+				return err
+			})
+			g.Expect(storms.Wait()).To(Succeed())
+			g.Expect(finished).To(BeNumerically(">", 0), "finished Jobs")
+
+			prove(t, operator, witness.Row{
+				Fault:   fmt.Sprintf("storm, watches %s late, watching %s", lag, scopes[len(watched)]),
+				Promise: "no Job is created twice, and freed slots are filled",
+			},
+				claim{subject: capped, jobs: 10},
+				claim{subject: growing, jobs: stormPushes / 40},
+				claim{subject: worked, jobs: 10 + finished})
+			proxy.lag(0)
+		})
+	}
+}

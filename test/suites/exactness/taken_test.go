@@ -1,0 +1,87 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exactness
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
+)
+
+// Jobs which somebody else has created for the ScaledJob are there, and the cache
+// shows nothing of them. They are among those that are due.
+func TestNamesTakenByJobsOfOurs(t *testing.T) {
+	t.Parallel()
+	const due = 10
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	operator := startOperator(t, proxy, []string{namespace})
+	s := newSubject(t, namespace, "taken", 1, due)
+	s.awaitSubscription(t)
+	// Else the list at the start of the operator would have the Jobs that follow.
+	g.Eventually(s.passes).WithArguments(t.Context(), operator).WithTimeout(timeout).Should(BeNumerically(">", 0))
+	proxy.lag(frozen)
+	s.pushed.Add(due)
+	for _, ordinal := range []int64{1, 3, 4, 8} {
+		g.Expect(api.Create(t.Context(), jobs.Build(s.object, ordinal, 0))).To(Succeed())
+	}
+
+	g.Expect(s.burst(t.Context(), due)).To(Succeed())
+	g.Eventually(proxy.losses.sent).WithTimeout(timeout).Should(BeNumerically(">", 0), "creates")
+	proxy.lag(longLag)
+	prove(t, operator, witness.Row{
+		Fault:   "Jobs of the next names exist, are controlled by the ScaledJob, and the cache shows none of them",
+		Promise: "they count",
+	}, claim{subject: s, jobs: due})
+}
+
+func TestNamesTakenByJobsOfOthers(t *testing.T) {
+	t.Parallel()
+	const due = 10
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	operator := startOperator(t, proxy, []string{namespace})
+	s, other := newSubject(t, namespace, "taken", 1, due), newSubject(t, namespace, "other", 1, due)
+	s.awaitSubscription(t)
+	var foreign []*batchv1.Job
+	for ordinal, owners := range map[int64][]metav1.OwnerReference{
+		1: nil,
+		2: ownersOf(other),
+		5: nil,
+		7: ownersOf(other),
+	} {
+		job := jobs.Build(s.object, ordinal, 0)
+		job.OwnerReferences = owners
+		foreign = append(foreign, job)
+	}
+	// One of a UID that is gone: the garbage collector takes it away, or has done so.
+	former := jobs.Build(s.object, 9, 0)
+	former.OwnerReferences[0].UID = "former"
+	for _, job := range append([]*batchv1.Job{former}, foreign...) {
+		g.Expect(api.Create(t.Context(), job)).To(Succeed())
+	}
+	proxy.lag(longLag)
+
+	g.Expect(s.burst(t.Context(), due)).To(Succeed())
+	prove(t, operator, witness.Row{
+		Fault:   "Jobs of others have the next names, watches 0.5 s late",
+		Promise: "they are left alone, and do not count",
+	}, claim{subject: s, jobs: due})
+	for _, job := range foreign {
+		var now batchv1.Job
+		g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(job), &now)).To(Succeed())
+		g.Expect(now.UID).To(Equal(job.UID))
+		g.Expect(now.Generation).To(Equal(job.Generation))
+		g.Expect(now.Annotations).To(Equal(job.Annotations))
+	}
+}
+
+// ownersOf is what makes a Job one that the subject controls.
+func ownersOf(s *subject) []metav1.OwnerReference { return jobs.Build(s.object, 1, 0).OwnerReferences }

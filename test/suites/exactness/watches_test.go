@@ -1,0 +1,157 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exactness
+
+import (
+	"io"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/witness"
+)
+
+func TestWatchesFreeze(t *testing.T) {
+	t.Parallel()
+	for name, freeze := range map[string]func(*proxy, time.Duration){
+		"of Jobs":                func(p *proxy, lag time.Duration) { p.jobs.Set(lag) },
+		"of ScaledJobs":          func(p *proxy, lag time.Duration) { p.scaledJobs.Set(lag) },
+		"of Jobs and ScaledJobs": (*proxy).lag,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			namespace, proxy := newNamespace(t), startProxy(t)
+			operator := startOperator(t, proxy, []string{namespace})
+			capped := newSubject(t, namespace, "capped", 1, 10)
+			growing := newSubject(t, namespace, "growing", 40, 100)
+			capped.awaitSubscription(t)
+			growing.awaitSubscription(t)
+			freeze(proxy, frozen)
+			unseen := newSubject(t, namespace, "unseen", 1, 10)
+			g.Expect(unseen.burst(t.Context(), stormPushes)).To(Succeed())
+
+			storms := beginStorms(t.Context(), capped, growing)
+			g.Expect(storms.Wait()).To(Succeed())
+			freeze(proxy, 0)
+			prove(t, operator, witness.Row{
+				Fault:   "watches " + name + " stand still for a storm",
+				Promise: "nothing is decided on what is known to be stale",
+			},
+				claim{subject: capped, jobs: 10},
+				claim{subject: growing, jobs: stormPushes / 40},
+				claim{subject: unseen, jobs: 10})
+		})
+	}
+}
+
+func TestConnectionsBreak(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	operator := startOperator(t, proxy, []string{namespace})
+	capped := newSubject(t, namespace, "capped", 1, 10)
+	growing := newSubject(t, namespace, "growing", 40, 100)
+	capped.awaitSubscription(t)
+	growing.awaitSubscription(t)
+	proxy.lag(longLag)
+
+	storms := beginStorms(t.Context(), capped, growing)
+	// Twice, at which the watches begin anew.
+	for _, jobs := range []int{10, 30} {
+		g.Eventually(growing.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", jobs))
+		proxy.disconnect()
+	}
+	g.Expect(storms.Wait()).To(Succeed())
+	prove(t, operator, witness.Row{
+		Fault: "connections to the API server break in a storm", Promise: "the watches go on where they were",
+	},
+		claim{subject: capped, jobs: 10},
+		claim{subject: growing, jobs: stormPushes / 40})
+}
+
+func TestWatchesExpire(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	namespace, proxy := newNamespace(t), startProxy(t)
+	operator := startOperator(t, proxy, []string{namespace})
+	capped := newSubject(t, namespace, "capped", 1, 10)
+	growing := newSubject(t, namespace, "growing", 40, 100)
+	capped.awaitSubscription(t)
+	growing.awaitSubscription(t)
+	proxy.lag(longLag)
+
+	storms := beginStorms(t.Context(), capped, growing)
+	proxy.expiries.enable()
+	// Twice, with what the watches have not delivered yet lost for good.
+	for _, jobs := range []int{10, 30} {
+		g.Expect(growing.witness.AwaitCreated(t.Context(), jobs)).To(Succeed())
+		proxy.disconnect()
+		for _, resource := range []string{"jobs", "scaledjobs"} {
+			g.Eventually(proxy.expiries.of).WithArguments(resource).WithTimeout(timeout).
+				Should(BeNumerically(">", 0), "expired watches of %s", resource)
+		}
+	}
+	g.Expect(storms.Wait()).To(Succeed())
+	prove(t, operator, witness.Row{
+		Fault:   "watches 0.5 s late break in a storm and have expired, so that all is listed anew, twice",
+		Promise: "what the list shows late is awaited as well",
+	},
+		claim{subject: capped, jobs: 10},
+		claim{subject: growing, jobs: stormPushes / 40})
+}
+
+// expiries make watches too old to go on, once enabled. One that begins with a
+// list is none.
+type expiries struct {
+	next http.RoundTripper
+
+	mu     sync.Mutex
+	counts map[string]int // by resource; nil while none expires
+}
+
+// expired is what an API server answers to a watch that is too old.
+const expired = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
+	`"message":"too old resource version: 1 (2)","reason":"Expired","code":410}}`
+
+// enable begins to let watches expire.
+func (e *expiries) enable() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.counts = map[string]int{}
+}
+
+// of is how many watches of the resource have expired.
+func (e *expiries) of(resource string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.counts[resource]
+}
+
+// RoundTrip implements http.RoundTripper.
+func (e *expiries) RoundTrip(request *http.Request) (*http.Response, error) {
+	if !e.strike(request) {
+		return e.next.RoundTrip(request)
+	}
+	response := gatewayAnswer(request, http.StatusOK, http.Header{"Content-Type": {"application/json"}})
+	response.Body = io.NopCloser(strings.NewReader(expired))
+	return response, nil
+}
+
+func (e *expiries) strike(request *http.Request) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.counts == nil || !watches(request) || request.URL.Query().Has("sendInitialEvents") {
+		return false
+	}
+	e.counts[path.Base(request.URL.Path)]++
+	return true
+}
+
+func watches(request *http.Request) bool { return request.URL.Query().Get("watch") != "" }

@@ -1,0 +1,167 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
+)
+
+// halfASecond bounds what is promised about Jobs while subscribers are killed.
+const halfASecond = 500 * time.Millisecond
+
+func TestPromiseIsKept(t *testing.T) {
+	t.Parallel()
+	for _, fault := range Catalogue() {
+		t.Run(fault.Name, func(t *testing.T) {
+			t.Parallel()
+			scene := newScene(t)
+			NewWithT(t).Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+			row, err := scene.Play(t.Context(), fault, lasting(fault))
+			conclude(t, scene, row, err, fault.Within)
+		})
+	}
+}
+
+func TestPromiseIsKeptFromTheStart(t *testing.T) {
+	t.Parallel()
+	for _, fault := range Catalogue() {
+		if !fault.AtStart {
+			continue
+		}
+		t.Run(fault.Name, func(t *testing.T) {
+			t.Parallel()
+			scene := newEmptyScene(t)
+			row, err := scene.PlayStart(t.Context(), fault, lasting(fault), func(context.Context) error {
+				add(t, scene, "growing")
+				add(t, scene, "capped", atMost(capacity))
+				return nil
+			})
+			conclude(t, scene, row, err, fault.Within)
+		})
+	}
+}
+
+// Jobs change during these faults, so that the operator reads the queues and gets
+// no answer.
+func TestPromiseIsKeptAfterReadsHaveFailed(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"SIGSTOP", "CLIENT PAUSE ALL", "network down"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			scene := newScene(t)
+			NewWithT(t).Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+			fault := named(t, name)
+			strike := fault.Strike
+			fault.Name += ", read meanwhile"
+			fault.Strike = func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
+				return strike(ctx, target, lasting, func(ctx context.Context) error {
+					return errors.Join(scene.each(ctx, (*Queue).nudge), meanwhile(ctx))
+				})
+			}
+			row, err := scene.Play(t.Context(), fault, lasting(fault))
+			conclude(t, scene, row, err, fault.Within)
+		})
+	}
+}
+
+// The name is corrected at the end, which no notification tells of.
+func TestUnknownHost(t *testing.T) {
+	t.Parallel()
+	fault := Fault{
+		Name: "unknown host", Promise: "others are not concerned, and messages get their Jobs once the name is right",
+		AtStart: true, Within: atNextAttempt,
+	}
+	g := NewWithT(t)
+	scene := newEmptyScene(t)
+	add(t, scene, "neighbour")
+	lost := add(t, scene, "lost", func(spec *scaledjobv1.ScaledJobSpec) { spec.RedisAddress = "redis.invalid:6379" })
+	fault.Strike = func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
+		err := during(ctx, lasting, meanwhile)
+		g.Expect(scene.Queues[0].AwaitExpected(ctx)).To(Succeed())
+		g.Expect(lost.Witness.Created()).To(BeZero())
+		return errors.Join(err, lost.patchSpec(ctx, `{"redisAddress":%q}`, target.Addr()))
+	}
+	row, err := scene.PlayStart(t.Context(), fault, lasting(fault), scene.Queues[0].AwaitSubscription)
+	conclude(t, scene, row, err, fault.Within)
+}
+
+// Messages come one by one, each when the Job of the one before is there.
+func TestJobsComeSoonWhileSubscribersAreKilled(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	scene := newEmptyScene(t)
+	pushes := 20
+	if *long {
+		pushes = 200
+	}
+	queue := add(t, scene, "growing", atMost(int32(pushes)))
+	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+	fault := named(t, "subscribers killed every 100 ms")
+	var latencies []time.Duration
+	err := fault.Strike(t.Context(), scene.Target, 0, func(ctx context.Context) error {
+		for i := range pushes {
+			if err := errors.Join(pause.For(ctx, rand.N(killInterval)), queue.Push(ctx, 1)); err != nil {
+				return err
+			}
+			pushed := time.Now()
+			if err := scene.AwaitExpected(ctx); err != nil {
+				return fmt.Errorf("message %d: %w", i, err)
+			}
+			latencies = append(latencies, time.Since(pushed))
+		}
+		return nil
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	slices.Sort(latencies)
+	row := witness.Row{Fault: fault.Name + ", p95 from push to Job", Promise: fault.Promise, Recovery: latencies[len(latencies)*95/100]}
+	conclude(t, scene, row, nil, halfASecond)
+}
+
+// lasting is how long a fault lasts in this form of the tests.
+func lasting(fault Fault) time.Duration {
+	if *long {
+		return fault.Long
+	}
+	return fault.Short
+}
+
+// conclude holds what came of a fault against what was promised, and notes it.
+func conclude(t *testing.T, scene *Scene, row witness.Row, err error, within time.Duration) {
+	t.Helper()
+	g := NewWithT(t)
+	if err == nil {
+		row.Over, err = scene.Prove(t.Context())
+	}
+	table.Add(row)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(row.Lost).To(BeZero(), "Jobs that did not come")
+	g.Expect(row.Over).To(BeZero(), "Jobs that were not due")
+	if *long {
+		g.Expect(row.Recovery).To(BeNumerically("<=", within))
+	}
+}
+
+func TestFaultsHaveNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	seen := map[string]bool{}
+	for _, fault := range Catalogue() {
+		g.Expect(seen).NotTo(HaveKey(fault.Name))
+		g.Expect(fault.Promise).NotTo(BeEmpty(), fault.Name)
+		g.Expect(fault.Within).NotTo(BeZero(), fault.Name)
+		seen[fault.Name] = true
+	}
+}

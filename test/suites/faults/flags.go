@@ -1,0 +1,81 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+// atNextQuestion is how soon the operator knows of other flags: it asks for them
+// every five seconds.
+const atNextQuestion = 7 * time.Second
+
+// flagFaults take away what the server needs to announce growth.
+func flagFaults() []QueueFault {
+	const promise = "polled meanwhile, and messages since the last poll get their Jobs when the flags are back"
+	var all []QueueFault
+	for _, flags := range []string{"", "Kg", "El"} {
+		all = append(all, QueueFault{
+			Fault{Name: fmt.Sprintf("notify-keyspace-events %q", flags), Promise: promise, Within: atNextQuestion},
+			func(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
+				return errors.Join(
+					q.target.setFlags(ctx, flags), q.awaitPolling(ctx, scaledjobv1.ReasonNotConfigured),
+					q.poll(ctx, meanwhile), q.deaf(ctx, meanwhile),
+					q.target.setFlags(ctx, redistest.DefaultEvents))
+			},
+		})
+	}
+	return append(all, QueueFault{
+		Fault{
+			Name:    "notifications off, and the operator may not ask",
+			Promise: "polled once the depths have shown it, and heard again by the first event",
+			Within:  atNextAttempt,
+		}, strikeSecretFlags,
+	})
+}
+
+// setFlags sets which events the server publishes.
+func (t *Target) setFlags(ctx context.Context, flags string) error {
+	return t.configure(ctx, verify.Parameter, flags)
+}
+
+// deaf has messages come of which the operator hears nothing, and nothing else
+// tells it of them either.
+func (q *Queue) deaf(ctx context.Context, meanwhile Meanwhile) error {
+	return errors.Join(q.AwaitRest(ctx), q.unnoticed(ctx, meanwhile))
+}
+
+// poll has messages come while the queue is polled, and waits for their Jobs.
+func (q *Queue) poll(ctx context.Context, meanwhile Meanwhile) error {
+	return errors.Join(q.deaf(ctx, meanwhile), q.polled(ctx, q.AwaitExpected))
+}
+
+// strikeSecretFlags leaves the depths alone to show that nothing is announced.
+func strikeSecretFlags(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
+	disprove := func(ctx context.Context) error {
+		disproved := make(chan error, 1)
+		go func() { disproved <- q.awaitPolling(ctx, scaledjobv1.ReasonNoEventsObserved) }()
+		for {
+			select {
+			case err := <-disproved:
+				return errors.Join(err, q.AwaitExpected(ctx))
+			case <-time.After(2 * time.Second): // Longer than between two polls.
+				if err := q.Push(ctx, 1); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return errors.Join(
+		q.target.command(ctx, "ACL", "SETUSER", "default", "-config"), q.target.setFlags(ctx, ""),
+		q.polled(ctx, disprove),
+		q.target.setFlags(ctx, redistest.DefaultEvents), meanwhile(ctx), q.awaitEvents(ctx))
+}

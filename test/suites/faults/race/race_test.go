@@ -1,0 +1,117 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package race
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/enqueue"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
+)
+
+// networkDelay is how long what is said takes from the operator to Redis. Without a
+// delay the moment in which a push can get lost is very short.
+const networkDelay = 2 * time.Millisecond
+
+func TestNoWakeUpIsLost(t *testing.T) {
+	t.Parallel()
+	a := newArena(t)
+	operator.New(t, operator.Options{
+		Cluster: control,
+		Args:    []string{"--watch-namespaces=" + a.namespace, "--polling-fallback-interval=0"},
+		Log:     os.Stderr,
+	})
+	takeTemplateTurns(t, a)
+	for pushed := 0; pushed < *pushes; {
+		g := NewWithT(t)
+		wave := a.newWave((*pushes - pushed + len(stages) - 1) / len(stages))
+		for _, stage := range stages {
+			pushed += len(wave.racers)
+			lost, err := wave.play(t.Context(), stage, timeout)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(lost).To(BeEmpty(), "pushes that nobody noticed while %s, seed %d", stage.name, *seed)
+		}
+		g.Expect(wave.surplus()).To(BeEmpty(), "ScaledJobs with Jobs too many, seed %d", *seed)
+		g.Expect(wave.end(t.Context())).To(Succeed())
+		t.Logf("%d of %d pushes noticed", pushed, *pushes)
+	}
+}
+
+// The negative control: an operator that the beginning of a subscription does not
+// wake. What was pushed between the last read and that moment stays unnoticed. Around
+// a reconnect that is a tenth of a second, and many pushes are lost; around a first
+// subscription some milliseconds, and a few are. The same operator that is woken, put
+// together in the same way, loses nothing.
+func TestWakeUpsAreLostWithoutConfirmations(t *testing.T) {
+	t.Parallel()
+	t.Run("with confirmations", func(t *testing.T) {
+		for stage, lost := range losses(t, all, timeout) {
+			NewWithT(t).Expect(lost).To(BeZero(), "pushes lost while %s, seed %d", stage, *seed)
+		}
+	})
+	t.Run("without", func(t *testing.T) {
+		lost := losses(t, allButConfirmations, soon)
+		NewWithT(t).Expect(lost[killed]).To(BeNumerically(">", 0), "pushes lost around a reconnect, seed %d", *seed)
+	})
+}
+
+// soon is how long a push that is probably lost is waited for.
+const soon = 5 * time.Second
+
+// losses has a wave race through all stages, and returns how many pushes each has lost.
+func losses(t *testing.T, through func(enqueue.Wakes) delivery, patience time.Duration) map[string]int {
+	t.Helper()
+	a := newArena(t)
+	startWith(t, a.namespace, through)
+	takeTemplateTurns(t, a)
+	wave := a.newWave(waveSize)
+	lost := map[string]int{}
+	for _, stage := range stages {
+		racers := len(wave.racers)
+		unnoticed, err := wave.play(t.Context(), stage, patience)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		lost[stage.name] = len(unnoticed)
+		t.Logf("while %s, %d of %d pushes were lost", stage.name, len(unnoticed), racers)
+	}
+	return lost
+}
+
+func newArena(t *testing.T) *arena {
+	t.Helper()
+	g := NewWithT(t)
+	t.Logf("the seed is %d", *seed)
+	namespace, err := control.CreateNamespace(t.Context(), "race")
+	g.Expect(err).NotTo(HaveOccurred())
+	jobs, err := tallyJobs(t.Context(), control.Config(), namespace)
+	g.Expect(err).NotTo(HaveOccurred())
+	redis := redistest.New(t, redistest.Options{Log: os.Stderr})
+	network := tcpproxy.New(t, redis.Addr())
+	network.Delay(networkDelay)
+	return &arena{
+		namespace: namespace,
+		redis:     redis,
+		address:   network.Addr(),
+		jobs:      jobs,
+		random:    newRandom(*seed),
+	}
+}
+
+// takeTemplateTurns keeps the checks of templates away. Each is a pass that could
+// hide a lost wake-up, but there are five a second at most: a wave that nobody
+// counts takes the next ones, and every wave takes longer turns than it lasts.
+func takeTemplateTurns(t *testing.T, a *arena) {
+	t.Helper()
+	g := NewWithT(t)
+	wave := a.newWave(waveSize)
+	_, err := wave.play(t.Context(), stages[0], time.Second)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(wave.end(context.WithoutCancel(t.Context()))).To(Succeed())
+}

@@ -1,0 +1,89 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package race
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
+)
+
+// racer is a ScaledJob with two queues, of which it looks at one at a time. Its
+// Jobs never finish, so that each message asks for one more.
+type racer struct {
+	redis  *redistest.Server
+	object *scaledjobv1.ScaledJob
+	keys   [2]string
+	// due is how many Jobs there should be, which is the length of the queue.
+	due int
+}
+
+func newRacer(name string, a *arena) *racer {
+	unlimited := int32(1000)
+	r := &racer{redis: a.redis, keys: [2]string{name + ":here", name + ":there"}}
+	r.object = &scaledjobv1.ScaledJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name},
+		Spec: scaledjobv1.ScaledJobSpec{
+			QueueName:              r.keys[0],
+			RedisAddress:           a.address,
+			Threshold:              1,
+			MaxReplicas:            &unlimited,
+			PollingIntervalSeconds: 3600,
+			JobTemplate:            witness.IdleJob(),
+		},
+	}
+	return r
+}
+
+// String tells which racer it is, for messages.
+func (r *racer) String() string { return fmt.Sprintf("%s with %d Jobs due", r.object.Name, r.due) }
+
+func (r *racer) create(ctx context.Context) error { return api.Create(ctx, r.object) }
+
+// other is the queue that the racer does not look at.
+func (r *racer) other() string {
+	if r.object.Spec.QueueName == r.keys[0] {
+		return r.keys[1]
+	}
+	return r.keys[0]
+}
+
+// move points the ScaledJob at its other queue.
+func (r *racer) move(ctx context.Context) error {
+	before := r.object.DeepCopy()
+	r.object.Spec.QueueName = r.other()
+	return api.Patch(ctx, r.object, client.MergeFrom(before))
+}
+
+// fillOther makes the other queue as long as this one.
+func (r *racer) fillOther(ctx context.Context) error {
+	messages := make([]any, r.due)
+	for i := range messages {
+		messages[i] = "message"
+	}
+	pipe := r.redis.Client().TxPipeline()
+	pipe.Del(ctx, r.other())
+	pipe.LPush(ctx, r.other(), messages...)
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// push asks for one more Job.
+func (r *racer) push(ctx context.Context, key string) error {
+	r.due++
+	return r.redis.Client().LPush(ctx, key, "message").Err()
+}
+
+// isReported says whether the status shows the last push and its Job.
+func (r *racer) isReported(now *scaledjobv1.ScaledJob) bool {
+	status := now.Status
+	return status.ObservedGeneration == now.Generation &&
+		status.QueueDepth != nil && *status.QueueDepth == int64(r.due) && int(status.ActiveJobs) == r.due
+}

@@ -1,0 +1,233 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package race
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+const (
+	// waveSize is how many ScaledJobs race at the same time.
+	waveSize = 250
+	// slowly is how many of them are disturbed at once where each has to be. The
+	// operator keeps up then, and acts while the push is on its way.
+	slowly = 4
+)
+
+// arena is where the waves are, one after the other.
+type arena struct {
+	namespace string
+	redis     *redistest.Server
+	// address is the server's, behind a network.
+	address string
+	jobs    *tally
+	random  *rand.Rand
+	racers  int // that there have been
+}
+
+func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
+
+// moments are what chance decides about one push.
+type moments struct {
+	// offset is how long after the disturbance the push comes. It counts from the
+	// beginning of the request, or if follows is set from the answer to it.
+	offset  time.Duration
+	follows bool
+	// back says that an edit is undone, and gap how long after it was made.
+	back bool
+	gap  time.Duration
+}
+
+// stage is one way to disturb a subscription.
+type stage struct {
+	name string
+	// window is the longest offset.
+	window time.Duration
+	// atOnce is how many racers are disturbed at the same time.
+	atOnce int
+	// edits says that the racer is pointed at its other queue.
+	edits   bool
+	disturb func(ctx context.Context, w *wave, r *racer, m moments) error
+}
+
+// The names of the stages.
+const (
+	created = "a ScaledJob is made"
+	edited  = "the queue is edited"
+	killed  = "the connection is killed"
+)
+
+// stages follow on each other. It takes the operator a moment to act on what is
+// asked of the API server, and a tenth of a second to connect again.
+var stages = []stage{
+	{name: created, window: 30 * time.Millisecond, atOnce: slowly, disturb: create},
+	{name: edited, window: 30 * time.Millisecond, atOnce: slowly, edits: true, disturb: edit},
+	{name: killed, window: 200 * time.Millisecond, atOnce: waveSize, disturb: kill},
+}
+
+func (s stage) draw(random *rand.Rand) moments {
+	return moments{
+		offset:  time.Duration(random.Int64N(int64(s.window))),
+		follows: random.IntN(2) == 0,
+		back:    random.IntN(2) == 0,
+		gap:     time.Duration(random.Int64N(int64(5 * time.Millisecond))),
+	}
+}
+
+func create(ctx context.Context, _ *wave, r *racer, _ moments) error { return r.create(ctx) }
+
+// edit has the ScaledJob look at its other queue, in which all messages but the
+// last are as well, or only for a moment.
+func edit(ctx context.Context, _ *wave, r *racer, m moments) error {
+	if err := r.move(ctx); err != nil || !m.back {
+		return err
+	}
+	return errors.Join(pause.For(ctx, m.gap), r.move(ctx))
+}
+
+// kill ends the connection that all racers share, once.
+func kill(ctx context.Context, w *wave, r *racer, _ moments) error {
+	if r != w.racers[0] {
+		return nil
+	}
+	ended, err := w.redis.Client().ClientKillByFilter(ctx, "TYPE", "pubsub").Result()
+	if err == nil && ended == 0 {
+		return errors.New("there was no subscription to kill")
+	}
+	return err
+}
+
+// wave is some ScaledJobs that go through the stages together.
+type wave struct {
+	*arena
+
+	racers []*racer
+}
+
+// newWave is one of so many racers, or as many as may race at the same time.
+func (a *arena) newWave(racers int) *wave {
+	w := &wave{arena: a}
+	for range min(racers, waveSize) {
+		a.racers++
+		w.racers = append(w.racers, newRacer(fmt.Sprintf("racer-%d", a.racers), a))
+	}
+	return w
+}
+
+// play has every racer disturbed, and pushes one message to each meanwhile. Those
+// whose Job does not come within the patience leave the wave and are returned.
+// The others are quiet then: no pass is due before the resync.
+func (w *wave) play(ctx context.Context, s stage, patience time.Duration) (lost []*racer, err error) {
+	if err := w.collide(ctx, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.name, err)
+	}
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, patience, true, func(context.Context) (bool, error) {
+		lost = w.missing()
+		return len(lost) == 0, nil
+	})
+	if err != nil && !wait.Interrupted(err) {
+		return nil, err
+	}
+	w.racers = slices.DeleteFunc(slices.Clone(w.racers), func(r *racer) bool { return slices.Contains(lost, r) })
+	return lost, wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, w.quiet)
+}
+
+func (w *wave) collide(ctx context.Context, s stage) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(s.atOnce)
+	for _, r := range w.racers {
+		m := s.draw(w.random)
+		all.Go(func() error { return w.race(ctx, s, r, m) })
+	}
+	return all.Wait()
+}
+
+// race disturbs a racer and pushes a message to the queue that it is to look at in
+// the end.
+func (w *wave) race(ctx context.Context, s stage, r *racer, m moments) error {
+	key := r.object.Spec.QueueName
+	if s.edits {
+		if err := r.fillOther(ctx); err != nil {
+			return err
+		}
+		if !m.back {
+			key = r.other()
+		}
+	}
+	var both errgroup.Group
+	answered := make(chan struct{})
+	both.Go(func() error {
+		defer close(answered)
+		return s.disturb(ctx, w, r, m)
+	})
+	both.Go(func() error {
+		if m.follows {
+			<-answered
+		}
+		return errors.Join(pause.For(ctx, m.offset), r.push(ctx, key))
+	})
+	return both.Wait()
+}
+
+// missing are the racers with too few Jobs, and surplus those with too many.
+func (w *wave) missing() []*racer {
+	return w.those(func(r *racer) bool { return w.jobs.of(r.object.UID) < r.due })
+}
+
+func (w *wave) surplus() []*racer {
+	return w.those(func(r *racer) bool { return w.jobs.of(r.object.UID) > r.due })
+}
+
+func (w *wave) those(are func(*racer) bool) (found []*racer) {
+	for _, r := range w.racers {
+		if are(r) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// quiet says whether the operator has reported all it did: a change of the status
+// that waits to be written is a reason for another pass.
+func (w *wave) quiet(ctx context.Context) (bool, error) {
+	var list scaledjobv1.ScaledJobList
+	if err := api.List(ctx, &list, client.InNamespace(w.namespace)); err != nil {
+		return false, err
+	}
+	reported := map[types.UID]*scaledjobv1.ScaledJob{}
+	for i := range list.Items {
+		reported[list.Items[i].UID] = &list.Items[i]
+	}
+	for _, r := range w.racers {
+		if now := reported[r.object.UID]; now == nil || !r.isReported(now) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// end takes away all that the wave has made.
+func (w *wave) end(ctx context.Context) error {
+	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
+	return errors.Join(
+		api.DeleteAllOf(ctx, &scaledjobv1.ScaledJob{}, client.InNamespace(w.namespace)),
+		api.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(w.namespace), background),
+		w.redis.Client().FlushAll(ctx).Err())
+}

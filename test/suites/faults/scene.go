@@ -1,0 +1,185 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
+)
+
+const (
+	// patience is usual for a scene. It only matters when the operator fails.
+	patience = time.Minute
+	// messages is how many are pushed at each stage, besides as many as there are
+	// Jobs where the server may have lost what it had.
+	messages = 2
+)
+
+// Scene is a target of faults to itself, and ScaledJobs whose queues are there.
+type Scene struct {
+	Setting *Setting
+	Target  *Target
+	Queues  []*Queue
+	// Patience bounds each wait for Jobs.
+	Patience time.Duration
+
+	namespace string
+}
+
+// NewScene makes a scene without any ScaledJob. The context bounds its making.
+func NewScene(ctx context.Context, setting *Setting) (*Scene, error) {
+	namespace, err := setting.Control.CreateNamespace(ctx, "faults")
+	if err != nil {
+		return nil, err
+	}
+	target, err := NewTarget(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Scene{Setting: setting, Target: target, Patience: patience, namespace: namespace}, nil
+}
+
+// Add makes a ScaledJob, one Job to a message unless changes say otherwise. Its
+// witness stays until ctx ends.
+func (s *Scene) Add(ctx context.Context, name string, changes ...func(*scaledjobv1.ScaledJobSpec)) (*Queue, error) {
+	object := &scaledjobv1.ScaledJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+		Spec: scaledjobv1.ScaledJobSpec{
+			QueueName:              s.namespace + ":" + name,
+			RedisAddress:           s.Target.Addr(),
+			Threshold:              1,
+			PollingIntervalSeconds: never,
+			JobTemplate:            witness.IdleJob(),
+		},
+	}
+	for _, change := range changes {
+		change(&object.Spec)
+	}
+	q, err := newQueue(ctx, s.Setting, s.Target, object)
+	if err == nil {
+		s.Queues = append(s.Queues, q)
+	}
+	return q, err
+}
+
+// Close deletes the ScaledJobs and ends the target.
+func (s *Scene) Close(ctx context.Context) error {
+	err := s.each(ctx, (*Queue).remove)
+	return errors.Join(err, s.Target.Close())
+}
+
+// Play has messages come before, during and after a fault, and reports what came
+// of them. An error means that the play could not be played to its end.
+func (s *Scene) Play(ctx context.Context, fault Fault, lasting time.Duration) (witness.Row, error) {
+	if err := errors.Join(s.Push(ctx), s.AwaitExpected(ctx), s.AwaitRest(ctx)); err != nil {
+		return witness.Row{Fault: fault.Name, Promise: fault.Promise}, fmt.Errorf("before the fault: %w", err)
+	}
+	return s.strike(ctx, fault, lasting, s.pushMany)
+}
+
+// PlayStart is Play for an operator that begins during the fault: it hears of the
+// queues by begin.
+func (s *Scene) PlayStart(ctx context.Context, fault Fault, lasting time.Duration, begin Meanwhile) (witness.Row, error) {
+	row, err := s.strike(ctx, fault, lasting, func(ctx context.Context) error {
+		return errors.Join(begin(ctx), s.pushMany(ctx))
+	})
+	row.Fault += ", from the start"
+	return row, err
+}
+
+func (s *Scene) strike(ctx context.Context, fault Fault, lasting time.Duration, meanwhile Meanwhile) (witness.Row, error) {
+	row := witness.Row{Fault: fault.Name, Promise: fault.Promise}
+	if err := fault.Strike(ctx, s.Target, lasting, meanwhile); err != nil {
+		return row, fmt.Errorf("during the fault: %w", err)
+	}
+	return row, s.recover(ctx, &row)
+}
+
+// recover waits for the Jobs of all messages that the server has, before another
+// message comes which would have the operator look.
+func (s *Scene) recover(ctx context.Context, row *witness.Row) error {
+	ended := time.Now()
+	late := s.AwaitExpected(ctx)
+	row.Recovery = time.Since(ended)
+	row.Lost = s.missing()
+	if late != nil {
+		return fmt.Errorf("after the fault: %w", late)
+	}
+	if err := errors.Join(s.Push(ctx), s.AwaitExpected(ctx)); err != nil {
+		return fmt.Errorf("after the recovery: %w", err)
+	}
+	return nil
+}
+
+// missing is how many Jobs are not there that should be.
+func (s *Scene) missing() (jobs int) {
+	for _, q := range s.Queues {
+		jobs += max(0, q.expected-q.Witness.Created())
+	}
+	return jobs
+}
+
+// Prove has the operator look many more times, and returns how many Jobs there are
+// too many, and an error if any is, or was at any time.
+func (s *Scene) Prove(ctx context.Context) (over int, err error) {
+	err = s.each(ctx, (*Queue).Prove)
+	for _, q := range s.Queues {
+		over += max(0, q.Witness.Created()-q.expected)
+	}
+	return over, errors.Join(err, s.Setting.Alive(ctx))
+}
+
+// Push adds a few messages to each queue.
+func (s *Scene) Push(ctx context.Context) error {
+	return s.each(ctx, func(q *Queue, ctx context.Context) error { return q.Push(ctx, messages) })
+}
+
+// pushMany adds more messages to each queue than it has Jobs, so that more are due
+// even if the queue was lost. That the server refuses some is no error.
+func (s *Scene) pushMany(ctx context.Context) error {
+	for _, q := range s.Queues {
+		if err := q.Push(ctx, q.Witness.Created()+messages); err != nil {
+			break
+		}
+	}
+	return ctx.Err()
+}
+
+// AwaitExpected returns once all Jobs are there that should be.
+func (s *Scene) AwaitExpected(ctx context.Context) error {
+	return s.await(ctx, (*Queue).AwaitExpected)
+}
+
+// AwaitRest returns once the operator is at rest.
+func (s *Scene) AwaitRest(ctx context.Context) error { return s.await(ctx, (*Queue).AwaitRest) }
+
+// AwaitSubscriptions returns once somebody listens to every queue.
+func (s *Scene) AwaitSubscriptions(ctx context.Context) error {
+	return s.await(ctx, (*Queue).AwaitSubscription)
+}
+
+func (s *Scene) await(ctx context.Context, fact func(*Queue, context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.Patience)
+	defer cancel()
+	return s.each(ctx, fact)
+}
+
+// each does something with all queues at the same time.
+func (s *Scene) each(ctx context.Context, do func(*Queue, context.Context) error) error {
+	errs := make([]error, len(s.Queues))
+	var doing sync.WaitGroup
+	for i, q := range s.Queues {
+		doing.Go(func() { errs[i] = do(q, ctx) })
+	}
+	doing.Wait()
+	return errors.Join(errs...)
+}

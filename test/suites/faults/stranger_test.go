@@ -1,0 +1,290 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
+)
+
+// memoryBound is by how much strangers may make the operator grow. Each of several
+// sends more at once.
+const memoryBound = announcedBytes / 2
+
+func TestStrangersHarmNobody(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	scene, alley := newEmptyScene(t), newEmptyScene(t)
+	neighbour := add(t, scene, "neighbour")
+	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+	fault := Fault{
+		Name:    "strangers in the place of other servers",
+		Promise: "others are not concerned, memory is bounded, and nothing they say is shown",
+		Short:   5 * time.Second, Long: time.Minute,
+		Within: atNextAttempt,
+	}
+	var strangers []*lured
+	fault.Strike = func(ctx context.Context, _ *Target, lasting time.Duration, meanwhile Meanwhile) error {
+		before := rememberMemory(ctx, t)
+		strangers = lure(t, alley)
+		return during(ctx, lasting, func(ctx context.Context) error {
+			err := errors.Join(meanwhile(ctx), neighbour.AwaitExpected(ctx))
+			for _, stranger := range strangers {
+				stranger.expectBlamed(t)
+			}
+			before.expectBounded(t)
+			expectUnshown(t, alley)
+			return err
+		})
+	}
+	row, err := scene.Play(t.Context(), fault, lasting(fault))
+	for _, stranger := range strangers {
+		stranger.expectCured(t)
+	}
+	expectUnshown(t, alley)
+	conclude(t, scene, row, err, fault.Within)
+}
+
+// lured is a queue whose server is said to be where a stranger is.
+type lured struct {
+	*Queue
+	stranger  Stranger
+	listening *Listening
+}
+
+// lure has all strangers listen, and makes a queue with messages for each.
+func lure(t *testing.T, alley *Scene) []*lured {
+	t.Helper()
+	g := NewWithT(t)
+	var all []*lured
+	for i, stranger := range Strangers() {
+		listening, err := stranger.Listen()
+		g.Expect(err).NotTo(HaveOccurred())
+		t.Cleanup(func() { g.Expect(listening.Close()).To(Succeed()) })
+		q := add(t, alley, fmt.Sprintf("lured-%d", i), func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.RedisAddress = listening.Addr()
+		})
+		all = append(all, &lured{Queue: q, stranger: stranger, listening: listening})
+	}
+	g.Expect(alley.Push(t.Context())).To(Succeed())
+	return all
+}
+
+// expectBlamed waits until the operator says what is wrong.
+func (l *lured) expectBlamed(t *testing.T) {
+	t.Helper()
+	g := NewWithT(t)
+	for kind, reason := range map[string]string{
+		scaledjobv1.ConditionQueueConnected:      l.stranger.Reading,
+		scaledjobv1.ConditionNotificationsActive: l.stranger.Hearing,
+	} {
+		if reason != "" {
+			g.Expect(l.awaitCondition(t.Context(), kind, reason)).To(Succeed(), l.stranger.Name)
+		}
+	}
+	g.Expect(l.Witness.Created()).To(BeZero(), l.stranger.Name)
+}
+
+// expectCured names the right server, and notes how soon the Jobs come.
+func (l *lured) expectCured(t *testing.T) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(l.patchSpec(t.Context(), `{"redisAddress":%q}`, l.target.Addr())).To(Succeed())
+	g.Expect(l.listening.Close()).To(Succeed())
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := l.AwaitExpected(ctx)
+	row := witness.Row{
+		Fault:    "stranger: " + l.stranger.Name,
+		Promise:  "no Job before the right server is named, and messages get theirs then",
+		Recovery: time.Since(began), Lost: max(0, l.expected-l.Witness.Created()),
+	}
+	g.Expect(l.Witness.CatchUp(t.Context())).To(Succeed())
+	row.Over = max(0, l.Witness.Created()-l.expected)
+	table.Add(row)
+	g.Expect(err).NotTo(HaveOccurred(), l.stranger.Name)
+	g.Expect(l.Witness.Verdict()).To(BeEmpty(), l.stranger.Name)
+	g.Expect(row.Over).To(BeZero(), l.stranger.Name)
+}
+
+// memory samples how much the operator has.
+type memory struct {
+	before float64
+	most   func() float64
+}
+
+// rememberMemory samples until ctx ends.
+func rememberMemory(ctx context.Context, t *testing.T) *memory {
+	t.Helper()
+	before, err := residentMemory(ctx)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	var mu sync.Mutex
+	most := before
+	var sampling sync.WaitGroup
+	sampling.Go(func() {
+		for pause.For(ctx, scrapeInterval) == nil {
+			now, err := residentMemory(ctx)
+			mu.Lock()
+			if err == nil {
+				most = max(most, now)
+			}
+			mu.Unlock()
+		}
+	})
+	t.Cleanup(sampling.Wait)
+	return &memory{before: before, most: func() float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return most
+	}}
+}
+
+func (m *memory) expectBounded(t *testing.T) {
+	t.Helper()
+	grown := m.most() - m.before
+	t.Logf("the operator had %.0f MB before, and grew by %.0f MB at most", m.before/(1<<20), grown/(1<<20))
+	NewWithT(t).Expect(grown).To(BeNumerically("<", memoryBound))
+}
+
+// residentMemory returns how many bytes the operator has.
+func residentMemory(ctx context.Context) (float64, error) {
+	metrics, err := shared.Operator.Metrics(ctx)
+	if err != nil {
+		return 0, err
+	}
+	resident, found := metrics["process_resident_memory_bytes"]
+	if !found {
+		return 0, errors.New("there is no metric of the memory")
+	}
+	return resident, nil
+}
+
+// The negative control of the bound: it really comes, and who takes what is announced
+// exceeds it.
+func TestStrangersSendWhatTheyAnnounce(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	strangers := Strangers()
+	huge := strangers[slices.IndexFunc(strangers, func(s Stranger) bool { return s.Name == "huge string for a length" })]
+	listening, err := huge.Listen()
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(listening.Close()).To(Succeed()) })
+	conn, err := net.Dial("tcp", listening.Addr())
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(conn.Close()).To(Succeed()) })
+	g.Expect(io.WriteString(conn, "*2\r\n"+bulk("LLEN")+bulk("emails"))).To(BeNumerically(">", 0))
+	reply := bufio.NewReader(conn)
+	g.Expect(readLength(reply, '$')).To(Equal(announcedBytes))
+	g.Expect(io.CopyN(io.Discard, reply, memoryBound+1)).To(BeEquivalentTo(memoryBound + 1))
+}
+
+// shown is all that the operator lets anybody see about a namespace, and all of its
+// metrics.
+func shown(t *testing.T, namespace string) string {
+	t.Helper()
+	g := NewWithT(t)
+	var all bytes.Buffer
+	for _, list := range []client.ObjectList{
+		&scaledjobv1.ScaledJobList{}, &batchv1.JobList{}, &corev1.EventList{}, &eventsv1.EventList{},
+	} {
+		g.Expect(shared.API.List(t.Context(), list, client.InNamespace(namespace))).To(Succeed())
+		g.Expect(json.NewEncoder(&all).Encode(list)).To(Succeed())
+	}
+	metrics, err := operator.Get(t.Context(), shared.Operator.MetricsURL())
+	g.Expect(err).NotTo(HaveOccurred())
+	return all.String() + metrics
+}
+
+// expectUnshown waits until there is an event about each queue that something is
+// wrong with, and finds nothing of what strangers say, anywhere.
+func expectUnshown(t *testing.T, alley *Scene) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Eventually(func() []string { return withoutEvents(t, alley) }).WithTimeout(patience).Should(BeEmpty())
+	g.Expect(shared.Operator.Logs()).To(ContainSubstring(planted), "it has come to the operator")
+	g.Expect(strings.Contains(shown(t, alley.namespace), planted)).To(BeFalse(), "what a stranger said is shown")
+}
+
+// withoutEvents are the queues that something is wrong with, and no event says so.
+func withoutEvents(t *testing.T, alley *Scene) []string {
+	t.Helper()
+	g := NewWithT(t)
+	var events eventsv1.EventList
+	g.Expect(shared.API.List(t.Context(), &events, client.InNamespace(alley.namespace))).To(Succeed())
+	var silent []string
+	for _, q := range alley.Queues {
+		status, err := q.status(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		wrong := apimeta.IsStatusConditionFalse(status.Conditions, scaledjobv1.ConditionQueueConnected) ||
+			apimeta.IsStatusConditionFalse(status.Conditions, scaledjobv1.ConditionNotificationsActive)
+		said := slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
+			return e.Regarding.Name == q.Object.Name
+		})
+		if wrong && !said {
+			silent = append(silent, q.Object.Name)
+		}
+	}
+	return silent
+}
+
+// The negative control of the search: it finds what is there.
+func TestWhatIsShownIsFound(t *testing.T) {
+	t.Parallel()
+	for name, plant := range map[string]func(g Gomega, q *Queue, what string){
+		"status": func(g Gomega, q *Queue, what string) {
+			patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Planted",
+				"status":"True","reason":"Planted","message":%q,"lastTransitionTime":%q}]}}`, what, time.Now().UTC().Format(time.RFC3339)))
+			g.Expect(q.setting.API.Status().Patch(t.Context(), q.Object.DeepCopy(), patch)).To(Succeed())
+		},
+		"event": func(g Gomega, q *Queue, what string) {
+			g.Expect(q.setting.API.Create(t.Context(), &eventsv1.Event{
+				ObjectMeta: metav1.ObjectMeta{Namespace: q.Object.Namespace, Name: "planted"}, EventTime: metav1.NowMicro(),
+				ReportingController: "test", ReportingInstance: "test", Type: corev1.EventTypeNormal,
+				Action: "Plant", Reason: "Planted", Note: what,
+				Regarding: corev1.ObjectReference{Kind: "ScaledJob", Namespace: q.Object.Namespace, Name: q.Object.Name},
+			})).To(Succeed())
+		},
+		"metric": func(g Gomega, q *Queue, what string) {
+			g.Expect(q.patchSpec(t.Context(), `{"queueName":%q}`, what)).To(Succeed())
+			g.Eventually(func() string { return shown(t, "no-such-namespace") }).WithTimeout(patience).Should(ContainSubstring(what))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			scene := newEmptyScene(t)
+			queue := add(t, scene, "shown")
+			what := "shown-as-" + name // Other than planted, for metrics are those of all.
+			g.Expect(shown(t, scene.namespace)).NotTo(ContainSubstring(what))
+			plant(g, queue, what)
+			g.Expect(shown(t, scene.namespace)).To(ContainSubstring(what))
+		})
+	}
+}

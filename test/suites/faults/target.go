@@ -1,0 +1,90 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
+)
+
+const (
+	// strikeTimeout is how soon a fault must have struck.
+	strikeTimeout = 10 * time.Second
+	// probeInterval is how often it is asked whether something is so by now.
+	probeInterval = 20 * time.Millisecond
+)
+
+// tester is the user that tests and workers sign in as. The operator is the user
+// default, to whom faults happen.
+const tester = "tester"
+
+// Target is a Redis server and the proxy by which the operator reaches it. Tests
+// and workers go to the server itself.
+type Target struct {
+	Server *redistest.Server
+	Proxy  *tcpproxy.Proxy
+}
+
+// NewTarget starts both. The context bounds the start.
+func NewTarget(ctx context.Context) (*Target, error) {
+	server, err := redistest.Start(ctx, redistest.Options{User: tester})
+	if err != nil {
+		return nil, err
+	}
+	proxy, err := tcpproxy.Start(server.Addr())
+	if err != nil {
+		return nil, errors.Join(err, server.Stop())
+	}
+	return &Target{Server: server, Proxy: proxy}, nil
+}
+
+// Addr returns the host:port that the operator is to use.
+func (t *Target) Addr() string { return t.Proxy.Addr() }
+
+// Close ends both.
+func (t *Target) Close() error { return errors.Join(t.Proxy.Close(), t.Server.Stop()) }
+
+// cutOff breaks the connections that came by the proxy, and has new ones refused
+// until the proxy lets them pass.
+func (t *Target) cutOff() error {
+	err := t.Proxy.Refuse()
+	t.Proxy.Reset()
+	return err
+}
+
+// command has the server carry out a command.
+func (t *Target) command(ctx context.Context, args ...any) error {
+	if err := t.Server.Client().Do(ctx, args...).Err(); err != nil {
+		return fmt.Errorf("%v: %w", args, err)
+	}
+	return nil
+}
+
+// configure sets a parameter of the server.
+func (t *Target) configure(ctx context.Context, parameter string, value any) error {
+	return t.command(ctx, "CONFIG", "SET", parameter, value)
+}
+
+// awaitRefusal returns once the server answers the command by an error with this
+// code, which shows that a fault has struck. It gives up after ten seconds.
+func (t *Target) awaitRefusal(ctx context.Context, code string, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, strikeTimeout)
+	defer cancel()
+	for {
+		err := t.command(ctx, args...)
+		if err != nil && strings.Contains(err.Error(), code) {
+			return nil
+		}
+		if ended := pause.For(ctx, probeInterval); ended != nil {
+			return fmt.Errorf("waiting for %s: %w; the last answer: %w", code, ended, err)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package security
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+)
+
+// secretReader is the role by which the operator reads Secrets, and the binding of
+// it that is shipped.
+const secretReader = "scaledjob-operator-secret-reader"
+
+// forbiddenRow is that of a Secret in a namespace where nothing lets the operator read
+// it.
+func forbiddenRow() row {
+	return row{
+		situation: "the operator may not read the Secret", reason: scaledjobv1.ReasonSecretForbidden, words: "Allow its ServiceAccount",
+		state: stalled, cure: "a RoleBinding",
+		stage: func(s *scene) stage {
+			return stage{spec: s.on(newClosedServer(s.t)), mend: s.allowSecrets}
+		},
+	}
+}
+
+// This has a control plane of its own, since it takes a right from the operator, which
+// logs as much as it can here.
+func TestSecretsThatMayNotBeRead(t *testing.T) {
+	t.Parallel()
+	p := ownPlane(t, "--allow-insecure-redis-tls", "--zap-log-level=10")
+	before, deaf, secretless, after := newSceneIn(t, p), newSceneIn(t, p), newSceneIn(t, p), newSceneIn(t, p)
+	before.create(before.on(newClosedServer(t))...)
+	before.heed()
+	// Its Secret is read on behalf of a pass, not of a subscription.
+	deaf.create(with(deaf.on(newClosedServer(t)), unheard)...)
+	deaf.push(1)
+	deaf.update(polling(1))
+	deaf.awaitJobs()
+
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: secretReader}}
+	before.Expect(p.admin.Delete(t.Context(), binding)).To(Succeed())
+
+	secretless.createUnverified(newSecureServerOf(t))
+	secretless.heed()
+	forbidden := forbiddenRow()
+	stage := forbidden.stage(after)
+	provoke(after, forbidden, stage)
+	expectTold(after, forbidden)
+	after.Expect(after.jobsEver()).To(BeZero())
+	mend(after, forbidden, stage)
+	after.heed()
+	before.Eventually(p.operator.Logs).Should(ContainSubstring("could not be read again"))
+	before.heed()
+	before.awaitConnected()
+}
+
+// unheard has the operator not listen.
+func unheard(spec *scaledjobv1.ScaledJobSpec) {
+	spec.Notifications = scaledjobv1.NotificationsDisabled
+}
+
+// allowSecrets has the operator read the Secrets of the namespace.
+func (s *scene) allowSecrets() {
+	s.t.Helper()
+	s.Expect(s.plane.admin.Create(s.t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "secret-reader"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: secretReader},
+		Subjects: []rbacv1.Subject{{
+			Kind: rbacv1.ServiceAccountKind, Namespace: operator.Namespace, Name: operator.ServiceAccount,
+		}},
+	})).To(Succeed())
+}
+
+// newSecureServerOf starts a server with a certificate that nobody vouches for, where
+// nobody has to sign in.
+func newSecureServerOf(t *testing.T) *server {
+	t.Helper()
+	return newSecureServer(t, certificates.NewAuthority(t).Server(t, "redis.example"), nil)
+}
+
+// createUnverified has the operator, which was started with the flag for it, take any
+// certificate of the server.
+func (s *scene) createUnverified(server *server) {
+	s.t.Helper()
+	s.redis = server.Client()
+	s.create(at(server.secureAddr()), func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.Redis.TLS = &scaledjobv1.RedisTLS{InsecureSkipVerify: true}
+	})
+}

@@ -1,0 +1,96 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package security
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"io"
+	"net"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+// longChain is how many certificates a hostile server shows: about 50 kB of them.
+const longChain = 100
+
+// Servers that misbehave harm nobody but those who name them.
+func TestHostileServersOfTLS(t *testing.T) {
+	t.Parallel()
+	for name, serve := range map[string]func(conn net.Conn){
+		"garbage after the handshake": func(conn net.Conn) { flood(conn, noise(t)) },
+		"an endless reply": func(conn net.Conn) {
+			_, _ = conn.Write([]byte("$9223372036854775807\r\n"))
+			flood(conn, make([]byte, 16<<10))
+		},
+		"silence after the handshake": func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			authority := certificates.NewAuthority(t)
+			expectHarmless(t, authority, authority.Server(t, loopback), nil, serve)
+		})
+	}
+	t.Run("a long chain of certificates", func(t *testing.T) {
+		t.Parallel()
+		authority := certificates.NewAuthority(t)
+		chain := make([]certificates.Pair, longChain)
+		for i := range chain {
+			chain[i] = authority.Server(t, "other.example")
+		}
+		expectHarmless(t, authority, authority.Server(t, loopback), chain, func(net.Conn) {})
+	})
+}
+
+// expectHarmless has a ScaledJob name a server that speaks TLS and goes on as serve
+// does, and sees that others are served all the same.
+func expectHarmless(
+	t *testing.T, authority *certificates.Authority, shown certificates.Pair, chain []certificates.Pair, serve func(net.Conn),
+) {
+	t.Helper()
+	s, other := newScene(t), newNeighbour(t)
+	certificate, err := tls.X509KeyPair(shown.Certificate, shown.Key)
+	s.Expect(err).NotTo(HaveOccurred())
+	for _, pair := range chain {
+		link, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+		s.Expect(err).NotTo(HaveOccurred())
+		certificate.Certificate = append(certificate.Certificate, link.Certificate...)
+	}
+	address := redistest.Listen(t, func(conn net.Conn) {
+		secure := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+		if secure.HandshakeContext(t.Context()) == nil {
+			serve(secure)
+		}
+	})
+	s.keepTrust(authority, authority.Client(t, "operator"))
+	s.create(at(address), secured)
+	s.awaitFalse(scaledjobv1.ConditionQueueConnected, scaledjobv1.ReasonUnreachable, "")
+	s.Expect(s.verdict(scaledjobv1.ConditionQueueConnected).Abnormal).To(Equal(reconciling))
+	other.heed()
+	s.Expect(s.jobsEver()).To(BeZero())
+}
+
+// noise is a piece of data that is nothing.
+func noise(t *testing.T) []byte {
+	t.Helper()
+	piece := make([]byte, 16<<10)
+	if _, err := rand.Read(piece); err != nil {
+		t.Fatal(err)
+	}
+	return piece
+}
+
+// flood writes the piece again and again until the other side has enough.
+func flood(conn net.Conn, piece []byte) {
+	for {
+		if _, err := conn.Write(piece); err != nil {
+			return
+		}
+	}
+}

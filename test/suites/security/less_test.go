@@ -1,0 +1,204 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package security
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+// documentedUser is the user whom the documents make.
+const documentedUser = "scaledjob"
+
+// documented reads a document.
+func documented(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// documentedRights is the command of docs/redis.md that makes a user with the
+// fewest rights.
+func documentedRights(t *testing.T) []string {
+	t.Helper()
+	line := regexp.MustCompile(`(?m)^ +ACL SETUSER scaledjob on .*$`).FindString(documented(t, "redis.md"))
+	if !strings.Contains(line, "PASSWORD") {
+		t.Fatal("docs/redis.md makes no user")
+	}
+	return strings.Fields(line)
+}
+
+// follow makes the documented user by the command that the documents give, and
+// returns the way to it.
+func (s *scene) follow(server *server, command []string) []change {
+	s.t.Helper()
+	s.redis = server.Client()
+	password := planted.password()
+	s.keepPassword(password)
+	args := make([]any, len(command))
+	for i, word := range command {
+		args[i] = strings.Replace(word, "PASSWORD", password, 1)
+	}
+	server.do(args...)
+	return []change{at(server.Addr()), signedIn(documentedUser)}
+}
+
+// replaced is the command with one of its words replaced by others.
+func replaced(t *testing.T, command []string, word string, by ...string) (changed []string) {
+	t.Helper()
+	found := false
+	for _, is := range command {
+		if is == word {
+			changed, found = append(changed, by...), true
+		} else {
+			changed = append(changed, is)
+		}
+	}
+	if !found {
+		t.Fatalf("%q is not in %q", word, command)
+	}
+	return changed
+}
+
+func TestTheDocumentedRightsAreEnough(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	spec := s.follow(newClosedServer(t), documentedRights(t))
+	s.create(spec...)
+	s.heed()
+}
+
+func TestTheDocumentedRightsAreEnoughBeforeRedis7(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	server := newClosedServer(t, "--acl-pubsub-default", "allchannels")
+	spec := s.follow(server, replaced(t, documentedRights(t), "%R~jobs:*", "~jobs:*"))
+	s.create(spec...)
+	s.heed()
+}
+
+func TestTheDocumentedRightsAreEnoughInAnotherDatabase(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	row := regexp.MustCompile("(?m)^\\| database ([0-9]+) \\| `([^`]+)` \\|$").FindStringSubmatch(documented(t, "redis.md"))
+	s.Expect(row).NotTo(BeNil(), "docs/redis.md has no rights for another database")
+	database, err := strconv.Atoi(row[1])
+	s.Expect(err).NotTo(HaveOccurred())
+	server := newClosedServer(t)
+	spec := s.follow(server, append(documentedRights(t), strings.Fields(row[2])...))
+	s.redis = server.in(database)
+	s.create(with(spec, inDatabase(int32(database)))...)
+	s.heed()
+}
+
+func TestTheDocumentedCommandsOfTypesAreEnough(t *testing.T) {
+	t.Parallel()
+	for _, k := range otherKinds() {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.kind = k
+			server := newClosedServer(t)
+			spec := s.follow(server, replaced(t, documentedRights(t), "+llen", documentedCommands(t, k)...))
+			s.create(spec...)
+			s.heed()
+		})
+	}
+}
+
+// documentedCommands are the rights that docs/queues.md names for the type.
+func documentedCommands(t *testing.T, k kind) (rights []string) {
+	t.Helper()
+	for line := range strings.Lines(documented(t, "queues.md")) {
+		if !strings.HasPrefix(line, "| "+k.documented+" |") {
+			continue
+		}
+		for _, command := range regexp.MustCompile("`([A-Z ]+)`").FindAllStringSubmatch(strings.Split(line, "|")[3], -1) {
+			rights = append(rights, "+"+strings.ReplaceAll(strings.ToLower(command[1]), " ", "|"))
+		}
+	}
+	if len(rights) == 0 {
+		t.Fatalf("docs/queues.md has no commands for %s", k.documented)
+	}
+	return rights
+}
+
+func TestCONFIGIsNotNeeded(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(s.on(newClosedServer(t, "--rename-command", "CONFIG", ""))...)
+	s.heed()
+}
+
+func TestSUBSCRIBEIsNotNeeded(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]func(t *testing.T) (*server, string){
+		"renamed away": func(t *testing.T) (*server, string) {
+			t.Helper()
+			s := newClosedServer(t, "--rename-command", "SUBSCRIBE", "")
+			return s, s.Addr()
+		},
+		"ended by a proxy": func(t *testing.T) (*server, string) {
+			t.Helper()
+			s := newClosedServer(t)
+			return s, newProxyWithoutSubscriptions(t, s.Addr())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			server, address := address(t)
+			s.create(with(s.on(server), at(address), polling(1))...)
+			s.push(1)
+			s.awaitJobs()
+			s.awaitFalse(scaledjobv1.ConditionNotificationsActive, scaledjobv1.ReasonUnreachable, "")
+			s.awaitMode(scaledjobv1.ModePolling)
+			s.awaitConnected()
+			s.push(2)
+			s.awaitJobs()
+		})
+	}
+}
+
+// newProxyWithoutSubscriptions starts a proxy that closes the connection of whoever
+// subscribes, and returns its address.
+func newProxyWithoutSubscriptions(t *testing.T, upstream string) string {
+	t.Helper()
+	return redistest.Listen(t, func(client net.Conn) {
+		var dialer net.Dialer
+		server, err := dialer.DialContext(t.Context(), "tcp", upstream)
+		if err != nil {
+			return
+		}
+		defer func() { _ = server.Close() }()
+		go func() {
+			_, _ = io.Copy(client, server)
+			_ = client.Close()
+		}()
+		piece := make([]byte, 16<<10)
+		for {
+			n, err := client.Read(piece)
+			if err != nil || bytes.Contains(bytes.ToLower(piece[:n]), []byte("subscribe")) {
+				return
+			}
+			if _, err := server.Write(piece[:n]); err != nil {
+				return
+			}
+		}
+	})
+}

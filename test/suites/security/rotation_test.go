@@ -1,0 +1,191 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package security
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/pause"
+)
+
+const (
+	// pushInterval is how often a message comes while credentials change.
+	pushInterval = 400 * time.Millisecond
+	// plenty is a maxReplicas that is not reached.
+	plenty = 10000
+)
+
+// rotation is a way to change credentials that are in use.
+type rotation struct {
+	name string
+	// stage returns the server, the spec, and what changes the credentials.
+	stage func(s *scene) (on *server, spec []change, rotate func())
+}
+
+func TestCredentialsChangeWithoutALossUnderLoad(t *testing.T) {
+	t.Parallel()
+	for _, rotation := range []rotation{
+		{"password, in Redis first", rotatePasswordInRedisFirst},
+		{"password, in the Secret first", rotatePasswordInSecretFirst},
+		{"authority and certificate of the server", rotateAuthority},
+		{"authority and certificate of the operator", rotateClient},
+	} {
+		t.Run(rotation.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			server, spec, rotate := rotation.stage(s)
+			s.create(append(spec, atMost(plenty))...)
+			s.heed()
+			before := server.identifiers(tenant)
+			s.Expect(before).NotTo(BeEmpty())
+			stop := s.keepPushing()
+			rotate()
+			s.Eventually(server.identifiers).WithArguments(tenant).
+				Should(And(Not(BeEmpty()), WithTransform(overlap(before), BeEmpty())), s.explain)
+			stop()
+			s.awaitJobs()
+			s.awaitConnected()
+			s.heed()
+			s.Expect(server.subscribers(tenant)).To(HaveLen(1))
+		})
+	}
+}
+
+// That a Secret was looked at shows by another one, which is looked at as often.
+func TestASecretWithTheSameContentReconnectsNobody(t *testing.T) {
+	t.Parallel()
+	server := newClosedServer(t)
+	still, changing := newScene(t), newScene(t)
+	still.create(still.welcome(server, alice)...)
+	changing.create(changing.welcome(server, bob)...)
+	still.heed()
+	before := server.subscribers(alice)[0]["id"]
+	still.label(credentials)
+	for range 2 {
+		changing.heed()
+		old, next := server.identifiers(bob), planted.password()
+		server.do("ACL", "SETUSER", bob, ">"+next)
+		changing.keepPassword(next)
+		changing.Eventually(server.identifiers).WithArguments(bob).
+			Should(And(Not(BeEmpty()), WithTransform(overlap(old), BeEmpty())))
+	}
+	still.Expect(server.subscribers(alice)).To(HaveExactElements(HaveKeyWithValue("id", before)))
+}
+
+// What the operator has works on, and would not if it had to sign in again.
+func TestAChangeThatTheServerRejectsIsTold(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	server := newClosedServer(t)
+	s.create(append(s.on(server), polling(1), atMost(plenty))...)
+	s.heed()
+	next := planted.password()
+	s.keepPassword(next)
+	s.Eventually(s.verdict).WithArguments(scaledjobv1.ConditionQueueConnected).
+		Should(HaveField("Reason", scaledjobv1.ReasonSecretRejected), s.explain)
+	s.heed()
+	server.do("ACL", "SETUSER", tenant, ">"+next)
+	s.awaitConnected()
+}
+
+// overlap returns which of the values are among those of before.
+func overlap(before []string) func([]string) []string {
+	known := map[string]bool{}
+	for _, id := range before {
+		known[id] = true
+	}
+	return func(now []string) (both []string) {
+		for _, id := range now {
+			if known[id] {
+				both = append(both, id)
+			}
+		}
+		return both
+	}
+}
+
+// atMost sets maxReplicas.
+func atMost(jobs int32) change {
+	return func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = &jobs }
+}
+
+// keepPushing adds messages until stop is called.
+func (s *scene) keepPushing() (stop func()) {
+	ended, done := make(chan struct{}), make(chan error, 1)
+	ctx := s.t.Context()
+	go func() {
+		for {
+			select {
+			case <-ended:
+				done <- nil
+				return
+			default:
+			}
+			s.pushed++
+			if err := s.kind.push(ctx, s.redis, s.queue, s.pushed); err != nil {
+				done <- err
+				return
+			}
+			if err := pause.For(ctx, pushInterval); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	return func() {
+		s.t.Helper()
+		close(ended)
+		s.Expect(<-done).To(Succeed())
+	}
+}
+
+func rotatePasswordInRedisFirst(s *scene) (*server, []change, func()) {
+	server := newClosedServer(s.t)
+	spec := s.on(server)
+	next := planted.password()
+	return server, spec, func() {
+		server.permit("resetpass", ">"+next)
+		s.keepPassword(next)
+	}
+}
+
+// rotatePasswordInSecretFirst has the operator be refused before Redis learns of
+// the new password, too.
+func rotatePasswordInSecretFirst(s *scene) (*server, []change, func()) {
+	server := newClosedServer(s.t)
+	spec := s.on(server)
+	next := planted.password()
+	return server, spec, func() {
+		s.keepPassword(next)
+		s.Eventually(server.refusals).WithArguments(tenant).Should(ContainElement(refusedSignIn()))
+		server.permit("resetpass", ">"+next)
+	}
+}
+
+// refusedSignIn is how ACL LOG tells of credentials that were wrong.
+func refusedSignIn() types.GomegaMatcher { return HavePrefix("auth ") }
+
+func rotateAuthority(s *scene) (*server, []change, func()) {
+	old, next := certificates.NewAuthority(s.t), certificates.NewAuthority(s.t)
+	server, spec := s.secure(old, old.Server(s.t, loopback), nil)
+	return server, spec, func() {
+		server.show(next.Server(s.t, loopback))
+		s.keepTrust(next, next.Client(s.t, "operator"))
+	}
+}
+
+func rotateClient(s *scene) (*server, []change, func()) {
+	old, next := certificates.NewAuthority(s.t), certificates.NewAuthority(s.t)
+	server, spec := s.secure(old, old.Server(s.t, loopback), old)
+	return server, with(spec, shown), func() {
+		server.believe(next)
+		s.keepTrust(old, next.Client(s.t, "operator"))
+	}
+}

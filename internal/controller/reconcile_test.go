@@ -67,7 +67,7 @@ func TestReconcileCreatesWhatIsDue(t *testing.T) {
 	w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs"}))
 	w.Expect(w.watcher.endpoint).To(Equal(auth.Endpoint{Address: address}))
 	w.Expect(w.watcher.keys).To(Equal([]keyspace.Key{{Name: "emails", Class: verify.ClassList, Final: true}}))
-	w.Expect(w.watcher.canCreate).To(BeTrue())
+	w.Expect(w.watcher.idle).To(BeFalse())
 }
 
 func TestReconcileAgainDoesNothing(t *testing.T) {
@@ -97,7 +97,7 @@ func TestReconcileFollowsTheQueue(t *testing.T) {
 		w.queues.SetDepth(emailQueue, step.depth)
 		w.reconcile(t.Context())
 		w.Expect(w.jobs(t.Context())).To(HaveLen(step.active), "at a depth of %d", step.depth)
-		w.Expect(w.watcher.canCreate).To(Equal(step.active < 20))
+		w.Expect(w.watcher.idle).To(Equal(step.active >= 20))
 	}
 }
 
@@ -144,7 +144,7 @@ func TestReconcileUnknownDepth(t *testing.T) {
 			w.Expect(condition.Reason).To(Equal(scaledjobv1.ReasonUnreachable), kind)
 			w.Expect(condition.Message).To(Equal("Start it."), kind)
 		}
-		w.Expect(w.watcher.canCreate).To(BeFalse())
+		w.Expect(w.watcher.idle).To(BeTrue())
 		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "RedisUnreachable"}))
 
 		time.Sleep(time.Second)
@@ -237,7 +237,7 @@ func TestReconcileSuspended(t *testing.T) {
 	ready := w.condition(t.Context(), scaledjobv1.ConditionReady)
 	w.Expect(ready.Status).To(Equal(metav1.ConditionTrue))
 	w.Expect(ready.Reason).To(Equal(scaledjobv1.ReasonSuspended))
-	w.Expect(w.watcher.canCreate).To(BeFalse())
+	w.Expect(w.watcher.idle).To(BeTrue())
 }
 
 func TestReconcileGoing(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
@@ -97,7 +98,7 @@ func TestLastRollout(t *testing.T) {
 			if c.observed == 0 {
 				before.RolloutGeneration = 0
 			}
-			got, err := lastRollout(t.Context(), c.server, &now.ScaledJob, &before)
+			got, err := lastRollout(t.Context(), c.server, &now.ScaledJob, &before, jobs.TemplateHash(&now.Spec.JobTemplate))
 			if c.err != nil {
 				g.Expect(err).To(MatchError(c.err))
 				return

@@ -55,8 +55,8 @@ type (
 )
 
 // Deliver passes on what the watcher heard. It waits until the controller takes it, or ctx ends.
-func (w Wakes) Deliver(ctx context.Context, heard coalesce.Wake[types.NamespacedName]) {
-	w.send(ctx, wake{key: heard.ID, priority: priorityOf(heard.Cause)})
+func (w Wakes) Deliver(ctx context.Context, heard coalesce.Wake) {
+	w.send(ctx, wake{key: types.NamespacedName(heard.ID), priority: priorityOf(heard.Cause)})
 }
 
 func (w Wakes) send(ctx context.Context, wanted wake) {

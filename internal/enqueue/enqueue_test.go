@@ -177,7 +177,7 @@ func TestWakesDeliver(t *testing.T) {
 			t.Parallel()
 			withQueue(t, func(ctx context.Context, q *workQueue) {
 				wakes := make(Wakes, 1)
-				wakes.Deliver(ctx, coalesce.Wake[types.NamespacedName]{ID: emails, Cause: cause})
+				wakes.Deliver(ctx, coalesce.Wake{ID: coalesce.ID(emails), Cause: cause})
 
 				wakeHandler().Generic(ctx, <-wakes, q)
 
@@ -196,7 +196,7 @@ func TestWakesDeliverEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		delivered := make(chan struct{})
 		go func() {
-			make(Wakes).Deliver(ctx, coalesce.Wake[types.NamespacedName]{ID: emails})
+			make(Wakes).Deliver(ctx, coalesce.Wake{ID: coalesce.ID(emails)})
 			close(delivered)
 		}()
 		synctest.Wait()

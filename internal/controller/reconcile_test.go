@@ -23,6 +23,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
 var errAway = errors.New("the API server is away")
@@ -440,7 +441,7 @@ func TestReconcileStatusWriteFails(t *testing.T) {
 		w.onApply = func() error { return errAway }
 
 		result := w.reconcile(t.Context())
-		w.Expect(result.RequeueAfter).To(BeNumerically("<=", enqueue.RetryDelay(1)), "by itself, so that creating need not wait for it")
+		w.Expect(result.RequeueAfter).To(BeNumerically("<=", retry.APIServer.After(1)), "by itself, so that creating need not wait for it")
 		w.Expect(w.names()).To(HaveLen(2))
 
 		w.onApply = func() error { return nil }

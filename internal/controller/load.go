@@ -46,8 +46,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*targe
 		}
 	}
 	if found.SpecErr != nil {
-		result, err := r.reportMalformed(ctx, sj, mem, found.SpecErr)
-		return nil, result, err
+		return nil, r.reportMalformed(ctx, sj, mem, found.SpecErr), nil
 	}
 	return &target{sj: sj, asks: scaledjob.Resolve(sj), mem: mem}, ctrl.Result{}, nil
 }
@@ -67,7 +66,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 // then the event and the log tell of it alone.
 func (r *Reconciler) reportMalformed(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, cause error,
-) (ctrl.Result, error) {
+) ctrl.Result {
 	r.unsubscribe(client.ObjectKeyFromObject(sj))
 	r.Metrics.Failed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName)
 	before := mem.status.Latest(sj)
@@ -84,5 +83,5 @@ func (r *Reconciler) reportMalformed(
 	if wait > 0 {
 		after = min(after, wait)
 	}
-	return enqueue.After(after, enqueue.PriorityResync), nil
+	return enqueue.After(after, enqueue.PriorityResync)
 }

@@ -103,7 +103,7 @@ func writtenBefore(ctx context.Context, live client.Reader, sj *scaledjobv1.Scal
 	if err != nil || version < 2 {
 		return nil, nil //nolint:nilerr // Of a version that is no number, it can't be told what was before.
 	}
-	var found scaledjob.ScaledJobList
+	var found scaledjob.List
 	err = live.List(ctx, &found, client.InNamespace(sj.Namespace), &client.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", sj.Name),
 		Raw: &metav1.ListOptions{

@@ -43,7 +43,7 @@ func (h history) List(_ context.Context, list client.ObjectList, opts ...client.
 		return errors.New("asked for no exact version")
 	}
 	if was, known := h.at[version]; known {
-		list.(*scaledjob.ScaledJobList).Items = []scaledjob.ScaledJob{was}
+		list.(*scaledjob.List).Items = []scaledjob.ScaledJob{was}
 	}
 	return h.err
 }

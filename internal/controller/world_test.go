@@ -214,7 +214,7 @@ func (w *world) getLive(
 
 // listLive answers how a ScaledJob was before with what the test says.
 func (w *world) listLive(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-	past, ok := list.(*scaledjob.ScaledJobList)
+	past, ok := list.(*scaledjob.List)
 	if !ok {
 		return c.List(ctx, list, opts...)
 	}

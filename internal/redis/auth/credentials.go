@@ -39,7 +39,7 @@ func newAccess(e Endpoint, found values) (*Access, error) {
 		}
 		// A server that is no Redis might take a line of it for a command.
 		if strings.ContainsAny(found.password, "\r\n") {
-			return nil, invalid(e.Password, "has several lines. Store the password there, and nothing else.")
+			return nil, invalid(e.Password, "has several lines. Store only the password there.")
 		}
 	}
 	config, err := newTLSConfig(e, found)

@@ -53,7 +53,7 @@ func (k *Keyring) Load(ctx context.Context, e Endpoint) (*Access, *failure.Error
 	}
 	return nil, &failure.Error{
 		Reason:  failure.ReasonUnreachable,
-		Message: "The Secret could not be read from the API server. The operator tries again. See its log for the cause.",
+		Message: "The operator could not read the Secret from the API server. It tries again; see its log for the cause.",
 		Err:     err,
 	}
 }
@@ -70,8 +70,8 @@ func (k *Keyring) load(ctx context.Context, e Endpoint) (*Access, error) {
 	if e.TLS.SkipVerify && !k.allowInsecure {
 		return nil, &failure.Error{
 			Reason: failure.ReasonTLSFailed,
-			Message: "The operator does not connect without verifying the server's certificate. Set spec.redis.tls.caSecretRef in place of " +
-				"insecureSkipVerify, or have an administrator start the operator with --allow-insecure-redis-tls.",
+			Message: "The operator does not connect without verifying the server's certificate. Set spec.redis.tls.caSecretRef instead of " +
+				"insecureSkipVerify, or ask an administrator to start the operator with --allow-insecure-redis-tls.",
 			Err: errors.New("verification is switched off"),
 		}
 	}
@@ -140,7 +140,7 @@ func (r secretReader) value(ctx context.Context, named SecretKey) (string, error
 	case !ok:
 		return "", missing(named, "the Secret has no such key")
 	case len(value) > maxValueBytes:
-		return "", invalid(named, "is larger than 256 KiB. Store what spec.redis is meant to name.")
+		return "", invalid(named, "is larger than 256 KiB. Check that spec.redis names the right key.")
 	}
 	return string(value), nil
 }
@@ -148,7 +148,7 @@ func (r secretReader) value(ctx context.Context, named SecretKey) (string, error
 func missing(named SecretKey, cause string) error {
 	return &failure.Error{
 		Reason:  failure.ReasonSecretNotFound,
-		Message: fmt.Sprintf("The Secret %q has no key %q. Add it, or name another key in spec.redis.", named.Name, named.Key),
+		Message: fmt.Sprintf("The Secret %q has no key %q. Add the key, or name another one in spec.redis.", named.Name, named.Key),
 		Err:     fmt.Errorf("key %q of Secret %q: %s", named.Key, named.Name, cause),
 	}
 }

@@ -43,11 +43,11 @@ func TestKeysThatTakeTooLong(t *testing.T) {
 		},
 		"a large authority among others": {
 			found:   values{ca: string(authority.Certificate()) + large, certificate: string(own.Certificate), privateKey: string(own.Key)},
-			refused: `"ca.crt" of the Secret "redis" holds a certificate with an RSA key of more than 8192 bits`,
+			refused: `"ca.crt" of the Secret "redis" contains a certificate with an RSA key of more than 8192 bits`,
 		},
 		"a large certificate": {
 			found:   values{ca: string(authority.Certificate()), certificate: large, privateKey: string(own.Key)},
-			refused: `"tls.crt" of the Secret "redis" holds a certificate with an RSA key of more than 8192 bits`,
+			refused: `"tls.crt" of the Secret "redis" contains a certificate with an RSA key of more than 8192 bits`,
 		},
 		"a large private key": {
 			found: values{

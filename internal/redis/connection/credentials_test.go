@@ -50,7 +50,7 @@ func TestTheFirstLookAtASecret(t *testing.T) {
 			&failure.Error{Reason: failure.ReasonSecretForbidden, Message: "not allowed", Err: errors.New("403")},
 			failure.ReasonSecretForbidden, "not allowed",
 		},
-		"not known": {errors.New("500"), failure.ReasonUnreachable, "could not be read from the API server"},
+		"not known": {errors.New("500"), failure.ReasonUnreachable, "could not read the Secret from the API server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

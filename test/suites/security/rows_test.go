@@ -72,7 +72,7 @@ func tlsRows() []row {
 				}}
 			},
 		}, {
-			situation: "the server speaks TLS only", reason: scaledjobv1.ReasonUnreachable, words: "If it expects TLS", state: reconciling,
+			situation: "the server speaks TLS only", reason: scaledjobv1.ReasonUnreachable, words: "If it requires TLS", state: reconciling,
 			cure: "`tls`",
 			stage: func(s *scene) stage {
 				authority := certificates.NewAuthority(s.t)
@@ -83,7 +83,7 @@ func tlsRows() []row {
 				}
 			},
 		}, {
-			situation: "the handshake stalls", reason: scaledjobv1.ReasonUnreachable, words: "handshake was not finished in time", state: reconciling,
+			situation: "the handshake stalls", reason: scaledjobv1.ReasonUnreachable, words: "handshake did not finish in time", state: reconciling,
 			cure:  "time",
 			stage: stageStall,
 		}, {

@@ -17,8 +17,8 @@ import (
 // lookUpTimeout bounds one question to DNS.
 const lookUpTimeout = 5 * time.Second
 
-// resolver looks up the addresses of a host name. [net.Resolver] does.
-type resolver interface {
+// hostLookup looks up the addresses of a host name. [net.Resolver] does.
+type hostLookup interface {
 	LookupHost(ctx context.Context, host string) ([]string, error)
 }
 
@@ -76,14 +76,14 @@ func (p *pin) Release() {
 // That the address is missing once says little: some name servers give a few of many addresses,
 // in turns. So the same answer has to come twice. And one move is not followed by another one
 // within rest.
-func (p *pin) LookUp(ctx context.Context, resolver resolver, name string, rest time.Duration) (moved bool) {
+func (p *pin) LookUp(ctx context.Context, dns hostLookup, name string, rest time.Duration) (moved bool) {
 	host, _, err := net.SplitHostPort(name)
 	if err != nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
-	answer, err := resolver.LookupHost(ctx, host)
+	answer, err := dns.LookupHost(ctx, host)
 	if err != nil || len(answer) == 0 {
 		return false
 	}
@@ -144,7 +144,7 @@ func (p *Pool) followNames(ctx context.Context) {
 		group.SetLimit(lookUpsAtOnce)
 		for _, named := range p.named() {
 			group.Go(func() error {
-				if named.follow(ctx, p.resolver, p.timing.restAfterMove) {
+				if named.follow(ctx, p.dns, p.timing.restAfterMove) {
 					p.log.Info("The name of a Redis server points elsewhere", "endpoint", named.endpoint.String())
 				}
 				return nil
@@ -169,8 +169,8 @@ func (p *Pool) named() []*peer {
 
 // follow ends the connections that lead elsewhere than the name does, and reports whether
 // it was found to have moved.
-func (p *peer) follow(ctx context.Context, resolver resolver, restAfterMove time.Duration) (moved bool) {
-	moved = p.pin.LookUp(ctx, resolver, p.endpoint.Address, restAfterMove)
+func (p *peer) follow(ctx context.Context, dns hostLookup, restAfterMove time.Duration) (moved bool) {
+	moved = p.pin.LookUp(ctx, dns, p.endpoint.Address, restAfterMove)
 	inUse := p.pin.Address()
 	if !moved && !inUse.IsValid() { // It went down a moment ago.
 		return false

@@ -41,7 +41,7 @@ type dialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 // newClient returns a client of a database that does nothing behind our back: it honours
 // deadlines, sends no command we did not ask for but HELLO, AUTH and SELECT, and gets its
 // connections from dial.
-func newClient(e auth.Endpoint, with *auth.Access, database int, dial dialFunc) *redis.Client {
+func newClient(e auth.Endpoint, with *auth.Credentials, database int, dial dialFunc) *redis.Client {
 	password, idle := with.Password(), idleConnection
 	if with.Secured() {
 		idle = idleSecured
@@ -110,20 +110,20 @@ func (l libraryLogger) Printf(_ context.Context, format string, args ...any) {
 	l.log.Info("The client library says", "text", failure.Shorten(text))
 }
 
-// client returns the client of a database, which is nil if there is no access.
+// client returns the client of a database, which is nil if there are no credentials.
 func (p *peer) client(database int) *redis.Client {
 	found := p.clients[database]
-	if found == nil && p.access != nil {
-		found = newClient(p.endpoint, p.access, database, p.dialCommand(p.access))
+	if found == nil && p.credentials != nil {
+		found = newClient(p.endpoint, p.credentials, database, p.dialCommand(p.credentials))
 		p.clients[database] = found
 	}
 	return found
 }
 
-// firstClient returns the client of a database, for which it loads the access if nobody has. The
+// firstClient returns the client of a database, for which it loads the credentials if nobody has. The
 // error is a cause for which the endpoint is down.
 func (p *peer) firstClient(ctx context.Context, database int) (*redis.Client, error) {
-	if _, err := p.firstAccess(ctx); err != nil {
+	if _, err := p.firstCredentials(ctx); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
@@ -134,7 +134,7 @@ func (p *peer) firstClient(ctx context.Context, database int) (*redis.Client, er
 	if client := p.client(database); client != nil {
 		return client, nil
 	}
-	return nil, failure.ErrBusy // The access was withdrawn a moment ago.
+	return nil, failure.ErrBusy // The credentials were withdrawn a moment ago.
 }
 
 // closeClients closes the clients, if there are any.

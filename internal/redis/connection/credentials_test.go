@@ -125,7 +125,7 @@ func TestASecretIsReadAtOnceWhenItsPasswordIsRefused(t *testing.T) {
 	pool := NewPool(Options{})
 	down := func(e auth.Endpoint) *peer {
 		used := pool.newPeer(e)
-		used.markDown(used.access, refused)
+		used.markDown(used.credentials, refused)
 		return used
 	}
 	const rest = time.Minute

@@ -22,21 +22,21 @@ const moreDials = 4
 const dialTimeout = callTimeout * 9 / 10
 
 // dialCommand dials for a client, unless the endpoint is down.
-func (p *peer) dialCommand(with *auth.Access) dialFunc {
+func (p *peer) dialCommand(with *auth.Credentials) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		return p.dialIfUp(ctx, with, network, address, p.count)
 	}
 }
 
 // dialPubSub dials for subscriptions, unless the endpoint is down.
-func (p *peer) dialPubSub(with *auth.Access) dialFunc {
+func (p *peer) dialPubSub(with *auth.Credentials) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		return p.dialIfUp(ctx, with, network, address, nil)
 	}
 }
 
 // dialProbe dials although the endpoint is down.
-func (p *peer) dialProbe(with *auth.Access) dialFunc {
+func (p *peer) dialProbe(with *auth.Credentials) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := p.dial(ctx, with, network, address)
 		if err != nil {
@@ -46,8 +46,8 @@ func (p *peer) dialProbe(with *auth.Access) dialFunc {
 	}
 }
 
-// dial makes a connection to the address in use, which is as secure as the access says.
-func (p *peer) dial(ctx context.Context, with *auth.Access, network, address string) (net.Conn, error) {
+// dial makes a connection to the address in use, which is as secure as the credentials say.
+func (p *peer) dial(ctx context.Context, with *auth.Credentials, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := p.pin.Dial(ctx, p.dialer, network, address)
@@ -67,7 +67,7 @@ func (p *peer) count(more int) {
 // dialIfUp dials, unless the endpoint is down. If no connection serves, and the dial fails
 // or ends before the server has said anything, it is down from then on. count keeps how many
 // serve.
-func (p *peer) dialIfUp(ctx context.Context, with *auth.Access, network, address string, count func(more int)) (net.Conn, error) {
+func (p *peer) dialIfUp(ctx context.Context, with *auth.Credentials, network, address string, count func(more int)) (net.Conn, error) {
 	alone, done, err := p.takeTurn(ctx)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ func (p *peer) judge(database int, client *redis.Client, err error, began time.T
 		return failure.Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, failure.ErrBusy, cause.Err))
 	}
 	p.mu.Lock()
-	with, down := p.access, p.down
+	with, down := p.credentials, p.down
 	current := p.clients[database] == client && (client != nil || with == nil)
 	p.mu.Unlock()
 	switch {

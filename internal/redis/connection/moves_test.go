@@ -95,7 +95,7 @@ func (z *zone) dial(ctx context.Context, network, address string) (net.Conn, err
 func (z *zone) start(t *testing.T) *Conn {
 	t.Helper()
 	pool := start(t, z.dial, func(p *Pool) {
-		p.resolver, p.timing.lookUp, p.timing.restAfterMove = z, 10*time.Millisecond, z.rest
+		p.dns, p.timing.lookUp, p.timing.restAfterMove = z, 10*time.Millisecond, z.rest
 	})
 	return pool.Conn(named, 0)
 }

@@ -53,9 +53,9 @@ type Pool struct {
 	log    logr.Logger
 	timing timing
 	dialer dialFunc
-	// resolver is asked where names point now. It should be that of the dialer.
-	resolver resolver
-	keyring  *auth.Keyring
+	// dns is asked where names point now. It should be that of the dialer.
+	dns      hostLookup
+	resolver *auth.Resolver
 	// passwords are those of all peers.
 	passwords *redact.Register
 	calls     *callQuota
@@ -103,8 +103,8 @@ func NewPool(options Options) *Pool {
 		log:       options.Log,
 		timing:    timing,
 		dialer:    (&net.Dialer{Timeout: callTimeout, ControlContext: options.Control}).DialContext,
-		resolver:  net.DefaultResolver,
-		keyring:   auth.NewKeyring(options.Secrets, options.AllowInsecureTLS),
+		dns:       net.DefaultResolver,
+		resolver:  auth.NewResolver(options.Secrets, options.AllowInsecureTLS),
 		passwords: redact.NewRegister(),
 		calls:     newCallQuota(),
 		peers:     map[auth.Endpoint]*peer{},

@@ -40,7 +40,7 @@ func (p *peer) tryAgain(ctx context.Context, refusedAuth time.Duration) *failure
 		return cause
 	}
 	p.mu.Lock()
-	before := p.access
+	before := p.credentials
 	p.mu.Unlock()
 	cause = p.try(ctx, candidate, refusedAuth)
 	if cause == nil || before == nil || before == candidate || !isRefusal(cause) {
@@ -52,13 +52,13 @@ func (p *peer) tryAgain(ctx context.Context, refusedAuth time.Duration) *failure
 	return cause
 }
 
-// isRefusal reports whether another access may help.
+// isRefusal reports whether other credentials may help.
 func isRefusal(cause *failure.Error) bool {
 	return cause.Reason == failure.ReasonAuthFailed || cause.Reason == failure.ReasonTLSFailed
 }
 
-// try has a peer that is down used with an access, if the server lets somebody in with that.
-func (p *peer) try(ctx context.Context, candidate *auth.Access, refusedAuth time.Duration) *failure.Error {
+// try has a peer that is down used with credentials, if the server lets somebody in with that.
+func (p *peer) try(ctx context.Context, candidate *auth.Credentials, refusedAuth time.Duration) *failure.Error {
 	if cause := p.check(ctx, candidate, refusedAuth); cause != nil {
 		return cause
 	}
@@ -66,9 +66,9 @@ func (p *peer) try(ctx context.Context, candidate *auth.Access, refusedAuth time
 	return nil
 }
 
-// check is why an access cannot be used now: the server refused it a short while ago, or lets nobody
+// check is why credentials cannot be used now: the server refused it a short while ago, or lets nobody
 // in with it.
-func (p *peer) check(ctx context.Context, candidate *auth.Access, refusedAuth time.Duration) *failure.Error {
+func (p *peer) check(ctx context.Context, candidate *auth.Credentials, refusedAuth time.Duration) *failure.Error {
 	p.mu.Lock()
 	refused := p.refused.of(candidate, refusedAuth)
 	p.mu.Unlock()
@@ -85,8 +85,8 @@ func (p *peer) check(ctx context.Context, candidate *auth.Access, refusedAuth ti
 	return cause
 }
 
-// ping makes a connection of its own with an access, and gets one answer.
-func ping(ctx context.Context, to *peer, with *auth.Access) error {
+// ping makes a connection of its own with credentials, and gets one answer.
+func ping(ctx context.Context, to *peer, with *auth.Credentials) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	pubSub, err := newPubSub(ctx, to, with, to.dialProbe(with))

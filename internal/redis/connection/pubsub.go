@@ -29,23 +29,23 @@ var errOver = errors.New("the connection is over")
 // Its methods may be called concurrently, but [PubSub.Receive] by one goroutine only.
 // They are not interrupted by the end of their context: [PubSub.Close] does that.
 type PubSub struct {
-	peer   *peer
-	access *auth.Access
-	client *redis.Client
-	pubSub *redis.PubSub
+	peer        *peer
+	credentials *auth.Credentials
+	client      *redis.Client
+	pubSub      *redis.PubSub
 	// remote is the address of the server.
 	remote  netip.AddrPort
 	release func()
 	closing sync.Once
 }
 
-// openPubSub connects with the access of the endpoint, which it loads if nobody has. If that
+// openPubSub connects with the credentials of the endpoint, which it loads if nobody has. If that
 // fails, the endpoint is down from then on.
 func (p *peer) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub, error) {
 	began := time.Now()
 	openCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	with, err := p.firstAccess(openCtx)
+	with, err := p.firstCredentials(openCtx)
 	if err == nil {
 		var opened *PubSub
 		if opened, err = newPubSub(openCtx, p, with, p.dialPubSub(with)); err == nil {
@@ -64,9 +64,9 @@ func (p *peer) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub, 
 
 // newPubSub connects through dial, which is called once, and sends PING. It needs no database:
 // channels belong to none, and the user need not be allowed to choose one.
-func newPubSub(ctx context.Context, to *peer, with *auth.Access, dial dialFunc) (*PubSub, error) {
+func newPubSub(ctx context.Context, to *peer, with *auth.Credentials, dial dialFunc) (*PubSub, error) {
 	var dialed atomic.Bool
-	p := &PubSub{peer: to, access: with, release: func() {}}
+	p := &PubSub{peer: to, credentials: with, release: func() {}}
 	p.client = newClient(to.endpoint, with, 0, func(ctx context.Context, network, address string) (net.Conn, error) {
 		if dialed.Swap(true) {
 			return nil, errOver
@@ -99,7 +99,7 @@ func (p *PubSub) Receive(ctx context.Context, timeout time.Duration) (message an
 	}
 	cause := p.peer.passwords.Error(failure.Classify(err))
 	if cause.Reason == failure.ReasonAuthFailed {
-		p.peer.markDown(p.access, cause)
+		p.peer.markDown(p.credentials, cause)
 	}
 	return message, cause
 }

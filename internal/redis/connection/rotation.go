@@ -15,7 +15,7 @@ import (
 
 const (
 	// readsAtOnce is of how many endpoints the Secrets are read again at the same time. That are
-	// fewer than the keyring reads, so that it has room for those who need theirs.
+	// fewer than the resolver reads, so that it has room for those who need theirs.
 	readsAtOnce = 4
 	// looks is in how many parts the time between two looks at the Secrets of an endpoint is cut,
 	// so that not all are read at once.
@@ -92,8 +92,8 @@ func (p *Pool) renew(ctx context.Context, candidate *peer, reading chan struct{}
 	}
 }
 
-// handOver has a peer used with another access, if the server lets somebody in with that.
-func (p *Pool) handOver(ctx context.Context, candidate *peer, inUse, loaded *auth.Access) {
+// handOver has a peer used with other credentials, if the server lets somebody in with that.
+func (p *Pool) handOver(ctx context.Context, candidate *peer, inUse, loaded *auth.Credentials) {
 	if cause := candidate.check(ctx, loaded, p.timing.refusedAuth); cause != nil {
 		if candidate.reject(loaded, cause) {
 			p.log.Info("Redis cannot be used with what the Secrets hold now. What they held before stays in use.",
@@ -115,13 +115,13 @@ func (p *Pool) handOver(ctx context.Context, candidate *peer, inUse, loaded *aut
 
 // rejection is of what cannot be used now, and why.
 type rejection struct {
-	of    *auth.Access
+	of    *auth.Credentials
 	cause *failure.Error
 }
 
-// reject notes that an access cannot be used now, and reports whether that is news. There is none
+// reject notes that credentials cannot be used now, and reports whether that is news. There is none
 // if it is nil.
-func (p *peer) reject(of *auth.Access, cause *failure.Error) (news bool) {
+func (p *peer) reject(of *auth.Credentials, cause *failure.Error) (news bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if of == nil {
@@ -161,7 +161,7 @@ func (p *peer) succeeds(of *PubSub) (due bool, changed <-chan struct{}) {
 	switch {
 	case p.down != nil:
 		return false, p.up
-	case p.access == nil || p.access == of.access:
+	case p.credentials == nil || p.credentials == of.credentials:
 		return false, p.renewed
 	default:
 		return true, nil

@@ -243,7 +243,7 @@ func TestASubscriptionHasASuccessor(t *testing.T) {
 	next, err := r.conn.Successor(t.Context(), pubSub)
 	r.Expect(err).NotTo(HaveOccurred())
 	defer next.Close()
-	r.Expect(next.access.Password()).To(Equal("second"))
+	r.Expect(next.credentials.Password()).To(Equal("second"))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
@@ -289,7 +289,7 @@ func TestSlowServersHoldUpNoRenewal(t *testing.T) {
 			return nil, ctx.Err()
 		}
 		pool := start(t, hang, withSecrets(newSecrets(map[string]string{"password": "second"})))
-		before := auth.NewKeyring(newSecrets(map[string]string{"password": "first"}), false)
+		before := auth.NewResolver(newSecrets(map[string]string{"password": "first"}), false)
 		const many = 400
 		for i := range many {
 			endpoint := numbered(i)

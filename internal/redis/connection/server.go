@@ -20,11 +20,11 @@ import (
 // while it is down.
 type peer struct {
 	endpoint auth.Endpoint
-	keyring  *auth.Keyring
+	resolver *auth.Resolver
 	// passwords are those that were loaded last. What the server says is told without them.
 	passwords *redact.Passwords
 	dialer    dialFunc
-	// loading is held while the access is loaded for the first time.
+	// loading is held while they are loaded for the first time.
 	loading chan struct{}
 	// dialing is held from a dial until the server has said something, while no connection
 	// serves. So one dial finds out that a server is down, and those waiting for their turn
@@ -40,17 +40,17 @@ type peer struct {
 	// wentDown is called without the lock after the peer went down.
 	wentDown func(*peer, *failure.Error)
 
-	mu     sync.Mutex
-	access *auth.Access // nil until it was loaded
-	// clients are those of the access, one for each database that a call needed while up.
+	mu          sync.Mutex
+	credentials *auth.Credentials // nil until they were loaded
+	// clients are those of the credentials, one for each database that a call needed while up.
 	clients map[int]*redis.Client
 	down    *failure.Error // why the endpoint cannot be used; nil while it can
 	up      chan struct{}  // closed when the endpoint comes up after it was down, and replaced
-	renewed chan struct{}  // closed when there is another access, and replaced
+	renewed chan struct{}  // closed when there is other credentials, and replaced
 	late    int            // calls that have been outstanding for too long
 	open    int            // connections of the client that serve
 	worked  time.Time      // when a call was answered last
-	refused refusals
+	refused refusedLogins
 	// rejected is what the Secrets hold that did not replace what is in use.
 	rejected *rejection
 	// backoff spaces the probes. Only work that was done resets it, so an endpoint that
@@ -69,18 +69,18 @@ type peer struct {
 
 func (p *Pool) newPeer(e auth.Endpoint) *peer {
 	made := &peer{
-		endpoint: e, keyring: p.keyring, passwords: p.passwords.Add(), dialer: p.dialer, wentDown: p.wentDown,
+		endpoint: e, resolver: p.resolver, passwords: p.passwords.Add(), dialer: p.dialer, wentDown: p.wentDown,
 		loading: make(chan struct{}, 1), dialing: make(chan struct{}, 1), moreDialing: make(chan struct{}, moreDials),
 		up: make(chan struct{}), renewed: make(chan struct{}), gone: make(chan struct{}),
 		clients: map[int]*redis.Client{}, pubSubs: map[*PubSub]struct{}{},
 	}
 	if e == (auth.Endpoint{Address: e.Address}) {
-		made.access = &auth.Access{} // Nothing is to be loaded.
+		made.credentials = &auth.Credentials{} // Nothing is to be loaded.
 	}
 	return made
 }
 
-// admit lets a call begin, or says at once why not. The client is nil until there is an access.
+// admit lets a call begin, or says at once why not. The client is nil until there are credentials.
 func (p *peer) admit(database int) (*redis.Client, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,12 +131,12 @@ func (p *peer) succeeded() {
 	p.worked = time.Now()
 }
 
-// markDown records that the endpoint cannot be used with this access, which is nil if there is
-// none, unless that is known. What fails with an access that was replaced says nothing.
-func (p *peer) markDown(with *auth.Access, cause *failure.Error) {
+// markDown records that the endpoint cannot be used with these credentials, which are nil if there is
+// none, unless that is known. What fails with credentials that were replaced says nothing.
+func (p *peer) markDown(with *auth.Credentials, cause *failure.Error) {
 	cause = p.passwords.Error(cause)
 	p.mu.Lock()
-	if p.down != nil || p.access != with {
+	if p.down != nil || p.credentials != with {
 		p.mu.Unlock()
 		return
 	}
@@ -172,7 +172,7 @@ func (p *peer) markUp() {
 	defer p.mu.Unlock()
 	close(p.up)
 	p.down, p.up = nil, make(chan struct{})
-	p.refused.forget(p.access)
+	p.refused.forget(p.credentials)
 }
 
 // beginProbe notes that a probe begins.

@@ -142,10 +142,10 @@ func (p *Pool) followNames(ctx context.Context) {
 		}
 		var group errgroup.Group
 		group.SetLimit(lookUpsAtOnce)
-		for _, named := range p.named() {
+		for _, server := range p.named() {
 			group.Go(func() error {
-				if named.follow(ctx, p.dns, p.timing.restAfterMove) {
-					p.log.Info("The name of a Redis server points elsewhere", "endpoint", named.endpoint.String())
+				if server.follow(ctx, p.dns, p.timing.restAfterMove) {
+					p.log.Info("The name of a Redis server points elsewhere", "endpoint", server.endpoint.String())
 				}
 				return nil
 			})
@@ -154,14 +154,14 @@ func (p *Pool) followNames(ctx context.Context) {
 	}
 }
 
-// named are the peers in use whose endpoint has a host name.
-func (p *Pool) named() []*peer {
+// named are the servers in use whose endpoint has a host name.
+func (p *Pool) named() []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var found []*peer
-	for endpoint, candidate := range p.peers {
-		if _, err := netip.ParseAddrPort(endpoint.Address); err != nil && candidate.pin.Address().IsValid() {
-			found = append(found, candidate)
+	var found []*server
+	for endpoint, server := range p.servers {
+		if _, err := netip.ParseAddrPort(endpoint.Address); err != nil && server.pin.Address().IsValid() {
+			found = append(found, server)
 		}
 	}
 	return found
@@ -169,15 +169,15 @@ func (p *Pool) named() []*peer {
 
 // follow ends the connections that lead elsewhere than the name does, and reports whether
 // it was found to have moved.
-func (p *peer) follow(ctx context.Context, dns hostLookup, restAfterMove time.Duration) (moved bool) {
-	moved = p.pin.LookUp(ctx, dns, p.endpoint.Address, restAfterMove)
-	inUse := p.pin.Address()
+func (s *server) follow(ctx context.Context, dns hostLookup, restAfterMove time.Duration) (moved bool) {
+	moved = s.pin.LookUp(ctx, dns, s.endpoint.Address, restAfterMove)
+	inUse := s.pin.Address()
 	if !moved && !inUse.IsValid() { // It went down a moment ago.
 		return false
 	}
 	if moved {
-		p.closeClients()
+		s.closeClients()
 	}
-	p.closeAstray(inUse)
+	s.closeAstray(inUse)
 	return moved
 }

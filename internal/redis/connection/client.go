@@ -111,47 +111,47 @@ func (l libraryLogger) Printf(_ context.Context, format string, args ...any) {
 }
 
 // client returns the client of a database, which is nil if there are no credentials.
-func (p *peer) client(database int) *redis.Client {
-	found := p.clients[database]
-	if found == nil && p.credentials != nil {
-		found = newClient(p.endpoint, p.credentials, database, p.dialCommand(p.credentials))
-		p.clients[database] = found
+func (s *server) client(database int) *redis.Client {
+	found := s.clients[database]
+	if found == nil && s.credentials != nil {
+		found = newClient(s.endpoint, s.credentials, database, s.dialCommand(s.credentials))
+		s.clients[database] = found
 	}
 	return found
 }
 
 // firstClient returns the client of a database, for which it loads the credentials if nobody has. The
 // error is a cause for which the endpoint is down.
-func (p *peer) firstClient(ctx context.Context, database int) (*redis.Client, error) {
-	if _, err := p.firstCredentials(ctx); err != nil {
+func (s *server) firstClient(ctx context.Context, database int) (*redis.Client, error) {
+	if _, err := s.firstCredentials(ctx); err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.down != nil {
-		return nil, p.down
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down != nil {
+		return nil, s.down
 	}
-	if client := p.client(database); client != nil {
+	if client := s.client(database); client != nil {
 		return client, nil
 	}
 	return nil, failure.ErrBusy // The credentials were withdrawn a moment ago.
 }
 
 // closeClients closes the clients, if there are any.
-func (p *peer) closeClients() {
-	p.mu.Lock()
-	clients := p.clients
-	p.clients = map[int]*redis.Client{}
-	p.mu.Unlock()
+func (s *server) closeClients() {
+	s.mu.Lock()
+	clients := s.clients
+	s.clients = map[int]*redis.Client{}
+	s.mu.Unlock()
 	closeAll(clients)
 }
 
 // closeDatabase closes the client of a database, if there is one.
-func (p *peer) closeDatabase(database int) {
-	p.mu.Lock()
-	client := p.clients[database]
-	delete(p.clients, database)
-	p.mu.Unlock()
+func (s *server) closeDatabase(database int) {
+	s.mu.Lock()
+	client := s.clients[database]
+	delete(s.clients, database)
+	s.mu.Unlock()
 	if client != nil {
 		_ = client.Close()
 	}

@@ -16,62 +16,62 @@ import (
 
 // firstCredentials returns the credentials, and loads it if nobody has. One does while others wait, so a
 // Secret is read once.
-func (p *peer) firstCredentials(ctx context.Context) (*auth.Credentials, error) {
-	if known, err := p.inUse(); known != nil || err != nil {
+func (s *server) firstCredentials(ctx context.Context) (*auth.Credentials, error) {
+	if known, err := s.inUse(); known != nil || err != nil {
 		return known, err
 	}
-	if err := enter(ctx, p.loading); err != nil {
+	if err := enter(ctx, s.loading); err != nil {
 		return nil, err
 	}
-	defer func() { <-p.loading }()
-	if known, err := p.inUse(); known != nil || err != nil {
+	defer func() { <-s.loading }()
+	if known, err := s.inUse(); known != nil || err != nil {
 		return known, err
 	}
-	loaded, cause := p.load(ctx)
+	loaded, cause := s.load(ctx)
 	if cause != nil {
 		return nil, cause
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.credentials = loaded
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.credentials = loaded
 	return loaded, nil
 }
 
 // inUse returns the credentials, if there is one, unless the endpoint is down.
-func (p *peer) inUse() (*auth.Credentials, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.down != nil {
-		return nil, p.down
+func (s *server) inUse() (*auth.Credentials, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down != nil {
+		return nil, s.down
 	}
-	return p.credentials, nil
+	return s.credentials, nil
 }
 
 // reload is load within the time of a call.
-func (p *peer) reload(ctx context.Context) (*auth.Credentials, *failure.Error) {
+func (s *server) reload(ctx context.Context) (*auth.Credentials, *failure.Error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return p.load(ctx)
+	return s.load(ctx)
 }
 
 // load finds the credentials as they are now. Nothing tells its password from then on.
-func (p *peer) load(ctx context.Context) (*auth.Credentials, *failure.Error) {
-	loaded, cause := p.resolver.Load(ctx, p.endpoint)
+func (s *server) load(ctx context.Context) (*auth.Credentials, *failure.Error) {
+	loaded, cause := s.resolver.Load(ctx, s.endpoint)
 	if cause == nil {
-		p.passwords.Add(loaded.Password())
+		s.passwords.Add(loaded.Password())
 	}
 	return loaded, cause
 }
 
 // lookAgain returns the credentials as they are now, or as they were if that is not known.
-func (p *peer) lookAgain(ctx context.Context) (*auth.Credentials, *failure.Error) {
-	p.mu.Lock()
-	inUse := p.credentials
-	p.mu.Unlock()
-	if inUse != nil && !p.endpoint.NeedsSecrets() {
+func (s *server) lookAgain(ctx context.Context) (*auth.Credentials, *failure.Error) {
+	s.mu.Lock()
+	inUse := s.credentials
+	s.mu.Unlock()
+	if inUse != nil && !s.endpoint.NeedsSecrets() {
 		return inUse, nil
 	}
-	loaded, cause := p.reload(ctx)
+	loaded, cause := s.reload(ctx)
 	switch {
 	case cause == nil && inUse != nil && loaded.Same(inUse):
 		return inUse, nil
@@ -80,45 +80,45 @@ func (p *peer) lookAgain(ctx context.Context) (*auth.Credentials, *failure.Error
 	case inUse != nil && !auth.Withdrawn(cause):
 		return inUse, nil
 	default:
-		p.withdraw()
+		s.withdraw()
 		return nil, cause
 	}
 }
 
 // use has all that comes use these credentials, and returns the clients of the one before.
-func (p *peer) use(candidate *auth.Credentials) (old map[int]*redis.Client) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.change(candidate)
+func (s *server) use(candidate *auth.Credentials) (old map[int]*redis.Client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.change(candidate)
 }
 
 // replace is use in place of certain credentials. Where the endpoint went down meanwhile, it is for
 // the prober to find out what can be used, and it may know better.
-func (p *peer) replace(inUse, candidate *auth.Credentials) (old map[int]*redis.Client, replaced bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.credentials != inUse || p.down != nil {
+func (s *server) replace(inUse, candidate *auth.Credentials) (old map[int]*redis.Client, replaced bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.credentials != inUse || s.down != nil {
 		return nil, false
 	}
-	return p.change(candidate), true
+	return s.change(candidate), true
 }
 
 // change is called with the lock held.
-func (p *peer) change(candidate *auth.Credentials) (old map[int]*redis.Client) {
-	if p.credentials == candidate {
+func (s *server) change(candidate *auth.Credentials) (old map[int]*redis.Client) {
+	if s.credentials == candidate {
 		return nil
 	}
-	old, p.clients = p.clients, map[int]*redis.Client{}
-	p.credentials, p.rejected = candidate, nil
-	close(p.renewed)
-	p.renewed = make(chan struct{})
+	old, s.clients = s.clients, map[int]*redis.Client{}
+	s.credentials, s.rejected = candidate, nil
+	close(s.renewed)
+	s.renewed = make(chan struct{})
 	return old
 }
 
 // withdraw forgets the credentials, and ends what was made with it.
-func (p *peer) withdraw() {
-	closeAll(p.use(nil))
-	p.closePubSubs()
+func (s *server) withdraw() {
+	closeAll(s.use(nil))
+	s.closePubSubs()
 }
 
 // rememberedLogins is how many credentials are remembered: the one in use and the one to be.

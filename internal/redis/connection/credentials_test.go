@@ -123,10 +123,10 @@ func TestASecretIsReadAtOnceWhenItsPasswordIsRefused(t *testing.T) {
 	g := NewWithT(t)
 	refused := failure.Classify(replyError("WRONGPASS invalid username-password pair"))
 	pool := NewPool(Options{})
-	down := func(e auth.Endpoint) *peer {
-		used := pool.newPeer(e)
-		used.markDown(used.credentials, refused)
-		return used
+	down := func(e auth.Endpoint) *server {
+		server := pool.newServer(e)
+		server.markDown(server.credentials, refused)
+		return server
 	}
 	const rest = time.Minute
 	named := down(auth.Endpoint{Address: somewhere.Address, Password: password, Namespace: namespace})

@@ -212,10 +212,10 @@ func TestMovesDisturbNobody(t *testing.T) {
 	stop()
 	users.Wait()
 	conn.pool.mu.Lock()
-	used := conn.pool.peers[named]
+	server := conn.pool.servers[named]
 	conn.pool.mu.Unlock()
-	g.Expect(used.users).To(BeZero())
-	g.Expect(used.pubSubs).To(BeEmpty())
+	g.Expect(server.users).To(BeZero())
+	g.Expect(server.pubSubs).To(BeEmpty())
 }
 
 // What is read and what is subscribed to is the same server, though the name stands for two.

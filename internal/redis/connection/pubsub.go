@@ -29,7 +29,7 @@ var errOver = errors.New("the connection is over")
 // Its methods may be called concurrently, but [PubSub.Receive] by one goroutine only.
 // They are not interrupted by the end of their context: [PubSub.Close] does that.
 type PubSub struct {
-	peer        *peer
+	server      *server
 	credentials *auth.Credentials
 	client      *redis.Client
 	pubSub      *redis.PubSub
@@ -41,33 +41,33 @@ type PubSub struct {
 
 // openPubSub connects with the credentials of the endpoint, which it loads if nobody has. If that
 // fails, the endpoint is down from then on.
-func (p *peer) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub, error) {
+func (s *server) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub, error) {
 	began := time.Now()
 	openCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	with, err := p.firstCredentials(openCtx)
+	with, err := s.firstCredentials(openCtx)
 	if err == nil {
 		var opened *PubSub
-		if opened, err = newPubSub(openCtx, p, with, p.dialPubSub(with)); err == nil {
+		if opened, err = newPubSub(openCtx, s, with, s.dialPubSub(with)); err == nil {
 			return opened, nil
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("connecting to %s: %w", p.endpoint, context.Cause(ctx))
+		return nil, fmt.Errorf("connecting to %s: %w", s.endpoint, context.Cause(ctx))
 	}
 	cause := failure.Classify(err)
-	if !errors.Is(err, failure.ErrBusy) && !p.excused(cause, began) {
-		p.markDown(with, cause)
+	if !errors.Is(err, failure.ErrBusy) && !s.excused(cause, began) {
+		s.markDown(with, cause)
 	}
-	return nil, p.passwords.Error(cause)
+	return nil, s.passwords.Error(cause)
 }
 
 // newPubSub connects through dial, which is called once, and sends PING. It needs no database:
 // channels belong to none, and the user need not be allowed to choose one.
-func newPubSub(ctx context.Context, to *peer, with *auth.Credentials, dial dialFunc) (*PubSub, error) {
+func newPubSub(ctx context.Context, server *server, with *auth.Credentials, dial dialFunc) (*PubSub, error) {
 	var dialed atomic.Bool
-	p := &PubSub{peer: to, credentials: with, release: func() {}}
-	p.client = newClient(to.endpoint, with, 0, func(ctx context.Context, network, address string) (net.Conn, error) {
+	p := &PubSub{server: server, credentials: with, release: func() {}}
+	p.client = newClient(server.endpoint, with, 0, func(ctx context.Context, network, address string) (net.Conn, error) {
 		if dialed.Swap(true) {
 			return nil, errOver
 		}
@@ -97,9 +97,9 @@ func (p *PubSub) Receive(ctx context.Context, timeout time.Duration) (message an
 	if err == nil {
 		return message, nil
 	}
-	cause := p.peer.passwords.Error(failure.Classify(err))
+	cause := p.server.passwords.Error(failure.Classify(err))
 	if cause.Reason == failure.ReasonAuthFailed {
-		p.peer.markDown(p.credentials, cause)
+		p.server.markDown(p.credentials, cause)
 	}
 	return message, cause
 }
@@ -122,7 +122,7 @@ func (p *PubSub) told(err error) error {
 	if err == nil {
 		return nil
 	}
-	return p.peer.passwords.Error(failure.Classify(err))
+	return p.server.passwords.Error(failure.Classify(err))
 }
 
 // Close ends the connection and makes a waiting Receive return. It may be called again.
@@ -135,33 +135,33 @@ func (p *PubSub) Close() {
 }
 
 // opened and closed keep which connections for subscriptions are open.
-func (p *peer) opened(pubSub *PubSub) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.pubSubs[pubSub] = struct{}{}
+func (s *server) opened(pubSub *PubSub) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pubSubs[pubSub] = struct{}{}
 }
 
-func (p *peer) closed(pubSub *PubSub) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.pubSubs, pubSub)
+func (s *server) closed(pubSub *PubSub) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pubSubs, pubSub)
 }
 
 // closePubSubs closes the connections for subscriptions.
-func (p *peer) closePubSubs() {
-	p.closeAstray(netip.AddrPort{}) // No server is there.
+func (s *server) closePubSubs() {
+	s.closeAstray(netip.AddrPort{}) // No server is there.
 }
 
 // closeAstray closes the connections for subscriptions that lead elsewhere than to this address.
-func (p *peer) closeAstray(inUse netip.AddrPort) {
-	p.mu.Lock()
+func (s *server) closeAstray(inUse netip.AddrPort) {
+	s.mu.Lock()
 	var found []*PubSub
-	for pubSub := range p.pubSubs {
+	for pubSub := range s.pubSubs {
 		if pubSub.remote != inUse {
 			found = append(found, pubSub)
 		}
 	}
-	p.mu.Unlock()
+	s.mu.Unlock()
 	for _, pubSub := range found {
 		pubSub.Close()
 	}

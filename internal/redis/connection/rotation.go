@@ -36,76 +36,76 @@ func (p *Pool) followSecrets(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		for _, due := range p.due() {
+		for _, server := range p.due() {
 			renewals.Go(func() {
-				defer due.renewing.Store(false)
-				p.renew(ctx, due, reading)
+				defer server.renewing.Store(false)
+				p.renew(ctx, server, reading)
 			})
 		}
 	}
 }
 
-// due are the peers whose Secrets are to be read now, but for those of which they still are. It
-// notes when each is the next time. A peer that was made since the last look has just read its own.
-func (p *Pool) due() []*peer {
+// due are the servers whose Secrets are to be read now, but for those of which they still are. It
+// notes when each is the next time. A server that was made since the last look has just read its own.
+func (p *Pool) due() []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var found []*peer
+	var found []*server
 	now := time.Now()
-	for endpoint, candidate := range p.peers {
-		if !endpoint.NeedsSecrets() || now.Before(candidate.rereadAt) {
+	for endpoint, server := range p.servers {
+		if !endpoint.NeedsSecrets() || now.Before(server.rereadAt) {
 			continue
 		}
-		if !candidate.rereadAt.IsZero() && !candidate.renewing.Swap(true) {
-			found = append(found, candidate)
+		if !server.rereadAt.IsZero() && !server.renewing.Swap(true) {
+			found = append(found, server)
 		}
-		candidate.rereadAt = now.Add(p.timing.reread + rand.N(p.timing.reread/5))
+		server.rereadAt = now.Add(p.timing.reread + rand.N(p.timing.reread/5))
 	}
 	return found
 }
 
-// renew has a peer used with what its Secrets hold now, once the server has let somebody in with
+// renew has a server used with what its Secrets hold now, once the server has let somebody in with
 // that. Until then it is used as before. Reading has room for those who read, and is left before
 // the server is asked: that one may be slow.
-func (p *Pool) renew(ctx context.Context, candidate *peer, reading chan struct{}) {
+func (p *Pool) renew(ctx context.Context, server *server, reading chan struct{}) {
 	if enter(ctx, reading) != nil {
 		return
 	}
-	inUse, _ := candidate.inUse()
+	inUse, _ := server.inUse()
 	if inUse == nil { // It is not used yet, or its prober does the same.
 		<-reading
 		return
 	}
-	loaded, cause := candidate.reload(ctx)
+	loaded, cause := server.reload(ctx)
 	<-reading
 	switch {
 	case cause != nil && auth.Withdrawn(cause):
-		candidate.markDown(inUse, cause)
-		candidate.withdraw()
+		server.markDown(inUse, cause)
+		server.withdraw()
 	case cause != nil:
 		p.log.V(1).Info("The Secrets for a Redis server could not be read again",
-			"endpoint", candidate.endpoint.String(), "cause", cause.Cause())
+			"endpoint", server.endpoint.String(), "cause", cause.Cause())
 	case loaded.Same(inUse):
-		candidate.reject(nil, nil)
+		server.reject(nil, nil)
 	default:
-		p.handOver(ctx, candidate, inUse, loaded)
+		p.handOver(ctx, server, inUse, loaded)
 	}
 }
 
-// handOver has a peer used with other credentials, if the server lets somebody in with that.
-func (p *Pool) handOver(ctx context.Context, candidate *peer, inUse, loaded *auth.Credentials) {
-	if cause := candidate.check(ctx, loaded, p.timing.refusedAuth); cause != nil {
-		if candidate.reject(loaded, cause) {
+// handOver has a server used with other credentials, if the server lets somebody in with that.
+func (p *Pool) handOver(ctx context.Context, server *server, inUse, loaded *auth.Credentials) {
+	if cause := server.check(ctx, loaded, p.timing.refusedAuth); cause != nil {
+		if server.reject(loaded, cause) {
 			p.log.Info("Redis cannot be used with what the Secrets hold now. What they held before stays in use.",
-				"endpoint", candidate.endpoint.String(), "cause", cause.Error())
+				"endpoint", server.endpoint.String(), "cause", cause.Error())
 		}
 		return
 	}
-	retired, replaced := candidate.replace(inUse, loaded)
+	retired, replaced := server.replace(inUse, loaded)
 	if !replaced {
 		return
 	}
-	p.log.Info("Redis is used with what the Secrets hold now", "endpoint", candidate.endpoint.String())
+	p.log.Info("Redis is used with what the Secrets hold now", "endpoint", server.endpoint.String())
 	select { // Calls under way end.
 	case <-ctx.Done():
 	case <-time.After(callTimeout):
@@ -121,15 +121,15 @@ type rejection struct {
 
 // reject notes that credentials cannot be used now, and reports whether that is news. There is none
 // if it is nil.
-func (p *peer) reject(of *auth.Credentials, cause *failure.Error) (news bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (s *server) reject(of *auth.Credentials, cause *failure.Error) (news bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if of == nil {
-		p.rejected = nil
+		s.rejected = nil
 		return false
 	}
-	news = p.rejected == nil || !of.Same(p.rejected.of)
-	p.rejected = &rejection{of, cause}
+	news = s.rejected == nil || !of.Same(s.rejected.of)
+	s.rejected = &rejection{of, cause}
 	return news
 }
 
@@ -140,29 +140,29 @@ func (p *Pool) Rejected(e auth.Endpoint) *failure.Error {
 		return nil
 	}
 	p.mu.Lock()
-	used := p.peers[e]
+	server := p.servers[e]
 	p.mu.Unlock()
-	if used == nil {
+	if server == nil {
 		return nil
 	}
-	used.mu.Lock()
-	defer used.mu.Unlock()
-	if used.rejected == nil || used.rejected.cause.Reason == failure.ReasonUnreachable {
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	if server.rejected == nil || server.rejected.cause.Reason == failure.ReasonUnreachable {
 		return nil
 	}
-	return used.rejected.cause
+	return server.rejected.cause
 }
 
 // succeeds reports whether a connection for subscriptions is to be followed by one with other
 // credentials now. The channel is closed when that may have changed.
-func (p *peer) succeeds(of *PubSub) (due bool, changed <-chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (s *server) succeeds(of *PubSub) (due bool, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
-	case p.down != nil:
-		return false, p.up
-	case p.credentials == nil || p.credentials == of.credentials:
-		return false, p.renewed
+	case s.down != nil:
+		return false, s.up
+	case s.credentials == nil || s.credentials == of.credentials:
+		return false, s.renewed
 	default:
 		return true, nil
 	}

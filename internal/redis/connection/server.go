@@ -16,9 +16,9 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/redact"
 )
 
-// peer is what the pool knows about one endpoint: clients while it is up, the cause
+// server is what the pool knows about one endpoint: clients while it is up, the cause
 // while it is down.
-type peer struct {
+type server struct {
 	endpoint auth.Endpoint
 	resolver *auth.Resolver
 	// passwords are those that were loaded last. What the server says is told without them.
@@ -33,12 +33,12 @@ type peer struct {
 	dialing, moreDialing chan struct{}
 	// pin is the address of the endpoint that all connections lead to.
 	pin pin
-	// gone is closed when the pool has forgotten the peer.
+	// gone is closed when the pool has forgotten the server.
 	gone chan struct{}
 	// renewing is set while somebody looks whether the Secrets hold something else.
 	renewing atomic.Bool
-	// wentDown is called without the lock after the peer went down.
-	wentDown func(*peer, *failure.Error)
+	// wentDown is called without the lock after the server went down.
+	wentDown func(*server, *failure.Error)
 
 	mu          sync.Mutex
 	credentials *auth.Credentials // nil until they were loaded
@@ -67,56 +67,56 @@ type peer struct {
 	rereadAt  time.Time
 }
 
-func (p *Pool) newPeer(e auth.Endpoint) *peer {
-	made := &peer{
+func (p *Pool) newServer(e auth.Endpoint) *server {
+	server := &server{
 		endpoint: e, resolver: p.resolver, passwords: p.passwords.Add(), dialer: p.dialer, wentDown: p.wentDown,
 		loading: make(chan struct{}, 1), dialing: make(chan struct{}, 1), moreDialing: make(chan struct{}, moreDials),
 		up: make(chan struct{}), renewed: make(chan struct{}), gone: make(chan struct{}),
 		clients: map[int]*redis.Client{}, pubSubs: map[*PubSub]struct{}{},
 	}
 	if e == (auth.Endpoint{Address: e.Address}) {
-		made.credentials = &auth.Credentials{} // Nothing is to be loaded.
+		server.credentials = &auth.Credentials{} // Nothing is to be loaded.
 	}
-	return made
+	return server
 }
 
 // admit lets a call begin, or says at once why not. The client is nil until there are credentials.
-func (p *peer) admit(database int) (*redis.Client, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.down != nil {
-		return nil, p.down
+func (s *server) admit(database int) (*redis.Client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down != nil {
+		return nil, s.down
 	}
-	if p.late > 0 {
-		return nil, failure.Classify(fmt.Errorf("calling %s: %w", p.endpoint, failure.ErrBusy))
+	if s.late > 0 {
+		return nil, failure.Classify(fmt.Errorf("calling %s: %w", s.endpoint, failure.ErrBusy))
 	}
-	return p.client(database), nil
+	return s.client(database), nil
 }
 
 // clock counts a call as late from lateAfter on, here and wherever count does, until done is
 // called.
-func (p *peer) clock(lateAfter time.Duration, count func(more int)) (done func()) {
-	var late, over bool // guarded by p.mu
+func (s *server) clock(lateAfter time.Duration, count func(more int)) (done func()) {
+	var late, over bool // guarded by s.mu
 	timer := time.AfterFunc(lateAfter, func() {
-		p.mu.Lock()
+		s.mu.Lock()
 		if over {
-			p.mu.Unlock()
+			s.mu.Unlock()
 			return
 		}
 		late = true
-		p.late++
-		p.mu.Unlock()
+		s.late++
+		s.mu.Unlock()
 		count(1)
 	})
 	return func() {
 		timer.Stop()
-		p.mu.Lock()
+		s.mu.Lock()
 		over = true
 		wasLate := late
 		if wasLate {
-			p.late--
+			s.late--
 		}
-		p.mu.Unlock()
+		s.mu.Unlock()
 		if wasLate {
 			count(-1)
 		}
@@ -124,91 +124,91 @@ func (p *peer) clock(lateAfter time.Duration, count func(more int)) (done func()
 }
 
 // succeeded notes that the endpoint did some work.
-func (p *peer) succeeded() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.backoff.Reset()
-	p.worked = time.Now()
+func (s *server) succeeded() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.backoff.Reset()
+	s.worked = time.Now()
 }
 
 // markDown records that the endpoint cannot be used with these credentials, which are nil if there is
 // none, unless that is known. What fails with credentials that were replaced says nothing.
-func (p *peer) markDown(with *auth.Credentials, cause *failure.Error) {
-	cause = p.passwords.Error(cause)
-	p.mu.Lock()
-	if p.down != nil || p.credentials != with {
-		p.mu.Unlock()
+func (s *server) markDown(with *auth.Credentials, cause *failure.Error) {
+	cause = s.passwords.Error(cause)
+	s.mu.Lock()
+	if s.down != nil || s.credentials != with {
+		s.mu.Unlock()
 		return
 	}
-	p.down = cause
-	p.pin.Release()
+	s.down = cause
+	s.pin.Release()
 	if cause.Reason == failure.ReasonAuthFailed {
-		p.refused = nil // The server knows others than before.
+		s.refused = nil // The server knows others than before.
 	}
-	p.refused.note(with, cause)
-	p.backoff.Begin()
-	p.mu.Unlock()
+	s.refused.note(with, cause)
+	s.backoff.Begin()
+	s.mu.Unlock()
 	// Calls under way fail with it. Also, a client remembers failed dials and would go on
 	// refusing for a while after the endpoint came back.
-	p.closeClients()
-	p.wentDown(p, cause)
+	s.closeClients()
+	s.wentDown(s, cause)
 }
 
 // stillDown records why a probe failed, if it could be made at all.
-func (p *peer) stillDown(cause *failure.Error) {
+func (s *server) stillDown(cause *failure.Error) {
 	if cause.Busy() {
 		return
 	}
-	cause = p.passwords.Error(cause)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.down = cause
-	p.pin.Release()
+	cause = s.passwords.Error(cause)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = cause
+	s.pin.Release()
 }
 
 // markUp lets calls through again.
-func (p *peer) markUp() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	close(p.up)
-	p.down, p.up = nil, make(chan struct{})
-	p.refused.forget(p.credentials)
+func (s *server) markUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.up)
+	s.down, s.up = nil, make(chan struct{})
+	s.refused.forget(s.credentials)
 }
 
 // beginProbe notes that a probe begins.
-func (p *peer) beginProbe() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.backoff.Begin()
+func (s *server) beginProbe() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.backoff.Begin()
 }
 
 // probeDelay returns how long to wait before the next probe.
-func (p *peer) probeDelay(refusedAuth time.Duration) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	refused := p.down.Reason == failure.ReasonAuthFailed
+func (s *server) probeDelay(refusedAuth time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	refused := s.down.Reason == failure.ReasonAuthFailed
 	switch {
-	case refused && !p.endpoint.NeedsSecrets():
+	case refused && !s.endpoint.NeedsSecrets():
 		return refusedAuth
-	case refused && p.backoff.attempts == 1: // The Secret may hold another one by now.
+	case refused && s.backoff.attempts == 1: // The Secret may hold another one by now.
 		return 0
 	default:
-		return p.backoff.Delay()
+		return s.backoff.Delay()
 	}
 }
 
 // state returns why the endpoint is down, which is nil while it is up, and the channel that
 // is closed when it comes up the next time.
-func (p *peer) state() (down *failure.Error, up <-chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.down, p.up
+func (s *server) state() (down *failure.Error, up <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.down, s.up
 }
 
-// end closes all there is, when the pool has forgotten the peer.
-func (p *peer) end() {
-	close(p.gone)
-	p.passwords.Forget()
-	p.closeClients()
-	p.closePubSubs()
+// end closes all there is, when the pool has forgotten the server.
+func (s *server) end() {
+	close(s.gone)
+	s.passwords.Forget()
+	s.closeClients()
+	s.closePubSubs()
 }

@@ -178,6 +178,6 @@ func (s *server) follow(ctx context.Context, dns hostLookup, restAfterMove time.
 	if moved {
 		s.closeClients()
 	}
-	s.closeAstray(inUse)
+	s.pubSubs.closeAstray(inUse)
 	return moved
 }

@@ -110,55 +110,27 @@ func (l libraryLogger) Printf(_ context.Context, format string, args ...any) {
 	l.log.Info("The client library says", "text", failure.Shorten(text))
 }
 
-// client returns the client of a database, which is nil if there are no credentials.
-func (s *server) client(database int) *redis.Client {
-	found := s.clients[database]
-	if found == nil && s.credentials != nil {
-		found = newClient(s.endpoint, s.credentials, database, s.dialCommand(s.credentials))
-		s.clients[database] = found
-	}
-	return found
-}
-
-// firstClient returns the client of a database, for which it loads the credentials if nobody has. The
-// error is a cause for which the endpoint is down.
+// firstClient returns the client of a database, for which it loads credentials if nobody has. The error is a cause for
+// which the server is down.
 func (s *server) firstClient(ctx context.Context, database int) (*redis.Client, error) {
 	if _, err := s.firstCredentials(ctx); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down != nil {
-		return nil, s.down
+	inUse, err := s.health.usable()
+	if err != nil {
+		return nil, err
 	}
-	if client := s.client(database); client != nil {
+	if client := inUse.get(database); client != nil {
 		return client, nil
 	}
-	return nil, failure.ErrBusy // The credentials were withdrawn a moment ago.
+	return nil, failure.ErrBusy // They were withdrawn or replaced a moment ago.
 }
 
-// closeClients closes the clients, if there are any.
-func (s *server) closeClients() {
-	s.mu.Lock()
-	clients := s.clients
-	s.clients = map[int]*redis.Client{}
-	s.mu.Unlock()
-	closeAll(clients)
-}
+// closeClients closes the clients in use. Others are made as they are needed.
+func (s *server) closeClients() { s.health.retire().close() }
 
 // closeDatabase closes the client of a database, if there is one.
 func (s *server) closeDatabase(database int) {
-	s.mu.Lock()
-	client := s.clients[database]
-	delete(s.clients, database)
-	s.mu.Unlock()
-	if client != nil {
-		_ = client.Close()
-	}
-}
-
-func closeAll(clients map[int]*redis.Client) {
-	for _, client := range clients {
-		_ = client.Close()
-	}
+	inUse, _ := s.health.look()
+	inUse.closeDatabase(database)
 }

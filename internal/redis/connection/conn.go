@@ -66,7 +66,7 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 // clock counts a call as late once it is outstanding for too long, until done is called.
 func (c *Conn) clock(server *server) (done func()) {
 	calls, tenant := c.pool.calls, c.tenant
-	return server.clock(c.pool.timing.lateAfter, func(more int) { calls.countLate(tenant, more) })
+	return server.traffic.clock(c.pool.timing.lateAfter, func(more int) { calls.countLate(tenant, more) })
 }
 
 // Ask is Do for a question that a server need not answer. If it does not, or not in a way that
@@ -100,7 +100,7 @@ func (c *Conn) WaitUp(ctx context.Context) error {
 		return err
 	}
 	defer c.pool.release(server)
-	down, up := server.state()
+	down, up := server.health.state()
 	if down == nil {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (c *Conn) WaitRestored(ctx context.Context) error {
 		return err
 	}
 	defer c.pool.release(server)
-	_, up := server.state()
+	_, up := server.health.state()
 	return c.wait(ctx, server, up)
 }
 
@@ -146,10 +146,10 @@ func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 		return nil, err
 	}
 	pubSub.release = func() {
-		server.closed(pubSub)
+		server.pubSubs.remove(pubSub)
 		c.pool.release(server)
 	}
-	server.opened(pubSub) // From now on it may be closed by others.
+	server.pubSubs.add(pubSub) // From now on it may be closed by others.
 	if !c.pool.knows(server) {
 		pubSub.Close()
 		return nil, failure.Classify(fmt.Errorf("connecting to %s: %w", c.endpoint, failure.ErrBusy))
@@ -187,7 +187,7 @@ func (c *Conn) waitRenewed(ctx context.Context, of *PubSub) error {
 		if err != nil {
 			return err
 		}
-		due, changed := server.succeeds(of)
+		due, changed := server.health.succeeds(of.credentials)
 		if !due {
 			err = c.wait(ctx, server, changed)
 		}

@@ -24,7 +24,7 @@ const dialTimeout = callTimeout * 9 / 10
 // dialCommand dials for a client, unless the endpoint is down.
 func (s *server) dialCommand(with *auth.Credentials) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		return s.dialIfUp(ctx, with, network, address, s.count)
+		return s.dialIfUp(ctx, with, network, address, s.traffic.count)
 	}
 }
 
@@ -57,13 +57,6 @@ func (s *server) dial(ctx context.Context, with *auth.Credentials, network, addr
 	return with.Secure(ctx, conn)
 }
 
-// count keeps how many connections of the clients serve.
-func (s *server) count(more int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open += more
-}
-
 // dialIfUp dials, unless the endpoint is down. If no connection serves, and the dial fails
 // or ends before the server has said anything, it is down from then on. count keeps how many
 // serve.
@@ -79,7 +72,7 @@ func (s *server) dialIfUp(ctx context.Context, with *auth.Credentials, network, 
 		}
 		done()
 	}
-	if down, _ := s.state(); down != nil {
+	if _, down := s.health.look(); down != nil {
 		greeted(nil)
 		return nil, down
 	}
@@ -91,22 +84,27 @@ func (s *server) dialIfUp(ctx context.Context, with *auth.Credentials, network, 
 	return resp.Guard(conn, resp.Observer{Greeted: greeted, Serving: count}), nil
 }
 
+// turns are those to dial a server. While no connection serves, first is held from a dial until the server has said
+// something. So one dial finds out that a server is down, and those waiting for their turn need not try. While one
+// serves, more takes its place: a distant server must not make many wait for each other.
+type turns struct{ first, more chan struct{} }
+
 // takeTurn waits for a turn to dial, and returns whether nobody else has one. The turn lasts
 // until done is called.
 func (s *server) takeTurn(ctx context.Context) (alone bool, done func(), err error) {
-	if !s.serves() {
-		if err := enter(ctx, s.dialing); err != nil {
+	if !s.traffic.serves() {
+		if err := enter(ctx, s.turns.first); err != nil {
 			return false, nil, err
 		}
-		if !s.serves() {
-			return true, func() { <-s.dialing }, nil
+		if !s.traffic.serves() {
+			return true, func() { <-s.turns.first }, nil
 		}
-		<-s.dialing // It was found out meanwhile.
+		<-s.turns.first // It was found out meanwhile.
 	}
-	if err := enter(ctx, s.moreDialing); err != nil {
+	if err := enter(ctx, s.turns.more); err != nil {
 		return false, nil, err
 	}
-	return false, func() { <-s.moreDialing }, nil
+	return false, func() { <-s.turns.more }, nil
 }
 
 // enter waits for room. That there is none in time says nothing about the endpoint.
@@ -117,10 +115,4 @@ func enter(ctx context.Context, room chan<- struct{}) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", failure.ErrBusy, context.Cause(ctx))
 	}
-}
-
-func (s *server) serves() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.open > 0
 }

@@ -25,16 +25,13 @@ func (s *server) judge(database int, client *redis.Client, err error, began time
 	if errors.Is(err, failure.ErrBusy) || !endsUse(cause) {
 		return cause
 	}
-	if s.excused(cause, began) {
+	if s.traffic.excused(cause, began) {
 		return failure.Classify(fmt.Errorf("calling %s: %w: %w", s.endpoint, failure.ErrBusy, cause.Err))
 	}
-	s.mu.Lock()
-	with, down := s.credentials, s.down
-	current := s.clients[database] == client && (client != nil || with == nil)
-	s.mu.Unlock()
+	inUse, down := s.health.look()
 	switch {
-	case current:
-		s.markDown(with, cause)
+	case inUse.has(database, client) || client == nil && inUse.credentials == nil:
+		s.markDown(inUse.credentials, cause)
 		return cause
 	case down != nil: // The client was closed when another call failed.
 		return down
@@ -51,16 +48,4 @@ func endsUse(cause *failure.Error) bool {
 		return false
 	}
 	return !failure.IsReply(cause.Err) || cause.Reason == failure.ReasonAuthFailed
-}
-
-// excused reports whether a failure of what began then is no sign that the endpoint is
-// down: others are served, and their connections could not all be replaced at once.
-func (s *server) excused(cause *failure.Error, began time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if failure.IsTimeout(cause) {
-		return s.worked.After(began)
-	}
-	farewell, ok := errors.AsType[*resp.FarewellError](cause)
-	return ok && failure.TooManyClients(farewell.Reply) && s.open > 0
 }

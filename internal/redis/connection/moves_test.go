@@ -215,7 +215,7 @@ func TestMovesDisturbNobody(t *testing.T) {
 	server := conn.pool.servers[named]
 	conn.pool.mu.Unlock()
 	g.Expect(server.users).To(BeZero())
-	g.Expect(server.pubSubs).To(BeEmpty())
+	g.Expect(server.pubSubs.open).To(BeEmpty())
 }
 
 // What is read and what is subscribed to is the same server, though the name stands for two.

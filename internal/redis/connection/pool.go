@@ -5,7 +5,9 @@ package connection
 
 import (
 	"context"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -211,23 +213,33 @@ func (p *Pool) takeUnprobed() []*server {
 // forgetIdle drops the servers and tenants that nobody has used for a while.
 func (p *Pool) forgetIdle() {
 	p.calls.forgetIdle()
+	for _, server := range p.takeIdle() {
+		server.end()
+	}
+}
+
+// takeIdle forgets the servers that nobody has used for a while, and returns them.
+func (p *Pool) takeIdle() []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	var idle []*server
 	for endpoint, server := range p.servers {
 		if server.users == 0 && time.Since(server.idleSince) >= p.timing.idle {
 			delete(p.servers, endpoint)
-			server.end()
+			idle = append(idle, server)
 		}
 	}
+	return idle
 }
 
 // close ends all calls under way, and makes later ones fail.
 func (p *Pool) close() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.closed = true
 	close(p.ended)
-	for _, server := range p.servers {
+	servers := slices.Collect(maps.Values(p.servers))
+	p.mu.Unlock()
+	for _, server := range servers {
 		server.closeClients()
 	}
 }

@@ -19,9 +19,9 @@ func (p *Pool) probe(ctx context.Context, server *server) {
 			return
 		case <-server.gone:
 			return
-		case <-time.After(server.probeDelay(p.timing.refusedAuth)):
+		case <-time.After(server.health.probeDelay(server.endpoint, p.timing.refusedAuth)):
 		}
-		server.beginProbe()
+		server.health.beginProbe()
 		if cause := server.tryAgain(ctx, p.timing.refusedAuth); cause != nil {
 			server.stillDown(cause)
 			continue
@@ -39,9 +39,8 @@ func (s *server) tryAgain(ctx context.Context, refusedAuth time.Duration) *failu
 	if cause != nil {
 		return cause
 	}
-	s.mu.Lock()
-	before := s.credentials
-	s.mu.Unlock()
+	inUse, _ := s.health.look()
+	before := inUse.credentials
 	cause = s.try(ctx, candidate, refusedAuth)
 	if cause == nil || before == nil || before == candidate || !isRefusal(cause) {
 		return cause
@@ -69,19 +68,14 @@ func (s *server) try(ctx context.Context, candidate *auth.Credentials, refusedAu
 // check is why credentials cannot be used now: the server refused it a short while ago, or lets nobody
 // in with it.
 func (s *server) check(ctx context.Context, candidate *auth.Credentials, refusedAuth time.Duration) *failure.Error {
-	s.mu.Lock()
-	refused := s.refused.of(candidate, refusedAuth)
-	s.mu.Unlock()
-	if refused != nil {
+	if refused := s.credentials.refusal(candidate, refusedAuth); refused != nil {
 		return refused
 	}
 	cause := s.passwords.Error(failure.Classify(ping(ctx, s, candidate)))
 	if cause == nil || !endsUse(cause) {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refused.note(candidate, cause)
+	s.credentials.refuse(candidate, cause)
 	return cause
 }
 

@@ -56,7 +56,7 @@ func (s *server) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub
 		return nil, fmt.Errorf("connecting to %s: %w", s.endpoint, context.Cause(ctx))
 	}
 	cause := failure.Classify(err)
-	if !errors.Is(err, failure.ErrBusy) && !s.excused(cause, began) {
+	if !errors.Is(err, failure.ErrBusy) && !s.traffic.excused(cause, began) {
 		s.markDown(with, cause)
 	}
 	return nil, s.passwords.Error(cause)
@@ -134,34 +134,43 @@ func (p *PubSub) Close() {
 	})
 }
 
-// opened and closed keep which connections for subscriptions are open.
-func (s *server) opened(pubSub *PubSub) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pubSubs[pubSub] = struct{}{}
+// pubSubs are the open connections to one server for subscriptions. They outlive the clients: each is replaced when its
+// successor has taken over. They are safe for concurrent use. The zero value has none.
+type pubSubs struct {
+	mu   sync.Mutex
+	open map[*PubSub]struct{}
 }
 
-func (s *server) closed(pubSub *PubSub) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.pubSubs, pubSub)
+func (p *pubSubs) add(pubSub *PubSub) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open == nil {
+		p.open = map[*PubSub]struct{}{}
+	}
+	p.open[pubSub] = struct{}{}
 }
 
-// closePubSubs closes the connections for subscriptions.
-func (s *server) closePubSubs() {
-	s.closeAstray(netip.AddrPort{}) // No server is there.
+func (p *pubSubs) remove(pubSub *PubSub) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, pubSub)
 }
 
-// closeAstray closes the connections for subscriptions that lead elsewhere than to this address.
-func (s *server) closeAstray(inUse netip.AddrPort) {
-	s.mu.Lock()
+// closeAll closes all of them.
+func (p *pubSubs) closeAll() {
+	p.closeAstray(netip.AddrPort{}) // No server is there.
+}
+
+// closeAstray closes those that lead elsewhere than to this address.
+func (p *pubSubs) closeAstray(inUse netip.AddrPort) {
+	p.mu.Lock()
 	var found []*PubSub
-	for pubSub := range s.pubSubs {
+	for pubSub := range p.open {
 		if pubSub.remote != inUse {
 			found = append(found, pubSub)
 		}
 	}
-	s.mu.Unlock()
+	p.mu.Unlock()
 	for _, pubSub := range found {
 		pubSub.Close()
 	}

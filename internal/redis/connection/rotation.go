@@ -38,7 +38,7 @@ func (p *Pool) followSecrets(ctx context.Context) {
 		}
 		for _, server := range p.due() {
 			renewals.Go(func() {
-				defer server.renewing.Store(false)
+				defer server.credentials.renewing.Store(false)
 				p.renew(ctx, server, reading)
 			})
 		}
@@ -56,7 +56,7 @@ func (p *Pool) due() []*server {
 		if !endpoint.NeedsSecrets() || now.Before(server.rereadAt) {
 			continue
 		}
-		if !server.rereadAt.IsZero() && !server.renewing.Swap(true) {
+		if !server.rereadAt.IsZero() && !server.credentials.renewing.Swap(true) {
 			found = append(found, server)
 		}
 		server.rereadAt = now.Add(p.timing.reread + rand.N(p.timing.reread/5))
@@ -81,12 +81,12 @@ func (p *Pool) renew(ctx context.Context, server *server, reading chan struct{})
 	switch {
 	case cause != nil && auth.Withdrawn(cause):
 		server.markDown(inUse, cause)
-		server.withdraw()
+		server.withdraw(inUse)
 	case cause != nil:
 		p.log.V(1).Info("The Secrets for a Redis server could not be read again",
 			"endpoint", server.endpoint.String(), "cause", cause.Cause())
 	case loaded.Same(inUse):
-		server.reject(nil, nil)
+		server.credentials.settle()
 	default:
 		p.handOver(ctx, server, inUse, loaded)
 	}
@@ -95,13 +95,13 @@ func (p *Pool) renew(ctx context.Context, server *server, reading chan struct{})
 // handOver has a server used with other credentials, if the server lets somebody in with that.
 func (p *Pool) handOver(ctx context.Context, server *server, inUse, loaded *auth.Credentials) {
 	if cause := server.check(ctx, loaded, p.timing.refusedAuth); cause != nil {
-		if server.reject(loaded, cause) {
+		if server.credentials.reject(inUse, loaded, cause) {
 			p.log.Info("Redis cannot be used with what the Secrets hold now. What they held before stays in use.",
 				"endpoint", server.endpoint.String(), "cause", cause.Error())
 		}
 		return
 	}
-	retired, replaced := server.replace(inUse, loaded)
+	retired, replaced := server.health.replace(inUse, loaded)
 	if !replaced {
 		return
 	}
@@ -110,27 +110,7 @@ func (p *Pool) handOver(ctx context.Context, server *server, inUse, loaded *auth
 	case <-ctx.Done():
 	case <-time.After(callTimeout):
 	}
-	closeAll(retired)
-}
-
-// rejection is of what cannot be used now, and why.
-type rejection struct {
-	of    *auth.Credentials
-	cause *failure.Error
-}
-
-// reject notes that credentials cannot be used now, and reports whether that is news. There is none
-// if it is nil.
-func (s *server) reject(of *auth.Credentials, cause *failure.Error) (news bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if of == nil {
-		s.rejected = nil
-		return false
-	}
-	news = s.rejected == nil || !of.Same(s.rejected.of)
-	s.rejected = &rejection{of, cause}
-	return news
+	retired.close()
 }
 
 // Rejected is why the server does not let anybody in with what the Secrets of an endpoint hold now,
@@ -145,25 +125,6 @@ func (p *Pool) Rejected(e auth.Endpoint) *failure.Error {
 	if server == nil {
 		return nil
 	}
-	server.mu.Lock()
-	defer server.mu.Unlock()
-	if server.rejected == nil || server.rejected.cause.Reason == failure.ReasonUnreachable {
-		return nil
-	}
-	return server.rejected.cause
-}
-
-// succeeds reports whether a connection for subscriptions is to be followed by one with other
-// credentials now. The channel is closed when that may have changed.
-func (s *server) succeeds(of *PubSub) (due bool, changed <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.down != nil:
-		return false, s.up
-	case s.credentials == nil || s.credentials == of.credentials:
-		return false, s.renewed
-	default:
-		return true, nil
-	}
+	inUse, _ := server.health.look()
+	return server.credentials.rejection(inUse.credentials)
 }

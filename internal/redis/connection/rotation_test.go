@@ -52,7 +52,7 @@ func TestALateRenewalReplacesNothing(t *testing.T) {
 	secrets.set(map[string]string{"password": "third"})
 	loaded, cause := server.lookAgain(t.Context())
 	g.Expect(cause).To(BeNil())
-	closeAll(server.use(loaded))
+	server.use(loaded)
 	close(answer)
 	g.Eventually(renewed).WithTimeout(timeout).Should(BeClosed())
 	inUse, _ := server.inUse()

@@ -21,7 +21,7 @@ const (
 	maxPrivateKeyBytes = 16 << 10
 )
 
-// newTLSConfig returns nil for an endpoint without TLS. The error is an [*rediserror.Error].
+// newTLSConfig returns nil for an endpoint without TLS. The error is an [*failure.Error].
 func newTLSConfig(e Endpoint, found values) (*tls.Config, error) {
 	if !e.TLS.Enabled {
 		return nil, nil //nolint:nilnil // Nil is what stands for no TLS, here as in the libraries.

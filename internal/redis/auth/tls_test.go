@@ -64,7 +64,7 @@ func TestKeysThatTakeTooLong(t *testing.T) {
 				Enabled: true, CA: SecretKey{"redis", "ca.crt"},
 				Certificate: SecretKey{"redis", "tls.crt"}, PrivateKey: SecretKey{"redis", "tls.key"},
 			}}
-			_, err := newAccess(endpoint, test.found)
+			_, err := newCredentials(endpoint, test.found)
 			if test.refused == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 				return
@@ -100,8 +100,8 @@ func TestAServerThatReadsNothingAfterTheHandshakeHoldsUpNobody(t *testing.T) {
 	go func() {
 		_ = tls.Server(far, &tls.Config{Certificates: []tls.Certificate{pair}, SessionTicketsDisabled: true}).HandshakeContext(t.Context())
 	}()
-	access := &Access{tls: &tls.Config{InsecureSkipVerify: true}}
-	conn, err := access.Secure(t.Context(), near)
+	credentials := &Credentials{tls: &tls.Config{InsecureSkipVerify: true}}
+	conn, err := credentials.Secure(t.Context(), near)
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = near.Close() })
 	g.Expect(conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))).To(Succeed())

@@ -31,7 +31,7 @@
 //
 // # What it knows of secrets
 //
-// What an endpoint takes, its [auth.Access], is loaded before the first dial, kept in memory,
+// What an endpoint takes, its [auth.Credentials], is loaded before the first dial, kept in memory,
 // and looked at again every 30 seconds and before each probe. When it has changed, a connection is
 // made with the new one first. Only then later calls go to new clients, the clients before are
 // closed a second later, and subscriptions move: see [Conn.Successor]. What the server refuses

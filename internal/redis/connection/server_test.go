@@ -232,7 +232,7 @@ func TestAPubSubKeepsItsEndpoint(t *testing.T) {
 	endpoints := func() []auth.Endpoint {
 		pool.mu.Lock()
 		defer pool.mu.Unlock()
-		return slices.Collect(maps.Keys(pool.peers))
+		return slices.Collect(maps.Keys(pool.servers))
 	}
 	used := auth.Endpoint{Address: server.Addr()}
 	pubSub, err := pool.Conn(used, 0).OpenPubSub(t.Context())

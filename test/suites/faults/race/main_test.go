@@ -9,7 +9,7 @@
 //
 // It prints the seed of its random moments, and takes one to play them again:
 //
-//	go test ./test/race -args -seed=1 -pushes=10000
+//	go test ./test/suites/faults/race -args -seed=1 -pushes=10000
 package race
 
 import (

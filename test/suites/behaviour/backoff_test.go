@@ -166,6 +166,6 @@ func (s *scene) failAll() {
 				Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now,
 			})
 		}
-		s.Expect(s.plane.admin.Status().Patch(s.t.Context(), failed, client.MergeFrom(job))).To(Succeed())
+		s.Expect(s.admin.Status().Patch(s.t.Context(), failed, client.MergeFrom(job))).To(Succeed())
 	}
 }

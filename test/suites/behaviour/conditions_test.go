@@ -218,7 +218,7 @@ func (s *scene) kstatus() status.Status {
 	s.t.Helper()
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJob"))
-	s.Expect(s.plane.admin.Get(s.t.Context(), client.ObjectKeyFromObject(s.reference()), object)).To(Succeed())
+	s.Expect(s.admin.Get(s.t.Context(), client.ObjectKeyFromObject(s.reference()), object)).To(Succeed())
 	result, err := status.Compute(object)
 	s.Expect(err).NotTo(HaveOccurred())
 	return result.Status
@@ -246,7 +246,7 @@ func TestTroubleThatIsOverLeavesNoCondition(t *testing.T) {
 // The setting is the only thing that the operator may change in Redis, and only if it is told to.
 func TestNotificationsAreConfiguredOnRequest(t *testing.T) {
 	t.Parallel()
-	s := newSceneIn(t, bare, redistest.New(t, redistest.Options{Events: "Ex"}))
+	s := newSceneIn(t, separate, redistest.New(t, redistest.Options{Events: "Ex"}))
 	s.operator = s.operate("--configure-redis-notifications")
 	s.create(polling(never))
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
@@ -260,7 +260,7 @@ func TestNotificationsAreConfiguredOnRequest(t *testing.T) {
 // Without proof, the fallback bounds how long a message waits.
 func TestQueueWithoutNotificationsIsReadAtTheFallbackInterval(t *testing.T) {
 	t.Parallel()
-	s := newSceneIn(t, bare, redistest.New(t, redistest.Options{Events: redistest.NoEvents}))
+	s := newSceneIn(t, separate, redistest.New(t, redistest.Options{Events: redistest.NoEvents}))
 	s.operator = s.operate("--polling-fallback-interval=1s")
 	s.create(polling(never))
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured)

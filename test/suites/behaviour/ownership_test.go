@@ -49,7 +49,7 @@ func (s *scene) foreignJob(name string, podAnnotations map[string]string) *batch
 			},
 		}},
 	}
-	s.Expect(s.plane.admin.Create(s.t.Context(), job)).To(Succeed())
+	s.Expect(s.admin.Create(s.t.Context(), job)).To(Succeed())
 	return job
 }
 
@@ -57,7 +57,7 @@ func (s *scene) foreignJob(name string, podAnnotations map[string]string) *batch
 func (s *scene) live(job *batchv1.Job) *batchv1.Job {
 	s.t.Helper()
 	current := &batchv1.Job{}
-	s.Expect(s.plane.admin.Get(s.t.Context(), client.ObjectKeyFromObject(job), current)).To(Succeed())
+	s.Expect(s.admin.Get(s.t.Context(), client.ObjectKeyFromObject(job), current)).To(Succeed())
 	return current
 }
 
@@ -77,14 +77,14 @@ func TestScaledJobOfAnEarlierNameHasNoPartInItsJobs(t *testing.T) {
 
 func (s *scene) delete(policy metav1.DeletionPropagation) {
 	s.t.Helper()
-	s.Expect(s.plane.admin.Delete(s.t.Context(), s.reference(), client.PropagationPolicy(policy))).To(Succeed())
+	s.Expect(s.admin.Delete(s.t.Context(), s.reference(), client.PropagationPolicy(policy))).To(Succeed())
 }
 
 func (s *scene) awaitDeletion() {
 	s.t.Helper()
 	s.Eventually(func() bool {
 		sj := s.reference()
-		return apierrors.IsNotFound(s.plane.admin.Get(s.t.Context(), client.ObjectKeyFromObject(sj), sj))
+		return apierrors.IsNotFound(s.admin.Get(s.t.Context(), client.ObjectKeyFromObject(sj), sj))
 	}).Should(BeTrue())
 }
 
@@ -207,7 +207,7 @@ func TestJobsThatAreDeletedAreReplaced(t *testing.T) {
 	s.push(2)
 	s.Eventually(s.jobsEver).Should(Equal(2))
 	job := s.job()
-	s.Expect(s.plane.admin.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+	s.Expect(s.admin.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 	s.expectJobsEver(3)
 }
 
@@ -220,7 +220,7 @@ func TestJobsThatLostTheirLabelsStillCount(t *testing.T) {
 	job := s.live(s.job())
 	before := job.DeepCopy()
 	job.Labels, job.Annotations = nil, nil
-	s.Expect(s.plane.admin.Patch(t.Context(), job, client.MergeFrom(before))).To(Succeed())
+	s.Expect(s.admin.Patch(t.Context(), job, client.MergeFrom(before))).To(Succeed())
 	s.expectJobsEver(2)
 	s.push(1)
 	s.expectJobsEver(3)
@@ -247,9 +247,9 @@ func TestNamespaceWithAScaledJobCanBeDeleted(t *testing.T) {
 	s.pushOn()
 	s.Eventually(s.jobsEver).Should(Equal(jobs))
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
-	s.Expect(s.plane.admin.Delete(t.Context(), namespace)).To(Succeed())
+	s.Expect(s.admin.Delete(t.Context(), namespace)).To(Succeed())
 	s.Eventually(func() bool {
-		return apierrors.IsNotFound(s.plane.admin.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace))
+		return apierrors.IsNotFound(s.admin.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace))
 	}).Should(BeTrue())
 	s.Expect(s.jobsEver()).To(Equal(jobs))
 	s.Eventually(s.series).Should(BeEmpty())

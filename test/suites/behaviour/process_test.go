@@ -25,14 +25,14 @@ import (
 // newLonelyScene is a scene without an operator, and a Redis server of its own.
 func newLonelyScene(t *testing.T) *scene {
 	t.Helper()
-	return newSceneIn(t, bare, redistest.New(t, redistest.Options{}))
+	return newSceneIn(t, separate, redistest.New(t, redistest.Options{}))
 }
 
 // operate starts an operator for the namespace of the scene.
 func (s *scene) operate(args ...string) *operator.Operator {
 	s.t.Helper()
 	return operator.New(s.t, operator.Options{
-		Cluster: s.plane.control,
+		Cluster: s.cluster,
 		Args:    append([]string{"--watch-namespaces=" + s.namespace, noFallback}, args...),
 	})
 }
@@ -100,7 +100,7 @@ func (s *scene) leader() string {
 	s.t.Helper()
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: operator.Namespace, Name: "scaledjob-operator.batch.miracle.dev"}
-	s.Expect(s.plane.admin.Get(s.t.Context(), key, lease)).To(Succeed())
+	s.Expect(s.admin.Get(s.t.Context(), key, lease)).To(Succeed())
 	if lease.Spec.HolderIdentity == nil {
 		return ""
 	}
@@ -155,21 +155,21 @@ func TestSecureMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 
 	s.Eventually(s.metricsStatus).WithArguments(url, "").Should(Equal(http.StatusUnauthorized))
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "scraper"}}
-	s.Expect(s.plane.admin.Create(t.Context(), account)).To(Succeed())
-	config, err := s.plane.control.ServiceAccountConfig(t.Context(), s.namespace, account.Name)
+	s.Expect(s.admin.Create(t.Context(), account)).To(Succeed())
+	config, err := s.cluster.ServiceAccountConfig(t.Context(), s.namespace, account.Name)
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Expect(s.metricsStatus(url, config.BearerToken)).To(Equal(http.StatusForbidden))
 
 	// Another account, since a refusal is remembered for a while.
 	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "reader"}}
-	s.Expect(s.plane.admin.Create(t.Context(), reader)).To(Succeed())
+	s.Expect(s.admin.Create(t.Context(), reader)).To(Succeed())
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "scaledjob-operator-metrics-reader"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.namespace, Name: reader.Name}},
 	}
-	s.Expect(s.plane.admin.Create(t.Context(), binding)).To(Succeed())
-	config, err = s.plane.control.ServiceAccountConfig(t.Context(), s.namespace, reader.Name)
+	s.Expect(s.admin.Create(t.Context(), binding)).To(Succeed())
+	config, err = s.cluster.ServiceAccountConfig(t.Context(), s.namespace, reader.Name)
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Eventually(s.metricsStatus).WithArguments(url, config.BearerToken).Should(Equal(http.StatusOK))
 }

@@ -24,7 +24,7 @@ const group = "workers"
 // allTypes are the flags by which Redis announces the growth of keys of every type.
 func allTypes(t *testing.T) *redistest.Server {
 	t.Helper()
-	return redistest.New(t, redistest.Options{Events: "Kglszht"})
+	return redistest.New(t, redistest.Options{Events: allEvents})
 }
 
 // of counts these keys, which are named after the namespace where the name is empty, and looks at them only if told to.

@@ -43,11 +43,11 @@ func (s *scene) forbid(operation admissionv1.OperationType, expression string) {
 			PolicyName: s.namespace, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
 		},
 	}
-	s.Expect(s.plane.admin.Create(s.t.Context(), policy)).To(Succeed())
-	s.Expect(s.plane.admin.Create(s.t.Context(), binding)).To(Succeed())
+	s.Expect(s.admin.Create(s.t.Context(), policy)).To(Succeed())
+	s.Expect(s.admin.Create(s.t.Context(), binding)).To(Succeed())
 	s.t.Cleanup(func() {
-		_ = s.plane.admin.Delete(context.WithoutCancel(s.t.Context()), binding)
-		_ = s.plane.admin.Delete(context.WithoutCancel(s.t.Context()), policy)
+		_ = s.admin.Delete(context.WithoutCancel(s.t.Context()), binding)
+		_ = s.admin.Delete(context.WithoutCancel(s.t.Context()), policy)
 	})
 }
 
@@ -63,7 +63,7 @@ func TestJobsStayWhereAPolicyForbidsThoseOfTheNewTemplate(t *testing.T) {
 	probe.ObjectMeta = metav1.ObjectMeta{Namespace: s.namespace, Name: "probe"}
 	probe.Spec.Selector, probe.Spec.Template.Labels = nil, nil
 	probe.Spec.Template.Spec.Containers[0].Image = "forbidden"
-	s.Eventually(func() error { return s.plane.admin.Create(t.Context(), probe.DeepCopy(), client.DryRunAll) }).
+	s.Eventually(func() error { return s.admin.Create(t.Context(), probe.DeepCopy(), client.DryRunAll) }).
 		Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
 
 	s.update(image("forbidden"))
@@ -96,7 +96,7 @@ func TestAJobThatMayNotBeDeletedKeepsNoOtherFromBeingPruned(t *testing.T) {
 	s.push(1)
 	kept := s.job()
 	s.forbid(admissionv1.Delete, fmt.Sprintf("oldObject.metadata.name != '%s'", kept.Name))
-	s.Eventually(func() error { return s.plane.admin.Delete(t.Context(), kept.DeepCopy(), client.DryRunAll) }).
+	s.Eventually(func() error { return s.admin.Delete(t.Context(), kept.DeepCopy(), client.DryRunAll) }).
 		Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
 	finished := func() (names []string) {
 		for _, job := range s.jobs() {

@@ -32,7 +32,7 @@ func image(name string) func(*scaledjobv1.ScaledJobSpec) {
 func (s *scene) images() []string {
 	s.t.Helper()
 	var all batchv1.JobList
-	s.Expect(s.plane.admin.List(s.t.Context(), &all, client.InNamespace(s.namespace))).To(Succeed())
+	s.Expect(s.admin.List(s.t.Context(), &all, client.InNamespace(s.namespace))).To(Succeed())
 	var images []string
 	for _, job := range all.Items {
 		if job.DeletionTimestamp == nil && len(job.Status.Conditions) == 0 {

@@ -179,14 +179,14 @@ func TestScaleSubresourceStopsAndResumesCreation(t *testing.T) {
 func (s *scene) scale(replicas int32) {
 	s.t.Helper()
 	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
-	s.Expect(s.plane.admin.SubResource("scale").Update(s.t.Context(), s.get(), client.WithSubResourceBody(scale))).To(Succeed())
+	s.Expect(s.admin.SubResource("scale").Update(s.t.Context(), s.get(), client.WithSubResourceBody(scale))).To(Succeed())
 }
 
 // replicas are those in the status of the scale subresource.
 func (s *scene) replicas() int32 {
 	s.t.Helper()
 	scale := &autoscalingv1.Scale{}
-	s.Expect(s.plane.admin.SubResource("scale").Get(s.t.Context(), s.reference(), scale)).To(Succeed())
+	s.Expect(s.admin.SubResource("scale").Get(s.t.Context(), s.reference(), scale)).To(Succeed())
 	return scale.Status.Replicas
 }
 

@@ -6,6 +6,7 @@ package behaviour
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,13 +33,16 @@ const never = 3600
 // queue that this names.
 type scene struct {
 	*WithT
+	*controlPlane
+
 	t         *testing.T
-	plane     *plane
 	operator  *operator.Operator
 	redis     *redistest.Server
 	namespace string
 	name      string
 	queue     string
+	// watch follows the Jobs of the namespace, nil where newScene has not been asked for it.
+	watch *jobWatch
 }
 
 // newScene is a scene of the shared operator and the shared Redis server.
@@ -50,7 +54,7 @@ func newScene(t *testing.T) *scene {
 // newSceneOn is a scene of the shared operator and this Redis server.
 func newSceneOn(t *testing.T, server *redistest.Server) *scene {
 	t.Helper()
-	s := newSceneIn(t, common, server)
+	s := newSceneIn(t, shared.controlPlane, server)
 	s.operator = shared.operator
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -61,14 +65,14 @@ func newSceneOn(t *testing.T, server *redistest.Server) *scene {
 }
 
 // newSceneIn is a scene that has yet to get its operator.
-func newSceneIn(t *testing.T, p *plane, server *redistest.Server) *scene {
+func newSceneIn(t *testing.T, in *controlPlane, server *redistest.Server) *scene {
 	t.Helper()
-	namespace, err := p.control.CreateNamespace(t.Context(), "test")
+	namespace, err := in.cluster.CreateNamespace(t.Context(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &scene{
-		WithT: NewWithT(t), t: t, plane: p, redis: server,
+		WithT: NewWithT(t), controlPlane: in, t: t, redis: server,
 		namespace: namespace, name: "worker", queue: namespace + ":queue",
 	}
 }
@@ -105,10 +109,10 @@ func (s *scene) create(changes ...func(*scaledjobv1.ScaledJobSpec)) {
 	for _, change := range changes {
 		change(&sj.Spec)
 	}
-	s.Expect(s.plane.admin.Create(s.t.Context(), sj)).To(Succeed())
+	s.Expect(s.admin.Create(s.t.Context(), sj)).To(Succeed())
 	s.t.Cleanup(func() {
 		ctx := context.WithoutCancel(s.t.Context())
-		s.Expect(client.IgnoreNotFound(s.plane.admin.Delete(ctx, s.reference()))).To(Succeed())
+		s.Expect(client.IgnoreNotFound(s.admin.Delete(ctx, s.reference()))).To(Succeed())
 	})
 }
 
@@ -128,7 +132,7 @@ func (s *scene) update(change func(*scaledjobv1.ScaledJobSpec)) {
 	sj := s.get()
 	before := sj.DeepCopy()
 	change(&sj.Spec)
-	s.Expect(s.plane.admin.Patch(s.t.Context(), sj, client.MergeFrom(before))).To(Succeed())
+	s.Expect(s.admin.Patch(s.t.Context(), sj, client.MergeFrom(before))).To(Succeed())
 }
 
 // reference names the ScaledJob.
@@ -139,7 +143,7 @@ func (s *scene) reference() *scaledjobv1.ScaledJob {
 func (s *scene) get() *scaledjobv1.ScaledJob {
 	s.t.Helper()
 	sj := s.reference()
-	s.Expect(s.plane.admin.Get(s.t.Context(), client.ObjectKeyFromObject(sj), sj)).To(Succeed())
+	s.Expect(s.admin.Get(s.t.Context(), client.ObjectKeyFromObject(sj), sj)).To(Succeed())
 	return sj
 }
 
@@ -204,14 +208,14 @@ func (s *scene) awaitSubscription() {
 // jobs are the Jobs of the namespace, whoever made them.
 func (s *scene) jobs() []*batchv1.Job {
 	s.t.Helper()
-	jobs, err := s.plane.jobs.In(s.namespace)
+	jobs, err := s.allJobs.In(s.namespace)
 	s.Expect(err).NotTo(HaveOccurred())
 	return jobs
 }
 
 // jobsEver is how many Jobs the namespace has seen, those that are gone
 // included.
-func (s *scene) jobsEver() int { return s.plane.jobs.EverIn(s.namespace) }
+func (s *scene) jobsEver() int { return s.allJobs.EverIn(s.namespace) }
 
 // expectJobsEver waits until the namespace has seen this many Jobs, and makes
 // sure that it stays so.
@@ -248,7 +252,7 @@ func (s *scene) awaitQuiet() {
 			last, since = now, time.Now()
 		}
 		return time.Since(since)
-	}).Should(BeNumerically(">", calm))
+	}).Should(BeNumerically(">", quietPeriod))
 }
 
 // job waits for a Job that is neither finished nor going, and returns one.
@@ -281,14 +285,11 @@ func (s *scene) fail(job *batchv1.Job) {
 
 func (s *scene) end(job *batchv1.Job, annotation string) {
 	s.t.Helper()
-	s.Eventually(func() []corev1.Pod { return s.podsOf(job) }).Should(HaveLen(1))
-	pod := s.podsOf(job)[0]
-	patch := client.RawPatch("application/merge-patch+json",
-		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"0s"}}}`, annotation))
-	s.Expect(s.plane.admin.Patch(s.t.Context(), &pod, patch)).To(Succeed())
+	s.Eventually(s.podsOf).WithArguments(job).Should(ConsistOf(HaveField("Status.Phase", corev1.PodRunning)))
+	s.Expect(endPod(s.t.Context(), s.admin, &s.podsOf(job)[0], annotation)).To(Succeed())
 	s.Eventually(func() bool {
 		current := &batchv1.Job{}
-		err := s.plane.admin.Get(s.t.Context(), client.ObjectKeyFromObject(job), current)
+		err := s.admin.Get(s.t.Context(), client.ObjectKeyFromObject(job), current)
 		return err != nil || hasFinished(current)
 	}).Should(BeTrue())
 }
@@ -296,29 +297,37 @@ func (s *scene) end(job *batchv1.Job, annotation string) {
 func (s *scene) podsOf(job *batchv1.Job) []corev1.Pod {
 	s.t.Helper()
 	var pods corev1.PodList
-	s.Expect(s.plane.admin.List(s.t.Context(), &pods,
+	s.Expect(s.admin.List(s.t.Context(), &pods,
 		client.InNamespace(s.namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name})).To(Succeed())
 	return pods.Items
 }
 
-func hasFinished(job *batchv1.Job) bool { return !finishedAt(job).IsZero() }
+func hasFinished(job *batchv1.Job) bool { return endCondition(job) != nil }
 
 // finishedAt is when the Job succeeded or failed, and zero before.
 func finishedAt(job *batchv1.Job) time.Time {
-	for _, condition := range job.Status.Conditions {
-		ends := condition.Type == batchv1.JobComplete || condition.Type == batchv1.JobFailed
-		if ends && condition.Status == corev1.ConditionTrue {
-			return condition.LastTransitionTime.Time
-		}
+	if condition := endCondition(job); condition != nil {
+		return condition.LastTransitionTime.Time
 	}
 	return time.Time{}
+}
+
+// endCondition is the condition that ended the Job, nil while it has not.
+func endCondition(job *batchv1.Job) *batchv1.JobCondition {
+	i := slices.IndexFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
+	})
+	if i < 0 {
+		return nil
+	}
+	return &job.Status.Conditions[i]
 }
 
 // events is how often an event of this reason has happened to the ScaledJob.
 func (s *scene) events(reason string) int {
 	s.t.Helper()
 	var list eventsv1.EventList
-	s.Expect(s.plane.admin.List(s.t.Context(), &list, client.InNamespace(s.namespace))).To(Succeed())
+	s.Expect(s.admin.List(s.t.Context(), &list, client.InNamespace(s.namespace))).To(Succeed())
 	count := 0
 	for _, event := range list.Items {
 		if event.Regarding.Name != s.name || event.Reason != reason {

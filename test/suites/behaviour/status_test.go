@@ -31,7 +31,7 @@ func TestFloodOfPushesWritesTheStatusSparsely(t *testing.T) {
 			s.awaitQuiet()
 			s.expectSparseWrites(func() {
 				stop := s.pushOn()
-				s.Consistently(s.jobsEver).WithTimeout(2 * calm).Should(Equal(1))
+				s.Consistently(s.jobsEver).WithTimeout(2 * quietPeriod).Should(Equal(1))
 				stop()
 			})
 		})
@@ -76,7 +76,7 @@ func (s *scene) finishAll(finished map[types.UID]bool, most int) {
 			continue
 		}
 		s.Expect(s.redis.Client().RPop(s.t.Context(), s.queue).Err()).To(Succeed())
-		s.Expect(witness.Complete(s.t.Context(), s.plane.admin, client.ObjectKeyFromObject(job))).To(Succeed())
+		s.Expect(witness.Complete(s.t.Context(), s.admin, client.ObjectKeyFromObject(job))).To(Succeed())
 		finished[job.UID] = true
 	}
 }
@@ -90,7 +90,7 @@ func TestStatusWrittenAtEachChangeIsNotSparse(t *testing.T) {
 		for depth := range int64(200) {
 			sj := s.get()
 			sj.Status.QueueDepth = &depth
-			s.Expect(s.plane.admin.Status().Update(t.Context(), sj)).To(Succeed())
+			s.Expect(s.admin.Status().Update(t.Context(), sj)).To(Succeed())
 		}
 	})
 	s.Expect(writes).To(BeNumerically(">", bound))
@@ -126,7 +126,7 @@ func (s *scene) writesDuring(do func()) (writes int, bound float64) {
 // which tells how often it appeared or changed.
 func (s *scene) countChanges() (stop func() int) {
 	s.t.Helper()
-	changes, err := s.plane.admin.Watch(s.t.Context(), &scaledjobv1.ScaledJobList{}, client.InNamespace(s.namespace))
+	changes, err := s.admin.Watch(s.t.Context(), &scaledjobv1.ScaledJobList{}, client.InNamespace(s.namespace))
 	s.Expect(err).NotTo(HaveOccurred())
 	counted := make(chan int)
 	go func() {

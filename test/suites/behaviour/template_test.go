@@ -62,7 +62,7 @@ func TestExhaustedQuotaIsRetriedPatiently(t *testing.T) {
 
 	before := quota.DeepCopy()
 	quota.Spec.Hard[jobCount] = resource.MustParse("100")
-	s.Expect(s.plane.admin.Patch(t.Context(), quota, client.MergeFrom(before))).To(Succeed())
+	s.Expect(s.admin.Patch(t.Context(), quota, client.MergeFrom(before))).To(Succeed())
 	s.expectJobsEver(5)
 }
 
@@ -80,12 +80,12 @@ func (s *scene) allowJobs(count int64) *corev1.ResourceQuota {
 			"count/configmaps": *resource.NewQuantity(0, resource.DecimalSI),
 		}},
 	}
-	s.Expect(s.plane.admin.Create(s.t.Context(), quota)).To(Succeed())
+	s.Expect(s.admin.Create(s.t.Context(), quota)).To(Succeed())
 	s.Eventually(func() error {
 		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "probe"}}
-		return s.plane.admin.Create(s.t.Context(), probe, client.DryRunAll)
+		return s.admin.Create(s.t.Context(), probe, client.DryRunAll)
 	}).Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
-	s.Expect(s.plane.admin.Get(s.t.Context(), client.ObjectKeyFromObject(quota), quota)).To(Succeed())
+	s.Expect(s.admin.Get(s.t.Context(), client.ObjectKeyFromObject(quota), quota)).To(Succeed())
 	return quota
 }
 

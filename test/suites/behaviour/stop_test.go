@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package behaviour
 
 import (
 	"testing"
@@ -29,23 +29,23 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 			desired: limit,
 		},
 		"scaled to 0": {
-			stop:    func(s *scene) { s.scale("0") },
-			resume:  func(s *scene) { s.scale("3") },
+			stop:    func(s *scene) { s.kubectlScale("0") },
+			resume:  func(s *scene) { s.kubectlScale("3") },
 			reason:  scaledjobv1.ReasonAtMaxReplicas,
 			desired: 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newWitnessedScene(t)
 			const messages, before = 9, limit + 2
-			s.create(atMost(limit))
-			s.push(messages)
+			s.create(onceByEvents, atMost(limit))
+			s.pushTogether(messages)
 			for jobs := limit; jobs < before; jobs++ {
-				s.Eventually(s.witness.created).Should(Equal(jobs))
-				s.succeed(s.running()[0])
+				s.Eventually(s.watch.created).Should(Equal(jobs))
+				s.workOff(s.unfinishedJobs()[0])
 			}
-			s.Eventually(s.witness.created).Should(Equal(before))
+			s.Eventually(s.watch.created).Should(Equal(before))
 
 			test.stop(s)
 			s.employ(1)
@@ -63,15 +63,15 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 			s.Eventually(s.status).Should(BeDrained(messages))
 			s.settle()
 			s.Expect(s.created()).To(Equal(messages))
-			s.Expect(s.witness.mostAtOnce()).To(Equal(limit))
-			s.Expect(s.witness.verdict()).To(BeEmpty())
+			s.Expect(s.watch.mostAtOnce()).To(Equal(limit))
+			s.Expect(s.watch.verdict()).To(BeEmpty())
 		})
 	}
 }
 
 // scale sets the replicas of the scale subresource, and returns when the
 // operator has acted on it.
-func (s *scene) scale(replicas string) {
+func (s *scene) kubectlScale(replicas string) {
 	s.t.Helper()
 	s.kubectl("scale", "scaledjob", s.name, "--replicas="+replicas)
 	s.awaitObserved()

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package behaviour
 
 import (
 	"strings"
@@ -16,9 +16,9 @@ import (
 // condition that was waited for is gone.
 func TestDescribeTellsWhatIsWrongAndWaitWhenItIsCured(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newWitnessedScene(t)
 	negative := int32(-1)
-	s.create(func(spec *scaledjobv1.ScaledJobSpec) {
+	s.create(onceByEvents, func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.BackoffLimit = &negative
 	})
 	object := "scaledjob/" + s.name
@@ -35,9 +35,9 @@ func TestDescribeTellsWhatIsWrongAndWaitWhenItIsCured(t *testing.T) {
 
 func TestGetShowsTheStateOfAScaledJob(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(atMost(2))
-	s.push(3)
+	s := newWitnessedScene(t)
+	s.create(onceByEvents, atMost(2))
+	s.pushTogether(3)
 	s.Eventually(s.status).Should(HaveField("ActiveJobs", BeEquivalentTo(2)))
 	for _, fact := range []string{"condition=Ready", "jsonpath={.status.mode}=Events"} {
 		s.kubectl("wait", "sjob", "--all", "--for="+fact, "--timeout=60s")

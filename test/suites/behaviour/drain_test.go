@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package behaviour
 
 import (
 	"testing"
@@ -23,18 +23,18 @@ func TestQueueIsDrainedByExactlyTheJobsThatAreDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newWitnessedScene(t)
 			const limit = 5
-			s.create(atMost(limit), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = int64(test.perJob) })
+			s.create(onceByEvents, atMost(limit), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = int64(test.perJob) })
 			s.employ(test.perJob)
-			s.push(test.first)
-			s.Eventually(s.witness.created).Should(BeNumerically(">", 0))
-			s.push(test.second)
+			s.pushTogether(test.first)
+			s.Eventually(s.watch.created).Should(BeNumerically(">", 0))
+			s.pushTogether(test.second)
 			s.Eventually(s.status).Should(BeDrained(test.jobs))
 			s.settle()
 			s.Expect(s.created()).To(Equal(test.jobs))
-			s.Expect(s.witness.mostAtOnce()).To(Equal(limit))
-			s.Expect(s.witness.verdict()).To(BeEmpty())
+			s.Expect(s.watch.mostAtOnce()).To(Equal(limit))
+			s.Expect(s.watch.verdict()).To(BeEmpty())
 			s.Expect(s.status()).To(BeDrained(test.jobs))
 		})
 	}
@@ -55,10 +55,10 @@ func BeDrained(succeeded int) OmegaMatcher {
 
 func TestJobThatEndsBeforeItsMessageIsGoneHasASuccessor(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create()
-	s.end(s.startJob(), cluster.PodSucceedAfter)
-	s.Eventually(s.witness.created).Should(Equal(2))
+	s := newWitnessedScene(t)
+	s.create(onceByEvents)
+	s.finish(s.startJob(), cluster.PodSucceedAfter)
+	s.Eventually(s.watch.created).Should(Equal(2))
 	s.employ(1)
 	s.Eventually(s.status).Should(BeDrained(2))
 	s.settle()

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package behaviour
 
 import (
 	"os"
@@ -25,12 +25,12 @@ type sampleScene struct {
 // newSampleScene applies the sample, with the Redis of the tests for its own.
 func newSampleScene(t *testing.T, file string) *sampleScene {
 	t.Helper()
-	s := &sampleScene{scene: newScene(t)}
+	s := &sampleScene{scene: newWitnessedScene(t)}
 	content, err := os.ReadFile(filepath.Join(samples, file))
 	s.Expect(err).NotTo(HaveOccurred())
 	const host = "redis.default.svc.cluster.local"
 	text := strings.NewReplacer(
-		host+":6379", redis.Addr(), host, redis.Addr(), "sleep 5 #", "read -r line #", "sleep 300 #", "read -r line #",
+		host+":6379", shared.redis.Addr(), host, shared.redis.Addr(), "sleep 5 #", "read -r line #", "sleep 300 #", "read -r line #",
 	).Replace(string(content))
 	changed := filepath.Join(t.TempDir(), file)
 	s.Expect(os.WriteFile(changed, []byte(text), 0o600)).To(Succeed())
@@ -47,8 +47,8 @@ func newSampleScene(t *testing.T, file string) *sampleScene {
 // container of the one that came.
 func (s *sampleScene) work(push []any, message string, jobs int) *workerContainer {
 	s.t.Helper()
-	s.Expect(redis.Client().Do(s.t.Context(), append(push, message)...).Err()).To(Succeed())
-	s.Eventually(s.jobs).Should(HaveLen(jobs))
+	s.Expect(shared.redis.Client().Do(s.t.Context(), append(push, message)...).Err()).To(Succeed())
+	s.Eventually(s.ownedJobs).Should(HaveLen(jobs))
 	worker := s.workers.start(message)
 	s.Expect(worker.message).NotTo(BeEmpty())
 	return worker
@@ -86,10 +86,10 @@ func TestSampleOfWorkersThatPopNeedsItsStrategy(t *testing.T) {
 	t.Parallel()
 	s := newSampleScene(t, "pop-at-start.yaml")
 	s.edit(map[string]any{"queueName": "videos-by-default", "scalingStrategy": map[string]any{"type": "Default"}})
-	s.Expect(redis.Client().LPush(t.Context(), "videos-by-default", "first").Err()).To(Succeed())
-	s.Eventually(s.jobs).Should(HaveLen(1))
-	s.Expect(redis.Client().RPop(t.Context(), "videos-by-default").Err()).To(Succeed())
-	s.Expect(redis.Client().LPush(t.Context(), "videos-by-default", "second").Err()).To(Succeed())
+	s.Expect(shared.redis.Client().LPush(t.Context(), "videos-by-default", "first").Err()).To(Succeed())
+	s.Eventually(s.ownedJobs).Should(HaveLen(1))
+	s.Expect(shared.redis.Client().RPop(t.Context(), "videos-by-default").Err()).To(Succeed())
+	s.Expect(shared.redis.Client().LPush(t.Context(), "videos-by-default", "second").Err()).To(Succeed())
 	s.settle()
 	s.Expect(s.created()).To(Equal(1))
 }

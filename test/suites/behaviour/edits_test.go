@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package behaviour
 
 import (
 	"testing"
@@ -14,10 +14,10 @@ import (
 // The control is TestWitnessReportsARunningJobThatIsDeleted.
 func TestEditsOfTheSpecDeleteNoRunningJob(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newWitnessedScene(t)
 	const jobs = 4
-	s.create()
-	s.push(jobs)
+	s.create(onceByEvents)
+	s.pushTogether(jobs)
 	s.Eventually(s.jobNamesOfPods).Should(HaveLen(jobs))
 	names := s.jobNames()
 	original := s.get().Spec
@@ -51,7 +51,7 @@ func TestEditsOfTheSpecDeleteNoRunningJob(t *testing.T) {
 	s.Eventually(s.status).Should(And(HaveField("QueueDepth", HaveValue(BeZero())), HaveField("ActiveJobs", BeZero())))
 	s.settle()
 	s.Expect(s.created()).To(Equal(jobs + 1))
-	s.Expect(s.witness.verdict()).To(BeEmpty())
+	s.Expect(s.watch.verdict()).To(BeEmpty())
 }
 
 // withImage is the change of a jobTemplate that gives its container this image.

@@ -1,0 +1,167 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// newWitnessedScene is a scene of the shared operator with a watch of its Jobs, in a namespace that is deleted after the test.
+func newWitnessedScene(t *testing.T) *scene {
+	t.Helper()
+	s := newSceneOn(t, shared.redis)
+	deleteNamespace(t, s.namespace)
+	s.watch = watchJobs(t, s.namespace)
+	return s
+}
+
+// newNamespace returns a namespace that is deleted after the test.
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	name, err := shared.cluster.CreateNamespace(t.Context(), "test")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	deleteNamespace(t, name)
+	return name
+}
+
+// deleteNamespace deletes the namespace after the test.
+func deleteNamespace(t *testing.T, name string) {
+	t.Helper()
+	t.Cleanup(func() {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		NewWithT(t).Expect(shared.admin.Delete(context.WithoutCancel(t.Context()), namespace)).To(Succeed())
+	})
+}
+
+// onceByEvents is a spec by which a Job has one Pod, which is not tried again, and the operator hears of messages by notifications alone.
+func onceByEvents(spec *scaledjobv1.ScaledJobSpec) {
+	spec.PollingIntervalSeconds = never
+	spec.JobTemplate.Spec.BackoffLimit = new(int32)
+	spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+}
+
+// kubectl runs kubectl in the namespace and returns what it prints.
+func (s *scene) kubectl(args ...string) string {
+	s.t.Helper()
+	output, err := s.cluster.Kubectl(s.t.Context(), append(args, "--namespace="+s.namespace)...)
+	s.Expect(err).NotTo(HaveOccurred())
+	return output
+}
+
+// edit sets fields of the spec, and returns when the operator has acted on
+// them.
+func (s *scene) edit(fields map[string]any) {
+	s.t.Helper()
+	patch, err := json.Marshal(map[string]any{"spec": fields})
+	s.Expect(err).NotTo(HaveOccurred())
+	s.kubectl("patch", "scaledjob", s.name, "--type=merge", "--patch="+string(patch))
+	s.awaitObserved()
+}
+
+// awaitObserved returns when the operator has acted on the current spec: it
+// reports a generation after that.
+func (s *scene) awaitObserved() {
+	s.t.Helper()
+	generation := s.get().Generation
+	s.Eventually(s.status).Should(HaveField("ObservedGeneration", BeNumerically(">=", generation)))
+}
+
+// settle returns after three more passes over the ScaledJob, which do what is
+// still due.
+func (s *scene) settle() {
+	s.t.Helper()
+	const passes = 3
+	for i := range passes {
+		s.edit(map[string]any{"pollingIntervalSeconds": never - 1 - i})
+	}
+}
+
+// pushTogether adds messages to the queue by one command.
+func (s *scene) pushTogether(messages int) {
+	s.t.Helper()
+	values := make([]any, messages)
+	for i := range values {
+		values[i] = i
+	}
+	s.Expect(s.redis.Client().LPush(s.t.Context(), s.queue, values...).Err()).To(Succeed())
+}
+
+// remove takes a message off the queue.
+func (s *scene) remove() {
+	s.t.Helper()
+	s.Expect(s.redis.Client().RPop(s.t.Context(), s.queue).Err()).To(Succeed())
+}
+
+// ownedJobs are the Jobs of the ScaledJob, as the API server has them.
+func (s *scene) ownedJobs() []batchv1.Job {
+	s.t.Helper()
+	var jobs batchv1.JobList
+	s.Expect(s.admin.List(s.t.Context(), &jobs, s.ours()...)).To(Succeed())
+	return jobs.Items
+}
+
+// unfinishedJobs are those of the ScaledJob that have not ended.
+func (s *scene) unfinishedJobs() []*batchv1.Job {
+	s.t.Helper()
+	var running []*batchv1.Job
+	for _, job := range s.ownedJobs() {
+		if !hasFinished(&job) {
+			running = append(running, &job)
+		}
+	}
+	return running
+}
+
+// pods are the Pods of the Jobs of the ScaledJob.
+func (s *scene) pods() []corev1.Pod {
+	s.t.Helper()
+	var pods corev1.PodList
+	s.Expect(s.admin.List(s.t.Context(), &pods, s.ours()...)).To(Succeed())
+	return pods.Items
+}
+
+func (s *scene) ours() []client.ListOption {
+	return []client.ListOption{client.InNamespace(s.namespace), client.MatchingLabels{scaledjobv1.LabelScaledJob: s.name}}
+}
+
+// created is how many Jobs there have been in the namespace, by its watch,
+// which has seen all that are there now.
+func (s *scene) created() int {
+	s.t.Helper()
+	var jobs batchv1.JobList
+	s.Expect(s.admin.List(s.t.Context(), &jobs, client.InNamespace(s.namespace))).To(Succeed())
+	for _, job := range jobs.Items {
+		s.Eventually(s.watch.lastOf).WithArguments(job.UID).ShouldNot(BeNil())
+	}
+	return s.watch.created()
+}
+
+// startJob pushes a message and returns the Job that is made for it.
+func (s *scene) startJob() *batchv1.Job {
+	s.t.Helper()
+	before := s.ownedJobs()
+	s.pushTogether(1)
+	var started *batchv1.Job
+	s.Eventually(func() *batchv1.Job {
+		for _, job := range s.ownedJobs() {
+			isOld := slices.ContainsFunc(before, func(old batchv1.Job) bool { return old.UID == job.UID })
+			if !isOld {
+				started = &job
+			}
+		}
+		return started
+	}).ShouldNot(BeNil())
+	return started
+}

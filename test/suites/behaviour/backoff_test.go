@@ -43,12 +43,12 @@ func attempts(since time.Time) int {
 // replaced is how many Jobs may be replaced before there are three in a row.
 const replaced = 2
 
-func (s *scene) expectLimit(reason string) {
+func (s *scaledJob) expectLimit(reason string) {
 	s.t.Helper()
 	s.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionTrue, reason)
 }
 
-func (s *scene) expectNoLimit() {
+func (s *scaledJob) expectNoLimit() {
 	s.t.Helper()
 	s.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionFalse, scaledjobv1.ReasonNotLimited)
 }
@@ -62,7 +62,7 @@ func TestJobsThatComeToNothingPauseCreationUntilTheTemplateIsCorrected(t *testin
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScaledJob(t)
 			s.create(polling(1), ending(outcome))
 			s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
 			start := time.Now()
@@ -90,7 +90,7 @@ func TestJobsThatTakeMessagesDoNotPauseCreation(t *testing.T) {
 	for name, pushed := range map[string]int{"falling": 0, "growing": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScaledJob(t)
 			s.create(polling(never), atMost(atOnce))
 			s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
 			s.push(atOnce + rounds)
@@ -110,7 +110,7 @@ func TestJobsThatTakeMessagesDoNotPauseCreation(t *testing.T) {
 }
 
 // jobBut is a Job that has not ended. That some have may not have been seen yet.
-func (s *scene) jobBut(ended map[types.UID]bool) *batchv1.Job {
+func (s *scaledJob) jobBut(ended map[types.UID]bool) *batchv1.Job {
 	s.t.Helper()
 	left := slices.DeleteFunc(s.jobs(), func(job *batchv1.Job) bool { return ended[job.UID] })
 	s.Expect(left).NotTo(BeEmpty())
@@ -119,7 +119,7 @@ func (s *scene) jobBut(ended map[types.UID]bool) *batchv1.Job {
 
 func TestPauseEndsOnceSuspensionIsLifted(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), ending(cluster.PodFailAfter))
 	s.awaitSubscription()
 	s.push(3)
@@ -136,7 +136,7 @@ func TestPauseEndsOnceSuspensionIsLifted(t *testing.T) {
 
 func TestPauseSurvivesARestartOfTheOperator(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScene(t)
+	s := newLonelyScaledJob(t)
 	s.create(polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 3 })
 	s.operator = s.operate()
 	start := time.Now()
@@ -152,7 +152,7 @@ func TestPauseSurvivesARestartOfTheOperator(t *testing.T) {
 }
 
 // failAll has all Jobs fail, where nobody else sees to their status.
-func (s *scene) failAll() {
+func (s *scaledJob) failAll() {
 	s.t.Helper()
 	now := metav1.Now()
 	for _, job := range s.jobs() {

@@ -22,7 +22,7 @@ import (
 type trouble struct {
 	redis redistest.Options
 	// bring brings it about after the ScaledJob was created with these changes.
-	bring   func(s *scene)
+	bring   func(s *scaledJob)
 	changes func(*scaledjobv1.ScaledJobSpec)
 
 	condition string
@@ -46,12 +46,12 @@ var troubles = map[string]trouble{
 		mode: scaledjobv1.ModeEvents, kstatus: status.CurrentStatus,
 	},
 	"Redis is away": {
-		bring:     func(s *scene) { s.Expect(s.redis.Kill()).To(Succeed()) },
+		bring:     func(s *scaledJob) { s.Expect(s.redis.Kill()).To(Succeed()) },
 		condition: scaledjobv1.ConditionQueueConnected, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonUnreachable,
 		cure: []string{"refused", "Check the port"}, kstatus: status.InProgressStatus,
 	},
 	"Redis is away, and so is the subscription": {
-		bring:     func(s *scene) { s.Expect(s.redis.Kill()).To(Succeed()) },
+		bring:     func(s *scaledJob) { s.Expect(s.redis.Kill()).To(Succeed()) },
 		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonUnreachable,
 		mode: scaledjobv1.ModePolling, kstatus: status.InProgressStatus,
 	},
@@ -71,7 +71,7 @@ var troubles = map[string]trouble{
 		cure: []string{"Grant it +llen"}, kstatus: status.FailedStatus,
 	},
 	"the key holds no list": {
-		bring: func(s *scene) {
+		bring: func(s *scaledJob) {
 			s.Expect(s.redis.Client().Set(s.t.Context(), s.queue, "no list", 0).Err()).To(Succeed())
 		},
 		changes:   polling(1),
@@ -85,7 +85,7 @@ var troubles = map[string]trouble{
 		mode: scaledjobv1.ModePolling, kstatus: status.CurrentStatus,
 	},
 	"notifications are switched off at run time": {
-		bring: func(s *scene) {
+		bring: func(s *scaledJob) {
 			s.Expect(s.redis.Client().ConfigSet(s.t.Context(), "notify-keyspace-events", "").Err()).To(Succeed())
 		},
 		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonNotConfigured,
@@ -100,7 +100,7 @@ var troubles = map[string]trouble{
 	},
 	"the queue grows in silence": {
 		redis: redistest.Options{Events: redistest.NoEvents, Args: denied("-config").Args},
-		bring: func(s *scene) {
+		bring: func(s *scaledJob) {
 			depth := 0
 			s.Eventually(func() string {
 				depth++
@@ -139,25 +139,25 @@ var troubles = map[string]trouble{
 		kstatus: status.CurrentStatus,
 	},
 	"more is due than may be": {
-		bring:     func(s *scene) { s.push(3) },
+		bring:     func(s *scaledJob) { s.push(3) },
 		changes:   atMost(2),
 		condition: scaledjobv1.ConditionScalingLimited, status: metav1.ConditionTrue, reason: scaledjobv1.ReasonAtMaxReplicas,
 		cure: []string{"Raise it"}, kstatus: status.CurrentStatus,
 	},
 	"Jobs fail": {
-		bring:     func(s *scene) { s.push(3) },
+		bring:     func(s *scaledJob) { s.push(3) },
 		changes:   ending(cluster.PodFailAfter),
 		condition: scaledjobv1.ConditionScalingLimited, status: metav1.ConditionTrue, reason: scaledjobv1.ReasonJobsFailing,
 		cure: []string{"kubectl logs", "correct the workers"}, kstatus: status.CurrentStatus,
 	},
 	"Jobs take no message": {
-		bring:     func(s *scene) { s.push(3) },
+		bring:     func(s *scaledJob) { s.push(3) },
 		changes:   ending(cluster.PodSucceedAfter),
 		condition: scaledjobv1.ConditionScalingLimited, status: metav1.ConditionTrue, reason: scaledjobv1.ReasonNoProgress,
 		cure: []string{"take messages from this very key"}, kstatus: status.CurrentStatus,
 	},
 	"a quota is used up": {
-		bring: func(s *scene) {
+		bring: func(s *scaledJob) {
 			s.allowJobs(0)
 			s.push(1)
 		},
@@ -180,7 +180,7 @@ func TestConditionsTellWhatIsWrongAndWhatToDo(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSceneOn(t, redistest.New(t, trouble.redis))
+			s := newScaledJobOn(t, redistest.New(t, trouble.redis))
 			changes := []func(*scaledjobv1.ScaledJobSpec){polling(never)}
 			if trouble.changes != nil {
 				changes = append(changes, trouble.changes)
@@ -206,7 +206,7 @@ func TestConditionsTellWhatIsWrongAndWhatToDo(t *testing.T) {
 }
 
 // readyReason is the reason of Ready while nothing is wrong.
-func (s *scene) readyReason() string {
+func (s *scaledJob) readyReason() string {
 	if s.get().Spec.Suspend {
 		return scaledjobv1.ReasonSuspended
 	}
@@ -214,7 +214,7 @@ func (s *scene) readyReason() string {
 }
 
 // kstatus is what the library that tools wait with makes of the ScaledJob.
-func (s *scene) kstatus() status.Status {
+func (s *scaledJob) kstatus() status.Status {
 	s.t.Helper()
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJob"))
@@ -227,7 +227,7 @@ func (s *scene) kstatus() status.Status {
 // While it is well, nothing abnormal is shown; and what heals is taken back.
 func TestTroubleThatIsOverLeavesNoCondition(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
 	s.create(polling(1))
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
 	s.Expect(s.redis.Kill()).To(Succeed())
@@ -246,7 +246,7 @@ func TestTroubleThatIsOverLeavesNoCondition(t *testing.T) {
 // The setting is the only thing that the operator may change in Redis, and only if it is told to.
 func TestNotificationsAreConfiguredOnRequest(t *testing.T) {
 	t.Parallel()
-	s := newSceneIn(t, separate, redistest.New(t, redistest.Options{Events: "Ex"}))
+	s := newScaledJobIn(t, separate, redistest.New(t, redistest.Options{Events: "Ex"}))
 	s.operator = s.operate("--configure-redis-notifications")
 	s.create(polling(never))
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
@@ -260,7 +260,7 @@ func TestNotificationsAreConfiguredOnRequest(t *testing.T) {
 // Without proof, the fallback bounds how long a message waits.
 func TestQueueWithoutNotificationsIsReadAtTheFallbackInterval(t *testing.T) {
 	t.Parallel()
-	s := newSceneIn(t, separate, redistest.New(t, redistest.Options{Events: redistest.NoEvents}))
+	s := newScaledJobIn(t, separate, redistest.New(t, redistest.Options{Events: redistest.NoEvents}))
 	s.operator = s.operate("--polling-fallback-interval=1s")
 	s.create(polling(never))
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured)
@@ -270,7 +270,7 @@ func TestQueueWithoutNotificationsIsReadAtTheFallbackInterval(t *testing.T) {
 
 func TestTroubleThatLastsIsWrittenOnce(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
 	s.Expect(s.redis.Kill()).To(Succeed())
 	s.create(polling(1))
 	s.expectCondition(scaledjobv1.ConditionReconciling, metav1.ConditionTrue, scaledjobv1.ReasonUnreachable)

@@ -12,9 +12,9 @@ import (
 // Seen to fail with --cascade=orphan: then the Jobs stay.
 func TestDeletedScaledJobTakesItsJobsAndPodsAlongButNoOthers(t *testing.T) {
 	t.Parallel()
-	s := newWitnessedScene(t)
+	s := newWitnessedScaledJob(t)
 	neighbour := s.beside("neighbour")
-	for _, each := range []*scene{s, neighbour} {
+	for _, each := range []*scaledJob{s, neighbour} {
 		each.create(onceByEvents)
 		each.workOff(each.startJob())
 		each.pushTogether(2)

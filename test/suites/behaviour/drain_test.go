@@ -23,7 +23,7 @@ func TestQueueIsDrainedByExactlyTheJobsThatAreDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newWitnessedScene(t)
+			s := newWitnessedScaledJob(t)
 			const limit = 5
 			s.create(onceByEvents, atMost(limit), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = int64(test.perJob) })
 			s.employ(test.perJob)
@@ -55,7 +55,7 @@ func BeDrained(succeeded int) OmegaMatcher {
 
 func TestJobThatEndsBeforeItsMessageIsGoneHasASuccessor(t *testing.T) {
 	t.Parallel()
-	s := newWitnessedScene(t)
+	s := newWitnessedScaledJob(t)
 	s.create(onceByEvents)
 	s.finish(s.startJob(), cluster.PodSucceedAfter)
 	s.Eventually(s.watch.created).Should(Equal(2))

@@ -14,7 +14,7 @@ import (
 // The control is TestWitnessReportsARunningJobThatIsDeleted.
 func TestEditsOfTheSpecDeleteNoRunningJob(t *testing.T) {
 	t.Parallel()
-	s := newWitnessedScene(t)
+	s := newWitnessedScaledJob(t)
 	const jobs = 4
 	s.create(onceByEvents)
 	s.pushTogether(jobs)

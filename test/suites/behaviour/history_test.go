@@ -19,7 +19,7 @@ import (
 // kinds. A failed Job has no completionTime: going by that would keep any.
 func TestHistoryKeepsTheJobsThatEndedLast(t *testing.T) {
 	t.Parallel()
-	s := newWitnessedScene(t)
+	s := newWitnessedScaledJob(t)
 	one := int32(1)
 	s.create(onceByEvents, func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.SuccessfulJobsHistoryLimit, spec.FailedJobsHistoryLimit = &one, &one
@@ -52,12 +52,12 @@ func TestHistoryKeepsTheJobsThatEndedLast(t *testing.T) {
 }
 
 // awaitNextSecond lets the second pass: the API keeps times in whole ones.
-func (s *scene) awaitNextSecond() {
+func (s *scaledJob) awaitNextSecond() {
 	s.t.Helper()
 	s.Eventually(time.Now).Should(BeTemporally(">=", time.Now().Truncate(time.Second).Add(time.Second)))
 }
 
-func (s *scene) jobNames() []string {
+func (s *scaledJob) jobNames() []string {
 	s.t.Helper()
 	names := []string{}
 	for _, job := range s.ownedJobs() {
@@ -67,7 +67,7 @@ func (s *scene) jobNames() []string {
 }
 
 // jobNamesOfPods are the names of the Jobs that the Pods belong to.
-func (s *scene) jobNamesOfPods() []string {
+func (s *scaledJob) jobNamesOfPods() []string {
 	s.t.Helper()
 	names := []string{}
 	for _, pod := range s.pods() {

@@ -110,7 +110,7 @@ func (w *jobWatch) verdict() []string {
 // The negative control of every test that expects no verdict.
 func TestWitnessReportsARunningJobThatIsDeleted(t *testing.T) {
 	t.Parallel()
-	s := newWitnessedScene(t)
+	s := newWitnessedScaledJob(t)
 	s.create(onceByEvents)
 	job := s.startJob()
 	s.Expect(s.watch.verdict()).To(BeEmpty())

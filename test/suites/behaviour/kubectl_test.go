@@ -16,7 +16,7 @@ import (
 // condition that was waited for is gone.
 func TestDescribeTellsWhatIsWrongAndWaitWhenItIsCured(t *testing.T) {
 	t.Parallel()
-	s := newWitnessedScene(t)
+	s := newWitnessedScaledJob(t)
 	negative := int32(-1)
 	s.create(onceByEvents, func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.BackoffLimit = &negative
@@ -35,7 +35,7 @@ func TestDescribeTellsWhatIsWrongAndWaitWhenItIsCured(t *testing.T) {
 
 func TestGetShowsTheStateOfAScaledJob(t *testing.T) {
 	t.Parallel()
-	s := newWitnessedScene(t)
+	s := newWitnessedScaledJob(t)
 	s.create(onceByEvents, atMost(2))
 	s.pushTogether(3)
 	s.Eventually(s.status).Should(HaveField("ActiveJobs", BeEquivalentTo(2)))

@@ -18,10 +18,10 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// newWitnessedScene is a scene of the shared operator with a watch of its Jobs, in a namespace that is deleted after the test.
-func newWitnessedScene(t *testing.T) *scene {
+// newWitnessedScaledJob is a scene of the shared operator with a watch of its Jobs, in a namespace that is deleted after the test.
+func newWitnessedScaledJob(t *testing.T) *scaledJob {
 	t.Helper()
-	s := newSceneOn(t, shared.redis)
+	s := newScaledJobOn(t, shared.redis)
 	deleteNamespace(t, s.namespace)
 	s.watch = watchJobs(t, s.namespace)
 	return s
@@ -53,7 +53,7 @@ func onceByEvents(spec *scaledjobv1.ScaledJobSpec) {
 }
 
 // kubectl runs kubectl in the namespace and returns what it prints.
-func (s *scene) kubectl(args ...string) string {
+func (s *scaledJob) kubectl(args ...string) string {
 	s.t.Helper()
 	output, err := s.cluster.Kubectl(s.t.Context(), append(args, "--namespace="+s.namespace)...)
 	s.Expect(err).NotTo(HaveOccurred())
@@ -62,7 +62,7 @@ func (s *scene) kubectl(args ...string) string {
 
 // edit sets fields of the spec, and returns when the operator has acted on
 // them.
-func (s *scene) edit(fields map[string]any) {
+func (s *scaledJob) edit(fields map[string]any) {
 	s.t.Helper()
 	patch, err := json.Marshal(map[string]any{"spec": fields})
 	s.Expect(err).NotTo(HaveOccurred())
@@ -72,7 +72,7 @@ func (s *scene) edit(fields map[string]any) {
 
 // awaitObserved returns when the operator has acted on the current spec: it
 // reports a generation after that.
-func (s *scene) awaitObserved() {
+func (s *scaledJob) awaitObserved() {
 	s.t.Helper()
 	generation := s.get().Generation
 	s.Eventually(s.status).Should(HaveField("ObservedGeneration", BeNumerically(">=", generation)))
@@ -80,7 +80,7 @@ func (s *scene) awaitObserved() {
 
 // settle returns after three more passes over the ScaledJob, which do what is
 // still due.
-func (s *scene) settle() {
+func (s *scaledJob) settle() {
 	s.t.Helper()
 	const passes = 3
 	for i := range passes {
@@ -89,7 +89,7 @@ func (s *scene) settle() {
 }
 
 // pushTogether adds messages to the queue by one command.
-func (s *scene) pushTogether(messages int) {
+func (s *scaledJob) pushTogether(messages int) {
 	s.t.Helper()
 	values := make([]any, messages)
 	for i := range values {
@@ -99,13 +99,13 @@ func (s *scene) pushTogether(messages int) {
 }
 
 // remove takes a message off the queue.
-func (s *scene) remove() {
+func (s *scaledJob) remove() {
 	s.t.Helper()
 	s.Expect(s.redis.Client().RPop(s.t.Context(), s.queue).Err()).To(Succeed())
 }
 
 // ownedJobs are the Jobs of the ScaledJob, as the API server has them.
-func (s *scene) ownedJobs() []batchv1.Job {
+func (s *scaledJob) ownedJobs() []batchv1.Job {
 	s.t.Helper()
 	var jobs batchv1.JobList
 	s.Expect(s.admin.List(s.t.Context(), &jobs, s.ours()...)).To(Succeed())
@@ -113,7 +113,7 @@ func (s *scene) ownedJobs() []batchv1.Job {
 }
 
 // unfinishedJobs are those of the ScaledJob that have not ended.
-func (s *scene) unfinishedJobs() []*batchv1.Job {
+func (s *scaledJob) unfinishedJobs() []*batchv1.Job {
 	s.t.Helper()
 	var running []*batchv1.Job
 	for _, job := range s.ownedJobs() {
@@ -125,20 +125,20 @@ func (s *scene) unfinishedJobs() []*batchv1.Job {
 }
 
 // pods are the Pods of the Jobs of the ScaledJob.
-func (s *scene) pods() []corev1.Pod {
+func (s *scaledJob) pods() []corev1.Pod {
 	s.t.Helper()
 	var pods corev1.PodList
 	s.Expect(s.admin.List(s.t.Context(), &pods, s.ours()...)).To(Succeed())
 	return pods.Items
 }
 
-func (s *scene) ours() []client.ListOption {
+func (s *scaledJob) ours() []client.ListOption {
 	return []client.ListOption{client.InNamespace(s.namespace), client.MatchingLabels{scaledjobv1.LabelScaledJob: s.name}}
 }
 
 // created is how many Jobs there have been in the namespace, by its watch,
 // which has seen all that are there now.
-func (s *scene) created() int {
+func (s *scaledJob) created() int {
 	s.t.Helper()
 	var jobs batchv1.JobList
 	s.Expect(s.admin.List(s.t.Context(), &jobs, client.InNamespace(s.namespace))).To(Succeed())
@@ -149,7 +149,7 @@ func (s *scene) created() int {
 }
 
 // startJob pushes a message and returns the Job that is made for it.
-func (s *scene) startJob() *batchv1.Job {
+func (s *scaledJob) startJob() *batchv1.Job {
 	s.t.Helper()
 	before := s.ownedJobs()
 	s.pushTogether(1)

@@ -21,7 +21,7 @@ import (
 
 func TestMetricsOfAScaledJobLastAsLongAsItDoes(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), atMost(2), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.BackoffLimit = new(int32(0))
 	})
@@ -57,7 +57,7 @@ func TestMetricsOfAScaledJobLastAsLongAsItDoes(t *testing.T) {
 
 func TestErrorsAreCounted(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.Expect(s.redis.Client().Set(t.Context(), s.queue, "no list", 0).Err()).To(Succeed())
 	s.create(polling(never))
 	s.Eventually(s.series).Should(HaveKeyWithValue("scaledjob_reconcile_errors_total", BeNumerically(">=", 1)))
@@ -66,7 +66,7 @@ func TestErrorsAreCounted(t *testing.T) {
 func TestMissedNotificationsAreCounted(t *testing.T) {
 	t.Parallel()
 	silent := redistest.Options{Events: redistest.NoEvents, Args: denied("-config").Args}
-	s := newSceneOn(t, redistest.New(t, silent))
+	s := newScaledJobOn(t, redistest.New(t, silent))
 	s.create(polling(1), atMost(0))
 	s.awaitSubscription()
 	s.Eventually(func() map[string]float64 {
@@ -78,7 +78,7 @@ func TestMissedNotificationsAreCounted(t *testing.T) {
 
 func TestMetricsOfARedisLastAsLongAsSomebodyWatchesIt(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
 	s.create(polling(1))
 	s.awaitSubscription()
 	s.push(3)
@@ -98,7 +98,7 @@ func TestMetricsOfARedisLastAsLongAsSomebodyWatchesIt(t *testing.T) {
 
 func TestMetricsOfTheWholeOperator(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(1))
 	s.Eventually(s.passes).Should(BeNumerically(">=", 1))
 	s.Expect(s.exposed("scaledjob_queue_read_seconds_count")).To(HaveKeyWithValue("scaledjob_queue_read_seconds_count", BeNumerically(">=", 1)))
@@ -108,7 +108,7 @@ func TestMetricsOfTheWholeOperator(t *testing.T) {
 // A key may hold anything; what Prometheus gets is text of a bounded length.
 func TestLabelOfAQueueIsEscapedAndBounded(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.queue += "\n\x01" + strings.Repeat("k", 500)
 	s.create(polling(never))
 	label := regexp.MustCompile(`,queue="([^"]*)",scaledjob="` + s.name + `"`)
@@ -129,24 +129,24 @@ func TestLabelOfAQueueIsEscapedAndBounded(t *testing.T) {
 }
 
 // passes is how often the operator has gone over the ScaledJob.
-func (s *scene) passes() float64 {
+func (s *scaledJob) passes() float64 {
 	s.t.Helper()
 	return s.exposed(s.ofScaledJob()...)["scaledjob_reconcile_total"]
 }
 
 // series are the metrics of the ScaledJob, by name and outcome.
-func (s *scene) series() map[string]float64 {
+func (s *scaledJob) series() map[string]float64 {
 	s.t.Helper()
 	return s.exposed(append(s.ofScaledJob(), fmt.Sprintf("queue=%q", s.queue))...)
 }
 
 // ofScaledJob are the labels of the ScaledJob, whatever its queue is.
-func (s *scene) ofScaledJob() []string {
+func (s *scaledJob) ofScaledJob() []string {
 	return []string{fmt.Sprintf("namespace=%q", s.namespace), fmt.Sprintf("scaledjob=%q", s.name)}
 }
 
 // seriesOfRedis are the metrics of the Redis server, by name and reason.
-func (s *scene) seriesOfRedis() map[string]float64 {
+func (s *scaledJob) seriesOfRedis() map[string]float64 {
 	s.t.Helper()
 	return s.exposed(fmt.Sprintf("endpoint=%q", s.redis.Addr()))
 }
@@ -157,7 +157,7 @@ var (
 )
 
 // exposed are the metrics whose lines hold all of these, without the buckets of histograms.
-func (s *scene) exposed(all ...string) map[string]float64 {
+func (s *scaledJob) exposed(all ...string) map[string]float64 {
 	s.t.Helper()
 	text, err := operator.Get(s.t.Context(), s.operator.MetricsURL())
 	s.Expect(err).NotTo(HaveOccurred())

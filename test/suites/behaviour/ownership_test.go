@@ -22,7 +22,7 @@ import (
 
 func TestForeignJobsWithOurLabelsAreNeitherCountedNorDeleted(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	running, finished := s.foreignJob("running", nil), s.foreignJob("finished", map[string]string{cluster.PodSucceedAfter: "0s"})
 	s.Eventually(func() bool { return hasFinished(s.live(finished)) }).Should(BeTrue())
 	none := int32(0)
@@ -35,7 +35,7 @@ func TestForeignJobsWithOurLabelsAreNeitherCountedNorDeleted(t *testing.T) {
 }
 
 // foreignJob makes a Job that looks like one of the ScaledJob's.
-func (s *scene) foreignJob(name string, podAnnotations map[string]string) *batchv1.Job {
+func (s *scaledJob) foreignJob(name string, podAnnotations map[string]string) *batchv1.Job {
 	s.t.Helper()
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: map[string]string{
@@ -54,7 +54,7 @@ func (s *scene) foreignJob(name string, podAnnotations map[string]string) *batch
 }
 
 // live is the Job as it is now.
-func (s *scene) live(job *batchv1.Job) *batchv1.Job {
+func (s *scaledJob) live(job *batchv1.Job) *batchv1.Job {
 	s.t.Helper()
 	current := &batchv1.Job{}
 	s.Expect(s.admin.Get(s.t.Context(), client.ObjectKeyFromObject(job), current)).To(Succeed())
@@ -63,7 +63,7 @@ func (s *scene) live(job *batchv1.Job) *batchv1.Job {
 
 func TestScaledJobOfAnEarlierNameHasNoPartInItsJobs(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never))
 	s.push(3)
 	s.expectJobsEver(3)
@@ -75,12 +75,12 @@ func TestScaledJobOfAnEarlierNameHasNoPartInItsJobs(t *testing.T) {
 	s.Expect(s.jobs()).To(HaveLen(6))
 }
 
-func (s *scene) delete(policy metav1.DeletionPropagation) {
+func (s *scaledJob) delete(policy metav1.DeletionPropagation) {
 	s.t.Helper()
 	s.Expect(s.admin.Delete(s.t.Context(), s.reference(), client.PropagationPolicy(policy))).To(Succeed())
 }
 
-func (s *scene) awaitDeletion() {
+func (s *scaledJob) awaitDeletion() {
 	s.t.Helper()
 	s.Eventually(func() bool {
 		sj := s.reference()
@@ -90,7 +90,7 @@ func (s *scene) awaitDeletion() {
 
 // pushOn pushes messages as fast as Redis takes them until the returned
 // function is called, or the test ends.
-func (s *scene) pushOn() (stop func()) {
+func (s *scaledJob) pushOn() (stop func()) {
 	done := make(chan struct{})
 	var pushing sync.WaitGroup
 	pushing.Go(func() {
@@ -121,7 +121,7 @@ func TestForegroundDeletionDuringPushesLeavesNothing(t *testing.T) {
 	for name, jobs := range map[string]int32{"with all Jobs created": 10, "while Jobs are being created": 100} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScaledJob(t)
 			s.create(polling(1), atMost(jobs))
 			s.pushOn()
 			s.Eventually(s.jobsEver).Should(BeNumerically(">=", 10))
@@ -139,7 +139,7 @@ func TestForegroundDeletionDuringPushesLeavesNothing(t *testing.T) {
 // None of them may be replaced.
 func TestOrphanedJobsRunOnAndAreNotReplaced(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	const jobs = 20
 	s.create(polling(1), atMost(jobs))
 	s.pushOn()
@@ -155,7 +155,7 @@ func TestOrphanedJobsRunOnAndAreNotReplaced(t *testing.T) {
 
 func TestHistoryLimitsDropTheLongestFinishedJobsWithTheirPods(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	two, one := int32(2), int32(1)
 	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.SuccessfulJobsHistoryLimit, spec.FailedJobsHistoryLimit = &two, &one
@@ -183,7 +183,7 @@ func TestHistoryLimitsDropTheLongestFinishedJobsWithTheirPods(t *testing.T) {
 }
 
 // finishOne ends a Job, and lets the second pass, as times are kept in seconds.
-func (s *scene) finishOne(end func(*batchv1.Job)) *batchv1.Job {
+func (s *scaledJob) finishOne(end func(*batchv1.Job)) *batchv1.Job {
 	s.t.Helper()
 	job := s.job()
 	end(job)
@@ -192,7 +192,7 @@ func (s *scene) finishOne(end func(*batchv1.Job)) *batchv1.Job {
 	return job
 }
 
-func (s *scene) names() []string {
+func (s *scaledJob) names() []string {
 	var names []string
 	for _, job := range s.jobs() {
 		names = append(names, job.Name)
@@ -202,7 +202,7 @@ func (s *scene) names() []string {
 
 func TestJobsThatAreDeletedAreReplaced(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never))
 	s.push(2)
 	s.Eventually(s.jobsEver).Should(Equal(2))
@@ -213,7 +213,7 @@ func TestJobsThatAreDeletedAreReplaced(t *testing.T) {
 
 func TestJobsThatLostTheirLabelsStillCount(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never))
 	s.push(2)
 	s.Eventually(s.jobsEver).Should(Equal(2))
@@ -228,7 +228,7 @@ func TestJobsThatLostTheirLabelsStillCount(t *testing.T) {
 
 func TestSuspendedJobsCountAsActive(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) {
 		suspended := true
 		spec.JobTemplate.Spec.Suspend = &suspended
@@ -241,7 +241,7 @@ func TestSuspendedJobsCountAsActive(t *testing.T) {
 // While a namespace is deleted, its Jobs go before its ScaledJobs may do.
 func TestNamespaceWithAScaledJobCanBeDeleted(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	const jobs = 5
 	s.create(polling(1), atMost(jobs))
 	s.pushOn()
@@ -258,7 +258,7 @@ func TestNamespaceWithAScaledJobCanBeDeleted(t *testing.T) {
 func TestLongNamesGiveNamesOfJobsThatTheAPIServerTakes(t *testing.T) {
 	t.Parallel()
 	const longest = 63
-	s := newScene(t).beside(fmt.Sprintf("%0*d", longest, 1))
+	s := newScaledJob(t).beside(fmt.Sprintf("%0*d", longest, 1))
 	s.create(polling(never))
 	s.push(2)
 	s.expectJobsEver(2)

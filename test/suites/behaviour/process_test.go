@@ -22,14 +22,14 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// newLonelyScene is a scene without an operator, and a Redis server of its own.
-func newLonelyScene(t *testing.T) *scene {
+// newLonelyScaledJob is a scene without an operator, and a Redis server of its own.
+func newLonelyScaledJob(t *testing.T) *scaledJob {
 	t.Helper()
-	return newSceneIn(t, separate, redistest.New(t, redistest.Options{}))
+	return newScaledJobIn(t, separate, redistest.New(t, redistest.Options{}))
 }
 
 // operate starts an operator for the namespace of the scene.
-func (s *scene) operate(args ...string) *operator.Operator {
+func (s *scaledJob) operate(args ...string) *operator.Operator {
 	s.t.Helper()
 	return operator.New(s.t, operator.Options{
 		Cluster: s.cluster,
@@ -39,7 +39,7 @@ func (s *scene) operate(args ...string) *operator.Operator {
 
 func TestMessagesFromBeforeTheOperatorGetTheirJobs(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScene(t)
+	s := newLonelyScaledJob(t)
 	s.create(polling(never))
 	s.push(7)
 	s.Consistently(s.jobsEver).Should(BeZero())
@@ -55,7 +55,7 @@ func TestOperatorThatIsRestartedCountsTheJobsOfTheOneBefore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newLonelyScene(t)
+			s := newLonelyScaledJob(t)
 			const messages = 200
 			s.create(polling(never), atMost(messages))
 			first := s.operate()
@@ -70,7 +70,7 @@ func TestOperatorThatIsRestartedCountsTheJobsOfTheOneBefore(t *testing.T) {
 
 func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScene(t)
+	s := newLonelyScaledJob(t)
 	s.create(polling(never))
 	election := []string{"--leader-elect", "--leader-election-namespace=" + operator.Namespace}
 	first := s.operate(election...)
@@ -96,7 +96,7 @@ func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
 }
 
 // leader is who holds the lease, and empty when it was released.
-func (s *scene) leader() string {
+func (s *scaledJob) leader() string {
 	s.t.Helper()
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: operator.Namespace, Name: "scaledjob-operator.batch.miracle.dev"}
@@ -109,7 +109,7 @@ func (s *scene) leader() string {
 
 func TestProbesDoNotAskForRedis(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScene(t)
+	s := newLonelyScaledJob(t)
 	s.Expect(s.redis.Kill()).To(Succeed())
 	s.create(polling(1))
 	s.operator = s.operate()
@@ -122,7 +122,7 @@ func TestProbesDoNotAskForRedis(t *testing.T) {
 
 func TestOnlyTheNamespacesToWatchAreServed(t *testing.T) {
 	t.Parallel()
-	watched, other := newLonelyScene(t), newLonelyScene(t)
+	watched, other := newLonelyScaledJob(t), newLonelyScaledJob(t)
 	watched.create(polling(1))
 	other.create(polling(1))
 	watched.operator = watched.operate()
@@ -135,7 +135,7 @@ func TestOnlyTheNamespacesToWatchAreServed(t *testing.T) {
 
 func TestSeveralNamespacesCanBeWatched(t *testing.T) {
 	t.Parallel()
-	one, two := newLonelyScene(t), newLonelyScene(t)
+	one, two := newLonelyScaledJob(t), newLonelyScaledJob(t)
 	const messages = 150
 	one.create(polling(never), atMost(messages))
 	two.create(polling(never), atMost(messages))
@@ -149,7 +149,7 @@ func TestSeveralNamespacesCanBeWatched(t *testing.T) {
 
 func TestSecureMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScene(t)
+	s := newLonelyScaledJob(t)
 	s.operator = s.operate("--metrics-secure=true")
 	url := strings.Replace(s.operator.MetricsURL(), "http:", "https:", 1)
 
@@ -175,7 +175,7 @@ func TestSecureMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 }
 
 // metricsStatus is the status of the answer to a scrape with this token.
-func (s *scene) metricsStatus(url, token string) (int, error) {
+func (s *scaledJob) metricsStatus(url, token string) (int, error) {
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err

@@ -22,17 +22,17 @@ func TestJobsThatAreDoneWithTheirMessagesAreProgress(t *testing.T) {
 	server := allTypes(t)
 	const rounds = 6
 	for name, c := range map[string]struct {
-		queues func(s *scene) []scaledjobv1.Queue
-		begin  func(s *scene)
-		work   func(s *scene)
+		queues func(s *scaledJob) []scaledjobv1.Queue
+		begin  func(s *scaledJob)
+		work   func(s *scaledJob)
 	}{
 		"stream": {
-			func(*scene) []scaledjobv1.Queue { return []scaledjobv1.Queue{stream()} },
-			func(s *scene) {
+			func(*scaledJob) []scaledjobv1.Queue { return []scaledjobv1.Queue{stream()} },
+			func(s *scaledJob) {
 				s.Expect(server.Client().XGroupCreateMkStream(s.t.Context(), s.queue, group, "0").Err()).To(Succeed())
 				s.Expect(addEntry(s.t.Context(), server.Client(), s.queue, 0)).To(Succeed())
 			},
-			func(s *scene) {
+			func(s *scaledJob) {
 				read, err := server.Client().XReadGroup(s.t.Context(),
 					&redis.XReadGroupArgs{Group: group, Consumer: "a", Streams: []string{s.queue, ">"}, Count: 1}).Result()
 				s.Expect(err).NotTo(HaveOccurred())
@@ -44,11 +44,11 @@ func TestJobsThatAreDoneWithTheirMessagesAreProgress(t *testing.T) {
 			},
 		},
 		"in progress": {
-			func(*scene) []scaledjobv1.Queue {
+			func(*scaledJob) []scaledjobv1.Queue {
 				return []scaledjobv1.Queue{{}, {Name: ":busy", Role: scaledjobv1.RoleInProgress}}
 			},
-			func(s *scene) { s.Expect(server.Client().LPush(s.t.Context(), s.queue, "0").Err()).To(Succeed()) },
-			func(s *scene) {
+			func(s *scaledJob) { s.Expect(server.Client().LPush(s.t.Context(), s.queue, "0").Err()).To(Succeed()) },
+			func(s *scaledJob) {
 				s.Expect(server.Client().LMove(s.t.Context(), s.queue, s.queue+":busy", "RIGHT", "LEFT").Err()).To(Succeed())
 				_, err := server.Client().TxPipelined(s.t.Context(), func(pipe redis.Pipeliner) error {
 					pipe.LPop(s.t.Context(), s.queue+":busy")
@@ -60,7 +60,7 @@ func TestJobsThatAreDoneWithTheirMessagesAreProgress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSceneOn(t, server)
+			s := newScaledJobOn(t, server)
 			c.begin(s)
 			s.create(s.of(c.queues(s)...), running)
 			s.expectCondition(scaledjobv1.ConditionNotificationsActive, "True", scaledjobv1.ReasonSubscribed)
@@ -83,22 +83,22 @@ func TestJobsThatTakeNoMessagePauseCreationWhileMoreCome(t *testing.T) {
 	server := allTypes(t)
 	for name, c := range map[string]struct {
 		queues []scaledjobv1.Queue
-		begin  func(s *scene)
-		add    func(s *scene) error
+		begin  func(s *scaledJob)
+		add    func(s *scaledJob) error
 	}{
-		"list": {[]scaledjobv1.Queue{{}}, func(*scene) {}, func(s *scene) error {
+		"list": {[]scaledjobv1.Queue{{}}, func(*scaledJob) {}, func(s *scaledJob) error {
 			return server.Client().LPush(s.t.Context(), s.queue, "message").Err()
 		}},
-		"list and in progress": {[]scaledjobv1.Queue{{}, {Name: ":busy", Role: scaledjobv1.RoleInProgress}}, func(*scene) {}, func(s *scene) error {
+		"list and in progress": {[]scaledjobv1.Queue{{}, {Name: ":busy", Role: scaledjobv1.RoleInProgress}}, func(*scaledJob) {}, func(s *scaledJob) error {
 			return server.Client().LPush(s.t.Context(), s.queue, "message").Err()
 		}},
-		"stream": {[]scaledjobv1.Queue{stream()}, func(s *scene) {
+		"stream": {[]scaledjobv1.Queue{stream()}, func(s *scaledJob) {
 			s.Expect(server.Client().XGroupCreateMkStream(s.t.Context(), s.queue, group, "0").Err()).To(Succeed())
-		}, func(s *scene) error { return addEntry(s.t.Context(), server.Client(), s.queue, 0) }},
+		}, func(s *scaledJob) error { return addEntry(s.t.Context(), server.Client(), s.queue, 0) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSceneOn(t, server)
+			s := newScaledJobOn(t, server)
 			c.begin(s)
 			s.create(s.of(c.queues...), ending(cluster.PodSucceedAfter), atMost(5))
 			s.expectCondition(scaledjobv1.ConditionNotificationsActive, "True", scaledjobv1.ReasonSubscribed)
@@ -113,7 +113,7 @@ func TestJobsThatTakeNoMessagePauseCreationWhileMoreCome(t *testing.T) {
 // A backlog that is longer than what is counted of it looks the same at every look while it is worked off.
 func TestJobsThatWorkOffMoreThanIsCountedAreProgress(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, allTypes(t))
+	s := newScaledJobOn(t, allTypes(t))
 	const rounds = 15
 	s.lagUnknown(100)
 	s.create(s.of(stream()), running, atMost(1))

@@ -28,7 +28,7 @@ func allTypes(t *testing.T) *redistest.Server {
 }
 
 // of counts these keys, which are named after the namespace where the name is empty, and looks at them only if told to.
-func (s *scene) of(queues ...scaledjobv1.Queue) func(*scaledjobv1.ScaledJobSpec) {
+func (s *scaledJob) of(queues ...scaledjobv1.Queue) func(*scaledjobv1.ScaledJobSpec) {
 	for i := range queues {
 		queues[i].Name = s.queue + queues[i].Name
 	}
@@ -94,7 +94,7 @@ func TestMessagesOfEveryKindGetTheirJobsAtOnce(t *testing.T) {
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSceneOn(t, server)
+			s := newScaledJobOn(t, server)
 			s.create(s.of(kind.queue))
 			s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
 			s.awaitQuiet()
@@ -115,7 +115,7 @@ func TestKeyOfAnotherKindIsReported(t *testing.T) {
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSceneOn(t, server)
+			s := newScaledJobOn(t, server)
 			s.create(s.of(kind.queue), polling(1))
 			s.Expect(kind.add(t.Context(), server.Client(), s.queue, 0)).To(Succeed())
 			s.Eventually(s.jobsEver).Should(Equal(1))
@@ -138,7 +138,7 @@ func TestKeyOfAnotherKindIsReported(t *testing.T) {
 // Nobody announces that a message has fallen due.
 func TestADelayedMessageGetsItsJobWhenItIsDue(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, allTypes(t))
+	s := newScaledJobOn(t, allTypes(t))
 	s.create(s.of(sortedSet(scaledjobv1.WindowDue)))
 	s.awaitSubscription()
 	at := func(delay time.Duration) redis.Z {
@@ -155,7 +155,7 @@ func TestADelayedMessageGetsItsJobWhenItIsDue(t *testing.T) {
 // A message that a worker takes is one that is worked on, until the worker is done with it.
 func TestAMessageInProgressNeedsNoOtherJob(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, allTypes(t))
+	s := newScaledJobOn(t, allTypes(t))
 	s.create(s.of(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":busy", Role: scaledjobv1.RoleInProgress}), running)
 	s.awaitSubscription()
 	s.push(2)
@@ -176,7 +176,7 @@ func TestAMessageInProgressNeedsNoOtherJob(t *testing.T) {
 // What a group was not given yet is waiting, what it was given is in progress, and what it has acknowledged is done.
 func TestAStreamIsCountedByItsGroup(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, allTypes(t))
+	s := newScaledJobOn(t, allTypes(t))
 	client := s.redis.Client()
 	add := func() { s.Expect(addEntry(t.Context(), client, s.queue, 0)).To(Succeed()) }
 	read := func() string {
@@ -227,7 +227,7 @@ func TestSeveralQueuesAreCalculated(t *testing.T) {
 	} {
 		t.Run(string(calculation), func(t *testing.T) {
 			t.Parallel()
-			s := newSceneOn(t, server)
+			s := newScaledJobOn(t, server)
 			s.push(3)
 			s.Expect(server.Client().SAdd(t.Context(), s.queue+":set", 1, 2, 3, 4).Err()).To(Succeed())
 			s.create(s.of(
@@ -242,7 +242,7 @@ func TestSeveralQueuesAreCalculated(t *testing.T) {
 // One key that can't be read makes all unknown: what the others hold is not the whole.
 func TestOneQueueThatCannotBeReadHoldsBackAll(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, allTypes(t))
+	s := newScaledJobOn(t, allTypes(t))
 	s.Expect(s.redis.Client().Set(t.Context(), s.queue+":text", "text", 0).Err()).To(Succeed())
 	s.push(3)
 	s.create(s.of(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":text"}), polling(1))
@@ -257,7 +257,7 @@ func TestOneQueueThatCannotBeReadHoldsBackAll(t *testing.T) {
 // A server that announces lists alone, and where the operator may set what it announces.
 func TestTheFlagsOfAKindAreNamed(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{Events: "Klg"}))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{Events: "Klg"}))
 	s.create(s.of(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":set", Type: scaledjobv1.QueueSet}))
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured)
 	s.Expect(s.condition(scaledjobv1.ConditionNotificationsActive)).To(ContainSubstring("CONFIG SET notify-keyspace-events Klgs "))

@@ -18,7 +18,7 @@ import (
 
 func TestSubscriptionsKilledDuringPushesLoseNothing(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
 	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 10 })
 	const rounds, messages = 20, 13
 	for range rounds {
@@ -32,7 +32,7 @@ func TestSubscriptionsKilledDuringPushesLoseNothing(t *testing.T) {
 
 func TestPushBetweenTwoSubscriptionsIsNotMissed(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
 	s.create(polling(never))
 	for round := range 10 {
 		s.awaitSubscription()
@@ -46,7 +46,7 @@ func TestPushBetweenTwoSubscriptionsIsNotMissed(t *testing.T) {
 }
 
 // killSubscription cuts the operator's subscription off.
-func (s *scene) killSubscription() {
+func (s *scaledJob) killSubscription() {
 	s.t.Helper()
 	killed, err := s.redis.Client().ClientKillByFilter(s.t.Context(), "TYPE", "pubsub").Result()
 	s.Expect(err).NotTo(HaveOccurred())
@@ -55,7 +55,7 @@ func (s *scene) killSubscription() {
 
 func TestOutageOfRedisStopsCreationAndItsEndResumesIt(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
 	s.create(polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 2 })
 	s.Eventually(s.jobsEver).Should(Equal(2))
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionTrue, scaledjobv1.ReasonConnected)
@@ -87,7 +87,7 @@ func TestOutageOfOneRedisLeavesOthersAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScaledJob(t)
 			s.create(polling(never))
 			s.awaitSubscription()
 			broken := s.beside("broken").on(redistest.New(t, redistest.Options{}))
@@ -107,7 +107,7 @@ func TestOutageOfOneRedisLeavesOthersAlone(t *testing.T) {
 
 func TestOutageIsReportedWithoutWaitingForTheResync(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
 	s.create(polling(never))
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionTrue, scaledjobv1.ReasonConnected)
 	s.awaitSubscription()
@@ -119,7 +119,7 @@ func TestOutageIsReportedWithoutWaitingForTheResync(t *testing.T) {
 
 func TestMessagesOfAHangingRedisGetTheirJobsOnceItGoesOn(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
 	s.create(polling(1))
 	s.awaitSubscription()
 	s.Expect(s.redis.Pause()).To(Succeed())
@@ -134,7 +134,7 @@ func TestMessagesOfAHangingRedisGetTheirJobsOnceItGoesOn(t *testing.T) {
 
 func TestScaledJobFromBeforeRedisGetsItsJobsOnceRedisIsThere(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
 	s.Expect(s.redis.Kill()).To(Succeed())
 	s.create(polling(never))
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
@@ -152,7 +152,7 @@ func TestRefusalsOfRedisAreReported(t *testing.T) {
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
-			s := newSceneOn(t, redistest.New(t, redistest.Options{Args: args}))
+			s := newScaledJobOn(t, redistest.New(t, redistest.Options{Args: args}))
 			s.create(polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 1 })
 			s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, reason)
 			s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, reason)
@@ -164,7 +164,7 @@ func TestRefusalsOfRedisAreReported(t *testing.T) {
 
 func TestRedisWithoutNotificationsIsPolled(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{Events: redistest.NoEvents}))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{Events: redistest.NoEvents}))
 	s.create(polling(1))
 	s.awaitSubscription()
 	s.push(3)
@@ -173,9 +173,9 @@ func TestRedisWithoutNotificationsIsPolled(t *testing.T) {
 
 func TestOneConnectionListensForAllScaledJobsOfARedis(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
 	const scaledJobs = 20
-	var all []*scene
+	var all []*scaledJob
 	for i := range scaledJobs {
 		one := s.beside(fmt.Sprintf("worker-%d", i))
 		one.create(polling(never))
@@ -193,7 +193,7 @@ func TestOneConnectionListensForAllScaledJobsOfARedis(t *testing.T) {
 
 func TestScaledJobsThatShareAQueueAreBothScaled(t *testing.T) {
 	t.Parallel()
-	one := newScene(t)
+	one := newScaledJob(t)
 	two := one.beside("second")
 	two.queue = one.queue
 	one.create(polling(never))
@@ -206,7 +206,7 @@ func TestScaledJobsThatShareAQueueAreBothScaled(t *testing.T) {
 
 func TestQueueNamesAreTakenLiterally(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.queue += ":* ?[^a]{b}\\\"\n__keyspace@0__:é"
 	s.create(polling(never))
 	s.awaitSubscription()
@@ -216,7 +216,7 @@ func TestQueueNamesAreTakenLiterally(t *testing.T) {
 
 func TestEveryCommandThatMakesAListLongerGivesJobs(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never))
 	s.awaitSubscription()
 	key, source, ctx := s.queue, "{"+s.queue+"}:source", t.Context()
@@ -247,7 +247,7 @@ func TestEveryCommandThatMakesAListLongerGivesJobs(t *testing.T) {
 
 func TestChangedAddressIsFollowed(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never))
 	s.awaitSubscription()
 	moved := s.on(redistest.New(t, redistest.Options{}))
@@ -262,7 +262,7 @@ func TestChangedAddressIsFollowed(t *testing.T) {
 
 func TestKeyOfAnotherTypeIsReportedWithTheCure(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.Expect(s.redis.Client().Set(t.Context(), s.queue, "no list", 0).Err()).To(Succeed())
 	s.create(polling(never))
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonWrongType)

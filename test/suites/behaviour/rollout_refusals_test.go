@@ -21,7 +21,7 @@ import (
 )
 
 // forbid has an admission policy answer 403 to what is done with Jobs of the namespace, unless the expression is true.
-func (s *scene) forbid(operation admissionv1.OperationType, expression string) {
+func (s *scaledJob) forbid(operation admissionv1.OperationType, expression string) {
 	s.t.Helper()
 	forbidden := metav1.StatusReasonForbidden
 	policy := &admissionv1.ValidatingAdmissionPolicy{
@@ -54,7 +54,7 @@ func (s *scene) forbid(operation admissionv1.OperationType, expression string) {
 // An admission webhook answers 403, and so do policies that say so: then none of the new Jobs can take the place of those that run.
 func TestJobsStayWhereAPolicyForbidsThoseOfTheNewTemplate(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), running, replacing)
 	s.push(3)
 	s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
@@ -74,7 +74,7 @@ func TestJobsStayWhereAPolicyForbidsThoseOfTheNewTemplate(t *testing.T) {
 // kubectl scale --replicas=0 is the emergency stop, and Jobs that run go on.
 func TestNoJobIsReplacedWhereNoneMayBeCreated(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), running, replacing)
 	s.push(3)
 	s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
@@ -89,7 +89,7 @@ func TestNoJobIsReplacedWhereNoneMayBeCreated(t *testing.T) {
 // One Job that somebody protects must not keep all others from being deleted.
 func TestAJobThatMayNotBeDeletedKeepsNoOtherFromBeingPruned(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(1), atMost(1), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.SuccessfulJobsHistoryLimit = new(int32(0))
 	})
@@ -117,9 +117,9 @@ func TestAJobThatMayNotBeDeletedKeepsNoOtherFromBeingPruned(t *testing.T) {
 }
 
 // replacingOlder is a ScaledJob with three Jobs, whose operator has just ended.
-func replacingOlder(t *testing.T) (s *olderScene, first []types.UID, start func()) {
+func replacingOlder(t *testing.T) (s *olderCluster, first []types.UID, start func()) {
 	t.Helper()
-	s = newOlderScene(t)
+	s = newOlderCluster(t)
 	s.Expect(operator.Install(t.Context(), s.control)).To(Succeed())
 	start = func() {
 		s.operator = operator.New(t, operator.Options{Cluster: s.control, Args: []string{noFallback}})

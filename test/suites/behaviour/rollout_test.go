@@ -29,7 +29,7 @@ func image(name string) func(*scaledjobv1.ScaledJobSpec) {
 }
 
 // images are those of the Jobs that have not finished and are not going.
-func (s *scene) images() []string {
+func (s *scaledJob) images() []string {
 	s.t.Helper()
 	var all batchv1.JobList
 	s.Expect(s.admin.List(s.t.Context(), &all, client.InNamespace(s.namespace))).To(Succeed())
@@ -44,7 +44,7 @@ func (s *scene) images() []string {
 
 func TestAnEditedTemplateReplacesJobsWhereThatIsAskedFor(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), running, replacing)
 	s.push(3)
 	s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
@@ -58,7 +58,7 @@ func TestAnEditedTemplateReplacesJobsWhereThatIsAskedFor(t *testing.T) {
 // A Job that is to be replaced counts until its Pods are gone, if the user wants to wait for that.
 func TestReplacedJobsMayGoWithTheirPodsFirst(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), running, replacing, func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.Rollout.PropagationPolicy = scaledjobv1.PropagationForeground
 	})
@@ -72,7 +72,7 @@ func TestReplacedJobsMayGoWithTheirPodsFirst(t *testing.T) {
 // A template that the API server takes for no Job must not cost the Jobs that run.
 func TestATemplateThatIsRejectedReplacesNothing(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), running, replacing)
 	s.push(2)
 	s.Eventually(s.images).Should(HaveExactElements("none", "none"))
@@ -93,7 +93,7 @@ func TestATemplateThatIsRejectedReplacesNothing(t *testing.T) {
 // object was stored, so its template reads otherwise though nobody has edited it.
 func TestADefaultThatTheCRDGainsReplacesNothing(t *testing.T) {
 	t.Parallel()
-	s := newOlderScene(t)
+	s := newOlderCluster(t)
 	s.Expect(operator.Install(t.Context(), s.control)).To(Succeed())
 	start := func() *operator.Operator {
 		return operator.New(t, operator.Options{Cluster: s.control, Args: []string{noFallback}})
@@ -145,7 +145,7 @@ func TestADefaultThatTheCRDGainsReplacesNothing(t *testing.T) {
 }
 
 // gainDefault gives a field of the template's spec a default, and returns when objects are read with it.
-func (s *olderScene) gainDefault(field, value string) {
+func (s *olderCluster) gainDefault(field, value string) {
 	s.t.Helper()
 	const version = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/jobTemplate/properties/spec/properties/"
 	crd := &unstructured.Unstructured{}
@@ -162,13 +162,13 @@ func (s *olderScene) gainDefault(field, value string) {
 }
 
 // patch changes a ScaledJob as kubectl patch does.
-func (s *olderScene) patch(name, change string) {
+func (s *olderCluster) patch(name, change string) {
 	s.t.Helper()
 	s.Expect(s.admin.Patch(s.t.Context(), olderObject(name), client.RawPatch(types.MergePatchType, []byte(change)))).To(Succeed())
 }
 
 // uids are those of the Jobs of a ScaledJob.
-func (s *olderScene) uids(name string) []types.UID {
+func (s *olderCluster) uids(name string) []types.UID {
 	s.t.Helper()
 	var uids []types.UID
 	for _, job := range s.jobsOf(name) {

@@ -15,17 +15,17 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// sampleScene is a sample that is applied. The containers of its Jobs are run
+// sampleScaledJob is a sample that is applied. The containers of its Jobs are run
 // as those of a workerSample are.
-type sampleScene struct {
-	*scene
+type sampleScaledJob struct {
+	*scaledJob
 	workers *workerSample
 }
 
-// newSampleScene applies the sample, with the Redis of the tests for its own.
-func newSampleScene(t *testing.T, file string) *sampleScene {
+// newSampleScaledJob applies the sample, with the Redis of the tests for its own.
+func newSampleScaledJob(t *testing.T, file string) *sampleScaledJob {
 	t.Helper()
-	s := &sampleScene{scene: newWitnessedScene(t)}
+	s := &sampleScaledJob{scaledJob: newWitnessedScaledJob(t)}
 	content, err := os.ReadFile(filepath.Join(samples, file))
 	s.Expect(err).NotTo(HaveOccurred())
 	const host = "redis.default.svc.cluster.local"
@@ -45,7 +45,7 @@ func newSampleScene(t *testing.T, file string) *sampleScene {
 
 // work pushes a message, waits until there are so many Jobs, and starts the
 // container of the one that came.
-func (s *sampleScene) work(push []any, message string, jobs int) *workerContainer {
+func (s *sampleScaledJob) work(push []any, message string, jobs int) *workerContainer {
 	s.t.Helper()
 	s.Expect(shared.redis.Client().Do(s.t.Context(), append(push, message)...).Err()).To(Succeed())
 	s.Eventually(s.ownedJobs).Should(HaveLen(jobs))
@@ -67,7 +67,7 @@ func TestSamplesHaveAJobForEachMessage(t *testing.T) {
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
-			s := newSampleScene(t, file)
+			s := newSampleScaledJob(t, file)
 			first := s.work(push, "first", 1)
 			second := s.work(push, "second", 2)
 			s.settle()
@@ -84,7 +84,7 @@ func TestSamplesHaveAJobForEachMessage(t *testing.T) {
 // unless the sample says Accurate.
 func TestSampleOfWorkersThatPopNeedsItsStrategy(t *testing.T) {
 	t.Parallel()
-	s := newSampleScene(t, "pop-at-start.yaml")
+	s := newSampleScaledJob(t, "pop-at-start.yaml")
 	s.edit(map[string]any{"queueName": "videos-by-default", "scalingStrategy": map[string]any{"type": "Default"}})
 	s.Expect(shared.redis.Client().LPush(t.Context(), "videos-by-default", "first").Err()).To(Succeed())
 	s.Eventually(s.ownedJobs).Should(HaveLen(1))

@@ -16,7 +16,7 @@ import (
 
 func TestThirtyPushesAtThresholdTenGiveExactlyThreeJobs(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 10 })
 	s.awaitSubscription()
 	s.push(30)
@@ -32,7 +32,7 @@ func TestThirtyPushesAtThresholdTenGiveExactlyThreeJobs(t *testing.T) {
 
 func TestOneCommandThatPushesTenMessagesGivesTenJobs(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never))
 	s.awaitSubscription()
 	s.Expect(s.redis.Client().LPush(t.Context(), s.queue, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10).Err()).To(Succeed())
@@ -41,7 +41,7 @@ func TestOneCommandThatPushesTenMessagesGivesTenJobs(t *testing.T) {
 
 func TestMessagesFromBeforeTheScaledJobGetTheirJobs(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.push(2)
 	s.create(polling(never))
 	s.expectJobsEver(2)
@@ -49,7 +49,7 @@ func TestMessagesFromBeforeTheScaledJobGetTheirJobs(t *testing.T) {
 
 func TestMinReplicasAreActiveWithoutAnyMessage(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 2 })
 	s.Eventually(s.jobsEver).Should(Equal(2))
 	s.succeed(s.job())
@@ -62,7 +62,7 @@ func TestMinReplicasAreActiveWithoutAnyMessage(t *testing.T) {
 
 func TestNoMoreThanMaxReplicasAreActive(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), atMost(4))
 	s.push(50)
 	s.expectJobsEver(4)
@@ -79,7 +79,7 @@ func TestNoMoreThanMaxReplicasAreActive(t *testing.T) {
 
 func TestFreedSlotIsRefilledAtOnce(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), atMost(2))
 	s.push(5)
 	s.Eventually(s.jobsEver).Should(Equal(2))
@@ -91,7 +91,7 @@ func TestFreedSlotIsRefilledAtOnce(t *testing.T) {
 
 func TestNothingIsDueUpToTheActivationThreshold(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) { spec.ActivationThreshold = 5 })
 	s.awaitSubscription()
 	s.push(5)
@@ -103,7 +103,7 @@ func TestNothingIsDueUpToTheActivationThreshold(t *testing.T) {
 
 func TestSuspendedScaledJobCreatesNothingUntilItIsResumed(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend, spec.MinReplicas = true, 1 })
 	s.awaitSubscription()
 	s.push(3)
@@ -121,7 +121,7 @@ func TestSuspendedScaledJobCreatesNothingUntilItIsResumed(t *testing.T) {
 
 func TestPollingAloneReachesTheSameState(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(1), atMost(5), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.Threshold, spec.Notifications = 10, scaledjobv1.NotificationsDisabled
 	})
@@ -135,7 +135,7 @@ func TestPollingAloneReachesTheSameState(t *testing.T) {
 
 func TestNotificationsCanBeDisabledAndEnabled(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never))
 	s.awaitSubscription()
 	s.update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsDisabled })
@@ -149,7 +149,7 @@ func TestNotificationsCanBeDisabledAndEnabled(t *testing.T) {
 
 func TestMaxReplicasZeroCreatesNothing(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), atMost(0), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 1 })
 	s.awaitSubscription()
 	s.push(3)
@@ -161,7 +161,7 @@ func TestMaxReplicasZeroCreatesNothing(t *testing.T) {
 
 func TestScaleSubresourceStopsAndResumesCreation(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), atMost(3))
 	s.push(10)
 	s.Eventually(s.jobsEver).Should(Equal(3))
@@ -176,14 +176,14 @@ func TestScaleSubresourceStopsAndResumesCreation(t *testing.T) {
 }
 
 // scale does what kubectl scale does.
-func (s *scene) scale(replicas int32) {
+func (s *scaledJob) scale(replicas int32) {
 	s.t.Helper()
 	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
 	s.Expect(s.admin.SubResource("scale").Update(s.t.Context(), s.get(), client.WithSubResourceBody(scale))).To(Succeed())
 }
 
 // replicas are those in the status of the scale subresource.
-func (s *scene) replicas() int32 {
+func (s *scaledJob) replicas() int32 {
 	s.t.Helper()
 	scale := &autoscalingv1.Scale{}
 	s.Expect(s.admin.SubResource("scale").Get(s.t.Context(), s.reference(), scale)).To(Succeed())
@@ -192,7 +192,7 @@ func (s *scene) replicas() int32 {
 
 func TestRenamedQueueIsFollowed(t *testing.T) {
 	t.Parallel()
-	old := newScene(t)
+	old := newScaledJob(t)
 	old.create(polling(never))
 	old.awaitSubscription()
 	renamed := old.beside(old.name)

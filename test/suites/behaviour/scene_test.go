@@ -29,9 +29,9 @@ import (
 // never is a pollingIntervalSeconds that no test lives to see the end of.
 const never = 3600
 
-// scene is what a test has to itself: a namespace, a ScaledJob in it, and the
+// scaledJob is what a test has to itself: a namespace, a ScaledJob in it, and the
 // queue that this names.
-type scene struct {
+type scaledJob struct {
 	*WithT
 	*controlPlane
 
@@ -41,20 +41,20 @@ type scene struct {
 	namespace string
 	name      string
 	queue     string
-	// watch follows the Jobs of the namespace, nil where newScene has not been asked for it.
+	// watch follows the Jobs of the namespace, nil where newScaledJob has not been asked for it.
 	watch *jobWatch
 }
 
-// newScene is a scene of the shared operator and the shared Redis server.
-func newScene(t *testing.T) *scene {
+// newScaledJob is a scene of the shared operator and the shared Redis server.
+func newScaledJob(t *testing.T) *scaledJob {
 	t.Helper()
-	return newSceneOn(t, shared.redis)
+	return newScaledJobOn(t, shared.redis)
 }
 
-// newSceneOn is a scene of the shared operator and this Redis server.
-func newSceneOn(t *testing.T, server *redistest.Server) *scene {
+// newScaledJobOn is a scene of the shared operator and this Redis server.
+func newScaledJobOn(t *testing.T, server *redistest.Server) *scaledJob {
 	t.Helper()
-	s := newSceneIn(t, shared.controlPlane, server)
+	s := newScaledJobIn(t, shared.controlPlane, server)
 	s.operator = shared.operator
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -64,28 +64,28 @@ func newSceneOn(t *testing.T, server *redistest.Server) *scene {
 	return s
 }
 
-// newSceneIn is a scene that has yet to get its operator.
-func newSceneIn(t *testing.T, in *controlPlane, server *redistest.Server) *scene {
+// newScaledJobIn is a scene that has yet to get its operator.
+func newScaledJobIn(t *testing.T, in *controlPlane, server *redistest.Server) *scaledJob {
 	t.Helper()
 	namespace, err := in.cluster.CreateNamespace(t.Context(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &scene{
+	return &scaledJob{
 		WithT: NewWithT(t), controlPlane: in, t: t, redis: server,
 		namespace: namespace, name: "worker", queue: namespace + ":queue",
 	}
 }
 
 // beside is another ScaledJob with a queue of its own in the same namespace.
-func (s *scene) beside(name string) *scene {
+func (s *scaledJob) beside(name string) *scaledJob {
 	other := *s
 	other.name, other.queue = name, s.namespace+":"+name
 	return &other
 }
 
 // on is the same scene with the queue on another Redis server.
-func (s *scene) on(server *redistest.Server) *scene {
+func (s *scaledJob) on(server *redistest.Server) *scaledJob {
 	other := *s
 	other.redis = server
 	return &other
@@ -93,7 +93,7 @@ func (s *scene) on(server *redistest.Server) *scene {
 
 // create makes the ScaledJob, one Job to a message unless changes say
 // otherwise. At the end of the test it is deleted.
-func (s *scene) create(changes ...func(*scaledjobv1.ScaledJobSpec)) {
+func (s *scaledJob) create(changes ...func(*scaledjobv1.ScaledJobSpec)) {
 	s.t.Helper()
 	sj := &scaledjobv1.ScaledJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name},
@@ -127,7 +127,7 @@ func atMost(jobs int32) func(*scaledjobv1.ScaledJobSpec) {
 }
 
 // update changes the spec of the ScaledJob.
-func (s *scene) update(change func(*scaledjobv1.ScaledJobSpec)) {
+func (s *scaledJob) update(change func(*scaledjobv1.ScaledJobSpec)) {
 	s.t.Helper()
 	sj := s.get()
 	before := sj.DeepCopy()
@@ -136,24 +136,24 @@ func (s *scene) update(change func(*scaledjobv1.ScaledJobSpec)) {
 }
 
 // reference names the ScaledJob.
-func (s *scene) reference() *scaledjobv1.ScaledJob {
+func (s *scaledJob) reference() *scaledjobv1.ScaledJob {
 	return &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name}}
 }
 
-func (s *scene) get() *scaledjobv1.ScaledJob {
+func (s *scaledJob) get() *scaledjobv1.ScaledJob {
 	s.t.Helper()
 	sj := s.reference()
 	s.Expect(s.admin.Get(s.t.Context(), client.ObjectKeyFromObject(sj), sj)).To(Succeed())
 	return sj
 }
 
-func (s *scene) status() scaledjobv1.ScaledJobStatus {
+func (s *scaledJob) status() scaledjobv1.ScaledJobStatus {
 	s.t.Helper()
 	return s.get().Status
 }
 
 // condition is the condition of this type, in words.
-func (s *scene) condition(kind string) string {
+func (s *scaledJob) condition(kind string) string {
 	s.t.Helper()
 	for _, c := range s.status().Conditions {
 		if c.Type == kind {
@@ -164,14 +164,14 @@ func (s *scene) condition(kind string) string {
 }
 
 // expectCondition waits until the condition is this, about the current spec.
-func (s *scene) expectCondition(kind string, status metav1.ConditionStatus, reason string) {
+func (s *scaledJob) expectCondition(kind string, status metav1.ConditionStatus, reason string) {
 	s.t.Helper()
 	s.Eventually(s.condition).WithArguments(kind).
 		Should(HavePrefix("%s %s of generation %d: ", status, reason, s.get().Generation))
 }
 
 // push adds messages to the queue, each by a command of its own.
-func (s *scene) push(messages int) {
+func (s *scaledJob) push(messages int) {
 	s.t.Helper()
 	_, err := s.redis.Client().Pipelined(s.t.Context(), func(pipe redis.Pipeliner) error {
 		for i := range messages {
@@ -183,14 +183,14 @@ func (s *scene) push(messages int) {
 }
 
 // empty takes all messages out of the queue.
-func (s *scene) empty() {
+func (s *scaledJob) empty() {
 	s.t.Helper()
 	s.Expect(s.redis.Client().Del(s.t.Context(), s.queue).Err()).To(Succeed())
 	s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(BeZero())))
 }
 
 // subscribers is how many connections listen to the queue.
-func (s *scene) subscribers() int64 {
+func (s *scaledJob) subscribers() int64 {
 	s.t.Helper()
 	channel := "__keyspace@0__:" + s.queue
 	counts, err := s.redis.Client().PubSubNumSub(s.t.Context(), channel).Result()
@@ -200,13 +200,13 @@ func (s *scene) subscribers() int64 {
 
 // awaitSubscription returns when the operator listens to the queue. From then on
 // a push needs no resync to be noticed.
-func (s *scene) awaitSubscription() {
+func (s *scaledJob) awaitSubscription() {
 	s.t.Helper()
 	s.Eventually(s.subscribers).Should(BeEquivalentTo(1))
 }
 
 // jobs are the Jobs of the namespace, whoever made them.
-func (s *scene) jobs() []*batchv1.Job {
+func (s *scaledJob) jobs() []*batchv1.Job {
 	s.t.Helper()
 	jobs, err := s.allJobs.In(s.namespace)
 	s.Expect(err).NotTo(HaveOccurred())
@@ -215,11 +215,11 @@ func (s *scene) jobs() []*batchv1.Job {
 
 // jobsEver is how many Jobs the namespace has seen, those that are gone
 // included.
-func (s *scene) jobsEver() int { return s.allJobs.EverIn(s.namespace) }
+func (s *scaledJob) jobsEver() int { return s.allJobs.EverIn(s.namespace) }
 
 // expectJobsEver waits until the namespace has seen this many Jobs, and makes
 // sure that it stays so.
-func (s *scene) expectJobsEver(count int) {
+func (s *scaledJob) expectJobsEver(count int) {
 	s.t.Helper()
 	s.Eventually(s.jobsEver).Should(Equal(count))
 	s.awaitResyncs()
@@ -228,7 +228,7 @@ func (s *scene) expectJobsEver(count int) {
 
 // awaitResyncs returns after three more passes over the ScaledJob. For those it
 // sets the least polling interval.
-func (s *scene) awaitResyncs() {
+func (s *scaledJob) awaitResyncs() {
 	s.t.Helper()
 	s.update(polling(1))
 	const passes = 3
@@ -239,7 +239,7 @@ func (s *scene) awaitResyncs() {
 // awaitQuiet returns when no pass over the ScaledJob has come for a while, and no
 // check of its template waits for its turn. Where the resync never comes, the next
 // pass is one that somebody asks for.
-func (s *scene) awaitQuiet() {
+func (s *scaledJob) awaitQuiet() {
 	s.t.Helper()
 	s.Eventually(func() bool {
 		sj := s.get()
@@ -256,7 +256,7 @@ func (s *scene) awaitQuiet() {
 }
 
 // job waits for a Job that is neither finished nor going, and returns one.
-func (s *scene) job() *batchv1.Job {
+func (s *scaledJob) job() *batchv1.Job {
 	s.t.Helper()
 	var found *batchv1.Job
 	s.Eventually(func() *batchv1.Job {
@@ -271,19 +271,19 @@ func (s *scene) job() *batchv1.Job {
 }
 
 // succeed lets the Pod of the Job succeed, and waits for the Job to.
-func (s *scene) succeed(job *batchv1.Job) {
+func (s *scaledJob) succeed(job *batchv1.Job) {
 	s.t.Helper()
 	s.end(job, cluster.PodSucceedAfter)
 }
 
 // fail lets the Pod of the Job fail, and waits for the Job to. Its backoffLimit
 // must be 0.
-func (s *scene) fail(job *batchv1.Job) {
+func (s *scaledJob) fail(job *batchv1.Job) {
 	s.t.Helper()
 	s.end(job, cluster.PodFailAfter)
 }
 
-func (s *scene) end(job *batchv1.Job, annotation string) {
+func (s *scaledJob) end(job *batchv1.Job, annotation string) {
 	s.t.Helper()
 	s.Eventually(s.podsOf).WithArguments(job).Should(ConsistOf(HaveField("Status.Phase", corev1.PodRunning)))
 	s.Expect(endPod(s.t.Context(), s.admin, &s.podsOf(job)[0], annotation)).To(Succeed())
@@ -294,7 +294,7 @@ func (s *scene) end(job *batchv1.Job, annotation string) {
 	}).Should(BeTrue())
 }
 
-func (s *scene) podsOf(job *batchv1.Job) []corev1.Pod {
+func (s *scaledJob) podsOf(job *batchv1.Job) []corev1.Pod {
 	s.t.Helper()
 	var pods corev1.PodList
 	s.Expect(s.admin.List(s.t.Context(), &pods,
@@ -324,7 +324,7 @@ func endCondition(job *batchv1.Job) *batchv1.JobCondition {
 }
 
 // events is how often an event of this reason has happened to the ScaledJob.
-func (s *scene) events(reason string) int {
+func (s *scaledJob) events(reason string) int {
 	s.t.Helper()
 	var list eventsv1.EventList
 	s.Expect(s.admin.List(s.t.Context(), &list, client.InNamespace(s.namespace))).To(Succeed())
@@ -342,7 +342,7 @@ func (s *scene) events(reason string) int {
 }
 
 // log are the lines that the operator has logged about the namespace.
-func (s *scene) log() []string {
+func (s *scaledJob) log() []string {
 	var lines []string
 	for line := range strings.Lines(s.operator.Logs()) {
 		if strings.Contains(line, s.namespace) {

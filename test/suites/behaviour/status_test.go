@@ -24,7 +24,7 @@ func TestFloodOfPushesWritesTheStatusSparsely(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScaledJob(t)
 			s.create(polling(never), change)
 			s.push(1)
 			s.Eventually(s.jobsEver).Should(Equal(1))
@@ -42,7 +42,7 @@ func TestFloodOfPushesWritesTheStatusSparsely(t *testing.T) {
 func TestJobsThatFinishAllTheTimeWriteTheStatusSparsely(t *testing.T) {
 	t.Parallel()
 	const limit, kept, finishes = 20, 5, 500
-	s := newLonelyScene(t)
+	s := newLonelyScaledJob(t)
 	s.create(polling(never), atMost(limit), idle, func(spec *scaledjobv1.ScaledJobSpec) {
 		history := int32(kept)
 		spec.SuccessfulJobsHistoryLimit = &history
@@ -69,7 +69,7 @@ func idle(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate = witness.IdleJob(
 
 // finishAll does as workers do with all Jobs that are not among those which have
 // finished, until so many have: it takes a message for each and finishes it.
-func (s *scene) finishAll(finished map[types.UID]bool, most int) {
+func (s *scaledJob) finishAll(finished map[types.UID]bool, most int) {
 	s.t.Helper()
 	for _, job := range s.jobs() {
 		if len(finished) == most || hasFinished(job) || finished[job.UID] {
@@ -84,7 +84,7 @@ func (s *scene) finishAll(finished map[types.UID]bool, most int) {
 // The negative control: somebody who writes the status at each change.
 func TestStatusWrittenAtEachChangeIsNotSparse(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScene(t)
+	s := newLonelyScaledJob(t)
 	s.create()
 	writes, bound := s.writesDuring(func() {
 		for depth := range int64(200) {
@@ -98,7 +98,7 @@ func TestStatusWrittenAtEachChangeIsNotSparse(t *testing.T) {
 
 // expectSparseWrites fails if the status is written too often while do changes the
 // depth of the queue, or does not tell the last one in the end.
-func (s *scene) expectSparseWrites(do func()) {
+func (s *scaledJob) expectSparseWrites(do func()) {
 	s.t.Helper()
 	writes, bound := s.writesDuring(func() {
 		do()
@@ -111,7 +111,7 @@ func (s *scene) expectSparseWrites(do func()) {
 
 // writesDuring counts the changes of the ScaledJob, and tells how many may be in
 // as much time.
-func (s *scene) writesDuring(do func()) (writes int, bound float64) {
+func (s *scaledJob) writesDuring(do func()) (writes int, bound float64) {
 	s.t.Helper()
 	count := s.countChanges()
 	begin := time.Now()
@@ -124,7 +124,7 @@ func (s *scene) writesDuring(do func()) (writes int, bound float64) {
 
 // countChanges watches the ScaledJob until the returned function is called,
 // which tells how often it appeared or changed.
-func (s *scene) countChanges() (stop func() int) {
+func (s *scaledJob) countChanges() (stop func() int) {
 	s.t.Helper()
 	changes, err := s.admin.Watch(s.t.Context(), &scaledjobv1.ScaledJobList{}, client.InNamespace(s.namespace))
 	s.Expect(err).NotTo(HaveOccurred())
@@ -144,7 +144,7 @@ func (s *scene) countChanges() (stop func() int) {
 
 func TestLogHasALineForEachDecisionAndNoneForANotification(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), atMost(3))
 	s.awaitSubscription()
 	s.push(2)

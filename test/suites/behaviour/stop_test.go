@@ -18,26 +18,26 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 	t.Parallel()
 	const limit = 3
 	for name, test := range map[string]struct {
-		stop, resume func(*scene)
+		stop, resume func(*scaledJob)
 		reason       string // of the condition that tells of the stop
 		desired      int    // while it lasts
 	}{
 		"suspended": {
-			stop:    func(s *scene) { s.edit(map[string]any{"suspend": true}) },
-			resume:  func(s *scene) { s.edit(map[string]any{"suspend": false}) },
+			stop:    func(s *scaledJob) { s.edit(map[string]any{"suspend": true}) },
+			resume:  func(s *scaledJob) { s.edit(map[string]any{"suspend": false}) },
 			reason:  scaledjobv1.ReasonSuspended,
 			desired: limit,
 		},
 		"scaled to 0": {
-			stop:    func(s *scene) { s.kubectlScale("0") },
-			resume:  func(s *scene) { s.kubectlScale("3") },
+			stop:    func(s *scaledJob) { s.kubectlScale("0") },
+			resume:  func(s *scaledJob) { s.kubectlScale("3") },
 			reason:  scaledjobv1.ReasonAtMaxReplicas,
 			desired: 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newWitnessedScene(t)
+			s := newWitnessedScaledJob(t)
 			const messages, before = 9, limit + 2
 			s.create(onceByEvents, atMost(limit))
 			s.pushTogether(messages)
@@ -71,7 +71,7 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 
 // scale sets the replicas of the scale subresource, and returns when the
 // operator has acted on it.
-func (s *scene) kubectlScale(replicas string) {
+func (s *scaledJob) kubectlScale(replicas string) {
 	s.t.Helper()
 	s.kubectl("scale", "scaledjob", s.name, "--replicas="+replicas)
 	s.awaitObserved()

@@ -22,7 +22,7 @@ const fewPasses = 50
 
 func TestRejectedTemplateIsReportedAndRetriedPatiently(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	bad, good := int32(-1), int32(1)
 	s.create(polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.BackoffLimit = &bad })
 	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionFalse, scaledjobv1.ReasonRejected)
@@ -49,7 +49,7 @@ func TestRejectedTemplateIsReportedAndRetriedPatiently(t *testing.T) {
 
 func TestExhaustedQuotaIsRetriedPatiently(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	quota := s.allowJobs(2)
 	s.create(polling(never))
 	stop := s.pushOn()
@@ -71,7 +71,7 @@ const jobCount = corev1.ResourceName("count/jobs.batch")
 
 // allowJobs makes a quota for Jobs that is in force. That is told by a resource of
 // which it allows none: the API server learns of quotas a moment after they exist.
-func (s *scene) allowJobs(count int64) *corev1.ResourceQuota {
+func (s *scaledJob) allowJobs(count int64) *corev1.ResourceQuota {
 	s.t.Helper()
 	quota := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "jobs"},
@@ -91,7 +91,7 @@ func (s *scene) allowJobs(count int64) *corev1.ResourceQuota {
 
 func TestOnlyLabelsAndAnnotationsOfTheTemplateReachTheJob(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.ObjectMeta = metav1.ObjectMeta{
 			Name: "chosen", Namespace: metav1.NamespaceDefault, Finalizers: []string{"example.com/hold"},
@@ -120,7 +120,7 @@ func TestOnlyLabelsAndAnnotationsOfTheTemplateReachTheJob(t *testing.T) {
 
 func TestUnsetRestartPolicyBecomesOnFailure(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never))
 	s.push(1)
 	s.Expect(s.job().Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyOnFailure))
@@ -128,7 +128,7 @@ func TestUnsetRestartPolicyBecomesOnFailure(t *testing.T) {
 
 func TestRestartPolicyNeverStays(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	})

@@ -13,7 +13,7 @@ import (
 )
 
 // lagUnknown makes a stream of which the server does not know how many entries its group was not given.
-func (s *scene) lagUnknown(entries int) {
+func (s *scaledJob) lagUnknown(entries int) {
 	s.t.Helper()
 	client := s.redis.Client()
 	for range entries + 2 {
@@ -33,17 +33,17 @@ func TestEntriesAreCountedAsFarAsTheyMakeADifference(t *testing.T) {
 	t.Parallel()
 	server := allTypes(t)
 	for name, c := range map[string]struct {
-		change func(s *scene) func(*scaledjobv1.ScaledJobSpec)
+		change func(s *scaledJob) func(*scaledjobv1.ScaledJobSpec)
 		want   int
 	}{
-		"a deduction": {func(*scene) func(*scaledjobv1.ScaledJobSpec) {
+		"a deduction": {func(*scaledJob) func(*scaledjobv1.ScaledJobSpec) {
 			return func(spec *scaledjobv1.ScaledJobSpec) {
 				spec.ScalingStrategy = scaledjobv1.ScalingStrategy{
 					Type: scaledjobv1.StrategyCustom, Custom: &scaledjobv1.CustomStrategy{QueueLengthDeduction: 5},
 				}
 			}
 		}, 3},
-		"a mean": {func(s *scene) func(*scaledjobv1.ScaledJobSpec) {
+		"a mean": {func(s *scaledJob) func(*scaledjobv1.ScaledJobSpec) {
 			return func(spec *scaledjobv1.ScaledJobSpec) {
 				for i := range 3 {
 					other := fmt.Sprintf("%s:%d", s.queue, i)
@@ -56,7 +56,7 @@ func TestEntriesAreCountedAsFarAsTheyMakeADifference(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSceneOn(t, server)
+			s := newScaledJobOn(t, server)
 			s.lagUnknown(20)
 			s.create(s.of(stream()), running, atMost(3), c.change(s))
 			s.expectJobsEver(c.want)

@@ -29,7 +29,7 @@ type workers struct {
 }
 
 // employ starts the workers.
-func (s *scene) employ(batch int) {
+func (s *scaledJob) employ(batch int) {
 	s.t.Helper()
 	changes, err := s.admin.Watch(s.t.Context(), &corev1.PodList{}, s.ours()...)
 	s.Expect(err).NotTo(HaveOccurred())
@@ -80,21 +80,21 @@ func endPod(ctx context.Context, admin client.Client, pod *corev1.Pod, annotatio
 }
 
 // workOff simulates the worker of one Job: it removes its message, its Pod succeeds, and so does the Job.
-func (s *scene) workOff(job *batchv1.Job) {
+func (s *scaledJob) workOff(job *batchv1.Job) {
 	s.t.Helper()
 	s.remove()
 	s.finish(job, cluster.PodSucceedAfter)
 }
 
 // failWorking is workOff for a worker that fails for good: it removes its message all the same.
-func (s *scene) failWorking(job *batchv1.Job) {
+func (s *scaledJob) failWorking(job *batchv1.Job) {
 	s.t.Helper()
 	s.remove()
 	s.finish(job, cluster.PodFailAfter)
 }
 
 // finish ends the Pod of the Job, waits for the Job to end, and updates it by the watch: it may have been deleted since.
-func (s *scene) finish(job *batchv1.Job, annotation string) {
+func (s *scaledJob) finish(job *batchv1.Job, annotation string) {
 	s.t.Helper()
 	s.end(job, annotation)
 	s.Eventually(func() *batchv1.JobCondition {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // QueueFault is a Fault that needs to know which queue it is about.
@@ -90,7 +90,7 @@ func (q *Queue) awaitGone(ctx context.Context) error {
 		if err == nil && keys == 0 {
 			return nil
 		}
-		if ended := pause.For(ctx, probeInterval); ended != nil {
+		if ended := scene.Pause(ctx, probeInterval); ended != nil {
 			return errors.Join(fmt.Errorf("waiting until key %s is gone: %w", q.Object.Spec.QueueName, ended), err)
 		}
 	}

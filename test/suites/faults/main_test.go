@@ -70,32 +70,32 @@ func stop(ctx context.Context) error {
 	return errors.Join(err, table.Write(*tablePath))
 }
 
-// newScene makes a scene with a queue that grows and one that reaches its limit.
+// newFixture makes a fixture with a queue that grows and one that reaches its limit.
 // Both go with the test.
-func newScene(t *testing.T) *Scene {
+func newFixture(t *testing.T) *Fixture {
 	t.Helper()
-	scene := newEmptyScene(t)
-	add(t, scene, "growing")
-	add(t, scene, "capped", atMost(capacity))
-	return scene
+	fixture := newEmptyFixture(t)
+	add(t, fixture, "growing")
+	add(t, fixture, "capped", atMost(capacity))
+	return fixture
 }
 
-func newEmptyScene(t *testing.T) *Scene {
+func newEmptyFixture(t *testing.T) *Fixture {
 	t.Helper()
 	g := NewWithT(t)
-	scene, err := NewScene(t.Context(), shared)
+	fixture, err := NewFixture(t.Context(), shared)
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
 		defer cancel()
-		g.Expect(scene.Close(ctx)).To(Succeed())
+		g.Expect(fixture.Close(ctx)).To(Succeed())
 	})
-	return scene
+	return fixture
 }
 
-func add(t *testing.T, scene *Scene, name string, changes ...func(*scaledjobv1.ScaledJobSpec)) *Queue {
+func add(t *testing.T, fixture *Fixture, name string, changes ...func(*scaledjobv1.ScaledJobSpec)) *Queue {
 	t.Helper()
-	q, err := scene.Add(t.Context(), name, changes...)
+	q, err := fixture.Add(t.Context(), name, changes...)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return q
 }

@@ -12,7 +12,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 const (
@@ -106,7 +106,7 @@ func (t *Target) awaitLoaded(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if ended := pause.For(ctx, probeInterval); ended != nil {
+		if ended := scene.Pause(ctx, probeInterval); ended != nil {
 			return fmt.Errorf("waiting until the server has loaded its data: %w; the last answer: %w", ended, err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -116,7 +116,7 @@ func (q *Queue) AwaitExpected(ctx context.Context) error {
 		if err == nil && q.Witness.Created() >= expected {
 			return nil
 		}
-		if ended := pause.For(ctx, probeInterval); ended != nil {
+		if ended := scene.Pause(ctx, probeInterval); ended != nil {
 			return fmt.Errorf("%d of %d Jobs of %s: %w", q.Witness.Created(), expected, q.Object.Name, ended)
 		}
 	}
@@ -130,7 +130,7 @@ func (q *Queue) AwaitSubscription(ctx context.Context) error {
 		if err == nil && listeners[channel] > 0 {
 			return nil
 		}
-		if err := pause.For(ctx, probeInterval); err != nil {
+		if err := scene.Pause(ctx, probeInterval); err != nil {
 			return fmt.Errorf("waiting for a subscription to %s: %w", channel, err)
 		}
 	}
@@ -151,7 +151,7 @@ func (q *Queue) AwaitRest(ctx context.Context) error {
 		if passes != last {
 			last, since = passes, time.Now()
 		}
-		if err := pause.For(ctx, calm/10); err != nil {
+		if err := scene.Pause(ctx, calm/10); err != nil {
 			return fmt.Errorf("waiting until passes over %s end: %w", q.Object.Name, err)
 		}
 	}
@@ -217,7 +217,7 @@ func (q *Queue) resync(ctx context.Context) error {
 	}
 	before, err := q.setting.passes(ctx, q.key())
 	for done := before; err == nil && done < before+restPasses; {
-		if err := pause.For(ctx, calm/10); err != nil {
+		if err := scene.Pause(ctx, calm/10); err != nil {
 			return fmt.Errorf("waiting for the resync of %s: %w", q.Object.Name, err)
 		}
 		done, err = q.setting.passes(ctx, q.key())

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // status returns what the operator says of the ScaledJob.
@@ -25,7 +25,7 @@ func (q *Queue) status(ctx context.Context) (*scaledjobv1.ScaledJobStatus, error
 }
 
 // awaitStatus returns nil once the status is as it should be, and otherwise when
-// ctx ends or the patience of a scene does.
+// ctx ends or the patience of a fixture does.
 func (q *Queue) awaitStatus(ctx context.Context, what string, holds func(*scaledjobv1.ScaledJobStatus) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -34,7 +34,7 @@ func (q *Queue) awaitStatus(ctx context.Context, what string, holds func(*scaled
 		if err == nil && holds(status) {
 			return nil
 		}
-		if ended := pause.For(ctx, probeInterval); ended != nil {
+		if ended := scene.Pause(ctx, probeInterval); ended != nil {
 			return errors.Join(fmt.Errorf("waiting until %s of %s: %w; it is %+v", what, q.Object.Name, ended, status), err)
 		}
 	}

@@ -29,7 +29,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -40,9 +40,9 @@ const memoryBound = announcedBytes / 2
 func TestStrangersHarmNobody(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	scene, alley := newEmptyScene(t), newEmptyScene(t)
-	neighbour := add(t, scene, "neighbour")
-	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+	fixture, alley := newEmptyFixture(t), newEmptyFixture(t)
+	neighbour := add(t, fixture, "neighbour")
+	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
 	fault := Fault{
 		Name:    "strangers in the place of other servers",
 		Promise: "others are not concerned, memory is bounded, and nothing they say is shown",
@@ -63,12 +63,12 @@ func TestStrangersHarmNobody(t *testing.T) {
 			return err
 		})
 	}
-	row, err := scene.Play(t.Context(), fault, lasting(fault))
+	row, err := fixture.Play(t.Context(), fault, lasting(fault))
 	for _, stranger := range strangers {
 		stranger.expectCured(t)
 	}
 	expectUnshown(t, alley)
-	conclude(t, scene, row, err, fault.Within)
+	conclude(t, fixture, row, err, fault.Within)
 }
 
 // lured is a queue whose server is said to be where a stranger is.
@@ -79,7 +79,7 @@ type lured struct {
 }
 
 // lure has all strangers listen, and makes a queue with messages for each.
-func lure(t *testing.T, alley *Scene) []*lured {
+func lure(t *testing.T, alley *Fixture) []*lured {
 	t.Helper()
 	g := NewWithT(t)
 	var all []*lured
@@ -149,7 +149,7 @@ func rememberMemory(ctx context.Context, t *testing.T) *memory {
 	most := before
 	var sampling sync.WaitGroup
 	sampling.Go(func() {
-		for pause.For(ctx, scrapeInterval) == nil {
+		for scene.Pause(ctx, scrapeInterval) == nil {
 			now, err := residentMemory(ctx)
 			mu.Lock()
 			if err == nil {
@@ -224,7 +224,7 @@ func shown(t *testing.T, namespace string) string {
 
 // expectUnshown waits until there is an event about each queue that something is
 // wrong with, and finds nothing of what strangers say, anywhere.
-func expectUnshown(t *testing.T, alley *Scene) {
+func expectUnshown(t *testing.T, alley *Fixture) {
 	t.Helper()
 	g := NewWithT(t)
 	g.Eventually(func() []string { return withoutEvents(t, alley) }).WithTimeout(patience).Should(BeEmpty())
@@ -233,7 +233,7 @@ func expectUnshown(t *testing.T, alley *Scene) {
 }
 
 // withoutEvents are the queues that something is wrong with, and no event says so.
-func withoutEvents(t *testing.T, alley *Scene) []string {
+func withoutEvents(t *testing.T, alley *Fixture) []string {
 	t.Helper()
 	g := NewWithT(t)
 	var events eventsv1.EventList
@@ -279,12 +279,12 @@ func TestWhatIsShownIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			scene := newEmptyScene(t)
-			queue := add(t, scene, "shown")
+			fixture := newEmptyFixture(t)
+			queue := add(t, fixture, "shown")
 			what := "shown-as-" + name // Other than planted, for metrics are those of all.
-			g.Expect(shown(t, scene.namespace)).NotTo(ContainSubstring(what))
+			g.Expect(shown(t, fixture.namespace)).NotTo(ContainSubstring(what))
 			plant(g, queue, what)
-			g.Expect(shown(t, scene.namespace)).To(ContainSubstring(what))
+			g.Expect(shown(t, fixture.namespace)).To(ContainSubstring(what))
 		})
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"miracle.dev/scaledjob-operator/test/kit/pause"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
@@ -83,7 +83,7 @@ func (t *Target) awaitRefusal(ctx context.Context, code string, args ...any) err
 		if err != nil && strings.Contains(err.Error(), code) {
 			return nil
 		}
-		if ended := pause.For(ctx, probeInterval); ended != nil {
+		if ended := scene.Pause(ctx, probeInterval); ended != nil {
 			return fmt.Errorf("waiting for %s: %w; the last answer: %w", code, ended, err)
 		}
 	}

@@ -31,7 +31,7 @@ type row struct {
 	cure  string
 	// inUse says that everything is well at first, and a Job was created.
 	inUse bool
-	stage func(s *scene) stage
+	stage func(s *scaledJob) stage
 }
 
 // stage is what a row needs. What is nil is not done.
@@ -46,7 +46,7 @@ func TestWhatKeepsFromReadingIsToldAndMended(t *testing.T) {
 	for _, row := range readingRows() {
 		t.Run(row.situation, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScaledJob(t)
 			other := newNeighbour(t)
 			stage := row.stage(s)
 			provoke(s, row, stage)
@@ -67,7 +67,7 @@ func TestWhatKeepsFromListeningIsToldAndMended(t *testing.T) {
 	for _, row := range channelRows() {
 		t.Run(row.situation, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScaledJob(t)
 			stage := row.stage(s)
 			s.create(append(stage.spec, polling(1))...)
 			s.push(1)
@@ -96,7 +96,7 @@ func allRows() []row {
 }
 
 // provoke has the operator meet the error, before its first Job or after it.
-func provoke(s *scene, row row, stage stage) {
+func provoke(s *scaledJob, row row, stage stage) {
 	s.t.Helper()
 	if !row.inUse {
 		if stage.provoke != nil {
@@ -114,7 +114,7 @@ func provoke(s *scene, row row, stage stage) {
 }
 
 // expectTold waits until the status tells the error as it should.
-func expectTold(s *scene, row row) {
+func expectTold(s *scaledJob, row row) {
 	s.t.Helper()
 	told := s.awaitFalse(scaledjobv1.ConditionQueueConnected, row.reason, row.words)
 	s.Expect(told.Abnormal).To(Equal(row.state))
@@ -124,7 +124,7 @@ func expectTold(s *scene, row row) {
 
 // mend ends the error, and measures how long it takes until each message has its
 // Job.
-func mend(s *scene, row row, stage stage) {
+func mend(s *scaledJob, row row, stage stage) {
 	s.t.Helper()
 	if row.state == polled {
 		s.push(1) // Nothing tells of this one before it is mended.
@@ -141,9 +141,9 @@ func mend(s *scene, row row, stage stage) {
 }
 
 // newNeighbour is a ScaledJob in a namespace of its own, whose server is well.
-func newNeighbour(t *testing.T) *scene {
+func newNeighbour(t *testing.T) *scaledJob {
 	t.Helper()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.redis = neighbours.Client()
 	s.create(at(neighbours.Addr()))
 	s.heed()
@@ -152,7 +152,7 @@ func newNeighbour(t *testing.T) *scene {
 
 // on is a server of this row, and the way to it that is right for its tenant, who
 // may do everything.
-func (s *scene) on(server *server) []change {
+func (s *scaledJob) on(server *server) []change {
 	s.t.Helper()
 	s.redis = server.Client()
 	password := planted.password()

@@ -25,7 +25,7 @@ func forbiddenRow() row {
 	return row{
 		situation: "the operator may not read the Secret", reason: scaledjobv1.ReasonSecretForbidden, words: "Allow its ServiceAccount",
 		state: stalled, cure: "a RoleBinding",
-		stage: func(s *scene) stage {
+		stage: func(s *scaledJob) stage {
 			return stage{spec: s.on(newClosedServer(s.t)), mend: s.allowSecrets}
 		},
 	}
@@ -36,7 +36,7 @@ func forbiddenRow() row {
 func TestSecretsThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	p := ownPlane(t, "--allow-insecure-redis-tls", "--zap-log-level=10")
-	before, deaf, secretless, after := newSceneIn(t, p), newSceneIn(t, p), newSceneIn(t, p), newSceneIn(t, p)
+	before, deaf, secretless, after := newScaledJobIn(t, p), newScaledJobIn(t, p), newScaledJobIn(t, p), newScaledJobIn(t, p)
 	before.create(before.on(newClosedServer(t))...)
 	before.heed()
 	// Its Secret is read on behalf of a pass, not of a subscription.
@@ -68,7 +68,7 @@ func unheard(spec *scaledjobv1.ScaledJobSpec) {
 }
 
 // allowSecrets has the operator read the Secrets of the namespace.
-func (s *scene) allowSecrets() {
+func (s *scaledJob) allowSecrets() {
 	s.t.Helper()
 	s.Expect(s.plane.admin.Create(s.t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "secret-reader"},
@@ -88,7 +88,7 @@ func newSecureServerOf(t *testing.T) *server {
 
 // createUnverified has the operator, which was started with the flag for it, take any
 // certificate of the server.
-func (s *scene) createUnverified(server *server) {
+func (s *scaledJob) createUnverified(server *server) {
 	s.t.Helper()
 	s.redis = server.Client()
 	s.create(at(server.secureAddr()), func(spec *scaledjobv1.ScaledJobSpec) {

@@ -25,7 +25,7 @@ import (
 
 func TestTheSearchFindsWhatIsTold(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	var own secrets
 	password, pair := own.password(), certificates.NewAuthority(t).Client(t, "operator")
 	own.key(pair.Key)
@@ -76,7 +76,7 @@ func TestServersThatRepeatWhatTheyAreTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScaledJob(t)
 			server := redistest.NewScripted(t, script)
 			s.keepPassword(planted.password() + strings.Repeat("-", 100))
 			s.create(at(server.Addr()), signedIn(tenant))

@@ -45,7 +45,7 @@ func documentedRights(t *testing.T) []string {
 
 // follow makes the documented user by the command that the documents give, and
 // returns the way to it.
-func (s *scene) follow(server *server, command []string) []change {
+func (s *scaledJob) follow(server *server, command []string) []change {
 	s.t.Helper()
 	s.redis = server.Client()
 	password := planted.password()
@@ -77,7 +77,7 @@ func replaced(t *testing.T, command []string, word string, by ...string) (change
 
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	spec := s.follow(newClosedServer(t), documentedRights(t))
 	s.create(spec...)
 	s.heed()
@@ -85,7 +85,7 @@ func TestTheDocumentedRightsAreEnough(t *testing.T) {
 
 func TestTheDocumentedRightsAreEnoughBeforeRedis7(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	server := newClosedServer(t, "--acl-pubsub-default", "allchannels")
 	spec := s.follow(server, replaced(t, documentedRights(t), "%R~jobs:*", "~jobs:*"))
 	s.create(spec...)
@@ -94,7 +94,7 @@ func TestTheDocumentedRightsAreEnoughBeforeRedis7(t *testing.T) {
 
 func TestTheDocumentedRightsAreEnoughInAnotherDatabase(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	row := regexp.MustCompile("(?m)^\\| database ([0-9]+) \\| `([^`]+)` \\|$").FindStringSubmatch(documented(t, "redis.md"))
 	s.Expect(row).NotTo(BeNil(), "docs/redis.md has no rights for another database")
 	database, err := strconv.Atoi(row[1])
@@ -111,7 +111,7 @@ func TestTheDocumentedCommandsOfTypesAreEnough(t *testing.T) {
 	for _, k := range otherKinds() {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScaledJob(t)
 			s.kind = k
 			server := newClosedServer(t)
 			spec := s.follow(server, replaced(t, documentedRights(t), "+llen", documentedCommands(t, k)...))
@@ -140,7 +140,7 @@ func documentedCommands(t *testing.T, k kind) (rights []string) {
 
 func TestCONFIGIsNotNeeded(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(s.on(newClosedServer(t, "--rename-command", "CONFIG", ""))...)
 	s.heed()
 }
@@ -161,7 +161,7 @@ func TestSUBSCRIBEIsNotNeeded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScaledJob(t)
 			server, address := address(t)
 			s.create(with(s.on(server), at(address), polling(1))...)
 			s.push(1)

@@ -31,9 +31,9 @@ const (
 	credentials, trust = "credentials", "trust"
 )
 
-// scene is what a test has to itself: a namespace, a ScaledJob in it, and the
+// scaledJob is what a test has to itself: a namespace, a ScaledJob in it, and the
 // queue that this names.
-type scene struct {
+type scaledJob struct {
 	*WithT
 	t         *testing.T
 	plane     *plane
@@ -46,19 +46,19 @@ type scene struct {
 	pushed int
 }
 
-// newScene is a scene of the shared operator.
-func newScene(t *testing.T) *scene {
+// newScaledJob is a scene of the shared operator.
+func newScaledJob(t *testing.T) *scaledJob {
 	t.Helper()
-	return newSceneIn(t, common)
+	return newScaledJobIn(t, common)
 }
 
-func newSceneIn(t *testing.T, p *plane) *scene {
+func newScaledJobIn(t *testing.T, p *plane) *scaledJob {
 	t.Helper()
 	namespace, err := p.control.CreateNamespace(t.Context(), "tenant")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scene{
+	s := &scaledJob{
 		WithT: NewWithT(t), t: t, plane: p, kind: list,
 		namespace: namespace, name: "worker", queue: "jobs:" + namespace,
 	}
@@ -71,14 +71,14 @@ func newSceneIn(t *testing.T, p *plane) *scene {
 }
 
 // beside is another ScaledJob with a queue of its own in the same namespace.
-func (s *scene) beside(name string) *scene {
+func (s *scaledJob) beside(name string) *scaledJob {
 	other := *s
 	other.name, other.queue, other.pushed = name, s.queue+":"+name, 0
 	return &other
 }
 
 // log are the lines that the operator has logged about the namespace.
-func (s *scene) log() string {
+func (s *scaledJob) log() string {
 	var about strings.Builder
 	for line := range strings.Lines(s.plane.operator.Logs()) {
 		if strings.Contains(line, s.namespace) {
@@ -93,7 +93,7 @@ type change = func(*scaledjobv1.ScaledJobSpec)
 
 // create makes the ScaledJob, one Job to a message unless changes say otherwise.
 // At the end of the test it is deleted.
-func (s *scene) create(changes ...change) {
+func (s *scaledJob) create(changes ...change) {
 	s.t.Helper()
 	sj := s.reference()
 	sj.Spec = scaledjobv1.ScaledJobSpec{
@@ -108,7 +108,7 @@ func (s *scene) create(changes ...change) {
 }
 
 // remove deletes the ScaledJob, if it is there.
-func (s *scene) remove() {
+func (s *scaledJob) remove() {
 	s.t.Helper()
 	ctx := context.WithoutCancel(s.t.Context())
 	s.Expect(client.IgnoreNotFound(s.plane.admin.Delete(ctx, s.reference()))).To(Succeed())
@@ -154,7 +154,7 @@ func polling(seconds int32) change {
 }
 
 // update changes the spec of the ScaledJob.
-func (s *scene) update(changes ...change) {
+func (s *scaledJob) update(changes ...change) {
 	s.t.Helper()
 	sj := s.get()
 	before := sj.DeepCopy()
@@ -165,11 +165,11 @@ func (s *scene) update(changes ...change) {
 }
 
 // reference names the ScaledJob.
-func (s *scene) reference() *scaledjobv1.ScaledJob {
+func (s *scaledJob) reference() *scaledjobv1.ScaledJob {
 	return &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name}}
 }
 
-func (s *scene) get() *scaledjobv1.ScaledJob {
+func (s *scaledJob) get() *scaledjobv1.ScaledJob {
 	s.t.Helper()
 	sj := s.reference()
 	s.Expect(s.plane.admin.Get(s.t.Context(), client.ObjectKeyFromObject(sj), sj)).To(Succeed())
@@ -178,7 +178,7 @@ func (s *scene) get() *scaledjobv1.ScaledJob {
 
 // keep creates a Secret with these values, or puts them in the place of what it
 // had.
-func (s *scene) keep(name string, values map[string][]byte) {
+func (s *scaledJob) keep(name string, values map[string][]byte) {
 	s.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Data: values}
 	err := s.plane.admin.Create(s.t.Context(), secret)
@@ -189,13 +189,13 @@ func (s *scene) keep(name string, values map[string][]byte) {
 }
 
 // keepPassword writes the Secret credentials.
-func (s *scene) keepPassword(password string) {
+func (s *scaledJob) keepPassword(password string) {
 	s.t.Helper()
 	s.keep(credentials, map[string][]byte{scaledjobv1.DefaultPasswordKey: []byte(password)})
 }
 
 // keepTrust writes the Secret trust.
-func (s *scene) keepTrust(authority *certificates.Authority, own certificates.Pair) {
+func (s *scaledJob) keepTrust(authority *certificates.Authority, own certificates.Pair) {
 	s.t.Helper()
 	planted.key(own.Key)
 	s.keep(trust, map[string][]byte{
@@ -206,7 +206,7 @@ func (s *scene) keepTrust(authority *certificates.Authority, own certificates.Pa
 }
 
 // label gives a Secret a new version with the same content.
-func (s *scene) label(name string) {
+func (s *scaledJob) label(name string) {
 	s.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"looks":"new"}}}`))
@@ -214,14 +214,14 @@ func (s *scene) label(name string) {
 }
 
 // discard deletes a Secret.
-func (s *scene) discard(name string) {
+func (s *scaledJob) discard(name string) {
 	s.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 	s.Expect(s.plane.admin.Delete(s.t.Context(), secret)).To(Succeed())
 }
 
 // push adds messages to the queue.
-func (s *scene) push(messages int) {
+func (s *scaledJob) push(messages int) {
 	s.t.Helper()
 	for range messages {
 		s.pushed++
@@ -230,19 +230,19 @@ func (s *scene) push(messages int) {
 }
 
 // jobsEver is how many Jobs the ScaledJob has created.
-func (s *scene) jobsEver() int {
+func (s *scaledJob) jobsEver() int {
 	return s.plane.jobs.EverOf(types.NamespacedName{Namespace: s.namespace, Name: s.name})
 }
 
 // awaitJobs returns when each message that was ever pushed has a Job. No message
 // leaves the queue here.
-func (s *scene) awaitJobs() {
+func (s *scaledJob) awaitJobs() {
 	s.t.Helper()
 	s.Eventually(s.jobsEver).Should(Equal(s.pushed), s.explain)
 }
 
 // explain is the status, for messages about what did not come.
-func (s *scene) explain() string {
+func (s *scaledJob) explain() string {
 	text := "the status is:"
 	for _, c := range s.get().Status.Conditions {
 		text += fmt.Sprintf("\n%s %s %s: %s", c.Type, c.Status, c.Reason, c.Message)
@@ -251,13 +251,13 @@ func (s *scene) explain() string {
 }
 
 // awaitMode returns when the status tells this mode.
-func (s *scene) awaitMode(mode scaledjobv1.ScalingMode) {
+func (s *scaledJob) awaitMode(mode scaledjobv1.ScalingMode) {
 	s.t.Helper()
 	s.Eventually(func() scaledjobv1.ScalingMode { return s.get().Status.Mode }).Should(Equal(mode), s.explain)
 }
 
 // heed returns when the operator has heard of a message that nothing else told of.
-func (s *scene) heed() {
+func (s *scaledJob) heed() {
 	s.t.Helper()
 	s.awaitJobs()
 	s.Eventually(s.listeners).ShouldNot(BeZero(), s.explain)
@@ -268,7 +268,7 @@ func (s *scene) heed() {
 
 // awaitRest returns when the operator has taken in the last change of the spec, and
 // has no reason to look at the queue.
-func (s *scene) awaitRest() {
+func (s *scaledJob) awaitRest() {
 	s.t.Helper()
 	s.Eventually(func() bool {
 		sj := s.get()
@@ -278,7 +278,7 @@ func (s *scene) awaitRest() {
 }
 
 // listeners is how many connections listen to the queue.
-func (s *scene) listeners() (int64, error) {
+func (s *scaledJob) listeners() (int64, error) {
 	channel := fmt.Sprintf("__keyspace@%d__:%s", s.redis.Options().DB, s.queue)
 	counts, err := s.redis.PubSubNumSub(s.t.Context(), channel).Result()
 	return counts[channel], err
@@ -288,7 +288,7 @@ func (s *scene) listeners() (int64, error) {
 type verdict struct{ Status, Reason, Message, Abnormal string }
 
 // verdict is that of the condition of this type.
-func (s *scene) verdict(kind string) verdict {
+func (s *scaledJob) verdict(kind string) verdict {
 	s.t.Helper()
 	conditions := s.get().Status.Conditions
 	var v verdict
@@ -305,7 +305,7 @@ func (s *scene) verdict(kind string) verdict {
 
 // awaitFalse returns when the condition is False for this reason with these words in
 // its message, and what it says then.
-func (s *scene) awaitFalse(kind, reason, words string) (told verdict) {
+func (s *scaledJob) awaitFalse(kind, reason, words string) (told verdict) {
 	s.t.Helper()
 	s.Eventually(func() verdict {
 		told = s.verdict(kind)
@@ -318,7 +318,7 @@ func (s *scene) awaitFalse(kind, reason, words string) (told verdict) {
 
 // awaitConnected returns when the queue is read, and nothing is told against the
 // ScaledJob.
-func (s *scene) awaitConnected() {
+func (s *scaledJob) awaitConnected() {
 	s.t.Helper()
 	s.Eventually(s.verdict).WithArguments(scaledjobv1.ConditionQueueConnected).
 		Should(And(HaveField("Reason", scaledjobv1.ReasonConnected), HaveField("Abnormal", "")), s.explain)

@@ -15,7 +15,7 @@ const alice, bob = "alice", "bob"
 
 // welcome makes a user of the server who may do everything with the keys of the
 // scene, and nothing with others, and the Secret with the password.
-func (s *scene) welcome(server *server, user string) []change {
+func (s *scaledJob) welcome(server *server, user string) []change {
 	s.t.Helper()
 	s.redis = server.Client()
 	password := planted.password()
@@ -27,7 +27,7 @@ func (s *scene) welcome(server *server, user string) []change {
 func TestNobodyIsServedByTheConnectionOfAnotherTenant(t *testing.T) {
 	t.Parallel()
 	server := newClosedServer(t)
-	owner, thief := newScene(t), newScene(t)
+	owner, thief := newScaledJob(t), newScaledJob(t)
 	spec := owner.welcome(server, alice)
 	owner.create(spec...)
 	owner.heed()
@@ -46,7 +46,7 @@ func TestNobodyIsServedByTheConnectionOfAnotherTenant(t *testing.T) {
 		other.create(attempt.spec...)
 		stranger := thief.beside(name + "-elsewhere")
 		stranger.create(attempt.spec...)
-		for _, refused := range []*scene{other, stranger} {
+		for _, refused := range []*scaledJob{other, stranger} {
 			refused.awaitFalse(scaledjobv1.ConditionQueueConnected, attempt.reason, "")
 			refused.Expect(refused.get().Status.QueueDepth).To(BeNil())
 			refused.Expect(refused.jobsEver()).To(BeZero())
@@ -60,7 +60,7 @@ func TestNobodyIsServedByTheConnectionOfAnotherTenant(t *testing.T) {
 func TestTenantsSeeWhatTheirOwnUserSees(t *testing.T) {
 	t.Parallel()
 	server := newClosedServer(t)
-	first, second := newScene(t), newScene(t)
+	first, second := newScaledJob(t), newScaledJob(t)
 	first.create(first.welcome(server, alice)...)
 	first.heed()
 	spec := second.welcome(server, bob)
@@ -80,7 +80,7 @@ func TestTenantsSeeWhatTheirOwnUserSees(t *testing.T) {
 func TestConnectionsAreSharedWithinATenantAndClosedAfterwards(t *testing.T) {
 	t.Parallel()
 	server := newClosedServer(t)
-	scenes := []*scene{newScene(t), newScene(t)}
+	scenes := []*scaledJob{newScaledJob(t), newScaledJob(t)}
 	for _, s := range scenes {
 		spec := s.welcome(server, s.namespace)
 		other := s.beside("other")
@@ -101,10 +101,10 @@ func TestConnectionsAreSharedWithinATenantAndClosedAfterwards(t *testing.T) {
 func TestTheSameUserOfTwoTenantsHasConnectionsOfEach(t *testing.T) {
 	t.Parallel()
 	server := newClosedServer(t)
-	first, second := newScene(t), newScene(t)
+	first, second := newScaledJob(t), newScaledJob(t)
 	password := planted.password()
 	server.user(tenant, password, "~*", "&*", "+@all")
-	for _, s := range []*scene{first, second} {
+	for _, s := range []*scaledJob{first, second} {
 		s.redis = server.Client()
 		s.keepPassword(password)
 		s.create(at(server.Addr()), signedIn(tenant))
@@ -119,7 +119,7 @@ func TestTheSameUserOfTwoTenantsHasConnectionsOfEach(t *testing.T) {
 func TestThoseWhoNeedNoSecretShareConnections(t *testing.T) {
 	t.Parallel()
 	server := newServer(t)
-	scenes := []*scene{newScene(t), newScene(t)}
+	scenes := []*scaledJob{newScaledJob(t), newScaledJob(t)}
 	for _, s := range scenes {
 		s.redis = server.Client()
 		s.create(at(server.Addr()))

@@ -57,7 +57,7 @@ type soak struct {
 
 // newSoak starts everything.
 func newSoak(ctx context.Context, log io.Writer, seed uint64) (*soak, error) {
-	setting, err := faults.NewSetting(ctx, "config/crd/bases", log)
+	setting, err := faults.NewSetting(ctx, log)
 	if err != nil {
 		return nil, err
 	}

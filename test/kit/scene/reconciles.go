@@ -124,7 +124,7 @@ func (s *ScaledJob) Disturb(ctx context.Context, reconciles int) error {
 	before, err := s.Reconciles(ctx)
 	for done := before; err == nil && done < before+reconciles; {
 		for i := range changesPerScrape {
-			if err := s.nudge(ctx, i%2); err != nil {
+			if err := s.Nudge(ctx, i%2); err != nil {
 				return err
 			}
 		}
@@ -133,8 +133,8 @@ func (s *ScaledJob) Disturb(ctx context.Context, reconciles int) error {
 	return err
 }
 
-// nudge has so many Pods of a Job be ready.
-func (s *ScaledJob) nudge(ctx context.Context, ready int) error {
+// Nudge has so many Pods of a Job be ready, 0 or 1, which does not change how many Jobs are due.
+func (s *ScaledJob) Nudge(ctx context.Context, ready int) error {
 	jobs := s.Witness.Unfinished()
 	if len(jobs) == 0 {
 		return fmt.Errorf("ScaledJob %s has no Job to change", s.Name)

@@ -37,6 +37,11 @@ func AtMost(jobs int32) Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = &jobs }
 }
 
+// At sets the address of the Redis server.
+func At(address string) Change {
+	return func(spec *scaledjobv1.ScaledJobSpec) { spec.RedisAddress = address }
+}
+
 // ScaledJob is a ScaledJob under test, with its queue, the operator that serves it, and the witness of its Jobs.
 type ScaledJob struct {
 	// API is a client of the administrator.
@@ -70,7 +75,7 @@ func (s *ScaledJob) Beside(name, queue string) *ScaledJob {
 // Create creates the ScaledJob. Unless changes say otherwise, each message is due one Job, which only the test touches, and the operator
 // learns of messages by notifications alone.
 func (s *ScaledJob) Create(ctx context.Context, changes ...Change) error {
-	object := s.reference()
+	object := s.Reference()
 	object.Spec = scaledjobv1.ScaledJobSpec{
 		QueueName:              s.Queue,
 		RedisAddress:           s.Address,
@@ -85,6 +90,9 @@ func (s *ScaledJob) Create(ctx context.Context, changes ...Change) error {
 		return fmt.Errorf("creating ScaledJob %s: %w", s.Name, err)
 	}
 	s.Object = object
+	if name := object.Spec.QueueName; name != "" {
+		s.Queue = name
+	}
 	return nil
 }
 
@@ -143,7 +151,7 @@ func (s *ScaledJob) Subscribers(ctx context.Context) (int64, error) {
 
 // Get returns the ScaledJob as it is now.
 func (s *ScaledJob) Get(ctx context.Context) (*scaledjobv1.ScaledJob, error) {
-	object := s.reference()
+	object := s.Reference()
 	if err := s.API.Get(ctx, s.Key(), object); err != nil {
 		return nil, fmt.Errorf("reading ScaledJob %s: %w", s.Name, err)
 	}
@@ -168,7 +176,7 @@ func (s *ScaledJob) Update(ctx context.Context, changes ...Change) error {
 
 // Delete deletes the ScaledJob, if it exists.
 func (s *ScaledJob) Delete(ctx context.Context, options ...client.DeleteOption) error {
-	if err := client.IgnoreNotFound(s.API.Delete(ctx, s.reference(), options...)); err != nil {
+	if err := client.IgnoreNotFound(s.API.Delete(ctx, s.Reference(), options...)); err != nil {
 		return fmt.Errorf("deleting ScaledJob %s: %w", s.Name, err)
 	}
 	return nil
@@ -179,6 +187,7 @@ func (s *ScaledJob) Key() client.ObjectKey {
 	return client.ObjectKey{Namespace: s.Namespace, Name: s.Name}
 }
 
-func (s *ScaledJob) reference() *scaledjobv1.ScaledJob {
+// Reference names the ScaledJob.
+func (s *ScaledJob) Reference() *scaledjobv1.ScaledJob {
 	return &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}}
 }

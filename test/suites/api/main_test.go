@@ -14,13 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -37,17 +35,13 @@ var control *cluster.Cluster
 func TestMain(m *testing.M) {
 	SetDefaultEventuallyTimeout(30 * time.Second)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	ctrl.SetLogger(logr.Discard())
-	os.Exit(cluster.Run(m, start, stop))
+	os.Exit(cluster.Run(m, 0, start, stop))
 }
 
 func start(ctx context.Context) (err error) {
 	// The controller-manager aggregates roles.
-	control, err = cluster.Start(ctx, cluster.Options{ControllerManager: true, CRDs: []string{manifest}, Log: os.Stderr})
-	if err != nil {
-		return err
-	}
-	return operator.Install(ctx, control)
+	control, _, err = operator.StartCluster(ctx, cluster.Options{ControllerManager: true, Log: os.Stderr})
+	return err
 }
 
 func stop(context.Context) error {

@@ -22,9 +22,7 @@ const prefix = "scaledjob-operator-"
 
 func newNamespace(t *testing.T) string {
 	t.Helper()
-	name, err := control.CreateNamespace(t.Context(), "api")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return name
+	return control.NewNamespace(t, "api")
 }
 
 // newClientOf returns a client that signs in by this configuration.

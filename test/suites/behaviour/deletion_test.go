@@ -21,7 +21,7 @@ func TestDeletedScaledJobTakesItsJobsAndPodsAlongButNoOthers(t *testing.T) {
 		each.Eventually(each.jobNamesOfPods).Should(HaveLen(3))
 	}
 	before := neighbour.jobNames()
-	s.kubectl("delete", "scaledjob", s.name)
+	s.kubectl("delete", "scaledjob", s.Name)
 	s.Eventually(s.ownedJobs).Should(BeEmpty())
 	s.Eventually(s.pods).Should(BeEmpty())
 
@@ -32,5 +32,5 @@ func TestDeletedScaledJobTakesItsJobsAndPodsAlongButNoOthers(t *testing.T) {
 	s.Expect(neighbour.jobNames()).To(And(ContainElements(before), HaveLen(len(before)+1)))
 	s.Expect(neighbour.ownedJobs()).To(HaveEach(HaveField("DeletionTimestamp", BeNil())))
 	s.Expect(neighbour.pods()).To(HaveLen(len(before) + 1))
-	s.Expect(neighbour.status()).To(And(HaveField("ActiveJobs", BeEquivalentTo(3)), HaveField("SucceededJobs", BeEquivalentTo(1))))
+	s.Expect(neighbour.Status()).To(And(HaveField("ActiveJobs", BeEquivalentTo(3)), HaveField("SucceededJobs", BeEquivalentTo(1))))
 }

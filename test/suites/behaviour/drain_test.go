@@ -10,6 +10,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // The second burst comes while Jobs of the first one run. The control is
@@ -25,17 +26,17 @@ func TestQueueIsDrainedByExactlyTheJobsThatAreDue(t *testing.T) {
 			t.Parallel()
 			s := newWitnessedScaledJob(t)
 			const limit = 5
-			s.create(onceByEvents, atMost(limit), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = int64(test.perJob) })
+			s.create(onceByEvents, scene.AtMost(limit), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = int64(test.perJob) })
 			s.employ(test.perJob)
 			s.pushTogether(test.first)
 			s.Eventually(s.watch.created).Should(BeNumerically(">", 0))
 			s.pushTogether(test.second)
-			s.Eventually(s.status).Should(BeDrained(test.jobs))
+			s.Eventually(s.Status).Should(BeDrained(test.jobs))
 			s.settle()
 			s.Expect(s.created()).To(Equal(test.jobs))
 			s.Expect(s.watch.mostAtOnce()).To(Equal(limit))
 			s.Expect(s.watch.verdict()).To(BeEmpty())
-			s.Expect(s.status()).To(BeDrained(test.jobs))
+			s.Expect(s.Status()).To(BeDrained(test.jobs))
 		})
 	}
 }
@@ -60,7 +61,7 @@ func TestJobThatEndsBeforeItsMessageIsGoneHasASuccessor(t *testing.T) {
 	s.finish(s.startJob(), cluster.PodSucceedAfter)
 	s.Eventually(s.watch.created).Should(Equal(2))
 	s.employ(1)
-	s.Eventually(s.status).Should(BeDrained(2))
+	s.Eventually(s.Status).Should(BeDrained(2))
 	s.settle()
 	s.Expect(s.created()).To(Equal(2))
 }

@@ -41,7 +41,7 @@ func TestHistoryKeepsTheJobsThatEndedLast(t *testing.T) {
 	kept := ConsistOf(jobs[0].Name, jobs[2].Name)
 	s.Eventually(s.jobNames).Should(kept)
 	s.Eventually(s.jobNamesOfPods).Should(kept)
-	s.Eventually(s.status).Should(And(
+	s.Eventually(s.Status).Should(And(
 		HaveField("ActiveJobs", BeZero()),
 		HaveField("SucceededJobs", BeEquivalentTo(1)),
 		HaveField("FailedJobs", BeEquivalentTo(1))))

@@ -33,7 +33,7 @@ type jobWatch struct {
 // watchJobs starts a watch in an empty namespace, which stays until the test ends.
 func watchJobs(t *testing.T, namespace string) *jobWatch {
 	t.Helper()
-	changes, err := shared.admin.Watch(t.Context(), &batchv1.JobList{}, client.InNamespace(namespace))
+	changes, err := shared.API.Watch(t.Context(), &batchv1.JobList{}, client.InNamespace(namespace))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	w := &jobWatch{last: map[types.UID]*batchv1.Job{}, gone: map[types.UID]bool{}}
 	go w.look(t.Context(), changes)

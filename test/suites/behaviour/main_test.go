@@ -13,21 +13,18 @@ package behaviour
 import (
 	"context"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 const (
@@ -42,9 +39,6 @@ const (
 
 	// parallel is how many tests run at the same time. They wait more than they work.
 	parallel = 8
-
-	startTimeout = 15 * time.Minute // programs may have to be built first
-	stopTimeout  = time.Minute
 )
 
 // allEvents are the notifications of every type of queue.
@@ -53,13 +47,13 @@ const allEvents = "Kglszht"
 var (
 	// shared is what most tests share. Pods run in its control plane.
 	shared struct {
-		*controlPlane
+		*scene.ControlPlane
 
 		operator *operator.Operator
 		redis    *redistest.Server
 	}
 	// separate is the control plane of tests that start operators themselves.
-	separate *controlPlane
+	separate *scene.ControlPlane
 )
 
 func TestMain(m *testing.M) {
@@ -70,21 +64,14 @@ func TestMain(m *testing.M) {
 	gomega.SetDefaultEventuallyPollingInterval(pollInterval)
 	gomega.SetDefaultConsistentlyDuration(quietPeriod)
 	gomega.SetDefaultConsistentlyPollingInterval(pollInterval)
-	log.SetLogger(logr.Discard())
-	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(parallel)); err != nil {
-		panic(err)
-	}
-	os.Exit(cluster.Run(m, start, stop))
+	os.Exit(cluster.Run(m, parallel, start, stop))
 }
 
 func start(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	var group errgroup.Group
 	group.Go(func() error { return startShared(ctx) })
 	group.Go(func() (err error) {
-		separate, err = newControlPlane(ctx, cluster.Options{Log: os.Stderr})
+		separate, err = scene.NewControlPlane(ctx, cluster.Options{Log: os.Stderr})
 		return err
 	})
 	return group.Wait()
@@ -94,19 +81,17 @@ func startShared(ctx context.Context) (err error) {
 	if shared.redis, err = redistest.Start(ctx, redistest.Options{Events: allEvents, Log: os.Stderr}); err != nil {
 		return err
 	}
-	if shared.controlPlane, err = newControlPlane(ctx, cluster.Options{ControllerManager: true, KWOK: true, Log: os.Stderr}); err != nil {
+	if shared.ControlPlane, err = scene.NewControlPlane(ctx, cluster.Options{ControllerManager: true, KWOK: true, Log: os.Stderr}); err != nil {
 		return err
 	}
 	shared.operator, err = operator.Start(ctx, operator.Options{
-		Cluster: shared.cluster, Args: []string{noFallback}, Log: os.Stderr,
+		Cluster: shared.Cluster, Args: []string{noFallback}, Log: os.Stderr,
 	})
 	return err
 }
 
 // stop ends what runs. That the shared operator ends well is a test as well.
 func stop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
-	defer cancel()
 	var errs []error
 	if shared.operator != nil {
 		errs = append(errs, shared.operator.Stop(ctx))
@@ -114,9 +99,9 @@ func stop(ctx context.Context) error {
 	if shared.redis != nil {
 		errs = append(errs, shared.redis.Stop())
 	}
-	for _, p := range []*controlPlane{shared.controlPlane, separate} {
+	for _, p := range []*scene.ControlPlane{shared.ControlPlane, separate} {
 		if p != nil {
-			errs = append(errs, p.cluster.Stop())
+			errs = append(errs, p.Cluster.Stop())
 		}
 	}
 	return errors.Join(errs...)

@@ -4,7 +4,6 @@
 package behaviour
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"testing"
@@ -12,42 +11,30 @@ import (
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// newWitnessedScaledJob is a scene of the shared operator with a watch of its Jobs, in a namespace that is deleted after the test.
+// newWitnessedScaledJob returns a ScaledJob of the shared operator, with a watch of its Jobs, in a namespace that is deleted after the test.
 func newWitnessedScaledJob(t *testing.T) *scaledJob {
 	t.Helper()
-	s := newScaledJobOn(t, shared.redis)
-	deleteNamespace(t, s.namespace)
-	s.watch = watchJobs(t, s.namespace)
+	s := newScaledJobOf(t, shared.ControlPlane, shared.redis, newNamespace(t))
+	s.Operator = shared.operator
+	s.watch = watchJobs(t, s.Namespace)
 	return s
 }
 
 // newNamespace returns a namespace that is deleted after the test.
 func newNamespace(t *testing.T) string {
 	t.Helper()
-	name, err := shared.cluster.CreateNamespace(t.Context(), "test")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	deleteNamespace(t, name)
-	return name
-}
-
-// deleteNamespace deletes the namespace after the test.
-func deleteNamespace(t *testing.T, name string) {
-	t.Helper()
-	t.Cleanup(func() {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		NewWithT(t).Expect(shared.admin.Delete(context.WithoutCancel(t.Context()), namespace)).To(Succeed())
-	})
+	return shared.Cluster.NewNamespace(t, "test")
 }
 
 // onceByEvents is a spec by which a Job has one Pod, which is not tried again, and the operator hears of messages by notifications alone.
 func onceByEvents(spec *scaledjobv1.ScaledJobSpec) {
-	spec.PollingIntervalSeconds = never
+	spec.PollingIntervalSeconds = scene.Never
 	spec.JobTemplate.Spec.BackoffLimit = new(int32)
 	spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 }
@@ -55,7 +42,7 @@ func onceByEvents(spec *scaledjobv1.ScaledJobSpec) {
 // kubectl runs kubectl in the namespace and returns what it prints.
 func (s *scaledJob) kubectl(args ...string) string {
 	s.t.Helper()
-	output, err := s.cluster.Kubectl(s.t.Context(), append(args, "--namespace="+s.namespace)...)
+	output, err := s.Cluster.Kubectl(s.t.Context(), append(args, "--namespace="+s.Namespace)...)
 	s.Expect(err).NotTo(HaveOccurred())
 	return output
 }
@@ -66,7 +53,7 @@ func (s *scaledJob) edit(fields map[string]any) {
 	s.t.Helper()
 	patch, err := json.Marshal(map[string]any{"spec": fields})
 	s.Expect(err).NotTo(HaveOccurred())
-	s.kubectl("patch", "scaledjob", s.name, "--type=merge", "--patch="+string(patch))
+	s.kubectl("patch", "scaledjob", s.Name, "--type=merge", "--patch="+string(patch))
 	s.awaitObserved()
 }
 
@@ -74,8 +61,8 @@ func (s *scaledJob) edit(fields map[string]any) {
 // reports a generation after that.
 func (s *scaledJob) awaitObserved() {
 	s.t.Helper()
-	generation := s.get().Generation
-	s.Eventually(s.status).Should(HaveField("ObservedGeneration", BeNumerically(">=", generation)))
+	generation := s.Get().Generation
+	s.Eventually(s.Status).Should(HaveField("ObservedGeneration", BeNumerically(">=", generation)))
 }
 
 // settle returns after three more passes over the ScaledJob, which do what is
@@ -84,7 +71,7 @@ func (s *scaledJob) settle() {
 	s.t.Helper()
 	const passes = 3
 	for i := range passes {
-		s.edit(map[string]any{"pollingIntervalSeconds": never - 1 - i})
+		s.edit(map[string]any{"pollingIntervalSeconds": scene.Never - 1 - i})
 	}
 }
 
@@ -95,20 +82,20 @@ func (s *scaledJob) pushTogether(messages int) {
 	for i := range values {
 		values[i] = i
 	}
-	s.Expect(s.redis.Client().LPush(s.t.Context(), s.queue, values...).Err()).To(Succeed())
+	s.Expect(s.redis.Client().LPush(s.t.Context(), s.Queue, values...).Err()).To(Succeed())
 }
 
 // remove takes a message off the queue.
 func (s *scaledJob) remove() {
 	s.t.Helper()
-	s.Expect(s.redis.Client().RPop(s.t.Context(), s.queue).Err()).To(Succeed())
+	s.Expect(s.redis.Client().RPop(s.t.Context(), s.Queue).Err()).To(Succeed())
 }
 
 // ownedJobs are the Jobs of the ScaledJob, as the API server has them.
 func (s *scaledJob) ownedJobs() []batchv1.Job {
 	s.t.Helper()
 	var jobs batchv1.JobList
-	s.Expect(s.admin.List(s.t.Context(), &jobs, s.ours()...)).To(Succeed())
+	s.Expect(s.API.List(s.t.Context(), &jobs, s.ours()...)).To(Succeed())
 	return jobs.Items
 }
 
@@ -128,12 +115,12 @@ func (s *scaledJob) unfinishedJobs() []*batchv1.Job {
 func (s *scaledJob) pods() []corev1.Pod {
 	s.t.Helper()
 	var pods corev1.PodList
-	s.Expect(s.admin.List(s.t.Context(), &pods, s.ours()...)).To(Succeed())
+	s.Expect(s.API.List(s.t.Context(), &pods, s.ours()...)).To(Succeed())
 	return pods.Items
 }
 
 func (s *scaledJob) ours() []client.ListOption {
-	return []client.ListOption{client.InNamespace(s.namespace), client.MatchingLabels{scaledjobv1.LabelScaledJob: s.name}}
+	return []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels{scaledjobv1.LabelScaledJob: s.Name}}
 }
 
 // created is how many Jobs there have been in the namespace, by its watch,
@@ -141,7 +128,7 @@ func (s *scaledJob) ours() []client.ListOption {
 func (s *scaledJob) created() int {
 	s.t.Helper()
 	var jobs batchv1.JobList
-	s.Expect(s.admin.List(s.t.Context(), &jobs, client.InNamespace(s.namespace))).To(Succeed())
+	s.Expect(s.API.List(s.t.Context(), &jobs, client.InNamespace(s.Namespace))).To(Succeed())
 	for _, job := range jobs.Items {
 		s.Eventually(s.watch.lastOf).WithArguments(job.UID).ShouldNot(BeNil())
 	}

@@ -106,6 +106,9 @@ func newOlderCluster(t *testing.T) *olderCluster {
 	return s
 }
 
+// crds is the folder of the generated CRD.
+const crds = "../../../config/crd/bases"
+
 // installAnySchema installs the CRD without what is known of the fields.
 func (s *olderCluster) installAnySchema() error {
 	files, err := filepath.Glob(filepath.Join(crds, "*.yaml"))

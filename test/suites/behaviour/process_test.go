@@ -20,6 +20,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // newLonelyScaledJob is a scene without an operator, and a Redis server of its own.
@@ -32,18 +33,18 @@ func newLonelyScaledJob(t *testing.T) *scaledJob {
 func (s *scaledJob) operate(args ...string) *operator.Operator {
 	s.t.Helper()
 	return operator.New(s.t, operator.Options{
-		Cluster: s.cluster,
-		Args:    append([]string{"--watch-namespaces=" + s.namespace, noFallback}, args...),
+		Cluster: s.Cluster,
+		Args:    append([]string{"--watch-namespaces=" + s.Namespace, noFallback}, args...),
 	})
 }
 
 func TestMessagesFromBeforeTheOperatorGetTheirJobs(t *testing.T) {
 	t.Parallel()
 	s := newLonelyScaledJob(t)
-	s.create(polling(never))
-	s.push(7)
+	s.create(scene.Polling(scene.Never))
+	s.Push(7)
 	s.Consistently(s.jobsEver).Should(BeZero())
-	s.operator = s.operate()
+	s.Operator = s.operate()
 	s.expectJobsEver(7)
 }
 
@@ -57,12 +58,12 @@ func TestOperatorThatIsRestartedCountsTheJobsOfTheOneBefore(t *testing.T) {
 			t.Parallel()
 			s := newLonelyScaledJob(t)
 			const messages = 200
-			s.create(polling(never), atMost(messages))
+			s.create(scene.Polling(scene.Never), scene.AtMost(messages))
 			first := s.operate()
-			s.push(messages)
+			s.Push(messages)
 			s.Eventually(s.jobsEver).Should(BeNumerically(">", 0))
 			s.Expect(end(t.Context(), first)).To(Succeed())
-			s.operator = s.operate()
+			s.Operator = s.operate()
 			s.expectJobsEver(messages)
 		})
 	}
@@ -71,7 +72,7 @@ func TestOperatorThatIsRestartedCountsTheJobsOfTheOneBefore(t *testing.T) {
 func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
 	t.Parallel()
 	s := newLonelyScaledJob(t)
-	s.create(polling(never))
+	s.create(scene.Polling(scene.Never))
 	election := []string{"--leader-elect", "--leader-election-namespace=" + operator.Namespace}
 	first := s.operate(election...)
 	s.awaitSubscription()
@@ -80,15 +81,15 @@ func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
 		_, err := operator.Get(t.Context(), second.ProbeURL()+path)
 		s.Expect(err).NotTo(HaveOccurred())
 	}
-	s.push(3)
-	s.operator = first
+	s.Push(3)
+	s.Operator = first
 	s.expectJobsEver(3)
-	s.Expect(s.subscribers()).To(BeEquivalentTo(1))
+	s.Expect(s.Subscribers()).To(BeEquivalentTo(1))
 	leader := s.leader()
 
 	s.Expect(first.Stop(t.Context())).To(Succeed())
-	s.operator = second
-	s.push(2)
+	s.Operator = second
+	s.Push(2)
 	s.expectJobsEver(3 + 2)
 	s.Expect(s.leader()).NotTo(Or(BeEmpty(), Equal(leader)))
 	s.Expect(second.Stop(t.Context())).To(Succeed())
@@ -100,7 +101,7 @@ func (s *scaledJob) leader() string {
 	s.t.Helper()
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: operator.Namespace, Name: "scaledjob-operator.batch.miracle.dev"}
-	s.Expect(s.admin.Get(s.t.Context(), key, lease)).To(Succeed())
+	s.Expect(s.API.Get(s.t.Context(), key, lease)).To(Succeed())
 	if lease.Spec.HolderIdentity == nil {
 		return ""
 	}
@@ -111,11 +112,11 @@ func TestProbesDoNotAskForRedis(t *testing.T) {
 	t.Parallel()
 	s := newLonelyScaledJob(t)
 	s.Expect(s.redis.Kill()).To(Succeed())
-	s.create(polling(1))
-	s.operator = s.operate()
+	s.create(scene.Polling(1))
+	s.Operator = s.operate()
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
 	for _, path := range []string{"/healthz", "/readyz"} {
-		_, err := operator.Get(t.Context(), s.operator.ProbeURL()+path)
+		_, err := operator.Get(t.Context(), s.Operator.ProbeURL()+path)
 		s.Expect(err).NotTo(HaveOccurred())
 	}
 }
@@ -123,26 +124,26 @@ func TestProbesDoNotAskForRedis(t *testing.T) {
 func TestOnlyTheNamespacesToWatchAreServed(t *testing.T) {
 	t.Parallel()
 	watched, other := newLonelyScaledJob(t), newLonelyScaledJob(t)
-	watched.create(polling(1))
-	other.create(polling(1))
-	watched.operator = watched.operate()
-	watched.push(3)
-	other.push(3)
+	watched.create(scene.Polling(1))
+	other.create(scene.Polling(1))
+	watched.Operator = watched.operate()
+	watched.Push(3)
+	other.Push(3)
 	watched.expectJobsEver(3)
 	other.Expect(other.jobsEver()).To(BeZero())
-	other.Expect(other.status()).To(HaveField("ObservedGeneration", BeZero()))
+	other.Expect(other.Status()).To(HaveField("ObservedGeneration", BeZero()))
 }
 
 func TestSeveralNamespacesCanBeWatched(t *testing.T) {
 	t.Parallel()
 	one, two := newLonelyScaledJob(t), newLonelyScaledJob(t)
 	const messages = 150
-	one.create(polling(never), atMost(messages))
-	two.create(polling(never), atMost(messages))
-	one.operator = one.operate("--watch-namespaces=" + two.namespace)
-	two.operator = one.operator
-	one.push(messages)
-	two.push(messages)
+	one.create(scene.Polling(scene.Never), scene.AtMost(messages))
+	two.create(scene.Polling(scene.Never), scene.AtMost(messages))
+	one.Operator = one.operate("--watch-namespaces=" + two.Namespace)
+	two.Operator = one.Operator
+	one.Push(messages)
+	two.Push(messages)
 	one.expectJobsEver(messages)
 	two.expectJobsEver(messages)
 }
@@ -150,26 +151,26 @@ func TestSeveralNamespacesCanBeWatched(t *testing.T) {
 func TestSecureMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	t.Parallel()
 	s := newLonelyScaledJob(t)
-	s.operator = s.operate("--metrics-secure=true")
-	url := strings.Replace(s.operator.MetricsURL(), "http:", "https:", 1)
+	s.Operator = s.operate("--metrics-secure=true")
+	url := strings.Replace(s.Operator.MetricsURL(), "http:", "https:", 1)
 
 	s.Eventually(s.metricsStatus).WithArguments(url, "").Should(Equal(http.StatusUnauthorized))
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "scraper"}}
-	s.Expect(s.admin.Create(t.Context(), account)).To(Succeed())
-	config, err := s.cluster.ServiceAccountConfig(t.Context(), s.namespace, account.Name)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "scraper"}}
+	s.Expect(s.API.Create(t.Context(), account)).To(Succeed())
+	config, err := s.Cluster.ServiceAccountConfig(t.Context(), s.Namespace, account.Name)
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Expect(s.metricsStatus(url, config.BearerToken)).To(Equal(http.StatusForbidden))
 
 	// Another account, since a refusal is remembered for a while.
-	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "reader"}}
-	s.Expect(s.admin.Create(t.Context(), reader)).To(Succeed())
+	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "reader"}}
+	s.Expect(s.API.Create(t.Context(), reader)).To(Succeed())
 	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "scaledjob-operator-metrics-reader"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.namespace, Name: reader.Name}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: reader.Name}},
 	}
-	s.Expect(s.admin.Create(t.Context(), binding)).To(Succeed())
-	config, err = s.cluster.ServiceAccountConfig(t.Context(), s.namespace, reader.Name)
+	s.Expect(s.API.Create(t.Context(), binding)).To(Succeed())
+	config, err = s.Cluster.ServiceAccountConfig(t.Context(), s.Namespace, reader.Name)
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Eventually(s.metricsStatus).WithArguments(url, config.BearerToken).Should(Equal(http.StatusOK))
 }

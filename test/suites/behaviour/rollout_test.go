@@ -17,6 +17,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // replacing has unfinished Jobs replaced when the template is edited.
@@ -24,7 +25,7 @@ func replacing(spec *scaledjobv1.ScaledJobSpec) {
 	spec.Rollout = scaledjobv1.Rollout{Strategy: scaledjobv1.RolloutImmediate}
 }
 
-func image(name string) func(*scaledjobv1.ScaledJobSpec) {
+func image(name string) scene.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = name }
 }
 
@@ -32,7 +33,7 @@ func image(name string) func(*scaledjobv1.ScaledJobSpec) {
 func (s *scaledJob) images() []string {
 	s.t.Helper()
 	var all batchv1.JobList
-	s.Expect(s.admin.List(s.t.Context(), &all, client.InNamespace(s.namespace))).To(Succeed())
+	s.Expect(s.API.List(s.t.Context(), &all, client.InNamespace(s.Namespace))).To(Succeed())
 	var images []string
 	for _, job := range all.Items {
 		if job.DeletionTimestamp == nil && len(job.Status.Conditions) == 0 {
@@ -45,11 +46,11 @@ func (s *scaledJob) images() []string {
 func TestAnEditedTemplateReplacesJobsWhereThatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	s.create(polling(never), running, replacing)
-	s.push(3)
+	s.create(scene.Polling(scene.Never), running, replacing)
+	s.Push(3)
 	s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
 
-	s.update(image("other"))
+	s.Update(image("other"))
 	s.Eventually(s.images).Should(HaveExactElements("other", "other", "other"))
 	s.Eventually(s.events).WithArguments("ReplacedJobs").Should(BeNumerically(">=", 1))
 	s.Expect(s.jobsEver()).To(Equal(6))
@@ -59,12 +60,12 @@ func TestAnEditedTemplateReplacesJobsWhereThatIsAskedFor(t *testing.T) {
 func TestReplacedJobsMayGoWithTheirPodsFirst(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	s.create(polling(never), running, replacing, func(spec *scaledjobv1.ScaledJobSpec) {
+	s.create(scene.Polling(scene.Never), running, replacing, func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.Rollout.PropagationPolicy = scaledjobv1.PropagationForeground
 	})
-	s.push(2)
+	s.Push(2)
 	s.Eventually(s.images).Should(HaveExactElements("none", "none"))
-	s.update(image("other"))
+	s.Update(image("other"))
 	s.Eventually(s.images).Should(HaveExactElements("other", "other"))
 	s.Expect(s.jobsEver()).To(Equal(4))
 }
@@ -73,16 +74,16 @@ func TestReplacedJobsMayGoWithTheirPodsFirst(t *testing.T) {
 func TestATemplateThatIsRejectedReplacesNothing(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	s.create(polling(never), running, replacing)
-	s.push(2)
+	s.create(scene.Polling(scene.Never), running, replacing)
+	s.Push(2)
 	s.Eventually(s.images).Should(HaveExactElements("none", "none"))
-	s.update(func(spec *scaledjobv1.ScaledJobSpec) {
+	s.Update(func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.Template.Spec.Containers[0].Name = "not a name"
 	})
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonRejected)
 	s.Expect(s.images()).To(HaveExactElements("none", "none"))
 
-	s.update(func(spec *scaledjobv1.ScaledJobSpec) {
+	s.Update(func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.Template.Spec.Containers[0].Name = "name"
 		image("other")(spec)
 	})

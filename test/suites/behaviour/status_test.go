@@ -5,6 +5,7 @@ package behaviour
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,20 +14,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 func TestFloodOfPushesWritesTheStatusSparsely(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*scaledjobv1.ScaledJobSpec){
-		"with as many Jobs as there may be": atMost(1),
+	for name, change := range map[string]scene.Change{
+		"with as many Jobs as there may be": scene.AtMost(1),
 		"with no other Job due":             func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 1_000_000 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
-			s.create(polling(never), change)
-			s.push(1)
+			s.create(scene.Polling(scene.Never), change)
+			s.Push(1)
 			s.Eventually(s.jobsEver).Should(Equal(1))
 			s.awaitQuiet()
 			s.expectSparseWrites(func() {
@@ -43,12 +45,12 @@ func TestJobsThatFinishAllTheTimeWriteTheStatusSparsely(t *testing.T) {
 	t.Parallel()
 	const limit, kept, finishes = 20, 5, 500
 	s := newLonelyScaledJob(t)
-	s.create(polling(never), atMost(limit), idle, func(spec *scaledjobv1.ScaledJobSpec) {
+	s.create(scene.Polling(scene.Never), scene.AtMost(limit), idle, func(spec *scaledjobv1.ScaledJobSpec) {
 		history := int32(kept)
 		spec.SuccessfulJobsHistoryLimit = &history
 	})
-	s.operator = s.operate()
-	s.push(limit + finishes)
+	s.Operator = s.operate()
+	s.Push(limit + finishes)
 	s.Eventually(s.jobsEver).Should(Equal(limit))
 	s.awaitQuiet()
 	s.expectSparseWrites(func() {
@@ -59,7 +61,7 @@ func TestJobsThatFinishAllTheTimeWriteTheStatusSparsely(t *testing.T) {
 		}).WithPolling(time.Millisecond).Should(Equal(finishes))
 		s.Eventually(s.jobsEver).Should(Equal(limit + finishes))
 	})
-	s.Eventually(s.status).Should(And(
+	s.Eventually(s.Status).Should(And(
 		HaveField("ActiveJobs", BeEquivalentTo(limit)), HaveField("SucceededJobs", BeEquivalentTo(kept))))
 	s.expectJobsEver(limit + finishes)
 }
@@ -75,8 +77,8 @@ func (s *scaledJob) finishAll(finished map[types.UID]bool, most int) {
 		if len(finished) == most || hasFinished(job) || finished[job.UID] {
 			continue
 		}
-		s.Expect(s.redis.Client().RPop(s.t.Context(), s.queue).Err()).To(Succeed())
-		s.Expect(witness.Complete(s.t.Context(), s.admin, client.ObjectKeyFromObject(job))).To(Succeed())
+		s.Expect(s.redis.Client().RPop(s.t.Context(), s.Queue).Err()).To(Succeed())
+		s.Expect(witness.Complete(s.t.Context(), s.API, client.ObjectKeyFromObject(job))).To(Succeed())
 		finished[job.UID] = true
 	}
 }
@@ -88,9 +90,9 @@ func TestStatusWrittenAtEachChangeIsNotSparse(t *testing.T) {
 	s.create()
 	writes, bound := s.writesDuring(func() {
 		for depth := range int64(200) {
-			sj := s.get()
+			sj := s.Get()
 			sj.Status.QueueDepth = &depth
-			s.Expect(s.admin.Status().Update(t.Context(), sj)).To(Succeed())
+			s.Expect(s.API.Status().Update(t.Context(), sj)).To(Succeed())
 		}
 	})
 	s.Expect(writes).To(BeNumerically(">", bound))
@@ -102,9 +104,9 @@ func (s *scaledJob) expectSparseWrites(do func()) {
 	s.t.Helper()
 	writes, bound := s.writesDuring(func() {
 		do()
-		depth, err := s.redis.Client().LLen(s.t.Context(), s.queue).Result()
+		depth, err := s.redis.Client().LLen(s.t.Context(), s.Queue).Result()
 		s.Expect(err).NotTo(HaveOccurred())
-		s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(Equal(depth))))
+		s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(Equal(depth))))
 	})
 	s.Expect(writes).To(And(BeNumerically(">", 1), BeNumerically("<=", bound)))
 }
@@ -126,7 +128,7 @@ func (s *scaledJob) writesDuring(do func()) (writes int, bound float64) {
 // which tells how often it appeared or changed.
 func (s *scaledJob) countChanges() (stop func() int) {
 	s.t.Helper()
-	changes, err := s.admin.Watch(s.t.Context(), &scaledjobv1.ScaledJobList{}, client.InNamespace(s.namespace))
+	changes, err := s.API.Watch(s.t.Context(), &scaledjobv1.ScaledJobList{}, client.InNamespace(s.Namespace))
 	s.Expect(err).NotTo(HaveOccurred())
 	counted := make(chan int)
 	go func() {
@@ -145,14 +147,14 @@ func (s *scaledJob) countChanges() (stop func() int) {
 func TestLogHasALineForEachDecisionAndNoneForANotification(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	s.create(polling(never), atMost(3))
+	s.create(scene.Polling(scene.Never), scene.AtMost(3))
 	s.awaitSubscription()
-	s.push(2)
+	s.Push(2)
 	s.expectJobsEver(2)
-	s.push(5)
+	s.Push(5)
 	s.expectJobsEver(3)
 	created := 0
-	for _, line := range s.log() {
+	for line := range strings.Lines(s.log()) {
 		entry := struct {
 			Level, Msg string
 			Created    int

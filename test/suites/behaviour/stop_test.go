@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // Jobs that end before the stop are replaced, which is the control: without the
@@ -39,7 +40,7 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 			t.Parallel()
 			s := newWitnessedScaledJob(t)
 			const messages, before = 9, limit + 2
-			s.create(onceByEvents, atMost(limit))
+			s.create(onceByEvents, scene.AtMost(limit))
 			s.pushTogether(messages)
 			for jobs := limit; jobs < before; jobs++ {
 				s.Eventually(s.watch.created).Should(Equal(jobs))
@@ -49,7 +50,7 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 
 			test.stop(s)
 			s.employ(1)
-			s.Eventually(s.status).Should(And(
+			s.Eventually(s.Status).Should(And(
 				HaveField("ActiveJobs", BeZero()),
 				HaveField("SucceededJobs", BeEquivalentTo(before)),
 				HaveField("QueueDepth", HaveValue(BeEquivalentTo(messages-before))),
@@ -60,7 +61,7 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 			s.Expect(s.created()).To(Equal(before))
 
 			test.resume(s)
-			s.Eventually(s.status).Should(BeDrained(messages))
+			s.Eventually(s.Status).Should(BeDrained(messages))
 			s.settle()
 			s.Expect(s.created()).To(Equal(messages))
 			s.Expect(s.watch.mostAtOnce()).To(Equal(limit))
@@ -73,6 +74,6 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 // operator has acted on it.
 func (s *scaledJob) kubectlScale(replicas string) {
 	s.t.Helper()
-	s.kubectl("scale", "scaledjob", s.name, "--replicas="+replicas)
+	s.kubectl("scale", "scaledjob", s.Name, "--replicas="+replicas)
 	s.awaitObserved()
 }

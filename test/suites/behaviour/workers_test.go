@@ -31,9 +31,9 @@ type workers struct {
 // employ starts the workers.
 func (s *scaledJob) employ(batch int) {
 	s.t.Helper()
-	changes, err := s.admin.Watch(s.t.Context(), &corev1.PodList{}, s.ours()...)
+	changes, err := s.API.Watch(s.t.Context(), &corev1.PodList{}, s.ours()...)
 	s.Expect(err).NotTo(HaveOccurred())
-	staff := &workers{admin: s.admin, redis: s.redis.Client(), queue: s.queue, batch: batch}
+	staff := &workers{admin: s.API, redis: s.redis.Client(), queue: s.Queue, batch: batch}
 	done := make(chan error, 1)
 	go func() { done <- staff.run(s.t.Context(), changes) }()
 	s.t.Cleanup(func() { s.Expect(<-done).To(Succeed()) })

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // polledAlone is promised of a channel that is forbidden.
@@ -27,11 +28,11 @@ func TestOneChannelIsRevoked(t *testing.T) {
 	struck, neighbour := add(t, fixture, "struck"), add(t, fixture, "neighbour")
 	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
 	fault := Fault{Name: "one of two channels revoked", Promise: polledAlone, Within: atNextAttempt}
-	end := func(ctx context.Context, _ Meanwhile) error { return struck.setInterval(ctx, 1) }
+	end := func(ctx context.Context, _ Meanwhile) error { return struck.Update(ctx, scene.Polling(1)) }
 	if *long {
 		fault.Name += ", and granted again"
 		fault.Promise += ", and messages since the last poll get their Jobs at the next try"
-		fault.Within, fixture.Patience = atNextRetry, 2*atNextRetry
+		fault.Within, fixture.Timeout = atNextRetry, 2*atNextRetry
 		end = func(ctx context.Context, meanwhile Meanwhile) error {
 			return errors.Join(struck.deaf(ctx, meanwhile), fixture.Target.permit(ctx, "allchannels"))
 		}
@@ -57,7 +58,7 @@ func TestOneChannelIsForbiddenFromTheStart(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(struck.forbidden(ctx, meanwhile, neighbour), struck.setInterval(ctx, 1))
+		return errors.Join(struck.forbidden(ctx, meanwhile, neighbour), struck.Update(ctx, scene.Polling(1)))
 	}
 	row, err := fixture.PlayStart(t.Context(), fault, 0, neighbour.AwaitSubscription)
 	conclude(t, fixture, row, err, fault.Within)
@@ -75,7 +76,7 @@ func TestAllChannelsAreForbiddenFromTheStart(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(struck.forbidden(ctx, meanwhile), struck.setInterval(ctx, 1))
+		return errors.Join(struck.forbidden(ctx, meanwhile), struck.Update(ctx, scene.Polling(1)))
 	}
 	row, err := fixture.PlayStart(t.Context(), fault, 0, func(context.Context) error { return nil })
 	conclude(t, fixture, row, err, fault.Within)

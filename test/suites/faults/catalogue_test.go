@@ -14,7 +14,6 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
@@ -46,7 +45,7 @@ func TestPromiseIsKeptFromTheStart(t *testing.T) {
 			fixture := newEmptyFixture(t)
 			row, err := fixture.PlayStart(t.Context(), fault, lasting(fault), func(context.Context) error {
 				add(t, fixture, "growing")
-				add(t, fixture, "capped", atMost(capacity))
+				add(t, fixture, "capped", scene.AtMost(capacity))
 				return nil
 			})
 			conclude(t, fixture, row, err, fault.Within)
@@ -68,7 +67,7 @@ func TestPromiseIsKeptAfterReadsHaveFailed(t *testing.T) {
 			fault.Name += ", read meanwhile"
 			fault.Strike = func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
 				return strike(ctx, target, lasting, func(ctx context.Context) error {
-					return errors.Join(fixture.each(ctx, (*Queue).nudge), meanwhile(ctx))
+					return errors.Join(fixture.each(ctx, func(q *Queue, ctx context.Context) error { return q.Nudge(ctx, 1) }), meanwhile(ctx))
 				})
 			}
 			row, err := fixture.Play(t.Context(), fault, lasting(fault))
@@ -87,12 +86,12 @@ func TestUnknownHost(t *testing.T) {
 	g := NewWithT(t)
 	fixture := newEmptyFixture(t)
 	add(t, fixture, "neighbour")
-	lost := add(t, fixture, "lost", func(spec *scaledjobv1.ScaledJobSpec) { spec.RedisAddress = "redis.invalid:6379" })
+	lost := add(t, fixture, "lost", scene.At("redis.invalid:6379"))
 	fault.Strike = func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
 		err := during(ctx, lasting, meanwhile)
 		g.Expect(fixture.Queues[0].AwaitExpected(ctx)).To(Succeed())
 		g.Expect(lost.Witness.Created()).To(BeZero())
-		return errors.Join(err, lost.patchSpec(ctx, `{"redisAddress":%q}`, target.Addr()))
+		return errors.Join(err, lost.Update(ctx, scene.At(target.Addr())))
 	}
 	row, err := fixture.PlayStart(t.Context(), fault, lasting(fault), fixture.Queues[0].AwaitSubscription)
 	conclude(t, fixture, row, err, fault.Within)
@@ -107,7 +106,7 @@ func TestJobsComeSoonWhileSubscribersAreKilled(t *testing.T) {
 	if *long {
 		pushes = 200
 	}
-	queue := add(t, fixture, "growing", atMost(int32(pushes)))
+	queue := add(t, fixture, "growing", scene.AtMost(int32(pushes)))
 	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
 	fault := named(t, "subscribers killed every 100 ms")
 	var latencies []time.Duration

@@ -44,7 +44,7 @@ func TestOneJobTooManyIsSeen(t *testing.T) {
 
 // createJob creates a Job of the ScaledJob in the operator's stead.
 func (q *Queue) createJob(ctx context.Context, name string) error {
-	return q.setting.API.Create(ctx, &batchv1.Job{
+	return q.API.Create(ctx, &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: q.Object.Namespace, Name: name,
 			OwnerReferences: []metav1.OwnerReference{

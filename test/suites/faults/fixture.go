@@ -10,15 +10,13 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 const (
-	// patience is usual for a fixture. It only matters when the operator fails.
-	patience = time.Minute
+	// timeout is usual for a fixture. It only matters when the operator fails.
+	timeout = time.Minute
 	// messages is how many are pushed at each stage, besides as many as there are
 	// Jobs where the server may have lost what it had.
 	messages = 2
@@ -29,8 +27,8 @@ type Fixture struct {
 	Setting *Setting
 	Target  *Target
 	Queues  []*Queue
-	// Patience bounds each wait for Jobs.
-	Patience time.Duration
+	// Timeout bounds each wait for Jobs.
+	Timeout time.Duration
 
 	namespace string
 }
@@ -45,35 +43,21 @@ func NewFixture(ctx context.Context, setting *Setting) (*Fixture, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Fixture{Setting: setting, Target: target, Patience: patience, namespace: namespace}, nil
+	return &Fixture{Setting: setting, Target: target, Timeout: timeout, namespace: namespace}, nil
 }
 
-// Add makes a ScaledJob, one Job to a message unless changes say otherwise. Its
-// witness stays until ctx ends.
-func (s *Fixture) Add(ctx context.Context, name string, changes ...func(*scaledjobv1.ScaledJobSpec)) (*Queue, error) {
-	object := &scaledjobv1.ScaledJob{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-		Spec: scaledjobv1.ScaledJobSpec{
-			QueueName:              s.namespace + ":" + name,
-			RedisAddress:           s.Target.Addr(),
-			Threshold:              1,
-			PollingIntervalSeconds: never,
-			JobTemplate:            witness.IdleJob(),
-		},
-	}
-	for _, change := range changes {
-		change(&object.Spec)
-	}
-	q, err := newQueue(ctx, s.Setting, s.Target, object)
+// Add makes a ScaledJob, one Job to a message unless changes say otherwise. Its witness stays until ctx ends.
+func (s *Fixture) Add(ctx context.Context, name string, changes ...scene.Change) (*Queue, error) {
+	q, err := newQueue(ctx, s.Setting, s.Target, s.namespace, name, changes...)
 	if err == nil {
 		s.Queues = append(s.Queues, q)
 	}
 	return q, err
 }
 
-// Close deletes the ScaledJobs and ends the target.
+// Close deletes the ScaledJobs, so that the operator listens no more, and ends the target.
 func (s *Fixture) Close(ctx context.Context) error {
-	err := s.each(ctx, (*Queue).remove)
+	err := s.each(ctx, func(q *Queue, ctx context.Context) error { return q.Delete(ctx) })
 	return errors.Join(err, s.Target.Close())
 }
 
@@ -164,11 +148,11 @@ func (s *Fixture) AwaitRest(ctx context.Context) error { return s.await(ctx, (*Q
 
 // AwaitSubscriptions returns once somebody listens to every queue.
 func (s *Fixture) AwaitSubscriptions(ctx context.Context) error {
-	return s.await(ctx, (*Queue).AwaitSubscription)
+	return s.await(ctx, func(q *Queue, ctx context.Context) error { return q.AwaitSubscription(ctx) })
 }
 
 func (s *Fixture) await(ctx context.Context, fact func(*Queue, context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.Patience)
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	return s.each(ctx, fact)
 }

@@ -32,7 +32,7 @@ func TestForgedNotificationsCostFewPasses(t *testing.T) {
 	g.Expect(fixture.Push(t.Context())).To(Succeed())
 	g.Expect(fixture.AwaitExpected(t.Context())).To(Succeed())
 	g.Expect(fixture.AwaitRest(t.Context())).To(Succeed())
-	before, err := queue.passes(t.Context())
+	before, err := queue.Reconciles(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 
 	began := time.Now()
@@ -44,7 +44,7 @@ func TestForgedNotificationsCostFewPasses(t *testing.T) {
 	g.Expect(fixture.AwaitRest(t.Context())).To(Succeed())
 	atMost := int(time.Since(began)/leastBetweenWakes) + otherPasses
 
-	after, err := queue.passes(t.Context())
+	after, err := queue.Reconciles(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Logf("%d forged notifications cost %d passes, and %d are allowed", forged, after-before, atMost)
 	g.Expect(after).To(BeNumerically(">", before), "they came")
@@ -63,13 +63,13 @@ func TestCountingWatcherIsFooledByForgedNotifications(t *testing.T) {
 	queue := add(t, fixture, "counted", leftToOthers)
 	client := goredis.NewClient(&goredis.Options{Addr: fixture.Target.Addr()})
 	t.Cleanup(func() { g.Expect(client.Close()).To(Succeed()) })
-	counted := client.Subscribe(t.Context(), queue.channel()).Channel()
+	counted := client.Subscribe(t.Context(), queue.Channel()).Channel()
 	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
 
 	g.Expect(fixture.Push(t.Context())).To(Succeed())
 	g.Expect(fixture.Target.publish(t.Context(), 1, "lpush")).To(Succeed())
 	for i := range messages + 1 {
-		g.Eventually(counted).WithTimeout(fixture.Patience).Should(Receive(HaveField("Payload", "lpush")))
+		g.Eventually(counted).WithTimeout(fixture.Timeout).Should(Receive(HaveField("Payload", "lpush")))
 		g.Expect(queue.createJob(t.Context(), fmt.Sprintf("counted-%d", i))).To(Succeed())
 	}
 	g.Expect(queue.Expected(t.Context())).To(Equal(messages))

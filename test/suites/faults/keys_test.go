@@ -52,7 +52,7 @@ func TestPatternMissesTheKeyOfItsName(t *testing.T) {
 	queue := add(t, fixture, "glob", func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = oddKeys["glob"] })
 	client := goredis.NewClient(&goredis.Options{Addr: fixture.Target.Addr()})
 	t.Cleanup(func() { g.Expect(client.Close()).To(Succeed()) })
-	pattern := client.PSubscribe(t.Context(), queue.channel(), "marker")
+	pattern := client.PSubscribe(t.Context(), queue.Channel(), "marker")
 	for range 2 { // confirmations
 		g.Expect(pattern.Receive(t.Context())).To(BeAssignableToTypeOf(&goredis.Subscription{}))
 	}

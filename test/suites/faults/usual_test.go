@@ -97,7 +97,7 @@ type usual struct {
 func newUsual(t *testing.T) (*Fixture, *usual) {
 	t.Helper()
 	fixture := newEmptyFixture(t)
-	fixture.Patience = deafness
+	fixture.Timeout = deafness
 	queue := add(t, fixture, "usual", leftToOthers)
 	watcher := &usual{client: goredis.NewClient(&goredis.Options{Addr: fixture.Target.Addr()}), queue: queue}
 	t.Cleanup(func() { NewWithT(t).Expect(watcher.client.Close()).To(Succeed()) })

@@ -13,6 +13,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // secretReader is the role by which the operator reads Secrets, and the binding of
@@ -35,18 +36,18 @@ func forbiddenRow() row {
 // logs as much as it can here.
 func TestSecretsThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
-	p := ownPlane(t, "--allow-insecure-redis-tls", "--zap-log-level=10")
+	p := ownControlPlane(t, "--allow-insecure-redis-tls", "--zap-log-level=10")
 	before, deaf, secretless, after := newScaledJobIn(t, p), newScaledJobIn(t, p), newScaledJobIn(t, p), newScaledJobIn(t, p)
 	before.create(before.on(newClosedServer(t))...)
 	before.heed()
 	// Its Secret is read on behalf of a pass, not of a subscription.
 	deaf.create(with(deaf.on(newClosedServer(t)), unheard)...)
 	deaf.push(1)
-	deaf.update(polling(1))
+	deaf.Update(scene.Polling(1))
 	deaf.awaitJobs()
 
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: secretReader}}
-	before.Expect(p.admin.Delete(t.Context(), binding)).To(Succeed())
+	before.Expect(p.API.Delete(t.Context(), binding)).To(Succeed())
 
 	secretless.createUnverified(newSecureServerOf(t))
 	secretless.heed()
@@ -70,8 +71,8 @@ func unheard(spec *scaledjobv1.ScaledJobSpec) {
 // allowSecrets has the operator read the Secrets of the namespace.
 func (s *scaledJob) allowSecrets() {
 	s.t.Helper()
-	s.Expect(s.plane.admin.Create(s.t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "secret-reader"},
+	s.Expect(s.API.Create(s.t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "secret-reader"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: secretReader},
 		Subjects: []rbacv1.Subject{{
 			Kind: rbacv1.ServiceAccountKind, Namespace: operator.Namespace, Name: operator.ServiceAccount,
@@ -90,7 +91,7 @@ func newSecureServerOf(t *testing.T) *server {
 // certificate of the server.
 func (s *scaledJob) createUnverified(server *server) {
 	s.t.Helper()
-	s.redis = server.Client()
+	s.Redis = server.Client()
 	s.create(at(server.secureAddr()), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.Redis.TLS = &scaledjobv1.RedisTLS{InsecureSkipVerify: true}
 	})

@@ -17,6 +17,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // documentedUser is the user whom the documents make.
@@ -45,9 +46,9 @@ func documentedRights(t *testing.T) []string {
 
 // follow makes the documented user by the command that the documents give, and
 // returns the way to it.
-func (s *scaledJob) follow(server *server, command []string) []change {
+func (s *scaledJob) follow(server *server, command []string) []scene.Change {
 	s.t.Helper()
-	s.redis = server.Client()
+	s.Redis = server.Client()
 	password := planted.password()
 	s.keepPassword(password)
 	args := make([]any, len(command))
@@ -55,7 +56,7 @@ func (s *scaledJob) follow(server *server, command []string) []change {
 		args[i] = strings.Replace(word, "PASSWORD", password, 1)
 	}
 	server.do(args...)
-	return []change{at(server.Addr()), signedIn(documentedUser)}
+	return []scene.Change{at(server.Addr()), signedIn(documentedUser)}
 }
 
 // replaced is the command with one of its words replaced by others.
@@ -101,7 +102,7 @@ func TestTheDocumentedRightsAreEnoughInAnotherDatabase(t *testing.T) {
 	s.Expect(err).NotTo(HaveOccurred())
 	server := newClosedServer(t)
 	spec := s.follow(server, append(documentedRights(t), strings.Fields(row[2])...))
-	s.redis = server.in(database)
+	s.Redis = server.in(database)
 	s.create(with(spec, inDatabase(int32(database)))...)
 	s.heed()
 }
@@ -163,7 +164,7 @@ func TestSUBSCRIBEIsNotNeeded(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
 			server, address := address(t)
-			s.create(with(s.on(server), at(address), polling(1))...)
+			s.create(with(s.on(server), at(address), scene.Polling(1))...)
 			s.push(1)
 			s.awaitJobs()
 			s.awaitFalse(scaledjobv1.ConditionNotificationsActive, scaledjobv1.ReasonUnreachable, "")

@@ -12,12 +12,13 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
 // secure is a server of this row that speaks TLS and asks who is there, and the
 // right way to it.
-func (s *scaledJob) secure(authority *certificates.Authority, pair certificates.Pair, clients *certificates.Authority) (*server, []change) {
+func (s *scaledJob) secure(authority *certificates.Authority, pair certificates.Pair, clients *certificates.Authority) (*server, []scene.Change) {
 	s.t.Helper()
 	server := newSecureServer(s.t, pair, clients)
 	spec := s.on(server)
@@ -56,7 +57,7 @@ func tlsRows() []row {
 				authority := certificates.NewAuthority(s.t)
 				_, spec := s.secure(authority, authority.Server(s.t, "redis.example"), nil)
 				return stage{spec: spec, mend: func() {
-					s.update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.TLS.ServerName = "redis.example" })
+					s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.TLS.ServerName = "redis.example" })
 				}}
 			},
 		}, {
@@ -68,7 +69,7 @@ func tlsRows() []row {
 				spec := with(s.on(newServer(s.t)), secured)
 				s.keepTrust(authority, authority.Client(s.t, "operator"))
 				return stage{spec: spec, mend: func() {
-					s.update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.TLS = nil })
+					s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.TLS = nil })
 				}}
 			},
 		}, {
@@ -78,8 +79,8 @@ func tlsRows() []row {
 				authority := certificates.NewAuthority(s.t)
 				server, _ := s.secure(authority, authority.Server(s.t, loopback), nil)
 				return stage{
-					spec: []change{at(server.secureAddr()), signedIn(tenant)},
-					mend: func() { s.update(secured) },
+					spec: []scene.Change{at(server.secureAddr()), signedIn(tenant)},
+					mend: func() { s.Update(secured) },
 				}
 			},
 		}, {
@@ -92,7 +93,7 @@ func tlsRows() []row {
 			stage: func(s *scaledJob) stage {
 				authority := certificates.NewAuthority(s.t)
 				_, spec := s.secure(authority, authority.Server(s.t, loopback), authority)
-				return stage{spec: spec, mend: func() { s.update(shown) }}
+				return stage{spec: spec, mend: func() { s.Update(shown) }}
 			},
 		}, {
 			situation: "the server does not take the certificate", reason: failed, words: "certSecretRef", state: stalled,
@@ -116,7 +117,7 @@ func tlsRows() []row {
 					spec: with(spec, func(spec *scaledjobv1.ScaledJobSpec) {
 						spec.Redis.TLS = &scaledjobv1.RedisTLS{InsecureSkipVerify: true}
 					}),
-					mend: func() { s.update(secured) },
+					mend: func() { s.Update(secured) },
 				}
 			},
 		},
@@ -153,7 +154,7 @@ func credentialRows() []row {
 			cure: "`auth`",
 			stage: func(s *scaledJob) stage {
 				spec := s.on(newClosedServer(s.t))
-				return stage{spec: with(spec, signedOff), mend: func() { s.update(signedIn(tenant)) }}
+				return stage{spec: with(spec, signedOff), mend: func() { s.Update(signedIn(tenant)) }}
 			},
 		}, {
 			situation: "the password is wrong", reason: failed, words: "the password", state: stalled,
@@ -282,7 +283,7 @@ func addressRows() []row {
 				spec := s.on(server)
 				return stage{
 					spec: with(spec, at(net.JoinHostPort(deniedHost, port))),
-					mend: func() { s.update(at(server.Addr())) },
+					mend: func() { s.Update(at(server.Addr())) },
 				}
 			},
 		}, {
@@ -292,7 +293,7 @@ func addressRows() []row {
 				server := newServer(s.t)
 				return stage{
 					spec: with(s.on(server), at("169.254.169.254:6379")),
-					mend: func() { s.update(at(server.Addr())) },
+					mend: func() { s.Update(at(server.Addr())) },
 				}
 			},
 		}, {
@@ -306,7 +307,7 @@ func addressRows() []row {
 			stage: func(s *scaledJob) stage {
 				return stage{
 					spec: with(s.on(newServer(s.t, "--databases", "4")), inDatabase(9)),
-					mend: func() { s.update(inDatabase(0)) },
+					mend: func() { s.Update(inDatabase(0)) },
 				}
 			},
 		},
@@ -323,14 +324,14 @@ func stageCrowd(s *scaledJob) stage {
 			for _, name := range []string{"first", "second", "third"} {
 				other := s.beside(name)
 				server := redistest.New(s.t, redistest.Options{})
-				other.redis = server.Client()
+				other.Redis = server.Client()
 				other.create(at(server.Addr()))
 				other.heed()
 				others = append(others, other)
 			}
 			s.Expect(others).To(HaveLen(mostServers))
 		},
-		mend: func() { others[0].remove() },
+		mend: func() { others[0].Delete() },
 	}
 }
 
@@ -378,7 +379,7 @@ func rightRows() []row {
 		stage: func(s *scaledJob) stage {
 			server := newClosedServer(s.t)
 			spec := with(s.on(server), inDatabase(3))
-			s.redis = server.in(3)
+			s.Redis = server.in(3)
 			return stage{
 				spec:    spec,
 				provoke: func() { server.permit("-select") },

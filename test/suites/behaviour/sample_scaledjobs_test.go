@@ -38,7 +38,7 @@ func newSampleScaledJob(t *testing.T, file string) *sampleScaledJob {
 
 	var sj scaledjobv1.ScaledJob
 	s.Expect(yaml.UnmarshalStrict([]byte(text), &sj)).To(Succeed())
-	s.name = sj.Name
+	s.Name = sj.Name
 	s.workers = &workerSample{WithT: s.WithT, t: t, job: sj.Spec.JobTemplate.Spec, queue: sj.Spec.AllQueues()[0].Name}
 	return s
 }
@@ -74,7 +74,7 @@ func TestSamplesHaveAJobForEachMessage(t *testing.T) {
 			first.finish()
 			second.finish()
 			s.settle()
-			s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(BeZero())))
+			s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeZero())))
 			s.Expect(s.created()).To(Equal(2))
 		})
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
@@ -64,7 +63,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	pool := newPool(mgr.GetAPIReader(), options)
 	wakes := make(enqueue.Wakes)
 	collectors := metrics.New(ctrlmetrics.Registry)
-	watcher := keyspace.New(keyspace.Options[types.NamespacedName]{
+	watcher := keyspace.New(keyspace.Options{
 		Pool:      pool,
 		Deliver:   wakes.Deliver,
 		Configure: options.configureNotifications,

@@ -4,7 +4,6 @@
 package controller
 
 import (
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 	"miracle.dev/scaledjob-operator/internal/scaling"
@@ -14,7 +13,7 @@ import (
 type plan struct {
 	// known says that there was a depth to decide on.
 	known bool
-	// mayCreate says that Jobs which are missing may be created: neither the user nor a pause is against it.
+	// mayCreate says that missing Jobs may be created: creation is neither suspended nor paused.
 	mayCreate bool
 	// desired is how many Jobs should be active, and atMax that more would be due.
 	desired int32
@@ -26,16 +25,16 @@ type plan struct {
 }
 
 // decide compares what is wanted with what is there. A create without an answer counts as an active Job, so that no other takes its
-// place before it is known. While creating pauses, what is desired is told all the same.
-func decide(spec *scaledjobv1.ScaledJobSpec, seen observation, pausing bool) plan {
+// place before it is known. While creation is held, suspended or paused, what is desired is reported all the same.
+func decide(asks *scaledjob.Resolved, seen observation, held bool) plan {
 	if seen.queues.err != nil {
 		return plan{}
 	}
 	active := int64(len(seen.jobs.Active) + len(seen.unanswered))
-	state := scaling.Observation{Queues: scaledjob.Contents(spec.AllQueues(), seen.queues.counts), Active: active, Claimed: int64(seen.claimed)}
-	decision := scaling.Decide(state, scaledjob.Policy(spec))
-	result := plan{known: true, mayCreate: !spec.Suspend && !pausing, desired: decision.Desired, atMax: decision.AtMax}
-	if !result.mayCreate {
+	state := scaling.Observation{Queues: asks.Contents(seen.queues.counts), Active: active, Claimed: int64(seen.claimed)}
+	decision := scaling.Decide(state, asks.Policy)
+	result := plan{known: true, mayCreate: !held, desired: decision.Desired, atMax: decision.AtMax}
+	if held {
 		return result
 	}
 	if int64(decision.Desired) >= active {
@@ -45,9 +44,8 @@ func decide(spec *scaledjobv1.ScaledJobSpec, seen observation, pausing bool) pla
 	return result
 }
 
-// couldCreate says whether a message that came now could be answered with a Job.
-func couldCreate(spec *scaledjobv1.ScaledJobSpec, seen observation, plan plan, done outcome) bool {
+// isIdle says that a message which came now could not be answered with a Job.
+func isIdle(asks *scaledjob.Resolved, seen observation, plan plan, done outcome) bool {
 	active := len(seen.jobs.Active) + len(seen.unanswered) + done.created
-	failed := done.err != nil || done.refusal != nil
-	return plan.mayCreate && !failed && active < int(spec.MaxReplicasOrDefault())
+	return !plan.mayCreate || done.failed() || active >= int(asks.Policy.MaxReplicas)
 }

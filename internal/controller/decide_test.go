@@ -19,22 +19,23 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
 var unreachable = &failure.Error{Reason: failure.ReasonUnreachable, Message: "Start it.", Err: errors.New("refused")}
 
 // activeJobs are so many Jobs that have not finished.
-func activeJobs(n int) jobs.Census {
-	var census jobs.Census
+func activeJobs(n int) jobs.Owned {
+	var owned jobs.Owned
 	for i := range n {
 		name := fmt.Sprint("job-", i)
-		census.Active = append(census.Active, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}})
+		owned.Active = append(owned.Active, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}})
 	}
-	return census
+	return owned
 }
 
 // waiting is the queue of the tests, in which so many messages wait.
-func waiting(messages int64) queues { return queues{counts: []queue.Count{{Waiting: messages}}} }
+func waiting(messages int64) queues { return queues{counts: queue.Counts{{Waiting: messages}}} }
 
 // unreadable is the queue of the tests, which can't be read any more.
 var unreadable = queues{counts: waiting(47).counts, err: unreachable}
@@ -89,19 +90,20 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec := scaledJob().Spec
+			sj := scaledJob()
 			if c.spec != nil {
-				c.spec(&spec)
+				c.spec(&sj.Spec)
 			}
-			c.want.mayCreate = c.want.known && !spec.Suspend
-			NewWithT(t).Expect(decide(&spec, c.seen, false)).To(Equal(c.want))
+			asks := scaledjob.Resolve(sj)
+			c.want.mayCreate = c.want.known && !sj.Spec.Suspend
+			NewWithT(t).Expect(decide(&asks, c.seen, sj.Spec.Suspend)).To(Equal(c.want))
 			c.want.mayCreate, c.want.resend, c.want.create = false, nil, 0
-			NewWithT(t).Expect(decide(&spec, c.seen, true)).To(Equal(c.want), "while creating pauses")
+			NewWithT(t).Expect(decide(&asks, c.seen, true)).To(Equal(c.want), "while creating pauses")
 		})
 	}
 }
 
-func TestCouldCreate(t *testing.T) {
+func TestIsIdle(t *testing.T) {
 	t.Parallel()
 	one := []jobcontrol.Unanswered{{Ordinal: 7}}
 	for name, c := range map[string]struct {
@@ -123,9 +125,9 @@ func TestCouldCreate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec := scaledJob().Spec
-			spec.Suspend = c.suspend
-			NewWithT(t).Expect(couldCreate(&spec, c.seen, decide(&spec, c.seen, c.pausing), c.done)).To(Equal(c.want))
+			asks := scaledjob.Resolve(scaledJob())
+			plan := decide(&asks, c.seen, c.suspend || c.pausing)
+			NewWithT(t).Expect(isIdle(&asks, c.seen, plan, c.done)).To(Equal(!c.want))
 		})
 	}
 }

@@ -361,7 +361,7 @@ func (l *liveReader) List(_ context.Context, list client.ObjectList, options ...
 	if l.p.liveFails || l.p.dead {
 		return errUnheard
 	}
-	if past, ok := list.(*scaledjob.ScaledJobList); ok {
+	if past, ok := list.(*scaledjob.List); ok {
 		asked := (&client.ListOptions{}).ApplyOptions(options)
 		if was := s.scaledJobAt(asked.Raw.ResourceVersion); was != nil {
 			past.Items = []scaledjob.ScaledJob{{ScaledJob: *was.DeepCopy()}}

@@ -15,6 +15,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
 // setReady gives all unfinished Jobs so many ready Pods.
@@ -153,8 +154,9 @@ func TestACountThatWasCutOffSaysNothingOfGrowth(t *testing.T) {
 	w.Expect(w.watcher.observed).To(BeEmpty())
 	w.Expect(w.scaledJob(t.Context()).Status.QueueDepth).To(HaveValue(BeEquivalentTo(100)), "what there is at least")
 
-	many := w.r.queueSeen(sj, observation{queues: queues{counts: []queue.Count{{Waiting: 100, Partial: true}}}})
-	more := w.r.queueSeen(sj, observation{queues: queues{counts: []queue.Count{{Waiting: 70, Partial: true}}}})
+	asks := scaledjob.Resolve(sj)
+	many := queueState(&asks, observation{queues: queues{counts: queue.Counts{{Waiting: 100, Partial: true}}}}, 0)
+	more := queueState(&asks, observation{queues: queues{counts: queue.Counts{{Waiting: 70, Partial: true}}}}, 0)
 	w.Expect(more.Depth).To(Equal(many.Depth))
 
 	w.queues.SetDepth(emailQueue, 90)

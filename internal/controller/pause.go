@@ -4,7 +4,6 @@
 package controller
 
 import (
-	"errors"
 	"math"
 	"slices"
 	"time"
@@ -12,7 +11,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/report"
@@ -20,20 +18,21 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
-// pausing tells the pause what has become of the Jobs and of the queue since the last pass, and says whether creating pauses.
-func (r *Reconciler) pausing(sj *scaledjobv1.ScaledJob, mem *memory, seen observation) bool {
-	now := time.Now()
+// updatePause tells the pause what has become of the Jobs and of the queues since the last reconcile, and returns whether creation pauses
+// now.
+func (r *Reconciler) updatePause(t *target, seen observation) (paused bool) {
+	now, mem := time.Now(), t.mem
 	first := mem.tally.First()
-	lifted := mem.suspensionLifted(sj)
+	lifted := mem.suspensionLifted(t.sj)
 	since := mem.tally.Count(&seen.jobs)
 	mem.ownerDoubted = mem.ownerDoubted || since.Vanished
-	edited := mem.templateEdited(sj, seen.templateHash)
+	edited := mem.templateEdited(t.sj, seen)
 	finishes := finishesOf(since.Finished, seen.templateHash)
 	switch {
 	case edited || lifted: // Somebody has acted: a new beginning.
 		mem.pause = scaling.Pause{}
 	case first && (mem.tally.Total() == 0 || seen.jobs.HasTemplate(seen.templateHash)): // Else the template was changed meanwhile.
-		was, begun := report.Limit(&sj.Status)
+		was, begun := report.Limit(&t.sj.Status)
 		mem.pause = scaling.ResumePause(was, begun, finishes, now)
 	}
 	if since.MadeRoom {
@@ -42,49 +41,38 @@ func (r *Reconciler) pausing(sj *scaledjobv1.ScaledJob, mem *memory, seen observ
 	if seen.queues.err != nil {
 		mem.pause.Unseen()
 	} else {
-		mem.pause.Saw(r.queueSeen(sj, seen))
+		mem.pause.Saw(queueState(&t.asks, seen, r.Gate.Newest(t.sj.UID)))
 	}
 	if !first {
 		mem.pause.Finished(finishes, now)
 	}
-	_, holds := mem.pause.Holds(now)
-	return holds
+	_, paused = mem.pause.Holds(now)
+	return paused
 }
 
-// templateEdited says whether somebody has edited the template since the pass before. It may read otherwise without that, by a default that
-// the CRD has now.
-func (m *memory) templateEdited(sj *scaledjobv1.ScaledJob, hash string) bool {
-	other := m.templateHash != "" && m.templateHash != hash
-	m.templateHash = hash
-	return other && m.status.Latest(sj).ObservedGeneration != sj.Generation
+// templateEdited says whether somebody has edited the template since the last reconcile. It may read otherwise without that, by a default
+// that the CRD has now.
+func (m *memory) templateEdited(sj *scaledjobv1.ScaledJob, seen observation) bool {
+	other := m.templateHash != "" && m.templateHash != seen.templateHash
+	m.templateHash = seen.templateHash
+	return other && seen.before.ObservedGeneration != sj.Generation
 }
 
-func (r *Reconciler) queueSeen(sj *scaledjobv1.ScaledJob, seen observation) scaling.QueueState {
-	looked := scaling.QueueState{
-		Depth:    seen.queues.depth(),
-		Heard:    seen.events.Reason == verify.ReasonSubscribed || scaledjob.TellProgress(sj.Spec.AllQueues()),
+// queueState is the queues as the pause looks at them. newest is the highest ordinal that any Job has had.
+func queueState(asks *scaledjob.Resolved, seen observation, newest int64) scaling.QueueState {
+	state := scaling.QueueState{
+		Depth:    seen.queues.counts.Outstanding(),
+		Heard:    seen.events.Reason == verify.ReasonSubscribed || asks.TellsProgress(),
 		GrewAt:   seen.events.LastEvent,
 		ShrunkAt: seen.events.LastEnd,
 		Since:    seen.events.Since,
-		Progress: seen.queues.progress(),
-		Newest:   r.Gate.Newest(sj.UID),
+		Progress: seen.queues.counts.Progress(),
+		Newest:   newest,
 	}
-	if seen.queues.partial() {
-		looked.Depth = math.MaxInt64 // How much of it could be counted says nothing about what was taken.
+	if seen.queues.counts.Partial() {
+		state.Depth = math.MaxInt64 // How much of it could be counted says nothing about what was taken.
 	}
-	return looked
-}
-
-// noteCreates tells the pause whether the API server took the Jobs, and returns whether it refused one.
-func (m *memory) noteCreates(created int, err error) (refused bool) {
-	refused = errors.Is(err, jobcontrol.ErrRefused)
-	switch {
-	case refused:
-		m.pause.Refused(time.Now())
-	case created > 0 && err == nil:
-		m.pause.Accepted()
-	}
-	return refused
+	return state
 }
 
 // finishesOf are the ends of those of the Jobs that have this template, in the order of time. Kubernetes keeps whole seconds: of Jobs that

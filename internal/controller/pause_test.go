@@ -58,7 +58,7 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 			w.Expect(w.names()).To(HaveLen(created), "minReplicas wait as well")
 			w.Expect(result.RequeueAfter).To(BeNumerically("<=", pause))
 			w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
-			w.Expect(w.watcher.canCreate).To(BeFalse())
+			w.Expect(w.watcher.idle).To(BeTrue())
 			w.Expect(w.scaledJob(ctx).Status.DesiredJobs).To(HaveValue(Equal(int32(3))), "what would be due is told")
 
 			time.Sleep(pause - time.Millisecond)
@@ -145,7 +145,7 @@ func TestRefusedCreatesPauseCreation(t *testing.T) {
 					w.Expect(w.names()).To(HaveLen(attempt + 1))
 					w.Expect(result.RequeueAfter).To(BeNumerically("<=", pause))
 					w.Expect(w.limited(ctx)).To(Equal("CreateRefused"))
-					w.Expect(w.watcher.canCreate).To(BeFalse())
+					w.Expect(w.watcher.idle).To(BeTrue())
 					w.Expect(w.scrape()["scaledjob_reconcile_errors_total"]).To(BeEquivalentTo(attempt+1), "it is an error all the same")
 					time.Sleep(pause)
 				}

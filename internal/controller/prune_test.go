@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
 // Pruning needs only the Jobs: an outage of Redis does not let them pile up.
@@ -50,7 +50,7 @@ func TestPruningThatIsRefusedDoesNotHoldUpCreating(t *testing.T) {
 	})
 
 	w.queues.SetDepth(emailQueue, 25)
-	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", enqueue.RetryDelay(1)))
+	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", retry.APIServer.After(1)))
 	w.queues.SetDepth(emailQueue, 45)
 	w.reconcile(t.Context())
 

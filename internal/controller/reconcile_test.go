@@ -23,6 +23,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
 var errAway = errors.New("the API server is away")
@@ -67,7 +68,7 @@ func TestReconcileCreatesWhatIsDue(t *testing.T) {
 	w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs"}))
 	w.Expect(w.watcher.endpoint).To(Equal(auth.Endpoint{Address: address}))
 	w.Expect(w.watcher.keys).To(Equal([]keyspace.Key{{Name: "emails", Class: verify.ClassList, Final: true}}))
-	w.Expect(w.watcher.canCreate).To(BeTrue())
+	w.Expect(w.watcher.idle).To(BeFalse())
 }
 
 func TestReconcileAgainDoesNothing(t *testing.T) {
@@ -97,7 +98,7 @@ func TestReconcileFollowsTheQueue(t *testing.T) {
 		w.queues.SetDepth(emailQueue, step.depth)
 		w.reconcile(t.Context())
 		w.Expect(w.jobs(t.Context())).To(HaveLen(step.active), "at a depth of %d", step.depth)
-		w.Expect(w.watcher.canCreate).To(Equal(step.active < 20))
+		w.Expect(w.watcher.idle).To(Equal(step.active >= 20))
 	}
 }
 
@@ -144,7 +145,7 @@ func TestReconcileUnknownDepth(t *testing.T) {
 			w.Expect(condition.Reason).To(Equal(scaledjobv1.ReasonUnreachable), kind)
 			w.Expect(condition.Message).To(Equal("Start it."), kind)
 		}
-		w.Expect(w.watcher.canCreate).To(BeFalse())
+		w.Expect(w.watcher.idle).To(BeTrue())
 		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "RedisUnreachable"}))
 
 		time.Sleep(time.Second)
@@ -237,7 +238,7 @@ func TestReconcileSuspended(t *testing.T) {
 	ready := w.condition(t.Context(), scaledjobv1.ConditionReady)
 	w.Expect(ready.Status).To(Equal(metav1.ConditionTrue))
 	w.Expect(ready.Reason).To(Equal(scaledjobv1.ReasonSuspended))
-	w.Expect(w.watcher.canCreate).To(BeFalse())
+	w.Expect(w.watcher.idle).To(BeTrue())
 }
 
 func TestReconcileGoing(t *testing.T) {
@@ -440,7 +441,7 @@ func TestReconcileStatusWriteFails(t *testing.T) {
 		w.onApply = func() error { return errAway }
 
 		result := w.reconcile(t.Context())
-		w.Expect(result.RequeueAfter).To(BeNumerically("<=", enqueue.RetryDelay(1)), "by itself, so that creating need not wait for it")
+		w.Expect(result.RequeueAfter).To(BeNumerically("<=", retry.APIServer.After(1)), "by itself, so that creating need not wait for it")
 		w.Expect(w.names()).To(HaveLen(2))
 
 		w.onApply = func() error { return nil }

@@ -4,41 +4,74 @@
 package controller
 
 import (
+	"context"
+	"errors"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/report"
 )
 
-// passOf is what is told of a pass.
-func passOf(sj *scaledjobv1.ScaledJob, seen observation, plan plan, done outcome) report.Pass {
-	pass := report.Pass{
+// report tells the metrics, the events and the status what the reconcile saw and did. It returns how long the status may wait
+// to be written; 0 if it does not.
+func (r *Reconciler) report(ctx context.Context, t *target, seen observation, plan plan, done outcome) (statusWait time.Duration) {
+	now := time.Now()
+	status := report.Status(t.sj, seen.before, reconciled(t, seen, plan, done, now), now)
+	if plan.known && !done.unfinished() && !done.crowded && done.err == nil {
+		t.mem.notified = time.Time{}
+	}
+	if done.created > 0 {
+		r.emit(t.sj, report.CreatedJobs())
+	}
+	if done.pruned.Unfinished {
+		r.emit(t.sj, report.ReplacedJobs())
+	}
+	if done.createFailing {
+		r.emit(t.sj, report.JobCreateFailed())
+	}
+	replaced, statusWait, statusErr := r.statuses().Write(ctx, t.sj, &t.mem.status, status, done.unfinished())
+	if replaced != nil {
+		r.emit(t.sj, report.Events(replaced, status)...)
+	}
+	chores := errors.Join(done.pruned.Err, statusErr)
+	if chores != nil {
+		ctrl.LoggerFrom(ctx).Error(chores, "deleting Jobs or writing the status failed, and is tried again")
+	}
+	r.Metrics.Observe(t.key(), sample(t, status, seen, plan, errors.Join(done.err, done.refusal, chores)))
+	return statusWait
+}
+
+// reconciled is what is reported of a reconcile.
+func reconciled(t *target, seen observation, plan plan, done outcome, now time.Time) report.Reconciled {
+	result := report.Reconciled{
 		Jobs:          seen.jobs,
 		Created:       done.created,
-		Queues:        queueDepths(sj, seen),
+		Queues:        queueStatuses(t.asks.Queues, seen.queues),
 		QueueErr:      seen.queues.err,
 		Rejected:      seen.queues.rejected,
 		FailedKey:     seen.queues.failedKey,
-		WithoutGroup:  seen.queues.withoutGroup(&sj.Spec),
+		WithoutGroup:  seen.queues.withoutGroup(t.asks.Queues),
 		AtMax:         plan.atMax,
-		Limit:         done.limit,
+		Limit:         t.mem.pause.Reason(now),
 		Notifications: seen.events.Verdict,
 		Template:      done.template,
 
 		RolloutGeneration: seen.rollout,
 	}
 	if plan.known {
-		pass.Depth, pass.Desired = new(seen.queues.depth()), &plan.desired
+		result.Depth, result.Desired = new(seen.queues.counts.Outstanding()), &plan.desired
 	}
-	return pass
+	return result
 }
 
-// queueDepths are the queues of the spec, with what they hold where that is known.
-func queueDepths(sj *scaledjobv1.ScaledJob, seen observation) []scaledjobv1.QueueStatus {
-	queues := sj.Spec.AllQueues()
-	told := make([]scaledjobv1.QueueStatus, len(queues))
-	for i, each := range queues {
+// queueStatuses are the queues of the spec, with what they hold where that is known.
+func queueStatuses(asked []scaledjobv1.Queue, seen queues) []scaledjobv1.QueueStatus {
+	told := make([]scaledjobv1.QueueStatus, len(asked))
+	for i, each := range asked {
 		told[i].Name = each.Name
 		if each.Stream != nil {
 			told[i].ConsumerGroup = each.Stream.ConsumerGroup
@@ -46,8 +79,8 @@ func queueDepths(sj *scaledjobv1.ScaledJob, seen observation) []scaledjobv1.Queu
 		if each.SortedSet != nil {
 			told[i].Window = each.SortedSet.Window
 		}
-		if seen.queues.err == nil {
-			told[i].Depth = new(outstanding(seen.queues.counts[i]))
+		if seen.err == nil {
+			told[i].Depth = new(seen.counts[i].Outstanding())
 		}
 	}
 	return told
@@ -70,12 +103,12 @@ func (r *Reconciler) emit(sj *scaledjobv1.ScaledJob, all ...report.Event) {
 	}
 }
 
-// sample is what the metrics say of the pass.
+// sample is what the metrics say of the reconcile.
 func sample(
-	sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus, seen observation, plan plan, err error,
+	t *target, status *scaledjobv1.ScaledJobStatus, seen observation, plan plan, err error,
 ) metrics.Sample {
 	result := metrics.Sample{
-		Queue:     sj.Spec.QueueName,
+		Queue:     t.sj.Spec.QueueName,
 		Depths:    depthsByKey(status.Queues),
 		Active:    status.ActiveJobs,
 		Pending:   status.PendingJobs,

@@ -13,8 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/report"
+	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
 // While only numbers change, at most one status a second is written, and the last one always.
@@ -116,7 +116,7 @@ func TestStatusInConflict(t *testing.T) {
 	w.onApply = func() error {
 		return apierrors.NewConflict(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), "emails", errAway)
 	}
-	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", enqueue.RetryDelay(1)))
+	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", retry.APIServer.After(1)))
 	w.Expect(w.scaledJob(t.Context()).Status).To(BeZero())
 }
 

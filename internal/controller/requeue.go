@@ -16,7 +16,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
 
-// How soon a pass comes again where no event would bring it sooner.
+// How soon a ScaledJob is reconciled again where no event would bring it sooner.
 const (
 	// staleRetry is for a Job cache that lags. The event of the awaited Job normally comes first.
 	staleRetry = 200 * time.Millisecond
@@ -24,9 +24,9 @@ const (
 	busyRetry = 250 * time.Millisecond
 	// unreadableRetry is for a depth that can't be read, and never later than half the polling interval.
 	unreadableRetry = 10 * time.Second
-	// moreRetry is for a pass that left something undone: at once, but behind others of its priority that wait already.
+	// moreRetry is for a reconcile that left something undone: at once, but behind others of its priority that wait already.
 	moreRetry = time.Millisecond
-	// dueSpacing is the least time between two passes for what falls due by itself, and idleDueSpacing while no Job can be created: as
+	// dueSpacing is the least time between two reconciles for what falls due by itself, and idleDueSpacing while no Job can be created: as
 	// between wake-ups.
 	dueSpacing     = 25 * time.Millisecond
 	idleDueSpacing = time.Second
@@ -36,26 +36,30 @@ const (
 	fallbackReads = 200
 )
 
-// next tells when the following pass is due: at once if this one stopped half-way, sooner than the resync if the depth could not be
-// read or something is to be done at a time that is known, and else at the resync.
-func (r *Reconciler) next(
-	sj *scaledjobv1.ScaledJob, mem *memory, seen observation, done outcome, canCreate bool, statusWait time.Duration,
-) ctrl.Result {
-	if done.more {
-		return enqueue.After(moreRetry, enqueue.PriorityGrowth)
+// requeue says when the next reconcile is due: at once if this one stopped half-way, sooner than the resync if the depth could not be read
+// or something is to be done at a time that is known, and else at the resync. The watcher is told how often to wake meanwhile. An error of creating is returned, for the work queue to retry.
+func (r *Reconciler) requeue(t *target, seen observation, plan plan, done outcome, statusWait time.Duration) (ctrl.Result, error) {
+	now := time.Now()
+	idle := isIdle(&t.asks, seen, plan, done)
+	r.Watcher.SetIdle(keyspace.ID(t.key()), idle)
+	if done.err != nil {
+		return enqueue.After(0, enqueue.PriorityNormal), done.err
+	}
+	if done.unfinished() {
+		return enqueue.After(moreRetry, enqueue.PriorityGrowth), nil
 	}
 	if seen.queues.err.Busy() || done.crowded {
-		return enqueue.After(jitter(busyRetry), enqueue.PriorityNormal)
+		return enqueue.After(jitter(busyRetry), enqueue.PriorityNormal), nil
 	}
-	interval := resyncInterval(sj, seen.events, r.FallbackInterval)
+	interval := resyncInterval(t.sj, seen.events, r.FallbackInterval)
 	if seen.queues.err != nil {
-		interval = min(unreadableRetry, sj.Spec.PollingInterval()/2)
+		interval = min(unreadableRetry, t.sj.Spec.PollingInterval()/2)
 	}
-	after := min(jitter(interval), untilChore(mem, statusWait, time.Now()))
-	if due := untilDue(seen, canCreate, time.Now()); due <= after {
-		return enqueue.After(due, enqueue.PriorityGrowth)
+	after := min(jitter(interval), untilChore(t.mem, statusWait, now))
+	if due := untilDue(seen, idle, now); due <= after {
+		return enqueue.After(due, enqueue.PriorityGrowth), nil
 	}
-	return enqueue.After(after, enqueue.PriorityResync)
+	return enqueue.After(after, enqueue.PriorityResync), nil
 }
 
 // never is longer than any wait.
@@ -86,16 +90,16 @@ func untilChore(mem *memory, statusWait time.Duration, now time.Time) time.Durat
 }
 
 // untilDue is how long it is until more Jobs may be due although nobody pushes: a message falls due by itself, or a Job is taken for one that
-// has taken its messages. CanCreate says whether a Job could be created.
-func untilDue(seen observation, canCreate bool, now time.Time) time.Duration {
+// has taken its messages. Idle says that no Job could be created.
+func untilDue(seen observation, idle bool, now time.Time) time.Duration {
 	spacing := dueSpacing
-	if !canCreate {
+	if idle {
 		spacing = idleDueSpacing
 	}
-	return until(earliest(seen.queues.nextDue(), seen.nextClaim), now, spacing)
+	return min(until(seen.queues.counts.NextDue(), now, spacing), until(seen.nextClaim, now, spacing))
 }
 
-// resyncInterval is how long after a pass the next one comes if nothing calls for it sooner. Without proof that growth is announced it
+// resyncInterval is how long after a reconcile the next one comes if nothing calls for it sooner. Without proof that growth is announced it
 // is the fallback, unless that is 0. This is stretched where many ScaledJobs share a server, and never longer than the user asks for.
 func resyncInterval(sj *scaledjobv1.ScaledJob, known keyspace.State, fallback time.Duration) time.Duration {
 	interval := sj.Spec.PollingInterval()

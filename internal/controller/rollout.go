@@ -21,15 +21,29 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
+// checkTemplate asks the API server, where that is due, whether it accepts Jobs of the template. It returns nil where there is nothing new
+// to report.
+func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observation) *report.Condition {
+	sent, answer := r.templates.DryRun(ctx, t.sj, &t.mem.template, seen.before.Conditions)
+	switch {
+	case sent:
+		return report.Template(answer)
+	case t.mem.template.Waits():
+		return report.TemplateUnasked
+	default:
+		return nil
+	}
+}
+
 // replaceable are the Jobs to delete because they are of an earlier template, for others to take their place. There are none unless the
 // user asks for that, and while it is not known that others can: Jobs may be created, none failed to be just now, and the API server accepts
 // those of the template.
-func replaceable(sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan, done outcome) []*batchv1.Job {
-	possible := plan.mayCreate && sj.Spec.MaxReplicasOrDefault() > 0 && done.err == nil && done.refusal == nil && !done.crowded
-	if !possible || sj.Spec.Rollout.Strategy != scaledjobv1.RolloutImmediate {
+func replaceable(t *target, seen observation, plan plan, done outcome) []*batchv1.Job {
+	possible := plan.mayCreate && t.asks.Policy.MaxReplicas > 0 && !done.failed() && !done.crowded
+	if !possible || t.sj.Spec.Rollout.Strategy != scaledjobv1.RolloutImmediate {
 		return nil
 	}
-	if !templateAccepted(sj, mem.status.Latest(sj).Conditions, done.template) {
+	if !templateAccepted(t.sj, seen.before.Conditions, done.template) {
 		return nil
 	}
 	return seen.jobs.Outdated(seen.templateHash, seen.rollout)
@@ -52,20 +66,20 @@ const maxWrites = 200
 // was an edit of the template: its hash does not tell, since what the CRD has as a default is put into an object when it is read, and may have
 // changed. What can't be found out any more, as the API server keeps it for some minutes only, is taken for no edit.
 func lastRollout(
-	ctx context.Context, live client.Reader, sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus,
+	ctx context.Context, live client.Reader, sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, hash string,
 ) (int64, error) {
 	known := before.ObservedGeneration
 	if sj.Spec.Rollout.Strategy != scaledjobv1.RolloutImmediate || known == 0 || known == sj.Generation {
 		return before.RolloutGeneration, nil
 	}
-	edited, err := lastEdit(ctx, live, sj, known)
+	edited, err := lastEdit(ctx, live, sj, known, hash)
 	return max(edited, before.RolloutGeneration), err
 }
 
 // lastEdit is the generation of the first write after which the template has read as it does now, and 0 if that was so at a generation that
 // is known, or can't be told.
-func lastEdit(ctx context.Context, live client.Reader, sj *scaledjobv1.ScaledJob, known int64) (int64, error) {
-	hash, at := jobs.TemplateHash(&sj.Spec.JobTemplate), sj
+func lastEdit(ctx context.Context, live client.Reader, sj *scaledjobv1.ScaledJob, known int64, hash string) (int64, error) {
+	at := sj
 	for range maxWrites {
 		before, err := writtenBefore(ctx, live, at)
 		if err != nil || before == nil {
@@ -89,7 +103,7 @@ func writtenBefore(ctx context.Context, live client.Reader, sj *scaledjobv1.Scal
 	if err != nil || version < 2 {
 		return nil, nil //nolint:nilerr // Of a version that is no number, it can't be told what was before.
 	}
-	var found scaledjob.ScaledJobList
+	var found scaledjob.List
 	err = live.List(ctx, &found, client.InNamespace(sj.Namespace), &client.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", sj.Name),
 		Raw: &metav1.ListOptions{

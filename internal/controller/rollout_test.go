@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
@@ -42,7 +43,7 @@ func (h history) List(_ context.Context, list client.ObjectList, opts ...client.
 		return errors.New("asked for no exact version")
 	}
 	if was, known := h.at[version]; known {
-		list.(*scaledjob.ScaledJobList).Items = []scaledjob.ScaledJob{was}
+		list.(*scaledjob.List).Items = []scaledjob.ScaledJob{was}
 	}
 	return h.err
 }
@@ -97,7 +98,7 @@ func TestLastRollout(t *testing.T) {
 			if c.observed == 0 {
 				before.RolloutGeneration = 0
 			}
-			got, err := lastRollout(t.Context(), c.server, &now.ScaledJob, &before)
+			got, err := lastRollout(t.Context(), c.server, &now.ScaledJob, &before, jobs.TemplateHash(&now.Spec.JobTemplate))
 			if c.err != nil {
 				g.Expect(err).To(MatchError(c.err))
 				return

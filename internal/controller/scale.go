@@ -17,11 +17,12 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
+	"miracle.dev/scaledjob-operator/internal/report"
 )
 
 const (
-	// createsPerPass is how many creates a pass sends before others get their turn.
-	createsPerPass = 128
+	// createsPerReconcile is how many creates a reconcile sends before others get their turn.
+	createsPerReconcile = 128
 	// lookLasts is how long after the look at the queue creates may begin. Then the spec, the Jobs and the depth are looked at anew.
 	lookLasts = 2 * time.Second
 	// createTimeout is how long one create may take. It is shorter than the time between a leader's last renewal and the first moment
@@ -33,25 +34,67 @@ const (
 )
 
 var (
-	// errOwnerGoing stops a pass over a ScaledJob that is being deleted, which the cache does not show yet.
+	// errOwnerGoing stops the creation of Jobs for a ScaledJob that is being deleted, which the cache does not show yet.
 	errOwnerGoing = errors.New("the ScaledJob is being deleted")
-	// errCrowded stops a pass that would have to be patient, while many are.
+	// errCrowded puts off creates that would have to be patient, while many are.
 	errCrowded = errors.New("many creates take long")
 )
 
-// scale creates the Jobs of the plan, and tells how many that were and whether some are left for another pass. First come the creates
-// that ended without an answer, by themselves; then the others, many at once, and carefully where nothing tells that the API server accepts
-// this template. The first error ends it.
-func (r *Reconciler) scale(
-	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, seen observation, plan plan,
-) (created int, more bool, err error) {
-	resend, fresh, floor := r.ordinals(sj.UID, plan)
+// outcome is what a reconcile did.
+type outcome struct {
+	// created is how many Jobs were created.
+	created int
+	// err is why creating failed, and createFailing says that it did not in the reconcile before.
+	err           error
+	createFailing bool
+	// refusal is the answer of the API server that refused a Job. It is no error to retry: the pause says when to try again.
+	refusal error
+	// more says that the reconcile stopped before all was created, to let others have a turn, and crowded that creating waits for its turn.
+	more, crowded bool
+	// template is what the API server says of the template, and nil where it was not asked.
+	template *report.Condition
+	// pruned is what became of the deletes.
+	pruned jobcontrol.Deleted
+}
+
+// unfinished says that Jobs are left to create or to delete, at once.
+func (o outcome) unfinished() bool { return o.more || o.pruned.More }
+
+// failed says that a Job could not be created.
+func (o outcome) failed() bool { return o.err != nil || o.refusal != nil }
+
+// scale creates the Jobs of the plan, and tells the pause whether the API server took them.
+func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, plan plan) outcome {
+	failedBefore := t.mem.createFailed
+	created, more, err := r.create(ctx, t, seen, plan)
+	done := outcome{created: created, more: more}
+	switch {
+	case errors.Is(err, errCrowded):
+		done.crowded = true
+	case errors.Is(err, jobcontrol.ErrRefused):
+		ctrl.LoggerFrom(ctx).Error(err, "the API server refuses to create a Job")
+		t.mem.pause.Refused(time.Now())
+		done.refusal, done.more = err, false
+	case err != nil:
+		done.err, done.createFailing = err, t.mem.createFailed && !failedBefore
+	case created > 0:
+		t.mem.pause.Accepted()
+	}
+	return done
+}
+
+// create creates the Jobs of the plan, and returns how many and whether some are left for another reconcile. First come the creates that
+// ended without an answer, by themselves; then the others, many at once, and carefully where nothing tells that the API server accepts this
+// template. The first error ends it.
+func (r *Reconciler) create(ctx context.Context, t *target, seen observation, plan plan) (created int, more bool, err error) {
+	mem := t.mem
+	resend, fresh, floor := r.ordinals(t.sj.UID, plan)
 	if len(resend)+len(fresh) == 0 {
 		return 0, false, nil
 	}
 	until := time.Now().Add(lookLasts)
 	if mem.ownerDoubted {
-		if err := r.confirmOwner(ctx, sj); err != nil {
+		if err := r.confirmOwner(ctx, t.sj); err != nil {
 			return 0, false, ignoring(err, errOwnerGoing)
 		}
 		mem.ownerDoubted = false
@@ -66,18 +109,17 @@ func (r *Reconciler) scale(
 		timeout = patientTimeout
 	}
 	careful := mem.createFailed || !seen.jobs.HasTemplate(seen.templateHash)
+	defer func() { logCreated(ctx, seen, plan, created) }()
 	for _, batch := range append([][]int64{resend}, batches(fresh, careful)...) {
-		made, err := creator.Create(ctx, jobcontrol.Batch{Owner: sj, Ordinals: batch, Floor: floor, Timeout: timeout, Until: until})
+		made, err := creator.Create(ctx, jobcontrol.Batch{Owner: t.sj, Ordinals: batch, Floor: floor, Timeout: timeout, Until: until})
 		created += len(made)
-		r.note(sj, mem, made)
+		r.noteCreated(t, made)
 		if err != nil {
 			mem.createFailed = !errors.Is(err, jobcontrol.ErrTaken)
-			r.logCreated(ctx, seen, plan, created)
 			return created, true, ignoring(err, jobcontrol.ErrTaken)
 		}
 	}
 	mem.createFailed = mem.createFailed && created == 0
-	r.logCreated(ctx, seen, plan, created)
 	return created, created < len(resend)+plan.create, nil
 }
 
@@ -95,12 +137,12 @@ func batches(ordinals []int64, careful bool) [][]int64 {
 	return all
 }
 
-// ordinals are those to send again, those of the Jobs to create anew in this pass, and the floor that all of these are to tell.
+// ordinals are those to send again, those of the Jobs to create anew now, and the floor that all of these are to tell.
 func (r *Reconciler) ordinals(owner types.UID, plan plan) (resend, fresh []int64, floor int64) {
 	for _, lost := range plan.resend {
 		resend = append(resend, lost.Ordinal)
 	}
-	fresh, floor = r.Gate.Free(owner, min(plan.create, createsPerPass))
+	fresh, floor = r.Gate.Free(owner, min(plan.create, createsPerReconcile))
 	return resend, fresh, floor
 }
 
@@ -120,24 +162,24 @@ func (r *Reconciler) confirmOwner(ctx context.Context, sj *scaledjobv1.ScaledJob
 	return nil
 }
 
-// note keeps and reports the created Jobs, and how soon after the notification that asked for them they came.
-func (r *Reconciler) note(sj *scaledjobv1.ScaledJob, mem *memory, made []jobcontrol.Created) {
+// noteCreated keeps and reports the created Jobs, and how soon after the notification that asked for them they came.
+func (r *Reconciler) noteCreated(t *target, made []jobcontrol.Created) {
 	for _, job := range made {
-		mem.tally.Created(job.UID)
+		t.mem.tally.Created(job.UID)
 		var reaction time.Duration
-		if !mem.notified.IsZero() {
-			reaction = job.At.Sub(mem.notified)
+		if !t.mem.notified.IsZero() {
+			reaction = job.At.Sub(t.mem.notified)
 		}
-		r.Metrics.Created(client.ObjectKeyFromObject(sj), sj.Spec.QueueName, reaction)
+		r.Metrics.Created(t.key(), t.sj.Spec.QueueName, reaction)
 	}
 }
 
-func (r *Reconciler) logCreated(ctx context.Context, seen observation, plan plan, created int) {
+func logCreated(ctx context.Context, seen observation, plan plan, created int) {
 	if created == 0 {
 		return
 	}
 	ctrl.LoggerFrom(ctx).Info("created Jobs",
-		"created", created, "depth", seen.queues.depth(), "active", len(seen.jobs.Active)+created, "desired", plan.desired)
+		"created", created, "depth", seen.queues.counts.Outstanding(), "active", len(seen.jobs.Active)+created, "desired", plan.desired)
 }
 
 // ignoring is err, or nil where err is the one that is no failure.

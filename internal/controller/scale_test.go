@@ -178,7 +178,7 @@ func TestScaleStopsAtAnError(t *testing.T) {
 	}
 	w.Expect(sets.New(w.names()...)).To(HaveLen(1), "a number that was refused is used again")
 	w.Expect(w.events.reasons).To(Equal([]string{"JobCreateFailed"}), "once, and not with each pass")
-	w.Expect(w.watcher.canCreate).To(BeFalse())
+	w.Expect(w.watcher.idle).To(BeTrue())
 
 	w.onCreate = send
 	w.Expect(w.reconcile(t.Context())).To(beSettled())

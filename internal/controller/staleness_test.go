@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
 // ledger is all that has ever happened to the Jobs of one ScaledJob, each of which is for one message, in the order in which caches learn of it.
@@ -62,9 +64,10 @@ func (l *ledger) plan(t *rapid.T, oldest int, limit int32) {
 	for job := range l.active(version) {
 		seen.jobs.Active = append(seen.jobs.Active, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(job))}})
 	}
-	spec := scaledJob().Spec
-	spec.Threshold, spec.MaxReplicas = 1, &limit
-	for range decide(&spec, seen, false).create {
+	sj := scaledJob()
+	sj.Spec.Threshold, sj.Spec.MaxReplicas = 1, &limit
+	asks := scaledjob.Resolve(sj)
+	for range decide(&asks, seen, false).create {
 		l.changes = append(l.changes, change{job: len(l.changes), there: true})
 		l.own = len(l.changes)
 	}

@@ -214,7 +214,7 @@ func (w *world) getLive(
 
 // listLive answers how a ScaledJob was before with what the test says.
 func (w *world) listLive(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-	past, ok := list.(*scaledjob.ScaledJobList)
+	past, ok := list.(*scaledjob.List)
 	if !ok {
 		return c.List(ctx, list, opts...)
 	}
@@ -283,8 +283,8 @@ func (w *world) inDoubt(ctx context.Context) []jobcontrol.Unanswered {
 	for _, job := range w.jobs(ctx) {
 		all = append(all, &job)
 	}
-	census := jobs.Take(all, "uid-1")
-	return w.r.Gate.Saw("uid-1", &census)
+	owned := jobs.Classify(all, "uid-1")
+	return w.r.Gate.Saw("uid-1", &owned)
 }
 
 func (w *world) scaledJob(ctx context.Context) *scaledjobv1.ScaledJob {
@@ -365,7 +365,7 @@ type fakeWatcher struct {
 	endpoint  auth.Endpoint
 	keys      []keyspace.Key
 	forgotten bool
-	canCreate bool
+	idle      bool
 	observed  []int64 // depths
 
 	notified time.Time
@@ -373,28 +373,28 @@ type fakeWatcher struct {
 	state    keyspace.State
 }
 
-func (f *fakeWatcher) Ensure(_ types.NamespacedName, endpoint auth.Endpoint, keys ...keyspace.Key) {
+func (f *fakeWatcher) Ensure(_ keyspace.ID, endpoint auth.Endpoint, keys ...keyspace.Key) {
 	f.endpoint, f.keys, f.forgotten = endpoint, keys, false
 }
 
-func (f *fakeWatcher) Forget(types.NamespacedName) { f.forgotten = true }
+func (f *fakeWatcher) Forget(keyspace.ID) { f.forgotten = true }
 
-func (f *fakeWatcher) TakeNotified(types.NamespacedName) time.Time {
+func (f *fakeWatcher) TakeNotified(keyspace.ID) time.Time {
 	notified := f.notified
 	f.notified = time.Time{}
 	return notified
 }
 
-func (f *fakeWatcher) Observed(_ types.NamespacedName, key string, depth int64, _ time.Time) bool {
+func (f *fakeWatcher) Observed(_ keyspace.ID, key string, depth int64, _ time.Time) bool {
 	if slices.ContainsFunc(f.keys, func(known keyspace.Key) bool { return known.Name == key }) {
 		f.observed = append(f.observed, depth)
 	}
 	return f.missed
 }
 
-func (f *fakeWatcher) State(types.NamespacedName) keyspace.State { return f.state }
+func (f *fakeWatcher) State(keyspace.ID) keyspace.State { return f.state }
 
-func (f *fakeWatcher) Pace(_ types.NamespacedName, canCreate bool) { f.canCreate = canCreate }
+func (f *fakeWatcher) SetIdle(_ keyspace.ID, idle bool) { f.idle = idle }
 
 // eventLog keeps the reasons of events, and the object and note of the last.
 type eventLog struct {

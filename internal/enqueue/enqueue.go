@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
 // The priorities of requests. A request waits for all of higher priority, and the queue knows no aging; see [Deadlines].
@@ -32,12 +33,6 @@ const (
 	PriorityNormal = 0
 	// PriorityResync is for the resync and for queues that shrank. It is also that of the objects listed at the start.
 	PriorityResync = handler.LowPriority
-)
-
-// The delays after errors of the API server.
-const (
-	firstDelay   = 50 * time.Millisecond
-	longestDelay = 30 * time.Second
 )
 
 type (
@@ -55,8 +50,8 @@ type (
 )
 
 // Deliver passes on what the watcher heard. It waits until the controller takes it, or ctx ends.
-func (w Wakes) Deliver(ctx context.Context, heard coalesce.Wake[types.NamespacedName]) {
-	w.send(ctx, wake{key: heard.ID, priority: priorityOf(heard.Cause)})
+func (w Wakes) Deliver(ctx context.Context, heard coalesce.Wake) {
+	w.send(ctx, wake{key: types.NamespacedName(heard.ID), priority: priorityOf(heard.Cause)})
 }
 
 func (w Wakes) send(ctx context.Context, wanted wake) {
@@ -86,25 +81,13 @@ func After(delay time.Duration, priority int) reconcile.Result {
 // not turn the backoff into a loop, but must not be lost either.
 func enqueue(queue requestQueue, key types.NamespacedName, priority int) {
 	request := reconcile.Request{NamespacedName: key}
-	options := priorityqueue.AddOpts{Priority: &priority, After: RetryDelay(queue.NumRequeues(request))}
+	options := priorityqueue.AddOpts{Priority: &priority, After: retry.APIServer.After(queue.NumRequeues(request))}
 	queue.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(options, request)
 }
 
 // RateLimiter delays retries, each ScaledJob's by its own failures.
 func RateLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstDelay, longestDelay)
-}
-
-// RetryDelay is how long that is after so many failures in a row.
-func RetryDelay(failures int) time.Duration {
-	if failures == 0 {
-		return 0
-	}
-	delay := firstDelay
-	for range failures - 1 {
-		delay = min(2*delay, longestDelay)
-	}
-	return delay
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retry.APIServer.First, retry.APIServer.Longest)
 }
 
 // Source puts the wake-ups on the work queue of a controller.
@@ -117,26 +100,3 @@ func wakeHandler() handler.TypedEventHandler[wake, reconcile.Request] {
 		},
 	}
 }
-
-// Retry is when something besides creating, which may fail again and again, is to be tried next. The zero value is that of something that has
-// not failed.
-type Retry struct {
-	failures int
-	next     time.Time
-}
-
-// Note keeps whether it has failed now.
-func (r *Retry) Note(err error, now time.Time) {
-	if err == nil {
-		*r = Retry{}
-		return
-	}
-	r.failures++
-	r.next = now.Add(RetryDelay(r.failures))
-}
-
-// Failures is how often in a row it has failed.
-func (r *Retry) Failures() int { return r.failures }
-
-// Wait is how long to wait until it is tried again, 0 if it may be tried now.
-func (r *Retry) Wait(now time.Time) time.Duration { return max(0, r.next.Sub(now)) }

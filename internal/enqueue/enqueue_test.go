@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
 var emails = types.NamespacedName{Namespace: "mail", Name: "emails"}
@@ -71,15 +72,15 @@ func (q *workQueue) failTimes(key types.NamespacedName, failures int) {
 func TestRetryDelay(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	g.Expect(RetryDelay(0)).To(BeZero())
+	g.Expect(retry.APIServer.After(0)).To(BeZero())
 
 	// An event must wait for as long as the retry does.
 	limiter := RateLimiter()
 	for failures := 1; failures <= 100; failures++ {
-		g.Expect(RetryDelay(failures)).To(Equal(limiter.When(requestOf(emails))), "after %d failures", failures)
+		g.Expect(retry.APIServer.After(failures)).To(Equal(limiter.When(requestOf(emails))), "after %d failures", failures)
 	}
-	g.Expect(RetryDelay(1)).To(Equal(50 * time.Millisecond))
-	g.Expect(RetryDelay(100)).To(Equal(30 * time.Second))
+	g.Expect(retry.APIServer.After(1)).To(Equal(50 * time.Millisecond))
+	g.Expect(retry.APIServer.After(100)).To(Equal(30 * time.Second))
 }
 
 func TestEnqueueAtOnce(t *testing.T) {
@@ -119,7 +120,7 @@ func TestEnqueueDuringBackoff(t *testing.T) {
 	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
 		q.failTimes(emails, 5)
-		retry := RetryDelay(5)
+		retry := retry.APIServer.After(5)
 		time.Sleep(retry / 4)
 
 		for range 100 {
@@ -145,7 +146,7 @@ func TestEnqueueDuringAFailingPass(t *testing.T) {
 		q.fail(emails)
 
 		_, _, waited := q.next()
-		q.Expect(waited).To(Equal(RetryDelay(5)), "as long as the pass before had to wait")
+		q.Expect(waited).To(Equal(retry.APIServer.After(5)), "as long as the pass before had to wait")
 	})
 }
 
@@ -160,7 +161,7 @@ func TestEnqueueDuringASuccessfulRetry(t *testing.T) {
 		q.succeed(emails, 30*time.Second)
 
 		_, _, waited := q.next()
-		q.Expect(waited).To(Equal(RetryDelay(1)))
+		q.Expect(waited).To(Equal(retry.APIServer.After(1)))
 		q.succeed(emails, 30*time.Second)
 		enqueue(q, emails, PriorityGrowth)
 		_, _, waited = q.next()
@@ -177,7 +178,7 @@ func TestWakesDeliver(t *testing.T) {
 			t.Parallel()
 			withQueue(t, func(ctx context.Context, q *workQueue) {
 				wakes := make(Wakes, 1)
-				wakes.Deliver(ctx, coalesce.Wake[types.NamespacedName]{ID: emails, Cause: cause})
+				wakes.Deliver(ctx, coalesce.Wake{ID: coalesce.ID(emails), Cause: cause})
 
 				wakeHandler().Generic(ctx, <-wakes, q)
 
@@ -196,7 +197,7 @@ func TestWakesDeliverEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		delivered := make(chan struct{})
 		go func() {
-			make(Wakes).Deliver(ctx, coalesce.Wake[types.NamespacedName]{ID: emails})
+			make(Wakes).Deliver(ctx, coalesce.Wake{ID: coalesce.ID(emails)})
 			close(delivered)
 		}()
 		synctest.Wait()

@@ -7,14 +7,12 @@ import (
 	"context"
 
 	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
@@ -55,23 +53,14 @@ func createPriority(initial bool) int {
 }
 
 func enqueueOwner(queue requestQueue, job client.Object, priority int) {
-	if owner, ok := ownerOf(job); ok {
+	if owner, _, ok := jobs.Owner(job); ok {
 		enqueue(queue, owner, priority)
 	}
 }
 
-// ownerOf is the ScaledJob that controls a Job.
-func ownerOf(job client.Object) (owner types.NamespacedName, ok bool) {
-	reference := metav1.GetControllerOfNoCopy(job)
-	if reference == nil || reference.Kind != "ScaledJob" || reference.APIVersion != scaledjobv1.GroupVersion.String() {
-		return types.NamespacedName{}, false
-	}
-	return types.NamespacedName{Namespace: job.GetNamespace(), Name: reference.Name}, true
-}
-
 // reportFinish calls finished if a Job has finished since it was last seen; before is nil if it was not seen.
 func reportFinish(before, after client.Object, finished func(owner types.NamespacedName, job *batchv1.Job)) {
-	owner, owned := ownerOf(after)
+	owner, _, owned := jobs.Owner(after)
 	job, ok := after.(*batchv1.Job)
 	if !owned || !ok || !jobs.Finished(job) {
 		return

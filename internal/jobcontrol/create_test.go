@@ -135,7 +135,7 @@ func TestWhatBecomesOfACreate(t *testing.T) {
 				g.Expect(err).To(MatchError(c.want))
 			}
 			g.Expect(made).To(BeEmpty())
-			g.Expect(gate.Saw(scaledJobOwner.UID, &jobs.Census{})).To(HaveLen(map[bool]int{true: 1}[c.inDoubt]))
+			g.Expect(gate.Saw(scaledJobOwner.UID, &jobs.Owned{})).To(HaveLen(map[bool]int{true: 1}[c.inDoubt]))
 			free, _ := gate.Free(scaledJobOwner.UID, 1)
 			g.Expect(slices.Contains(free, 1)).To(Equal(c.freed))
 		})

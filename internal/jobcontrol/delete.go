@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
 const (
@@ -38,7 +38,7 @@ type Deleter struct {
 type Deletes struct {
 	// deleted are the Jobs that were deleted, as long as the cache may still show them.
 	deleted map[types.UID]struct{}
-	retry   enqueue.Retry
+	retry   retry.Retry
 }
 
 // Wait is how long to wait until deletes that failed are tried again, 0 if none has.

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/enqueue"
+	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
 // request is one to delete a Job.
@@ -124,7 +124,7 @@ func TestDeletesAgain(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(sent).To(BeEmpty(), "not at once")
 
-		time.Sleep(enqueue.RetryDelay(1))
+		time.Sleep(retry.APIServer.After(1))
 		sent, more, err := deleting(t, record, 3, func(string) error { return nil })
 
 		g.Expect(err).NotTo(HaveOccurred())

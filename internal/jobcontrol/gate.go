@@ -151,16 +151,16 @@ func (g *Gate) Resolve(ctx context.Context, uid types.UID, of Unanswered) (taken
 // Saw notes which Jobs of the owner there are. It returns those creates without an answer whose Job is not among them, the lowest ordinal
 // first: each may make a Job yet. That the Job is among them does not settle the create, since that may be an older one of the same name,
 // long gone. Only an answer does.
-func (g *Gate) Saw(uid types.UID, census *jobs.Census) []Unanswered {
+func (g *Gate) Saw(uid types.UID, owned *jobs.Owned) []Unanswered {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	open := g.open(uid)
-	open.ordinals.saw(census)
+	open.ordinals.saw(owned)
 	if len(open.unanswered) == 0 {
 		return nil
 	}
 	shown := map[int64]bool{}
-	for job := range census.All {
+	for job := range owned.All {
 		ordinal, _ := jobs.Ordinal(&job.ObjectMeta)
 		shown[ordinal] = true
 	}

@@ -213,22 +213,22 @@ func TestUnanswered(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	gate := NewGate(nil, nil, nil, nil)
-	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(BeEmpty())
+	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(BeEmpty())
 
 	gate.Lost(owner1, Unanswered{Ordinal: 5, Since: start})
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: start})
 	gate.Lost(owner2, Unanswered{Ordinal: 9, Since: start})
-	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{{Ordinal: 3, Since: start}, {Ordinal: 5, Since: start}}), "the lowest first")
+	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: start}, {Ordinal: 5, Since: start}}), "the lowest first")
 
 	again := start.Add(time.Second)
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: again})
-	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}, {Ordinal: 5, Since: start}}), "sent again, still one")
+	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}, {Ordinal: 5, Since: start}}), "sent again, still one")
 
 	gate.Answered(owner1, 5)
 	gate.Answered(owner1, 6)
 	gate.Answered("owner-3", 5)
-	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}}))
-	g.Expect(gate.Saw(owner2, &jobs.Census{})).To(Equal([]Unanswered{{Ordinal: 9, Since: start}}))
+	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}}))
+	g.Expect(gate.Saw(owner2, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 9, Since: start}}))
 }
 
 // A caller may sort out the answer as it likes.
@@ -239,9 +239,9 @@ func TestUnansweredIsACopy(t *testing.T) {
 	now := time.Unix(1000, 0)
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: now})
 
-	gate.Saw(owner1, &jobs.Census{})[0].Ordinal = 8
+	gate.Saw(owner1, &jobs.Owned{})[0].Ordinal = 8
 
-	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{{Ordinal: 3, Since: now}}))
+	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: now}}))
 }
 
 // So much time has passed that the create will not be carried out any more. If it was, the cache may be yet to show it.
@@ -265,7 +265,7 @@ func TestUnansweredIsResolvedInTheEnd(t *testing.T) {
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the Job that was made is awaited")
 	g.Expect(behind[0].Replace(nil, "1000")).To(Succeed())
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
-	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{recent}))
+	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{recent}))
 	g.Expect(free(gate, 2)).To(Equal([]int64{2, 5}), "the name that nothing took is free")
 }
 
@@ -284,7 +284,7 @@ func TestUnansweredStaysWhileTheAPIServerIsAway(t *testing.T) {
 
 	_, err := gate.Ready(t.Context(), owner1)
 	g.Expect(err).To(MatchError(errAway))
-	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(Equal([]Unanswered{lost}))
+	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{lost}))
 }
 
 func TestNewest(t *testing.T) {
@@ -305,7 +305,7 @@ func TestNewest(t *testing.T) {
 
 	gate.Lost(owner1, Unanswered{Ordinal: 7, Since: now})
 	gate.skip(owner1, 7)
-	g.Expect(gate.Saw(owner1, &jobs.Census{})).To(BeEmpty(), "the name of a foreign Job is not in doubt")
+	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(BeEmpty(), "the name of a foreign Job is not in doubt")
 	g.Expect(gate.Newest(owner1)).To(Equal(int64(7)))
 	g.Expect(gate.Newest(owner2)).To(BeZero())
 }
@@ -328,7 +328,7 @@ func TestConcurrentOwners(t *testing.T) {
 				}
 				gate.Wrote(uid, 1, &jobOf(uid, "a", fmt.Sprint(version+1)).ObjectMeta)
 				gate.Lost(uid, Unanswered{Ordinal: int64(version), Since: time.Now()})
-				gate.Saw(uid, &jobs.Census{})
+				gate.Saw(uid, &jobs.Owned{})
 				gate.Free(uid, 1)
 				gate.Newest(uid)
 				gate.Answered(uid, int64(version))

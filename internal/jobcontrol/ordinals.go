@@ -29,8 +29,8 @@ type ordinals struct {
 
 // saw notes the Jobs that are there. To hold a Job's name against what it tells takes time, so that is done once for each Job: what is known
 // already need not be true.
-func (o *ordinals) saw(census *jobs.Census) {
-	for job := range census.All {
+func (o *ordinals) saw(owned *jobs.Owned) {
+	for job := range owned.All {
 		ordinal, floor := jobs.ToldOrdinal(&job.ObjectMeta)
 		if o.isUsed(ordinal) && floor <= o.floor {
 			continue

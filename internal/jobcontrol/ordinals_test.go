@@ -16,14 +16,14 @@ import (
 )
 
 // censusOf is that of active Jobs with these ordinals.
-func censusOf(ordinals ...int64) *jobs.Census {
-	census := &jobs.Census{}
+func censusOf(ordinals ...int64) *jobs.Owned {
+	owned := &jobs.Owned{}
 	for _, ordinal := range ordinals {
 		job := jobOf(owner1, jobs.Name("emails", owner1, ordinal), "1")
 		job.Annotations = map[string]string{scaledjobv1.AnnotationOrdinal: strconv.FormatInt(ordinal, 10)}
-		census.Active = append(census.Active, job)
+		owned.Active = append(owned.Active, job)
 	}
-	return census
+	return owned
 }
 
 // upTo are the ordinals from one to another.
@@ -72,10 +72,10 @@ func TestMissingOrdinalsComeFirst(t *testing.T) {
 func TestOrdinalsOfJobsThatAreGoneAreNotMissing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	census := censusOf(3, 8, 9)
-	census.Active[1].Annotations[scaledjobv1.AnnotationOrdinalFloor] = "5"
+	owned := censusOf(3, 8, 9)
+	owned.Active[1].Annotations[scaledjobv1.AnnotationOrdinalFloor] = "5"
 	gate := newGate()
-	gate.Saw(owner1, census)
+	gate.Saw(owner1, owned)
 	g.Expect(free(gate, 4)).To(Equal([]int64{7, 6, 10, 11}))
 	_, floor := gate.Free(owner1, 1)
 	g.Expect(floor).To(Equal(int64(5)), "the next Jobs tell as much")
@@ -156,10 +156,10 @@ func TestForgedLargestOrdinalsDoNotStopTheOperator(t *testing.T) {
 		t.Run(strconv.FormatInt(ordinal, 10), func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			census := censusOf(ordinal)
-			census.Active[0].Annotations[scaledjobv1.AnnotationOrdinalFloor] = strconv.FormatInt(ordinal-1, 10)
+			owned := censusOf(ordinal)
+			owned.Active[0].Annotations[scaledjobv1.AnnotationOrdinalFloor] = strconv.FormatInt(ordinal-1, 10)
 			gate := newGate()
-			gate.Saw(owner1, census)
+			gate.Saw(owner1, owned)
 			claimed := make(chan []int64)
 			go func() { claimed <- free(gate, 5) }()
 			g.Eventually(claimed).WithTimeout(5 * time.Second).Should(Receive(HaveLen(5)))
@@ -172,15 +172,15 @@ func TestForgedLargestOrdinalDoesNotFreeUsedOnes(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	gate := newGate()
-	census := censusOf(1, 2, math.MaxInt64)
-	census.Active[2].Annotations[scaledjobv1.AnnotationOrdinalFloor] = strconv.FormatInt(math.MaxInt64-1, 10)
+	owned := censusOf(1, 2, math.MaxInt64)
+	owned.Active[2].Annotations[scaledjobv1.AnnotationOrdinalFloor] = strconv.FormatInt(math.MaxInt64-1, 10)
 	for range 3 {
-		gate.Saw(owner1, census)
+		gate.Saw(owner1, owned)
 		claimed := free(gate, 2)
 		for _, ordinal := range claimed {
 			gate.skip(owner1, ordinal) // as where the name is taken
 		}
-		gate.Saw(owner1, census)
+		gate.Saw(owner1, owned)
 		g.Expect(free(gate, 2)).NotTo(ContainElements(claimed), "they were found taken")
 	}
 }
@@ -202,9 +202,9 @@ func TestTheFloorOfACopyIsNotBelieved(t *testing.T) {
 }
 
 func BenchmarkSawJobsAgain(b *testing.B) {
-	census := censusOf(upTo(1, 1000)...)
+	owned := censusOf(upTo(1, 1000)...)
 	gate := newGate()
 	for b.Loop() {
-		gate.Saw(owner1, census)
+		gate.Saw(owner1, owned)
 	}
 }

@@ -12,10 +12,9 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
 // takeoverPage is how many Jobs are listed with one request.
@@ -93,15 +92,10 @@ func (g *Gate) watched() []string {
 
 // inherit awaits a Job that a former leader made.
 func (g *Gate) inherit(job *metav1.ObjectMeta) {
-	controller := metav1.GetControllerOfNoCopy(job)
-	if controller == nil || !isScaledJob(controller) || g.stores.reached(job.ResourceVersion) {
+	_, owner, ok := jobs.Owner(job)
+	if !ok || g.stores.reached(job.ResourceVersion) {
 		return
 	}
 	// Its ordinal counts once the cache shows it, in the namespace of the owner.
-	g.Wrote(controller.UID, 0, job)
-}
-
-func isScaledJob(ref *metav1.OwnerReference) bool {
-	version, err := schema.ParseGroupVersion(ref.APIVersion)
-	return err == nil && version.Group == scaledjobv1.GroupVersion.Group && ref.Kind == "ScaledJob"
+	g.Wrote(owner, 0, job)
 }

@@ -63,15 +63,15 @@ func FuzzCensus(f *testing.F) {
 				Conditions: []batchv1.JobCondition{{Type: batchv1.JobConditionType(kind), Status: corev1.ConditionStatus(status)}},
 			},
 		}
-		census := Take([]*batchv1.Job{job}, "uid-1")
-		counted := len(census.Active) + len(census.Succeeded) + len(census.Failed)
+		owned := Classify([]*batchv1.Job{job}, "uid-1")
+		counted := len(owned.Active) + len(owned.Succeeded) + len(owned.Failed)
 		g.Expect(counted == 1).To(Equal(controller))
-		g.Expect(len(census.Active) == 1).To(Equal(controller && !Finished(job)))
-		g.Expect(census.Pending()).To(BeNumerically("<=", len(census.Active)))
+		g.Expect(len(owned.Active) == 1).To(Equal(controller && !Finished(job)))
+		g.Expect(owned.Pending()).To(BeNumerically("<=", len(owned.Active)))
 		own, floor := Ordinal(&job.ObjectMeta)
 		g.Expect(own).To(Or(BeZero(), Equal(int64(7))), "only the name proves a number")
 		g.Expect(floor).To(And(BeNumerically(">=", 0), BeNumerically("<", 7)), "below the Job's own")
-		g.Expect(len(census.Prunable(0, 0))).To(Equal(counted - len(census.Active)))
+		g.Expect(len(owned.Prunable(0, 0))).To(Equal(counted - len(owned.Active)))
 		g.Expect(HasTemplate(job, hash)).To(BeTrue())
 		g.Expect(HasTemplate(job, hash+"x")).To(BeFalse())
 	})

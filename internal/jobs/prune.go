@@ -13,7 +13,7 @@ import (
 
 // Prunable are the finished Jobs beyond the history limits, the longest finished first. Jobs that are already being deleted are
 // neither kept nor named.
-func (c *Census) Prunable(succeededLimit, failedLimit int32) []*batchv1.Job {
+func (c *Owned) Prunable(succeededLimit, failedLimit int32) []*batchv1.Job {
 	return append(beyond(c.Succeeded, int(succeededLimit)), beyond(c.Failed, int(failedLimit))...)
 }
 

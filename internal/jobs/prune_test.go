@@ -13,32 +13,32 @@ import (
 
 func TestPrunable(t *testing.T) {
 	t.Parallel()
-	type census = []*batchv1.Job
+	type list = []*batchv1.Job
 	for name, c := range map[string]struct {
-		jobs              census
+		jobs              list
 		succeeded, failed int32
 		want              []string
 	}{
 		"nothing":                  {nil, 0, 0, []string{}},
-		"within the limits":        {census{job("a", succeeded(1)), job("b", failed(1))}, 1, 1, []string{}},
-		"the longest finished":     {census{job("a", succeeded(3)), job("b", succeeded(1)), job("c", succeeded(2))}, 1, 0, []string{"b", "c"}},
-		"tie by name":              {census{job("c", failed(1)), job("a", failed(1)), job("b", failed(1))}, 0, 1, []string{"a", "b"}},
-		"each limit for its own":   {census{job("a", succeeded(1)), job("b", failed(2))}, 0, 1, []string{"a"}},
-		"succeeded before failed":  {census{job("a", failed(1)), job("b", succeeded(2))}, 0, 0, []string{"b", "a"}},
-		"limits of 0 keep none":    {census{job("a", failed(1)), job("b", failed(2))}, 0, 0, []string{"a", "b"}},
-		"active ones never":        {census{job("a"), job("b", terminating), job("c", readyPods(1))}, 0, 0, []string{}},
-		"terminating ones skipped": {census{job("a", succeeded(1), terminating), job("b", succeeded(2))}, 0, 0, []string{"b"}},
+		"within the limits":        {list{job("a", succeeded(1)), job("b", failed(1))}, 1, 1, []string{}},
+		"the longest finished":     {list{job("a", succeeded(3)), job("b", succeeded(1)), job("c", succeeded(2))}, 1, 0, []string{"b", "c"}},
+		"tie by name":              {list{job("c", failed(1)), job("a", failed(1)), job("b", failed(1))}, 0, 1, []string{"a", "b"}},
+		"each limit for its own":   {list{job("a", succeeded(1)), job("b", failed(2))}, 0, 1, []string{"a"}},
+		"succeeded before failed":  {list{job("a", failed(1)), job("b", succeeded(2))}, 0, 0, []string{"b", "a"}},
+		"limits of 0 keep none":    {list{job("a", failed(1)), job("b", failed(2))}, 0, 0, []string{"a", "b"}},
+		"active ones never":        {list{job("a"), job("b", terminating), job("c", readyPods(1))}, 0, 0, []string{}},
+		"terminating ones skipped": {list{job("a", succeeded(1), terminating), job("b", succeeded(2))}, 0, 0, []string{"b"}},
 		"terminating ones take no place": {
-			census{job("a", succeeded(3), terminating), job("b", succeeded(2)), job("c", succeeded(1))}, 1, 0, []string{"c"},
+			list{job("a", succeeded(3), terminating), job("b", succeeded(2)), job("c", succeeded(1))}, 1, 0, []string{"c"},
 		},
 		"by the condition that ended it": {
-			census{
+			list{
 				job("a", with(batchv1.JobFailureTarget, corev1.ConditionTrue, 1), failed(5)),
 				job("b", with(batchv1.JobFailureTarget, corev1.ConditionTrue, 3), failed(4)),
 			}, 0, 1, []string{"b"},
 		},
 		"not by one that is False": {
-			census{
+			list{
 				job("a", with(batchv1.JobComplete, corev1.ConditionFalse, 1), failed(5)),
 				job("b", failed(4)),
 			}, 0, 1, []string{"b"},
@@ -46,19 +46,19 @@ func TestPrunable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			census := Take(c.jobs, "uid-1")
-			NewWithT(t).Expect(names(census.Prunable(c.succeeded, c.failed))).To(Equal(c.want))
+			owned := Classify(c.jobs, "uid-1")
+			NewWithT(t).Expect(names(owned.Prunable(c.succeeded, c.failed))).To(Equal(c.want))
 		})
 	}
 }
 
-// The census goes on being used after the old Jobs were found.
+// The Jobs go on being used after the old Jobs were found.
 func TestPrunableLeavesTheCensus(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	census := Take([]*batchv1.Job{job("b", succeeded(2)), job("gone", succeeded(3), terminating), job("a", succeeded(1))}, "uid-1")
+	owned := Classify([]*batchv1.Job{job("b", succeeded(2)), job("gone", succeeded(3), terminating), job("a", succeeded(1))}, "uid-1")
 
-	census.Prunable(0, 0)
+	owned.Prunable(0, 0)
 
-	g.Expect(names(census.Succeeded)).To(Equal([]string{"b", "gone", "a"}))
+	g.Expect(names(owned.Succeeded)).To(Equal([]string{"b", "gone", "a"}))
 }

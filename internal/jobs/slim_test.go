@@ -49,7 +49,7 @@ func TestSlimKeepsWhatCounts(t *testing.T) {
 		slim = append(slim, slimmed.(*batchv1.Job))
 	}
 
-	wide, narrow := Take(full, "uid-1"), Take(slim, "uid-1")
+	wide, narrow := Classify(full, "uid-1"), Classify(slim, "uid-1")
 	uids := func(list []*batchv1.Job) (result []types.UID) {
 		for _, job := range list {
 			result = append(result, job.UID)

@@ -35,11 +35,11 @@ func (t *Tally) Total() int { return t.total }
 func (t *Tally) Created(uid types.UID) { t.active[uid] = struct{}{} }
 
 // Count keeps which Jobs have not finished, and tells what has changed.
-func (t *Tally) Count(census *Census) Change {
+func (t *Tally) Count(owned *Owned) Change {
 	before, first, present, total := t.active, t.First(), 0, 0
 	var finished []*batchv1.Job
-	t.active = make(map[types.UID]struct{}, len(census.Active))
-	for job := range census.All {
+	t.active = make(map[types.UID]struct{}, len(owned.Active))
+	for job := range owned.All {
 		total++
 		_, known := before[job.UID]
 		if known {

@@ -18,23 +18,23 @@ import (
 func TestTally(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		known  []types.UID
-		census Census
+		known []types.UID
+		owned Owned
 		// vanished says that an unfinished Job has gone; finished and next are the Jobs that are told of, and kept for the next count.
 		vanished       bool
 		finished, next []types.UID
 	}{
-		"nothing known":  {nil, census("a", "", ""), false, nil, []types.UID{"a"}},
-		"nothing at all": {nil, census("", "", ""), false, nil, nil},
-		"all there":      {[]types.UID{"a", "b"}, census("ba", "", ""), false, nil, []types.UID{"a", "b"}},
-		"one more":       {[]types.UID{"a"}, census("ab", "", ""), false, nil, []types.UID{"a", "b"}},
-		"finished":       {[]types.UID{"a", "b", "c"}, census("a", "b", "c"), false, []types.UID{"b", "c"}, []types.UID{"a"}},
-		"told of before": {[]types.UID{"a"}, census("a", "b", "c"), false, nil, []types.UID{"a"}},
-		"one gone":       {[]types.UID{"a", "b"}, census("a", "", ""), true, nil, []types.UID{"a"}},
+		"nothing known":  {nil, sorted("a", "", ""), false, nil, []types.UID{"a"}},
+		"nothing at all": {nil, sorted("", "", ""), false, nil, nil},
+		"all there":      {[]types.UID{"a", "b"}, sorted("ba", "", ""), false, nil, []types.UID{"a", "b"}},
+		"one more":       {[]types.UID{"a"}, sorted("ab", "", ""), false, nil, []types.UID{"a", "b"}},
+		"finished":       {[]types.UID{"a", "b", "c"}, sorted("a", "b", "c"), false, []types.UID{"b", "c"}, []types.UID{"a"}},
+		"told of before": {[]types.UID{"a"}, sorted("a", "b", "c"), false, nil, []types.UID{"a"}},
+		"one gone":       {[]types.UID{"a", "b"}, sorted("a", "", ""), true, nil, []types.UID{"a"}},
 		"one gone, another new": {
-			[]types.UID{"a", "b"}, census("ac", "", ""), true, nil, []types.UID{"a", "c"},
+			[]types.UID{"a", "b"}, sorted("ac", "", ""), true, nil, []types.UID{"a", "c"},
 		},
-		"all gone": {[]types.UID{"a"}, census("", "", ""), true, nil, nil},
+		"all gone": {[]types.UID{"a"}, sorted("", "", ""), true, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -44,7 +44,7 @@ func TestTally(t *testing.T) {
 				tally.Created(uid)
 			}
 			var finished []types.UID
-			change := tally.Count(&c.census)
+			change := tally.Count(&c.owned)
 			for _, job := range change.Finished {
 				finished = append(finished, job.UID)
 			}
@@ -52,14 +52,14 @@ func TestTally(t *testing.T) {
 			g.Expect(change.Vanished).To(Equal(c.vanished))
 			g.Expect(change.MadeRoom).To(Equal(c.vanished || len(finished) > 0))
 			g.Expect(slices.Collect(maps.Keys(tally.active))).To(ConsistOf(c.next))
-			g.Expect(tally.Count(&c.census)).To(Equal(Change{}), "nothing has changed since")
+			g.Expect(tally.Count(&c.owned)).To(Equal(Change{}), "nothing has changed since")
 		})
 	}
 }
 
-// census is made of Jobs with these letters as their UIDs.
-func census(active, succeeded, failed string) Census {
-	return Census{
+// sorted is made of Jobs with these letters as their UIDs.
+func sorted(active, succeeded, failed string) Owned {
+	return Owned{
 		Active: jobsThat("", active), Succeeded: jobsThat(batchv1.JobComplete, succeeded), Failed: jobsThat(batchv1.JobFailed, failed),
 	}
 }
@@ -80,7 +80,7 @@ func TestTheFirstTallyTellsOfAllThatFinished(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var tally Tally
-	all := census("a", "b", "c")
+	all := sorted("a", "b", "c")
 	g.Expect(tally.First()).To(BeTrue())
 	change := tally.Count(&all)
 	g.Expect(change.Finished).To(HaveLen(2))
@@ -94,7 +94,7 @@ func TestTallyKnowsThatAFinishedJobHasGone(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var tally Tally
-	before, after := census("a", "b", "c"), census("a", "", "c")
+	before, after := sorted("a", "b", "c"), sorted("a", "", "c")
 	tally.Count(&before)
 	g.Expect(tally.Count(&after)).To(Equal(Change{MadeRoom: true}))
 }
@@ -104,7 +104,7 @@ func TestTallyKnowsCreatedJobs(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	tally := Tally{active: map[types.UID]struct{}{}}
-	none, first, done := census("", "", ""), census("a", "", ""), census("a", "b", "")
+	none, first, done := sorted("", "", ""), sorted("a", "", ""), sorted("a", "b", "")
 	tally.Created("a")
 	tally.Created("b")
 	g.Expect(tally.Count(&first).Vanished).To(BeTrue())

@@ -24,11 +24,11 @@ const (
 
 // channelSet says who watches which channel of one server, and what has to be sent to it so that
 // those channels are subscribed to. It is safe for concurrent use.
-type channelSet[K comparable] struct {
-	mark func(id K, cause coalesce.Cause)
+type channelSet struct {
+	mark func(id ID, cause coalesce.Cause)
 
 	mu       sync.Mutex
-	channels map[string]*channel[K]
+	channels map[string]*channel
 	// wanted are the unsubscribed channels, unwanted the subscribed ones nobody watches.
 	wanted, unwanted map[string]struct{}
 	denied           map[string]struct{}
@@ -39,8 +39,8 @@ type channelSet[K comparable] struct {
 }
 
 // channel is one channel that is watched, or not yet unsubscribed.
-type channel[K comparable] struct {
-	ids    map[K]struct{}
+type channel struct {
+	ids    map[ID]struct{}
 	status status
 	// since is when the channel was subscribed to, or when that ended, or when it was added.
 	since     time.Time
@@ -52,10 +52,10 @@ type channel[K comparable] struct {
 // newChannelSet returns a set of no channels. Mark is called for all who watch a channel when its
 // subscription begins or ends, and when [channelSet.Event] or [channelSet.Rouse] says so. It is called with
 // the lock held: it must not block, nor use the set.
-func newChannelSet[K comparable](mark func(id K, cause coalesce.Cause)) *channelSet[K] {
-	return &channelSet[K]{
+func newChannelSet(mark func(id ID, cause coalesce.Cause)) *channelSet {
+	return &channelSet{
 		mark:     mark,
-		channels: map[string]*channel[K]{},
+		channels: map[string]*channel{},
 		wanted:   map[string]struct{}{},
 		unwanted: map[string]struct{}{},
 		denied:   map[string]struct{}{},
@@ -65,12 +65,12 @@ func newChannelSet[K comparable](mark func(id K, cause coalesce.Cause)) *channel
 
 // add makes id watch the channel. It reports whether the channel is subscribed to, so
 // that there will be no confirmation.
-func (x *channelSet[K]) add(name string, id K) bool {
+func (x *channelSet) add(name string, id ID) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
 	if !ok {
-		c = &channel[K]{ids: map[K]struct{}{}, since: time.Now()}
+		c = &channel{ids: map[ID]struct{}{}, since: time.Now()}
 		x.channels[name] = c
 		x.wanted[name] = struct{}{}
 		x.changed.Set()
@@ -81,7 +81,7 @@ func (x *channelSet[K]) add(name string, id K) bool {
 }
 
 // remove ends what [channelSet.Add] began.
-func (x *channelSet[K]) remove(name string, id K) {
+func (x *channelSet) remove(name string, id ID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -103,7 +103,7 @@ func (x *channelSet[K]) remove(name string, id K) {
 	}
 }
 
-func (x *channelSet[K]) drop(name string) {
+func (x *channelSet) drop(name string) {
 	delete(x.channels, name)
 	delete(x.wanted, name)
 	delete(x.unwanted, name)
@@ -112,7 +112,7 @@ func (x *channelSet[K]) drop(name string) {
 
 // event marks all who watch the channel, and notes when growth and shrinking were last heard of.
 // A channel that nobody watches is of no interest: anyone may publish anything.
-func (x *channelSet[K]) event(name string, cause coalesce.Cause) {
+func (x *channelSet) event(name string, cause coalesce.Cause) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -128,14 +128,14 @@ func (x *channelSet[K]) event(name string, cause coalesce.Cause) {
 	x.markAll(c, cause)
 }
 
-func (x *channelSet[K]) markAll(c *channel[K], cause coalesce.Cause) {
+func (x *channelSet) markAll(c *channel, cause coalesce.Cause) {
 	for id := range c.ids {
 		x.mark(id, cause)
 	}
 }
 
 // state returns what is known of the subscription to the channel.
-func (x *channelSet[K]) state(name string) verify.Subscription {
+func (x *channelSet) state(name string) verify.Subscription {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -146,10 +146,10 @@ func (x *channelSet[K]) state(name string) verify.Subscription {
 }
 
 // present says that the channel is subscribed to until the server confirms that it is not.
-func (c *channel[K]) present() bool { return c.status == present || c.status == unsubscribing }
+func (c *channel) present() bool { return c.status == present || c.status == unsubscribing }
 
 // end notes that the channel is not subscribed to any more.
-func (c *channel[K]) end() {
+func (c *channel) end() {
 	if c.present() {
 		c.since = time.Now()
 	}
@@ -158,7 +158,7 @@ func (c *channel[K]) end() {
 
 // reset notes the end of a session: nothing is subscribed to. It marks all who watch
 // a channel that was.
-func (x *channelSet[K]) reset() {
+func (x *channelSet) reset() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	clear(x.unwanted)
@@ -178,7 +178,7 @@ func (x *channelSet[K]) reset() {
 }
 
 // wakeAll marks all who watch a channel that is subscribed to.
-func (x *channelSet[K]) wakeAll() {
+func (x *channelSet) wakeAll() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, c := range x.channels {
@@ -189,20 +189,20 @@ func (x *channelSet[K]) wakeAll() {
 }
 
 // takeWanted returns up to limit channels to subscribe to.
-func (x *channelSet[K]) takeWanted(limit int) []string {
+func (x *channelSet) takeWanted(limit int) []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.take(x.wanted, limit, subscribing)
 }
 
 // takeUnwanted returns up to limit channels to unsubscribe from.
-func (x *channelSet[K]) takeUnwanted(limit int) []string {
+func (x *channelSet) takeUnwanted(limit int) []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.take(x.unwanted, limit, unsubscribing)
 }
 
-func (x *channelSet[K]) take(from map[string]struct{}, limit int, next status) []string {
+func (x *channelSet) take(from map[string]struct{}, limit int, next status) []string {
 	var taken []string
 	for name := range from {
 		if len(taken) == limit {
@@ -216,7 +216,7 @@ func (x *channelSet[K]) take(from map[string]struct{}, limit int, next status) [
 }
 
 // subscribed notes that the server confirmed SUBSCRIBE, and marks all who watch the channel.
-func (x *channelSet[K]) subscribed(name string) {
+func (x *channelSet) subscribed(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -231,7 +231,7 @@ func (x *channelSet[K]) subscribed(name string) {
 }
 
 // unsubscribed notes that the server confirmed UNSUBSCRIBE.
-func (x *channelSet[K]) unsubscribed(name string) {
+func (x *channelSet) unsubscribed(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
@@ -248,7 +248,7 @@ func (x *channelSet[K]) unsubscribed(name string) {
 
 // refused notes that the server refused SUBSCRIBE, whether because the user may not, and
 // when to try again.
-func (x *channelSet[K]) refused(names []string, forbidden bool, retryAt time.Time) {
+func (x *channelSet) refused(names []string, forbidden bool, retryAt time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.denied) == 0 || retryAt.Before(x.retryAt) {
@@ -267,7 +267,7 @@ func (x *channelSet[K]) refused(names []string, forbidden bool, retryAt time.Tim
 
 // retry wants the denied channels again if it is time. Otherwise it returns when that
 // will be; zero means never.
-func (x *channelSet[K]) retry(now time.Time) time.Time {
+func (x *channelSet) retry(now time.Time) time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.denied) == 0 {

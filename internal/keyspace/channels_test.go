@@ -18,19 +18,19 @@ import (
 )
 
 // ignore is a mark that nobody sees.
-func ignore(string, coalesce.Cause) { /* nothing to do */ }
+func ignore(ID, coalesce.Cause) { /* nothing to do */ }
 
 func TestSetSubscribesOnceForAllWhoWatch(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var marked []string
-	x := newChannelSet(func(id string, cause coalesce.Cause) { marked = append(marked, id+" "+cause.String()) })
-	g.Expect(x.add("c", "a")).To(BeFalse())
-	g.Expect(x.add("c", "b")).To(BeFalse())
+	x := newChannelSet(func(id ID, cause coalesce.Cause) { marked = append(marked, id.Name+" "+cause.String()) })
+	g.Expect(x.add("c", named("a"))).To(BeFalse())
+	g.Expect(x.add("c", named("b"))).To(BeFalse())
 	g.Expect(x.takeWanted(10)).To(ConsistOf("c"))
 	g.Expect(x.takeWanted(10)).To(BeEmpty())
 	x.subscribed("c")
-	g.Expect(x.add("c", "late")).To(BeTrue(), "it will not be confirmed again")
+	g.Expect(x.add("c", named("late"))).To(BeTrue(), "it will not be confirmed again")
 
 	g.Expect(marked).To(ConsistOf("a Confirmed", "b Confirmed"))
 	marked = nil
@@ -38,11 +38,11 @@ func TestSetSubscribesOnceForAllWhoWatch(t *testing.T) {
 	x.event("unknown", coalesce.Growth)
 	g.Expect(marked).To(ConsistOf("a Growth", "b Growth", "late Growth"))
 
-	x.remove("c", "a")
-	x.remove("c", "late")
+	x.remove("c", named("a"))
+	x.remove("c", named("late"))
 	g.Expect(x.takeUnwanted(10)).To(BeEmpty())
-	x.remove("c", "b")
-	x.remove("c", "b")
+	x.remove("c", named("b"))
+	x.remove("c", named("b"))
 	g.Expect(x.takeUnwanted(10)).To(ConsistOf("c"))
 	x.unsubscribed("c")
 	g.Expect(x.channels).To(BeEmpty())
@@ -51,33 +51,33 @@ func TestSetSubscribesOnceForAllWhoWatch(t *testing.T) {
 func TestSetOfAChannelThatIsLeftAndWatchedAgain(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		again     func(x *channelSet[string]) (confirmed bool)
+		again     func(x *channelSet) (confirmed bool)
 		confirmed bool
 		wanted    []string
 	}{
 		"before it is unsubscribed": {
-			again: func(x *channelSet[string]) bool {
-				x.remove("c", "a")
-				return x.add("c", "a")
+			again: func(x *channelSet) bool {
+				x.remove("c", named("a"))
+				return x.add("c", named("a"))
 			},
 			confirmed: true,
 		},
 		"while it is unsubscribed": {
-			again: func(x *channelSet[string]) bool {
-				x.remove("c", "a")
+			again: func(x *channelSet) bool {
+				x.remove("c", named("a"))
 				x.takeUnwanted(1)
-				confirmed := x.add("c", "a")
+				confirmed := x.add("c", named("a"))
 				x.unsubscribed("c")
 				return confirmed
 			},
 			wanted: []string{"c"},
 		},
 		"after it was unsubscribed": {
-			again: func(x *channelSet[string]) bool {
-				x.remove("c", "a")
+			again: func(x *channelSet) bool {
+				x.remove("c", named("a"))
 				x.takeUnwanted(1)
 				x.unsubscribed("c")
-				return x.add("c", "a")
+				return x.add("c", named("a"))
 			},
 			wanted: []string{"c"},
 		},
@@ -86,7 +86,7 @@ func TestSetOfAChannelThatIsLeftAndWatchedAgain(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			x := newChannelSet(ignore)
-			x.add("c", "a")
+			x.add("c", named("a"))
 			x.takeWanted(1)
 			x.subscribed("c")
 			g.Expect(test.again(x)).To(Equal(test.confirmed))
@@ -100,11 +100,11 @@ func TestSetOfAChannelThatIsLeftWhileSubscribing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	x := newChannelSet(ignore)
-	x.add("confirmed", "a")
-	x.add("refused", "a")
+	x.add("confirmed", named("a"))
+	x.add("refused", named("a"))
 	x.takeWanted(2)
-	x.remove("confirmed", "a")
-	x.remove("refused", "a")
+	x.remove("confirmed", named("a"))
+	x.remove("refused", named("a"))
 	x.subscribed("confirmed")
 	x.refused([]string{"refused"}, true, time.Now())
 	g.Expect(x.channels).To(And(HaveLen(1), HaveKey("confirmed")))
@@ -115,8 +115,8 @@ func TestSetRetriesRefusedChannelsLater(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	now := time.Now()
-	x := newChannelSet(func(string, coalesce.Cause) { t.Error("nothing was subscribed to") })
-	x.add("c", "a")
+	x := newChannelSet(func(ID, coalesce.Cause) { t.Error("nothing was subscribed to") })
+	x.add("c", named("a"))
 	x.takeWanted(1)
 	x.refused([]string{"c"}, true, now.Add(time.Minute))
 	x.reset()
@@ -135,15 +135,15 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 		g := NewWithT(t)
 		now := time.Now()
 		server := map[string]bool{} // subscribed channels
-		lost := map[int]bool{}
-		x := newChannelSet(func(id int, cause coalesce.Cause) {
+		lost := map[ID]bool{}
+		x := newChannelSet(func(id ID, cause coalesce.Cause) {
 			if cause == coalesce.Lost {
 				lost[id] = true
 			}
 		})
-		watched := map[string]map[int]bool{}
+		watched := map[string]map[ID]bool{}
 		name := rapid.Map(rapid.IntRange(0, 4), strconv.Itoa)
-		id := rapid.IntRange(0, 2)
+		id := rapid.Map(rapid.IntRange(0, 2), func(i int) ID { return named(strconv.Itoa(i)) })
 		var subscribing, unsubscribing []string
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
@@ -152,7 +152,7 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 					g.Expect(server).To(HaveKey(c), "a channel that will not be confirmed is subscribed to")
 				}
 				if watched[c] == nil {
-					watched[c] = map[int]bool{}
+					watched[c] = map[ID]bool{}
 				}
 				watched[c][id] = true
 			},
@@ -210,7 +210,7 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 }
 
 // confirm does what a server would do.
-func confirm(x *channelSet[int], server map[string]bool, subscribing, unsubscribing []string) {
+func confirm(x *channelSet, server map[string]bool, subscribing, unsubscribing []string) {
 	for _, c := range subscribing {
 		server[c] = true
 		x.subscribed(c)
@@ -221,26 +221,26 @@ func confirm(x *channelSet[int], server map[string]bool, subscribing, unsubscrib
 	}
 }
 
-func TestSetRousesWhereMessagesCome(t *testing.T) {
+func TestSetWakesWhereMessagesCome(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	var roused []string
-	x := newChannelSet(func(id string, cause coalesce.Cause) {
+	var woken []string
+	x := newChannelSet(func(id ID, cause coalesce.Cause) {
 		if cause == coalesce.Changed {
-			roused = append(roused, id)
+			woken = append(woken, id.Name)
 		}
 	})
-	x.add("present", "a")
-	x.add("leaving", "b")
+	x.add("present", named("a"))
+	x.add("leaving", named("b"))
 	x.takeWanted(2)
 	x.subscribed("present")
 	x.subscribed("leaving")
-	x.remove("leaving", "b")
+	x.remove("leaving", named("b"))
 	x.takeUnwanted(1)
-	x.add("leaving", "c")
-	x.add("absent", "d")
+	x.add("leaving", named("c"))
+	x.add("absent", named("d"))
 	x.wakeAll()
-	g.Expect(roused).To(ConsistOf("a", "c"), "messages come until the server confirms the end")
+	g.Expect(woken).To(ConsistOf("a", "c"), "messages come until the server confirms the end")
 }
 
 // What is known of a subscription dates from its last change, and outlives the session where it
@@ -253,7 +253,7 @@ func TestSetTellsSinceWhen(t *testing.T) {
 		g.Expect(x.state("c")).To(BeZero(), "nobody watches it")
 		begun := time.Now()
 		after := func(minutes int) time.Time { return begun.Add(time.Duration(minutes) * time.Minute) }
-		x.add("c", "a")
+		x.add("c", named("a"))
 		g.Expect(x.state("c")).To(Equal(verify.Subscription{Since: begun}))
 
 		time.Sleep(time.Minute)

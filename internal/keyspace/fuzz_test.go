@@ -23,9 +23,9 @@ func FuzzEvent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, other, event string) {
 		g := NewWithT(t)
 		var ids []string
-		set := newChannelSet(func(id string, _ coalesce.Cause) { ids = append(ids, id) })
-		set.add(channelPrefix+key, "watcher")
-		set.add(channelPrefix+key+"2", "neighbour")
+		set := newChannelSet(func(id ID, _ coalesce.Cause) { ids = append(ids, id.Name) })
+		set.add(channelPrefix+key, named("watcher"))
+		set.add(channelPrefix+key+"2", named("neighbour"))
 		marked := func(channel string) []string {
 			ids = nil
 			set.event(channel, meaningOf(event).cause)

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 
 // harness is a watcher that runs, and what it delivered.
 type harness struct {
-	*Watcher[string]
+	*Watcher
 	Gomega
 	t        *testing.T
 	pool     *connection.Pool
@@ -49,14 +49,14 @@ type harness struct {
 	reader   *queue.Reader
 
 	mu    sync.Mutex
-	wakes []coalesce.Wake[string]
+	wakes []coalesce.Wake
 	// seen is the depth read at the last wake of each id, whose name is the key.
 	seen map[string]int64
 }
 
 // newHarness runs a watcher of the server at address until the test ends. Prepare may change
 // it before.
-func newHarness(t *testing.T, address string, prepare ...func(*Watcher[string])) *harness {
+func newHarness(t *testing.T, address string, prepare ...func(*Watcher)) *harness {
 	t.Helper()
 	endpoint, err := auth.ParseEndpoint(address)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -65,7 +65,7 @@ func newHarness(t *testing.T, address string, prepare ...func(*Watcher[string]))
 
 // newHarnessOn is newHarness with a pool made of these options.
 func newHarnessOn(
-	t *testing.T, endpoint auth.Endpoint, options connection.Options, prepare ...func(*Watcher[string]),
+	t *testing.T, endpoint auth.Endpoint, options connection.Options, prepare ...func(*Watcher),
 ) *harness {
 	t.Helper()
 	pool := connection.NewPool(options)
@@ -73,7 +73,7 @@ func newHarnessOn(
 		Gomega: NewWithT(t), t: t, pool: pool, endpoint: endpoint,
 		reader: queue.NewReader(pool), seen: map[string]int64{},
 	}
-	h.Watcher = New(Options[string]{Pool: pool, Deliver: h.deliver, Log: logr.Discard()})
+	h.Watcher = New(Options{Pool: pool, Deliver: h.deliver, Log: logr.Discard()})
 	for _, change := range prepare {
 		change(h.Watcher)
 	}
@@ -85,19 +85,19 @@ func newHarnessOn(
 }
 
 // deliver does what a reconciler would: it reads, again if that failed.
-func (h *harness) deliver(ctx context.Context, w coalesce.Wake[string]) {
+func (h *harness) deliver(ctx context.Context, w coalesce.Wake) {
 	h.mu.Lock()
 	endpoint := h.endpoint
 	h.mu.Unlock()
-	depth, err := h.read(ctx, endpoint, w.ID)
+	depth, err := h.read(ctx, endpoint, w.ID.Name)
 	for err != nil && ctx.Err() == nil {
 		_ = h.pool.Conn(endpoint, 0).WaitUp(ctx)
-		depth, err = h.read(ctx, endpoint, w.ID)
+		depth, err = h.read(ctx, endpoint, w.ID.Name)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.wakes = append(h.wakes, w)
-	h.seen[w.ID] = depth
+	h.seen[w.ID.Name] = depth
 }
 
 // read returns how long a list is.
@@ -123,7 +123,7 @@ func (h *harness) count(id string, cause coalesce.Cause) int {
 	defer h.mu.Unlock()
 	n := 0
 	for _, w := range h.wakes {
-		if w == (coalesce.Wake[string]{ID: id, Cause: cause}) {
+		if w == (coalesce.Wake{ID: named(id), Cause: cause}) {
 			n++
 		}
 	}
@@ -135,6 +135,22 @@ func (h *harness) depth(id string) int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.seen[id]
+}
+
+// named is an id of this name.
+func named(name string) ID { return ID{Name: name} }
+
+// Ensure is that of the watcher, by the name of an id. So are the methods below.
+func (h *harness) Ensure(name string, e auth.Endpoint, keys ...Key) {
+	h.Watcher.Ensure(named(name), e, keys...)
+}
+
+func (h *harness) Forget(name string) { h.Watcher.Forget(named(name)) }
+
+func (h *harness) State(name string) State { return h.Watcher.State(named(name)) }
+
+func (h *harness) Observed(name, key string, depth int64, began time.Time) bool {
+	return h.Watcher.Observed(named(name), key, depth, began)
 }
 
 // list is a key that is meant to hold a list.

@@ -54,7 +54,7 @@ type rotation struct {
 	keys   []string
 }
 
-func newRotation(t *testing.T, prepare ...func(*Watcher[string])) *rotation {
+func newRotation(t *testing.T, prepare ...func(*Watcher)) *rotation {
 	t.Helper()
 	server, secret := redistest.New(t, redistest.Options{}), &passwordSecret{value: "p0"}
 	do(t, server, "ACL", "SETUSER", "reader", "on", ">p0", "~*", "&*", "+ping", "+subscribe", "+unsubscribe", "+llen")
@@ -197,9 +197,9 @@ func TestNoPushIsMissedWhilePasswordsChange(t *testing.T) {
 // missed: the test above can fail.
 func TestPushesAreMissedWithoutConfirmations(t *testing.T) {
 	t.Parallel()
-	r := newRotation(t, func(w *Watcher[string]) {
+	r := newRotation(t, func(w *Watcher) {
 		mark := w.mark
-		w.mark = func(id string, cause coalesce.Cause) {
+		w.mark = func(id ID, cause coalesce.Cause) {
 			if cause != coalesce.Confirmed && cause != coalesce.Lost {
 				mark(id, cause)
 			}

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
@@ -45,20 +44,15 @@ func defaultTiming() timing {
 	}
 }
 
-// Session keeps one connection subscribed to the channels of a set until the connection ends.
-// One goroutine receives and another one sends. The fields are set before [session.Run].
-type session[K comparable] struct {
-	// channelSet has the channels. It has one session at a time.
-	set *channelSet[K]
+// session keeps one connection subscribed to the channels of its supervisor's set until the connection ends. One goroutine
+// receives and another one sends.
+type session struct {
+	// supervisor is told of the first confirmation and of each message. It has one session at a time.
+	supervisor *supervisor
 	// pubSub is the connection. A PING was sent on it and is not answered yet.
 	pubSub *connection.PubSub
-	// began is called once, at the first confirmation, and message for each message. They are
-	// called by the goroutine that receives, and must not block.
-	began   func()
-	message func(channel, payload string)
-	timing  timing
-	// log gets a line at the first confirmation and at the first refusal.
-	log logr.Logger
+	// resumes says that a connection to the same server was confirmed before this one.
+	resumes bool
 
 	begun time.Time
 	// received is when something came last, in nanoseconds since begun. Unlike
@@ -103,10 +97,10 @@ func newCommand(v verb, channels []string) *command {
 	return c
 }
 
-// run receives and sends until the connection or ctx ends, and returns whether the server
-// confirmed anything, and why it ended. It may be called once.
-func (s *session[K]) run(ctx context.Context) (confirmed bool, err error) {
-	defer s.set.reset()
+// run receives and sends until the connection or ctx ends, and returns why it ended. It may be called once. After it, confirmed
+// says whether the server confirmed anything.
+func (s *session) run(ctx context.Context) error {
+	defer s.supervisor.set.reset()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(ctx, s.pubSub.Close)()
@@ -118,14 +112,14 @@ func (s *session[K]) run(ctx context.Context) (confirmed bool, err error) {
 	end(s.send(ctx))
 	s.pubSub.Close()
 	receiver.Wait()
-	return s.confirmed, context.Cause(ctx)
+	return context.Cause(ctx)
 }
 
 // receive handles what the server sends until the connection ends. It does little for
 // each message and waits for nothing else, so that the server's buffer stays empty.
-func (s *session[K]) receive(ctx context.Context) error {
+func (s *session) receive(ctx context.Context) error {
 	for {
-		message, err := s.pubSub.Receive(ctx, s.timing.pingAfter+s.timing.answerWithin)
+		message, err := s.pubSub.Receive(ctx, s.supervisor.timing.pingAfter+s.supervisor.timing.answerWithin)
 		switch {
 		case failure.IsReply(err):
 			err = s.answerError(err)
@@ -139,10 +133,10 @@ func (s *session[K]) receive(ctx context.Context) error {
 	}
 }
 
-func (s *session[K]) answer(message any) error {
+func (s *session) answer(message any) error {
 	switch m := message.(type) {
 	case *redis.Message:
-		s.message(m.Channel, m.Payload)
+		s.supervisor.event(m.Channel, m.Payload)
 		return nil
 	case *redis.Subscription:
 		return s.answerConfirmation(verb(m.Kind), m.Channel)
@@ -153,7 +147,7 @@ func (s *session[K]) answer(message any) error {
 	}
 }
 
-func (s *session[K]) answerPong() error {
+func (s *session) answerPong() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inFlight == nil || s.inFlight.verb != ping {
@@ -163,7 +157,7 @@ func (s *session[K]) answerPong() error {
 	return nil
 }
 
-func (s *session[K]) answerConfirmation(kind verb, name string) error {
+func (s *session) answerConfirmation(kind verb, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inFlight == nil || s.inFlight.verb != kind {
@@ -176,11 +170,11 @@ func (s *session[K]) answerConfirmation(kind verb, name string) error {
 	if kind == subscribe {
 		if !s.confirmed {
 			s.confirmed = true
-			s.began()
+			s.supervisor.begin(s.resumes)
 		}
-		s.set.subscribed(name)
+		s.supervisor.set.subscribed(name)
 	} else {
-		s.set.unsubscribed(name)
+		s.supervisor.set.unsubscribed(name)
 	}
 	if len(s.inFlight.waiting) == 0 {
 		s.answered()
@@ -189,7 +183,7 @@ func (s *session[K]) answerConfirmation(kind verb, name string) error {
 }
 
 // answerError handles an error reply. The connection is good, but for refused credentials.
-func (s *session[K]) answerError(reply error) error {
+func (s *session) answerError(reply error) error {
 	reason := failure.Classify(reply).Reason
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,27 +204,27 @@ func (s *session[K]) answerError(reply error) error {
 
 // refuse deals with a refused SUBSCRIBE. One forbidden channel makes the server refuse
 // them all, so the halves are tried until it is alone.
-func (s *session[K]) refuse(channels []string, forbidden bool) {
+func (s *session) refuse(channels []string, forbidden bool) {
 	if forbidden && len(channels) > 1 {
 		middle := len(channels) / 2
 		s.parts = append(s.parts, channels[:middle], channels[middle:])
 		return
 	}
-	retryAt := time.Now().Add(s.timing.refusedRetry)
+	retryAt := time.Now().Add(s.supervisor.timing.refusedRetry)
 	if forbidden {
-		retryAt = time.Now().Add(s.timing.forbiddenRetry)
+		retryAt = time.Now().Add(s.supervisor.timing.forbiddenRetry)
 	}
-	s.set.refused(channels, forbidden, retryAt)
+	s.supervisor.set.refused(channels, forbidden, retryAt)
 }
 
 // answered makes room for the next command.
-func (s *session[K]) answered() {
+func (s *session) answered() {
 	s.inFlight = nil
-	s.set.changed.Set()
+	s.supervisor.set.changed.Set()
 }
 
 // send sends one command after the other until the connection ends.
-func (s *session[K]) send(ctx context.Context) error {
+func (s *session) send(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var reported progress
@@ -250,7 +244,7 @@ func (s *session[K]) send(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-s.set.changed:
+		case <-s.supervisor.set.changed:
 		case <-timer.C:
 		}
 	}
@@ -258,20 +252,20 @@ func (s *session[K]) send(ctx context.Context) error {
 
 // next returns the next command to send, or how long to wait for a reason to send one.
 // The command is then in flight. No time is left if the last one should have been answered.
-func (s *session[K]) next(now time.Time) (*command, time.Duration) {
+func (s *session) next(now time.Time) (*command, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inFlight != nil {
-		return nil, s.inFlight.sent.Add(s.timing.answerWithin).Sub(now)
+		return nil, s.inFlight.sent.Add(s.supervisor.timing.answerWithin).Sub(now)
 	}
-	due := s.begun.Add(time.Duration(s.received.Load()) + s.timing.pingAfter)
+	due := s.begun.Add(time.Duration(s.received.Load()) + s.supervisor.timing.pingAfter)
 	silent := !now.Before(due)
-	if retryAt := s.set.retry(now); !retryAt.IsZero() && retryAt.Before(due) {
+	if retryAt := s.supervisor.set.retry(now); !retryAt.IsZero() && retryAt.Before(due) {
 		due = retryAt
 	}
 	if channels := s.toSubscribe(); len(channels) > 0 {
 		s.inFlight = newCommand(subscribe, channels)
-	} else if channels := s.set.takeUnwanted(maxChannels); len(channels) > 0 {
+	} else if channels := s.supervisor.set.takeUnwanted(maxChannels); len(channels) > 0 {
 		s.inFlight = newCommand(unsubscribe, channels)
 	} else if silent {
 		s.inFlight = newCommand(ping, nil)
@@ -279,17 +273,17 @@ func (s *session[K]) next(now time.Time) (*command, time.Duration) {
 	return s.inFlight, due.Sub(now)
 }
 
-func (s *session[K]) toSubscribe() []string {
+func (s *session) toSubscribe() []string {
 	if last := len(s.parts) - 1; last >= 0 {
 		part := s.parts[last]
 		s.parts = s.parts[:last]
 		return part
 	}
-	return s.set.takeWanted(maxChannels)
+	return s.supervisor.set.takeWanted(maxChannels)
 }
 
 // write sends a command. No lock is held: the network may be slow.
-func (s *session[K]) write(ctx context.Context, c *command) error {
+func (s *session) write(ctx context.Context, c *command) error {
 	switch c.verb {
 	case subscribe:
 		return s.pubSub.Subscribe(ctx, c.channels...)
@@ -306,16 +300,16 @@ type progress struct {
 }
 
 // report logs what happened for the first time since the last report.
-func (s *session[K]) report(last progress) progress {
+func (s *session) report(last progress) progress {
 	s.mu.Lock()
 	refusal := s.refusal
 	now := progress{confirmed: s.confirmed, refused: refusal != nil}
 	s.mu.Unlock()
 	if now.confirmed && !last.confirmed {
-		s.log.Info("Subscribed to keyspace notifications")
+		s.supervisor.log.Info("Subscribed to keyspace notifications")
 	}
 	if now.refused && !last.refused {
-		s.log.Info("Redis refuses subscriptions to some channels", "cause", refusal.Error())
+		s.supervisor.log.Info("Redis refuses subscriptions to some channels", "cause", refusal.Error())
 	}
 	return now
 }

@@ -1,11 +1,6 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// An inspector asks a Redis server which events it publishes, and has it publish what is
-// missing where that is wanted. What the server says becomes evidence of package verify.
-//
-// The setting is the server's and may change at any time, by anybody. Many users may not read it
-// and fewer may set it, so nothing depends on an answer.
 package keyspace
 
 import (
@@ -29,7 +24,9 @@ const (
 	refusedAgain = time.Minute
 )
 
-// inspector asks one server. The fields are set before [inspector.run].
+// inspector asks one server which events it publishes, and has it publish what is missing where that is wanted. What the
+// server says becomes evidence of package verify. The setting is the server's and may change at any time, by anybody. Many
+// users may not read it and fewer may set it, so nothing depends on an answer.
 type inspector struct {
 	conn *connection.Conn
 	// evidence is told the answers, and changed is set when one is news.

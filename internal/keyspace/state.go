@@ -29,7 +29,7 @@ type State struct {
 
 // State returns what is known about the events of the keys of an id. It does not block.
 // A later change of its verdict wakes the id with the cause Changed.
-func (w *Watcher[K]) State(id K) State {
+func (w *Watcher) State(id ID) State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	watched, ok := w.watches[id]
@@ -60,7 +60,7 @@ func latest(a, b time.Time) time.Time {
 // Observed tells of a depth of a key of an id that was read from began until now. It
 // reports whether an earlier growth has turned out to be unannounced, by a server that did
 // not say so. It does not block. A key that may grow without an event is not to be told of.
-func (w *Watcher[K]) Observed(id K, key string, depth int64, began time.Time) (missed bool) {
+func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (missed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	watched, ok := w.watches[id]
@@ -78,7 +78,7 @@ func (w *Watcher[K]) Observed(id K, key string, depth int64, began time.Time) (m
 
 // verdict is what is to be said of the keys of an id. What was reported stands until there is
 // something else to report.
-func (w *Watcher[K]) verdict(watched *watch, now time.Time) verify.Verdict {
+func (w *Watcher) verdict(watched *watch, now time.Time) verify.Verdict {
 	server := w.supervisors[watched.endpoint]
 	keys := make([]verify.Key, 0, len(watched.keys))
 	for i, key := range watched.keys {
@@ -95,7 +95,7 @@ func (w *Watcher[K]) verdict(watched *watch, now time.Time) verify.Verdict {
 
 // reviewer reviews the verdicts when there is new evidence, and every second, until ctx is
 // done.
-func (w *Watcher[K]) reviewer(ctx context.Context) {
+func (w *Watcher) reviewer(ctx context.Context) {
 	ticker := time.NewTicker(reviewInterval)
 	defer ticker.Stop()
 	for {
@@ -110,7 +110,7 @@ func (w *Watcher[K]) reviewer(ctx context.Context) {
 }
 
 // review wakes the ids whose verdict has changed.
-func (w *Watcher[K]) review(now time.Time) {
+func (w *Watcher) review(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, watched := range w.watches {

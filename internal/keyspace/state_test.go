@@ -29,12 +29,12 @@ type judging struct {
 func newJudging(t *testing.T, server *redistest.Server, configure bool) *judging {
 	t.Helper()
 	j := &judging{}
-	j.harness = newHarness(t, server.Addr(), func(w *Watcher[string]) {
+	j.harness = newHarness(t, server.Addr(), func(w *Watcher) {
 		w.options.Configure = configure
-		w.options.Deliver = func(_ context.Context, woken coalesce.Wake[string]) {
-			j.told.Store(woken.ID, w.State(woken.ID).Verdict)
+		w.options.Deliver = func(_ context.Context, woken coalesce.Wake) {
+			j.told.Store(woken.ID.Name, w.State(woken.ID).Verdict)
 			if woken.Cause == coalesce.Growth {
-				j.grown.Store(woken.ID, true)
+				j.grown.Store(woken.ID.Name, true)
 			}
 		}
 	})

@@ -22,10 +22,10 @@ import (
 var errSucceeded = errors.New("another connection takes over")
 
 // supervisor keeps a session running on one endpoint.
-type supervisor[K comparable] struct {
+type supervisor struct {
 	conn     *connection.Conn
 	endpoint auth.Endpoint
-	set      *channelSet[K]
+	set      *channelSet
 	// evidence is of what the inspector is told and of the events that come. evidenceChanged is
 	// set when it has.
 	evidence        *verify.Evidence
@@ -45,7 +45,7 @@ type supervisor[K comparable] struct {
 
 // run has one session after the other until ctx is done. While the endpoint is down it
 // waits for the prober of the pool.
-func (s *supervisor[K]) run(ctx context.Context) {
+func (s *supervisor) run(ctx context.Context) {
 	var others sync.WaitGroup
 	others.Go(func() { s.inspector.run(ctx, s.due) })
 	others.Go(func() { s.wakeRestored(ctx) })
@@ -83,7 +83,7 @@ func (s *supervisor[K]) run(ctx context.Context) {
 // wakeRestored wakes those who listen whenever the server answers again, until ctx is done. Their
 // reads have failed meanwhile, and if the session has outlived that, it confirms nothing
 // after which they would read.
-func (s *supervisor[K]) wakeRestored(ctx context.Context) {
+func (s *supervisor) wakeRestored(ctx context.Context) {
 	for s.conn.WaitRestored(ctx) == nil {
 		s.set.wakeAll()
 	}
@@ -91,18 +91,15 @@ func (s *supervisor[K]) wakeRestored(ctx context.Context) {
 
 // session runs a session to its end, which is not yet that of its connection where another one
 // takes over. It reports whether the server confirmed anything.
-func (s *supervisor[K]) session(ctx context.Context) (confirmed bool, err error) {
+func (s *supervisor) session(ctx context.Context) (confirmed bool, err error) {
 	pubSub, err := s.conn.OpenPubSub(ctx)
 	if err != nil {
 		return false, err
 	}
-	began := s.begin
 	for pubSub != nil {
-		var also bool
-		pubSub, also, err = s.connected(ctx, pubSub, began)
-		if also {
-			confirmed, began = true, s.goOn
-		}
+		current := &session{supervisor: s, pubSub: pubSub, resumes: confirmed}
+		pubSub, err = s.connected(ctx, current)
+		confirmed = confirmed || current.confirmed
 	}
 	if confirmed {
 		s.recorder.Subscribed(s.endpoint.String(), false)
@@ -110,48 +107,40 @@ func (s *supervisor[K]) session(ctx context.Context) (confirmed bool, err error)
 	return confirmed, err
 }
 
-// connected runs a session on one connection. It returns the one to go on with, if the credentials
-// have changed. That one is open before the other is given up, and what is pushed in between is
-// found after its confirmations.
-func (s *supervisor[K]) connected(
-	ctx context.Context, pubSub *connection.PubSub, began func(),
-) (next *connection.PubSub, confirmed bool, err error) {
-	defer pubSub.Close()
+// connected runs a session on its connection. It returns the connection to go on with, if the credentials have changed. That
+// one is open before the other is given up, and what is pushed in between is found after its confirmations.
+func (s *supervisor) connected(ctx context.Context, current *session) (next *connection.PubSub, err error) {
+	defer current.pubSub.Close()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var successor sync.WaitGroup
 	successor.Go(func() {
-		if next, _ = s.conn.Successor(ctx, pubSub); next != nil {
+		if next, _ = s.conn.Successor(ctx, current.pubSub); next != nil {
 			end(errSucceeded)
 		}
 	})
-	current := &session[K]{
-		set: s.set, pubSub: pubSub, began: began, message: s.event, timing: s.timing, log: s.log,
-	}
-	confirmed, err = current.run(ctx)
+	err = current.run(ctx)
 	end(nil)
 	successor.Wait()
 	if next != nil && !errors.Is(err, errSucceeded) { // It broke at the same moment.
 		next.Close()
 		next = nil
 	}
-	return next, confirmed, err
+	return next, err
 }
 
-// begin notes that the server has confirmed a subscription, the first of a session.
-func (s *supervisor[K]) begin() {
-	s.evidence.Begin()
-	s.goOn()
-}
-
-// goOn is begin for a connection to the same server as the one before. The evidence still holds.
-func (s *supervisor[K]) goOn() {
+// begin notes that the server has confirmed the first subscription of a session. If the session resumes one on the same
+// server, the evidence still holds.
+func (s *supervisor) begin(resumes bool) {
+	if !resumes {
+		s.evidence.Begin()
+	}
 	s.recorder.Subscribed(s.endpoint.String(), true)
 	s.due.Set()
 }
 
 // event marks all whom an event concerns, and notes that events come.
-func (s *supervisor[K]) event(channel, name string) {
+func (s *supervisor) event(channel, name string) {
 	m := meaningOf(name)
 	if m.cause != coalesce.None {
 		s.set.event(channel, m.cause)

@@ -65,7 +65,7 @@ func TestTransitionsAreLoggedAndNothingElse(t *testing.T) {
 		}
 		lines[line]++
 	}, funcr.Options{})
-	h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.options.Log = log })
+	h := newHarness(t, server.Addr(), func(w *Watcher) { w.options.Log = log })
 	h.ensure("emails", "other")
 	for round := range 3 {
 		for range 100 {

@@ -19,6 +19,9 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 )
 
+// ID names who watches: the namespace and the name of an object.
+type ID = coalesce.ID
+
 // Key is a Redis key that is watched.
 type Key struct {
 	// Database is the number of the one that holds the key.
@@ -33,12 +36,12 @@ type Key struct {
 func (k Key) channel() string { return "__keyspace@" + strconv.Itoa(k.Database) + "__:" + k.Name }
 
 // Options are what a [Watcher] is made of.
-type Options[K comparable] struct {
+type Options struct {
 	// Pool has the connections to use.
 	Pool *connection.Pool
 	// Deliver is called for one wake after the other and may block; wakes of one id merge
 	// meanwhile.
-	Deliver func(ctx context.Context, w coalesce.Wake[K])
+	Deliver func(ctx context.Context, w coalesce.Wake)
 	// Configure says to add the recommended flags to the servers' notify-keyspace-events
 	// where they are missing.
 	Configure bool
@@ -50,15 +53,15 @@ type Options[K comparable] struct {
 
 // Watcher wakes ids when the keys they watch may have changed. All its methods are safe
 // for concurrent use, and none but [Watcher.Start] blocks or does I/O.
-type Watcher[K comparable] struct {
-	options   Options[K]
+type Watcher struct {
+	options   Options
 	timing    timing
-	coalescer *coalesce.Coalescer[K]
-	mark      func(id K, cause coalesce.Cause) // of the coalescer
+	coalescer *coalesce.Coalescer
+	mark      func(id ID, cause coalesce.Cause) // of the coalescer
 
 	mu          sync.Mutex
-	watches     map[K]*watch
-	supervisors map[auth.Endpoint]*supervisor[K]
+	watches     map[ID]*watch
+	supervisors map[auth.Endpoint]*supervisor
 	// changed is set while supervisors may differ from those that run.
 	changed coalesce.Signal
 	// evidenceChanged is set while verdicts may differ from what was reported.
@@ -87,18 +90,18 @@ func (w *watch) includes(e auth.Endpoint, channel string) bool {
 }
 
 // New returns a watcher that watches nothing yet.
-func New[K comparable](options Options[K]) *Watcher[K] {
+func New(options Options) *Watcher {
 	if options.Recorder == nil {
 		options.Recorder = noRecorder{}
 	}
-	coalescer := coalesce.NewCoalescer[K](options.Recorder.Coalesced)
-	return &Watcher[K]{
+	coalescer := coalesce.NewCoalescer(options.Recorder.Coalesced)
+	return &Watcher{
 		options:     options,
 		timing:      defaultTiming(),
 		coalescer:   coalescer,
 		mark:        coalescer.Mark,
-		watches:     map[K]*watch{},
-		supervisors: map[auth.Endpoint]*supervisor[K]{},
+		watches:     map[ID]*watch{},
+		supervisors: map[auth.Endpoint]*supervisor{},
 		changed:     coalesce.NewSignal(),
 
 		evidenceChanged: coalesce.NewSignal(),
@@ -106,12 +109,12 @@ func New[K comparable](options Options[K]) *Watcher[K] {
 }
 
 // NeedLeaderElection tells the manager that only the leader subscribes.
-func (w *Watcher[K]) NeedLeaderElection() bool { return true }
+func (w *Watcher) NeedLeaderElection() bool { return true }
 
 // Ensure makes id watch these keys on this endpoint, and nothing else. No two of them may
 // have the same name. It may be called before Start, and costs next to nothing when nothing
 // changed. A wake with the cause Confirmed follows for each new name, once it is watched.
-func (w *Watcher[K]) Ensure(id K, e auth.Endpoint, keys ...Key) {
+func (w *Watcher) Ensure(id ID, e auth.Endpoint, keys ...Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	old, watching := w.watches[id]
@@ -131,7 +134,7 @@ func (w *Watcher[K]) Ensure(id K, e auth.Endpoint, keys ...Key) {
 }
 
 // Forget ends what Ensure began. No wake for id is delivered that begins after it.
-func (w *Watcher[K]) Forget(id K) {
+func (w *Watcher) Forget(id ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	old, watching := w.watches[id]
@@ -143,16 +146,16 @@ func (w *Watcher[K]) Forget(id K) {
 	w.leave(id, old, &watch{})
 }
 
-// Pace tells whether id could create anything if it were woken by growth. While it
-// could not, growth wakes it once a second at most.
-func (w *Watcher[K]) Pace(id K, canCreate bool) { w.coalescer.Pace(id, canCreate) }
+// SetIdle tells whether id is idle: it could create nothing if it were woken by growth. Growth wakes an idle id once a
+// second at most.
+func (w *Watcher) SetIdle(id ID, idle bool) { w.coalescer.SetIdle(id, idle) }
 
 // TakeNotified returns when growth of the keys of id was first heard of since the last
 // call, and zero if it was not.
-func (w *Watcher[K]) TakeNotified(id K) time.Time { return w.coalescer.TakeNotified(id) }
+func (w *Watcher) TakeNotified(id ID) time.Time { return w.coalescer.TakeNotified(id) }
 
 // join begins the watching of next, but for the keys that old includes.
-func (w *Watcher[K]) join(id K, next, old *watch) {
+func (w *Watcher) join(id ID, next, old *watch) {
 	to, ok := w.supervisors[next.endpoint]
 	if !ok {
 		to = w.newSupervisor(next.endpoint)
@@ -174,10 +177,10 @@ func (w *Watcher[K]) join(id K, next, old *watch) {
 	}
 }
 
-func (w *Watcher[K]) newSupervisor(e auth.Endpoint) *supervisor[K] {
+func (w *Watcher) newSupervisor(e auth.Endpoint) *supervisor {
 	conn, evidence := w.options.Pool.Conn(e, 0), &verify.Evidence{}
 	log := w.options.Log.WithValues("endpoint", e.String())
-	s := &supervisor[K]{
+	s := &supervisor{
 		conn:     conn,
 		endpoint: e,
 		set:      newChannelSet(w.mark),
@@ -198,14 +201,14 @@ func (w *Watcher[K]) newSupervisor(e auth.Endpoint) *supervisor[K] {
 }
 
 // classes are those of the keys that are watched on the endpoint of a supervisor.
-func (w *Watcher[K]) classes(of *supervisor[K]) []verify.Class {
+func (w *Watcher) classes(of *supervisor) []verify.Class {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Collect(maps.Keys(of.classes))
 }
 
 // leave ends the watching of old, but for the keys that next includes.
-func (w *Watcher[K]) leave(id K, old, next *watch) {
+func (w *Watcher) leave(id ID, old, next *watch) {
 	from := w.supervisors[old.endpoint]
 	for _, key := range old.keys {
 		from.classes[key.Class]--
@@ -225,14 +228,14 @@ func (w *Watcher[K]) leave(id K, old, next *watch) {
 
 // Start keeps the subscriptions and delivers wakes until ctx is done, and then returns
 // nil. It may be called once.
-func (w *Watcher[K]) Start(ctx context.Context) error {
+func (w *Watcher) Start(ctx context.Context) error {
 	var workers sync.WaitGroup
 	defer w.coalescer.Stop()
 	defer workers.Wait()
 	workers.Go(func() { w.coalescer.Run(ctx, w.options.Deliver) })
 	workers.Go(func() { w.reviewer(ctx) })
 
-	running := map[*supervisor[K]]context.CancelFunc{}
+	running := map[*supervisor]context.CancelFunc{}
 	for {
 		for _, fresh := range w.replace(running) {
 			supervised, cancel := context.WithCancel(ctx)
@@ -252,7 +255,7 @@ func (w *Watcher[K]) Start(ctx context.Context) error {
 
 // replace ends the supervisors that are not needed any more, and returns those that do
 // not run yet. An endpoint that was left and is watched again has a new one.
-func (w *Watcher[K]) replace(running map[*supervisor[K]]context.CancelFunc) []*supervisor[K] {
+func (w *Watcher) replace(running map[*supervisor]context.CancelFunc) []*supervisor {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for old, cancel := range running {
@@ -261,7 +264,7 @@ func (w *Watcher[K]) replace(running map[*supervisor[K]]context.CancelFunc) []*s
 			delete(running, old)
 		}
 	}
-	var fresh []*supervisor[K]
+	var fresh []*supervisor
 	for _, s := range w.supervisors {
 		if _, ok := running[s]; !ok {
 			fresh = append(fresh, s)
@@ -271,7 +274,7 @@ func (w *Watcher[K]) replace(running map[*supervisor[K]]context.CancelFunc) []*s
 }
 
 // left tells the recorder that nobody watches the endpoint, unless somebody does again.
-func (w *Watcher[K]) left(e auth.Endpoint) {
+func (w *Watcher) left(e auth.Endpoint) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, watched := w.supervisors[e]; !watched {

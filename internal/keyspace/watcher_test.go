@@ -101,20 +101,20 @@ func TestEnsureReplacesWhatWasWatched(t *testing.T) {
 func TestClassesAreThoseOfTheKeysThatAreWatchedNow(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	w := New(Options[string]{Pool: connection.NewPool(connection.Options{}), Log: logr.Discard()})
+	w := New(Options{Pool: connection.NewPool(connection.Options{}), Log: logr.Discard()})
 	endpoint := auth.Endpoint{Address: "127.0.0.1:1"}
 	expect := func(classes ...verify.Class) {
 		t.Helper()
 		g.Expect(w.classes(w.supervisors[endpoint])).To(ConsistOf(classes))
 	}
-	w.Ensure("a", endpoint, list("first"), list("second"), Key{Name: "third", Class: verify.ClassStream})
+	w.Ensure(named("a"), endpoint, list("first"), list("second"), Key{Name: "third", Class: verify.ClassStream})
 	expect(verify.ClassList, verify.ClassStream)
-	w.Ensure("b", endpoint, list("first"))
-	w.Forget("a")
+	w.Ensure(named("b"), endpoint, list("first"))
+	w.Forget(named("a"))
 	expect(verify.ClassList)
-	w.Ensure("b", endpoint, Key{Name: "first", Class: verify.ClassHash}, Key{Name: "second", Class: verify.ClassSet})
+	w.Ensure(named("b"), endpoint, Key{Name: "first", Class: verify.ClassHash}, Key{Name: "second", Class: verify.ClassSet})
 	expect(verify.ClassHash, verify.ClassSet)
-	w.Ensure("b", endpoint, Key{Name: "second", Class: verify.ClassSet})
+	w.Ensure(named("b"), endpoint, Key{Name: "second", Class: verify.ClassSet})
 	expect(verify.ClassSet)
 }
 
@@ -162,9 +162,9 @@ func TestAWakeIsLostIfConfirmationsDoNotWake(t *testing.T) {
 }
 
 // waking makes a watcher wake for these causes only.
-func waking(causes ...coalesce.Cause) func(*Watcher[string]) {
-	return func(w *Watcher[string]) {
-		w.mark = func(id string, cause coalesce.Cause) {
+func waking(causes ...coalesce.Cause) func(*Watcher) {
+	return func(w *Watcher) {
+		w.mark = func(id ID, cause coalesce.Cause) {
 			if slices.Contains(causes, cause) {
 				w.coalescer.Mark(id, cause)
 			}
@@ -177,8 +177,8 @@ func TestTheEndOfASubscriptionWakes(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	var h *harness
 	var afterTheEnd atomic.Int32
-	h = newHarness(t, server.Addr(), func(w *Watcher[string]) {
-		w.options.Deliver = func(context.Context, coalesce.Wake[string]) {
+	h = newHarness(t, server.Addr(), func(w *Watcher) {
+		w.options.Deliver = func(context.Context, coalesce.Wake) {
 			if !h.present("emails") {
 				afterTheEnd.Add(1)
 			}
@@ -227,7 +227,7 @@ func TestAForbiddenChannelHarmsNoOther(t *testing.T) {
 		keys = append(keys, fmt.Sprintf("allowed-%d", i))
 	}
 	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"allowed-*")
-	h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.timing.forbiddenRetry = 100 * time.Millisecond })
+	h := newHarness(t, server.Addr(), func(w *Watcher) { w.timing.forbiddenRetry = 100 * time.Millisecond })
 	h.Ensure("forbidden", h.endpoint, list("forbidden"))
 	h.ensure(keys[1:]...)
 	h.Expect(h.count("forbidden", coalesce.Confirmed)).To(BeZero())
@@ -245,7 +245,7 @@ func TestAForbiddenChannelHarmsNoOther(t *testing.T) {
 func TestARevokedChannelIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr(), func(w *Watcher[string]) { w.timing.forbiddenRetry = 100 * time.Millisecond })
+	h := newHarness(t, server.Addr(), func(w *Watcher) { w.timing.forbiddenRetry = 100 * time.Millisecond })
 	h.ensure("emails", "other")
 	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"other")
 	h.eventuallyWoken("other", coalesce.Confirmed, 2)
@@ -414,7 +414,7 @@ func TestAConnectionBrokenWhileThousandsOfChannelsAreSubscribed(t *testing.T) {
 }
 
 // impatient makes sessions notice soon that nobody answers.
-func impatient(w *Watcher[string]) {
+func impatient(w *Watcher) {
 	w.timing.pingAfter = 100 * time.Millisecond
 	w.timing.answerWithin = 500 * time.Millisecond
 }
@@ -431,7 +431,7 @@ func TestAnIdleSessionLives(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	through := tcpproxy.New(t, server.Addr())
-	h := newHarness(t, through.Addr(), func(w *Watcher[string]) { w.timing.pingAfter = 10 * time.Millisecond })
+	h := newHarness(t, through.Addr(), func(w *Watcher) { w.timing.pingAfter = 10 * time.Millisecond })
 	h.ensure("emails")
 	dials := through.Dials()
 	pings := func() string {
@@ -476,7 +476,7 @@ func TestAPushIsMissedIfReadBeforeSubscribing(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	h := newHarness(t, server.Addr(), waking(coalesce.Growth))
-	h.deliver(t.Context(), coalesce.Wake[string]{ID: "emails"})
+	h.deliver(t.Context(), coalesce.Wake{ID: named("emails")})
 	do(t, server, "lpush", "emails", 1)
 	h.Ensure("emails", h.endpoint, list("emails"))
 	h.Eventually(subscriptions).WithArguments(t, server).WithTimeout(timeout).Should(ConsistOf(channelPrefix + "emails"))
@@ -505,9 +505,9 @@ func TestNothingIsLostBeforeAnyoneTakesWakes(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	release := make(chan struct{})
-	h := newHarness(t, server.Addr(), func(w *Watcher[string]) {
+	h := newHarness(t, server.Addr(), func(w *Watcher) {
 		deliver := w.options.Deliver
-		w.options.Deliver = func(ctx context.Context, w coalesce.Wake[string]) {
+		w.options.Deliver = func(ctx context.Context, w coalesce.Wake) {
 			select {
 			case <-release:
 				deliver(ctx, w)
@@ -540,16 +540,16 @@ func TestTheWatcherEndsWithItsContext(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	pool := connection.NewPool(connection.Options{})
 	blocked := make(chan struct{}, 1)
-	w := New(Options[string]{
+	w := New(Options{
 		Pool: pool,
-		Deliver: func(ctx context.Context, _ coalesce.Wake[string]) {
+		Deliver: func(ctx context.Context, _ coalesce.Wake) {
 			blocked <- struct{}{}
 			<-ctx.Done()
 		},
 		Log: logr.Discard(),
 	})
-	w.Ensure("emails", auth.Endpoint{Address: server.Addr()}, list("emails"))
-	w.Ensure("nowhere", auth.Endpoint{Address: "127.0.0.1:1"}, list("emails"))
+	w.Ensure(named("emails"), auth.Endpoint{Address: server.Addr()}, list("emails"))
+	w.Ensure(named("nowhere"), auth.Endpoint{Address: "127.0.0.1:1"}, list("emails"))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	go func() { ended <- pool.Start(ctx) }()

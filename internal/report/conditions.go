@@ -66,30 +66,30 @@ func set(status *scaledjobv1.ScaledJobStatus, kind string, is Condition) {
 }
 
 // setConditions sets every condition that the pass knows about, and the mode. Ready follows from the others.
-func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus, pass *Pass) {
-	if active := notificationsActive(&sj.Spec, pass.Notifications); active != nil {
+func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus, seen *Reconciled) {
+	if active := notificationsActive(&sj.Spec, seen.Notifications); active != nil {
 		set(status, scaledjobv1.ConditionNotificationsActive, *active)
 		status.Mode = modeOf(*active)
 	}
-	if pass.Desired != nil {
-		limited := scalingLimited(pass.AtMax, pass.Limit)
+	if seen.Desired != nil {
+		limited := scalingLimited(seen.AtMax, seen.Limit)
 		if before, _ := Limit(status); string(before) != limited.Reason {
 			// Each reason has a time of its own: after a restart it tells since when creating pauses.
 			apimeta.RemoveStatusCondition(&status.Conditions, scaledjobv1.ConditionScalingLimited)
 		}
 		set(status, scaledjobv1.ConditionScalingLimited, limited)
 	}
-	if pass.Template != nil {
-		set(status, scaledjobv1.ConditionTemplateValid, *pass.Template)
+	if seen.Template != nil {
+		set(status, scaledjobv1.ConditionTemplateValid, *seen.Template)
 	}
 	switch {
-	case !pass.QueueErr.Busy():
-		set(status, scaledjobv1.ConditionQueueConnected, queueConnected(pass))
+	case !seen.QueueErr.Busy():
+		set(status, scaledjobv1.ConditionQueueConnected, queueConnected(seen))
 		is := ready(sj.Spec.Suspend, status.Conditions)
 		present, cause := abnormal(is, status.Conditions)
 		setReady(status, is, present, cause)
 	case !isToldOf(sj.Generation, status.Conditions): // Ready must not seem to be of this spec.
-		is := queueConnected(pass)
+		is := queueConnected(seen)
 		setReady(status, is, scaledjobv1.ConditionReconciling, is)
 	}
 }
@@ -112,27 +112,27 @@ func isToldOf(generation int64, conditions []metav1.Condition) bool {
 	return told != nil && told.ObservedGeneration == generation
 }
 
-func queueConnected(pass *Pass) Condition {
+func queueConnected(seen *Reconciled) Condition {
 	switch {
-	case pass.QueueErr != nil:
-		message := pass.QueueErr.Message
-		if pass.FailedKey != "" {
-			message = quoted(pass.FailedKey) + " of spec.queues: " + message
+	case seen.QueueErr != nil:
+		message := seen.QueueErr.Message
+		if seen.FailedKey != "" {
+			message = quoted(seen.FailedKey) + " of spec.queues: " + message
 		}
-		return Condition{metav1.ConditionFalse, string(pass.QueueErr.Reason), message}
-	case pass.WithoutGroup != nil:
+		return Condition{metav1.ConditionFalse, string(seen.QueueErr.Reason), message}
+	case seen.WithoutGroup != nil:
 		return Condition{
 			metav1.ConditionFalse, scaledjobv1.ReasonConsumerGroupNotFound,
-			"The stream " + quoted(pass.WithoutGroup.Name) + " holds entries, and has no consumer group " +
-				quoted(pass.WithoutGroup.Stream.ConsumerGroup) + ". One message counts as waiting until there is one, so that a first worker can " +
+			"The stream " + quoted(seen.WithoutGroup.Name) + " holds entries, and has no consumer group " +
+				quoted(seen.WithoutGroup.Stream.ConsumerGroup) + ". One message counts as waiting until there is one, so that a first worker can " +
 				"create it. Correct the name, have the workers create it, or say XGROUP CREATE.",
 		}
 	}
-	if pass.Rejected != nil {
+	if seen.Rejected != nil {
 		return Condition{
 			metav1.ConditionTrue, scaledjobv1.ReasonSecretRejected,
 			"The depth of the queue was read with what the Secrets held before. With what they hold now nobody is let in, which will tell when " +
-				"connections are made anew, as after a restart. " + pass.Rejected.Message,
+				"connections are made anew, as after a restart. " + seen.Rejected.Message,
 		}
 	}
 	return Condition{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}

@@ -66,13 +66,13 @@ func TestConditionsFollowWhatIsSeen(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	wrongType := &failure.Error{Reason: failure.ReasonWrongType, Message: "Correct the key.", Err: errAway}
-	is := queueConnected(&Pass{})
+	is := queueConnected(&Reconciled{})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "Connected"}))
-	is = queueConnected(&Pass{QueueErr: wrongType})
+	is = queueConnected(&Reconciled{QueueErr: wrongType})
 	g.Expect(is).To(Equal(Condition{metav1.ConditionFalse, "WrongType", "Correct the key."}))
-	is = queueConnected(&Pass{QueueErr: wrongType, FailedKey: "em\x00ails"})
+	is = queueConnected(&Reconciled{QueueErr: wrongType, FailedKey: "em\x00ails"})
 	g.Expect(is.Message).To(Equal(`"em\x00ails" of spec.queues: Correct the key.`))
-	is = queueConnected(&Pass{WithoutGroup: &scaledjobv1.Queue{Name: "clicks", Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"}}})
+	is = queueConnected(&Reconciled{WithoutGroup: &scaledjobv1.Queue{Name: "clicks", Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"}}})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"False", "ConsumerGroupNotFound"}))
 	g.Expect(is.Message).To(And(ContainSubstring(`"clicks"`), ContainSubstring(`"workers"`)))
 	is = scalingLimited(true, scaling.NotPaused)
@@ -96,7 +96,7 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 	sj := scaledJob()
 	status := &sj.Status
 	pass := func(queueErr *failure.Error, template *Condition) []string {
-		status = Status(sj, status, Pass{QueueErr: queueErr, Template: template}, time.Unix(1000, 0))
+		status = Status(sj, status, Reconciled{QueueErr: queueErr, Template: template}, time.Unix(1000, 0))
 		var abnormal []string
 		for _, kind := range []string{scaledjobv1.ConditionReconciling, scaledjobv1.ConditionStalled} {
 			if is := apimeta.FindStatusCondition(status.Conditions, kind); is != nil {
@@ -125,7 +125,7 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 func TestNothingIsTakenForReadyThatWasNotLookedAt(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	busy := Pass{QueueErr: failure.Classify(failure.ErrBusy)}
+	busy := Reconciled{QueueErr: failure.Classify(failure.ErrBusy)}
 	sj := scaledJob()
 	sj.Generation = 1
 	expectReconciling := func(status *scaledjobv1.ScaledJobStatus) {
@@ -134,7 +134,7 @@ func TestNothingIsTakenForReadyThatWasNotLookedAt(t *testing.T) {
 	}
 	expectReconciling(Status(sj, &sj.Status, busy, time.Unix(1000, 0)))
 
-	before := Status(sj, &sj.Status, Pass{Depth: new(int64(3)), Desired: new(int32(1)), Template: templateAccepted}, time.Unix(1000, 0))
+	before := Status(sj, &sj.Status, Reconciled{Depth: new(int64(3)), Desired: new(int32(1)), Template: templateAccepted}, time.Unix(1000, 0))
 	g.Expect(apimeta.IsStatusConditionTrue(before.Conditions, scaledjobv1.ConditionReady)).To(BeTrue())
 	g.Expect(Status(sj, before, busy, time.Unix(1001, 0))).To(Equal(before), "the same spec is as it was")
 	sj.Generation = 2
@@ -148,7 +148,7 @@ func TestWhichReasonsNeedAPerson(t *testing.T) {
 		"SecretForbidden", "TooManyServers",
 	} {
 		sj := scaledJob()
-		status := Status(sj, &sj.Status, Pass{QueueErr: &failure.Error{Reason: failure.Reason(reason), Message: "Act."}}, time.Unix(1000, 0))
+		status := Status(sj, &sj.Status, Reconciled{QueueErr: &failure.Error{Reason: failure.Reason(reason), Message: "Act."}}, time.Unix(1000, 0))
 		NewWithT(t).Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionStalled)).To(
 			HaveValue(And(HaveField("Reason", reason), HaveField("Message", "Act."))))
 		NewWithT(t).Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionReconciling)).To(BeNil(), reason)
@@ -162,7 +162,7 @@ func TestWhichReasonsNeedAPerson(t *testing.T) {
 func TestTheSameSightGivesTheSameStatus(t *testing.T) {
 	t.Parallel()
 	denied := &failure.Error{Reason: failure.ReasonPermissionDenied, Message: "Grant it.", Err: errAway}
-	for name, pass := range map[string]Pass{
+	for name, pass := range map[string]Reconciled{
 		"well":         {Depth: new(int64(3)), Desired: new(int32(1)), Notifications: subscribed},
 		"away":         {QueueErr: unreachable},
 		"stalled":      {QueueErr: denied},
@@ -209,10 +209,10 @@ func TestConditionsStandInOneOrder(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	sj := scaledJob()
-	first := Status(sj, &sj.Status, Pass{QueueErr: unreachable}, time.Unix(1000, 0))
-	well := Pass{Depth: new(int64(0)), Desired: new(int32(0)), Notifications: subscribed, Template: templateAccepted}
+	first := Status(sj, &sj.Status, Reconciled{QueueErr: unreachable}, time.Unix(1000, 0))
+	well := Reconciled{Depth: new(int64(0)), Desired: new(int32(0)), Notifications: subscribed, Template: templateAccepted}
 	second := Status(sj, first, well, time.Unix(2000, 0))
-	third := Status(sj, second, Pass{QueueErr: unreachable, Notifications: subscribed}, time.Unix(3000, 0))
+	third := Status(sj, second, Reconciled{QueueErr: unreachable, Notifications: subscribed}, time.Unix(3000, 0))
 	var kinds []string
 	for _, condition := range third.Conditions {
 		kinds = append(kinds, condition.Type)

@@ -62,7 +62,7 @@ func FuzzStatus(f *testing.F) {
 }
 
 // passOf is a pass with one of everything that may be seen.
-func passOf(queue, limit, events, template uint8, text string) Pass {
+func passOf(queue, limit, events, template uint8, text string) Reconciled {
 	queueErrs := []*failure.Error{
 		nil, failure.Classify(failure.ErrBusy), failure.Classify(errors.New(text)), failure.Classify(failure.ErrClosed),
 	}
@@ -77,7 +77,7 @@ func passOf(queue, limit, events, template uint8, text string) Pass {
 		Template(apierrors.NewInvalid(kind, text, field.ErrorList{field.Invalid(field.NewPath("spec").Key(text), text, text)})),
 		Template(apierrors.NewForbidden(schema.GroupResource{}, text, errors.New(text))),
 	}
-	return Pass{
+	return Reconciled{
 		AtMax:         limit&0x80 != 0,
 		QueueErr:      queueErrs[int(queue)%len(queueErrs)],
 		Limit:         limits[int(limit)%len(limits)],

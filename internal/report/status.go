@@ -24,10 +24,10 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
-// Pass is what a pass over a ScaledJob saw and did.
-type Pass struct {
+// Reconciled is what a reconcile saw and did.
+type Reconciled struct {
 	// Jobs are those that were there, and Created is how many were created besides.
-	Jobs    jobs.Census
+	Jobs    jobs.Owned
 	Created int
 	// Depth is how many messages are outstanding, and Desired how many Jobs should be active. Both are nil if the depth could not be read;
 	// QueueErr says why.
@@ -52,26 +52,26 @@ type Pass struct {
 	RolloutGeneration int64
 }
 
-// Status is the whole status after a pass that ended now. What the pass could not see stays as it was before, as long as the spec does.
-func Status(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, pass Pass, now time.Time) *scaledjobv1.ScaledJobStatus {
+// Status is the whole status after a reconcile that ended now. What it could not see stays as it was before, as long as the spec does.
+func Status(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, seen Reconciled, now time.Time) *scaledjobv1.ScaledJobStatus {
 	status := before.DeepCopy()
 	status.ObservedGeneration = sj.Generation
-	status.ActiveJobs = int32(len(pass.Jobs.Active) + pass.Created)
-	status.PendingJobs = int32(pass.Jobs.Pending() + pass.Created)
-	status.SucceededJobs = int32(len(pass.Jobs.Succeeded))
-	status.FailedJobs = int32(len(pass.Jobs.Failed))
-	status.RolloutGeneration = pass.RolloutGeneration
-	if before.ObservedGeneration != sj.Generation || pass.Desired != nil {
+	status.ActiveJobs = int32(len(seen.Jobs.Active) + seen.Created)
+	status.PendingJobs = int32(seen.Jobs.Pending() + seen.Created)
+	status.SucceededJobs = int32(len(seen.Jobs.Succeeded))
+	status.FailedJobs = int32(len(seen.Jobs.Failed))
+	status.RolloutGeneration = seen.RolloutGeneration
+	if before.ObservedGeneration != sj.Generation || seen.Desired != nil {
 		// Before an edit they may be those of other queues.
-		status.QueueDepth, status.DesiredJobs, status.Queues = pass.Depth, pass.Desired, pass.Queues
-		status.Queue = inShort(pass.Queues)
+		status.QueueDepth, status.DesiredJobs, status.Queues = seen.Depth, seen.Desired, seen.Queues
+		status.Queue = inShort(seen.Queues)
 	}
-	if pass.Created > 0 {
+	if seen.Created > 0 {
 		// Whole seconds, as the API server keeps them.
 		at := metav1.NewTime(now).Rfc3339Copy()
 		status.LastScaleTime = &at
 	}
-	setConditions(sj, status, &pass)
+	setConditions(sj, status, &seen)
 	slices.SortStableFunc(status.Conditions, inOrder)
 	return status
 }

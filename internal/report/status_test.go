@@ -36,14 +36,14 @@ func TestStatus(t *testing.T) {
 	sj := scaledJob()
 	sj.Generation = 4
 	now := time.Unix(1000, 123_456_789)
-	census := jobs.Census{
+	owned := jobs.Owned{
 		Active:    []*batchv1.Job{{Status: batchv1.JobStatus{Ready: new(int32(1))}}, {}},
 		Succeeded: make([]*batchv1.Job, 3),
 		Failed:    make([]*batchv1.Job, 4),
 	}
 
-	status := Status(sj, &sj.Status, Pass{
-		Jobs: census, Created: 3, Depth: new(int64(47)), Desired: new(int32(5)), Notifications: subscribed, Template: templateAccepted,
+	status := Status(sj, &sj.Status, Reconciled{
+		Jobs: owned, Created: 3, Depth: new(int64(47)), Desired: new(int32(5)), Notifications: subscribed, Template: templateAccepted,
 	}, now)
 
 	g.Expect(status).To(HaveField("ObservedGeneration", int64(4)))
@@ -65,11 +65,11 @@ func TestStatusKeepsTheUnseen(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	sj := scaledJob()
-	before := Status(sj, &sj.Status, Pass{
+	before := Status(sj, &sj.Status, Reconciled{
 		Created: 5, Depth: new(int64(47)), Desired: new(int32(5)), AtMax: true, Notifications: subscribed, Template: templateAccepted,
 	}, time.Unix(1000, 0))
 
-	after := Status(sj, before, Pass{QueueErr: unreachable}, time.Unix(2000, 0))
+	after := Status(sj, before, Reconciled{QueueErr: unreachable}, time.Unix(2000, 0))
 
 	g.Expect(after.QueueDepth).To(Equal(before.QueueDepth))
 	g.Expect(after.DesiredJobs).To(Equal(before.DesiredJobs))
@@ -88,7 +88,7 @@ func TestStatusOfTheFirstPassWithoutRedis(t *testing.T) {
 	g := NewWithT(t)
 	sj := scaledJob()
 
-	status := Status(sj, &sj.Status, Pass{QueueErr: unreachable}, time.Unix(1000, 0))
+	status := Status(sj, &sj.Status, Reconciled{QueueErr: unreachable}, time.Unix(1000, 0))
 
 	g.Expect(status.QueueDepth).To(BeNil(), "unknown is not 0")
 	g.Expect(status.DesiredJobs).To(BeNil())
@@ -105,7 +105,7 @@ func TestMalformed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	sj := scaledJob()
-	before := Status(sj, &sj.Status, Pass{QueueErr: unreachable}, time.Unix(1000, 0))
+	before := Status(sj, &sj.Status, Reconciled{QueueErr: unreachable}, time.Unix(1000, 0))
 	sj.Generation = 2
 	after := Malformed(sj, before, errors.New("threshold is a text"))
 

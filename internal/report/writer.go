@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/enqueue"
+	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
 const (
@@ -40,7 +40,7 @@ type StatusRecord struct {
 	// changedAt is since when the status differs from what was written, and zero while it does not.
 	changedAt time.Time
 	// retry is for writes that failed, so that creating does not wait for them.
-	retry enqueue.Retry
+	retry retry.Retry
 }
 
 // NewStatusRecord returns that of a ScaledJob of which no status was written yet.

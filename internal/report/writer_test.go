@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/enqueue"
+	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
 func TestWait(t *testing.T) {
@@ -116,7 +116,7 @@ func TestWriteThatFails(t *testing.T) {
 		for failures := 1; failures <= 3; failures++ {
 			wait, err := write()
 			g.Expect(err).To(MatchError(api.answer))
-			g.Expect(wait).To(Equal(enqueue.RetryDelay(failures)))
+			g.Expect(wait).To(Equal(retry.APIServer.After(failures)))
 			g.Expect(write()).To(Equal(wait), "and is not tried before")
 			g.Expect(api.applied).To(Equal(failures))
 			time.Sleep(wait)
@@ -139,7 +139,7 @@ func TestWriteAtOnce(t *testing.T) {
 		api.answer = errors.New("no")
 		wait, err := StatusWriter{api}.WriteAtOnce(t.Context(), sj, &record, active(1))
 		g.Expect(err).To(MatchError(api.answer))
-		g.Expect(wait).To(Equal(enqueue.RetryDelay(1)))
+		g.Expect(wait).To(Equal(retry.APIServer.After(1)))
 		g.Expect(StatusWriter{api}.WriteAtOnce(t.Context(), sj, &record, active(1))).To(Equal(wait))
 		g.Expect(api.applied).To(Equal(6))
 	})

@@ -13,7 +13,10 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// ScaledJob is a ScaledJob of which everything was read that could be.
+// ScaledJob is a ScaledJob as the API server holds it, with everything that could be read. One that was stored under an older CRD stays as
+// it is, although a field may have another type by now. With the types of the API alone, one such object would keep the whole list from
+// being read, and all ScaledJobs from being served. An informer of unstructured objects would need no type of its own, but more memory and a
+// conversion at each reconcile.
 type ScaledJob struct {
 	scaledjobv1.ScaledJob
 
@@ -22,8 +25,8 @@ type ScaledJob struct {
 	StatusErr error `json:"-"`
 }
 
-// ScaledJobList is a list of them.
-type ScaledJobList struct {
+// List is a list of them.
+type List struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`
 
@@ -33,7 +36,7 @@ type ScaledJobList struct {
 // AddToScheme has a client read ScaledJobs into these types, and not into those of the API.
 func AddToScheme(scheme *runtime.Scheme) {
 	scheme.AddKnownTypeWithName(scaledjobv1.GroupVersion.WithKind("ScaledJob"), &ScaledJob{})
-	scheme.AddKnownTypeWithName(scaledjobv1.GroupVersion.WithKind("ScaledJobList"), &ScaledJobList{})
+	scheme.AddKnownTypeWithName(scaledjobv1.GroupVersion.WithKind("ScaledJobList"), &List{})
 	metav1.AddToGroupVersion(scheme, scaledjobv1.GroupVersion)
 }
 
@@ -77,8 +80,8 @@ func (s *ScaledJob) DeepCopyObject() runtime.Object {
 }
 
 // DeepCopyObject implements runtime.Object.
-func (l *ScaledJobList) DeepCopyObject() runtime.Object {
-	copied := &ScaledJobList{TypeMeta: l.TypeMeta, ListMeta: *l.DeepCopy(), Items: make([]ScaledJob, len(l.Items))}
+func (l *List) DeepCopyObject() runtime.Object {
+	copied := &List{TypeMeta: l.TypeMeta, ListMeta: *l.DeepCopy(), Items: make([]ScaledJob, len(l.Items))}
 	for i := range l.Items {
 		copied.Items[i] = *l.Items[i].DeepCopyObject().(*ScaledJob)
 	}

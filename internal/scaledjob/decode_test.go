@@ -30,10 +30,10 @@ func decode(g Gomega, object string) runtime.Object {
 	return read
 }
 
-func decodeList(g Gomega) *ScaledJobList {
+func decodeList(g Gomega) *List {
 	kind := `"apiVersion":"batch.miracle.dev/v1","kind":"ScaledJobList"`
 	items := healthy + "," + oldSpec + "," + oldBoth + "," + oldRest + "," + neither
-	return decode(g, "{"+kind+`,"metadata":{"resourceVersion":"7"},"items":[`+items+"]}").(*ScaledJobList)
+	return decode(g, "{"+kind+`,"metadata":{"resourceVersion":"7"},"items":[`+items+"]}").(*List)
 }
 
 func TestOneBrokenObjectLeavesTheOthersReadable(t *testing.T) {
@@ -83,7 +83,7 @@ func TestCopiesAreDeep(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	list := decodeList(g)
-	copied := list.DeepCopyObject().(*ScaledJobList)
+	copied := list.DeepCopyObject().(*List)
 	g.Expect(copied).To(Equal(list))
 	list.Items[0].Spec.QueueName = "others"
 	g.Expect(copied.Items[0].Spec.QueueName).To(Equal("emails"))

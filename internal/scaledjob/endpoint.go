@@ -11,9 +11,9 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// Endpoint is the Redis server of a ScaledJob in a namespace, and the number of the database there. The error, an [*failure.Error], is for an
+// endpointOf is the Redis server of a ScaledJob in a namespace, and the number of the database there. The error, an [*failure.Error], is for an
 // address that is not of the form host:port.
-func Endpoint(namespace string, spec *scaledjobv1.ScaledJobSpec) (endpoint auth.Endpoint, database int, err error) {
+func endpointOf(namespace string, spec *scaledjobv1.ScaledJobSpec) (endpoint auth.Endpoint, database int, err error) {
 	redis := spec.Redis
 	if redis == nil {
 		endpoint, err = parse(spec.RedisAddress)

@@ -81,7 +81,7 @@ func TestEndpoint(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			c.redis.Database = 7
-			endpoint, database, err := Endpoint("team", oneRedis(c.redis))
+			endpoint, database, err := endpointOf("team", oneRedis(c.redis))
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(endpoint).To(Equal(c.want))
 			g.Expect(database).To(Equal(7))
@@ -94,7 +94,7 @@ func TestWhoSharesAnEndpoint(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	of := func(namespace string, spec *scaledjobv1.ScaledJobSpec) auth.Endpoint {
-		endpoint, _, err := Endpoint(namespace, spec)
+		endpoint, _, err := endpointOf(namespace, spec)
 		g.Expect(err).NotTo(HaveOccurred())
 		return endpoint
 	}
@@ -115,10 +115,10 @@ func TestTheDatabaseIsReadAndListenedTo(t *testing.T) {
 	g := NewWithT(t)
 	spec := oneRedis(scaledjobv1.Redis{Database: 7})
 	spec.QueueName = "emails"
-	source, err := Source("team", spec, spec.AllQueues())
+	source, err := sourceOf("team", spec, spec.AllQueues())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(source.Database).To(Equal(7))
-	g.Expect(Keys(source.Database, spec.AllQueues())).To(HaveExactElements(HaveField("Database", 7)))
+	g.Expect(keysOf(source.Database, spec.AllQueues())).To(HaveExactElements(HaveField("Database", 7)))
 }
 
 func TestEndpointWithoutAnAddress(t *testing.T) {
@@ -132,7 +132,7 @@ func TestEndpointWithoutAnAddress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			endpoint, _, err := Endpoint("team", spec)
+			endpoint, _, err := endpointOf("team", spec)
 			g.Expect(endpoint).To(BeZero())
 			g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonUnreachable))
 			g.Expect(failure.Classify(err).Message).To(ContainSubstring("host:port"))

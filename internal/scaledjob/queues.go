@@ -28,9 +28,9 @@ var queueTypes = map[scaledjobv1.QueueType]struct {
 	scaledjobv1.QueueHash:      {queue.Hash, verify.ClassHash},
 }
 
-// Source is what is read for a ScaledJob in a namespace. An address that is not of the form host:port is an error.
-func Source(namespace string, spec *scaledjobv1.ScaledJobSpec, queues []scaledjobv1.Queue) (queue.Source, error) {
-	endpoint, database, err := Endpoint(namespace, spec)
+// sourceOf is what is read for a ScaledJob in a namespace. An address that is not of the form host:port is an error.
+func sourceOf(namespace string, spec *scaledjobv1.ScaledJobSpec, queues []scaledjobv1.Queue) (queue.Source, error) {
+	endpoint, database, err := endpointOf(namespace, spec)
 	if err != nil {
 		return queue.Source{}, err
 	}
@@ -78,9 +78,9 @@ func product(a, b int64) int64 {
 	return a * b
 }
 
-// Keys are the keys of a database to listen to, each once. A message is done with when it leaves a key in which messages are in progress, if there is one,
+// keysOf are the keys of a database to listen to, each once. A message is done with when it leaves a key in which messages are in progress, if there is one,
 // and else when it leaves any.
-func Keys(database int, queues []scaledjobv1.Queue) []keyspace.Key {
+func keysOf(database int, queues []scaledjobv1.Queue) []keyspace.Key {
 	keys := make([]keyspace.Key, 0, len(queues))
 	known := map[string]bool{}
 	moves := slices.ContainsFunc(queues, isInProgress)
@@ -97,17 +97,8 @@ func Keys(database int, queues []scaledjobv1.Queue) []keyspace.Key {
 
 func isInProgress(each scaledjobv1.Queue) bool { return each.Role == scaledjobv1.RoleInProgress }
 
-// Contents are what the queues hold, by these counts, as the decision sees them.
-func Contents(queues []scaledjobv1.Queue, counts []queue.Count) []scaling.Queue {
-	held := make([]scaling.Queue, len(queues))
-	for i, count := range counts {
-		held[i] = scaling.Queue{Waiting: count.Waiting, InProgress: count.InProgress, Threshold: *queues[i].Threshold}
-	}
-	return held
-}
-
-// Policy is what the user asked for.
-func Policy(spec *scaledjobv1.ScaledJobSpec) scaling.Policy {
+// policyOf is what the user asked for.
+func policyOf(spec *scaledjobv1.ScaledJobSpec) scaling.Policy {
 	policy := scaling.Policy{
 		ActivationThreshold: spec.ActivationThreshold,
 		MinReplicas:         spec.MinReplicas,
@@ -119,15 +110,4 @@ func Policy(spec *scaledjobv1.ScaledJobSpec) scaling.Policy {
 		policy.Deduction, policy.ClaimedPercentage = custom.QueueLengthDeduction, custom.RunningJobPercentage
 	}
 	return policy
-}
-
-// GrowsUnannounced says whether a queue grows without anybody writing to it, as messages fall due.
-func GrowsUnannounced(each scaledjobv1.Queue) bool {
-	return each.SortedSet != nil && each.SortedSet.Window == scaledjobv1.WindowDue
-}
-
-// TellProgress says whether Redis tells of all queues, whenever they are read, how far those have come who take messages: of streams by their
-// groups.
-func TellProgress(queues []scaledjobv1.Queue) bool {
-	return !slices.ContainsFunc(queues, func(each scaledjobv1.Queue) bool { return each.Stream == nil })
 }

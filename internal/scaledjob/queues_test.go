@@ -49,7 +49,7 @@ func TestWhatIsReadAndListenedTo(t *testing.T) {
 	spec := allKinds()
 	queues := spec.AllQueues()
 
-	source, err := Source("team", spec, queues)
+	source, err := sourceOf("team", spec, queues)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(source).To(Equal(queue.Source{
 		Endpoint: auth.Endpoint{Address: address}, Tenant: "team",
@@ -64,7 +64,7 @@ func TestWhatIsReadAndListenedTo(t *testing.T) {
 		},
 		CountLimit: 20*10 + 1,
 	}))
-	g.Expect(Keys(3, queues)).To(Equal([]keyspace.Key{
+	g.Expect(keysOf(3, queues)).To(Equal([]keyspace.Key{
 		{Database: 3, Name: "list", Class: verify.ClassList},
 		{Database: 3, Name: "list:busy", Class: verify.ClassList, Final: true},
 		{Database: 3, Name: "stream", Class: verify.ClassStream},
@@ -72,9 +72,9 @@ func TestWhatIsReadAndListenedTo(t *testing.T) {
 		{Database: 3, Name: "set", Class: verify.ClassSet},
 		{Database: 3, Name: "hash", Class: verify.ClassHash},
 	}))
-	held := Contents(queues, []queue.Count{{Waiting: 1}, {InProgress: 2}, {Waiting: 3, InProgress: 4}, {}, {}, {}, {}})
+	held := (&Resolved{Queues: queues}).Contents(queue.Counts{{Waiting: 1}, {InProgress: 2}, {Waiting: 3, InProgress: 4}, {}, {}, {}, {}})
 	g.Expect(held[:3]).To(Equal([]scaling.Queue{{Waiting: 1, Threshold: 10}, {InProgress: 2, Threshold: 10}, {Waiting: 3, InProgress: 4, Threshold: 3}}))
-	_, err = Source("team", &scaledjobv1.ScaledJobSpec{RedisAddress: "nowhere"}, queues)
+	_, err = sourceOf("team", &scaledjobv1.ScaledJobSpec{RedisAddress: "nowhere"}, queues)
 	g.Expect(err).To(HaveOccurred())
 }
 
@@ -118,12 +118,12 @@ func TestPolicyOf(t *testing.T) {
 	g := NewWithT(t)
 	spec := oneList()
 	spec.MinReplicas, spec.ActivationThreshold = 1, 7
-	g.Expect(Policy(spec)).To(Equal(scaling.Policy{ActivationThreshold: 7, MinReplicas: 1, MaxReplicas: 20}))
+	g.Expect(policyOf(spec)).To(Equal(scaling.Policy{ActivationThreshold: 7, MinReplicas: 1, MaxReplicas: 20}))
 	spec.QueuesCalculation = scaledjobv1.CalculateAvg
 	spec.ScalingStrategy = scaledjobv1.ScalingStrategy{
 		Type: scaledjobv1.StrategyCustom, Custom: &scaledjobv1.CustomStrategy{QueueLengthDeduction: 3, RunningJobPercentage: 50},
 	}
-	g.Expect(Policy(spec)).To(Equal(scaling.Policy{
+	g.Expect(policyOf(spec)).To(Equal(scaling.Policy{
 		ActivationThreshold: 7, MinReplicas: 1, MaxReplicas: 20,
 		Calculation: scaling.Avg, Strategy: scaling.StrategyCustom, Deduction: 3, ClaimedPercentage: 50,
 	}))
@@ -145,11 +145,11 @@ func TestWordsAgree(t *testing.T) {
 			BeEquivalentTo(queue.Nanoseconds), BeEquivalentTo(queue.BullMQ)))
 }
 
-func TestTellProgress(t *testing.T) {
+func TestTellsProgress(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	all := allKinds().AllQueues()
-	g.Expect(TellProgress(all[2:4])).To(BeTrue(), "groups of a stream")
-	g.Expect(TellProgress(all[1:4])).To(BeFalse(), "a list among them")
-	g.Expect(TellProgress(oneList().AllQueues())).To(BeFalse())
+	g.Expect((&Resolved{Queues: all[2:4]}).TellsProgress()).To(BeTrue(), "groups of a stream")
+	g.Expect((&Resolved{Queues: all[1:4]}).TellsProgress()).To(BeFalse(), "a list among them")
+	g.Expect((&Resolved{Queues: oneList().AllQueues()}).TellsProgress()).To(BeFalse())
 }

@@ -225,7 +225,7 @@ func (c *Pause) Holds(now time.Time) (until time.Time, holds bool) {
 	return until, now.Before(until)
 }
 
-// PauseReason is why creating pauses, or will again if the next Jobs come to nothing too. It stays until there is progress, or nothing has
+// Reason is why creating pauses, or will again if the next Jobs come to nothing too. It stays until there is progress, or nothing has
 // gone wrong for ten minutes after a pause.
 func (c *Pause) Reason(now time.Time) PauseReason {
 	switch {

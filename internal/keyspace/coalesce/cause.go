@@ -4,8 +4,11 @@
 // Package coalesce turns what happens to keys, of which there may be very much, into few wakes of
 // those concerned: the first at once, the others spaced out, the last one never left out.
 //
-// It knows no Redis and no ScaledJob: an id is any comparable value.
+// It knows no Redis and no Kubernetes.
 package coalesce
+
+// ID names who is woken: the namespace and the name of an object.
+type ID struct{ Namespace, Name string }
 
 // Cause says why an id is woken. Causes are ordered: merging wakes keeps the greatest.
 type Cause int
@@ -46,9 +49,9 @@ func (c Cause) String() string {
 }
 
 // Wake asks to look at the keys of an id again.
-type Wake[K comparable] struct {
+type Wake struct {
 	// ID is what was passed to [Coalescer.Add].
-	ID K
+	ID ID
 	// Cause is the most urgent reason since the previous wake of the id.
 	Cause Cause
 }

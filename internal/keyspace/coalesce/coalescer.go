@@ -28,14 +28,14 @@ const (
 // that becomes due while the one before it still waits in the queue merges into that one.
 //
 // The methods are safe for concurrent use, and none but [Coalescer.Run] blocks.
-type Coalescer[K comparable] struct {
+type Coalescer struct {
 	// merged is called for each event that becomes part of a wake which is pending already.
 	merged func()
 
 	mu      sync.Mutex
-	entries map[K]*entry
+	entries map[ID]*entry
 	// ready holds the ids whose wake is due, in the order they became so.
-	ready []K
+	ready []ID
 	// filled is set while ready may not be empty.
 	filled Signal
 }
@@ -57,12 +57,12 @@ type entry struct {
 
 // NewCoalescer returns a coalescer that knows no id. It calls merged, which must not block, for
 // each mark by an event that needs no wake of its own.
-func NewCoalescer[K comparable](merged func()) *Coalescer[K] {
-	return &Coalescer[K]{merged: merged, entries: map[K]*entry{}, filled: NewSignal()}
+func NewCoalescer(merged func()) *Coalescer {
+	return &Coalescer{merged: merged, entries: map[ID]*entry{}, filled: NewSignal()}
 }
 
 // Add makes an id known. Marks of other ids are dropped.
-func (c *Coalescer[K]) Add(id K) {
+func (c *Coalescer) Add(id ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.entries[id]; !ok {
@@ -71,7 +71,7 @@ func (c *Coalescer[K]) Add(id K) {
 }
 
 // Remove forgets an id and its wakes.
-func (c *Coalescer[K]) Remove(id K) {
+func (c *Coalescer) Remove(id ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[id]
@@ -81,12 +81,12 @@ func (c *Coalescer[K]) Remove(id K) {
 	e.stop()
 	delete(c.entries, id)
 	if e.ready != None {
-		c.ready = slices.DeleteFunc(c.ready, func(other K) bool { return other == id })
+		c.ready = slices.DeleteFunc(c.ready, func(other ID) bool { return other == id })
 	}
 }
 
 // Mark asks for a wake of id.
-func (c *Coalescer[K]) Mark(id K, cause Cause) {
+func (c *Coalescer) Mark(id ID, cause Cause) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[id]
@@ -110,7 +110,7 @@ func (c *Coalescer[K]) Mark(id K, cause Cause) {
 
 // TakeNotified returns when growth of id was first heard of since the last call, and zero if
 // it was not.
-func (c *Coalescer[K]) TakeNotified(id K) time.Time {
+func (c *Coalescer) TakeNotified(id ID) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[id]
@@ -122,16 +122,16 @@ func (c *Coalescer[K]) TakeNotified(id K) time.Time {
 	return at
 }
 
-// Pace tells whether id could create something if it were woken by growth. While it could
-// not, growth wakes it once a second at most.
-func (c *Coalescer[K]) Pace(id K, canCreate bool) {
+// SetIdle tells whether id is idle: it could create nothing if it were woken by growth. Growth wakes an idle id once a
+// second at most.
+func (c *Coalescer) SetIdle(id ID, idle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[id]
-	if !ok || e.idle == !canCreate {
+	if !ok || e.idle == idle {
 		return
 	}
-	e.idle = !canCreate
+	e.idle = idle
 	if due := e.lastWake.Add(e.interval(e.pending)); e.pending != None && due.Before(e.due) {
 		c.schedule(id, e, due)
 	}
@@ -149,7 +149,7 @@ func (e *entry) interval(cause Cause) time.Duration {
 }
 
 // schedule makes the pending wake happen when it is due.
-func (c *Coalescer[K]) schedule(id K, e *entry, due time.Time) {
+func (c *Coalescer) schedule(id ID, e *entry, due time.Time) {
 	e.due = due
 	switch wait := time.Until(due); {
 	case wait <= 0:
@@ -163,7 +163,7 @@ func (c *Coalescer[K]) schedule(id K, e *entry, due time.Time) {
 
 // expire is the end of a timer. A timer that was reset at the moment it expired comes
 // here early, and again in time.
-func (c *Coalescer[K]) expire(id K, e *entry) {
+func (c *Coalescer) expire(id ID, e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.entries[id] == e && e.pending != None && !time.Now().Before(e.due) {
@@ -172,7 +172,7 @@ func (c *Coalescer[K]) expire(id K, e *entry) {
 }
 
 // wake moves the pending wake of id to those that are ready.
-func (c *Coalescer[K]) wake(id K, e *entry) {
+func (c *Coalescer) wake(id ID, e *entry) {
 	if e.ready == None {
 		c.ready = append(c.ready, id)
 	}
@@ -185,7 +185,7 @@ func (c *Coalescer[K]) wake(id K, e *entry) {
 
 // Run delivers the wakes, one after the other and in the order in which they became due, until
 // ctx is done. Deliver may block.
-func (c *Coalescer[K]) Run(ctx context.Context, deliver func(ctx context.Context, w Wake[K])) {
+func (c *Coalescer) Run(ctx context.Context, deliver func(ctx context.Context, w Wake)) {
 	for {
 		for w, ok := c.take(); ok; w, ok = c.take() {
 			deliver(ctx, w)
@@ -202,22 +202,22 @@ func (c *Coalescer[K]) Run(ctx context.Context, deliver func(ctx context.Context
 }
 
 // take returns the wake that has been ready for longest, if there is one.
-func (c *Coalescer[K]) take() (Wake[K], bool) {
+func (c *Coalescer) take() (Wake, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.ready) == 0 {
-		return Wake[K]{}, false
+		return Wake{}, false
 	}
 	id := c.ready[0]
 	c.ready = c.ready[1:]
 	e := c.entries[id]
-	w := Wake[K]{ID: id, Cause: e.ready}
+	w := Wake{ID: id, Cause: e.ready}
 	e.ready = None
 	return w, true
 }
 
 // Stop ends all timers: what is pending will not become a wake.
-func (c *Coalescer[K]) Stop() {
+func (c *Coalescer) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range c.entries {

@@ -15,162 +15,166 @@ import (
 	"pgregory.net/rapid"
 )
 
+var a, b, unknown = ID{Name: "a"}, ID{Name: "b"}, ID{Name: "unknown"}
+
+func numbered(i int) ID { return ID{Name: fmt.Sprint(i)} }
+
 // at is a wake and when it came.
 type at struct {
 	after time.Duration
-	wake  Wake[string]
+	wake  Wake
 }
 
-// bench takes wakes from a coalescer as they come.
-type bench struct {
-	*Coalescer[string]
+// consumer takes wakes from a coalescer as they come.
+type consumer struct {
+	*Coalescer
 	begun time.Time
 	wakes []at
 }
 
-// coalescing runs a test of a coalescer that knows the ids a and b.
-func coalescing(t *testing.T, test func(g Gomega, b *bench)) {
+// coalescing runs a test of a coalescer that knows the ids a and x.
+func coalescing(t *testing.T, test func(g Gomega, x *consumer)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{Coalescer: NewCoalescer[string](func() {}), begun: time.Now()}
-		b.Add("a")
-		b.Add("b")
+		x := &consumer{Coalescer: NewCoalescer(func() {}), begun: time.Now()}
+		x.Add(a)
+		x.Add(b)
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
-		go b.Run(ctx, func(_ context.Context, w Wake[string]) {
-			b.wakes = append(b.wakes, at{time.Since(b.begun), w})
+		go x.Run(ctx, func(_ context.Context, w Wake) {
+			x.wakes = append(x.wakes, at{time.Since(x.begun), w})
 		})
-		test(NewWithT(t), b)
-		b.Stop()
+		test(NewWithT(t), x)
+		x.Stop()
 	})
 }
 
 // after waits and returns the wakes so far.
-func (b *bench) after(d time.Duration) []at {
+func (x *consumer) after(d time.Duration) []at {
 	time.Sleep(d)
 	synctest.Wait()
-	return b.wakes
+	return x.wakes
 }
 
-func wakeAt(ms int, id string, cause Cause) at {
-	return at{time.Duration(ms) * time.Millisecond, Wake[string]{ID: id, Cause: cause}}
+func wakeAt(ms int, id ID, cause Cause) at {
+	return at{time.Duration(ms) * time.Millisecond, Wake{ID: id, Cause: cause}}
 }
 
 func TestTheFirstMarkWakesAtOnce(t *testing.T) {
-	coalescing(t, func(g Gomega, b *bench) {
-		b.Mark("a", Growth)
-		g.Expect(b.after(0)).To(Equal([]at{wakeAt(0, "a", Growth)}))
+	coalescing(t, func(g Gomega, x *consumer) {
+		x.Mark(a, Growth)
+		g.Expect(x.after(0)).To(Equal([]at{wakeAt(0, a, Growth)}))
 		time.Sleep(25 * time.Millisecond)
-		b.Mark("a", Growth)
-		g.Expect(b.after(0)).To(HaveExactElements(wakeAt(0, "a", Growth), wakeAt(25, "a", Growth)))
+		x.Mark(a, Growth)
+		g.Expect(x.after(0)).To(HaveExactElements(wakeAt(0, a, Growth), wakeAt(25, a, Growth)))
 	})
 }
 
 func TestABurstIsSpacedOutAndItsEndIsKept(t *testing.T) {
-	coalescing(t, func(g Gomega, b *bench) {
+	coalescing(t, func(g Gomega, x *consumer) {
 		for range 60 {
-			b.Mark("a", Growth)
+			x.Mark(a, Growth)
 			time.Sleep(time.Millisecond)
 		}
-		g.Expect(b.after(time.Hour)).To(HaveExactElements(
-			wakeAt(0, "a", Growth), wakeAt(25, "a", Growth), wakeAt(50, "a", Growth), wakeAt(75, "a", Growth)))
+		g.Expect(x.after(time.Hour)).To(HaveExactElements(
+			wakeAt(0, a, Growth), wakeAt(25, a, Growth), wakeAt(50, a, Growth), wakeAt(75, a, Growth)))
 	})
 }
 
 func TestIDsDoNotWaitForEachOther(t *testing.T) {
-	coalescing(t, func(g Gomega, b *bench) {
-		b.Mark("a", Growth)
-		b.Mark("b", Growth)
-		g.Expect(b.after(0)).To(ConsistOf(wakeAt(0, "a", Growth), wakeAt(0, "b", Growth)))
+	coalescing(t, func(g Gomega, x *consumer) {
+		x.Mark(a, Growth)
+		x.Mark(b, Growth)
+		g.Expect(x.after(0)).To(ConsistOf(wakeAt(0, a, Growth), wakeAt(0, b, Growth)))
 	})
 }
 
 func TestGrowthIsSlowWhileNothingCanBeCreated(t *testing.T) {
-	coalescing(t, func(g Gomega, b *bench) {
-		b.Pace("a", false)
+	coalescing(t, func(g Gomega, x *consumer) {
+		x.SetIdle(a, true)
 		for range 1500 {
-			b.Mark("a", Growth)
+			x.Mark(a, Growth)
 			time.Sleep(time.Millisecond)
 		}
-		g.Expect(b.after(time.Hour)).To(HaveExactElements(
-			wakeAt(0, "a", Growth), wakeAt(1000, "a", Growth), wakeAt(2000, "a", Growth)))
+		g.Expect(x.after(time.Hour)).To(HaveExactElements(
+			wakeAt(0, a, Growth), wakeAt(1000, a, Growth), wakeAt(2000, a, Growth)))
 	})
 }
 
 func TestASlowWakeIsBroughtForward(t *testing.T) {
-	coalescing(t, func(g Gomega, b *bench) {
-		b.Pace("a", false)
-		b.Mark("a", Growth)
-		b.Mark("a", Growth)
+	coalescing(t, func(g Gomega, x *consumer) {
+		x.SetIdle(a, true)
+		x.Mark(a, Growth)
+		x.Mark(a, Growth)
 		time.Sleep(10 * time.Millisecond)
-		b.Pace("a", true)
-		g.Expect(b.after(time.Hour)).To(HaveExactElements(wakeAt(0, "a", Growth), wakeAt(25, "a", Growth)))
+		x.SetIdle(a, false)
+		g.Expect(x.after(time.Hour)).To(HaveExactElements(wakeAt(0, a, Growth), wakeAt(25, a, Growth)))
 	})
 	t.Run("at once", func(t *testing.T) {
-		coalescing(t, func(g Gomega, b *bench) {
-			b.Pace("a", false)
-			b.Mark("a", Growth)
-			b.Mark("a", Growth)
+		coalescing(t, func(g Gomega, x *consumer) {
+			x.SetIdle(a, true)
+			x.Mark(a, Growth)
+			x.Mark(a, Growth)
 			time.Sleep(300 * time.Millisecond)
-			b.Pace("a", true)
-			b.Pace("a", true)
-			g.Expect(b.after(0)).To(HaveExactElements(wakeAt(0, "a", Growth), wakeAt(300, "a", Growth)))
+			x.SetIdle(a, false)
+			x.SetIdle(a, false)
+			g.Expect(x.after(0)).To(HaveExactElements(wakeAt(0, a, Growth), wakeAt(300, a, Growth)))
 		})
 	})
 }
 
 func TestShrinkingWakesOnceASecond(t *testing.T) {
-	coalescing(t, func(g Gomega, b *bench) {
+	coalescing(t, func(g Gomega, x *consumer) {
 		for range 1500 {
-			b.Mark("a", Shrink)
+			x.Mark(a, Shrink)
 			time.Sleep(time.Millisecond)
 		}
-		g.Expect(b.after(time.Hour)).To(HaveExactElements(
-			wakeAt(0, "a", Shrink), wakeAt(1000, "a", Shrink), wakeAt(2000, "a", Shrink)))
+		g.Expect(x.after(time.Hour)).To(HaveExactElements(
+			wakeAt(0, a, Shrink), wakeAt(1000, a, Shrink), wakeAt(2000, a, Shrink)))
 	})
 }
 
 func TestGrowthOvertakesShrinking(t *testing.T) {
-	coalescing(t, func(g Gomega, b *bench) {
-		b.Mark("a", Shrink)
-		b.Mark("a", Shrink)
+	coalescing(t, func(g Gomega, x *consumer) {
+		x.Mark(a, Shrink)
+		x.Mark(a, Shrink)
 		time.Sleep(100 * time.Millisecond)
-		b.Mark("a", Growth)
-		b.Mark("a", Shrink)
-		g.Expect(b.after(time.Hour)).To(HaveExactElements(
-			wakeAt(0, "a", Shrink), wakeAt(100, "a", Growth), wakeAt(1100, "a", Shrink)))
+		x.Mark(a, Growth)
+		x.Mark(a, Shrink)
+		g.Expect(x.after(time.Hour)).To(HaveExactElements(
+			wakeAt(0, a, Shrink), wakeAt(100, a, Growth), wakeAt(1100, a, Shrink)))
 	})
 }
 
 func TestShrinkingMergesIntoGrowth(t *testing.T) {
-	coalescing(t, func(g Gomega, b *bench) {
-		b.Mark("a", Growth)
-		b.Mark("a", Growth)
-		b.Mark("a", Shrink)
-		g.Expect(b.after(time.Hour)).To(HaveExactElements(wakeAt(0, "a", Growth), wakeAt(25, "a", Growth)))
+	coalescing(t, func(g Gomega, x *consumer) {
+		x.Mark(a, Growth)
+		x.Mark(a, Growth)
+		x.Mark(a, Shrink)
+		g.Expect(x.after(time.Hour)).To(HaveExactElements(wakeAt(0, a, Growth), wakeAt(25, a, Growth)))
 	})
 }
 
 func TestConfirmationsAreNotSlowedDown(t *testing.T) {
-	coalescing(t, func(g Gomega, b *bench) {
-		b.Pace("a", false)
-		b.Mark("a", Growth)
-		b.Mark("a", Growth)
-		b.Mark("a", Confirmed)
-		g.Expect(b.after(time.Hour)).To(HaveExactElements(wakeAt(0, "a", Growth), wakeAt(25, "a", Growth)))
+	coalescing(t, func(g Gomega, x *consumer) {
+		x.SetIdle(a, true)
+		x.Mark(a, Growth)
+		x.Mark(a, Growth)
+		x.Mark(a, Confirmed)
+		g.Expect(x.after(time.Hour)).To(HaveExactElements(wakeAt(0, a, Growth), wakeAt(25, a, Growth)))
 	})
 }
 
 func TestManyMarksAreFewWakes(t *testing.T) {
-	coalescing(t, func(g Gomega, b *bench) {
+	coalescing(t, func(g Gomega, x *consumer) {
 		for range 1000 {
 			for range 100 {
-				b.Mark("a", Growth)
+				x.Mark(a, Growth)
 			}
 			time.Sleep(time.Millisecond)
 		}
-		g.Expect(len(b.after(time.Hour))).To(And(BeNumerically(">=", 40), BeNumerically("<=", 42)))
+		g.Expect(len(x.after(time.Hour))).To(And(BeNumerically(">=", 40), BeNumerically("<=", 42)))
 	})
 }
 
@@ -178,23 +182,23 @@ func TestWakesMergeUntilTheyAreTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		c := NewCoalescer[string](func() {})
+		c := NewCoalescer(func() {})
 		for id := range 3 {
-			c.Add(fmt.Sprint(id))
+			c.Add(numbered(id))
 		}
 		for range 1000 {
-			c.Mark("0", Shrink)
-			c.Mark("1", Confirmed)
-			c.Mark("2", Growth)
+			c.Mark(numbered(0), Shrink)
+			c.Mark(numbered(1), Confirmed)
+			c.Mark(numbered(2), Growth)
 			time.Sleep(time.Second)
 		}
-		c.Mark("0", Growth)
+		c.Mark(numbered(0), Growth)
 		time.Sleep(time.Hour)
 		g.Expect(c.ready).To(HaveLen(3))
 		for id, cause := range []Cause{Growth, Confirmed, Growth} {
 			wake, ok := c.take()
 			g.Expect(ok).To(BeTrue())
-			g.Expect(wake).To(Equal(Wake[string]{ID: fmt.Sprint(id), Cause: cause}))
+			g.Expect(wake).To(Equal(Wake{ID: numbered(id), Cause: cause}))
 		}
 		_, ok := c.take()
 		g.Expect(ok).To(BeFalse())
@@ -202,26 +206,26 @@ func TestWakesMergeUntilTheyAreTaken(t *testing.T) {
 }
 
 func TestAForgottenIDIsNotWoken(t *testing.T) {
-	coalescing(t, func(g Gomega, b *bench) {
-		b.Mark("a", Growth)
-		b.Mark("a", Growth)
+	coalescing(t, func(g Gomega, x *consumer) {
+		x.Mark(a, Growth)
+		x.Mark(a, Growth)
 		synctest.Wait()
-		b.Remove("a")
-		b.Mark("a", Growth)
-		b.Pace("a", true)
-		g.Expect(b.after(time.Hour)).To(HaveExactElements(wakeAt(0, "a", Growth)))
+		x.Remove(a)
+		x.Mark(a, Growth)
+		x.SetIdle(a, false)
+		g.Expect(x.after(time.Hour)).To(HaveExactElements(wakeAt(0, a, Growth)))
 	})
 	t.Run("though it was ready", func(t *testing.T) {
 		t.Parallel()
 		g := NewWithT(t)
-		c := NewCoalescer[string](func() {})
-		c.Add("a")
-		c.Add("b")
-		c.Mark("a", Growth)
-		c.Mark("b", Growth)
-		c.Remove("a")
+		c := NewCoalescer(func() {})
+		c.Add(a)
+		c.Add(b)
+		c.Mark(a, Growth)
+		c.Mark(b, Growth)
+		c.Remove(a)
 		wake, _ := c.take()
-		g.Expect(wake).To(Equal(Wake[string]{ID: "b", Cause: Growth}))
+		g.Expect(wake).To(Equal(Wake{ID: b, Cause: Growth}))
 		_, ok := c.take()
 		g.Expect(ok).To(BeFalse())
 	})
@@ -231,8 +235,8 @@ func TestEventsThatNeedNoWakeAreCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		merged := 0
-		c := NewCoalescer[string](func() { merged++ })
-		c.Add("a")
+		c := NewCoalescer(func() { merged++ })
+		c.Add(a)
 		for _, step := range []struct {
 			cause Cause
 			want  int
@@ -243,61 +247,61 @@ func TestEventsThatNeedNoWakeAreCounted(t *testing.T) {
 			{Shrink, 2, "whatever happened"},
 			{Confirmed, 2, "this is no event"},
 		} {
-			c.Mark("a", step.cause)
+			c.Mark(a, step.cause)
 			NewWithT(t).Expect(merged).To(Equal(step.want), step.why)
 		}
 		c.take()
 		time.Sleep(time.Hour)
 		c.take()
-		c.Mark("a", Growth)
+		c.Mark(a, Growth)
 		NewWithT(t).Expect(merged).To(Equal(2), "all is taken")
-		c.Mark("unknown", Growth)
+		c.Mark(unknown, Growth)
 		NewWithT(t).Expect(merged).To(Equal(2), "nobody would be woken")
 	})
 }
 
 func TestGrowthIsNotedUntilItIsAskedFor(t *testing.T) {
-	coalescing(t, func(g Gomega, b *bench) {
-		b.Mark("a", Confirmed)
-		b.Mark("a", Shrink)
-		g.Expect(b.TakeNotified("a")).To(BeZero(), "neither is growth")
+	coalescing(t, func(g Gomega, x *consumer) {
+		x.Mark(a, Confirmed)
+		x.Mark(a, Shrink)
+		g.Expect(x.TakeNotified(a)).To(BeZero(), "neither is growth")
 		first := time.Now()
-		b.Mark("a", Growth)
+		x.Mark(a, Growth)
 		time.Sleep(time.Second)
-		b.Mark("a", Growth)
-		g.Expect(b.TakeNotified("b")).To(BeZero())
-		g.Expect(b.TakeNotified("a")).To(Equal(first), "the oldest that was not served")
-		g.Expect(b.TakeNotified("a")).To(BeZero())
-		g.Expect(b.TakeNotified("unknown")).To(BeZero())
+		x.Mark(a, Growth)
+		g.Expect(x.TakeNotified(b)).To(BeZero())
+		g.Expect(x.TakeNotified(a)).To(Equal(first), "the oldest that was not served")
+		g.Expect(x.TakeNotified(a)).To(BeZero())
+		g.Expect(x.TakeNotified(unknown)).To(BeZero())
 	})
 }
 
 func TestNothingIsWokenAfterStop(t *testing.T) {
-	coalescing(t, func(g Gomega, b *bench) {
-		b.Mark("a", Growth)
-		b.Mark("a", Growth)
-		b.after(0)
-		b.Stop()
-		g.Expect(b.after(time.Hour)).To(HaveExactElements(wakeAt(0, "a", Growth)))
+	coalescing(t, func(g Gomega, x *consumer) {
+		x.Mark(a, Growth)
+		x.Mark(a, Growth)
+		x.after(0)
+		x.Stop()
+		g.Expect(x.after(time.Hour)).To(HaveExactElements(wakeAt(0, a, Growth)))
 	})
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := NewCoalescer[string](func() {})
+		c := NewCoalescer(func() {})
 		ctx, stop := context.WithCancel(t.Context())
 		delivered := 0
-		for _, id := range []string{"a", "b"} {
+		for _, id := range []ID{a, b} {
 			c.Add(id)
 			c.Mark(id, Growth)
 		}
-		c.Run(ctx, func(context.Context, Wake[string]) {
+		c.Run(ctx, func(context.Context, Wake) {
 			delivered++
 			stop()
 		})
 		NewWithT(t).Expect(delivered).To(Equal(1), "what is left is of no use")
-		c.Run(ctx, func(context.Context, Wake[string]) {})
+		c.Run(ctx, func(context.Context, Wake) {})
 	})
 }
 
@@ -311,19 +315,19 @@ func TestEveryMarkIsFollowedByAWake(t *testing.T) {
 		paces := rapid.SliceOfN(rapid.Bool(), len(steps), len(steps)).Draw(rt, "can create")
 		var marks, wakes []at
 		synctest.Test(t, func(t *testing.T) {
-			b := &bench{Coalescer: NewCoalescer[string](func() {}), begun: time.Now()}
-			b.Add("a")
+			x := &consumer{Coalescer: NewCoalescer(func() {}), begun: time.Now()}
+			x.Add(a)
 			ctx, end := context.WithCancel(t.Context())
 			defer end()
-			go b.Run(ctx, func(_ context.Context, w Wake[string]) { b.wakes = append(b.wakes, at{time.Since(b.begun), w}) })
+			go x.Run(ctx, func(_ context.Context, w Wake) { x.wakes = append(x.wakes, at{time.Since(x.begun), w}) })
 			for i, step := range steps {
 				time.Sleep(time.Duration(step) * time.Millisecond)
-				b.Pace("a", paces[i])
-				marks = append(marks, at{time.Since(b.begun), Wake[string]{ID: "a", Cause: causes[i]}})
-				b.Mark("a", causes[i])
+				x.SetIdle(a, !paces[i])
+				marks = append(marks, at{time.Since(x.begun), Wake{ID: a, Cause: causes[i]}})
+				x.Mark(a, causes[i])
 				synctest.Wait()
 			}
-			wakes = b.after(time.Hour)
+			wakes = x.after(time.Hour)
 		})
 		for _, mark := range marks {
 			if !slices.ContainsFunc(wakes, func(w at) bool {

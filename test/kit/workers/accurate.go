@@ -69,7 +69,7 @@ func (s *AccurateScaler) count(ctx context.Context) (active, pending int64, err 
 	for i := range list.Items {
 		all[i] = &list.Items[i]
 	}
-	census := jobs.Take(all, s.Object.UID)
+	census := jobs.Classify(all, s.Object.UID)
 	return int64(len(census.Active)), int64(census.Pending()), nil
 }
 

@@ -163,13 +163,119 @@ func (r *recorder) Unregister(prometheus.Collector) bool { return false }
 func TestEveryPackageHasItsLineInTheArchitecture(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	folders, err := os.ReadDir(filepath.Join(root, "internal"))
-	g.Expect(err).NotTo(HaveOccurred())
-	var packages []string
-	for _, folder := range folders {
-		packages = append(packages, folder.Name())
+	packages := []string{"internal/redis"} // The table has one line for all below it, and a table of their own.
+	for _, tree := range []string{"internal", "test/kit"} {
+		g.Expect(filepath.WalkDir(filepath.Join(root, tree), func(path string, _ fs.DirEntry, err error) error {
+			if folder, _ := filepath.Rel(root, filepath.Dir(path)); strings.HasSuffix(path, ".go") && !insideOf(folder, packages) {
+				packages = append(packages, folder)
+			}
+			return err
+		})).To(Succeed())
 	}
-	g.Expect(all("(?m)^\\| `internal/(\\w+)` \\|", read(t, "docs/architecture.md"))).To(ConsistOf(packages))
+	named := all("(?m)^\\| `((?:internal|test/kit)/[\\w/]+)` \\|", read(t, "docs/architecture.md"))
+	g.Expect(named).To(ConsistOf(packages))
+}
+
+// insideOf says whether a folder is one of these packages, or belongs to a package of the kit that has folders of its own.
+func insideOf(folder string, packages []string) bool {
+	return slices.ContainsFunc(packages, func(known string) bool {
+		return folder == known || strings.HasPrefix(known, "test/kit/") && strings.HasPrefix(folder, known+"/")
+	})
+}
+
+// A package imports packages of lower layers only, or what lies in the same folder.
+func TestPackagesImportLowerLayersOnly(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	layers := map[string]int{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([\\w/]+)` \\|.*\\| (\\d) \\|$").FindAllStringSubmatch(read(t, "docs/architecture.md"), -1) {
+		layers[row[1]], _ = strconv.Atoi(row[2])
+	}
+	layerOf := func(folder string) (part string, layer int) {
+		for part = folder; layers[part] == 0 && part != "."; {
+			part = filepath.Dir(part)
+		}
+		return part, layers[part]
+	}
+	const module = "miracle.dev/scaledjob-operator/"
+	for _, tree := range []string{"api", "cmd", "internal"} {
+		g.Expect(filepath.WalkDir(filepath.Join(root, tree), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			folder, _ := filepath.Rel(root, filepath.Dir(path))
+			part, layer := layerOf(folder)
+			g.Expect(layer).To(BeNumerically(">", 0), folder)
+			for _, imported := range all(`"`+module+`([^"]+)"`, read(t, filepath.Join(folder, filepath.Base(path)))) {
+				below, its := layerOf(imported)
+				g.Expect(below == part || its < layer).To(BeTrue(), "%s imports %s", folder, imported)
+			}
+			return nil
+		})).To(Succeed())
+	}
+}
+
+// namedPath is a path of the repository as prose, a command or a glob names it.
+var namedPath = regexp.MustCompile(`\b(?:api|charts|cmd|config|docs|hack|internal|test)/[\w./*-]*\w`)
+
+// Whatever is moved or renamed, nothing goes on naming it: no document, no target of make, no rule of the linter.
+func TestPathsThatAreNamedExist(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for _, file := range append(documents(t), "Makefile", ".golangci.yml", ".ci/run", "Dockerfile", ".dockerignore") {
+		for _, path := range namedPath.FindAllString(read(t, file), -1) {
+			pattern := strings.ReplaceAll(strings.TrimSuffix(path, "/..."), "/**/", "/*/")
+			found, err := filepath.Glob(filepath.Join(root, pattern))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(found).NotTo(BeEmpty(), "%s names %s", file, path)
+		}
+	}
+}
+
+// A name of the code that a document mentions, as `queue.Reader`, is declared in a package of that name.
+func TestNamesThatDocumentsMentionAreDeclared(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	declared := declarations(t)
+	for _, document := range documents(t) {
+		for _, mention := range regexp.MustCompile("`(\\w+)\\.([A-Z]\\w+)").FindAllStringSubmatch(read(t, document), -1) {
+			if names, isOurs := declared[mention[1]]; isOurs {
+				g.Expect(names).To(ContainElement(mention[2]), "%s mentions %s.%s", document, mention[1], mention[2])
+			}
+		}
+	}
+}
+
+// declarations are the names that each package declares.
+func declarations(t *testing.T) map[string][]string {
+	t.Helper()
+	names := map[string][]string{}
+	NewWithT(t).Expect(filepath.WalkDir(filepath.Join(root, "internal"), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		folder := filepath.Base(filepath.Dir(path))
+		names[folder] = append(names[folder], all(`(?m)^(?:func (?:\([^)]*\) )?|type |var |const |\t)([A-Z]\w*)\b`, string(content))...)
+		return err
+	})).To(Succeed())
+	return names
+}
+
+// documents are all pages of the documentation.
+func documents(t *testing.T) []string {
+	t.Helper()
+	g := NewWithT(t)
+	found := []string{"README.md", "SECURITY.md"}
+	g.Expect(filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			relative, relErr := filepath.Rel(root, path)
+			g.Expect(relErr).NotTo(HaveOccurred())
+			found = append(found, relative)
+		}
+		return err
+	})).To(Succeed())
+	return found
 }
 
 // What is said to answer a threat is shown to do so, by tests that exist.
@@ -213,16 +319,7 @@ func testFunctions(t *testing.T) []string {
 func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	documents := []string{"README.md", "SECURITY.md"}
-	g.Expect(filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
-		if filepath.Ext(path) == ".md" {
-			relative, relErr := filepath.Rel(root, path)
-			g.Expect(relErr).NotTo(HaveOccurred())
-			documents = append(documents, relative)
-		}
-		return err
-	})).To(Succeed())
-	for _, document := range documents {
+	for _, document := range documents(t) {
 		for _, link := range all(`\]\(([^)\s]+)\)`, read(t, document)) {
 			path, fragment, _ := strings.Cut(link, "#")
 			if strings.Contains(path, "://") {

@@ -30,10 +30,11 @@ func TestStatusOfAQueueInBalanceAtItsLimit(t *testing.T) {
 	for range rounds {
 		// Two messages, and two workers: one ends its Job before the message of the other is taken, and one after.
 		g.Expect(s.burst(t.Context(), 2)).To(Succeed())
-		left := slices.DeleteFunc(s.witness.Unfinished(), func(job string) bool { return ended[job] })
-		if len(left) < 2 {
-			continue
-		}
+		var left []string
+		g.Eventually(func() int {
+			left = slices.DeleteFunc(s.witness.Unfinished(), func(job string) bool { return ended[job] })
+			return len(left)
+		}).WithTimeout(timeout).Should(BeNumerically(">=", 2), "Jobs to end")
 		ended[left[0]], ended[left[1]] = true, true
 		g.Expect(s.end(t.Context(), left[0])).To(Succeed())
 		g.Expect(scene.Pause(t.Context(), 10*time.Millisecond)).To(Succeed())

@@ -6,13 +6,13 @@ package exactness
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"sync"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
 
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
@@ -134,11 +134,11 @@ func (l *lateCreates) release() error {
 	released := l.waiting
 	l.waiting, l.interval = nil, 0
 	l.mu.Unlock()
-	var errs []error
+	var carrying errgroup.Group
 	for _, late := range released {
-		errs = append(errs, late.carryOut(l.next))
+		carrying.Go(func() error { return late.carryOut(l.next) })
 	}
-	return errors.Join(errs...)
+	return carrying.Wait()
 }
 
 // carryOut sends the create on, and its answer back if somebody waits for it.

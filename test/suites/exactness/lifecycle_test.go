@@ -40,7 +40,8 @@ func TestKilledInMidBurst(t *testing.T) {
 // after it has begun to stop.
 func TestStoppedInMidBatch(t *testing.T) {
 	t.Parallel()
-	const messages, before = 100, 40
+	// By the batches of one that is careful, 1, 2, 4, 8 and 16, so that the last of these is under way as a whole.
+	const messages, before = 100, createsAtOnce - 1
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	stopped := startOperator(t, proxy, []string{namespace})

@@ -46,15 +46,15 @@ func TestAnswersGetLost(t *testing.T) {
 
 func TestTimeoutsInMidBatch(t *testing.T) {
 	t.Parallel()
-	const messages = 60
+	const messages, before = 60, createsAtOnce / 2
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
 	for name, lost := range map[string]struct {
-		fault string
-		last  int
+		fault   string
+		creates int
 	}{
-		"one":      {"one create in mid-batch is carried out, but answered by a timeout", 20},
-		"the-rest": {"all creates under way in mid-batch are carried out, but answered by timeouts", 36},
+		"one":      {"one create in mid-batch is carried out, but answered by a timeout", 1},
+		"the-rest": {"all creates under way in mid-batch are carried out, but answered by timeouts", createsAtOnce},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -65,13 +65,15 @@ func TestTimeoutsInMidBatch(t *testing.T) {
 			g.Expect(s.burst(t.Context(), 1)).To(Succeed())
 			g.Expect(s.witness.AwaitCreated(t.Context(), 1)).To(Succeed())
 			proxy.lag(longLag)
-			proxy.losses.follow(timeouts(20, lost.last))
+			proxy.timeouts.strike(before, lost.creates)
 
 			g.Expect(s.burst(t.Context(), messages)).To(Succeed())
 			prove(t, operator, witness.Row{
 				Fault: lost.fault + ", watches 0.5 s late", Promise: "what may have been created counts as created, and is sent again",
 			}, claim{subject: s, jobs: 1 + messages})
-			g.Expect(proxy.losses.seen()[answerTimeout]).To(BeNumerically(">", 0))
+			made := proxy.timeouts.made()
+			g.Expect(made).To(HaveLen(lost.creates), "Jobs whose creates were answered by timeouts")
+			g.Expect(s.witness.Unfinished()).To(ContainElements(made))
 		})
 	}
 }
@@ -99,13 +101,6 @@ type lossPlan func(create int) (kind loss, lost bool)
 // everyOther has each kind of loss in turn.
 func everyOther(create int) (kind loss, lost bool) {
 	return loss(create / 2 % int(lossKinds)), create%2 == 0
-}
-
-// timeouts has the answers to these creates time out.
-func timeouts(first, last int) lossPlan {
-	return func(create int) (kind loss, lost bool) {
-		return answerTimeout, first <= create && create <= last
-	}
 }
 
 var errReset = errors.New("connection reset")

@@ -35,6 +35,7 @@ type proxy struct {
 	expiries         *expiries
 	jobs, scaledJobs *cluster.Lag
 	losses           *losses
+	timeouts         *timeouts
 	creates          *lateCreates
 	server           *httptest.Server
 }
@@ -52,7 +53,8 @@ func startProxy(t *testing.T) *proxy {
 	t.Cleanup(transport.CloseIdleConnections)
 
 	p := &proxy{jobs: cluster.NewLag("jobs"), scaledJobs: cluster.NewLag("scaledjobs"), creates: &lateCreates{next: transport}}
-	p.losses = &losses{next: p.creates}
+	p.timeouts = &timeouts{next: p.creates}
+	p.losses = &losses{next: p.timeouts}
 	silent := log.New(io.Discard, "", 0)
 	p.expiries = &expiries{next: p.scaledJobs.Wrap(p.jobs.Wrap(p.losses))}
 	p.refusals = &refusals{next: p.expiries}

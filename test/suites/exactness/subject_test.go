@@ -112,10 +112,10 @@ func (s *subject) listeners(ctx context.Context) (int64, error) {
 	return listeners[channel], err
 }
 
-// burst pushes that many messages at once.
+// burst pushes that many messages at once: whoever looks sees none of them, or all.
 func (s *subject) burst(ctx context.Context, messages int) error {
 	s.pushed.Add(int64(messages))
-	_, err := redis.Client().Pipelined(ctx, func(pipe goredis.Pipeliner) error {
+	_, err := redis.Client().TxPipelined(ctx, func(pipe goredis.Pipeliner) error {
 		for range messages {
 			pipe.LPush(ctx, s.object.Spec.QueueName, "message")
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -29,7 +28,7 @@ import (
 )
 
 type (
-	heard = coalesce.Wake[types.NamespacedName]
+	heard = coalesce.Wake
 	// delivery is what becomes of a wake.
 	delivery func(context.Context, heard)
 )
@@ -52,7 +51,7 @@ func startWith(t *testing.T, namespace string, through func(enqueue.Wakes) deliv
 	g.Expect(err).NotTo(HaveOccurred())
 	wakes := make(enqueue.Wakes)
 	pool := connection.NewPool(connection.Options{})
-	watcher := keyspace.New(keyspace.Options[types.NamespacedName]{Pool: pool, Deliver: through(wakes)})
+	watcher := keyspace.New(keyspace.Options{Pool: pool, Deliver: through(wakes)})
 	reconciler := &controller.Reconciler{
 		Client:   mgr.GetClient(),
 		Live:     mgr.GetAPIReader(),

@@ -102,11 +102,16 @@ func edit(ctx context.Context, _ *wave, r *racer, m moments) error {
 	return errors.Join(scene.Pause(ctx, m.gap), r.move(ctx))
 }
 
-// kill ends the connection that all racers share, once.
+// kill ends the connection that all racers share, once. It returns when that has ended, for each of them.
 func kill(ctx context.Context, w *wave, r *racer, _ moments) error {
 	if r != w.racers[0] {
-		return nil
+		select {
+		case <-w.killed:
+		case <-ctx.Done():
+		}
+		return ctx.Err()
 	}
+	defer close(w.killed)
 	ended, err := w.redis.Client().ClientKillByFilter(ctx, "TYPE", "pubsub").Result()
 	if err == nil && ended == 0 {
 		return errors.New("there was no subscription to kill")
@@ -119,6 +124,8 @@ type wave struct {
 	*arena
 
 	racers []*racer
+	// killed is closed once the connection has been killed.
+	killed chan struct{}
 }
 
 // newWave is one of so many racers, or as many as may race at the same time.
@@ -150,6 +157,7 @@ func (w *wave) play(ctx context.Context, s stage, patience time.Duration) (lost 
 }
 
 func (w *wave) collide(ctx context.Context, s stage) error {
+	w.killed = make(chan struct{})
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(s.atOnce)
 	for _, r := range w.racers {

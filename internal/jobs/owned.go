@@ -9,13 +9,14 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// Census sorts the Jobs of one ScaledJob by what became of them. Each Job is in exactly one of the three lists.
-type Census struct {
+// Owned sorts the Jobs of one ScaledJob by what became of them. Each Job is in exactly one of the three lists.
+type Owned struct {
 	// Active are the Jobs that have not finished: suspended, pending, running and terminating ones.
 	Active []*batchv1.Job
 	// Succeeded are the Jobs that completed.
@@ -24,27 +25,27 @@ type Census struct {
 	Failed []*batchv1.Job
 }
 
-// Take sorts those of the given Jobs that the owner controls. Labels don't matter: they can be copied, removed and left over.
-func Take(jobs []*batchv1.Job, owner types.UID) Census {
-	var census Census
+// Classify sorts those of the given Jobs that the owner controls. Labels don't matter: they can be copied, removed and left over.
+func Classify(jobs []*batchv1.Job, owner types.UID) Owned {
+	var owned Owned
 	for _, job := range jobs {
 		if ControllerUID(job) != owner {
 			continue
 		}
 		switch {
 		case !Finished(job):
-			census.Active = append(census.Active, job)
+			owned.Active = append(owned.Active, job)
 		case Succeeded(job):
-			census.Succeeded = append(census.Succeeded, job)
+			owned.Succeeded = append(owned.Succeeded, job)
 		default:
-			census.Failed = append(census.Failed, job)
+			owned.Failed = append(owned.Failed, job)
 		}
 	}
-	return census
+	return owned
 }
 
 // Pending is how many of the active Jobs have no ready Pod.
-func (c *Census) Pending() int {
+func (c *Owned) Pending() int {
 	pending := 0
 	for _, job := range c.Active {
 		if !Ready(job) {
@@ -59,7 +60,7 @@ func Ready(job *batchv1.Job) bool { return job.Status.Ready != nil && *job.Statu
 
 // Outdated are the active Jobs of another template than the one with this hash that were made before this generation of the spec. Not among
 // them are Jobs that are going already, and those whose annotations do not tell what they were made from.
-func (c *Census) Outdated(hash string, generation int64) []*batchv1.Job {
+func (c *Owned) Outdated(hash string, generation int64) []*batchv1.Job {
 	var outdated []*batchv1.Job
 	for _, job := range c.Active {
 		madeFrom := number(&job.ObjectMeta, scaledjobv1.AnnotationGeneration)
@@ -71,7 +72,7 @@ func (c *Census) Outdated(hash string, generation int64) []*batchv1.Job {
 }
 
 // HasTemplate says whether any of the Jobs was built from the template with this hash.
-func (c *Census) HasTemplate(hash string) bool {
+func (c *Owned) HasTemplate(hash string) bool {
 	for job := range c.All {
 		if HasTemplate(job, hash) {
 			return true
@@ -88,7 +89,7 @@ func HasTemplate(job *batchv1.Job, hash string) bool {
 }
 
 // All goes through every Job, finished or not.
-func (c *Census) All(yield func(*batchv1.Job) bool) {
+func (c *Owned) All(yield func(*batchv1.Job) bool) {
 	for _, list := range [][]*batchv1.Job{c.Active, c.Succeeded, c.Failed} {
 		for _, job := range list {
 			if !yield(job) {
@@ -96,6 +97,19 @@ func (c *Census) All(yield func(*batchv1.Job) bool) {
 			}
 		}
 	}
+}
+
+// Owner is the ScaledJob that controls the object, and false where none does. Any version of the API may have written the reference.
+func Owner(object metav1.Object) (types.NamespacedName, types.UID, bool) {
+	controller := metav1.GetControllerOfNoCopy(object)
+	if controller == nil || controller.Kind != "ScaledJob" {
+		return types.NamespacedName{}, "", false
+	}
+	version, err := schema.ParseGroupVersion(controller.APIVersion)
+	if err != nil || version.Group != scaledjobv1.GroupVersion.Group {
+		return types.NamespacedName{}, "", false
+	}
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: controller.Name}, controller.UID, true
 }
 
 // ControllerUID is the UID of the object that controls the Job, and empty where none does.

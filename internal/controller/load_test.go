@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/enqueue"
+	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
 var errWrongKind = errors.New("json: cannot unmarshal string into Go struct field .threshold of type int64")
@@ -59,7 +59,7 @@ func TestSpecThatCannotBeReadAndStatusThatCannotBeWritten(t *testing.T) {
 	w.onApply = func() error { return errAway }
 
 	for range 3 {
-		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", enqueue.RetryDelay(1)), "it is tried again")
+		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", retry.APIServer.After(1)), "it is tried again")
 	}
 
 	w.Expect(w.events.reasons).To(Equal([]string{scaledjobv1.ReasonInvalidSpec}))

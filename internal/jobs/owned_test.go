@@ -107,10 +107,10 @@ func TestTake(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 
-			census := Take([]*batchv1.Job{c.job}, "uid-1")
+			owned := Classify([]*batchv1.Job{c.job}, "uid-1")
 
 			found := map[string]int{
-				active: len(census.Active), complete: len(census.Succeeded), broken: len(census.Failed),
+				active: len(owned.Active), complete: len(owned.Succeeded), broken: len(owned.Failed),
 			}
 			want := map[string]int{active: 0, complete: 0, broken: 0}
 			if c.want != nobodys {
@@ -136,12 +136,12 @@ func TestTakeForNoOwner(t *testing.T) {
 func TestPending(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	census := Take([]*batchv1.Job{
+	owned := Classify([]*batchv1.Job{
 		job("not told yet"), job("none ready", readyPods(0)), job("ready", readyPods(1)), job("both ready", readyPods(2)),
 		job("finished", succeeded(1)), job("failed", failed(1)),
 	}, "uid-1")
 
-	g.Expect(census.Pending()).To(Equal(2))
+	g.Expect(owned.Pending()).To(Equal(2))
 }
 
 func TestOrdinal(t *testing.T) {
@@ -190,24 +190,24 @@ func TestOrdinalFloor(t *testing.T) {
 func TestHasTemplate(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	census := Take([]*batchv1.Job{
+	owned := Classify([]*batchv1.Job{
 		job("b", annotated(scaledjobv1.AnnotationTemplateHash, "running")),
 		job("c", annotated(scaledjobv1.AnnotationTemplateHash, "done"), succeeded(1)),
 	}, "uid-1")
 
-	g.Expect(census.HasTemplate("running")).To(BeTrue())
-	g.Expect(census.HasTemplate("done")).To(BeTrue())
-	g.Expect(census.HasTemplate("other")).To(BeFalse())
+	g.Expect(owned.HasTemplate("running")).To(BeTrue())
+	g.Expect(owned.HasTemplate("done")).To(BeTrue())
+	g.Expect(owned.HasTemplate("other")).To(BeFalse())
 	g.Expect(HasTemplate(job("a"), "any")).To(BeTrue(), "it is not told, and may be so")
 }
 
 func TestAllEndsEarly(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	census := Take([]*batchv1.Job{job("a"), job("b", succeeded(1)), job("c", failed(1))}, "uid-1")
+	owned := Classify([]*batchv1.Job{job("a"), job("b", succeeded(1)), job("c", failed(1))}, "uid-1")
 
 	var seen []string
-	for job := range census.All {
+	for job := range owned.All {
 		seen = append(seen, job.Name)
 		if len(seen) == 2 {
 			break

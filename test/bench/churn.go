@@ -12,7 +12,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 const (
@@ -105,7 +105,7 @@ func (s *setting) startChurn(ctx context.Context) (*churn, *sandbox.Process, err
 			return nil, nil, errors.Join(err, floor.Kill())
 		}
 	}
-	return c, floor, pause.For(ctx, settleTime)
+	return c, floor, scene.Pause(ctx, settleTime)
 }
 
 // turn has the workers of one work after the other.
@@ -143,7 +143,7 @@ func (c *churn) refills(ctx context.Context) (taken latencies, err error) {
 
 // check fails if either has another number of Jobs than it had room for.
 func (c *churn) check(ctx context.Context) error {
-	if err := pause.For(ctx, settleTime); err != nil {
+	if err := scene.Pause(ctx, settleTime); err != nil {
 		return err
 	}
 	for _, side := range []workforce{c.floor, c.ours} {

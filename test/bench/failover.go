@@ -12,7 +12,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/leadership"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // failovers is how often a leader ends in each way.
@@ -97,7 +97,7 @@ func (r *replicas) failOver(ctx context.Context, how ending) (gap time.Duration,
 	if r.standby, err = r.start(ctx); err != nil {
 		return 0, err
 	}
-	if err := pause.For(ctx, settleTime); err != nil {
+	if err := scene.Pause(ctx, settleTime); err != nil {
 		return 0, err
 	}
 	begun := time.Now()

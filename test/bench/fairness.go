@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 const (
@@ -99,7 +99,7 @@ func (s *setting) pushBesideBurst(ctx context.Context, others crowd) (latencies,
 func (s *setting) pushSingles(ctx context.Context, others crowd) (singles []single, err error) {
 	for _, other := range others {
 		for _, to := range []*contender{s.floor, other} {
-			if err := pause.For(ctx, time.Duration((0.5+rand.Float64())*float64(fairGap))); err != nil {
+			if err := scene.Pause(ctx, time.Duration((0.5+rand.Float64())*float64(fairGap))); err != nil {
 				return nil, err
 			}
 			pushed, err := to.push(ctx, 1)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
@@ -100,13 +100,13 @@ func switchAll(ctx context.Context, neighbours []neighbour, hold bool) error {
 			return fmt.Errorf("waiting until the operator notices the neighbours' servers: %w", err)
 		}
 	}
-	return pause.For(ctx, settleTime)
+	return scene.Pause(ctx, settleTime)
 }
 
 // sample pushes single messages and returns how many milliseconds each took to be a Job.
 func (c *contender) sample(ctx context.Context, samples int) (times []float64, err error) {
 	for range samples {
-		if err := pause.For(ctx, time.Duration((0.5+rand.Float64())*float64(meanGap))); err != nil {
+		if err := scene.Pause(ctx, time.Duration((0.5+rand.Float64())*float64(meanGap))); err != nil {
 			return nil, err
 		}
 		took, err := c.serve(ctx, 1)
@@ -152,6 +152,6 @@ func (s *setting) countDials(ctx context.Context, name string, dead *tcpproxy.Pr
 	if err != nil {
 		return 0, err
 	}
-	err = errors.Join(c.await(ctx, unreachable), pause.For(ctx, time.Until(begun.Add(firstMinute))))
+	err = errors.Join(c.await(ctx, unreachable), scene.Pause(ctx, time.Until(begun.Add(firstMinute))))
 	return dead.Dials(), errors.Join(err, c.remove(ctx))
 }

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 const (
@@ -98,7 +98,7 @@ func (s *setting) saturate(ctx context.Context, full crowd) error {
 		return err
 	}
 	err := full.await(ctx, func(status scaledjobv1.ScaledJobStatus) bool { return status.ActiveJobs == saturatedLimit })
-	return errors.Join(err, pause.For(ctx, settleTime))
+	return errors.Join(err, scene.Pause(ctx, settleTime))
 }
 
 // watchFlood has the flood come.
@@ -149,7 +149,7 @@ func (s *setting) pour(ctx context.Context, full crowd) (pushed int, oldest floa
 			}
 			oldest = max(oldest, now)
 		}
-		if err := pause.For(ctx, pushInterval); err != nil {
+		if err := scene.Pause(ctx, pushInterval); err != nil {
 			return 0, 0, err
 		}
 	}

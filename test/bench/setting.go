@@ -20,8 +20,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // setting is a control plane, a Redis server, and both contenders at work. They run as processes of their own, as the same
@@ -147,7 +147,7 @@ func (s *setting) inTurn(turn int) []*contender {
 
 // checkAndClear fails unless both are exact, and leaves both without messages and Jobs.
 func (s *setting) checkAndClear(ctx context.Context) error {
-	if err := pause.For(ctx, settleTime); err != nil {
+	if err := scene.Pause(ctx, settleTime); err != nil {
 		return err
 	}
 	for _, c := range s.inTurn(0) {

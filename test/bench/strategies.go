@@ -18,9 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/accurate"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 	"miracle.dev/scaledjob-operator/test/kit/workers"
 )
@@ -187,9 +186,9 @@ func (s *setting) newKind(ctx context.Context, kind, trial string) (workers.Kind
 }
 
 // scaler scales the ScaledJob by the formula of KEDA, from what waits in the one list that it names.
-func (t *trial) scaler(interval time.Duration) *accurate.Scaler {
+func (t *trial) scaler(interval time.Duration) *workers.AccurateScaler {
 	list := t.member.sj.Spec.AllQueues()[0].Name
-	return &accurate.Scaler{
+	return &workers.AccurateScaler{
 		API: t.member.kube, Object: t.member.sj, Interval: interval,
 		Waiting: func(ctx context.Context) (int64, error) { return t.member.queue.LLen(ctx, list).Result() },
 	}
@@ -198,7 +197,7 @@ func (t *trial) scaler(interval time.Duration) *accurate.Scaler {
 // pushToAll brings the same messages to all.
 func pushToAll(ctx context.Context, trials []*trial) error {
 	for left := trialMessages; left > 0; {
-		if err := pause.For(ctx, rand.N(longestGap)); err != nil {
+		if err := scene.Pause(ctx, rand.N(longestGap)); err != nil {
 			return err
 		}
 		burst := min(left, 1+rand.IntN(mostAtOnce))
@@ -224,7 +223,7 @@ func awaitServed(ctx context.Context, trials []*trial) error {
 			return fmt.Errorf("%s has served %d messages, with %s: %w", t.kind, t.Served(), t.strategy, err)
 		}
 	}
-	return pause.For(ctx, settleTime)
+	return scene.Pause(ctx, settleTime)
 }
 
 // tellOfLate tells of workers that were slower than their strategy takes for granted, because the machine was busy. For each of them a Job

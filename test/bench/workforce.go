@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -32,7 +32,7 @@ func (w *workforce) work(ctx context.Context, lasting time.Duration) error {
 	w.finished = append(w.finished, make([]time.Time, lasting/churnInterval)...)
 	group, ctx := errgroup.WithContext(ctx)
 	for i := done; i < len(w.finished); i++ {
-		if err := pause.For(ctx, time.Until(begun.Add(time.Duration(i-done)*churnInterval))); err != nil {
+		if err := scene.Pause(ctx, time.Until(begun.Add(time.Duration(i-done)*churnInterval))); err != nil {
 			break // One has failed, or there is no time left.
 		}
 		group.Go(func() (err error) {

@@ -10,7 +10,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 const (
@@ -28,7 +28,7 @@ func measureLatency(ctx context.Context, log io.Writer, s *setting, size sizes) 
 	times := map[*contender][]float64{}
 	for i := range warmUpSamples + size.samples {
 		for _, c := range s.inTurn(i) {
-			if err := pause.For(ctx, time.Duration((0.5+rand.Float64())*float64(meanGap))); err != nil {
+			if err := scene.Pause(ctx, time.Duration((0.5+rand.Float64())*float64(meanGap))); err != nil {
 				return nil, err
 			}
 			took, err := c.serve(ctx, 1)

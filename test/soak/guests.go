@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 const (
@@ -45,7 +45,7 @@ func (s *soak) haveGuest(ctx context.Context, on *server, name string) error {
 	}
 	q.server = on
 	q.push(ctx, guestMessages)
-	if err := pause.For(ctx, guestStay); err != nil {
+	if err := scene.Pause(ctx, guestStay); err != nil {
 		return err
 	}
 	return errors.Join(q.check(), q.remove(ctx))

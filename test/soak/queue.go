@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -103,7 +103,7 @@ func (q *queue) push(ctx context.Context, messages int) {
 // storm pushes up to so many messages at once, again and again, until ctx ends.
 // The queue never gets longer than a few times its limit.
 func (q *queue) storm(ctx context.Context, random *rand.Rand, most int, meanGap time.Duration) {
-	for pause.For(ctx, between(random, 0, 2*meanGap)) == nil {
+	for scene.Pause(ctx, between(random, 0, 2*meanGap)) == nil {
 		q.pushWell(ctx, 1+random.IntN(most))
 	}
 }
@@ -119,7 +119,7 @@ func (q *queue) pushWell(ctx context.Context, messages int) {
 // work takes messages and finishes Jobs, one after the other, until ctx ends.
 func (q *queue) work(ctx context.Context, meanGap time.Duration) error {
 	done := map[string]bool{}
-	for pause.For(ctx, rand.N(2*meanGap)) == nil {
+	for scene.Pause(ctx, rand.N(2*meanGap)) == nil {
 		// The witness may be yet to see what was done last.
 		left := q.witness.Unfinished()
 		for name := range done {

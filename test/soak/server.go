@@ -13,7 +13,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/suites/faults"
 )
 
@@ -71,7 +71,7 @@ func (s *server) close() error { return errors.Join(s.client.Close(), s.target.C
 // each that is over.
 func (s *server) suffer(ctx context.Context, struck func(on *server, fault faults.Fault)) error {
 	var deck []faults.Fault
-	for pause.For(ctx, between(s.random, leastCalm, mostCalm)) == nil {
+	for scene.Pause(ctx, between(s.random, leastCalm, mostCalm)) == nil {
 		if len(deck) == 0 {
 			deck = faults.Catalogue()
 			s.random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
@@ -117,14 +117,14 @@ func (s *server) strikeAndPush(ctx context.Context, fault faults.Fault, lasting 
 	pushing, stop := context.WithCancel(ctx)
 	var pusher sync.WaitGroup
 	pusher.Go(func() {
-		for pause.For(pushing, between(gaps, 0, longestGap)) == nil {
+		for scene.Pause(pushing, between(gaps, 0, longestGap)) == nil {
 			for _, q := range s.queues {
 				q.push(ctx, 1+gaps.IntN(faultyBurst))
 			}
 		}
 	})
 	err := fault.Strike(ctx, s.target, lasting, func(context.Context) error { return nil })
-	err = errors.Join(err, pause.For(ctx, end))
+	err = errors.Join(err, scene.Pause(ctx, end))
 	stop()
 	pusher.Wait()
 	return err

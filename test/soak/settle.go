@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 const (
@@ -38,7 +38,7 @@ func (s *soak) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := pause.For(ctx, settledAfter); err != nil { // for a Job that nobody asked for
+	if err := scene.Pause(ctx, settledAfter); err != nil { // for a Job that nobody asked for
 		return err
 	}
 	return s.check()
@@ -81,7 +81,7 @@ func (q *queue) probe(ctx context.Context) error {
 	if err := q.awaitDue(ctx); err != nil {
 		return err
 	}
-	if err := pause.For(ctx, settledAfter); err != nil {
+	if err := scene.Pause(ctx, settledAfter); err != nil {
 		return err
 	}
 	if err := q.witness.CatchUp(ctx); err != nil {
@@ -102,7 +102,7 @@ func (q *queue) await(ctx context.Context, holds func(depth int) bool) error {
 		if err == nil && holds(int(depth)) {
 			return nil
 		}
-		if err := pause.For(ctx, glance); err != nil {
+		if err := scene.Pause(ctx, glance); err != nil {
 			return err
 		}
 	}

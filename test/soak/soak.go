@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/suites/faults"
 )
 
@@ -57,7 +57,7 @@ type soak struct {
 
 // newSoak starts everything.
 func newSoak(ctx context.Context, log io.Writer, seed uint64) (*soak, error) {
-	setting, err := faults.NewSetting(ctx, "config/crd/bases", log)
+	setting, err := faults.NewSetting(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (s *soak) newRandom() *rand.Rand { return rand.New(rand.NewPCG(s.random.Uin
 // then.
 func (s *soak) watchOver(ctx context.Context) error {
 	reported := time.Now()
-	for pause.For(ctx, checkInterval) == nil {
+	for scene.Pause(ctx, checkInterval) == nil {
 		if err := s.check(); err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 const (
@@ -46,7 +46,7 @@ func upheavals() []upheaval {
 // upheave has one of these strike after the other until ctx ends, all in an order
 // of chance, and then all again.
 func (s *soak) upheave(ctx context.Context, random *rand.Rand, all []upheaval) error {
-	for order := []int(nil); pause.For(ctx, between(random, leastPeace, mostPeace)) == nil; order = order[1:] {
+	for order := []int(nil); scene.Pause(ctx, between(random, leastPeace, mostPeace)) == nil; order = order[1:] {
 		if len(order) == 0 {
 			order = random.Perm(len(all))
 		}
@@ -71,7 +71,7 @@ func (s *soak) replaceOperator(ctx context.Context, random *rand.Rand, end func(
 	if err := end(s.setting.Operator); err != nil {
 		return err
 	}
-	if err := pause.For(ctx, between(random, 0, longestAbsence)); err != nil {
+	if err := scene.Pause(ctx, between(random, 0, longestAbsence)); err != nil {
 		return err
 	}
 	next, err := operator.Start(ctx, operator.Options{Cluster: s.setting.Control, Args: []string{"--polling-fallback-interval=0"}})

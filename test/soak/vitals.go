@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // A vital is measured at rest by many looks, since what is under way only adds to
@@ -28,7 +28,7 @@ func atRest(ctx context.Context, at *operator.Operator) (vitals, error) {
 		return vitals{}, err
 	}
 	for looks, done := 1, begun; looks < restLooks || done < begun+collections; looks++ {
-		if err := pause.For(ctx, restInterval); err != nil {
+		if err := scene.Pause(ctx, restInterval); err != nil {
 			return vitals{}, err
 		}
 		var now vitals

@@ -11,7 +11,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 	"miracle.dev/scaledjob-operator/hack/demo/view"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	testscene "miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // quiet is how long nothing must follow the last Job, so that one too many is
@@ -36,7 +36,7 @@ func (p *performance) finish(ctx context.Context) error {
 	if err := p.await(ctx, "all Jobs have finished, and the status says so", idle); err != nil {
 		return err
 	}
-	if err := pause.For(ctx, quiet); err != nil {
+	if err := testscene.Pause(ctx, quiet); err != nil {
 		return err
 	}
 	if err := p.Environment.SampleDepths(ctx, p.Board); err != nil {

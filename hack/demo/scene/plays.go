@@ -14,8 +14,8 @@ import (
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 	"miracle.dev/scaledjob-operator/hack/demo/environment"
 	"miracle.dev/scaledjob-operator/hack/demo/view"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	testscene "miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 func burst(ctx context.Context, p *performance) error {
@@ -39,7 +39,7 @@ func trickle(ctx context.Context, p *performance) error {
 			if err := p.pushOne(ctx, name); err != nil {
 				return err
 			}
-			if err := pause.For(ctx, apart); err != nil {
+			if err := testscene.Pause(ctx, apart); err != nil {
 				return err
 			}
 		}
@@ -101,7 +101,7 @@ func outage(ctx context.Context, p *performance) error {
 	if err := p.awaitQueueConnected(ctx, metav1.ConditionFalse); err != nil {
 		return err
 	}
-	if err := pause.For(ctx, down); err != nil {
+	if err := testscene.Pause(ctx, down); err != nil {
 		return err
 	}
 	unfinished, due := 0, sumUp(p.rows()).Due
@@ -137,7 +137,7 @@ func crash(ctx context.Context, p *performance) error {
 	}
 	sum := sumUp(p.rows())
 	p.say("the operator is killed (SIGKILL) after %d of %s", sum.Created, view.Count(sum.Due, "Job"))
-	if err := pause.For(ctx, down); err != nil {
+	if err := testscene.Pause(ctx, down); err != nil {
 		return err
 	}
 	if err := p.Environment.Operator.Start(ctx); err != nil {

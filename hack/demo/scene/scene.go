@@ -13,7 +13,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 	"miracle.dev/scaledjob-operator/hack/demo/environment"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	testscene "miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // Scene is a part of the demo.
@@ -85,7 +85,7 @@ func (s Stage) Play(ctx context.Context, scenes []Scene) ([]Result, error) {
 			return results, fmt.Errorf("scene %s: %w", scene.Name, err)
 		}
 		results = append(results, result)
-		if err := pause.For(ctx, s.Interlude); err != nil {
+		if err := testscene.Pause(ctx, s.Interlude); err != nil {
 			return results, err
 		}
 	}

@@ -8,8 +8,11 @@
 //
 //	var control *cluster.Cluster
 //
-//	func TestMain(m *testing.M) {
-//		os.Exit(cluster.RunTests(m, cluster.Options{ControllerManager: true, KWOK: true}, &control))
+//	func TestMain(m *testing.M) { os.Exit(cluster.Run(m, 0, start, stop)) }
+//
+//	func start(ctx context.Context) (err error) {
+//		control, err = cluster.Start(ctx, cluster.Options{ControllerManager: true, KWOK: true})
+//		return err
 //	}
 package cluster
 

@@ -30,7 +30,19 @@ func TestMain(m *testing.M) {
 	if os.Getenv(parentVariable) != "" {
 		playParent()
 	}
-	os.Exit(cluster.RunTests(m, cluster.Options{ControllerManager: true, KWOK: true}, &control))
+	os.Exit(cluster.Run(m, 0, start, stop))
+}
+
+func start(ctx context.Context) (err error) {
+	control, err = cluster.Start(ctx, cluster.Options{ControllerManager: true, KWOK: true, Log: os.Stderr})
+	return err
+}
+
+func stop(context.Context) error {
+	if control == nil {
+		return nil
+	}
+	return control.Stop()
 }
 
 func TestJobSucceeds(t *testing.T) {

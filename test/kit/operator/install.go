@@ -43,13 +43,24 @@ func Install(ctx context.Context, control *cluster.Cluster) error {
 
 // render runs the kustomize that hack/tools pins.
 func render(ctx context.Context) ([]byte, error) {
-	root, err := goCommand(ctx, "list", "-m", "-f={{.Dir}}", module)
+	dir, err := sourceFolder(ctx)
 	if err != nil {
 		return nil, err
 	}
-	dir := strings.TrimSpace(string(root))
 	return goCommand(ctx, "tool", "-modfile="+filepath.Join(dir, "hack", "tools", "go.mod"),
 		"kustomize", "build", filepath.Join(dir, "config", "default"))
+}
+
+// sourceFolder is the root of the source of this module.
+func sourceFolder(ctx context.Context) (string, error) {
+	root, err := goCommand(ctx, "list", "-m", "-f={{.Dir}}", module)
+	return strings.TrimSpace(string(root)), err
+}
+
+// crdFolder is the folder of the generated CRD.
+func crdFolder(ctx context.Context) (string, error) {
+	dir, err := sourceFolder(ctx)
+	return filepath.Join(dir, "config", "crd", "bases"), err
 }
 
 func withoutDeployments(manifests []byte) (io.Reader, error) {

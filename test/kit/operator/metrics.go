@@ -8,7 +8,22 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// recentlyRead is how old recent metrics may be.
+const recentlyRead = 100 * time.Millisecond
+
+// recentMetrics are those that were read last.
+type recentMetrics struct {
+	sync.Mutex
+
+	read    time.Time
+	metrics Metrics
+}
 
 // Metrics are the values of the series that an operator serves, by their names with
 // their labels: `up{a="b"}`.
@@ -34,6 +49,26 @@ func (o *Operator) Metrics(ctx context.Context) (Metrics, error) {
 		all[line[:end]] = value
 	}
 	return all, nil
+}
+
+// RecentMetrics returns the metrics as they were at most 100 ms ago, so that many can ask for them again and again.
+func (o *Operator) RecentMetrics(ctx context.Context) (Metrics, error) {
+	o.recent.Lock()
+	defer o.recent.Unlock()
+	if time.Since(o.recent.read) < recentlyRead {
+		return o.recent.metrics, nil
+	}
+	metrics, err := o.Metrics(ctx)
+	if err == nil {
+		o.recent.metrics, o.recent.read = metrics, time.Now()
+	}
+	return metrics, err
+}
+
+// Reconciles returns how often the ScaledJob has been reconciled.
+func (m Metrics) Reconciles(scaledJob client.ObjectKey) int {
+	namespace, name := fmt.Sprintf("namespace=%q", scaledJob.Namespace), fmt.Sprintf("scaledjob=%q", scaledJob.Name)
+	return int(m.Sum("scaledjob_reconcile_total", namespace, name))
 }
 
 // Sum adds up the series of this name that have all of these labels, each given as

@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -72,6 +71,7 @@ type Operator struct {
 	logPath    string
 	probeURL   string
 	metricsURL string
+	recent     recentMetrics
 
 	mu    sync.Mutex
 	ended bool
@@ -158,21 +158,8 @@ func (o *Operator) serve() (flags []string, err error) {
 }
 
 func (o *Operator) ready(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.probeURL+"/readyz", nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	if err := response.Body.Close(); err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("readyz answers %s", response.Status)
-	}
-	return nil
+	_, err := Get(ctx, o.probeURL+"/readyz")
+	return err
 }
 
 func (o *Operator) writeKubeconfig(ctx context.Context, opts Options) (path string, err error) {
@@ -261,6 +248,17 @@ func (o *Operator) Logs() string {
 		return o.logs
 	}
 	return o.readLog()
+}
+
+// LogsAbout returns the lines that hold a text, such as the name of a namespace.
+func (o *Operator) LogsAbout(text string) string {
+	var about strings.Builder
+	for line := range strings.Lines(o.Logs()) {
+		if strings.Contains(line, text) {
+			about.WriteString(line)
+		}
+	}
+	return about.String()
 }
 
 func (o *Operator) readLog() string {

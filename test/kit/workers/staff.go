@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -71,14 +71,14 @@ func (s *Staff) Work(ctx context.Context) error {
 // contain does what the container of a Job does.
 func (s *Staff) contain(ctx context.Context, job string) error {
 	key := client.ObjectKey{Namespace: s.Namespace, Name: job}
-	if err := pause.For(ctx, s.Pace.StartUp.random()); err != nil {
+	if err := scene.Pause(ctx, s.Pace.StartUp.random()); err != nil {
 		return err
 	}
 	ready := time.Now()
 	if err := witness.Ready(ctx, s.API, key); err != nil {
 		return err
 	}
-	if err := pause.For(ctx, s.Pace.Claim.random()); err != nil {
+	if err := scene.Pause(ctx, s.Pace.Claim.random()); err != nil {
 		return err
 	}
 	message, found, err := s.Kind.Take(ctx, job)
@@ -96,7 +96,7 @@ func (s *Staff) contain(ctx context.Context, job string) error {
 
 // serve works on a message.
 func (s *Staff) serve(ctx context.Context, message Message) error {
-	if err := pause.For(ctx, s.Pace.Work.random()); err != nil {
+	if err := scene.Pause(ctx, s.Pace.Work.random()); err != nil {
 		return err
 	}
 	if err := message.Finish(ctx); err != nil {

@@ -1,8 +1,10 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package api tests the CustomResourceDefinition on a real API server: what it accepts, what it refuses and in which words, and that
-// nothing of what it stores gets lost or harms a client.
+// Package api tests, on a real API server, what the API server accepts and who may do what; no operator runs.
+//
+// The CustomResourceDefinition is tested by what it accepts, refuses, defaults and stores, and config/rbac by what the operator's
+// ServiceAccount and users may do with it.
 package api
 
 import (
@@ -10,32 +12,46 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
 )
 
-// manifest is the CRD as it is generated.
+// manifest is the generated CRD.
 const manifest = "../../../config/crd/bases/batch.miracle.dev_scaledjobs.yaml"
 
 var control *cluster.Cluster
 
 func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	os.Exit(cluster.RunTests(m, cluster.Options{CRDs: []string{manifest}}, &control))
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	os.Exit(cluster.Run(m, 0, start, stop))
 }
 
-// newClient is a client of the administrator, who asks for strict decoding as kubectl does.
+func start(ctx context.Context) (err error) {
+	// The controller-manager aggregates roles.
+	control, _, err = operator.StartCluster(ctx, cluster.Options{ControllerManager: true, Log: os.Stderr})
+	return err
+}
+
+func stop(context.Context) error {
+	if control == nil {
+		return nil
+	}
+	return control.Stop()
+}
+
+// newClient returns a client of the administrator with strict decoding, as kubectl asks for.
 func newClient(g Gomega) client.Client {
 	scheme := runtime.NewScheme()
 	g.Expect(errors.Join(
@@ -80,6 +96,13 @@ func object(g Gomega, values ...value) *unstructured.Unstructured {
 		g.Expect(unstructured.SetNestedField(parsed.Object, value.content, value.path...)).To(Succeed())
 	}
 	return parsed
+}
+
+// typed is the object as a client of the Go types sends it.
+func typed(g Gomega, object *unstructured.Unstructured) *scaledjobv1.ScaledJob {
+	converted := &scaledjobv1.ScaledJob{}
+	g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, converted)).To(Succeed())
+	return converted
 }
 
 // value is what stands under a path. No content means that nothing does.

@@ -17,10 +17,11 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // ending lets every Pod end at once, in the way that the annotation says.
-func ending(annotation string) func(*scaledjobv1.ScaledJobSpec) {
+func ending(annotation string) scene.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.BackoffLimit = new(int32(0))
 		spec.JobTemplate.Spec.Template.Spec.RestartPolicy = "Never"
@@ -43,12 +44,12 @@ func attempts(since time.Time) int {
 // replaced is how many Jobs may be replaced before there are three in a row.
 const replaced = 2
 
-func (s *scene) expectLimit(reason string) {
+func (s *scaledJob) expectLimit(reason string) {
 	s.t.Helper()
 	s.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionTrue, reason)
 }
 
-func (s *scene) expectNoLimit() {
+func (s *scaledJob) expectNoLimit() {
 	s.t.Helper()
 	s.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionFalse, scaledjobv1.ReasonNotLimited)
 }
@@ -62,11 +63,11 @@ func TestJobsThatComeToNothingPauseCreationUntilTheTemplateIsCorrected(t *testin
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
-			s.create(polling(1), ending(outcome))
+			s := newScaledJob(t)
+			s.create(scene.Polling(1), ending(outcome))
 			s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
 			start := time.Now()
-			s.push(messages)
+			s.Push(messages)
 			s.expectLimit(reason)
 			s.awaitResyncs()
 			s.Expect(s.jobsEver()).To(BeNumerically("<=", messages*attempts(start)+replaced))
@@ -74,10 +75,10 @@ func TestJobsThatComeToNothingPauseCreationUntilTheTemplateIsCorrected(t *testin
 			s.Eventually(s.events).WithArguments(reason).Should(Equal(1))
 			s.Expect(s.series()).To(HaveKeyWithValue("scaledjob_creation_pausing", 1.0))
 
-			s.update(running)
+			s.Update(running)
 			s.expectNoLimit()
 			s.Eventually(s.events).WithArguments("CreationResumed").Should(Equal(1))
-			s.Eventually(s.status).Should(HaveField("ActiveJobs", BeEquivalentTo(messages)))
+			s.Eventually(s.Status).Should(HaveField("ActiveJobs", BeEquivalentTo(messages)))
 		})
 	}
 }
@@ -90,16 +91,16 @@ func TestJobsThatTakeMessagesDoNotPauseCreation(t *testing.T) {
 	for name, pushed := range map[string]int{"falling": 0, "growing": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
-			s.create(polling(never), atMost(atOnce))
+			s := newScaledJob(t)
+			s.create(scene.Polling(scene.Never), scene.AtMost(atOnce))
 			s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
-			s.push(atOnce + rounds)
+			s.Push(atOnce + rounds)
 			ended := map[types.UID]bool{}
 			for round := range rounds {
 				s.Eventually(s.jobsEver).Should(Equal(atOnce + round))
 				job := s.jobBut(ended)
-				s.push(pushed)
-				s.Expect(s.redis.Client().RPop(t.Context(), s.queue).Err()).To(Succeed())
+				s.Push(pushed)
+				s.Expect(s.redis.Client().RPop(t.Context(), s.Queue).Err()).To(Succeed())
 				s.succeed(job)
 				ended[job.UID] = true
 			}
@@ -110,7 +111,7 @@ func TestJobsThatTakeMessagesDoNotPauseCreation(t *testing.T) {
 }
 
 // jobBut is a Job that has not ended. That some have may not have been seen yet.
-func (s *scene) jobBut(ended map[types.UID]bool) *batchv1.Job {
+func (s *scaledJob) jobBut(ended map[types.UID]bool) *batchv1.Job {
 	s.t.Helper()
 	left := slices.DeleteFunc(s.jobs(), func(job *batchv1.Job) bool { return ended[job.UID] })
 	s.Expect(left).NotTo(BeEmpty())
@@ -119,40 +120,40 @@ func (s *scene) jobBut(ended map[types.UID]bool) *batchv1.Job {
 
 func TestPauseEndsOnceSuspensionIsLifted(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), ending(cluster.PodFailAfter))
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), ending(cluster.PodFailAfter))
 	s.awaitSubscription()
-	s.push(3)
+	s.Push(3)
 	s.expectLimit(scaledjobv1.ReasonJobsFailing)
-	suspend := func(suspended bool) func(*scaledjobv1.ScaledJobSpec) {
+	suspend := func(suspended bool) scene.Change {
 		return func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = suspended }
 	}
-	s.update(suspend(true))
+	s.Update(suspend(true))
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonSuspended)
 	before := s.jobsEver()
-	s.update(suspend(false))
+	s.Update(suspend(false))
 	s.Eventually(s.jobsEver).Should(BeNumerically(">=", before+3))
 }
 
 func TestPauseSurvivesARestartOfTheOperator(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScene(t)
-	s.create(polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 3 })
-	s.operator = s.operate()
+	s := newLonelyScaledJob(t)
+	s.create(scene.Polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 3 })
+	s.Operator = s.operate()
 	start := time.Now()
 	for range 5 {
 		s.Eventually(s.jobsEver).Should(BeNumerically(">=", 3))
 		s.failAll()
 		s.expectLimit(scaledjobv1.ReasonJobsFailing)
-		s.Expect(s.operator.Kill()).To(Succeed())
-		s.operator = s.operate()
-		s.Eventually(s.passes).Should(BeNumerically(">", 0))
+		s.Expect(s.Operator.Kill()).To(Succeed())
+		s.Operator = s.operate()
+		s.Eventually(s.Reconciles).Should(BeNumerically(">", 0))
 		s.Expect(s.jobsEver()).To(BeNumerically("<=", 3*attempts(start)+replaced))
 	}
 }
 
 // failAll has all Jobs fail, where nobody else sees to their status.
-func (s *scene) failAll() {
+func (s *scaledJob) failAll() {
 	s.t.Helper()
 	now := metav1.Now()
 	for _, job := range s.jobs() {
@@ -166,6 +167,6 @@ func (s *scene) failAll() {
 				Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now,
 			})
 		}
-		s.Expect(s.plane.admin.Status().Patch(s.t.Context(), failed, client.MergeFrom(job))).To(Succeed())
+		s.Expect(s.API.Status().Patch(s.t.Context(), failed, client.MergeFrom(job))).To(Succeed())
 	}
 }

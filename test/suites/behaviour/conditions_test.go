@@ -16,14 +16,15 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // trouble is a situation that a condition has to tell of.
 type trouble struct {
 	redis redistest.Options
 	// bring brings it about after the ScaledJob was created with these changes.
-	bring   func(s *scene)
-	changes func(*scaledjobv1.ScaledJobSpec)
+	bring   func(s *scaledJob)
+	changes scene.Change
 
 	condition string
 	status    metav1.ConditionStatus
@@ -46,12 +47,12 @@ var troubles = map[string]trouble{
 		mode: scaledjobv1.ModeEvents, kstatus: status.CurrentStatus,
 	},
 	"Redis is away": {
-		bring:     func(s *scene) { s.Expect(s.redis.Kill()).To(Succeed()) },
+		bring:     func(s *scaledJob) { s.Expect(s.redis.Kill()).To(Succeed()) },
 		condition: scaledjobv1.ConditionQueueConnected, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonUnreachable,
 		cure: []string{"refused", "Check the port"}, kstatus: status.InProgressStatus,
 	},
 	"Redis is away, and so is the subscription": {
-		bring:     func(s *scene) { s.Expect(s.redis.Kill()).To(Succeed()) },
+		bring:     func(s *scaledJob) { s.Expect(s.redis.Kill()).To(Succeed()) },
 		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonUnreachable,
 		mode: scaledjobv1.ModePolling, kstatus: status.InProgressStatus,
 	},
@@ -71,10 +72,10 @@ var troubles = map[string]trouble{
 		cure: []string{"Grant it +llen"}, kstatus: status.FailedStatus,
 	},
 	"the key holds no list": {
-		bring: func(s *scene) {
-			s.Expect(s.redis.Client().Set(s.t.Context(), s.queue, "no list", 0).Err()).To(Succeed())
+		bring: func(s *scaledJob) {
+			s.Expect(s.redis.Client().Set(s.t.Context(), s.Queue, "no list", 0).Err()).To(Succeed())
 		},
-		changes:   polling(1),
+		changes:   scene.Polling(1),
 		condition: scaledjobv1.ConditionQueueConnected, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonWrongType,
 		cure: []string{"another type than the spec says", "name another key"}, kstatus: status.FailedStatus,
 	},
@@ -85,7 +86,7 @@ var troubles = map[string]trouble{
 		mode: scaledjobv1.ModePolling, kstatus: status.CurrentStatus,
 	},
 	"notifications are switched off at run time": {
-		bring: func(s *scene) {
+		bring: func(s *scaledJob) {
 			s.Expect(s.redis.Client().ConfigSet(s.t.Context(), "notify-keyspace-events", "").Err()).To(Succeed())
 		},
 		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonNotConfigured,
@@ -100,17 +101,17 @@ var troubles = map[string]trouble{
 	},
 	"the queue grows in silence": {
 		redis: redistest.Options{Events: redistest.NoEvents, Args: denied("-config").Args},
-		bring: func(s *scene) {
+		bring: func(s *scaledJob) {
 			depth := 0
 			s.Eventually(func() string {
 				depth++
-				s.push(1)
-				s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(depth))))
+				s.Push(1)
+				s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(depth))))
 				return s.condition(scaledjobv1.ConditionNotificationsActive)
 			}).Should(ContainSubstring(scaledjobv1.ReasonNoEventsObserved))
 		},
 		changes: func(spec *scaledjobv1.ScaledJobSpec) {
-			polling(1)(spec)
+			scene.Polling(1)(spec)
 			spec.Suspend = true
 		},
 		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonNoEventsObserved,
@@ -139,27 +140,27 @@ var troubles = map[string]trouble{
 		kstatus: status.CurrentStatus,
 	},
 	"more is due than may be": {
-		bring:     func(s *scene) { s.push(3) },
-		changes:   atMost(2),
+		bring:     func(s *scaledJob) { s.Push(3) },
+		changes:   scene.AtMost(2),
 		condition: scaledjobv1.ConditionScalingLimited, status: metav1.ConditionTrue, reason: scaledjobv1.ReasonAtMaxReplicas,
 		cure: []string{"Raise it"}, kstatus: status.CurrentStatus,
 	},
 	"Jobs fail": {
-		bring:     func(s *scene) { s.push(3) },
+		bring:     func(s *scaledJob) { s.Push(3) },
 		changes:   ending(cluster.PodFailAfter),
 		condition: scaledjobv1.ConditionScalingLimited, status: metav1.ConditionTrue, reason: scaledjobv1.ReasonJobsFailing,
 		cure: []string{"kubectl logs", "correct the workers"}, kstatus: status.CurrentStatus,
 	},
 	"Jobs take no message": {
-		bring:     func(s *scene) { s.push(3) },
+		bring:     func(s *scaledJob) { s.Push(3) },
 		changes:   ending(cluster.PodSucceedAfter),
 		condition: scaledjobv1.ConditionScalingLimited, status: metav1.ConditionTrue, reason: scaledjobv1.ReasonNoProgress,
 		cure: []string{"take messages from this key"}, kstatus: status.CurrentStatus,
 	},
 	"a quota is used up": {
-		bring: func(s *scene) {
+		bring: func(s *scaledJob) {
 			s.allowJobs(0)
-			s.push(1)
+			s.Push(1)
 		},
 		condition: scaledjobv1.ConditionScalingLimited, status: metav1.ConditionTrue, reason: scaledjobv1.ReasonCreateRefused,
 		cure: []string{"Check quotas"}, kstatus: status.CurrentStatus,
@@ -180,15 +181,15 @@ func TestConditionsTellWhatIsWrongAndWhatToDo(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSceneOn(t, redistest.New(t, trouble.redis))
-			changes := []func(*scaledjobv1.ScaledJobSpec){polling(never)}
+			s := newScaledJobOn(t, redistest.New(t, trouble.redis))
+			changes := []scene.Change{scene.Polling(scene.Never)}
 			if trouble.changes != nil {
 				changes = append(changes, trouble.changes)
 			}
 			s.create(changes...)
 			if trouble.bring != nil {
 				s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, s.readyReason())
-				s.Eventually(s.status).Should(HaveField("Mode", Not(BeEmpty())))
+				s.Eventually(s.Status).Should(HaveField("Mode", Not(BeEmpty())))
 				trouble.bring(s)
 			}
 			s.expectCondition(trouble.condition, trouble.status, trouble.reason)
@@ -198,7 +199,7 @@ func TestConditionsTellWhatIsWrongAndWhatToDo(t *testing.T) {
 			}
 			s.Expect(message).NotTo(ContainSubstring(s.redis.Addr()))
 			if trouble.mode != "" {
-				s.Expect(s.status().Mode).To(Equal(trouble.mode))
+				s.Expect(s.Status().Mode).To(Equal(trouble.mode))
 			}
 			s.Eventually(s.kstatus).Should(Equal(trouble.kstatus))
 		})
@@ -206,19 +207,19 @@ func TestConditionsTellWhatIsWrongAndWhatToDo(t *testing.T) {
 }
 
 // readyReason is the reason of Ready while nothing is wrong.
-func (s *scene) readyReason() string {
-	if s.get().Spec.Suspend {
+func (s *scaledJob) readyReason() string {
+	if s.Get().Spec.Suspend {
 		return scaledjobv1.ReasonSuspended
 	}
 	return scaledjobv1.ReasonReconciled
 }
 
 // kstatus is what the library that tools wait with makes of the ScaledJob.
-func (s *scene) kstatus() status.Status {
+func (s *scaledJob) kstatus() status.Status {
 	s.t.Helper()
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJob"))
-	s.Expect(s.plane.admin.Get(s.t.Context(), client.ObjectKeyFromObject(s.reference()), object)).To(Succeed())
+	s.Expect(s.API.Get(s.t.Context(), client.ObjectKeyFromObject(s.Reference()), object)).To(Succeed())
 	result, err := status.Compute(object)
 	s.Expect(err).NotTo(HaveOccurred())
 	return result.Status
@@ -227,8 +228,8 @@ func (s *scene) kstatus() status.Status {
 // While it is well, nothing abnormal is shown; and what heals is taken back.
 func TestTroubleThatIsOverLeavesNoCondition(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
-	s.create(polling(1))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
+	s.create(scene.Polling(1))
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
 	s.Expect(s.redis.Kill()).To(Succeed())
 	s.expectCondition(scaledjobv1.ConditionReconciling, metav1.ConditionTrue, scaledjobv1.ReasonUnreachable)
@@ -239,43 +240,43 @@ func TestTroubleThatIsOverLeavesNoCondition(t *testing.T) {
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
 	s.Expect(s.condition(scaledjobv1.ConditionReconciling)).To(Equal("none"))
-	s.Expect(s.status().Mode).To(Equal(scaledjobv1.ModeEvents))
+	s.Expect(s.Status().Mode).To(Equal(scaledjobv1.ModeEvents))
 	s.Eventually(s.events).WithArguments("NotificationsRestored").Should(Equal(1))
 }
 
 // The setting is the only thing that the operator may change in Redis, and only if it is told to.
 func TestNotificationsAreConfiguredOnRequest(t *testing.T) {
 	t.Parallel()
-	s := newSceneIn(t, bare, redistest.New(t, redistest.Options{Events: "Ex"}))
-	s.operator = s.operate("--configure-redis-notifications")
-	s.create(polling(never))
+	s := newScaledJobIn(t, separate, redistest.New(t, redistest.Options{Events: "Ex"}))
+	s.Operator = s.operate("--configure-redis-notifications")
+	s.create(scene.Polling(scene.Never))
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
 	flags, err := s.redis.Client().ConfigGet(t.Context(), "notify-keyspace-events").Result()
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Expect(strings.Split(flags["notify-keyspace-events"], "")).To(ConsistOf("K", "E", "l", "g", "x"))
-	s.push(2)
+	s.Push(2)
 	s.Eventually(s.jobsEver).Should(Equal(2))
 }
 
 // Without proof, the fallback bounds how long a message waits.
 func TestQueueWithoutNotificationsIsReadAtTheFallbackInterval(t *testing.T) {
 	t.Parallel()
-	s := newSceneIn(t, bare, redistest.New(t, redistest.Options{Events: redistest.NoEvents}))
-	s.operator = s.operate("--polling-fallback-interval=1s")
-	s.create(polling(never))
+	s := newScaledJobIn(t, separate, redistest.New(t, redistest.Options{Events: redistest.NoEvents}))
+	s.Operator = s.operate("--polling-fallback-interval=1s")
+	s.create(scene.Polling(scene.Never))
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured)
-	s.push(2)
+	s.Push(2)
 	s.Eventually(s.jobsEver).Should(Equal(2))
 }
 
 func TestTroubleThatLastsIsWrittenOnce(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
 	s.Expect(s.redis.Kill()).To(Succeed())
-	s.create(polling(1))
+	s.create(scene.Polling(1))
 	s.expectCondition(scaledjobv1.ConditionReconciling, metav1.ConditionTrue, scaledjobv1.ReasonUnreachable)
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
-	version, passes := s.get().ResourceVersion, s.passes()
-	s.Eventually(s.passes).Should(BeNumerically(">=", passes+5))
-	s.Expect(s.get().ResourceVersion).To(Equal(version))
+	version, passes := s.Get().ResourceVersion, s.Reconciles()
+	s.Eventually(s.Reconciles).Should(BeNumerically(">=", passes+5))
+	s.Expect(s.Get().ResourceVersion).To(Equal(version))
 }

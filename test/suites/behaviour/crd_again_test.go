@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // The CRD is deleted, and all ScaledJobs with it, and installed again while the operator runs.
 func TestCRDIsInstalledAgain(t *testing.T) {
 	t.Parallel()
-	s := newOlderScene(t)
+	s := newOlderCluster(t)
 	s.Expect(operator.Install(t.Context(), s.control)).To(Succeed())
 	s.operator = operator.New(t, operator.Options{Cluster: s.control, Args: []string{noFallback}})
 	rarely := func(object map[string]any) {
@@ -35,7 +35,7 @@ func TestCRDIsInstalledAgain(t *testing.T) {
 	s.Eventually(func() bool {
 		return apierrors.IsNotFound(s.admin.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
 	}).Should(BeTrue())
-	s.Expect(pause.For(t.Context(), 5*time.Second)).To(Succeed()) // for the operator to notice
+	s.Expect(scene.Pause(t.Context(), 5*time.Second)).To(Succeed()) // for the operator to notice
 
 	s.Expect(operator.Install(t.Context(), s.control)).To(Succeed())
 	s.Eventually(func() error {

@@ -17,16 +17,17 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 func TestMetricsOfAScaledJobLastAsLongAsItDoes(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), atMost(2), func(spec *scaledjobv1.ScaledJobSpec) {
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), scene.AtMost(2), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.BackoffLimit = new(int32(0))
 	})
 	s.awaitSubscription()
-	s.push(5)
+	s.Push(5)
 	s.Eventually(s.jobsEver).Should(Equal(2))
 	s.succeed(s.job())
 	s.Eventually(s.jobsEver).Should(Equal(3))
@@ -57,20 +58,20 @@ func TestMetricsOfAScaledJobLastAsLongAsItDoes(t *testing.T) {
 
 func TestErrorsAreCounted(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.Expect(s.redis.Client().Set(t.Context(), s.queue, "no list", 0).Err()).To(Succeed())
-	s.create(polling(never))
+	s := newScaledJob(t)
+	s.Expect(s.redis.Client().Set(t.Context(), s.Queue, "no list", 0).Err()).To(Succeed())
+	s.create(scene.Polling(scene.Never))
 	s.Eventually(s.series).Should(HaveKeyWithValue("scaledjob_reconcile_errors_total", BeNumerically(">=", 1)))
 }
 
 func TestMissedNotificationsAreCounted(t *testing.T) {
 	t.Parallel()
 	silent := redistest.Options{Events: redistest.NoEvents, Args: denied("-config").Args}
-	s := newSceneOn(t, redistest.New(t, silent))
-	s.create(polling(1), atMost(0))
+	s := newScaledJobOn(t, redistest.New(t, silent))
+	s.create(scene.Polling(1), scene.AtMost(0))
 	s.awaitSubscription()
 	s.Eventually(func() map[string]float64 {
-		s.push(1)
+		s.Push(1)
 		return s.series()
 	}).Should(HaveKeyWithValue("scaledjob_notifications_missed_total", BeNumerically(">=", 2)))
 	s.Expect(s.series()).To(HaveKeyWithValue("scaledjob_notifications_active", 0.0))
@@ -78,10 +79,10 @@ func TestMissedNotificationsAreCounted(t *testing.T) {
 
 func TestMetricsOfARedisLastAsLongAsSomebodyWatchesIt(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
-	s.create(polling(1))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
+	s.create(scene.Polling(1))
 	s.awaitSubscription()
-	s.push(3)
+	s.Push(3)
 	s.Eventually(s.seriesOfRedis).Should(And(
 		HaveKeyWithValue("scaledjob_watcher_up", 1.0),
 		HaveKeyWithValue("scaledjob_notifications_received_total", 3.0),
@@ -98,9 +99,9 @@ func TestMetricsOfARedisLastAsLongAsSomebodyWatchesIt(t *testing.T) {
 
 func TestMetricsOfTheWholeOperator(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(1))
-	s.Eventually(s.passes).Should(BeNumerically(">=", 1))
+	s := newScaledJob(t)
+	s.create(scene.Polling(1))
+	s.Eventually(s.Reconciles).Should(BeNumerically(">=", 1))
 	s.Expect(s.exposed("scaledjob_queue_read_seconds_count")).To(HaveKeyWithValue("scaledjob_queue_read_seconds_count", BeNumerically(">=", 1)))
 	s.Expect(s.exposed("scaledjob_notifications_coalesced_total")).To(HaveLen(1))
 }
@@ -108,45 +109,39 @@ func TestMetricsOfTheWholeOperator(t *testing.T) {
 // A key may hold anything; what Prometheus gets is text of a bounded length.
 func TestLabelOfAQueueIsEscapedAndBounded(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.queue += "\n\x01" + strings.Repeat("k", 500)
-	s.create(polling(never))
-	label := regexp.MustCompile(`,queue="([^"]*)",scaledjob="` + s.name + `"`)
+	s := newScaledJob(t)
+	s.Queue += "\n\x01" + strings.Repeat("k", 500)
+	s.create(scene.Polling(scene.Never))
+	label := regexp.MustCompile(`,queue="([^"]*)",scaledjob="` + s.Name + `"`)
 	var found []string
 	s.Eventually(func() []string {
-		text, err := operator.Get(t.Context(), s.operator.MetricsURL())
+		text, err := operator.Get(t.Context(), s.Operator.MetricsURL())
 		s.Expect(err).NotTo(HaveOccurred())
 		for line := range strings.Lines(text) {
-			if match := label.FindStringSubmatch(line); match != nil && strings.Contains(line, s.namespace) {
+			if match := label.FindStringSubmatch(line); match != nil && strings.Contains(line, s.Namespace) {
 				found = append(found, match[1])
 			}
 		}
 		return found
 	}).ShouldNot(BeEmpty())
 	s.Expect(slices.Compact(found)).To(HaveLen(1))
-	s.Expect(found[0]).To(HavePrefix(s.namespace + `:queue\\n\\x01kkk`))
+	s.Expect(found[0]).To(HavePrefix(s.Namespace + `:queue\\n\\x01kkk`))
 	s.Expect(len(found[0])).To(BeNumerically("<=", 150))
 }
 
-// passes is how often the operator has gone over the ScaledJob.
-func (s *scene) passes() float64 {
-	s.t.Helper()
-	return s.exposed(s.ofScaledJob()...)["scaledjob_reconcile_total"]
-}
-
 // series are the metrics of the ScaledJob, by name and outcome.
-func (s *scene) series() map[string]float64 {
+func (s *scaledJob) series() map[string]float64 {
 	s.t.Helper()
-	return s.exposed(append(s.ofScaledJob(), fmt.Sprintf("queue=%q", s.queue))...)
+	return s.exposed(append(s.ofScaledJob(), fmt.Sprintf("queue=%q", s.Queue))...)
 }
 
 // ofScaledJob are the labels of the ScaledJob, whatever its queue is.
-func (s *scene) ofScaledJob() []string {
-	return []string{fmt.Sprintf("namespace=%q", s.namespace), fmt.Sprintf("scaledjob=%q", s.name)}
+func (s *scaledJob) ofScaledJob() []string {
+	return []string{fmt.Sprintf("namespace=%q", s.Namespace), fmt.Sprintf("scaledjob=%q", s.Name)}
 }
 
 // seriesOfRedis are the metrics of the Redis server, by name and reason.
-func (s *scene) seriesOfRedis() map[string]float64 {
+func (s *scaledJob) seriesOfRedis() map[string]float64 {
 	s.t.Helper()
 	return s.exposed(fmt.Sprintf("endpoint=%q", s.redis.Addr()))
 }
@@ -157,9 +152,9 @@ var (
 )
 
 // exposed are the metrics whose lines hold all of these, without the buckets of histograms.
-func (s *scene) exposed(all ...string) map[string]float64 {
+func (s *scaledJob) exposed(all ...string) map[string]float64 {
 	s.t.Helper()
-	text, err := operator.Get(s.t.Context(), s.operator.MetricsURL())
+	text, err := operator.Get(s.t.Context(), s.Operator.MetricsURL())
 	s.Expect(err).NotTo(HaveOccurred())
 	series := map[string]float64{}
 	for line := range strings.Lines(text) {

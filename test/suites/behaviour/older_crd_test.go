@@ -50,7 +50,7 @@ var illKinds = map[string]struct {
 // whether such an object is there from the start or turns up later.
 func TestObjectsOfAnOlderSchemaHarmNoOther(t *testing.T) {
 	t.Parallel()
-	s := newOlderScene(t)
+	s := newOlderCluster(t)
 	s.create("healthy")
 	for name, ill := range illKinds {
 		s.create(name, func(object map[string]any) {
@@ -81,9 +81,9 @@ func TestObjectsOfAnOlderSchemaHarmNoOther(t *testing.T) {
 	s.expectJobs("late", 3)
 }
 
-// olderScene is a control plane of its own, at first with a schema that takes
+// olderCluster is a control plane of its own, at first with a schema that takes
 // anything, and a queue of three messages.
-type olderScene struct {
+type olderCluster struct {
 	*WithT
 	t        *testing.T
 	control  *cluster.Cluster
@@ -92,9 +92,9 @@ type olderScene struct {
 	operator *operator.Operator
 }
 
-func newOlderScene(t *testing.T) *olderScene {
+func newOlderCluster(t *testing.T) *olderCluster {
 	t.Helper()
-	s := &olderScene{
+	s := &olderCluster{
 		WithT: NewWithT(t), t: t,
 		control: cluster.New(t, cluster.Options{}), redis: redistest.New(t, redistest.Options{}),
 	}
@@ -106,8 +106,11 @@ func newOlderScene(t *testing.T) *olderScene {
 	return s
 }
 
+// crds is the folder of the generated CRD.
+const crds = "../../../config/crd/bases"
+
 // installAnySchema installs the CRD without what is known of the fields.
-func (s *olderScene) installAnySchema() error {
+func (s *olderCluster) installAnySchema() error {
 	files, err := filepath.Glob(filepath.Join(crds, "*.yaml"))
 	if err != nil || len(files) != 1 {
 		return fmt.Errorf("one CRD expected, not %v: %w", files, err)
@@ -131,7 +134,7 @@ func (s *olderScene) installAnySchema() error {
 
 // create makes a ScaledJob that wants a Job for each of the messages, unless
 // changes say otherwise.
-func (s *olderScene) create(name string, changes ...func(object map[string]any)) {
+func (s *olderCluster) create(name string, changes ...func(object map[string]any)) {
 	s.t.Helper()
 	container := map[string]any{"name": "worker", "image": "none"}
 	podSpec := map[string]any{"containers": []any{container}}
@@ -155,14 +158,14 @@ func olderObject(name string) *unstructured.Unstructured {
 }
 
 // set changes a field of the ScaledJob.
-func (s *olderScene) set(name, pointer string, value int64) {
+func (s *olderCluster) set(name, pointer string, value int64) {
 	s.t.Helper()
 	patch := fmt.Appendf(nil, `[{"op":"replace","path":%q,"value":%d}]`, pointer, value)
 	s.Expect(s.admin.Patch(s.t.Context(), olderObject(name), client.RawPatch(types.JSONPatchType, patch))).To(Succeed())
 }
 
 // jobsOf are the Jobs of a ScaledJob, or all if there is no name.
-func (s *olderScene) jobsOf(name string) []batchv1.Job {
+func (s *olderCluster) jobsOf(name string) []batchv1.Job {
 	s.t.Helper()
 	var jobs batchv1.JobList
 	options := []client.ListOption{client.InNamespace(metav1.NamespaceDefault)}
@@ -173,14 +176,14 @@ func (s *olderScene) jobsOf(name string) []batchv1.Job {
 	return jobs.Items
 }
 
-func (s *olderScene) expectJobs(name string, count int) {
+func (s *olderCluster) expectJobs(name string, count int) {
 	s.t.Helper()
 	s.Eventually(s.jobsOf).WithArguments(name).Should(HaveLen(count), name)
 }
 
 // told says whether the operator tells of what is wrong with a ScaledJob: by its
 // condition, or else in the log.
-func (s *olderScene) told(ctx context.Context, name string) (bool, error) {
+func (s *olderCluster) told(ctx context.Context, name string) (bool, error) {
 	object := olderObject(name)
 	if err := s.admin.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 		return false, err
@@ -196,7 +199,7 @@ func (s *olderScene) told(ctx context.Context, name string) (bool, error) {
 }
 
 // awaitPasses returns after three more passes over the ScaledJob.
-func (s *olderScene) awaitPasses(name string) {
+func (s *olderCluster) awaitPasses(name string) {
 	s.t.Helper()
 	passes := func() float64 {
 		all, err := s.operator.Metrics(s.t.Context())

@@ -44,7 +44,7 @@ var illQueues = map[string]map[string]any{
 
 func TestQueuesAndStrategiesOfAnOlderSchemaHarmNoOther(t *testing.T) {
 	t.Parallel()
-	s := newOlderScene(t)
+	s := newOlderCluster(t)
 	s.create("healthy")
 	for name, ill := range illQueues {
 		s.create(name, func(object map[string]any) {
@@ -76,7 +76,7 @@ func TestQueuesAndStrategiesOfAnOlderSchemaHarmNoOther(t *testing.T) {
 	s.expectJobs("healthy-too", 3)
 }
 
-func (s *olderScene) object(name string) *unstructured.Unstructured {
+func (s *olderCluster) object(name string) *unstructured.Unstructured {
 	s.t.Helper()
 	object := olderObject(name)
 	s.Expect(s.admin.Get(s.t.Context(), client.ObjectKeyFromObject(object), object)).To(Succeed())

@@ -43,7 +43,7 @@ var illValues = map[string]struct {
 
 func TestValuesOfAnOlderSchemaHarmNoOther(t *testing.T) {
 	t.Parallel()
-	s := newOlderScene(t)
+	s := newOlderCluster(t)
 	s.create("healthy")
 	for name, ill := range illValues {
 		s.create(name, func(object map[string]any) {
@@ -60,7 +60,7 @@ func TestValuesOfAnOlderSchemaHarmNoOther(t *testing.T) {
 }
 
 // active is what the status says of the active Jobs, nil where it says nothing.
-func (s *olderScene) active(ctx context.Context, name string) (any, error) {
+func (s *olderCluster) active(ctx context.Context, name string) (any, error) {
 	object := olderObject(name)
 	err := s.admin.Get(ctx, client.ObjectKeyFromObject(object), object)
 	active, _, _ := unstructured.NestedFieldNoCopy(object.Object, "status", "activeJobs")
@@ -70,7 +70,7 @@ func (s *olderScene) active(ctx context.Context, name string) (any, error) {
 // Both the spec and the status are of another kind. Then the spec is corrected.
 func TestObjectOfAnOlderSchemaThatIsCorrectedIsReported(t *testing.T) {
 	t.Parallel()
-	s := newOlderScene(t)
+	s := newOlderCluster(t)
 	s.create("ill", func(object map[string]any) {
 		s.Expect(unstructured.SetNestedField(object, "ten", "spec", "threshold")).To(Succeed())
 	})

@@ -18,28 +18,29 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 func TestForeignJobsWithOurLabelsAreNeitherCountedNorDeleted(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	running, finished := s.foreignJob("running", nil), s.foreignJob("finished", map[string]string{cluster.PodSucceedAfter: "0s"})
 	s.Eventually(func() bool { return hasFinished(s.live(finished)) }).Should(BeTrue())
 	none := int32(0)
-	s.create(polling(never), atMost(2), func(spec *scaledjobv1.ScaledJobSpec) { spec.SuccessfulJobsHistoryLimit = &none })
-	s.push(5)
+	s.create(scene.Polling(scene.Never), scene.AtMost(2), func(spec *scaledjobv1.ScaledJobSpec) { spec.SuccessfulJobsHistoryLimit = &none })
+	s.Push(5)
 	s.expectJobsEver(2 + 2)
-	s.Expect(s.status()).To(And(HaveField("ActiveJobs", BeEquivalentTo(2)), HaveField("SucceededJobs", BeZero())))
+	s.Expect(s.Status()).To(And(HaveField("ActiveJobs", BeEquivalentTo(2)), HaveField("SucceededJobs", BeZero())))
 	s.Expect(s.live(running).UID).To(Equal(running.UID))
 	s.Expect(s.live(finished).UID).To(Equal(finished.UID))
 }
 
 // foreignJob makes a Job that looks like one of the ScaledJob's.
-func (s *scene) foreignJob(name string, podAnnotations map[string]string) *batchv1.Job {
+func (s *scaledJob) foreignJob(name string, podAnnotations map[string]string) *batchv1.Job {
 	s.t.Helper()
 	job := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: map[string]string{
-			scaledjobv1.LabelScaledJob: s.name, scaledjobv1.LabelManagedBy: scaledjobv1.ManagedBy,
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name, Labels: map[string]string{
+			scaledjobv1.LabelScaledJob: s.Name, scaledjobv1.LabelManagedBy: scaledjobv1.ManagedBy,
 		}},
 		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Annotations: podAnnotations},
@@ -49,48 +50,48 @@ func (s *scene) foreignJob(name string, podAnnotations map[string]string) *batch
 			},
 		}},
 	}
-	s.Expect(s.plane.admin.Create(s.t.Context(), job)).To(Succeed())
+	s.Expect(s.API.Create(s.t.Context(), job)).To(Succeed())
 	return job
 }
 
 // live is the Job as it is now.
-func (s *scene) live(job *batchv1.Job) *batchv1.Job {
+func (s *scaledJob) live(job *batchv1.Job) *batchv1.Job {
 	s.t.Helper()
 	current := &batchv1.Job{}
-	s.Expect(s.plane.admin.Get(s.t.Context(), client.ObjectKeyFromObject(job), current)).To(Succeed())
+	s.Expect(s.API.Get(s.t.Context(), client.ObjectKeyFromObject(job), current)).To(Succeed())
 	return current
 }
 
 func TestScaledJobOfAnEarlierNameHasNoPartInItsJobs(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never))
-	s.push(3)
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never))
+	s.Push(3)
 	s.expectJobsEver(3)
 	s.delete(metav1.DeletePropagationOrphan)
 	s.awaitDeletion()
-	s.create(polling(never))
+	s.create(scene.Polling(scene.Never))
 	s.expectJobsEver(3 + 3)
-	s.Expect(s.status()).To(HaveField("ActiveJobs", BeEquivalentTo(3)))
+	s.Expect(s.Status()).To(HaveField("ActiveJobs", BeEquivalentTo(3)))
 	s.Expect(s.jobs()).To(HaveLen(6))
 }
 
-func (s *scene) delete(policy metav1.DeletionPropagation) {
+func (s *scaledJob) delete(policy metav1.DeletionPropagation) {
 	s.t.Helper()
-	s.Expect(s.plane.admin.Delete(s.t.Context(), s.reference(), client.PropagationPolicy(policy))).To(Succeed())
+	s.Delete(client.PropagationPolicy(policy))
 }
 
-func (s *scene) awaitDeletion() {
+func (s *scaledJob) awaitDeletion() {
 	s.t.Helper()
 	s.Eventually(func() bool {
-		sj := s.reference()
-		return apierrors.IsNotFound(s.plane.admin.Get(s.t.Context(), client.ObjectKeyFromObject(sj), sj))
+		sj := s.Reference()
+		return apierrors.IsNotFound(s.API.Get(s.t.Context(), client.ObjectKeyFromObject(sj), sj))
 	}).Should(BeTrue())
 }
 
 // pushOn pushes messages as fast as Redis takes them until the returned
 // function is called, or the test ends.
-func (s *scene) pushOn() (stop func()) {
+func (s *scaledJob) pushOn() (stop func()) {
 	done := make(chan struct{})
 	var pushing sync.WaitGroup
 	pushing.Go(func() {
@@ -103,8 +104,8 @@ func (s *scene) pushOn() (stop func()) {
 			default:
 				// A list that grows for as long as this would fill the memory.
 				pipe := s.redis.Client().Pipeline()
-				pipe.LPush(s.t.Context(), s.queue, i)
-				pipe.LTrim(s.t.Context(), s.queue, 0, 10_000)
+				pipe.LPush(s.t.Context(), s.Queue, i)
+				pipe.LTrim(s.t.Context(), s.Queue, 0, 10_000)
 				_, _ = pipe.Exec(s.t.Context())
 			}
 		}
@@ -121,8 +122,8 @@ func TestForegroundDeletionDuringPushesLeavesNothing(t *testing.T) {
 	for name, jobs := range map[string]int32{"with all Jobs created": 10, "while Jobs are being created": 100} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
-			s.create(polling(1), atMost(jobs))
+			s := newScaledJob(t)
+			s.create(scene.Polling(1), scene.AtMost(jobs))
 			s.pushOn()
 			s.Eventually(s.jobsEver).Should(BeNumerically(">=", 10))
 			s.delete(metav1.DeletePropagationForeground)
@@ -139,9 +140,9 @@ func TestForegroundDeletionDuringPushesLeavesNothing(t *testing.T) {
 // None of them may be replaced.
 func TestOrphanedJobsRunOnAndAreNotReplaced(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	const jobs = 20
-	s.create(polling(1), atMost(jobs))
+	s.create(scene.Polling(1), scene.AtMost(jobs))
 	s.pushOn()
 	s.expectJobsEver(jobs)
 	s.delete(metav1.DeletePropagationOrphan)
@@ -155,14 +156,14 @@ func TestOrphanedJobsRunOnAndAreNotReplaced(t *testing.T) {
 
 func TestHistoryLimitsDropTheLongestFinishedJobsWithTheirPods(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	two, one := int32(2), int32(1)
-	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) {
+	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.SuccessfulJobsHistoryLimit, spec.FailedJobsHistoryLimit = &two, &one
 		spec.JobTemplate.Spec.BackoffLimit = new(int32)
 		spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	})
-	s.push(6)
+	s.Push(6)
 	s.Eventually(s.jobsEver).Should(Equal(6))
 	s.empty()
 
@@ -174,7 +175,7 @@ func TestHistoryLimitsDropTheLongestFinishedJobsWithTheirPods(t *testing.T) {
 	s.Eventually(s.names).ShouldNot(ContainElement(failed[0].Name))
 	s.Eventually(func() []corev1.Pod { return s.podsOf(failed[0]) }).Should(BeEmpty())
 
-	s.Eventually(s.status).Should(And(
+	s.Eventually(s.Status).Should(And(
 		HaveField("SucceededJobs", BeEquivalentTo(2)), HaveField("FailedJobs", BeEquivalentTo(1)),
 		HaveField("ActiveJobs", BeEquivalentTo(1))))
 	s.expectJobsEver(6)
@@ -183,7 +184,7 @@ func TestHistoryLimitsDropTheLongestFinishedJobsWithTheirPods(t *testing.T) {
 }
 
 // finishOne ends a Job, and lets the second pass, as times are kept in seconds.
-func (s *scene) finishOne(end func(*batchv1.Job)) *batchv1.Job {
+func (s *scaledJob) finishOne(end func(*batchv1.Job)) *batchv1.Job {
 	s.t.Helper()
 	job := s.job()
 	end(job)
@@ -192,7 +193,7 @@ func (s *scene) finishOne(end func(*batchv1.Job)) *batchv1.Job {
 	return job
 }
 
-func (s *scene) names() []string {
+func (s *scaledJob) names() []string {
 	var names []string
 	for _, job := range s.jobs() {
 		names = append(names, job.Name)
@@ -202,54 +203,54 @@ func (s *scene) names() []string {
 
 func TestJobsThatAreDeletedAreReplaced(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never))
-	s.push(2)
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never))
+	s.Push(2)
 	s.Eventually(s.jobsEver).Should(Equal(2))
 	job := s.job()
-	s.Expect(s.plane.admin.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+	s.Expect(s.API.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 	s.expectJobsEver(3)
 }
 
 func TestJobsThatLostTheirLabelsStillCount(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never))
-	s.push(2)
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never))
+	s.Push(2)
 	s.Eventually(s.jobsEver).Should(Equal(2))
 	job := s.live(s.job())
 	before := job.DeepCopy()
 	job.Labels, job.Annotations = nil, nil
-	s.Expect(s.plane.admin.Patch(t.Context(), job, client.MergeFrom(before))).To(Succeed())
+	s.Expect(s.API.Patch(t.Context(), job, client.MergeFrom(before))).To(Succeed())
 	s.expectJobsEver(2)
-	s.push(1)
+	s.Push(1)
 	s.expectJobsEver(3)
 }
 
 func TestSuspendedJobsCountAsActive(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) {
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) {
 		suspended := true
 		spec.JobTemplate.Spec.Suspend = &suspended
 	})
-	s.push(2)
+	s.Push(2)
 	s.expectJobsEver(2)
-	s.Expect(s.status()).To(And(HaveField("ActiveJobs", BeEquivalentTo(2)), HaveField("PendingJobs", BeEquivalentTo(2))))
+	s.Expect(s.Status()).To(And(HaveField("ActiveJobs", BeEquivalentTo(2)), HaveField("PendingJobs", BeEquivalentTo(2))))
 }
 
 // While a namespace is deleted, its Jobs go before its ScaledJobs may do.
 func TestNamespaceWithAScaledJobCanBeDeleted(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	const jobs = 5
-	s.create(polling(1), atMost(jobs))
+	s.create(scene.Polling(1), scene.AtMost(jobs))
 	s.pushOn()
 	s.Eventually(s.jobsEver).Should(Equal(jobs))
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
-	s.Expect(s.plane.admin.Delete(t.Context(), namespace)).To(Succeed())
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
+	s.Expect(s.API.Delete(t.Context(), namespace)).To(Succeed())
 	s.Eventually(func() bool {
-		return apierrors.IsNotFound(s.plane.admin.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace))
+		return apierrors.IsNotFound(s.API.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace))
 	}).Should(BeTrue())
 	s.Expect(s.jobsEver()).To(Equal(jobs))
 	s.Eventually(s.series).Should(BeEmpty())
@@ -258,8 +259,8 @@ func TestNamespaceWithAScaledJobCanBeDeleted(t *testing.T) {
 func TestLongNamesGiveNamesOfJobsThatTheAPIServerTakes(t *testing.T) {
 	t.Parallel()
 	const longest = 63
-	s := newScene(t).beside(fmt.Sprintf("%0*d", longest, 1))
-	s.create(polling(never))
-	s.push(2)
+	s := newScaledJob(t).beside(fmt.Sprintf("%0*d", longest, 1))
+	s.create(scene.Polling(scene.Never))
+	s.Push(2)
 	s.expectJobsEver(2)
 }

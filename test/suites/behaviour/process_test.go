@@ -20,30 +20,31 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// newLonelyScene is a scene without an operator, and a Redis server of its own.
-func newLonelyScene(t *testing.T) *scene {
+// newLonelyScaledJob is a scene without an operator, and a Redis server of its own.
+func newLonelyScaledJob(t *testing.T) *scaledJob {
 	t.Helper()
-	return newSceneIn(t, bare, redistest.New(t, redistest.Options{}))
+	return newScaledJobIn(t, separate, redistest.New(t, redistest.Options{}))
 }
 
 // operate starts an operator for the namespace of the scene.
-func (s *scene) operate(args ...string) *operator.Operator {
+func (s *scaledJob) operate(args ...string) *operator.Operator {
 	s.t.Helper()
 	return operator.New(s.t, operator.Options{
-		Cluster: s.plane.control,
-		Args:    append([]string{"--watch-namespaces=" + s.namespace, noFallback}, args...),
+		Cluster: s.Cluster,
+		Args:    append([]string{"--watch-namespaces=" + s.Namespace, noFallback}, args...),
 	})
 }
 
 func TestMessagesFromBeforeTheOperatorGetTheirJobs(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScene(t)
-	s.create(polling(never))
-	s.push(7)
+	s := newLonelyScaledJob(t)
+	s.create(scene.Polling(scene.Never))
+	s.Push(7)
 	s.Consistently(s.jobsEver).Should(BeZero())
-	s.operator = s.operate()
+	s.Operator = s.operate()
 	s.expectJobsEver(7)
 }
 
@@ -55,14 +56,14 @@ func TestOperatorThatIsRestartedCountsTheJobsOfTheOneBefore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newLonelyScene(t)
+			s := newLonelyScaledJob(t)
 			const messages = 200
-			s.create(polling(never), atMost(messages))
+			s.create(scene.Polling(scene.Never), scene.AtMost(messages))
 			first := s.operate()
-			s.push(messages)
+			s.Push(messages)
 			s.Eventually(s.jobsEver).Should(BeNumerically(">", 0))
 			s.Expect(end(t.Context(), first)).To(Succeed())
-			s.operator = s.operate()
+			s.Operator = s.operate()
 			s.expectJobsEver(messages)
 		})
 	}
@@ -70,8 +71,8 @@ func TestOperatorThatIsRestartedCountsTheJobsOfTheOneBefore(t *testing.T) {
 
 func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScene(t)
-	s.create(polling(never))
+	s := newLonelyScaledJob(t)
+	s.create(scene.Polling(scene.Never))
 	election := []string{"--leader-elect", "--leader-election-namespace=" + operator.Namespace}
 	first := s.operate(election...)
 	s.awaitSubscription()
@@ -80,15 +81,15 @@ func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
 		_, err := operator.Get(t.Context(), second.ProbeURL()+path)
 		s.Expect(err).NotTo(HaveOccurred())
 	}
-	s.push(3)
-	s.operator = first
+	s.Push(3)
+	s.Operator = first
 	s.expectJobsEver(3)
-	s.Expect(s.subscribers()).To(BeEquivalentTo(1))
+	s.Expect(s.Subscribers()).To(BeEquivalentTo(1))
 	leader := s.leader()
 
 	s.Expect(first.Stop(t.Context())).To(Succeed())
-	s.operator = second
-	s.push(2)
+	s.Operator = second
+	s.Push(2)
 	s.expectJobsEver(3 + 2)
 	s.Expect(s.leader()).NotTo(Or(BeEmpty(), Equal(leader)))
 	s.Expect(second.Stop(t.Context())).To(Succeed())
@@ -96,11 +97,11 @@ func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
 }
 
 // leader is who holds the lease, and empty when it was released.
-func (s *scene) leader() string {
+func (s *scaledJob) leader() string {
 	s.t.Helper()
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: operator.Namespace, Name: "scaledjob-operator.batch.miracle.dev"}
-	s.Expect(s.plane.admin.Get(s.t.Context(), key, lease)).To(Succeed())
+	s.Expect(s.API.Get(s.t.Context(), key, lease)).To(Succeed())
 	if lease.Spec.HolderIdentity == nil {
 		return ""
 	}
@@ -109,73 +110,73 @@ func (s *scene) leader() string {
 
 func TestProbesDoNotAskForRedis(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScene(t)
+	s := newLonelyScaledJob(t)
 	s.Expect(s.redis.Kill()).To(Succeed())
-	s.create(polling(1))
-	s.operator = s.operate()
+	s.create(scene.Polling(1))
+	s.Operator = s.operate()
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
 	for _, path := range []string{"/healthz", "/readyz"} {
-		_, err := operator.Get(t.Context(), s.operator.ProbeURL()+path)
+		_, err := operator.Get(t.Context(), s.Operator.ProbeURL()+path)
 		s.Expect(err).NotTo(HaveOccurred())
 	}
 }
 
 func TestOnlyTheNamespacesToWatchAreServed(t *testing.T) {
 	t.Parallel()
-	watched, other := newLonelyScene(t), newLonelyScene(t)
-	watched.create(polling(1))
-	other.create(polling(1))
-	watched.operator = watched.operate()
-	watched.push(3)
-	other.push(3)
+	watched, other := newLonelyScaledJob(t), newLonelyScaledJob(t)
+	watched.create(scene.Polling(1))
+	other.create(scene.Polling(1))
+	watched.Operator = watched.operate()
+	watched.Push(3)
+	other.Push(3)
 	watched.expectJobsEver(3)
 	other.Expect(other.jobsEver()).To(BeZero())
-	other.Expect(other.status()).To(HaveField("ObservedGeneration", BeZero()))
+	other.Expect(other.Status()).To(HaveField("ObservedGeneration", BeZero()))
 }
 
 func TestSeveralNamespacesCanBeWatched(t *testing.T) {
 	t.Parallel()
-	one, two := newLonelyScene(t), newLonelyScene(t)
+	one, two := newLonelyScaledJob(t), newLonelyScaledJob(t)
 	const messages = 150
-	one.create(polling(never), atMost(messages))
-	two.create(polling(never), atMost(messages))
-	one.operator = one.operate("--watch-namespaces=" + two.namespace)
-	two.operator = one.operator
-	one.push(messages)
-	two.push(messages)
+	one.create(scene.Polling(scene.Never), scene.AtMost(messages))
+	two.create(scene.Polling(scene.Never), scene.AtMost(messages))
+	one.Operator = one.operate("--watch-namespaces=" + two.Namespace)
+	two.Operator = one.Operator
+	one.Push(messages)
+	two.Push(messages)
 	one.expectJobsEver(messages)
 	two.expectJobsEver(messages)
 }
 
 func TestSecureMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScene(t)
-	s.operator = s.operate("--metrics-secure=true")
-	url := strings.Replace(s.operator.MetricsURL(), "http:", "https:", 1)
+	s := newLonelyScaledJob(t)
+	s.Operator = s.operate("--metrics-secure=true")
+	url := strings.Replace(s.Operator.MetricsURL(), "http:", "https:", 1)
 
 	s.Eventually(s.metricsStatus).WithArguments(url, "").Should(Equal(http.StatusUnauthorized))
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "scraper"}}
-	s.Expect(s.plane.admin.Create(t.Context(), account)).To(Succeed())
-	config, err := s.plane.control.ServiceAccountConfig(t.Context(), s.namespace, account.Name)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "scraper"}}
+	s.Expect(s.API.Create(t.Context(), account)).To(Succeed())
+	config, err := s.Cluster.ServiceAccountConfig(t.Context(), s.Namespace, account.Name)
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Expect(s.metricsStatus(url, config.BearerToken)).To(Equal(http.StatusForbidden))
 
 	// Another account, since a refusal is remembered for a while.
-	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "reader"}}
-	s.Expect(s.plane.admin.Create(t.Context(), reader)).To(Succeed())
+	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "reader"}}
+	s.Expect(s.API.Create(t.Context(), reader)).To(Succeed())
 	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "scaledjob-operator-metrics-reader"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.namespace, Name: reader.Name}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: reader.Name}},
 	}
-	s.Expect(s.plane.admin.Create(t.Context(), binding)).To(Succeed())
-	config, err = s.plane.control.ServiceAccountConfig(t.Context(), s.namespace, reader.Name)
+	s.Expect(s.API.Create(t.Context(), binding)).To(Succeed())
+	config, err = s.Cluster.ServiceAccountConfig(t.Context(), s.Namespace, reader.Name)
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Eventually(s.metricsStatus).WithArguments(url, config.BearerToken).Should(Equal(http.StatusOK))
 }
 
 // metricsStatus is the status of the answer to a scrape with this token.
-func (s *scene) metricsStatus(url, token string) (int, error) {
+func (s *scaledJob) metricsStatus(url, token string) (int, error) {
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err

@@ -16,6 +16,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // group is the consumer group of the streams.
@@ -24,16 +25,16 @@ const group = "workers"
 // allTypes are the flags by which Redis announces the growth of keys of every type.
 func allTypes(t *testing.T) *redistest.Server {
 	t.Helper()
-	return redistest.New(t, redistest.Options{Events: "Kglszht"})
+	return redistest.New(t, redistest.Options{Events: allEvents})
 }
 
 // of counts these keys, which are named after the namespace where the name is empty, and looks at them only if told to.
-func (s *scene) of(queues ...scaledjobv1.Queue) func(*scaledjobv1.ScaledJobSpec) {
+func (s *scaledJob) of(queues ...scaledjobv1.Queue) scene.Change {
 	for i := range queues {
-		queues[i].Name = s.queue + queues[i].Name
+		queues[i].Name = s.Queue + queues[i].Name
 	}
 	return func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.QueueName, spec.Queues, spec.PollingIntervalSeconds = "", queues, never
+		spec.QueueName, spec.Queues, spec.PollingIntervalSeconds = "", queues, scene.Never
 	}
 }
 
@@ -70,7 +71,7 @@ var kinds = map[string]struct {
 		return to.ZAdd(ctx, key, redis.Z{Score: math.MaxFloat64, Member: i}).Err()
 	}},
 	"SortedSetDue": {sortedSet(scaledjobv1.WindowDue), func(ctx context.Context, to redis.Cmdable, key string, i int) error {
-		return to.ZAdd(ctx, key, redis.Z{Score: float64(i), Member: i}, redis.Z{Score: math.Inf(1), Member: "never"}).Err()
+		return to.ZAdd(ctx, key, redis.Z{Score: float64(i), Member: i}, redis.Z{Score: math.Inf(1), Member: "scene.Never"}).Err()
 	}},
 	"SortedSetLive": {sortedSet(scaledjobv1.WindowLive), func(ctx context.Context, to redis.Cmdable, key string, i int) error {
 		return to.ZAdd(ctx, key, redis.Z{Score: math.Inf(1), Member: i}, redis.Z{Score: 1, Member: "over"}).Err()
@@ -94,17 +95,17 @@ func TestMessagesOfEveryKindGetTheirJobsAtOnce(t *testing.T) {
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSceneOn(t, server)
+			s := newScaledJobOn(t, server)
 			s.create(s.of(kind.queue))
 			s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
 			s.awaitQuiet()
 			const messages = 3
 			for i := range messages {
-				s.Expect(kind.add(t.Context(), server.Client(), s.queue, i)).To(Succeed())
+				s.Expect(kind.add(t.Context(), server.Client(), s.Queue, i)).To(Succeed())
 				s.Eventually(s.jobsEver).Should(Equal(i + 1))
 			}
 			s.expectJobsEver(messages)
-			s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(messages))))
+			s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(messages))))
 		})
 	}
 }
@@ -115,19 +116,19 @@ func TestKeyOfAnotherKindIsReported(t *testing.T) {
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSceneOn(t, server)
-			s.create(s.of(kind.queue), polling(1))
-			s.Expect(kind.add(t.Context(), server.Client(), s.queue, 0)).To(Succeed())
+			s := newScaledJobOn(t, server)
+			s.create(s.of(kind.queue), scene.Polling(1))
+			s.Expect(kind.add(t.Context(), server.Client(), s.Queue, 0)).To(Succeed())
 			s.Eventually(s.jobsEver).Should(Equal(1))
 
-			s.Expect(server.Client().Set(t.Context(), s.queue, "text", 0).Err()).To(Succeed())
+			s.Expect(server.Client().Set(t.Context(), s.Queue, "text", 0).Err()).To(Succeed())
 			s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonWrongType)
 			s.expectCondition(scaledjobv1.ConditionStalled, metav1.ConditionTrue, scaledjobv1.ReasonWrongType)
-			s.Expect(s.status().QueueDepth).To(HaveValue(BeEquivalentTo(1)), "what was last known")
+			s.Expect(s.Status().QueueDepth).To(HaveValue(BeEquivalentTo(1)), "what was last known")
 
-			s.Expect(server.Client().Del(t.Context(), s.queue).Err()).To(Succeed())
+			s.Expect(server.Client().Del(t.Context(), s.Queue).Err()).To(Succeed())
 			for i := range 2 {
-				s.Expect(kind.add(t.Context(), server.Client(), s.queue, i)).To(Succeed())
+				s.Expect(kind.add(t.Context(), server.Client(), s.Queue, i)).To(Succeed())
 			}
 			s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
 			s.expectJobsEver(2)
@@ -138,7 +139,7 @@ func TestKeyOfAnotherKindIsReported(t *testing.T) {
 // Nobody announces that a message has fallen due.
 func TestADelayedMessageGetsItsJobWhenItIsDue(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, allTypes(t))
+	s := newScaledJobOn(t, allTypes(t))
 	s.create(s.of(sortedSet(scaledjobv1.WindowDue)))
 	s.awaitSubscription()
 	now := time.Now()
@@ -147,7 +148,7 @@ func TestADelayedMessageGetsItsJobWhenItIsDue(t *testing.T) {
 	for _, at := range due {
 		messages = append(messages, redis.Z{Score: float64(at.UnixMilli()), Member: at})
 	}
-	s.Expect(s.redis.Client().ZAdd(t.Context(), s.queue, messages...).Err()).To(Succeed())
+	s.Expect(s.redis.Client().ZAdd(t.Context(), s.Queue, messages...).Err()).To(Succeed())
 	for i, at := range due[:2] {
 		s.Eventually(s.jobsEver).Should(BeNumerically(">", i))
 		s.Expect(time.Now()).To(BeTemporally(">=", at.Truncate(time.Millisecond)), "no Job comes too soon")
@@ -158,64 +159,64 @@ func TestADelayedMessageGetsItsJobWhenItIsDue(t *testing.T) {
 // A message that a worker takes is one that is worked on, until the worker is done with it.
 func TestAMessageInProgressNeedsNoOtherJob(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, allTypes(t))
+	s := newScaledJobOn(t, allTypes(t))
 	s.create(s.of(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":busy", Role: scaledjobv1.RoleInProgress}), running)
 	s.awaitSubscription()
-	s.push(2)
+	s.Push(2)
 	s.Eventually(s.jobsEver).Should(Equal(2))
 	for range 2 {
-		s.Expect(s.redis.Client().LMove(t.Context(), s.queue, s.queue+":busy", "RIGHT", "LEFT").Err()).To(Succeed())
+		s.Expect(s.redis.Client().LMove(t.Context(), s.Queue, s.Queue+":busy", "RIGHT", "LEFT").Err()).To(Succeed())
 	}
-	s.push(1)
+	s.Push(1)
 	s.Eventually(s.jobsEver).Should(Equal(3))
-	s.Eventually(s.status).Should(HaveField("Queues", HaveExactElements(
+	s.Eventually(s.Status).Should(HaveField("Queues", HaveExactElements(
 		HaveField("Depth", HaveValue(BeEquivalentTo(1))), HaveField("Depth", HaveValue(BeEquivalentTo(2))),
 	)))
-	s.Expect(s.redis.Client().LRem(t.Context(), s.queue+":busy", 0, "0").Err()).To(Succeed())
-	s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(2))))
+	s.Expect(s.redis.Client().LRem(t.Context(), s.Queue+":busy", 0, "0").Err()).To(Succeed())
+	s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(2))))
 	s.expectJobsEver(3)
 }
 
 // What a group was not given yet is waiting, what it was given is in progress, and what it has acknowledged is done.
 func TestAStreamIsCountedByItsGroup(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, allTypes(t))
+	s := newScaledJobOn(t, allTypes(t))
 	client := s.redis.Client()
-	add := func() { s.Expect(addEntry(t.Context(), client, s.queue, 0)).To(Succeed()) }
+	add := func() { s.Expect(addEntry(t.Context(), client, s.Queue, 0)).To(Succeed()) }
 	read := func() string {
 		s.t.Helper()
-		read, err := client.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: group, Consumer: "a", Streams: []string{s.queue, ">"}, Count: 1}).Result()
+		read, err := client.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: group, Consumer: "a", Streams: []string{s.Queue, ">"}, Count: 1}).Result()
 		s.Expect(err).NotTo(HaveOccurred())
 		return read[0].Messages[0].ID
 	}
 	expectDepth := func(depth int) {
 		s.t.Helper()
-		s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(depth))))
+		s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(depth))))
 	}
 	for range 5 {
 		add()
 	}
-	s.create(s.of(stream()), polling(1), running)
+	s.create(s.of(stream()), scene.Polling(1), running)
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonConsumerGroupNotFound)
 	s.expectCondition(scaledjobv1.ConditionReconciling, metav1.ConditionTrue, scaledjobv1.ReasonConsumerGroupNotFound)
 	s.Eventually(s.jobsEver).Should(Equal(1), "a first worker, who can create the group")
 	expectDepth(1)
 
-	s.Expect(client.XGroupCreate(t.Context(), s.queue, group, "0").Err()).To(Succeed())
+	s.Expect(client.XGroupCreate(t.Context(), s.Queue, group, "0").Err()).To(Succeed())
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
 	s.Eventually(s.jobsEver).Should(Equal(5))
 	first := read()
 	add()
 	s.Eventually(s.jobsEver).Should(Equal(6))
 	expectDepth(6)
-	s.Expect(client.XAck(t.Context(), s.queue, group, first).Err()).To(Succeed())
+	s.Expect(client.XAck(t.Context(), s.Queue, group, first).Err()).To(Succeed())
 	expectDepth(5)
 
 	// The server loses count of the group when an entry ahead of it is deleted. Then each is counted.
-	entries, err := client.XRange(t.Context(), s.queue, "-", "+").Result()
+	entries, err := client.XRange(t.Context(), s.Queue, "-", "+").Result()
 	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(client.XDel(t.Context(), s.queue, entries[3].ID).Err()).To(Succeed())
-	groups, err := client.Do(t.Context(), "XINFO", "GROUPS", s.queue).Result()
+	s.Expect(client.XDel(t.Context(), s.Queue, entries[3].ID).Err()).To(Succeed())
+	groups, err := client.Do(t.Context(), "XINFO", "GROUPS", s.Queue).Result()
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Expect(fmt.Sprint(groups)).To(ContainSubstring("lag:<nil>"))
 	expectDepth(4)
@@ -230,9 +231,9 @@ func TestSeveralQueuesAreCalculated(t *testing.T) {
 	} {
 		t.Run(string(calculation), func(t *testing.T) {
 			t.Parallel()
-			s := newSceneOn(t, server)
-			s.push(3)
-			s.Expect(server.Client().SAdd(t.Context(), s.queue+":set", 1, 2, 3, 4).Err()).To(Succeed())
+			s := newScaledJobOn(t, server)
+			s.Push(3)
+			s.Expect(server.Client().SAdd(t.Context(), s.Queue+":set", 1, 2, 3, 4).Err()).To(Succeed())
 			s.create(s.of(
 				scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":empty"},
 				scaledjobv1.Queue{Name: ":set", Type: scaledjobv1.QueueSet, Threshold: new(int64(4))},
@@ -245,22 +246,22 @@ func TestSeveralQueuesAreCalculated(t *testing.T) {
 // One key that can't be read makes all unknown: what the others hold is not the whole.
 func TestOneQueueThatCannotBeReadHoldsBackAll(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, allTypes(t))
-	s.Expect(s.redis.Client().Set(t.Context(), s.queue+":text", "text", 0).Err()).To(Succeed())
-	s.push(3)
-	s.create(s.of(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":text"}), polling(1))
+	s := newScaledJobOn(t, allTypes(t))
+	s.Expect(s.redis.Client().Set(t.Context(), s.Queue+":text", "text", 0).Err()).To(Succeed())
+	s.Push(3)
+	s.create(s.of(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":text"}), scene.Polling(1))
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonWrongType)
-	s.Expect(s.status()).To(HaveField("QueueDepth", BeNil()))
+	s.Expect(s.Status()).To(HaveField("QueueDepth", BeNil()))
 	s.Expect(s.jobsEver()).To(BeZero())
 
-	s.Expect(s.redis.Client().Del(t.Context(), s.queue+":text").Err()).To(Succeed())
+	s.Expect(s.redis.Client().Del(t.Context(), s.Queue+":text").Err()).To(Succeed())
 	s.expectJobsEver(3)
 }
 
 // A server that announces lists alone, and where the operator may set what it announces.
 func TestTheFlagsOfAKindAreNamed(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{Events: "Klg"}))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{Events: "Klg"}))
 	s.create(s.of(scaledjobv1.Queue{}, scaledjobv1.Queue{Name: ":set", Type: scaledjobv1.QueueSet}))
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured)
 	s.Expect(s.condition(scaledjobv1.ConditionNotificationsActive)).To(ContainSubstring("CONFIG SET notify-keyspace-events Klgs "))

@@ -14,39 +14,40 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 func TestSubscriptionsKilledDuringPushesLoseNothing(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
-	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 10 })
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
+	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 10 })
 	const rounds, messages = 20, 13
 	for range rounds {
 		s.awaitSubscription()
-		s.push(messages - 1)
+		s.Push(messages - 1)
 		s.killSubscription()
-		s.push(1)
+		s.Push(1)
 	}
 	s.expectJobsEver(rounds * messages / 10)
 }
 
 func TestPushBetweenTwoSubscriptionsIsNotMissed(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
-	s.create(polling(never))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
+	s.create(scene.Polling(scene.Never))
 	for round := range 10 {
 		s.awaitSubscription()
-		before := s.passes()
+		before := s.Reconciles()
 		s.killSubscription()
 		// The end of a subscription makes for a pass that is too early.
-		s.Eventually(s.passes).WithPolling(time.Millisecond).Should(BeNumerically(">", before))
-		s.push(1)
+		s.Eventually(s.Reconciles).WithPolling(time.Millisecond).Should(BeNumerically(">", before))
+		s.Push(1)
 		s.Eventually(s.jobsEver).Should(Equal(round + 1))
 	}
 }
 
 // killSubscription cuts the operator's subscription off.
-func (s *scene) killSubscription() {
+func (s *scaledJob) killSubscription() {
 	s.t.Helper()
 	killed, err := s.redis.Client().ClientKillByFilter(s.t.Context(), "TYPE", "pubsub").Result()
 	s.Expect(err).NotTo(HaveOccurred())
@@ -55,8 +56,8 @@ func (s *scene) killSubscription() {
 
 func TestOutageOfRedisStopsCreationAndItsEndResumesIt(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
-	s.create(polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 2 })
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
+	s.create(scene.Polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 2 })
 	s.Eventually(s.jobsEver).Should(Equal(2))
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionTrue, scaledjobv1.ReasonConnected)
 
@@ -65,18 +66,18 @@ func TestOutageOfRedisStopsCreationAndItsEndResumesIt(t *testing.T) {
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
 	s.succeed(s.job())
 	s.expectJobsEver(2)
-	s.Eventually(s.status).Should(HaveField("ActiveJobs", BeEquivalentTo(1)), "what needs no queue is not reported")
+	s.Eventually(s.Status).Should(HaveField("ActiveJobs", BeEquivalentTo(1)), "what needs no queue is not reported")
 
-	s.update(polling(never))
+	s.Update(scene.Polling(scene.Never))
 	s.Expect(s.redis.Restart(t.Context())).To(Succeed())
-	s.push(4)
+	s.Push(4)
 	s.Eventually(s.jobsEver).Should(Equal(5))
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionTrue, scaledjobv1.ReasonConnected)
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
 	s.expectJobsEver(5)
 	s.Eventually(s.events).WithArguments("RedisUnreachable").Should(Equal(1))
 	s.Eventually(s.events).WithArguments("QueueConnected").Should(Equal(1))
-	s.Expect(s.operator.Exited()).NotTo(BeClosed())
+	s.Expect(s.Operator.Exited()).NotTo(BeClosed())
 }
 
 func TestOutageOfOneRedisLeavesOthersAlone(t *testing.T) {
@@ -87,16 +88,16 @@ func TestOutageOfOneRedisLeavesOthersAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
-			s.create(polling(never))
+			s := newScaledJob(t)
+			s.create(scene.Polling(scene.Never))
 			s.awaitSubscription()
 			broken := s.beside("broken").on(redistest.New(t, redistest.Options{}))
-			broken.create(polling(1))
+			broken.create(scene.Polling(1))
 			broken.awaitSubscription()
 
 			s.Expect(breakDown(broken.redis)).To(Succeed())
 			broken.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
-			s.push(3)
+			s.Push(3)
 			s.Eventually(s.jobsEver).Should(Equal(3))
 			s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
 			s.expectJobsEver(3)
@@ -107,8 +108,8 @@ func TestOutageOfOneRedisLeavesOthersAlone(t *testing.T) {
 
 func TestOutageIsReportedWithoutWaitingForTheResync(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
-	s.create(polling(never))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
+	s.create(scene.Polling(scene.Never))
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionTrue, scaledjobv1.ReasonConnected)
 	s.awaitSubscription()
 	s.Expect(s.redis.Kill()).To(Succeed())
@@ -119,14 +120,14 @@ func TestOutageIsReportedWithoutWaitingForTheResync(t *testing.T) {
 
 func TestMessagesOfAHangingRedisGetTheirJobsOnceItGoesOn(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
-	s.create(polling(1))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
+	s.create(scene.Polling(1))
 	s.awaitSubscription()
 	s.Expect(s.redis.Pause()).To(Succeed())
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
-	s.update(polling(never))
+	s.Update(scene.Polling(scene.Never))
 	s.Expect(s.redis.Resume()).To(Succeed())
-	s.push(3)
+	s.Push(3)
 	s.Eventually(s.jobsEver).Should(Equal(3))
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionTrue, scaledjobv1.ReasonConnected)
 	s.expectJobsEver(3)
@@ -134,13 +135,13 @@ func TestMessagesOfAHangingRedisGetTheirJobsOnceItGoesOn(t *testing.T) {
 
 func TestScaledJobFromBeforeRedisGetsItsJobsOnceRedisIsThere(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
 	s.Expect(s.redis.Kill()).To(Succeed())
-	s.create(polling(never))
+	s.create(scene.Polling(scene.Never))
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
-	s.Expect(s.status()).To(And(HaveField("QueueDepth", BeNil()), HaveField("DesiredJobs", BeNil())))
+	s.Expect(s.Status()).To(And(HaveField("QueueDepth", BeNil()), HaveField("DesiredJobs", BeNil())))
 	s.Expect(s.redis.Restart(t.Context())).To(Succeed())
-	s.push(2)
+	s.Push(2)
 	s.expectJobsEver(2)
 }
 
@@ -152,8 +153,8 @@ func TestRefusalsOfRedisAreReported(t *testing.T) {
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
-			s := newSceneOn(t, redistest.New(t, redistest.Options{Args: args}))
-			s.create(polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 1 })
+			s := newScaledJobOn(t, redistest.New(t, redistest.Options{Args: args}))
+			s.create(scene.Polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 1 })
 			s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, reason)
 			s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, reason)
 			s.Eventually(s.events).WithArguments(reason).Should(Equal(1))
@@ -164,26 +165,26 @@ func TestRefusalsOfRedisAreReported(t *testing.T) {
 
 func TestRedisWithoutNotificationsIsPolled(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{Events: redistest.NoEvents}))
-	s.create(polling(1))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{Events: redistest.NoEvents}))
+	s.create(scene.Polling(1))
 	s.awaitSubscription()
-	s.push(3)
+	s.Push(3)
 	s.expectJobsEver(3)
 }
 
 func TestOneConnectionListensForAllScaledJobsOfARedis(t *testing.T) {
 	t.Parallel()
-	s := newSceneOn(t, redistest.New(t, redistest.Options{}))
+	s := newScaledJobOn(t, redistest.New(t, redistest.Options{}))
 	const scaledJobs = 20
-	var all []*scene
+	var all []*scaledJob
 	for i := range scaledJobs {
 		one := s.beside(fmt.Sprintf("worker-%d", i))
-		one.create(polling(never))
+		one.create(scene.Polling(scene.Never))
 		all = append(all, one)
 	}
 	for _, one := range all {
 		one.awaitSubscription()
-		one.push(1)
+		one.Push(1)
 	}
 	s.Eventually(s.jobsEver).Should(Equal(scaledJobs))
 	clients, err := s.redis.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "pubsub").Text()
@@ -193,33 +194,33 @@ func TestOneConnectionListensForAllScaledJobsOfARedis(t *testing.T) {
 
 func TestScaledJobsThatShareAQueueAreBothScaled(t *testing.T) {
 	t.Parallel()
-	one := newScene(t)
+	one := newScaledJob(t)
 	two := one.beside("second")
-	two.queue = one.queue
-	one.create(polling(never))
-	two.create(polling(never))
+	two.Queue = one.Queue
+	one.create(scene.Polling(scene.Never))
+	two.create(scene.Polling(scene.Never))
 	one.awaitSubscription()
-	one.push(2)
+	one.Push(2)
 	one.expectJobsEver(2 + 2)
 	two.expectJobsEver(2 + 2)
 }
 
 func TestQueueNamesAreTakenLiterally(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.queue += ":* ?[^a]{b}\\\"\n__keyspace@0__:é"
-	s.create(polling(never))
+	s := newScaledJob(t)
+	s.Queue += ":* ?[^a]{b}\\\"\n__keyspace@0__:é"
+	s.create(scene.Polling(scene.Never))
 	s.awaitSubscription()
-	s.push(3)
+	s.Push(3)
 	s.expectJobsEver(3)
 }
 
 func TestEveryCommandThatMakesAListLongerGivesJobs(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never))
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never))
 	s.awaitSubscription()
-	key, source, ctx := s.queue, "{"+s.queue+"}:source", t.Context()
+	key, source, ctx := s.Queue, "{"+s.Queue+"}:source", t.Context()
 	for i, command := range [][]any{
 		{"RPUSH", key, "a"},
 		{"LPUSHX", key, "b"},
@@ -247,36 +248,36 @@ func TestEveryCommandThatMakesAListLongerGivesJobs(t *testing.T) {
 
 func TestChangedAddressIsFollowed(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never))
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never))
 	s.awaitSubscription()
 	moved := s.on(redistest.New(t, redistest.Options{}))
-	moved.update(func(spec *scaledjobv1.ScaledJobSpec) { spec.RedisAddress = moved.redis.Addr() })
+	moved.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.RedisAddress = moved.redis.Addr() })
 	moved.awaitSubscription()
-	s.Eventually(s.subscribers).Should(BeZero())
-	s.push(5)
+	s.Eventually(s.Subscribers).Should(BeZero())
+	s.Push(5)
 	s.Consistently(s.jobsEver).Should(BeZero())
-	moved.push(2)
+	moved.Push(2)
 	moved.expectJobsEver(2)
 }
 
 func TestKeyOfAnotherTypeIsReportedWithTheCure(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.Expect(s.redis.Client().Set(t.Context(), s.queue, "no list", 0).Err()).To(Succeed())
-	s.create(polling(never))
+	s := newScaledJob(t)
+	s.Expect(s.redis.Client().Set(t.Context(), s.Queue, "no list", 0).Err()).To(Succeed())
+	s.create(scene.Polling(scene.Never))
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonWrongType)
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonWrongType)
 	s.Expect(s.condition(scaledjobv1.ConditionQueueConnected)).To(And(
 		ContainSubstring("something else than the spec says"), ContainSubstring("Name another key")))
 
 	neighbour := s.beside("neighbour")
-	neighbour.create(polling(never))
-	neighbour.push(2)
+	neighbour.create(scene.Polling(scene.Never))
+	neighbour.Push(2)
 	neighbour.expectJobsEver(2)
 
-	s.Expect(s.redis.Client().Del(t.Context(), s.queue).Err()).To(Succeed())
-	s.push(3)
+	s.Expect(s.redis.Client().Del(t.Context(), s.Queue).Err()).To(Succeed())
+	s.Push(3)
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionTrue, scaledjobv1.ReasonConnected)
 	s.expectJobsEver(2 + 3)
 }

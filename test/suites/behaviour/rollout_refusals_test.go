@@ -18,17 +18,18 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // forbid has an admission policy answer 403 to what is done with Jobs of the namespace, unless the expression is true.
-func (s *scene) forbid(operation admissionv1.OperationType, expression string) {
+func (s *scaledJob) forbid(operation admissionv1.OperationType, expression string) {
 	s.t.Helper()
 	forbidden := metav1.StatusReasonForbidden
 	policy := &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
 			MatchConstraints: &admissionv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.namespace}},
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.Namespace}},
 				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
 					Operations: []admissionv1.OperationType{operation},
 					Rule:       admissionv1.Rule{APIGroups: []string{"batch"}, APIVersions: []string{"v1"}, Resources: []string{"jobs"}},
@@ -38,35 +39,35 @@ func (s *scene) forbid(operation admissionv1.OperationType, expression string) {
 		},
 	}
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
 		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: s.namespace, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+			PolicyName: s.Namespace, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
 		},
 	}
-	s.Expect(s.plane.admin.Create(s.t.Context(), policy)).To(Succeed())
-	s.Expect(s.plane.admin.Create(s.t.Context(), binding)).To(Succeed())
+	s.Expect(s.API.Create(s.t.Context(), policy)).To(Succeed())
+	s.Expect(s.API.Create(s.t.Context(), binding)).To(Succeed())
 	s.t.Cleanup(func() {
-		_ = s.plane.admin.Delete(context.WithoutCancel(s.t.Context()), binding)
-		_ = s.plane.admin.Delete(context.WithoutCancel(s.t.Context()), policy)
+		_ = s.API.Delete(context.WithoutCancel(s.t.Context()), binding)
+		_ = s.API.Delete(context.WithoutCancel(s.t.Context()), policy)
 	})
 }
 
 // An admission webhook answers 403, and so do policies that say so: then none of the new Jobs can take the place of those that run.
 func TestJobsStayWhereAPolicyForbidsThoseOfTheNewTemplate(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), running, replacing)
-	s.push(3)
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), running, replacing)
+	s.Push(3)
 	s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
 	s.forbid(admissionv1.Create, "object.spec.template.spec.containers[0].image != 'forbidden'")
 	probe := s.job().DeepCopy()
-	probe.ObjectMeta = metav1.ObjectMeta{Namespace: s.namespace, Name: "probe"}
+	probe.ObjectMeta = metav1.ObjectMeta{Namespace: s.Namespace, Name: "probe"}
 	probe.Spec.Selector, probe.Spec.Template.Labels = nil, nil
 	probe.Spec.Template.Spec.Containers[0].Image = "forbidden"
-	s.Eventually(func() error { return s.plane.admin.Create(t.Context(), probe.DeepCopy(), client.DryRunAll) }).
+	s.Eventually(func() error { return s.API.Create(t.Context(), probe.DeepCopy(), client.DryRunAll) }).
 		Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
 
-	s.update(image("forbidden"))
+	s.Update(image("forbidden"))
 	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked)
 	s.Consistently(s.images).Should(HaveExactElements("none", "none", "none"))
 }
@@ -74,14 +75,14 @@ func TestJobsStayWhereAPolicyForbidsThoseOfTheNewTemplate(t *testing.T) {
 // kubectl scale --replicas=0 is the emergency stop, and Jobs that run go on.
 func TestNoJobIsReplacedWhereNoneMayBeCreated(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), running, replacing)
-	s.push(3)
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), running, replacing)
+	s.Push(3)
 	s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
-	s.update(atMost(0))
+	s.Update(scene.AtMost(0))
 	s.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionTrue, scaledjobv1.ReasonAtMaxReplicas)
 
-	s.update(image("other"))
+	s.Update(image("other"))
 	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
 	s.Consistently(s.images).Should(HaveExactElements("none", "none", "none"))
 }
@@ -89,14 +90,14 @@ func TestNoJobIsReplacedWhereNoneMayBeCreated(t *testing.T) {
 // One Job that somebody protects must not keep all others from being deleted.
 func TestAJobThatMayNotBeDeletedKeepsNoOtherFromBeingPruned(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(1), atMost(1), func(spec *scaledjobv1.ScaledJobSpec) {
+	s := newScaledJob(t)
+	s.create(scene.Polling(1), scene.AtMost(1), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.SuccessfulJobsHistoryLimit = new(int32(0))
 	})
-	s.push(1)
+	s.Push(1)
 	kept := s.job()
 	s.forbid(admissionv1.Delete, fmt.Sprintf("oldObject.metadata.name != '%s'", kept.Name))
-	s.Eventually(func() error { return s.plane.admin.Delete(t.Context(), kept.DeepCopy(), client.DryRunAll) }).
+	s.Eventually(func() error { return s.API.Delete(t.Context(), kept.DeepCopy(), client.DryRunAll) }).
 		Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
 	finished := func() (names []string) {
 		for _, job := range s.jobs() {
@@ -109,7 +110,7 @@ func TestAJobThatMayNotBeDeletedKeepsNoOtherFromBeingPruned(t *testing.T) {
 	s.succeed(kept)
 	s.Eventually(finished).Should(HaveLen(1))
 	for range 3 {
-		s.push(1)
+		s.Push(1)
 		s.succeed(s.job())
 	}
 	s.empty()
@@ -117,9 +118,9 @@ func TestAJobThatMayNotBeDeletedKeepsNoOtherFromBeingPruned(t *testing.T) {
 }
 
 // replacingOlder is a ScaledJob with three Jobs, whose operator has just ended.
-func replacingOlder(t *testing.T) (s *olderScene, first []types.UID, start func()) {
+func replacingOlder(t *testing.T) (s *olderCluster, first []types.UID, start func()) {
 	t.Helper()
-	s = newOlderScene(t)
+	s = newOlderCluster(t)
 	s.Expect(operator.Install(t.Context(), s.control)).To(Succeed())
 	start = func() {
 		s.operator = operator.New(t, operator.Options{Cluster: s.control, Args: []string{noFallback}})

@@ -17,6 +17,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // replacing has unfinished Jobs replaced when the template is edited.
@@ -24,15 +25,15 @@ func replacing(spec *scaledjobv1.ScaledJobSpec) {
 	spec.Rollout = scaledjobv1.Rollout{Strategy: scaledjobv1.RolloutImmediate}
 }
 
-func image(name string) func(*scaledjobv1.ScaledJobSpec) {
+func image(name string) scene.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = name }
 }
 
 // images are those of the Jobs that have not finished and are not going.
-func (s *scene) images() []string {
+func (s *scaledJob) images() []string {
 	s.t.Helper()
 	var all batchv1.JobList
-	s.Expect(s.plane.admin.List(s.t.Context(), &all, client.InNamespace(s.namespace))).To(Succeed())
+	s.Expect(s.API.List(s.t.Context(), &all, client.InNamespace(s.Namespace))).To(Succeed())
 	var images []string
 	for _, job := range all.Items {
 		if job.DeletionTimestamp == nil && len(job.Status.Conditions) == 0 {
@@ -44,12 +45,12 @@ func (s *scene) images() []string {
 
 func TestAnEditedTemplateReplacesJobsWhereThatIsAskedFor(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), running, replacing)
-	s.push(3)
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), running, replacing)
+	s.Push(3)
 	s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
 
-	s.update(image("other"))
+	s.Update(image("other"))
 	s.Eventually(s.images).Should(HaveExactElements("other", "other", "other"))
 	s.Eventually(s.events).WithArguments("ReplacedJobs").Should(BeNumerically(">=", 1))
 	s.Expect(s.jobsEver()).To(Equal(6))
@@ -58,13 +59,13 @@ func TestAnEditedTemplateReplacesJobsWhereThatIsAskedFor(t *testing.T) {
 // A Job that is to be replaced counts until its Pods are gone, if the user wants to wait for that.
 func TestReplacedJobsMayGoWithTheirPodsFirst(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), running, replacing, func(spec *scaledjobv1.ScaledJobSpec) {
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), running, replacing, func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.Rollout.PropagationPolicy = scaledjobv1.PropagationForeground
 	})
-	s.push(2)
+	s.Push(2)
 	s.Eventually(s.images).Should(HaveExactElements("none", "none"))
-	s.update(image("other"))
+	s.Update(image("other"))
 	s.Eventually(s.images).Should(HaveExactElements("other", "other"))
 	s.Expect(s.jobsEver()).To(Equal(4))
 }
@@ -72,17 +73,17 @@ func TestReplacedJobsMayGoWithTheirPodsFirst(t *testing.T) {
 // A template that the API server takes for no Job must not cost the Jobs that run.
 func TestATemplateThatIsRejectedReplacesNothing(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), running, replacing)
-	s.push(2)
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), running, replacing)
+	s.Push(2)
 	s.Eventually(s.images).Should(HaveExactElements("none", "none"))
-	s.update(func(spec *scaledjobv1.ScaledJobSpec) {
+	s.Update(func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.Template.Spec.Containers[0].Name = "not a name"
 	})
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonRejected)
 	s.Expect(s.images()).To(HaveExactElements("none", "none"))
 
-	s.update(func(spec *scaledjobv1.ScaledJobSpec) {
+	s.Update(func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.Template.Spec.Containers[0].Name = "name"
 		image("other")(spec)
 	})
@@ -93,7 +94,7 @@ func TestATemplateThatIsRejectedReplacesNothing(t *testing.T) {
 // object was stored, so its template reads otherwise though nobody has edited it.
 func TestADefaultThatTheCRDGainsReplacesNothing(t *testing.T) {
 	t.Parallel()
-	s := newOlderScene(t)
+	s := newOlderCluster(t)
 	s.Expect(operator.Install(t.Context(), s.control)).To(Succeed())
 	start := func() *operator.Operator {
 		return operator.New(t, operator.Options{Cluster: s.control, Args: []string{noFallback}})
@@ -145,7 +146,7 @@ func TestADefaultThatTheCRDGainsReplacesNothing(t *testing.T) {
 }
 
 // gainDefault gives a field of the template's spec a default, and returns when objects are read with it.
-func (s *olderScene) gainDefault(field, value string) {
+func (s *olderCluster) gainDefault(field, value string) {
 	s.t.Helper()
 	const version = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/jobTemplate/properties/spec/properties/"
 	crd := &unstructured.Unstructured{}
@@ -162,13 +163,13 @@ func (s *olderScene) gainDefault(field, value string) {
 }
 
 // patch changes a ScaledJob as kubectl patch does.
-func (s *olderScene) patch(name, change string) {
+func (s *olderCluster) patch(name, change string) {
 	s.t.Helper()
 	s.Expect(s.admin.Patch(s.t.Context(), olderObject(name), client.RawPatch(types.MergePatchType, []byte(change)))).To(Succeed())
 }
 
 // uids are those of the Jobs of a ScaledJob.
-func (s *olderScene) uids(name string) []types.UID {
+func (s *olderCluster) uids(name string) []types.UID {
 	s.t.Helper()
 	var uids []types.UID
 	for _, job := range s.jobsOf(name) {

@@ -12,65 +12,66 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 func TestThirtyPushesAtThresholdTenGiveExactlyThreeJobs(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 10 })
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 10 })
 	s.awaitSubscription()
-	s.push(30)
+	s.Push(30)
 	s.expectJobsEver(3)
-	s.Expect(s.status()).To(And(
+	s.Expect(s.Status()).To(And(
 		HaveField("QueueDepth", HaveValue(BeEquivalentTo(30))),
 		HaveField("DesiredJobs", HaveValue(BeEquivalentTo(3))),
 		HaveField("ActiveJobs", BeEquivalentTo(3)),
 	))
-	s.push(1)
+	s.Push(1)
 	s.expectJobsEver(4)
 }
 
 func TestOneCommandThatPushesTenMessagesGivesTenJobs(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never))
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never))
 	s.awaitSubscription()
-	s.Expect(s.redis.Client().LPush(t.Context(), s.queue, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10).Err()).To(Succeed())
+	s.Expect(s.redis.Client().LPush(t.Context(), s.Queue, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10).Err()).To(Succeed())
 	s.expectJobsEver(10)
 }
 
 func TestMessagesFromBeforeTheScaledJobGetTheirJobs(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.push(2)
-	s.create(polling(never))
+	s := newScaledJob(t)
+	s.Push(2)
+	s.create(scene.Polling(scene.Never))
 	s.expectJobsEver(2)
 }
 
 func TestMinReplicasAreActiveWithoutAnyMessage(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 2 })
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 2 })
 	s.Eventually(s.jobsEver).Should(Equal(2))
 	s.succeed(s.job())
 	s.expectJobsEver(3)
-	s.push(2)
+	s.Push(2)
 	s.expectJobsEver(3)
-	s.push(1)
+	s.Push(1)
 	s.expectJobsEver(4)
 }
 
 func TestNoMoreThanMaxReplicasAreActive(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), atMost(4))
-	s.push(50)
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), scene.AtMost(4))
+	s.Push(50)
 	s.expectJobsEver(4)
 	s.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionTrue, scaledjobv1.ReasonAtMaxReplicas)
-	s.Expect(s.status()).To(HaveField("DesiredJobs", HaveValue(BeEquivalentTo(4))))
+	s.Expect(s.Status()).To(HaveField("DesiredJobs", HaveValue(BeEquivalentTo(4))))
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
 
-	s.update(atMost(6))
+	s.Update(scene.AtMost(6))
 	s.expectJobsEver(6)
 	s.empty()
 	s.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionFalse, scaledjobv1.ReasonNotLimited)
@@ -79,9 +80,9 @@ func TestNoMoreThanMaxReplicasAreActive(t *testing.T) {
 
 func TestFreedSlotIsRefilledAtOnce(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), atMost(2))
-	s.push(5)
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), scene.AtMost(2))
+	s.Push(5)
 	s.Eventually(s.jobsEver).Should(Equal(2))
 	s.succeed(s.job())
 	s.Eventually(s.jobsEver).Should(Equal(3))
@@ -91,82 +92,82 @@ func TestFreedSlotIsRefilledAtOnce(t *testing.T) {
 
 func TestNothingIsDueUpToTheActivationThreshold(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) { spec.ActivationThreshold = 5 })
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) { spec.ActivationThreshold = 5 })
 	s.awaitSubscription()
-	s.push(5)
-	s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(5))))
+	s.Push(5)
+	s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(5))))
 	s.expectJobsEver(0)
-	s.push(1)
+	s.Push(1)
 	s.expectJobsEver(6)
 }
 
 func TestSuspendedScaledJobCreatesNothingUntilItIsResumed(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend, spec.MinReplicas = true, 1 })
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend, spec.MinReplicas = true, 1 })
 	s.awaitSubscription()
-	s.push(3)
-	s.Eventually(s.status).Should(And(
+	s.Push(3)
+	s.Eventually(s.Status).Should(And(
 		HaveField("QueueDepth", HaveValue(BeEquivalentTo(3))),
 		HaveField("DesiredJobs", HaveValue(BeEquivalentTo(3))),
 		HaveField("ActiveJobs", BeZero()),
 	))
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonSuspended)
 	s.expectJobsEver(0)
-	s.update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend, spec.PollingIntervalSeconds = false, never })
+	s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend, spec.PollingIntervalSeconds = false, scene.Never })
 	s.expectJobsEver(3)
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionTrue, scaledjobv1.ReasonReconciled)
 }
 
 func TestPollingAloneReachesTheSameState(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(1), atMost(5), func(spec *scaledjobv1.ScaledJobSpec) {
+	s := newScaledJob(t)
+	s.create(scene.Polling(1), scene.AtMost(5), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.Threshold, spec.Notifications = 10, scaledjobv1.NotificationsDisabled
 	})
-	s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(BeZero())))
-	s.push(30)
+	s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeZero())))
+	s.Push(30)
 	s.expectJobsEver(3)
-	s.push(70)
+	s.Push(70)
 	s.expectJobsEver(5)
-	s.Expect(s.subscribers()).To(BeZero())
+	s.Expect(s.Subscribers()).To(BeZero())
 }
 
 func TestNotificationsCanBeDisabledAndEnabled(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never))
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never))
 	s.awaitSubscription()
-	s.update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsDisabled })
-	s.Eventually(s.subscribers).Should(BeZero())
+	s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsDisabled })
+	s.Eventually(s.Subscribers).Should(BeZero())
 	s.awaitQuiet()
-	s.push(1)
+	s.Push(1)
 	s.Consistently(s.jobsEver).Should(BeZero())
-	s.update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsEnabled })
+	s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsEnabled })
 	s.expectJobsEver(1)
 }
 
 func TestMaxReplicasZeroCreatesNothing(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), atMost(0), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 1 })
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), scene.AtMost(0), func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas = 1 })
 	s.awaitSubscription()
-	s.push(3)
+	s.Push(3)
 	s.expectCondition(scaledjobv1.ConditionScalingLimited, metav1.ConditionTrue, scaledjobv1.ReasonAtMaxReplicas)
 	s.expectJobsEver(0)
-	s.update(atMost(2))
+	s.Update(scene.AtMost(2))
 	s.expectJobsEver(2)
 }
 
 func TestScaleSubresourceStopsAndResumesCreation(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), atMost(3))
-	s.push(10)
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), scene.AtMost(3))
+	s.Push(10)
 	s.Eventually(s.jobsEver).Should(Equal(3))
 	s.scale(0)
-	s.Eventually(s.status).Should(HaveField("DesiredJobs", HaveValue(BeZero())))
+	s.Eventually(s.Status).Should(HaveField("DesiredJobs", HaveValue(BeZero())))
 	s.succeed(s.job())
 	s.expectJobsEver(3)
 	s.Eventually(s.replicas).Should(BeEquivalentTo(2))
@@ -176,33 +177,33 @@ func TestScaleSubresourceStopsAndResumesCreation(t *testing.T) {
 }
 
 // scale does what kubectl scale does.
-func (s *scene) scale(replicas int32) {
+func (s *scaledJob) scale(replicas int32) {
 	s.t.Helper()
 	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
-	s.Expect(s.plane.admin.SubResource("scale").Update(s.t.Context(), s.get(), client.WithSubResourceBody(scale))).To(Succeed())
+	s.Expect(s.API.SubResource("scale").Update(s.t.Context(), s.Get(), client.WithSubResourceBody(scale))).To(Succeed())
 }
 
 // replicas are those in the status of the scale subresource.
-func (s *scene) replicas() int32 {
+func (s *scaledJob) replicas() int32 {
 	s.t.Helper()
 	scale := &autoscalingv1.Scale{}
-	s.Expect(s.plane.admin.SubResource("scale").Get(s.t.Context(), s.reference(), scale)).To(Succeed())
+	s.Expect(s.API.SubResource("scale").Get(s.t.Context(), s.Reference(), scale)).To(Succeed())
 	return scale.Status.Replicas
 }
 
 func TestRenamedQueueIsFollowed(t *testing.T) {
 	t.Parallel()
-	old := newScene(t)
-	old.create(polling(never))
+	old := newScaledJob(t)
+	old.create(scene.Polling(scene.Never))
 	old.awaitSubscription()
-	renamed := old.beside(old.name)
-	renamed.queue = old.namespace + ":renamed"
-	renamed.update(func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = renamed.queue })
+	renamed := old.beside(old.Name)
+	renamed.Queue = old.Namespace + ":renamed"
+	renamed.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = renamed.Queue })
 	renamed.awaitSubscription()
-	old.Eventually(old.subscribers).Should(BeZero())
-	old.push(5)
+	old.Eventually(old.Subscribers).Should(BeZero())
+	old.Push(5)
 	old.Consistently(old.jobsEver).Should(BeZero())
-	renamed.push(2)
+	renamed.Push(2)
 	renamed.expectJobsEver(2)
 	old.Expect(old.series()).To(BeEmpty())
 }

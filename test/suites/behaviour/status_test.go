@@ -5,6 +5,7 @@ package behaviour
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,25 +14,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 func TestFloodOfPushesWritesTheStatusSparsely(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*scaledjobv1.ScaledJobSpec){
-		"with as many Jobs as there may be": atMost(1),
+	for name, change := range map[string]scene.Change{
+		"with as many Jobs as there may be": scene.AtMost(1),
 		"with no other Job due":             func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = 1_000_000 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
-			s.create(polling(never), change)
-			s.push(1)
+			s := newScaledJob(t)
+			s.create(scene.Polling(scene.Never), change)
+			s.Push(1)
 			s.Eventually(s.jobsEver).Should(Equal(1))
 			s.awaitQuiet()
 			s.expectSparseWrites(func() {
 				stop := s.pushOn()
-				s.Consistently(s.jobsEver).WithTimeout(2 * calm).Should(Equal(1))
+				s.Consistently(s.jobsEver).WithTimeout(2 * quietPeriod).Should(Equal(1))
 				stop()
 			})
 		})
@@ -42,13 +44,13 @@ func TestFloodOfPushesWritesTheStatusSparsely(t *testing.T) {
 func TestJobsThatFinishAllTheTimeWriteTheStatusSparsely(t *testing.T) {
 	t.Parallel()
 	const limit, kept, finishes = 20, 5, 500
-	s := newLonelyScene(t)
-	s.create(polling(never), atMost(limit), idle, func(spec *scaledjobv1.ScaledJobSpec) {
+	s := newLonelyScaledJob(t)
+	s.create(scene.Polling(scene.Never), scene.AtMost(limit), idle, func(spec *scaledjobv1.ScaledJobSpec) {
 		history := int32(kept)
 		spec.SuccessfulJobsHistoryLimit = &history
 	})
-	s.operator = s.operate()
-	s.push(limit + finishes)
+	s.Operator = s.operate()
+	s.Push(limit + finishes)
 	s.Eventually(s.jobsEver).Should(Equal(limit))
 	s.awaitQuiet()
 	s.expectSparseWrites(func() {
@@ -59,7 +61,7 @@ func TestJobsThatFinishAllTheTimeWriteTheStatusSparsely(t *testing.T) {
 		}).WithPolling(time.Millisecond).Should(Equal(finishes))
 		s.Eventually(s.jobsEver).Should(Equal(limit + finishes))
 	})
-	s.Eventually(s.status).Should(And(
+	s.Eventually(s.Status).Should(And(
 		HaveField("ActiveJobs", BeEquivalentTo(limit)), HaveField("SucceededJobs", BeEquivalentTo(kept))))
 	s.expectJobsEver(limit + finishes)
 }
@@ -69,14 +71,14 @@ func idle(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate = witness.IdleJob(
 
 // finishAll does as workers do with all Jobs that are not among those which have
 // finished, until so many have: it takes a message for each and finishes it.
-func (s *scene) finishAll(finished map[types.UID]bool, most int) {
+func (s *scaledJob) finishAll(finished map[types.UID]bool, most int) {
 	s.t.Helper()
 	for _, job := range s.jobs() {
 		if len(finished) == most || hasFinished(job) || finished[job.UID] {
 			continue
 		}
-		s.Expect(s.redis.Client().RPop(s.t.Context(), s.queue).Err()).To(Succeed())
-		s.Expect(witness.Complete(s.t.Context(), s.plane.admin, client.ObjectKeyFromObject(job))).To(Succeed())
+		s.Expect(s.redis.Client().RPop(s.t.Context(), s.Queue).Err()).To(Succeed())
+		s.Expect(witness.Complete(s.t.Context(), s.API, client.ObjectKeyFromObject(job))).To(Succeed())
 		finished[job.UID] = true
 	}
 }
@@ -84,13 +86,13 @@ func (s *scene) finishAll(finished map[types.UID]bool, most int) {
 // The negative control: somebody who writes the status at each change.
 func TestStatusWrittenAtEachChangeIsNotSparse(t *testing.T) {
 	t.Parallel()
-	s := newLonelyScene(t)
+	s := newLonelyScaledJob(t)
 	s.create()
 	writes, bound := s.writesDuring(func() {
 		for depth := range int64(200) {
-			sj := s.get()
+			sj := s.Get()
 			sj.Status.QueueDepth = &depth
-			s.Expect(s.plane.admin.Status().Update(t.Context(), sj)).To(Succeed())
+			s.Expect(s.API.Status().Update(t.Context(), sj)).To(Succeed())
 		}
 	})
 	s.Expect(writes).To(BeNumerically(">", bound))
@@ -98,20 +100,20 @@ func TestStatusWrittenAtEachChangeIsNotSparse(t *testing.T) {
 
 // expectSparseWrites fails if the status is written too often while do changes the
 // depth of the queue, or does not tell the last one in the end.
-func (s *scene) expectSparseWrites(do func()) {
+func (s *scaledJob) expectSparseWrites(do func()) {
 	s.t.Helper()
 	writes, bound := s.writesDuring(func() {
 		do()
-		depth, err := s.redis.Client().LLen(s.t.Context(), s.queue).Result()
+		depth, err := s.redis.Client().LLen(s.t.Context(), s.Queue).Result()
 		s.Expect(err).NotTo(HaveOccurred())
-		s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(Equal(depth))))
+		s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(Equal(depth))))
 	})
 	s.Expect(writes).To(And(BeNumerically(">", 1), BeNumerically("<=", bound)))
 }
 
 // writesDuring counts the changes of the ScaledJob, and tells how many may be in
 // as much time.
-func (s *scene) writesDuring(do func()) (writes int, bound float64) {
+func (s *scaledJob) writesDuring(do func()) (writes int, bound float64) {
 	s.t.Helper()
 	count := s.countChanges()
 	begin := time.Now()
@@ -124,9 +126,9 @@ func (s *scene) writesDuring(do func()) (writes int, bound float64) {
 
 // countChanges watches the ScaledJob until the returned function is called,
 // which tells how often it appeared or changed.
-func (s *scene) countChanges() (stop func() int) {
+func (s *scaledJob) countChanges() (stop func() int) {
 	s.t.Helper()
-	changes, err := s.plane.admin.Watch(s.t.Context(), &scaledjobv1.ScaledJobList{}, client.InNamespace(s.namespace))
+	changes, err := s.API.Watch(s.t.Context(), &scaledjobv1.ScaledJobList{}, client.InNamespace(s.Namespace))
 	s.Expect(err).NotTo(HaveOccurred())
 	counted := make(chan int)
 	go func() {
@@ -144,15 +146,15 @@ func (s *scene) countChanges() (stop func() int) {
 
 func TestLogHasALineForEachDecisionAndNoneForANotification(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), atMost(3))
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), scene.AtMost(3))
 	s.awaitSubscription()
-	s.push(2)
+	s.Push(2)
 	s.expectJobsEver(2)
-	s.push(5)
+	s.Push(5)
 	s.expectJobsEver(3)
 	created := 0
-	for _, line := range s.log() {
+	for line := range strings.Lines(s.log()) {
 		entry := struct {
 			Level, Msg string
 			Created    int

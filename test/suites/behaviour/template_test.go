@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // fewPasses is more than the passes that a backoff allows within seconds, and
@@ -22,9 +23,9 @@ const fewPasses = 50
 
 func TestRejectedTemplateIsReportedAndRetriedPatiently(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	bad, good := int32(-1), int32(1)
-	s.create(polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.BackoffLimit = &bad })
+	s.create(scene.Polling(1), func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.BackoffLimit = &bad })
 	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionFalse, scaledjobv1.ReasonRejected)
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonRejected)
 	s.Expect(s.condition(scaledjobv1.ConditionTemplateValid)).To(ContainSubstring("spec.backoffLimit"))
@@ -32,15 +33,15 @@ func TestRejectedTemplateIsReportedAndRetriedPatiently(t *testing.T) {
 
 	stop := s.pushOn()
 	neighbour := s.beside("neighbour")
-	neighbour.create(polling(never), atMost(2))
-	neighbour.push(2)
+	neighbour.create(scene.Polling(scene.Never), scene.AtMost(2))
+	neighbour.Push(2)
 	neighbour.expectJobsEver(2)
-	s.Consistently(s.passes).Should(BeNumerically("<", fewPasses))
+	s.Consistently(s.Reconciles).Should(BeNumerically("<", fewPasses))
 	stop()
 
-	s.update(func(spec *scaledjobv1.ScaledJobSpec) {
+	s.Update(func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.BackoffLimit = &good
-		atMost(3)(spec)
+		scene.AtMost(3)(spec)
 	})
 	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
 	s.expectJobsEver(2 + 3)
@@ -49,20 +50,20 @@ func TestRejectedTemplateIsReportedAndRetriedPatiently(t *testing.T) {
 
 func TestExhaustedQuotaIsRetriedPatiently(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	quota := s.allowJobs(2)
-	s.create(polling(never))
+	s.create(scene.Polling(scene.Never))
 	stop := s.pushOn()
 	s.Eventually(s.events).WithArguments("CreateRefused").Should(Equal(1))
 	s.Expect(s.jobsEver()).To(Equal(2))
-	s.Consistently(s.passes).Should(BeNumerically("<", fewPasses))
+	s.Consistently(s.Reconciles).Should(BeNumerically("<", fewPasses))
 	stop()
 	s.empty()
-	s.push(5)
+	s.Push(5)
 
 	before := quota.DeepCopy()
 	quota.Spec.Hard[jobCount] = resource.MustParse("100")
-	s.Expect(s.plane.admin.Patch(t.Context(), quota, client.MergeFrom(before))).To(Succeed())
+	s.Expect(s.API.Patch(t.Context(), quota, client.MergeFrom(before))).To(Succeed())
 	s.expectJobsEver(5)
 }
 
@@ -71,28 +72,28 @@ const jobCount = corev1.ResourceName("count/jobs.batch")
 
 // allowJobs makes a quota for Jobs that is in force. That is told by a resource of
 // which it allows none: the API server learns of quotas a moment after they exist.
-func (s *scene) allowJobs(count int64) *corev1.ResourceQuota {
+func (s *scaledJob) allowJobs(count int64) *corev1.ResourceQuota {
 	s.t.Helper()
 	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "jobs"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "jobs"},
 		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
 			jobCount:           *resource.NewQuantity(count, resource.DecimalSI),
 			"count/configmaps": *resource.NewQuantity(0, resource.DecimalSI),
 		}},
 	}
-	s.Expect(s.plane.admin.Create(s.t.Context(), quota)).To(Succeed())
+	s.Expect(s.API.Create(s.t.Context(), quota)).To(Succeed())
 	s.Eventually(func() error {
-		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "probe"}}
-		return s.plane.admin.Create(s.t.Context(), probe, client.DryRunAll)
+		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "probe"}}
+		return s.API.Create(s.t.Context(), probe, client.DryRunAll)
 	}).Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
-	s.Expect(s.plane.admin.Get(s.t.Context(), client.ObjectKeyFromObject(quota), quota)).To(Succeed())
+	s.Expect(s.API.Get(s.t.Context(), client.ObjectKeyFromObject(quota), quota)).To(Succeed())
 	return quota
 }
 
 func TestOnlyLabelsAndAnnotationsOfTheTemplateReachTheJob(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) {
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.ObjectMeta = metav1.ObjectMeta{
 			Name: "chosen", Namespace: metav1.NamespaceDefault, Finalizers: []string{"example.com/hold"},
 			Labels: map[string]string{"team": "mail"}, Annotations: map[string]string{"example.com/note": "of the Job"},
@@ -101,37 +102,37 @@ func TestOnlyLabelsAndAnnotationsOfTheTemplateReachTheJob(t *testing.T) {
 			Labels: map[string]string{"tier": "batch"}, Annotations: map[string]string{"example.com/note": "of the Pod"},
 		}
 	})
-	s.push(1)
+	s.Push(1)
 	job := s.job()
 	s.Expect(job.Name).NotTo(Equal("chosen"))
-	s.Expect(job.Namespace).To(Equal(s.namespace))
+	s.Expect(job.Namespace).To(Equal(s.Namespace))
 	s.Expect(job.Finalizers).NotTo(ContainElement("example.com/hold"))
 	s.Expect(job.Labels).To(And(
 		HaveKeyWithValue("team", "mail"),
-		HaveKeyWithValue(scaledjobv1.LabelScaledJob, s.name),
+		HaveKeyWithValue(scaledjobv1.LabelScaledJob, s.Name),
 		HaveKeyWithValue(scaledjobv1.LabelManagedBy, scaledjobv1.ManagedBy),
 		Not(HaveKey("tier"))))
 	s.Expect(job.Annotations).To(HaveKeyWithValue("example.com/note", "of the Job"))
 	s.Expect(job.Spec.Template.Labels).To(And(
-		HaveKeyWithValue("tier", "batch"), HaveKeyWithValue(scaledjobv1.LabelScaledJob, s.name), Not(HaveKey("team"))))
+		HaveKeyWithValue("tier", "batch"), HaveKeyWithValue(scaledjobv1.LabelScaledJob, s.Name), Not(HaveKey("team"))))
 	s.Expect(job.Spec.Template.Annotations).To(HaveKeyWithValue("example.com/note", "of the Pod"))
-	s.Expect(metav1.IsControlledBy(job, s.get())).To(BeTrue())
+	s.Expect(metav1.IsControlledBy(job, s.Get())).To(BeTrue())
 }
 
 func TestUnsetRestartPolicyBecomesOnFailure(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never))
-	s.push(1)
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never))
+	s.Push(1)
 	s.Expect(s.job().Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyOnFailure))
 }
 
 func TestRestartPolicyNeverStays(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(polling(never), func(spec *scaledjobv1.ScaledJobSpec) {
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	})
-	s.push(1)
+	s.Push(1)
 	s.Expect(s.job().Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyNever))
 }

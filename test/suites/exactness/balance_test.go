@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // Messages come as fast as Jobs finish, so that the depth crosses the limit again and again.
@@ -37,10 +37,10 @@ func TestStatusOfAQueueInBalanceAtItsLimit(t *testing.T) {
 		}).WithTimeout(timeout).Should(BeNumerically(">=", 2), "Jobs to end")
 		ended[left[0]], ended[left[1]] = true, true
 		g.Expect(s.end(t.Context(), left[0])).To(Succeed())
-		g.Expect(pause.For(t.Context(), 10*time.Millisecond)).To(Succeed())
+		g.Expect(scene.Pause(t.Context(), 10*time.Millisecond)).To(Succeed())
 		g.Expect(redis.Client().RPopCount(t.Context(), s.object.Spec.QueueName, 2).Err()).To(Succeed())
 		g.Expect(s.end(t.Context(), left[1])).To(Succeed())
-		g.Expect(pause.For(t.Context(), 10*time.Millisecond)).To(Succeed())
+		g.Expect(scene.Pause(t.Context(), 10*time.Millisecond)).To(Succeed())
 	}
 	seconds := time.Since(began).Seconds()
 	writes := statusWrites(t, by) - before

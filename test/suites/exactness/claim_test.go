@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -81,7 +81,7 @@ func (s *subject) force(ctx context.Context, by *operator.Operator) error {
 	if err := s.disturb(ctx, by); err != nil {
 		return err
 	}
-	if err := pause.For(ctx, longLag); err != nil { // for what the proxy holds back
+	if err := scene.Pause(ctx, longLag); err != nil { // for what the proxy holds back
 		return err
 	}
 	return s.rest(ctx, by)

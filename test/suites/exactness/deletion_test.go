@@ -16,7 +16,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -96,7 +96,7 @@ func proveGone(t *testing.T, by *operator.Operator, fault witness.Row, c claim) 
 	g, ended, s := NewWithT(t), time.Now(), c.subject
 	g.Eventually(s.passes).WithArguments(t.Context(), by).WithTimeout(timeout).
 		Should(BeZero(), "passes over a ScaledJob that the operator still knows of")
-	g.Expect(pause.For(t.Context(), longLag)).To(Succeed())
+	g.Expect(scene.Pause(t.Context(), longLag)).To(Succeed())
 	g.Expect(s.witness.CatchUp(t.Context())).To(Succeed())
 	g.Eventually(s.witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs that it controls")
 	fault.Recovery = time.Since(ended)

@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/accurate"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/workers"
 )
 
@@ -99,7 +98,7 @@ func accurately(grace time.Duration) func(*scaledjobv1.ScaledJobSpec) {
 // push brings all messages, a few at a time.
 func (c *crew) push(ctx context.Context) error {
 	for left := crewMessages; left > 0; {
-		if err := pause.For(ctx, rand.N(longestGap)); err != nil {
+		if err := scene.Pause(ctx, rand.N(longestGap)); err != nil {
 			return err
 		}
 		few := min(left, 1+rand.IntN(mostAtOnce))
@@ -261,7 +260,7 @@ func TestNaiveFormulaWastesJobs(t *testing.T) {
 	namespace := newNamespace(t)
 	queue := namespace + ":queue"
 	c := newCrew(t, namespace, "naive", hesitantPace, workers.ReliableList(redis.Client(), queue))
-	scaler := &accurate.Scaler{
+	scaler := &workers.AccurateScaler{
 		API: api, Object: c.subject.object, Interval: pollInterval,
 		Waiting: func(ctx context.Context) (int64, error) { return redis.Client().LLen(ctx, queue).Result() },
 	}

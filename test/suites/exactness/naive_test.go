@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // The negative control: by the same proxy, under the same storm and before the
@@ -120,7 +120,7 @@ func settle(t *testing.T, s *subject) (made int) {
 	t.Helper()
 	g := NewWithT(t)
 	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation))
-	g.Expect(pause.For(t.Context(), longLag)).To(Succeed()) // until its cache shows them
+	g.Expect(scene.Pause(t.Context(), longLag)).To(Succeed()) // until its cache shows them
 	return s.witness.Created()
 }
 

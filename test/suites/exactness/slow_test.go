@@ -13,7 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // slowCreates takes its time over the creates of Jobs in one namespace, as an admission webhook that is configured there does.
@@ -54,7 +54,7 @@ func TestSlowCreatesOfOneNamespaceDoNotHoldUpAnother(t *testing.T) {
 	for i := range 10 {
 		g.Expect(victim.burst(t.Context(), 1)).To(Succeed())
 		g.Expect(victim.witness.AwaitCreated(t.Context(), i+1)).To(Succeed())
-		g.Expect(pause.For(t.Context(), time.Second)).To(Succeed())
+		g.Expect(scene.Pause(t.Context(), time.Second)).To(Succeed())
 	}
 	// Held up by the others, each would have waited for a minute.
 	for _, s := range crowded {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -97,7 +97,7 @@ func (s *subject) finishAll(ctx context.Context, jobs int) error {
 			}
 			done[name] = true
 		}
-		if err := pause.For(ctx, pollInterval); err != nil {
+		if err := scene.Pause(ctx, pollInterval); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -128,7 +128,7 @@ func (s *subject) burst(ctx context.Context, messages int) error {
 func (s *subject) storm(ctx context.Context) error {
 	start := time.Now()
 	for i := range stormPushes {
-		if err := pause.For(ctx, time.Until(start.Add(time.Duration(i)*pushInterval))); err != nil {
+		if err := scene.Pause(ctx, time.Until(start.Add(time.Duration(i)*pushInterval))); err != nil {
 			return err
 		}
 		s.pushed.Add(1)

@@ -50,7 +50,7 @@ func (t *Target) permit(ctx context.Context, rules ...any) error {
 func (t *Target) permitChannels(ctx context.Context, queues ...*Queue) error {
 	rules := []any{"resetchannels"}
 	for _, q := range queues {
-		rules = append(rules, "&"+q.channel())
+		rules = append(rules, "&"+q.Channel())
 	}
 	return t.permit(ctx, rules...)
 }

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // polledAlone is promised of a channel that is forbidden.
@@ -23,62 +24,62 @@ const polledAlone = "it is polled, and the other is heard"
 func TestOneChannelIsRevoked(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	scene := newEmptyScene(t)
-	struck, neighbour := add(t, scene, "struck"), add(t, scene, "neighbour")
-	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+	fixture := newEmptyFixture(t)
+	struck, neighbour := add(t, fixture, "struck"), add(t, fixture, "neighbour")
+	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
 	fault := Fault{Name: "one of two channels revoked", Promise: polledAlone, Within: atNextAttempt}
-	end := func(ctx context.Context, _ Meanwhile) error { return struck.setInterval(ctx, 1) }
+	end := func(ctx context.Context, _ Meanwhile) error { return struck.Update(ctx, scene.Polling(1)) }
 	if *long {
 		fault.Name += ", and granted again"
 		fault.Promise += ", and messages since the last poll get their Jobs at the next try"
-		fault.Within, scene.Patience = atNextRetry, 2*atNextRetry
+		fault.Within, fixture.Timeout = atNextRetry, 2*atNextRetry
 		end = func(ctx context.Context, meanwhile Meanwhile) error {
-			return errors.Join(struck.deaf(ctx, meanwhile), scene.Target.permit(ctx, "allchannels"))
+			return errors.Join(struck.deaf(ctx, meanwhile), fixture.Target.permit(ctx, "allchannels"))
 		}
 	}
 	fault.Strike = func(ctx context.Context, target *Target, _ time.Duration, meanwhile Meanwhile) error {
 		return errors.Join(
 			target.permitChannels(ctx, neighbour), struck.forbidden(ctx, meanwhile, neighbour), end(ctx, meanwhile))
 	}
-	row, err := scene.Play(t.Context(), fault, 0)
-	conclude(t, scene, row, err, fault.Within)
+	row, err := fixture.Play(t.Context(), fault, 0)
+	conclude(t, fixture, row, err, fault.Within)
 }
 
 func TestOneChannelIsForbiddenFromTheStart(t *testing.T) {
 	t.Parallel()
-	scene := newEmptyScene(t)
-	neighbour := add(t, scene, "neighbour")
+	fixture := newEmptyFixture(t)
+	neighbour := add(t, fixture, "neighbour")
 	fault := Fault{Name: "one of two channels forbidden", Promise: polledAlone, Within: atNextAttempt}
 	fault.Strike = func(ctx context.Context, target *Target, _ time.Duration, meanwhile Meanwhile) error {
 		if err := target.permitChannels(ctx, neighbour); err != nil {
 			return err
 		}
-		struck, err := scene.Add(ctx, "struck")
+		struck, err := fixture.Add(ctx, "struck")
 		if err != nil {
 			return err
 		}
-		return errors.Join(struck.forbidden(ctx, meanwhile, neighbour), struck.setInterval(ctx, 1))
+		return errors.Join(struck.forbidden(ctx, meanwhile, neighbour), struck.Update(ctx, scene.Polling(1)))
 	}
-	row, err := scene.PlayStart(t.Context(), fault, 0, neighbour.AwaitSubscription)
-	conclude(t, scene, row, err, fault.Within)
+	row, err := fixture.PlayStart(t.Context(), fault, 0, neighbour.AwaitSubscription)
+	conclude(t, fixture, row, err, fault.Within)
 }
 
 func TestAllChannelsAreForbiddenFromTheStart(t *testing.T) {
 	t.Parallel()
-	scene := newEmptyScene(t)
+	fixture := newEmptyFixture(t)
 	fault := Fault{Name: "all channels forbidden", Promise: "all queues are polled", Within: atNextAttempt}
 	fault.Strike = func(ctx context.Context, target *Target, _ time.Duration, meanwhile Meanwhile) error {
 		if err := target.permitChannels(ctx); err != nil {
 			return err
 		}
-		struck, err := scene.Add(ctx, "struck")
+		struck, err := fixture.Add(ctx, "struck")
 		if err != nil {
 			return err
 		}
-		return errors.Join(struck.forbidden(ctx, meanwhile), struck.setInterval(ctx, 1))
+		return errors.Join(struck.forbidden(ctx, meanwhile), struck.Update(ctx, scene.Polling(1)))
 	}
-	row, err := scene.PlayStart(t.Context(), fault, 0, func(context.Context) error { return nil })
-	conclude(t, scene, row, err, fault.Within)
+	row, err := fixture.PlayStart(t.Context(), fault, 0, func(context.Context) error { return nil })
+	conclude(t, fixture, row, err, fault.Within)
 }
 
 // forbidden has messages come of whose queue the operator may not hear, though it

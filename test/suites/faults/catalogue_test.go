@@ -14,8 +14,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -27,10 +26,10 @@ func TestPromiseIsKept(t *testing.T) {
 	for _, fault := range Catalogue() {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
-			scene := newScene(t)
-			NewWithT(t).Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
-			row, err := scene.Play(t.Context(), fault, lasting(fault))
-			conclude(t, scene, row, err, fault.Within)
+			fixture := newFixture(t)
+			NewWithT(t).Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
+			row, err := fixture.Play(t.Context(), fault, lasting(fault))
+			conclude(t, fixture, row, err, fault.Within)
 		})
 	}
 }
@@ -43,13 +42,13 @@ func TestPromiseIsKeptFromTheStart(t *testing.T) {
 		}
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
-			scene := newEmptyScene(t)
-			row, err := scene.PlayStart(t.Context(), fault, lasting(fault), func(context.Context) error {
-				add(t, scene, "growing")
-				add(t, scene, "capped", atMost(capacity))
+			fixture := newEmptyFixture(t)
+			row, err := fixture.PlayStart(t.Context(), fault, lasting(fault), func(context.Context) error {
+				add(t, fixture, "growing")
+				add(t, fixture, "capped", scene.AtMost(capacity))
 				return nil
 			})
-			conclude(t, scene, row, err, fault.Within)
+			conclude(t, fixture, row, err, fault.Within)
 		})
 	}
 }
@@ -61,18 +60,18 @@ func TestPromiseIsKeptAfterReadsHaveFailed(t *testing.T) {
 	for _, name := range []string{"SIGSTOP", "CLIENT PAUSE ALL", "network down"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			scene := newScene(t)
-			NewWithT(t).Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+			fixture := newFixture(t)
+			NewWithT(t).Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
 			fault := named(t, name)
 			strike := fault.Strike
 			fault.Name += ", read meanwhile"
 			fault.Strike = func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
 				return strike(ctx, target, lasting, func(ctx context.Context) error {
-					return errors.Join(scene.each(ctx, (*Queue).nudge), meanwhile(ctx))
+					return errors.Join(fixture.each(ctx, func(q *Queue, ctx context.Context) error { return q.Nudge(ctx, 1) }), meanwhile(ctx))
 				})
 			}
-			row, err := scene.Play(t.Context(), fault, lasting(fault))
-			conclude(t, scene, row, err, fault.Within)
+			row, err := fixture.Play(t.Context(), fault, lasting(fault))
+			conclude(t, fixture, row, err, fault.Within)
 		})
 	}
 }
@@ -85,39 +84,39 @@ func TestUnknownHost(t *testing.T) {
 		AtStart: true, Within: atNextAttempt,
 	}
 	g := NewWithT(t)
-	scene := newEmptyScene(t)
-	add(t, scene, "neighbour")
-	lost := add(t, scene, "lost", func(spec *scaledjobv1.ScaledJobSpec) { spec.RedisAddress = "redis.invalid:6379" })
+	fixture := newEmptyFixture(t)
+	add(t, fixture, "neighbour")
+	lost := add(t, fixture, "lost", scene.At("redis.invalid:6379"))
 	fault.Strike = func(ctx context.Context, target *Target, lasting time.Duration, meanwhile Meanwhile) error {
 		err := during(ctx, lasting, meanwhile)
-		g.Expect(scene.Queues[0].AwaitExpected(ctx)).To(Succeed())
+		g.Expect(fixture.Queues[0].AwaitExpected(ctx)).To(Succeed())
 		g.Expect(lost.Witness.Created()).To(BeZero())
-		return errors.Join(err, lost.patchSpec(ctx, `{"redisAddress":%q}`, target.Addr()))
+		return errors.Join(err, lost.Update(ctx, scene.At(target.Addr())))
 	}
-	row, err := scene.PlayStart(t.Context(), fault, lasting(fault), scene.Queues[0].AwaitSubscription)
-	conclude(t, scene, row, err, fault.Within)
+	row, err := fixture.PlayStart(t.Context(), fault, lasting(fault), fixture.Queues[0].AwaitSubscription)
+	conclude(t, fixture, row, err, fault.Within)
 }
 
 // Messages come one by one, each when the Job of the one before is there.
 func TestJobsComeSoonWhileSubscribersAreKilled(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	scene := newEmptyScene(t)
+	fixture := newEmptyFixture(t)
 	pushes := 20
 	if *long {
 		pushes = 200
 	}
-	queue := add(t, scene, "growing", atMost(int32(pushes)))
-	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+	queue := add(t, fixture, "growing", scene.AtMost(int32(pushes)))
+	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
 	fault := named(t, "subscribers killed every 100 ms")
 	var latencies []time.Duration
-	err := fault.Strike(t.Context(), scene.Target, 0, func(ctx context.Context) error {
+	err := fault.Strike(t.Context(), fixture.Target, 0, func(ctx context.Context) error {
 		for i := range pushes {
-			if err := errors.Join(pause.For(ctx, rand.N(killInterval)), queue.Push(ctx, 1)); err != nil {
+			if err := errors.Join(scene.Pause(ctx, rand.N(killInterval)), queue.Push(ctx, 1)); err != nil {
 				return err
 			}
 			pushed := time.Now()
-			if err := scene.AwaitExpected(ctx); err != nil {
+			if err := fixture.AwaitExpected(ctx); err != nil {
 				return fmt.Errorf("message %d: %w", i, err)
 			}
 			latencies = append(latencies, time.Since(pushed))
@@ -127,7 +126,7 @@ func TestJobsComeSoonWhileSubscribersAreKilled(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	slices.Sort(latencies)
 	row := witness.Row{Fault: fault.Name + ", p95 from push to Job", Promise: fault.Promise, Recovery: latencies[len(latencies)*95/100]}
-	conclude(t, scene, row, nil, halfASecond)
+	conclude(t, fixture, row, nil, halfASecond)
 }
 
 // lasting is how long a fault lasts in this form of the tests.
@@ -139,11 +138,11 @@ func lasting(fault Fault) time.Duration {
 }
 
 // conclude holds what came of a fault against what was promised, and notes it.
-func conclude(t *testing.T, scene *Scene, row witness.Row, err error, within time.Duration) {
+func conclude(t *testing.T, fixture *Fixture, row witness.Row, err error, within time.Duration) {
 	t.Helper()
 	g := NewWithT(t)
 	if err == nil {
-		row.Over, err = scene.Prove(t.Context())
+		row.Over, err = fixture.Prove(t.Context())
 	}
 	table.Add(row)
 	g.Expect(err).NotTo(HaveOccurred())

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
@@ -87,7 +87,7 @@ func strikeKills(ctx context.Context, target *Target, lasting time.Duration, mea
 // killSubscribers kills until ctx ends.
 func (t *Target) killSubscribers(ctx context.Context) error {
 	killed := 0
-	for pause.For(ctx, killInterval) == nil {
+	for scene.Pause(ctx, killInterval) == nil {
 		some, err := t.Server.Client().ClientKillByFilter(context.WithoutCancel(ctx), "TYPE", "pubsub").Result()
 		if err != nil {
 			return fmt.Errorf("killing subscribers: %w", err)

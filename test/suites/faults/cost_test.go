@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
@@ -40,8 +40,8 @@ func TestDeadServerIsDialledForAll(t *testing.T) {
 			dead := start(t)
 			begun := time.Now()
 			named := createNaming(t, dead.Addr(), many)
-			g.Eventually(unreachable).WithArguments(t.Context(), named).WithTimeout(patience).Should(Equal(many))
-			g.Expect(pause.For(t.Context(), time.Until(begun.Add(outage)))).To(Succeed())
+			g.Eventually(unreachable).WithArguments(t.Context(), named).WithTimeout(timeout).Should(Equal(many))
+			g.Expect(scene.Pause(t.Context(), time.Until(begun.Add(outage)))).To(Succeed())
 			g.Expect(dead.Dials()).To(And(BeNumerically(">", 1), BeNumerically("<=", mostDials(time.Since(begun)))))
 		})
 	}
@@ -57,7 +57,7 @@ func TestClientsOfTheirOwnDialForThemselves(t *testing.T) {
 		clients.Go(func() {
 			own := goredis.NewClient(&goredis.Options{Addr: dead.Addr(), MaxRetries: -1, DialerRetries: 1})
 			defer func() { _ = own.Close() }()
-			for time.Since(begun) < outage && pause.For(t.Context(), time.Second) == nil {
+			for time.Since(begun) < outage && scene.Pause(t.Context(), time.Second) == nil {
 				_ = own.Ping(t.Context()).Err()
 			}
 		})
@@ -87,21 +87,20 @@ func TestSilentServersHoldUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	const silentServers, each, resyncs = 40, 2, 3
 	g := NewWithT(t)
-	scene := newEmptyScene(t)
-	add(t, scene, "heard")
-	polled := add(t, scene, "polled", func(spec *scaledjobv1.ScaledJobSpec) {
+	fixture := newEmptyFixture(t)
+	add(t, fixture, "heard")
+	polled := add(t, fixture, "polled", func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.Notifications, spec.PollingIntervalSeconds = scaledjobv1.NotificationsDisabled, 1
 	})
 	for range silentServers {
 		named := createNaming(t, newSilent(t).Addr(), each)
-		g.Eventually(unreachable).WithArguments(t.Context(), named).WithTimeout(patience).Should(Equal(each))
+		g.Eventually(unreachable).WithArguments(t.Context(), named).WithTimeout(timeout).Should(Equal(each))
 	}
-	g.Expect(scene.Push(t.Context())).To(Succeed())
-	g.Expect(scene.AwaitExpected(t.Context())).To(Succeed())
-	before, err := shared.passes(t.Context(), polled.key())
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(shared.passes).WithArguments(t.Context(), polled.key()).WithTimeout(patience).
-		Should(BeNumerically(">=", before+resyncs))
+	g.Expect(fixture.Push(t.Context())).To(Succeed())
+	g.Expect(fixture.AwaitExpected(t.Context())).To(Succeed())
+	resynced, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	g.Expect(polled.AwaitReconciles(resynced, resyncs)).To(Succeed())
 }
 
 // newResetting starts a server that resets all connections: nobody is behind it.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // QueueFault is a Fault that needs to know which queue it is about.
@@ -52,7 +52,7 @@ func keyFaults() []QueueFault {
 			return q.target.command(ctx, "FLUSHALL")
 		}),
 		silent("expiry", func(ctx context.Context, q *Queue) error {
-			return errors.Join(q.target.command(ctx, "PEXPIRE", q.Object.Spec.QueueName, 1), q.awaitGone(ctx))
+			return errors.Join(q.target.command(ctx, "PEXPIRE", q.Queue, 1), q.awaitGone(ctx))
 		}),
 		silent("eviction", func(ctx context.Context, q *Queue) error {
 			return errors.Join(
@@ -85,15 +85,13 @@ func unannounced(change func(context.Context, *Queue) error) queueStrike {
 
 // awaitGone returns once the server has no such key any more.
 func (q *Queue) awaitGone(ctx context.Context) error {
-	for {
-		keys, err := q.target.Server.Client().Exists(ctx, q.Object.Spec.QueueName).Result()
-		if err == nil && keys == 0 {
-			return nil
+	return scene.Await(ctx, func(ctx context.Context) error {
+		keys, err := q.Redis.Exists(ctx, q.Queue).Result()
+		if err == nil && keys != 0 {
+			err = fmt.Errorf("key %s is there", q.Queue)
 		}
-		if ended := pause.For(ctx, probeInterval); ended != nil {
-			return errors.Join(fmt.Errorf("waiting until key %s is gone: %w", q.Object.Spec.QueueName, ended), err)
-		}
-	}
+		return err
+	})
 }
 
 // fillKey makes a list of messages at a key nobody watches.
@@ -116,7 +114,7 @@ func (q *Queue) allow(messages int) {
 
 // strikeSwap swaps the database of the queue for one in which it is longer.
 func strikeSwap(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
-	key := q.Object.Spec.QueueName
+	key := q.Queue
 	other := key + ":other"
 	q.allow(movedMessages)
 	swap := func(ctx context.Context) error {
@@ -130,7 +128,7 @@ func strikeSwap(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwh
 
 // strikeOverwrite puts a string in the place of the list, and takes it away.
 func strikeOverwrite(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
-	key := q.Object.Spec.QueueName
+	key := q.Queue
 	return errors.Join(
 		q.unnoticed(ctx, func(ctx context.Context) error { return q.target.command(ctx, "SET", key, "no list") }),
 		q.polled(ctx, func(ctx context.Context) error { return q.awaitUnreadable(ctx, scaledjobv1.ReasonWrongType) }),
@@ -139,7 +137,7 @@ func strikeOverwrite(ctx context.Context, q *Queue, _ time.Duration, meanwhile M
 
 // strikeRename has a longer list take the place of the queue, and leave again.
 func strikeRename(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
-	key := q.Object.Spec.QueueName
+	key := q.Queue
 	other := key + ":other"
 	q.allow(movedMessages)
 	return errors.Join(

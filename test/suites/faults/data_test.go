@@ -19,11 +19,11 @@ func TestPromiseIsKeptForOneQueue(t *testing.T) {
 	for _, fault := range QueueFaults() {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
-			scene := newEmptyScene(t)
-			struck := add(t, scene, "struck")
-			NewWithT(t).Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
-			row, err := scene.Play(t.Context(), fault.Of(struck), lasting(fault.Fault))
-			conclude(t, scene, row, err, fault.Within)
+			fixture := newEmptyFixture(t)
+			struck := add(t, fixture, "struck")
+			NewWithT(t).Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
+			row, err := fixture.Play(t.Context(), fault.Of(struck), lasting(fault.Fault))
+			conclude(t, fixture, row, err, fault.Within)
 		})
 	}
 }
@@ -32,19 +32,19 @@ func TestPromiseIsKeptForOneQueue(t *testing.T) {
 func TestOneJobTooManyIsSeen(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	scene := newEmptyScene(t)
-	queue := add(t, scene, "growing")
-	g.Expect(scene.Push(t.Context())).To(Succeed())
-	g.Expect(scene.AwaitExpected(t.Context())).To(Succeed())
+	fixture := newEmptyFixture(t)
+	queue := add(t, fixture, "growing")
+	g.Expect(fixture.Push(t.Context())).To(Succeed())
+	g.Expect(fixture.AwaitExpected(t.Context())).To(Succeed())
 	g.Expect(queue.createJob(t.Context(), "one-more")).To(Succeed())
-	over, err := scene.Prove(t.Context())
+	over, err := fixture.Prove(t.Context())
 	g.Expect(err).To(MatchError(ContainSubstring("unfinished ones")))
 	g.Expect(over).To(Equal(1))
 }
 
 // createJob creates a Job of the ScaledJob in the operator's stead.
 func (q *Queue) createJob(ctx context.Context, name string) error {
-	return q.setting.API.Create(ctx, &batchv1.Job{
+	return q.API.Create(ctx, &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: q.Object.Namespace, Name: name,
 			OwnerReferences: []metav1.OwnerReference{

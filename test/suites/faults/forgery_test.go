@@ -26,31 +26,31 @@ const (
 func TestForgedNotificationsCostFewPasses(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	scene := newEmptyScene(t)
-	queue := add(t, scene, "growing")
-	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
-	g.Expect(scene.Push(t.Context())).To(Succeed())
-	g.Expect(scene.AwaitExpected(t.Context())).To(Succeed())
-	g.Expect(scene.AwaitRest(t.Context())).To(Succeed())
-	before, err := queue.passes(t.Context())
+	fixture := newEmptyFixture(t)
+	queue := add(t, fixture, "growing")
+	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
+	g.Expect(fixture.Push(t.Context())).To(Succeed())
+	g.Expect(fixture.AwaitExpected(t.Context())).To(Succeed())
+	g.Expect(fixture.AwaitRest(t.Context())).To(Succeed())
+	before, err := queue.Reconciles(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 
 	began := time.Now()
 	forged := 0
 	for forged < manyForgeries {
-		g.Expect(scene.Target.publish(t.Context(), forgedAtOnce, nonsense...)).To(Succeed())
+		g.Expect(fixture.Target.publish(t.Context(), forgedAtOnce, nonsense...)).To(Succeed())
 		forged += forgedAtOnce * len(nonsense)
 	}
-	g.Expect(scene.AwaitRest(t.Context())).To(Succeed())
+	g.Expect(fixture.AwaitRest(t.Context())).To(Succeed())
 	atMost := int(time.Since(began)/leastBetweenWakes) + otherPasses
 
-	after, err := queue.passes(t.Context())
+	after, err := queue.Reconciles(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Logf("%d forged notifications cost %d passes, and %d are allowed", forged, after-before, atMost)
 	g.Expect(after).To(BeNumerically(">", before), "they came")
 	g.Expect(after - before).To(BeNumerically("<=", atMost))
 	g.Expect(forged).To(BeNumerically(">", atMost), "one pass each would be too many")
-	over, err := scene.Prove(t.Context())
+	over, err := fixture.Prove(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(over).To(BeZero())
 }
@@ -59,21 +59,21 @@ func TestForgedNotificationsCostFewPasses(t *testing.T) {
 func TestCountingWatcherIsFooledByForgedNotifications(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	scene := newEmptyScene(t)
-	queue := add(t, scene, "counted", leftToOthers)
-	client := goredis.NewClient(&goredis.Options{Addr: scene.Target.Addr()})
+	fixture := newEmptyFixture(t)
+	queue := add(t, fixture, "counted", leftToOthers)
+	client := goredis.NewClient(&goredis.Options{Addr: fixture.Target.Addr()})
 	t.Cleanup(func() { g.Expect(client.Close()).To(Succeed()) })
-	counted := client.Subscribe(t.Context(), queue.channel()).Channel()
-	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+	counted := client.Subscribe(t.Context(), queue.Channel()).Channel()
+	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
 
-	g.Expect(scene.Push(t.Context())).To(Succeed())
-	g.Expect(scene.Target.publish(t.Context(), 1, "lpush")).To(Succeed())
+	g.Expect(fixture.Push(t.Context())).To(Succeed())
+	g.Expect(fixture.Target.publish(t.Context(), 1, "lpush")).To(Succeed())
 	for i := range messages + 1 {
-		g.Eventually(counted).WithTimeout(scene.Patience).Should(Receive(HaveField("Payload", "lpush")))
+		g.Eventually(counted).WithTimeout(fixture.Timeout).Should(Receive(HaveField("Payload", "lpush")))
 		g.Expect(queue.createJob(t.Context(), fmt.Sprintf("counted-%d", i))).To(Succeed())
 	}
 	g.Expect(queue.Expected(t.Context())).To(Equal(messages))
-	over, err := scene.Prove(t.Context())
+	over, err := fixture.Prove(t.Context())
 	g.Expect(err).To(MatchError(ContainSubstring("unfinished ones")))
 	g.Expect(over).To(Equal(1))
 }

@@ -30,35 +30,35 @@ var oddKeys = map[string]string{
 func TestOddKeysAreTakenLiterally(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	scene := newEmptyScene(t)
+	fixture := newEmptyFixture(t)
 	several := 0
 	for name, key := range oddKeys {
-		q := add(t, scene, name, func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = key })
+		q := add(t, fixture, name, func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = key })
 		several++
 		g.Expect(q.Push(t.Context(), several)).To(Succeed(), "each has other messages")
 	}
-	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
 	fault := named(t, "connections reset, new ones refused")
-	row, err := scene.Play(t.Context(), fault, lasting(fault))
+	row, err := fixture.Play(t.Context(), fault, lasting(fault))
 	row.Fault += ", odd keys"
-	conclude(t, scene, row, err, fault.Within)
+	conclude(t, fixture, row, err, fault.Within)
 }
 
 // The negative control: by a pattern, the key of that name is not heard of.
 func TestPatternMissesTheKeyOfItsName(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	scene := newEmptyScene(t)
-	queue := add(t, scene, "glob", func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = oddKeys["glob"] })
-	client := goredis.NewClient(&goredis.Options{Addr: scene.Target.Addr()})
+	fixture := newEmptyFixture(t)
+	queue := add(t, fixture, "glob", func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = oddKeys["glob"] })
+	client := goredis.NewClient(&goredis.Options{Addr: fixture.Target.Addr()})
 	t.Cleanup(func() { g.Expect(client.Close()).To(Succeed()) })
-	pattern := client.PSubscribe(t.Context(), queue.channel(), "marker")
+	pattern := client.PSubscribe(t.Context(), queue.Channel(), "marker")
 	for range 2 { // confirmations
 		g.Expect(pattern.Receive(t.Context())).To(BeAssignableToTypeOf(&goredis.Subscription{}))
 	}
-	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
-	g.Expect(scene.Push(t.Context())).To(Succeed())
-	g.Expect(scene.AwaitExpected(t.Context())).To(Succeed())
-	g.Expect(scene.Target.command(t.Context(), "PUBLISH", "marker", "next")).To(Succeed())
+	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
+	g.Expect(fixture.Push(t.Context())).To(Succeed())
+	g.Expect(fixture.AwaitExpected(t.Context())).To(Succeed())
+	g.Expect(fixture.Target.command(t.Context(), "PUBLISH", "marker", "next")).To(Succeed())
 	g.Expect(pattern.Receive(t.Context())).To(HaveField("Payload", "next"))
 }

@@ -8,28 +8,25 @@ import (
 	"errors"
 	"flag"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
-	ctrl "sigs.k8s.io/controller-runtime"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 const (
-	// atOnce is how many tests run at the same time. They wait more than they work.
-	atOnce = 16
+	// parallel is how many tests run at the same time. They wait more than they work.
+	parallel = 16
 	// capacity is the maxReplicas of the queues that reach it.
 	capacity = 3
 
-	startTimeout = 15 * time.Minute // programs may have to be built first
-	stopTimeout  = time.Minute
+	stopTimeout = time.Minute
 )
 
 var (
@@ -43,26 +40,17 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
-		panic(err)
-	}
-	ctrl.SetLogger(logr.Discard())
 	connection.RedirectLogs(logr.Discard())
-	os.Exit(cluster.Run(m, start, stop))
+	os.Exit(cluster.Run(m, parallel, start, stop))
 }
 
 func start(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	shared, err = NewSetting(ctx, "../../../config/crd/bases", os.Stderr)
+	shared, err = NewSetting(ctx, os.Stderr)
 	return err
 }
 
 // stop ends what runs. That the operator ends well is a test as well.
 func stop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
-	defer cancel()
 	var err error
 	if shared != nil {
 		err = shared.Stop(ctx)
@@ -70,37 +58,32 @@ func stop(ctx context.Context) error {
 	return errors.Join(err, table.Write(*tablePath))
 }
 
-// newScene makes a scene with a queue that grows and one that reaches its limit.
+// newFixture makes a fixture with a queue that grows and one that reaches its limit.
 // Both go with the test.
-func newScene(t *testing.T) *Scene {
+func newFixture(t *testing.T) *Fixture {
 	t.Helper()
-	scene := newEmptyScene(t)
-	add(t, scene, "growing")
-	add(t, scene, "capped", atMost(capacity))
-	return scene
+	fixture := newEmptyFixture(t)
+	add(t, fixture, "growing")
+	add(t, fixture, "capped", scene.AtMost(capacity))
+	return fixture
 }
 
-func newEmptyScene(t *testing.T) *Scene {
+func newEmptyFixture(t *testing.T) *Fixture {
 	t.Helper()
 	g := NewWithT(t)
-	scene, err := NewScene(t.Context(), shared)
+	fixture, err := NewFixture(t.Context(), shared)
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
 		defer cancel()
-		g.Expect(scene.Close(ctx)).To(Succeed())
+		g.Expect(fixture.Close(ctx)).To(Succeed())
 	})
-	return scene
+	return fixture
 }
 
-func add(t *testing.T, scene *Scene, name string, changes ...func(*scaledjobv1.ScaledJobSpec)) *Queue {
+func add(t *testing.T, fixture *Fixture, name string, changes ...scene.Change) *Queue {
 	t.Helper()
-	q, err := scene.Add(t.Context(), name, changes...)
+	q, err := fixture.Add(t.Context(), name, changes...)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return q
-}
-
-// atMost sets maxReplicas.
-func atMost(jobs int32) func(*scaledjobv1.ScaledJobSpec) {
-	return func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = &jobs }
 }

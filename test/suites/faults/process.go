@@ -12,7 +12,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 const (
@@ -101,13 +101,8 @@ func (t *Target) fill(ctx context.Context) error {
 func (t *Target) awaitLoaded(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	for {
-		err := t.command(ctx, "PING")
-		if err == nil {
-			return nil
-		}
-		if ended := pause.For(ctx, probeInterval); ended != nil {
-			return fmt.Errorf("waiting until the server has loaded its data: %w; the last answer: %w", ended, err)
-		}
+	if err := scene.Await(ctx, func(ctx context.Context) error { return t.command(ctx, "PING") }); err != nil {
+		return fmt.Errorf("waiting until the server has loaded its data: %w", err)
 	}
+	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // refusals are faults in which the server answers, but with an error.
@@ -47,7 +47,7 @@ func strikeBusy(ctx context.Context, target *Target, lasting time.Duration, mean
 	err := errors.Join(target.cutOff(), meanwhile(ctx), target.configure(ctx, "lua-time-limit", 1))
 	ended := make(chan error, 1)
 	go func() { ended <- target.loopForever(ctx) }()
-	err = errors.Join(err, target.awaitRefusal(ctx, "BUSY", "PING"), target.Proxy.Pass(), pause.For(ctx, lasting))
+	err = errors.Join(err, target.awaitRefusal(ctx, "BUSY", "PING"), target.Proxy.Pass(), scene.Pause(ctx, lasting))
 	return errors.Join(err, target.command(ctx, "SCRIPT", "KILL"), <-ended)
 }
 
@@ -79,6 +79,6 @@ func strikeMasterDown(ctx context.Context, target *Target, lasting time.Duration
 		target.configure(ctx, "replica-serve-stale-data", "no"),
 		target.command(ctx, "REPLICAOF", "127.0.0.1", "1"), // where nobody is
 		target.awaitRefusal(ctx, "MASTERDOWN", "LLEN", "filler"),
-		target.Proxy.Pass(), pause.For(ctx, lasting))
+		target.Proxy.Pass(), scene.Pause(ctx, lasting))
 	return errors.Join(err, target.command(ctx, "REPLICAOF", "NO", "ONE"))
 }

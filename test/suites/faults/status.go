@@ -9,35 +9,16 @@ import (
 	"fmt"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// status returns what the operator says of the ScaledJob.
-func (q *Queue) status(ctx context.Context) (*scaledjobv1.ScaledJobStatus, error) {
-	var object scaledjobv1.ScaledJob
-	if err := q.setting.API.Get(ctx, q.key(), &object); err != nil {
-		return nil, fmt.Errorf("reading the status of %s: %w", q.Object.Name, err)
-	}
-	return &object.Status, nil
-}
-
-// awaitStatus returns nil once the status is as it should be, and otherwise when
-// ctx ends or the patience of a scene does.
+// awaitStatus returns nil once the status is as it should be, and otherwise when ctx ends or after the usual time of a fixture.
 func (q *Queue) awaitStatus(ctx context.Context, what string, holds func(*scaledjobv1.ScaledJobStatus) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	for {
-		status, err := q.status(ctx)
-		if err == nil && holds(status) {
-			return nil
-		}
-		if ended := pause.For(ctx, probeInterval); ended != nil {
-			return errors.Join(fmt.Errorf("waiting until %s of %s: %w; it is %+v", what, q.Object.Name, ended, status), err)
-		}
-	}
+	return q.AwaitStatus(ctx, what, func(object *scaledjobv1.ScaledJob) bool { return holds(&object.Status) })
 }
 
 // awaitCondition waits until a condition has this reason.
@@ -83,49 +64,32 @@ func (q *Queue) awaitEvents(ctx context.Context) error {
 
 // awaitDepth waits until the status shows the depth that the queue has.
 func (q *Queue) awaitDepth(ctx context.Context) error {
-	depth, err := q.target.Server.Client().LLen(ctx, q.Object.Spec.QueueName).Result()
+	depth, err := q.Depth(ctx)
 	if err != nil {
-		return fmt.Errorf("reading the depth of %s: %w", q.Object.Name, err)
+		return err
 	}
 	return q.awaitStatus(ctx, fmt.Sprintf("the depth is %d", depth), func(status *scaledjobv1.ScaledJobStatus) bool {
-		return status.QueueDepth != nil && *status.QueueDepth == depth &&
+		return status.QueueDepth != nil && *status.QueueDepth == int64(depth) &&
 			reasonOf(status, scaledjobv1.ConditionQueueConnected) == scaledjobv1.ReasonConnected
-	})
-}
-
-// awaitTemplate waits until the API server was asked about the template, as it is
-// once for each change of the spec. Where many ScaledJobs wait for that, each gets
-// a turn, and makes a pass then.
-func (q *Queue) awaitTemplate(ctx context.Context) error {
-	var object scaledjobv1.ScaledJob
-	if err := q.setting.API.Get(ctx, q.key(), &object); err != nil {
-		return fmt.Errorf("reading ScaledJob %s: %w", q.Object.Name, err)
-	}
-	return q.awaitStatus(ctx, "the template is checked", func(status *scaledjobv1.ScaledJobStatus) bool {
-		valid := apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionTemplateValid)
-		return valid != nil && valid.ObservedGeneration == object.Generation && valid.Status != metav1.ConditionUnknown
 	})
 }
 
 // unnoticed returns an error if the operator sees what do does before anything has
 // it look: then waiting for the resync would show nothing.
 func (q *Queue) unnoticed(ctx context.Context, do func(context.Context) error) error {
-	before, err := q.passes(ctx)
+	before, err := q.Reconciles(ctx)
 	if err := errors.Join(err, do(ctx), q.AwaitRest(ctx)); err != nil {
 		return err
 	}
-	after, err := q.passes(ctx)
+	after, err := q.Reconciles(ctx)
 	if err == nil && after != before {
-		err = fmt.Errorf("the operator has looked at %s, and nothing should have had it do so", q.Object.Name)
+		err = fmt.Errorf("the operator has looked at %s, and nothing should have had it do so", q.Name)
 	}
 	return err
 }
 
-// passes returns how many passes the operator has made over the ScaledJob.
-func (q *Queue) passes(ctx context.Context) (int, error) { return q.setting.passes(ctx, q.key()) }
-
 // polled has the queue polled every second until a fact is there, and not any more
 // then.
 func (q *Queue) polled(ctx context.Context, fact func(context.Context) error) error {
-	return errors.Join(q.setInterval(ctx, 1), fact(ctx), q.setInterval(ctx, never), q.AwaitRest(ctx))
+	return errors.Join(q.Update(ctx, scene.Polling(1)), fact(ctx), q.Update(ctx, scene.Polling(scene.Never)), q.AwaitRest(ctx))
 }

@@ -29,7 +29,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -40,9 +40,9 @@ const memoryBound = announcedBytes / 2
 func TestStrangersHarmNobody(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	scene, alley := newEmptyScene(t), newEmptyScene(t)
-	neighbour := add(t, scene, "neighbour")
-	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+	fixture, alley := newEmptyFixture(t), newEmptyFixture(t)
+	neighbour := add(t, fixture, "neighbour")
+	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
 	fault := Fault{
 		Name:    "strangers in the place of other servers",
 		Promise: "others are not concerned, memory is bounded, and nothing they say is shown",
@@ -63,12 +63,12 @@ func TestStrangersHarmNobody(t *testing.T) {
 			return err
 		})
 	}
-	row, err := scene.Play(t.Context(), fault, lasting(fault))
+	row, err := fixture.Play(t.Context(), fault, lasting(fault))
 	for _, stranger := range strangers {
 		stranger.expectCured(t)
 	}
 	expectUnshown(t, alley)
-	conclude(t, scene, row, err, fault.Within)
+	conclude(t, fixture, row, err, fault.Within)
 }
 
 // lured is a queue whose server is said to be where a stranger is.
@@ -79,7 +79,7 @@ type lured struct {
 }
 
 // lure has all strangers listen, and makes a queue with messages for each.
-func lure(t *testing.T, alley *Scene) []*lured {
+func lure(t *testing.T, alley *Fixture) []*lured {
 	t.Helper()
 	g := NewWithT(t)
 	var all []*lured
@@ -87,9 +87,7 @@ func lure(t *testing.T, alley *Scene) []*lured {
 		listening, err := stranger.Listen()
 		g.Expect(err).NotTo(HaveOccurred())
 		t.Cleanup(func() { g.Expect(listening.Close()).To(Succeed()) })
-		q := add(t, alley, fmt.Sprintf("lured-%d", i), func(spec *scaledjobv1.ScaledJobSpec) {
-			spec.RedisAddress = listening.Addr()
-		})
+		q := add(t, alley, fmt.Sprintf("lured-%d", i), scene.At(listening.Addr()))
 		all = append(all, &lured{Queue: q, stranger: stranger, listening: listening})
 	}
 	g.Expect(alley.Push(t.Context())).To(Succeed())
@@ -115,10 +113,10 @@ func (l *lured) expectBlamed(t *testing.T) {
 func (l *lured) expectCured(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
-	g.Expect(l.patchSpec(t.Context(), `{"redisAddress":%q}`, l.target.Addr())).To(Succeed())
+	g.Expect(l.Update(t.Context(), scene.At(l.target.Addr()))).To(Succeed())
 	g.Expect(l.listening.Close()).To(Succeed())
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	err := l.AwaitExpected(ctx)
 	row := witness.Row{
@@ -133,6 +131,9 @@ func (l *lured) expectCured(t *testing.T) {
 	g.Expect(l.Witness.Verdict()).To(BeEmpty(), l.stranger.Name)
 	g.Expect(row.Over).To(BeZero(), l.stranger.Name)
 }
+
+// sampleInterval is how often the memory is sampled.
+const sampleInterval = 100 * time.Millisecond
 
 // memory samples how much the operator has.
 type memory struct {
@@ -149,7 +150,7 @@ func rememberMemory(ctx context.Context, t *testing.T) *memory {
 	most := before
 	var sampling sync.WaitGroup
 	sampling.Go(func() {
-		for pause.For(ctx, scrapeInterval) == nil {
+		for scene.Pause(ctx, sampleInterval) == nil {
 			now, err := residentMemory(ctx)
 			mu.Lock()
 			if err == nil {
@@ -224,24 +225,25 @@ func shown(t *testing.T, namespace string) string {
 
 // expectUnshown waits until there is an event about each queue that something is
 // wrong with, and finds nothing of what strangers say, anywhere.
-func expectUnshown(t *testing.T, alley *Scene) {
+func expectUnshown(t *testing.T, alley *Fixture) {
 	t.Helper()
 	g := NewWithT(t)
-	g.Eventually(func() []string { return withoutEvents(t, alley) }).WithTimeout(patience).Should(BeEmpty())
+	g.Eventually(func() []string { return withoutEvents(t, alley) }).WithTimeout(timeout).Should(BeEmpty())
 	g.Expect(shared.Operator.Logs()).To(ContainSubstring(planted), "it has come to the operator")
 	g.Expect(strings.Contains(shown(t, alley.namespace), planted)).To(BeFalse(), "what a stranger said is shown")
 }
 
 // withoutEvents are the queues that something is wrong with, and no event says so.
-func withoutEvents(t *testing.T, alley *Scene) []string {
+func withoutEvents(t *testing.T, alley *Fixture) []string {
 	t.Helper()
 	g := NewWithT(t)
 	var events eventsv1.EventList
 	g.Expect(shared.API.List(t.Context(), &events, client.InNamespace(alley.namespace))).To(Succeed())
 	var silent []string
 	for _, q := range alley.Queues {
-		status, err := q.status(t.Context())
+		object, err := q.Get(t.Context())
 		g.Expect(err).NotTo(HaveOccurred())
+		status := &object.Status
 		wrong := apimeta.IsStatusConditionFalse(status.Conditions, scaledjobv1.ConditionQueueConnected) ||
 			apimeta.IsStatusConditionFalse(status.Conditions, scaledjobv1.ConditionNotificationsActive)
 		said := slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
@@ -261,10 +263,10 @@ func TestWhatIsShownIsFound(t *testing.T) {
 		"status": func(g Gomega, q *Queue, what string) {
 			patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Planted",
 				"status":"True","reason":"Planted","message":%q,"lastTransitionTime":%q}]}}`, what, time.Now().UTC().Format(time.RFC3339)))
-			g.Expect(q.setting.API.Status().Patch(t.Context(), q.Object.DeepCopy(), patch)).To(Succeed())
+			g.Expect(q.API.Status().Patch(t.Context(), q.Object.DeepCopy(), patch)).To(Succeed())
 		},
 		"event": func(g Gomega, q *Queue, what string) {
-			g.Expect(q.setting.API.Create(t.Context(), &eventsv1.Event{
+			g.Expect(q.API.Create(t.Context(), &eventsv1.Event{
 				ObjectMeta: metav1.ObjectMeta{Namespace: q.Object.Namespace, Name: "planted"}, EventTime: metav1.NowMicro(),
 				ReportingController: "test", ReportingInstance: "test", Type: corev1.EventTypeNormal,
 				Action: "Plant", Reason: "Planted", Note: what,
@@ -272,19 +274,19 @@ func TestWhatIsShownIsFound(t *testing.T) {
 			})).To(Succeed())
 		},
 		"metric": func(g Gomega, q *Queue, what string) {
-			g.Expect(q.patchSpec(t.Context(), `{"queueName":%q}`, what)).To(Succeed())
-			g.Eventually(func() string { return shown(t, "no-such-namespace") }).WithTimeout(patience).Should(ContainSubstring(what))
+			g.Expect(q.Update(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName = what })).To(Succeed())
+			g.Eventually(func() string { return shown(t, "no-such-namespace") }).WithTimeout(timeout).Should(ContainSubstring(what))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			scene := newEmptyScene(t)
-			queue := add(t, scene, "shown")
+			fixture := newEmptyFixture(t)
+			queue := add(t, fixture, "shown")
 			what := "shown-as-" + name // Other than planted, for metrics are those of all.
-			g.Expect(shown(t, scene.namespace)).NotTo(ContainSubstring(what))
+			g.Expect(shown(t, fixture.namespace)).NotTo(ContainSubstring(what))
 			plant(g, queue, what)
-			g.Expect(shown(t, scene.namespace)).To(ContainSubstring(what))
+			g.Expect(shown(t, fixture.namespace)).To(ContainSubstring(what))
 		})
 	}
 }

@@ -10,16 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"miracle.dev/scaledjob-operator/test/kit/pause"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
 const (
 	// strikeTimeout is how soon a fault must have struck.
 	strikeTimeout = 10 * time.Second
-	// probeInterval is how often it is asked whether something is so by now.
-	probeInterval = 20 * time.Millisecond
 )
 
 // tester is the user that tests and workers sign in as. The operator is the user
@@ -78,13 +76,19 @@ func (t *Target) configure(ctx context.Context, parameter string, value any) err
 func (t *Target) awaitRefusal(ctx context.Context, code string, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, strikeTimeout)
 	defer cancel()
-	for {
+	err := scene.Await(ctx, func(ctx context.Context) error {
 		err := t.command(ctx, args...)
-		if err != nil && strings.Contains(err.Error(), code) {
+		switch {
+		case err == nil:
+			return errors.New("the server carries out the command")
+		case strings.Contains(err.Error(), code):
 			return nil
+		default:
+			return err
 		}
-		if ended := pause.For(ctx, probeInterval); ended != nil {
-			return fmt.Errorf("waiting for %s: %w; the last answer: %w", code, ended, err)
-		}
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s: %w", code, err)
 	}
+	return nil
 }

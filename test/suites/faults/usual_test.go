@@ -36,43 +36,43 @@ func TestUsualWatcherMissesWhatComesDuringAReconnect(t *testing.T) {
 }
 
 // expectUsualToLose plays a fault before a usual watcher, to which it must be too much.
-func expectUsualToLose(t *testing.T, name string) *Scene {
+func expectUsualToLose(t *testing.T, name string) *Fixture {
 	t.Helper()
 	g := NewWithT(t)
-	scene, watcher := newUsual(t)
+	fixture, watcher := newUsual(t)
 	g.Expect(watcher.look(t.Context())).To(Succeed())
 	watcher.start(t)
-	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
+	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
 
 	fault := named(t, name)
-	row, err := scene.Play(t.Context(), fault, fault.Short)
+	row, err := fixture.Play(t.Context(), fault, fault.Short)
 	g.Expect(err).To(MatchError(ContainSubstring("after the fault")))
 	g.Expect(row.Lost).To(BeNumerically(">", 0))
-	return scene
+	return fixture
 }
 
 func TestUsualWatcherMissesWhatComesBetweenReadAndSubscription(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	scene, watcher := newUsual(t)
+	fixture, watcher := newUsual(t)
 	g.Expect(watcher.look(t.Context())).To(Succeed())
 	fault := named(t, "network down")
-	row, err := scene.PlayStart(t.Context(), fault, fault.Short, func(context.Context) error {
+	row, err := fixture.PlayStart(t.Context(), fault, fault.Short, func(context.Context) error {
 		watcher.start(t)
 		return nil
 	})
 	g.Expect(err).To(MatchError(ContainSubstring("after the fault")))
 	g.Expect(row.Lost).To(BeNumerically(">", 0))
-	expectAwake(t, scene)
+	expectAwake(t, fixture)
 }
 
 // expectAwake sees that the watcher works: it hears of what comes next.
-func expectAwake(t *testing.T, scene *Scene) {
+func expectAwake(t *testing.T, fixture *Fixture) {
 	t.Helper()
 	g := NewWithT(t)
-	g.Expect(scene.AwaitSubscriptions(t.Context())).To(Succeed())
-	g.Expect(scene.Push(t.Context())).To(Succeed())
-	g.Expect(scene.AwaitExpected(t.Context())).To(Succeed())
+	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
+	g.Expect(fixture.Push(t.Context())).To(Succeed())
+	g.Expect(fixture.AwaitExpected(t.Context())).To(Succeed())
 }
 
 func named(t *testing.T, name string) Fault {
@@ -93,15 +93,15 @@ type usual struct {
 	queue  *Queue
 }
 
-// newUsual makes a scene with one queue, which is left to a usual watcher.
-func newUsual(t *testing.T) (*Scene, *usual) {
+// newUsual makes a fixture with one queue, which is left to a usual watcher.
+func newUsual(t *testing.T) (*Fixture, *usual) {
 	t.Helper()
-	scene := newEmptyScene(t)
-	scene.Patience = deafness
-	queue := add(t, scene, "usual", leftToOthers)
-	watcher := &usual{client: goredis.NewClient(&goredis.Options{Addr: scene.Target.Addr()}), queue: queue}
+	fixture := newEmptyFixture(t)
+	fixture.Timeout = deafness
+	queue := add(t, fixture, "usual", leftToOthers)
+	watcher := &usual{client: goredis.NewClient(&goredis.Options{Addr: fixture.Target.Addr()}), queue: queue}
 	t.Cleanup(func() { NewWithT(t).Expect(watcher.client.Close()).To(Succeed()) })
-	return scene, watcher
+	return fixture, watcher
 }
 
 // leftToOthers keeps the operator from creating Jobs, and from subscribing: it would be

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // What a row says of the ScaledJob besides the reason.
@@ -31,12 +32,12 @@ type row struct {
 	cure  string
 	// inUse says that everything is well at first, and a Job was created.
 	inUse bool
-	stage func(s *scene) stage
+	stage func(s *scaledJob) stage
 }
 
 // stage is what a row needs. What is nil is not done.
 type stage struct {
-	spec    []change
+	spec    []scene.Change
 	provoke func()
 	mend    func()
 }
@@ -46,7 +47,7 @@ func TestWhatKeepsFromReadingIsToldAndMended(t *testing.T) {
 	for _, row := range readingRows() {
 		t.Run(row.situation, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScaledJob(t)
 			other := newNeighbour(t)
 			stage := row.stage(s)
 			provoke(s, row, stage)
@@ -67,9 +68,9 @@ func TestWhatKeepsFromListeningIsToldAndMended(t *testing.T) {
 	for _, row := range channelRows() {
 		t.Run(row.situation, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScaledJob(t)
 			stage := row.stage(s)
-			s.create(append(stage.spec, polling(1))...)
+			s.create(append(stage.spec, scene.Polling(1))...)
 			s.push(1)
 			s.awaitJobs()
 			told := s.awaitFalse(scaledjobv1.ConditionNotificationsActive, row.reason, row.words)
@@ -77,8 +78,8 @@ func TestWhatKeepsFromListeningIsToldAndMended(t *testing.T) {
 			s.awaitMode(scaledjobv1.ModePolling)
 			s.push(1)
 			s.awaitJobs()
-			s.update(polling(never))
-			s.awaitRest()
+			s.Update(scene.Polling(scene.Never))
+			s.AwaitTemplateChecked()
 			mend(s, row, stage)
 			s.heed()
 		})
@@ -96,7 +97,7 @@ func allRows() []row {
 }
 
 // provoke has the operator meet the error, before its first Job or after it.
-func provoke(s *scene, row row, stage stage) {
+func provoke(s *scaledJob, row row, stage stage) {
 	s.t.Helper()
 	if !row.inUse {
 		if stage.provoke != nil {
@@ -110,21 +111,21 @@ func provoke(s *scene, row row, stage stage) {
 	s.heed()
 	stage.provoke()
 	// Nothing but a look at the queue shows some of what was provoked.
-	s.update(polling(1))
+	s.Update(scene.Polling(1))
 }
 
 // expectTold waits until the status tells the error as it should.
-func expectTold(s *scene, row row) {
+func expectTold(s *scaledJob, row row) {
 	s.t.Helper()
 	told := s.awaitFalse(scaledjobv1.ConditionQueueConnected, row.reason, row.words)
 	s.Expect(told.Abnormal).To(Equal(row.state))
 	s.Expect(s.verdict(scaledjobv1.ConditionReady).Reason).To(Equal(row.reason))
-	s.update(polling(never))
+	s.Update(scene.Polling(scene.Never))
 }
 
 // mend ends the error, and measures how long it takes until each message has its
 // Job.
-func mend(s *scene, row row, stage stage) {
+func mend(s *scaledJob, row row, stage stage) {
 	s.t.Helper()
 	if row.state == polled {
 		s.push(1) // Nothing tells of this one before it is mended.
@@ -141,10 +142,10 @@ func mend(s *scene, row row, stage stage) {
 }
 
 // newNeighbour is a ScaledJob in a namespace of its own, whose server is well.
-func newNeighbour(t *testing.T) *scene {
+func newNeighbour(t *testing.T) *scaledJob {
 	t.Helper()
-	s := newScene(t)
-	s.redis = neighbours.Client()
+	s := newScaledJob(t)
+	s.Redis = neighbours.Client()
 	s.create(at(neighbours.Addr()))
 	s.heed()
 	return s
@@ -152,14 +153,14 @@ func newNeighbour(t *testing.T) *scene {
 
 // on is a server of this row, and the way to it that is right for its tenant, who
 // may do everything.
-func (s *scene) on(server *server) []change {
+func (s *scaledJob) on(server *server) []scene.Change {
 	s.t.Helper()
-	s.redis = server.Client()
+	s.Redis = server.Client()
 	password := planted.password()
 	server.user(tenant, password, "~*", "&*", "+@all")
 	s.keepPassword(password)
-	return []change{at(server.Addr()), signedIn(tenant)}
+	return []scene.Change{at(server.Addr()), signedIn(tenant)}
 }
 
 // with is more changes than these.
-func with(spec []change, more ...change) []change { return slices.Concat(spec, more) }
+func with(spec []scene.Change, more ...scene.Change) []scene.Change { return slices.Concat(spec, more) }

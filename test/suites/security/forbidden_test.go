@@ -13,6 +13,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // secretReader is the role by which the operator reads Secrets, and the binding of
@@ -25,7 +26,7 @@ func forbiddenRow() row {
 	return row{
 		situation: "the operator may not read the Secret", reason: scaledjobv1.ReasonSecretForbidden, words: "Allow its ServiceAccount",
 		state: stalled, cure: "a RoleBinding",
-		stage: func(s *scene) stage {
+		stage: func(s *scaledJob) stage {
 			return stage{spec: s.on(newClosedServer(s.t)), mend: s.allowSecrets}
 		},
 	}
@@ -35,18 +36,18 @@ func forbiddenRow() row {
 // logs as much as it can here.
 func TestSecretsThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
-	p := ownPlane(t, "--allow-insecure-redis-tls", "--zap-log-level=10")
-	before, deaf, secretless, after := newSceneIn(t, p), newSceneIn(t, p), newSceneIn(t, p), newSceneIn(t, p)
+	p := ownControlPlane(t, "--allow-insecure-redis-tls", "--zap-log-level=10")
+	before, deaf, secretless, after := newScaledJobIn(t, p), newScaledJobIn(t, p), newScaledJobIn(t, p), newScaledJobIn(t, p)
 	before.create(before.on(newClosedServer(t))...)
 	before.heed()
 	// Its Secret is read on behalf of a pass, not of a subscription.
 	deaf.create(with(deaf.on(newClosedServer(t)), unheard)...)
 	deaf.push(1)
-	deaf.update(polling(1))
+	deaf.Update(scene.Polling(1))
 	deaf.awaitJobs()
 
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: secretReader}}
-	before.Expect(p.admin.Delete(t.Context(), binding)).To(Succeed())
+	before.Expect(p.API.Delete(t.Context(), binding)).To(Succeed())
 
 	secretless.createUnverified(newSecureServerOf(t))
 	secretless.heed()
@@ -68,10 +69,10 @@ func unheard(spec *scaledjobv1.ScaledJobSpec) {
 }
 
 // allowSecrets has the operator read the Secrets of the namespace.
-func (s *scene) allowSecrets() {
+func (s *scaledJob) allowSecrets() {
 	s.t.Helper()
-	s.Expect(s.plane.admin.Create(s.t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "secret-reader"},
+	s.Expect(s.API.Create(s.t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "secret-reader"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: secretReader},
 		Subjects: []rbacv1.Subject{{
 			Kind: rbacv1.ServiceAccountKind, Namespace: operator.Namespace, Name: operator.ServiceAccount,
@@ -88,9 +89,9 @@ func newSecureServerOf(t *testing.T) *server {
 
 // createUnverified has the operator, which was started with the flag for it, take any
 // certificate of the server.
-func (s *scene) createUnverified(server *server) {
+func (s *scaledJob) createUnverified(server *server) {
 	s.t.Helper()
-	s.redis = server.Client()
+	s.Redis = server.Client()
 	s.create(at(server.secureAddr()), func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.Redis.TLS = &scaledjobv1.RedisTLS{InsecureSkipVerify: true}
 	})

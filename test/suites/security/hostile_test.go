@@ -54,7 +54,7 @@ func expectHarmless(
 	t *testing.T, authority *certificates.Authority, shown certificates.Pair, chain []certificates.Pair, serve func(net.Conn),
 ) {
 	t.Helper()
-	s, other := newScene(t), newNeighbour(t)
+	s, other := newScaledJob(t), newNeighbour(t)
 	certificate, err := tls.X509KeyPair(shown.Certificate, shown.Key)
 	s.Expect(err).NotTo(HaveOccurred())
 	for _, pair := range chain {

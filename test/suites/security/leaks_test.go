@@ -25,7 +25,7 @@ import (
 
 func TestTheSearchFindsWhatIsTold(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	var own secrets
 	password, pair := own.password(), certificates.NewAuthority(t).Client(t, "operator")
 	own.key(pair.Key)
@@ -33,20 +33,20 @@ func TestTheSearchFindsWhatIsTold(t *testing.T) {
 		password, base64.StdEncoding.EncodeToString([]byte(password)), url.QueryEscape(password),
 		string(pair.Key), base64.StdEncoding.EncodeToString(pair.Key), strconv.Quote(string(pair.Key)),
 	} {
-		told, err := common.evidence(t.Context())
+		told, err := shared.evidence(t.Context())
 		s.Expect(err).NotTo(HaveOccurred())
 		s.Expect(told).To(HaveKeyWithValue("metrics", ContainSubstring("go_goroutines")))
 		s.Expect(own.search(told)).To(Succeed())
 		event := &corev1.Event{
-			ObjectMeta:     metav1.ObjectMeta{Namespace: s.namespace, Name: "telling"},
-			InvolvedObject: corev1.ObjectReference{Namespace: s.namespace, Name: s.name},
+			ObjectMeta:     metav1.ObjectMeta{Namespace: s.Namespace, Name: "telling"},
+			InvolvedObject: corev1.ObjectReference{Namespace: s.Namespace, Name: s.Name},
 			Message:        "It is " + form,
 		}
-		s.Expect(common.admin.Create(t.Context(), event)).To(Succeed())
-		told, err = common.evidence(t.Context())
+		s.Expect(shared.API.Create(t.Context(), event)).To(Succeed())
+		told, err = shared.evidence(t.Context())
 		s.Expect(err).NotTo(HaveOccurred())
 		s.Expect(own.search(told)).To(MatchError(Or(ContainSubstring("a password"), ContainSubstring("a private key"))))
-		s.Expect(common.admin.Delete(t.Context(), event)).To(Succeed())
+		s.Expect(shared.API.Delete(t.Context(), event)).To(Succeed())
 	}
 }
 
@@ -76,12 +76,12 @@ func TestServersThatRepeatWhatTheyAreTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScaledJob(t)
 			server := redistest.NewScripted(t, script)
 			s.keepPassword(planted.password() + strings.Repeat("-", 100))
 			s.create(at(server.Addr()), signedIn(tenant))
 			s.awaitFalse(scaledjobv1.ConditionQueueConnected, scaledjobv1.ReasonUnreachable, "")
-			s.Eventually(s.log).Should(ContainSubstring(lament))
+			s.Eventually(func() string { return s.Operator.LogsAbout(s.Namespace) }).Should(ContainSubstring(lament))
 		})
 	}
 }

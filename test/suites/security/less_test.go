@@ -17,6 +17,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // documentedUser is the user whom the documents make.
@@ -45,9 +46,9 @@ func documentedRights(t *testing.T) []string {
 
 // follow makes the documented user by the command that the documents give, and
 // returns the way to it.
-func (s *scene) follow(server *server, command []string) []change {
+func (s *scaledJob) follow(server *server, command []string) []scene.Change {
 	s.t.Helper()
-	s.redis = server.Client()
+	s.Redis = server.Client()
 	password := planted.password()
 	s.keepPassword(password)
 	args := make([]any, len(command))
@@ -55,7 +56,7 @@ func (s *scene) follow(server *server, command []string) []change {
 		args[i] = strings.Replace(word, "PASSWORD", password, 1)
 	}
 	server.do(args...)
-	return []change{at(server.Addr()), signedIn(documentedUser)}
+	return []scene.Change{at(server.Addr()), signedIn(documentedUser)}
 }
 
 // replaced is the command with one of its words replaced by others.
@@ -77,7 +78,7 @@ func replaced(t *testing.T, command []string, word string, by ...string) (change
 
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	spec := s.follow(newClosedServer(t), documentedRights(t))
 	s.create(spec...)
 	s.heed()
@@ -85,7 +86,7 @@ func TestTheDocumentedRightsAreEnough(t *testing.T) {
 
 func TestTheDocumentedRightsAreEnoughBeforeRedis7(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	server := newClosedServer(t, "--acl-pubsub-default", "allchannels")
 	spec := s.follow(server, replaced(t, documentedRights(t), "%R~jobs:*", "~jobs:*"))
 	s.create(spec...)
@@ -94,14 +95,14 @@ func TestTheDocumentedRightsAreEnoughBeforeRedis7(t *testing.T) {
 
 func TestTheDocumentedRightsAreEnoughInAnotherDatabase(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	row := regexp.MustCompile("(?m)^\\| database ([0-9]+) \\| `([^`]+)` \\|$").FindStringSubmatch(documented(t, "redis.md"))
 	s.Expect(row).NotTo(BeNil(), "docs/redis.md has no rights for another database")
 	database, err := strconv.Atoi(row[1])
 	s.Expect(err).NotTo(HaveOccurred())
 	server := newClosedServer(t)
 	spec := s.follow(server, append(documentedRights(t), strings.Fields(row[2])...))
-	s.redis = server.in(database)
+	s.Redis = server.in(database)
 	s.create(with(spec, inDatabase(int32(database)))...)
 	s.heed()
 }
@@ -111,7 +112,7 @@ func TestTheDocumentedCommandsOfTypesAreEnough(t *testing.T) {
 	for _, k := range otherKinds() {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScaledJob(t)
 			s.kind = k
 			server := newClosedServer(t)
 			spec := s.follow(server, replaced(t, documentedRights(t), "+llen", documentedCommands(t, k)...))
@@ -140,7 +141,7 @@ func documentedCommands(t *testing.T, k kind) (rights []string) {
 
 func TestCONFIGIsNotNeeded(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	s.create(s.on(newClosedServer(t, "--rename-command", "CONFIG", ""))...)
 	s.heed()
 }
@@ -161,9 +162,9 @@ func TestSUBSCRIBEIsNotNeeded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScaledJob(t)
 			server, address := address(t)
-			s.create(with(s.on(server), at(address), polling(1))...)
+			s.create(with(s.on(server), at(address), scene.Polling(1))...)
 			s.push(1)
 			s.awaitJobs()
 			s.awaitFalse(scaledjobv1.ConditionNotificationsActive, scaledjobv1.ReasonUnreachable, "")

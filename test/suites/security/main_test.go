@@ -17,9 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
@@ -27,13 +25,13 @@ import (
 )
 
 const (
-	// patience is how long a fact is waited for. Credentials that were refused are
+	// timeout is how long a fact is waited for. Credentials that were refused are
 	// tried every half minute, forbidden channels every minute.
-	patience = 75 * time.Second
-	// glance is how often it is looked for.
-	glance = 50 * time.Millisecond
-	// atOnce is how many tests run at the same time. They wait more than they work.
-	atOnce = 32
+	timeout = 75 * time.Second
+	// pollInterval is how often it is looked for.
+	pollInterval = 50 * time.Millisecond
+	// parallel is how many tests run at the same time. They wait more than they work.
+	parallel = 32
 
 	// deniedHost is an address of this machine that the operator was told not to
 	// connect to.
@@ -41,52 +39,42 @@ const (
 	// mostServers is how many servers the operator connects to for a namespace.
 	mostServers = 3
 
-	startTimeout = 15 * time.Minute // programs may have to be built first
-	stopTimeout  = time.Minute
+	stopTimeout = time.Minute
 )
 
 var tablePath = flag.String("table", "", "the file to write the table of errors to")
 
 var (
-	// common is the control plane of the operator that most tests share.
-	common *plane
+	// shared is the control plane of the operator that most tests share.
+	shared *controlPlane
 	// neighbours is a server that nobody breaks.
 	neighbours *redistest.Server
 	table      errorTable
 )
 
 func TestMain(m *testing.M) {
-	gomega.SetDefaultEventuallyTimeout(patience)
-	gomega.SetDefaultEventuallyPollingInterval(glance)
-	log.SetLogger(logr.Discard())
-	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
-		panic(err)
-	}
-	os.Exit(cluster.Run(m, start, stop))
+	gomega.SetDefaultEventuallyTimeout(timeout)
+	gomega.SetDefaultEventuallyPollingInterval(pollInterval)
+	os.Exit(cluster.Run(m, parallel, start, stop))
 }
 
 func start(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	if neighbours, err = redistest.Start(ctx, redistest.Options{Log: os.Stderr}); err != nil {
 		return err
 	}
-	if common, err = newPlane(ctx); err != nil {
+	if shared, err = newControlPlane(ctx); err != nil {
 		return err
 	}
-	return common.run(ctx,
+	return shared.run(ctx,
 		"--redis-deny-cidrs="+deniedHost+"/32", "--max-redis-servers-per-namespace="+strconv.Itoa(mostServers))
 }
 
 // stop ends what runs. That the operator ends well, and that it has kept all
 // secrets to itself, are tests as well.
 func stop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
-	defer cancel()
 	var errs []error
-	if common != nil {
-		errs = append(errs, common.stop(ctx))
+	if shared != nil {
+		errs = append(errs, shared.stop(ctx))
 	}
 	if neighbours != nil {
 		errs = append(errs, neighbours.Stop())
@@ -94,10 +82,10 @@ func stop(ctx context.Context) error {
 	return errors.Join(append(errs, table.write(*tablePath))...)
 }
 
-// operatorOf starts an operator in a plane.
-func operatorOf(ctx context.Context, p *plane, args ...string) (*operator.Operator, error) {
+// operatorOf starts an operator in a control plane.
+func operatorOf(ctx context.Context, p *controlPlane, args ...string) (*operator.Operator, error) {
 	return operator.Start(ctx, operator.Options{
-		Cluster: p.control, Networks: loopback + "/32", Log: os.Stderr,
+		Cluster: p.Cluster, Networks: loopback + "/32", Log: os.Stderr,
 		Args: append([]string{"--polling-fallback-interval=0", "--zap-log-level=debug"}, args...),
 	})
 }

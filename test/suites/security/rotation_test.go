@@ -12,7 +12,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 type rotation struct {
 	name string
 	// stage returns the server, the spec, and what changes the credentials.
-	stage func(s *scene) (on *server, spec []change, rotate func())
+	stage func(s *scaledJob) (on *server, spec []scene.Change, rotate func())
 }
 
 func TestCredentialsChangeWithoutALossUnderLoad(t *testing.T) {
@@ -39,7 +39,7 @@ func TestCredentialsChangeWithoutALossUnderLoad(t *testing.T) {
 	} {
 		t.Run(rotation.name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScaledJob(t)
 			server, spec, rotate := rotation.stage(s)
 			s.create(append(spec, atMost(plenty))...)
 			s.heed()
@@ -48,7 +48,7 @@ func TestCredentialsChangeWithoutALossUnderLoad(t *testing.T) {
 			stop := s.keepPushing()
 			rotate()
 			s.Eventually(server.identifiers).WithArguments(tenant).
-				Should(And(Not(BeEmpty()), WithTransform(overlap(before), BeEmpty())), s.explain)
+				Should(And(Not(BeEmpty()), WithTransform(overlap(before), BeEmpty())), s.Explain)
 			stop()
 			s.awaitJobs()
 			s.awaitConnected()
@@ -62,7 +62,7 @@ func TestCredentialsChangeWithoutALossUnderLoad(t *testing.T) {
 func TestASecretWithTheSameContentReconnectsNobody(t *testing.T) {
 	t.Parallel()
 	server := newClosedServer(t)
-	still, changing := newScene(t), newScene(t)
+	still, changing := newScaledJob(t), newScaledJob(t)
 	still.create(still.welcome(server, alice)...)
 	changing.create(changing.welcome(server, bob)...)
 	still.heed()
@@ -82,14 +82,14 @@ func TestASecretWithTheSameContentReconnectsNobody(t *testing.T) {
 // What the operator has works on, and would not if it had to sign in again.
 func TestAChangeThatTheServerRejectsIsTold(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScaledJob(t)
 	server := newClosedServer(t)
-	s.create(append(s.on(server), polling(1), atMost(plenty))...)
+	s.create(append(s.on(server), scene.Polling(1), atMost(plenty))...)
 	s.heed()
 	next := planted.password()
 	s.keepPassword(next)
 	s.Eventually(s.verdict).WithArguments(scaledjobv1.ConditionQueueConnected).
-		Should(HaveField("Reason", scaledjobv1.ReasonSecretRejected), s.explain)
+		Should(HaveField("Reason", scaledjobv1.ReasonSecretRejected), s.Explain)
 	s.heed()
 	server.do("ACL", "SETUSER", tenant, ">"+next)
 	s.awaitConnected()
@@ -112,12 +112,12 @@ func overlap(before []string) func([]string) []string {
 }
 
 // atMost sets maxReplicas.
-func atMost(jobs int32) change {
+func atMost(jobs int32) scene.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = &jobs }
 }
 
 // keepPushing adds messages until stop is called.
-func (s *scene) keepPushing() (stop func()) {
+func (s *scaledJob) keepPushing() (stop func()) {
 	ended, done := make(chan struct{}), make(chan error, 1)
 	ctx := s.t.Context()
 	go func() {
@@ -128,12 +128,11 @@ func (s *scene) keepPushing() (stop func()) {
 				return
 			default:
 			}
-			s.pushed++
-			if err := s.kind.push(ctx, s.redis, s.queue, s.pushed); err != nil {
+			if err := s.pushOne(ctx); err != nil {
 				done <- err
 				return
 			}
-			if err := pause.For(ctx, pushInterval); err != nil {
+			if err := scene.Pause(ctx, pushInterval); err != nil {
 				done <- err
 				return
 			}
@@ -146,7 +145,7 @@ func (s *scene) keepPushing() (stop func()) {
 	}
 }
 
-func rotatePasswordInRedisFirst(s *scene) (*server, []change, func()) {
+func rotatePasswordInRedisFirst(s *scaledJob) (*server, []scene.Change, func()) {
 	server := newClosedServer(s.t)
 	spec := s.on(server)
 	next := planted.password()
@@ -158,7 +157,7 @@ func rotatePasswordInRedisFirst(s *scene) (*server, []change, func()) {
 
 // rotatePasswordInSecretFirst has the operator be refused before Redis learns of
 // the new password, too.
-func rotatePasswordInSecretFirst(s *scene) (*server, []change, func()) {
+func rotatePasswordInSecretFirst(s *scaledJob) (*server, []scene.Change, func()) {
 	server := newClosedServer(s.t)
 	spec := s.on(server)
 	next := planted.password()
@@ -172,7 +171,7 @@ func rotatePasswordInSecretFirst(s *scene) (*server, []change, func()) {
 // refusedSignIn is how ACL LOG tells of credentials that were wrong.
 func refusedSignIn() types.GomegaMatcher { return HavePrefix("auth ") }
 
-func rotateAuthority(s *scene) (*server, []change, func()) {
+func rotateAuthority(s *scaledJob) (*server, []scene.Change, func()) {
 	old, next := certificates.NewAuthority(s.t), certificates.NewAuthority(s.t)
 	server, spec := s.secure(old, old.Server(s.t, loopback), nil)
 	return server, spec, func() {
@@ -181,7 +180,7 @@ func rotateAuthority(s *scene) (*server, []change, func()) {
 	}
 }
 
-func rotateClient(s *scene) (*server, []change, func()) {
+func rotateClient(s *scaledJob) (*server, []scene.Change, func()) {
 	old, next := certificates.NewAuthority(s.t), certificates.NewAuthority(s.t)
 	server, spec := s.secure(old, old.Server(s.t, loopback), old)
 	return server, with(spec, shown), func() {

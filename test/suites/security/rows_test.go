@@ -12,12 +12,13 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
 // secure is a server of this row that speaks TLS and asks who is there, and the
 // right way to it.
-func (s *scene) secure(authority *certificates.Authority, pair certificates.Pair, clients *certificates.Authority) (*server, []change) {
+func (s *scaledJob) secure(authority *certificates.Authority, pair certificates.Pair, clients *certificates.Authority) (*server, []scene.Change) {
 	s.t.Helper()
 	server := newSecureServer(s.t, pair, clients)
 	spec := s.on(server)
@@ -32,7 +33,7 @@ func tlsRows() []row {
 		{
 			situation: "the CA is another one", reason: failed, words: "caSecretRef", state: stalled,
 			cure: "the right CA in the Secret",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				authority, other := certificates.NewAuthority(s.t), certificates.NewAuthority(s.t)
 				_, spec := s.secure(authority, authority.Server(s.t, loopback), nil)
 				return stage{
@@ -52,34 +53,34 @@ func tlsRows() []row {
 		}, {
 			situation: "the server's certificate is for another name", reason: failed, words: "serverName", state: stalled,
 			cure: "`tls.serverName`",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				authority := certificates.NewAuthority(s.t)
 				_, spec := s.secure(authority, authority.Server(s.t, "redis.example"), nil)
 				return stage{spec: spec, mend: func() {
-					s.update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.TLS.ServerName = "redis.example" })
+					s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.TLS.ServerName = "redis.example" })
 				}}
 			},
 		}, {
 			// Redis waits for the end of a line, which it never finds in a handshake.
 			situation: "the server speaks no TLS", reason: scaledjobv1.ReasonUnreachable, words: "remove spec.redis.tls", state: reconciling,
 			cure: "no `tls`",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				authority := certificates.NewAuthority(s.t)
 				spec := with(s.on(newServer(s.t)), secured)
 				s.keepTrust(authority, authority.Client(s.t, "operator"))
 				return stage{spec: spec, mend: func() {
-					s.update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.TLS = nil })
+					s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.TLS = nil })
 				}}
 			},
 		}, {
 			situation: "the server speaks TLS only", reason: scaledjobv1.ReasonUnreachable, words: "If it requires TLS", state: reconciling,
 			cure: "`tls`",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				authority := certificates.NewAuthority(s.t)
 				server, _ := s.secure(authority, authority.Server(s.t, loopback), nil)
 				return stage{
-					spec: []change{at(server.secureAddr()), signedIn(tenant)},
-					mend: func() { s.update(secured) },
+					spec: []scene.Change{at(server.secureAddr()), signedIn(tenant)},
+					mend: func() { s.Update(secured) },
 				}
 			},
 		}, {
@@ -89,15 +90,15 @@ func tlsRows() []row {
 		}, {
 			situation: "the server asks for a certificate", reason: failed, words: "certSecretRef", state: stalled,
 			cure: "`certSecretRef` and `keySecretRef`",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				authority := certificates.NewAuthority(s.t)
 				_, spec := s.secure(authority, authority.Server(s.t, loopback), authority)
-				return stage{spec: spec, mend: func() { s.update(shown) }}
+				return stage{spec: spec, mend: func() { s.Update(shown) }}
 			},
 		}, {
 			situation: "the server does not take the certificate", reason: failed, words: "certSecretRef", state: stalled,
 			cure: "another certificate in the Secret",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				authority, other := certificates.NewAuthority(s.t), certificates.NewAuthority(s.t)
 				_, spec := s.secure(authority, authority.Server(s.t, loopback), authority)
 				return stage{
@@ -109,14 +110,14 @@ func tlsRows() []row {
 		}, {
 			situation: "`insecureSkipVerify`, without the flag", reason: failed, words: "--allow-insecure-redis-tls", state: stalled,
 			cure: "`caSecretRef` instead",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				authority := certificates.NewAuthority(s.t)
 				_, spec := s.secure(authority, authority.Server(s.t, loopback), nil)
 				return stage{
 					spec: with(spec, func(spec *scaledjobv1.ScaledJobSpec) {
 						spec.Redis.TLS = &scaledjobv1.RedisTLS{InsecureSkipVerify: true}
 					}),
-					mend: func() { s.update(secured) },
+					mend: func() { s.Update(secured) },
 				}
 			},
 		},
@@ -124,8 +125,8 @@ func tlsRows() []row {
 }
 
 // stageOutOfDate has the server show a certificate that is made so.
-func stageOutOfDate(made func(of *certificates.Authority, tb testing.TB, names ...string) certificates.Pair) func(*scene) stage {
-	return func(s *scene) stage {
+func stageOutOfDate(made func(of *certificates.Authority, tb testing.TB, names ...string) certificates.Pair) func(*scaledJob) stage {
+	return func(s *scaledJob) stage {
 		authority := certificates.NewAuthority(s.t)
 		server, spec := s.secure(authority, made(authority, s.t, loopback), nil)
 		return stage{spec: spec, mend: func() { server.show(authority.Server(s.t, loopback)) }}
@@ -133,7 +134,7 @@ func stageOutOfDate(made func(of *certificates.Authority, tb testing.TB, names .
 }
 
 // stageStall has the answers of the server held back from the first on.
-func stageStall(s *scene) stage {
+func stageStall(s *scaledJob) stage {
 	authority := certificates.NewAuthority(s.t)
 	server, spec := s.secure(authority, authority.Server(s.t, loopback), nil)
 	proxy := tcpproxy.New(s.t, server.secureAddr())
@@ -151,14 +152,14 @@ func credentialRows() []row {
 		{
 			situation: "no password is given", reason: failed, words: "passwordSecretRef", state: stalled,
 			cure: "`auth`",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				spec := s.on(newClosedServer(s.t))
-				return stage{spec: with(spec, signedOff), mend: func() { s.update(signedIn(tenant)) }}
+				return stage{spec: with(spec, signedOff), mend: func() { s.Update(signedIn(tenant)) }}
 			},
 		}, {
 			situation: "the password is wrong", reason: failed, words: "the password", state: stalled,
 			cure: "the right one in the Secret",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				server := newClosedServer(s.t)
 				spec := s.on(server)
 				right := planted.password()
@@ -168,7 +169,7 @@ func credentialRows() []row {
 		}, {
 			situation: "the server has been given another password", reason: failed, words: "the password", state: stalled,
 			cure: "the old one again", inUse: true,
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				server := newClosedServer(s.t)
 				spec := s.on(server)
 				right, wrong := planted.password(), planted.password()
@@ -183,7 +184,7 @@ func credentialRows() []row {
 		}, {
 			situation: "the user is off", reason: failed, words: "enabled", state: stalled,
 			cure: "`ACL SETUSER … on`", inUse: true,
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				server := newClosedServer(s.t)
 				spec := s.on(server)
 				return stage{
@@ -202,7 +203,7 @@ func secretRows() []row {
 	return []row{
 		{
 			situation: "the Secret is missing", reason: missing, words: credentials, state: stalled, cure: "the Secret",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				server := newClosedServer(s.t)
 				spec, password := s.on(server), planted.password()
 				server.user(tenant, password, "~*", "&*", "+@all")
@@ -215,7 +216,7 @@ func secretRows() []row {
 		}, {
 			situation: "the key of the Secret is missing", reason: missing, words: scaledjobv1.DefaultPasswordKey, state: stalled,
 			cure: "the key",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				server := newClosedServer(s.t)
 				spec, password := s.on(server), planted.password()
 				server.user(tenant, password, "~*", "&*", "+@all")
@@ -228,7 +229,7 @@ func secretRows() []row {
 		}, {
 			situation: "the Secret is deleted", reason: missing, words: credentials, state: stalled,
 			cure: "the Secret", inUse: true,
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				server := newClosedServer(s.t)
 				spec, password := s.on(server), planted.password()
 				server.user(tenant, password, "~*", "&*", "+@all")
@@ -241,7 +242,7 @@ func secretRows() []row {
 			},
 		}, {
 			situation: "the CA is no certificate", reason: invalid, words: trust, state: stalled, cure: "a certificate in PEM",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				authority := certificates.NewAuthority(s.t)
 				_, spec := s.secure(authority, authority.Server(s.t, loopback), nil)
 				return stage{
@@ -252,7 +253,7 @@ func secretRows() []row {
 			},
 		}, {
 			situation: "the key is that of another certificate", reason: invalid, words: trust, state: stalled, cure: "the pair",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				authority := certificates.NewAuthority(s.t)
 				_, spec := s.secure(authority, authority.Server(s.t, loopback), authority)
 				right, other := authority.Client(s.t, "operator"), authority.Client(s.t, "other")
@@ -275,24 +276,24 @@ func addressRows() []row {
 		{
 			situation: "the address is in `--redis-deny-cidrs`", reason: denied, words: "--redis-allow-cidrs", state: stalled,
 			cure: "another address",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				server := newServer(s.t, "--bind", loopback, deniedHost)
 				_, port, err := net.SplitHostPort(server.Addr())
 				s.Expect(err).NotTo(HaveOccurred())
 				spec := s.on(server)
 				return stage{
 					spec: with(spec, at(net.JoinHostPort(deniedHost, port))),
-					mend: func() { s.update(at(server.Addr())) },
+					mend: func() { s.Update(at(server.Addr())) },
 				}
 			},
 		}, {
 			situation: "the address is that of cloud metadata", reason: denied, words: "some addresses are never allowed", state: stalled,
 			cure: "another address",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				server := newServer(s.t)
 				return stage{
 					spec: with(s.on(server), at("169.254.169.254:6379")),
-					mend: func() { s.update(at(server.Addr())) },
+					mend: func() { s.Update(at(server.Addr())) },
 				}
 			},
 		}, {
@@ -303,10 +304,10 @@ func addressRows() []row {
 		}, {
 			situation: "the database does not exist", reason: scaledjobv1.ReasonDatabaseNotFound, words: "spec.redis.database", state: stalled,
 			cure: "another number",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				return stage{
 					spec: with(s.on(newServer(s.t, "--databases", "4")), inDatabase(9)),
-					mend: func() { s.update(inDatabase(0)) },
+					mend: func() { s.Update(inDatabase(0)) },
 				}
 			},
 		},
@@ -314,23 +315,23 @@ func addressRows() []row {
 }
 
 // stageCrowd has other ScaledJobs of the namespace use as many servers as it may.
-func stageCrowd(s *scene) stage {
+func stageCrowd(s *scaledJob) stage {
 	spec := s.on(newServer(s.t))
-	var others []*scene
+	var others []*scaledJob
 	return stage{
 		spec: spec,
 		provoke: func() {
 			for _, name := range []string{"first", "second", "third"} {
 				other := s.beside(name)
 				server := redistest.New(s.t, redistest.Options{})
-				other.redis = server.Client()
+				other.Redis = server.Client()
 				other.create(at(server.Addr()))
 				other.heed()
 				others = append(others, other)
 			}
 			s.Expect(others).To(HaveLen(mostServers))
 		},
-		mend: func() { others[0].remove() },
+		mend: func() { others[0].Delete() },
 	}
 }
 
@@ -341,7 +342,7 @@ func rightRows() []row {
 		return row{
 			situation: "the user lacks `" + k.command + "`", reason: denied, words: "Grant it +" + k.command, state: stalled,
 			cure: "`+" + k.command + "`",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				server := newClosedServer(s.t)
 				s.kind = k
 				return stage{
@@ -363,7 +364,7 @@ func rightRows() []row {
 	return append(rows, revoked, row{
 		situation: "the key matches no pattern of the user", reason: denied, words: "%R~<key>", state: stalled,
 		cure: "`%R~jobs:*`",
-		stage: func(s *scene) stage {
+		stage: func(s *scaledJob) stage {
 			server := newClosedServer(s.t)
 			spec := s.on(server)
 			return stage{
@@ -375,10 +376,10 @@ func rightRows() []row {
 	}, row{
 		situation: "the user lacks `select`, for another database", reason: denied, words: "+select", state: stalled,
 		cure: "`+select`",
-		stage: func(s *scene) stage {
+		stage: func(s *scaledJob) stage {
 			server := newClosedServer(s.t)
 			spec := with(s.on(server), inDatabase(3))
-			s.redis = server.in(3)
+			s.Redis = server.in(3)
 			return stage{
 				spec:    spec,
 				provoke: func() { server.permit("-select") },
@@ -394,7 +395,7 @@ func channelRows() []row {
 	return []row{
 		{
 			situation: "the user lacks `subscribe`", reason: denied, words: "SUBSCRIBE", state: polled, cure: "`+subscribe`",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				server := newClosedServer(s.t)
 				spec := s.on(server)
 				server.permit("-subscribe")
@@ -403,7 +404,7 @@ func channelRows() []row {
 		}, {
 			situation: "the channel matches no pattern of the user", reason: denied, words: "channel", state: polled,
 			cure: "`&__keyspace@0__:jobs:*`",
-			stage: func(s *scene) stage {
+			stage: func(s *scaledJob) stage {
 				server := newClosedServer(s.t)
 				spec := s.on(server)
 				server.permit("resetchannels", "&others")

@@ -97,14 +97,14 @@ func (s *secrets) search(told map[string]string) error {
 }
 
 // evidence is what the operator has told to anybody, but for its log.
-func (p *plane) evidence(ctx context.Context) (map[string]string, error) {
+func (p *controlPlane) evidence(ctx context.Context) (map[string]string, error) {
 	told := map[string]string{"statuses": p.statuses.all()}
 	var errs []error
 	for what, list := range map[string]client.ObjectList{
 		"ScaledJobs": &scaledjobv1.ScaledJobList{}, "Jobs": &batchv1.JobList{},
 		"events": &eventsv1.EventList{}, "core events": &corev1.EventList{},
 	} {
-		errs = append(errs, p.admin.List(ctx, list))
+		errs = append(errs, p.API.List(ctx, list))
 		text, err := json.Marshal(list)
 		told[what] = string(text)
 		errs = append(errs, err)

@@ -9,30 +9,31 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 const alice, bob = "alice", "bob"
 
 // welcome makes a user of the server who may do everything with the keys of the
 // scene, and nothing with others, and the Secret with the password.
-func (s *scene) welcome(server *server, user string) []change {
+func (s *scaledJob) welcome(server *server, user string) []scene.Change {
 	s.t.Helper()
-	s.redis = server.Client()
+	s.Redis = server.Client()
 	password := planted.password()
-	server.user(user, password, "~"+s.queue+"*", "&__keyspace@0__:"+s.queue+"*", "+@all")
+	server.user(user, password, "~"+s.Queue+"*", "&__keyspace@0__:"+s.Queue+"*", "+@all")
 	s.keepPassword(password)
-	return []change{at(server.Addr()), signedIn(user)}
+	return []scene.Change{at(server.Addr()), signedIn(user)}
 }
 
 func TestNobodyIsServedByTheConnectionOfAnotherTenant(t *testing.T) {
 	t.Parallel()
 	server := newClosedServer(t)
-	owner, thief := newScene(t), newScene(t)
+	owner, thief := newScaledJob(t), newScaledJob(t)
 	spec := owner.welcome(server, alice)
 	owner.create(spec...)
 	owner.heed()
 	for name, attempt := range map[string]struct {
-		spec   []change
+		spec   []scene.Change
 		reason string
 	}{
 		"same-secret": {spec, scaledjobv1.ReasonSecretNotFound},
@@ -42,13 +43,13 @@ func TestNobodyIsServedByTheConnectionOfAnotherTenant(t *testing.T) {
 		"nobody": {with(spec, signedOff), scaledjobv1.ReasonAuthFailed},
 	} {
 		other := thief.beside(name)
-		other.queue = owner.queue
+		other.Queue = owner.Queue
 		other.create(attempt.spec...)
 		stranger := thief.beside(name + "-elsewhere")
 		stranger.create(attempt.spec...)
-		for _, refused := range []*scene{other, stranger} {
+		for _, refused := range []*scaledJob{other, stranger} {
 			refused.awaitFalse(scaledjobv1.ConditionQueueConnected, attempt.reason, "")
-			refused.Expect(refused.get().Status.QueueDepth).To(BeNil())
+			refused.Expect(refused.Get().Status.QueueDepth).To(BeNil())
 			refused.Expect(refused.jobsEver()).To(BeZero())
 		}
 	}
@@ -60,58 +61,58 @@ func TestNobodyIsServedByTheConnectionOfAnotherTenant(t *testing.T) {
 func TestTenantsSeeWhatTheirOwnUserSees(t *testing.T) {
 	t.Parallel()
 	server := newClosedServer(t)
-	first, second := newScene(t), newScene(t)
+	first, second := newScaledJob(t), newScaledJob(t)
 	first.create(first.welcome(server, alice)...)
 	first.heed()
 	spec := second.welcome(server, bob)
 	second.create(spec...)
 	second.heed()
 	curious := second.beside("curious")
-	curious.queue = first.queue
+	curious.Queue = first.Queue
 	curious.create(spec...)
 	curious.awaitFalse(scaledjobv1.ConditionQueueConnected, scaledjobv1.ReasonPermissionDenied, "")
-	curious.Expect(curious.get().Status.QueueDepth).To(BeNil())
+	curious.Expect(curious.Get().Status.QueueDepth).To(BeNil())
 	first.heed()
 	second.heed()
 	curious.Expect(curious.jobsEver()).To(BeZero())
-	first.Expect(server.refusals(alice)).NotTo(ContainElement(ContainSubstring(second.queue)))
+	first.Expect(server.refusals(alice)).NotTo(ContainElement(ContainSubstring(second.Queue)))
 }
 
 func TestConnectionsAreSharedWithinATenantAndClosedAfterwards(t *testing.T) {
 	t.Parallel()
 	server := newClosedServer(t)
-	scenes := []*scene{newScene(t), newScene(t)}
+	scenes := []*scaledJob{newScaledJob(t), newScaledJob(t)}
 	for _, s := range scenes {
-		spec := s.welcome(server, s.namespace)
+		spec := s.welcome(server, s.Namespace)
 		other := s.beside("other")
 		s.create(spec...)
 		other.create(spec...)
 		s.heed()
 		other.heed()
-		s.Expect(server.subscribers(s.namespace)).To(HaveLen(1))
-		s.remove()
+		s.Expect(server.subscribers(s.Namespace)).To(HaveLen(1))
+		s.Delete()
 		other.heed()
-		other.remove()
+		other.Delete()
 	}
 	for _, s := range scenes {
-		s.Eventually(server.connections).WithArguments(s.namespace).Should(BeEmpty())
+		s.Eventually(server.connections).WithArguments(s.Namespace).Should(BeEmpty())
 	}
 }
 
 func TestTheSameUserOfTwoTenantsHasConnectionsOfEach(t *testing.T) {
 	t.Parallel()
 	server := newClosedServer(t)
-	first, second := newScene(t), newScene(t)
+	first, second := newScaledJob(t), newScaledJob(t)
 	password := planted.password()
 	server.user(tenant, password, "~*", "&*", "+@all")
-	for _, s := range []*scene{first, second} {
-		s.redis = server.Client()
+	for _, s := range []*scaledJob{first, second} {
+		s.Redis = server.Client()
 		s.keepPassword(password)
 		s.create(at(server.Addr()), signedIn(tenant))
 		s.heed()
 	}
 	first.Expect(server.subscribers(tenant)).To(HaveLen(2))
-	first.remove()
+	first.Delete()
 	first.Eventually(server.subscribers).WithArguments(tenant).Should(HaveLen(1))
 	second.heed()
 }
@@ -119,15 +120,15 @@ func TestTheSameUserOfTwoTenantsHasConnectionsOfEach(t *testing.T) {
 func TestThoseWhoNeedNoSecretShareConnections(t *testing.T) {
 	t.Parallel()
 	server := newServer(t)
-	scenes := []*scene{newScene(t), newScene(t)}
+	scenes := []*scaledJob{newScaledJob(t), newScaledJob(t)}
 	for _, s := range scenes {
-		s.redis = server.Client()
+		s.Redis = server.Client()
 		s.create(at(server.Addr()))
 		s.heed()
 	}
 	scenes[0].Expect(server.subscribers("default")).To(HaveLen(1))
 	for _, s := range scenes {
-		s.remove()
+		s.Delete()
 	}
 	scenes[0].Eventually(server.connections).WithArguments("default").Should(BeEmpty())
 }

@@ -16,7 +16,7 @@ import (
 
 const (
 	rootModule    = "miracle.dev/scaledjob-operator"
-	nestedModules = "test/cluster/binaries"
+	nestedModules = "test/kit/cluster/binaries"
 )
 
 // source is where a program is built from.

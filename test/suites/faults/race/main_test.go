@@ -9,21 +9,17 @@
 //
 // It prints the seed of its random moments, and takes one to play them again:
 //
-//	go test ./test/race -args -seed=1 -pushes=10000
+//	go test ./test/suites/faults/race -args -seed=1 -pushes=10000
 package race
 
 import (
 	"context"
-	"errors"
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
@@ -44,27 +40,16 @@ var (
 	api     client.Client // the administrator's
 )
 
-func TestMain(m *testing.M) {
-	code, err := run(context.Background(), m)
-	if err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
+func TestMain(m *testing.M) { os.Exit(cluster.Run(m, 0, start, stop)) }
+
+func start(ctx context.Context) (err error) {
+	control, api, err = operator.StartCluster(ctx, cluster.Options{Log: os.Stderr})
+	return err
 }
 
-func run(ctx context.Context, m *testing.M) (code int, err error) {
-	ctrl.SetLogger(logr.Discard())
-	control, err = cluster.Start(ctx, cluster.Options{CRDs: []string{"../../../../config/crd/bases"}, Log: os.Stderr})
-	if err != nil {
-		return 0, err
+func stop(context.Context) error {
+	if control == nil {
+		return nil
 	}
-	defer func() { err = errors.Join(err, control.Stop()) }()
-	if err := operator.Install(ctx, control); err != nil {
-		return 0, err
-	}
-	if api, err = operator.NewClient(control.Config()); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
+	return control.Stop()
 }

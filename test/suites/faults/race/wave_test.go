@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 const (
@@ -99,7 +99,7 @@ func edit(ctx context.Context, _ *wave, r *racer, m moments) error {
 	if err := r.move(ctx); err != nil || !m.back {
 		return err
 	}
-	return errors.Join(pause.For(ctx, m.gap), r.move(ctx))
+	return errors.Join(scene.Pause(ctx, m.gap), r.move(ctx))
 }
 
 // kill ends the connection that all racers share, once. It returns when that has ended, for each of them.
@@ -189,7 +189,7 @@ func (w *wave) race(ctx context.Context, s stage, r *racer, m moments) error {
 		if m.follows {
 			<-answered
 		}
-		return errors.Join(pause.For(ctx, m.offset), r.push(ctx, key))
+		return errors.Join(scene.Pause(ctx, m.offset), r.push(ctx, key))
 	})
 	return both.Wait()
 }

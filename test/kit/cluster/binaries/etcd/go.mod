@@ -1,4 +1,4 @@
-module miracle.dev/scaledjob-operator/test/cluster/binaries/etcd
+module miracle.dev/scaledjob-operator/test/kit/cluster/binaries/etcd
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module miracle.dev/scaledjob-operator/test/cluster/binaries/kubernetes
+module miracle.dev/scaledjob-operator/test/kit/cluster/binaries/kubernetes
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module miracle.dev/scaledjob-operator/test/cluster/binaries/kwok
+module miracle.dev/scaledjob-operator/test/kit/cluster/binaries/kwok
 
 go 1.26.0
 

@@ -1,65 +1,32 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access tests what config/rbac lets the operator and people do, on a
-// real API server.
-package access
+package api
 
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 )
 
 // prefix is what config/default puts before the names of cluster-wide objects.
 const prefix = "scaledjob-operator-"
 
-var control *cluster.Cluster
-
-func TestMain(m *testing.M) {
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	ctrl.SetLogger(logr.Discard())
-	os.Exit(cluster.Run(m, start, stop))
-}
-
-func start(ctx context.Context) (err error) {
-	// Roles are aggregated by the controller-manager.
-	control, err = cluster.Start(ctx, cluster.Options{ControllerManager: true, Log: os.Stderr})
-	if err != nil {
-		return err
-	}
-	return operator.Install(ctx, control)
-}
-
-func stop(context.Context) error {
-	if control == nil {
-		return nil
-	}
-	return control.Stop()
-}
-
 func newNamespace(t *testing.T) string {
 	t.Helper()
-	name, err := control.CreateNamespace(t.Context(), "access")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return name
+	return control.NewNamespace(t, "api")
 }
 
-func newClient(t *testing.T, config *rest.Config) client.WithWatch {
+// newClientOf returns a client that signs in by this configuration.
+func newClientOf(t *testing.T, config *rest.Config) client.WithWatch {
 	t.Helper()
 	api, err := operator.NewClient(config)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())

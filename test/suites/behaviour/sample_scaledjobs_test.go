@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package behaviour
 
 import (
 	"os"
@@ -15,22 +15,22 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// sampleScene is a sample that is applied. The containers of its Jobs are run
+// sampleScaledJob is a sample that is applied. The containers of its Jobs are run
 // as those of a workerSample are.
-type sampleScene struct {
-	*scene
+type sampleScaledJob struct {
+	*scaledJob
 	workers *workerSample
 }
 
-// newSampleScene applies the sample, with the Redis of the tests for its own.
-func newSampleScene(t *testing.T, file string) *sampleScene {
+// newSampleScaledJob applies the sample, with the Redis of the tests for its own.
+func newSampleScaledJob(t *testing.T, file string) *sampleScaledJob {
 	t.Helper()
-	s := &sampleScene{scene: newScene(t)}
+	s := &sampleScaledJob{scaledJob: newWitnessedScaledJob(t)}
 	content, err := os.ReadFile(filepath.Join(samples, file))
 	s.Expect(err).NotTo(HaveOccurred())
 	const host = "redis.default.svc.cluster.local"
 	text := strings.NewReplacer(
-		host+":6379", redis.Addr(), host, redis.Addr(), "sleep 5 #", "read -r line #", "sleep 300 #", "read -r line #",
+		host+":6379", shared.redis.Addr(), host, shared.redis.Addr(), "sleep 5 #", "read -r line #", "sleep 300 #", "read -r line #",
 	).Replace(string(content))
 	changed := filepath.Join(t.TempDir(), file)
 	s.Expect(os.WriteFile(changed, []byte(text), 0o600)).To(Succeed())
@@ -38,17 +38,17 @@ func newSampleScene(t *testing.T, file string) *sampleScene {
 
 	var sj scaledjobv1.ScaledJob
 	s.Expect(yaml.UnmarshalStrict([]byte(text), &sj)).To(Succeed())
-	s.name = sj.Name
+	s.Name = sj.Name
 	s.workers = &workerSample{WithT: s.WithT, t: t, job: sj.Spec.JobTemplate.Spec, queue: sj.Spec.AllQueues()[0].Name}
 	return s
 }
 
 // work pushes a message, waits until there are so many Jobs, and starts the
 // container of the one that came.
-func (s *sampleScene) work(push []any, message string, jobs int) *workerContainer {
+func (s *sampleScaledJob) work(push []any, message string, jobs int) *workerContainer {
 	s.t.Helper()
-	s.Expect(redis.Client().Do(s.t.Context(), append(push, message)...).Err()).To(Succeed())
-	s.Eventually(s.jobs).Should(HaveLen(jobs))
+	s.Expect(shared.redis.Client().Do(s.t.Context(), append(push, message)...).Err()).To(Succeed())
+	s.Eventually(s.ownedJobs).Should(HaveLen(jobs))
 	worker := s.workers.start(message)
 	s.Expect(worker.message).NotTo(BeEmpty())
 	return worker
@@ -67,14 +67,14 @@ func TestSamplesHaveAJobForEachMessage(t *testing.T) {
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
-			s := newSampleScene(t, file)
+			s := newSampleScaledJob(t, file)
 			first := s.work(push, "first", 1)
 			second := s.work(push, "second", 2)
 			s.settle()
 			first.finish()
 			second.finish()
 			s.settle()
-			s.Eventually(s.status).Should(HaveField("QueueDepth", HaveValue(BeZero())))
+			s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeZero())))
 			s.Expect(s.created()).To(Equal(2))
 		})
 	}
@@ -84,12 +84,12 @@ func TestSamplesHaveAJobForEachMessage(t *testing.T) {
 // unless the sample says Accurate.
 func TestSampleOfWorkersThatPopNeedsItsStrategy(t *testing.T) {
 	t.Parallel()
-	s := newSampleScene(t, "pop-at-start.yaml")
+	s := newSampleScaledJob(t, "pop-at-start.yaml")
 	s.edit(map[string]any{"queueName": "videos-by-default", "scalingStrategy": map[string]any{"type": "Default"}})
-	s.Expect(redis.Client().LPush(t.Context(), "videos-by-default", "first").Err()).To(Succeed())
-	s.Eventually(s.jobs).Should(HaveLen(1))
-	s.Expect(redis.Client().RPop(t.Context(), "videos-by-default").Err()).To(Succeed())
-	s.Expect(redis.Client().LPush(t.Context(), "videos-by-default", "second").Err()).To(Succeed())
+	s.Expect(shared.redis.Client().LPush(t.Context(), "videos-by-default", "first").Err()).To(Succeed())
+	s.Eventually(s.ownedJobs).Should(HaveLen(1))
+	s.Expect(shared.redis.Client().RPop(t.Context(), "videos-by-default").Err()).To(Succeed())
+	s.Expect(shared.redis.Client().LPush(t.Context(), "videos-by-default", "second").Err()).To(Succeed())
 	s.settle()
 	s.Expect(s.created()).To(Equal(1))
 }

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package behaviour
 
 import (
 	"testing"
@@ -12,25 +12,25 @@ import (
 // Seen to fail with --cascade=orphan: then the Jobs stay.
 func TestDeletedScaledJobTakesItsJobsAndPodsAlongButNoOthers(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newWitnessedScaledJob(t)
 	neighbour := s.beside("neighbour")
-	for _, each := range []*scene{s, neighbour} {
-		each.create()
-		each.succeed(each.startJob())
-		each.push(2)
+	for _, each := range []*scaledJob{s, neighbour} {
+		each.create(onceByEvents)
+		each.workOff(each.startJob())
+		each.pushTogether(2)
 		each.Eventually(each.jobNamesOfPods).Should(HaveLen(3))
 	}
 	before := neighbour.jobNames()
-	s.kubectl("delete", "scaledjob", s.name)
-	s.Eventually(s.jobs).Should(BeEmpty())
+	s.kubectl("delete", "scaledjob", s.Name)
+	s.Eventually(s.ownedJobs).Should(BeEmpty())
 	s.Eventually(s.pods).Should(BeEmpty())
 
-	s.push(1)
+	s.pushTogether(1)
 	neighbour.startJob()
 	neighbour.settle()
-	s.Expect(s.jobs()).To(BeEmpty())
+	s.Expect(s.ownedJobs()).To(BeEmpty())
 	s.Expect(neighbour.jobNames()).To(And(ContainElements(before), HaveLen(len(before)+1)))
-	s.Expect(neighbour.jobs()).To(HaveEach(HaveField("DeletionTimestamp", BeNil())))
+	s.Expect(neighbour.ownedJobs()).To(HaveEach(HaveField("DeletionTimestamp", BeNil())))
 	s.Expect(neighbour.pods()).To(HaveLen(len(before) + 1))
-	s.Expect(neighbour.status()).To(And(HaveField("ActiveJobs", BeEquivalentTo(3)), HaveField("SucceededJobs", BeEquivalentTo(1))))
+	s.Expect(neighbour.Status()).To(And(HaveField("ActiveJobs", BeEquivalentTo(3)), HaveField("SucceededJobs", BeEquivalentTo(1))))
 }

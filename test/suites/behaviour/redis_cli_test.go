@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package behaviour
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 // every machine has.
 const redisCLI = "redis-cli"
 
-// playRedisCLI sends one command and prints its answer as redis-cli does where
+// simulateRedisCLI sends one command and prints its answer as redis-cli does where
 // it has no terminal. It returns the exit code.
-func playRedisCLI(ctx context.Context, args []string) int {
+func simulateRedisCLI(ctx context.Context, args []string) int {
 	flags := flag.NewFlagSet(redisCLI, flag.ContinueOnError)
 	address := flags.String("h", "", "host and, unlike redis-cli, port")
 	_ = flags.Bool("e", true, "fail when the command does")

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package behaviour
 
 import (
 	"testing"
@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // Jobs that end before the stop are replaced, which is the control: without the
@@ -18,38 +19,38 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 	t.Parallel()
 	const limit = 3
 	for name, test := range map[string]struct {
-		stop, resume func(*scene)
+		stop, resume func(*scaledJob)
 		reason       string // of the condition that tells of the stop
 		desired      int    // while it lasts
 	}{
 		"suspended": {
-			stop:    func(s *scene) { s.edit(map[string]any{"suspend": true}) },
-			resume:  func(s *scene) { s.edit(map[string]any{"suspend": false}) },
+			stop:    func(s *scaledJob) { s.edit(map[string]any{"suspend": true}) },
+			resume:  func(s *scaledJob) { s.edit(map[string]any{"suspend": false}) },
 			reason:  scaledjobv1.ReasonSuspended,
 			desired: limit,
 		},
 		"scaled to 0": {
-			stop:    func(s *scene) { s.scale("0") },
-			resume:  func(s *scene) { s.scale("3") },
+			stop:    func(s *scaledJob) { s.kubectlScale("0") },
+			resume:  func(s *scaledJob) { s.kubectlScale("3") },
 			reason:  scaledjobv1.ReasonAtMaxReplicas,
 			desired: 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newWitnessedScaledJob(t)
 			const messages, before = 9, limit + 2
-			s.create(atMost(limit))
-			s.push(messages)
+			s.create(onceByEvents, scene.AtMost(limit))
+			s.pushTogether(messages)
 			for jobs := limit; jobs < before; jobs++ {
-				s.Eventually(s.witness.created).Should(Equal(jobs))
-				s.succeed(s.running()[0])
+				s.Eventually(s.watch.created).Should(Equal(jobs))
+				s.workOff(s.unfinishedJobs()[0])
 			}
-			s.Eventually(s.witness.created).Should(Equal(before))
+			s.Eventually(s.watch.created).Should(Equal(before))
 
 			test.stop(s)
 			s.employ(1)
-			s.Eventually(s.status).Should(And(
+			s.Eventually(s.Status).Should(And(
 				HaveField("ActiveJobs", BeZero()),
 				HaveField("SucceededJobs", BeEquivalentTo(before)),
 				HaveField("QueueDepth", HaveValue(BeEquivalentTo(messages-before))),
@@ -60,19 +61,19 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 			s.Expect(s.created()).To(Equal(before))
 
 			test.resume(s)
-			s.Eventually(s.status).Should(BeDrained(messages))
+			s.Eventually(s.Status).Should(BeDrained(messages))
 			s.settle()
 			s.Expect(s.created()).To(Equal(messages))
-			s.Expect(s.witness.mostAtOnce()).To(Equal(limit))
-			s.Expect(s.witness.verdict()).To(BeEmpty())
+			s.Expect(s.watch.mostAtOnce()).To(Equal(limit))
+			s.Expect(s.watch.verdict()).To(BeEmpty())
 		})
 	}
 }
 
 // scale sets the replicas of the scale subresource, and returns when the
 // operator has acted on it.
-func (s *scene) scale(replicas string) {
+func (s *scaledJob) kubectlScale(replicas string) {
 	s.t.Helper()
-	s.kubectl("scale", "scaledjob", s.name, "--replicas="+replicas)
+	s.kubectl("scale", "scaledjob", s.Name, "--replicas="+replicas)
 	s.awaitObserved()
 }

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package behaviour
 
 import (
 	"testing"
@@ -10,6 +10,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // The second burst comes while Jobs of the first one run. The control is
@@ -23,19 +24,19 @@ func TestQueueIsDrainedByExactlyTheJobsThatAreDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newWitnessedScaledJob(t)
 			const limit = 5
-			s.create(atMost(limit), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = int64(test.perJob) })
+			s.create(onceByEvents, scene.AtMost(limit), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = int64(test.perJob) })
 			s.employ(test.perJob)
-			s.push(test.first)
-			s.Eventually(s.witness.created).Should(BeNumerically(">", 0))
-			s.push(test.second)
-			s.Eventually(s.status).Should(BeDrained(test.jobs))
+			s.pushTogether(test.first)
+			s.Eventually(s.watch.created).Should(BeNumerically(">", 0))
+			s.pushTogether(test.second)
+			s.Eventually(s.Status).Should(BeDrained(test.jobs))
 			s.settle()
 			s.Expect(s.created()).To(Equal(test.jobs))
-			s.Expect(s.witness.mostAtOnce()).To(Equal(limit))
-			s.Expect(s.witness.verdict()).To(BeEmpty())
-			s.Expect(s.status()).To(BeDrained(test.jobs))
+			s.Expect(s.watch.mostAtOnce()).To(Equal(limit))
+			s.Expect(s.watch.verdict()).To(BeEmpty())
+			s.Expect(s.Status()).To(BeDrained(test.jobs))
 		})
 	}
 }
@@ -55,12 +56,12 @@ func BeDrained(succeeded int) OmegaMatcher {
 
 func TestJobThatEndsBeforeItsMessageIsGoneHasASuccessor(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create()
-	s.end(s.startJob(), cluster.PodSucceedAfter)
-	s.Eventually(s.witness.created).Should(Equal(2))
+	s := newWitnessedScaledJob(t)
+	s.create(onceByEvents)
+	s.finish(s.startJob(), cluster.PodSucceedAfter)
+	s.Eventually(s.watch.created).Should(Equal(2))
 	s.employ(1)
-	s.Eventually(s.status).Should(BeDrained(2))
+	s.Eventually(s.Status).Should(BeDrained(2))
 	s.settle()
 	s.Expect(s.created()).To(Equal(2))
 }

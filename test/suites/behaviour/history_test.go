@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package behaviour
 
 import (
 	"slices"
@@ -19,9 +19,9 @@ import (
 // kinds. A failed Job has no completionTime: going by that would keep any.
 func TestHistoryKeepsTheJobsThatEndedLast(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newWitnessedScaledJob(t)
 	one := int32(1)
-	s.create(func(spec *scaledjobv1.ScaledJobSpec) {
+	s.create(onceByEvents, func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.SuccessfulJobsHistoryLimit, spec.FailedJobsHistoryLimit = &one, &one
 	})
 	var jobs []*batchv1.Job
@@ -29,45 +29,45 @@ func TestHistoryKeepsTheJobsThatEndedLast(t *testing.T) {
 		jobs = append(jobs, s.startJob())
 		s.awaitNextSecond()
 	}
-	ends := []func(*batchv1.Job){s.fail, s.fail, s.succeed, s.fail, s.succeed, s.fail}
+	ends := []func(*batchv1.Job){s.failWorking, s.failWorking, s.workOff, s.failWorking, s.workOff, s.failWorking}
 	for i, job := range slices.Backward(jobs) {
 		ends[i](job)
 		s.awaitNextSecond()
 	}
 	s.Expect(jobs[0].Status.CompletionTime).To(BeNil())
 	s.Expect(jobs[0].Status.StartTime.Time).To(BeTemporally("<", jobs[1].Status.StartTime.Time))
-	s.Expect(ending(jobs[0]).LastTransitionTime.Time).To(BeTemporally(">", ending(jobs[1]).LastTransitionTime.Time))
+	s.Expect(endCondition(jobs[0]).LastTransitionTime.Time).To(BeTemporally(">", endCondition(jobs[1]).LastTransitionTime.Time))
 
 	kept := ConsistOf(jobs[0].Name, jobs[2].Name)
 	s.Eventually(s.jobNames).Should(kept)
 	s.Eventually(s.jobNamesOfPods).Should(kept)
-	s.Eventually(s.status).Should(And(
+	s.Eventually(s.Status).Should(And(
 		HaveField("ActiveJobs", BeZero()),
 		HaveField("SucceededJobs", BeEquivalentTo(1)),
 		HaveField("FailedJobs", BeEquivalentTo(1))))
 	s.settle()
 	s.Expect(s.jobNames()).To(kept)
 	s.Expect(s.created()).To(Equal(len(jobs)))
-	s.Expect(s.witness.verdict()).To(BeEmpty())
+	s.Expect(s.watch.verdict()).To(BeEmpty())
 }
 
 // awaitNextSecond lets the second pass: the API keeps times in whole ones.
-func (s *scene) awaitNextSecond() {
+func (s *scaledJob) awaitNextSecond() {
 	s.t.Helper()
 	s.Eventually(time.Now).Should(BeTemporally(">=", time.Now().Truncate(time.Second).Add(time.Second)))
 }
 
-func (s *scene) jobNames() []string {
+func (s *scaledJob) jobNames() []string {
 	s.t.Helper()
 	names := []string{}
-	for _, job := range s.jobs() {
+	for _, job := range s.ownedJobs() {
 		names = append(names, job.Name)
 	}
 	return names
 }
 
 // jobNamesOfPods are the names of the Jobs that the Pods belong to.
-func (s *scene) jobNamesOfPods() []string {
+func (s *scaledJob) jobNamesOfPods() []string {
 	s.t.Helper()
 	names := []string{}
 	for _, pod := range s.pods() {

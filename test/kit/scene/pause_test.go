@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package pause
+package scene
 
 import (
 	"context"
@@ -13,21 +13,21 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestFor(t *testing.T) {
+func TestPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		begun := time.Now()
-		g.Expect(For(t.Context(), time.Minute)).To(Succeed())
+		g.Expect(Pause(t.Context(), time.Minute)).To(Succeed())
 		g.Expect(time.Since(begun)).To(Equal(time.Minute))
-		g.Expect(For(t.Context(), -time.Minute)).To(Succeed())
+		g.Expect(Pause(t.Context(), -time.Minute)).To(Succeed())
 		g.Expect(time.Since(begun)).To(Equal(time.Minute))
 
 		enough := errors.New("enough")
 		ctx, end := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { end(enough) })
-		g.Expect(For(ctx, time.Hour)).To(MatchError(enough))
+		g.Expect(Pause(ctx, time.Hour)).To(MatchError(enough))
 		g.Expect(time.Since(begun)).To(Equal(time.Minute + time.Second))
-		g.Expect(For(ctx, 0)).To(MatchError(enough))
+		g.Expect(Pause(ctx, 0)).To(MatchError(enough))
 	})
 }

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package behaviour
 
 import (
 	"bufio"
@@ -57,12 +57,12 @@ func readWorkerSample(t *testing.T, file string, change *strings.Replacer) *work
 // push adds messages, the oldest first.
 func (w *workerSample) push(messages ...any) {
 	w.t.Helper()
-	w.Expect(redis.Client().LPush(w.t.Context(), w.queue, messages...).Err()).To(Succeed())
+	w.Expect(shared.redis.Client().LPush(w.t.Context(), w.queue, messages...).Err()).To(Succeed())
 }
 
 func (w *workerSample) messages() []string {
 	w.t.Helper()
-	messages, err := redis.Client().LRange(w.t.Context(), w.queue, 0, -1).Result()
+	messages, err := shared.redis.Client().LRange(w.t.Context(), w.queue, 0, -1).Result()
 	w.Expect(err).NotTo(HaveOccurred())
 	return messages
 }
@@ -92,7 +92,7 @@ func (w *workerSample) start(job string) *workerContainer {
 	}
 	process.Env = append(process.Env,
 		"PATH="+programs+":"+os.Getenv("PATH"),
-		"REDIS="+redis.Addr(), "QUEUE="+w.queue, "STREAM="+w.queue, "JOB="+job,
+		"REDIS="+shared.redis.Addr(), "QUEUE="+w.queue, "STREAM="+w.queue, "JOB="+job,
 		// With the race detector, a program would else take a second to exit.
 		"GORACE=atexit_sleep_ms=0",
 	)
@@ -178,7 +178,7 @@ func TestWorkersOfTheSampleTakeTheSameMessageAgain(t *testing.T) {
 		worker.finish()
 		w.Expect(w.messages()).To(BeEmpty())
 	}
-	w.Expect(redis.Client().Exists(t.Context(), w.queue+":lock:message").Val()).To(BeZero(), "nothing is left behind")
+	w.Expect(shared.redis.Client().Exists(t.Context(), w.queue+":lock:message").Val()).To(BeZero(), "nothing is left behind")
 }
 
 // Whoever has listed a message may come to lock it when it is done already.
@@ -189,7 +189,7 @@ func TestWorkersOfTheSampleLeaveAMessageThatIsDone(t *testing.T) {
 	w.push("next one")
 	worker := w.start("b")
 	w.Expect(worker.message).To(Equal("next one"))
-	w.Expect(redis.Client().Exists(t.Context(), w.queue+":lock:first one").Val()).To(BeZero())
+	w.Expect(shared.redis.Client().Exists(t.Context(), w.queue+":lock:first one").Val()).To(BeZero())
 	worker.finish()
 }
 
@@ -199,7 +199,7 @@ func TestLockOfTheSampleOutlivesItsJob(t *testing.T) {
 	w := newWorkerSample(t, strings.NewReplacer())
 	w.push("message")
 	worker := w.start("a")
-	ttl, err := redis.Client().TTL(t.Context(), w.queue+":lock:message").Result()
+	ttl, err := shared.redis.Client().TTL(t.Context(), w.queue+":lock:message").Result()
 	w.Expect(err).NotTo(HaveOccurred())
 	worker.finish()
 	const grace = 30 * time.Second // the default of Kubernetes
@@ -218,7 +218,7 @@ func TestWorkersOfSamplesWaitForWhatADeadOneHad(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			w := readWorkerSample(t, file, soon)
-			w.Expect(redis.Client().Do(t.Context(), push(w.queue)...).Err()).To(Succeed())
+			w.Expect(shared.redis.Client().Do(t.Context(), push(w.queue)...).Err()).To(Succeed())
 			first := w.start("a")
 			first.crash()
 			other := w.start("b")
@@ -241,6 +241,6 @@ func TestReliableSampleGivesAMessageUp(t *testing.T) {
 	}
 	last := w.start("a")
 	w.Expect(last.process.Wait()).To(Succeed())
-	w.Expect(redis.Client().LRange(t.Context(), w.queue+":failed", 0, -1).Val()).To(Equal([]string{"poison"}))
-	w.Expect(redis.Client().Keys(t.Context(), w.queue+"*").Val()).To(ConsistOf(w.queue+":failed"), "nothing else is left behind")
+	w.Expect(shared.redis.Client().LRange(t.Context(), w.queue+":failed", 0, -1).Val()).To(Equal([]string{"poison"}))
+	w.Expect(shared.redis.Client().Keys(t.Context(), w.queue+"*").Val()).To(ConsistOf(w.queue+":failed"), "nothing else is left behind")
 }

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package behaviour
 
 import (
 	"context"
@@ -20,18 +20,20 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 )
 
-// workers play the containers of the Pods of a ScaledJob, until the test ends.
+// workers simulate the containers of the Pods of a ScaledJob, until the test ends.
 type workers struct {
+	admin client.Client
+	redis *goredis.Client
 	queue string
 	batch int // how many messages one takes
 }
 
 // employ starts the workers.
-func (s *scene) employ(batch int) {
+func (s *scaledJob) employ(batch int) {
 	s.t.Helper()
-	changes, err := admin.Watch(s.t.Context(), &corev1.PodList{}, s.ours()...)
+	changes, err := s.API.Watch(s.t.Context(), &corev1.PodList{}, s.ours()...)
 	s.Expect(err).NotTo(HaveOccurred())
-	staff := &workers{queue: s.queue, batch: batch}
+	staff := &workers{admin: s.API, redis: s.redis.Client(), queue: s.Queue, batch: batch}
 	done := make(chan error, 1)
 	go func() { done <- staff.run(s.t.Context(), changes) }()
 	s.t.Cleanup(func() { s.Expect(<-done).To(Succeed()) })
@@ -60,16 +62,16 @@ func (w *workers) run(ctx context.Context, changes watch.Interface) error {
 // work does what the container of the Pod would do. Removing the messages is
 // its last act.
 func (w *workers) work(ctx context.Context, pod *corev1.Pod) error {
-	err := redis.Client().RPopCount(ctx, w.queue, w.batch).Err()
+	err := w.redis.RPopCount(ctx, w.queue, w.batch).Err()
 	if err != nil && !errors.Is(err, goredis.Nil) {
 		return fmt.Errorf("removing messages: %w", err)
 	}
-	return endPod(ctx, pod, cluster.PodSucceedAfter)
+	return endPod(ctx, w.admin, pod, cluster.PodSucceedAfter)
 }
 
 // endPod lets the Pod succeed or fail, as the annotation says. One that is gone
 // already has ended.
-func endPod(ctx context.Context, pod *corev1.Pod, annotation string) error {
+func endPod(ctx context.Context, admin client.Client, pod *corev1.Pod, annotation string) error {
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"0s"}}}`, annotation))
 	if err := client.IgnoreNotFound(admin.Patch(ctx, pod.DeepCopy(), patch)); err != nil {
 		return fmt.Errorf("ending Pod %s: %w", pod.Name, err)
@@ -77,35 +79,26 @@ func endPod(ctx context.Context, pod *corev1.Pod, annotation string) error {
 	return nil
 }
 
-// succeed plays the worker of one Job: it removes its message, its Pod
-// succeeds, and so does the Job.
-func (s *scene) succeed(job *batchv1.Job) {
+// workOff simulates the worker of one Job: it removes its message, its Pod succeeds, and so does the Job.
+func (s *scaledJob) workOff(job *batchv1.Job) {
 	s.t.Helper()
 	s.remove()
-	s.end(job, cluster.PodSucceedAfter)
+	s.finish(job, cluster.PodSucceedAfter)
 }
 
-// fail is succeed for a worker that fails for good: it removes its message all
-// the same.
-func (s *scene) fail(job *batchv1.Job) {
+// failWorking is workOff for a worker that fails for good: it removes its message all the same.
+func (s *scaledJob) failWorking(job *batchv1.Job) {
 	s.t.Helper()
 	s.remove()
-	s.end(job, cluster.PodFailAfter)
+	s.finish(job, cluster.PodFailAfter)
 }
 
-// end ends the Pod of the Job, waits for the Job to end, and updates it.
-func (s *scene) end(job *batchv1.Job, annotation string) {
+// finish ends the Pod of the Job, waits for the Job to end, and updates it by the watch: it may have been deleted since.
+func (s *scaledJob) finish(job *batchv1.Job, annotation string) {
 	s.t.Helper()
-	pods := func() []corev1.Pod {
-		var pods corev1.PodList
-		s.Expect(admin.List(s.t.Context(), &pods,
-			client.InNamespace(s.namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name})).To(Succeed())
-		return pods.Items
-	}
-	s.Eventually(pods).Should(ConsistOf(HaveField("Status.Phase", corev1.PodRunning)))
-	s.Expect(endPod(s.t.Context(), &pods()[0], annotation)).To(Succeed())
+	s.end(job, annotation)
 	s.Eventually(func() *batchv1.JobCondition {
-		*job = *s.witness.lastOf(job.UID)
-		return ending(job)
+		*job = *s.watch.lastOf(job.UID)
+		return endCondition(job)
 	}).ShouldNot(BeNil())
 }

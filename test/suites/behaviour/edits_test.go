@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package behaviour
 
 import (
 	"testing"
@@ -14,13 +14,13 @@ import (
 // The control is TestWitnessReportsARunningJobThatIsDeleted.
 func TestEditsOfTheSpecDeleteNoRunningJob(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newWitnessedScaledJob(t)
 	const jobs = 4
-	s.create()
-	s.push(jobs)
+	s.create(onceByEvents)
+	s.pushTogether(jobs)
 	s.Eventually(s.jobNamesOfPods).Should(HaveLen(jobs))
 	names := s.jobNames()
-	original := s.get().Spec
+	original := s.Get().Spec
 
 	for _, edit := range []map[string]any{
 		{"jobTemplate": withImage("worker:2")},
@@ -31,12 +31,12 @@ func TestEditsOfTheSpecDeleteNoRunningJob(t *testing.T) {
 		{"successfulJobsHistoryLimit": 0, "failedJobsHistoryLimit": 0},
 		{"notifications": scaledjobv1.NotificationsDisabled},
 		{"suspend": true},
-		{"queueName": s.namespace + ":empty"},
+		{"queueName": s.Namespace + ":empty"},
 		{"redisAddress": "127.0.0.1:1"},
 	} {
 		s.edit(edit)
 		s.Expect(s.jobNames()).To(ConsistOf(names), "after %v", edit)
-		s.Expect(s.status()).To(HaveField("ActiveJobs", BeEquivalentTo(jobs)), "after %v", edit)
+		s.Expect(s.Status()).To(HaveField("ActiveJobs", BeEquivalentTo(jobs)), "after %v", edit)
 	}
 
 	// Undone but for the template, the edits leave a ScaledJob that works.
@@ -48,10 +48,10 @@ func TestEditsOfTheSpecDeleteNoRunningJob(t *testing.T) {
 	job := s.startJob()
 	s.Expect(job.Spec.Template.Spec.Containers).To(ConsistOf(HaveField("Image", "worker:2")))
 	s.employ(1)
-	s.Eventually(s.status).Should(And(HaveField("QueueDepth", HaveValue(BeZero())), HaveField("ActiveJobs", BeZero())))
+	s.Eventually(s.Status).Should(And(HaveField("QueueDepth", HaveValue(BeZero())), HaveField("ActiveJobs", BeZero())))
 	s.settle()
 	s.Expect(s.created()).To(Equal(jobs + 1))
-	s.Expect(s.witness.verdict()).To(BeEmpty())
+	s.Expect(s.watch.verdict()).To(BeEmpty())
 }
 
 // withImage is the change of a jobTemplate that gives its container this image.

@@ -10,33 +10,31 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 const (
-	// patience is usual for a scene. It only matters when the operator fails.
-	patience = time.Minute
+	// timeout is usual for a fixture. It only matters when the operator fails.
+	timeout = time.Minute
 	// messages is how many are pushed at each stage, besides as many as there are
 	// Jobs where the server may have lost what it had.
 	messages = 2
 )
 
-// Scene is a target of faults to itself, and ScaledJobs whose queues are there.
-type Scene struct {
+// Fixture is a target of faults to itself, and ScaledJobs whose queues are there.
+type Fixture struct {
 	Setting *Setting
 	Target  *Target
 	Queues  []*Queue
-	// Patience bounds each wait for Jobs.
-	Patience time.Duration
+	// Timeout bounds each wait for Jobs.
+	Timeout time.Duration
 
 	namespace string
 }
 
-// NewScene makes a scene without any ScaledJob. The context bounds its making.
-func NewScene(ctx context.Context, setting *Setting) (*Scene, error) {
+// NewFixture makes a fixture without any ScaledJob. The context bounds its making.
+func NewFixture(ctx context.Context, setting *Setting) (*Fixture, error) {
 	namespace, err := setting.Control.CreateNamespace(ctx, "faults")
 	if err != nil {
 		return nil, err
@@ -45,41 +43,27 @@ func NewScene(ctx context.Context, setting *Setting) (*Scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Scene{Setting: setting, Target: target, Patience: patience, namespace: namespace}, nil
+	return &Fixture{Setting: setting, Target: target, Timeout: timeout, namespace: namespace}, nil
 }
 
-// Add makes a ScaledJob, one Job to a message unless changes say otherwise. Its
-// witness stays until ctx ends.
-func (s *Scene) Add(ctx context.Context, name string, changes ...func(*scaledjobv1.ScaledJobSpec)) (*Queue, error) {
-	object := &scaledjobv1.ScaledJob{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-		Spec: scaledjobv1.ScaledJobSpec{
-			QueueName:              s.namespace + ":" + name,
-			RedisAddress:           s.Target.Addr(),
-			Threshold:              1,
-			PollingIntervalSeconds: never,
-			JobTemplate:            witness.IdleJob(),
-		},
-	}
-	for _, change := range changes {
-		change(&object.Spec)
-	}
-	q, err := newQueue(ctx, s.Setting, s.Target, object)
+// Add makes a ScaledJob, one Job to a message unless changes say otherwise. Its witness stays until ctx ends.
+func (s *Fixture) Add(ctx context.Context, name string, changes ...scene.Change) (*Queue, error) {
+	q, err := newQueue(ctx, s.Setting, s.Target, s.namespace, name, changes...)
 	if err == nil {
 		s.Queues = append(s.Queues, q)
 	}
 	return q, err
 }
 
-// Close deletes the ScaledJobs and ends the target.
-func (s *Scene) Close(ctx context.Context) error {
-	err := s.each(ctx, (*Queue).remove)
+// Close deletes the ScaledJobs, so that the operator listens no more, and ends the target.
+func (s *Fixture) Close(ctx context.Context) error {
+	err := s.each(ctx, func(q *Queue, ctx context.Context) error { return q.Delete(ctx) })
 	return errors.Join(err, s.Target.Close())
 }
 
 // Play has messages come before, during and after a fault, and reports what came
 // of them. An error means that the play could not be played to its end.
-func (s *Scene) Play(ctx context.Context, fault Fault, lasting time.Duration) (witness.Row, error) {
+func (s *Fixture) Play(ctx context.Context, fault Fault, lasting time.Duration) (witness.Row, error) {
 	if err := errors.Join(s.Push(ctx), s.AwaitExpected(ctx), s.AwaitRest(ctx)); err != nil {
 		return witness.Row{Fault: fault.Name, Promise: fault.Promise}, fmt.Errorf("before the fault: %w", err)
 	}
@@ -88,7 +72,7 @@ func (s *Scene) Play(ctx context.Context, fault Fault, lasting time.Duration) (w
 
 // PlayStart is Play for an operator that begins during the fault: it hears of the
 // queues by begin.
-func (s *Scene) PlayStart(ctx context.Context, fault Fault, lasting time.Duration, begin Meanwhile) (witness.Row, error) {
+func (s *Fixture) PlayStart(ctx context.Context, fault Fault, lasting time.Duration, begin Meanwhile) (witness.Row, error) {
 	row, err := s.strike(ctx, fault, lasting, func(ctx context.Context) error {
 		return errors.Join(begin(ctx), s.pushMany(ctx))
 	})
@@ -96,7 +80,7 @@ func (s *Scene) PlayStart(ctx context.Context, fault Fault, lasting time.Duratio
 	return row, err
 }
 
-func (s *Scene) strike(ctx context.Context, fault Fault, lasting time.Duration, meanwhile Meanwhile) (witness.Row, error) {
+func (s *Fixture) strike(ctx context.Context, fault Fault, lasting time.Duration, meanwhile Meanwhile) (witness.Row, error) {
 	row := witness.Row{Fault: fault.Name, Promise: fault.Promise}
 	if err := fault.Strike(ctx, s.Target, lasting, meanwhile); err != nil {
 		return row, fmt.Errorf("during the fault: %w", err)
@@ -106,7 +90,7 @@ func (s *Scene) strike(ctx context.Context, fault Fault, lasting time.Duration, 
 
 // recover waits for the Jobs of all messages that the server has, before another
 // message comes which would have the operator look.
-func (s *Scene) recover(ctx context.Context, row *witness.Row) error {
+func (s *Fixture) recover(ctx context.Context, row *witness.Row) error {
 	ended := time.Now()
 	late := s.AwaitExpected(ctx)
 	row.Recovery = time.Since(ended)
@@ -121,7 +105,7 @@ func (s *Scene) recover(ctx context.Context, row *witness.Row) error {
 }
 
 // missing is how many Jobs are not there that should be.
-func (s *Scene) missing() (jobs int) {
+func (s *Fixture) missing() (jobs int) {
 	for _, q := range s.Queues {
 		jobs += max(0, q.expected-q.Witness.Created())
 	}
@@ -130,7 +114,7 @@ func (s *Scene) missing() (jobs int) {
 
 // Prove has the operator look many more times, and returns how many Jobs there are
 // too many, and an error if any is, or was at any time.
-func (s *Scene) Prove(ctx context.Context) (over int, err error) {
+func (s *Fixture) Prove(ctx context.Context) (over int, err error) {
 	err = s.each(ctx, (*Queue).Prove)
 	for _, q := range s.Queues {
 		over += max(0, q.Witness.Created()-q.expected)
@@ -139,13 +123,13 @@ func (s *Scene) Prove(ctx context.Context) (over int, err error) {
 }
 
 // Push adds a few messages to each queue.
-func (s *Scene) Push(ctx context.Context) error {
+func (s *Fixture) Push(ctx context.Context) error {
 	return s.each(ctx, func(q *Queue, ctx context.Context) error { return q.Push(ctx, messages) })
 }
 
 // pushMany adds more messages to each queue than it has Jobs, so that more are due
 // even if the queue was lost. That the server refuses some is no error.
-func (s *Scene) pushMany(ctx context.Context) error {
+func (s *Fixture) pushMany(ctx context.Context) error {
 	for _, q := range s.Queues {
 		if err := q.Push(ctx, q.Witness.Created()+messages); err != nil {
 			break
@@ -155,26 +139,26 @@ func (s *Scene) pushMany(ctx context.Context) error {
 }
 
 // AwaitExpected returns once all Jobs are there that should be.
-func (s *Scene) AwaitExpected(ctx context.Context) error {
+func (s *Fixture) AwaitExpected(ctx context.Context) error {
 	return s.await(ctx, (*Queue).AwaitExpected)
 }
 
 // AwaitRest returns once the operator is at rest.
-func (s *Scene) AwaitRest(ctx context.Context) error { return s.await(ctx, (*Queue).AwaitRest) }
+func (s *Fixture) AwaitRest(ctx context.Context) error { return s.await(ctx, (*Queue).AwaitRest) }
 
 // AwaitSubscriptions returns once somebody listens to every queue.
-func (s *Scene) AwaitSubscriptions(ctx context.Context) error {
-	return s.await(ctx, (*Queue).AwaitSubscription)
+func (s *Fixture) AwaitSubscriptions(ctx context.Context) error {
+	return s.await(ctx, func(q *Queue, ctx context.Context) error { return q.AwaitSubscription(ctx) })
 }
 
-func (s *Scene) await(ctx context.Context, fact func(*Queue, context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.Patience)
+func (s *Fixture) await(ctx context.Context, fact func(*Queue, context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	return s.each(ctx, fact)
 }
 
 // each does something with all queues at the same time.
-func (s *Scene) each(ctx context.Context, do func(*Queue, context.Context) error) error {
+func (s *Fixture) each(ctx context.Context, do func(*Queue, context.Context) error) error {
 	errs := make([]error, len(s.Queues))
 	var doing sync.WaitGroup
 	for i, q := range s.Queues {

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package access
+package api
 
 import (
 	"slices"
@@ -58,7 +58,7 @@ func TestOurRolesGrantNothingElse(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			var clusterRole rbacv1.ClusterRole
-			g.Expect(newClient(t, control.Config()).Get(t.Context(), client.ObjectKey{Name: prefix + role}, &clusterRole)).To(Succeed())
+			g.Expect(newClientOf(t, control.Config()).Get(t.Context(), client.ObjectKey{Name: prefix + role}, &clusterRole)).To(Succeed())
 			for _, rule := range clusterRole.Rules {
 				g.Expect(rule.APIGroups).To(ConsistOf("batch.miracle.dev"))
 				g.Expect(rule.NonResourceURLs).To(BeEmpty())
@@ -72,7 +72,7 @@ func TestAnEditorScalesAndAViewerDoesNot(t *testing.T) {
 	g := NewWithT(t)
 	namespace := newNamespace(t)
 	editor, viewer := newUser(t, namespace, "edit"), newUser(t, namespace, "view")
-	emails := scaledJob(namespace)
+	emails := typed(g, object(g, at("metadata.namespace", namespace)))
 	g.Eventually(func() error { return editor.Create(t.Context(), emails) }).Should(Succeed())
 	g.Eventually(func() error { return viewer.Get(t.Context(), client.ObjectKeyFromObject(emails), emails) }).Should(Succeed())
 
@@ -94,10 +94,10 @@ func isNotOurs(right string) bool { return !strings.HasSuffix(right, ".batch.mir
 func newUser(t *testing.T, namespace, role string) client.Client {
 	t.Helper()
 	name := role + " of " + namespace
-	NewWithT(t).Expect(newClient(t, control.Config()).Create(t.Context(), &rbacv1.RoleBinding{
+	NewWithT(t).Expect(newClientOf(t, control.Config()).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
 	})).To(Succeed())
-	return newClient(t, asUser(name))
+	return newClientOf(t, asUser(name))
 }

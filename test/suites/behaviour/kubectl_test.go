@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package behaviour
 
 import (
 	"strings"
@@ -10,18 +10,19 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 // The second half is the control of the first: with the cure applied, the
 // condition that was waited for is gone.
 func TestDescribeTellsWhatIsWrongAndWaitWhenItIsCured(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newWitnessedScaledJob(t)
 	negative := int32(-1)
-	s.create(func(spec *scaledjobv1.ScaledJobSpec) {
+	s.create(onceByEvents, func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.JobTemplate.Spec.BackoffLimit = &negative
 	})
-	object := "scaledjob/" + s.name
+	object := "scaledjob/" + s.Name
 	s.kubectl("wait", object, "--for=condition=Ready=false", "--timeout=60s")
 	s.Eventually(func() string { return s.kubectl("describe", object) }).Should(And(
 		ContainSubstring("spec.backoffLimit: "),
@@ -35,15 +36,15 @@ func TestDescribeTellsWhatIsWrongAndWaitWhenItIsCured(t *testing.T) {
 
 func TestGetShowsTheStateOfAScaledJob(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.create(atMost(2))
-	s.push(3)
-	s.Eventually(s.status).Should(HaveField("ActiveJobs", BeEquivalentTo(2)))
+	s := newWitnessedScaledJob(t)
+	s.create(onceByEvents, scene.AtMost(2))
+	s.pushTogether(3)
+	s.Eventually(s.Status).Should(HaveField("ActiveJobs", BeEquivalentTo(2)))
 	for _, fact := range []string{"condition=Ready", "jsonpath={.status.mode}=Events"} {
 		s.kubectl("wait", "sjob", "--all", "--for="+fact, "--timeout=60s")
 	}
 	header, row, _ := strings.Cut(s.kubectl("get", "sjob"), "\n")
 	s.Expect(strings.Fields(header)).To(Equal(
 		[]string{"NAME", "QUEUE", "DEPTH", "ACTIVE", "DESIRED", "MAX", "MODE", "READY", "AGE"}))
-	s.Expect(strings.Fields(row)[:8]).To(Equal([]string{s.name, s.queue, "3", "2", "2", "2", "Events", "True"}))
+	s.Expect(strings.Fields(row)[:8]).To(Equal([]string{s.Name, s.Queue, "3", "2", "2", "2", "Events", "True"}))
 }

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package behaviour
 
 import (
 	"os"
@@ -36,7 +36,7 @@ func sampleFiles(g Gomega) []string {
 func apply(t *testing.T, namespace string, what ...string) (objects []string, err error) {
 	t.Helper()
 	args := []string{"apply", "--validate=strict", "--warnings-as-errors", "--output=name", "--namespace=" + namespace}
-	output, err := control.Kubectl(t.Context(), append(args, what...)...)
+	output, err := shared.Cluster.Kubectl(t.Context(), append(args, what...)...)
 	return strings.Fields(output), err
 }
 
@@ -53,7 +53,7 @@ func TestEverySampleIsApplied(t *testing.T) {
 			g.Expect(objects).NotTo(BeEmpty())
 			for _, object := range objects {
 				if strings.HasPrefix(object, "scaledjob.") {
-					_, err := control.Kubectl(t.Context(), "wait", object,
+					_, err := shared.Cluster.Kubectl(t.Context(), "wait", object,
 						"--for=condition=TemplateValid", "--timeout=60s", "--namespace="+namespace)
 					g.Expect(err).NotTo(HaveOccurred())
 				}

@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package access
+package api
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,9 +48,9 @@ func TestTheOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
 		operator.Namespace: slices.Concat(everywhere, atHome),
 	} {
 		g := NewWithT(t)
-		anybodys, err := rights(t.Context(), newClient(t, asServiceAccount(t, namespace, "default")), namespace)
+		anybodys, err := rights(t.Context(), newClientOf(t, asServiceAccount(t, namespace, "default")), namespace)
 		g.Expect(err).NotTo(HaveOccurred())
-		all, err := rights(t.Context(), newClient(t, asOperator(t)), namespace)
+		all, err := rights(t.Context(), newClientOf(t, asOperator(t)), namespace)
 		g.Expect(err).NotTo(HaveOccurred())
 		own := slices.DeleteFunc(all, func(right string) bool { return slices.Contains(anybodys, right) })
 		g.Expect(own).To(ConsistOf(want))
@@ -60,7 +59,7 @@ func TestTheOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
 
 func TestTheOperatorGetsASecretByItsName(t *testing.T) {
 	g := NewWithT(t)
-	reader := secrets.NewReader(newClient(t, asOperator(t)))
+	reader := secrets.NewReader(newClientOf(t, asOperator(t)))
 	for _, kind := range []corev1.SecretType{corev1.SecretTypeOpaque, corev1.SecretTypeTLS} {
 		secret := newSecret(t, newNamespace(t), kind)
 		g.Expect(reader.Read(t.Context(), secret.Namespace, secret.Name)).To(Equal(secret.Data))
@@ -77,7 +76,7 @@ func TestTheOperatorIsRefusedWhatItDoesNotNeed(t *testing.T) {
 	namespace := newNamespace(t)
 	secret := newSecret(t, namespace, corev1.SecretTypeOpaque)
 	scaledJob := newScaledJob(t, namespace)
-	api := newClient(t, asOperator(t))
+	api := newClientOf(t, asOperator(t))
 	here := client.InNamespace(namespace)
 
 	// Without these two there can be no informer of Secrets.
@@ -104,7 +103,7 @@ func TestTheOperatorIsRefusedWhatItDoesNotNeed(t *testing.T) {
 // want the operator to read all Secrets.
 func TestSecretsOfChosenNamespaces(t *testing.T) {
 	g := NewWithT(t)
-	administrator := newClient(t, control.Config())
+	administrator := newClientOf(t, control.Config())
 	chosen := newSecret(t, newNamespace(t), corev1.SecretTypeOpaque)
 	other := newSecret(t, newNamespace(t), corev1.SecretTypeOpaque)
 
@@ -116,7 +115,7 @@ func TestSecretsOfChosenNamespaces(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: operator.Namespace, Name: operator.ServiceAccount}},
 	})).To(Succeed())
 
-	reader := secrets.NewReader(newClient(t, asOperator(t)))
+	reader := secrets.NewReader(newClientOf(t, asOperator(t)))
 	g.Eventually(func(g Gomega) {
 		_, err := reader.Read(t.Context(), other.Namespace, other.Name)
 		expectReason(g, err, failure.ReasonSecretForbidden)
@@ -139,22 +138,14 @@ func newSecret(t *testing.T, namespace string, kind corev1.SecretType) *corev1.S
 		Type:       kind,
 		Data:       map[string][]byte{"tls.crt": []byte("certificate"), "tls.key": []byte("key"), "password": []byte("pw")},
 	}
-	NewWithT(t).Expect(newClient(t, control.Config()).Create(t.Context(), secret)).To(Succeed())
+	NewWithT(t).Expect(newClientOf(t, control.Config()).Create(t.Context(), secret)).To(Succeed())
 	return secret
 }
 
 func newScaledJob(t *testing.T, namespace string) *scaledjobv1.ScaledJob {
 	t.Helper()
-	scaledJob := scaledJob(namespace)
-	NewWithT(t).Expect(newClient(t, control.Config()).Create(t.Context(), scaledJob)).To(Succeed())
+	g := NewWithT(t)
+	scaledJob := typed(g, object(g, at("metadata.namespace", namespace)))
+	g.Expect(newClientOf(t, control.Config()).Create(t.Context(), scaledJob)).To(Succeed())
 	return scaledJob
-}
-
-func scaledJob(namespace string) *scaledjobv1.ScaledJob {
-	var template batchv1.JobTemplateSpec
-	template.Spec.Template.Spec.Containers = []corev1.Container{{Name: "worker", Image: "worker:1"}}
-	return &scaledjobv1.ScaledJob{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "emails"},
-		Spec:       scaledjobv1.ScaledJobSpec{QueueName: "emails", RedisAddress: "redis:6379", Threshold: 10, JobTemplate: template},
-	}
 }

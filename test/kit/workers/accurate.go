@@ -1,11 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package accurate creates Jobs by the formula of the strategy that KEDA calls
-// accurate: one for each message that waits, less the Jobs that are pending. It takes a
-// Job whose Pod is ready for one that has taken its message, which is too early. Nothing
-// else is wrong with it here: it counts what the API server says at the moment.
-package accurate
+package workers
 
 import (
 	"context"
@@ -19,11 +15,13 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/test/kit/pause"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// Scaler scales one ScaledJob of which a Job is for one message.
-type Scaler struct {
+// AccurateScaler creates Jobs by the formula of the strategy that KEDA calls accurate: one for each message that waits, less the Jobs that are
+// pending. It takes a Job whose Pod is ready for one that has taken its message, which is too early. Nothing else is wrong with it here: it
+// counts what the API server says at the moment. It scales one ScaledJob, of which a Job is for one message.
+type AccurateScaler struct {
 	API    client.Client
 	Object *scaledjobv1.ScaledJob
 	// Waiting reads how many messages nobody has taken.
@@ -34,8 +32,8 @@ type Scaler struct {
 
 // Run looks and creates until ctx ends, or something goes wrong. What it has begun by
 // then it carries out.
-func (s *Scaler) Run(ctx context.Context) error {
-	for pause.For(ctx, s.Interval) == nil {
+func (s *AccurateScaler) Run(ctx context.Context) error {
+	for scene.Pause(ctx, s.Interval) == nil {
 		if err := s.scale(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
@@ -43,7 +41,7 @@ func (s *Scaler) Run(ctx context.Context) error {
 	return nil
 }
 
-func (s *Scaler) scale(ctx context.Context) error {
+func (s *AccurateScaler) scale(ctx context.Context) error {
 	waiting, err := s.Waiting(ctx)
 	if err != nil {
 		return err
@@ -62,7 +60,7 @@ func (s *Scaler) scale(ctx context.Context) error {
 
 // count returns how many Jobs have not finished, and how many of these have no ready
 // Pod.
-func (s *Scaler) count(ctx context.Context) (active, pending int64, err error) {
+func (s *AccurateScaler) count(ctx context.Context) (active, pending int64, err error) {
 	var list batchv1.JobList
 	if err := s.API.List(ctx, &list, client.InNamespace(s.Object.Namespace)); err != nil {
 		return 0, 0, fmt.Errorf("counting Jobs: %w", err)
@@ -75,7 +73,7 @@ func (s *Scaler) count(ctx context.Context) (active, pending int64, err error) {
 	return int64(len(census.Active)), int64(census.Pending()), nil
 }
 
-func (s *Scaler) create(ctx context.Context) error {
+func (s *AccurateScaler) create(ctx context.Context) error {
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: s.Object.Name + "-", Namespace: s.Object.Namespace},
 		Spec:       s.Object.Spec.JobTemplate.Spec,

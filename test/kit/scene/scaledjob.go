@@ -1,0 +1,193 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scene has a ScaledJob under test: it creates the ScaledJob, pushes messages to its queue, and observes what the operator does.
+//
+// A [ScaledJob] returns errors, for programs and for goroutines of tests. A [Test] wraps it for tests.
+package scene
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
+)
+
+// Never is a pollingIntervalSeconds whose end no test lives to see.
+const Never = 3600
+
+// Change changes the spec of a ScaledJob.
+type Change = func(*scaledjobv1.ScaledJobSpec)
+
+// Polling sets how often the operator reads the queue.
+func Polling(seconds int32) Change {
+	return func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = seconds }
+}
+
+// AtMost sets maxReplicas.
+func AtMost(jobs int32) Change {
+	return func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = &jobs }
+}
+
+// At sets the address of the Redis server.
+func At(address string) Change {
+	return func(spec *scaledjobv1.ScaledJobSpec) { spec.RedisAddress = address }
+}
+
+// ScaledJob is a ScaledJob under test, with its queue, the operator that serves it, and the witness of its Jobs.
+type ScaledJob struct {
+	// API is a client of the administrator.
+	API client.Client
+	// Redis is a client of the server that has the queue, and Address where the operator reaches that server.
+	Redis   *redis.Client
+	Address string
+	// Operator serves the ScaledJob. Only what it logs and measures is asked for. It is nil where no operator runs yet.
+	Operator *operator.Operator
+
+	Namespace, Name string
+	// Queue is the key of the queue.
+	Queue string
+
+	// Object is the ScaledJob as created, and nil before.
+	Object *scaledjobv1.ScaledJob
+	// Witness sees the Jobs, and is nil before Observe.
+	Witness *witness.Witness
+
+	pushed atomic.Int64
+}
+
+// Beside returns another ScaledJob in the same namespace, with a queue of its own in the same server.
+func (s *ScaledJob) Beside(name, queue string) *ScaledJob {
+	return &ScaledJob{
+		API: s.API, Redis: s.Redis, Address: s.Address, Operator: s.Operator,
+		Namespace: s.Namespace, Name: name, Queue: queue,
+	}
+}
+
+// Create creates the ScaledJob. Unless changes say otherwise, each message is due one Job, which only the test touches, and the operator
+// learns of messages by notifications alone.
+func (s *ScaledJob) Create(ctx context.Context, changes ...Change) error {
+	object := s.Reference()
+	object.Spec = scaledjobv1.ScaledJobSpec{
+		QueueName:              s.Queue,
+		RedisAddress:           s.Address,
+		Threshold:              1,
+		PollingIntervalSeconds: Never,
+		JobTemplate:            witness.IdleJob(),
+	}
+	for _, change := range changes {
+		change(&object.Spec)
+	}
+	if err := s.API.Create(ctx, object); err != nil {
+		return fmt.Errorf("creating ScaledJob %s: %w", s.Name, err)
+	}
+	s.Object = object
+	if name := object.Spec.QueueName; name != "" {
+		s.Queue = name
+	}
+	return nil
+}
+
+// Observe starts the witness, which stays until ctx ends. The limit is how many Jobs may be unfinished at the moment, usually Due.
+func (s *ScaledJob) Observe(ctx context.Context, config *rest.Config, limit func() int) (err error) {
+	s.Witness, err = witness.Summon(ctx, config, s.Object, limit)
+	return err
+}
+
+// Due is how many Jobs may be unfinished, by the spec as created and what was pushed until now.
+func (s *ScaledJob) Due() int {
+	spec := s.Object.Spec
+	return int(min(int64(spec.MaxReplicasOrDefault()), (s.pushed.Load()+spec.Threshold-1)/spec.Threshold))
+}
+
+// Pushed is how many messages the queue was given, at most: a server may not have taken them.
+func (s *ScaledJob) Pushed() int { return int(s.pushed.Load()) }
+
+// CountPushed adds messages to those that were pushed, as for one that is pushed in another way than by Push.
+func (s *ScaledJob) CountPushed(messages int) { s.pushed.Add(int64(messages)) }
+
+// Push adds messages to the queue, each by a command of its own.
+func (s *ScaledJob) Push(ctx context.Context, messages int) error {
+	s.CountPushed(messages)
+	_, err := s.Redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i := range messages {
+			pipe.LPush(ctx, s.Queue, i)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("pushing to %s: %w", s.Queue, err)
+	}
+	return nil
+}
+
+// Depth returns how many messages are in the queue.
+func (s *ScaledJob) Depth(ctx context.Context) (int, error) {
+	depth, err := s.Redis.LLen(ctx, s.Queue).Result()
+	if err != nil {
+		return 0, fmt.Errorf("reading the depth of %s: %w", s.Queue, err)
+	}
+	return int(depth), nil
+}
+
+// Channel is where the server publishes changes of the queue.
+func (s *ScaledJob) Channel() string {
+	return fmt.Sprintf("__keyspace@%d__:%s", s.Redis.Options().DB, s.Queue)
+}
+
+// Subscribers returns how many connections are subscribed to the queue.
+func (s *ScaledJob) Subscribers(ctx context.Context) (int64, error) {
+	counts, err := s.Redis.PubSubNumSub(ctx, s.Channel()).Result()
+	return counts[s.Channel()], err
+}
+
+// Get returns the ScaledJob as it is now.
+func (s *ScaledJob) Get(ctx context.Context) (*scaledjobv1.ScaledJob, error) {
+	object := s.Reference()
+	if err := s.API.Get(ctx, s.Key(), object); err != nil {
+		return nil, fmt.Errorf("reading ScaledJob %s: %w", s.Name, err)
+	}
+	return object, nil
+}
+
+// Update changes the spec.
+func (s *ScaledJob) Update(ctx context.Context, changes ...Change) error {
+	object, err := s.Get(ctx)
+	if err != nil {
+		return err
+	}
+	before := object.DeepCopy()
+	for _, change := range changes {
+		change(&object.Spec)
+	}
+	if err := s.API.Patch(ctx, object, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("changing ScaledJob %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// Delete deletes the ScaledJob, if it exists.
+func (s *ScaledJob) Delete(ctx context.Context, options ...client.DeleteOption) error {
+	if err := client.IgnoreNotFound(s.API.Delete(ctx, s.Reference(), options...)); err != nil {
+		return fmt.Errorf("deleting ScaledJob %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// Key is the key of the ScaledJob.
+func (s *ScaledJob) Key() client.ObjectKey {
+	return client.ObjectKey{Namespace: s.Namespace, Name: s.Name}
+}
+
+// Reference names the ScaledJob.
+func (s *ScaledJob) Reference() *scaledjobv1.ScaledJob {
+	return &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}}
+}

@@ -1,0 +1,253 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+)
+
+// scaledJob is a ScaledJob that a test has to itself, in a namespace that it has to itself.
+type scaledJob struct {
+	*WithT
+	*scene.Test
+	*scene.ControlPlane
+
+	t     *testing.T
+	redis *redistest.Server
+	// watch follows the Jobs of the namespace, nil unless newWitnessedScaledJob has made it.
+	watch *jobWatch
+}
+
+// newScaledJob returns a ScaledJob of the shared operator and the shared Redis server, which is yet to be created.
+func newScaledJob(t *testing.T) *scaledJob {
+	t.Helper()
+	return newScaledJobOn(t, shared.redis)
+}
+
+// newScaledJobOn returns a ScaledJob of the shared operator and this Redis server.
+func newScaledJobOn(t *testing.T, server *redistest.Server) *scaledJob {
+	t.Helper()
+	s := newScaledJobIn(t, shared.ControlPlane, server)
+	s.Operator = shared.operator
+	return s
+}
+
+// newScaledJobIn returns a ScaledJob that is yet to get its operator.
+func newScaledJobIn(t *testing.T, in *scene.ControlPlane, server *redistest.Server) *scaledJob {
+	t.Helper()
+	namespace, err := in.Cluster.CreateNamespace(t.Context(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newScaledJobOf(t, in, server, namespace)
+}
+
+// newScaledJobOf returns a ScaledJob of this namespace.
+func newScaledJobOf(t *testing.T, in *scene.ControlPlane, server *redistest.Server, namespace string) *scaledJob {
+	t.Helper()
+	return &scaledJob{
+		WithT: NewWithT(t), ControlPlane: in, t: t, redis: server,
+		Test: scene.NewTest(t, timeout, &scene.ScaledJob{
+			API: in.API, Redis: server.Client(), Address: server.Addr(),
+			Namespace: namespace, Name: "worker", Queue: namespace + ":queue",
+		}),
+	}
+}
+
+// beside returns another ScaledJob with a queue of its own in the same namespace.
+func (s *scaledJob) beside(name string) *scaledJob {
+	s.t.Helper()
+	other := *s
+	other.Test = scene.NewTest(s.t, timeout, s.Beside(name, s.Namespace+":"+name))
+	return &other
+}
+
+// on returns the same ScaledJob with its queue on another Redis server.
+func (s *scaledJob) on(server *redistest.Server) *scaledJob {
+	other := s.beside(s.Name)
+	other.Queue, other.redis, other.Redis, other.Address = s.Queue, server, server.Client(), server.Addr()
+	return other
+}
+
+// create creates the ScaledJob, one Job with a Pod to a message unless changes say otherwise. At the end of the test it is deleted.
+func (s *scaledJob) create(changes ...scene.Change) {
+	s.t.Helper()
+	s.Create(append([]scene.Change{withPods}, changes...)...)
+}
+
+// withPods has Kubernetes run a Pod for each Job, and leaves the polling interval to its default.
+func withPods(spec *scaledjobv1.ScaledJobSpec) {
+	spec.PollingIntervalSeconds = 0
+	spec.JobTemplate = batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "worker", Image: "none"}}},
+	}}}
+}
+
+// condition is the condition of this type, in words.
+func (s *scaledJob) condition(kind string) string {
+	s.t.Helper()
+	c := s.Condition(kind)
+	if c == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%s %s of generation %d: %s", c.Status, c.Reason, c.ObservedGeneration, c.Message)
+}
+
+// expectCondition waits until the condition is this, about the current spec.
+func (s *scaledJob) expectCondition(kind string, status metav1.ConditionStatus, reason string) {
+	s.t.Helper()
+	s.Eventually(s.condition).WithArguments(kind).
+		Should(HavePrefix("%s %s of generation %d: ", status, reason, s.Get().Generation))
+}
+
+// empty takes all messages out of the queue.
+func (s *scaledJob) empty() {
+	s.t.Helper()
+	s.Expect(s.redis.Client().Del(s.t.Context(), s.Queue).Err()).To(Succeed())
+	s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeZero())))
+}
+
+// awaitSubscription returns when the operator is subscribed to the queue, once. From then on a push needs no resync to be noticed.
+func (s *scaledJob) awaitSubscription() {
+	s.t.Helper()
+	s.Eventually(s.Subscribers).Should(BeEquivalentTo(1))
+}
+
+// jobs are the Jobs of the namespace, whoever made them.
+func (s *scaledJob) jobs() []*batchv1.Job {
+	s.t.Helper()
+	jobs, err := s.AllJobs.In(s.Namespace)
+	s.Expect(err).NotTo(HaveOccurred())
+	return jobs
+}
+
+// jobsEver is how many Jobs the namespace has seen, those that are gone
+// included.
+func (s *scaledJob) jobsEver() int { return s.AllJobs.EverIn(s.Namespace) }
+
+// expectJobsEver waits until the namespace has seen this many Jobs, and makes
+// sure that it stays so.
+func (s *scaledJob) expectJobsEver(count int) {
+	s.t.Helper()
+	s.Eventually(s.jobsEver).Should(Equal(count))
+	s.awaitResyncs()
+	s.Expect(s.jobsEver()).To(Equal(count))
+}
+
+// awaitResyncs returns after three more reconciles of the ScaledJob. For those it sets the least polling interval.
+func (s *scaledJob) awaitResyncs() {
+	s.t.Helper()
+	s.Update(scene.Polling(1))
+	s.AwaitReconciles(3)
+}
+
+// awaitQuiet returns when the ScaledJob has not been reconciled for a while, and nothing but a resync is left to have it reconciled.
+func (s *scaledJob) awaitQuiet() {
+	s.t.Helper()
+	s.AwaitQuiet(quietPeriod)
+}
+
+// job waits for a Job that is neither finished nor going, and returns one.
+func (s *scaledJob) job() *batchv1.Job {
+	s.t.Helper()
+	var found *batchv1.Job
+	s.Eventually(func() *batchv1.Job {
+		for _, job := range s.jobs() {
+			if !hasFinished(job) && job.DeletionTimestamp == nil {
+				found = job
+			}
+		}
+		return found
+	}).ShouldNot(BeNil())
+	return found
+}
+
+// succeed lets the Pod of the Job succeed, and waits for the Job to.
+func (s *scaledJob) succeed(job *batchv1.Job) {
+	s.t.Helper()
+	s.end(job, cluster.PodSucceedAfter)
+}
+
+// fail lets the Pod of the Job fail, and waits for the Job to. Its backoffLimit
+// must be 0.
+func (s *scaledJob) fail(job *batchv1.Job) {
+	s.t.Helper()
+	s.end(job, cluster.PodFailAfter)
+}
+
+func (s *scaledJob) end(job *batchv1.Job, annotation string) {
+	s.t.Helper()
+	s.Eventually(s.podsOf).WithArguments(job).Should(ConsistOf(HaveField("Status.Phase", corev1.PodRunning)))
+	s.Expect(endPod(s.t.Context(), s.API, &s.podsOf(job)[0], annotation)).To(Succeed())
+	s.Eventually(func() bool {
+		current := &batchv1.Job{}
+		err := s.API.Get(s.t.Context(), client.ObjectKeyFromObject(job), current)
+		return err != nil || hasFinished(current)
+	}).Should(BeTrue())
+}
+
+func (s *scaledJob) podsOf(job *batchv1.Job) []corev1.Pod {
+	s.t.Helper()
+	var pods corev1.PodList
+	s.Expect(s.API.List(s.t.Context(), &pods,
+		client.InNamespace(s.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name})).To(Succeed())
+	return pods.Items
+}
+
+func hasFinished(job *batchv1.Job) bool { return endCondition(job) != nil }
+
+// finishedAt is when the Job succeeded or failed, and zero before.
+func finishedAt(job *batchv1.Job) time.Time {
+	if condition := endCondition(job); condition != nil {
+		return condition.LastTransitionTime.Time
+	}
+	return time.Time{}
+}
+
+// endCondition is the condition that ended the Job, nil while it has not.
+func endCondition(job *batchv1.Job) *batchv1.JobCondition {
+	i := slices.IndexFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
+	})
+	if i < 0 {
+		return nil
+	}
+	return &job.Status.Conditions[i]
+}
+
+// events is how often an event of this reason has happened to the ScaledJob.
+func (s *scaledJob) events(reason string) int {
+	s.t.Helper()
+	var list eventsv1.EventList
+	s.Expect(s.API.List(s.t.Context(), &list, client.InNamespace(s.Namespace))).To(Succeed())
+	count := 0
+	for _, event := range list.Items {
+		if event.Regarding.Name != s.Name || event.Reason != reason {
+			continue
+		}
+		count++
+		if event.Series != nil {
+			count += int(event.Series.Count) - 1
+		}
+	}
+	return count
+}
+
+// log is what the operator has logged about the namespace.
+func (s *scaledJob) log() string { return s.Operator.LogsAbout(s.Namespace) }

@@ -23,9 +23,9 @@ type Conn struct {
 	database int
 }
 
-// Do runs call with a client and a context that ends after one second. It fails at once,
-// without running call, while the endpoint is down or leaves another call unanswered, and while the
-// tenant of the connection has too many calls that are unanswered anywhere.
+// Do runs call with a client and a context that ends after one second. It fails at once, without running call, while the
+// server is down or leaves another call unanswered, and while the tenant of the connection has too many calls that are
+// unanswered anywhere.
 //
 // An error is an [*failure.Error], unless ctx ended: then it wraps the cause of that.
 func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
@@ -157,9 +157,8 @@ func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 	return pubSub, nil
 }
 
-// Successor waits until the endpoint is used with other credentials than those that a connection
-// for subscriptions was made with, and returns one made with those, as [Conn.OpenPubSub] does. It
-// fails when ctx is done or the pool has ended.
+// Successor waits until the server is used with other credentials than those that a connection for subscriptions was
+// made with, and returns one made with those, as [Conn.OpenPubSub] does. It fails when ctx is done or the pool has ended.
 func (c *Conn) Successor(ctx context.Context, of *PubSub) (*PubSub, error) {
 	var backoff Backoff
 	for {
@@ -179,8 +178,7 @@ func (c *Conn) Successor(ctx context.Context, of *PubSub) (*PubSub, error) {
 	}
 }
 
-// waitRenewed returns nil once the endpoint is up with other credentials than those of a
-// connection.
+// waitRenewed returns nil once the server is up with other credentials than those of a connection.
 func (c *Conn) waitRenewed(ctx context.Context, of *PubSub) error {
 	for {
 		server, err := c.pool.acquire(c.endpoint)

@@ -46,7 +46,7 @@ func (s *server) dialProbe(with *auth.Credentials) dialFunc {
 	}
 }
 
-// dial makes a connection to the address in use, which is as secure as the credentials say.
+// dial makes a connection to the address in use, with TLS if the credentials are for that.
 func (s *server) dial(ctx context.Context, with *auth.Credentials, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -57,9 +57,8 @@ func (s *server) dial(ctx context.Context, with *auth.Credentials, network, addr
 	return with.Secure(ctx, conn)
 }
 
-// dialIfUp dials, unless the endpoint is down. If no connection serves, and the dial fails
-// or ends before the server has said anything, it is down from then on. count keeps how many
-// serve.
+// dialIfUp dials, unless the server is down. If no connection serves, and the dial fails or ends before the server has
+// said anything, the server is down from then on. count keeps how many connections serve.
 func (s *server) dialIfUp(ctx context.Context, with *auth.Credentials, network, address string, count func(more int)) (net.Conn, error) {
 	alone, done, err := s.takeTurn(ctx)
 	if err != nil {

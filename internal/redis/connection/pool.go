@@ -166,8 +166,8 @@ func (p *Pool) acquire(e auth.Endpoint) (*server, error) {
 	return server, nil
 }
 
-// release ends what acquire began. A server that was used after the last claim had ended, by a
-// subscription that was about to end too, is forgotten again.
+// release ends what acquire began. A server that was used after the last claim had ended, by a subscription that was
+// about to end too, is forgotten again.
 func (p *Pool) release(server *server) {
 	p.mu.Lock()
 	server.users--

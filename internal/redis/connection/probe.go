@@ -32,8 +32,8 @@ func (p *Pool) probe(ctx context.Context, server *server) {
 	}
 }
 
-// tryAgain looks whether a server that is down can be used with what its Secrets hold now, and else
-// with what it was used before: the server may not know the new password yet.
+// tryAgain tries a server that is down with the credentials that its Secrets hold now, and then with those that were in
+// use before: the server may not know the new password yet.
 func (s *server) tryAgain(ctx context.Context, refusedAuth time.Duration) *failure.Error {
 	candidate, cause := s.lookAgain(ctx)
 	if cause != nil {
@@ -56,7 +56,7 @@ func isRefusal(cause *failure.Error) bool {
 	return cause.Reason == failure.ReasonAuthFailed || cause.Reason == failure.ReasonTLSFailed
 }
 
-// try has a server that is down used with credentials, if the server lets somebody in with that.
+// try puts credentials in use for a server that is down, if the server accepts them.
 func (s *server) try(ctx context.Context, candidate *auth.Credentials, refusedAuth time.Duration) *failure.Error {
 	if cause := s.check(ctx, candidate, refusedAuth); cause != nil {
 		return cause
@@ -65,8 +65,7 @@ func (s *server) try(ctx context.Context, candidate *auth.Credentials, refusedAu
 	return nil
 }
 
-// check is why credentials cannot be used now: the server refused it a short while ago, or lets nobody
-// in with it.
+// check is why credentials cannot be used now: the server refused them a short while ago, or does so now.
 func (s *server) check(ctx context.Context, candidate *auth.Credentials, refusedAuth time.Duration) *failure.Error {
 	if refused := s.credentials.refusal(candidate, refusedAuth); refused != nil {
 		return refused
@@ -79,7 +78,7 @@ func (s *server) check(ctx context.Context, candidate *auth.Credentials, refused
 	return cause
 }
 
-// ping makes a connection of its own with credentials, and gets one answer.
+// ping makes a connection of its own with these credentials, and gets one answer.
 func ping(ctx context.Context, server *server, with *auth.Credentials) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -39,8 +39,8 @@ type PubSub struct {
 	closing sync.Once
 }
 
-// openPubSub connects with the credentials of the endpoint, which it loads if nobody has. If that
-// fails, the endpoint is down from then on.
+// openPubSub connects with the credentials in use, which it loads if nobody has. If that fails, the server is down from
+// then on.
 func (s *server) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub, error) {
 	began := time.Now()
 	openCtx, cancel := context.WithTimeout(ctx, timeout)

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// readsAtOnce is of how many endpoints the Secrets are read again at the same time. That are
-	// fewer than the resolver reads, so that it has room for those who need theirs.
+	// readsAtOnce is for how many endpoints Secrets are read again at the same time. The resolver reads more at once,
+	// so that it has room for those who wait for their first credentials.
 	readsAtOnce = 4
 	// looks is in how many parts the time between two looks at the Secrets of an endpoint is cut,
 	// so that not all are read at once.
@@ -64,9 +64,9 @@ func (p *Pool) due() []*server {
 	return found
 }
 
-// renew has a server used with what its Secrets hold now, once the server has let somebody in with
-// that. Until then it is used as before. Reading has room for those who read, and is left before
-// the server is asked: that one may be slow.
+// renew puts the credentials in use that the Secrets of a server hold now, once the server has accepted them. Until then
+// those before stay in use. Reading has room for those who read, and is left before the server is asked: that one may be
+// slow.
 func (p *Pool) renew(ctx context.Context, server *server, reading chan struct{}) {
 	if enter(ctx, reading) != nil {
 		return
@@ -92,7 +92,7 @@ func (p *Pool) renew(ctx context.Context, server *server, reading chan struct{})
 	}
 }
 
-// handOver has a server used with other credentials, if the server lets somebody in with that.
+// handOver puts other credentials in use, if the server accepts them.
 func (p *Pool) handOver(ctx context.Context, server *server, inUse, loaded *auth.Credentials) {
 	if cause := server.check(ctx, loaded, p.timing.refusedAuth); cause != nil {
 		if server.credentials.reject(inUse, loaded, cause) {
@@ -113,8 +113,8 @@ func (p *Pool) handOver(ctx context.Context, server *server, inUse, loaded *auth
 	retired.close()
 }
 
-// Rejected is why the server does not let anybody in with what the Secrets of an endpoint hold now,
-// while it is used with what they held before. It is nil if that is not so, or not known.
+// Rejected is why the server does not accept the credentials that the Secrets of an endpoint hold now, while those from
+// before stay in use. It is nil if that is not so, or not known.
 func (p *Pool) Rejected(e auth.Endpoint) *failure.Error {
 	if e.Namespace == "" { // It has none.
 		return nil

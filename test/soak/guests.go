@@ -39,11 +39,10 @@ func (s *soak) haveGuests(ctx context.Context, on *server) error {
 func (s *soak) haveGuest(ctx context.Context, on *server, name string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	q, err := s.newQueue(ctx, name, on.target.Addr(), guestMessages)
+	q, err := s.newQueueOn(ctx, on, name, guestMessages)
 	if err != nil {
 		return err
 	}
-	q.server = on
 	q.push(ctx, guestMessages)
 	if err := scene.Pause(ctx, guestStay); err != nil {
 		return err
@@ -57,13 +56,13 @@ func (q *queue) remove(ctx context.Context) error {
 	q.api.away.RLock()
 	defer q.api.away.RUnlock()
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
-	if err := q.api.Delete(ctx, q.object); err != nil {
-		return fmt.Errorf("deleting ScaledJob %s: %w", q.object.Name, err)
+	if err := q.Delete(ctx); err != nil {
+		return err
 	}
-	err := q.api.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(q.object.Namespace), background,
-		client.MatchingLabels{scaledjobv1.LabelScaledJob: q.object.Name})
+	err := q.api.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(q.Namespace), background,
+		client.MatchingLabels{scaledjobv1.LabelScaledJob: q.Name})
 	if err != nil {
-		return fmt.Errorf("deleting the Jobs of %s: %w", q.object.Name, err)
+		return fmt.Errorf("deleting the Jobs of %s: %w", q.Name, err)
 	}
 	return nil
 }

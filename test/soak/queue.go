@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -32,58 +30,55 @@ type observer interface {
 	CatchUp(ctx context.Context) error
 }
 
-// queue is a list, the ScaledJob that names it, and the witness of its Jobs. Each
-// message is due one Job, up to the limit.
+// queue is a list, the ScaledJob that names it, and the witness of its Jobs. Each message is due one Job, up to the limit.
 type queue struct {
+	*scene.ScaledJob
+
 	// server is the one that has the list, nil for a list that nobody has.
 	server  *server
 	api     *api
-	object  *scaledjobv1.ScaledJob
 	witness observer
-	// pushed is how many messages there ever were, at most.
-	pushed atomic.Int64
 }
 
-// newQueue makes a ScaledJob with an empty queue on the server at this address. Its
-// witness stays until ctx ends.
+// newQueue makes a ScaledJob with an empty queue on the server at this address. Its witness stays until ctx ends.
 func (s *soak) newQueue(ctx context.Context, name, address string, limit int32) (*queue, error) {
-	kept := int32(3)
-	q := &queue{api: s.api, object: &scaledjobv1.ScaledJob{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-		Spec: scaledjobv1.ScaledJobSpec{
-			QueueName:                  name,
-			RedisAddress:               address,
-			Threshold:                  1,
-			MaxReplicas:                &limit,
-			PollingIntervalSeconds:     3600,
-			SuccessfulJobsHistoryLimit: &kept,
-			JobTemplate:                witness.IdleJob(),
-		},
+	q := &queue{api: s.api, ScaledJob: &scene.ScaledJob{
+		API: s.api, Address: address, Namespace: s.namespace, Name: name, Queue: name,
 	}}
 	s.api.away.RLock()
 	defer s.api.away.RUnlock()
-	if err := q.api.Create(ctx, q.object); err != nil {
-		return nil, fmt.Errorf("creating ScaledJob %s: %w", name, err)
+	err := q.Create(ctx, scene.AtMost(limit), func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.SuccessfulJobsHistoryLimit = new(int32(3))
+	})
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	q.witness, err = witness.Summon(ctx, s.setting.Control.Config(), q.object, q.due)
+	err = q.Observe(ctx, s.setting.Control.Config(), q.Due)
+	q.witness = q.Witness
 	return q, err
 }
 
-// due is how many Jobs may be unfinished, after what was pushed until now.
-func (q *queue) due() int { return int(min(int64(q.limit()), q.pushed.Load())) }
+// newQueueOn is newQueue for a server that others push to.
+func (s *soak) newQueueOn(ctx context.Context, on *server, name string, limit int32) (*queue, error) {
+	q, err := s.newQueue(ctx, name, on.target.Addr(), limit)
+	if err != nil {
+		return nil, err
+	}
+	q.server, q.Redis = on, on.client
+	return q, nil
+}
 
-func (q *queue) limit() int { return int(*q.object.Spec.MaxReplicas) }
+func (q *queue) limit() int { return int(q.Object.Spec.MaxReplicasOrDefault()) }
 
 // check returns an error if there was a Job too many: more at once than are due,
 // or more over all time than there were messages.
 func (q *queue) check() error {
 	created := q.witness.Created()
 	if fault := q.witness.Verdict(); fault != "" {
-		return fmt.Errorf("ScaledJob %s: %s", q.object.Name, fault)
+		return fmt.Errorf("ScaledJob %s: %s", q.Name, fault)
 	}
-	if pushed := int(q.pushed.Load()); created > pushed {
-		return fmt.Errorf("ScaledJob %s has got %d Jobs for %d messages", q.object.Name, created, pushed)
+	if pushed := q.Pushed(); created > pushed {
+		return fmt.Errorf("ScaledJob %s has got %d Jobs for %d messages", q.Name, created, pushed)
 	}
 	return nil
 }
@@ -91,13 +86,7 @@ func (q *queue) check() error {
 // push adds messages. That the server does not take them is no error, and neither
 // is it known then whether it did.
 func (q *queue) push(ctx context.Context, messages int) {
-	q.pushed.Add(int64(messages))
-	_, _ = q.server.client.Pipelined(ctx, func(pipe goredis.Pipeliner) error {
-		for range messages {
-			pipe.LPush(ctx, q.object.Spec.QueueName, "message")
-		}
-		return nil
-	})
+	_ = q.Push(ctx, messages)
 }
 
 // storm pushes up to so many messages at once, again and again, until ctx ends.
@@ -113,7 +102,7 @@ func (q *queue) pushWell(ctx context.Context, messages int) {
 	q.server.faulty.RLock()
 	defer q.server.faulty.RUnlock()
 	q.push(ctx, messages)
-	q.server.client.LTrim(ctx, q.object.Spec.QueueName, 0, int64(4*q.limit()))
+	q.server.client.LTrim(ctx, q.Queue, 0, int64(4*q.limit()))
 }
 
 // work takes messages and finishes Jobs, one after the other, until ctx ends.
@@ -149,11 +138,11 @@ func (q *queue) finish(ctx context.Context, name string) (done bool, err error) 
 	defer q.server.faulty.RUnlock()
 	q.api.away.RLock()
 	defer q.api.away.RUnlock()
-	err = q.server.client.RPop(ctx, q.object.Spec.QueueName).Err()
+	err = q.server.client.RPop(ctx, q.Queue).Err()
 	if err != nil && !errors.Is(err, goredis.Nil) {
 		return false, nil // The next try may succeed.
 	}
 	// The context lets what has begun come to its end.
-	err = witness.Complete(context.WithoutCancel(ctx), q.api, client.ObjectKey{Namespace: q.object.Namespace, Name: name})
+	err = witness.Complete(context.WithoutCancel(ctx), q.api, client.ObjectKey{Namespace: q.Namespace, Name: name})
 	return err == nil, err
 }

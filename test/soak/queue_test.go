@@ -9,10 +9,10 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/suites/faults"
 )
 
@@ -28,13 +28,15 @@ func (s seen) Unfinished() []string          { return s.unfinished }
 func (s seen) Verdict() string               { return s.verdict }
 func (s seen) CatchUp(context.Context) error { return nil }
 
-func queueOf(on *server, pushed int64, what seen) *queue {
-	limit := int32(2)
-	q := &queue{server: on, witness: what, object: &scaledjobv1.ScaledJob{
-		ObjectMeta: metav1.ObjectMeta{Name: "emails"},
-		Spec:       scaledjobv1.ScaledJobSpec{QueueName: "emails", MaxReplicas: &limit},
+func queueOf(on *server, pushed int, what seen) *queue {
+	q := &queue{server: on, witness: what, ScaledJob: &scene.ScaledJob{
+		Name: "emails", Queue: "emails",
+		Object: &scaledjobv1.ScaledJob{Spec: scaledjobv1.ScaledJobSpec{MaxReplicas: new(int32(2))}},
 	}}
-	q.pushed.Store(pushed)
+	if on != nil {
+		q.Redis = on.client
+	}
+	q.CountPushed(pushed)
 	return q
 }
 

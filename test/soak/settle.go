@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// patience bounds what the operator, or the workers, take to get something done.
-	patience = 2 * time.Minute
+	// timeout bounds what the operator, or the workers, take to get something done.
+	timeout = 2 * time.Minute
 	// probes is how many messages show that every queue is still listened to.
 	probes = 3
 	// drainGap is the mean gap between Jobs that finish when no messages come.
 	drainGap     = 10 * time.Millisecond
-	glance       = 100 * time.Millisecond
+	pollInterval = 100 * time.Millisecond
 	settledAfter = 2 * time.Second
 )
 
@@ -53,7 +53,7 @@ func (q *queue) awaitDue(ctx context.Context) error {
 		return present >= due
 	})
 	if err != nil {
-		return fmt.Errorf("ScaledJob %s: a wake-up was lost: %d Jobs are due, and there are %d: %w", q.object.Name, due, present, err)
+		return fmt.Errorf("ScaledJob %s: a wake-up was lost: %d Jobs are due, and there are %d: %w", q.Name, due, present, err)
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (q *queue) drain(ctx context.Context) error {
 		return failed
 	}
 	if err != nil {
-		return fmt.Errorf("emptying the queue of %s: %w", q.object.Name, err)
+		return fmt.Errorf("emptying the queue of %s: %w", q.Name, err)
 	}
 	return nil
 }
@@ -88,21 +88,21 @@ func (q *queue) probe(ctx context.Context) error {
 		return err
 	}
 	if created := q.witness.Created() - before; created != probes {
-		return fmt.Errorf("ScaledJob %s has got %d Jobs for %d messages", q.object.Name, created, probes)
+		return fmt.Errorf("ScaledJob %s has got %d Jobs for %d messages", q.Name, created, probes)
 	}
 	return nil
 }
 
 // await waits until the condition, which is told how many messages wait, holds.
 func (q *queue) await(ctx context.Context, holds func(depth int) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
-		depth, err := q.server.client.LLen(ctx, q.object.Spec.QueueName).Result()
-		if err == nil && holds(int(depth)) {
+		depth, err := q.Depth(ctx)
+		if err == nil && holds(depth) {
 			return nil
 		}
-		if err := scene.Pause(ctx, glance); err != nil {
+		if err := scene.Pause(ctx, pollInterval); err != nil {
 			return err
 		}
 	}

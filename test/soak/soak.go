@@ -96,11 +96,10 @@ func (s *soak) addQueues(ctx context.Context, on *server) error {
 		if i == busyQueues {
 			limit = saturatedLimit
 		}
-		q, err := s.newQueue(ctx, fmt.Sprintf("queue-%s-%d", on.name, i), on.target.Addr(), limit)
+		q, err := s.newQueueOn(ctx, on, fmt.Sprintf("queue-%s-%d", on.name, i), limit)
 		if err != nil {
 			return err
 		}
-		q.server = on
 		on.queues = append(on.queues, q)
 		s.queues = append(s.queues, q)
 	}
@@ -235,7 +234,7 @@ func (s *soak) check() error {
 func (s *soak) sums() string {
 	var pushed, created, unfinished int
 	for _, q := range s.queues {
-		pushed += int(q.pushed.Load())
+		pushed += q.Pushed()
 		created += q.witness.Created()
 		unfinished += len(q.witness.Unfinished())
 	}

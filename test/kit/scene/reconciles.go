@@ -82,6 +82,12 @@ func (s *ScaledJob) Reconciles(ctx context.Context) (int, error) {
 	return metrics.Reconciles(s.Key()), nil
 }
 
+// recentReconciles is Reconciles as of a moment ago, for those who ask again and again.
+func (s *ScaledJob) recentReconciles(ctx context.Context) (int, error) {
+	metrics, err := s.Operator.RecentMetrics(ctx)
+	return metrics.Reconciles(s.Key()), err
+}
+
 // AwaitReconciles returns after so many more reconciles.
 func (s *ScaledJob) AwaitReconciles(ctx context.Context, more int) error {
 	before, err := s.Reconciles(ctx)
@@ -89,7 +95,7 @@ func (s *ScaledJob) AwaitReconciles(ctx context.Context, more int) error {
 		return err
 	}
 	return Await(ctx, func(ctx context.Context) error {
-		now, err := s.Reconciles(ctx)
+		now, err := s.recentReconciles(ctx)
 		if err == nil && now < before+more {
 			err = fmt.Errorf("%d of %d reconciles of %s", now-before, more, s.Name)
 		}
@@ -105,11 +111,11 @@ func (s *ScaledJob) AwaitQuiet(ctx context.Context, period time.Duration) error 
 	}
 	last, since := -1, time.Now()
 	for time.Since(since) < period {
-		metrics, err := s.Operator.RecentMetrics(ctx)
+		now, err := s.recentReconciles(ctx)
 		if err != nil {
 			return err
 		}
-		if now := metrics.Reconciles(s.Key()); now != last {
+		if now != last {
 			last, since = now, time.Now()
 		}
 		if err := Pause(ctx, pollInterval); err != nil {
@@ -128,7 +134,7 @@ func (s *ScaledJob) Disturb(ctx context.Context, reconciles int) error {
 				return err
 			}
 		}
-		done, err = s.Reconciles(ctx)
+		done, err = s.recentReconciles(ctx)
 	}
 	return err
 }

@@ -116,8 +116,19 @@ func (s *ScaledJob) CountPushed(messages int) { s.pushed.Add(int64(messages)) }
 
 // Push adds messages to the queue, each by a command of its own.
 func (s *ScaledJob) Push(ctx context.Context, messages int) error {
+	return s.push(ctx, messages, s.Redis.Pipelined)
+}
+
+// PushTogether adds messages to the queue in one transaction: whoever looks sees none of them, or all.
+func (s *ScaledJob) PushTogether(ctx context.Context, messages int) error {
+	return s.push(ctx, messages, s.Redis.TxPipelined)
+}
+
+func (s *ScaledJob) push(
+	ctx context.Context, messages int, carryOut func(context.Context, func(redis.Pipeliner) error) ([]redis.Cmder, error),
+) error {
 	s.CountPushed(messages)
-	_, err := s.Redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+	_, err := carryOut(ctx, func(pipe redis.Pipeliner) error {
 		for i := range messages {
 			pipe.LPush(ctx, s.Queue, i)
 		}

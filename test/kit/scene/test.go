@@ -52,6 +52,12 @@ func (s *Test) Push(messages int) {
 	s.check(s.ScaledJob.Push(s.TB.Context(), messages))
 }
 
+// PushTogether adds messages to the queue in one transaction: whoever looks sees none of them, or all.
+func (s *Test) PushTogether(messages int) {
+	s.TB.Helper()
+	s.check(s.ScaledJob.PushTogether(s.TB.Context(), messages))
+}
+
 // Subscribers returns how many connections are subscribed to the queue.
 func (s *Test) Subscribers() int64 {
 	s.TB.Helper()

@@ -17,7 +17,7 @@ func TestDeletedScaledJobTakesItsJobsAndPodsAlongButNoOthers(t *testing.T) {
 	for _, each := range []*scaledJob{s, neighbour} {
 		each.create(onceByEvents)
 		each.workOff(each.startJob())
-		each.pushTogether(2)
+		each.PushTogether(2)
 		each.Eventually(each.jobNamesOfPods).Should(HaveLen(3))
 	}
 	before := neighbour.jobNames()
@@ -25,7 +25,7 @@ func TestDeletedScaledJobTakesItsJobsAndPodsAlongButNoOthers(t *testing.T) {
 	s.Eventually(s.ownedJobs).Should(BeEmpty())
 	s.Eventually(s.pods).Should(BeEmpty())
 
-	s.pushTogether(1)
+	s.PushTogether(1)
 	neighbour.startJob()
 	neighbour.settle()
 	s.Expect(s.ownedJobs()).To(BeEmpty())

@@ -28,9 +28,9 @@ func TestQueueIsDrainedByExactlyTheJobsThatAreDue(t *testing.T) {
 			const limit = 5
 			s.create(onceByEvents, scene.AtMost(limit), func(spec *scaledjobv1.ScaledJobSpec) { spec.Threshold = int64(test.perJob) })
 			s.employ(test.perJob)
-			s.pushTogether(test.first)
+			s.PushTogether(test.first)
 			s.Eventually(s.watch.created).Should(BeNumerically(">", 0))
-			s.pushTogether(test.second)
+			s.PushTogether(test.second)
 			s.Eventually(s.Status).Should(BeDrained(test.jobs))
 			s.settle()
 			s.Expect(s.created()).To(Equal(test.jobs))

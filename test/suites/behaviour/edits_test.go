@@ -17,7 +17,7 @@ func TestEditsOfTheSpecDeleteNoRunningJob(t *testing.T) {
 	s := newWitnessedScaledJob(t)
 	const jobs = 4
 	s.create(onceByEvents)
-	s.pushTogether(jobs)
+	s.PushTogether(jobs)
 	s.Eventually(s.jobNamesOfPods).Should(HaveLen(jobs))
 	names := s.jobNames()
 	original := s.Get().Spec

@@ -38,7 +38,7 @@ func TestGetShowsTheStateOfAScaledJob(t *testing.T) {
 	t.Parallel()
 	s := newWitnessedScaledJob(t)
 	s.create(onceByEvents, scene.AtMost(2))
-	s.pushTogether(3)
+	s.PushTogether(3)
 	s.Eventually(s.Status).Should(HaveField("ActiveJobs", BeEquivalentTo(2)))
 	for _, fact := range []string{"condition=Ready", "jsonpath={.status.mode}=Events"} {
 		s.kubectl("wait", "sjob", "--all", "--for="+fact, "--timeout=60s")

@@ -75,16 +75,6 @@ func (s *scaledJob) settle() {
 	}
 }
 
-// pushTogether adds messages to the queue by one command.
-func (s *scaledJob) pushTogether(messages int) {
-	s.t.Helper()
-	values := make([]any, messages)
-	for i := range values {
-		values[i] = i
-	}
-	s.Expect(s.redis.Client().LPush(s.t.Context(), s.Queue, values...).Err()).To(Succeed())
-}
-
 // remove takes a message off the queue.
 func (s *scaledJob) remove() {
 	s.t.Helper()
@@ -139,7 +129,7 @@ func (s *scaledJob) created() int {
 func (s *scaledJob) startJob() *batchv1.Job {
 	s.t.Helper()
 	before := s.ownedJobs()
-	s.pushTogether(1)
+	s.PushTogether(1)
 	var started *batchv1.Job
 	s.Eventually(func() *batchv1.Job {
 		for _, job := range s.ownedJobs() {

@@ -41,7 +41,7 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 			s := newWitnessedScaledJob(t)
 			const messages, before = 9, limit + 2
 			s.create(onceByEvents, scene.AtMost(limit))
-			s.pushTogether(messages)
+			s.PushTogether(messages)
 			for jobs := limit; jobs < before; jobs++ {
 				s.Eventually(s.watch.created).Should(Equal(jobs))
 				s.workOff(s.unfinishedJobs()[0])

@@ -21,24 +21,24 @@ func TestStatusOfAQueueInBalanceAtItsLimit(t *testing.T) {
 	const limit, rounds = 10, 400
 	namespace := newNamespace(t)
 	by := startOperator(t, startProxy(t), []string{namespace})
-	s := newSubject(t, namespace, "balanced", 1, limit)
+	s := newScaledJob(t, namespace, "balanced", 1, limit)
 	s.awaitSubscription(t)
-	g.Expect(s.burst(t.Context(), limit)).To(Succeed())
-	g.Expect(s.witness.AwaitCreated(t.Context(), limit)).To(Succeed())
+	g.Expect(s.PushTogether(t.Context(), limit)).To(Succeed())
+	g.Expect(s.Witness.AwaitCreated(t.Context(), limit)).To(Succeed())
 	ended := map[string]bool{} // The witness may be yet to see it.
 	before, began := statusWrites(t, by), time.Now()
 	for range rounds {
 		// Two messages, and two workers: one ends its Job before the message of the other is taken, and one after.
-		g.Expect(s.burst(t.Context(), 2)).To(Succeed())
+		g.Expect(s.PushTogether(t.Context(), 2)).To(Succeed())
 		var left []string
 		g.Eventually(func() int {
-			left = slices.DeleteFunc(s.witness.Unfinished(), func(job string) bool { return ended[job] })
+			left = slices.DeleteFunc(s.Witness.Unfinished(), func(job string) bool { return ended[job] })
 			return len(left)
 		}).WithTimeout(timeout).Should(BeNumerically(">=", 2), "Jobs to end")
 		ended[left[0]], ended[left[1]] = true, true
 		g.Expect(s.end(t.Context(), left[0])).To(Succeed())
 		g.Expect(scene.Pause(t.Context(), 10*time.Millisecond)).To(Succeed())
-		g.Expect(redis.Client().RPopCount(t.Context(), s.object.Spec.QueueName, 2).Err()).To(Succeed())
+		g.Expect(redis.Client().RPopCount(t.Context(), s.Object.Spec.QueueName, 2).Err()).To(Succeed())
 		g.Expect(s.end(t.Context(), left[1])).To(Succeed())
 		g.Expect(scene.Pause(t.Context(), 10*time.Millisecond)).To(Succeed())
 	}

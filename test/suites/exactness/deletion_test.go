@@ -32,17 +32,17 @@ func TestDeletion(t *testing.T) {
 		t.Run(string(propagation), func(t *testing.T) {
 			g := NewWithT(t)
 			proxy.scaledJobs.Set(0)
-			s := newSaturatedSubject(t, namespace, "deleted", operator)
+			s := newSaturatedScaledJob(t, namespace, "deleted", operator)
 			proxy.scaledJobs.Set(longLag)
 
 			var storm errgroup.Group
 			storm.Go(func() error { return s.storm(t.Context()) })
-			g.Expect(api.Delete(t.Context(), s.object, client.PropagationPolicy(propagation))).To(Succeed())
+			g.Expect(api.Delete(t.Context(), s.Object, client.PropagationPolicy(propagation))).To(Succeed())
 			g.Expect(storm.Wait()).To(Succeed())
 			proveGone(t, operator, witness.Row{
 				Fault:   fmt.Sprintf("deleted (%s), watches of ScaledJobs 0.5 s late", propagation),
 				Promise: "no Job is replaced",
-			}, claim{subject: s, jobs: saturation})
+			}, claim{scaledJob: s, jobs: saturation})
 		})
 	}
 }
@@ -56,30 +56,30 @@ func TestDeletionInMidBatch(t *testing.T) {
 	} {
 		t.Run(string(propagation), func(t *testing.T) {
 			t.Parallel()
-			const messages, before = 8 * createsPerPass, 40
+			const messages, before = 8 * createsPerReconcile, 40
 			g := NewWithT(t)
 			namespace, proxy := newNamespace(t), startProxy(t)
 			operator := startOperator(t, proxy, []string{namespace})
-			s := newSubject(t, namespace, "deleted", 1, messages)
+			s := newScaledJob(t, namespace, "deleted", 1, messages)
 			s.awaitSubscription(t)
 			proxy.jobs.Set(shortLag)
 			proxy.scaledJobs.Set(frozen)
 			proxy.creates.hold(before, 1)
 
-			g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+			g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
 			g.Eventually(proxy.creates.held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
-			g.Expect(api.Delete(t.Context(), s.object, client.PropagationPolicy(propagation))).To(Succeed())
-			g.Eventually(api.Get).WithArguments(t.Context(), client.ObjectKeyFromObject(s.object), &scaledjobv1.ScaledJob{}).
+			g.Expect(api.Delete(t.Context(), s.Object, client.PropagationPolicy(propagation))).To(Succeed())
+			g.Eventually(api.Get).WithArguments(t.Context(), client.ObjectKeyFromObject(s.Object), &scaledjobv1.ScaledJob{}).
 				WithTimeout(timeout).Should(MatchError(apierrors.IsNotFound, "not found"))
-			g.Eventually(s.witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs before the creates are carried out")
-			decided := s.witness.Created() + proxy.creates.held() + createsPerPass
+			g.Eventually(s.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs before the creates are carried out")
+			decided := s.Witness.Created() + proxy.creates.held() + createsPerReconcile
 			g.Expect(proxy.creates.release()).To(Succeed())
-			s.awaitPasses(t, operator, restPasses)
+			s.awaitReconciles(t, operator, restReconciles)
 			proxy.scaledJobs.Set(longLag)
 			proveGone(t, operator, witness.Row{
 				Fault:   fmt.Sprintf("deleted (%s) with 16 creates under way, which are carried out when it is gone", propagation),
 				Promise: "no more creates follow than the operator had decided on, and all Jobs go",
-			}, claim{subject: s, jobs: decided})
+			}, claim{scaledJob: s, jobs: decided})
 		})
 	}
 }
@@ -93,15 +93,15 @@ func proveGone(t *testing.T, by *operator.Operator, fault witness.Row, c claim) 
 		_, fault.Over = balance([]claim{c})
 		table.Add(fault)
 	}()
-	g, ended, s := NewWithT(t), time.Now(), c.subject
-	g.Eventually(s.passes).WithArguments(t.Context(), by).WithTimeout(timeout).
+	g, ended, s := NewWithT(t), time.Now(), c.scaledJob
+	g.Eventually(s.reconciles).WithArguments(t.Context(), by).WithTimeout(timeout).
 		Should(BeZero(), "passes over a ScaledJob that the operator still knows of")
 	g.Expect(scene.Pause(t.Context(), longLag)).To(Succeed())
-	g.Expect(s.witness.CatchUp(t.Context())).To(Succeed())
-	g.Eventually(s.witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs that it controls")
+	g.Expect(s.Witness.CatchUp(t.Context())).To(Succeed())
+	g.Eventually(s.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs that it controls")
 	fault.Recovery = time.Since(ended)
-	g.Expect(s.witness.Verdict()).To(BeEmpty())
-	g.Expect(s.witness.Created()).To(BeNumerically("<=", c.jobs), "Jobs that it ever controlled")
+	g.Expect(s.Witness.Verdict()).To(BeEmpty())
+	g.Expect(s.Witness.Created()).To(BeNumerically("<=", c.jobs), "Jobs that it ever controlled")
 }
 
 // A ScaledJob takes the name and the queue of one that the operator takes to be
@@ -111,17 +111,17 @@ func TestRecreation(t *testing.T) {
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
-	first := newSaturatedSubject(t, namespace, "recreated", operator)
+	first := newSaturatedScaledJob(t, namespace, "recreated", operator)
 	proxy.scaledJobs.Set(longLag)
 
-	g.Expect(api.Delete(t.Context(), first.object, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
-	second := newSubject(t, namespace, "recreated", 1, saturation)
+	g.Expect(api.Delete(t.Context(), first.Object, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+	second := newScaledJob(t, namespace, "recreated", 1, saturation)
 	g.Expect(second.storm(t.Context())).To(Succeed())
 	prove(t, operator, witness.Row{
 		Fault:   "recreated with the same name and queue, watches 0.5 s late",
 		Promise: "the new ScaledJob gets its Jobs, and those of the old one go",
-	}, claim{subject: second, jobs: saturation})
-	g.Expect(first.witness.Unfinished()).To(BeEmpty())
-	g.Expect(first.witness.Verdict()).To(BeEmpty())
-	g.Expect(first.witness.Created()).To(Equal(saturation))
+	}, claim{scaledJob: second, jobs: saturation})
+	g.Expect(first.Witness.Unfinished()).To(BeEmpty())
+	g.Expect(first.Witness.Verdict()).To(BeEmpty())
+	g.Expect(first.Witness.Created()).To(Equal(saturation))
 }

@@ -40,16 +40,16 @@ func TestQuota(t *testing.T) {
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
 	setQuota(t, namespace, room)
-	s := newSubject(t, namespace, "limited", 1, due)
+	s := newScaledJob(t, namespace, "limited", 1, due)
 	s.awaitSubscription(t)
 	proxy.lag(shortLag)
 
 	g.Expect(s.storm(t.Context())).To(Succeed())
 	g.Eventually(s.conditions).WithArguments(t.Context()).WithTimeout(timeout).
 		Should(HaveKeyWithValue(scaledjobv1.ConditionScalingLimited, scaledjobv1.ReasonCreateRefused))
-	g.Expect(s.witness.AwaitCreated(t.Context(), room)).To(Succeed())
+	g.Expect(s.Witness.AwaitCreated(t.Context(), room)).To(Succeed())
 	g.Expect(proxy.losses.sent()).To(BeNumerically("<=", fewCreates), "creates in the storm")
-	g.Expect(s.witness.Created()).To(Equal(room))
+	g.Expect(s.Witness.Created()).To(Equal(room))
 
 	setQuota(t, namespace, 10*due)
 	s.suspend(t, true) // which ends the pause
@@ -59,7 +59,7 @@ func TestQuota(t *testing.T) {
 	prove(t, operator, witness.Row{
 		Fault:   "a quota refuses half of the Jobs in a storm, then is raised",
 		Promise: "what is refused is tried seldom, and comes when it may",
-	}, claim{subject: s, jobs: due})
+	}, claim{scaledJob: s, jobs: due})
 }
 
 // The negative control: under the same quota the usual reconciler does not leave off, with no more messages than a
@@ -69,14 +69,14 @@ func TestNaiveReconcilerIsRefusedOverAndOver(t *testing.T) {
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	setQuota(t, namespace, room)
-	s := newSubject(t, namespace, "limited", 1, 2*room)
+	s := newScaledJob(t, namespace, "limited", 1, 2*room)
 	startNaive(t, proxy, s)
 	s.awaitSubscription(t)
 
-	g.Expect(s.burst(t.Context(), 2*room)).To(Succeed())
-	g.Eventually(func() (int, error) { return proxy.losses.sent(), s.burst(t.Context(), 1) }).
+	g.Expect(s.PushTogether(t.Context(), 2*room)).To(Succeed())
+	g.Eventually(func() (int, error) { return proxy.losses.sent(), s.PushTogether(t.Context(), 1) }).
 		WithPolling(timeout / stormPushes).WithTimeout(timeout).Should(BeNumerically(">", fewCreates))
-	g.Expect(s.pushed.Load()).To(BeNumerically("<=", stormPushes), "messages")
+	g.Expect(s.Pushed()).To(BeNumerically("<=", stormPushes), "messages")
 }
 
 // While a namespace terminates, its Jobs go, and the operator sees nothing of the
@@ -88,8 +88,8 @@ func TestNamespaceTerminates(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace, doomedNamespace})
-	doomed := newSaturatedSubject(t, doomedNamespace, "doomed", operator)
-	healthy := newSubject(t, namespace, "healthy", 40, 100)
+	doomed := newSaturatedScaledJob(t, doomedNamespace, "doomed", operator)
+	healthy := newScaledJob(t, namespace, "healthy", 40, 100)
 	healthy.awaitSubscription(t)
 	release := hold(t, doomedNamespace)
 	proxy.scaledJobs.Set(frozen)
@@ -97,20 +97,20 @@ func TestNamespaceTerminates(t *testing.T) {
 	storms := beginStorms(t.Context(), doomed, healthy)
 	terminating := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: doomedNamespace}}
 	g.Expect(api.Delete(t.Context(), terminating)).To(Succeed())
-	g.Eventually(doomed.witness.Unfinished).WithTimeout(timeout).Should(BeEmpty())
+	g.Eventually(doomed.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty())
 	g.Expect(storms.Wait()).To(Succeed())
 	prove(t, operator, witness.Row{
 		Fault:   "a namespace terminates in a storm, and watches of ScaledJobs do not show it",
 		Promise: "nothing is created there, and the others go on",
-	}, claim{subject: healthy, jobs: stormPushes / 40})
-	g.Expect(doomed.witness.Created()).To(Equal(saturation))
+	}, claim{scaledJob: healthy, jobs: stormPushes / 40})
+	g.Expect(doomed.Witness.Created()).To(Equal(saturation))
 
 	proxy.scaledJobs.Set(0)
 	release()
 	g.Eventually(api.Get).WithArguments(t.Context(), client.ObjectKeyFromObject(terminating), terminating).WithTimeout(timeout).
 		Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
-	g.Eventually(doomed.passes).WithArguments(t.Context(), operator).WithTimeout(timeout).Should(BeZero())
-	g.Expect(doomed.witness.Created()).To(Equal(saturation))
+	g.Eventually(doomed.reconciles).WithArguments(t.Context(), operator).WithTimeout(timeout).Should(BeZero())
+	g.Expect(doomed.Witness.Created()).To(Equal(saturation))
 }
 
 // setQuota limits how many Jobs a namespace may hold, and returns once the limit
@@ -149,16 +149,16 @@ func hold(t *testing.T, namespace string) (release func()) {
 }
 
 // suspend stops the ScaledJob, or lets it go on.
-func (s *subject) suspend(t *testing.T, suspended bool) {
+func (s *scaledJob) suspend(t *testing.T, suspended bool) {
 	t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":`+strconv.FormatBool(suspended)+`}}`))
-	NewWithT(t).Expect(api.Patch(t.Context(), s.object.DeepCopy(), patch)).To(Succeed())
+	NewWithT(t).Expect(api.Patch(t.Context(), s.Object.DeepCopy(), patch)).To(Succeed())
 }
 
 // conditions are the reasons of the ScaledJob's conditions, by their types.
-func (s *subject) conditions(ctx context.Context) (map[string]string, error) {
+func (s *scaledJob) conditions(ctx context.Context) (map[string]string, error) {
 	var now scaledjobv1.ScaledJob
-	err := api.Get(ctx, client.ObjectKeyFromObject(s.object), &now)
+	err := api.Get(ctx, client.ObjectKeyFromObject(s.Object), &now)
 	reasons := map[string]string{}
 	for _, condition := range now.Status.Conditions {
 		reasons[condition.Type] = condition.Reason

@@ -22,12 +22,12 @@ func TestForgedNumberOfOneNamespaceDoesNotStopAnother(t *testing.T) {
 	g := NewWithT(t)
 	hostile, other := newNamespace(t), newNamespace(t)
 	startOperator(t, startProxy(t), []string{hostile, other})
-	target := newSubject(t, hostile, "target", 1, 10)
-	victim := newSubject(t, other, "victim", 1, 10)
+	target := newScaledJob(t, hostile, "target", 1, 10)
+	victim := newScaledJob(t, other, "victim", 1, 10)
 	target.awaitSubscription(t)
 	victim.awaitSubscription(t)
 	const number = math.MaxInt64 - 1
-	owner := target.object
+	owner := target.Object
 	g.Expect(api.Create(t.Context(), &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: hostile, Name: jobs.Name(owner.Name, owner.UID, number),
@@ -41,9 +41,9 @@ func TestForgedNumberOfOneNamespaceDoesNotStopAnother(t *testing.T) {
 		},
 		Spec: owner.Spec.JobTemplate.Spec,
 	})).To(Succeed())
-	target.pushed.Add(1) // the forged one is due as well
-	g.Expect(target.witness.AwaitCreated(t.Context(), 1)).To(Succeed())
-	g.Expect(target.burst(t.Context(), 5)).To(Succeed())
-	g.Expect(victim.burst(t.Context(), 5)).To(Succeed())
-	g.Eventually(victim.witness.Created).WithTimeout(timeout / 6).Should(Equal(5))
+	target.CountPushed(1) // the forged one is due as well
+	g.Expect(target.Witness.AwaitCreated(t.Context(), 1)).To(Succeed())
+	g.Expect(target.PushTogether(t.Context(), 5)).To(Succeed())
+	g.Expect(victim.PushTogether(t.Context(), 5)).To(Succeed())
+	g.Eventually(victim.Witness.Created).WithTimeout(timeout / 6).Should(Equal(5))
 }

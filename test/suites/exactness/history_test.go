@@ -22,7 +22,7 @@ func TestJobsWithoutTimeToLive(t *testing.T) {
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
-	s := newSubject(t, namespace, "worked", 1, saturation, func(spec *scaledjobv1.ScaledJobSpec) {
+	s := newScaledJob(t, namespace, "worked", 1, saturation, func(spec *scaledjobv1.ScaledJobSpec) {
 		none, many := int32(0), int32(stormPushes)
 		spec.JobTemplate.Spec.TTLSecondsAfterFinished = &none
 		spec.SuccessfulJobsHistoryLimit = &many
@@ -35,7 +35,7 @@ func TestJobsWithoutTimeToLive(t *testing.T) {
 	prove(t, operator, witness.Row{
 		Fault:   "finished Jobs are deleted at once (ttlSecondsAfterFinished 0) in a storm, watches 0.5 s late",
 		Promise: "freed slots are filled, once each",
-	}, claim{subject: s, jobs: saturation + finished})
+	}, claim{scaledJob: s, jobs: saturation + finished})
 	g.Eventually(s.present).WithContext(t.Context()).WithTimeout(timeout).Should(Equal(saturation), "Jobs that are left")
 }
 
@@ -46,21 +46,21 @@ func TestNoHistory(t *testing.T) {
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	killed := startOperator(t, proxy, []string{namespace})
-	s := newSubject(t, namespace, "worked", 1, saturation, func(spec *scaledjobv1.ScaledJobSpec) {
+	s := newScaledJob(t, namespace, "worked", 1, saturation, func(spec *scaledjobv1.ScaledJobSpec) {
 		none := int32(0)
 		spec.SuccessfulJobsHistoryLimit, spec.FailedJobsHistoryLimit = &none, &none
 	})
 	s.awaitSubscription(t)
-	g.Expect(s.burst(t.Context(), saturation)).To(Succeed())
-	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation))
-	first := s.witness.Unfinished()
+	g.Expect(s.PushTogether(t.Context(), saturation)).To(Succeed())
+	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation))
+	first := s.Witness.Unfinished()
 	proxy.lag(longLag)
 
 	finished, err := stormAndWork(t.Context(), s)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation+finished))
-	g.Expect(redis.Client().LTrim(t.Context(), s.object.Spec.QueueName, 1, saturation).Err()).To(Succeed())
-	for i, job := range s.witness.Unfinished() {
+	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation+finished))
+	g.Expect(redis.Client().LTrim(t.Context(), s.Object.Spec.QueueName, 1, saturation).Err()).To(Succeed())
+	for i, job := range s.Witness.Unfinished() {
 		end := s.finish
 		if i < 2 { // three that fail would make the operator pause
 			end = s.fail
@@ -71,19 +71,19 @@ func TestNoHistory(t *testing.T) {
 	g.Expect(killed.Kill()).To(Succeed())
 
 	next := startOperator(t, proxy, []string{namespace})
-	g.Expect(s.burst(t.Context(), saturation)).To(Succeed())
+	g.Expect(s.PushTogether(t.Context(), saturation)).To(Succeed())
 	prove(t, next, witness.Row{
 		Fault:   "no finished Job is kept in a storm, and then none at all, watches 0.5 s late; kill -9",
 		Promise: "Jobs that have the names of others before are told from these",
-	}, claim{subject: s, jobs: saturation + finished + saturation})
-	g.Expect(s.witness.Unfinished()).To(Equal(first), "names that are used again")
+	}, claim{scaledJob: s, jobs: saturation + finished + saturation})
+	g.Expect(s.Witness.Unfinished()).To(Equal(first), "names that are used again")
 }
 
-// present is how many Jobs there are in the namespace of the subject, besides those
+// present is how many Jobs there are in the namespace of the ScaledJob, besides those
 // that belong to no one.
-func (s *subject) present(ctx context.Context) (int, error) {
+func (s *scaledJob) present(ctx context.Context) (int, error) {
 	var jobs batchv1.JobList
-	err := api.List(ctx, &jobs, client.InNamespace(s.object.Namespace),
-		client.MatchingLabels{scaledjobv1.LabelScaledJob: s.object.Name})
+	err := api.List(ctx, &jobs, client.InNamespace(s.Object.Namespace),
+		client.MatchingLabels{scaledjobv1.LabelScaledJob: s.Object.Name})
 	return len(jobs.Items), err
 }

@@ -51,8 +51,8 @@ var (
 type crew struct {
 	*workers.Staff
 
-	subject *subject
-	ended   chan error // of the workers
+	scaledJob *scaledJob
+	ended     chan error // of the workers
 }
 
 // newCrew makes a ScaledJob with workers, who are at work until the test ends.
@@ -60,12 +60,12 @@ func newCrew(
 	t *testing.T, namespace, name string, pace workers.Pace, kind workers.Kind, adjust ...func(*scaledjobv1.ScaledJobSpec),
 ) *crew {
 	t.Helper()
-	s := newSubject(t, namespace, name, 1, crewLimit, append(adjust, kind.Count)...)
-	s.pushed.Store(crewMessages) // Never more than the limit may be unfinished, and as many as that at any time.
+	s := newScaledJob(t, namespace, name, 1, crewLimit, append(adjust, kind.Count)...)
+	s.CountPushed(crewMessages) // Never more than the limit may be unfinished, and as many as that at any time.
 	c := &crew{
-		Staff:   &workers.Staff{Kind: kind, Pace: pace, API: api, Namespace: namespace, Witness: s.witness},
-		subject: s,
-		ended:   make(chan error, 1),
+		Staff:     &workers.Staff{Kind: kind, Pace: pace, API: api, Namespace: namespace, Witness: s.Witness},
+		scaledJob: s,
+		ended:     make(chan error, 1),
 	}
 	go func() { c.ended <- c.Work(t.Context()) }()
 	t.Cleanup(func() { NewWithT(t).Expect(<-c.ended).To(Succeed()) })
@@ -123,9 +123,9 @@ func pushAll(ctx context.Context, crews []*crew) *errgroup.Group {
 func (c *crew) awaitWorkedOff(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
-	name := c.subject.object.Name
+	name := c.scaledJob.Object.Name
 	g.Eventually(c.Served).WithTimeout(timeout).Should(Equal(crewMessages), "messages that were served for %s", name)
-	g.Eventually(c.subject.witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs of %s", name)
+	g.Eventually(c.scaledJob.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs of %s", name)
 }
 
 // faults are what must not have happened and did. So many Jobs may have found nothing.
@@ -133,22 +133,22 @@ func (c *crew) awaitWorkedOff(t *testing.T) {
 func (c *crew) faults(t *testing.T, mayWaste int) (found []string) {
 	t.Helper()
 	g := NewWithT(t)
-	g.Expect(c.subject.witness.CatchUp(t.Context())).To(Succeed())
+	g.Expect(c.scaledJob.Witness.CatchUp(t.Context())).To(Succeed())
 	note := func(is bool, format string, args ...any) {
 		if is {
-			found = append(found, c.subject.object.Name+": "+fmt.Sprintf(format, args...))
+			found = append(found, c.scaledJob.Object.Name+": "+fmt.Sprintf(format, args...))
 		}
 	}
 	left, err := c.Kind.Left(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	created, wasted, late := c.subject.witness.Created(), c.Wasted(), c.Late(claimGrace)
+	created, wasted, late := c.scaledJob.Witness.Created(), c.Wasted(), c.Late(claimGrace)
 	note(created != crewMessages+wasted, "%d Jobs created for %d messages, and %d found none", created, crewMessages, wasted)
 	note(wasted > mayWaste, "%d Jobs found no message, where %d may", wasted, mayWaste)
 	note(len(c.Repeated()) > 0, "messages were taken more than once: %v", c.Repeated())
 	note(c.Served() != crewMessages || left > 0, "%d messages were served, and %d are left", c.Served(), left)
-	note(len(c.subject.witness.Unfinished()) > 0, "Jobs are unfinished: %v", c.subject.witness.Unfinished())
-	note(c.subject.witness.Verdict() != "", "%s", c.subject.witness.Verdict())
-	t.Logf("%s: %d Jobs, %d found no message, %d were late to take one", c.subject.object.Name, created, wasted, late)
+	note(len(c.scaledJob.Witness.Unfinished()) > 0, "Jobs are unfinished: %v", c.scaledJob.Witness.Unfinished())
+	note(c.scaledJob.Witness.Verdict() != "", "%s", c.scaledJob.Witness.Verdict())
+	t.Logf("%s: %d Jobs, %d found no message, %d were late to take one", c.scaledJob.Object.Name, created, wasted, late)
 	return found
 }
 
@@ -156,7 +156,7 @@ func (c *crew) faults(t *testing.T, mayWaste int) (found []string) {
 // until it is done, none may. Else there may be one for each that is late to take its
 // message.
 func (c *crew) mayWaste() int {
-	if c.subject.object.Spec.ScalingStrategy.Type == scaledjobv1.StrategyAccurate {
+	if c.scaledJob.Object.Spec.ScalingStrategy.Type == scaledjobv1.StrategyAccurate {
 		return c.Late(claimGrace)
 	}
 	return 0
@@ -182,7 +182,7 @@ func TestOneJobForEachMessage(t *testing.T) {
 			}
 			resting, ctx := errgroup.WithContext(t.Context())
 			for _, c := range p.crews {
-				resting.Go(func() error { return c.subject.rest(ctx, p.operator) })
+				resting.Go(func() error { return c.scaledJob.rest(ctx, p.operator) })
 			}
 			g.Expect(resting.Wait()).To(Succeed())
 			var faults []string
@@ -215,9 +215,9 @@ func (p *plant) replaceOperator(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
 	p.proxy.lag(shortLag)
-	g.Eventually(p.crews[0].subject.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", crewMessages/3))
+	g.Eventually(p.crews[0].scaledJob.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", crewMessages/3))
 	g.Expect(p.operator.Kill()).To(Succeed())
-	g.Expect(p.crews[0].subject.witness.Created()).To(BeNumerically("<", crewMessages), "Jobs at the moment of the kill")
+	g.Expect(p.crews[0].scaledJob.Witness.Created()).To(BeNumerically("<", crewMessages), "Jobs at the moment of the kill")
 	p.operator = startOperator(t, p.proxy, []string{p.namespace})
 }
 
@@ -231,7 +231,7 @@ func TestJobsComeWhileOthersWork(t *testing.T) {
 			g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
 		}
 		for _, c := range p.crews {
-			g.Eventually(c.Waits).WithTimeout(timeout).Should(HaveLen(jobs), "messages that were taken of %s", c.subject.object.Name)
+			g.Eventually(c.Waits).WithTimeout(timeout).Should(HaveLen(jobs), "messages that were taken of %s", c.scaledJob.Object.Name)
 		}
 	}
 }
@@ -247,9 +247,9 @@ func TestWaitingMessagesAloneWaitForOtherJobs(t *testing.T) {
 	g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
 	g.Eventually(c.Waits).WithTimeout(timeout).Should(HaveLen(crewLimit / 2))
 	g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
-	c.subject.awaitPasses(t, by, restPasses)
-	g.Expect(c.subject.witness.CatchUp(t.Context())).To(Succeed())
-	g.Expect(c.subject.witness.Created()).To(Equal(crewLimit / 2))
+	c.scaledJob.awaitReconciles(t, by, restReconciles)
+	g.Expect(c.scaledJob.Witness.CatchUp(t.Context())).To(Succeed())
+	g.Expect(c.scaledJob.Witness.Created()).To(Equal(crewLimit / 2))
 }
 
 // The negative control of exactness: a Job whose Pod has just got ready passes for one that has its
@@ -261,7 +261,7 @@ func TestNaiveFormulaWastesJobs(t *testing.T) {
 	queue := namespace + ":queue"
 	c := newCrew(t, namespace, "naive", hesitantPace, workers.ReliableList(redis.Client(), queue))
 	scaler := &workers.AccurateScaler{
-		API: api, Object: c.subject.object, Interval: pollInterval,
+		API: api, Object: c.scaledJob.Object, Interval: pollInterval,
 		Waiting: func(ctx context.Context) (int64, error) { return redis.Client().LLen(ctx, queue).Result() },
 	}
 	ended := make(chan error, 1)

@@ -20,8 +20,8 @@ import (
 const (
 	// createsAtOnce is how many creates of a ScaledJob are under way at a time.
 	createsAtOnce = 16
-	// createsPerPass is how many come from one look at its Jobs and its queue.
-	createsPerPass = 128
+	// createsPerReconcile is how many come from one look at its Jobs and its queue.
+	createsPerReconcile = 128
 )
 
 // The operator dies with creates under way, and the API server carries them out
@@ -34,23 +34,23 @@ func TestCreatesCarriedOutAfterTheNextOperator(t *testing.T) {
 	g := NewWithT(t)
 	namespace, former := newNamespace(t), startProxy(t)
 	killed := startOperator(t, former, []string{namespace})
-	s := newSubject(t, namespace, "bursting", 1, messages)
+	s := newScaledJob(t, namespace, "bursting", 1, messages)
 	s.awaitSubscription(t)
 	former.creates.hold(30, 2)
 
-	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+	g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
 	g.Eventually(former.creates.held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
 	g.Expect(killed.Kill()).To(Succeed())
 	g.Eventually(former.creates.unanswered).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
-	g.Expect(s.witness.Created()).To(BeNumerically("<", messages-createsAtOnce), "Jobs at the moment of the kill")
+	g.Expect(s.Witness.Created()).To(BeNumerically("<", messages-createsAtOnce), "Jobs at the moment of the kill")
 
 	next := startOperator(t, startProxy(t), []string{namespace})
-	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", messages))
+	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", messages))
 	g.Expect(former.creates.release()).To(Succeed())
 	prove(t, next, witness.Row{
 		Fault:   "kill -9 with 16 creates under way, which are carried out once the next operator is done",
 		Promise: "the next operator takes their names first, so that they fail",
-	}, claim{subject: s, jobs: messages})
+	}, claim{scaledJob: s, jobs: messages})
 }
 
 // The same in a storm, with Jobs that finish and are deleted all the time: their
@@ -60,25 +60,25 @@ func TestCreatesOfAStormCarriedOutAfterTheNextOperator(t *testing.T) {
 	g := NewWithT(t)
 	namespace, former := newNamespace(t), startProxy(t)
 	killed := startOperator(t, former, []string{namespace})
-	s := newSubject(t, namespace, "worked", 1, saturation)
+	s := newScaledJob(t, namespace, "worked", 1, saturation)
 	s.awaitSubscription(t)
 	former.lag(longLag)
 
 	goHome := putToWork(t, s)
-	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 4*saturation))
+	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 4*saturation))
 	former.creates.hold(0, 1)
 	g.Eventually(former.creates.held).WithTimeout(timeout).Should(BeNumerically(">", 0))
 	g.Expect(killed.Kill()).To(Succeed())
 	finished := goHome()
 
 	next := startOperator(t, startProxy(t), []string{namespace})
-	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation+finished))
+	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation+finished))
 	g.Expect(former.creates.release()).To(Succeed())
 	prove(t, next, witness.Row{
 		Fault: "kill -9 in a storm with creates under way, which are carried out once the next operator is done," +
 			" after older Jobs were deleted",
 		Promise: "the next operator takes their names first, so that they fail",
-	}, claim{subject: s, jobs: saturation + finished})
+	}, claim{scaledJob: s, jobs: saturation + finished})
 }
 
 // lateCreates keeps creates of Jobs back, if told so, and carries them out when

@@ -35,37 +35,37 @@ func TestTwoOperatorsAtOnce(t *testing.T) {
 			g := NewWithT(t)
 			namespace, proxies := newNamespace(t), [2]*proxy{startProxy(t), startProxy(t)}
 			ending := startOperator(t, proxies[0], []string{namespace})
-			bursting := newSubject(t, namespace, "bursting", 1, messages)
+			bursting := newScaledJob(t, namespace, "bursting", 1, messages)
 			bursting.awaitSubscription(t)
 			proxies[0].lag(longLag)
 			proxies[0].creates.hold(30, 2)
-			g.Expect(bursting.burst(t.Context(), messages)).To(Succeed())
+			g.Expect(bursting.PushTogether(t.Context(), messages)).To(Succeed())
 			g.Eventually(proxies[0].creates.held).WithTimeout(timeout).Should(BeNumerically(">=", createsAtOnce))
 			staying := startOperator(t, proxies[1], []string{namespace})
-			g.Eventually(bursting.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", messages))
+			g.Eventually(bursting.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", messages))
 			g.Expect(proxies[0].creates.release()).To(Succeed())
 
 			proxies[1].lag(longLag)
-			capped := newSubject(t, namespace, "capped", 1, saturation)
-			worked := newSubject(t, namespace, "worked", 1, saturation)
-			for _, s := range []*subject{capped, worked} {
-				g.Eventually(s.listeners).WithContext(t.Context()).WithTimeout(timeout).Should(BeEquivalentTo(2))
+			capped := newScaledJob(t, namespace, "capped", 1, saturation)
+			worked := newScaledJob(t, namespace, "worked", 1, saturation)
+			for _, s := range []*scaledJob{capped, worked} {
+				g.Eventually(s.Subscribers).WithContext(t.Context()).WithTimeout(timeout).Should(BeEquivalentTo(2))
 			}
 			var storm errgroup.Group
 			storm.Go(func() error { return capped.storm(t.Context()) })
 			goHome := putToWork(t, worked)
-			g.Eventually(worked.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 2*saturation))
+			g.Eventually(worked.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 2*saturation))
 			g.Expect(end(t.Context(), ending)).To(Succeed())
-			g.Eventually(worked.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 4*saturation))
+			g.Eventually(worked.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 4*saturation))
 			finished := goHome()
 			g.Expect(storm.Wait()).To(Succeed())
 			prove(t, staying, witness.Row{
 				Fault:   "two operators at work at once in a burst and a storm, the creates of one are held up; it ends by " + name,
 				Promise: "no Job is created by both",
 			},
-				claim{subject: bursting, jobs: messages},
-				claim{subject: capped, jobs: saturation},
-				claim{subject: worked, jobs: saturation + finished})
+				claim{scaledJob: bursting, jobs: messages},
+				claim{scaledJob: capped, jobs: saturation},
+				claim{scaledJob: worked, jobs: saturation + finished})
 		})
 	}
 }
@@ -80,29 +80,29 @@ func TestBlindStandbyTakesOver(t *testing.T) {
 	election := elect(t, namespace)
 	sighted, blind := startProxy(t), startProxy(t)
 	leader := startOperator(t, sighted, []string{namespace}, election...)
-	s := newSubject(t, namespace, "bursting", 1, messages)
+	s := newScaledJob(t, namespace, "bursting", 1, messages)
 	s.awaitSubscription(t) // only the leader does
 	standby := startOperator(t, blind, []string{namespace}, election...)
 	blind.jobs.Set(frozen)
 	sighted.jobs.Set(frozen) // so that the leader gets no further than one pass
 
-	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
-	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">", 0))
+	g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
+	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", 0))
 	first, err := holder(t.Context(), namespace)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(leader.Stop(t.Context())).To(Succeed())
-	g.Expect(s.witness.CatchUp(t.Context())).To(Succeed())
-	made := s.witness.Created()
+	g.Expect(s.Witness.CatchUp(t.Context())).To(Succeed())
+	made := s.Witness.Created()
 	g.Expect(made).To(BeNumerically("<", messages), "Jobs at the change of leaders")
 
 	g.Eventually(holder).WithArguments(t.Context(), namespace).WithTimeout(timeout).ShouldNot(Or(BeEmpty(), Equal(first)))
 	awaitAttempts(t, standby)
-	g.Expect(s.witness.Created()).To(Equal(made), "Jobs while the standby is blind")
+	g.Expect(s.Witness.Created()).To(Equal(made), "Jobs while the standby is blind")
 	blind.jobs.Set(0)
 	prove(t, standby, witness.Row{
 		Fault:   "the leader stops in a burst, and the cache of the standby shows nothing of it",
 		Promise: "the standby creates nothing until its cache has caught up",
-	}, claim{subject: s, jobs: messages})
+	}, claim{scaledJob: s, jobs: messages})
 }
 
 // The leader is killed in a storm, with Jobs that finish all the time. Until the
@@ -114,8 +114,8 @@ func TestLeaderKilledInStorm(t *testing.T) {
 	election := elect(t, namespace)
 	sighted, blind := startProxy(t), startProxy(t)
 	leader := startOperator(t, sighted, []string{namespace}, election...)
-	growing := newSubject(t, namespace, "growing", 40, 100)
-	worked := newSubject(t, namespace, "worked", 1, saturation)
+	growing := newScaledJob(t, namespace, "growing", 40, 100)
+	worked := newScaledJob(t, namespace, "worked", 1, saturation)
 	growing.awaitSubscription(t) // only the leader subscribes
 	worked.awaitSubscription(t)
 	standby := startOperator(t, blind, []string{namespace}, election...)
@@ -125,26 +125,26 @@ func TestLeaderKilledInStorm(t *testing.T) {
 	var storm errgroup.Group
 	storm.Go(func() error { return growing.storm(t.Context()) })
 	goHome := putToWork(t, worked)
-	g.Eventually(worked.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 2*saturation))
+	g.Eventually(worked.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 2*saturation))
 	g.Expect(leader.Kill()).To(Succeed())
 	finished := goHome()
 	g.Expect(storm.Wait()).To(Succeed())
-	g.Expect(worked.witness.CatchUp(t.Context())).To(Succeed())
-	made := worked.witness.Created()
+	g.Expect(worked.Witness.CatchUp(t.Context())).To(Succeed())
+	made := worked.Witness.Created()
 
 	awaitAttempts(t, standby)
-	g.Expect(worked.witness.Created()).To(Equal(made), "Jobs while the standby is blind")
+	g.Expect(worked.Witness.Created()).To(Equal(made), "Jobs while the standby is blind")
 	blind.jobs.Set(2 * time.Second)
 	goHome = putToWork(t, worked)
-	g.Eventually(worked.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", made+2*saturation))
+	g.Eventually(worked.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", made+2*saturation))
 	finished += goHome()
 	blind.jobs.Set(longLag)
 	prove(t, standby, witness.Row{
 		Fault:   "kill -9 of the leader in a storm, the cache of the standby stands still, and is 2 s behind then",
 		Promise: "the standby creates nothing until its cache has caught up",
 	},
-		claim{subject: growing, jobs: stormPushes / 40},
-		claim{subject: worked, jobs: saturation + finished})
+		claim{scaledJob: growing, jobs: stormPushes / 40},
+		claim{scaledJob: worked, jobs: saturation + finished})
 }
 
 // elect lets operators elect a leader of their own for this namespace, by the

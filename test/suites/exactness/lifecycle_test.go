@@ -19,21 +19,21 @@ func TestKilledInMidBurst(t *testing.T) {
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
-	s := newSubject(t, namespace, "bursting", 1, messages)
+	s := newScaledJob(t, namespace, "bursting", 1, messages)
 	s.awaitSubscription(t)
 	proxy.lag(shortLag)
 
-	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+	g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
 	for _, jobs := range []int{100, 600, 1200} {
-		g.Eventually(s.witness.Created).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", jobs))
+		g.Eventually(s.Witness.Created).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", jobs))
 		g.Expect(operator.Kill()).To(Succeed())
-		g.Expect(s.witness.Created()).To(BeNumerically("<", messages), "Jobs at the moment of the kill")
+		g.Expect(s.Witness.Created()).To(BeNumerically("<", messages), "Jobs at the moment of the kill")
 		operator = startOperator(t, proxy, []string{namespace})
 	}
 	prove(t, operator, witness.Row{
 		Fault:   "kill -9 in a burst of 2,000, three times, watches 0.1 s late",
 		Promise: "the next operator counts what the one before has created",
-	}, claim{subject: s, jobs: messages})
+	}, claim{scaledJob: s, jobs: messages})
 }
 
 // The operator is told to stop with creates under way, which are answered only
@@ -45,12 +45,12 @@ func TestStoppedInMidBatch(t *testing.T) {
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	stopped := startOperator(t, proxy, []string{namespace})
-	s := newSubject(t, namespace, "bursting", 1, messages)
+	s := newScaledJob(t, namespace, "bursting", 1, messages)
 	s.awaitSubscription(t)
 	proxy.lag(longLag)
 	proxy.creates.hold(before, 1)
 
-	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+	g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
 	g.Eventually(proxy.creates.held).WithTimeout(timeout).Should(Equal(createsAtOnce))
 	var stop errgroup.Group
 	stop.Go(func() error { return stopped.Stop(t.Context()) })
@@ -58,12 +58,12 @@ func TestStoppedInMidBatch(t *testing.T) {
 	g.Expect(proxy.creates.release()).To(Succeed())
 	g.Expect(stop.Wait()).To(Succeed(), "with status 0")
 	g.Expect(proxy.creates.unanswered()).To(BeZero(), "creates that the operator did not wait for")
-	g.Expect(s.witness.CatchUp(t.Context())).To(Succeed())
-	g.Expect(s.witness.Created()).To(Equal(before+createsAtOnce), "Jobs of the operator that was stopped")
+	g.Expect(s.Witness.CatchUp(t.Context())).To(Succeed())
+	g.Expect(s.Witness.Created()).To(Equal(before+createsAtOnce), "Jobs of the operator that was stopped")
 
 	next := startOperator(t, proxy, []string{namespace})
 	prove(t, next, witness.Row{
 		Fault:   "SIGTERM with 16 creates under way",
 		Promise: "they end with an answer, no other begins, and the next operator goes on from there",
-	}, claim{subject: s, jobs: messages})
+	}, claim{scaledJob: s, jobs: messages})
 }

@@ -24,18 +24,18 @@ func TestAnswersGetLost(t *testing.T) {
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
-	claims := []claim{{subject: newSubject(t, namespace, "bursting", 1, messages), jobs: messages}}
+	claims := []claim{{scaledJob: newScaledJob(t, namespace, "bursting", 1, messages), jobs: messages}}
 	for i := range singles {
-		claims = append(claims, claim{subject: newSubject(t, namespace, fmt.Sprintf("single-%d", i), 1, 1), jobs: 1})
+		claims = append(claims, claim{scaledJob: newScaledJob(t, namespace, fmt.Sprintf("single-%d", i), 1, 1), jobs: 1})
 	}
 	for _, c := range claims {
-		c.subject.awaitSubscription(t)
+		c.scaledJob.awaitSubscription(t)
 	}
 	proxy.lag(longLag)
 	proxy.losses.follow(everyOther)
 
 	for _, c := range claims {
-		g.Expect(c.subject.burst(t.Context(), messages)).To(Succeed())
+		g.Expect(c.scaledJob.PushTogether(t.Context(), messages)).To(Succeed())
 	}
 	prove(t, operator, witness.Row{
 		Fault:   "every other create fails: before it is carried out, or after, by a reset, a timeout or a demand to come again",
@@ -59,21 +59,21 @@ func TestTimeoutsInMidBatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			proxy.lag(0)
-			s := newSubject(t, namespace, name, 1, 2*messages)
+			s := newScaledJob(t, namespace, name, 1, 2*messages)
 			s.awaitSubscription(t)
 			// With a Job of its template there, the operator sends all at once.
-			g.Expect(s.burst(t.Context(), 1)).To(Succeed())
-			g.Expect(s.witness.AwaitCreated(t.Context(), 1)).To(Succeed())
+			g.Expect(s.PushTogether(t.Context(), 1)).To(Succeed())
+			g.Expect(s.Witness.AwaitCreated(t.Context(), 1)).To(Succeed())
 			proxy.lag(longLag)
 			proxy.timeouts.strike(before, lost.creates)
 
-			g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+			g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
 			prove(t, operator, witness.Row{
 				Fault: lost.fault + ", watches 0.5 s late", Promise: "what may have been created counts as created, and is sent again",
-			}, claim{subject: s, jobs: 1 + messages})
+			}, claim{scaledJob: s, jobs: 1 + messages})
 			made := proxy.timeouts.made()
 			g.Expect(made).To(HaveLen(lost.creates), "Jobs whose creates were answered by timeouts")
-			g.Expect(s.witness.Unfinished()).To(ContainElements(made))
+			g.Expect(s.Witness.Unfinished()).To(ContainElements(made))
 		})
 	}
 }

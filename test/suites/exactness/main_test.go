@@ -16,17 +16,12 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
@@ -53,51 +48,32 @@ var (
 	tablePath = flag.String("table", "", "the file to write what came of the faults to")
 )
 
-func TestMain(m *testing.M) {
-	code, err := run(context.Background(), m)
-	if err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
+func TestMain(m *testing.M) { os.Exit(cluster.Run(m, 0, start, stop)) }
+
+// start starts a cluster with a garbage collector, but without nodes: the Jobs are the tests' own to finish.
+func start(ctx context.Context) (err error) {
+	if control, api, err = operator.StartCluster(ctx, cluster.Options{ControllerManager: true, Log: os.Stderr}); err != nil {
+		return err
 	}
-	os.Exit(code)
+	redis, err = redistest.Start(ctx, redistest.Options{Events: events, Log: os.Stderr})
+	return err
 }
 
-// run runs the tests in a cluster with a garbage collector, but without nodes:
-// the Jobs are the tests' own to finish.
-func run(ctx context.Context, m *testing.M) (code int, err error) {
-	ctrl.SetLogger(logr.Discard())
-	control, err = cluster.Start(ctx, cluster.Options{
-		ControllerManager: true, CRDs: []string{"../../../config/crd/bases"}, Log: os.Stderr,
-	})
-	if err != nil {
-		return 0, err
+func stop(context.Context) error {
+	err := table.Write(*tablePath)
+	if redis != nil {
+		err = errors.Join(err, redis.Stop())
 	}
-	defer func() { err = errors.Join(err, control.Stop()) }()
-	if err := operator.Install(ctx, control); err != nil {
-		return 0, err
+	if control != nil {
+		err = errors.Join(err, control.Stop())
 	}
-	if api, err = operator.NewClient(control.Config()); err != nil {
-		return 0, err
-	}
-	if redis, err = redistest.Start(ctx, redistest.Options{Events: events, Log: os.Stderr}); err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, redis.Stop()) }()
-	code = m.Run()
-	return code, table.Write(*tablePath)
+	return err
 }
 
 // newNamespace returns a namespace that is deleted after the test.
 func newNamespace(t *testing.T) string {
 	t.Helper()
-	g := NewWithT(t)
-	name, err := control.CreateNamespace(t.Context(), "exactness")
-	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		g.Expect(api.Delete(context.WithoutCancel(t.Context()), namespace)).To(Succeed())
-	})
-	return name
+	return control.NewNamespace(t, "exactness")
 }
 
 // startOperator starts an operator that reaches the API server through the

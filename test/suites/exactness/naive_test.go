@@ -35,14 +35,14 @@ func TestNaiveReconcilerCreatesTooMany(t *testing.T) {
 			const due = 10
 			g := NewWithT(t)
 			namespace, proxy := newNamespace(t), startProxy(t)
-			s := newSubject(t, namespace, "capped", 1, due)
+			s := newScaledJob(t, namespace, "capped", 1, due)
 			startNaive(t, proxy, s)
 			s.awaitSubscription(t)
 			proxy.lag(lag)
 
 			g.Expect(s.storm(t.Context())).To(Succeed())
-			g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">", due))
-			g.Eventually(s.witness.Verdict).WithTimeout(timeout).Should(ContainSubstring("unfinished"))
+			g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", due))
+			g.Eventually(s.Witness.Verdict).WithTimeout(timeout).Should(ContainSubstring("unfinished"))
 		})
 	}
 }
@@ -51,25 +51,25 @@ func TestNaiveReconcilerCreatesTooMany(t *testing.T) {
 func TestNaiveStandbyCreatesTooMany(t *testing.T) {
 	t.Parallel()
 	sighted, blind := startProxy(t), startProxy(t)
-	s := newSubject(t, newNamespace(t), "capped", 1, saturation)
+	s := newScaledJob(t, newNamespace(t), "capped", 1, saturation)
 	election := func(options *ctrl.Options) {
 		options.LeaderElection, options.LeaderElectionReleaseOnCancel = true, true
-		options.LeaderElectionID, options.LeaderElectionNamespace = "naive", s.object.Namespace
+		options.LeaderElectionID, options.LeaderElectionNamespace = "naive", s.Object.Namespace
 	}
 	stopLeader := startNaive(t, sighted, s, election)
 	startNaive(t, blind, s, election)
 	blind.jobs.Set(frozen)
 
 	g := NewWithT(t)
-	g.Expect(s.burst(t.Context(), stormPushes)).To(Succeed())
+	g.Expect(s.PushTogether(t.Context(), stormPushes)).To(Succeed())
 	made := settle(t, s)
 	stopLeader()
-	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", made+saturation))
+	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", made+saturation))
 }
 
 func TestTwoNaiveReconcilersCreateTooMany(t *testing.T) {
 	t.Parallel()
-	s := newSubject(t, newNamespace(t), "capped", 1, saturation)
+	s := newScaledJob(t, newNamespace(t), "capped", 1, saturation)
 	for range 2 {
 		proxy := startProxy(t)
 		startNaive(t, proxy, s)
@@ -77,51 +77,51 @@ func TestTwoNaiveReconcilersCreateTooMany(t *testing.T) {
 	}
 
 	g := NewWithT(t)
-	g.Expect(s.burst(t.Context(), stormPushes)).To(Succeed())
-	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">", saturation))
+	g.Expect(s.PushTogether(t.Context(), stormPushes)).To(Succeed())
+	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", saturation))
 }
 
 // A create is carried out after the next reconciler has replaced it.
 func TestNaiveReconcilerAfterAnotherCreatesTooMany(t *testing.T) {
 	t.Parallel()
-	s := newSubject(t, newNamespace(t), "capped", 1, saturation)
+	s := newScaledJob(t, newNamespace(t), "capped", 1, saturation)
 	former := startProxy(t)
 	stop := startNaive(t, former, s)
 	former.creates.hold(saturation/2, 1)
 
 	g := NewWithT(t)
-	g.Expect(s.burst(t.Context(), stormPushes)).To(Succeed())
+	g.Expect(s.PushTogether(t.Context(), stormPushes)).To(Succeed())
 	g.Eventually(former.creates.held).WithTimeout(timeout).Should(BeNumerically(">", 0))
 	stop()
 	startNaive(t, startProxy(t), s)
 	made := settle(t, s)
 	g.Expect(former.creates.release()).To(Succeed())
-	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">", made))
+	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", made))
 }
 
 // Jobs that go because their ScaledJob is deleted are replaced.
 func TestNaiveReconcilerReplacesWhatIsDeleted(t *testing.T) {
 	t.Parallel()
 	proxy := startProxy(t)
-	s := newSubject(t, newNamespace(t), "deleted", 1, saturation)
+	s := newScaledJob(t, newNamespace(t), "deleted", 1, saturation)
 	startNaive(t, proxy, s)
 	proxy.scaledJobs.Set(longLag)
 
 	g := NewWithT(t)
-	g.Expect(s.burst(t.Context(), stormPushes)).To(Succeed())
+	g.Expect(s.PushTogether(t.Context(), stormPushes)).To(Succeed())
 	made := settle(t, s)
-	g.Expect(api.Delete(t.Context(), s.object, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
-	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">", made))
+	g.Expect(api.Delete(t.Context(), s.Object, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
+	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", made))
 }
 
 // settle returns how many Jobs there are once a naive reconciler takes them to be
 // enough. Some may be too many even without a fault.
-func settle(t *testing.T, s *subject) (made int) {
+func settle(t *testing.T, s *scaledJob) (made int) {
 	t.Helper()
 	g := NewWithT(t)
-	g.Eventually(s.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation))
+	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", saturation))
 	g.Expect(scene.Pause(t.Context(), longLag)).To(Succeed()) // until its cache shows them
-	return s.witness.Created()
+	return s.Witness.Created()
 }
 
 // naive is the reconciler that one writes first: it counts the Jobs in its
@@ -156,17 +156,17 @@ func (n naive) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: time.Second}, nil
 }
 
-// startNaive runs a naive reconciler for the namespace of the subject, which hears
+// startNaive runs a naive reconciler for the namespace of the ScaledJob, which hears
 // of every push. It returns when its caches are filled, and gives back what stops
 // it.
-func startNaive(t *testing.T, through *proxy, s *subject, adjust ...func(*ctrl.Options)) (stop func()) {
+func startNaive(t *testing.T, through *proxy, s *scaledJob, adjust ...func(*ctrl.Options)) (stop func()) {
 	t.Helper()
 	g := NewWithT(t)
 	anyName := true
 	options := ctrl.Options{
 		Scheme:     api.Scheme(),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{s.object.Namespace: {}}},
+		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{s.Object.Namespace: {}}},
 		Controller: config.Controller{SkipNameValidation: &anyName},
 	}
 	for _, apply := range adjust {
@@ -182,7 +182,7 @@ func startNaive(t *testing.T, through *proxy, s *subject, adjust ...func(*ctrl.O
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
-	go hear(ctx, s.object, pushes)
+	go hear(ctx, s.Object, pushes)
 	stop = sync.OnceFunc(func() {
 		cancel()
 		g.Expect(<-ended).To(Succeed())

@@ -46,12 +46,12 @@ func TestStrangersAmongTheJobs(t *testing.T) {
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
-	s := newSubject(t, namespace, "copied", 1, due)
+	s := newScaledJob(t, namespace, "copied", 1, due)
 	s.awaitSubscription(t)
-	g.Expect(s.burst(t.Context(), 1)).To(Succeed())
-	g.Expect(s.witness.AwaitCreated(t.Context(), 1)).To(Succeed())
-	original := s.witness.Unfinished()[0]
-	s.pushed.Add(due) // the copies are due as well
+	g.Expect(s.PushTogether(t.Context(), 1)).To(Succeed())
+	g.Expect(s.Witness.AwaitCreated(t.Context(), 1)).To(Succeed())
+	original := s.Witness.Unfinished()[0]
+	s.CountPushed(due) // the copies are due as well
 
 	var others []*batchv1.Job
 	for name, stranger := range strangers {
@@ -66,18 +66,18 @@ func TestStrangersAmongTheJobs(t *testing.T) {
 		owners[0].Name = "none"
 		return owners
 	})
-	g.Eventually(s.witness.Unfinished).WithTimeout(timeout).ShouldNot(ContainElement(lost.Name))
+	g.Eventually(s.Witness.Unfinished).WithTimeout(timeout).ShouldNot(ContainElement(lost.Name))
 	proxy.lag(longLag)
 
 	g.Expect(s.storm(t.Context())).To(Succeed())
-	g.Expect(s.witness.AwaitCreated(t.Context(), due+1)).To(Succeed())
-	for _, name := range s.witness.Unfinished()[:finished] {
+	g.Expect(s.Witness.AwaitCreated(t.Context(), due+1)).To(Succeed())
+	for _, name := range s.Witness.Unfinished()[:finished] {
 		g.Expect(s.finish(t.Context(), name)).To(Succeed())
 	}
 	prove(t, operator, witness.Row{
 		Fault:   "Jobs are copied by users, some with owner references that are wrong, watches 0.5 s late",
 		Promise: "Jobs count if the ScaledJob's UID controls them, and no others are touched",
-	}, claim{subject: s, jobs: due + 1 + finished})
+	}, claim{scaledJob: s, jobs: due + 1 + finished})
 	for _, job := range others {
 		var now batchv1.Job
 		g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(job), &now)).To(Succeed(), job.Name)
@@ -86,19 +86,19 @@ func TestStrangersAmongTheJobs(t *testing.T) {
 }
 
 // copyJob creates a Job like the original, which has these owners instead.
-func (s *subject) copyJob(
+func (s *scaledJob) copyJob(
 	t *testing.T, original, name string, change func([]metav1.OwnerReference) []metav1.OwnerReference,
 ) *batchv1.Job {
 	t.Helper()
 	g := NewWithT(t)
 	var job batchv1.Job
-	g.Expect(api.Get(t.Context(), client.ObjectKey{Namespace: s.object.Namespace, Name: original}, &job)).To(Succeed())
+	g.Expect(api.Get(t.Context(), client.ObjectKey{Namespace: s.Object.Namespace, Name: original}, &job)).To(Succeed())
 	stranger := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: job.Namespace, Name: name, Labels: job.Labels, Annotations: job.Annotations,
 			OwnerReferences: change(job.OwnerReferences),
 		},
-		Spec: s.object.Spec.JobTemplate.Spec,
+		Spec: s.Object.Spec.JobTemplate.Spec,
 	}
 	g.Expect(api.Create(t.Context(), stranger)).To(Succeed(), name)
 	return stranger

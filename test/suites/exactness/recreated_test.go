@@ -19,16 +19,16 @@ func TestRecreatedWhileTheWatchIsDown(t *testing.T) {
 	namespace, proxy := newNamespace(t), startProxy(t)
 	startOperator(t, proxy, []string{namespace})
 	rarely := func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 3600 }
-	former := newSubject(t, namespace, "recreated", 1, 10, rarely)
+	former := newScaledJob(t, namespace, "recreated", 1, 10, rarely)
 	former.awaitSubscription(t)
 	proxy.scaledJobs.Set(frozen)
 	proxy.expiries.enable()
-	g.Expect(api.Delete(t.Context(), former.object)).To(Succeed())
-	current := newSubject(t, namespace, "recreated", 1, 10, rarely, func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName += ":other" })
+	g.Expect(api.Delete(t.Context(), former.Object)).To(Succeed())
+	current := newScaledJob(t, namespace, "recreated", 1, 10, rarely, func(spec *scaledjobv1.ScaledJobSpec) { spec.QueueName += ":other" })
 	proxy.scaledJobs.Set(0)
 	proxy.disconnect()
 	g.Eventually(func() int { return proxy.expiries.of("scaledjobs") }).WithTimeout(timeout).Should(BeNumerically(">", 0))
 
-	g.Expect(current.burst(t.Context(), 5)).To(Succeed())
-	g.Eventually(current.witness.Created).WithTimeout(timeout/3).Should(Equal(5), "the new ScaledJob is served")
+	g.Expect(current.PushTogether(t.Context(), 5)).To(Succeed())
+	g.Eventually(current.Witness.Created).WithTimeout(timeout/3).Should(Equal(5), "the new ScaledJob is served")
 }

@@ -25,10 +25,10 @@ func TestRefusalsAtRandom(t *testing.T) {
 	t.Logf("seed of the refusals: %d", seed)
 	proxy.refusals.begin(seed)
 	operator := startOperator(t, proxy, []string{namespace})
-	capped := newSubject(t, namespace, "capped", 1, 10)
-	growing := newSubject(t, namespace, "growing", 40, 100)
-	worked := newSubject(t, namespace, "worked", 1, 10)
-	for _, s := range []*subject{capped, growing, worked} {
+	capped := newScaledJob(t, namespace, "capped", 1, 10)
+	growing := newScaledJob(t, namespace, "growing", 40, 100)
+	worked := newScaledJob(t, namespace, "worked", 1, 10)
+	for _, s := range []*scaledJob{capped, growing, worked} {
 		s.awaitSubscription(t)
 	}
 	proxy.lag(longLag)
@@ -41,10 +41,10 @@ func TestRefusalsAtRandom(t *testing.T) {
 	})
 	g.Expect(storms.Wait()).To(Succeed())
 	// However few the workers have done: enough finish for some to be pruned.
-	g.Expect(worked.witness.AwaitCreated(t.Context(), 10+finished)).To(Succeed())
-	g.Expect(worked.witness.CatchUp(t.Context())).To(Succeed())
+	g.Expect(worked.Witness.AwaitCreated(t.Context(), 10+finished)).To(Succeed())
+	g.Expect(worked.Witness.CatchUp(t.Context())).To(Succeed())
 	const more = 5
-	for _, name := range worked.witness.Unfinished()[:more] {
+	for _, name := range worked.Witness.Unfinished()[:more] {
 		g.Expect(worked.finish(t.Context(), name)).To(Succeed())
 	}
 	g.Eventually(proxy.refusals.seen).WithTimeout(timeout).Should(HaveEach(BeNumerically(">", 0)), "refusals of each kind")
@@ -53,9 +53,9 @@ func TestRefusalsAtRandom(t *testing.T) {
 		Fault:   "a fifth of all requests is refused by 429, 500 or 503 in a storm, watches 0.5 s late",
 		Promise: "nothing is decided on a failed list, and what was refused is tried again",
 	},
-		claim{subject: capped, jobs: 10},
-		claim{subject: growing, jobs: stormPushes / 40},
-		claim{subject: worked, jobs: 10 + finished + more})
+		claim{scaledJob: capped, jobs: 10},
+		claim{scaledJob: growing, jobs: stormPushes / 40},
+		claim{scaledJob: worked, jobs: 10 + finished + more})
 }
 
 // requestKind is what a request asks for.

@@ -42,22 +42,22 @@ func TestSlowCreatesOfOneNamespaceDoNotHoldUpAnother(t *testing.T) {
 	slow, other, through := newNamespace(t), newNamespace(t), startProxy(t)
 	through.creates.next = slowCreates{next: through.creates.next, namespace: slow, delay: 10 * time.Second}
 	startOperator(t, through, []string{slow, other})
-	victim := newSubject(t, other, "victim", 1, 100, func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 3600 })
+	victim := newScaledJob(t, other, "victim", 1, 100, func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 3600 })
 	victim.awaitSubscription(t)
-	var crowded []*subject
+	var crowded []*scaledJob
 	for i := range crowd {
-		s := newSubject(t, slow, fmt.Sprintf("slow-%d", i), 1, 100)
-		g.Expect(s.burst(t.Context(), 100)).To(Succeed())
+		s := newScaledJob(t, slow, fmt.Sprintf("slow-%d", i), 1, 100)
+		g.Expect(s.PushTogether(t.Context(), 100)).To(Succeed())
 		crowded = append(crowded, s)
 	}
 	// The creates of all these time out, and are sent again, at the same time as those of the victim.
 	for i := range 10 {
-		g.Expect(victim.burst(t.Context(), 1)).To(Succeed())
-		g.Expect(victim.witness.AwaitCreated(t.Context(), i+1)).To(Succeed())
+		g.Expect(victim.PushTogether(t.Context(), 1)).To(Succeed())
+		g.Expect(victim.Witness.AwaitCreated(t.Context(), i+1)).To(Succeed())
 		g.Expect(scene.Pause(t.Context(), time.Second)).To(Succeed())
 	}
 	// Held up by the others, each would have waited for a minute.
 	for _, s := range crowded {
-		g.Expect(s.witness.Created()).To(BeNumerically("<", 100), "Jobs of the slow ones, by the time that the other has all of its own")
+		g.Expect(s.Witness.Created()).To(BeNumerically("<", 100), "Jobs of the slow ones, by the time that the other has all of its own")
 	}
 }

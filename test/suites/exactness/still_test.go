@@ -24,7 +24,7 @@ import (
 // the workers do all there is to do, and the Jobs are pruned, so that their names are free. Then the first one goes on.
 func TestLeaderStandsStill(t *testing.T) {
 	t.Parallel()
-	const subjects, messages = 8, 100
+	const scaledJobs, messages = 8, 100
 	g := NewWithT(t)
 	namespace := newNamespace(t)
 	election := elect(t, namespace)
@@ -32,9 +32,9 @@ func TestLeaderStandsStill(t *testing.T) {
 	slow.creates.next = slowCreates{next: slow.creates.next, namespace: namespace, delay: 300 * time.Millisecond}
 	leader := startOperator(t, slow, []string{namespace}, election...)
 	none := int32(0)
-	var all []*subject
-	for i := range subjects {
-		s := newSubject(t, namespace, fmt.Sprintf("s-%d", i), 1, messages, func(spec *scaledjobv1.ScaledJobSpec) {
+	var all []*scaledJob
+	for i := range scaledJobs {
+		s := newScaledJob(t, namespace, fmt.Sprintf("s-%d", i), 1, messages, func(spec *scaledjobv1.ScaledJobSpec) {
 			spec.SuccessfulJobsHistoryLimit = &none
 		})
 		s.awaitSubscription(t)
@@ -44,9 +44,9 @@ func TestLeaderStandsStill(t *testing.T) {
 	first, err := holder(t.Context(), namespace)
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, s := range all {
-		g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+		g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
 	}
-	g.Eventually(all[subjects-1].witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 20))
+	g.Eventually(all[scaledJobs-1].Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", 20))
 	g.Expect(syscall.Kill(leader.PID(), syscall.SIGSTOP)).To(Succeed())
 	t.Cleanup(func() { _ = syscall.Kill(leader.PID(), syscall.SIGCONT) })
 	g.Eventually(holder).WithArguments(t.Context(), namespace).WithTimeout(timeout).ShouldNot(Or(BeEmpty(), Equal(first)))
@@ -60,14 +60,14 @@ func TestLeaderStandsStill(t *testing.T) {
 		err := api.List(t.Context(), &left, client.InNamespace(namespace))
 		return left.Items, err
 	}).WithTimeout(timeout).Should(BeEmpty(), "Jobs that are yet to be pruned")
-	g.Expect(count(all)).To(Equal(subjects * messages))
+	g.Expect(count(all)).To(Equal(scaledJobs * messages))
 
 	g.Expect(syscall.Kill(leader.PID(), syscall.SIGCONT)).To(Succeed())
 	const more = 50
 	var claims []claim
 	for _, s := range all {
-		g.Expect(s.burst(t.Context(), more)).To(Succeed())
-		claims = append(claims, claim{subject: s, jobs: messages + more})
+		g.Expect(s.PushTogether(t.Context(), more)).To(Succeed())
+		claims = append(claims, claim{scaledJob: s, jobs: messages + more})
 	}
 	g.Eventually(leader.Exited()).WithTimeout(timeout).Should(BeClosed())
 	_ = leader.Kill()
@@ -77,18 +77,18 @@ func TestLeaderStandsStill(t *testing.T) {
 	}, claims...)
 }
 
-func count(all []*subject) (sum int) {
+func count(all []*scaledJob) (sum int) {
 	for _, s := range all {
-		sum += s.witness.Created()
+		sum += s.Witness.Created()
 	}
 	return sum
 }
 
 // finishAll finishes that many Jobs, as they come.
-func (s *subject) finishAll(ctx context.Context, jobs int) error {
+func (s *scaledJob) finishAll(ctx context.Context, jobs int) error {
 	done := map[string]bool{}
 	for len(done) < jobs {
-		for _, name := range s.witness.Unfinished() {
+		for _, name := range s.Witness.Unfinished() {
 			if done[name] {
 				continue
 			}

@@ -25,14 +25,14 @@ func TestBurst(t *testing.T) {
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
-	s := newSubject(t, namespace, "bursting", 1, messages)
+	s := newScaledJob(t, namespace, "bursting", 1, messages)
 	s.awaitSubscription(t)
 	proxy.lag(longLag)
 
-	g.Expect(s.burst(t.Context(), messages)).To(Succeed())
+	g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
 	prove(t, operator, witness.Row{
 		Fault: "a burst of 1,000, watches 0.5 s late", Promise: "no Job is created twice",
-	}, claim{subject: s, jobs: messages})
+	}, claim{scaledJob: s, jobs: messages})
 }
 
 // The operator of this test would take the ScaledJobs of all others for its
@@ -63,10 +63,10 @@ func weatherStorms(t *testing.T, namespaces [3]string, watched ...string) {
 	for _, lag := range lags {
 		t.Run(lag.String(), func(t *testing.T) {
 			g := NewWithT(t)
-			capped := newSubject(t, namespaces[0], "capped", 1, 10)
-			growing := newSubject(t, namespaces[1], "growing", 40, 100)
-			worked := newSubject(t, namespaces[2], "worked", 1, 10)
-			for _, s := range []*subject{capped, growing, worked} {
+			capped := newScaledJob(t, namespaces[0], "capped", 1, 10)
+			growing := newScaledJob(t, namespaces[1], "growing", 40, 100)
+			worked := newScaledJob(t, namespaces[2], "worked", 1, 10)
+			for _, s := range []*scaledJob{capped, growing, worked} {
 				s.awaitSubscription(t)
 			}
 			proxy.lag(lag)
@@ -84,9 +84,9 @@ func weatherStorms(t *testing.T, namespaces [3]string, watched ...string) {
 				Fault:   fmt.Sprintf("storm, watches %s late, watching %s", lag, scopes[len(watched)]),
 				Promise: "no Job is created twice, and freed slots are filled",
 			},
-				claim{subject: capped, jobs: 10},
-				claim{subject: growing, jobs: stormPushes / 40},
-				claim{subject: worked, jobs: 10 + finished})
+				claim{scaledJob: capped, jobs: 10},
+				claim{scaledJob: growing, jobs: stormPushes / 40},
+				claim{scaledJob: worked, jobs: 10 + finished})
 			proxy.lag(0)
 		})
 	}

@@ -23,23 +23,23 @@ func TestNamesTakenByJobsOfOurs(t *testing.T) {
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
-	s := newSubject(t, namespace, "taken", 1, due)
+	s := newScaledJob(t, namespace, "taken", 1, due)
 	s.awaitSubscription(t)
 	// Else the list at the start of the operator would have the Jobs that follow.
-	g.Eventually(s.passes).WithArguments(t.Context(), operator).WithTimeout(timeout).Should(BeNumerically(">", 0))
+	g.Eventually(s.reconciles).WithArguments(t.Context(), operator).WithTimeout(timeout).Should(BeNumerically(">", 0))
 	proxy.lag(frozen)
-	s.pushed.Add(due)
+	s.CountPushed(due)
 	for _, ordinal := range []int64{1, 3, 4, 8} {
-		g.Expect(api.Create(t.Context(), jobs.Build(s.object, ordinal, 0))).To(Succeed())
+		g.Expect(api.Create(t.Context(), jobs.Build(s.Object, ordinal, 0))).To(Succeed())
 	}
 
-	g.Expect(s.burst(t.Context(), due)).To(Succeed())
+	g.Expect(s.PushTogether(t.Context(), due)).To(Succeed())
 	g.Eventually(proxy.losses.sent).WithTimeout(timeout).Should(BeNumerically(">", 0), "creates")
 	proxy.lag(longLag)
 	prove(t, operator, witness.Row{
 		Fault:   "Jobs of the next names exist, are controlled by the ScaledJob, and the cache shows none of them",
 		Promise: "they count",
-	}, claim{subject: s, jobs: due})
+	}, claim{scaledJob: s, jobs: due})
 }
 
 func TestNamesTakenByJobsOfOthers(t *testing.T) {
@@ -48,7 +48,7 @@ func TestNamesTakenByJobsOfOthers(t *testing.T) {
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
-	s, other := newSubject(t, namespace, "taken", 1, due), newSubject(t, namespace, "other", 1, due)
+	s, other := newScaledJob(t, namespace, "taken", 1, due), newScaledJob(t, namespace, "other", 1, due)
 	s.awaitSubscription(t)
 	var foreign []*batchv1.Job
 	for ordinal, owners := range map[int64][]metav1.OwnerReference{
@@ -57,23 +57,23 @@ func TestNamesTakenByJobsOfOthers(t *testing.T) {
 		5: nil,
 		7: ownersOf(other),
 	} {
-		job := jobs.Build(s.object, ordinal, 0)
+		job := jobs.Build(s.Object, ordinal, 0)
 		job.OwnerReferences = owners
 		foreign = append(foreign, job)
 	}
 	// One of a UID that is gone: the garbage collector takes it away, or has done so.
-	former := jobs.Build(s.object, 9, 0)
+	former := jobs.Build(s.Object, 9, 0)
 	former.OwnerReferences[0].UID = "former"
 	for _, job := range append([]*batchv1.Job{former}, foreign...) {
 		g.Expect(api.Create(t.Context(), job)).To(Succeed())
 	}
 	proxy.lag(longLag)
 
-	g.Expect(s.burst(t.Context(), due)).To(Succeed())
+	g.Expect(s.PushTogether(t.Context(), due)).To(Succeed())
 	prove(t, operator, witness.Row{
 		Fault:   "Jobs of others have the next names, watches 0.5 s late",
 		Promise: "they are left alone, and do not count",
-	}, claim{subject: s, jobs: due})
+	}, claim{scaledJob: s, jobs: due})
 	for _, job := range foreign {
 		var now batchv1.Job
 		g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(job), &now)).To(Succeed())
@@ -83,5 +83,7 @@ func TestNamesTakenByJobsOfOthers(t *testing.T) {
 	}
 }
 
-// ownersOf is what makes a Job one that the subject controls.
-func ownersOf(s *subject) []metav1.OwnerReference { return jobs.Build(s.object, 1, 0).OwnerReferences }
+// ownersOf is what makes a Job one that the ScaledJob controls.
+func ownersOf(s *scaledJob) []metav1.OwnerReference {
+	return jobs.Build(s.Object, 1, 0).OwnerReferences
+}

@@ -52,29 +52,29 @@ func TestJobsAreTamperedWith(t *testing.T) {
 	operator := startOperator(t, proxy, []string{namespace})
 	var claims []claim
 	for name := range tamperings {
-		s := newSubject(t, namespace, name, 1, 100)
-		g.Expect(s.burst(t.Context(), before)).To(Succeed())
-		claims = append(claims, claim{subject: s, jobs: before + rounds*after})
+		s := newScaledJob(t, namespace, name, 1, 100)
+		g.Expect(s.PushTogether(t.Context(), before)).To(Succeed())
+		claims = append(claims, claim{scaledJob: s, jobs: before + rounds*after})
 	}
 	for _, c := range claims {
-		g.Expect(c.subject.witness.AwaitCreated(t.Context(), before)).To(Succeed())
-		c.subject.tamper(t, tamperings[c.subject.object.Name])
+		g.Expect(c.scaledJob.Witness.AwaitCreated(t.Context(), before)).To(Succeed())
+		c.scaledJob.tamper(t, tamperings[c.scaledJob.Object.Name])
 	}
 	// The next operator knows of the Jobs only what it sees.
 	g.Expect(operator.Kill()).To(Succeed())
 	operator = startOperator(t, proxy, []string{namespace})
 	for _, c := range claims {
-		c.subject.awaitSubscription(t)
+		c.scaledJob.awaitSubscription(t)
 	}
 	proxy.lag(shortLag)
 
 	for round := range rounds {
 		for _, c := range claims {
-			g.Expect(c.subject.burst(t.Context(), after)).To(Succeed())
+			g.Expect(c.scaledJob.PushTogether(t.Context(), after)).To(Succeed())
 		}
 		for _, c := range claims {
-			g.Eventually(c.subject.witness.Created).WithTimeout(timeout).
-				Should(BeNumerically(">=", before+(round+1)*after), "Jobs of %s", c.subject.object.Name)
+			g.Eventually(c.scaledJob.Witness.Created).WithTimeout(timeout).
+				Should(BeNumerically(">=", before+(round+1)*after), "Jobs of %s", c.scaledJob.Object.Name)
 		}
 	}
 	prove(t, operator, witness.Row{
@@ -84,14 +84,14 @@ func TestJobsAreTamperedWith(t *testing.T) {
 }
 
 // tamper changes the metadata of as many Jobs as there are patches.
-func (s *subject) tamper(t *testing.T, patches []map[string]any) {
+func (s *scaledJob) tamper(t *testing.T, patches []map[string]any) {
 	t.Helper()
 	g := NewWithT(t)
-	jobs := s.witness.Unfinished()
+	jobs := s.Witness.Unfinished()
 	for i, metadata := range patches {
 		patch, err := json.Marshal(map[string]any{"metadata": metadata})
 		g.Expect(err).NotTo(HaveOccurred())
-		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.object.Namespace, Name: jobs[i]}}
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.Object.Namespace, Name: jobs[i]}}
 		g.Expect(api.Patch(t.Context(), job, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
 	}
 }

@@ -29,13 +29,13 @@ func TestWatchesFreeze(t *testing.T) {
 			g := NewWithT(t)
 			namespace, proxy := newNamespace(t), startProxy(t)
 			operator := startOperator(t, proxy, []string{namespace})
-			capped := newSubject(t, namespace, "capped", 1, 10)
-			growing := newSubject(t, namespace, "growing", 40, 100)
+			capped := newScaledJob(t, namespace, "capped", 1, 10)
+			growing := newScaledJob(t, namespace, "growing", 40, 100)
 			capped.awaitSubscription(t)
 			growing.awaitSubscription(t)
 			freeze(proxy, frozen)
-			unseen := newSubject(t, namespace, "unseen", 1, 10)
-			g.Expect(unseen.burst(t.Context(), stormPushes)).To(Succeed())
+			unseen := newScaledJob(t, namespace, "unseen", 1, 10)
+			g.Expect(unseen.PushTogether(t.Context(), stormPushes)).To(Succeed())
 
 			storms := beginStorms(t.Context(), capped, growing)
 			g.Expect(storms.Wait()).To(Succeed())
@@ -44,9 +44,9 @@ func TestWatchesFreeze(t *testing.T) {
 				Fault:   "watches " + name + " stand still for a storm",
 				Promise: "nothing is decided on what is known to be stale",
 			},
-				claim{subject: capped, jobs: 10},
-				claim{subject: growing, jobs: stormPushes / 40},
-				claim{subject: unseen, jobs: 10})
+				claim{scaledJob: capped, jobs: 10},
+				claim{scaledJob: growing, jobs: stormPushes / 40},
+				claim{scaledJob: unseen, jobs: 10})
 		})
 	}
 }
@@ -56,8 +56,8 @@ func TestConnectionsBreak(t *testing.T) {
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
-	capped := newSubject(t, namespace, "capped", 1, 10)
-	growing := newSubject(t, namespace, "growing", 40, 100)
+	capped := newScaledJob(t, namespace, "capped", 1, 10)
+	growing := newScaledJob(t, namespace, "growing", 40, 100)
 	capped.awaitSubscription(t)
 	growing.awaitSubscription(t)
 	proxy.lag(longLag)
@@ -65,15 +65,15 @@ func TestConnectionsBreak(t *testing.T) {
 	storms := beginStorms(t.Context(), capped, growing)
 	// Twice, at which the watches begin anew.
 	for _, jobs := range []int{10, 30} {
-		g.Eventually(growing.witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", jobs))
+		g.Eventually(growing.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", jobs))
 		proxy.disconnect()
 	}
 	g.Expect(storms.Wait()).To(Succeed())
 	prove(t, operator, witness.Row{
 		Fault: "connections to the API server break in a storm", Promise: "the watches go on where they were",
 	},
-		claim{subject: capped, jobs: 10},
-		claim{subject: growing, jobs: stormPushes / 40})
+		claim{scaledJob: capped, jobs: 10},
+		claim{scaledJob: growing, jobs: stormPushes / 40})
 }
 
 func TestWatchesExpire(t *testing.T) {
@@ -81,8 +81,8 @@ func TestWatchesExpire(t *testing.T) {
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
-	capped := newSubject(t, namespace, "capped", 1, 10)
-	growing := newSubject(t, namespace, "growing", 40, 100)
+	capped := newScaledJob(t, namespace, "capped", 1, 10)
+	growing := newScaledJob(t, namespace, "growing", 40, 100)
 	capped.awaitSubscription(t)
 	growing.awaitSubscription(t)
 	proxy.lag(longLag)
@@ -91,7 +91,7 @@ func TestWatchesExpire(t *testing.T) {
 	proxy.expiries.enable()
 	// Twice, with what the watches have not delivered yet lost for good.
 	for _, jobs := range []int{10, 30} {
-		g.Expect(growing.witness.AwaitCreated(t.Context(), jobs)).To(Succeed())
+		g.Expect(growing.Witness.AwaitCreated(t.Context(), jobs)).To(Succeed())
 		proxy.disconnect()
 		for _, resource := range []string{"jobs", "scaledjobs"} {
 			g.Eventually(proxy.expiries.of).WithArguments(resource).WithTimeout(timeout).
@@ -103,8 +103,8 @@ func TestWatchesExpire(t *testing.T) {
 		Fault:   "watches 0.5 s late break in a storm and have expired, so that all is listed anew, twice",
 		Promise: "what the list shows late is awaited as well",
 	},
-		claim{subject: capped, jobs: 10},
-		claim{subject: growing, jobs: stormPushes / 40})
+		claim{scaledJob: capped, jobs: 10},
+		claim{scaledJob: growing, jobs: stormPushes / 40})
 }
 
 // expiries make watches too old to go on, once enabled. One that begins with a

@@ -21,14 +21,14 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
-// workInterval is the mean time in which the workers of a subject finish a
+// workInterval is the mean time in which the workers of a ScaledJob finish a
 // Job. It is short enough for several to finish within one lag.
 const workInterval = 25 * time.Millisecond
 
 // stormAndWork has workers at work for as long as a storm lasts. Their queue is
 // never empty. It returns how many Jobs they finished.
-func stormAndWork(ctx context.Context, s *subject) (finished int, err error) {
-	if err := s.burst(ctx, stormPushes); err != nil {
+func stormAndWork(ctx context.Context, s *scaledJob) (finished int, err error) {
+	if err := s.PushTogether(ctx, stormPushes); err != nil {
 		return 0, err
 	}
 	shift := make(chan struct{})
@@ -47,10 +47,10 @@ func stormAndWork(ctx context.Context, s *subject) (finished int, err error) {
 
 // putToWork has workers finish Jobs, in a storm on a queue that never gets empty,
 // until the returned function is called. It returns how many Jobs they finished.
-func putToWork(t *testing.T, s *subject) (goHome func() (finished int)) {
+func putToWork(t *testing.T, s *scaledJob) (goHome func() (finished int)) {
 	t.Helper()
 	g := NewWithT(t)
-	g.Expect(s.burst(t.Context(), stormPushes)).To(Succeed())
+	g.Expect(s.PushTogether(t.Context(), stormPushes)).To(Succeed())
 	var finished int
 	var both errgroup.Group
 	shift := make(chan struct{})
@@ -68,7 +68,7 @@ func putToWork(t *testing.T, s *subject) (goHome func() (finished int)) {
 
 // work does as workers do until the shift ends: it takes a message and finishes
 // a Job, at random. It returns how many Jobs those were.
-func (s *subject) work(ctx context.Context, shift <-chan struct{}) (finished int, err error) {
+func (s *scaledJob) work(ctx context.Context, shift <-chan struct{}) (finished int, err error) {
 	done := map[string]bool{}
 	for {
 		select {
@@ -77,7 +77,7 @@ func (s *subject) work(ctx context.Context, shift <-chan struct{}) (finished int
 		case <-time.After(rand.N(2 * workInterval)):
 		}
 		// The witness may be yet to see what was done last.
-		left := slices.DeleteFunc(s.witness.Unfinished(), func(job string) bool { return done[job] })
+		left := slices.DeleteFunc(s.Witness.Unfinished(), func(job string) bool { return done[job] })
 		if len(left) == 0 {
 			continue
 		}
@@ -90,7 +90,7 @@ func (s *subject) work(ctx context.Context, shift <-chan struct{}) (finished int
 }
 
 // finish takes a message, and has a Job succeed.
-func (s *subject) finish(ctx context.Context, name string) error {
+func (s *scaledJob) finish(ctx context.Context, name string) error {
 	if err := s.take(ctx); err != nil {
 		return err
 	}
@@ -98,17 +98,17 @@ func (s *subject) finish(ctx context.Context, name string) error {
 }
 
 // end has a Job succeed, without a message taken.
-func (s *subject) end(ctx context.Context, name string) error {
-	return witness.Complete(ctx, api, client.ObjectKey{Namespace: s.object.Namespace, Name: name})
+func (s *scaledJob) end(ctx context.Context, name string) error {
+	return witness.Complete(ctx, api, client.ObjectKey{Namespace: s.Object.Namespace, Name: name})
 }
 
 // fail takes a message, and has a Job fail.
-func (s *subject) fail(ctx context.Context, name string) error {
+func (s *scaledJob) fail(ctx context.Context, name string) error {
 	if err := s.take(ctx); err != nil {
 		return err
 	}
 	now := metav1.Now()
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.object.Namespace, Name: name}}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.Object.Namespace, Name: name}}
 	unfinished := job.DeepCopy()
 	job.Status = batchv1.JobStatus{
 		StartTime: &now, Failed: 1,
@@ -121,8 +121,8 @@ func (s *subject) fail(ctx context.Context, name string) error {
 }
 
 // take takes a message off the queue.
-func (s *subject) take(ctx context.Context) error {
-	if err := redis.Client().RPop(ctx, s.object.Spec.QueueName).Err(); err != nil {
+func (s *scaledJob) take(ctx context.Context) error {
+	if err := redis.Client().RPop(ctx, s.Object.Spec.QueueName).Err(); err != nil {
 		return fmt.Errorf("taking a message: %w", err)
 	}
 	return nil

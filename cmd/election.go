@@ -25,15 +25,16 @@ const leaderElectionID = "scaledjob-operator.batch.miracle.dev"
 // bindElection binds the flags that say whether and how a leader is elected.
 func (o *options) bindElection(flags *flag.FlagSet) {
 	flags.BoolVar(&o.leaderElect, "leader-elect", false,
-		"Elect a leader, so that only one of several replicas is at work.")
+		"Elect a leader, and work only as the leader. Required if there is more than one replica.")
 	flags.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "",
-		"The namespace of the lease. Its default is the namespace that the operator runs in; outside a cluster it must be given.")
+		"The `namespace` of the Lease. Required with -leader-elect outside a cluster. (default the namespace of the Pod)")
 	flags.DurationVar(&o.election.LeaseDuration, "leader-elect-lease-duration", leadership.LeaseDuration,
-		"How long the other replicas wait after the last renewal of the lease before one of them takes it. Whole seconds.")
+		"How long other replicas wait after the last renewal of the Lease before one of them becomes leader. "+
+			"Must be whole seconds, and longer than -leader-elect-renew-deadline.")
 	flags.DurationVar(&o.election.RenewDeadline, "leader-elect-renew-deadline", leadership.RenewDeadline,
-		"How long the leader tries to renew the lease before it exits. Shorter than -leader-elect-lease-duration.")
+		"How long the leader tries to renew the Lease before it exits. Must be longer than 1.2 times -leader-elect-retry-period.")
 	flags.DurationVar(&o.election.RetryPeriod, "leader-elect-retry-period", leadership.RetryPeriod,
-		"How often the leader renews the lease, and the other replicas try to take it.")
+		"How long a replica waits between two attempts to acquire or renew the Lease.")
 }
 
 // checkElection returns an error for timings with which the lease could not be kept, or no work could be done for certain.
@@ -51,7 +52,7 @@ func checkElection(timing leadership.Timing) error {
 	apart := time.Duration(clientelection.JitterFactor * float64(timing.RetryPeriod))
 	switch {
 	case timing.LeaseDuration%time.Second != 0:
-		return fmt.Errorf("invalid value for flag %s: must be whole seconds, since a Lease has no fractions", leaseDuration)
+		return fmt.Errorf("invalid value for flag %s: must be a whole number of seconds, because a Lease stores whole seconds", leaseDuration)
 	case timing.RenewDeadline <= apart:
 		return fmt.Errorf("invalid value for flag %s: must be more than %v, which is 1.2 times %s; raise the one or lower the other",
 			renewDeadline, apart, retryPeriod)
@@ -61,8 +62,9 @@ func checkElection(timing leadership.Timing) error {
 	case timing.Certain() <= apart:
 		// The same for a lease that is longer by as much as this one falls short, and the next whole second.
 		least := (timing.LeaseDuration + apart - timing.Certain()).Truncate(time.Second) + time.Second
-		return fmt.Errorf("invalid value for flag %s: must be at least %v, so that creates of Jobs end before another replica may lead, "+
-			"and the lease is renewed before; raise it or lower %s", leaseDuration, least, retryPeriod)
+		return fmt.Errorf("invalid value for flag %s: must be at least %v with a %s of %v, "+
+			"because requests to create Jobs must end before another replica can become leader; raise the one or lower the other",
+			leaseDuration, least, retryPeriod, timing.RetryPeriod)
 	}
 	return nil
 }

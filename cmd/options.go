@@ -54,20 +54,21 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags := flag.NewFlagSet("scaledjob-operator", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", "0",
-		"The address to serve metrics on, such as :8443. 0 serves none.")
+		"The `address` on which /metrics is served, such as :8443. 0 disables it.")
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", true,
-		"Serve metrics over HTTPS to those who may get the path /metrics. If false, over HTTP to everybody.")
+		"Serve /metrics over HTTPS, only to clients whose RBAC rules permit get on this path. If false, serve it over HTTP to all clients.")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081",
-		"The address to serve /healthz and /readyz on. 0 serves neither.")
+		"The `address` on which /healthz and /readyz are served. 0 disables them.")
 	o.bindElection(flags)
-	flags.Func("watch-namespaces", "The namespaces to watch, separated by commas. All, if not given.", o.setNamespaces)
-	flags.IntVar(&o.workers, "max-concurrent-reconciles", defaultWorkers, "How many ScaledJobs are reconciled at once, at least 1.")
+	flags.Func("watch-namespaces", "The `namespaces` to watch, separated by commas. Can be repeated. (default all)", o.setNamespaces)
+	flags.IntVar(&o.workers, "max-concurrent-reconciles", defaultWorkers,
+		"The maximum `number` of ScaledJobs that are reconciled at the same time. Must be at least 1.")
 	flags.BoolVar(&o.configureNotifications, "configure-redis-notifications", false,
-		"Add to notify-keyspace-events of the Redis servers in use what the keys need that are watched there, where their users may CONFIG SET. "+
-			"Flags that are there stay.")
+		"Add the letters that the watched keys need to the setting notify-keyspace-events of their Redis servers. Letters are never removed. "+
+			"The Redis user needs permission to run CONFIG GET and CONFIG SET.")
 	flags.DurationVar(&o.fallbackInterval, "polling-fallback-interval", defaultFallbackInterval,
-		"How often a queue is looked at while it is not proven that its Redis announces growth, where pollingIntervalSeconds is longer. "+
-			"0 means no sooner than that.")
+		"How often a queue is read while it is not verified that its Redis server sends notifications. "+
+			"Has no effect on ScaledJobs with a shorter pollingIntervalSeconds. 0 disables it, so that pollingIntervalSeconds applies.")
 	o.bindRedisAccess(flags)
 	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
 	o.zap.BindFlags(flags)
@@ -84,14 +85,16 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 
 // bindRedisAccess binds the flags that say which servers the users' ScaledJobs may name, and how many.
 func (o *options) bindRedisAccess(flags *flag.FlagSet) {
-	flags.Func("redis-allow-cidrs", "The networks that Redis may be in although they are denied, or this host's in a Pod, separated by commas. "+
-		"Link-local addresses and metadata services of clouds can't be allowed. May be given several times.", appendPrefixes(&o.redisAllow))
-	flags.Func("redis-deny-cidrs", "The networks that no connection is made to, separated by commas; 0.0.0.0/0,::/0 for all that are not allowed. "+
-		"May be given several times.", appendPrefixes(&o.redisDeny))
+	flags.Func("redis-allow-cidrs", "The `networks` to which connections to Redis are allowed even if -redis-deny-cidrs denies them, or if they are "+
+		"loopback addresses in a Pod. Separated by commas. Can be repeated. Link-local addresses and cloud metadata services are always denied.",
+		appendPrefixes(&o.redisAllow))
+	flags.Func("redis-deny-cidrs", "The `networks` to which connections to Redis are denied. Separated by commas. Can be repeated. "+
+		"0.0.0.0/0,::/0 denies everything that -redis-allow-cidrs does not allow.", appendPrefixes(&o.redisDeny))
 	flags.BoolVar(&o.allowInsecureTLS, "allow-insecure-redis-tls", false,
-		"Let ScaledJobs set spec.redis.tls.insecureSkipVerify. Anybody on the way to such a Redis can read the password.")
+		"Allow ScaledJobs to set spec.redis.tls.insecureSkipVerify. The server's certificate is then not verified, "+
+			"and whoever can intercept the connection can read the password.")
 	flags.IntVar(&o.serversPerNamespace, "max-redis-servers-per-namespace", defaultServersPerNamespace,
-		"How many databases of Redis servers the ScaledJobs of a namespace may use together. 0 means any number.")
+		"The maximum `number` of Redis databases that the ScaledJobs of a namespace can use in total, over all servers. 0 means no limit.")
 }
 
 func (o *options) check(flags *flag.FlagSet) error {

@@ -55,6 +55,12 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
+	switch err := awaitCRD(ctx, mgr.GetRESTMapper(), ctrl.Log); {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return err
+	}
 	pool := newPool(mgr.GetAPIReader(), options)
 	wakes := make(enqueue.Wakes)
 	collectors := metrics.New(ctrlmetrics.Registry)

@@ -1,0 +1,78 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+const (
+	// crdTimeout is how long the operator waits at its start for its CRD, and crdInterval how often it looks. The startupProbe of the
+	// Deployment leaves it that time.
+	crdTimeout  = time.Minute
+	crdInterval = time.Second
+	// installCRD is how to install it.
+	installCRD = "make install, or kubectl apply -f config/crd/bases/batch.miracle.dev_scaledjobs.yaml"
+)
+
+// awaitCRD returns when the API server serves ScaledJobs, or with an error when it has not done so in time, when it can't be asked, or when
+// ctx has ended. The CRD may be applied together with the operator, and is served some moments later. Everybody may ask for the kinds
+// that are served. The mapper is the one that is used later, so that what it has found holds, where one of several API servers is behind.
+func awaitCRD(ctx context.Context, mapper apimeta.RESTMapper, log logr.Logger) error {
+	kind := scaledjobv1.GroupVersion.WithKind("ScaledJob")
+	timeout := time.NewTimer(crdTimeout)
+	defer timeout.Stop()
+	ticker := time.NewTicker(crdInterval)
+	defer ticker.Stop()
+	for first := true; ; first = false {
+		var err error
+		select {
+		case err = <-lookUp(mapper, kind):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err == nil || !mayComeYet(err) {
+			return err
+		}
+		if first {
+			log.Info("the API server does not serve ScaledJobs; waiting for their CRD", "timeout", crdTimeout.String(), "install", installCRD)
+		}
+		select {
+		case <-ticker.C:
+		case <-timeout.C:
+			return fmt.Errorf("the API server does not serve ScaledJobs after %v (%w): install their CRD with %s", crdTimeout, err, installCRD)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// lookUp asks the API server whether it serves a kind. It does not wait for the answer, since mappers can't be told to stop.
+func lookUp(mapper apimeta.RESTMapper, kind schema.GroupVersionKind) <-chan error {
+	answer := make(chan error, 1)
+	go func() {
+		// Some mappers remember what is not served.
+		apimeta.MaybeResetRESTMapper(mapper)
+		_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if err != nil {
+			err = fmt.Errorf("asking the API server for the kinds that it serves: %w", err)
+		}
+		answer <- err
+	}()
+	return answer
+}
+
+// mayComeYet says whether the API server answered, but does not serve the kind yet.
+func mayComeYet(err error) bool {
+	return apimeta.IsNoMatchError(err) || apierrors.IsServiceUnavailable(err)
+}

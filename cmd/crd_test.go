@@ -1,0 +1,170 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery/cached/memory"
+	fakediscovery "k8s.io/client-go/discovery/fake"
+	"k8s.io/client-go/restmapper"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// served is what discovery tells of an API server with the CRD.
+var served = &metav1.APIResourceList{
+	GroupVersion: "batch.miracle.dev/v1",
+	APIResources: []metav1.APIResource{{Name: "scaledjobs", SingularName: "scaledjob", Namespaced: true, Kind: "ScaledJob"}},
+}
+
+// newDiscovery is that of an API server which serves other kinds.
+func newDiscovery() *fakediscovery.FakeDiscovery {
+	return &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: []*metav1.APIResourceList{{
+		GroupVersion: "batch/v1", APIResources: []metav1.APIResource{{Name: "jobs", Namespaced: true, Kind: "Job"}},
+	}}}}
+}
+
+// remembering is a mapper that asks discovery once, until it is reset.
+func remembering(discovery *fakediscovery.FakeDiscovery) apimeta.RESTMapper {
+	return restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovery))
+}
+
+// listen is a logger that keeps the lines.
+func listen(lines *[]string) logr.Logger {
+	return funcr.New(func(_, line string) { *lines = append(*lines, line) }, funcr.Options{})
+}
+
+func TestCRDThatIsThereIsNotAwaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		discovery := newDiscovery()
+		discovery.Resources = append(discovery.Resources, served)
+		var lines []string
+		began := time.Now()
+		g.Expect(awaitCRD(t.Context(), remembering(discovery), listen(&lines))).To(Succeed())
+		g.Expect(time.Since(began)).To(BeZero())
+		g.Expect(lines).To(BeEmpty())
+	})
+}
+
+func TestCRDThatComesLaterIsAwaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		discovery := newDiscovery()
+		began := time.Now()
+		discovery.PrependReactor("get", "group", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if time.Since(began) > 10*time.Second && len(discovery.Resources) == 1 {
+				discovery.Resources = append(discovery.Resources, served)
+			}
+			return false, nil, nil
+		})
+		var lines []string
+		g.Expect(awaitCRD(t.Context(), remembering(discovery), listen(&lines))).To(Succeed())
+		g.Expect(time.Since(began)).To(Equal(11 * time.Second))
+		g.Expect(lines).To(ConsistOf(ContainSubstring("waiting for their CRD")))
+	})
+}
+
+func TestCRDThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var lines []string
+		began := time.Now()
+		err := awaitCRD(t.Context(), remembering(newDiscovery()), listen(&lines))
+		g.Expect(time.Since(began)).To(Equal(time.Minute))
+		g.Expect(err).To(MatchError(And(
+			ContainSubstring("install their CRD with make install, or kubectl apply -f config/crd/bases/batch.miracle.dev_scaledjobs.yaml"),
+			ContainSubstring(`no matches for kind "ScaledJob"`),
+		)))
+		g.Expect(lines).To(HaveLen(1))
+	})
+}
+
+// answering is a mapper that answers with these errors, one after the other, and then that the kind is served.
+type answering struct {
+	apimeta.RESTMapper
+	errs []error
+}
+
+func (a *answering) RESTMapping(schema.GroupKind, ...string) (*apimeta.RESTMapping, error) {
+	if len(a.errs) == 0 {
+		return &apimeta.RESTMapping{}, nil
+	}
+	err := a.errs[0]
+	a.errs = a.errs[1:]
+	return nil, err
+}
+
+func TestCRDIsAwaitedOnlyWhileTheAPIServerMayServeItYet(t *testing.T) {
+	t.Parallel()
+	jobs := schema.GroupResource{Group: "batch.miracle.dev", Resource: "scaledjobs"}
+	for name, c := range map[string]struct {
+		err   error
+		waits bool
+	}{
+		"no kind":      {&apimeta.NoKindMatchError{}, true},
+		"no resource":  {&apimeta.NoResourceMatchError{}, true},
+		"not yet":      {apierrors.NewServiceUnavailable("starting"), true},
+		"unauthorized": {apierrors.NewUnauthorized("who are you?"), false},
+		"forbidden":    {apierrors.NewForbidden(jobs, "", nil), false},
+		"unreachable":  {errors.New("connection refused"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				var lines []string
+				err := awaitCRD(t.Context(), &answering{errs: []error{c.err, c.err}}, listen(&lines))
+				if c.waits {
+					g.Expect(err).NotTo(HaveOccurred())
+					g.Expect(lines).To(HaveLen(1))
+					return
+				}
+				g.Expect(err).To(MatchError(c.err))
+				g.Expect(lines).To(BeEmpty())
+			})
+		})
+	}
+}
+
+func TestWaitingForTheCRDEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	for name, hangs := range map[string]bool{"nothing is served": false, "the API server does not answer": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				discovery := newDiscovery()
+				answer := make(chan struct{})
+				defer close(answer)
+				if hangs {
+					discovery.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+						<-answer
+						return false, nil, nil
+					})
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second+time.Second/2)
+				defer cancel()
+				began := time.Now()
+				g.Expect(awaitCRD(ctx, remembering(discovery), logr.Discard())).To(MatchError(context.DeadlineExceeded))
+				g.Expect(time.Since(began)).To(Equal(3*time.Second + time.Second/2))
+			})
+		})
+	}
+}

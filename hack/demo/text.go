@@ -62,7 +62,7 @@ func (d *demo) inviteToLookAround() {
 	d.lines.line("Everything runs until Ctrl-C, the workers too. In another terminal, with kubectl")
 	d.lines.line("and redis-cli if this machine has them:")
 	d.lines.line("  export KUBECONFIG=%s", d.env.Kubeconfig())
-	d.lines.line("  kubectl get scaledjobs.batch.miracle.dev,jobs,pods")
+	d.lines.line("  kubectl get sjob,jobs,pods")
 	d.lines.line("  kubectl describe sjob %s", environment.Images)
 	d.lines.line("  tail -f %s", d.env.Operator.LogPath())
 	d.lines.line("  redis-cli -h %s -p %s rpush %s photo.jpg", host, port, d.env.ScaledJobs[0].Spec.QueueName)

@@ -44,7 +44,7 @@ func (s Stage) tellOfSilence(ctx context.Context) error {
 		return err
 	}
 	if active.Status == metav1.ConditionFalse {
-		s.Board.Say(board.Done, "Jobs will take seconds: the demo leaves the settings of your Redis alone")
+		s.Board.Say(board.Done, "Jobs will take seconds: the demo does not change the settings of your Redis")
 	}
 	s.Board.Say(board.Seen, "%s", active.Message)
 	return nil

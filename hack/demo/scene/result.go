@@ -60,7 +60,7 @@ func Summary(results []Result) string {
 	}
 	line("Reaction: from a push until a watch of the demo's own shows its first Job.")
 	if slices.ContainsFunc(results, func(result Result) bool { return result.Polled }) {
-		line("It takes seconds where Redis is not known to announce changes: the queues are polled.")
+		line("It takes seconds while notifications are not verified: the operator polls the queues.")
 	}
 	return strings.TrimSuffix(text.String(), "\n")
 }

@@ -29,7 +29,7 @@ func TestSummarySaysWhatCameOfEachScene(t *testing.T) {
 func TestSummarySaysWhyReactionsAreSlow(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	const why = "the queues are polled"
+	const why = "the operator polls the queues"
 	g.Expect(Summary([]Result{{Name: "burst"}})).NotTo(ContainSubstring(why))
 	g.Expect(Summary([]Result{{Name: "burst", Polled: true}, {Name: "trickle", Polled: true}})).To(HaveSuffix(why + "."))
 }

@@ -50,8 +50,8 @@ type usage struct {
 func (p *Pool) newServer(e auth.Endpoint) *server {
 	s := &server{
 		endpoint: e, dialer: p.dialer, passwords: p.passwords.Add(), wentDown: p.wentDown, gone: make(chan struct{}),
-		credentials: credentials{resolver: p.resolver, loading: make(chan struct{}, 1)},
-		turns:       turns{first: make(chan struct{}, 1), more: make(chan struct{}, moreDials)},
+		credentials: credentials{resolver: p.resolver, loading: make(chan struct{}, firstLoads)},
+		turns:       turns{first: make(chan struct{}, firstDials), more: make(chan struct{}, moreDials)},
 	}
 	first := &clients{connect: s.connect}
 	if e == (auth.Endpoint{Address: e.Address}) {

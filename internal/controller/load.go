@@ -19,6 +19,9 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
+// overdueAfter is after how many polling intervals without a pass a ScaledJob goes before all others.
+const overdueAfter = 1.5
+
 // load reads the ScaledJob from the cache, and what is remembered of it. A ScaledJob that is gone or going is forgotten, and one whose spec
 // can't be read is reported. In both cases there is no target, and the reconcile ends with the result.
 func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*target, ctrl.Result, error) {
@@ -38,7 +41,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*targe
 		return nil, ctrl.Result{}, nil
 	}
 	mem := r.memories.of(sj)
-	r.deadlines.Expect(key, time.Now().Add(3*sj.Spec.PollingInterval()/2))
+	r.deadlines.Expect(key, time.Now().Add(time.Duration(overdueAfter*float64(sj.Spec.PollingInterval()))))
 	if found.StatusErr != nil && !mem.status.Written() {
 		if err := r.statuses().Drop(ctx, sj); err != nil && found.SpecErr == nil {
 			result, err := r.fail(sj, err)

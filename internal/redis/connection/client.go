@@ -31,6 +31,10 @@ const (
 	idleSecured = 30 * time.Second
 	// connectionLifetime bounds for how long a moved DNS name is not noticed.
 	connectionLifetime = 15 * time.Minute
+	// dialAttempts is how often a connection is dialed before the call fails, and callRetries how often a call is sent again: once,
+	// for a pooled connection that the server closed in the meantime.
+	dialAttempts = 1
+	callRetries  = 1
 	// anyPassword is for a user who needs none: Redis lets it in with any, but not without one.
 	anyPassword = "none"
 )
@@ -62,16 +66,15 @@ func newClient(e auth.Endpoint, with *auth.Access, database int, dial dialFunc) 
 		DialTimeout:              callTimeout,
 		ReadTimeout:              callTimeout,
 		WriteTimeout:             callTimeout,
-		DialerRetries:            1,
-		// One retry, for a pooled connection that the server closed in the meantime.
-		MaxRetries:       1,
-		PoolSize:         commandConnections,
-		MaxIdleConns:     idleConnections,
-		PipelinePoolSize: -1,
-		ReadBufferSize:   bufferBytes,
-		WriteBufferSize:  bufferBytes,
-		ConnMaxIdleTime:  idle,
-		ConnMaxLifetime:  connectionLifetime,
+		DialerRetries:            dialAttempts,
+		MaxRetries:               callRetries,
+		PoolSize:                 commandConnections,
+		MaxIdleConns:             idleConnections,
+		PipelinePoolSize:         -1,
+		ReadBufferSize:           bufferBytes,
+		WriteBufferSize:          bufferBytes,
+		ConnMaxIdleTime:          idle,
+		ConnMaxLifetime:          connectionLifetime,
 	})
 }
 

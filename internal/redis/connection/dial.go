@@ -14,8 +14,14 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
-// moreDials is how many dials of an endpoint there may be at once while it serves.
-const moreDials = 4
+const (
+	// firstLoads is how many load the access of an endpoint at once for the first time, and firstDials how many dial it at once while no
+	// connection serves.
+	firstLoads = 1
+	firstDials = 1
+	// moreDials is how many dials of an endpoint there may be at once while it serves.
+	moreDials = 4
+)
 
 // dialTimeout bounds a dial with its handshake. It ends before the call that needs the connection,
 // so that the call tells what it was that took too long.

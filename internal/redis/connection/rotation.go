@@ -20,6 +20,8 @@ const (
 	// looks is in how many parts the time between two looks at the Secrets of an endpoint is cut,
 	// so that not all are read at once.
 	looks = 10
+	// rereadJitter delays each look by up to this part of that time.
+	rereadJitter = 0.2
 )
 
 // followSecrets looks every now and then whether the Secrets of endpoints hold something else,
@@ -59,7 +61,7 @@ func (p *Pool) due() []*peer {
 		if !candidate.rereadAt.IsZero() && !candidate.renewing.Swap(true) {
 			found = append(found, candidate)
 		}
-		candidate.rereadAt = now.Add(p.timing.reread + rand.N(p.timing.reread/5))
+		candidate.rereadAt = now.Add(p.timing.reread + time.Duration(float64(p.timing.reread)*rereadJitter*rand.Float64()))
 	}
 	return found
 }

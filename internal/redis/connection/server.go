@@ -70,7 +70,7 @@ type peer struct {
 func (p *Pool) newPeer(e auth.Endpoint) *peer {
 	made := &peer{
 		endpoint: e, keyring: p.keyring, passwords: p.passwords.Add(), dialer: p.dialer, wentDown: p.wentDown,
-		loading: make(chan struct{}, 1), dialing: make(chan struct{}, 1), moreDialing: make(chan struct{}, moreDials),
+		loading: make(chan struct{}, firstLoads), dialing: make(chan struct{}, firstDials), moreDialing: make(chan struct{}, moreDials),
 		up: make(chan struct{}), renewed: make(chan struct{}), gone: make(chan struct{}),
 		clients: map[int]*redis.Client{}, pubSubs: map[*PubSub]struct{}{},
 	}

@@ -216,16 +216,16 @@ func TestPackagesImportLowerLayersOnly(t *testing.T) {
 }
 
 // namedPath is a path of the repository as prose, a command or a glob names it.
-var namedPath = regexp.MustCompile(`\b(?:api|charts|cmd|config|docs|hack|internal|test)/[\w./*-]*\w`)
+var namedPath = regexp.MustCompile(`(?:^|[^\w./])((?:api|charts|cmd|config|docs|hack|internal|test)/[\w./*-]*\w)`)
 
 // Whatever is moved or renamed, nothing goes on naming it: no document, no target of make, no rule of the linter.
 func TestPathsThatAreNamedExist(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	for _, file := range append(documents(t), "Makefile", ".golangci.yml", ".ci/run", "Dockerfile", ".dockerignore") {
-		for _, path := range namedPath.FindAllString(read(t, file), -1) {
-			pattern := strings.ReplaceAll(strings.TrimSuffix(path, "/..."), "/**/", "/*/")
-			found, err := filepath.Glob(filepath.Join(root, pattern))
+		text := strings.NewReplacer("/**/", "/*/", "**/", "", "../", "", "./", "").Replace(read(t, file))
+		for _, path := range all(namedPath.String(), text) {
+			found, err := filepath.Glob(filepath.Join(root, path))
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(found).NotTo(BeEmpty(), "%s names %s", file, path)
 		}

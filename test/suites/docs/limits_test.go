@@ -42,6 +42,9 @@ var notLimits = map[string]string{
 	"enqueue.PriorityResync":                     "a priority",
 	"jobs.DryRunOrdinal":                         "an ordinal",
 	"jobs.hashLength":                            "a part of jobs.maxNameLength",
+	"main.checkElection: time.Second":            "the unit of what a Lease keeps",
+	"main.lookUp: make(chan error, 1)":           "an answer",
+	"main.within: make(chan error, 1)":           "an answer",
 	"queue.dueTime: time.Second":                 "a unit of scores",
 	"queue.fromMilliseconds: time.Millisecond":   "a unit of scores",
 	"queue.fromMilliseconds: time.Second":        "a unit of scores",
@@ -100,8 +103,12 @@ func TestFlagsThatSetLimitsHaveTheirDefaults(t *testing.T) {
 	code := readCode(t)
 	defaults := map[string]quantity{}
 	declared := regexp.MustCompile(`flags\.(?:Int|Duration|Float64|Uint)\w*Var\([^,]+, "([\w-]+)", ([^,]+),`)
-	for _, flag := range declared.FindAllStringSubmatch(read(t, "cmd/options.go"), -1) {
-		value, known := code.valueOf("main." + flag[2])
+	for _, flag := range declared.FindAllStringSubmatch(read(t, "cmd/options.go")+read(t, "cmd/election.go"), -1) {
+		name := flag[2]
+		if !strings.Contains(name, ".") {
+			name = "main." + name
+		}
+		value, known := code.valueOf(name)
 		g.Expect(known).To(BeTrue(), flag[2])
 		defaults[flag[1]] = value
 	}

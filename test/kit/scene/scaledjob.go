@@ -98,7 +98,7 @@ func (s *ScaledJob) Create(ctx context.Context, changes ...Change) error {
 
 // Observe starts the witness, which stays until ctx ends. The limit is how many Jobs may be unfinished at the moment, usually Due.
 func (s *ScaledJob) Observe(ctx context.Context, config *rest.Config, limit func() int) (err error) {
-	s.Witness, err = witness.Summon(ctx, config, s.Object, limit)
+	s.Witness, err = witness.Start(ctx, config, s.Object, limit)
 	return err
 }
 

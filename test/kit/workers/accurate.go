@@ -69,8 +69,8 @@ func (s *AccurateScaler) count(ctx context.Context) (active, pending int64, err 
 	for i := range list.Items {
 		all[i] = &list.Items[i]
 	}
-	census := jobs.Classify(all, s.Object.UID)
-	return int64(len(census.Active)), int64(census.Pending()), nil
+	owned := jobs.Classify(all, s.Object.UID)
+	return int64(len(owned.Active)), int64(owned.Pending()), nil
 }
 
 func (s *AccurateScaler) create(ctx context.Context) error {

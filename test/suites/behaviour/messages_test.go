@@ -65,12 +65,12 @@ func (s *scaledJob) awaitObserved() {
 	s.Eventually(s.Status).Should(HaveField("ObservedGeneration", BeNumerically(">=", generation)))
 }
 
-// settle returns after three more passes over the ScaledJob, which do what is
+// settle returns after three more reconciles of the ScaledJob, which do what is
 // still due.
 func (s *scaledJob) settle() {
 	s.t.Helper()
-	const passes = 3
-	for i := range passes {
+	const reconciles = 3
+	for i := range reconciles {
 		s.edit(map[string]any{"pollingIntervalSeconds": scene.Never - 1 - i})
 	}
 }

@@ -66,11 +66,11 @@ func TestQueuesAndStrategiesOfAnOlderSchemaHarmNoOther(t *testing.T) {
 	s.operator = operator.New(t, operator.Options{Cluster: s.control, Args: []string{noFallback}})
 	s.expectJobs("healthy", 3)
 	for name := range illQueues {
-		s.awaitPasses(name)
+		s.awaitReconciles(name)
 		desired, _, _ := unstructured.NestedInt64(s.object(name).Object, "status", "desiredJobs")
 		s.Expect(desired).To(BeNumerically(">=", 0), name)
 	}
-	s.awaitPasses("many")
+	s.awaitReconciles("many")
 	s.Expect(s.operator.Logs()).NotTo(ContainSubstring("Observed a panic"))
 	s.create("healthy-too")
 	s.expectJobs("healthy-too", 3)

@@ -130,12 +130,12 @@ func replacingOlder(t *testing.T) (s *olderCluster, first []types.UID, start fun
 		s.Expect(unstructured.SetNestedField(object, "Immediate", "spec", "rollout", "strategy")).To(Succeed())
 	})
 	s.expectJobs("worker", 3)
-	s.awaitPasses("worker")
+	s.awaitReconciles("worker")
 	first = s.uids("worker")
 	return s, first, start
 }
 
-// Many edits may come between two passes, as of one who scales maxReplicas, or other writes, as of labels.
+// Many edits may come between two reconciles, as of one who scales maxReplicas, or other writes, as of labels.
 func TestADefaultThatTheCRDGainsReplacesNothingAfterManyWrites(t *testing.T) {
 	t.Parallel()
 	s, first, start := replacingOlder(t)
@@ -146,7 +146,7 @@ func TestADefaultThatTheCRDGainsReplacesNothingAfterManyWrites(t *testing.T) {
 		s.patch("worker", fmt.Sprintf(`{"metadata":{"annotations":{"example.com/note":"%d"}}}`, i))
 	}
 	start()
-	s.awaitPasses("worker")
+	s.awaitReconciles("worker")
 	s.Expect(s.uids("worker")).To(ConsistOf(first))
 }
 
@@ -155,13 +155,13 @@ func TestADefaultThatTheCRDGainsReplacesNothingWhereTheStatusIsGone(t *testing.T
 	t.Parallel()
 	s, first, start := replacingOlder(t)
 	s.patch("worker", `{"spec":{"maxReplicas":50}}`)
-	s.awaitPasses("worker")
+	s.awaitReconciles("worker")
 	s.Expect(s.operator.Stop(t.Context())).To(Succeed())
 	s.gainDefault("parallelism", "1")
 	s.Expect(s.admin.Status().Patch(t.Context(), olderObject("worker"),
 		client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))).To(Succeed())
 	start()
-	s.awaitPasses("worker")
+	s.awaitReconciles("worker")
 	s.Expect(s.uids("worker")).To(ConsistOf(first))
 }
 

@@ -112,7 +112,7 @@ func TestADefaultThatTheCRDGainsReplacesNothing(t *testing.T) {
 	}
 	unchanged := func(when string) {
 		t.Helper()
-		s.awaitPasses("worker")
+		s.awaitReconciles("worker")
 		s.Expect(s.uids("worker")).To(ConsistOf(first), when)
 	}
 

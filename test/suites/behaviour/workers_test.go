@@ -28,8 +28,8 @@ type workers struct {
 	batch int // how many messages one takes
 }
 
-// employ starts the workers.
-func (s *scaledJob) employ(batch int) {
+// startWorkers starts the workers.
+func (s *scaledJob) startWorkers(batch int) {
 	s.t.Helper()
 	changes, err := s.API.Watch(s.t.Context(), &corev1.PodList{}, s.ours()...)
 	s.Expect(err).NotTo(HaveOccurred())

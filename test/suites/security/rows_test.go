@@ -22,7 +22,7 @@ func (s *scaledJob) secure(authority *certificates.Authority, pair certificates.
 	s.t.Helper()
 	server := newSecureServer(s.t, pair, clients)
 	spec := s.on(server)
-	s.keepTrust(authority, authority.Client(s.t, "operator"))
+	s.putTrust(authority, authority.Client(s.t, "operator"))
 	return server, with(spec, at(server.secureAddr()), secured)
 }
 
@@ -38,8 +38,8 @@ func tlsRows() []row {
 				_, spec := s.secure(authority, authority.Server(s.t, loopback), nil)
 				return stage{
 					spec:    spec,
-					provoke: func() { s.keepTrust(other, other.Client(s.t, "operator")) },
-					mend:    func() { s.keepTrust(authority, authority.Client(s.t, "operator")) },
+					provoke: func() { s.putTrust(other, other.Client(s.t, "operator")) },
+					mend:    func() { s.putTrust(authority, authority.Client(s.t, "operator")) },
 				}
 			},
 		}, {
@@ -67,7 +67,7 @@ func tlsRows() []row {
 			stage: func(s *scaledJob) stage {
 				authority := certificates.NewAuthority(s.t)
 				spec := with(s.on(newServer(s.t)), secured)
-				s.keepTrust(authority, authority.Client(s.t, "operator"))
+				s.putTrust(authority, authority.Client(s.t, "operator"))
 				return stage{spec: spec, mend: func() {
 					s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.TLS = nil })
 				}}
@@ -103,8 +103,8 @@ func tlsRows() []row {
 				_, spec := s.secure(authority, authority.Server(s.t, loopback), authority)
 				return stage{
 					spec:    with(spec, shown),
-					provoke: func() { s.keepTrust(authority, other.Client(s.t, "operator")) },
-					mend:    func() { s.keepTrust(authority, authority.Client(s.t, "operator")) },
+					provoke: func() { s.putTrust(authority, other.Client(s.t, "operator")) },
+					mend:    func() { s.putTrust(authority, authority.Client(s.t, "operator")) },
 				}
 			},
 		}, {
@@ -164,7 +164,7 @@ func credentialRows() []row {
 				spec := s.on(server)
 				right := planted.password()
 				server.user(tenant, right, "~*", "&*", "+@all")
-				return stage{spec: spec, mend: func() { s.keepPassword(right) }}
+				return stage{spec: spec, mend: func() { s.putPassword(right) }}
 			},
 		}, {
 			situation: "the server has been given another password", reason: failed, words: "the password", state: stalled,
@@ -174,7 +174,7 @@ func credentialRows() []row {
 				spec := s.on(server)
 				right, wrong := planted.password(), planted.password()
 				server.user(tenant, right, "~*", "&*", "+@all")
-				s.keepPassword(right)
+				s.putPassword(right)
 				return stage{
 					spec:    spec,
 					provoke: func() { server.permit("resetpass", ">"+wrong); server.expel(tenant) },
@@ -209,8 +209,8 @@ func secretRows() []row {
 				server.user(tenant, password, "~*", "&*", "+@all")
 				return stage{
 					spec:    spec,
-					provoke: func() { s.discard(credentials) },
-					mend:    func() { s.keepPassword(password) },
+					provoke: func() { s.deleteSecret(credentials) },
+					mend:    func() { s.putPassword(password) },
 				}
 			},
 		}, {
@@ -222,8 +222,8 @@ func secretRows() []row {
 				server.user(tenant, password, "~*", "&*", "+@all")
 				return stage{
 					spec:    spec,
-					provoke: func() { s.keep(credentials, map[string][]byte{"other": []byte(password)}) },
-					mend:    func() { s.keepPassword(password) },
+					provoke: func() { s.putSecret(credentials, map[string][]byte{"other": []byte(password)}) },
+					mend:    func() { s.putPassword(password) },
 				}
 			},
 		}, {
@@ -233,11 +233,11 @@ func secretRows() []row {
 				server := newClosedServer(s.t)
 				spec, password := s.on(server), planted.password()
 				server.user(tenant, password, "~*", "&*", "+@all")
-				s.keepPassword(password)
+				s.putPassword(password)
 				return stage{
 					spec:    spec,
-					provoke: func() { s.discard(credentials) },
-					mend:    func() { s.keepPassword(password) },
+					provoke: func() { s.deleteSecret(credentials) },
+					mend:    func() { s.putPassword(password) },
 				}
 			},
 		}, {
@@ -247,8 +247,8 @@ func secretRows() []row {
 				_, spec := s.secure(authority, authority.Server(s.t, loopback), nil)
 				return stage{
 					spec:    spec,
-					provoke: func() { s.keep(trust, map[string][]byte{scaledjobv1.DefaultCAKey: []byte("none")}) },
-					mend:    func() { s.keepTrust(authority, authority.Client(s.t, "operator")) },
+					provoke: func() { s.putSecret(trust, map[string][]byte{scaledjobv1.DefaultCAKey: []byte("none")}) },
+					mend:    func() { s.putTrust(authority, authority.Client(s.t, "operator")) },
 				}
 			},
 		}, {
@@ -260,9 +260,9 @@ func secretRows() []row {
 				return stage{
 					spec: with(spec, shown),
 					provoke: func() {
-						s.keepTrust(authority, certificates.Pair{Certificate: right.Certificate, Key: other.Key})
+						s.putTrust(authority, certificates.Pair{Certificate: right.Certificate, Key: other.Key})
 					},
-					mend: func() { s.keepTrust(authority, right) },
+					mend: func() { s.putTrust(authority, right) },
 				}
 			},
 		},
@@ -326,7 +326,7 @@ func stageCrowd(s *scaledJob) stage {
 				server := redistest.New(s.t, redistest.Options{})
 				other.Redis = server.Client()
 				other.create(at(server.Addr()))
-				other.heed()
+				other.expectNoticed()
 				others = append(others, other)
 			}
 			s.Expect(others).To(HaveLen(mostServers))

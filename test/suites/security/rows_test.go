@@ -26,6 +26,18 @@ func (s *scaledJob) secure(authority *certificates.Authority, pair certificates.
 	return server, with(spec, at(server.secureAddr()), secured)
 }
 
+// secureWell is secure with a right certificate, and clients are asked for one if askClients is set.
+func (s *scaledJob) secureWell(askClients bool) (*certificates.Authority, *server, []scene.Change) {
+	s.t.Helper()
+	authority := certificates.NewAuthority(s.t)
+	var clients *certificates.Authority
+	if askClients {
+		clients = authority
+	}
+	server, spec := s.secure(authority, authority.Server(s.t, loopback), clients)
+	return authority, server, spec
+}
+
 // tlsRows are errors of TLS.
 func tlsRows() []row {
 	const failed = scaledjobv1.ReasonTLSFailed
@@ -34,8 +46,8 @@ func tlsRows() []row {
 			situation: "the CA is another one", reason: failed, words: "caSecretRef", state: stalled,
 			cure: "the right CA in the Secret",
 			stage: func(s *scaledJob) stage {
-				authority, other := certificates.NewAuthority(s.t), certificates.NewAuthority(s.t)
-				_, spec := s.secure(authority, authority.Server(s.t, loopback), nil)
+				other := certificates.NewAuthority(s.t)
+				authority, _, spec := s.secureWell(false)
 				return stage{
 					spec:    spec,
 					provoke: func() { s.putTrust(other, other.Client(s.t, "operator")) },
@@ -76,8 +88,7 @@ func tlsRows() []row {
 			situation: "the server speaks TLS only", reason: scaledjobv1.ReasonUnreachable, words: "If it expects TLS", state: reconciling,
 			cure: "`tls`",
 			stage: func(s *scaledJob) stage {
-				authority := certificates.NewAuthority(s.t)
-				server, _ := s.secure(authority, authority.Server(s.t, loopback), nil)
+				_, server, _ := s.secureWell(false)
 				return stage{
 					spec: []scene.Change{at(server.secureAddr()), signedIn(tenant)},
 					mend: func() { s.Update(secured) },
@@ -91,16 +102,15 @@ func tlsRows() []row {
 			situation: "the server asks for a certificate", reason: failed, words: "certSecretRef", state: stalled,
 			cure: "`certSecretRef` and `keySecretRef`",
 			stage: func(s *scaledJob) stage {
-				authority := certificates.NewAuthority(s.t)
-				_, spec := s.secure(authority, authority.Server(s.t, loopback), authority)
+				_, _, spec := s.secureWell(true)
 				return stage{spec: spec, mend: func() { s.Update(shown) }}
 			},
 		}, {
 			situation: "the server does not take the certificate", reason: failed, words: "certSecretRef", state: stalled,
 			cure: "another certificate in the Secret",
 			stage: func(s *scaledJob) stage {
-				authority, other := certificates.NewAuthority(s.t), certificates.NewAuthority(s.t)
-				_, spec := s.secure(authority, authority.Server(s.t, loopback), authority)
+				other := certificates.NewAuthority(s.t)
+				authority, _, spec := s.secureWell(true)
 				return stage{
 					spec:    with(spec, shown),
 					provoke: func() { s.putTrust(authority, other.Client(s.t, "operator")) },
@@ -111,8 +121,7 @@ func tlsRows() []row {
 			situation: "`insecureSkipVerify`, without the flag", reason: failed, words: "--allow-insecure-redis-tls", state: stalled,
 			cure: "`caSecretRef` instead",
 			stage: func(s *scaledJob) stage {
-				authority := certificates.NewAuthority(s.t)
-				_, spec := s.secure(authority, authority.Server(s.t, loopback), nil)
+				_, _, spec := s.secureWell(false)
 				return stage{
 					spec: with(spec, func(spec *scaledjobv1.ScaledJobSpec) {
 						spec.Redis.TLS = &scaledjobv1.RedisTLS{InsecureSkipVerify: true}
@@ -135,8 +144,7 @@ func stageOutOfDate(made func(of *certificates.Authority, tb testing.TB, names .
 
 // stageStall has the answers of the server held back from the first on.
 func stageStall(s *scaledJob) stage {
-	authority := certificates.NewAuthority(s.t)
-	server, spec := s.secure(authority, authority.Server(s.t, loopback), nil)
+	_, server, spec := s.secureWell(false)
 	proxy := tcpproxy.New(s.t, server.secureAddr())
 	return stage{
 		spec:    with(spec, at(proxy.Addr())),
@@ -243,8 +251,7 @@ func secretRows() []row {
 		}, {
 			situation: "the CA is no certificate", reason: invalid, words: trust, state: stalled, cure: "a certificate in PEM",
 			stage: func(s *scaledJob) stage {
-				authority := certificates.NewAuthority(s.t)
-				_, spec := s.secure(authority, authority.Server(s.t, loopback), nil)
+				authority, _, spec := s.secureWell(false)
 				return stage{
 					spec:    spec,
 					provoke: func() { s.putSecret(trust, map[string][]byte{scaledjobv1.DefaultCAKey: []byte("none")}) },
@@ -254,8 +261,7 @@ func secretRows() []row {
 		}, {
 			situation: "the key is that of another certificate", reason: invalid, words: trust, state: stalled, cure: "the pair",
 			stage: func(s *scaledJob) stage {
-				authority := certificates.NewAuthority(s.t)
-				_, spec := s.secure(authority, authority.Server(s.t, loopback), authority)
+				authority, _, spec := s.secureWell(true)
 				right, other := authority.Client(s.t, "operator"), authority.Client(s.t, "other")
 				return stage{
 					spec: with(spec, shown),

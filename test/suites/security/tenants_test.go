@@ -15,7 +15,7 @@ import (
 const alice, bob = "alice", "bob"
 
 // welcome makes a user of the server who may do everything with the keys of the
-// scene, and nothing with others, and the Secret with the password.
+// ScaledJob, and nothing with others, and the Secret with the password.
 func (s *scaledJob) welcome(server *server, user string) []scene.Change {
 	s.t.Helper()
 	s.Redis = server.Client()

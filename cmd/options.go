@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"miracle.dev/scaledjob-operator/internal/leadership"
 	"miracle.dev/scaledjob-operator/internal/redis/dialguard"
 )
 
@@ -34,6 +35,7 @@ type options struct {
 	probeAddress            string
 	leaderElect             bool
 	leaderElectionNamespace string
+	election                leadership.Timing
 	namespaces              []string
 	workers                 int
 	configureNotifications  bool
@@ -57,10 +59,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		"Serve metrics over HTTPS to those who may get the path /metrics. If false, over HTTP to everybody.")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081",
 		"The address to serve /healthz and /readyz on. 0 serves neither.")
-	flags.BoolVar(&o.leaderElect, "leader-elect", false,
-		"Elect a leader, so that only one of several replicas is at work.")
-	flags.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "",
-		"The namespace of the lease. Its default is the namespace that the operator runs in; outside a cluster it must be given.")
+	o.bindElection(flags)
 	flags.Func("watch-namespaces", "The namespaces to watch, separated by commas. All, if not given.", o.setNamespaces)
 	flags.IntVar(&o.workers, "max-concurrent-reconciles", defaultWorkers, "How many ScaledJobs are reconciled at once, at least 1.")
 	flags.BoolVar(&o.configureNotifications, "configure-redis-notifications", false,
@@ -108,7 +107,7 @@ func (o *options) check(flags *flag.FlagSet) error {
 	if o.serversPerNamespace < 0 {
 		return errors.New("invalid value for flag -max-redis-servers-per-namespace: must not be negative")
 	}
-	return nil
+	return checkElection(o.election)
 }
 
 func (o *options) setNamespaces(list string) error {

@@ -13,15 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/leaderelection"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"miracle.dev/scaledjob-operator/internal/controller"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
@@ -36,8 +33,6 @@ import (
 const (
 	// name is what the operator calls itself in events.
 	name = "scaledjob-operator"
-	// leaderElectionID is the name of the lease.
-	leaderElectionID = "scaledjob-operator.batch.miracle.dev"
 	// shutdownTimeout is how long running passes may take to end after the operator is told to stop. It is shorter than the
 	// terminationGracePeriodSeconds of the Deployment.
 	shutdownTimeout = 30 * time.Second
@@ -96,27 +91,8 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	if err := addProbes(mgr); err != nil {
 		return err
 	}
-	return mgr.Start(ctx)
+	return within(ctx, lease, mgr.Start)
 }
-
-// newLease makes the lease to elect a leader by, nil if there is to be no election.
-func newLease(cluster *rest.Config, options options) (*leadership.Lease, error) {
-	lock, err := leaderelection.NewResourceLock(cluster, silent{}, leaderelection.Options{
-		LeaderElection:          options.leaderElect,
-		LeaderElectionID:        leaderElectionID,
-		LeaderElectionNamespace: options.leaderElectionNamespace,
-		RenewDeadline:           leadership.RenewDeadline,
-	})
-	if err != nil || lock == nil {
-		return nil, err
-	}
-	return leadership.NewLease(lock), nil
-}
-
-// silent provides recorders of no events: the lease tells who leads.
-type silent struct{ recorder.Provider }
-
-func (silent) GetEventRecorderFor(string) record.EventRecorder { return &record.FakeRecorder{} }
 
 func newManager(cluster *rest.Config, options options, stores *jobcontrol.Stores, lease *leadership.Lease) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
@@ -129,19 +105,13 @@ func newManager(cluster *rest.Config, options options, stores *jobcontrol.Stores
 		metricsOptions.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
 	managerOptions := ctrl.Options{
-		Scheme:                        scheme,
-		Cache:                         controller.CacheOptions(stores, options.namespaces),
-		Metrics:                       metricsOptions,
-		HealthProbeBindAddress:        options.probeAddress,
-		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 new(leadership.LeaseDuration),
-		RenewDeadline:                 new(leadership.RenewDeadline),
-		RetryPeriod:                   new(leadership.RetryPeriod),
-		GracefulShutdownTimeout:       new(shutdownTimeout),
+		Scheme:                  scheme,
+		Cache:                   controller.CacheOptions(stores, options.namespaces),
+		Metrics:                 metricsOptions,
+		HealthProbeBindAddress:  options.probeAddress,
+		GracefulShutdownTimeout: new(shutdownTimeout),
 	}
-	if lease != nil {
-		managerOptions.LeaderElection, managerOptions.LeaderElectionResourceLockInterface = true, lease
-	}
+	electBy(lease, options.election, &managerOptions)
 	return ctrl.NewManager(cluster, managerOptions)
 }
 

@@ -3,34 +3,34 @@
 
 package v1
 
-// The condition types of a ScaledJob. All are of positive polarity but ScalingLimited, for which False is the normal state.
+// The condition types of a ScaledJob. True is the normal state of all of them except ScalingLimited, Reconciling and Stalled.
 const (
-	// ConditionReady is True while the ScaledJob is scaled as its spec says. While it is False, its reason is that of the
-	// condition which prevents it, QueueConnected or TemplateValid, or that the spec can't be read.
+	// ConditionReady is True while the operator scales the ScaledJob as its spec says. If it is False, its reason is that of
+	// QueueConnected or TemplateValid, or InvalidSpec.
 	ConditionReady = "Ready"
-	// ConditionQueueConnected is True while the depth of the queue can be read.
+	// ConditionQueueConnected is True while the operator can read the depth of the queue.
 	ConditionQueueConnected = "QueueConnected"
-	// ConditionNotificationsActive tells whether Redis announces the growth of the queue. It is Unknown while that is not proven.
-	// It never affects Ready: without notifications the queue is polled.
+	// ConditionNotificationsActive tells whether Redis sends keyspace notifications for the queue. It is Unknown until that is
+	// verified. It never affects Ready: without notifications the operator polls the queue.
 	ConditionNotificationsActive = "NotificationsActive"
-	// ConditionTemplateValid tells whether the API server accepts a Job built from the template, asked by a dry run once per
-	// generation. It never holds back a Job.
+	// ConditionTemplateValid tells whether the API server accepts a Job built from the template, checked with a dry run once per
+	// generation. It never prevents the creation of a Job.
 	ConditionTemplateValid = "TemplateValid"
-	// ConditionScalingLimited is True while fewer Jobs are wanted than are due.
+	// ConditionScalingLimited is True while the operator wants fewer Jobs than are due.
 	ConditionScalingLimited = "ScalingLimited"
-	// ConditionReconciling and ConditionStalled are those of kstatus. They are present, and True, only while Ready is not True:
-	// Stalled where a person has to change something, and Reconciling where time may heal it.
+	// ConditionReconciling and ConditionStalled follow kstatus. They are present, and True, only while Ready is not True:
+	// Stalled if somebody has to change something, and Reconciling if the operator retries and the problem may resolve itself.
 	ConditionReconciling = "Reconciling"
 	ConditionStalled     = "Stalled"
 )
 
-// The reasons of ConditionReady that are its own.
+// The reasons that only ConditionReady has.
 const (
-	// ReasonReconciled: the queue can be read, and nothing is known against the template.
+	// ReasonReconciled: the operator can read the queue, and the template is not known to be invalid.
 	ReasonReconciled = "Reconciled"
-	// ReasonSuspended: the spec asks to create no Job; everything else goes on.
+	// ReasonSuspended: spec.suspend is true. The operator creates no Jobs; everything else continues.
 	ReasonSuspended = "Suspended"
-	// ReasonInvalidSpec: the spec is not of the form that the CRD has, as it may be if it was stored under an older one.
+	// ReasonInvalidSpec: the operator can't decode the spec, which may have been stored under an older CRD.
 	ReasonInvalidSpec = "InvalidSpec"
 )
 
@@ -38,47 +38,46 @@ const (
 const (
 	// ReasonConnected: the depth was read.
 	ReasonConnected = "Connected"
-	// ReasonSecretRejected: the depth was read, with what the Secrets held before. The server does not let the operator in with what they
-	// hold now.
+	// ReasonSecretRejected: the depth was read with the previous values of the Secrets. The server rejects the current values.
 	ReasonSecretRejected = "SecretRejected"
-	// ReasonUnreachable: Redis can't be reached, or does not serve for now. Also of ConditionNotificationsActive.
+	// ReasonUnreachable: the operator can't reach Redis, or Redis can't serve requests now. Also of ConditionNotificationsActive.
 	ReasonUnreachable = "Unreachable"
-	// ReasonAuthFailed: Redis refused the credentials, or asks for some.
+	// ReasonAuthFailed: Redis rejected the credentials, or requires some.
 	ReasonAuthFailed = "AuthFailed"
-	// ReasonPermissionDenied: the Redis user may not read the queue; of ConditionNotificationsActive, not subscribe to its events.
+	// ReasonPermissionDenied: the Redis user may not read the queue. Of ConditionNotificationsActive: it may not subscribe.
 	ReasonPermissionDenied = "PermissionDenied"
 	// ReasonWrongType: a key holds another type than the spec says.
 	ReasonWrongType = "WrongType"
-	// ReasonDatabaseNotFound: the server has no database of that number.
+	// ReasonDatabaseNotFound: the server has no database with this number.
 	ReasonDatabaseNotFound = "DatabaseNotFound"
-	// ReasonTLSFailed: the server could not prove who it is, or did not take the operator for who it is.
+	// ReasonTLSFailed: the operator can't verify the server's certificate, or the server rejects the operator's.
 	ReasonTLSFailed = "TLSFailed"
-	// ReasonDialDenied: the address leads to where the operator does not connect to.
+	// ReasonDialDenied: the operator does not connect to this address.
 	ReasonDialDenied = "DialDenied"
 	// ReasonSecretNotFound: there is no such Secret, or no such key in it.
 	ReasonSecretNotFound = "SecretNotFound"
-	// ReasonSecretInvalid: what the Secret holds can't be used.
+	// ReasonSecretInvalid: the operator can't use a value of the Secret.
 	ReasonSecretInvalid = "SecretInvalid"
-	// ReasonSecretForbidden: the operator has no right to read the Secret.
+	// ReasonSecretForbidden: the operator may not read the Secret.
 	ReasonSecretForbidden = "SecretForbidden"
-	// ReasonTooManyServers: the ScaledJobs of the namespace name more Redis servers than the operator connects to for one.
+	// ReasonTooManyServers: the ScaledJobs of the namespace name more Redis servers than the operator allows per namespace.
 	ReasonTooManyServers = "TooManyServers"
-	// ReasonConsumerGroupNotFound: the stream holds entries and has no such consumer group. One message counts as waiting, so that a first
-	// worker can create the group.
+	// ReasonConsumerGroupNotFound: the stream contains entries, but has no such consumer group. One message counts as waiting, so that a
+	// worker can start and create the group.
 	ReasonConsumerGroupNotFound = "ConsumerGroupNotFound"
 )
 
 // The reasons of ConditionNotificationsActive.
 const (
-	// ReasonSubscribed: the operator is subscribed, and it is proven that Redis publishes the events.
+	// ReasonSubscribed: the operator is subscribed, and has verified that Redis sends notifications.
 	ReasonSubscribed = "Subscribed"
-	// ReasonDisabled: the spec asks for none.
+	// ReasonDisabled: spec.notifications is Disabled.
 	ReasonDisabled = "Disabled"
-	// ReasonNotConfigured: notify-keyspace-events lacks flags. Redis' own default is none.
+	// ReasonNotConfigured: notify-keyspace-events lacks flags. By default Redis sets none.
 	ReasonNotConfigured = "NotConfigured"
-	// ReasonNoEventsObserved: the queue grew repeatedly, and no event told of it.
+	// ReasonNoEventsObserved: the queue grew repeatedly, but no notification arrived.
 	ReasonNoEventsObserved = "NoEventsObserved"
-	// ReasonUnverified: nothing has shown yet whether Redis publishes the events.
+	// ReasonUnverified: it is not known yet whether Redis sends notifications.
 	ReasonUnverified = "Unverified"
 )
 
@@ -86,22 +85,22 @@ const (
 const (
 	// ReasonAccepted: the API server accepts a Job built from the template.
 	ReasonAccepted = "Accepted"
-	// ReasonRejected: the API server calls a Job built from the template invalid.
+	// ReasonRejected: the API server rejects a Job built from the template as invalid.
 	ReasonRejected = "Rejected"
-	// ReasonNotChecked: the API server could not be asked, or refused for a cause that is not the template's.
+	// ReasonNotChecked: the API server did not respond, or rejected the dry run for another cause than the template.
 	ReasonNotChecked = "NotChecked"
 )
 
 // The reasons of ConditionScalingLimited.
 const (
-	// ReasonJobsFailing: the last Jobs to finish have all failed, and creating pauses.
+	// ReasonJobsFailing: the last Jobs to finish have all failed, and Job creation pauses.
 	ReasonJobsFailing = "JobsFailing"
-	// ReasonNoProgress: Jobs finish, but no message leaves the queue, and creating pauses.
+	// ReasonNoProgress: Jobs finish, but no message leaves the queue, and Job creation pauses.
 	ReasonNoProgress = "NoProgress"
-	// ReasonCreateRefused: the API server refuses to create a Job that is due, by a quota, an admission policy or for lack of a right.
+	// ReasonCreateRefused: the API server rejects the creation of a Job, because of a quota, an admission policy or a missing permission.
 	ReasonCreateRefused = "CreateRefused"
 	// ReasonAtMaxReplicas: more Jobs are due than maxReplicas allows.
 	ReasonAtMaxReplicas = "AtMaxReplicas"
-	// ReasonNotLimited: nothing is held back.
+	// ReasonNotLimited: no Job is held back.
 	ReasonNotLimited = "NotLimited"
 )

@@ -10,8 +10,8 @@ type QueueType string
 const (
 	// QueueList counts the elements of a list.
 	QueueList QueueType = "List"
-	// QueueStream counts the entries of a stream: with a consumer group those that the group was not given yet and those that it was given
-	// and has not acknowledged, without one all.
+	// QueueStream counts the entries of a stream: with a consumer group the entries that the group has not read yet and those that it has read
+	// and not acknowledged, without one all entries.
 	QueueStream QueueType = "Stream"
 	// QueueSortedSet counts the members of a sorted set, all of them or those within a window of scores.
 	QueueSortedSet QueueType = "SortedSet"
@@ -21,7 +21,7 @@ const (
 	QueueHash QueueType = "Hash"
 )
 
-// QueueRole says what the messages of a key are waiting for.
+// QueueRole says whether the messages of a key wait or are in progress.
 // +kubebuilder:validation:Enum=Waiting;InProgress
 type QueueRole string
 
@@ -37,15 +37,15 @@ const (
 type SortedSetWindow string
 
 const (
-	// WindowAll counts all members, whatever their scores.
+	// WindowAll counts all members.
 	WindowAll SortedSetWindow = "All"
-	// WindowDue counts members whose time has come: a score of now or earlier, as that of a delayed message.
+	// WindowDue counts members with a score up to now, such as delayed messages that are due.
 	WindowDue SortedSetWindow = "Due"
-	// WindowLive counts members whose time is to come: a score later than now, as that of a lease.
+	// WindowLive counts members with a score later than now, such as leases that have not expired.
 	WindowLive SortedSetWindow = "Live"
 )
 
-// ScoreUnit says what a score counts since 1970.
+// ScoreUnit is the unit of the scores, which are times since 1970.
 // +kubebuilder:validation:Enum=s;ms;ns;BullMQ
 type ScoreUnit string
 
@@ -56,7 +56,7 @@ const (
 	ScoreMilliseconds ScoreUnit = "ms"
 	// ScoreNanoseconds is for Unix time in nanoseconds.
 	ScoreNanoseconds ScoreUnit = "ns"
-	// ScoreBullMQ is for Unix time in milliseconds, times 4096, plus a number below that, as BullMQ and Bull use for delayed jobs.
+	// ScoreBullMQ is for Unix time in milliseconds × 4096 plus a number below 4096, as BullMQ and Bull use for delayed jobs.
 	ScoreBullMQ ScoreUnit = "BullMQ"
 )
 
@@ -64,7 +64,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.stream) || self.type == 'Stream'",message="stream is for a queue of type Stream",fieldPath=".stream",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="!has(self.sortedSet) || self.type == 'SortedSet'",message="sortedSet is for a queue of type SortedSet",fieldPath=".sortedSet",reason=FieldValueForbidden
-// +kubebuilder:validation:XValidation:rule="!has(self.role) || self.type != 'Stream'",message="a Stream has no role: what its consumer group was not given yet is waiting, and what it was given is in progress",fieldPath=".role",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.role) || self.type != 'Stream'",message="a Stream has no role: entries that its consumer group has not read are waiting, and unacknowledged entries are in progress",fieldPath=".role",reason=FieldValueForbidden
 type Queue struct {
 	// name is the key, at most 1024 bytes.
 	// +required
@@ -73,35 +73,36 @@ type Queue struct {
 	// +kubebuilder:validation:XValidation:rule="size(bytes(self)) <= 1024",message="must be at most 1024 bytes long"
 	Name string `json:"name"`
 
-	// type is that of the key: List (default), Stream, SortedSet, Set or Hash.
+	// type is the type of the key: List (default), Stream, SortedSet, Set or Hash.
 	// +optional
 	// +kubebuilder:default=List
 	Type QueueType `json:"type,omitempty"`
 
-	// role says what its messages are: Waiting (default) for a worker, or InProgress, which is taken by one and not finished. Where both are
-	// counted, a message counts from when it is pushed until it is done, however often it moves from one key to the other. Not for a Stream.
+	// role says what the messages of this key are: Waiting (default) for a worker, or InProgress, which means that a worker has taken them and
+	// not finished. If both keys are named, a message counts once from its push until it is done, even if it moves between the keys. A
+	// Stream has no role.
 	// +optional
 	Role QueueRole `json:"role,omitempty"`
 
-	// threshold is how many messages of this queue one Job is for. Default: spec.threshold. A queue that is InProgress needs the same as the
-	// queue that its messages come from.
+	// threshold is the number of messages of this queue per Job. Default: spec.threshold. A queue with the role InProgress needs the same
+	// threshold as the queue that its messages come from.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Threshold *int64 `json:"threshold,omitempty"`
 
-	// stream is for a queue of type Stream that is read by a consumer group, and names that. Without it all entries of a stream count as waiting.
+	// stream names the consumer group that reads a queue of type Stream. Without it, all entries of the stream count as waiting.
 	// +optional
 	Stream *StreamQueue `json:"stream,omitempty"`
 
-	// sortedSet is for a queue of type SortedSet, and says which scores count, if not all.
+	// sortedSet says which members of a queue of type SortedSet count. By default all members count.
 	// +optional
 	SortedSet *SortedSetQueue `json:"sortedSet,omitempty"`
 }
 
-// StreamQueue says whose messages of a stream count.
+// StreamQueue says which entries of a stream count.
 type StreamQueue struct {
-	// consumerGroup is the group whose workers read the stream. Messages that it was not given yet are waiting, and those that it was given
-	// and has not acknowledged are in progress. To count all entries of a stream instead, leave stream out.
+	// consumerGroup is the group that the workers use. Entries that it has not read yet are waiting, and entries that it has read and not
+	// acknowledged are in progress. To count all entries of the stream instead, leave out the field stream.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -110,47 +111,48 @@ type StreamQueue struct {
 
 // SortedSetQueue says which members of a sorted set count.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.scoreUnit) || self.scoreUnit == 's' || (has(self.window) && self.window != 'All')",message="scoreUnit is for the windows Due and Live: with All, no score matters",fieldPath=".scoreUnit"
+// +kubebuilder:validation:XValidation:rule="!has(self.scoreUnit) || self.scoreUnit == 's' || (has(self.window) && self.window != 'All')",message="scoreUnit is for the windows Due and Live: the window All ignores the scores",fieldPath=".scoreUnit"
 type SortedSetQueue struct {
-	// window is All (default), Due, which are members with a score of now or earlier, or Live, which are those with a later one.
+	// window is All (default), Due for members with a score up to now, or Live for members with a later score.
 	// +optional
 	// +kubebuilder:default=All
 	Window SortedSetWindow `json:"window,omitempty"`
 
-	// scoreUnit is what the scores count since 1970: s (default), ms, ns, or BullMQ. For the windows Due and Live.
+	// scoreUnit is the unit of the scores, which are times since 1970: s (default), ms, ns, or BullMQ. For the windows Due and Live.
 	// +optional
 	// +kubebuilder:default=s
 	ScoreUnit ScoreUnit `json:"scoreUnit,omitempty"`
 }
 
-// QueuesCalculation says what several queues amount to.
+// QueuesCalculation says how several queues are combined.
 // +kubebuilder:validation:Enum=Sum;Max;Min;Avg
 type QueuesCalculation string
 
 const (
-	// CalculateSum adds up what is due for all queues.
+	// CalculateSum adds up the Jobs that are due for all queues.
 	CalculateSum QueuesCalculation = "Sum"
-	// CalculateMax takes the queue for which most Jobs are due.
+	// CalculateMax uses the queue with the most Jobs due.
 	CalculateMax QueuesCalculation = "Max"
-	// CalculateMin takes the queue for which fewest Jobs are due, of those that are not empty.
+	// CalculateMin uses the queue with the fewest Jobs due, of the queues that are not empty.
 	CalculateMin QueuesCalculation = "Min"
-	// CalculateAvg takes the mean of what is due for the queues that are not empty, rounded up.
+	// CalculateAvg uses the average number of Jobs due for the queues that are not empty, rounded up.
 	CalculateAvg QueuesCalculation = "Avg"
 )
 
-// QueueStatus is what was last seen of a queue.
+// QueueStatus is the observed state of a queue.
 type QueueStatus struct {
-	// name is the key.
+	// name is the Redis key.
 	// +optional
 	Name string `json:"name"`
 
-	// consumerGroup is that of a stream, and window that of a sorted set: the same key may be among the queues several times.
+	// consumerGroup is the consumer group of a stream. The same stream may be named with several groups.
 	// +optional
 	ConsumerGroup string `json:"consumerGroup,omitempty"`
+	// window is the window of a sorted set. The same sorted set may be named with several windows.
 	// +optional
 	Window SortedSetWindow `json:"window,omitempty"`
 
-	// depth is how many of its messages were outstanding. Absent until it could be read, since the last edit of the spec.
+	// depth is the number of outstanding messages at the last successful read. Absent until the first one after an edit of the spec.
 	// +optional
 	Depth *int64 `json:"depth,omitempty"`
 }

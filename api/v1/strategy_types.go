@@ -12,55 +12,55 @@ import (
 // DefaultClaimGraceSeconds is the default of claimGraceSeconds.
 const DefaultClaimGraceSeconds int32 = 10
 
-// ScalingStrategyType names how the number of Jobs follows from the messages.
+// ScalingStrategyType is the name of a scaling strategy.
 // +kubebuilder:validation:Enum=Default;Accurate;Eager;Custom
 type ScalingStrategyType string
 
 const (
-	// StrategyDefault has one Job for each threshold of outstanding messages. It is exact where a message counts until its Job is done with it.
+	// StrategyDefault wants one Job for each threshold of outstanding messages. It is exact if a message counts until its Job is done with it.
 	StrategyDefault ScalingStrategyType = "Default"
-	// StrategyAccurate takes a Job that has been ready for claimGraceSeconds for one that has taken its messages, and has a further Job for
-	// each threshold of messages that wait. It is for workers that take their messages off the queue at the start.
+	// StrategyAccurate assumes that a Job that has been ready for claimGraceSeconds has taken its messages, and wants one more Job for each
+	// threshold of waiting messages. It is for workers that remove their messages from the queue at the start.
 	StrategyAccurate ScalingStrategyType = "Accurate"
-	// StrategyEager has maxReplicas Jobs while any message waits.
+	// StrategyEager wants maxReplicas Jobs while any message waits.
 	StrategyEager ScalingStrategyType = "Eager"
-	// StrategyCustom is Accurate less a fixed number of Jobs and a part of those that have taken their messages.
+	// StrategyCustom is Accurate minus a fixed number of Jobs and a percentage of the Jobs that have taken their messages.
 	StrategyCustom ScalingStrategyType = "Custom"
 )
 
-// ScalingStrategy says how the number of Jobs follows from the messages.
+// ScalingStrategy says how the number of Jobs is computed from the messages.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.custom) == (has(self.type) && self.type == 'Custom')",message="custom is required with type Custom, and not allowed with another",fieldPath=".custom"
 type ScalingStrategy struct {
-	// type says what is counted. Default: a Job for each threshold of messages that wait or are in progress. Accurate: for workers that take
-	// their messages off the queue at the start, a Job for each threshold of those that wait, besides the Jobs that have taken theirs. Eager:
-	// maxReplicas Jobs while any message waits. Custom: Accurate, less what custom says.
+	// type is the strategy. Default: one Job for each threshold of messages that wait or are in progress. Accurate: for workers that remove
+	// their messages from the queue at the start; one Job for each threshold of waiting messages, in addition to the Jobs that have taken
+	// their messages. Eager: maxReplicas Jobs while any message waits. Custom: Accurate, minus the deductions in custom.
 	// +optional
 	// +kubebuilder:default=Default
 	Type ScalingStrategyType `json:"type,omitempty"`
 
-	// claimGraceSeconds is for how long a Job must have had a ready Pod to count as one that has taken its messages, by Accurate and Custom.
-	// It is to be longer than the workers need from when they are ready until they have taken one. Default 10.
+	// claimGraceSeconds is how long a Job must have had a ready Pod until Accurate and Custom assume that it has taken its messages. It should
+	// be longer than the workers need to take a message after they are ready. Default 10.
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600
 	ClaimGraceSeconds *int32 `json:"claimGraceSeconds,omitempty"`
 
-	// custom is for type Custom.
+	// custom configures the type Custom.
 	// +optional
 	Custom *CustomStrategy `json:"custom,omitempty"`
 }
 
-// CustomStrategy is what Custom deducts.
+// CustomStrategy specifies the deductions of Custom.
 type CustomStrategy struct {
-	// queueLengthDeduction is how many Jobs fewer there are to be. Default 0.
+	// queueLengthDeduction is the number of Jobs to deduct. Default 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	QueueLengthDeduction int64 `json:"queueLengthDeduction,omitempty"`
 
-	// runningJobPercentage is which part of the Jobs that have taken their messages is deducted, as a whole number of
-	// percent, such as 50 for one half; what is deducted is rounded down. 0 to 100, default 0.
+	// runningJobPercentage is the percentage of the Jobs that have taken their messages to deduct, rounded down to whole Jobs. 0 to 100,
+	// default 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -72,39 +72,39 @@ func (s *ScalingStrategy) ClaimGrace() time.Duration {
 	return time.Duration(orDefault(s.ClaimGraceSeconds, DefaultClaimGraceSeconds)) * time.Second
 }
 
-// RolloutStrategy names what becomes of unfinished Jobs when the template is edited.
+// RolloutStrategy says what happens to unfinished Jobs when the template is edited.
 // +kubebuilder:validation:Enum=Gradual;Immediate
 type RolloutStrategy string
 
 const (
-	// RolloutGradual leaves them alone: they finish as they are, and new Jobs have the new template.
+	// RolloutGradual keeps them: they finish unchanged, and new Jobs have the new template.
 	RolloutGradual RolloutStrategy = "Gradual"
-	// RolloutImmediate deletes them, and creates others of the new template in their place.
+	// RolloutImmediate deletes them, and creates Jobs of the new template in their place.
 	RolloutImmediate RolloutStrategy = "Immediate"
 )
 
-// PropagationPolicy names how the Pods of a deleted Job go.
+// PropagationPolicy says how the Pods of a deleted Job are deleted.
 // +kubebuilder:validation:Enum=Background;Foreground
 type PropagationPolicy string
 
 // The propagation policies.
 const (
-	// PropagationBackground has the Job go at once and its Pods after it. Its place is taken while they still terminate.
+	// PropagationBackground deletes the Job at once, and its Pods afterwards. The new Job may start while they still terminate.
 	PropagationBackground PropagationPolicy = "Background"
-	// PropagationForeground has the Pods go first. Until they have, the Job counts as active and its place stays taken.
+	// PropagationForeground deletes the Pods first. Until they are gone, the Job counts as active.
 	PropagationForeground PropagationPolicy = "Foreground"
 )
 
-// Rollout says what becomes of unfinished Jobs when jobTemplate is edited. No other edit touches a Job.
+// Rollout says what happens to unfinished Jobs when jobTemplate is edited. Other edits do not affect existing Jobs.
 type Rollout struct {
-	// strategy is Gradual (default), which leaves them alone, or Immediate, which deletes those of an earlier template and creates others in
-	// their place.
+	// strategy is Gradual (default), which keeps unfinished Jobs, or Immediate, which deletes unfinished Jobs of an earlier template and creates
+	// new Jobs in their place.
 	// +optional
 	// +kubebuilder:default=Gradual
 	Strategy RolloutStrategy `json:"strategy,omitempty"`
 
-	// propagationPolicy is how the Pods of the deleted Jobs go: Background (default), with the Job gone at once, or Foreground, with the Job
-	// staying, and counting, until its Pods are gone.
+	// propagationPolicy is how the deleted Jobs and their Pods are deleted: Background (default) deletes the Job at once; with Foreground the
+	// Job stays, and counts as active, until its Pods are gone.
 	// +optional
 	// +kubebuilder:default=Background
 	PropagationPolicy PropagationPolicy `json:"propagationPolicy,omitempty"`

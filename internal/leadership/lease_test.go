@@ -39,16 +39,51 @@ var (
 	errAway  = errors.New("away")
 )
 
+var (
+	defaults = Timing{LeaseDuration: LeaseDuration, RenewDeadline: RenewDeadline, RetryPeriod: RetryPeriod}
+	// timings are what others may choose.
+	timings = map[string]Timing{
+		"default":                 defaults,
+		"short":                   {LeaseDuration: 6 * time.Second, RenewDeadline: 5 * time.Second, RetryPeriod: 500 * time.Millisecond},
+		"long":                    {LeaseDuration: 137 * time.Second, RenewDeadline: 107 * time.Second, RetryPeriod: 26 * time.Second},
+		"renewed for nearly long": {LeaseDuration: 30 * time.Second, RenewDeadline: 29 * time.Second, RetryPeriod: 2 * time.Second},
+		"renewed for short":       {LeaseDuration: 60 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: time.Second},
+	}
+)
+
+func TestCertain(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	want := map[string]time.Duration{
+		"default": 10 * time.Second, "short": time.Second, "long": 107 * time.Second,
+		"renewed for nearly long": 25 * time.Second, "renewed for short": 3 * time.Second,
+	}
+	for name, timing := range timings {
+		g.Expect(timing.Certain()).To(Equal(want[name]), name)
+		g.Expect(timing.Certain()+LongestCreate).To(BeNumerically("<", timing.LeaseDuration), name)
+	}
+}
+
+// forEachTiming tests in a bubble, whose clock starts anew.
+func forEachTiming(t *testing.T, test func(t *testing.T, timing Timing)) {
+	for name, timing := range timings {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { test(t, timing) })
+		})
+	}
+}
+
 func TestLeaseIsHeldForAsLongAsNobodyElseCanHaveIt(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	forEachTiming(t, func(t *testing.T, timing Timing) {
 		g := NewWithT(t)
-		inner := &lock{took: time.Second}
-		lease := NewLease(inner)
+		inner := &lock{took: time.Second / 2}
+		lease := NewLease(inner, timing)
 		g.Expect(lease.Held()).To(BeFalse(), "before it was ever taken")
 
 		g.Expect(lease.Create(t.Context(), ours)).To(Succeed())
-		time.Sleep(RenewDeadline - inner.took - 1)
+		time.Sleep(timing.Certain() - inner.took - 1)
 		g.Expect(lease.Held()).To(BeTrue())
 		time.Sleep(time.Nanosecond)
 		g.Expect(lease.Held()).To(BeFalse(), "it counts from when the renewal was sent")
@@ -56,7 +91,7 @@ func TestLeaseIsHeldForAsLongAsNobodyElseCanHaveIt(t *testing.T) {
 		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
 		g.Expect(lease.Held()).To(BeTrue())
 		inner.err = errAway
-		time.Sleep(RenewDeadline)
+		time.Sleep(timing.Certain())
 		g.Expect(lease.Update(t.Context(), ours)).To(MatchError(errAway))
 		g.Expect(lease.Held()).To(BeFalse())
 	})
@@ -64,13 +99,13 @@ func TestLeaseIsHeldForAsLongAsNobodyElseCanHaveIt(t *testing.T) {
 
 func TestLeaseThatRanOutIsNotRenewed(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	forEachTiming(t, func(t *testing.T, timing Timing) {
 		g := NewWithT(t)
-		lease := NewLease(&lock{})
+		lease := NewLease(&lock{}, timing)
 		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
-		time.Sleep(LeaseDuration)
+		time.Sleep(timing.LeaseDuration)
 		g.Expect(lease.Update(t.Context(), ours)).To(Succeed(), "just in time")
-		time.Sleep(LeaseDuration + 1)
+		time.Sleep(timing.LeaseDuration + 1)
 		for range 2 {
 			g.Expect(lease.Update(t.Context(), ours)).To(MatchError(errStoodStill))
 			g.Expect(lease.Held()).To(BeFalse())
@@ -81,17 +116,90 @@ func TestLeaseThatRanOutIsNotRenewed(t *testing.T) {
 func TestLeaseThatWasReleasedIsNotHeld(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	lease := NewLease(&lock{})
+	lease := NewLease(&lock{}, defaults)
 	g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
 	g.Expect(lease.Update(t.Context(), released)).To(Succeed())
 	g.Expect(lease.Held()).To(BeFalse())
+}
+
+// Creates may be under way then, and others would take a released lease at once.
+func TestLeaseThatWasNotRenewedInTimeIsNotReleased(t *testing.T) {
+	t.Parallel()
+	forEachTiming(t, func(t *testing.T, timing Timing) {
+		g := NewWithT(t)
+		lease := NewLease(&lock{}, timing)
+		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
+		time.Sleep(timing.Certain())
+		g.Expect(lease.Update(t.Context(), released)).To(MatchError(errNotReleased))
+		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
+		time.Sleep(timing.Certain() - 1)
+		g.Expect(lease.Update(t.Context(), released)).To(Succeed())
+	})
+}
+
+func TestWatchEndsBeforeOthersMayTakeTheLease(t *testing.T) {
+	t.Parallel()
+	forEachTiming(t, func(t *testing.T, timing Timing) {
+		g := NewWithT(t)
+		lease := NewLease(&lock{}, timing)
+		watched := make(chan error, 1)
+		go func() { watched <- lease.Watch(t.Context()) }()
+		time.Sleep(3 * timing.LeaseDuration) // others lead
+
+		var renewed time.Time
+		for range 5 {
+			renewed = time.Now()
+			g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
+			time.Sleep(timing.Certain() - 1)
+			g.Expect(watched).NotTo(Receive())
+		}
+		g.Expect(<-watched).To(MatchError(ErrRanOut))
+		g.Expect(time.Since(renewed)).To(Equal(timing.LeaseDuration - time.Second))
+	})
+}
+
+func TestWatchOfAReleasedLeaseGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		lease := NewLease(&lock{}, defaults)
+		ctx, cancel := context.WithCancel(t.Context())
+		watched := make(chan error, 1)
+		go func() { watched <- lease.Watch(ctx) }()
+		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
+		time.Sleep(RetryPeriod)
+		g.Expect(lease.Update(t.Context(), released)).To(Succeed())
+		time.Sleep(time.Minute)
+		g.Expect(watched).NotTo(Receive())
+		cancel()
+		g.Expect(<-watched).To(Succeed())
+	})
+}
+
+// The clock on the wall goes on while a machine is suspended, and timers do not.
+func TestWatchNoticesSoonThatTheMachineWasSuspended(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		lease := NewLease(&lock{}, defaults)
+		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
+		watched := make(chan error, 1)
+		go func() { watched <- lease.Watch(t.Context()) }()
+		time.Sleep(RetryPeriod / 2)
+		lease.mu.Lock()
+		lease.renewed = lease.renewed.Round(0).Add(-time.Minute) // by the wall alone
+		lease.mu.Unlock()
+		resumed := time.Now()
+		g.Expect(<-watched).To(MatchError(ErrRanOut))
+		g.Expect(time.Since(resumed)).To(BeNumerically("<=", time.Second))
+	})
 }
 
 // The monotonic clock stands still while a machine is suspended.
 func TestLeaseGoesByTheClockThatWentOn(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	lease := NewLease(&lock{})
+	lease := NewLease(&lock{}, defaults)
 	lease.renewed = time.Now()
 	suspended := time.Now().Round(0).Add(time.Minute) // has no monotonic reading
 	age, known := lease.age(suspended)

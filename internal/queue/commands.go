@@ -6,6 +6,8 @@ package queue
 import (
 	"strconv"
 	"time"
+
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
 // reading is what the replies to the commands of a queue say.
@@ -80,7 +82,7 @@ func nextDue(reply any, unit Unit, now time.Time) (time.Time, error) {
 	}
 	const pair = 2
 	if len(members) != pair {
-		return time.Time{}, errMalformed
+		return time.Time{}, resp.ErrMalformed
 	}
 	score, err := scoreOf(members[1])
 	if at := dueTime(score, unit); at.After(now) {
@@ -96,8 +98,11 @@ func scoreOf(reply any) (float64, error) {
 		return score, nil
 	case string:
 		parsed, err := strconv.ParseFloat(score, 64)
-		return parsed, malformed(err)
+		if err != nil {
+			return 0, resp.ErrMalformed
+		}
+		return parsed, nil
 	default:
-		return 0, errMalformed
+		return 0, resp.ErrMalformed
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
 // inquiry is what one server is asked about several queues at once.
@@ -74,13 +76,13 @@ func transaction(ctx context.Context, client redis.Cmdable, commands [][]any) (r
 		return nil, false, err
 	}
 	for _, reply := range []any{all[0], all[len(all)-1]} {
-		if _, ok := reply.(replyError); ok {
+		if _, ok := reply.(resp.Error); ok {
 			return nil, true, nil
 		}
 	}
 	replies, err = list(all[len(all)-1])
 	if err != nil || len(replies) != len(commands) {
-		return nil, false, errMalformed
+		return nil, false, resp.ErrMalformed
 	}
 	return replies, false, nil
 }
@@ -103,7 +105,7 @@ func pipeline(ctx context.Context, client redis.Cmdable, commands [][]any) ([]an
 	}
 	replies := make([]any, len(sent))
 	for i, command := range sent {
-		if replies[i], err = decode(command.Val()); err != nil {
+		if replies[i], err = resp.Decode(command.Val()); err != nil {
 			return nil, err
 		}
 	}

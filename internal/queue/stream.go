@@ -62,7 +62,7 @@ func streamReading(length, groups any, name string) (reading, error) {
 	if err != nil {
 		return reading{}, err
 	}
-	if text, ok := groups.(replyError); ok && strings.HasPrefix(string(text), noSuchKey) {
+	if text, ok := groups.(resp.Error); ok && strings.HasPrefix(string(text), noSuchKey) {
 		return reading{}, nil
 	}
 	found, err := findGroup(groups, name)
@@ -93,13 +93,13 @@ func findGroup(reply any, name string) (*group, error) {
 	for _, each := range groups {
 		fields, err := list(each)
 		if err != nil || len(fields)%2 != 0 {
-			return nil, errMalformed
+			return nil, resp.ErrMalformed
 		}
 		named := map[string]any{}
 		for i := 0; i < len(fields); i += 2 {
 			key, ok := fields[i].(string)
 			if !ok {
-				return nil, errMalformed
+				return nil, resp.ErrMalformed
 			}
 			named[key] = fields[i+1]
 		}
@@ -125,7 +125,7 @@ func newGroup(fields map[string]any) (*group, error) {
 	}
 	last, ok := fields["last-delivered-id"].(string)
 	if !ok {
-		return nil, errMalformed
+		return nil, resp.ErrMalformed
 	}
 	return &group{pending: pending, read: read, lag: lag, last: last}, nil
 }
@@ -138,7 +138,7 @@ func progress(reply any) (int64, error) {
 	}
 	n, ok := reply.(int64)
 	if !ok {
-		return 0, errMalformed
+		return 0, resp.ErrMalformed
 	}
 	return max(n, -1), nil
 }
@@ -200,11 +200,11 @@ func lastEntry(reply any, most int64) (found int64, last string, err error) {
 	found = int64(len(entries))
 	entry, err := list(entries[found-1])
 	if err != nil || len(entry) == 0 || found > most {
-		return 0, "", errMalformed
+		return 0, "", resp.ErrMalformed
 	}
 	last, ok := entry[0].(string)
 	if !ok {
-		return 0, "", errMalformed
+		return 0, "", resp.ErrMalformed
 	}
 	return found, last, nil
 }

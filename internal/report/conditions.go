@@ -123,16 +123,16 @@ func queueConnected(seen *Reconciled) Condition {
 	case seen.WithoutGroup != nil:
 		return Condition{
 			metav1.ConditionFalse, scaledjobv1.ReasonConsumerGroupNotFound,
-			"The stream " + quoted(seen.WithoutGroup.Name) + " holds entries, and has no consumer group " +
-				quoted(seen.WithoutGroup.Stream.ConsumerGroup) + ". One message counts as waiting until there is one, so that a first worker can " +
-				"create it. Correct the name, have the workers create it, or say XGROUP CREATE.",
+			"The stream " + quoted(seen.WithoutGroup.Name) + " contains entries, but has no consumer group " +
+				quoted(seen.WithoutGroup.Stream.ConsumerGroup) + ". Until the group exists, one message counts as waiting, so that a worker can " +
+				"start and create it. Correct the name, let the workers create the group, or run XGROUP CREATE.",
 		}
 	}
 	if seen.Rejected != nil {
 		return Condition{
 			metav1.ConditionTrue, scaledjobv1.ReasonSecretRejected,
-			"The depth of the queue was read with what the Secrets held before. With what they hold now nobody is let in, which will tell when " +
-				"connections are made anew, as after a restart. " + seen.Rejected.Message,
+			"The depth of the queue was read with the previous values of the Secrets. Redis rejects the current Secret; the connection will fail " +
+				"when it is next re-established, for example after a restart. " + seen.Rejected.Message,
 		}
 	}
 	return Condition{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}
@@ -141,17 +141,20 @@ func queueConnected(seen *Reconciled) Condition {
 // quoted is the name of a key or a group, which may hold any bytes and many of them.
 func quoted(name string) string { return strconv.Quote(shorten(name, maxCause)) }
 
+// resume is how a person ends a pause at once.
+const resume = " To resume at once, edit spec.jobTemplate, or set spec.suspend to true and back to false."
+
 // pauses are what ScalingLimited says while creating pauses.
 var pauses = map[scaling.PauseReason]string{
-	scaling.JobsFailing: "The last Jobs to finish have all failed. Until one succeeds and messages leave the queue, creating pauses again and " +
-		"again, longer each time, up to five minutes. Find out why by kubectl logs --selector=batch.miracle.dev/scaledjob=NAME, and correct " +
-		"the workers or spec.jobTemplate; with another template, or once suspended and resumed, creating goes on at once.",
-	scaling.NoProgress: "Jobs finish, but no message leaves the queue. Until that changes, creating pauses again and again, longer each time, " +
-		"up to five minutes. Make sure that the workers take messages from this very key of this server, and take over what a dead worker " +
-		"has in progress; with another template, or once suspended and resumed, creating goes on at once.",
-	scaling.CreateRefused: "The API server refuses to create a Job that is due. Check quotas, admission policies and TemplateValid; the " +
-		"operator's log has its answer. Creating is tried again when a Job has finished or gone, and else at growing intervals, up to five " +
-		"minutes; once suspended and resumed, at once.",
+	scaling.JobsFailing: "The last Jobs to finish have all failed. Until a Job succeeds and messages leave the queue, the operator repeatedly " +
+		"pauses Job creation, for up to five minutes each time. Find the cause with kubectl logs " +
+		"--selector=batch.miracle.dev/scaledjob=NAME, and correct the workers or spec.jobTemplate." + resume,
+	scaling.NoProgress: "Jobs finish, but no message leaves the queue. Until that changes, the operator repeatedly pauses Job creation, for up " +
+		"to five minutes each time. Check that the workers take messages from this key on this server, and that they take over the messages " +
+		"of workers that died." + resume,
+	scaling.CreateRefused: "The API server rejects the creation of a Job. Check quotas, admission policies and the condition TemplateValid; the " +
+		"operator's log has the response. The operator tries again when a Job finishes or is deleted, and otherwise at growing intervals of " +
+		"up to five minutes. To try at once, set spec.suspend to true and back to false.",
 }
 
 func scalingLimited(atMax bool, limit scaling.PauseReason) Condition {
@@ -161,10 +164,10 @@ func scalingLimited(atMax bool, limit scaling.PauseReason) Condition {
 	if atMax {
 		return Condition{
 			metav1.ConditionTrue, scaledjobv1.ReasonAtMaxReplicas,
-			"More Jobs are due than spec.maxReplicas allows. Raise it if the queue should be worked off faster.",
+			"More Jobs are due than spec.maxReplicas allows. Raise it to process the queue faster.",
 		}
 	}
-	return Condition{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, "Nothing is held back."}
+	return Condition{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, "No Job is held back."}
 }
 
 // readyFollows are the conditions that Ready follows from.
@@ -179,9 +182,9 @@ func ready(suspended bool, conditions []metav1.Condition) Condition {
 		}
 	}
 	if suspended {
-		return Condition{metav1.ConditionTrue, scaledjobv1.ReasonSuspended, "No Job is created while spec.suspend is true."}
+		return Condition{metav1.ConditionTrue, scaledjobv1.ReasonSuspended, "The operator creates no Jobs while spec.suspend is true."}
 	}
-	return Condition{metav1.ConditionTrue, scaledjobv1.ReasonReconciled, "The ScaledJob is scaled by the depth of its queue."}
+	return Condition{metav1.ConditionTrue, scaledjobv1.ReasonReconciled, "The operator scales the Jobs by the depth of the queue."}
 }
 
 // abnormal is the condition of kstatus for a Ready that is not True, and its cause: Stalled if there is one that only a person can

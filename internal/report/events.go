@@ -51,13 +51,13 @@ func CreatedJobs() Event {
 
 // ReplacedJobs is for Jobs that are deleted since they are of an earlier template.
 func ReplacedJobs() Event {
-	return normal(eventReplacedJobs, "RollOut", "Deleted unfinished Jobs of an earlier template, as spec.rollout asks for.")
+	return normal(eventReplacedJobs, "RollOut", "Deleted unfinished Jobs of an earlier template, because spec.rollout.strategy is Immediate.")
 }
 
 // JobCreateFailed is for creates that begin to fail.
 func JobCreateFailed() Event {
 	return warning(eventJobCreateFailed, "Scale",
-		"The API server did not create a Job that is due, and did not refuse it either. The operator's log has its answer.")
+		"The API server did not create a Job, and did not reject it either. The operator tries again; see its log for the response.")
 }
 
 // Events are those of the conditions that turned between two statuses.
@@ -97,7 +97,7 @@ func aboutPauses(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	case Pausing(after):
 		return new(warning(is.Reason, "Scale", is.Message))
 	case Pausing(before):
-		return new(normal(eventCreationResumed, "Scale", "Creating Jobs does not pause any more."))
+		return new(normal(eventCreationResumed, "Scale", "Job creation is no longer paused."))
 	}
 	return nil
 }

@@ -13,39 +13,39 @@ import (
 )
 
 // polled ends the messages of all states in which the queue is polled.
-const polled = " Until then the queue is polled."
+const polled = " Until then the operator polls the queue."
 
 // flags says what the setting has to hold.
-const flags = "K and the letter of each type of key: l for lists, t for streams, z for sorted sets, s for sets, h for hashes"
+const flags = "K and the letter of each key type: l for lists, t for streams, z for sorted sets, s for sets, h for hashes"
 
 // notificationVerdicts are what the condition says, by what the watcher knows.
 var notificationVerdicts = map[verify.Reason]Condition{
 	verify.ReasonSubscribed: {
-		metav1.ConditionTrue, scaledjobv1.ReasonSubscribed, "Redis announces the growth of the queue.",
+		metav1.ConditionTrue, scaledjobv1.ReasonSubscribed, "Redis sends keyspace notifications for the queue.",
 	},
 	verify.ReasonUnverified: {
 		metav1.ConditionUnknown, scaledjobv1.ReasonUnverified,
-		"Nothing has shown yet whether Redis announces the growth of the queue: the operator may not read notify-keyspace-events, and no " +
-			"event has come. Make sure that the setting holds " + flags + "; a managed service has it among its parameters. The first event " +
-			"proves it." + polled,
+		"It is not known yet whether Redis sends keyspace notifications for the queue: the operator may not read notify-keyspace-events, and no " +
+			"notification has arrived. Make sure that the setting contains " + flags + ". Managed services have it among their parameters. The " +
+			"first notification verifies it." + polled,
 	},
 	verify.ReasonNoEventsObserved: {
 		metav1.ConditionFalse, scaledjobv1.ReasonNoEventsObserved,
-		"The queue grew repeatedly, and no event told of it. Make sure that notify-keyspace-events holds " + flags + "; and g if keys are " +
-			"renamed or restored to it; on the very server that is written to. A managed service has it among its parameters. The next event " +
-			"proves it." + polled,
+		"The queue grew repeatedly, but no keyspace notification arrived. Check the address, and make sure that notify-keyspace-events on the " +
+			"server that the messages are written to contains " + flags + "; and g if keys are renamed or restored. Managed services have the " +
+			"setting among their parameters. The next notification verifies it." + polled,
 	},
 	verify.ReasonUnreachable: {
 		metav1.ConditionFalse, scaledjobv1.ReasonUnreachable,
-		"There is no subscription to the events of the queue. If QueueConnected is False, it has the cause; else the connection ended, or Redis " +
-			"takes no subscription. That is tried again and again." + polled,
+		"The operator is not subscribed to keyspace notifications for the queue. If QueueConnected is False, its message has the cause; " +
+			"otherwise the connection ended, or Redis accepts no subscription. The operator keeps trying." + polled,
 	},
 }
 
 // notificationsDisabled is what the condition says where the spec asks for none.
 var notificationsDisabled = Condition{
 	metav1.ConditionFalse, scaledjobv1.ReasonDisabled,
-	"The queue is polled, as spec.notifications is Disabled. Set it to Enabled to have Jobs within milliseconds.",
+	"The operator polls the queue, because spec.notifications is Disabled. Set it to Enabled to react to messages within milliseconds.",
 }
 
 // notificationsActive tells whether the growth of the queue is announced. It returns nil while that is not decided.
@@ -69,12 +69,12 @@ func notificationsActive(spec *scaledjobv1.ScaledJobSpec, known verify.Verdict) 
 func notConfigured(known verify.Verdict) *Condition {
 	cause := ""
 	if known.ConfigureRefused {
-		cause = " The operator was told to do so, but Redis does not let it."
+		cause = " The operator is configured to set it, but Redis rejects that."
 	}
 	return &Condition{
 		metav1.ConditionFalse, scaledjobv1.ReasonNotConfigured,
-		"Redis does not announce the growth of the queue. Say CONFIG SET notify-keyspace-events " + known.Flags +
-			" and put it into redis.conf too; a managed service has it among its parameters." + cause + polled,
+		"Redis does not send keyspace notifications for the queue. Run CONFIG SET notify-keyspace-events " + known.Flags +
+			" and add the setting to redis.conf; managed services have it among their parameters." + cause + polled,
 	}
 }
 
@@ -86,8 +86,9 @@ func notPermitted(spec *scaledjobv1.ScaledJobSpec) *Condition {
 	}
 	return &Condition{
 		metav1.ConditionFalse, scaledjobv1.ReasonPermissionDenied,
-		fmt.Sprintf("The Redis user may not subscribe to the events of the queue. Grant it SUBSCRIBE and the channel __keyspace@%[1]d__:<key>, "+
-			"as by ACL SETUSER <user> +subscribe &__keyspace@%[1]d__:<key>; that is tried again every minute.%[2]s", database, polled),
+		fmt.Sprintf("The Redis user may not subscribe to keyspace notifications for the queue. Grant it SUBSCRIBE and the channel "+
+			"__keyspace@%[1]d__:<key>, for example with ACL SETUSER <user> +subscribe &__keyspace@%[1]d__:<key>; the operator tries again "+
+			"every minute.%[2]s", database, polled),
 	}
 }
 

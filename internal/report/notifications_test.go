@@ -64,5 +64,5 @@ func TestNotConfiguredTellsTheFlagsToSet(t *testing.T) {
 	g.Expect(is.Message).To(ContainSubstring("CONFIG SET notify-keyspace-events KElgx "))
 	g.Expect(is.Message).NotTo(ContainSubstring("not let"))
 	is = notConfigured(verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true})
-	g.Expect(is.Message).To(ContainSubstring("Redis does not let it"))
+	g.Expect(is.Message).To(ContainSubstring("Redis rejects that"))
 }

@@ -92,7 +92,7 @@ func inShort(queues []scaledjobv1.QueueStatus) string {
 func Malformed(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, cause error) *scaledjobv1.ScaledJobStatus {
 	status := before.DeepCopy()
 	status.ObservedGeneration = sj.Generation
-	message := "The spec is not of the form that the CRD has; it may have been stored under an older one. Correct it: " +
+	message := "The operator can't decode the spec; it may have been stored under an older CRD. Correct it: " +
 		shorten(cause.Error(), maxCause) + "." // It may repeat a value that is very long.
 	set(status, scaledjobv1.ConditionReady, Condition{metav1.ConditionFalse, scaledjobv1.ReasonInvalidSpec, message})
 	set(status, scaledjobv1.ConditionStalled, Condition{metav1.ConditionTrue, scaledjobv1.ReasonInvalidSpec, message})

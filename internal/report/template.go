@@ -23,7 +23,7 @@ const (
 // TemplateUnasked is what is told of a template until the API server has been asked.
 var TemplateUnasked = &Condition{
 	metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked,
-	"The API server has not judged the template yet. Jobs are created all the same.",
+	"The API server has not checked the template yet. The operator still creates Jobs.",
 }
 
 var templateAccepted = &Condition{metav1.ConditionTrue, scaledjobv1.ReasonAccepted, "The API server accepts Jobs of this template."}
@@ -37,20 +37,20 @@ func Template(err error) *Condition {
 	case apierrors.IsInvalid(err):
 		return &Condition{
 			metav1.ConditionFalse, scaledjobv1.ReasonRejected,
-			"The API server rejects Jobs of this template; correct spec.jobTemplate: " + faults(err),
+			"The API server rejects Jobs of this template. Correct spec.jobTemplate: " + faults(err),
 		}
 	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
 		return &Condition{
 			metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked,
 			"The API server answered " + string(apierrors.ReasonForError(err)) +
-				" instead of judging the template. Check quotas, admission policies and the rights of the operator.",
+				" instead of checking the template. Check quotas, admission policies and the permissions of the operator.",
 		}
 	}
 	return TemplateUnasked
 }
 
 // unexplained stands for the faults where the API server names none.
-const unexplained = "it does not say why."
+const unexplained = "the API server gave no cause."
 
 // faults names the fields at fault.
 func faults(err error) string {

@@ -16,9 +16,9 @@ import (
 // providers have up to a few KiB.
 const maxPasswordBytes = 4 << 10
 
-// Access is what it takes to use an endpoint. It does not change: other values make another one. The
-// zero value is for a server that asks for nothing.
-type Access struct {
+// Credentials are what the operator signs in to a server with, and knows the server by. They never change: other values
+// make other credentials. The zero value is for a server that asks for nothing.
+type Credentials struct {
 	values
 	// tls is nil for connections without TLS.
 	tls *tls.Config
@@ -27,8 +27,8 @@ type Access struct {
 // values are what the Secrets of an endpoint hold. What it does not name is empty.
 type values struct{ password, ca, certificate, privateKey string }
 
-// newAccess makes the access of an endpoint from values. The error is an [*failure.Error].
-func newAccess(e Endpoint, found values) (*Access, error) {
+// newCredentials makes the credentials for an endpoint from values. The error is a [*failure.Error].
+func newCredentials(e Endpoint, found values) (*Credentials, error) {
 	if e.Password != (SecretKey{}) {
 		found.password = withoutNewline(found.password)
 		if found.password == "" {
@@ -39,14 +39,14 @@ func newAccess(e Endpoint, found values) (*Access, error) {
 		}
 		// A server that is no Redis might take a line of it for a command.
 		if strings.ContainsAny(found.password, "\r\n") {
-			return nil, invalid(e.Password, "has several lines. Store the password there, and nothing else.")
+			return nil, invalid(e.Password, "has several lines. Store only the password there.")
 		}
 	}
 	config, err := newTLSConfig(e, found)
 	if err != nil {
 		return nil, err
 	}
-	return &Access{values: found, tls: config}, nil
+	return &Credentials{values: found, tls: config}, nil
 }
 
 // withoutNewline cuts one line end off. Files mostly have one that belongs to no password, and
@@ -55,22 +55,21 @@ func withoutNewline(password string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(password, "\n"), "\r")
 }
 
-// Format hides what the access holds from whoever prints it.
-func (Access) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "an access") }
+// Format keeps the values out of everything that is printed.
+func (Credentials) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "credentials") }
 
 // Password is empty if there is none.
-func (a *Access) Password() string { return a.password }
+func (c *Credentials) Password() string { return c.password }
 
 // Secured reports whether connections use TLS.
-func (a *Access) Secured() bool { return a.tls != nil }
+func (c *Credentials) Secured() bool { return c.tls != nil }
 
-// Same reports whether two accesses to one endpoint are of the same values. Nil is the same as nil
-// only.
-func (a *Access) Same(as *Access) bool {
-	if a == nil || as == nil {
-		return a == as
+// Same reports whether two credentials for one endpoint hold the same values. Nil is the same as nil only.
+func (c *Credentials) Same(as *Credentials) bool {
+	if c == nil || as == nil {
+		return c == as
 	}
-	return a.values == as.values
+	return c.values == as.values
 }
 
 // invalid says what is wrong with a value, and nothing of what it holds.

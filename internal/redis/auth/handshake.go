@@ -15,11 +15,11 @@ import (
 
 // Secure does the TLS handshake on a new connection, if there is to be one. It takes the
 // connection over: after an error, which is a [*failure.HandshakeError], it is closed.
-func (a *Access) Secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
-	if a.tls == nil {
+func (c *Credentials) Secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	if c.tls == nil {
 		return conn, nil
 	}
-	secured := tls.Client(conn, a.tls)
+	secured := tls.Client(conn, c.tls)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		return nil, &failure.HandshakeError{Err: err}

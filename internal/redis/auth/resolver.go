@@ -27,24 +27,24 @@ type Secrets interface {
 	Read(ctx context.Context, namespace, name string) (map[string][]byte, error)
 }
 
-// Keyring finds what endpoints take. It is safe for concurrent use.
-type Keyring struct {
+// Resolver finds the credentials for endpoints. It is safe for concurrent use.
+type Resolver struct {
 	secrets       Secrets
 	allowInsecure bool
 	// reading is held while Secrets are read.
 	reading chan struct{}
 }
 
-// NewKeyring makes a Keyring. Without secrets no Secret is found, and only if allowInsecure is set
-// endpoints may do without the verification of the server.
-func NewKeyring(secrets Secrets, allowInsecure bool) *Keyring {
-	return &Keyring{secrets: secrets, allowInsecure: allowInsecure, reading: make(chan struct{}, readsAtOnce)}
+// NewResolver makes a Resolver. Without secrets no Secret is found. Only if allowInsecure is set may endpoints skip the
+// verification of the server.
+func NewResolver(secrets Secrets, allowInsecure bool) *Resolver {
+	return &Resolver{secrets: secrets, allowInsecure: allowInsecure, reading: make(chan struct{}, readsAtOnce)}
 }
 
-// Load reads the Secrets that an endpoint names and makes its access. The error is nil, or tells
-// whoever is to mend it what is wrong: see [Withdrawn] for what it says about an access from before.
-func (k *Keyring) Load(ctx context.Context, e Endpoint) (*Access, *failure.Error) {
-	loaded, err := k.load(ctx, e)
+// Load reads the Secrets that an endpoint names and makes credentials of them. An error says what a user has to repair.
+// See [Withdrawn] for what it says about credentials that were loaded before.
+func (r *Resolver) Load(ctx context.Context, e Endpoint) (*Credentials, *failure.Error) {
+	loaded, err := r.load(ctx, e)
 	if err == nil {
 		return loaded, nil
 	}
@@ -53,47 +53,46 @@ func (k *Keyring) Load(ctx context.Context, e Endpoint) (*Access, *failure.Error
 	}
 	return nil, &failure.Error{
 		Reason:  failure.ReasonUnreachable,
-		Message: "The Secret could not be read from the API server. The operator tries again. See its log for the cause.",
+		Message: "The operator could not read the Secret from the API server. It tries again; see its log for the cause.",
 		Err:     err,
 	}
 }
 
-// Withdrawn reports whether an error of [Keyring.Load] says that an endpoint may not be used any
-// more with what was loaded before, since somebody has taken that away. Any other error says that it
-// is not known what the Secrets hold.
+// Withdrawn reports whether an error of [Resolver.Load] means that credentials loaded before must no longer be used,
+// because somebody has taken them away. After any other error it is unknown what the Secrets hold.
 func Withdrawn(cause *failure.Error) bool {
 	return cause.Reason != failure.ReasonUnreachable && cause.Reason != failure.ReasonSecretForbidden
 }
 
 // load is Load with errors as they come.
-func (k *Keyring) load(ctx context.Context, e Endpoint) (*Access, error) {
-	if e.TLS.SkipVerify && !k.allowInsecure {
+func (r *Resolver) load(ctx context.Context, e Endpoint) (*Credentials, error) {
+	if e.TLS.SkipVerify && !r.allowInsecure {
 		return nil, &failure.Error{
 			Reason: failure.ReasonTLSFailed,
-			Message: "The operator does not connect without verifying the server's certificate. Set spec.redis.tls.caSecretRef in place of " +
-				"insecureSkipVerify, or have an administrator start the operator with --allow-insecure-redis-tls.",
+			Message: "The operator does not connect without verifying the server's certificate. Set spec.redis.tls.caSecretRef instead of " +
+				"insecureSkipVerify, or ask an administrator to start the operator with --allow-insecure-redis-tls.",
 			Err: errors.New("verification is switched off"),
 		}
 	}
 	if !e.NeedsSecrets() {
-		return newAccess(e, values{})
+		return newCredentials(e, values{})
 	}
 	select {
-	case k.reading <- struct{}{}:
+	case r.reading <- struct{}{}:
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", failure.ErrBusy, context.Cause(ctx))
 	}
-	defer func() { <-k.reading }()
-	found, err := k.read(ctx, e)
+	defer func() { <-r.reading }()
+	found, err := r.read(ctx, e)
 	if err != nil {
 		return nil, err
 	}
-	return newAccess(e, found)
+	return newCredentials(e, found)
 }
 
 // read reads the values that an endpoint names.
-func (k *Keyring) read(ctx context.Context, e Endpoint) (values, error) {
-	reader := secretReader{Secrets: k.secrets, namespace: e.Namespace, read: map[string]map[string][]byte{}}
+func (r *Resolver) read(ctx context.Context, e Endpoint) (values, error) {
+	reader := secretReader{Secrets: r.secrets, namespace: e.Namespace, read: map[string]map[string][]byte{}}
 	var found values
 	for _, each := range []struct {
 		named SecretKey
@@ -140,7 +139,7 @@ func (r secretReader) value(ctx context.Context, named SecretKey) (string, error
 	case !ok:
 		return "", missing(named, "the Secret has no such key")
 	case len(value) > maxValueBytes:
-		return "", invalid(named, "is larger than 256 KiB. Store what spec.redis is meant to name.")
+		return "", invalid(named, "is larger than 256 KiB. Check that spec.redis names the right key.")
 	}
 	return string(value), nil
 }
@@ -148,7 +147,7 @@ func (r secretReader) value(ctx context.Context, named SecretKey) (string, error
 func missing(named SecretKey, cause string) error {
 	return &failure.Error{
 		Reason:  failure.ReasonSecretNotFound,
-		Message: fmt.Sprintf("The Secret %q has no key %q. Add it, or name another key in spec.redis.", named.Name, named.Key),
+		Message: fmt.Sprintf("The Secret %q has no key %q. Add the key, or name another one in spec.redis.", named.Name, named.Key),
 		Err:     fmt.Errorf("key %q of Secret %q: %s", named.Key, named.Name, cause),
 	}
 }

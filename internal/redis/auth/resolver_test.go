@@ -44,10 +44,10 @@ func TestOneLineEndBelongsToTheFile(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	for _, lineEnd := range []string{"", "\n", "\r\n"} {
-		access, cause := auth.NewKeyring(holds(" a secret "+lineEnd), false).Load(t.Context(), secured)
+		credentials, cause := auth.NewResolver(holds(" a secret "+lineEnd), false).Load(t.Context(), secured)
 		g.Expect(cause).To(BeNil())
-		g.Expect(access.Password()).To(Equal(" a secret "), "%q is cut off", lineEnd)
-		g.Expect(access.Secured()).To(BeFalse())
+		g.Expect(credentials.Password()).To(Equal(" a secret "), "%q is cut off", lineEnd)
+		g.Expect(credentials.Secured()).To(BeFalse())
 	}
 }
 
@@ -78,8 +78,8 @@ func TestWhatIsWithdrawn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			access, cause := auth.NewKeyring(test.secrets, false).Load(t.Context(), test.endpoint)
-			g.Expect(access).To(BeNil())
+			credentials, cause := auth.NewResolver(test.secrets, false).Load(t.Context(), test.endpoint)
+			g.Expect(credentials).To(BeNil())
 			g.Expect(cause.Reason).To(Equal(test.reason))
 			g.Expect(auth.Withdrawn(cause)).To(Equal(test.withdrawn))
 		})
@@ -95,23 +95,23 @@ func TestAPasswordTakesLittleMemoryHoweverLongItIs(t *testing.T) {
 		4<<10 + 1:   HaveField("Reason", failure.ReasonSecretInvalid),
 		256<<10 + 1: HaveField("Reason", failure.ReasonSecretInvalid),
 	} {
-		_, cause := auth.NewKeyring(holds(strings.Repeat("x", length)), false).Load(t.Context(), secured)
+		_, cause := auth.NewResolver(holds(strings.Repeat("x", length)), false).Load(t.Context(), secured)
 		NewWithT(t).Expect(cause).To(refused)
 	}
 }
 
-func TestAccessesAreComparedByTheirValues(t *testing.T) {
+func TestCredentialsAreComparedByTheirValues(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	load := func(password string) *auth.Access {
-		access, cause := auth.NewKeyring(holds(password), false).Load(t.Context(), secured)
+	load := func(password string) *auth.Credentials {
+		credentials, cause := auth.NewResolver(holds(password), false).Load(t.Context(), secured)
 		g.Expect(cause).To(BeNil())
-		return access
+		return credentials
 	}
 	g.Expect(load("first").Same(load("first"))).To(BeTrue())
 	g.Expect(load("first").Same(load("second"))).To(BeFalse())
 	g.Expect(load("first").Same(nil)).To(BeFalse())
-	var none *auth.Access
+	var none *auth.Credentials
 	g.Expect(none.Same(load("first"))).To(BeFalse())
 	g.Expect(none.Same(nil)).To(BeTrue())
 }
@@ -121,7 +121,7 @@ func TestFewSecretsAreReadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		reading, answer := make(chan struct{}, 100), make(chan struct{})
-		keyring := auth.NewKeyring(readFunc(func(context.Context, string, string) (map[string][]byte, error) {
+		resolver := auth.NewResolver(readFunc(func(context.Context, string, string) (map[string][]byte, error) {
 			reading <- struct{}{}
 			<-answer
 			return map[string][]byte{"password": []byte("secret")}, nil
@@ -130,7 +130,7 @@ func TestFewSecretsAreReadAtOnce(t *testing.T) {
 		refused := make(chan *failure.Error, 100)
 		for range 20 {
 			go func() {
-				_, cause := keyring.Load(ctx, secured)
+				_, cause := resolver.Load(ctx, secured)
 				refused <- cause
 			}()
 		}
@@ -144,13 +144,13 @@ func TestFewSecretsAreReadAtOnce(t *testing.T) {
 	})
 }
 
-func TestAnAccessIsNotPrinted(t *testing.T) {
+func TestCredentialsAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	access, cause := auth.NewKeyring(holds("a-secret"), false).Load(t.Context(), secured)
+	credentials, cause := auth.NewResolver(holds("a-secret"), false).Load(t.Context(), secured)
 	g.Expect(cause).To(BeNil())
 	for _, printed := range []string{
-		fmt.Sprint(access), fmt.Sprintf("%+v", *access), fmt.Sprintf("%#v", access), fmt.Sprintf("%+v", struct{ Of any }{access}),
+		fmt.Sprint(credentials), fmt.Sprintf("%+v", *credentials), fmt.Sprintf("%#v", credentials), fmt.Sprintf("%+v", struct{ Of any }{credentials}),
 	} {
 		g.Expect(printed).NotTo(ContainSubstring("a-secret"))
 	}

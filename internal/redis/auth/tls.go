@@ -21,7 +21,7 @@ const (
 	maxPrivateKeyBytes = 16 << 10
 )
 
-// newTLSConfig returns nil for an endpoint without TLS. The error is an [*rediserror.Error].
+// newTLSConfig returns nil for an endpoint without TLS. The error is an [*failure.Error].
 func newTLSConfig(e Endpoint, found values) (*tls.Config, error) {
 	if !e.TLS.Enabled {
 		return nil, nil //nolint:nilnil // Nil is what stands for no TLS, here as in the libraries.
@@ -54,7 +54,7 @@ func newRoots(named SecretKey, ca string) (*x509.CertPool, error) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(ca)) {
-		return nil, invalid(named, "holds no certificate in PEM. Store that of the authority which signed the server's.")
+		return nil, invalid(named, "contains no PEM certificate. Store the certificate of the authority that signed the server's certificate.")
 	}
 	return roots, nil
 }
@@ -69,7 +69,7 @@ func newPair(named TLS, found values) (tls.Certificate, error) {
 	pair, err := tls.X509KeyPair([]byte(found.certificate), []byte(found.privateKey))
 	if err != nil {
 		return tls.Certificate{}, invalid(named.Certificate,
-			"is no certificate in PEM that belongs to the private key. Store the two that belong together, the key not encrypted.")
+			"is not a PEM certificate that matches the private key. Store a matching pair; the private key must not be encrypted.")
 	}
 	return pair, nil
 }
@@ -83,7 +83,7 @@ func checkKeys(named SecretKey, certificates string) error {
 			continue // It is not used.
 		}
 		if key, ok := certificate.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSABits {
-			return invalid(named, "holds a certificate with an RSA key of more than 8192 bits. Use one with a smaller key.")
+			return invalid(named, "contains a certificate with an RSA key of more than 8192 bits. Use a smaller key.")
 		}
 	}
 	return nil

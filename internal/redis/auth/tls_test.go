@@ -43,11 +43,11 @@ func TestKeysThatTakeTooLong(t *testing.T) {
 		},
 		"a large authority among others": {
 			found:   values{ca: string(authority.Certificate()) + large, certificate: string(own.Certificate), privateKey: string(own.Key)},
-			refused: `"ca.crt" of the Secret "redis" holds a certificate with an RSA key of more than 8192 bits`,
+			refused: `"ca.crt" of the Secret "redis" contains a certificate with an RSA key of more than 8192 bits`,
 		},
 		"a large certificate": {
 			found:   values{ca: string(authority.Certificate()), certificate: large, privateKey: string(own.Key)},
-			refused: `"tls.crt" of the Secret "redis" holds a certificate with an RSA key of more than 8192 bits`,
+			refused: `"tls.crt" of the Secret "redis" contains a certificate with an RSA key of more than 8192 bits`,
 		},
 		"a large private key": {
 			found: values{
@@ -64,7 +64,7 @@ func TestKeysThatTakeTooLong(t *testing.T) {
 				Enabled: true, CA: SecretKey{"redis", "ca.crt"},
 				Certificate: SecretKey{"redis", "tls.crt"}, PrivateKey: SecretKey{"redis", "tls.key"},
 			}}
-			_, err := newAccess(endpoint, test.found)
+			_, err := newCredentials(endpoint, test.found)
 			if test.refused == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 				return
@@ -100,8 +100,8 @@ func TestAServerThatReadsNothingAfterTheHandshakeHoldsUpNobody(t *testing.T) {
 	go func() {
 		_ = tls.Server(far, &tls.Config{Certificates: []tls.Certificate{pair}, SessionTicketsDisabled: true}).HandshakeContext(t.Context())
 	}()
-	access := &Access{tls: &tls.Config{InsecureSkipVerify: true}}
-	conn, err := access.Secure(t.Context(), near)
+	credentials := &Credentials{tls: &tls.Config{InsecureSkipVerify: true}}
+	conn, err := credentials.Secure(t.Context(), near)
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = near.Close() })
 	g.Expect(conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))).To(Succeed())

@@ -17,8 +17,8 @@ import (
 // lookUpTimeout bounds one question to DNS.
 const lookUpTimeout = 5 * time.Second
 
-// resolver looks up the addresses of a host name. [net.Resolver] does.
-type resolver interface {
+// hostLookup looks up the addresses of a host name. [net.Resolver] does.
+type hostLookup interface {
 	LookupHost(ctx context.Context, host string) ([]string, error)
 }
 
@@ -76,14 +76,14 @@ func (p *pin) Release() {
 // That the address is missing once says little: some name servers give a few of many addresses,
 // in turns. So the same answer has to come twice. And one move is not followed by another one
 // within rest.
-func (p *pin) LookUp(ctx context.Context, resolver resolver, name string, rest time.Duration) (moved bool) {
+func (p *pin) LookUp(ctx context.Context, dns hostLookup, name string, rest time.Duration) (moved bool) {
 	host, _, err := net.SplitHostPort(name)
 	if err != nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
-	answer, err := resolver.LookupHost(ctx, host)
+	answer, err := dns.LookupHost(ctx, host)
 	if err != nil || len(answer) == 0 {
 		return false
 	}
@@ -142,10 +142,10 @@ func (p *Pool) followNames(ctx context.Context) {
 		}
 		var group errgroup.Group
 		group.SetLimit(lookUpsAtOnce)
-		for _, named := range p.named() {
+		for _, server := range p.named() {
 			group.Go(func() error {
-				if named.follow(ctx, p.resolver, p.timing.restAfterMove) {
-					p.log.Info("The name of a Redis server points elsewhere", "endpoint", named.endpoint.String())
+				if server.follow(ctx, p.dns, p.timing.restAfterMove) {
+					p.log.Info("The name of a Redis server points elsewhere", "endpoint", server.endpoint.String())
 				}
 				return nil
 			})
@@ -154,14 +154,14 @@ func (p *Pool) followNames(ctx context.Context) {
 	}
 }
 
-// named are the peers in use whose endpoint has a host name.
-func (p *Pool) named() []*peer {
+// named are the servers in use whose endpoint has a host name.
+func (p *Pool) named() []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var found []*peer
-	for endpoint, candidate := range p.peers {
-		if _, err := netip.ParseAddrPort(endpoint.Address); err != nil && candidate.pin.Address().IsValid() {
-			found = append(found, candidate)
+	var found []*server
+	for endpoint, server := range p.servers {
+		if _, err := netip.ParseAddrPort(endpoint.Address); err != nil && server.pin.Address().IsValid() {
+			found = append(found, server)
 		}
 	}
 	return found
@@ -169,15 +169,15 @@ func (p *Pool) named() []*peer {
 
 // follow ends the connections that lead elsewhere than the name does, and reports whether
 // it was found to have moved.
-func (p *peer) follow(ctx context.Context, resolver resolver, restAfterMove time.Duration) (moved bool) {
-	moved = p.pin.LookUp(ctx, resolver, p.endpoint.Address, restAfterMove)
-	inUse := p.pin.Address()
+func (s *server) follow(ctx context.Context, dns hostLookup, restAfterMove time.Duration) (moved bool) {
+	moved = s.pin.LookUp(ctx, dns, s.endpoint.Address, restAfterMove)
+	inUse := s.pin.Address()
 	if !moved && !inUse.IsValid() { // It went down a moment ago.
 		return false
 	}
 	if moved {
-		p.closeClients()
+		s.closeClients()
 	}
-	p.closeAstray(inUse)
+	s.pubSubs.closeAstray(inUse)
 	return moved
 }

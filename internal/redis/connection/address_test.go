@@ -114,10 +114,10 @@ func TestLookUpTellsAMove(t *testing.T) {
 		t.Run(about, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			pin, resolver := pinned(t, used+":6379"), &dns{answers: c.answers, err: c.err}
+			pin, answers := pinned(t, used+":6379"), &dns{answers: c.answers, err: c.err}
 			for i, moved := range c.moved {
-				g.Expect(pin.LookUp(t.Context(), resolver, name, rest)).To(Equal(moved), "at look-up %d", i)
-				g.Expect(resolver.asked).To(Equal("redis.mail.svc"))
+				g.Expect(pin.LookUp(t.Context(), answers, name, rest)).To(Equal(moved), "at look-up %d", i)
+				g.Expect(answers.asked).To(Equal("redis.mail.svc"))
 			}
 		})
 	}
@@ -126,10 +126,10 @@ func TestLookUpTellsAMove(t *testing.T) {
 func TestAMoveReleasesTheAddress(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	pin, resolver := pinned(t, "10.0.0.1:6379"), &dns{answers: [][]string{{"10.0.0.2"}}}
-	pin.LookUp(t.Context(), resolver, name, rest)
+	pin, answers := pinned(t, "10.0.0.1:6379"), &dns{answers: [][]string{{"10.0.0.2"}}}
+	pin.LookUp(t.Context(), answers, name, rest)
 	g.Expect(pin.Address().IsValid()).To(BeTrue())
-	pin.LookUp(t.Context(), resolver, name, rest)
+	pin.LookUp(t.Context(), answers, name, rest)
 	g.Expect(pin.Address().IsValid()).To(BeFalse())
 }
 
@@ -137,8 +137,8 @@ func TestOneMoveIsNotSoonFollowedByAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		pin, resolver := pinned(t, "10.0.0.1:6379"), &dns{answers: [][]string{{"10.0.0.2"}}}
-		lookUp := func() bool { return pin.LookUp(t.Context(), resolver, name, rest) }
+		pin, answers := pinned(t, "10.0.0.1:6379"), &dns{answers: [][]string{{"10.0.0.2"}}}
+		lookUp := func() bool { return pin.LookUp(t.Context(), answers, name, rest) }
 		lookUp()
 		g.Expect(lookUp()).To(BeTrue())
 

@@ -15,8 +15,10 @@ const (
 	leastSpacing = 250 * time.Millisecond
 )
 
-// Backoff spaces out attempts to use an endpoint. The zero value is ready. It is not
-// safe for concurrent use.
+// Backoff spaces out attempts to use a server. The zero value is ready. It is not safe for concurrent use.
+//
+// A library for exponential back-off would not make it shorter: those return each delay once, and it would still have to
+// count attempts, keep them apart, and return the same delay range until the next one begins.
 type Backoff struct {
 	attempts int
 	begun    time.Time
@@ -31,9 +33,8 @@ func (b *Backoff) Begin() {
 // Reset notes a success: the next delay will be the shortest.
 func (b *Backoff) Reset() { b.attempts = 0 }
 
-// Delay returns how long to wait from now until the next attempt: 100 ms, doubled for
-// each attempt since the last success up to 10 s, and half of that random. Attempts
-// begin at least 250 ms apart.
+// Delay returns how long to wait from now until the next attempt: 100 ms, doubled for each attempt since the last success
+// up to 10 s, and half of that random. Attempts begin at least 250 ms apart.
 func (b *Backoff) Delay() time.Duration {
 	// 100 ms doubled seven times exceeds 10 s already.
 	delay := min(firstDelay<<min(b.attempts, 7), longestDelay)

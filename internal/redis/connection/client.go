@@ -41,7 +41,7 @@ type dialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 // newClient returns a client of a database that does nothing behind our back: it honours
 // deadlines, sends no command we did not ask for but HELLO, AUTH and SELECT, and gets its
 // connections from dial.
-func newClient(e auth.Endpoint, with *auth.Access, database int, dial dialFunc) *redis.Client {
+func newClient(e auth.Endpoint, with *auth.Credentials, database int, dial dialFunc) *redis.Client {
 	password, idle := with.Password(), idleConnection
 	if with.Secured() {
 		idle = idleSecured
@@ -110,55 +110,27 @@ func (l libraryLogger) Printf(_ context.Context, format string, args ...any) {
 	l.log.Info("The client library says", "text", failure.Shorten(text))
 }
 
-// client returns the client of a database, which is nil if there is no access.
-func (p *peer) client(database int) *redis.Client {
-	found := p.clients[database]
-	if found == nil && p.access != nil {
-		found = newClient(p.endpoint, p.access, database, p.dialCommand(p.access))
-		p.clients[database] = found
-	}
-	return found
-}
-
-// firstClient returns the client of a database, for which it loads the access if nobody has. The
-// error is a cause for which the endpoint is down.
-func (p *peer) firstClient(ctx context.Context, database int) (*redis.Client, error) {
-	if _, err := p.firstAccess(ctx); err != nil {
+// firstClient returns the client of a database, for which it loads credentials if nobody has. The error is a cause for
+// which the server is down.
+func (s *server) firstClient(ctx context.Context, database int) (*redis.Client, error) {
+	if _, err := s.firstCredentials(ctx); err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.down != nil {
-		return nil, p.down
+	inUse, err := s.health.usable()
+	if err != nil {
+		return nil, err
 	}
-	if client := p.client(database); client != nil {
+	if client := inUse.get(database); client != nil {
 		return client, nil
 	}
-	return nil, failure.ErrBusy // The access was withdrawn a moment ago.
+	return nil, failure.ErrBusy // They were withdrawn or replaced a moment ago.
 }
 
-// closeClients closes the clients, if there are any.
-func (p *peer) closeClients() {
-	p.mu.Lock()
-	clients := p.clients
-	p.clients = map[int]*redis.Client{}
-	p.mu.Unlock()
-	closeAll(clients)
-}
+// closeClients closes the clients in use. Others are made as they are needed.
+func (s *server) closeClients() { s.health.retire().close() }
 
 // closeDatabase closes the client of a database, if there is one.
-func (p *peer) closeDatabase(database int) {
-	p.mu.Lock()
-	client := p.clients[database]
-	delete(p.clients, database)
-	p.mu.Unlock()
-	if client != nil {
-		_ = client.Close()
-	}
-}
-
-func closeAll(clients map[int]*redis.Client) {
-	for _, client := range clients {
-		_ = client.Close()
-	}
+func (s *server) closeDatabase(database int) {
+	inUse, _ := s.health.look()
+	inUse.closeDatabase(database)
 }

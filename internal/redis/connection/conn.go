@@ -23,9 +23,9 @@ type Conn struct {
 	database int
 }
 
-// Do runs call with a client and a context that ends after one second. It fails at once,
-// without running call, while the endpoint is down or leaves another call unanswered, and while the
-// tenant of the connection has too many calls that are unanswered anywhere.
+// Do runs call with a client and a context that ends after one second. It fails at once, without running call, while the
+// server is down or leaves another call unanswered, and while the tenant of the connection has too many calls that are
+// unanswered anywhere.
 //
 // An error is an [*failure.Error], unless ctx ended: then it wraps the cause of that.
 func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
@@ -33,51 +33,51 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 		return failure.Classify(fmt.Errorf("calling %s on behalf of %s: %w", c.endpoint, c.tenant, failure.ErrBusy))
 	}
 	defer c.pool.calls.end(c.tenant)
-	used, err := c.pool.acquire(c.endpoint)
+	server, err := c.pool.acquire(c.endpoint)
 	if err != nil {
 		return err
 	}
-	defer c.pool.release(used)
-	client, err := used.admit(c.database)
+	defer c.pool.release(server)
+	client, err := server.admit(c.database)
 	if err != nil {
 		return err
 	}
-	defer c.clock(used)()
+	defer c.clock(server)()
 	began := time.Now()
 	callCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if client == nil {
-		client, err = used.firstClient(callCtx, c.database)
+		client, err = server.firstClient(callCtx, c.database)
 	}
 	if err == nil {
 		err = protect(func() error { return call(callCtx, client) })
 	}
 	switch {
 	case err == nil:
-		used.succeeded()
+		server.succeeded()
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("calling %s: %w", c.endpoint, context.Cause(ctx))
 	default:
-		return used.failed(c.database, client, err, began)
+		return server.failed(c.database, client, err, began)
 	}
 }
 
 // clock counts a call as late once it is outstanding for too long, until done is called.
-func (c *Conn) clock(used *peer) (done func()) {
+func (c *Conn) clock(server *server) (done func()) {
 	calls, tenant := c.pool.calls, c.tenant
-	return used.clock(c.pool.timing.lateAfter, func(more int) { calls.countLate(tenant, more) })
+	return server.traffic.clock(c.pool.timing.lateAfter, func(more int) { calls.countLate(tenant, more) })
 }
 
 // Ask is Do for a question that a server need not answer. If it does not, or not in a way that
 // makes sense, that says nothing about the endpoint.
 func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
-	used, err := c.pool.acquire(c.endpoint)
+	server, err := c.pool.acquire(c.endpoint)
 	if err != nil {
 		return err
 	}
-	defer c.pool.release(used)
-	client, err := used.admit(c.database)
+	defer c.pool.release(server)
+	client, err := server.admit(c.database)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client re
 		return failure.Classify(fmt.Errorf("asking %s: %w", c.endpoint, failure.ErrBusy)) // Whoever calls loads what is needed.
 	}
 	if err := protect(func() error { return call(callCtx, client) }); err != nil {
-		return used.passwords.Error(failure.Classify(err))
+		return server.passwords.Error(failure.Classify(err))
 	}
 	return nil
 }
@@ -95,36 +95,36 @@ func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client re
 // WaitUp returns nil as soon as the endpoint is not known to be down. It dials nothing:
 // it waits for the prober. It fails when ctx is done or the pool has ended.
 func (c *Conn) WaitUp(ctx context.Context) error {
-	used, err := c.pool.acquire(c.endpoint)
+	server, err := c.pool.acquire(c.endpoint)
 	if err != nil {
 		return err
 	}
-	defer c.pool.release(used)
-	down, up := used.state()
+	defer c.pool.release(server)
+	down, up := server.health.state()
 	if down == nil {
 		return nil
 	}
-	return c.wait(ctx, used, up)
+	return c.wait(ctx, server, up)
 }
 
 // WaitRestored returns nil the next time that the endpoint comes up after it was down. It
 // fails when ctx is done or the pool has ended.
 func (c *Conn) WaitRestored(ctx context.Context) error {
-	used, err := c.pool.acquire(c.endpoint)
+	server, err := c.pool.acquire(c.endpoint)
 	if err != nil {
 		return err
 	}
-	defer c.pool.release(used)
-	_, up := used.state()
-	return c.wait(ctx, used, up)
+	defer c.pool.release(server)
+	_, up := server.health.state()
+	return c.wait(ctx, server, up)
 }
 
 // wait waits for what is known of the endpoint to change.
-func (c *Conn) wait(ctx context.Context, used *peer, changed <-chan struct{}) error {
+func (c *Conn) wait(ctx context.Context, server *server, changed <-chan struct{}) error {
 	select {
 	case <-changed:
 		return nil
-	case <-used.gone: // Whoever looks again looks at another one.
+	case <-server.gone: // Whoever looks again looks at another one.
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for %s: %w", c.endpoint, context.Cause(ctx))
@@ -136,30 +136,29 @@ func (c *Conn) wait(ctx context.Context, used *peer, changed <-chan struct{}) er
 // OpenPubSub dials a connection for subscriptions and sends PING on it. The caller
 // closes it. If that fails, the endpoint is down from then on.
 func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
-	used, err := c.pool.acquire(c.endpoint)
+	server, err := c.pool.acquire(c.endpoint)
 	if err != nil {
 		return nil, err
 	}
-	pubSub, err := used.openPubSub(ctx, c.pool.timing.openTimeout)
+	pubSub, err := server.openPubSub(ctx, c.pool.timing.openTimeout)
 	if err != nil {
-		c.pool.release(used)
+		c.pool.release(server)
 		return nil, err
 	}
 	pubSub.release = func() {
-		used.closed(pubSub)
-		c.pool.release(used)
+		server.pubSubs.remove(pubSub)
+		c.pool.release(server)
 	}
-	used.opened(pubSub) // From now on it may be closed by others.
-	if !c.pool.knows(used) {
+	server.pubSubs.add(pubSub) // From now on it may be closed by others.
+	if !c.pool.knows(server) {
 		pubSub.Close()
 		return nil, failure.Classify(fmt.Errorf("connecting to %s: %w", c.endpoint, failure.ErrBusy))
 	}
 	return pubSub, nil
 }
 
-// Successor waits until the endpoint is used with other credentials than those that a connection
-// for subscriptions was made with, and returns one made with those, as [Conn.OpenPubSub] does. It
-// fails when ctx is done or the pool has ended.
+// Successor waits until the server is used with other credentials than those that a connection for subscriptions was
+// made with, and returns one made with those, as [Conn.OpenPubSub] does. It fails when ctx is done or the pool has ended.
 func (c *Conn) Successor(ctx context.Context, of *PubSub) (*PubSub, error) {
 	var backoff Backoff
 	for {
@@ -179,19 +178,18 @@ func (c *Conn) Successor(ctx context.Context, of *PubSub) (*PubSub, error) {
 	}
 }
 
-// waitRenewed returns nil once the endpoint is up with other credentials than those of a
-// connection.
+// waitRenewed returns nil once the server is up with other credentials than those of a connection.
 func (c *Conn) waitRenewed(ctx context.Context, of *PubSub) error {
 	for {
-		used, err := c.pool.acquire(c.endpoint)
+		server, err := c.pool.acquire(c.endpoint)
 		if err != nil {
 			return err
 		}
-		due, changed := used.succeeds(of)
+		due, changed := server.health.succeeds(of.credentials)
 		if !due {
-			err = c.wait(ctx, used, changed)
+			err = c.wait(ctx, server, changed)
 		}
-		c.pool.release(used)
+		c.pool.release(server)
 		if due || err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func TestTheFirstLookAtASecret(t *testing.T) {
 			&failure.Error{Reason: failure.ReasonSecretForbidden, Message: "not allowed", Err: errors.New("403")},
 			failure.ReasonSecretForbidden, "not allowed",
 		},
-		"not known": {errors.New("500"), failure.ReasonUnreachable, "could not be read from the API server"},
+		"not known": {errors.New("500"), failure.ReasonUnreachable, "could not read the Secret from the API server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,15 +123,16 @@ func TestASecretIsReadAtOnceWhenItsPasswordIsRefused(t *testing.T) {
 	g := NewWithT(t)
 	refused := failure.Classify(replyError("WRONGPASS invalid username-password pair"))
 	pool := NewPool(Options{})
-	down := func(e auth.Endpoint) *peer {
-		used := pool.newPeer(e)
-		used.markDown(used.access, refused)
-		return used
+	down := func(e auth.Endpoint) *server {
+		server := pool.newServer(e)
+		inUse, _ := server.health.look()
+		server.markDown(inUse.credentials, refused)
+		return server
 	}
 	const rest = time.Minute
 	named := down(auth.Endpoint{Address: somewhere.Address, Password: password, Namespace: namespace})
-	g.Expect(named.probeDelay(rest)).To(BeZero())
-	named.beginProbe()
-	g.Expect(named.probeDelay(rest)).To(BeNumerically(">=", firstDelay), "only once")
-	g.Expect(down(somewhere).probeDelay(rest)).To(Equal(rest), "there is no Secret to read")
+	g.Expect(named.health.probeDelay(named.endpoint, rest)).To(BeZero())
+	named.health.beginProbe()
+	g.Expect(named.health.probeDelay(named.endpoint, rest)).To(BeNumerically(">=", firstDelay), "only once")
+	g.Expect(down(somewhere).health.probeDelay(somewhere, rest)).To(Equal(rest), "there is no Secret to read")
 }

@@ -22,23 +22,23 @@ const moreDials = 4
 const dialTimeout = callTimeout * 9 / 10
 
 // dialCommand dials for a client, unless the endpoint is down.
-func (p *peer) dialCommand(with *auth.Access) dialFunc {
+func (s *server) dialCommand(with *auth.Credentials) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		return p.dialIfUp(ctx, with, network, address, p.count)
+		return s.dialIfUp(ctx, with, network, address, s.traffic.count)
 	}
 }
 
 // dialPubSub dials for subscriptions, unless the endpoint is down.
-func (p *peer) dialPubSub(with *auth.Access) dialFunc {
+func (s *server) dialPubSub(with *auth.Credentials) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		return p.dialIfUp(ctx, with, network, address, nil)
+		return s.dialIfUp(ctx, with, network, address, nil)
 	}
 }
 
 // dialProbe dials although the endpoint is down.
-func (p *peer) dialProbe(with *auth.Access) dialFunc {
+func (s *server) dialProbe(with *auth.Credentials) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := p.dial(ctx, with, network, address)
+		conn, err := s.dial(ctx, with, network, address)
 		if err != nil {
 			return nil, err
 		}
@@ -46,44 +46,36 @@ func (p *peer) dialProbe(with *auth.Access) dialFunc {
 	}
 }
 
-// dial makes a connection to the address in use, which is as secure as the access says.
-func (p *peer) dial(ctx context.Context, with *auth.Access, network, address string) (net.Conn, error) {
+// dial makes a connection to the address in use, with TLS if the credentials are for that.
+func (s *server) dial(ctx context.Context, with *auth.Credentials, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	conn, err := p.pin.Dial(ctx, p.dialer, network, address)
+	conn, err := s.pin.Dial(ctx, s.dialer, network, address)
 	if err != nil {
 		return nil, err
 	}
 	return with.Secure(ctx, conn)
 }
 
-// count keeps how many connections of the clients serve.
-func (p *peer) count(more int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.open += more
-}
-
-// dialIfUp dials, unless the endpoint is down. If no connection serves, and the dial fails
-// or ends before the server has said anything, it is down from then on. count keeps how many
-// serve.
-func (p *peer) dialIfUp(ctx context.Context, with *auth.Access, network, address string, count func(more int)) (net.Conn, error) {
-	alone, done, err := p.takeTurn(ctx)
+// dialIfUp dials, unless the server is down. If no connection serves, and the dial fails or ends before the server has
+// said anything, the server is down from then on. count keeps how many connections serve.
+func (s *server) dialIfUp(ctx context.Context, with *auth.Credentials, network, address string, count func(more int)) (net.Conn, error) {
+	alone, done, err := s.takeTurn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	greeted := func(err error) {
 		ours := errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed)
 		if err != nil && !ours && alone {
-			p.markDown(with, failure.Classify(err))
+			s.markDown(with, failure.Classify(err))
 		}
 		done()
 	}
-	if down, _ := p.state(); down != nil {
+	if _, down := s.health.look(); down != nil {
 		greeted(nil)
 		return nil, down
 	}
-	conn, err := p.dial(ctx, with, network, address)
+	conn, err := s.dial(ctx, with, network, address)
 	if err != nil {
 		greeted(err)
 		return nil, err
@@ -91,22 +83,27 @@ func (p *peer) dialIfUp(ctx context.Context, with *auth.Access, network, address
 	return resp.Guard(conn, resp.Observer{Greeted: greeted, Serving: count}), nil
 }
 
+// turns are those to dial a server. While no connection serves, first is held from a dial until the server has said
+// something. So one dial finds out that a server is down, and those waiting for their turn need not try. While one
+// serves, more takes its place: a distant server must not make many wait for each other.
+type turns struct{ first, more chan struct{} }
+
 // takeTurn waits for a turn to dial, and returns whether nobody else has one. The turn lasts
 // until done is called.
-func (p *peer) takeTurn(ctx context.Context) (alone bool, done func(), err error) {
-	if !p.serves() {
-		if err := enter(ctx, p.dialing); err != nil {
+func (s *server) takeTurn(ctx context.Context) (alone bool, done func(), err error) {
+	if !s.traffic.serves() {
+		if err := enter(ctx, s.turns.first); err != nil {
 			return false, nil, err
 		}
-		if !p.serves() {
-			return true, func() { <-p.dialing }, nil
+		if !s.traffic.serves() {
+			return true, func() { <-s.turns.first }, nil
 		}
-		<-p.dialing // It was found out meanwhile.
+		<-s.turns.first // It was found out meanwhile.
 	}
-	if err := enter(ctx, p.moreDialing); err != nil {
+	if err := enter(ctx, s.turns.more); err != nil {
 		return false, nil, err
 	}
-	return false, func() { <-p.moreDialing }, nil
+	return false, func() { <-s.turns.more }, nil
 }
 
 // enter waits for room. That there is none in time says nothing about the endpoint.
@@ -117,10 +114,4 @@ func enter(ctx context.Context, room chan<- struct{}) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", failure.ErrBusy, context.Cause(ctx))
 	}
-}
-
-func (p *peer) serves() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.open > 0
 }

@@ -1,9 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package connection owns the connections to Redis: it shares them among all who name the same
-// [auth.Endpoint], keeps what a server has the operator sign in with up to date, and bounds
-// every call in time. Its errors are those of package failure.
+// Package connection owns the connections to Redis: it shares them among all who name the same [auth.Endpoint], keeps the
+// credentials up to date, and bounds every call in time. Its errors are those of package failure.
 //
 // # What it guards against
 //
@@ -11,16 +10,13 @@
 // must not cost the others anything:
 //
 //   - A call has a deadline of one second and keeps to it.
-//   - While a call has been outstanding for 100 ms, further calls to that endpoint
-//     fail at once with [failure.ErrBusy].
-//   - Once a dial or a call failed below the Redis protocol, or the server refused the
-//     credentials, the endpoint is down: calls fail at once with the remembered cause.
-//     One prober per endpoint, backing off, is then the only one to dial it; the dialer
-//     itself enforces that. Whoever needs the endpoint waits in [Conn.WaitUp], and whoever
-//     missed something while it was down in [Conn.WaitRestored].
-//   - A host name is resolved once, and all connections lead to the address that it was
-//     found at, until the endpoint is down or the name points elsewhere. That is looked up
-//     every 15 seconds.
+//   - While a call has been outstanding for 100 ms, further calls to that server fail at once with [failure.ErrBusy].
+//   - Once a dial or a call failed below the Redis protocol, or the server refused the credentials, the server is
+//     down: calls fail at once with the remembered cause. One prober per server, backing off, is then the only one to
+//     dial it; the dialer itself enforces that. Whoever needs the server waits in [Conn.WaitUp], and whoever missed
+//     something while it was down in [Conn.WaitRestored].
+//   - A host name is resolved once, and all connections lead to the address that it was found at, until the server is
+//     down or the name points elsewhere. That is looked up every 15 seconds.
 //   - Servers are chosen by users and are not trusted: replies are bounded in size and
 //     depth before the client library sees them.
 //   - One tenant's slow servers hold up few of all calls: see [Pool.ConnFor]. It uses so many
@@ -31,12 +27,17 @@
 //
 // # What it knows of secrets
 //
-// What an endpoint takes, its [auth.Access], is loaded before the first dial, kept in memory,
-// and looked at again every 30 seconds and before each probe. When it has changed, a connection is
-// made with the new one first. Only then later calls go to new clients, the clients before are
-// closed a second later, and subscriptions move: see [Conn.Successor]. What the server refuses
-// replaces nothing, nor does an answer of the API server that leaves open what a Secret holds. A
-// Secret that is gone or of no use ends the use of the endpoint.
+// The [auth.Credentials] for an endpoint are loaded before the first dial, kept in memory, and looked at again every 30
+// seconds and before each probe. When they have changed, a connection is made with the new ones first. Only then later
+// calls go to new clients, the clients before are closed a second later, and subscriptions move: see [Conn.Successor].
+// Credentials that the server refuses replace nothing, nor does an answer of the API server that leaves open what a
+// Secret holds. A Secret that is gone or invalid ends the use of the endpoint.
 //
 // Passwords are cut out of all that is told of what a server said, by package redact.
+//
+// # How it is built
+//
+// The [Pool] has one server for each endpoint in use. A server is made of parts, each with a lock and a file of its own:
+// health (up or down, and the clients in use), traffic (how calls and connections fare), credentials (loaded, rejected,
+// refused), clients, and pubSubs. Locks of parts do not nest, and none is held during I/O.
 package connection

@@ -15,31 +15,28 @@ import (
 )
 
 // failed notes that a call that began then failed, and returns the error for the caller.
-func (p *peer) failed(database int, client *redis.Client, err error, began time.Time) *failure.Error {
-	return p.passwords.Error(p.judge(database, client, err, began))
+func (s *server) failed(database int, client *redis.Client, err error, began time.Time) *failure.Error {
+	return s.passwords.Error(s.judge(database, client, err, began))
 }
 
 // judge notes what the failure of a call says about the endpoint.
-func (p *peer) judge(database int, client *redis.Client, err error, began time.Time) *failure.Error {
+func (s *server) judge(database int, client *redis.Client, err error, began time.Time) *failure.Error {
 	cause := failure.Classify(err)
 	if errors.Is(err, failure.ErrBusy) || !endsUse(cause) {
 		return cause
 	}
-	if p.excused(cause, began) {
-		return failure.Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, failure.ErrBusy, cause.Err))
+	if s.traffic.excused(cause, began) {
+		return failure.Classify(fmt.Errorf("calling %s: %w: %w", s.endpoint, failure.ErrBusy, cause.Err))
 	}
-	p.mu.Lock()
-	with, down := p.access, p.down
-	current := p.clients[database] == client && (client != nil || with == nil)
-	p.mu.Unlock()
+	inUse, down := s.health.look()
 	switch {
-	case current:
-		p.markDown(with, cause)
+	case inUse.has(database, client) || client == nil && inUse.credentials == nil:
+		s.markDown(inUse.credentials, cause)
 		return cause
 	case down != nil: // The client was closed when another call failed.
 		return down
 	default: // It was closed because the name points elsewhere, or the credentials have changed.
-		return failure.Classify(fmt.Errorf("calling %s: %w: %w", p.endpoint, failure.ErrBusy, cause.Err))
+		return failure.Classify(fmt.Errorf("calling %s: %w: %w", s.endpoint, failure.ErrBusy, cause.Err))
 	}
 }
 
@@ -51,16 +48,4 @@ func endsUse(cause *failure.Error) bool {
 		return false
 	}
 	return !failure.IsReply(cause.Err) || cause.Reason == failure.ReasonAuthFailed
-}
-
-// excused reports whether a failure of what began then is no sign that the endpoint is
-// down: others are served, and their connections could not all be replaced at once.
-func (p *peer) excused(cause *failure.Error, began time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if failure.IsTimeout(cause) {
-		return p.worked.After(began)
-	}
-	farewell, ok := errors.AsType[*resp.FarewellError](cause)
-	return ok && failure.TooManyClients(farewell.Reply) && p.open > 0
 }

@@ -95,7 +95,7 @@ func (z *zone) dial(ctx context.Context, network, address string) (net.Conn, err
 func (z *zone) start(t *testing.T) *Conn {
 	t.Helper()
 	pool := start(t, z.dial, func(p *Pool) {
-		p.resolver, p.timing.lookUp, p.timing.restAfterMove = z, 10*time.Millisecond, z.rest
+		p.dns, p.timing.lookUp, p.timing.restAfterMove = z, 10*time.Millisecond, z.rest
 	})
 	return pool.Conn(named, 0)
 }
@@ -212,10 +212,10 @@ func TestMovesDisturbNobody(t *testing.T) {
 	stop()
 	users.Wait()
 	conn.pool.mu.Lock()
-	used := conn.pool.peers[named]
+	server := conn.pool.servers[named]
 	conn.pool.mu.Unlock()
-	g.Expect(used.users).To(BeZero())
-	g.Expect(used.pubSubs).To(BeEmpty())
+	g.Expect(server.users).To(BeZero())
+	g.Expect(server.pubSubs.open).To(BeEmpty())
 }
 
 // What is read and what is subscribed to is the same server, though the name stands for two.

@@ -5,7 +5,9 @@ package connection
 
 import (
 	"context"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -53,21 +55,21 @@ type Pool struct {
 	log    logr.Logger
 	timing timing
 	dialer dialFunc
-	// resolver is asked where names point now. It should be that of the dialer.
-	resolver resolver
-	keyring  *auth.Keyring
-	// passwords are those of all peers.
+	// dns is asked where names point now. It should be that of the dialer.
+	dns      hostLookup
+	resolver *auth.Resolver
+	// passwords are those of all servers.
 	passwords *redact.Register
 	calls     *callQuota
 
-	mu     sync.Mutex
-	closed bool
-	peers  map[auth.Endpoint]*peer
-	claims *serverQuota
+	mu      sync.Mutex
+	closed  bool
+	servers map[auth.Endpoint]*server
+	quota   *serverQuota
 	// claiming is set once anything was claimed. From then on, nobody uses for long what is not.
 	claiming bool
-	// unprobed are the peers that went down and have no prober yet.
-	unprobed []*peer
+	// unprobed are the servers that went down and have no prober yet.
+	unprobed []*server
 	// changed holds a token while unprobed may not be empty.
 	changed chan struct{}
 	// ended is closed when the pool is.
@@ -103,12 +105,12 @@ func NewPool(options Options) *Pool {
 		log:       options.Log,
 		timing:    timing,
 		dialer:    (&net.Dialer{Timeout: callTimeout, ControlContext: options.Control}).DialContext,
-		resolver:  net.DefaultResolver,
-		keyring:   auth.NewKeyring(options.Secrets, options.AllowInsecureTLS),
+		dns:       net.DefaultResolver,
+		resolver:  auth.NewResolver(options.Secrets, options.AllowInsecureTLS),
 		passwords: redact.NewRegister(),
 		calls:     newCallQuota(),
-		peers:     map[auth.Endpoint]*peer{},
-		claims:    newServerQuota(options.ServersPerTenant),
+		servers:   map[auth.Endpoint]*server{},
+		quota:     newServerQuota(options.ServersPerTenant),
 		changed:   make(chan struct{}, 1),
 		ended:     make(chan struct{}),
 	}
@@ -135,8 +137,8 @@ func (p *Pool) Start(ctx context.Context) error {
 	workers.Go(func() { p.followNames(ctx) })
 	workers.Go(func() { p.followSecrets(ctx) })
 	for {
-		for _, down := range p.takeUnprobed() {
-			workers.Go(func() { p.probe(ctx, down) })
+		for _, server := range p.takeUnprobed() {
+			workers.Go(func() { p.probe(ctx, server) })
 		}
 		select {
 		case <-ctx.Done():
@@ -148,59 +150,59 @@ func (p *Pool) Start(ctx context.Context) error {
 	}
 }
 
-// acquire returns the peer of an endpoint, which is kept until it is released.
-func (p *Pool) acquire(e auth.Endpoint) (*peer, error) {
+// acquire returns the server of an endpoint, which is kept until it is released.
+func (p *Pool) acquire(e auth.Endpoint) (*server, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, failure.Classify(failure.ErrClosed)
 	}
-	found, ok := p.peers[e]
+	server, ok := p.servers[e]
 	if !ok {
-		found = p.newPeer(e)
-		p.peers[e] = found
+		server = p.newServer(e)
+		p.servers[e] = server
 	}
-	found.users++
-	return found, nil
+	server.users++
+	return server, nil
 }
 
-// release ends what acquire began. A peer that was used after the last claim had ended, by a
-// subscription that was about to end too, is forgotten again.
-func (p *Pool) release(used *peer) {
+// release ends what acquire began. A server that was used after the last claim had ended, by a subscription that was
+// about to end too, is forgotten again.
+func (p *Pool) release(server *server) {
 	p.mu.Lock()
-	used.users--
-	used.idleSince = time.Now()
-	known := !p.closed && p.peers[used.endpoint] == used
-	unclaimed := known && used.users == 0 && p.claiming && !p.claims.endpointClaimed(used.endpoint)
+	server.users--
+	server.idleSince = time.Now()
+	known := !p.closed && p.servers[server.endpoint] == server
+	unclaimed := known && server.users == 0 && p.claiming && !p.quota.endpointClaimed(server.endpoint)
 	if unclaimed {
-		delete(p.peers, used.endpoint)
+		delete(p.servers, server.endpoint)
 	}
 	p.mu.Unlock()
 	switch {
 	case unclaimed:
-		used.end()
+		server.end()
 	case !known:
-		used.closeClients() // The call may have begun before and made a client after.
+		server.closeClients() // The call may have begun before and made a client after.
 	}
 }
 
 // wentDown asks for a prober.
-func (p *Pool) wentDown(down *peer, cause *failure.Error) {
+func (p *Pool) wentDown(server *server, cause *failure.Error) {
 	p.mu.Lock()
 	closed := p.closed
-	p.unprobed = append(p.unprobed, down)
+	p.unprobed = append(p.unprobed, server)
 	p.mu.Unlock()
 	if closed {
 		return
 	}
-	p.log.Info("Redis cannot be used", "endpoint", down.endpoint.String(), "reason", cause.Reason, "cause", cause.Cause())
+	p.log.Info("Redis cannot be used", "endpoint", server.endpoint.String(), "reason", cause.Reason, "cause", cause.Cause())
 	select {
 	case p.changed <- struct{}{}:
 	default:
 	}
 }
 
-func (p *Pool) takeUnprobed() []*peer {
+func (p *Pool) takeUnprobed() []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	taken := p.unprobed
@@ -208,26 +210,36 @@ func (p *Pool) takeUnprobed() []*peer {
 	return taken
 }
 
-// forgetIdle drops the peers and tenants that nobody has used for a while.
+// forgetIdle drops the servers and tenants that nobody has used for a while.
 func (p *Pool) forgetIdle() {
 	p.calls.forgetIdle()
+	for _, server := range p.takeIdle() {
+		server.end()
+	}
+}
+
+// takeIdle forgets the servers that nobody has used for a while, and returns them.
+func (p *Pool) takeIdle() []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for endpoint, candidate := range p.peers {
-		if candidate.users == 0 && time.Since(candidate.idleSince) >= p.timing.idle {
-			delete(p.peers, endpoint)
-			candidate.end()
+	var idle []*server
+	for endpoint, server := range p.servers {
+		if server.users == 0 && time.Since(server.idleSince) >= p.timing.idle {
+			delete(p.servers, endpoint)
+			idle = append(idle, server)
 		}
 	}
+	return idle
 }
 
 // close ends all calls under way, and makes later ones fail.
 func (p *Pool) close() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.closed = true
 	close(p.ended)
-	for _, closing := range p.peers {
-		closing.closeClients()
+	servers := slices.Collect(maps.Values(p.servers))
+	p.mu.Unlock()
+	for _, server := range servers {
+		server.closeClients()
 	}
 }

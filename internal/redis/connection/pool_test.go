@@ -231,7 +231,7 @@ func TestUnusedEndpointsAreForgotten(t *testing.T) {
 			g.Expect(used.Do(t.Context(), answer(nil))).To(Succeed())
 		}
 		pool.mu.Lock()
-		g.Expect(pool.peers).To(And(HaveLen(1), HaveKey(somewhere)))
+		g.Expect(pool.servers).To(And(HaveLen(1), HaveKey(somewhere)))
 		pool.mu.Unlock()
 		before := dials.Load()
 		time.Sleep(time.Hour)

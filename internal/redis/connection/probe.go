@@ -11,85 +11,78 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// probe tries a peer that is down until it is up or forgotten, or ctx is done.
-func (p *Pool) probe(ctx context.Context, down *peer) {
-	for p.knows(down) {
+// probe tries a server that is down until it is up or forgotten, or ctx is done.
+func (p *Pool) probe(ctx context.Context, server *server) {
+	for p.knows(server) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-down.gone:
+		case <-server.gone:
 			return
-		case <-time.After(down.probeDelay(p.timing.refusedAuth)):
+		case <-time.After(server.health.probeDelay(server.endpoint, p.timing.refusedAuth)):
 		}
-		down.beginProbe()
-		if cause := down.tryAgain(ctx, p.timing.refusedAuth); cause != nil {
-			down.stillDown(cause)
+		server.health.beginProbe()
+		if cause := server.tryAgain(ctx, p.timing.refusedAuth); cause != nil {
+			server.stillDown(cause)
 			continue
 		}
-		down.markUp()
-		p.log.Info("Redis can be used again", "endpoint", down.endpoint.String())
+		server.markUp()
+		p.log.Info("Redis can be used again", "endpoint", server.endpoint.String())
 		return
 	}
 }
 
-// tryAgain looks whether a peer that is down can be used with what its Secrets hold now, and else
-// with what it was used before: the server may not know the new password yet.
-func (p *peer) tryAgain(ctx context.Context, refusedAuth time.Duration) *failure.Error {
-	candidate, cause := p.lookAgain(ctx)
+// tryAgain tries a server that is down with the credentials that its Secrets hold now, and then with those that were in
+// use before: the server may not know the new password yet.
+func (s *server) tryAgain(ctx context.Context, refusedAuth time.Duration) *failure.Error {
+	candidate, cause := s.lookAgain(ctx)
 	if cause != nil {
 		return cause
 	}
-	p.mu.Lock()
-	before := p.access
-	p.mu.Unlock()
-	cause = p.try(ctx, candidate, refusedAuth)
+	inUse, _ := s.health.look()
+	before := inUse.credentials
+	cause = s.try(ctx, candidate, refusedAuth)
 	if cause == nil || before == nil || before == candidate || !isRefusal(cause) {
 		return cause
 	}
-	if p.try(ctx, before, refusedAuth) == nil {
+	if s.try(ctx, before, refusedAuth) == nil {
 		return nil
 	}
 	return cause
 }
 
-// isRefusal reports whether another access may help.
+// isRefusal reports whether other credentials may help.
 func isRefusal(cause *failure.Error) bool {
 	return cause.Reason == failure.ReasonAuthFailed || cause.Reason == failure.ReasonTLSFailed
 }
 
-// try has a peer that is down used with an access, if the server lets somebody in with that.
-func (p *peer) try(ctx context.Context, candidate *auth.Access, refusedAuth time.Duration) *failure.Error {
-	if cause := p.check(ctx, candidate, refusedAuth); cause != nil {
+// try puts credentials in use for a server that is down, if the server accepts them.
+func (s *server) try(ctx context.Context, candidate *auth.Credentials, refusedAuth time.Duration) *failure.Error {
+	if cause := s.check(ctx, candidate, refusedAuth); cause != nil {
 		return cause
 	}
-	p.use(candidate)
+	s.use(candidate)
 	return nil
 }
 
-// check is why an access cannot be used now: the server refused it a short while ago, or lets nobody
-// in with it.
-func (p *peer) check(ctx context.Context, candidate *auth.Access, refusedAuth time.Duration) *failure.Error {
-	p.mu.Lock()
-	refused := p.refused.of(candidate, refusedAuth)
-	p.mu.Unlock()
-	if refused != nil {
+// check is why credentials cannot be used now: the server refused them a short while ago, or does so now.
+func (s *server) check(ctx context.Context, candidate *auth.Credentials, refusedAuth time.Duration) *failure.Error {
+	if refused := s.credentials.refusal(candidate, refusedAuth); refused != nil {
 		return refused
 	}
-	cause := p.passwords.Error(failure.Classify(ping(ctx, p, candidate)))
+	cause := s.passwords.Error(failure.Classify(ping(ctx, s, candidate)))
 	if cause == nil || !endsUse(cause) {
 		return nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.refused.note(candidate, cause)
+	s.credentials.refuse(candidate, cause)
 	return cause
 }
 
-// ping makes a connection of its own with an access, and gets one answer.
-func ping(ctx context.Context, to *peer, with *auth.Access) error {
+// ping makes a connection of its own with these credentials, and gets one answer.
+func ping(ctx context.Context, server *server, with *auth.Credentials) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	pubSub, err := newPubSub(ctx, to, with, to.dialProbe(with))
+	pubSub, err := newPubSub(ctx, server, with, server.dialProbe(with))
 	if err != nil {
 		return err
 	}
@@ -99,8 +92,8 @@ func ping(ctx context.Context, to *peer, with *auth.Access) error {
 	return err
 }
 
-func (p *Pool) knows(candidate *peer) bool {
+func (p *Pool) knows(server *server) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.peers[candidate.endpoint] == candidate
+	return p.servers[server.endpoint] == server
 }

@@ -29,45 +29,45 @@ var errOver = errors.New("the connection is over")
 // Its methods may be called concurrently, but [PubSub.Receive] by one goroutine only.
 // They are not interrupted by the end of their context: [PubSub.Close] does that.
 type PubSub struct {
-	peer   *peer
-	access *auth.Access
-	client *redis.Client
-	pubSub *redis.PubSub
+	server      *server
+	credentials *auth.Credentials
+	client      *redis.Client
+	pubSub      *redis.PubSub
 	// remote is the address of the server.
 	remote  netip.AddrPort
 	release func()
 	closing sync.Once
 }
 
-// openPubSub connects with the access of the endpoint, which it loads if nobody has. If that
-// fails, the endpoint is down from then on.
-func (p *peer) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub, error) {
+// openPubSub connects with the credentials in use, which it loads if nobody has. If that fails, the server is down from
+// then on.
+func (s *server) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub, error) {
 	began := time.Now()
 	openCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	with, err := p.firstAccess(openCtx)
+	with, err := s.firstCredentials(openCtx)
 	if err == nil {
 		var opened *PubSub
-		if opened, err = newPubSub(openCtx, p, with, p.dialPubSub(with)); err == nil {
+		if opened, err = newPubSub(openCtx, s, with, s.dialPubSub(with)); err == nil {
 			return opened, nil
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("connecting to %s: %w", p.endpoint, context.Cause(ctx))
+		return nil, fmt.Errorf("connecting to %s: %w", s.endpoint, context.Cause(ctx))
 	}
 	cause := failure.Classify(err)
-	if !errors.Is(err, failure.ErrBusy) && !p.excused(cause, began) {
-		p.markDown(with, cause)
+	if !errors.Is(err, failure.ErrBusy) && !s.traffic.excused(cause, began) {
+		s.markDown(with, cause)
 	}
-	return nil, p.passwords.Error(cause)
+	return nil, s.passwords.Error(cause)
 }
 
 // newPubSub connects through dial, which is called once, and sends PING. It needs no database:
 // channels belong to none, and the user need not be allowed to choose one.
-func newPubSub(ctx context.Context, to *peer, with *auth.Access, dial dialFunc) (*PubSub, error) {
+func newPubSub(ctx context.Context, server *server, with *auth.Credentials, dial dialFunc) (*PubSub, error) {
 	var dialed atomic.Bool
-	p := &PubSub{peer: to, access: with, release: func() {}}
-	p.client = newClient(to.endpoint, with, 0, func(ctx context.Context, network, address string) (net.Conn, error) {
+	p := &PubSub{server: server, credentials: with, release: func() {}}
+	p.client = newClient(server.endpoint, with, 0, func(ctx context.Context, network, address string) (net.Conn, error) {
 		if dialed.Swap(true) {
 			return nil, errOver
 		}
@@ -97,9 +97,9 @@ func (p *PubSub) Receive(ctx context.Context, timeout time.Duration) (message an
 	if err == nil {
 		return message, nil
 	}
-	cause := p.peer.passwords.Error(failure.Classify(err))
+	cause := p.server.passwords.Error(failure.Classify(err))
 	if cause.Reason == failure.ReasonAuthFailed {
-		p.peer.markDown(p.access, cause)
+		p.server.markDown(p.credentials, cause)
 	}
 	return message, cause
 }
@@ -122,7 +122,7 @@ func (p *PubSub) told(err error) error {
 	if err == nil {
 		return nil
 	}
-	return p.peer.passwords.Error(failure.Classify(err))
+	return p.server.passwords.Error(failure.Classify(err))
 }
 
 // Close ends the connection and makes a waiting Receive return. It may be called again.
@@ -134,29 +134,38 @@ func (p *PubSub) Close() {
 	})
 }
 
-// opened and closed keep which connections for subscriptions are open.
-func (p *peer) opened(pubSub *PubSub) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.pubSubs[pubSub] = struct{}{}
+// pubSubs are the open connections to one server for subscriptions. They outlive the clients: each is replaced when its
+// successor has taken over. They are safe for concurrent use. The zero value has none.
+type pubSubs struct {
+	mu   sync.Mutex
+	open map[*PubSub]struct{}
 }
 
-func (p *peer) closed(pubSub *PubSub) {
+func (p *pubSubs) add(pubSub *PubSub) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.pubSubs, pubSub)
+	if p.open == nil {
+		p.open = map[*PubSub]struct{}{}
+	}
+	p.open[pubSub] = struct{}{}
 }
 
-// closePubSubs closes the connections for subscriptions.
-func (p *peer) closePubSubs() {
+func (p *pubSubs) remove(pubSub *PubSub) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, pubSub)
+}
+
+// closeAll closes all of them.
+func (p *pubSubs) closeAll() {
 	p.closeAstray(netip.AddrPort{}) // No server is there.
 }
 
-// closeAstray closes the connections for subscriptions that lead elsewhere than to this address.
-func (p *peer) closeAstray(inUse netip.AddrPort) {
+// closeAstray closes those that lead elsewhere than to this address.
+func (p *pubSubs) closeAstray(inUse netip.AddrPort) {
 	p.mu.Lock()
 	var found []*PubSub
-	for pubSub := range p.pubSubs {
+	for pubSub := range p.open {
 		if pubSub.remote != inUse {
 			found = append(found, pubSub)
 		}

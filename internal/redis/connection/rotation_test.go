@@ -26,7 +26,7 @@ func TestALateRenewalReplacesNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	asked, answer := make(chan struct{}, 8), make(chan struct{})
-	server := redistest.NewScripted(t, func(args []string) string {
+	scripted := redistest.NewScripted(t, func(args []string) string {
 		if args[0] == "hello" && args[len(args)-1] == "second" {
 			asked <- struct{}{}
 			<-answer
@@ -35,27 +35,27 @@ func TestALateRenewalReplacesNothing(t *testing.T) {
 	})
 	secrets := newSecrets(map[string]string{"password": "first"})
 	pool := startReal(t, withSecrets(secrets))
-	endpoint := auth.Endpoint{Address: server.Addr(), Password: password, Namespace: namespace}
+	endpoint := auth.Endpoint{Address: scripted.Addr(), Password: password, Namespace: namespace}
 	conn := pool.Conn(endpoint, 0)
 	length(t, conn)
-	used, err := pool.acquire(endpoint)
+	server, err := pool.acquire(endpoint)
 	g.Expect(err).NotTo(HaveOccurred())
-	defer pool.release(used)
+	defer pool.release(server)
 
 	secrets.set(map[string]string{"password": "second"})
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)
-		pool.renew(t.Context(), used, make(chan struct{}, 1))
+		pool.renew(t.Context(), server, make(chan struct{}, 1))
 	}()
 	g.Eventually(asked).WithTimeout(timeout).Should(Receive())
 	secrets.set(map[string]string{"password": "third"})
-	loaded, cause := used.lookAgain(t.Context())
+	loaded, cause := server.lookAgain(t.Context())
 	g.Expect(cause).To(BeNil())
-	closeAll(used.use(loaded))
+	server.use(loaded)
 	close(answer)
 	g.Eventually(renewed).WithTimeout(timeout).Should(BeClosed())
-	inUse, _ := used.inUse()
+	inUse, _ := server.inUse()
 	g.Expect(inUse.Password()).To(Equal("third"))
 }
 
@@ -86,10 +86,10 @@ func (r *rotating) acl(rules ...any) {
 
 // inUse is the password in use.
 func (r *rotating) inUse() string {
-	used, err := r.conn.pool.acquire(r.conn.endpoint)
+	server, err := r.conn.pool.acquire(r.conn.endpoint)
 	r.Expect(err).NotTo(HaveOccurred())
-	defer r.conn.pool.release(used)
-	if found, _ := used.inUse(); found != nil {
+	defer r.conn.pool.release(server)
+	if found, _ := server.inUse(); found != nil {
 		return found.Password()
 	}
 	return ""
@@ -243,7 +243,7 @@ func TestASubscriptionHasASuccessor(t *testing.T) {
 	next, err := r.conn.Successor(t.Context(), pubSub)
 	r.Expect(err).NotTo(HaveOccurred())
 	defer next.Close()
-	r.Expect(next.access.Password()).To(Equal("second"))
+	r.Expect(next.credentials.Password()).To(Equal("second"))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
@@ -289,17 +289,17 @@ func TestSlowServersHoldUpNoRenewal(t *testing.T) {
 			return nil, ctx.Err()
 		}
 		pool := start(t, hang, withSecrets(newSecrets(map[string]string{"password": "second"})))
-		before := auth.NewKeyring(newSecrets(map[string]string{"password": "first"}), false)
+		before := auth.NewResolver(newSecrets(map[string]string{"password": "first"}), false)
 		const many = 400
 		for i := range many {
 			endpoint := numbered(i)
 			endpoint.Password, endpoint.Namespace = password, namespace
-			used, err := pool.acquire(endpoint)
+			server, err := pool.acquire(endpoint)
 			g.Expect(err).NotTo(HaveOccurred())
-			defer pool.release(used)
+			defer pool.release(server)
 			first, cause := before.Load(t.Context(), endpoint)
 			g.Expect(cause).To(BeNil())
-			used.use(first)
+			server.use(first)
 		}
 		time.Sleep(time.Minute)
 		mu.Lock()

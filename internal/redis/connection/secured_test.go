@@ -95,7 +95,7 @@ func quick(p *Pool) {
 
 // withSecrets has a pool read Secrets from there.
 func withSecrets(secrets auth.Secrets) func(*Pool) {
-	return func(p *Pool) { p.keyring = auth.NewKeyring(secrets, false) }
+	return func(p *Pool) { p.resolver = auth.NewResolver(secrets, false) }
 }
 
 // user has a server know a user who may do next to nothing, and returns the endpoint to be it.
@@ -291,7 +291,7 @@ func TestTLS(t *testing.T) {
 			server := redistest.New(t, redistest.Options{TLS: &test.server})
 			endpoint := tlsEndpoint(server.Addr())
 			test.change(&endpoint)
-			pool := startReal(t, func(p *Pool) { p.keyring = auth.NewKeyring(newSecrets(secret), test.allowed) })
+			pool := startReal(t, func(p *Pool) { p.resolver = auth.NewResolver(newSecrets(secret), test.allowed) })
 			conn := pool.Conn(endpoint, 2)
 			if test.failed == "" {
 				g.Expect(length(t, conn)).To(BeZero())

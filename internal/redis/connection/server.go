@@ -5,8 +5,6 @@ package connection
 
 import (
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,199 +14,115 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/redact"
 )
 
-// peer is what the pool knows about one endpoint: clients while it is up, the cause
-// while it is down.
-type peer struct {
+// server is what the pool knows about one endpoint.
+//
+// Each of its parts has a lock of its own, and no method of a part calls another part with its lock held. So locks never
+// nest, but for that of the pool, which may be held while one of a part is taken. What has to be true of two facts at
+// once is in one part, or compares a pointer that changes with the other fact.
+type server struct {
 	endpoint auth.Endpoint
-	keyring  *auth.Keyring
+	dialer   dialFunc
 	// passwords are those that were loaded last. What the server says is told without them.
 	passwords *redact.Passwords
-	dialer    dialFunc
-	// loading is held while the access is loaded for the first time.
-	loading chan struct{}
-	// dialing is held from a dial until the server has said something, while no connection
-	// serves. So one dial finds out that a server is down, and those waiting for their turn
-	// need not try. moreDialing takes its place while one does: a distant server must not
-	// make many wait for each other.
-	dialing, moreDialing chan struct{}
+
+	health      *health
+	traffic     traffic
+	credentials credentials
+	pubSubs     pubSubs
+	turns       turns
 	// pin is the address of the endpoint that all connections lead to.
 	pin pin
-	// gone is closed when the pool has forgotten the peer.
+	usage
+
+	// gone is closed when the pool has forgotten the server.
 	gone chan struct{}
-	// renewing is set while somebody looks whether the Secrets hold something else.
-	renewing atomic.Bool
-	// wentDown is called without the lock after the peer went down.
-	wentDown func(*peer, *failure.Error)
+	// wentDown is called after the server went down, when nothing that was made before is used any more.
+	wentDown func(*server, *failure.Error)
+}
 
-	mu     sync.Mutex
-	access *auth.Access // nil until it was loaded
-	// clients are those of the access, one for each database that a call needed while up.
-	clients map[int]*redis.Client
-	down    *failure.Error // why the endpoint cannot be used; nil while it can
-	up      chan struct{}  // closed when the endpoint comes up after it was down, and replaced
-	renewed chan struct{}  // closed when there is another access, and replaced
-	late    int            // calls that have been outstanding for too long
-	open    int            // connections of the client that serve
-	worked  time.Time      // when a call was answered last
-	refused refusals
-	// rejected is what the Secrets hold that did not replace what is in use.
-	rejected *rejection
-	// backoff spaces the probes. Only work that was done resets it, so an endpoint that
-	// answers probes and nothing else is tried ever less often.
-	backoff Backoff
-
-	// pubSubs are the open connections for subscriptions.
-	pubSubs map[*PubSub]struct{}
-
-	// users, idleSince and rereadAt, when the Secrets are due again, are guarded by the lock of the
-	// pool.
+// usage is what the pool notes about a server. The lock of the pool guards it.
+type usage struct {
 	users     int
 	idleSince time.Time
-	rereadAt  time.Time
+	rereadAt  time.Time // when the Secrets are to be read again
 }
 
-func (p *Pool) newPeer(e auth.Endpoint) *peer {
-	made := &peer{
-		endpoint: e, keyring: p.keyring, passwords: p.passwords.Add(), dialer: p.dialer, wentDown: p.wentDown,
-		loading: make(chan struct{}, 1), dialing: make(chan struct{}, 1), moreDialing: make(chan struct{}, moreDials),
-		up: make(chan struct{}), renewed: make(chan struct{}), gone: make(chan struct{}),
-		clients: map[int]*redis.Client{}, pubSubs: map[*PubSub]struct{}{},
+func (p *Pool) newServer(e auth.Endpoint) *server {
+	s := &server{
+		endpoint: e, dialer: p.dialer, passwords: p.passwords.Add(), wentDown: p.wentDown, gone: make(chan struct{}),
+		credentials: credentials{resolver: p.resolver, loading: make(chan struct{}, 1)},
+		turns:       turns{first: make(chan struct{}, 1), more: make(chan struct{}, moreDials)},
 	}
+	first := &clients{connect: s.connect}
 	if e == (auth.Endpoint{Address: e.Address}) {
-		made.access = &auth.Access{} // Nothing is to be loaded.
+		first = first.successor(&auth.Credentials{}) // Nothing is to be loaded.
 	}
-	return made
+	s.health = newHealth(first)
+	return s
 }
 
-// admit lets a call begin, or says at once why not. The client is nil until there is an access.
-func (p *peer) admit(database int) (*redis.Client, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.down != nil {
-		return nil, p.down
-	}
-	if p.late > 0 {
-		return nil, failure.Classify(fmt.Errorf("calling %s: %w", p.endpoint, failure.ErrBusy))
-	}
-	return p.client(database), nil
+// connect makes a client, which dials when it is used.
+func (s *server) connect(with *auth.Credentials, database int) *redis.Client {
+	return newClient(s.endpoint, with, database, s.dialCommand(with))
 }
 
-// clock counts a call as late from lateAfter on, here and wherever count does, until done is
-// called.
-func (p *peer) clock(lateAfter time.Duration, count func(more int)) (done func()) {
-	var late, over bool // guarded by p.mu
-	timer := time.AfterFunc(lateAfter, func() {
-		p.mu.Lock()
-		if over {
-			p.mu.Unlock()
-			return
-		}
-		late = true
-		p.late++
-		p.mu.Unlock()
-		count(1)
-	})
-	return func() {
-		timer.Stop()
-		p.mu.Lock()
-		over = true
-		wasLate := late
-		if wasLate {
-			p.late--
-		}
-		p.mu.Unlock()
-		if wasLate {
-			count(-1)
-		}
+// admit lets a call begin, or says at once why not. The client is nil until credentials are loaded.
+func (s *server) admit(database int) (*redis.Client, error) {
+	inUse, err := s.health.usable()
+	if err != nil {
+		return nil, err
 	}
+	if s.traffic.slow() {
+		return nil, failure.Classify(fmt.Errorf("calling %s: %w", s.endpoint, failure.ErrBusy))
+	}
+	return inUse.get(database), nil
 }
 
-// succeeded notes that the endpoint did some work.
-func (p *peer) succeeded() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.backoff.Reset()
-	p.worked = time.Now()
+// succeeded notes that the server did some work.
+func (s *server) succeeded() {
+	s.health.succeeded()
+	s.traffic.answered()
 }
 
-// markDown records that the endpoint cannot be used with this access, which is nil if there is
-// none, unless that is known. What fails with an access that was replaced says nothing.
-func (p *peer) markDown(with *auth.Access, cause *failure.Error) {
-	cause = p.passwords.Error(cause)
-	p.mu.Lock()
-	if p.down != nil || p.access != with {
-		p.mu.Unlock()
+// markDown records that the server cannot be used with these credentials, which are nil if there are none, unless that
+// is known or they are not in use any more.
+//
+// The prober starts at the end. So all that the failure leaves behind is gone before anybody can bring the server up.
+func (s *server) markDown(with *auth.Credentials, cause *failure.Error) {
+	cause = s.passwords.Error(cause)
+	retired, wentDown := s.health.fail(with, cause)
+	if !wentDown {
 		return
 	}
-	p.down = cause
-	p.pin.Release()
-	if cause.Reason == failure.ReasonAuthFailed {
-		p.refused = nil // The server knows others than before.
-	}
-	p.refused.note(with, cause)
-	p.backoff.Begin()
-	p.mu.Unlock()
+	s.pin.Release()
+	s.credentials.lapse(with, cause)
 	// Calls under way fail with it. Also, a client remembers failed dials and would go on
-	// refusing for a while after the endpoint came back.
-	p.closeClients()
-	p.wentDown(p, cause)
+	// refusing for a while after the server came back.
+	retired.close()
+	s.wentDown(s, cause)
 }
 
 // stillDown records why a probe failed, if it could be made at all.
-func (p *peer) stillDown(cause *failure.Error) {
+func (s *server) stillDown(cause *failure.Error) {
 	if cause.Busy() {
 		return
 	}
-	cause = p.passwords.Error(cause)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.down = cause
-	p.pin.Release()
+	s.health.stillDown(s.passwords.Error(cause))
+	s.pin.Release()
 }
 
-// markUp lets calls through again.
-func (p *peer) markUp() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	close(p.up)
-	p.down, p.up = nil, make(chan struct{})
-	p.refused.forget(p.access)
+// markUp lets calls through again. The server accepts the credentials in use. That is noted before: once it is up, it
+// may refuse them again, and that must not be forgotten.
+func (s *server) markUp() {
+	inUse, _ := s.health.look()
+	s.credentials.accept(inUse.credentials)
+	s.health.restore()
 }
 
-// beginProbe notes that a probe begins.
-func (p *peer) beginProbe() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.backoff.Begin()
-}
-
-// probeDelay returns how long to wait before the next probe.
-func (p *peer) probeDelay(refusedAuth time.Duration) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	refused := p.down.Reason == failure.ReasonAuthFailed
-	switch {
-	case refused && !p.endpoint.NeedsSecrets():
-		return refusedAuth
-	case refused && p.backoff.attempts == 1: // The Secret may hold another one by now.
-		return 0
-	default:
-		return p.backoff.Delay()
-	}
-}
-
-// state returns why the endpoint is down, which is nil while it is up, and the channel that
-// is closed when it comes up the next time.
-func (p *peer) state() (down *failure.Error, up <-chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.down, p.up
-}
-
-// end closes all there is, when the pool has forgotten the peer.
-func (p *peer) end() {
-	close(p.gone)
-	p.passwords.Forget()
-	p.closeClients()
-	p.closePubSubs()
+// end closes all there is, when the pool has forgotten the server.
+func (s *server) end() {
+	close(s.gone)
+	s.passwords.Forget()
+	s.closeClients()
+	s.pubSubs.closeAll()
 }

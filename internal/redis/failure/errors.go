@@ -121,14 +121,14 @@ func classOf(err error) class {
 func classifyCall(err error) (c class, ok bool) {
 	switch _, denied := errors.AsType[*dialguard.DeniedError](err); {
 	case errors.Is(err, ErrBusy):
-		return class{ReasonUnreachable, "Redis answers too slowly. Look for slow commands and overload on the server."}, true
+		return class{ReasonUnreachable, "Redis answers too slowly. Check the server for slow commands and overload."}, true
 	case errors.Is(err, context.Canceled):
 		return class{ReasonUnreachable, "The operator stopped before Redis answered."}, true
 	case denied:
 		return class{
 			ReasonDialDenied,
-			"The address leads to where the operator makes no connections. Use another one, or have the operator's administrator " +
-				"allow the network with --redis-allow-cidrs; some addresses are never allowed.",
+			"The operator does not connect to this address. Use another address, or ask the administrator of the operator to allow the network " +
+				"with --redis-allow-cidrs; some addresses are never allowed.",
 		}, true
 	}
 	return class{}, false

@@ -34,8 +34,8 @@ func TestClassify(t *testing.T) {
 		reason failure.Reason
 		words  string
 	}{
-		"no password":        {reply("NOAUTH Authentication required."), failure.ReasonAuthFailed, "demands a password"},
-		"wrong password":     {reply("WRONGPASS invalid username-password pair or user is disabled."), failure.ReasonAuthFailed, "Without a username the user is default"},
+		"no password":        {reply("NOAUTH Authentication required."), failure.ReasonAuthFailed, "requires a password"},
+		"wrong password":     {reply("WRONGPASS invalid username-password pair or user is disabled."), failure.ReasonAuthFailed, "Without a username, the user is default"},
 		"old wrong password": {reply("ERR invalid password"), failure.ReasonAuthFailed, "Check the user name"},
 		"no password there": {
 			reply("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"),
@@ -48,7 +48,7 @@ func TestClassify(t *testing.T) {
 		"odd database":          {reply("ERR invalid DB index"), failure.ReasonDatabaseNotFound, "spec.redis.database"},
 		"database of a cluster": {reply("ERR SELECT is not allowed in cluster mode"), failure.ReasonDatabaseNotFound, "only database 0"},
 		"no permission":         {reply("NOPERM it is Sunday"), failure.ReasonPermissionDenied, "Grant it LLEN for a list"},
-		"wrong type":            {reply("WRONGTYPE Operation against a key"), failure.ReasonWrongType, "Name another key"},
+		"wrong type":            {reply("WRONGTYPE Operation against a key"), failure.ReasonWrongType, "name another key"},
 		"loading":               {reply("LOADING Redis is loading the dataset in memory"), failure.ReasonUnreachable, "loading"},
 		"busy":                  {reply("BUSY Redis is busy running a script."), failure.ReasonUnreachable, "SCRIPT KILL"},
 		"master down":           {reply("MASTERDOWN Link with MASTER is down"), failure.ReasonUnreachable, "replica"},

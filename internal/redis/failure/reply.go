@@ -7,11 +7,11 @@ import "strings"
 
 // What several replies have in common.
 const (
-	refusedCredentials = "Redis refused the credentials. Check the user name, the password, and that the user is enabled; " +
-		"spec.redis.auth names them. Without a username the user is default."
-	noSuchDatabase = "The server has no database of that number. Correct spec.redis.database, or raise databases on the server. " +
+	refusedCredentials = "Redis rejected the credentials. Check the user name and the password in spec.redis.auth, and that the user is enabled " +
+		"on the server. Without a username, the user is default."
+	noSuchDatabase = "The server has no database with this number. Correct spec.redis.database, or raise the setting databases on the server. " +
 		"A Redis Cluster has only database 0."
-	noPassword = "The server has no password for that user, and one was given. Set one on the server, or remove spec.redis.auth."
+	noPassword = "The server has no password for this user, but the operator sent one. Set a password on the server, or remove spec.redis.auth."
 )
 
 // replyClasses are looked up by how an error reply begins; the first match counts.
@@ -22,13 +22,13 @@ var replyClasses = []struct {
 }{
 	{
 		"NOAUTH", ReasonAuthFailed,
-		"Redis demands a password. Name a Secret that holds it in spec.redis.auth.passwordSecretRef.",
+		"Redis requires a password. Store it in a Secret, and name the Secret in spec.redis.auth.passwordSecretRef.",
 	},
 	{"WRONGPASS", ReasonAuthFailed, refusedCredentials},
 	{"ERR invalid password", ReasonAuthFailed, refusedCredentials}, // Before Redis 6.
 	{
 		"ERR wrong number of arguments for 'auth' command", ReasonAuthFailed, // Before Redis 6.
-		"The server knows passwords, but no user names. Remove spec.redis.auth.username.",
+		"The server supports passwords, but no user names. Remove spec.redis.auth.username.",
 	},
 	{"ERR AUTH ", ReasonAuthFailed, noPassword},
 	{"ERR Client sent AUTH, but no password is set", ReasonAuthFailed, noPassword}, // Before Redis 6.
@@ -37,20 +37,20 @@ var replyClasses = []struct {
 	{"ERR SELECT is not allowed in cluster mode", ReasonDatabaseNotFound, noSuchDatabase},
 	{
 		"WRONGTYPE", ReasonWrongType,
-		"A key holds something else than the spec says; spec.queueName is for a list. " +
-			"Correct the type in spec.queues. Name another key, or move away what is stored there.",
+		"A key has another type than the spec says; spec.queueName requires a list. " +
+			"Correct the type in spec.queues, name another key, or rename the key in Redis.",
 	},
 	{
 		"LOADING", ReasonUnreachable,
-		"Redis is loading its data set. Wait until it is done.",
+		"Redis is loading its data set. Wait until it has finished.",
 	},
 	{
 		"BUSY ", ReasonUnreachable,
-		"Redis is blocked by a script that takes too long. Wait for the script, or stop it with SCRIPT KILL.",
+		"A script blocks Redis. Wait until the script ends, or stop it with SCRIPT KILL.",
 	},
 	{
 		"MASTERDOWN", ReasonUnreachable,
-		"The server is a replica that has lost its master and serves no stale data. Use the address of the master.",
+		"The server is a replica that has lost its master and does not serve stale data. Use the address of the master.",
 	},
 	{
 		"MOVED", ReasonUnreachable,
@@ -62,11 +62,11 @@ var replyClasses = []struct {
 	},
 	{
 		"DENIED", ReasonUnreachable,
-		"Redis runs in protected mode and answers only on its own host. Set a password or bind it to the network.",
+		"Redis runs in protected mode and accepts connections only from its own host. Set a password on the server.",
 	},
 	{
 		tooManyClients, ReasonUnreachable,
-		"Redis accepts no more clients. Raise maxclients, or find out who holds the connections.",
+		"Redis accepts no more clients. Raise maxclients, or find out which clients use the connections.",
 	},
 }
 
@@ -79,7 +79,7 @@ func classifyReply(reply string) class {
 			return class{c.reason, c.message}
 		}
 	}
-	return class{ReasonUnreachable, "Redis answered with an error. See the operator's log for its words."}
+	return class{ReasonUnreachable, "Redis answered with an error. See the operator's log for its text."}
 }
 
 // grants are what allows the commands of the operator, by the name that Redis calls them by. Redis
@@ -94,17 +94,17 @@ var grants = map[string]string{
 // mayNot has the words for a NOPERM: what to grant, as far as it can be told.
 func mayNot(reply string) string {
 	if grant := grants[deniedCommand(reply)]; grant != "" {
-		return "The Redis user may not run a command that the operator needs. Grant it " + grant + " by ACL SETUSER."
+		return "The Redis user may not run a command that the operator needs. Grant it " + grant + " with ACL SETUSER."
 	}
 	switch {
 	case endsIn(reply, "a key", "one of the keys used as arguments", "' key"):
-		return "The Redis user may not read a key of the queue. Grant it read access, as by ACL SETUSER <user> %R~<key>."
+		return "The Redis user may not read a key of the queue. Grant it read access, for example with ACL SETUSER <user> %R~<key>."
 	case endsIn(reply, "a channel", "one of the channels used as arguments", "' channel"):
-		return "The Redis user may not listen to the events of the key. Grant it the channel, as by " +
+		return "The Redis user may not subscribe to the channel of the key. Grant it the channel, for example with " +
 			"ACL SETUSER <user> &__keyspace@<db>__:<key>."
 	}
-	return "The Redis user may not do this. Grant it LLEN for a list, SCARD for a set, HLEN for a hash, ZCARD or else ZCOUNT and ZRANGE " +
-		"for a sorted set, XLEN, XINFO GROUPS and XRANGE for a stream, besides SUBSCRIBE, read access to the key, " +
+	return "The Redis user lacks a permission. Grant it LLEN for a list, SCARD for a set, HLEN for a hash, ZCARD (with a window ZCOUNT and " +
+		"ZRANGE) for a sorted set, or XLEN, XINFO GROUPS and XRANGE for a stream; and SUBSCRIBE, read access to the key, " +
 		"and the channel __keyspace@<db>__:<key>."
 }
 

@@ -17,14 +17,14 @@ func TestWhatToGrant(t *testing.T) {
 	t.Parallel()
 	const key, channel = "%R~<key>", "&__keyspace@<db>__:<key>"
 	for said, grant := range map[string]string{
-		"this user has no permissions to run the 'llen' command":                           "+llen by ACL SETUSER.",
-		"this user has no permissions to run the 'llen' command or its subcommand":         "+llen by ACL SETUSER.",
-		"User jobs has no permissions to run the 'llen' command":                           "+llen by ACL SETUSER.",
-		"User a 'b' command has no permissions to run the 'zcount' command":                "+zcount by ACL SETUSER.",
-		"this user has no permissions to run the 'xinfo' command or its subcommand":        "+xinfo|groups by ACL SETUSER.",
-		"User jobs has no permissions to run the 'xinfo|groups' command":                   "+xinfo|groups by ACL SETUSER.",
-		"this user has no permissions to run the 'subscribe' command":                      "+subscribe by ACL SETUSER.",
-		"User jobs has no permissions to run the 'select' command":                         "+select by ACL SETUSER.",
+		"this user has no permissions to run the 'llen' command":                           "+llen with ACL SETUSER.",
+		"this user has no permissions to run the 'llen' command or its subcommand":         "+llen with ACL SETUSER.",
+		"User jobs has no permissions to run the 'llen' command":                           "+llen with ACL SETUSER.",
+		"User a 'b' command has no permissions to run the 'zcount' command":                "+zcount with ACL SETUSER.",
+		"this user has no permissions to run the 'xinfo' command or its subcommand":        "+xinfo|groups with ACL SETUSER.",
+		"User jobs has no permissions to run the 'xinfo|groups' command":                   "+xinfo|groups with ACL SETUSER.",
+		"this user has no permissions to run the 'subscribe' command":                      "+subscribe with ACL SETUSER.",
+		"User jobs has no permissions to run the 'select' command":                         "+select with ACL SETUSER.",
 		"this user has no permissions to access one of the keys used as arguments":         key,
 		"No permissions to access a key":                                                   key,
 		"User jobs has no permissions to access the 'emails' key":                          key,

@@ -29,18 +29,18 @@ func classifyTLS(err error) (c class, ok bool) {
 // for anything else.
 func certificateMessage(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return "The server's certificate is from an authority that is not trusted. Have spec.redis.tls.caSecretRef name a Secret that holds " +
-			"the certificate of that very authority. Without a caSecretRef only public authorities are trusted."
+		return "The server's certificate is from an authority that is not trusted. Store the certificate of this authority in a Secret, and name " +
+			"the Secret in spec.redis.tls.caSecretRef. Without a caSecretRef, only public authorities are trusted."
 	}
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return "The server's certificate is for another name. Use an address that is among its subject alternative names, or say in " +
-			"spec.redis.tls.serverName which of them to look for. A common name does not count."
+		return "The server's certificate is for another name. Use an address that is one of its subject alternative names, or set " +
+			"spec.redis.tls.serverName to one of them. The common name does not count."
 	}
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
-		return "The server's certificate has expired or is not valid yet. Renew it, and check the clocks of both."
+		return "The server's certificate has expired or is not valid yet. Renew it, and check the clocks of the server and of the operator."
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return "The server's certificate is not acceptable. See the operator's log for why."
+		return "The server's certificate is not valid. See the operator's log for the cause."
 	}
 	return ""
 }
@@ -51,21 +51,21 @@ func unfinished(err error) class {
 	_, ours := alertOf(err, localAlert)
 	switch _, plain := errors.AsType[tls.RecordHeaderError](err); {
 	case plain:
-		return class{ReasonTLSFailed, "The server answers without TLS. Use its port for TLS, or remove spec.redis.tls."}
+		return class{ReasonTLSFailed, "The server answers without TLS. Use its TLS port, or remove spec.redis.tls."}
 	case IsTimeout(err):
 		return class{
 			ReasonUnreachable,
-			"The TLS handshake was not finished in time. Check that the port is the one for TLS, or remove spec.redis.tls: a Redis without " +
-				"TLS waits in silence. If it is, look at what is on the way to the server, and at its load.",
+			"The TLS handshake did not finish in time. Check that the port is the TLS port, or remove spec.redis.tls: a Redis without TLS does " +
+				"not answer a handshake. If it is the TLS port, check the network and the load of the server.",
 		}
 	case isBroken(err) && !ours:
 		return class{
 			ReasonUnreachable,
-			"The connection broke during the TLS handshake. Check that the server runs, that the port is the one for TLS, " +
-				"and the server's log.",
+			"The connection broke during the TLS handshake. Check that the server runs and that the port is the TLS port. " +
+				"See also the server's log.",
 		}
 	}
-	return class{ReasonTLSFailed, "The TLS handshake failed. The server has to speak TLS 1.2 or newer; see the operator's log for more."}
+	return class{ReasonTLSFailed, "The TLS handshake failed. The server must support TLS 1.2 or newer. See the operator's log for the cause."}
 }
 
 // alerts are what a server may say against the operator, by the codes of RFC 8446.
@@ -75,21 +75,21 @@ var alerts = []struct {
 }{
 	{
 		[]tls.AlertError{116}, // certificate_required
-		"The server wants a certificate of the operator. Name one in spec.redis.tls.certSecretRef and keySecretRef.",
+		"The server requires a client certificate. Name one in spec.redis.tls.certSecretRef and keySecretRef.",
 	},
 	{
 		[]tls.AlertError{42, 43, 44, 45, 46, 48, 49}, // bad_certificate to unknown_ca, access_denied
-		"The server refuses the operator's certificate, or wants one. Check that spec.redis.tls.certSecretRef names one that is valid " +
-			"and from an authority that the server trusts.",
+		"The server rejected the operator's certificate, or requires one. Check that spec.redis.tls.certSecretRef names a certificate that is " +
+			"valid and from an authority that the server trusts.",
 	},
 	{
 		[]tls.AlertError{40, 70, 71}, // handshake_failure, protocol_version, insufficient_security
-		"The server and the operator could not agree on how to encrypt. The server has to speak TLS 1.2 or newer. If it wants " +
-			"a certificate of the operator, name one in spec.redis.tls.certSecretRef and keySecretRef.",
+		"The server and the operator found no common TLS version or cipher. The server must support TLS 1.2 or newer. If it requires " +
+			"a client certificate, name one in spec.redis.tls.certSecretRef and keySecretRef.",
 	},
 	{
 		[]tls.AlertError{112}, // unrecognized_name
-		"The server has no certificate for the name it was called by. Say in spec.redis.tls.serverName which name to use.",
+		"The server has no certificate for the requested name. Set spec.redis.tls.serverName to the name of its certificate.",
 	},
 }
 
@@ -106,7 +106,7 @@ func alertMessage(err error) string {
 			return each.message
 		}
 	}
-	return "The server ended the TLS connection with an alert. See the operator's log for which, and the server's log for why."
+	return "The server ended the TLS connection with an alert. See the operator's log for the alert, and the server's log for the cause."
 }
 
 // What package tls calls an alert of the other side, and one of our own.

@@ -37,24 +37,24 @@ func TestClassifyHandshakesOfTwoThatDisagree(t *testing.T) {
 		server, client tls.Config
 		words          string
 	}{
-		"unknown authority": {client: tls.Config{RootCAs: x509.NewCertPool()}, words: "the certificate of that very authority"},
-		"another name":      {client: tls.Config{ServerName: "other.example"}, words: "A common name does not count"},
+		"unknown authority": {client: tls.Config{RootCAs: x509.NewCertPool()}, words: "the certificate of this authority"},
+		"another name":      {client: tls.Config{ServerName: "other.example"}, words: "The common name does not count"},
 		"no longer valid":   {client: tls.Config{Time: at(now.Add(48 * time.Hour))}, words: "expired"},
 		"not valid yet":     {client: tls.Config{Time: at(now.Add(-48 * time.Hour))}, words: "not valid yet"},
 		"not for servers": {
 			server: tls.Config{Certificates: []tls.Certificate{certificate(t, serverName, x509.ExtKeyUsageClientAuth)}},
-			words:  "not acceptable",
+			words:  "is not valid.",
 		},
-		"wants a certificate":           {server: tls.Config{ClientAuth: tls.RequireAnyClientCert}, words: "wants a certificate of the operator"},
-		"wants a certificate (TLS 1.2)": {server: tls.Config{ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}, words: "If it wants a certificate"},
+		"wants a certificate":           {server: tls.Config{ClientAuth: tls.RequireAnyClientCert}, words: "requires a client certificate"},
+		"wants a certificate (TLS 1.2)": {server: tls.Config{ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}, words: "If it requires a client certificate"},
 		"refuses a certificate": {
 			server: tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool()},
 			client: tls.Config{Certificates: []tls.Certificate{own}},
-			words:  "refuses the operator's certificate",
+			words:  "rejected the operator's certificate",
 		},
 		"too new": {
 			server: tls.Config{MinVersion: tls.VersionTLS13}, client: tls.Config{MaxVersion: tls.VersionTLS12},
-			words: "could not agree on how to encrypt",
+			words: "no common TLS version",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,11 +92,11 @@ func TestClassifyAnswersToAHandshake(t *testing.T) {
 	}{
 		"plain Redis":         {"-ERR unknown command\r\n", failure.ReasonTLSFailed, "answers without TLS"},
 		"another protocol":    {"HTTP/1.1 400 Bad Request\r\n\r\n", failure.ReasonTLSFailed, "answers without TLS"},
-		"handshake failure":   {alert(40), failure.ReasonTLSFailed, "could not agree"},
-		"protocol version":    {alert(70), failure.ReasonTLSFailed, "could not agree"},
-		"bad certificate":     {alert(42), failure.ReasonTLSFailed, "refuses the operator's certificate"},
-		"unknown authority":   {alert(48), failure.ReasonTLSFailed, "refuses the operator's certificate"},
-		"certificate missing": {alert(116), failure.ReasonTLSFailed, "wants a certificate"},
+		"handshake failure":   {alert(40), failure.ReasonTLSFailed, "no common TLS version"},
+		"protocol version":    {alert(70), failure.ReasonTLSFailed, "no common TLS version"},
+		"bad certificate":     {alert(42), failure.ReasonTLSFailed, "rejected the operator's certificate"},
+		"unknown authority":   {alert(48), failure.ReasonTLSFailed, "rejected the operator's certificate"},
+		"certificate missing": {alert(116), failure.ReasonTLSFailed, "requires a client certificate"},
 		"unknown name":        {alert(112), failure.ReasonTLSFailed, "spec.redis.tls.serverName"},
 		"internal error":      {alert(80), failure.ReasonTLSFailed, "with an alert"},
 		"unknown alert":       {alert(200), failure.ReasonTLSFailed, "with an alert"},
@@ -124,12 +124,12 @@ func TestClassifyEndsOfAHandshake(t *testing.T) {
 		reason failure.Reason
 		words  string
 	}{
-		"too slow": {context.DeadlineExceeded, failure.ReasonUnreachable, "handshake was not finished in time"},
-		"stalled":  {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, failure.ReasonUnreachable, "handshake was not finished in time"},
+		"too slow": {context.DeadlineExceeded, failure.ReasonUnreachable, "handshake did not finish in time"},
+		"stalled":  {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, failure.ReasonUnreachable, "handshake did not finish in time"},
 		"given up": {context.Canceled, failure.ReasonUnreachable, "operator stopped"},
 		"reset":    {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, failure.ReasonUnreachable, "broke during the TLS handshake"},
 		"odd certificate": {
-			&tls.CertificateVerificationError{Err: errors.New("x509: unhandled critical extension")}, failure.ReasonTLSFailed, "not acceptable",
+			&tls.CertificateVerificationError{Err: errors.New("x509: unhandled critical extension")}, failure.ReasonTLSFailed, "is not valid.",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -28,16 +28,16 @@ func transportMessage(err error) string {
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return "There is no route to the Redis server. Check the address and the network policies."
 	case errors.Is(err, resp.ErrTooLarge):
-		return "The server sends replies no queue of the operator can have. Check that the address is that of a Redis server, " +
-			"and that no message of a sorted set is larger than 1 MiB."
+		return "The server sends replies that are too large. Check that the address is that of a Redis server, " +
+			"and that no member of a sorted set is larger than 1 MiB."
 	case IsTimeout(err):
 		return "Redis did not answer in time. Check the address, the network policies and the load of the server."
 	case isBroken(err):
 		return "The connection to Redis broke. Check that the server runs and does not close the operator's connections. " +
-			"If it expects TLS, or another certificate of the operator, say so in spec.redis.tls."
+			"If it requires TLS or a client certificate, configure spec.redis.tls."
 	default:
 		return "The server does not speak the Redis protocol. Check that the address is that of a Redis server. " +
-			"If it expects TLS, say so in spec.redis.tls."
+			"If it requires TLS, configure spec.redis.tls."
 	}
 }
 

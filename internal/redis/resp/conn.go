@@ -1,13 +1,6 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package resp guards a Redis client against the server. It follows what the server sends in the
-// framing of RESP, the protocol of Redis, and ends a connection on which a reply exceeds the
-// bounds before the client sees it: servers are chosen by users, and no client is written for
-// one that is hostile. On the way it notes what a client does not tell: whether the server has
-// said anything, whether it serves, and the words with which it closed the connection.
-//
-// It knows no client, and nothing of what the replies mean.
 package resp
 
 import (

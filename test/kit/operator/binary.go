@@ -5,6 +5,7 @@ package operator
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
+	"miracle.dev/scaledjob-operator/test/kit/cluster/toolcache"
 )
 
 const (
@@ -27,17 +28,15 @@ const (
 // buildStopTimeout is how long an interrupted build may take to clean up.
 const buildStopTimeout = 10 * time.Second
 
-// built is the operator of this process. Its folder is removed by the next
-// process that makes a sandbox.
+// built is the path of the operator of this process.
 var built struct {
 	mu   sync.Mutex
-	box  *sandbox.Sandbox // keeps the folder: without it others may sweep it
 	path string
 }
 
-// Binary returns the path of the operator, built from the source around the
-// working directory by the first call of this process, and with the race
-// detector if the caller was built so. It says so on log, which may be nil.
+// Binary returns the path of the operator, built from the source around the working directory by the first call of this process, and with
+// the race detector if the caller was built so. It says so on log, which may be nil. Processes share the file, so that only the first of them
+// links it.
 func Binary(ctx context.Context, log io.Writer) (string, error) {
 	built.mu.Lock()
 	defer built.mu.Unlock()
@@ -47,20 +46,24 @@ func Binary(ctx context.Context, log io.Writer) (string, error) {
 	if log != nil {
 		_, _ = fmt.Fprintln(log, "building the operator …")
 	}
-	box, err := sandbox.New()
+	source, err := goCommand(ctx, "list", "-m", "-f={{.Dir}}", module)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("looking for the source of the operator: %w", err)
 	}
-	path := filepath.Join(box.Dir(), processName)
-	args := []string{"build", "-o=" + path}
+	args, folder := []string{"build"}, fmt.Sprintf("operator-%x", sha256.Sum256(source))
 	if hasRaceDetector() {
-		args = append(args, "-race")
+		args, folder = append(args, "-race"), folder+"-race"
 	}
-	if _, err := goCommand(ctx, append(args, command)...); err != nil {
-		return "", errors.Join(fmt.Errorf("building the operator: %w", err), box.Close())
+	err = toolcache.Shared(ctx, folder, func(dir string) error {
+		built.path = filepath.Join(dir, processName)
+		_, err := goCommand(ctx, append(args, "-o="+built.path, command)...)
+		return err
+	})
+	if err != nil {
+		built.path = ""
+		return "", fmt.Errorf("building the operator: %w", err)
 	}
-	built.box, built.path = box, path
-	return path, nil
+	return built.path, nil
 }
 
 // hasRaceDetector reports whether this program was built with -race.

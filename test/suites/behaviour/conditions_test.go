@@ -77,12 +77,12 @@ var troubles = map[string]trouble{
 		},
 		changes:   scene.Polling(1),
 		condition: scaledjobv1.ConditionQueueConnected, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonWrongType,
-		cure: []string{"something else than the spec says", "Name another key"}, kstatus: status.FailedStatus,
+		cure: []string{"another type than the spec says", "name another key"}, kstatus: status.FailedStatus,
 	},
 	"notifications are off": {
 		redis:     redistest.Options{Events: "Ex"},
 		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonNotConfigured,
-		cure: []string{"CONFIG SET notify-keyspace-events KElgx", "a managed service"},
+		cure: []string{"CONFIG SET notify-keyspace-events KElgx", "managed services"},
 		mode: scaledjobv1.ModePolling, kstatus: status.CurrentStatus,
 	},
 	"notifications are switched off at run time": {
@@ -96,7 +96,7 @@ var troubles = map[string]trouble{
 	"the setting can't be seen": {
 		redis:     denied("-config"),
 		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionUnknown, reason: scaledjobv1.ReasonUnverified,
-		cure: []string{"holds K and the letter", "The first event proves it"},
+		cure: []string{"contains K and the letter", "The first notification verifies it"},
 		mode: scaledjobv1.ModePolling, kstatus: status.CurrentStatus,
 	},
 	"the queue grows in silence": {
@@ -115,7 +115,7 @@ var troubles = map[string]trouble{
 			spec.Suspend = true
 		},
 		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonNoEventsObserved,
-		cure: []string{"l for lists", "The next event proves it"},
+		cure: []string{"l for lists", "The next notification verifies it"},
 		mode: scaledjobv1.ModePolling, kstatus: status.CurrentStatus,
 	},
 	"the channel is denied": {
@@ -133,7 +133,7 @@ var troubles = map[string]trouble{
 	"the template is bad": {
 		changes:   func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.BackoffLimit = new(int32(-1)) },
 		condition: scaledjobv1.ConditionTemplateValid, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonRejected,
-		cure: []string{"correct spec.jobTemplate", "backoffLimit"}, kstatus: status.FailedStatus,
+		cure: []string{"Correct spec.jobTemplate", "backoffLimit"}, kstatus: status.FailedStatus,
 	},
 	"the template is good": {
 		condition: scaledjobv1.ConditionTemplateValid, status: metav1.ConditionTrue, reason: scaledjobv1.ReasonAccepted,
@@ -155,7 +155,7 @@ var troubles = map[string]trouble{
 		bring:     func(s *scaledJob) { s.Push(3) },
 		changes:   ending(cluster.PodSucceedAfter),
 		condition: scaledjobv1.ConditionScalingLimited, status: metav1.ConditionTrue, reason: scaledjobv1.ReasonNoProgress,
-		cure: []string{"take messages from this very key"}, kstatus: status.CurrentStatus,
+		cure: []string{"take messages from this key"}, kstatus: status.CurrentStatus,
 	},
 	"a quota is used up": {
 		bring: func(s *scaledJob) {

@@ -85,7 +85,7 @@ func tlsRows() []row {
 				}}
 			},
 		}, {
-			situation: "the server speaks TLS only", reason: scaledjobv1.ReasonUnreachable, words: "If it expects TLS", state: reconciling,
+			situation: "the server speaks TLS only", reason: scaledjobv1.ReasonUnreachable, words: "If it requires TLS", state: reconciling,
 			cure: "`tls`",
 			stage: func(s *scaledJob) stage {
 				_, server, _ := s.secureWell(false)
@@ -95,7 +95,7 @@ func tlsRows() []row {
 				}
 			},
 		}, {
-			situation: "the handshake stalls", reason: scaledjobv1.ReasonUnreachable, words: "handshake was not finished in time", state: reconciling,
+			situation: "the handshake stalls", reason: scaledjobv1.ReasonUnreachable, words: "handshake did not finish in time", state: reconciling,
 			cure:  "time",
 			stage: stageStall,
 		}, {

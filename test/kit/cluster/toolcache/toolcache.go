@@ -56,6 +56,24 @@ func (t Tool) Dir(ctx context.Context, log io.Writer) (string, error) {
 	return dir, nil
 }
 
+// Shared calls do with the path of a folder of the cache that processes share, and lets only one of them in at a time.
+func Shared(ctx context.Context, folder string, do func(dir string) error) error {
+	root, err := cacheRoot()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(root, folder)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	unlock, err := lock(ctx, dir+".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return do(dir)
+}
+
 // makeOnce makes the folder under another name and renames it when it is
 // complete, so that a folder of the right name is always whole.
 func (t Tool) makeOnce(ctx context.Context, dir string) error {

@@ -25,40 +25,40 @@ var (
 func TestATenantHasSoManyServersTogether(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	claims := newServerQuota(2)
+	quota := newServerQuota(2)
 	for owner, server := range map[claimant]serverDatabase{{"team", "a"}: one, {"team", "b"}: other, {"team", "c"}: other, {"others", "a"}: two} {
-		g.Expect(claims.add(owner, server)).To(Succeed())
-		g.Expect(claims.has(owner, server)).To(BeTrue())
+		g.Expect(quota.add(owner, server)).To(Succeed())
+		g.Expect(quota.has(owner, server)).To(BeTrue())
 	}
-	refused := claims.add(claimant{"team", "d"}, two)
+	refused := quota.add(claimant{"team", "d"}, two)
 	g.Expect(refused).To(HaveField("Reason", failure.ReasonTooManyServers))
-	g.Expect(claims.has(claimant{"team", "d"}, two)).To(BeFalse())
-	claims.remove(claimant{"team", "b"})
-	g.Expect(claims.add(claimant{"team", "d"}, two)).NotTo(Succeed(), "c still claims what b did")
-	claims.remove(claimant{"team", "c"})
-	g.Expect(claims.add(claimant{"team", "d"}, two)).To(Succeed())
+	g.Expect(quota.has(claimant{"team", "d"}, two)).To(BeFalse())
+	quota.remove(claimant{"team", "b"})
+	g.Expect(quota.add(claimant{"team", "d"}, two)).NotTo(Succeed(), "c still claims what b did")
+	quota.remove(claimant{"team", "c"})
+	g.Expect(quota.add(claimant{"team", "d"}, two)).To(Succeed())
 }
 
 func TestWhatIsClaimed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	claims := newServerQuota(0)
+	quota := newServerQuota(0)
 	a, b, c := claimant{"team", "a"}, claimant{"team", "b"}, claimant{"others", "a"}
-	g.Expect(claims.add(a, one)).To(Succeed())
-	g.Expect(claims.add(b, one)).To(Succeed())
-	g.Expect(claims.add(c, other)).To(Succeed())
+	g.Expect(quota.add(a, one)).To(Succeed())
+	g.Expect(quota.add(b, one)).To(Succeed())
+	g.Expect(quota.add(c, other)).To(Succeed())
 
-	claims.remove(a)
-	g.Expect(claims.claimed(one)).To(BeTrue(), "b has it too")
-	given, had := claims.remove(b)
+	quota.remove(a)
+	g.Expect(quota.claimed(one)).To(BeTrue(), "b has it too")
+	given, had := quota.remove(b)
 	g.Expect(given).To(Equal(one))
 	g.Expect(had).To(BeTrue())
-	g.Expect(claims.claimed(one)).To(BeFalse())
-	g.Expect(claims.endpointClaimed(one.endpoint)).To(BeTrue(), "by another database")
-	_, had = claims.remove(b)
+	g.Expect(quota.claimed(one)).To(BeFalse())
+	g.Expect(quota.endpointClaimed(one.endpoint)).To(BeTrue(), "by another database")
+	_, had = quota.remove(b)
 	g.Expect(had).To(BeFalse())
-	claims.remove(c)
-	g.Expect(claims).To(Equal(newServerQuota(0)), "nothing is left")
+	quota.remove(c)
+	g.Expect(quota).To(Equal(newServerQuota(0)), "nothing is left")
 }
 
 func numbered(i int) auth.Endpoint {
@@ -81,12 +81,12 @@ func TestATenantClaimsNoMoreThanItMay(t *testing.T) {
 
 	g.Expect(pool.Claim("team", "b", numbered(3), 0)).NotTo(Succeed(), "c still claims what b does")
 	pool.Release("team", "c")
-	g.Expect(pool.Claim("team", "d", numbered(3), 0)).To(Succeed(), "b claims nothing any more")
+	g.Expect(pool.Claim("team", "d", numbered(3), 0)).To(Succeed(), "b quota nothing any more")
 	for _, name := range []string{"a", "b", "c", "d"} {
 		pool.Release("team", name)
 		pool.Release("other", name)
 	}
-	g.Expect(pool.claims).To(Equal(newServerQuota(2)), "nothing is left")
+	g.Expect(pool.quota).To(Equal(newServerQuota(2)), "nothing is left")
 }
 
 func TestWithoutALimitAnyNumberIsClaimed(t *testing.T) {
@@ -146,7 +146,7 @@ func TestWhoWaitsForWhatIsClosedIsTold(t *testing.T) {
 		synctest.Wait()
 		pool.Release("team", "a")
 		g.Expect(<-waited).To(Succeed())
-		g.Expect(pool.peers).To(BeEmpty())
+		g.Expect(pool.servers).To(BeEmpty())
 	})
 }
 
@@ -167,6 +167,6 @@ func TestNothingIsKeptOfWhatIsUsedForAMomentAfterItsClaim(t *testing.T) {
 		synctest.Wait()
 		pool.mu.Lock()
 		defer pool.mu.Unlock()
-		g.Expect(pool.peers).To(BeEmpty(), "a prober would go on to dial it")
+		g.Expect(pool.servers).To(BeEmpty(), "a prober would go on to dial it")
 	})
 }

@@ -17,12 +17,12 @@ func (p *Pool) Claim(tenant, name string, e auth.Endpoint, database int) error {
 	by, wanted := claimant{tenant, name}, serverDatabase{e, database}
 	p.mu.Lock()
 	p.claiming = true
-	if p.claims.has(by, wanted) {
+	if p.quota.has(by, wanted) {
 		p.mu.Unlock()
 		return nil
 	}
-	given, had := p.claims.remove(by)
-	err := p.claims.add(by, wanted)
+	given, had := p.quota.remove(by)
+	err := p.quota.add(by, wanted)
 	end := p.drop(given, had)
 	p.mu.Unlock()
 	end()
@@ -32,7 +32,7 @@ func (p *Pool) Claim(tenant, name string, e auth.Endpoint, database int) error {
 // Release ends the claim of an owner, if it has one. What nobody claims any more is closed.
 func (p *Pool) Release(tenant, name string) {
 	p.mu.Lock()
-	end := p.drop(p.claims.remove(claimant{tenant, name}))
+	end := p.drop(p.quota.remove(claimant{tenant, name}))
 	p.mu.Unlock()
 	end()
 }
@@ -40,15 +40,15 @@ func (p *Pool) Release(tenant, name string) {
 // drop forgets a server that somebody had, unless it is still claimed. It is called with the lock
 // held, and what it returns without.
 func (p *Pool) drop(given serverDatabase, had bool) (end func()) {
-	dropped := p.peers[given.endpoint]
+	server := p.servers[given.endpoint]
 	switch {
-	case !had || dropped == nil || p.claims.claimed(given):
+	case !had || server == nil || p.quota.claimed(given):
 		return func() { /* nothing to end */ }
-	case p.claims.endpointClaimed(given.endpoint):
-		return func() { dropped.closeDatabase(given.number) }
+	case p.quota.endpointClaimed(given.endpoint):
+		return func() { server.closeDatabase(given.number) }
 	default:
-		delete(p.peers, given.endpoint)
-		return dropped.end
+		delete(p.servers, given.endpoint)
+		return server.end
 	}
 }
 

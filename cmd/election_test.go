@@ -1,0 +1,166 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"miracle.dev/scaledjob-operator/internal/leadership"
+)
+
+func TestElectionHasTheTimesOfKubernetesUnlessTold(t *testing.T) {
+	g := NewWithT(t)
+	var out bytes.Buffer
+	o, err := parseOptions(nil, &out)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(o.election).To(Equal(leadership.Timing{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}))
+
+	o, err = parseOptions([]string{
+		"--leader-elect-lease-duration=1m", "--leader-elect-renew-deadline=40s", "--leader-elect-retry-period=1500ms",
+	}, &out)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(o.election).To(Equal(leadership.Timing{LeaseDuration: time.Minute, RenewDeadline: 40 * time.Second, RetryPeriod: 1500 * time.Millisecond}))
+	g.Expect(out.String()).To(BeEmpty())
+}
+
+func TestCheckElection(t *testing.T) {
+	t.Parallel()
+	const s, ms = time.Second, time.Millisecond
+	for name, c := range map[string]struct {
+		lease, deadline, retry time.Duration
+		says                   string // nothing if it is accepted
+	}{
+		"default":           {15 * s, 10 * s, 2 * s, ""},
+		"that of OpenShift": {137 * s, 107 * s, 26 * s, ""},
+		"short":             {6 * s, 5 * s, 500 * ms, ""},
+		"just long enough":  {8 * s, 7 * s, 2*s + 499*ms, ""},
+		"nearly as long":    {30 * s, 29 * s, 2 * s, ""},
+
+		"no lease":       {0, 10 * s, 2 * s, "-leader-elect-lease-duration: must be positive"},
+		"no deadline":    {15 * s, 0, 2 * s, "-leader-elect-renew-deadline: must be positive"},
+		"negative retry": {15 * s, 10 * s, -s, "-leader-elect-retry-period: must be positive"},
+		"fractions":      {15*s + 500*ms, 10 * s, 2 * s, "-leader-elect-lease-duration: must be whole seconds"},
+		"deadline is due with the second try": {15 * s, 2400 * ms, 2 * s,
+			"-leader-elect-renew-deadline: must be more than 2.4s, which is 1.2 times -leader-elect-retry-period; raise the one or lower the other"},
+		"deadline is that of the lease": {15 * s, 15 * s, 2 * s,
+			"-leader-elect-lease-duration: must be more than 15s, which is -leader-elect-renew-deadline; raise the one or lower the other"},
+		"lease too short for a create": {5 * s, 4 * s, 500 * ms,
+			"-leader-elect-lease-duration: must be at least 6s, so that creates of Jobs end before another replica may lead"},
+		"lease too short for a create and a renewal": {7 * s, 6 * s, 2 * s,
+			"-leader-elect-lease-duration: must be at least 8s"},
+		"lease longer by nothing": {8 * s, 7 * s, 2500 * ms, "must be at least 9s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			timing := leadership.Timing{LeaseDuration: c.lease, RenewDeadline: c.deadline, RetryPeriod: c.retry}
+			err := checkElection(timing)
+			if c.says != "" {
+				g.Expect(err).To(MatchError(ContainSubstring(c.says)))
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(timing.Certain()).To(BeNumerically(">", c.retry))
+			g.Expect(timing.Certain() + leadership.LongestCreate).To(BeNumerically("<", c.lease))
+		})
+	}
+}
+
+// Whatever minimum is told is one that is accepted, and a second less is not.
+func TestTheMinimumThatIsToldIsOne(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for retry := 50 * time.Millisecond; retry < 10*time.Second; retry += 50 * time.Millisecond {
+		timing := leadership.Timing{RenewDeadline: retry*6/5 + 1, RetryPeriod: retry}
+		for timing.LeaseDuration = time.Second; checkElection(timing) != nil; timing.LeaseDuration += time.Second {
+			continue
+		}
+		timing.LeaseDuration -= time.Second
+		if timing.LeaseDuration > timing.RenewDeadline {
+			least := (timing.LeaseDuration + time.Second).String()
+			g.Expect(checkElection(timing)).To(MatchError(ContainSubstring("must be at least " + least)))
+		}
+	}
+}
+
+func TestFlagsOfTheElectionAreChecked(t *testing.T) {
+	g := NewWithT(t)
+	var out bytes.Buffer
+	_, err := parseOptions([]string{"--leader-elect-lease-duration=9s"}, &out)
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(out.String()).To(ContainSubstring("-leader-elect-lease-duration: must be more than 10s"))
+}
+
+func TestElectByNobody(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var options ctrl.Options
+	electBy(nil, leadership.Timing{}, &options)
+	g.Expect(options.LeaderElection).To(BeFalse())
+	// A nil *Lease in the interface would be one.
+	g.Expect(options.LeaderElectionResourceLockInterface).To(BeNil())
+}
+
+// held is a lock that anybody gets.
+type held struct{ resourcelock.Interface }
+
+func (held) Identity() string { return "we" }
+
+func (held) Update(context.Context, resourcelock.LeaderElectionRecord) error { return nil }
+
+func TestWithinTheLease(t *testing.T) {
+	t.Parallel()
+	errWork := errors.New("work ended")
+	fails := func(context.Context) error { return errWork }
+	until := func(ctx context.Context) error {
+		<-ctx.Done()
+		return nil
+	}
+	timing := leadership.Timing{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		g.Expect(within(t.Context(), nil, fails)).To(MatchError(errWork), "without an election")
+		lease := leadership.NewLease(held{}, timing)
+		g.Expect(within(t.Context(), lease, fails)).To(MatchError(errWork), "before it was taken")
+
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		g.Expect(within(ctx, lease, until)).To(Succeed(), "another leads")
+
+		ctx, stop = context.WithCancel(t.Context())
+		defer stop()
+		began := time.Now()
+		g.Expect(lease.Update(ctx, resourcelock.LeaderElectionRecord{HolderIdentity: "we"})).To(Succeed())
+		g.Expect(within(ctx, lease, until)).To(MatchError(leadership.ErrRanOut))
+		g.Expect(time.Since(began)).To(Equal(14 * time.Second))
+		stop()
+	})
+}
+
+func TestWithinTheLeaseWhileStopping(t *testing.T) {
+	t.Parallel()
+	timing := leadership.Timing{LeaseDuration: 6 * time.Second, RenewDeadline: 5 * time.Second, RetryPeriod: 500 * time.Millisecond}
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		lease := leadership.NewLease(held{}, timing)
+		g.Expect(lease.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "we"})).To(Succeed())
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		hangs := make(chan struct{})
+		defer close(hangs)
+		g.Expect(within(ctx, lease, func(context.Context) error {
+			<-hangs
+			return nil
+		})).To(MatchError(leadership.ErrRanOut))
+	})
+}

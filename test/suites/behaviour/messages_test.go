@@ -17,7 +17,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// newWitnessedScaledJob returns a ScaledJob of the shared operator, with a watch of its Jobs, in a namespace that is deleted after the test.
+// newWitnessedScaledJob returns a ScaledJob of the shared operator, with a watch of its Jobs, in a namespace that is
+// deleted after the test.
 func newWitnessedScaledJob(t *testing.T) *scaledJob {
 	t.Helper()
 	s := newScaledJobOf(t, shared.ControlPlane, shared.redis, newNamespace(t))
@@ -32,7 +33,8 @@ func newNamespace(t *testing.T) string {
 	return shared.Cluster.NewNamespace(t, "test")
 }
 
-// onceByEvents is a spec by which a Job has one Pod, which is not tried again, and the operator hears of messages by notifications alone.
+// onceByEvents is a spec by which a Job has one Pod, which is not tried again, and the operator hears of messages by
+// notifications alone.
 func onceByEvents(spec *scaledjobv1.ScaledJobSpec) {
 	spec.PollingIntervalSeconds = scene.Never
 	spec.JobTemplate.Spec.BackoffLimit = new(int32)

@@ -14,8 +14,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
-// pair is two ScaledJobs for storms: one that is soon at its limit, and one that gets more and more Jobs. They have a namespace and an
-// operator to themselves, which reaches the API server through the proxy.
+// pair is two ScaledJobs for storms: one that is soon at its limit, and one that gets more and more Jobs. They have a
+// namespace and an operator to themselves, which reaches the API server through the proxy.
 type pair struct {
 	namespace       string
 	proxy           *proxy
@@ -47,7 +47,8 @@ func (p *pair) prove(t *testing.T, fault witness.Row, others ...claim) {
 	prove(t, p.operator, fault, append(claims, others...)...)
 }
 
-// stormAndWorkBeside has a storm come to each of these, and one to a ScaledJob whose Jobs workers finish. It returns how many they finished.
+// stormAndWorkBeside has a storm come to each of these, and one to a ScaledJob whose Jobs workers finish. It returns
+// how many they finished.
 func stormAndWorkBeside(t *testing.T, worked *scaledJob, others ...*scaledJob) (finished int) {
 	t.Helper()
 	storms := beginStorms(t.Context(), others...)

@@ -33,7 +33,8 @@ type scaledJob struct {
 	kind         kind
 }
 
-// newScaledJob returns a ScaledJob of the shared operator, which is yet to be created. The test says where its queue is.
+// newScaledJob returns a ScaledJob of the shared operator, which is yet to be created. The test says where its queue
+// is.
 func newScaledJob(t *testing.T) *scaledJob {
 	t.Helper()
 	return newScaledJobIn(t, shared)
@@ -61,7 +62,8 @@ func (s *scaledJob) beside(name string) *scaledJob {
 	return &other
 }
 
-// create creates the ScaledJob, one Job to a message unless changes say otherwise. At the end of the test it is deleted.
+// create creates the ScaledJob, one Job to a message unless changes say otherwise. At the end of the test it is
+// deleted.
 func (s *scaledJob) create(changes ...scene.Change) {
 	s.t.Helper()
 	s.Create(append([]scene.Change{s.byConnection}, changes...)...)

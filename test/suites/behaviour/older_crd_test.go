@@ -60,8 +60,8 @@ func TestObjectsOfAnOlderSchemaHarmNoOther(t *testing.T) {
 			}
 		})
 	}
-	s.Expect(operator.Install(t.Context(), s.control)).To(Succeed()) // brings today's schema
-	s.operator = operator.New(t, operator.Options{Cluster: s.control, Args: []string{noFallback}})
+	s.installSchema()
+	s.startOperator()
 	s.expectJobs("healthy", 3)
 	for name := range illKinds {
 		s.Eventually(s.told).WithContext(t.Context()).WithArguments(name).Should(BeTrue(), name)
@@ -130,6 +130,18 @@ func (s *olderCluster) installAnySchema() error {
 		return err
 	}
 	return s.control.Apply(s.t.Context(), bytes.NewReader(manifest))
+}
+
+// installSchema installs the CRD as it is today.
+func (s *olderCluster) installSchema() {
+	s.t.Helper()
+	s.Expect(operator.Install(s.t.Context(), s.control)).To(Succeed())
+}
+
+// startOperator starts an operator for the cluster.
+func (s *olderCluster) startOperator() {
+	s.t.Helper()
+	s.operator = operator.New(s.t, operator.Options{Cluster: s.control, Args: []string{noFallback}})
 }
 
 // create makes a ScaledJob that wants a Job for each of the messages, unless

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// patience is how long to wait for something that takes seconds at most.
-	patience = time.Minute
+	// waitTimeout is how long to wait for something that takes seconds at most.
+	waitTimeout = time.Minute
 	// settleTime is how long a contender is given to create Jobs that nobody asked for.
 	settleTime = 2 * time.Second
 	// pollInterval is how often what cannot be watched for is looked at.
@@ -107,7 +107,7 @@ func (c *contender) beside(ctx context.Context, name string, shape func(*scaledj
 
 // subscribed waits until the contender listens to its queue.
 func (c *contender) subscribed(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	channel := "__keyspace@0__:" + c.sj.Spec.QueueName
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
@@ -146,7 +146,7 @@ func (c *contender) push(ctx context.Context, messages int) (begun time.Time, er
 
 // nth waits for the n-th Job since the last clearing, counted from 1.
 func (c *contender) nth(ctx context.Context, n int) (arrival, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	job, err := c.arrivals.nth(ctx, c.sj.Name, n)
 	if err != nil {
@@ -169,7 +169,7 @@ func (c *contender) check(ctx context.Context) error {
 
 // clear takes its messages and all Jobs of the namespace away, and waits until the contender knows.
 func (c *contender) clear(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	if err := c.empty(ctx); err != nil {
 		return err

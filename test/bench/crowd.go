@@ -51,7 +51,7 @@ func (c crowd) has(name string) bool {
 
 // await waits until the condition holds of the status of each.
 func (c crowd) await(ctx context.Context, holds func(scaledjobv1.ScaledJobStatus) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		var list scaledjobv1.ScaledJobList

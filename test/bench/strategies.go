@@ -163,7 +163,7 @@ func (s *setting) newTrial(ctx context.Context, by strategy, kind, name string) 
 	if err != nil {
 		return nil, err
 	}
-	seen, err := witness.Summon(ctx, s.control.Config(), member.sj, func() int { return int(trialLimit) })
+	seen, err := witness.Start(ctx, s.control.Config(), member.sj, func() int { return int(trialLimit) })
 	if err != nil {
 		return nil, err
 	}

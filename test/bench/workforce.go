@@ -73,7 +73,7 @@ func (w *workforce) refills(ctx context.Context) (times []float64, err error) {
 // awaitStatus waits until the status tells how many messages are left, that there are as many Jobs as may be, and that as many have
 // finished as are kept of those.
 func (w *workforce) awaitStatus(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	depth, err := w.queue.LLen(ctx, w.sj.Spec.QueueName).Result()
 	if err != nil {

@@ -30,7 +30,8 @@ type observer interface {
 	CatchUp(ctx context.Context) error
 }
 
-// queue is a list, the ScaledJob that names it, and the witness of its Jobs. Each message is due one Job, up to the limit.
+// queue is a list, the ScaledJob that names it, and the witness of its Jobs. Each message is due one Job, up to the
+// limit.
 type queue struct {
 	*scene.ScaledJob
 

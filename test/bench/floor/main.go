@@ -27,8 +27,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// atOnce is how many Jobs are created at the same time.
-const atOnce = 16
+// parallel is how many Jobs are created at the same time.
+const parallel = 16
 
 func main() {
 	err := run(ctrl.SetupSignalHandler(), os.Args[1], os.Args[2], client.ObjectKey{Namespace: os.Args[3], Name: os.Args[4]})
@@ -73,7 +73,7 @@ func grow(ctx context.Context, kube client.Client, sj *scaledjobv1.ScaledJob) er
 			return err
 		}
 		var group errgroup.Group
-		group.SetLimit(atOnce)
+		group.SetLimit(parallel)
 		for ; created < depth; created++ {
 			ordinal++
 			job := jobs.Build(sj, ordinal, 0)

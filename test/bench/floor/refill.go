@@ -19,7 +19,7 @@ import (
 // refill creates a Job for each that finishes. It neither asks whether there is a message for it nor takes away what has finished.
 func refill(ctx context.Context, kube client.WithWatch, sj *scaledjobv1.ScaledJob) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
+	group.SetLimit(parallel)
 	events, err := kube.Watch(ctx, &batchv1.JobList{},
 		client.InNamespace(sj.Namespace), client.MatchingLabels{scaledjobv1.LabelScaledJob: sj.Name})
 	if err != nil {

@@ -20,13 +20,15 @@ import (
 )
 
 const (
-	// programsTimeout bounds the start of a package's tests, for which programs may have to be built, and stopTimeout its end.
+	// programsTimeout bounds the start of a package's tests, for which programs may have to be built, and stopTimeout
+	// its end.
 	programsTimeout = 15 * time.Minute
 	stopTimeout     = time.Minute
 )
 
-// Run runs the tests of a package between start and stop and returns the exit code for TestMain. Up to parallel tests run at the same time,
-// or as many as the flag says if it is 0. Stop is called even if start has failed half-way. Controllers in the tests log nothing.
+// Run runs the tests of a package between start and stop and returns the exit code for TestMain. Up to parallel tests
+// run at the same time, or as many as the flag says if it is 0. Stop is called even if start has failed half-way.
+// Controllers in the tests log nothing.
 func Run(m *testing.M, parallel int, start, stop func(context.Context) error) int {
 	log.SetLogger(logr.Discard())
 	flag.Parse()

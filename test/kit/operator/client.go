@@ -16,8 +16,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 )
 
-// StartCluster starts a cluster with the CRD and the other objects of the operator installed, and returns it with a client of the
-// administrator. The garbage collector and quotas know ScaledJobs from the start.
+// StartCluster starts a cluster with the CRD and the other objects of the operator installed, and returns it with a
+// client of the administrator. The garbage collector and quotas know ScaledJobs from the start.
 func StartCluster(ctx context.Context, opts cluster.Options) (*cluster.Cluster, client.WithWatch, error) {
 	crds, err := crdFolder(ctx)
 	if err != nil {

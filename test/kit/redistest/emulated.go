@@ -6,8 +6,6 @@ package redistest
 import (
 	"context"
 	"errors"
-	"net"
-	"strconv"
 	"sync"
 	"testing"
 
@@ -56,15 +54,10 @@ func StartEmulated(opts EmulatedOptions) (*Emulated, error) {
 	if !validEvents(opts.Events) {
 		return nil, errors.New("unknown letter in " + eventsSetting)
 	}
-	box, err := sandbox.New()
+	box, _, addr, err := newSandbox()
 	if err != nil {
 		return nil, err
 	}
-	port, err := box.Port()
-	if err != nil {
-		return nil, errors.Join(err, box.Close())
-	}
-	addr := net.JoinHostPort(host, strconv.Itoa(port))
 	server := &Emulated{options: opts, sandbox: box, addr: addr, client: newClient(addr, "", nil)}
 	if err := server.launch(); err != nil {
 		return nil, errors.Join(err, server.Stop())

@@ -72,6 +72,19 @@ type Server struct {
 	process *sandbox.Process
 }
 
+// newSandbox makes a sandbox for a server, with a free port and the address there.
+func newSandbox() (box *sandbox.Sandbox, port, addr string, err error) {
+	if box, err = sandbox.New(); err != nil {
+		return nil, "", "", err
+	}
+	free, err := box.Port()
+	if err != nil {
+		return nil, "", "", errors.Join(err, box.Close())
+	}
+	port = strconv.Itoa(free)
+	return box, port, net.JoinHostPort(host, port), nil
+}
+
 // Start finds a redis-server, see Binary, starts it on a free port and returns
 // when it answers. The context bounds the start, not the life of the server.
 func Start(ctx context.Context, opts Options) (*Server, error) {
@@ -79,16 +92,11 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	box, err := sandbox.New()
+	box, port, addr, err := newSandbox()
 	if err != nil {
 		return nil, err
 	}
-	port, err := box.Port()
-	if err != nil {
-		return nil, errors.Join(err, box.Close())
-	}
-	addr := net.JoinHostPort(host, strconv.Itoa(port))
-	listening, err := opts.TLS.arguments(box.Dir(), strconv.Itoa(port))
+	listening, err := opts.TLS.arguments(box.Dir(), port)
 	if err != nil {
 		return nil, errors.Join(err, box.Close())
 	}

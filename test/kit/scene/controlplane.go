@@ -19,7 +19,7 @@ import (
 type ControlPlane struct {
 	Cluster *cluster.Cluster
 	API     client.WithWatch
-	AllJobs *witness.Census
+	AllJobs *witness.AllJobs
 }
 
 // NewControlPlane starts a control plane. The context bounds the start.
@@ -32,7 +32,7 @@ func NewControlPlane(ctx context.Context, opts cluster.Options) (*ControlPlane, 
 	if err != nil {
 		return nil, errors.Join(err, started.Stop())
 	}
-	jobs, err := witness.NewCensus(clients)
+	jobs, err := witness.WatchAll(clients)
 	if err != nil {
 		return nil, errors.Join(err, started.Stop())
 	}

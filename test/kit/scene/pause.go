@@ -25,7 +25,8 @@ func Pause(ctx context.Context, duration time.Duration) error {
 	}
 }
 
-// Await returns nil once condition does. When ctx ends before that, it returns the cause and the last error of condition.
+// Await returns nil once condition does. When ctx ends before that, it returns the cause and the last error of
+// condition.
 func Await(ctx context.Context, condition func(context.Context) error) error {
 	for {
 		err := condition(ctx)

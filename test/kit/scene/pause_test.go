@@ -31,3 +31,25 @@ func TestPause(t *testing.T) {
 		g.Expect(Pause(ctx, 0)).To(MatchError(enough))
 	})
 }
+
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		asked := 0
+		notYet := errors.New("not yet")
+		condition := func(context.Context) error {
+			if asked++; asked < 3 {
+				return notYet
+			}
+			return nil
+		}
+		g.Expect(Await(t.Context(), condition)).To(Succeed())
+		g.Expect(asked).To(Equal(3))
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := Await(ctx, func(context.Context) error { return notYet })
+		g.Expect(err).To(And(MatchError(context.DeadlineExceeded), MatchError(notYet)))
+	})
+}

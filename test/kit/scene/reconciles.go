@@ -21,7 +21,8 @@ import (
 // changesPerScrape is how many reconciles Disturb asks for before it counts them.
 const changesPerScrape = 10
 
-// AwaitSubscription returns once somebody is subscribed to the queue. From then on the operator notices a push without a resync.
+// AwaitSubscription returns once somebody is subscribed to the queue. From then on the operator notices a push without
+// a resync.
 func (s *ScaledJob) AwaitSubscription(ctx context.Context) error {
 	err := Await(ctx, func(ctx context.Context) error {
 		subscribers, err := s.Subscribers(ctx)
@@ -64,8 +65,8 @@ func Explain(status *scaledjobv1.ScaledJobStatus) string {
 	return text.String()
 }
 
-// AwaitTemplateChecked returns once the operator has asked the API server about the template, as it does once for each change of the spec.
-// Where many ScaledJobs wait for that, each gets a turn, and is reconciled then.
+// AwaitTemplateChecked returns once the operator has asked the API server about the template, as it does once for each
+// change of the spec. Where many ScaledJobs wait for that, each gets a turn, and is reconciled then.
 func (s *ScaledJob) AwaitTemplateChecked(ctx context.Context) error {
 	return s.AwaitStatus(ctx, "the template is checked", func(object *scaledjobv1.ScaledJob) bool {
 		valid := apimeta.FindStatusCondition(object.Status.Conditions, scaledjobv1.ConditionTemplateValid)
@@ -103,8 +104,8 @@ func (s *ScaledJob) AwaitReconciles(ctx context.Context, more int) error {
 	})
 }
 
-// AwaitQuiet returns when the ScaledJob has not been reconciled for this long, and no check of its template is left, which would have it
-// reconciled without anybody asking.
+// AwaitQuiet returns when the ScaledJob has not been reconciled for this long, and no check of its template is left,
+// which would have it reconciled without anybody asking.
 func (s *ScaledJob) AwaitQuiet(ctx context.Context, period time.Duration) error {
 	if err := s.AwaitTemplateChecked(ctx); err != nil {
 		return err

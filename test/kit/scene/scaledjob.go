@@ -1,7 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scene has a ScaledJob under test: it creates the ScaledJob, pushes messages to its queue, and observes what the operator does.
+// Package scene has a ScaledJob under test: it creates the ScaledJob, pushes messages to its queue, and observes what
+// the operator does.
 //
 // A [ScaledJob] returns errors, for programs and for goroutines of tests. A [Test] wraps it for tests.
 package scene
@@ -72,8 +73,8 @@ func (s *ScaledJob) Beside(name, queue string) *ScaledJob {
 	}
 }
 
-// Create creates the ScaledJob. Unless changes say otherwise, each message is due one Job, which only the test touches, and the operator
-// learns of messages by notifications alone.
+// Create creates the ScaledJob. Unless changes say otherwise, each message is due one Job, which only the test touches,
+// and the operator learns of messages by notifications alone.
 func (s *ScaledJob) Create(ctx context.Context, changes ...Change) error {
 	object := s.Reference()
 	object.Spec = scaledjobv1.ScaledJobSpec{
@@ -96,9 +97,10 @@ func (s *ScaledJob) Create(ctx context.Context, changes ...Change) error {
 	return nil
 }
 
-// Observe starts the witness, which stays until ctx ends. The limit is how many Jobs may be unfinished at the moment, usually Due.
+// Observe starts the witness, which stays until ctx ends. The limit is how many Jobs may be unfinished at the moment,
+// usually Due.
 func (s *ScaledJob) Observe(ctx context.Context, config *rest.Config, limit func() int) (err error) {
-	s.Witness, err = witness.Summon(ctx, config, s.Object, limit)
+	s.Witness, err = witness.Start(ctx, config, s.Object, limit)
 	return err
 }
 

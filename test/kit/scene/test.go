@@ -15,8 +15,8 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// Test is a ScaledJob of a test. Its methods that are named like those of [ScaledJob] use the context of the test, and fail the test where
-// those return an error.
+// Test is a ScaledJob of a test. Its methods that are named like those of [ScaledJob] use the context of the test, and
+// fail the test where those return an error.
 type Test struct {
 	*ScaledJob
 
@@ -124,7 +124,8 @@ func (s *Test) AwaitReconciles(more int) {
 	s.await(func(ctx context.Context) error { return s.ScaledJob.AwaitReconciles(ctx, more) })
 }
 
-// AwaitQuiet returns when the ScaledJob has not been reconciled for this long, and nothing is left to have it reconciled.
+// AwaitQuiet returns when the ScaledJob has not been reconciled for this long, and nothing is left to have it
+// reconciled.
 func (s *Test) AwaitQuiet(period time.Duration) {
 	s.TB.Helper()
 	s.await(func(ctx context.Context) error { return s.ScaledJob.AwaitQuiet(ctx, period) })

@@ -21,8 +21,8 @@ import (
 const (
 	// timeout bounds every wait. It only matters to a test that fails.
 	timeout = 30 * time.Second
-	// calm is for how long nothing must arrive.
-	calm = 100 * time.Millisecond
+	// quietPeriod is for how long nothing must arrive.
+	quietPeriod = 100 * time.Millisecond
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -104,7 +104,7 @@ func (s *scene) expect(conn net.Conn, text string) {
 // expectSilence sees that nothing arrives, not even an end.
 func (s *scene) expectSilence(conn net.Conn) {
 	s.t.Helper()
-	s.Expect(conn.SetReadDeadline(time.Now().Add(calm))).To(Succeed())
+	s.Expect(conn.SetReadDeadline(time.Now().Add(quietPeriod))).To(Succeed())
 	_, err := conn.Read(make([]byte, 1))
 	s.Expect(err).To(MatchError(os.ErrDeadlineExceeded))
 }
@@ -227,11 +227,11 @@ func TestBytesAreDelayed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	conn := s.dial()
-	s.proxy.Delay(calm)
+	s.proxy.Delay(quietPeriod)
 	begun := time.Now()
 	s.send(conn, "slow")
 	s.expect(conn, "slow")
-	s.Expect(time.Since(begun)).To(BeNumerically(">=", 2*calm), "there and back")
+	s.Expect(time.Since(begun)).To(BeNumerically(">=", 2*quietPeriod), "there and back")
 }
 
 func TestServerThatIsDownResets(t *testing.T) {

@@ -25,7 +25,8 @@ func TestWitnessOutlivesTheAPIServer(t *testing.T) {
 	const restarts = 2
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	w := New(t, control.Config(), object, func() int { return restarts })
+	w, err := Start(t.Context(), control.Config(), object, func() int { return restarts })
+	g.Expect(err).NotTo(HaveOccurred())
 	for i := range restarts {
 		// A change of something else, from before which an API server that has been
 		// restarted cannot tell what happened to Jobs.

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -56,18 +55,18 @@ type Witness struct {
 	changed chan struct{}
 }
 
-// Summon starts a witness of the Jobs of a ScaledJob that has none yet. It stays
+// Start starts a witness of the Jobs of a ScaledJob that has none yet. It stays
 // until ctx ends. The limit is how many Jobs may be unfinished at the moment; it
 // is called at each change and must not block.
-func Summon(ctx context.Context, config *rest.Config, owner *scaledjobv1.ScaledJob, limit func() int) (*Witness, error) {
+func Start(ctx context.Context, config *rest.Config, owner *scaledjobv1.ScaledJob, limit func() int) (*Witness, error) {
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("summoning a witness: %w", err)
+		return nil, fmt.Errorf("starting a witness: %w", err)
 	}
 	jobs := clients.BatchV1().Jobs(owner.Namespace)
 	present, err := jobs.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("summoning a witness: %w", err)
+		return nil, fmt.Errorf("starting a witness: %w", err)
 	}
 	w := &Witness{
 		owner: owner.UID, limit: limit, jobs: jobs,
@@ -76,16 +75,6 @@ func Summon(ctx context.Context, config *rest.Config, owner *scaledjobv1.ScaledJ
 	}
 	go w.look(ctx, present.ResourceVersion)
 	return w, nil
-}
-
-// New is Summon for a test, at whose end the witness goes.
-func New(tb testing.TB, config *rest.Config, owner *scaledjobv1.ScaledJob, limit func() int) *Witness {
-	tb.Helper()
-	w, err := Summon(tb.Context(), config, owner, limit)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return w
 }
 
 // look sees what happens after this version, until ctx ends. Where a watch ends

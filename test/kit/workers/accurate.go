@@ -18,9 +18,10 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// AccurateScaler creates Jobs by the formula of the strategy that KEDA calls accurate: one for each message that waits, less the Jobs that are
-// pending. It takes a Job whose Pod is ready for one that has taken its message, which is too early. Nothing else is wrong with it here: it
-// counts what the API server says at the moment. It scales one ScaledJob, of which a Job is for one message.
+// AccurateScaler creates Jobs by the formula of the strategy that KEDA calls accurate: one for each message that waits,
+// less the Jobs that are pending. It takes a Job whose Pod is ready for one that has taken its message, which is too
+// early. Nothing else is wrong with it here: it counts what the API server says at the moment. It scales one ScaledJob,
+// of which a Job is for one message.
 type AccurateScaler struct {
 	API    client.Client
 	Object *scaledjobv1.ScaledJob
@@ -69,8 +70,8 @@ func (s *AccurateScaler) count(ctx context.Context) (active, pending int64, err 
 	for i := range list.Items {
 		all[i] = &list.Items[i]
 	}
-	census := jobs.Classify(all, s.Object.UID)
-	return int64(len(census.Active)), int64(census.Pending()), nil
+	owned := jobs.Classify(all, s.Object.UID)
+	return int64(len(owned.Active)), int64(owned.Pending()), nil
 }
 
 func (s *AccurateScaler) create(ctx context.Context) error {

@@ -112,9 +112,9 @@ func (k consumerGroup) Push(ctx context.Context, body string) error {
 }
 
 func (k consumerGroup) Take(ctx context.Context, worker string) (Message, bool, error) {
-	const atOnce = -1 // without waiting for an entry
+	const noBlock = -1 // without waiting for an entry
 	streams, err := k.redis.XReadGroup(ctx, &redis.XReadGroupArgs{
-		Group: group, Consumer: worker, Streams: []string{k.stream, ">"}, Count: 1, Block: atOnce,
+		Group: group, Consumer: worker, Streams: []string{k.stream, ">"}, Count: 1, Block: noBlock,
 	}).Result()
 	if err != nil {
 		return taken("", err, nil)

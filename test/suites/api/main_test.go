@@ -3,8 +3,8 @@
 
 // Package api tests, on a real API server, what the API server accepts and who may do what; no operator runs.
 //
-// The CustomResourceDefinition is tested by what it accepts, refuses, defaults and stores, and config/rbac by what the operator's
-// ServiceAccount and users may do with it.
+// The CustomResourceDefinition is tested by what it accepts, refuses, defaults and stores, and config/rbac by what the
+// operator's ServiceAccount and users may do with it.
 package api
 
 import (

@@ -30,6 +30,33 @@ func specified(g Gomega, fields string) *unstructured.Unstructured {
 	return object(g, values...)
 }
 
+// testAccepted tests that the API server accepts each of these fields.
+func testAccepted(t *testing.T, all map[string]string) {
+	t.Helper()
+	for name, fields := range all {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			g.Expect(try(t.Context(), newClient(g), specified(g, fields))).To(Succeed())
+		})
+	}
+}
+
+// refusal is fields that the API server refuses, and the field and words that its message has.
+type refusal struct{ fields, field, words string }
+
+// testRefused tests that the API server refuses each of these fields.
+func testRefused(t *testing.T, all map[string]refusal) {
+	t.Helper()
+	for name, c := range all {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			expectRefused(g, try(t.Context(), newClient(g), specified(g, c.fields)), c.field, c.words)
+		})
+	}
+}
+
 // queues are the fields of a spec that has this list, written in YAML, in place of queueName.
 func queues(list string) string { return "queueName: null\nqueues: " + list }
 
@@ -45,7 +72,7 @@ func longNames(format string, count int) string {
 
 func TestQueuesAccepted(t *testing.T) {
 	t.Parallel()
-	for name, fields := range map[string]string{
+	testAccepted(t, map[string]string{
 		"one":                             queues("[{name: a}]"),
 		"every type":                      queues("[{name: a, type: List}, {name: b, type: Stream}, {name: c, type: SortedSet}, {name: d, type: Set}, {name: e, type: Hash}]"),
 		"waiting and in progress":         queues("[{name: a, role: Waiting}, {name: b, role: InProgress}]"),
@@ -71,13 +98,7 @@ func TestQueuesAccepted(t *testing.T) {
 		"names that differ in their case": queues("[{name: a}, {name: A}]"),
 		"16 long names":                   queues(longNames("{name: %s}", 16)),
 		"16 long groups of one stream":    queues(longNames("{name: "+strings.Repeat("s", 1024)+", type: Stream, stream: {consumerGroup: %s}}", 16)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			g.Expect(try(t.Context(), newClient(g), specified(g, fields))).To(Succeed())
-		})
-	}
+	})
 }
 
 func TestQueuesRefused(t *testing.T) {
@@ -85,7 +106,7 @@ func TestQueuesRefused(t *testing.T) {
 	const one, twice = "exactly one of queueName and queues", "no message may count twice"
 	const sumOnly = "can only be added up, by queuesCalculation Sum"
 	inProgress := queues("[{name: a}, {name: b, role: InProgress}]")
-	for name, c := range map[string]struct{ fields, field, words string }{
+	testRefused(t, map[string]refusal{
 		"neither queueName nor queues":    {"queueName: null", "spec.queueName", one},
 		"both queueName and queues":       {"queues: [{name: a}]", "spec.queueName", one},
 		"no queue in the list":            {queues("[]"), "spec.queues", "at least 1 items"},
@@ -122,13 +143,7 @@ func TestQueuesRefused(t *testing.T) {
 		"same list as waiting and taken":  {queues("[{name: a}, {name: a, role: InProgress}]"), "spec.queues", twice},
 		"same list, other threshold":      {queues("[{name: a}, {name: b}, {name: a, threshold: 2}]"), "spec.queues", twice},
 		"same long name":                  {queues(strings.Replace(longNames("{name: %s}", 16), "15}]", "14}]", 1)), "spec.queues", twice},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			expectRefused(g, try(t.Context(), newClient(g), specified(g, c.fields)), c.field, c.words)
-		})
-	}
+	})
 }
 
 // A key may be named twice only where no message of it can count twice: by two groups of a stream, and by the two sides of one moment

@@ -25,7 +25,7 @@ func inRedis(fields string) string {
 
 func TestRedisAccepted(t *testing.T) {
 	t.Parallel()
-	for name, fields := range map[string]string{
+	testAccepted(t, map[string]string{
 		"an address alone":              "redisAddress: null\nredis: {addresses: ['redis:6379']}",
 		"Standalone":                    inRedis("mode: Standalone"),
 		"first database":                inRedis("database: 0"),
@@ -46,13 +46,7 @@ func TestRedisAccepted(t *testing.T) {
 		"the longest names":             inRedis("auth: {passwordSecretRef: {name: " + strings.Repeat("n", 253) + ", key: " + strings.Repeat("k", 253) + "}}"),
 		"everything": inRedis("mode: Standalone, database: 3, auth: {username: u, passwordSecretRef: {name: s, key: p}}, " +
 			"tls: {caSecretRef: {name: s, key: a}, certSecretRef: {name: s, key: c}, keySecretRef: {name: s, key: k}, serverName: r, insecureSkipVerify: false}"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			g.Expect(try(t.Context(), newClient(g), specified(g, fields))).To(Succeed())
-		})
-	}
+	})
 }
 
 func TestRedisRefused(t *testing.T) {
@@ -64,9 +58,7 @@ func TestRedisRefused(t *testing.T) {
 		bothOrNone  = "certSecretRef and keySecretRef go together: give both or neither"
 		secretField = "spec.redis.auth.passwordSecretRef"
 	)
-	for name, c := range map[string]struct {
-		fields, field, words string
-	}{
+	testRefused(t, map[string]refusal{
 		"both":                    {"redis: {addresses: ['redis:6379']}", "spec.redisAddress", oneOfBoth},
 		"neither":                 {"redisAddress: null", "spec.redisAddress", oneOfBoth},
 		"empty":                   {"redisAddress: null\nredis: {}", "spec.redis.addresses", "Required value"},
@@ -95,13 +87,7 @@ func TestRedisRefused(t *testing.T) {
 		"key without certificate": {inRedis("tls: {keySecretRef: {name: redis}}"), "spec.redis.tls", bothOrNone},
 		"empty server name":       {inRedis("tls: {serverName: ''}"), "spec.redis.tls.serverName", "at least 1 chars long"},
 		"server name with a path": {inRedis("tls: {serverName: redis/0}"), "spec.redis.tls.serverName", "should match"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			expectRefused(g, try(t.Context(), newClient(g), specified(g, c.fields)), c.field, c.words)
-		})
-	}
+	})
 }
 
 // A password belongs into a Secret. Whoever writes it into the spec is told so, before it is stored.

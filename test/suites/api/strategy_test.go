@@ -14,7 +14,7 @@ import (
 
 func TestStrategiesAccepted(t *testing.T) {
 	t.Parallel()
-	for name, fields := range map[string]string{
+	testAccepted(t, map[string]string{
 		"nothing said":            "scalingStrategy: {}",
 		"Default":                 "scalingStrategy: {type: Default}",
 		"Accurate":                "scalingStrategy: {type: Accurate}",
@@ -35,20 +35,14 @@ func TestStrategiesAccepted(t *testing.T) {
 		"Immediate in background": "rollout: {strategy: Immediate, propagationPolicy: Background}",
 		"Immediate in foreground": "rollout: {strategy: Immediate, propagationPolicy: Foreground}",
 		"propagation alone":       "rollout: {propagationPolicy: Foreground}",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			g.Expect(try(t.Context(), newClient(g), specified(g, fields))).To(Succeed())
-		})
-	}
+	})
 }
 
 func TestStrategiesRefused(t *testing.T) {
 	t.Parallel()
 	const strategy, custom = "spec.scalingStrategy", "custom is required with type Custom, and not allowed with another"
 	const deduction, percentage = strategy + ".custom.queueLengthDeduction", strategy + ".custom.runningJobPercentage"
-	for name, c := range map[string]struct{ fields, field, words string }{
+	testRefused(t, map[string]refusal{
 		"unknown type":              {"scalingStrategy: {type: accurate}", strategy + ".type", `"Default", "Accurate", "Eager", "Custom"`},
 		"empty type":                {`scalingStrategy: {type: ""}`, strategy + ".type", "Unsupported value"},
 		"negative grace":            {"scalingStrategy: {claimGraceSeconds: -1}", strategy + ".claimGraceSeconds", "greater than or equal to 0"},
@@ -69,13 +63,7 @@ func TestStrategiesRefused(t *testing.T) {
 		"unknown rollout":           {"rollout: {strategy: immediate}", "spec.rollout.strategy", `"Gradual", "Immediate"`},
 		"unknown propagation":       {"rollout: {propagationPolicy: Orphan}", "spec.rollout.propagationPolicy", `"Background", "Foreground"`},
 		"rollout as text":           {"rollout: Immediate", "spec.rollout", "must be of type object"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			expectRefused(g, try(t.Context(), newClient(g), specified(g, c.fields)), c.field, c.words)
-		})
-	}
+	})
 }
 
 func TestDefaultsOfStrategyAndRollout(t *testing.T) {

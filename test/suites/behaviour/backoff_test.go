@@ -87,24 +87,24 @@ func TestJobsThatComeToNothingPauseCreationUntilTheTemplateIsCorrected(t *testin
 // falls, or more messages come than are taken: that some are taken is heard.
 func TestJobsThatTakeMessagesDoNotPauseCreation(t *testing.T) {
 	t.Parallel()
-	const atOnce, rounds = 3, 8
+	const limit, rounds = 3, 8
 	for name, pushed := range map[string]int{"falling": 0, "growing": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
-			s.create(scene.Polling(scene.Never), scene.AtMost(atOnce))
+			s.create(scene.Polling(scene.Never), scene.AtMost(limit))
 			s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
-			s.Push(atOnce + rounds)
+			s.Push(limit + rounds)
 			ended := map[types.UID]bool{}
 			for round := range rounds {
-				s.Eventually(s.jobsEver).Should(Equal(atOnce + round))
+				s.Eventually(s.jobsEver).Should(Equal(limit + round))
 				job := s.jobBut(ended)
 				s.Push(pushed)
 				s.Expect(s.redis.Client().RPop(t.Context(), s.Queue).Err()).To(Succeed())
 				s.succeed(job)
 				ended[job.UID] = true
 			}
-			s.expectJobsEver(atOnce + rounds)
+			s.expectJobsEver(limit + rounds)
 			s.Expect(s.events(scaledjobv1.ReasonNoProgress)).To(BeZero())
 		})
 	}

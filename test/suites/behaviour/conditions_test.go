@@ -276,7 +276,7 @@ func TestTroubleThatLastsIsWrittenOnce(t *testing.T) {
 	s.create(scene.Polling(1))
 	s.expectCondition(scaledjobv1.ConditionReconciling, metav1.ConditionTrue, scaledjobv1.ReasonUnreachable)
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionFalse, scaledjobv1.ReasonUnreachable)
-	version, passes := s.Get().ResourceVersion, s.Reconciles()
-	s.Eventually(s.Reconciles).Should(BeNumerically(">=", passes+5))
+	version, reconciles := s.Get().ResourceVersion, s.Reconciles()
+	s.Eventually(s.Reconciles).Should(BeNumerically(">=", reconciles+5))
 	s.Expect(s.Get().ResourceVersion).To(Equal(version))
 }

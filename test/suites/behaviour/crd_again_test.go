@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
@@ -21,8 +20,8 @@ import (
 func TestCRDIsInstalledAgain(t *testing.T) {
 	t.Parallel()
 	s := newOlderCluster(t)
-	s.Expect(operator.Install(t.Context(), s.control)).To(Succeed())
-	s.operator = operator.New(t, operator.Options{Cluster: s.control, Args: []string{noFallback}})
+	s.installSchema()
+	s.startOperator()
 	rarely := func(object map[string]any) {
 		s.Expect(unstructured.SetNestedField(object, int64(3600), "spec", "pollingIntervalSeconds")).To(Succeed())
 	}
@@ -37,7 +36,7 @@ func TestCRDIsInstalledAgain(t *testing.T) {
 	}).Should(BeTrue())
 	s.Expect(scene.Pause(t.Context(), 5*time.Second)).To(Succeed()) // for the operator to notice
 
-	s.Expect(operator.Install(t.Context(), s.control)).To(Succeed())
+	s.installSchema()
 	s.Eventually(func() error {
 		object := olderObject("probe")
 		return client.IgnoreNotFound(s.admin.Get(t.Context(), client.ObjectKeyFromObject(object), object))

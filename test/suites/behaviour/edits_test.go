@@ -47,11 +47,11 @@ func TestEditsOfTheSpecDeleteNoRunningJob(t *testing.T) {
 	})
 	job := s.startJob()
 	s.Expect(job.Spec.Template.Spec.Containers).To(ConsistOf(HaveField("Image", "worker:2")))
-	s.employ(1)
+	s.startWorkers(1)
 	s.Eventually(s.Status).Should(And(HaveField("QueueDepth", HaveValue(BeZero())), HaveField("ActiveJobs", BeZero())))
 	s.settle()
 	s.Expect(s.created()).To(Equal(jobs + 1))
-	s.Expect(s.watch.verdict()).To(BeEmpty())
+	s.Expect(s.watch.violations()).To(BeEmpty())
 }
 
 // withImage is the change of a jobTemplate that gives its container this image.

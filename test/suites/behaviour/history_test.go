@@ -48,7 +48,7 @@ func TestHistoryKeepsTheJobsThatEndedLast(t *testing.T) {
 	s.settle()
 	s.Expect(s.jobNames()).To(kept)
 	s.Expect(s.created()).To(Equal(len(jobs)))
-	s.Expect(s.watch.verdict()).To(BeEmpty())
+	s.Expect(s.watch.violations()).To(BeEmpty())
 }
 
 // awaitNextSecond lets the second pass: the API keeps times in whole ones.

@@ -93,15 +93,15 @@ func (w *jobWatch) created() int {
 	return len(w.last)
 }
 
-// mostAtOnce is how many Jobs were unfinished at the same time.
-func (w *jobWatch) mostAtOnce() int {
+// mostUnfinished is how many Jobs were unfinished at the same time.
+func (w *jobWatch) mostUnfinished() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.most
 }
 
-// verdict is what must not happen and did.
-func (w *jobWatch) verdict() []string {
+// violations are what must not happen and did.
+func (w *jobWatch) violations() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.faults)
@@ -113,8 +113,8 @@ func TestWitnessReportsARunningJobThatIsDeleted(t *testing.T) {
 	s := newWitnessedScaledJob(t)
 	s.create(onceByEvents)
 	job := s.startJob()
-	s.Expect(s.watch.verdict()).To(BeEmpty())
+	s.Expect(s.watch.violations()).To(BeEmpty())
 	s.kubectl("delete", "job", job.Name)
-	s.Eventually(s.watch.verdict).Should(ConsistOf(ContainSubstring(job.Name)))
+	s.Eventually(s.watch.violations).Should(ConsistOf(ContainSubstring(job.Name)))
 	s.Eventually(s.watch.created).Should(Equal(2))
 }

@@ -1,13 +1,13 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package behaviour tests what the operator promises, from outside: the real binary, run as the ServiceAccount that is shipped, turns messages
-// in real Redis servers into Jobs of a real API server. Kubernetes' own controllers run the Jobs, and clean them up. Only the containers are
-// simulated, see workers.
+// Package behaviour tests what the operator promises, from outside: the real binary, run as the ServiceAccount that is
+// shipped, turns messages in real Redis servers into Jobs of a real API server. Kubernetes' own controllers run the
+// Jobs, and clean them up. Only the containers are simulated, see workers.
 //
-// Most tests share one operator and one Redis server. That operator serves every namespace of a control plane where Pods run. Each test has
-// a namespace and its queues to itself. Tests about the life of an operator start their own, which serves their namespaces alone, in a second
-// control plane that has no shared operator and where no Pod runs.
+// Most tests share one operator and one Redis server. That operator serves every namespace of a control plane where
+// Pods run. Each test has a namespace and its queues to itself. Tests about the life of an operator start their own,
+// which serves their namespaces alone, in a second control plane that has no shared operator and where no Pod runs.
 package behaviour
 
 import (
@@ -28,11 +28,13 @@ import (
 )
 
 const (
-	// timeout bounds the wait for a fact. It is usually there within milliseconds, but Kubernetes' own controllers back off for longer.
+	// timeout bounds the wait for a fact. It is usually there within milliseconds, but Kubernetes' own controllers back
+	// off for longer.
 	timeout = time.Minute
 	// pollInterval is how often a fact is looked for.
 	pollInterval = 50 * time.Millisecond
-	// noFallback is given to operators, so that they read no depth unless a notification, a Job or a resync asks for it: a lost wake-up shows.
+	// noFallback is given to operators, so that they read no depth unless a notification, a Job or a resync asks for
+	// it: a lost wake-up shows.
 	noFallback = "--polling-fallback-interval=0"
 	// quietPeriod is how long nothing must happen where no fact tells that it will not.
 	quietPeriod = 2 * time.Second

@@ -17,7 +17,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// newWitnessedScaledJob returns a ScaledJob of the shared operator, with a watch of its Jobs, in a namespace that is deleted after the test.
+// newWitnessedScaledJob returns a ScaledJob of the shared operator, with a watch of its Jobs, in a namespace that is
+// deleted after the test.
 func newWitnessedScaledJob(t *testing.T) *scaledJob {
 	t.Helper()
 	s := newScaledJobOf(t, shared.ControlPlane, shared.redis, newNamespace(t))
@@ -32,7 +33,8 @@ func newNamespace(t *testing.T) string {
 	return shared.Cluster.NewNamespace(t, "test")
 }
 
-// onceByEvents is a spec by which a Job has one Pod, which is not tried again, and the operator hears of messages by notifications alone.
+// onceByEvents is a spec by which a Job has one Pod, which is not tried again, and the operator hears of messages by
+// notifications alone.
 func onceByEvents(spec *scaledjobv1.ScaledJobSpec) {
 	spec.PollingIntervalSeconds = scene.Never
 	spec.JobTemplate.Spec.BackoffLimit = new(int32)
@@ -65,12 +67,12 @@ func (s *scaledJob) awaitObserved() {
 	s.Eventually(s.Status).Should(HaveField("ObservedGeneration", BeNumerically(">=", generation)))
 }
 
-// settle returns after three more passes over the ScaledJob, which do what is
+// settle returns after three more reconciles of the ScaledJob, which do what is
 // still due.
 func (s *scaledJob) settle() {
 	s.t.Helper()
-	const passes = 3
-	for i := range passes {
+	const reconciles = 3
+	for i := range reconciles {
 		s.edit(map[string]any{"pollingIntervalSeconds": scene.Never - 1 - i})
 	}
 }

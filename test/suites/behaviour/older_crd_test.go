@@ -60,8 +60,8 @@ func TestObjectsOfAnOlderSchemaHarmNoOther(t *testing.T) {
 			}
 		})
 	}
-	s.Expect(operator.Install(t.Context(), s.control)).To(Succeed()) // brings today's schema
-	s.operator = operator.New(t, operator.Options{Cluster: s.control, Args: []string{noFallback}})
+	s.installSchema()
+	s.startOperator()
 	s.expectJobs("healthy", 3)
 	for name := range illKinds {
 		s.Eventually(s.told).WithContext(t.Context()).WithArguments(name).Should(BeTrue(), name)
@@ -74,7 +74,7 @@ func TestObjectsOfAnOlderSchemaHarmNoOther(t *testing.T) {
 	s.Eventually(s.told).WithContext(t.Context()).WithArguments("late").Should(BeTrue())
 	s.create("healthy-too")
 	s.expectJobs("healthy-too", 3)
-	s.awaitPasses("healthy-too")
+	s.awaitReconciles("healthy-too")
 	s.Expect(s.jobsOf("")).To(HaveLen(6), "Jobs of the two that are healthy")
 
 	s.set("late", "/spec/threshold", int64(1))
@@ -130,6 +130,18 @@ func (s *olderCluster) installAnySchema() error {
 		return err
 	}
 	return s.control.Apply(s.t.Context(), bytes.NewReader(manifest))
+}
+
+// installSchema installs the CRD as it is today.
+func (s *olderCluster) installSchema() {
+	s.t.Helper()
+	s.Expect(operator.Install(s.t.Context(), s.control)).To(Succeed())
+}
+
+// startOperator starts an operator for the cluster.
+func (s *olderCluster) startOperator() {
+	s.t.Helper()
+	s.operator = operator.New(s.t, operator.Options{Cluster: s.control, Args: []string{noFallback}})
 }
 
 // create makes a ScaledJob that wants a Job for each of the messages, unless
@@ -198,14 +210,14 @@ func (s *olderCluster) told(ctx context.Context, name string) (bool, error) {
 	return strings.Contains(s.operator.Logs(), fmt.Sprintf("%q", name)), nil
 }
 
-// awaitPasses returns after three more passes over the ScaledJob.
-func (s *olderCluster) awaitPasses(name string) {
+// awaitReconciles returns after three more reconciles of the ScaledJob.
+func (s *olderCluster) awaitReconciles(name string) {
 	s.t.Helper()
-	passes := func() float64 {
+	reconciles := func() float64 {
 		all, err := s.operator.Metrics(s.t.Context())
 		s.Expect(err).NotTo(HaveOccurred())
 		return all.Sum("scaledjob_reconcile_total", fmt.Sprintf("scaledjob=%q", name))
 	}
-	before := passes()
-	s.Eventually(passes).Should(BeNumerically(">=", before+3))
+	before := reconciles()
+	s.Eventually(reconciles).Should(BeNumerically(">=", before+3))
 }

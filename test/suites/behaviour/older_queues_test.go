@@ -10,8 +10,6 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"miracle.dev/scaledjob-operator/test/kit/operator"
 )
 
 // illQueues are specs of queues and strategies such as the schema refuses today.
@@ -62,15 +60,15 @@ func TestQueuesAndStrategiesOfAnOlderSchemaHarmNoOther(t *testing.T) {
 	s.create("many", func(object map[string]any) {
 		s.Expect(unstructured.SetNestedField(object, many, "spec", "queues")).To(Succeed())
 	})
-	s.Expect(operator.Install(t.Context(), s.control)).To(Succeed())
-	s.operator = operator.New(t, operator.Options{Cluster: s.control, Args: []string{noFallback}})
+	s.installSchema()
+	s.startOperator()
 	s.expectJobs("healthy", 3)
 	for name := range illQueues {
-		s.awaitPasses(name)
+		s.awaitReconciles(name)
 		desired, _, _ := unstructured.NestedInt64(s.object(name).Object, "status", "desiredJobs")
 		s.Expect(desired).To(BeNumerically(">=", 0), name)
 	}
-	s.awaitPasses("many")
+	s.awaitReconciles("many")
 	s.Expect(s.operator.Logs()).NotTo(ContainSubstring("Observed a panic"))
 	s.create("healthy-too")
 	s.expectJobs("healthy-too", 3)

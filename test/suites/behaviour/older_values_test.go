@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"miracle.dev/scaledjob-operator/test/kit/operator"
 )
 
 // illValues are of the right kind, but such as the schema refuses today.
@@ -50,8 +48,8 @@ func TestValuesOfAnOlderSchemaHarmNoOther(t *testing.T) {
 			s.Expect(unstructured.SetNestedField(object, ill.value, ill.path...)).To(Succeed())
 		})
 	}
-	s.Expect(operator.Install(t.Context(), s.control)).To(Succeed()) // brings today's schema
-	s.operator = operator.New(t, operator.Options{Cluster: s.control, Args: []string{noFallback}})
+	s.installSchema()
+	s.startOperator()
 	s.expectJobs("healthy", 3)
 	for _, name := range []string{"history-negative", "failed-negative", "threshold-zero", "threshold-minus", "minimum-negative"} {
 		s.Eventually(s.active).WithContext(t.Context()).WithArguments(name).Should(Equal(int64(3)), name)
@@ -76,8 +74,8 @@ func TestObjectOfAnOlderSchemaThatIsCorrectedIsReported(t *testing.T) {
 	})
 	s.Expect(s.admin.Status().Patch(t.Context(), olderObject("ill"),
 		client.RawPatch(types.MergePatchType, []byte(`{"status":{"conditions":"none"}}`)))).To(Succeed())
-	s.Expect(operator.Install(t.Context(), s.control)).To(Succeed())
-	s.operator = operator.New(t, operator.Options{Cluster: s.control, Args: []string{noFallback}})
+	s.installSchema()
+	s.startOperator()
 	s.Eventually(s.told).WithContext(t.Context()).WithArguments("ill").Should(BeTrue())
 
 	s.set("ill", "/spec/threshold", int64(1))

@@ -23,13 +23,13 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// newLonelyScaledJob is a scene without an operator, and a Redis server of its own.
+// newLonelyScaledJob returns a ScaledJob without an operator, and with a Redis server of its own.
 func newLonelyScaledJob(t *testing.T) *scaledJob {
 	t.Helper()
 	return newScaledJobIn(t, separate, redistest.New(t, redistest.Options{}))
 }
 
-// operate starts an operator for the namespace of the scene.
+// operate starts an operator for the namespace of the ScaledJob.
 func (s *scaledJob) operate(args ...string) *operator.Operator {
 	s.t.Helper()
 	return operator.New(s.t, operator.Options{

@@ -39,7 +39,7 @@ func TestPushBetweenTwoSubscriptionsIsNotMissed(t *testing.T) {
 		s.awaitSubscription()
 		before := s.Reconciles()
 		s.killSubscription()
-		// The end of a subscription makes for a pass that is too early.
+		// The end of a subscription brings a reconcile that is too early.
 		s.Eventually(s.Reconciles).WithPolling(time.Millisecond).Should(BeNumerically(">", before))
 		s.Push(1)
 		s.Eventually(s.jobsEver).Should(Equal(round + 1))

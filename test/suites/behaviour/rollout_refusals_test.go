@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
@@ -117,58 +116,55 @@ func TestAJobThatMayNotBeDeletedKeepsNoOtherFromBeingPruned(t *testing.T) {
 	s.Eventually(finished).Should(HaveExactElements(kept.Name))
 }
 
-// replacingOlder is a ScaledJob with three Jobs, whose operator has just ended.
-func replacingOlder(t *testing.T) (s *olderCluster, first []types.UID, start func()) {
+// replacingOlder returns a cluster with an operator and a ScaledJob named worker, which replaces Jobs of an earlier
+// template, and the UIDs of its three Jobs.
+func replacingOlder(t *testing.T) (s *olderCluster, first []types.UID) {
 	t.Helper()
 	s = newOlderCluster(t)
-	s.Expect(operator.Install(t.Context(), s.control)).To(Succeed())
-	start = func() {
-		s.operator = operator.New(t, operator.Options{Cluster: s.control, Args: []string{noFallback}})
-	}
-	start()
+	s.installSchema()
+	s.startOperator()
 	s.create("worker", func(object map[string]any) {
 		s.Expect(unstructured.SetNestedField(object, "Immediate", "spec", "rollout", "strategy")).To(Succeed())
 	})
 	s.expectJobs("worker", 3)
-	s.awaitPasses("worker")
-	first = s.uids("worker")
-	return s, first, start
+	s.awaitReconciles("worker")
+	return s, s.uids("worker")
 }
 
-// Many edits may come between two passes, as of one who scales maxReplicas, or other writes, as of labels.
+// Many edits may come between two reconciles, as of one who scales maxReplicas, or other writes, as of labels.
 func TestADefaultThatTheCRDGainsReplacesNothingAfterManyWrites(t *testing.T) {
 	t.Parallel()
-	s, first, start := replacingOlder(t)
+	s, first := replacingOlder(t)
 	s.Expect(s.operator.Stop(t.Context())).To(Succeed())
 	s.gainDefault("parallelism", "1")
 	s.patch("worker", `{"spec":{"maxReplicas":50}}`)
 	for i := range 16 {
 		s.patch("worker", fmt.Sprintf(`{"metadata":{"annotations":{"example.com/note":"%d"}}}`, i))
 	}
-	start()
-	s.awaitPasses("worker")
+	s.startOperator()
+	s.awaitReconciles("worker")
 	s.Expect(s.uids("worker")).To(ConsistOf(first))
 }
 
 // What the status told of the template is gone. Nobody knows then of which template the Jobs are.
 func TestADefaultThatTheCRDGainsReplacesNothingWhereTheStatusIsGone(t *testing.T) {
 	t.Parallel()
-	s, first, start := replacingOlder(t)
+	s, first := replacingOlder(t)
 	s.patch("worker", `{"spec":{"maxReplicas":50}}`)
-	s.awaitPasses("worker")
+	s.awaitReconciles("worker")
 	s.Expect(s.operator.Stop(t.Context())).To(Succeed())
 	s.gainDefault("parallelism", "1")
 	s.Expect(s.admin.Status().Patch(t.Context(), olderObject("worker"),
 		client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))).To(Succeed())
-	start()
-	s.awaitPasses("worker")
+	s.startOperator()
+	s.awaitReconciles("worker")
 	s.Expect(s.uids("worker")).To(ConsistOf(first))
 }
 
 // The operator ends after it has made Jobs of a template, and before it could tell of that.
 func TestATemplateThatWasTakenBackReplacesItsJobsAfterACrash(t *testing.T) {
 	t.Parallel()
-	s, _, start := replacingOlder(t)
+	s, _ := replacingOlder(t)
 	before := olderObject("worker")
 	s.Expect(s.admin.Get(t.Context(), client.ObjectKeyFromObject(before), before)).To(Succeed())
 	change := func(image string) {
@@ -190,6 +186,6 @@ func TestATemplateThatWasTakenBackReplacesItsJobsAfterACrash(t *testing.T) {
 	current.Object["status"] = status // as if the last one was not written
 	s.Expect(s.admin.Status().Update(t.Context(), current)).To(Succeed())
 	change("none")
-	start()
+	s.startOperator()
 	s.Eventually(images).Should(HaveExactElements("none", "none", "none"))
 }

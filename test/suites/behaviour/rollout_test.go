@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
@@ -94,17 +93,7 @@ func TestATemplateThatIsRejectedReplacesNothing(t *testing.T) {
 // object was stored, so its template reads otherwise though nobody has edited it.
 func TestADefaultThatTheCRDGainsReplacesNothing(t *testing.T) {
 	t.Parallel()
-	s := newOlderCluster(t)
-	s.Expect(operator.Install(t.Context(), s.control)).To(Succeed())
-	start := func() *operator.Operator {
-		return operator.New(t, operator.Options{Cluster: s.control, Args: []string{noFallback}})
-	}
-	s.operator = start()
-	s.create("worker", func(object map[string]any) {
-		s.Expect(unstructured.SetNestedField(object, "Immediate", "spec", "rollout", "strategy")).To(Succeed())
-	})
-	s.expectJobs("worker", 3)
-	first := s.uids("worker")
+	s, first := replacingOlder(t)
 	maximum := int64(10)
 	editMaximum := func() {
 		maximum++
@@ -112,7 +101,7 @@ func TestADefaultThatTheCRDGainsReplacesNothing(t *testing.T) {
 	}
 	unchanged := func(when string) {
 		t.Helper()
-		s.awaitPasses("worker")
+		s.awaitReconciles("worker")
 		s.Expect(s.uids("worker")).To(ConsistOf(first), when)
 	}
 
@@ -129,7 +118,7 @@ func TestADefaultThatTheCRDGainsReplacesNothing(t *testing.T) {
 
 	s.gainDefault("backoffLimit", "3")
 	s.Expect(s.operator.Stop(t.Context())).To(Succeed())
-	s.operator = start()
+	s.startOperator()
 	unchanged("a default, and a restart")
 	editMaximum()
 	unchanged("a default, a restart, and then another maximum")
@@ -138,7 +127,7 @@ func TestADefaultThatTheCRDGainsReplacesNothing(t *testing.T) {
 	s.gainDefault("parallelism", "1")
 	editMaximum()
 	editMaximum()
-	s.operator = start()
+	s.startOperator()
 	unchanged("a default and another maximum while the operator was away")
 
 	s.patch("worker", `{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"worker","image":"other"}]}}}}}}`)

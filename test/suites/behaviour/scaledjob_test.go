@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
@@ -85,7 +84,8 @@ func (s *scaledJob) on(server *redistest.Server) *scaledJob {
 	return other
 }
 
-// create creates the ScaledJob, one Job with a Pod to a message unless changes say otherwise. At the end of the test it is deleted.
+// create creates the ScaledJob, one Job with a Pod to a message unless changes say otherwise. At the end of the test it
+// is deleted.
 func (s *scaledJob) create(changes ...scene.Change) {
 	s.t.Helper()
 	s.Create(append([]scene.Change{withPods}, changes...)...)
@@ -123,7 +123,8 @@ func (s *scaledJob) empty() {
 	s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeZero())))
 }
 
-// awaitSubscription returns when the operator is subscribed to the queue, once. From then on a push needs no resync to be noticed.
+// awaitSubscription returns when the operator is subscribed to the queue, once. From then on a push needs no resync to
+// be noticed.
 func (s *scaledJob) awaitSubscription() {
 	s.t.Helper()
 	s.Eventually(s.Subscribers).Should(BeEquivalentTo(1))
@@ -157,7 +158,8 @@ func (s *scaledJob) awaitResyncs() {
 	s.AwaitReconciles(3)
 }
 
-// awaitQuiet returns when the ScaledJob has not been reconciled for a while, and nothing but a resync is left to have it reconciled.
+// awaitQuiet returns when the ScaledJob has not been reconciled for a while, and nothing but a resync is left to have
+// it reconciled.
 func (s *scaledJob) awaitQuiet() {
 	s.t.Helper()
 	s.AwaitQuiet(quietPeriod)
@@ -211,14 +213,6 @@ func (s *scaledJob) podsOf(job *batchv1.Job) []corev1.Pod {
 }
 
 func hasFinished(job *batchv1.Job) bool { return endCondition(job) != nil }
-
-// finishedAt is when the Job succeeded or failed, and zero before.
-func finishedAt(job *batchv1.Job) time.Time {
-	if condition := endCondition(job); condition != nil {
-		return condition.LastTransitionTime.Time
-	}
-	return time.Time{}
-}
 
 // endCondition is the condition that ended the Job, nil while it has not.
 func endCondition(job *batchv1.Job) *batchv1.JobCondition {

@@ -49,7 +49,7 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 			s.Eventually(s.watch.created).Should(Equal(before))
 
 			test.stop(s)
-			s.employ(1)
+			s.startWorkers(1)
 			s.Eventually(s.Status).Should(And(
 				HaveField("ActiveJobs", BeZero()),
 				HaveField("SucceededJobs", BeEquivalentTo(before)),
@@ -64,8 +64,8 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 			s.Eventually(s.Status).Should(BeDrained(messages))
 			s.settle()
 			s.Expect(s.created()).To(Equal(messages))
-			s.Expect(s.watch.mostAtOnce()).To(Equal(limit))
-			s.Expect(s.watch.verdict()).To(BeEmpty())
+			s.Expect(s.watch.mostUnfinished()).To(Equal(limit))
+			s.Expect(s.watch.violations()).To(BeEmpty())
 		})
 	}
 }

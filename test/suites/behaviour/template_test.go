@@ -17,9 +17,9 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// fewPasses is more than the passes that a backoff allows within seconds, and
+// fewReconciles is more than the reconciles that a backoff allows within seconds, and
 // far fewer than a loop makes.
-const fewPasses = 50
+const fewReconciles = 50
 
 func TestRejectedTemplateIsReportedAndRetriedPatiently(t *testing.T) {
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestRejectedTemplateIsReportedAndRetriedPatiently(t *testing.T) {
 	neighbour.create(scene.Polling(scene.Never), scene.AtMost(2))
 	neighbour.Push(2)
 	neighbour.expectJobsEver(2)
-	s.Consistently(s.Reconciles).Should(BeNumerically("<", fewPasses))
+	s.Consistently(s.Reconciles).Should(BeNumerically("<", fewReconciles))
 	stop()
 
 	s.Update(func(spec *scaledjobv1.ScaledJobSpec) {
@@ -56,7 +56,7 @@ func TestExhaustedQuotaIsRetriedPatiently(t *testing.T) {
 	stop := s.pushOn()
 	s.Eventually(s.events).WithArguments("CreateRefused").Should(Equal(1))
 	s.Expect(s.jobsEver()).To(Equal(2))
-	s.Consistently(s.Reconciles).Should(BeNumerically("<", fewPasses))
+	s.Consistently(s.Reconciles).Should(BeNumerically("<", fewReconciles))
 	stop()
 	s.empty()
 	s.Push(5)

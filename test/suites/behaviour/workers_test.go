@@ -28,8 +28,8 @@ type workers struct {
 	batch int // how many messages one takes
 }
 
-// employ starts the workers.
-func (s *scaledJob) employ(batch int) {
+// startWorkers starts the workers.
+func (s *scaledJob) startWorkers(batch int) {
 	s.t.Helper()
 	changes, err := s.API.Watch(s.t.Context(), &corev1.PodList{}, s.ours()...)
 	s.Expect(err).NotTo(HaveOccurred())
@@ -93,7 +93,8 @@ func (s *scaledJob) failWorking(job *batchv1.Job) {
 	s.finish(job, cluster.PodFailAfter)
 }
 
-// finish ends the Pod of the Job, waits for the Job to end, and updates it by the watch: it may have been deleted since.
+// finish ends the Pod of the Job, waits for the Job to end, and updates it by the watch: it may have been deleted
+// since.
 func (s *scaledJob) finish(job *batchv1.Job, annotation string) {
 	s.t.Helper()
 	s.end(job, annotation)

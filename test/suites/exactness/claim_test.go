@@ -88,7 +88,8 @@ func (s *scaledJob) rest(ctx context.Context, by *operator.Operator) error {
 	return s.AwaitReconciles(ctx, restReconciles)
 }
 
-// reconciles is how often this operator has reconciled the ScaledJob. Those times do not count that its gate sent it away for a stale cache.
+// reconciles is how often this operator has reconciled the ScaledJob. Those times do not count that its gate sent it
+// away for a stale cache.
 func (s *scaledJob) reconciles(ctx context.Context, by *operator.Operator) (int, error) {
 	all, err := by.Metrics(ctx)
 	return all.Reconciles(s.Key()), err

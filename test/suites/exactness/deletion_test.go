@@ -95,7 +95,7 @@ func proveGone(t *testing.T, by *operator.Operator, fault witness.Row, c claim) 
 	}()
 	g, ended, s := NewWithT(t), time.Now(), c.scaledJob
 	g.Eventually(s.reconciles).WithArguments(t.Context(), by).WithTimeout(timeout).
-		Should(BeZero(), "passes over a ScaledJob that the operator still knows of")
+		Should(BeZero(), "reconciles of a ScaledJob that the operator still knows of")
 	g.Expect(scene.Pause(t.Context(), longLag)).To(Succeed())
 	g.Expect(s.Witness.CatchUp(t.Context())).To(Succeed())
 	g.Eventually(s.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "Jobs that it controls")

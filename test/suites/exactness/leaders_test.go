@@ -84,7 +84,7 @@ func TestBlindStandbyTakesOver(t *testing.T) {
 	s.awaitSubscription(t) // only the leader does
 	standby := startOperator(t, blind, []string{namespace}, election...)
 	blind.jobs.Set(frozen)
-	sighted.jobs.Set(frozen) // so that the leader gets no further than one pass
+	sighted.jobs.Set(frozen) // so that the leader gets no further than one reconcile
 
 	g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
 	g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", 0))

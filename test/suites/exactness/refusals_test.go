@@ -20,26 +20,16 @@ import (
 func TestRefusalsAtRandom(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	namespace, proxy := newNamespace(t), startProxy(t)
+	proxy := startProxy(t)
 	seed := rand.Uint64()
 	t.Logf("seed of the refusals: %d", seed)
 	proxy.refusals.begin(seed)
-	operator := startOperator(t, proxy, []string{namespace})
-	capped := newScaledJob(t, namespace, "capped", 1, 10)
-	growing := newScaledJob(t, namespace, "growing", 40, 100)
-	worked := newScaledJob(t, namespace, "worked", 1, 10)
-	for _, s := range []*scaledJob{capped, growing, worked} {
-		s.awaitSubscription(t)
-	}
+	p := newPair(t, proxy)
+	worked := newScaledJob(t, p.namespace, "worked", 1, 10)
+	worked.awaitSubscription(t)
 	proxy.lag(longLag)
 
-	storms := beginStorms(t.Context(), capped, growing)
-	var finished int
-	storms.Go(func() (err error) {
-		finished, err = stormAndWork(t.Context(), worked)
-		return err
-	})
-	g.Expect(storms.Wait()).To(Succeed())
+	finished := stormAndWorkBeside(t, worked, p.capped, p.growing)
 	// However few the workers have done: enough finish for some to be pruned.
 	g.Expect(worked.Witness.AwaitCreated(t.Context(), 10+finished)).To(Succeed())
 	g.Expect(worked.Witness.CatchUp(t.Context())).To(Succeed())
@@ -49,13 +39,10 @@ func TestRefusalsAtRandom(t *testing.T) {
 	}
 	g.Eventually(proxy.refusals.seen).WithTimeout(timeout).Should(HaveEach(BeNumerically(">", 0)), "refusals of each kind")
 	proxy.refusals.end()
-	prove(t, operator, witness.Row{
+	p.prove(t, witness.Row{
 		Fault:   "a fifth of all requests is refused by 429, 500 or 503 in a storm, watches 0.5 s late",
 		Promise: "nothing is decided on a failed list, and what was refused is tried again",
-	},
-		claim{scaledJob: capped, jobs: 10},
-		claim{scaledJob: growing, jobs: stormPushes / 40},
-		claim{scaledJob: worked, jobs: 10 + finished + more})
+	}, claim{scaledJob: worked, jobs: 10 + finished + more})
 }
 
 // requestKind is what a request asks for.

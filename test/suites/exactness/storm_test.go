@@ -71,13 +71,7 @@ func weatherStorms(t *testing.T, namespaces [3]string, watched ...string) {
 			}
 			proxy.lag(lag)
 
-			storms := beginStorms(t.Context(), capped, growing)
-			var finished int
-			storms.Go(func() (err error) {
-				finished, err = stormAndWork(t.Context(), worked)
-				return err
-			})
-			g.Expect(storms.Wait()).To(Succeed())
+			finished := stormAndWorkBeside(t, worked, capped, growing)
 			g.Expect(finished).To(BeNumerically(">", 0), "finished Jobs")
 
 			prove(t, operator, witness.Row{

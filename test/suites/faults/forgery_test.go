@@ -18,11 +18,11 @@ const (
 	leastBetweenWakes = 25 * time.Millisecond
 	// otherPasses are those that have other causes.
 	otherPasses = 20
-	// manyForgeries are more than there may be passes, however slow the machine is.
+	// manyForgeries are more than there may be reconciles, however slow the machine is.
 	manyForgeries = 20_000
 )
 
-// However many notifications there are, they cost a few passes, and no Job.
+// However many notifications there are, they cost a few reconciles, and no Job.
 func TestForgedNotificationsCostFewPasses(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -46,10 +46,10 @@ func TestForgedNotificationsCostFewPasses(t *testing.T) {
 
 	after, err := queue.Reconciles(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	t.Logf("%d forged notifications cost %d passes, and %d are allowed", forged, after-before, atMost)
+	t.Logf("%d forged notifications cost %d reconciles, and %d are allowed", forged, after-before, atMost)
 	g.Expect(after).To(BeNumerically(">", before), "they came")
 	g.Expect(after - before).To(BeNumerically("<=", atMost))
-	g.Expect(forged).To(BeNumerically(">", atMost), "one pass each would be too many")
+	g.Expect(forged).To(BeNumerically(">", atMost), "one reconcile each would be too many")
 	over, err := fixture.Prove(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(over).To(BeZero())

@@ -13,20 +13,22 @@ import (
 )
 
 const (
-	// forcedReconciles are made of a ScaledJob to see that nothing more comes of it, restReconciles follow on them by the resync.
+	// forcedReconciles are made of a ScaledJob to see that nothing more comes of it, restReconciles follow on them by
+	// the resync.
 	forcedReconciles = 100
 	restReconciles   = 3
 	// quietPeriod is for how long there must be no reconcile for the operator to be at rest.
 	quietPeriod = 1500 * time.Millisecond
 )
 
-// Queue is a list in Redis and the ScaledJob that names it, none of whose Jobs ever finishes. Each message is due one Job. Its methods must
-// not be called concurrently.
+// Queue is a list in Redis and the ScaledJob that names it, none of whose Jobs ever finishes. Each message is due one
+// Job. Its methods must not be called concurrently.
 type Queue struct {
 	*scene.ScaledJob
 
 	target *Target
-	// expected is how many Jobs there should be, as of the last time that it was asked. It does not fall, because Jobs stay.
+	// expected is how many Jobs there should be, as of the last time that it was asked. It does not fall, because Jobs
+	// stay.
 	expected int
 
 	mu sync.Mutex
@@ -97,7 +99,8 @@ func (q *Queue) AwaitExpected(ctx context.Context) error {
 	})
 }
 
-// AwaitRest returns once the operator does not reconcile the ScaledJob, and has no reason left to, so that it does only when it is asked.
+// AwaitRest returns once the operator does not reconcile the ScaledJob, and has no reason left to, so that it does only
+// when it is asked.
 func (q *Queue) AwaitRest(ctx context.Context) error { return q.AwaitQuiet(ctx, quietPeriod) }
 
 // Prove has the operator look many more times, and the resync come as well, and

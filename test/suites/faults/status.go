@@ -14,7 +14,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// awaitStatus returns nil once the status is as it should be, and otherwise when ctx ends or after the usual time of a fixture.
+// awaitStatus returns nil once the status is as it should be, and otherwise when ctx ends or after the usual time of a
+// fixture.
 func (q *Queue) awaitStatus(ctx context.Context, what string, holds func(*scaledjobv1.ScaledJobStatus) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

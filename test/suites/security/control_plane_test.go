@@ -38,9 +38,9 @@ func newControlPlane(ctx context.Context) (*controlPlane, error) {
 // ownControlPlane is a control plane for one test.
 func ownControlPlane(t *testing.T, args ...string) *controlPlane {
 	t.Helper()
-	p, err := newControlPlane(t.Context())
+	c, err := newControlPlane(t.Context())
 	if err == nil {
-		err = p.run(t.Context(), args...)
+		err = c.run(t.Context(), args...)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -48,28 +48,28 @@ func ownControlPlane(t *testing.T, args ...string) *controlPlane {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
 		defer cancel()
-		if err := p.stop(ctx); err != nil {
+		if err := c.stop(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	return p
+	return c
 }
 
-// run starts the operator of the plane.
-func (p *controlPlane) run(ctx context.Context, args ...string) (err error) {
-	p.operator, err = operatorOf(ctx, p, args...)
+// run starts the operator of the control plane.
+func (c *controlPlane) run(ctx context.Context, args ...string) (err error) {
+	c.operator, err = operatorOf(ctx, c, args...)
 	return err
 }
 
-// stop ends the plane. It is an error if the operator does not end well, or has
+// stop ends the control plane. It is an error if the operator does not end well, or has
 // told a secret.
-func (p *controlPlane) stop(ctx context.Context) error {
+func (c *controlPlane) stop(ctx context.Context) error {
 	var errs []error
-	if p.operator != nil {
-		told, err := p.evidence(ctx)
-		errs = append(errs, err, p.operator.Stop(ctx))
-		told["log"] = p.operator.Logs()
+	if c.operator != nil {
+		told, err := c.evidence(ctx)
+		errs = append(errs, err, c.operator.Stop(ctx))
+		told["log"] = c.operator.Logs()
 		errs = append(errs, planted.search(told))
 	}
-	return errors.Join(append(errs, p.Cluster.Stop())...)
+	return errors.Join(append(errs, c.Cluster.Stop())...)
 }

@@ -54,11 +54,11 @@ func TestWhatKeepsFromReadingIsToldAndMended(t *testing.T) {
 			expectTold(s, row)
 			before := s.jobsEver()
 			s.push(1)
-			other.heed()
+			other.expectNoticed()
 			s.Expect(s.jobsEver()).To(Equal(before), "Jobs on an unknown depth")
 			mend(s, row, stage)
 			s.awaitConnected()
-			s.heed()
+			s.expectNoticed()
 		})
 	}
 }
@@ -81,7 +81,7 @@ func TestWhatKeepsFromListeningIsToldAndMended(t *testing.T) {
 			s.Update(scene.Polling(scene.Never))
 			s.AwaitTemplateChecked()
 			mend(s, row, stage)
-			s.heed()
+			s.expectNoticed()
 		})
 	}
 }
@@ -108,7 +108,7 @@ func provoke(s *scaledJob, row row, stage stage) {
 		return
 	}
 	s.create(stage.spec...)
-	s.heed()
+	s.expectNoticed()
 	stage.provoke()
 	// Nothing but a look at the queue shows some of what was provoked.
 	s.Update(scene.Polling(1))
@@ -147,7 +147,7 @@ func newNeighbour(t *testing.T) *scaledJob {
 	s := newScaledJob(t)
 	s.Redis = neighbours.Client()
 	s.create(at(neighbours.Addr()))
-	s.heed()
+	s.expectNoticed()
 	return s
 }
 
@@ -158,7 +158,7 @@ func (s *scaledJob) on(server *server) []scene.Change {
 	s.Redis = server.Client()
 	password := planted.password()
 	server.user(tenant, password, "~*", "&*", "+@all")
-	s.keepPassword(password)
+	s.putPassword(password)
 	return []scene.Change{at(server.Addr()), signedIn(tenant)}
 }
 

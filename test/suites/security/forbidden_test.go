@@ -39,8 +39,8 @@ func TestSecretsThatMayNotBeRead(t *testing.T) {
 	p := ownControlPlane(t, "--allow-insecure-redis-tls", "--zap-log-level=10")
 	before, deaf, secretless, after := newScaledJobIn(t, p), newScaledJobIn(t, p), newScaledJobIn(t, p), newScaledJobIn(t, p)
 	before.create(before.on(newClosedServer(t))...)
-	before.heed()
-	// Its Secret is read on behalf of a pass, not of a subscription.
+	before.expectNoticed()
+	// Its Secret is read on behalf of a reconcile, not of a subscription.
 	deaf.create(with(deaf.on(newClosedServer(t)), unheard)...)
 	deaf.push(1)
 	deaf.Update(scene.Polling(1))
@@ -50,16 +50,16 @@ func TestSecretsThatMayNotBeRead(t *testing.T) {
 	before.Expect(p.API.Delete(t.Context(), binding)).To(Succeed())
 
 	secretless.createUnverified(newSecureServerOf(t))
-	secretless.heed()
+	secretless.expectNoticed()
 	forbidden := forbiddenRow()
 	stage := forbidden.stage(after)
 	provoke(after, forbidden, stage)
 	expectTold(after, forbidden)
 	after.Expect(after.jobsEver()).To(BeZero())
 	mend(after, forbidden, stage)
-	after.heed()
+	after.expectNoticed()
 	before.Eventually(p.operator.Logs).Should(ContainSubstring("could not be read again"))
-	before.heed()
+	before.expectNoticed()
 	before.awaitConnected()
 }
 

@@ -68,11 +68,11 @@ func expectHarmless(
 			serve(secure)
 		}
 	})
-	s.keepTrust(authority, authority.Client(t, "operator"))
+	s.putTrust(authority, authority.Client(t, "operator"))
 	s.create(at(address), secured)
 	s.awaitFalse(scaledjobv1.ConditionQueueConnected, scaledjobv1.ReasonUnreachable, "")
 	s.Expect(s.verdict(scaledjobv1.ConditionQueueConnected).Abnormal).To(Equal(reconciling))
-	other.heed()
+	other.expectNoticed()
 	s.Expect(s.jobsEver()).To(BeZero())
 }
 

@@ -78,7 +78,7 @@ func TestServersThatRepeatWhatTheyAreTold(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
 			server := redistest.NewScripted(t, script)
-			s.keepPassword(planted.password() + strings.Repeat("-", 100))
+			s.putPassword(planted.password() + strings.Repeat("-", 100))
 			s.create(at(server.Addr()), signedIn(tenant))
 			s.awaitFalse(scaledjobv1.ConditionQueueConnected, scaledjobv1.ReasonUnreachable, "")
 			s.Eventually(func() string { return s.Operator.LogsAbout(s.Namespace) }).Should(ContainSubstring(lament))

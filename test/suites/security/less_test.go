@@ -50,7 +50,7 @@ func (s *scaledJob) follow(server *server, command []string) []scene.Change {
 	s.t.Helper()
 	s.Redis = server.Client()
 	password := planted.password()
-	s.keepPassword(password)
+	s.putPassword(password)
 	args := make([]any, len(command))
 	for i, word := range command {
 		args[i] = strings.Replace(word, "PASSWORD", password, 1)
@@ -81,7 +81,7 @@ func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	s := newScaledJob(t)
 	spec := s.follow(newClosedServer(t), documentedRights(t))
 	s.create(spec...)
-	s.heed()
+	s.expectNoticed()
 }
 
 func TestTheDocumentedRightsAreEnoughBeforeRedis7(t *testing.T) {
@@ -90,7 +90,7 @@ func TestTheDocumentedRightsAreEnoughBeforeRedis7(t *testing.T) {
 	server := newClosedServer(t, "--acl-pubsub-default", "allchannels")
 	spec := s.follow(server, replaced(t, documentedRights(t), "%R~jobs:*", "~jobs:*"))
 	s.create(spec...)
-	s.heed()
+	s.expectNoticed()
 }
 
 func TestTheDocumentedRightsAreEnoughInAnotherDatabase(t *testing.T) {
@@ -104,7 +104,7 @@ func TestTheDocumentedRightsAreEnoughInAnotherDatabase(t *testing.T) {
 	spec := s.follow(server, append(documentedRights(t), strings.Fields(row[2])...))
 	s.Redis = server.in(database)
 	s.create(with(spec, inDatabase(int32(database)))...)
-	s.heed()
+	s.expectNoticed()
 }
 
 func TestTheDocumentedCommandsOfTypesAreEnough(t *testing.T) {
@@ -117,7 +117,7 @@ func TestTheDocumentedCommandsOfTypesAreEnough(t *testing.T) {
 			server := newClosedServer(t)
 			spec := s.follow(server, replaced(t, documentedRights(t), "+llen", documentedCommands(t, k)...))
 			s.create(spec...)
-			s.heed()
+			s.expectNoticed()
 		})
 	}
 }
@@ -143,7 +143,7 @@ func TestCONFIGIsNotNeeded(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
 	s.create(s.on(newClosedServer(t, "--rename-command", "CONFIG", ""))...)
-	s.heed()
+	s.expectNoticed()
 }
 
 func TestSUBSCRIBEIsNotNeeded(t *testing.T) {

@@ -42,7 +42,7 @@ func TestCredentialsChangeWithoutALossUnderLoad(t *testing.T) {
 			s := newScaledJob(t)
 			server, spec, rotate := rotation.stage(s)
 			s.create(append(spec, atMost(plenty))...)
-			s.heed()
+			s.expectNoticed()
 			before := server.identifiers(tenant)
 			s.Expect(before).NotTo(BeEmpty())
 			stop := s.keepPushing()
@@ -52,7 +52,7 @@ func TestCredentialsChangeWithoutALossUnderLoad(t *testing.T) {
 			stop()
 			s.awaitJobs()
 			s.awaitConnected()
-			s.heed()
+			s.expectNoticed()
 			s.Expect(server.subscribers(tenant)).To(HaveLen(1))
 		})
 	}
@@ -65,14 +65,14 @@ func TestASecretWithTheSameContentReconnectsNobody(t *testing.T) {
 	still, changing := newScaledJob(t), newScaledJob(t)
 	still.create(still.welcome(server, alice)...)
 	changing.create(changing.welcome(server, bob)...)
-	still.heed()
+	still.expectNoticed()
 	before := server.subscribers(alice)[0]["id"]
 	still.label(credentials)
 	for range 2 {
-		changing.heed()
+		changing.expectNoticed()
 		old, next := server.identifiers(bob), planted.password()
 		server.do("ACL", "SETUSER", bob, ">"+next)
-		changing.keepPassword(next)
+		changing.putPassword(next)
 		changing.Eventually(server.identifiers).WithArguments(bob).
 			Should(And(Not(BeEmpty()), WithTransform(overlap(old), BeEmpty())))
 	}
@@ -85,12 +85,12 @@ func TestAChangeThatTheServerRejectsIsTold(t *testing.T) {
 	s := newScaledJob(t)
 	server := newClosedServer(t)
 	s.create(append(s.on(server), scene.Polling(1), atMost(plenty))...)
-	s.heed()
+	s.expectNoticed()
 	next := planted.password()
-	s.keepPassword(next)
+	s.putPassword(next)
 	s.Eventually(s.verdict).WithArguments(scaledjobv1.ConditionQueueConnected).
 		Should(HaveField("Reason", scaledjobv1.ReasonSecretRejected), s.Explain)
-	s.heed()
+	s.expectNoticed()
 	server.do("ACL", "SETUSER", tenant, ">"+next)
 	s.awaitConnected()
 }
@@ -151,7 +151,7 @@ func rotatePasswordInRedisFirst(s *scaledJob) (*server, []scene.Change, func()) 
 	next := planted.password()
 	return server, spec, func() {
 		server.permit("resetpass", ">"+next)
-		s.keepPassword(next)
+		s.putPassword(next)
 	}
 }
 
@@ -162,7 +162,7 @@ func rotatePasswordInSecretFirst(s *scaledJob) (*server, []scene.Change, func())
 	spec := s.on(server)
 	next := planted.password()
 	return server, spec, func() {
-		s.keepPassword(next)
+		s.putPassword(next)
 		s.Eventually(server.refusals).WithArguments(tenant).Should(ContainElement(refusedSignIn()))
 		server.permit("resetpass", ">"+next)
 	}
@@ -176,7 +176,7 @@ func rotateAuthority(s *scaledJob) (*server, []scene.Change, func()) {
 	server, spec := s.secure(old, old.Server(s.t, loopback), nil)
 	return server, spec, func() {
 		server.show(next.Server(s.t, loopback))
-		s.keepTrust(next, next.Client(s.t, "operator"))
+		s.putTrust(next, next.Client(s.t, "operator"))
 	}
 }
 
@@ -185,6 +185,6 @@ func rotateClient(s *scaledJob) (*server, []scene.Change, func()) {
 	server, spec := s.secure(old, old.Server(s.t, loopback), old)
 	return server, with(spec, shown), func() {
 		server.believe(next)
-		s.keepTrust(old, next.Client(s.t, "operator"))
+		s.putTrust(old, next.Client(s.t, "operator"))
 	}
 }

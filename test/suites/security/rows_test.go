@@ -22,8 +22,20 @@ func (s *scaledJob) secure(authority *certificates.Authority, pair certificates.
 	s.t.Helper()
 	server := newSecureServer(s.t, pair, clients)
 	spec := s.on(server)
-	s.keepTrust(authority, authority.Client(s.t, "operator"))
+	s.putTrust(authority, authority.Client(s.t, "operator"))
 	return server, with(spec, at(server.secureAddr()), secured)
+}
+
+// secureWell is secure with a right certificate, and clients are asked for one if askClients is set.
+func (s *scaledJob) secureWell(askClients bool) (*certificates.Authority, *server, []scene.Change) {
+	s.t.Helper()
+	authority := certificates.NewAuthority(s.t)
+	var clients *certificates.Authority
+	if askClients {
+		clients = authority
+	}
+	server, spec := s.secure(authority, authority.Server(s.t, loopback), clients)
+	return authority, server, spec
 }
 
 // tlsRows are errors of TLS.
@@ -34,12 +46,12 @@ func tlsRows() []row {
 			situation: "the CA is another one", reason: failed, words: "caSecretRef", state: stalled,
 			cure: "the right CA in the Secret",
 			stage: func(s *scaledJob) stage {
-				authority, other := certificates.NewAuthority(s.t), certificates.NewAuthority(s.t)
-				_, spec := s.secure(authority, authority.Server(s.t, loopback), nil)
+				other := certificates.NewAuthority(s.t)
+				authority, _, spec := s.secureWell(false)
 				return stage{
 					spec:    spec,
-					provoke: func() { s.keepTrust(other, other.Client(s.t, "operator")) },
-					mend:    func() { s.keepTrust(authority, authority.Client(s.t, "operator")) },
+					provoke: func() { s.putTrust(other, other.Client(s.t, "operator")) },
+					mend:    func() { s.putTrust(authority, authority.Client(s.t, "operator")) },
 				}
 			},
 		}, {
@@ -67,7 +79,7 @@ func tlsRows() []row {
 			stage: func(s *scaledJob) stage {
 				authority := certificates.NewAuthority(s.t)
 				spec := with(s.on(newServer(s.t)), secured)
-				s.keepTrust(authority, authority.Client(s.t, "operator"))
+				s.putTrust(authority, authority.Client(s.t, "operator"))
 				return stage{spec: spec, mend: func() {
 					s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.TLS = nil })
 				}}
@@ -76,8 +88,7 @@ func tlsRows() []row {
 			situation: "the server speaks TLS only", reason: scaledjobv1.ReasonUnreachable, words: "If it requires TLS", state: reconciling,
 			cure: "`tls`",
 			stage: func(s *scaledJob) stage {
-				authority := certificates.NewAuthority(s.t)
-				server, _ := s.secure(authority, authority.Server(s.t, loopback), nil)
+				_, server, _ := s.secureWell(false)
 				return stage{
 					spec: []scene.Change{at(server.secureAddr()), signedIn(tenant)},
 					mend: func() { s.Update(secured) },
@@ -91,28 +102,26 @@ func tlsRows() []row {
 			situation: "the server asks for a certificate", reason: failed, words: "certSecretRef", state: stalled,
 			cure: "`certSecretRef` and `keySecretRef`",
 			stage: func(s *scaledJob) stage {
-				authority := certificates.NewAuthority(s.t)
-				_, spec := s.secure(authority, authority.Server(s.t, loopback), authority)
+				_, _, spec := s.secureWell(true)
 				return stage{spec: spec, mend: func() { s.Update(shown) }}
 			},
 		}, {
 			situation: "the server does not take the certificate", reason: failed, words: "certSecretRef", state: stalled,
 			cure: "another certificate in the Secret",
 			stage: func(s *scaledJob) stage {
-				authority, other := certificates.NewAuthority(s.t), certificates.NewAuthority(s.t)
-				_, spec := s.secure(authority, authority.Server(s.t, loopback), authority)
+				other := certificates.NewAuthority(s.t)
+				authority, _, spec := s.secureWell(true)
 				return stage{
 					spec:    with(spec, shown),
-					provoke: func() { s.keepTrust(authority, other.Client(s.t, "operator")) },
-					mend:    func() { s.keepTrust(authority, authority.Client(s.t, "operator")) },
+					provoke: func() { s.putTrust(authority, other.Client(s.t, "operator")) },
+					mend:    func() { s.putTrust(authority, authority.Client(s.t, "operator")) },
 				}
 			},
 		}, {
 			situation: "`insecureSkipVerify`, without the flag", reason: failed, words: "--allow-insecure-redis-tls", state: stalled,
 			cure: "`caSecretRef` instead",
 			stage: func(s *scaledJob) stage {
-				authority := certificates.NewAuthority(s.t)
-				_, spec := s.secure(authority, authority.Server(s.t, loopback), nil)
+				_, _, spec := s.secureWell(false)
 				return stage{
 					spec: with(spec, func(spec *scaledjobv1.ScaledJobSpec) {
 						spec.Redis.TLS = &scaledjobv1.RedisTLS{InsecureSkipVerify: true}
@@ -135,8 +144,7 @@ func stageOutOfDate(made func(of *certificates.Authority, tb testing.TB, names .
 
 // stageStall has the answers of the server held back from the first on.
 func stageStall(s *scaledJob) stage {
-	authority := certificates.NewAuthority(s.t)
-	server, spec := s.secure(authority, authority.Server(s.t, loopback), nil)
+	_, server, spec := s.secureWell(false)
 	proxy := tcpproxy.New(s.t, server.secureAddr())
 	return stage{
 		spec:    with(spec, at(proxy.Addr())),
@@ -164,7 +172,7 @@ func credentialRows() []row {
 				spec := s.on(server)
 				right := planted.password()
 				server.user(tenant, right, "~*", "&*", "+@all")
-				return stage{spec: spec, mend: func() { s.keepPassword(right) }}
+				return stage{spec: spec, mend: func() { s.putPassword(right) }}
 			},
 		}, {
 			situation: "the server has been given another password", reason: failed, words: "the password", state: stalled,
@@ -174,7 +182,7 @@ func credentialRows() []row {
 				spec := s.on(server)
 				right, wrong := planted.password(), planted.password()
 				server.user(tenant, right, "~*", "&*", "+@all")
-				s.keepPassword(right)
+				s.putPassword(right)
 				return stage{
 					spec:    spec,
 					provoke: func() { server.permit("resetpass", ">"+wrong); server.expel(tenant) },
@@ -209,8 +217,8 @@ func secretRows() []row {
 				server.user(tenant, password, "~*", "&*", "+@all")
 				return stage{
 					spec:    spec,
-					provoke: func() { s.discard(credentials) },
-					mend:    func() { s.keepPassword(password) },
+					provoke: func() { s.deleteSecret(credentials) },
+					mend:    func() { s.putPassword(password) },
 				}
 			},
 		}, {
@@ -222,8 +230,8 @@ func secretRows() []row {
 				server.user(tenant, password, "~*", "&*", "+@all")
 				return stage{
 					spec:    spec,
-					provoke: func() { s.keep(credentials, map[string][]byte{"other": []byte(password)}) },
-					mend:    func() { s.keepPassword(password) },
+					provoke: func() { s.putSecret(credentials, map[string][]byte{"other": []byte(password)}) },
+					mend:    func() { s.putPassword(password) },
 				}
 			},
 		}, {
@@ -233,36 +241,34 @@ func secretRows() []row {
 				server := newClosedServer(s.t)
 				spec, password := s.on(server), planted.password()
 				server.user(tenant, password, "~*", "&*", "+@all")
-				s.keepPassword(password)
+				s.putPassword(password)
 				return stage{
 					spec:    spec,
-					provoke: func() { s.discard(credentials) },
-					mend:    func() { s.keepPassword(password) },
+					provoke: func() { s.deleteSecret(credentials) },
+					mend:    func() { s.putPassword(password) },
 				}
 			},
 		}, {
 			situation: "the CA is no certificate", reason: invalid, words: trust, state: stalled, cure: "a certificate in PEM",
 			stage: func(s *scaledJob) stage {
-				authority := certificates.NewAuthority(s.t)
-				_, spec := s.secure(authority, authority.Server(s.t, loopback), nil)
+				authority, _, spec := s.secureWell(false)
 				return stage{
 					spec:    spec,
-					provoke: func() { s.keep(trust, map[string][]byte{scaledjobv1.DefaultCAKey: []byte("none")}) },
-					mend:    func() { s.keepTrust(authority, authority.Client(s.t, "operator")) },
+					provoke: func() { s.putSecret(trust, map[string][]byte{scaledjobv1.DefaultCAKey: []byte("none")}) },
+					mend:    func() { s.putTrust(authority, authority.Client(s.t, "operator")) },
 				}
 			},
 		}, {
 			situation: "the key is that of another certificate", reason: invalid, words: trust, state: stalled, cure: "the pair",
 			stage: func(s *scaledJob) stage {
-				authority := certificates.NewAuthority(s.t)
-				_, spec := s.secure(authority, authority.Server(s.t, loopback), authority)
+				authority, _, spec := s.secureWell(true)
 				right, other := authority.Client(s.t, "operator"), authority.Client(s.t, "other")
 				return stage{
 					spec: with(spec, shown),
 					provoke: func() {
-						s.keepTrust(authority, certificates.Pair{Certificate: right.Certificate, Key: other.Key})
+						s.putTrust(authority, certificates.Pair{Certificate: right.Certificate, Key: other.Key})
 					},
-					mend: func() { s.keepTrust(authority, right) },
+					mend: func() { s.putTrust(authority, right) },
 				}
 			},
 		},
@@ -326,7 +332,7 @@ func stageCrowd(s *scaledJob) stage {
 				server := redistest.New(s.t, redistest.Options{})
 				other.Redis = server.Client()
 				other.create(at(server.Addr()))
-				other.heed()
+				other.expectNoticed()
 				others = append(others, other)
 			}
 			s.Expect(others).To(HaveLen(mostServers))

@@ -33,7 +33,8 @@ type scaledJob struct {
 	kind         kind
 }
 
-// newScaledJob returns a ScaledJob of the shared operator, which is yet to be created. The test says where its queue is.
+// newScaledJob returns a ScaledJob of the shared operator, which is yet to be created. The test says where its queue
+// is.
 func newScaledJob(t *testing.T) *scaledJob {
 	t.Helper()
 	return newScaledJobIn(t, shared)
@@ -61,7 +62,8 @@ func (s *scaledJob) beside(name string) *scaledJob {
 	return &other
 }
 
-// create creates the ScaledJob, one Job to a message unless changes say otherwise. At the end of the test it is deleted.
+// create creates the ScaledJob, one Job to a message unless changes say otherwise. At the end of the test it is
+// deleted.
 func (s *scaledJob) create(changes ...scene.Change) {
 	s.t.Helper()
 	s.Create(append([]scene.Change{s.byConnection}, changes...)...)
@@ -107,9 +109,9 @@ func inDatabase(number int32) scene.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.Database = number }
 }
 
-// keep creates a Secret with these values, or puts them in the place of what it
+// putSecret creates a Secret with these values, or puts them in the place of what it
 // had.
-func (s *scaledJob) keep(name string, values map[string][]byte) {
+func (s *scaledJob) putSecret(name string, values map[string][]byte) {
 	s.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, Data: values}
 	err := s.API.Create(s.t.Context(), secret)
@@ -119,17 +121,17 @@ func (s *scaledJob) keep(name string, values map[string][]byte) {
 	s.Expect(err).NotTo(HaveOccurred())
 }
 
-// keepPassword writes the Secret credentials.
-func (s *scaledJob) keepPassword(password string) {
+// putPassword writes the Secret credentials.
+func (s *scaledJob) putPassword(password string) {
 	s.t.Helper()
-	s.keep(credentials, map[string][]byte{scaledjobv1.DefaultPasswordKey: []byte(password)})
+	s.putSecret(credentials, map[string][]byte{scaledjobv1.DefaultPasswordKey: []byte(password)})
 }
 
-// keepTrust writes the Secret trust.
-func (s *scaledJob) keepTrust(authority *certificates.Authority, own certificates.Pair) {
+// putTrust writes the Secret trust.
+func (s *scaledJob) putTrust(authority *certificates.Authority, own certificates.Pair) {
 	s.t.Helper()
 	planted.key(own.Key)
-	s.keep(trust, map[string][]byte{
+	s.putSecret(trust, map[string][]byte{
 		scaledjobv1.DefaultCAKey:          authority.Certificate(),
 		scaledjobv1.DefaultCertificateKey: own.Certificate,
 		scaledjobv1.DefaultPrivateKeyKey:  own.Key,
@@ -144,8 +146,8 @@ func (s *scaledJob) label(name string) {
 	s.Expect(s.API.Patch(s.t.Context(), secret, patch)).To(Succeed())
 }
 
-// discard deletes a Secret.
-func (s *scaledJob) discard(name string) {
+// deleteSecret deletes a Secret.
+func (s *scaledJob) deleteSecret(name string) {
 	s.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
 	s.Expect(s.API.Delete(s.t.Context(), secret)).To(Succeed())
@@ -183,8 +185,8 @@ func (s *scaledJob) awaitMode(mode scaledjobv1.ScalingMode) {
 	s.Eventually(func() scaledjobv1.ScalingMode { return s.Get().Status.Mode }).Should(Equal(mode), s.Explain)
 }
 
-// heed returns when the operator has heard of a message that nothing else told of.
-func (s *scaledJob) heed() {
+// expectNoticed returns when the operator has heard of a message that nothing else told of.
+func (s *scaledJob) expectNoticed() {
 	s.t.Helper()
 	s.awaitJobs()
 	s.Eventually(s.ScaledJob.Subscribers).WithContext(s.t.Context()).ShouldNot(BeZero(), s.Explain)

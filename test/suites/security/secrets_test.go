@@ -97,19 +97,19 @@ func (s *secrets) search(told map[string]string) error {
 }
 
 // evidence is what the operator has told to anybody, but for its log.
-func (p *controlPlane) evidence(ctx context.Context) (map[string]string, error) {
-	told := map[string]string{"statuses": p.statuses.all()}
+func (c *controlPlane) evidence(ctx context.Context) (map[string]string, error) {
+	told := map[string]string{"statuses": c.statuses.all()}
 	var errs []error
 	for what, list := range map[string]client.ObjectList{
 		"ScaledJobs": &scaledjobv1.ScaledJobList{}, "Jobs": &batchv1.JobList{},
 		"events": &eventsv1.EventList{}, "core events": &corev1.EventList{},
 	} {
-		errs = append(errs, p.API.List(ctx, list))
+		errs = append(errs, c.API.List(ctx, list))
 		text, err := json.Marshal(list)
 		told[what] = string(text)
 		errs = append(errs, err)
 	}
-	metrics, err := operator.Get(ctx, p.operator.MetricsURL())
+	metrics, err := operator.Get(ctx, c.operator.MetricsURL())
 	told["metrics"] = metrics
 	return told, errors.Join(append(errs, err)...)
 }

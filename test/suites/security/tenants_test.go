@@ -15,13 +15,13 @@ import (
 const alice, bob = "alice", "bob"
 
 // welcome makes a user of the server who may do everything with the keys of the
-// scene, and nothing with others, and the Secret with the password.
+// ScaledJob, and nothing with others, and the Secret with the password.
 func (s *scaledJob) welcome(server *server, user string) []scene.Change {
 	s.t.Helper()
 	s.Redis = server.Client()
 	password := planted.password()
 	server.user(user, password, "~"+s.Queue+"*", "&__keyspace@0__:"+s.Queue+"*", "+@all")
-	s.keepPassword(password)
+	s.putPassword(password)
 	return []scene.Change{at(server.Addr()), signedIn(user)}
 }
 
@@ -31,7 +31,7 @@ func TestNobodyIsServedByTheConnectionOfAnotherTenant(t *testing.T) {
 	owner, thief := newScaledJob(t), newScaledJob(t)
 	spec := owner.welcome(server, alice)
 	owner.create(spec...)
-	owner.heed()
+	owner.expectNoticed()
 	for name, attempt := range map[string]struct {
 		spec   []scene.Change
 		reason string
@@ -53,7 +53,7 @@ func TestNobodyIsServedByTheConnectionOfAnotherTenant(t *testing.T) {
 			refused.Expect(refused.jobsEver()).To(BeZero())
 		}
 	}
-	owner.heed()
+	owner.expectNoticed()
 	owner.Expect(server.refusals(alice)).NotTo(ContainElement(Not(refusedSignIn())), "commands on behalf of the other")
 	owner.Expect(server.subscribers(alice)).To(HaveExactElements(HaveKeyWithValue("sub", "1")))
 }
@@ -63,17 +63,17 @@ func TestTenantsSeeWhatTheirOwnUserSees(t *testing.T) {
 	server := newClosedServer(t)
 	first, second := newScaledJob(t), newScaledJob(t)
 	first.create(first.welcome(server, alice)...)
-	first.heed()
+	first.expectNoticed()
 	spec := second.welcome(server, bob)
 	second.create(spec...)
-	second.heed()
+	second.expectNoticed()
 	curious := second.beside("curious")
 	curious.Queue = first.Queue
 	curious.create(spec...)
 	curious.awaitFalse(scaledjobv1.ConditionQueueConnected, scaledjobv1.ReasonPermissionDenied, "")
 	curious.Expect(curious.Get().Status.QueueDepth).To(BeNil())
-	first.heed()
-	second.heed()
+	first.expectNoticed()
+	second.expectNoticed()
 	curious.Expect(curious.jobsEver()).To(BeZero())
 	first.Expect(server.refusals(alice)).NotTo(ContainElement(ContainSubstring(second.Queue)))
 }
@@ -87,11 +87,11 @@ func TestConnectionsAreSharedWithinATenantAndClosedAfterwards(t *testing.T) {
 		other := s.beside("other")
 		s.create(spec...)
 		other.create(spec...)
-		s.heed()
-		other.heed()
+		s.expectNoticed()
+		other.expectNoticed()
 		s.Expect(server.subscribers(s.Namespace)).To(HaveLen(1))
 		s.Delete()
-		other.heed()
+		other.expectNoticed()
 		other.Delete()
 	}
 	for _, s := range scenes {
@@ -107,14 +107,14 @@ func TestTheSameUserOfTwoTenantsHasConnectionsOfEach(t *testing.T) {
 	server.user(tenant, password, "~*", "&*", "+@all")
 	for _, s := range []*scaledJob{first, second} {
 		s.Redis = server.Client()
-		s.keepPassword(password)
+		s.putPassword(password)
 		s.create(at(server.Addr()), signedIn(tenant))
-		s.heed()
+		s.expectNoticed()
 	}
 	first.Expect(server.subscribers(tenant)).To(HaveLen(2))
 	first.Delete()
 	first.Eventually(server.subscribers).WithArguments(tenant).Should(HaveLen(1))
-	second.heed()
+	second.expectNoticed()
 }
 
 func TestThoseWhoNeedNoSecretShareConnections(t *testing.T) {
@@ -124,7 +124,7 @@ func TestThoseWhoNeedNoSecretShareConnections(t *testing.T) {
 	for _, s := range scenes {
 		s.Redis = server.Client()
 		s.create(at(server.Addr()))
-		s.heed()
+		s.expectNoticed()
 	}
 	scenes[0].Expect(server.subscribers("default")).To(HaveLen(1))
 	for _, s := range scenes {

@@ -67,7 +67,7 @@ func TestWakeUpsAreLostWithoutConfirmations(t *testing.T) {
 const soon = 5 * time.Second
 
 // losses has a wave race through all stages, and returns how many pushes each has lost.
-func losses(t *testing.T, through func(enqueue.Wakes) delivery, patience time.Duration) map[string]int {
+func losses(t *testing.T, through func(enqueue.Wakes) delivery, limit time.Duration) map[string]int {
 	t.Helper()
 	a := newArena(t)
 	startWith(t, a.namespace, through)
@@ -76,7 +76,7 @@ func losses(t *testing.T, through func(enqueue.Wakes) delivery, patience time.Du
 	lost := map[string]int{}
 	for _, stage := range stages {
 		racers := len(wave.racers)
-		unnoticed, err := wave.play(t.Context(), stage, patience)
+		unnoticed, err := wave.play(t.Context(), stage, limit)
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
 		lost[stage.name] = len(unnoticed)
 		t.Logf("while %s, %d of %d pushes were lost", stage.name, len(unnoticed), racers)

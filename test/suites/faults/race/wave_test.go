@@ -60,8 +60,8 @@ type stage struct {
 	name string
 	// window is the longest offset.
 	window time.Duration
-	// atOnce is how many racers are disturbed at the same time.
-	atOnce int
+	// parallel is how many racers are disturbed at the same time.
+	parallel int
 	// edits says that the racer is pointed at its other queue.
 	edits   bool
 	disturb func(ctx context.Context, w *wave, r *racer, m moments) error
@@ -77,9 +77,9 @@ const (
 // stages follow on each other. It takes the operator a moment to act on what is
 // asked of the API server, and a tenth of a second to connect again.
 var stages = []stage{
-	{name: created, window: 30 * time.Millisecond, atOnce: slowly, disturb: create},
-	{name: edited, window: 30 * time.Millisecond, atOnce: slowly, edits: true, disturb: edit},
-	{name: killed, window: 200 * time.Millisecond, atOnce: waveSize, disturb: kill},
+	{name: created, window: 30 * time.Millisecond, parallel: slowly, disturb: create},
+	{name: edited, window: 30 * time.Millisecond, parallel: slowly, edits: true, disturb: edit},
+	{name: killed, window: 200 * time.Millisecond, parallel: waveSize, disturb: kill},
 }
 
 func (s stage) draw(random *rand.Rand) moments {
@@ -139,13 +139,13 @@ func (a *arena) newWave(racers int) *wave {
 }
 
 // play has every racer disturbed, and pushes one message to each meanwhile. Those
-// whose Job does not come within the patience leave the wave and are returned.
+// whose Job does not come within the limit leave the wave and are returned.
 // The others are quiet then: no pass is due before the resync.
-func (w *wave) play(ctx context.Context, s stage, patience time.Duration) (lost []*racer, err error) {
+func (w *wave) play(ctx context.Context, s stage, limit time.Duration) (lost []*racer, err error) {
 	if err := w.collide(ctx, s); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
-	err = wait.PollUntilContextTimeout(ctx, pollInterval, patience, true, func(context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, limit, true, func(context.Context) (bool, error) {
 		lost = w.missing()
 		return len(lost) == 0, nil
 	})
@@ -159,7 +159,7 @@ func (w *wave) play(ctx context.Context, s stage, patience time.Duration) (lost 
 func (w *wave) collide(ctx context.Context, s stage) error {
 	w.killed = make(chan struct{})
 	all, ctx := errgroup.WithContext(ctx)
-	all.SetLimit(s.atOnce)
+	all.SetLimit(s.parallel)
 	for _, r := range w.racers {
 		m := s.draw(w.random)
 		all.Go(func() error { return w.race(ctx, s, r, m) })

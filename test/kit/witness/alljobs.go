@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Census sees all Jobs of a control plane. Other than a [Witness], it judges
+// AllJobs sees all Jobs of a control plane. Other than a [Witness], it judges
 // nothing. It is safe for concurrent use.
-type Census struct {
+type AllJobs struct {
 	store cache.Indexer
 
 	mu sync.Mutex
@@ -26,11 +26,11 @@ type Census struct {
 	ever map[types.NamespacedName]int
 }
 
-// NewCensus starts a census, which lasts until the process ends.
-func NewCensus(clients kubernetes.Interface) (*Census, error) {
+// WatchAll watches all Jobs of a control plane until the process ends.
+func WatchAll(clients kubernetes.Interface) (*AllJobs, error) {
 	informer := informers.NewSharedInformerFactory(clients, 0).Batch().V1().Jobs().Informer()
-	c := &Census{store: informer.GetIndexer(), ever: map[types.NamespacedName]int{}}
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.count})
+	a := &AllJobs{store: informer.GetIndexer(), ever: map[types.NamespacedName]int{}}
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: a.count})
 	if err != nil {
 		return nil, err
 	}
@@ -38,10 +38,10 @@ func NewCensus(clients kubernetes.Interface) (*Census, error) {
 	if !cache.WaitForCacheSync(nil, registration.HasSynced) {
 		return nil, errors.New("the watch of Jobs did not start")
 	}
-	return c, nil
+	return a, nil
 }
 
-func (c *Census) count(object any) {
+func (a *AllJobs) count(object any) {
 	job, isJob := object.(*batchv1.Job)
 	if !isJob {
 		return
@@ -50,25 +50,25 @@ func (c *Census) count(object any) {
 	if owner := metav1.GetControllerOf(job); owner != nil {
 		by.Name = owner.Name
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ever[by]++
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ever[by]++
 }
 
 // EverOf is how many Jobs of this ScaledJob there have been, those that are gone
 // included.
-func (c *Census) EverOf(scaledJob types.NamespacedName) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ever[scaledJob]
+func (a *AllJobs) EverOf(scaledJob types.NamespacedName) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ever[scaledJob]
 }
 
 // EverIn is how many Jobs there have been in a namespace, whoever made them.
-func (c *Census) EverIn(namespace string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (a *AllJobs) EverIn(namespace string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	count := 0
-	for by, many := range c.ever {
+	for by, many := range a.ever {
 		if by.Namespace == namespace {
 			count += many
 		}
@@ -77,8 +77,8 @@ func (c *Census) EverIn(namespace string) int {
 }
 
 // In are the Jobs that are in a namespace. They must not be changed.
-func (c *Census) In(namespace string) ([]*batchv1.Job, error) {
-	objects, err := c.store.ByIndex(cache.NamespaceIndex, namespace)
+func (a *AllJobs) In(namespace string) ([]*batchv1.Job, error) {
+	objects, err := a.store.ByIndex(cache.NamespaceIndex, namespace)
 	if err != nil {
 		return nil, err
 	}

@@ -12,26 +12,26 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-func TestACensusCountsWhatIsGoneToo(t *testing.T) {
+func TestAllJobsCountsWhatIsGoneToo(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	first, second, stray := job("first"), job("second"), job("stray")
 	first.Namespace, second.Namespace, stray.Namespace = "team", "team", "team"
 	first.OwnerReferences[0].Name, second.OwnerReferences[0].Name, stray.OwnerReferences = "emails", "orders", nil
 	clients := fake.NewClientset(first)
-	census, err := NewCensus(clients)
+	all, err := WatchAll(clients)
 	g.Expect(err).NotTo(HaveOccurred())
 	api := clients.BatchV1().Jobs("team")
 	_, err = api.Create(t.Context(), second, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = api.Create(t.Context(), stray, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(census.EverIn).WithArguments("team").WithTimeout(catchUpTimeout).Should(Equal(3))
+	g.Eventually(all.EverIn).WithArguments("team").WithTimeout(catchUpTimeout).Should(Equal(3))
 
 	g.Expect(api.Delete(t.Context(), "first", metav1.DeleteOptions{})).To(Succeed())
-	g.Eventually(census.In).WithArguments("team").WithTimeout(catchUpTimeout).Should(ConsistOf(HaveField("Name", "second"), HaveField("Name", "stray")))
-	g.Expect(census.EverIn("team")).To(Equal(3))
-	g.Expect(census.EverOf(types.NamespacedName{Namespace: "team", Name: "emails"})).To(Equal(1))
-	g.Expect(census.EverOf(types.NamespacedName{Namespace: "team", Name: "others"})).To(BeZero())
-	g.Expect(census.EverIn("other")).To(BeZero())
+	g.Eventually(all.In).WithArguments("team").WithTimeout(catchUpTimeout).Should(ConsistOf(HaveField("Name", "second"), HaveField("Name", "stray")))
+	g.Expect(all.EverIn("team")).To(Equal(3))
+	g.Expect(all.EverOf(types.NamespacedName{Namespace: "team", Name: "emails"})).To(Equal(1))
+	g.Expect(all.EverOf(types.NamespacedName{Namespace: "team", Name: "others"})).To(BeZero())
+	g.Expect(all.EverIn("other")).To(BeZero())
 }

@@ -8,9 +8,6 @@ LDFLAGS := -X main.version=$(VERSION)
 TOOL    := go tool -modfile=hack/tools/go.mod
 LINT    := go tool -modfile=hack/tools/golangci/go.mod golangci-lint
 CRD     := config/crd/bases/batch.miracle.dev_scaledjobs.yaml
-# The race detector needs a C compiler; without one the tests run without it.
-RACE    := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
-PACKAGES ?= ./...
 
 .PHONY: help
 help: ## Show this list.
@@ -40,14 +37,17 @@ parts: ## Build and install what test and bench need, once per version: the cont
 	@go run ./test/kit/cluster/binaries/prepare
 
 .PHONY: test
-test: parts ## Run every test, on a real API server and a real Redis. PACKAGES=./internal/... runs some.
-	@# Tests that run the operator as a process do not depend on it as Go sees it: no result may come from the cache.
-	go test $(RACE) -count=1 -timeout 20m $(PACKAGES)
+test: parts ## Run each promise once, on a real API server and a real Redis. PACKAGES=./internal/... runs some, RUN=TestName one.
+	@PACKAGES='$(PACKAGES)' RUN='$(RUN)' hack/test.sh short
+
+.PHONY: test-all
+test-all: parts ## Run every test. Takes the same variables.
+	@PACKAGES='$(PACKAGES)' RUN='$(RUN)' hack/test.sh all
 
 .PHONY: fuzz
 fuzz: ## Look for inputs that break what must always hold, for TIME=30s with each fuzz target. PACKAGES=./internal/jobs takes some.
 	@# Go fuzzes one target at a time. Each package lists its own, above a line that names the package.
-	@go test -list '^Fuzz' $(if $(filter ./...,$(PACKAGES)),./internal/...,$(PACKAGES)) | awk '/^Fuzz/ {targets[++n] = $$1} /^ok/ {for (; n; n--) print targets[n], $$2}' | \
+	@go test -list '^Fuzz' $(or $(PACKAGES),./internal/...) | awk '/^Fuzz/ {targets[++n] = $$1} /^ok/ {for (; n; n--) print targets[n], $$2}' | \
 	while read -r target package; do \
 		echo "$$package $$target"; \
 		go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(TIME),30s) "$$package" < /dev/null; \

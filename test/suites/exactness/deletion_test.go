@@ -26,9 +26,7 @@ func TestDeletion(t *testing.T) {
 	t.Parallel()
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
-	for _, propagation := range []metav1.DeletionPropagation{
-		metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan, metav1.DeletePropagationBackground,
-	} {
+	for _, propagation := range propagations(metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan, metav1.DeletePropagationBackground) {
 		t.Run(string(propagation), func(t *testing.T) {
 			g := NewWithT(t)
 			proxy.scaledJobs.Set(0)
@@ -51,9 +49,7 @@ func TestDeletion(t *testing.T) {
 // when it is gone with all Jobs that it had, and long before the operator hears.
 func TestDeletionInMidBatch(t *testing.T) {
 	t.Parallel()
-	for _, propagation := range []metav1.DeletionPropagation{
-		metav1.DeletePropagationForeground, metav1.DeletePropagationBackground,
-	} {
+	for _, propagation := range propagations(metav1.DeletePropagationForeground, metav1.DeletePropagationBackground) {
 		t.Run(string(propagation), func(t *testing.T) {
 			t.Parallel()
 			const messages, before = 8 * createsPerReconcile, 40
@@ -124,4 +120,10 @@ func TestRecreation(t *testing.T) {
 	g.Expect(first.Witness.Unfinished()).To(BeEmpty())
 	g.Expect(first.Witness.Verdict()).To(BeEmpty())
 	g.Expect(first.Witness.Created()).To(Equal(saturation))
+}
+
+// propagations are the rows of a test for each way to delete a ScaledJob. The usual one represents them.
+func propagations(all ...metav1.DeletionPropagation) []metav1.DeletionPropagation {
+	name := func(propagation metav1.DeletionPropagation) string { return string(propagation) }
+	return scene.RowsNamed(all, name, string(metav1.DeletePropagationBackground))
 }

@@ -165,11 +165,11 @@ func (c *crew) mayWaste() int {
 // Workers of each kind come and go as messages come, and each message gets one Job.
 func TestOneJobForEachMessage(t *testing.T) {
 	t.Parallel()
-	for name, disturb := range map[string]func(*testing.T, *plant){
+	for name, disturb := range scene.Rows(map[string]func(*testing.T, *plant){
 		"undisturbed":        func(*testing.T, *plant) {},
 		"watches 0.5 s late": func(_ *testing.T, p *plant) { p.proxy.lag(longLag) },
 		"kill -9":            func(t *testing.T, p *plant) { t.Helper(); p.replaceOperator(t) },
-	} {
+	}, "kill -9") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)

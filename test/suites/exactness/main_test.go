@@ -35,6 +35,9 @@ const (
 	timeout      = 3 * time.Minute
 	pollInterval = 20 * time.Millisecond
 
+	// parallel is how many tests run at the same time. They wait for lagging watches, leases and pauses more than they work.
+	parallel = 4
+
 	// events are the notifications of lists and streams.
 	events = redistest.DefaultEvents + "t"
 )
@@ -48,7 +51,7 @@ var (
 	tablePath = flag.String("table", "", "the file to write what came of the faults to")
 )
 
-func TestMain(m *testing.M) { os.Exit(cluster.Run(m, 0, start, stop)) }
+func TestMain(m *testing.M) { os.Exit(cluster.Run(m, parallel, start, stop)) }
 
 // start starts a cluster with a garbage collector, but without nodes: the Jobs are the tests' own to finish.
 func start(ctx context.Context) (err error) {

@@ -30,7 +30,7 @@ import (
 // same witness, the usual reconciler creates too many Jobs.
 func TestNaiveReconcilerCreatesTooMany(t *testing.T) {
 	t.Parallel()
-	for _, lag := range []time.Duration{shortLag, longLag} {
+	for _, lag := range scene.RowsNamed([]time.Duration{shortLag, longLag}, time.Duration.String, longLag.String()) {
 		t.Run(lag.String(), func(t *testing.T) {
 			const due = 10
 			g := NewWithT(t)

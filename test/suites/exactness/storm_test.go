@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -60,7 +61,7 @@ func weatherStorms(t *testing.T, namespaces [3]string, watched ...string) {
 	t.Helper()
 	proxy := startProxy(t)
 	operator := startOperator(t, proxy, watched)
-	for _, lag := range lags {
+	for _, lag := range scene.RowsNamed(lags, time.Duration.String, longLag.String()) {
 		t.Run(lag.String(), func(t *testing.T) {
 			g := NewWithT(t)
 			capped := newScaledJob(t, namespaces[0], "capped", 1, 10)

@@ -14,16 +14,17 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 func TestWatchesFreeze(t *testing.T) {
 	t.Parallel()
-	for name, freeze := range map[string]func(*proxy, time.Duration){
+	for name, freeze := range scene.Rows(map[string]func(*proxy, time.Duration){
 		"of Jobs":                func(p *proxy, lag time.Duration) { p.jobs.Set(lag) },
 		"of ScaledJobs":          func(p *proxy, lag time.Duration) { p.scaledJobs.Set(lag) },
 		"of Jobs and ScaledJobs": (*proxy).lag,
-	} {
+	}, "of Jobs and ScaledJobs") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)

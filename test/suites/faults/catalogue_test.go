@@ -23,7 +23,11 @@ const halfASecond = 500 * time.Millisecond
 
 func TestPromiseIsKept(t *testing.T) {
 	t.Parallel()
-	for _, fault := range Catalogue() {
+	representatives := []string{
+		"kill -9, restarted empty", "SIGSTOP", "half-open in both directions", "network down", "subscribers killed every 100 ms",
+		"maxclients reached, operator not connected", "a message is cut off half-way", "CLIENT PAUSE WRITE",
+	}
+	for _, fault := range scene.RowsNamed(Catalogue(), nameOf, representatives...) {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
 			fixture := newFixture(t)
@@ -36,10 +40,8 @@ func TestPromiseIsKept(t *testing.T) {
 
 func TestPromiseIsKeptFromTheStart(t *testing.T) {
 	t.Parallel()
-	for _, fault := range Catalogue() {
-		if !fault.AtStart {
-			continue
-		}
+	atStart := slices.DeleteFunc(Catalogue(), func(fault Fault) bool { return !fault.AtStart })
+	for _, fault := range scene.RowsNamed(atStart, nameOf, "kill -9, restarted empty", "network down") {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
 			fixture := newEmptyFixture(t)
@@ -57,7 +59,8 @@ func TestPromiseIsKeptFromTheStart(t *testing.T) {
 // no answer.
 func TestPromiseIsKeptAfterReadsHaveFailed(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"SIGSTOP", "CLIENT PAUSE ALL", "network down"} {
+	itself := func(name string) string { return name }
+	for _, name := range scene.RowsNamed([]string{"SIGSTOP", "CLIENT PAUSE ALL", "network down"}, itself, "SIGSTOP") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fixture := newFixture(t)
@@ -128,6 +131,8 @@ func TestJobsComeSoonWhileSubscribersAreKilled(t *testing.T) {
 	row := witness.Row{Fault: fault.Name + ", p95 from push to Job", Promise: fault.Promise, Recovery: latencies[len(latencies)*95/100]}
 	conclude(t, fixture, row, nil, halfASecond)
 }
+
+func nameOf(fault Fault) string { return fault.Name }
 
 // lasting is how long a fault lasts in this form of the tests.
 func lasting(fault Fault) time.Duration {

@@ -12,11 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 func TestPromiseIsKeptForOneQueue(t *testing.T) {
 	t.Parallel()
-	for _, fault := range QueueFaults() {
+	name := func(fault QueueFault) string { return fault.Name }
+	for _, fault := range scene.RowsNamed(QueueFaults(), name, "FLUSHALL", "expiry", `notify-keyspace-events ""`) {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
 			fixture := newEmptyFixture(t)

@@ -42,9 +42,17 @@ type stage struct {
 	mend    func()
 }
 
+// representativeErrors are one for each reason, where provoking it takes no more than seconds.
+var representativeErrors = []string{
+	"the CA is another one", "the server speaks no TLS", "no password is given", "the Secret is missing", "the CA is no certificate",
+	"the address is in `--redis-deny-cidrs`", "too many servers in a namespace", "the database does not exist", "the key matches no pattern of the user",
+}
+
+func situation(r row) string { return r.situation }
+
 func TestWhatKeepsFromReadingIsToldAndMended(t *testing.T) {
 	t.Parallel()
-	for _, row := range readingRows() {
+	for _, row := range scene.RowsNamed(readingRows(), situation, representativeErrors...) {
 		t.Run(row.situation, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
@@ -65,7 +73,7 @@ func TestWhatKeepsFromReadingIsToldAndMended(t *testing.T) {
 
 func TestWhatKeepsFromListeningIsToldAndMended(t *testing.T) {
 	t.Parallel()
-	for _, row := range channelRows() {
+	for _, row := range scene.RowsNamed(channelRows(), situation, "the user lacks `subscribe`") {
 		t.Run(row.situation, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)

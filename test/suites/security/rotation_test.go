@@ -31,12 +31,14 @@ type rotation struct {
 
 func TestCredentialsChangeWithoutALossUnderLoad(t *testing.T) {
 	t.Parallel()
-	for _, rotation := range []rotation{
+	rotations := []rotation{
 		{"password, in Redis first", rotatePasswordInRedisFirst},
 		{"password, in the Secret first", rotatePasswordInSecretFirst},
 		{"authority and certificate of the server", rotateAuthority},
 		{"authority and certificate of the operator", rotateClient},
-	} {
+	}
+	name := func(r rotation) string { return r.name }
+	for _, rotation := range scene.RowsNamed(rotations, name, "password, in the Secret first", "authority and certificate of the server") {
 		t.Run(rotation.name, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)

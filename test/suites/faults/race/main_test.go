@@ -34,7 +34,7 @@ const (
 
 var (
 	seed   = flag.Uint64("seed", rand.Uint64(), "Where the random moments begin.")
-	pushes = flag.Int("pushes", 1000, "How many messages to push, at least.")
+	pushes = flag.Int("pushes", 0, "How many messages to push, at least. The default is 1000, and 200 with -short.")
 
 	control *cluster.Cluster
 	api     client.Client // the administrator's
@@ -43,6 +43,13 @@ var (
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m, 0, start, stop)) }
 
 func start(ctx context.Context) (err error) {
+	switch {
+	case *pushes > 0:
+	case testing.Short():
+		*pushes = 200
+	default:
+		*pushes = 1000
+	}
 	control, api, err = operator.StartCluster(ctx, cluster.Options{Log: os.Stderr})
 	return err
 }

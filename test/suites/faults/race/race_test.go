@@ -14,6 +14,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
@@ -52,15 +53,22 @@ func TestNoWakeUpIsLost(t *testing.T) {
 // together in the same way, loses nothing.
 func TestWakeUpsAreLostWithoutConfirmations(t *testing.T) {
 	t.Parallel()
-	t.Run("with confirmations", func(t *testing.T) {
-		for stage, lost := range losses(t, all, timeout) {
-			NewWithT(t).Expect(lost).To(BeZero(), "pushes lost while %s, seed %d", stage, *seed)
-		}
-	})
-	t.Run("without", func(t *testing.T) {
-		lost := losses(t, allButConfirmations, soon)
-		NewWithT(t).Expect(lost[killed]).To(BeNumerically(">", 0), "pushes lost around a reconnect, seed %d", *seed)
-	})
+	rows := map[string]func(*testing.T){
+		"with confirmations": func(t *testing.T) {
+			t.Helper()
+			for stage, lost := range losses(t, all, timeout) {
+				NewWithT(t).Expect(lost).To(BeZero(), "pushes lost while %s, seed %d", stage, *seed)
+			}
+		},
+		"without": func(t *testing.T) {
+			t.Helper()
+			lost := losses(t, allButConfirmations, soon)
+			NewWithT(t).Expect(lost[killed]).To(BeNumerically(">", 0), "pushes lost around a reconnect, seed %d", *seed)
+		},
+	}
+	for name, test := range scene.Rows(rows, "without") {
+		t.Run(name, test)
+	}
 }
 
 // soon is how long a push that is probably lost is waited for.

@@ -25,24 +25,23 @@ const (
 	installCRD = "make install, or kubectl apply -f config/crd/bases/batch.miracle.dev_scaledjobs.yaml"
 )
 
-// awaitCRD returns when the API server serves ScaledJobs, or with an error when it has not done so in time, when it can't be asked, or when
-// ctx has ended. The CRD may be applied together with the operator, and is served some moments later. Everybody may ask for the kinds
-// that are served. The mapper is the one that is used later, so that what it has found holds, where one of several API servers is behind.
-func awaitCRD(ctx context.Context, mapper apimeta.RESTMapper, log logr.Logger) error {
+// awaitCRD waits until the API server serves ScaledJobs, and returns false without an error if ctx ends before. If both are applied in one
+// command, the operator can start before its CRD is established. Every authenticated user may ask for the kinds that are served. The mapper is
+// the one that the manager uses later: it keeps what it has found, even if another API server behind the same address does not know it yet.
+func awaitCRD(ctx context.Context, mapper apimeta.RESTMapper, log logr.Logger) (served bool, err error) {
 	kind := scaledjobv1.GroupVersion.WithKind("ScaledJob")
 	timeout := time.NewTimer(crdTimeout)
 	defer timeout.Stop()
 	ticker := time.NewTicker(crdInterval)
 	defer ticker.Stop()
 	for first := true; ; first = false {
-		var err error
 		select {
 		case err = <-lookUp(mapper, kind):
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, nil
 		}
 		if err == nil || !mayComeYet(err) {
-			return err
+			return err == nil, err
 		}
 		if first {
 			log.Info("the API server does not serve ScaledJobs; waiting for their CRD", "timeout", crdTimeout.String(), "install", installCRD)
@@ -50,9 +49,9 @@ func awaitCRD(ctx context.Context, mapper apimeta.RESTMapper, log logr.Logger) e
 		select {
 		case <-ticker.C:
 		case <-timeout.C:
-			return fmt.Errorf("the API server does not serve ScaledJobs after %v (%w): install their CRD with %s", crdTimeout, err, installCRD)
+			return false, fmt.Errorf("the API server does not serve ScaledJobs after %v (%w): install their CRD with %s", crdTimeout, err, installCRD)
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, nil
 		}
 	}
 }

@@ -55,10 +55,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
-	switch err := awaitCRD(ctx, mgr.GetRESTMapper(), ctrl.Log); {
-	case ctx.Err() != nil:
-		return nil
-	case err != nil:
+	if served, err := awaitCRD(ctx, mgr.GetRESTMapper(), ctrl.Log); !served {
 		return err
 	}
 	pool := newPool(mgr.GetAPIReader(), options)

@@ -65,49 +65,48 @@ func TestCertain(t *testing.T) {
 }
 
 // forEachTiming tests in a bubble, whose clock starts anew.
-func forEachTiming(t *testing.T, test func(t *testing.T, timing Timing)) {
+func forEachTiming(t *testing.T, test func(ctx context.Context, g *WithT, timing Timing)) {
+	t.Helper()
 	for name, timing := range timings {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { test(t, timing) })
+			synctest.Test(t, func(t *testing.T) { test(t.Context(), NewWithT(t), timing) })
 		})
 	}
 }
 
 func TestLeaseIsHeldForAsLongAsNobodyElseCanHaveIt(t *testing.T) {
 	t.Parallel()
-	forEachTiming(t, func(t *testing.T, timing Timing) {
-		g := NewWithT(t)
+	forEachTiming(t, func(ctx context.Context, g *WithT, timing Timing) {
 		inner := &lock{took: time.Second / 2}
 		lease := NewLease(inner, timing)
 		g.Expect(lease.Held()).To(BeFalse(), "before it was ever taken")
 
-		g.Expect(lease.Create(t.Context(), ours)).To(Succeed())
+		g.Expect(lease.Create(ctx, ours)).To(Succeed())
 		time.Sleep(timing.Certain() - inner.took - 1)
 		g.Expect(lease.Held()).To(BeTrue())
 		time.Sleep(time.Nanosecond)
 		g.Expect(lease.Held()).To(BeFalse(), "it counts from when the renewal was sent")
 
-		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
+		g.Expect(lease.Update(ctx, ours)).To(Succeed())
 		g.Expect(lease.Held()).To(BeTrue())
 		inner.err = errAway
 		time.Sleep(timing.Certain())
-		g.Expect(lease.Update(t.Context(), ours)).To(MatchError(errAway))
+		g.Expect(lease.Update(ctx, ours)).To(MatchError(errAway))
 		g.Expect(lease.Held()).To(BeFalse())
 	})
 }
 
 func TestLeaseThatRanOutIsNotRenewed(t *testing.T) {
 	t.Parallel()
-	forEachTiming(t, func(t *testing.T, timing Timing) {
-		g := NewWithT(t)
+	forEachTiming(t, func(ctx context.Context, g *WithT, timing Timing) {
 		lease := NewLease(&lock{}, timing)
-		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
+		g.Expect(lease.Update(ctx, ours)).To(Succeed())
 		time.Sleep(timing.LeaseDuration)
-		g.Expect(lease.Update(t.Context(), ours)).To(Succeed(), "just in time")
+		g.Expect(lease.Update(ctx, ours)).To(Succeed(), "just in time")
 		time.Sleep(timing.LeaseDuration + 1)
 		for range 2 {
-			g.Expect(lease.Update(t.Context(), ours)).To(MatchError(errStoodStill))
+			g.Expect(lease.Update(ctx, ours)).To(MatchError(errStoodStill))
 			g.Expect(lease.Held()).To(BeFalse())
 		}
 	})
@@ -125,31 +124,29 @@ func TestLeaseThatWasReleasedIsNotHeld(t *testing.T) {
 // Creates may be under way then, and others would take a released lease at once.
 func TestLeaseThatWasNotRenewedInTimeIsNotReleased(t *testing.T) {
 	t.Parallel()
-	forEachTiming(t, func(t *testing.T, timing Timing) {
-		g := NewWithT(t)
+	forEachTiming(t, func(ctx context.Context, g *WithT, timing Timing) {
 		lease := NewLease(&lock{}, timing)
-		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
+		g.Expect(lease.Update(ctx, ours)).To(Succeed())
 		time.Sleep(timing.Certain())
-		g.Expect(lease.Update(t.Context(), released)).To(MatchError(errNotReleased))
-		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
+		g.Expect(lease.Update(ctx, released)).To(MatchError(errNotReleased))
+		g.Expect(lease.Update(ctx, ours)).To(Succeed())
 		time.Sleep(timing.Certain() - 1)
-		g.Expect(lease.Update(t.Context(), released)).To(Succeed())
+		g.Expect(lease.Update(ctx, released)).To(Succeed())
 	})
 }
 
 func TestWatchEndsBeforeOthersMayTakeTheLease(t *testing.T) {
 	t.Parallel()
-	forEachTiming(t, func(t *testing.T, timing Timing) {
-		g := NewWithT(t)
+	forEachTiming(t, func(ctx context.Context, g *WithT, timing Timing) {
 		lease := NewLease(&lock{}, timing)
 		watched := make(chan error, 1)
-		go func() { watched <- lease.Watch(t.Context()) }()
+		go func() { watched <- lease.Watch(ctx) }()
 		time.Sleep(3 * timing.LeaseDuration) // others lead
 
 		var renewed time.Time
 		for range 5 {
 			renewed = time.Now()
-			g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
+			g.Expect(lease.Update(ctx, ours)).To(Succeed())
 			time.Sleep(timing.Certain() - 1)
 			g.Expect(watched).NotTo(Receive())
 		}

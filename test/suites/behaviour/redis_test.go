@@ -269,7 +269,7 @@ func TestKeyOfAnotherTypeIsReportedWithTheCure(t *testing.T) {
 	s.expectCondition(scaledjobv1.ConditionQueueConnected, metav1.ConditionFalse, scaledjobv1.ReasonWrongType)
 	s.expectCondition(scaledjobv1.ConditionReady, metav1.ConditionFalse, scaledjobv1.ReasonWrongType)
 	s.Expect(s.condition(scaledjobv1.ConditionQueueConnected)).To(And(
-		ContainSubstring("something else than the spec says"), ContainSubstring("Name another key")))
+		ContainSubstring("has another type than the spec says"), ContainSubstring("name another key")))
 
 	neighbour := s.beside("neighbour")
 	neighbour.create(scene.Polling(scene.Never))

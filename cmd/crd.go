@@ -17,17 +17,18 @@ import (
 )
 
 const (
-	// crdTimeout is how long the operator waits at its start for its CRD, and crdInterval how often it looks. The startupProbe of the
-	// Deployment leaves it that time.
+	// crdTimeout is how long the operator waits at startup until the API server serves ScaledJobs, and crdInterval how
+	// often it asks. The startupProbe of the Deployment allows for that time.
 	crdTimeout  = time.Minute
 	crdInterval = time.Second
-	// installCRD is how to install it.
+	// installCRD tells users how to install the CRD.
 	installCRD = "make install, or kubectl apply -f config/crd/bases/batch.miracle.dev_scaledjobs.yaml"
 )
 
-// awaitCRD returns when the API server serves ScaledJobs, or with an error when it has not done so in time, when it can't be asked, or when
-// ctx has ended. The CRD may be applied together with the operator, and is served some moments later. Everybody may ask for the kinds
-// that are served. The mapper is the one that is used later, so that what it has found holds, where one of several API servers is behind.
+// awaitCRD waits until the API server serves ScaledJobs. It returns an error if that takes longer than crdTimeout, if
+// the API server can't be asked, or if ctx ends. The CRD may be applied together with the operator, and the API server
+// serves it some moments later. Discovery needs no RBAC rule. awaitCRD uses the mapper of the manager, so that the
+// manager finds the kind even if it connects to another replica of the API server that does not serve it yet.
 func awaitCRD(ctx context.Context, mapper apimeta.RESTMapper, log logr.Logger) error {
 	kind := scaledjobv1.GroupVersion.WithKind("ScaledJob")
 	timeout := time.NewTimer(crdTimeout)
@@ -41,27 +42,30 @@ func awaitCRD(ctx context.Context, mapper apimeta.RESTMapper, log logr.Logger) e
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err == nil || !mayComeYet(err) {
+		if err == nil || !notYetServed(err) {
 			return err
 		}
 		if first {
-			log.Info("the API server does not serve ScaledJobs; waiting for their CRD", "timeout", crdTimeout.String(), "install", installCRD)
+			log.Info("the API server does not serve ScaledJobs; waiting for their CRD",
+				"timeout", crdTimeout.String(), "install", installCRD)
 		}
 		select {
 		case <-ticker.C:
 		case <-timeout.C:
-			return fmt.Errorf("the API server does not serve ScaledJobs after %v (%w): install their CRD with %s", crdTimeout, err, installCRD)
+			return fmt.Errorf("the API server does not serve ScaledJobs after %v (%w): install their CRD with %s",
+				crdTimeout, err, installCRD)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// lookUp asks the API server whether it serves a kind. It does not wait for the answer, since mappers can't be told to stop.
+// lookUp asks the API server whether it serves a kind. It returns a channel, because calls of a mapper can't be
+// canceled.
 func lookUp(mapper apimeta.RESTMapper, kind schema.GroupVersionKind) <-chan error {
 	answer := make(chan error, 1)
 	go func() {
-		// Some mappers remember what is not served.
+		// Some mappers cache that a kind is not served.
 		apimeta.MaybeResetRESTMapper(mapper)
 		_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 		if err != nil {
@@ -72,7 +76,7 @@ func lookUp(mapper apimeta.RESTMapper, kind schema.GroupVersionKind) <-chan erro
 	return answer
 }
 
-// mayComeYet says whether the API server answered, but does not serve the kind yet.
-func mayComeYet(err error) bool {
+// notYetServed reports whether the API server answered that it does not serve the kind yet.
+func notYetServed(err error) bool {
 	return apimeta.IsNoMatchError(err) || apierrors.IsServiceUnavailable(err)
 }

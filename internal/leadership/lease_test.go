@@ -107,7 +107,7 @@ func TestLeaseThatRanOutIsNotRenewed(t *testing.T) {
 		g.Expect(lease.Update(t.Context(), ours)).To(Succeed(), "just in time")
 		time.Sleep(timing.LeaseDuration + 1)
 		for range 2 {
-			g.Expect(lease.Update(t.Context(), ours)).To(MatchError(errStoodStill))
+			g.Expect(lease.Update(t.Context(), ours)).To(MatchError(errSuspended))
 			g.Expect(lease.Held()).To(BeFalse())
 		}
 	})

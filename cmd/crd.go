@@ -17,18 +17,26 @@ import (
 )
 
 const (
-	// crdTimeout is how long the operator waits at its start for its CRD, and crdInterval how often it looks. The startupProbe of the
-	// Deployment leaves it that time.
+	// crdTimeout is how long the operator waits at startup until the API server serves ScaledJobs, and crdInterval how
+	// often it asks. The startupProbe of the Deployment allows for that time.
 	crdTimeout  = time.Minute
 	crdInterval = time.Second
-	// installCRD is how to install it.
+	// installCRD tells users how to install the CRD.
 	installCRD = "make install, or kubectl apply -f config/crd/bases/batch.miracle.dev_scaledjobs.yaml"
 )
 
+<<<<<<< HEAD
 // awaitCRD waits until the API server serves ScaledJobs, and returns false without an error if ctx ends before. If both are applied in one
 // command, the operator can start before its CRD is established. Every authenticated user may ask for the kinds that are served. The mapper is
 // the one that the manager uses later: it keeps what it has found, even if another API server behind the same address does not know it yet.
 func awaitCRD(ctx context.Context, mapper apimeta.RESTMapper, log logr.Logger) (served bool, err error) {
+=======
+// awaitCRD waits until the API server serves ScaledJobs. It returns an error if that takes longer than crdTimeout, if
+// the API server can't be asked, or if ctx ends. The CRD may be applied together with the operator, and the API server
+// serves it some moments later. Discovery needs no RBAC rule. awaitCRD uses the mapper of the manager, so that the
+// manager finds the kind even if it connects to another replica of the API server that does not serve it yet.
+func awaitCRD(ctx context.Context, mapper apimeta.RESTMapper, log logr.Logger) error {
+>>>>>>> commentsA
 	kind := scaledjobv1.GroupVersion.WithKind("ScaledJob")
 	timeout := time.NewTimer(crdTimeout)
 	defer timeout.Stop()
@@ -40,27 +48,39 @@ func awaitCRD(ctx context.Context, mapper apimeta.RESTMapper, log logr.Logger) (
 		case <-ctx.Done():
 			return false, nil
 		}
+<<<<<<< HEAD
 		if err == nil || !mayComeYet(err) {
 			return err == nil, err
+=======
+		if err == nil || !notYetServed(err) {
+			return err
+>>>>>>> commentsA
 		}
 		if first {
-			log.Info("the API server does not serve ScaledJobs; waiting for their CRD", "timeout", crdTimeout.String(), "install", installCRD)
+			log.Info("the API server does not serve ScaledJobs; waiting for their CRD",
+				"timeout", crdTimeout.String(), "install", installCRD)
 		}
 		select {
 		case <-ticker.C:
 		case <-timeout.C:
+<<<<<<< HEAD
 			return false, fmt.Errorf("the API server does not serve ScaledJobs after %v (%w): install their CRD with %s", crdTimeout, err, installCRD)
+=======
+			return fmt.Errorf("the API server does not serve ScaledJobs after %v (%w): install their CRD with %s",
+				crdTimeout, err, installCRD)
+>>>>>>> commentsA
 		case <-ctx.Done():
 			return false, nil
 		}
 	}
 }
 
-// lookUp asks the API server whether it serves a kind. It does not wait for the answer, since mappers can't be told to stop.
+// lookUp asks the API server whether it serves a kind. It returns a channel, because calls of a mapper can't be
+// canceled.
 func lookUp(mapper apimeta.RESTMapper, kind schema.GroupVersionKind) <-chan error {
 	answer := make(chan error, 1)
 	go func() {
-		// Some mappers remember what is not served.
+		// Some mappers cache that a kind is not served.
 		apimeta.MaybeResetRESTMapper(mapper)
 		_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 		if err != nil {
@@ -71,7 +91,7 @@ func lookUp(mapper apimeta.RESTMapper, kind schema.GroupVersionKind) <-chan erro
 	return answer
 }
 
-// mayComeYet says whether the API server answered, but does not serve the kind yet.
-func mayComeYet(err error) bool {
+// notYetServed reports whether the API server answered that it does not serve the kind yet.
+func notYetServed(err error) bool {
 	return apimeta.IsNoMatchError(err) || apierrors.IsServiceUnavailable(err)
 }

@@ -19,57 +19,68 @@ import (
 	"miracle.dev/scaledjob-operator/internal/leadership"
 )
 
-// leaderElectionID is the name of the lease.
+// leaderElectionID is the name of the Lease.
 const leaderElectionID = "scaledjob-operator.batch.miracle.dev"
 
-// bindElection binds the flags that say whether and how a leader is elected.
+// bindElection defines the flags of leader election.
 func (o *options) bindElection(flags *flag.FlagSet) {
 	flags.BoolVar(&o.leaderElect, "leader-elect", false,
 		"Elect a leader, and work only as the leader. Required if there is more than one replica.")
 	flags.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "",
-		"The `namespace` of the Lease. Required with -leader-elect outside a cluster. (default the namespace of the Pod)")
+		"The `namespace` of the Lease. Required with -leader-elect outside a cluster. "+
+			"(default the namespace of the Pod)")
 	flags.DurationVar(&o.election.LeaseDuration, "leader-elect-lease-duration", leadership.LeaseDuration,
 		"How long other replicas wait after the last renewal of the Lease before one of them becomes leader. "+
 			"Must be whole seconds, and longer than -leader-elect-renew-deadline.")
 	flags.DurationVar(&o.election.RenewDeadline, "leader-elect-renew-deadline", leadership.RenewDeadline,
-		"How long the leader tries to renew the Lease before it exits. Must be longer than 1.2 times -leader-elect-retry-period.")
+		"How long the leader tries to renew the Lease before it exits. "+
+			"Must be longer than 1.2 times -leader-elect-retry-period.")
 	flags.DurationVar(&o.election.RetryPeriod, "leader-elect-retry-period", leadership.RetryPeriod,
 		"How long a replica waits between two attempts to acquire or renew the Lease.")
 }
 
-// checkElection returns an error for timings with which the lease could not be kept, or no work could be done for certain.
+// checkElection returns an error for timings with which the leader could not renew the Lease in time, or could never be
+// certain that it leads.
 func checkElection(timing leadership.Timing) error {
-	const leaseDuration, renewDeadline, retryPeriod = "-leader-elect-lease-duration", "-leader-elect-renew-deadline", "-leader-elect-retry-period"
-	for _, positive := range []struct {
+	const (
+		leaseDuration = "-leader-elect-lease-duration"
+		renewDeadline = "-leader-elect-renew-deadline"
+		retryPeriod   = "-leader-elect-retry-period"
+	)
+	for _, setting := range []struct {
 		flag  string
 		value time.Duration
 	}{{leaseDuration, timing.LeaseDuration}, {renewDeadline, timing.RenewDeadline}, {retryPeriod, timing.RetryPeriod}} {
-		if positive.value <= 0 {
-			return fmt.Errorf("invalid value for flag %s: must be positive", positive.flag)
+		if setting.value <= 0 {
+			return fmt.Errorf("invalid value for flag %s: must be positive", setting.flag)
 		}
 	}
-	// What lies between two renewals at the most, as client-go has it.
+	// client-go renews a Lease after at most JitterFactor times the retry period.
 	apart := time.Duration(clientelection.JitterFactor * float64(timing.RetryPeriod))
 	switch {
 	case timing.LeaseDuration%time.Second != 0:
-		return fmt.Errorf("invalid value for flag %s: must be a whole number of seconds, because a Lease stores whole seconds", leaseDuration)
+		return fmt.Errorf("invalid value for flag %s: must be whole seconds, because a Lease stores whole seconds",
+			leaseDuration)
 	case timing.RenewDeadline <= apart:
-		return fmt.Errorf("invalid value for flag %s: must be more than %v, which is 1.2 times %s; raise the one or lower the other",
+		return fmt.Errorf("invalid value for flag %s: must be more than %v, which is 1.2 times %s; "+
+			"raise this flag or lower the other",
 			renewDeadline, apart, retryPeriod)
 	case timing.LeaseDuration <= timing.RenewDeadline:
-		return fmt.Errorf("invalid value for flag %s: must be more than %v, which is %s; raise the one or lower the other",
+		return fmt.Errorf("invalid value for flag %s: must be more than %v, which is %s; "+
+			"raise this flag or lower the other",
 			leaseDuration, timing.RenewDeadline, renewDeadline)
 	case timing.Certain() <= apart:
-		// The same for a lease that is longer by as much as this one falls short, and the next whole second.
+		// The shortest valid lease: the present one plus what is missing, rounded up to the next whole second.
 		least := (timing.LeaseDuration + apart - timing.Certain()).Truncate(time.Second) + time.Second
 		return fmt.Errorf("invalid value for flag %s: must be at least %v with a %s of %v, "+
-			"because requests to create Jobs must end before another replica can become leader; raise the one or lower the other",
+			"because requests to create Jobs must end before another replica can become leader; "+
+			"raise this flag or lower the other",
 			leaseDuration, least, retryPeriod, timing.RetryPeriod)
 	}
 	return nil
 }
 
-// newLease makes the lease to elect a leader by, nil if there is to be no election.
+// newLease returns the Lease for leader election; nil if leader election is disabled.
 func newLease(cluster *rest.Config, options options) (*leadership.Lease, error) {
 	lock, err := leaderelection.NewResourceLock(cluster, silent{}, leaderelection.Options{
 		LeaderElection:          options.leaderElect,
@@ -83,23 +94,25 @@ func newLease(cluster *rest.Config, options options) (*leadership.Lease, error) 
 	return leadership.NewLease(lock, options.election), nil
 }
 
-// silent provides recorders of no events: the lease tells who leads.
+// silent provides event recorders that drop all events: the Lease itself shows the leader.
 type silent struct{ recorder.Provider }
 
 func (silent) GetEventRecorderFor(string) record.EventRecorder { return &record.FakeRecorder{} }
 
-// electBy has the manager elect its leader by the lease.
+// electBy configures the manager to elect its leader with the Lease.
 func electBy(lease *leadership.Lease, timing leadership.Timing, options *ctrl.Options) {
 	if lease == nil {
 		return
 	}
 	options.LeaderElection, options.LeaderElectionResourceLockInterface = true, lease
 	options.LeaderElectionReleaseOnCancel = true
-	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &timing.LeaseDuration, &timing.RenewDeadline, &timing.RetryPeriod
+	options.LeaseDuration = &timing.LeaseDuration
+	options.RenewDeadline = &timing.RenewDeadline
+	options.RetryPeriod = &timing.RetryPeriod
 }
 
-// within runs work until it ends, or until the lease has run out. The process must end then, with everything that work has under way, even
-// while it is stopping.
+// within runs work until it ends, or until the Lease is about to expire. In the latter case it returns while work may
+// still be running, and the process must exit, even during a shutdown.
 func within(ctx context.Context, lease *leadership.Lease, work func(context.Context) error) error {
 	if lease == nil {
 		return work(ctx)
@@ -108,12 +121,12 @@ func within(ctx context.Context, lease *leadership.Lease, work func(context.Cont
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- work(ctx) }()
-	ranOut := make(chan error, 1)
-	go func() { ranOut <- lease.Watch(watching) }()
+	expired := make(chan error, 1)
+	go func() { expired <- lease.Watch(watching) }()
 	select {
 	case err := <-ended:
 		return err
-	case err := <-ranOut:
+	case err := <-expired:
 		return err
 	}
 }

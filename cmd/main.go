@@ -1,7 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command cmd is the operator: it watches ScaledJobs, listens to the Redis queues they name, and creates Jobs.
+// Command cmd is the operator: it watches ScaledJobs, subscribes to notifications for their Redis queues, and creates
+// Jobs.
 package main
 
 import (
@@ -16,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 )
 
-// version is stamped by the linker.
+// version is set by the linker.
 var version = "dev"
 
 func main() {
@@ -25,7 +26,7 @@ func main() {
 	case errors.Is(err, flag.ErrHelp):
 		return
 	case err != nil:
-		// The flag package has printed the error and how to use the flags.
+		// The flag package has printed the error and the usage.
 		os.Exit(2)
 	case options.version:
 		fmt.Fprintln(os.Stdout, version)
@@ -40,11 +41,11 @@ func main() {
 	}
 }
 
-// start finds the cluster and runs the operator in it until ctx ends.
+// start loads the client configuration of the cluster and runs the operator until ctx ends.
 func start(ctx context.Context, options options) error {
 	cluster, err := ctrl.GetConfig()
 	if err != nil {
-		return fmt.Errorf("finding the cluster: %w", err)
+		return fmt.Errorf("loading the client configuration of the cluster: %w", err)
 	}
 	ctrl.Log.Info("starting", "version", version, "cluster", cluster.Host)
 	return run(ctx, cluster, options)

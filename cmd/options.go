@@ -28,7 +28,7 @@ const (
 	defaultServersPerNamespace = 64
 )
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
 	metricsAddress          string
 	metricsSecure           bool
@@ -48,7 +48,7 @@ type options struct {
 	zap                     zap.Options
 }
 
-// parseOptions reads the command line. It prints errors and help to out.
+// parseOptions parses the command line. It prints errors and help to out.
 func parseOptions(args []string, out io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("scaledjob-operator", flag.ContinueOnError)
@@ -56,19 +56,22 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", "0",
 		"The `address` on which /metrics is served, such as :8443. 0 disables it.")
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", true,
-		"Serve /metrics over HTTPS, only to clients whose RBAC rules permit get on this path. If false, serve it over HTTP to all clients.")
+		"Serve /metrics over HTTPS, only to clients whose RBAC rules permit get on this path. If false, serve it "+
+			"over HTTP to all clients.")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081",
 		"The `address` on which /healthz and /readyz are served. 0 disables them.")
 	o.bindElection(flags)
-	flags.Func("watch-namespaces", "The `namespaces` to watch, separated by commas. Can be repeated. (default all)", o.setNamespaces)
+	flags.Func("watch-namespaces", "The `namespaces` to watch, separated by commas. Can be repeated. (default all)",
+		o.setNamespaces)
 	flags.IntVar(&o.workers, "max-concurrent-reconciles", defaultWorkers,
 		"The maximum `number` of ScaledJobs that are reconciled at the same time. Must be at least 1.")
 	flags.BoolVar(&o.configureNotifications, "configure-redis-notifications", false,
-		"Add the letters that the watched keys need to the setting notify-keyspace-events of their Redis servers. Letters are never removed. "+
-			"The Redis user needs permission to run CONFIG GET and CONFIG SET.")
+		"Add the letters that the watched keys need to the setting notify-keyspace-events of their Redis servers. "+
+			"Letters are never removed. The Redis user needs permission to run CONFIG GET and CONFIG SET.")
 	flags.DurationVar(&o.fallbackInterval, "polling-fallback-interval", defaultFallbackInterval,
 		"How often a queue is read while it is not verified that its Redis server sends notifications. "+
-			"Has no effect on ScaledJobs with a shorter pollingIntervalSeconds. 0 disables it, so that pollingIntervalSeconds applies.")
+			"Has no effect on ScaledJobs with a shorter pollingIntervalSeconds. 0 disables it, so that "+
+			"pollingIntervalSeconds applies.")
 	o.bindRedisAccess(flags)
 	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
 	o.zap.BindFlags(flags)
@@ -83,23 +86,26 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	return o, nil
 }
 
-// bindRedisAccess binds the flags that say which servers the users' ScaledJobs may name, and how many.
+// bindRedisAccess defines the flags that restrict which Redis servers ScaledJobs may use, and how many.
 func (o *options) bindRedisAccess(flags *flag.FlagSet) {
-	flags.Func("redis-allow-cidrs", "The `networks` to which connections to Redis are allowed even if -redis-deny-cidrs denies them, or if they are "+
-		"loopback addresses in a Pod. Separated by commas. Can be repeated. Link-local addresses and cloud metadata services are always denied.",
+	flags.Func("redis-allow-cidrs", "The `networks` to which connections to Redis are allowed even if "+
+		"-redis-deny-cidrs denies them, or if they are loopback addresses in a Pod. Separated by commas. "+
+		"Can be repeated. Link-local addresses and cloud metadata services are always denied.",
 		appendPrefixes(&o.redisAllow))
-	flags.Func("redis-deny-cidrs", "The `networks` to which connections to Redis are denied. Separated by commas. Can be repeated. "+
-		"0.0.0.0/0,::/0 denies everything that -redis-allow-cidrs does not allow.", appendPrefixes(&o.redisDeny))
+	flags.Func("redis-deny-cidrs", "The `networks` to which connections to Redis are denied. Separated by commas. "+
+		"Can be repeated. 0.0.0.0/0,::/0 denies everything that -redis-allow-cidrs does not allow.",
+		appendPrefixes(&o.redisDeny))
 	flags.BoolVar(&o.allowInsecureTLS, "allow-insecure-redis-tls", false,
 		"Allow ScaledJobs to set spec.redis.tls.insecureSkipVerify. The server's certificate is then not verified, "+
-			"and whoever can intercept the connection can read the password.")
+			"and anyone who can intercept the connection can read the password.")
 	flags.IntVar(&o.serversPerNamespace, "max-redis-servers-per-namespace", defaultServersPerNamespace,
-		"The maximum `number` of Redis databases that the ScaledJobs of a namespace can use in total, over all servers. 0 means no limit.")
+		"The maximum `number` of Redis databases that the ScaledJobs of a namespace can use in total, over all "+
+			"servers. 0 means no limit.")
 }
 
 func (o *options) check(flags *flag.FlagSet) error {
 	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q: everything is said by flags", flags.Arg(0))
+		return fmt.Errorf("unexpected argument %q: only flags are accepted", flags.Arg(0))
 	}
 	if o.workers < 1 {
 		return errors.New("invalid value for flag -max-concurrent-reconciles: must be at least 1")
@@ -120,7 +126,7 @@ func (o *options) setNamespaces(list string) error {
 			continue
 		}
 		if faults := validation.IsDNS1123Label(namespace); len(faults) > 0 {
-			return fmt.Errorf("%q is no namespace: %s", namespace, faults[0])
+			return fmt.Errorf("%q is not a namespace: %s", namespace, faults[0])
 		}
 		if !slices.Contains(o.namespaces, namespace) {
 			o.namespaces = append(o.namespaces, namespace)
@@ -129,7 +135,7 @@ func (o *options) setNamespaces(list string) error {
 	return nil
 }
 
-// appendPrefixes returns how to read a flag of networks that may be given several times.
+// appendPrefixes returns the parser of a flag that lists networks and can be repeated.
 func appendPrefixes(to *[]netip.Prefix) func(list string) error {
 	return func(list string) error {
 		prefixes, err := dialguard.ParsePrefixes(list)

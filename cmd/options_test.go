@@ -66,7 +66,7 @@ func TestParseOptionsSaysWhatIsWrong(t *testing.T) {
 	}{
 		"no such flag":      {[]string{"--no-such-flag"}, "no-such-flag"},
 		"no workers":        {[]string{"--max-concurrent-reconciles=0"}, "max-concurrent-reconciles"},
-		"no namespace":      {[]string{"--watch-namespaces=a,B_"}, `"B_" is no namespace`},
+		"no namespace":      {[]string{"--watch-namespaces=a,B_"}, `"B_" is not a namespace`},
 		"a stray argument":  {[]string{"serve"}, `"serve"`},
 		"negative fallback": {[]string{"--polling-fallback-interval=-1s"}, "polling-fallback-interval"},
 		"not a number":      {[]string{"--max-concurrent-reconciles=many"}, "max-concurrent-reconciles"},

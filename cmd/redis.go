@@ -14,10 +14,10 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/secrets"
 )
 
-// tokenFile is where a Pod has the token of its ServiceAccount.
+// tokenFile is the path of the ServiceAccount token in a Pod.
 const tokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
-// newPool makes the connections to Redis, which sign in by Secrets that are read from live, and lead to where the flags allow.
+// newPool returns the pool of Redis connections. It reads Secrets with live, and restricts addresses by the flags.
 func newPool(live client.Reader, options options) *connection.Pool {
 	guard := dialguard.Policy{Allow: options.redisAllow, Deny: options.redisDeny, RefuseLoopback: inPod(tokenFile)}
 	pool := connection.NewPool(connection.Options{
@@ -31,8 +31,8 @@ func newPool(live client.Reader, options options) *connection.Pool {
 	return pool
 }
 
-// inPod tells whether this process runs in a Pod. There, whoever names the loopback address of a Redis means their own host and would get the
-// operator's.
+// inPod reports whether this process runs in a Pod. In a Pod, loopback addresses are denied: users who name them mean
+// their own host, but the operator would connect to itself.
 func inPod(tokenFile string) bool {
 	_, err := os.Stat(tokenFile)
 	return err == nil && os.Getenv("KUBERNETES_SERVICE_HOST") != ""

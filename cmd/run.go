@@ -31,10 +31,10 @@ import (
 )
 
 const (
-	// name is what the operator calls itself in events.
+	// name is the reporting controller in events.
 	name = "scaledjob-operator"
-	// shutdownTimeout is how long running passes may take to end after the operator is told to stop. It is shorter than the
-	// terminationGracePeriodSeconds of the Deployment.
+	// shutdownTimeout is how long running reconciles may take to end after the operator receives a signal to stop. It
+	// is shorter than the terminationGracePeriodSeconds of the Deployment.
 	shutdownTimeout = 30 * time.Second
 	// readyTimeout is how long the readiness probe waits for the caches.
 	readyTimeout = time.Second
@@ -44,16 +44,16 @@ const (
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// run runs the operator until ctx ends. Wiring only: who reads from whom.
+// run runs the operator until ctx ends. It only connects the parts with each other.
 func run(ctx context.Context, cluster *rest.Config, options options) error {
 	stores := &jobcontrol.Stores{}
 	lease, err := newLease(cluster, options)
 	if err != nil {
-		return fmt.Errorf("preparing the election of a leader: %w", err)
+		return fmt.Errorf("preparing leader election: %w", err)
 	}
 	mgr, err := newManager(cluster, options, stores, lease)
 	if err != nil {
-		return fmt.Errorf("making the manager: %w", err)
+		return fmt.Errorf("creating the manager: %w", err)
 	}
 	if served, err := awaitCRD(ctx, mgr.GetRESTMapper(), ctrl.Log); !served {
 		return err
@@ -97,7 +97,9 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	return within(ctx, lease, mgr.Start)
 }
 
-func newManager(cluster *rest.Config, options options, stores *jobcontrol.Stores, lease *leadership.Lease) (ctrl.Manager, error) {
+func newManager(
+	cluster *rest.Config, options options, stores *jobcontrol.Stores, lease *leadership.Lease,
+) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -118,7 +120,7 @@ func newManager(cluster *rest.Config, options options, stores *jobcontrol.Stores
 	return ctrl.NewManager(cluster, managerOptions)
 }
 
-// checkStores ends the operator at its start if the Job cache does not tell how fresh it is.
+// checkStores stops the operator at startup if the cache of Jobs does not report its resource version.
 func checkStores(mgr ctrl.Manager, stores *jobcontrol.Stores) manager.Runnable {
 	return everywhere(func(ctx context.Context) error {
 		if !mgr.GetCache().WaitForCacheSync(ctx) {
@@ -128,15 +130,16 @@ func checkStores(mgr ctrl.Manager, stores *jobcontrol.Stores) manager.Runnable {
 	})
 }
 
-// everywhere is a runnable that does not wait for leadership.
+// everywhere is a runnable that also runs on standby replicas.
 type everywhere func(ctx context.Context) error
 
 func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
 
 func (everywhere) NeedLeaderElection() bool { return false }
 
-// addProbes adds a liveness probe that answers as long as the process does, and a readiness probe that waits for the caches. Neither
-// asks for Redis or leadership: an outage of Redis is no reason to restart the operator, nor is standing by.
+// addProbes adds a liveness probe that succeeds while the process responds, and a readiness probe that waits for the
+// caches. Neither depends on Redis or on leadership: restarting the operator helps with neither an outage of Redis nor
+// being a standby replica.
 func addProbes(mgr ctrl.Manager) error {
 	synced := func(request *http.Request) error {
 		ctx, cancel := context.WithTimeout(request.Context(), readyTimeout)

@@ -9,29 +9,32 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
-// plan is what follows from an observation. The zero plan is that of an unknown depth: nothing is decided, nothing created.
+// plan is the decision made from an observation. In the zero plan the depth is unknown, so no Job is created.
 type plan struct {
-	// known says that there was a depth to decide on.
+	// known is true if the depth of the queues was read.
 	known bool
-	// mayCreate says that missing Jobs may be created: creation is neither suspended nor paused.
+	// mayCreate is true if creation is neither suspended nor paused.
 	mayCreate bool
-	// desired is how many Jobs should be active, and atMax that more would be due.
+	// desired is the number of Jobs that should be active. atMax is true if more Jobs than maxReplicas are due.
 	desired int32
 	atMax   bool
-	// resend are creates to send once more, since all of them are due whether or not they have made a Job.
+	// resend are the creates without an answer to send again. They are set only if their Jobs are due in any case.
 	resend []jobcontrol.Unanswered
-	// create is how many Jobs to create besides.
+	// create is the number of additional Jobs to create.
 	create int
 }
 
-// decide compares what is wanted with what is there. A create without an answer counts as an active Job, so that no other takes its
-// place before it is known. While creation is held, suspended or paused, what is desired is reported all the same.
+// decide compares the due Jobs with the owned Jobs. A create without an answer counts as an active Job, so that no
+// other Job is created in its place while its result is unknown. If held is true (creation is suspended or paused), the
+// plan creates nothing, but still has the desired number of Jobs for the status.
 func decide(asks *scaledjob.Resolved, seen observation, held bool) plan {
 	if seen.queues.err != nil {
 		return plan{}
 	}
 	active := int64(len(seen.jobs.Active) + len(seen.unanswered))
-	state := scaling.Observation{Queues: asks.Contents(seen.queues.counts), Active: active, Claimed: int64(seen.claimed)}
+	state := scaling.Observation{
+		Queues: asks.Contents(seen.queues.counts), Active: active, Claimed: int64(seen.claimed),
+	}
 	decision := scaling.Decide(state, asks.Policy)
 	result := plan{known: true, mayCreate: !held, desired: decision.Desired, atMax: decision.AtMax}
 	if held {
@@ -44,7 +47,7 @@ func decide(asks *scaledjob.Resolved, seen observation, held bool) plan {
 	return result
 }
 
-// isIdle says that a message which came now could not be answered with a Job.
+// isIdle reports whether the operator could not create a Job if a message arrived now.
 func isIdle(asks *scaledjob.Resolved, seen observation, plan plan, done outcome) bool {
 	active := len(seen.jobs.Active) + len(seen.unanswered) + done.created
 	return !plan.mayCreate || done.failed() || active >= int(asks.Policy.MaxReplicas)

@@ -19,11 +19,13 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
-// overdueAfter is after how many polling intervals without a pass a ScaledJob goes before all others.
+// overdueAfter is the number of polling intervals without a reconcile after which a ScaledJob gets the highest
+// priority.
 const overdueAfter = 1.5
 
-// load reads the ScaledJob from the cache, and what is remembered of it. A ScaledJob that is gone or going is forgotten, and one whose spec
-// can't be read is reported. In both cases there is no target, and the reconcile ends with the result.
+// load reads the ScaledJob from the cache, and its memory. If the ScaledJob does not exist or is being deleted, load
+// removes all state that the operator keeps for it. If its spec can't be decoded, load reports that. In both cases the
+// target is nil, and the reconcile ends with the returned result.
 func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*target, ctrl.Result, error) {
 	var found scaledjob.ScaledJob
 	if err := r.Client.Get(ctx, key, &found); err != nil {
@@ -54,7 +56,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*targe
 	return &target{sj: sj, asks: scaledjob.Resolve(sj), mem: mem}, ctrl.Result{}, nil
 }
 
-// forget drops all that is kept of a ScaledJob that is gone or going.
+// forget removes all state that the operator keeps for a ScaledJob that was deleted or is being deleted.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.unsubscribe(key)
 	r.Metrics.Forget(key)
@@ -64,9 +66,9 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	}
 }
 
-// reportMalformed tells once that the spec is of another form than the CRD's, as one that was stored under an older CRD may be. Without
-// knowing what it asks for, nothing is listened to, created or pruned. The API server may refuse to write any status of such an object:
-// then the event and the log tell of it alone.
+// reportMalformed reports, once per cause, that the spec does not match the types of the CRD, for example because it
+// was stored under an older CRD. Such a ScaledJob has no subscription, and none of its Jobs are created or pruned. If
+// the API server rejects the status of such an object, only the event and the log report the problem.
 func (r *Reconciler) reportMalformed(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, cause error,
 ) ctrl.Result {
@@ -75,12 +77,12 @@ func (r *Reconciler) reportMalformed(
 	before := mem.status.Latest(sj)
 	status := report.Malformed(sj, before, cause)
 	if !equality.Semantic.DeepEqual(before, status) {
-		ctrl.LoggerFrom(ctx).Error(cause, "the spec is not of the form that the CRD has, so that nothing is done for it")
+		ctrl.LoggerFrom(ctx).Error(cause, "the spec does not match the CRD; nothing is done until it is corrected")
 		r.emit(sj, report.Events(before, status)...)
 	}
 	wait, err := r.statuses().WriteAtOnce(ctx, sj, &mem.status, status)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Info("the status that says so can't be written", "cause", err.Error())
+		ctrl.LoggerFrom(ctx).Info("failed to write the status that reports the invalid spec", "cause", err.Error())
 	}
 	after := jitter(sj.Spec.PollingInterval())
 	if wait > 0 {

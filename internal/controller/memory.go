@@ -17,36 +17,38 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
-// memory is what is kept of a ScaledJob from one pass to the next. All of it may be lost: then some requests are made that it would have
-// saved, and a pause of creating is found again in the status and the Jobs, if not always as long as it was. Only the pass over its
-// ScaledJob touches it, and there is never more than one at a time.
+// memory is the in-memory state of a ScaledJob between reconciles. Losing it is safe: the operator then sends some
+// requests again, and restores a pause of creation from the status and the Jobs, possibly with another length. It needs
+// no lock, because at most one reconcile of a ScaledJob runs at a time.
 type memory struct {
 	uid types.UID
-	// tally follows its Jobs.
+	// tally tracks the owned Jobs.
 	tally jobs.Tally
-	// ownerDoubted says that an unfinished Job has left the cache, or that it is not known whether one has: the ScaledJob may be going.
+	// ownerDoubted is true if an unfinished Job disappeared from the cache, or if that is unknown. The ScaledJob may
+	// then be in deletion, which has to be checked before Jobs are created.
 	ownerDoubted bool
-	// pause pauses creating while it is of no use.
+	// pause pauses creation while new Jobs fail, make no progress or are refused.
 	pause scaling.Pause
-	// suspended says that creating was suspended at the last pass.
+	// suspended is spec.suspend at the last reconcile.
 	suspended bool
-	// claims are of which Jobs it is taken that they hold messages.
+	// claims records which Jobs are assumed to have taken their messages.
 	claims jobs.Claims
-	// templateHash is that of the template at the last pass; empty before the first.
+	// templateHash is the hash of the template at the last reconcile; empty before the first.
 	templateHash string
-	// deletes are those of its Jobs.
+	// deletes tracks the deletes of owned Jobs.
 	deletes jobcontrol.Deletes
-	// notified is when the first notification came that no pass has acted on; zero if there is none.
+	// notified is when the first notification arrived after the last complete reconcile; zero if none has.
 	notified time.Time
-	// createFailed says that the last batch of creates met an error.
+	// createFailed is true if the last batch of creates met an error.
 	createFailed bool
-	// status is what was written of it, and is to be.
+	// status is the last computed and the last written status.
 	status report.StatusRecord
-	// template is where the check of the template stands.
+	// template is the state of the dry run of the template.
 	template jobcontrol.DryRun
 }
 
-// suspensionLifted says whether the ScaledJob was suspended until now. Of the time before the first pass, its status tells.
+// suspensionLifted reports whether spec.suspend was true at the last reconcile and is false now. At the first reconcile
+// it takes the previous value from the status.
 func (m *memory) suspensionLifted(sj *scaledjobv1.ScaledJob) bool {
 	was := m.suspended
 	if m.tally.First() {
@@ -57,13 +59,13 @@ func (m *memory) suspensionLifted(sj *scaledjobv1.ScaledJob) bool {
 	return was && !sj.Spec.Suspend
 }
 
-// memories are the memories of all ScaledJobs. The zero value is ready for use.
+// memories holds the memory of each ScaledJob. The zero value is ready for use.
 type memories struct {
 	mu  sync.Mutex
 	all map[types.NamespacedName]*memory
 }
 
-// ofAnother says whether there is a memory of a deleted ScaledJob of the same name.
+// ofAnother reports whether the stored memory belongs to a deleted ScaledJob of the same name.
 func (m *memories) ofAnother(sj *scaledjobv1.ScaledJob) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,7 +73,7 @@ func (m *memories) ofAnother(sj *scaledjobv1.ScaledJob) bool {
 	return known != nil && known.uid != sj.UID
 }
 
-// of is the memory of the ScaledJob.
+// of returns the memory of the ScaledJob, and creates it if necessary.
 func (m *memories) of(sj *scaledjobv1.ScaledJob) *memory {
 	key := types.NamespacedName{Namespace: sj.Namespace, Name: sj.Name}
 	m.mu.Lock()
@@ -85,7 +87,7 @@ func (m *memories) of(sj *scaledjobv1.ScaledJob) *memory {
 	return m.all[key]
 }
 
-// drop removes a memory, and returns the UID of the ScaledJob that it was of.
+// drop removes the memory of a ScaledJob and returns the UID of that ScaledJob.
 func (m *memories) drop(key types.NamespacedName) (types.UID, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

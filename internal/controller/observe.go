@@ -21,49 +21,55 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
-// observation is all that a reconcile goes by.
+// observation is the complete input of a decision.
 type observation struct {
-	// before is the status as the last reconcile left it, whether or not it was written yet.
+	// before is the status that the last reconcile computed, even if it was not written yet.
 	before *scaledjobv1.ScaledJobStatus
-	// jobs are the Jobs that the ScaledJob controls.
+	// jobs are the owned Jobs.
 	jobs jobs.Owned
-	// unanswered are creates of which it is not known whether they made a Job.
+	// unanswered are the creates that ended without an answer, so that it is unknown whether they created a Job.
 	unanswered []jobcontrol.Unanswered
-	// claimed is how many Jobs have taken their messages, where the strategy asks for it, and nextClaim when the next one will be counted
-	// among them; zero if none is about to.
+	// claimed is the number of Jobs that have taken their messages, if the strategy needs it. nextClaim is when the
+	// next Job will count as claimed; zero if none will.
 	claimed   int
 	nextClaim time.Time
-	// queues is what was seen of the queues of the spec.
+	// queues is the content of the queues of the spec.
 	queues queues
-	// events is what is known about the notifications of the queues, and missed says that growth of one turned out to be unannounced.
+	// events is the state of the keyspace notifications. missed is true if a queue grew and no notification arrived.
 	events keyspace.State
 	missed bool
-	// templateHash is that of the template, and rollout the generation of the spec since which Jobs of another are to be replaced; 0 if none.
+	// templateHash is the hash of the template. rollout is the generation of the spec before which unfinished Jobs of
+	// another template are to be replaced; 0 if there is none.
 	templateHash string
 	rollout      int64
 }
 
-// queues are what was seen of the queues of a spec.
+// queues is the result of reading the queues of a spec.
 type queues struct {
-	// counts are what they hold, in the order of the spec. They mean nothing if err, which says why they could not be read, is not nil.
+	// counts has one entry per queue, in the order of the spec. It is only valid if err, the cause of a failed read, is
+	// nil.
 	counts queue.Counts
 	err    *failure.Error
-	// rejected is why the server rejects what the Secrets hold now, though it could be read with what they held before.
+	// rejected is the error with which Redis rejects the current values of the Secrets, while connections made with the
+	// previous values still work; nil if it accepts them.
 	rejected *failure.Error
-	// failedKey is the one of several keys that could not be read. It is empty if there is none, or no other.
+	// failedKey is the key that could not be read. It is empty if there is none, or if the spec has only one key.
 	failedKey string
 }
 
-// observe counts the Jobs and then reads the depth. The depth comes last: messages may be taken in the meantime, and an older depth would
-// ask for Jobs that nobody needs. A depth that can't be read is part of the observation. The error is for Jobs that can't be listed: then
-// nothing can be decided at all. serverErr says why there is no server to read from.
+// observe counts the owned Jobs and then reads the queues. It reads the queues last: workers may take messages in the
+// meantime, and a depth from before the count would lead to surplus Jobs. A failed read is part of the observation.
+// observe returns an error only if the API server or the cache can't answer; then no decision is possible. serverErr is
+// why no Redis server can be used; nil if one can.
 func (r *Reconciler) observe(ctx context.Context, t *target, serverErr error) (observation, error) {
 	owned, err := r.Jobs.Owned(t.sj.Namespace, t.sj.UID)
 	if err != nil {
 		return observation{}, err
 	}
 	seen := observation{
-		before: t.mem.status.Latest(t.sj), jobs: jobs.Classify(owned, t.sj.UID), templateHash: jobs.TemplateHash(&t.sj.Spec.JobTemplate),
+		before:       t.mem.status.Latest(t.sj),
+		jobs:         jobs.Classify(owned, t.sj.UID),
+		templateHash: jobs.TemplateHash(&t.sj.Spec.JobTemplate),
 	}
 	seen.unanswered = r.Gate.Saw(t.sj.UID, &seen.jobs)
 	seen.claimed, seen.nextClaim = t.mem.countClaims(t.sj, seen.jobs.Active)
@@ -82,8 +88,8 @@ func (r *Reconciler) observe(ctx context.Context, t *target, serverErr error) (o
 	return seen, nil
 }
 
-// countClaims is how many of the Jobs have taken their messages, and when the next one will be counted among them, where the strategy asks
-// for it.
+// countClaims returns how many of the active Jobs have taken their messages, and when the next Job will count as
+// claimed. Both are zero for strategies that do not need them.
 func (m *memory) countClaims(sj *scaledjobv1.ScaledJob, active []*batchv1.Job) (claimed int, next time.Time) {
 	strategy := &sj.Spec.ScalingStrategy
 	if !scaling.Strategy(strategy.Type).CountsClaimed() {
@@ -93,7 +99,7 @@ func (m *memory) countClaims(sj *scaledjobv1.ScaledJob, active []*batchv1.Job) (
 	return m.claims.Count(active, strategy.ClaimGrace(), time.Now())
 }
 
-// observeQueues reads what the queues hold, and compares it with the notifications.
+// observeQueues reads the queues and compares their depths with the notifications.
 func (r *Reconciler) observeQueues(ctx context.Context, t *target, seen *observation) {
 	began := time.Now()
 	seen.queues = r.read(ctx, t.asks.Source)
@@ -104,7 +110,7 @@ func (r *Reconciler) observeQueues(ctx context.Context, t *target, seen *observa
 	seen.events = r.Watcher.State(keyspace.ID(t.key()))
 }
 
-// read reads what the queues hold.
+// read reads the queues.
 func (r *Reconciler) read(ctx context.Context, source queue.Source) queues {
 	counts, err := r.Queues.Observe(ctx, source)
 	seen := queues{counts: counts, err: failure.Classify(err), rejected: r.Servers.Rejected(source.Endpoint)}
@@ -114,8 +120,8 @@ func (r *Reconciler) read(ctx context.Context, source queue.Source) queues {
 	return seen
 }
 
-// compare tells the watcher what each key holds, except keys of which messages fall due without an event, or could not all be counted. It
-// returns whether growth of one turned out to be unannounced.
+// compare passes the depth of each key to the watcher, except for keys whose messages become due without an event and
+// keys that were counted only in part. It reports whether a key grew without a notification.
 func (r *Reconciler) compare(t *target, counts queue.Counts, began time.Time) (missed bool) {
 	depths, silent := map[string]int64{}, map[string]bool{}
 	for i, each := range t.asks.Queues {
@@ -130,7 +136,7 @@ func (r *Reconciler) compare(t *target, counts queue.Counts, began time.Time) (m
 	return missed
 }
 
-// withoutGroup is a stream that has no such consumer group, and nil if there is none.
+// withoutGroup returns the first stream that lacks its consumer group, or nil.
 func (q *queues) withoutGroup(asked []scaledjobv1.Queue) *scaledjobv1.Queue {
 	for i, count := range q.counts {
 		if count.GroupMissing {

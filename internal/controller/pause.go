@@ -18,8 +18,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
-// updatePause tells the pause what has become of the Jobs and of the queues since the last reconcile, and returns whether creation pauses
-// now.
+// updatePause passes the changes of the owned Jobs and of the queues since the last reconcile to the pause. It reports
+// whether creation is paused now.
 func (r *Reconciler) updatePause(t *target, seen observation) (paused bool) {
 	now, mem := time.Now(), t.mem
 	first := mem.tally.First()
@@ -29,9 +29,10 @@ func (r *Reconciler) updatePause(t *target, seen observation) (paused bool) {
 	edited := mem.templateEdited(t.sj, seen)
 	finishes := finishesOf(since.Finished, seen.templateHash)
 	switch {
-	case edited || lifted: // Somebody has acted: a new beginning.
+	case edited || lifted: // A user has acted, so that the cause may be gone.
 		mem.pause = scaling.Pause{}
-	case first && (mem.tally.Total() == 0 || seen.jobs.HasTemplate(seen.templateHash)): // Else the template was changed meanwhile.
+	case first && (mem.tally.Total() == 0 || seen.jobs.HasTemplate(seen.templateHash)):
+		// With Jobs of other templates only, a user has edited the template while the operator was down.
 		was, begun := report.Limit(&t.sj.Status)
 		mem.pause = scaling.ResumePause(was, begun, finishes, now)
 	}
@@ -50,15 +51,16 @@ func (r *Reconciler) updatePause(t *target, seen observation) (paused bool) {
 	return paused
 }
 
-// templateEdited says whether somebody has edited the template since the last reconcile. It may read otherwise without that, by a default
-// that the CRD has now.
+// templateEdited reports whether a user has edited the template since the last reconcile. A changed hash alone does not
+// prove an edit: a new version of the CRD may add a default.
 func (m *memory) templateEdited(sj *scaledjobv1.ScaledJob, seen observation) bool {
 	other := m.templateHash != "" && m.templateHash != seen.templateHash
 	m.templateHash = seen.templateHash
 	return other && seen.before.ObservedGeneration != sj.Generation
 }
 
-// queueState is the queues as the pause looks at them. newest is the highest ordinal that any Job has had.
+// queueState converts the observation of the queues into the input of the pause. newest is the highest ordinal that any
+// Job has had.
 func queueState(asks *scaledjob.Resolved, seen observation, newest int64) scaling.QueueState {
 	state := scaling.QueueState{
 		Depth:    seen.queues.counts.Outstanding(),
@@ -70,19 +72,21 @@ func queueState(asks *scaledjob.Resolved, seen observation, newest int64) scalin
 		Newest:   newest,
 	}
 	if seen.queues.counts.Partial() {
-		state.Depth = math.MaxInt64 // How much of it could be counted says nothing about what was taken.
+		state.Depth = math.MaxInt64 // A partial count can't show whether messages left.
 	}
 	return state
 }
 
-// finishesOf are the ends of those of the Jobs that have this template, in the order of time. Kubernetes keeps whole seconds: of Jobs that
-// finished within one, those that failed come first, as they count if nothing has succeeded since.
+// finishesOf returns how the Jobs with this template finished, oldest first. Kubernetes stores finish times in whole
+// seconds. Among Jobs of the same second, failed Jobs come first: failures only count if no Job has succeeded since.
 func finishesOf(finished []*batchv1.Job, template string) []scaling.Finish {
 	var ends []scaling.Finish
 	for _, job := range finished {
 		if jobs.HasTemplate(job, template) {
 			ordinal, _ := jobs.Ordinal(&job.ObjectMeta)
-			ends = append(ends, scaling.Finish{Ordinal: ordinal, Failed: !jobs.Succeeded(job), At: jobs.FinishTime(job)})
+			ends = append(ends, scaling.Finish{
+				Ordinal: ordinal, Failed: !jobs.Succeeded(job), At: jobs.FinishTime(job),
+			})
 		}
 	}
 	slices.SortStableFunc(ends, func(a, b scaling.Finish) int {

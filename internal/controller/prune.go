@@ -11,8 +11,10 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 )
 
-// prune deletes the Jobs to be replaced, and the finished ones beyond the history limits.
-func (r *Reconciler) prune(ctx context.Context, t *target, seen observation, replaced []*batchv1.Job) jobcontrol.Deleted {
+// prune deletes the Jobs to replace, and the finished Jobs beyond the history limits.
+func (r *Reconciler) prune(
+	ctx context.Context, t *target, seen observation, replaced []*batchv1.Job,
+) jobcontrol.Deleted {
 	spec := &t.sj.Spec
 	finished := seen.jobs.Prunable(spec.SuccessfulJobsHistoryLimitOrDefault(), spec.FailedJobsHistoryLimitOrDefault())
 	return jobcontrol.Deleter{Client: r.Client}.Delete(ctx, t.sj, &t.mem.deletes, append(replaced, finished...))

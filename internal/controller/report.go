@@ -16,12 +16,14 @@ import (
 	"miracle.dev/scaledjob-operator/internal/report"
 )
 
-// report tells the metrics, the events and the status what the reconcile saw and did. It returns how long the status may wait
-// to be written; 0 if it does not.
-func (r *Reconciler) report(ctx context.Context, t *target, seen observation, plan plan, done outcome) (statusWait time.Duration) {
+// report writes the result of the reconcile to the metrics, the events and the status. It returns how long the status
+// write is delayed; 0 if it is not.
+func (r *Reconciler) report(
+	ctx context.Context, t *target, seen observation, plan plan, done outcome,
+) (statusWait time.Duration) {
 	now := time.Now()
 	status := report.Status(t.sj, seen.before, reconciled(t, seen, plan, done, now), now)
-	if plan.known && !done.unfinished() && !done.crowded && done.err == nil {
+	if plan.known && !done.unfinished() && !done.postponed && done.err == nil {
 		t.mem.notified = time.Time{}
 	}
 	if done.created > 0 {
@@ -39,13 +41,13 @@ func (r *Reconciler) report(ctx context.Context, t *target, seen observation, pl
 	}
 	chores := errors.Join(done.pruned.Err, statusErr)
 	if chores != nil {
-		ctrl.LoggerFrom(ctx).Error(chores, "deleting Jobs or writing the status failed, and is tried again")
+		ctrl.LoggerFrom(ctx).Error(chores, "failed to delete Jobs or to write the status; will retry")
 	}
 	r.Metrics.Observe(t.key(), sample(t, status, seen, plan, errors.Join(done.err, done.refusal, chores)))
 	return statusWait
 }
 
-// reconciled is what is reported of a reconcile.
+// reconciled converts the result of a reconcile into the input of package report.
 func reconciled(t *target, seen observation, plan plan, done outcome, now time.Time) report.Reconciled {
 	result := report.Reconciled{
 		Jobs:          seen.jobs,
@@ -68,28 +70,29 @@ func reconciled(t *target, seen observation, plan plan, done outcome, now time.T
 	return result
 }
 
-// queueStatuses are the queues of the spec, with what they hold where that is known.
+// queueStatuses returns the status of each queue of the spec, with its depth if that is known.
 func queueStatuses(asked []scaledjobv1.Queue, seen queues) []scaledjobv1.QueueStatus {
-	told := make([]scaledjobv1.QueueStatus, len(asked))
+	statuses := make([]scaledjobv1.QueueStatus, len(asked))
 	for i, each := range asked {
-		told[i].Name = each.Name
+		statuses[i].Name = each.Name
 		if each.Stream != nil {
-			told[i].ConsumerGroup = each.Stream.ConsumerGroup
+			statuses[i].ConsumerGroup = each.Stream.ConsumerGroup
 		}
 		if each.SortedSet != nil {
-			told[i].Window = each.SortedSet.Window
+			statuses[i].Window = each.SortedSet.Window
 		}
 		if seen.err == nil {
-			told[i].Depth = new(seen.counts[i].Outstanding())
+			statuses[i].Depth = new(seen.counts[i].Outstanding())
 		}
 	}
-	return told
+	return statuses
 }
 
-// statuses writes statuses.
+// statuses returns the writer of statuses.
 func (r *Reconciler) statuses() report.StatusWriter { return report.StatusWriter{Client: r.Client} }
 
-// emit emits events that regard the ScaledJob. Its resourceVersion would make each one of its own, instead of one that happened again.
+// emit emits events about the ScaledJob. The reference leaves out the resourceVersion: with it, repeated events would
+// not be combined into one series.
 func (r *Reconciler) emit(sj *scaledjobv1.ScaledJob, all ...report.Event) {
 	regarding := &corev1.ObjectReference{
 		APIVersion: scaledjobv1.GroupVersion.String(),
@@ -103,7 +106,7 @@ func (r *Reconciler) emit(sj *scaledjobv1.ScaledJob, all ...report.Event) {
 	}
 }
 
-// sample is what the metrics say of the reconcile.
+// sample converts the result of the reconcile into metrics.
 func sample(
 	t *target, status *scaledjobv1.ScaledJobStatus, seen observation, plan plan, err error,
 ) metrics.Sample {
@@ -124,7 +127,7 @@ func sample(
 	return result
 }
 
-// depthsByKey are the depths that are known. Two queues may be parts of the same key.
+// depthsByKey returns the known depths by key. Queues that share a key are added up.
 func depthsByKey(queues []scaledjobv1.QueueStatus) map[string]int64 {
 	depths := map[string]int64{}
 	for _, each := range queues {

@@ -16,29 +16,34 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
 
-// How soon a ScaledJob is reconciled again where no event would bring it sooner.
+// Delays until the next reconcile if no event causes one earlier.
 const (
-	// staleRetry is for a Job cache that lags. The event of the awaited Job normally comes first.
+	// staleRetry is for a Job cache that lags behind. The event of the missing Job usually comes first.
 	staleRetry = 200 * time.Millisecond
-	// busyRetry is for an endpoint that is slow to answer somebody else, and for an API server that is slow to create Jobs of many others.
+	// busyRetry is for a Redis server that is busy with calls of other ScaledJobs, and for creates that wait because
+	// many other creates are slow.
 	busyRetry = 250 * time.Millisecond
-	// unreadableRetry is for a depth that can't be read, and never later than half the polling interval.
+	// unreadableRetry is for queues that can't be read. It is capped at half the polling interval.
 	unreadableRetry = 10 * time.Second
-	// moreRetry is for a reconcile that left something undone: at once, but behind others of its priority that wait already.
+	// moreRetry is for a reconcile that has more work to do. The short delay puts the request behind those of the same
+	// priority that already wait.
 	moreRetry = time.Millisecond
-	// dueSpacing is the least time between two reconciles for what falls due by itself, and idleDueSpacing while no Job can be created: as
-	// between wake-ups.
+	// dueSpacing is the minimum time between two reconciles for messages or Jobs that become due with time.
+	// idleDueSpacing replaces it while no Job can be created. Both equal the intervals between wake-ups of the watcher.
 	dueSpacing     = 25 * time.Millisecond
 	idleDueSpacing = time.Second
-	// resyncJitter spreads the resync by this part of the polling interval, both ways.
+	// resyncJitter is the fraction of the polling interval by which the resync is randomly moved earlier or later.
 	resyncJitter = 0.1
-	// fallbackReads is how many reads a second of one server the fallback may add up to.
+	// fallbackReads is the maximum total rate of fallback reads on one Redis server, per second.
 	fallbackReads = 200
 )
 
-// requeue says when the next reconcile is due: at once if this one stopped half-way, sooner than the resync if the depth could not be read
-// or something is to be done at a time that is known, and else at the resync. The watcher is told how often to wake meanwhile. An error of creating is returned, for the work queue to retry.
-func (r *Reconciler) requeue(t *target, seen observation, plan plan, done outcome, statusWait time.Duration) (ctrl.Result, error) {
+// requeue returns when to reconcile next: immediately if work is left, before the resync if the depth could not be read
+// or something becomes due at a known time, and otherwise at the resync. It returns an error of a create, so that the
+// work queue retries with backoff. It also sets how often the watcher wakes the ScaledJob until then.
+func (r *Reconciler) requeue(
+	t *target, seen observation, plan plan, done outcome, statusWait time.Duration,
+) (ctrl.Result, error) {
 	now := time.Now()
 	idle := isIdle(&t.asks, seen, plan, done)
 	r.Watcher.SetIdle(keyspace.ID(t.key()), idle)
@@ -48,7 +53,7 @@ func (r *Reconciler) requeue(t *target, seen observation, plan plan, done outcom
 	if done.unfinished() {
 		return enqueue.After(moreRetry, enqueue.PriorityGrowth), nil
 	}
-	if seen.queues.err.Busy() || done.crowded {
+	if seen.queues.err.Busy() || done.postponed {
 		return enqueue.After(jitter(busyRetry), enqueue.PriorityNormal), nil
 	}
 	interval := resyncInterval(t.sj, seen.events, r.FallbackInterval)
@@ -62,10 +67,10 @@ func (r *Reconciler) requeue(t *target, seen observation, plan plan, done outcom
 	return enqueue.After(after, enqueue.PriorityResync), nil
 }
 
-// never is longer than any wait.
+// never stands for no deadline.
 const never = time.Duration(math.MaxInt64)
 
-// until is how long it is until then, and never where then is zero. It is not less than least.
+// until returns the time from now to then, at least least. It returns never if then is zero.
 func until(then, now time.Time, least time.Duration) time.Duration {
 	if then.IsZero() {
 		return never
@@ -73,8 +78,8 @@ func until(then, now time.Time, least time.Duration) time.Duration {
 	return max(then.Sub(now), least)
 }
 
-// untilChore is how long it is until the status can be written, pruning is to be tried again, a pause of creating ends, or the template may
-// be checked, whichever comes first.
+// untilChore returns the time until the earliest of: the delayed status write, the retry of failed deletes, the end of
+// a pause, and the turn of the template's dry run.
 func untilChore(mem *memory, statusWait time.Duration, now time.Time) time.Duration {
 	pauseEnd, _ := mem.pause.Holds(now)
 	if !pauseEnd.After(now) {
@@ -89,8 +94,8 @@ func untilChore(mem *memory, statusWait time.Duration, now time.Time) time.Durat
 	return wait
 }
 
-// untilDue is how long it is until more Jobs may be due although nobody pushes: a message falls due by itself, or a Job is taken for one that
-// has taken its messages. Idle says that no Job could be created.
+// untilDue returns the time until more Jobs may be due without a new message: a message in a sorted set becomes due, or
+// a Job counts as claimed. idle is true if no Job could be created.
 func untilDue(seen observation, idle bool, now time.Time) time.Duration {
 	spacing := dueSpacing
 	if idle {
@@ -99,8 +104,9 @@ func untilDue(seen observation, idle bool, now time.Time) time.Duration {
 	return min(until(seen.queues.counts.NextDue(), now, spacing), until(seen.nextClaim, now, spacing))
 }
 
-// resyncInterval is how long after a reconcile the next one comes if nothing calls for it sooner. Without proof that growth is announced it
-// is the fallback, unless that is 0. This is stretched where many ScaledJobs share a server, and never longer than the user asks for.
+// resyncInterval returns the time between two reconciles without events: the polling interval, or, while it is not
+// verified that Redis sends notifications, the fallback interval unless that is 0. The fallback is longer if many
+// ScaledJobs share a server, but never longer than the polling interval.
 func resyncInterval(sj *scaledjobv1.ScaledJob, known keyspace.State, fallback time.Duration) time.Duration {
 	interval := sj.Spec.PollingInterval()
 	proven := known.Reason == verify.ReasonSubscribed

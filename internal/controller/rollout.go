@@ -21,8 +21,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
-// checkTemplate asks the API server, where that is due, whether it accepts Jobs of the template. It returns nil where there is nothing new
-// to report.
+// checkTemplate sends the dry run of the template if it is due, and returns the condition to report, or nil if there is
+// nothing new.
 func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observation) *report.Condition {
 	sent, answer := r.templates.DryRun(ctx, t.sj, &t.mem.template, seen.before.Conditions)
 	switch {
@@ -35,11 +35,11 @@ func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observat
 	}
 }
 
-// replaceable are the Jobs to delete because they are of an earlier template, for others to take their place. There are none unless the
-// user asks for that, and while it is not known that others can: Jobs may be created, none failed to be just now, and the API server accepts
-// those of the template.
+// replaceable returns the unfinished Jobs of an earlier template that are to be deleted and replaced. It returns none
+// unless the rollout strategy is Immediate and replacements can be created: creation is neither suspended nor paused,
+// no create has just failed, and the API server accepts Jobs of the template.
 func replaceable(t *target, seen observation, plan plan, done outcome) []*batchv1.Job {
-	possible := plan.mayCreate && t.asks.Policy.MaxReplicas > 0 && !done.failed() && !done.crowded
+	possible := plan.mayCreate && t.asks.Policy.MaxReplicas > 0 && !done.failed() && !done.postponed
 	if !possible || t.sj.Spec.Rollout.Strategy != scaledjobv1.RolloutImmediate {
 		return nil
 	}
@@ -49,24 +49,31 @@ func replaceable(t *target, seen observation, plan plan, done outcome) []*batchv
 	return seen.jobs.Outdated(seen.templateHash, seen.rollout)
 }
 
-// templateAccepted says that the API server accepts Jobs of this template, by this answer or, if there is none, by what was told before.
+// templateAccepted reports whether the API server accepts Jobs of this template, by the answer to the dry run, or
+// without an answer by the last reported condition.
 func templateAccepted(sj *scaledjobv1.ScaledJob, known []metav1.Condition, answer *report.Condition) bool {
 	if answer != nil {
 		return answer.Status == metav1.ConditionTrue
 	}
-	told := apimeta.FindStatusCondition(known, scaledjobv1.ConditionTemplateValid)
-	return told != nil && told.ObservedGeneration == sj.Generation && told.Status == metav1.ConditionTrue
+	condition := apimeta.FindStatusCondition(known, scaledjobv1.ConditionTemplateValid)
+	if condition == nil || condition.ObservedGeneration != sj.Generation {
+		return false
+	}
+	return condition.Status == metav1.ConditionTrue
 }
 
-// maxWrites is how many writes of a ScaledJob are looked back upon.
+// maxWrites is the maximum number of earlier versions of a ScaledJob that are read.
 const maxWrites = 200
 
-// lastRollout is the generation of the last edit of the template that asked for the Jobs from before it to be replaced, and 0 if none is
-// known. The status tells that of the pass before. If the spec was edited since, and Jobs are to be replaced, it is looked whether that
-// was an edit of the template: its hash does not tell, since what the CRD has as a default is put into an object when it is read, and may have
-// changed. What can't be found out any more, as the API server keeps it for some minutes only, is taken for no edit.
+// lastRollout returns the generation of the last edit of the template after which Jobs are to be replaced, and 0 if
+// none is known. The status has the value of the last reconcile. If the spec was edited since, lastRollout reads
+// earlier versions from the API server to find out whether the edit changed the template. A changed hash does not prove
+// that: the API server adds the defaults of the CRD when it reads an object, and a new CRD may have other defaults. The
+// API server keeps earlier versions for some minutes only; an edit that it no longer has is taken as no edit of the
+// template.
 func lastRollout(
-	ctx context.Context, live client.Reader, sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, hash string,
+	ctx context.Context, live client.Reader,
+	sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, hash string,
 ) (int64, error) {
 	known := before.ObservedGeneration
 	if sj.Spec.Rollout.Strategy != scaledjobv1.RolloutImmediate || known == 0 || known == sj.Generation {
@@ -76,9 +83,11 @@ func lastRollout(
 	return max(edited, before.RolloutGeneration), err
 }
 
-// lastEdit is the generation of the first write after which the template has read as it does now, and 0 if that was so at a generation that
-// is known, or can't be told.
-func lastEdit(ctx context.Context, live client.Reader, sj *scaledjobv1.ScaledJob, known int64, hash string) (int64, error) {
+// lastEdit returns the generation of the first write since which the template has had this hash. It returns 0 if the
+// template already had it at the known generation, or if that can't be found out.
+func lastEdit(
+	ctx context.Context, live client.Reader, sj *scaledjobv1.ScaledJob, known int64, hash string,
+) (int64, error) {
 	at := sj
 	for range maxWrites {
 		before, err := writtenBefore(ctx, live, at)
@@ -96,12 +105,14 @@ func lastEdit(ctx context.Context, live client.Reader, sj *scaledjobv1.ScaledJob
 	return 0, nil
 }
 
-// writtenBefore is the ScaledJob as it was before it was written as it is here, and nil if the API server does not keep that, or it can't be
-// read.
-func writtenBefore(ctx context.Context, live client.Reader, sj *scaledjobv1.ScaledJob) (*scaledjobv1.ScaledJob, error) {
+// writtenBefore returns the ScaledJob as it was before its last write, or nil if the API server no longer has that
+// version or it can't be decoded.
+func writtenBefore(
+	ctx context.Context, live client.Reader, sj *scaledjobv1.ScaledJob,
+) (*scaledjobv1.ScaledJob, error) {
 	version, err := strconv.ParseUint(sj.ResourceVersion, 10, 64)
 	if err != nil || version < 2 {
-		return nil, nil //nolint:nilerr // Of a version that is no number, it can't be told what was before.
+		return nil, nil //nolint:nilerr // Only a numeric version has a known predecessor.
 	}
 	var found scaledjob.List
 	err = live.List(ctx, &found, client.InNamespace(sj.Namespace), &client.ListOptions{
@@ -114,9 +125,9 @@ func writtenBefore(ctx context.Context, live client.Reader, sj *scaledjobv1.Scal
 	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("asking how the ScaledJob was before: %w", err)
+		return nil, fmt.Errorf("reading the previous version of the ScaledJob: %w", err)
 	case len(found.Items) == 0 || found.Items[0].UID != sj.UID || found.Items[0].SpecErr != nil:
-		return nil, nil //nolint:nilerr // What can't be read tells nothing.
+		return nil, nil //nolint:nilerr // A spec that can't be decoded has no known template.
 	}
 	return &found.Items[0].ScaledJob, nil
 }

@@ -21,56 +21,60 @@ import (
 )
 
 const (
-	// createsPerReconcile is how many creates a reconcile sends before others get their turn.
+	// createsPerReconcile is the maximum number of creates per reconcile. It lets other ScaledJobs take their turns.
 	createsPerReconcile = 128
-	// lookLasts is how long after the look at the queue creates may begin. Then the spec, the Jobs and the depth are looked at anew.
-	lookLasts = 2 * time.Second
-	// createTimeout is how long one create may take. It is shorter than the time between a leader's last renewal and the first moment
-	// at which another may lead.
+	// createWindow is how long after the Jobs and the queues were observed creates may start. After that a new
+	// reconcile observes them again.
+	createWindow = 2 * time.Second
+	// createTimeout is the timeout of one create. It is shorter than the time between a leader's last renewal of the
+	// Lease and the moment at which another replica can become leader.
 	createTimeout = 4 * time.Second
-	// patientTimeout is how long it may take after one has failed. An admission webhook may be what takes so long: the API server gives it
-	// up to 30 s, and starts all over if the operator does not wait.
+	// patientTimeout is the timeout of one create after a create has failed. Admission webhooks may take up to 30 s,
+	// and start again if the operator gives up earlier.
 	patientTimeout = 32 * time.Second
 )
 
 var (
-	// errOwnerGoing stops the creation of Jobs for a ScaledJob that is being deleted, which the cache does not show yet.
+	// errOwnerGoing stops the creation of Jobs for a ScaledJob that is being deleted while the cache does not show that
+	// yet.
 	errOwnerGoing = errors.New("the ScaledJob is being deleted")
-	// errCrowded puts off creates that would have to be patient, while many are.
-	errCrowded = errors.New("many creates take long")
+	// errPostponed postpones creates that need the long timeout while too many such creates are running.
+	errPostponed = errors.New("too many slow creates are running")
 )
 
-// outcome is what a reconcile did.
+// outcome is the result of the steps that act.
 type outcome struct {
-	// created is how many Jobs were created.
+	// created is the number of Jobs that were created.
 	created int
-	// err is why creating failed, and createFailing says that it did not in the reconcile before.
+	// err is the error of a failed create. createFailing is true if no create failed in the reconcile before.
 	err           error
 	createFailing bool
-	// refusal is the answer of the API server that refused a Job. It is no error to retry: the pause says when to try again.
+	// refusal is the answer with which the API server refused a Job. It is not retried with backoff: the pause
+	// determines when to try again.
 	refusal error
-	// more says that the reconcile stopped before all was created, to let others have a turn, and crowded that creating waits for its turn.
-	more, crowded bool
-	// template is what the API server says of the template, and nil where it was not asked.
+	// more is true if creates are left for the next reconcile. postponed is true if creates wait until fewer slow
+	// creates are running.
+	more, postponed bool
+	// template is the result of the template's dry run; nil if none was sent.
 	template *report.Condition
-	// pruned is what became of the deletes.
+	// pruned is the result of the deletes.
 	pruned jobcontrol.Deleted
 }
 
-// unfinished says that Jobs are left to create or to delete, at once.
+// unfinished reports whether creates or deletes are left that can be sent immediately.
 func (o outcome) unfinished() bool { return o.more || o.pruned.More }
 
-// failed says that a Job could not be created.
+// failed reports whether a create failed or was refused.
 func (o outcome) failed() bool { return o.err != nil || o.refusal != nil }
 
-// scale creates the Jobs of the plan, and tells the pause whether the API server took them.
+// scale creates the Jobs of the plan, and tells the pause whether the API server accepted them.
 func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, plan plan) outcome {
 	failedBefore := t.mem.createFailed
 	created, more, err := r.create(ctx, t, seen, plan)
 	done := outcome{created: created, more: more}
 	switch {
-	case errors.Is(err, errCrowded):
-		done.crowded = true
+	case errors.Is(err, errPostponed):
+		done.postponed = true
 	case errors.Is(err, jobcontrol.ErrRefused):
 		ctrl.LoggerFrom(ctx).Error(err, "the API server refuses to create a Job")
 		t.mem.pause.Refused(time.Now())
@@ -83,16 +87,18 @@ func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, pla
 	return done
 }
 
-// create creates the Jobs of the plan, and returns how many and whether some are left for another reconcile. First come the creates that
-// ended without an answer, by themselves; then the others, many at once, and carefully where nothing tells that the API server accepts this
-// template. The first error ends it.
-func (r *Reconciler) create(ctx context.Context, t *target, seen observation, plan plan) (created int, more bool, err error) {
+// create creates the Jobs of the plan. It first sends the creates without an answer again, and then the new ones, in
+// parallel. If nothing shows that the API server accepts this template, it sends the new ones in small batches. It
+// stops at the first error. It returns how many Jobs it created, and whether some are left for the next reconcile.
+func (r *Reconciler) create(
+	ctx context.Context, t *target, seen observation, plan plan,
+) (created int, more bool, err error) {
 	mem := t.mem
 	resend, fresh, floor := r.ordinals(t.sj.UID, plan)
 	if len(resend)+len(fresh) == 0 {
 		return 0, false, nil
 	}
-	until := time.Now().Add(lookLasts)
+	until := time.Now().Add(createWindow)
 	if mem.ownerDoubted {
 		if err := r.confirmOwner(ctx, t.sj); err != nil {
 			return 0, false, ignoring(err, errOwnerGoing)
@@ -103,7 +109,7 @@ func (r *Reconciler) create(ctx context.Context, t *target, seen observation, pl
 	timeout := createTimeout
 	if mem.createFailed {
 		if !r.patience.TryAcquire(1) {
-			return 0, false, errCrowded
+			return 0, false, errPostponed
 		}
 		defer r.patience.Release(1)
 		timeout = patientTimeout
@@ -111,7 +117,9 @@ func (r *Reconciler) create(ctx context.Context, t *target, seen observation, pl
 	careful := mem.createFailed || !seen.jobs.HasTemplate(seen.templateHash)
 	defer func() { logCreated(ctx, seen, plan, created) }()
 	for _, batch := range append([][]int64{resend}, batches(fresh, careful)...) {
-		made, err := creator.Create(ctx, jobcontrol.Batch{Owner: t.sj, Ordinals: batch, Floor: floor, Timeout: timeout, Until: until})
+		made, err := creator.Create(ctx, jobcontrol.Batch{
+			Owner: t.sj, Ordinals: batch, Floor: floor, Timeout: timeout, Until: until,
+		})
 		created += len(made)
 		r.noteCreated(t, made)
 		if err != nil {
@@ -123,8 +131,9 @@ func (r *Reconciler) create(ctx context.Context, t *target, seen observation, pl
 	return created, created < len(resend)+plan.create, nil
 }
 
-// batches are the ordinals as they are created: all of them, or, to be careful, one alone, and then twice as many each time. So a template
-// which the API server does not take, or a quota which has room for one, costs few creates.
+// batches splits the ordinals into the batches in which to create their Jobs. If careful is true, the first batch has
+// one ordinal, and each further batch is twice as large. Then a template that the API server rejects, or a full quota,
+// costs few requests.
 func batches(ordinals []int64, careful bool) [][]int64 {
 	if !careful {
 		return [][]int64{ordinals}
@@ -137,7 +146,7 @@ func batches(ordinals []int64, careful bool) [][]int64 {
 	return all
 }
 
-// ordinals are those to send again, those of the Jobs to create anew now, and the floor that all of these are to tell.
+// ordinals returns the ordinals to send again, the ordinals of new Jobs, and the floor to store in all of these Jobs.
 func (r *Reconciler) ordinals(owner types.UID, plan plan) (resend, fresh []int64, floor int64) {
 	for _, lost := range plan.resend {
 		resend = append(resend, lost.Ordinal)
@@ -146,9 +155,9 @@ func (r *Reconciler) ordinals(owner types.UID, plan plan) (resend, fresh []int64
 	return resend, fresh, floor
 }
 
-// confirmOwner asks the API server whether the ScaledJob still stands. It is called if a Job that had not finished has left the cache
-// since the last count. While a ScaledJob is deleted, its Jobs are deleted or released one by one, and the cache may show that before it
-// shows the deletion itself: without the question those Jobs would be replaced.
+// confirmOwner asks the API server whether the ScaledJob still exists. It is called after an unfinished Job has
+// disappeared from the cache. During the deletion of a ScaledJob, its Jobs are deleted or released one by one, and the
+// cache may show that before the deletion of the ScaledJob. Without this check, the operator would replace those Jobs.
 func (r *Reconciler) confirmOwner(ctx context.Context, sj *scaledjobv1.ScaledJob) error {
 	owner := &metav1.PartialObjectMetadata{}
 	owner.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJob"))
@@ -162,7 +171,8 @@ func (r *Reconciler) confirmOwner(ctx context.Context, sj *scaledjobv1.ScaledJob
 	return nil
 }
 
-// noteCreated keeps and reports the created Jobs, and how soon after the notification that asked for them they came.
+// noteCreated adds the created Jobs to the tally and to the metrics, with the time since the notification that caused
+// them.
 func (r *Reconciler) noteCreated(t *target, made []jobcontrol.Created) {
 	for _, job := range made {
 		t.mem.tally.Created(job.UID)
@@ -178,11 +188,11 @@ func logCreated(ctx context.Context, seen observation, plan plan, created int) {
 	if created == 0 {
 		return
 	}
-	ctrl.LoggerFrom(ctx).Info("created Jobs",
-		"created", created, "depth", seen.queues.counts.Outstanding(), "active", len(seen.jobs.Active)+created, "desired", plan.desired)
+	ctrl.LoggerFrom(ctx).Info("created Jobs", "created", created,
+		"depth", seen.queues.counts.Outstanding(), "active", len(seen.jobs.Active)+created, "desired", plan.desired)
 }
 
-// ignoring is err, or nil where err is the one that is no failure.
+// ignoring returns nil if err is the expected error, and err otherwise.
 func ignoring(err, expected error) error {
 	if errors.Is(err, expected) {
 		return nil

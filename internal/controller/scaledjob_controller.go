@@ -1,26 +1,26 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controller turns the depth of queues into Jobs.
+// Package controller reconciles ScaledJobs: it creates Jobs according to the depth of Redis queues.
 //
-// A reconcile of a ScaledJob goes through these steps, each in a file of its own. It gathers, decides, acts and reports:
+// A reconcile runs these steps, each in its own file:
 //
-//	load.go        reads the ScaledJob, however it was stored
-//	subscribe.go   tells the watcher which keys to listen to
-//	observe.go     counts the owned Jobs, and then reads the queues     gather
-//	pause.go       tells whether creating is of any use now
-//	decide.go      compares the two                                     decide
-//	scale.go       creates the missing Jobs                             act
-//	rollout.go     has the template checked, and says which Jobs of an earlier template are to be replaced
+//	load.go        reads the ScaledJob from the cache
+//	subscribe.go   subscribes to notifications for its keys
+//	observe.go     counts the owned Jobs, then reads the queues
+//	pause.go       updates the pause of creation
+//	decide.go      compares the due Jobs with the owned Jobs
+//	scale.go       creates the missing Jobs
+//	rollout.go     sends the dry run of the template, and selects the Jobs of an earlier template to replace
 //	prune.go       deletes those, and finished Jobs beyond the history limits
-//	report.go      writes status, events and metrics                    report
-//	requeue.go     says when to reconcile again
+//	report.go      writes status, events and metrics
+//	requeue.go     returns when to reconcile again
 //
-// memory.go holds what is kept from one reconcile to the next. setup.go adds the controller to a manager. Package enqueue asks for the
-// reconciles.
+// memory.go has the state that is kept between reconciles. setup.go adds the controller to a manager. Package enqueue
+// requests reconciles.
 //
-// A reconcile never asks why it was called: a notification, a finished Job, an edit and the resync all put the same request on the same
-// queue, and the decision follows from what is observed alone.
+// A reconcile does not know what triggered it. Notifications, finished Jobs, edits and the resync all add the same
+// request to the work queue, and the decision depends only on what the reconcile observes.
 package controller
 
 import (
@@ -45,82 +45,87 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
-// depthReader reads what queues hold, in their order. After an error all of it is unknown, which is not 0.
+// depthReader reads the content of queues, in the order of the source. After an error the depth is unknown, which is
+// not the same as 0.
 type depthReader interface {
 	Observe(ctx context.Context, source queue.Source) ([]queue.Count, error)
 }
 
-// jobLister lists the Jobs in the cache that an object controls. They are the cache's own and must not be changed.
+// jobLister lists the Jobs in the cache that an object controls. The Jobs belong to the cache and must not be changed.
 type jobLister interface {
 	Owned(namespace string, owner types.UID) ([]*batchv1.Job, error)
 }
 
-// watcher listens for keyspace events. No call blocks.
+// watcher receives keyspace notifications. No call blocks.
 type watcher interface {
-	// Ensure listens to these keys on behalf of id, and to no other.
+	// Ensure subscribes id to these keys, and to no others.
 	Ensure(id keyspace.ID, endpoint auth.Endpoint, keys ...keyspace.Key)
-	// Forget listens to nothing on behalf of id.
+	// Forget ends the subscriptions of id.
 	Forget(id keyspace.ID)
-	// SetIdle says whether the next reconcile could create no Job. Then wake-ups are fewer.
+	// SetIdle sets whether the next reconcile could create no Job. Wake-ups of idle ScaledJobs are less frequent.
 	SetIdle(id keyspace.ID, idle bool)
-	// TakeNotified is when growth was first heard of since the last call; zero if it was not.
+	// TakeNotified returns when the first growth since the last call was notified; zero if none was.
 	TakeNotified(id keyspace.ID) time.Time
-	// Observed tells of a depth that was read from began until now. It says whether growth turned out to be unannounced.
+	// Observed reports a depth that was read between began and now. It returns true if the key grew without a
+	// notification.
 	Observed(id keyspace.ID, key string, depth int64, began time.Time) (missed bool)
-	// State is what is known about the events of the keys.
+	// State returns what is known about the notifications for the keys.
 	State(id keyspace.ID) keyspace.State
 }
 
-// servers keeps who uses which Redis server. No call blocks.
+// servers tracks which ScaledJob uses which Redis server. No call blocks.
 type servers interface {
-	// Claim notes that a ScaledJob uses this database of this server, and no other. The error, an [*failure.Error], is for one too many.
+	// Claim records that a ScaledJob uses this database of this server, and no other. It returns an [*failure.Error] if
+	// the namespace uses too many.
 	Claim(namespace, name string, endpoint auth.Endpoint, database int) error
-	// Release notes that it uses none.
+	// Release records that the ScaledJob uses no server.
 	Release(namespace, name string)
-	// Rejected is why a server in use rejects what the Secrets hold now; nil if it does not.
+	// Rejected returns the error with which a server in use rejects the current values of the Secrets; nil if it
+	// accepts them.
 	Rejected(endpoint auth.Endpoint) *failure.Error
 }
 
-// Reconciler brings ScaledJobs to their desired number of Jobs.
+// Reconciler creates and deletes Jobs until each ScaledJob has the desired number of Jobs.
 type Reconciler struct {
 	// Client reads from the cache and writes to the API server; Live reads from the API server.
 	Client client.Client
 	Live   client.Reader
 	// Jobs lists the owned Jobs in the cache.
 	Jobs jobLister
-	// Servers are those that are in use, Queues reads depths there, and Watcher hears of their growth.
+	// Servers tracks the Redis servers in use, Queues reads queues from them, and Watcher receives their notifications.
 	Servers servers
 	Queues  depthReader
 	Watcher watcher
-	// Gate knows whether the cache has caught up with this process' own writes.
+	// Gate knows whether the cache shows all of this process' own writes.
 	Gate     *jobcontrol.Gate
 	Recorder events.EventRecorder
 	Metrics  *metrics.Metrics
-	// FallbackInterval is how often a depth is read while it is not proven that Redis announces growth. 0 means no sooner than the
-	// polling interval.
+	// FallbackInterval is how often a queue is read while it is not verified that Redis sends notifications. 0 means
+	// that the polling interval applies.
 	FallbackInterval time.Duration
 
-	// Leads says whether this process leads for certain. While it does not, another may be at work.
+	// Leads reports whether this process is certainly the leader. While it is not, another replica may be the leader.
 	Leads func() bool
-	// Wakes is where the watcher and the search for overdue ScaledJobs ask for reconciles.
+	// Wakes carries requests for reconciles from the watcher and from the search for overdue ScaledJobs.
 	Wakes enqueue.Wakes
 
 	memories  memories
 	deadlines enqueue.Deadlines
-	// templates has templates checked.
+	// templates sends the dry runs of templates.
 	templates *jobcontrol.DryRunner
-	// patience is for reconciles whose creates take long, so that they leave most workers to others.
+	// patience limits the reconciles that use the long timeout of creates, so that most workers stay available for
+	// other ScaledJobs.
 	patience *semaphore.Weighted
 }
 
-// target is what one reconcile is about: the ScaledJob, what its spec asks for, and what is remembered of it.
+// target is the subject of one reconcile: the ScaledJob, its resolved spec, and its memory.
 type target struct {
 	sj   *scaledjobv1.ScaledJob
 	asks scaledjob.Resolved
 	mem  *memory
 }
 
-// key names the ScaledJob.
+// key returns the namespace and name of the ScaledJob.
 func (t target) key() types.NamespacedName { return client.ObjectKeyFromObject(t.sj) }
 
 // +kubebuilder:rbac:groups=batch.miracle.dev,resources=scaledjobs,verbs=get;list;watch
@@ -129,7 +134,7 @@ func (t target) key() types.NamespacedName { return client.ObjectKeyFromObject(t
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconcile brings one ScaledJob to its desired number of Jobs. Each step is a file of this package.
+// Reconcile brings one ScaledJob to its desired number of Jobs. Each step has its own file in this package.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	// 1. load.go
 	t, result, err := r.load(ctx, request.NamespacedName)
@@ -170,7 +175,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return r.requeue(t, seen, plan, done, statusWait)
 }
 
-// fail ends a reconcile that could not observe what it must go by.
+// fail ends a reconcile that could not make an observation.
 func (r *Reconciler) fail(sj *scaledjobv1.ScaledJob, err error) (ctrl.Result, error) {
 	r.Metrics.Failed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName)
 	return enqueue.After(0, enqueue.PriorityNormal), err

@@ -24,17 +24,20 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
-// passTimeout ends a pass whose API server does not answer. It leaves room for the creates of a pass, one after the other timing out.
-const passTimeout = time.Minute
+// reconcileTimeout is the timeout of a reconcile, for an API server that does not answer. It leaves time for the
+// creates of a reconcile even if they time out one after the other.
+const reconcileTimeout = time.Minute
 
-// patientShare is how many workers there are to one that may wait long for creates.
+// patientShare is the number of workers per reconcile that may use the long timeout of creates.
 const patientShare = 4
 
-// SetupWithManager adds the controller to the manager. workers is how many ScaledJobs are reconciled at the same time.
+// SetupWithManager adds the controller to the manager. workers is the maximum number of ScaledJobs reconciled at the
+// same time.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) error {
 	r.templates = jobcontrol.NewDryRunner(r.Client)
 	r.patience = semaphore.NewWeighted(int64(max(1, workers/patientShare)))
-	// A standby fills these caches too, which otherwise only the controller would ask for.
+	// Request these caches here, so that a standby replica fills them too. Otherwise they would start with the
+	// controller, which runs on the leader only.
 	for _, object := range []client.Object{&scaledjob.ScaledJob{}, &batchv1.Job{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("caching a %T: %w", object, err)
@@ -50,12 +53,12 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("scaledjob").
 		For(&scaledjob.ScaledJob{}, builder.WithPredicates(enqueue.SpecChanged())).
-		// What Owns would do, but within the backoff after errors.
+		// Like Owns, but events do not bypass the backoff after errors.
 		Watches(&batchv1.Job{}, enqueue.JobHandler(r.countFinished), builder.WithPredicates(enqueue.JobChanged())).
 		WatchesRawSource(r.Wakes.Source()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
-			ReconciliationTimeout:   passTimeout,
+			ReconciliationTimeout:   reconcileTimeout,
 			RateLimiter:             enqueue.RateLimiter(),
 		}).
 		Complete(r)
@@ -65,13 +68,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 	return nil
 }
 
-// countFinished counts a Job that has finished.
+// countFinished counts a finished Job in the metrics.
 func (r *Reconciler) countFinished(owner types.NamespacedName, job *batchv1.Job) {
 	r.Metrics.Finished(owner, jobs.Succeeded(job))
 }
 
-// CacheOptions are those of the cache that the controller reads from: Jobs are slimmed, and their stores are handed to the gate. They are
-// not selected by label, since a label that somebody removes would make a running Job disappear. No namespaces means all.
+// CacheOptions returns the options of the controller's cache: Jobs are stored without unused fields, and the stores of
+// Jobs are available to the gate. Jobs are not selected by label, because a running Job would disappear from the cache
+// if a user removed the label. No namespaces means all namespaces.
 func CacheOptions(stores *jobcontrol.Stores, namespaces []string) cache.Options {
 	options := cache.Options{
 		ReaderFailOnMissingInformer: true,

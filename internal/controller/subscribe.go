@@ -10,8 +10,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 )
 
-// subscribe claims the Redis server that the spec names now, and has the watcher listen to the keys there, or to none if notifications are
-// disabled. The error is an [*failure.Error]: then there is no server to read from.
+// subscribe claims the Redis server of the spec, and subscribes to notifications for the keys unless spec.notifications
+// is Disabled. An error, always an [*failure.Error], means that no Redis server can be used.
 func (r *Reconciler) subscribe(t *target) error {
 	id, source := keyspace.ID(t.key()), &t.asks.Source
 	if t.asks.Err != nil {
@@ -30,7 +30,7 @@ func (r *Reconciler) subscribe(t *target) error {
 	return nil
 }
 
-// unsubscribe has nothing listened to, and gives the Redis server up.
+// unsubscribe ends the subscriptions of the ScaledJob and releases its claim on the Redis server.
 func (r *Reconciler) unsubscribe(key types.NamespacedName) {
 	r.Watcher.Forget(keyspace.ID(key))
 	r.Servers.Release(key.Namespace, key.Name)

@@ -24,57 +24,61 @@ import (
 )
 
 const (
-	// AtOnce is how many creates of one batch are under way at the same time.
+	// AtOnce is the maximum number of creates of one batch in flight at the same time.
 	AtOnce = 16
-	// grace is how long creates go on after the operator was told to stop, so that they end with an answer.
+	// grace is how long creates in flight may continue after the operator receives a signal to stop, so that they still
+	// get an answer.
 	grace = 5 * time.Second
 )
 
 var (
-	// ErrTaken stops a batch whose next name exists already. It is no failure: the gate knows what the name holds.
+	// ErrTaken means that a Job with the next name already exists. It ends the batch, but is not a failure: the gate
+	// records which Job has the name.
 	ErrTaken = errors.New("a Job of this name exists already")
-	// ErrRefused says that the API server takes no such Job for now, by 403 or 422, or that it made another Job of it.
+	// ErrRefused means that the API server refused the Job with status 403 or 422, or that an admission policy changed
+	// it so that it is not an owned Job.
 	ErrRefused = errors.New("the API server refuses the Job")
 
-	// errNoJob is of an answer that may or may not stand for a Job.
-	errNoJob = errors.New("the API server answered without telling which Job it created")
-	// errNotOwned is of a Job that would not be counted.
-	errNotOwned = errors.New("an admission policy took away the owner reference or the name, without which the Job can't be counted; " +
-		"it was deleted again")
+	// errNoJob means that the answer does not identify a Job, so that a Job may or may not exist.
+	errNoJob = errors.New("the answer of the API server does not identify the created Job")
+	// errNotOwned means that the created Job would not count as an owned Job.
+	errNotOwned = errors.New("an admission policy removed the owner reference or changed the name; " +
+		"without them the operator can't count the Job, and has deleted it")
 )
 
 // Creator creates Jobs.
 type Creator struct {
 	// Client writes to the API server.
 	Client client.Writer
-	// Gate is told what became of each create.
+	// Gate receives the result of each create.
 	Gate *Gate
-	// Leads says whether this process leads for certain.
+	// Leads reports whether this process is certainly the leader.
 	Leads func() bool
 }
 
-// Batch is what to create.
+// Batch is a set of Jobs to create.
 type Batch struct {
 	Owner *scaledjobv1.ScaledJob
-	// Ordinals are those of the Jobs, and Floor is what each of them tells of those before it.
+	// Ordinals are the ordinals of the Jobs. Floor is stored in each Job: all ordinals up to it have had their Jobs.
 	Ordinals []int64
 	Floor    int64
-	// Timeout is how long each create may take, and Until when the last one may begin.
+	// Timeout is the timeout of each create. Until is when the last create may start.
 	Timeout time.Duration
 	Until   time.Time
 }
 
-// Created is a Job that was created, and when the API server had answered.
+// Created is a created Job, and when the API server answered.
 type Created struct {
 	UID types.UID
 	At  time.Time
 }
 
-// Create creates the Jobs of a batch, many at once. After an error, or once it is too late, ctx has ended or another may lead, it starts no other. It waits for
-// those under way, and cancels them only some seconds later, since a cancelled create is one without an answer. It returns the Jobs that it
-// created, and the gravest of the errors: a failure is graver than ErrRefused, and that graver than ErrTaken.
+// Create creates the Jobs of a batch, up to AtOnce in parallel. It starts no further create after an error, after
+// batch.Until, after ctx has ended, or while this process is not certainly the leader. It waits for the creates in
+// flight. If ctx ends, it cancels them only after a grace period, because a canceled create has no answer. Create
+// returns the created Jobs and the most severe error: ErrTaken is the least severe, then ErrRefused, then all others.
 func (c Creator) Create(ctx context.Context, batch Batch) ([]Created, error) {
-	going, cancel := outliving(ctx, grace)
+	createCtx, cancel := outliving(ctx, grace)
 	defer cancel()
 	var group errgroup.Group
 	group.SetLimit(AtOnce)
@@ -82,11 +86,11 @@ func (c Creator) Create(ctx context.Context, batch Batch) ([]Created, error) {
 	made, errs := make([]Created, len(batch.Ordinals)), make([]error, len(batch.Ordinals))
 	for i, ordinal := range batch.Ordinals {
 		group.Go(func() error {
-			// Asked here and not before Go, which waits until one of those under way has ended.
+			// Check here and not before Go: Go blocks until one of the creates in flight has ended.
 			if failed.Load() || ended(ctx) || time.Now().After(batch.Until) || !c.Leads() {
 				return nil
 			}
-			uid, err := c.create(going, batch, ordinal)
+			uid, err := c.create(createCtx, batch, ordinal)
 			made[i], errs[i] = Created{uid, time.Now()}, err
 			if err != nil {
 				failed.Store(true)
@@ -100,14 +104,14 @@ func (c Creator) Create(ctx context.Context, batch Batch) ([]Created, error) {
 
 func ended(ctx context.Context) bool { return ctx.Err() != nil }
 
-// outliving is a context that ends some time after its parent.
+// outliving returns a context that ends some time after its parent.
 func outliving(parent context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	stop := context.AfterFunc(parent, func() { time.AfterFunc(grace, cancel) })
 	return ctx, func() { stop(); cancel() }
 }
 
-// worst is the first failure among the errors that is no refusal, or else the first refusal, or ErrTaken if that is all there is.
+// worst returns the most severe of the errors: the first other error, or else the first refusal, or else ErrTaken.
 func worst(errs []error) error {
 	var found error
 	for _, err := range errs {
@@ -160,8 +164,8 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 	return "", fmt.Errorf("creating Job %s: %w", attempt.Job.Name, err)
 }
 
-// check returns an error if what was created is not the Job that was asked for, and deletes it: it would not be counted, and so be created
-// again and again.
+// check returns an error if the created Job is not the requested Job, and deletes it. Such a Job would not count as an
+// owned Job, and the operator would create another one in each reconcile.
 func (c Creator) check(ctx context.Context, owner types.UID, name client.ObjectKey, made *batchv1.Job) error {
 	switch {
 	case made.UID == "" || made.ResourceVersion == "":
@@ -169,12 +173,13 @@ func (c Creator) check(ctx context.Context, owner types.UID, name client.ObjectK
 	case jobs.ControllerUID(made) == owner && made.Name == name.Name:
 		return nil
 	}
-	err := c.Client.Delete(ctx, made, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &made.UID})
+	err := c.Client.Delete(ctx, made,
+		client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &made.UID})
 	return errors.Join(errNotOwned, client.IgnoreNotFound(err))
 }
 
-// resolve finds out which Job has the name that the API server called taken. If there is none, that answer was wrong or the Job is gone by
-// now, and the create has failed.
+// resolve handles the answer that the Job's name already exists. It returns ErrTaken if a Job has that name. Otherwise
+// the Job was deleted since, or the answer was wrong, and the create has failed.
 func (c Creator) resolve(ctx context.Context, owner types.UID, attempt Unanswered, answer error) error {
 	taken, err := c.Gate.Resolve(ctx, owner, attempt)
 	switch {
@@ -186,7 +191,8 @@ func (c Creator) resolve(ctx context.Context, owner types.UID, attempt Unanswere
 	return fmt.Errorf("creating Job %s: %w", attempt.Job.Name, answer)
 }
 
-// notCarriedOut says whether the API server answered that it did not create the Job. After any other error it may have created it.
+// notCarriedOut reports whether the error proves that the API server did not create the Job. After any other error the
+// Job may exist.
 func notCarriedOut(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

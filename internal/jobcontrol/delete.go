@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// deletesAtOnce is how many deletes of one batch are under way at the same time.
+	// deletesAtOnce is the maximum number of deletes of one batch in flight at the same time.
 	deletesAtOnce = 16
-	// deletesPerReconcile is how many deletes a pass sends before others get their turn.
+	// deletesPerReconcile is the maximum number of deletes per reconcile. It lets other ScaledJobs take their turns.
 	deletesPerReconcile = 128
 )
 
@@ -34,33 +34,35 @@ type Deleter struct {
 	Client client.Writer
 }
 
-// Deletes is what is kept of the deletes of one ScaledJob's Jobs from one pass to the next. The zero value is ready.
+// Deletes is the state of the deletes of one ScaledJob between reconciles. The zero value is ready for use.
 type Deletes struct {
-	// deleted are the Jobs that were deleted, as long as the cache may still show them.
+	// deleted are the Jobs that were deleted while the cache may still show them.
 	deleted map[types.UID]struct{}
 	retry   retry.Retry
 }
 
-// Wait is how long to wait until deletes that failed are tried again, 0 if none has.
+// Wait returns how long to wait until failed deletes are retried; 0 if none has failed.
 func (r *Deletes) Wait(now time.Time) time.Duration { return r.retry.Wait(now) }
 
-// Deleted is what a pass has deleted.
+// Deleted is the result of the deletes of one reconcile.
 type Deleted struct {
-	// More says that some Jobs are left for another pass, and Unfinished that Jobs which had not finished are among the deleted ones.
+	// More is true if Jobs are left for the next reconcile. Unfinished is true if unfinished Jobs were deleted.
 	More, Unfinished bool
-	// Err is why some could not be deleted. They are tried again after a while.
+	// Err is the error of failed deletes. They are retried with backoff.
 	Err error
 }
 
-// Delete deletes Jobs with their Pods. Jobs that the cache still shows after their deletion are not deleted again. While deleting fails, one Job
-// at a time is tried.
-func (d Deleter) Delete(ctx context.Context, owner *scaledjobv1.ScaledJob, record *Deletes, wanted []*batchv1.Job) Deleted {
+// Delete deletes Jobs and their Pods. It skips Jobs that were deleted already but are still in the cache. After a
+// failure it tries one Job at a time.
+func (d Deleter) Delete(
+	ctx context.Context, owner *scaledjobv1.ScaledJob, record *Deletes, wanted []*batchv1.Job,
+) Deleted {
 	wanted = record.left(wanted)
 	if len(wanted) == 0 || record.Wait(time.Now()) > 0 {
 		return Deleted{}
 	}
 	batch := wanted[:min(len(wanted), deletesPerReconcile)]
-	if tried := record.retry.Failures(); tried > 0 { // One at a time, each in its turn: what is refused may be refused for ever.
+	if tried := record.retry.Failures(); tried > 0 { // Another Job each time: one delete may always be refused.
 		batch = wanted[tried%len(wanted):][:1]
 	}
 	errs := d.deleteAll(ctx, owner, batch)
@@ -76,7 +78,7 @@ func (d Deleter) Delete(ctx context.Context, owner *scaledjobv1.ScaledJob, recor
 	return done
 }
 
-// left are those of the Jobs to delete that were not deleted yet. Of the deleted ones, just the others can show up again.
+// left returns the Jobs that were not deleted yet. It also forgets deleted Jobs that the cache no longer shows.
 func (r *Deletes) left(wanted []*batchv1.Job) []*batchv1.Job {
 	var left []*batchv1.Job
 	shown := map[types.UID]struct{}{}
@@ -91,7 +93,7 @@ func (r *Deletes) left(wanted []*batchv1.Job) []*batchv1.Job {
 	return left
 }
 
-// deleteAll deletes Jobs, several at the same time, and returns the error of each.
+// deleteAll deletes Jobs in parallel and returns the error of each.
 func (d Deleter) deleteAll(ctx context.Context, owner *scaledjobv1.ScaledJob, batch []*batchv1.Job) []error {
 	errs := make([]error, len(batch))
 	var group errgroup.Group
@@ -110,8 +112,8 @@ func (d Deleter) deleteAll(ctx context.Context, owner *scaledjobv1.ScaledJob, ba
 	return errs
 }
 
-// delete deletes this very Job: not one of the same name that took its place. Without the propagation policy the API server would
-// leave the Pods of the Job behind.
+// delete deletes a Job by UID, so that a new Job of the same name is not deleted. Without a propagation policy the API
+// server would orphan the Pods of the Job.
 func (d Deleter) delete(ctx context.Context, job *batchv1.Job, policy metav1.DeletionPropagation) error {
 	target := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name}}
 	err := d.Client.Delete(ctx, target, client.PropagationPolicy(policy), client.Preconditions{UID: &job.UID})

@@ -1,19 +1,21 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jobcontrol is the only writer of Jobs. It creates and deletes them, sends the dry runs of templates, and knows which of its own
-// writes its cache has not shown yet.
+// Package jobcontrol is the only writer of Jobs. It creates and deletes them, sends the dry runs of templates, and
+// tracks which of its own writes its cache does not show yet.
 //
-// The operator counts Jobs in an informer's cache, which lags behind the API server by milliseconds, or by much more when the API server is
-// busy. Whoever counts before the cache holds the Jobs created a moment ago creates them again. So the [Gate] notes each write, and until the
-// cache has caught up with it, nothing is decided for that ScaledJob. Two kinds of writes need more than their answer:
+// The operator counts Jobs in the cache of an informer. The cache lags behind the API server by milliseconds, or longer
+// if the API server is busy. Counting Jobs before the cache shows the latest ones would create them a second time. So
+// the [Gate] records each create, and the operator makes no decision for a ScaledJob until the cache shows its Jobs.
+// Two cases need more than the answer of the API server:
 //
-//   - A create that ended without an answer may or may not have made a Job. Its ordinal is kept, and counts as an active Job, until the same
-//     name has been sent again, or so much time has passed that the API server cannot carry out the request any more. Then the API server is
-//     asked whether there is such a Job.
-//   - The writes of the process that led before this one are unknown. So a new process lists all Jobs once from the API server, and waits
-//     until the cache shows them. Creates still under way are met by name: see ordinals.go.
+//   - A create without an answer may or may not have created a Job. Its ordinal counts as an active Job until a create
+//     with the same name was answered, or until the API server can no longer carry out the request. Then the gate asks
+//     the API server whether the Job exists.
+//   - The creates of the previous leader are unknown to this process. So a new process first lists all Jobs from the
+//     API server, and waits until the cache shows them. Creates of the previous leader that are still in flight have
+//     the same names as those of this process, so that no Job exists twice: see ordinals.go.
 //
-// A [Creator] sends the creates of a batch and tells the gate what became of each: the Job was created, it was not, its name was taken, or
-// there was no answer. A [Deleter] sends each delete once, and again later where it failed.
+// A [Creator] sends the creates of a batch and tells the gate the result of each: the Job was created, it was not, its
+// name already exists, or there was no answer. A [Deleter] deletes each Job once, and retries failed deletes.
 package jobcontrol

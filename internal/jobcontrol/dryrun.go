@@ -16,33 +16,34 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// DryRunsPerSecond bounds the dry runs of all ScaledJobs together.
+// DryRunsPerSecond is the maximum rate of dry runs, over all ScaledJobs.
 const DryRunsPerSecond = 5
 
-// DryRunner asks the API server, by a dry run, whether it accepts Jobs of a template.
+// DryRunner sends dry runs to find out whether the API server accepts Jobs of a template.
 type DryRunner struct {
 	// Client writes to the API server.
 	Client client.Writer
-	// Turns spaces out the dry runs of all ScaledJobs.
+	// Turns limits the rate of dry runs, over all ScaledJobs.
 	Turns *rate.Limiter
 }
 
-// NewDryRunner returns one that sends no more than DryRunsPerSecond.
+// NewDryRunner returns a DryRunner that sends at most DryRunsPerSecond.
 func NewDryRunner(writer client.Writer) *DryRunner {
 	return &DryRunner{Client: writer, Turns: rate.NewLimiter(DryRunsPerSecond, DryRunsPerSecond)}
 }
 
-// DryRun is where the dry run of one ScaledJob's template stands. The zero value is that of a template that was never sent.
+// DryRun is the state of the dry run of one ScaledJob's template. The zero value means that none was sent.
 type DryRun struct {
-	// Turn is when the dry run may be sent; zero if none waits to be.
+	// Turn is when the dry run may be sent; zero if none is waiting.
 	Turn time.Time
-	// sent is when the last one was.
+	// sent is when the last dry run was sent.
 	sent time.Time
 }
 
-// DryRun sends a dry run of the template once per generation, and again at the resync while there was no verdict. It returns whether it sent
-// one, and the error that the API server answered. Known are the conditions as they were last reported. While very many wait, each gets a
-// turn. It never holds back a Job.
+// DryRun sends a dry run of the template once per generation. While the condition TemplateValid is Unknown, it sends
+// another one at the resync. known are the last reported conditions. DryRun returns whether it sent a dry run, and the
+// error that the API server answered. If the rate limit is exceeded, dry runs wait for their turns in order. Jobs are
+// created without waiting for the dry run.
 func (d *DryRunner) DryRun(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, run *DryRun, known []metav1.Condition,
 ) (sent bool, err error) {
@@ -60,7 +61,7 @@ func (d *DryRunner) DryRun(
 	return true, d.Client.Create(ctx, jobs.Build(sj, jobs.DryRunOrdinal, 0), client.DryRunAll)
 }
 
-// Waits says whether a dry run waits for its turn.
+// Waits reports whether a dry run waits for its turn.
 func (r *DryRun) Waits() bool { return !r.Turn.IsZero() }
 
 func (r *DryRun) due(sj *scaledjobv1.ScaledJob, known []metav1.Condition, now time.Time) bool {

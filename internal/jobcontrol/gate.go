@@ -21,14 +21,15 @@ import (
 )
 
 const (
-	// settleAfter is how long a Job is awaited in the cache before the API server is asked what became of it.
+	// settleAfter is how long the gate waits for a Job to appear in the cache before it asks the API server whether the
+	// Job still exists.
 	settleAfter = 10 * time.Second
-	// resolveAfter is how long a create without an answer can still be carried out: well over the minute that the API server gives to
-	// any request. After that the API server is asked what came of it.
+	// resolveAfter is how long after it was sent a create without an answer may still be carried out. The API server
+	// ends requests after one minute. After that time the gate asks the API server whether the Job exists.
 	resolveAfter = 90 * time.Second
 )
 
-// Gate holds what this process wrote and its cache has not shown yet. It is safe for concurrent use.
+// Gate tracks the creates of this process that its cache does not show yet. It is safe for concurrent use.
 type Gate struct {
 	cached     client.Reader
 	live       client.Reader
@@ -41,14 +42,14 @@ type Gate struct {
 	owners map[types.UID]*owner
 }
 
-// owner is what is open for one ScaledJob.
+// owner is the state of one ScaledJob.
 type owner struct {
 	awaited    []write
 	unanswered []Unanswered
 	ordinals   ordinals
 }
 
-// write is a Job that exists, or existed, and that the cache has yet to show.
+// write is a Job that exists or existed, and that the cache does not show yet.
 type write struct {
 	key     types.NamespacedName
 	uid     types.UID
@@ -58,22 +59,22 @@ type write struct {
 
 // Unanswered is a create that ended without an answer.
 type Unanswered struct {
-	// Ordinal is the Job's ordinal, and Job its name.
+	// Ordinal is the ordinal of the Job, and Job its namespace and name.
 	Ordinal int64
 	Job     types.NamespacedName
-	// Since is when the create was sent last.
+	// Since is when the create was last sent.
 	Since time.Time
 }
 
-// NewGate makes a gate over the cache that Jobs are counted in. live reads from the API server itself, and stores are the stores behind
-// the cache. namespaces are those that the cache watches; none means all.
+// NewGate returns a Gate for the cache in which Jobs are counted. live reads from the API server, and stores are the
+// stores behind the cache. namespaces are the namespaces that the cache watches; none means all.
 func NewGate(cached, live client.Reader, stores *Stores, namespaces []string) *Gate {
 	return &Gate{cached: cached, live: live, stores: stores, namespaces: namespaces, owners: map[types.UID]*owner{}}
 }
 
-// Ready says whether the cache shows every Job that is known to have been created for the owner. While it does not, the Jobs must not
-// be counted. An error means that the API server had to be asked and did not answer. Only one caller at a time may ask and write for
-// an owner, as the work queue sees to.
+// Ready reports whether the cache shows every Job that is known to have been created for the owner. While it is false,
+// the Jobs must not be counted. Ready returns an error if it has to ask the API server and that fails. Calls for the
+// same owner must not be concurrent with each other or with its creates; the work queue ensures that.
 func (g *Gate) Ready(ctx context.Context, uid types.UID) (bool, error) {
 	if done, err := g.tookOver(ctx); err != nil || !done {
 		return false, err
@@ -95,7 +96,7 @@ func (g *Gate) Ready(ctx context.Context, uid types.UID) (bool, error) {
 	return true, nil
 }
 
-// Wrote notes that there is a Job of the owner with this ordinal, as the API server answered it.
+// Wrote records that a Job of the owner with this ordinal exists, as the API server returned it.
 func (g *Gate) Wrote(uid types.UID, ordinal int64, job *metav1.ObjectMeta) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -110,7 +111,7 @@ func (g *Gate) Wrote(uid types.UID, ordinal int64, job *metav1.ObjectMeta) {
 	})
 }
 
-// Lost notes that a create ended without an answer.
+// Lost records that a create ended without an answer.
 func (g *Gate) Lost(uid types.UID, lost Unanswered) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -119,7 +120,7 @@ func (g *Gate) Lost(uid types.UID, lost Unanswered) {
 	open.unanswered = append(open.unanswered, lost)
 }
 
-// Answered notes that the API server said what became of an ordinal, so that it is no longer in doubt.
+// Answered records that the API server answered the create of this ordinal.
 func (g *Gate) Answered(uid types.UID, ordinal int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -128,8 +129,9 @@ func (g *Gate) Answered(uid types.UID, ordinal int64) {
 	}
 }
 
-// Resolve asks the API server which Job has the name of a create, and notes it: our own is awaited in the cache, the ordinal of a foreign one
-// is skipped, and a name that nobody has is no longer in doubt.
+// Resolve asks the API server which Job has the name of a create, and records the result: the gate waits until the
+// cache shows an owned Job, skips the ordinal if the Job belongs to another owner, and treats the create as answered if
+// no Job has the name.
 func (g *Gate) Resolve(ctx context.Context, uid types.UID, of Unanswered) (taken bool, err error) {
 	var job batchv1.Job
 	err = g.live.Get(ctx, of.Job, &job)
@@ -138,19 +140,20 @@ func (g *Gate) Resolve(ctx context.Context, uid types.UID, of Unanswered) (taken
 		g.Answered(uid, of.Ordinal)
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("looking at the existing Job %s: %w", of.Job.Name, err)
+		return false, fmt.Errorf("reading the existing Job %s: %w", of.Job.Name, err)
 	case jobs.ControllerUID(&job) == uid:
 		g.Wrote(uid, of.Ordinal, &job.ObjectMeta)
 	default:
-		ctrl.LoggerFrom(ctx).Info("a foreign Job has the name that was due, its number is skipped", "job", of.Job.Name)
+		ctrl.LoggerFrom(ctx).Info("a Job of another owner has the name of the next Job; skipping its ordinal",
+			"job", of.Job.Name)
 		g.skip(uid, of.Ordinal)
 	}
 	return true, nil
 }
 
-// Saw notes which Jobs of the owner there are. It returns those creates without an answer whose Job is not among them, the lowest ordinal
-// first: each may make a Job yet. That the Job is among them does not settle the create, since that may be an older one of the same name,
-// long gone. Only an answer does.
+// Saw records the owned Jobs. It returns the creates without an answer that have no Job among them, lowest ordinal
+// first: each may still create a Job. An owned Job with the ordinal does not count as an answer, because it may be an
+// older Job of the same name that was deleted since. Only an answer of the API server settles a create.
 func (g *Gate) Saw(uid types.UID, owned *jobs.Owned) []Unanswered {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -164,12 +167,15 @@ func (g *Gate) Saw(uid types.UID, owned *jobs.Owned) []Unanswered {
 		ordinal, _ := jobs.Ordinal(&job.ObjectMeta)
 		shown[ordinal] = true
 	}
-	hidden := slices.DeleteFunc(slices.Clone(open.unanswered), func(lost Unanswered) bool { return shown[lost.Ordinal] })
+	hidden := slices.DeleteFunc(slices.Clone(open.unanswered), func(lost Unanswered) bool {
+		return shown[lost.Ordinal]
+	})
 	slices.SortFunc(hidden, func(a, b Unanswered) int { return int(a.Ordinal - b.Ordinal) })
 	return hidden
 }
 
-// Free are the ordinals of the owner's next count Jobs, and the floor that these Jobs are to tell. Saw must have been called before.
+// Free returns the ordinals of the next count Jobs of the owner, and the floor to store in these Jobs. Saw must have
+// been called before.
 func (g *Gate) Free(uid types.UID, count int) (ordinals []int64, floor int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -183,7 +189,7 @@ func (g *Gate) Free(uid types.UID, count int) (ordinals []int64, floor int64) {
 	}), floor
 }
 
-// Newest is the highest ordinal that any Job of the owner has had, or may have.
+// Newest returns the highest ordinal that any Job of the owner has had or may have.
 func (g *Gate) Newest(uid types.UID) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -198,14 +204,14 @@ func (g *Gate) Newest(uid types.UID) int64 {
 	return newest
 }
 
-// Forget drops what is known of an owner that is gone.
+// Forget removes the state of a deleted owner.
 func (g *Gate) Forget(uid types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.owners, uid)
 }
 
-// skip notes that an ordinal's name is taken, so that it is never due again.
+// skip records that the name of an ordinal is taken, so that the ordinal is not used again.
 func (g *Gate) skip(uid types.UID, ordinal int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -214,7 +220,7 @@ func (g *Gate) skip(uid types.UID, ordinal int64) {
 	open.ordinals.use(ordinal)
 }
 
-// overdue are the owner's creates without an answer that will not be carried out any more, if they were not yet.
+// overdue returns the owner's creates without an answer that the API server can no longer carry out.
 func (g *Gate) overdue(uid types.UID, now time.Time) []Unanswered {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -227,7 +233,7 @@ func (g *Gate) overdue(uid types.UID, now time.Time) []Unanswered {
 	})
 }
 
-// settled says whether the cache shows the write, or need not show it any more.
+// settled reports whether the cache shows the write, or no longer has to because the Job was deleted.
 func (g *Gate) settled(ctx context.Context, pending write) (bool, error) {
 	if g.stores.reached(pending.version) {
 		return true, nil
@@ -243,7 +249,7 @@ func (g *Gate) settled(ctx context.Context, pending write) (bool, error) {
 	return !exists, err
 }
 
-// holds says whether the reader has the very Job that was written.
+// holds reports whether the reader returns this Job, and not another one of the same name.
 func holds(ctx context.Context, reader client.Reader, pending write) (bool, error) {
 	var job batchv1.Job
 	err := reader.Get(ctx, pending.key, &job)
@@ -251,7 +257,7 @@ func holds(ctx context.Context, reader client.Reader, pending write) (bool, erro
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking for Job %s: %w", pending.key, err)
+		return false, fmt.Errorf("reading Job %s: %w", pending.key, err)
 	}
 	return job.UID == pending.uid, nil
 }
@@ -265,7 +271,7 @@ func (g *Gate) awaited(uid types.UID) []write {
 	return nil
 }
 
-// keep leaves just these writes awaited.
+// keep replaces the writes that the gate waits for.
 func (g *Gate) keep(uid types.UID, rest []write) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

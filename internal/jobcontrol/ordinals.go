@@ -9,26 +9,28 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// reach is how far below the highest ordinal others are looked for that are missing: those under way are of one pass, of 128 at most, or were
-// in doubt before it. It bounds what is kept, whatever ordinals are forged.
+// reach is how far below the highest ordinal missing ordinals are searched. Creates in flight belong to one reconcile,
+// with at most 128 creates, or were without an answer before it. The limit bounds the memory even if users forge
+// ordinals.
 const reach = 1024
 
-// ordinals knows which ordinals of one ScaledJob are free. The zero value has seen no Job yet.
+// ordinals tracks which ordinals of one ScaledJob are free. In the zero value no Job was seen.
 //
-// A Job's name follows from its ordinal, and the API server gives each name once. So two creators make no more Jobs than one, if they claim
-// the same ordinals. An ordinal that is missing below the highest one may be that of a create under way: of an operator that has been
-// killed, or of another that is still at work. If it is not claimed before any new one, both creates are carried out. An ordinal that had a
-// Job is not claimed again, or else names would not be unique, nor would two creators agree on what is missing: each Job tells what its
-// creator knew of the Jobs before it.
+// The name of a Job follows from its ordinal, and names are unique in the API server. So two creators that use the same
+// ordinals together create no surplus Job. An ordinal that is missing below the highest one may belong to a create in
+// flight, from an operator that was killed or from another that still runs. It must be used before any new ordinal;
+// otherwise both creates would succeed. An ordinal that has had a Job is not used again: otherwise names would not be
+// unique over time, and two creators would not agree on which ordinals are missing. So each Job stores what its creator
+// knew about the Jobs before it.
 type ordinals struct {
 	highest int64
-	// All ordinals up to floor have had their Jobs, and of those above it the ones in used.
+	// All ordinals up to floor have had their Jobs. used has the used ordinals above floor.
 	floor int64
 	used  map[int64]struct{}
 }
 
-// saw notes the Jobs that are there. To hold a Job's name against what it tells takes time, so that is done once for each Job: what is known
-// already need not be true.
+// saw records the owned Jobs. Verifying an ordinal against the name of its Job takes time, so a Job whose annotations
+// bring nothing new is skipped without verification.
 func (o *ordinals) saw(owned *jobs.Owned) {
 	for job := range owned.All {
 		ordinal, floor := jobs.ToldOrdinal(&job.ObjectMeta)
@@ -41,7 +43,7 @@ func (o *ordinals) saw(owned *jobs.Owned) {
 	}
 }
 
-// use notes that an ordinal has, or had, a Job.
+// use records that an ordinal has, or had, a Job.
 func (o *ordinals) use(ordinal int64) {
 	if ordinal <= o.floor {
 		return
@@ -54,7 +56,8 @@ func (o *ordinals) use(ordinal int64) {
 	o.raise(max(o.floor, o.highest-reach))
 }
 
-// raise notes that all ordinals up to this one have had their Jobs. The floor goes on over those in use that follow.
+// raise records that all ordinals up to this one have had their Jobs. It also raises the floor over the used ordinals
+// that follow directly.
 func (o *ordinals) raise(floor int64) {
 	if floor > o.floor {
 		o.floor = floor
@@ -71,8 +74,8 @@ func (o *ordinals) isUsed(ordinal int64) bool {
 	return used || ordinal <= o.floor
 }
 
-// free are the count ordinals to claim next, but for those in doubt: first the missing ones, the newest of which are the likeliest to be
-// under way, then new ones.
+// free returns the next count ordinals to use, except those in doubt: first the missing ordinals, highest first,
+// because those are the most likely to be in flight, then new ones.
 func (o *ordinals) free(count int, inDoubt func(ordinal int64) bool) []int64 {
 	var claimed []int64
 	claim := func(ordinal int64) {

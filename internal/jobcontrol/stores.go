@@ -19,19 +19,21 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// errNoInformer is that of a cache that nobody asked for Jobs. Without it, it would look as if there were none.
+// errNoInformer means that the cache has no informer for Jobs. Without this error the list of Jobs would seem to be
+// empty.
 var errNoInformer = errors.New("the cache has no informer for Jobs")
 
-// ownerIndex finds the Jobs of a namespace by the object that controls them.
+// ownerIndex is the name of the index of Jobs by namespace and controller UID.
 const ownerIndex = "jobs of an owner"
 
-// Stores are the stores of the Job informers behind a cache. Their NewInformer goes into the options of that cache.
+// Stores holds the stores of the Job informers behind a cache. Set its NewInformer in the options of that cache.
 type Stores struct {
 	mu   sync.RWMutex
 	jobs []toolscache.Indexer
 }
 
-// NewInformer makes an informer as a cache does by default, and remembers the store of one for Jobs.
+// NewInformer creates an informer as the cache does by default. If the informer is for Jobs, NewInformer keeps its
+// store and adds an index by owner.
 func (s *Stores) NewInformer(
 	source toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers,
 ) toolscache.SharedIndexInformer {
@@ -47,8 +49,8 @@ func (s *Stores) NewInformer(
 	return informer
 }
 
-// Owned are the Jobs in the namespace that the owner controls, as the cache shows them, in no order. They are the cache's own and must
-// not be changed: a reader of the cache would copy each of them at each count.
+// Owned returns the cached Jobs in the namespace that the owner controls, in no particular order. The Jobs belong to
+// the cache and must not be changed. The client of the manager would copy every Job on every list.
 func (s *Stores) Owned(namespace string, owner types.UID) ([]*batchv1.Job, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -78,7 +80,8 @@ func indexOwner(object any) ([]string, error) {
 
 func ownerKey(namespace string, owner types.UID) string { return namespace + "/" + string(owner) }
 
-// Check returns an error if a synced store does not tell its resource version. Then no write of ours would ever be seen.
+// Check returns an error if a synced store does not report its resource version. The gate would then never see that the
+// cache shows a write.
 func (s *Stores) Check() error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -87,15 +90,15 @@ func (s *Stores) Check() error {
 	}
 	for _, store := range s.jobs {
 		if store.LastStoreSyncResourceVersion() == "" {
-			return errors.New("the Job cache does not tell its resource version: " +
+			return errors.New("the Job cache does not report its resource version: " +
 				"the client-go feature gate AtomicFIFO must be on (environment variable KUBE_FEATURE_AtomicFIFO)")
 		}
 	}
 	return nil
 }
 
-// reached says whether the cache is at this resource version or later, so that it shows every Job written up to it. With several stores
-// it can't be told which of them would hold the Job, so the answer is no.
+// reached reports whether the cache is at this resource version or a later one, so that it shows every Job written up
+// to then. It returns false if there are several stores, because then it is unknown which store holds the Job.
 func (s *Stores) reached(version string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

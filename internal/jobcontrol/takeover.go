@@ -17,22 +17,24 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// takeoverPage is how many Jobs are listed with one request.
+// takeoverPage is the page size of the list of Jobs.
 const takeoverPage = 500
 
-// takeover is the list of the Jobs of a former leader. Passes make it, one at a time, each going on where the one before was cut short.
+// takeover is the list of the Jobs that previous leaders created. Reconciles fetch it, one at a time; each continues
+// where the last one failed.
 type takeover struct {
 	done atomic.Bool
 
 	mu sync.Mutex
-	// namespaces are those that are yet to be listed, and next is where the list of the first of these goes on. listed are the Jobs so far.
+	// namespaces are the namespaces still to be listed, next is the continue token for the first of them, and listed
+	// are the Jobs listed so far.
 	namespaces []string
 	next       string
 	listed     []metav1.PartialObjectMetadata
 }
 
-// tookOver notes every Job of a ScaledJob that exists now and that the cache has not reached: whoever led before may have created it. It says
-// whether that is done, which it is not while somebody else is at it.
+// tookOver records every Job of a ScaledJob that exists now and is newer than the cache, because a previous leader may
+// have created it. It returns true when that is complete, and false while another goroutine is doing it.
 func (g *Gate) tookOver(ctx context.Context) (bool, error) {
 	t := &g.takeover
 	if t.done.Load() {
@@ -49,7 +51,7 @@ func (g *Gate) tookOver(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if err := g.listFormer(ctx, t); err != nil {
-		return false, fmt.Errorf("listing the Jobs of a former leader: %w", err)
+		return false, fmt.Errorf("listing the Jobs of previous leaders: %w", err)
 	}
 	for i := range t.listed {
 		g.inherit(&t.listed[i].ObjectMeta)
@@ -59,7 +61,7 @@ func (g *Gate) tookOver(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// listFormer lists what is left of the list. It begins anew where the API server does not know any more how the list goes on.
+// listFormer lists the remaining Jobs. It starts again from the beginning if the continue token has expired.
 func (g *Gate) listFormer(ctx context.Context, t *takeover) error {
 	if len(t.namespaces) == 0 {
 		t.namespaces, t.next, t.listed = g.watched(), "", nil
@@ -67,7 +69,8 @@ func (g *Gate) listFormer(ctx context.Context, t *takeover) error {
 	for len(t.namespaces) > 0 {
 		page := &metav1.PartialObjectMetadataList{}
 		page.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("JobList"))
-		err := g.live.List(ctx, page, client.InNamespace(t.namespaces[0]), client.Limit(takeoverPage), client.Continue(t.next))
+		err := g.live.List(ctx, page,
+			client.InNamespace(t.namespaces[0]), client.Limit(takeoverPage), client.Continue(t.next))
 		if apierrors.IsResourceExpired(err) {
 			t.namespaces = nil
 		}
@@ -82,7 +85,7 @@ func (g *Gate) listFormer(ctx context.Context, t *takeover) error {
 	return nil
 }
 
-// watched are the namespaces to list, of which one may stand for all.
+// watched returns the namespaces to list. NamespaceAll stands for all of them.
 func (g *Gate) watched() []string {
 	if len(g.namespaces) == 0 {
 		return []string{metav1.NamespaceAll}
@@ -90,12 +93,12 @@ func (g *Gate) watched() []string {
 	return g.namespaces
 }
 
-// inherit awaits a Job that a former leader made.
+// inherit makes the gate wait until the cache shows a Job of a previous leader.
 func (g *Gate) inherit(job *metav1.ObjectMeta) {
 	_, owner, ok := jobs.Owner(job)
 	if !ok || g.stores.reached(job.ResourceVersion) {
 		return
 	}
-	// Its ordinal counts once the cache shows it, in the namespace of the owner.
+	// Saw records the ordinal once the cache shows the Job: a Job in another namespace than the owner must not count.
 	g.Wrote(owner, 0, job)
 }

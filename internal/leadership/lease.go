@@ -1,9 +1,9 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leadership knows whether this process leads for certain. A process that stood still for longer than its lease, as a paused virtual
-// machine does, goes on where it was: by then another leads, and client-go takes seconds to find out. What it would do meanwhile, it would do
-// by an old view.
+// Package leadership tells whether this process is certainly the leader. A process that was suspended for longer than
+// its Lease lasts, for example in a paused virtual machine, continues where it stopped. By then another replica is the
+// leader, and client-go takes seconds to notice. Until then the process would act on outdated state.
 package leadership
 
 import (
@@ -16,44 +16,46 @@ import (
 )
 
 const (
-	// LeaseDuration is, by default, how long after the last renewal others wait until they take the lease.
+	// LeaseDuration is the default time after the last renewal until other replicas take the Lease.
 	LeaseDuration = 15 * time.Second
-	// RenewDeadline is, by default, how long a leader tries to renew it before it ends.
+	// RenewDeadline is the default time for which a leader tries to renew the Lease before it exits.
 	RenewDeadline = 10 * time.Second
-	// RetryPeriod is, by default, how often a leader renews it, and others try to take it.
+	// RetryPeriod is the default interval at which a leader renews the Lease, and others try to take it.
 	RetryPeriod = 2 * time.Second
 
-	// LongestCreate is how long a create may take that is begun while the lease is held.
+	// LongestCreate is the maximum duration of a create that starts while the Lease is held.
 	LongestCreate = 4 * time.Second
-	// reserve is how long before others may take the lease this process has ended, and its creates with it. A request that is given up
-	// takes a moment to be so on the API server too.
+	// reserve is how long before other replicas may take the Lease this process has exited. It allows for the time in
+	// which the API server notices that the process has canceled its requests.
 	reserve = time.Second
-	// notice is how often at least the lease is looked at. Timers stand still while a machine is suspended.
+	// notice is the maximum interval between two checks of the Lease. A single long timer would not do, because timers
+	// stop while a machine is suspended.
 	notice = time.Second
 )
 
-// ErrRanOut says that others may be about to take the lease.
-var ErrRanOut = errors.New("the lease has run out without being renewed, and others may take it")
+// ErrRanOut means that other replicas are about to be able to take the Lease.
+var ErrRanOut = errors.New("the lease was not renewed in time, and another replica may take it")
 
 var (
-	errStoodStill  = errors.New("this process stood still for longer than its lease lasts, and must begin anew to lead again")
-	errNotReleased = errors.New("a lease that was not renewed in time is left to run out: what is under way may not have ended")
+	errSuspended   = errors.New("this process was suspended for longer than its lease lasts and must be restarted")
+	errNotReleased = errors.New("not releasing a lease that was not renewed in time, as requests may be in flight")
 )
 
-// Timing is how long a lease lasts, and how it is renewed.
+// Timing holds the durations of leader election.
 type Timing struct {
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 }
 
-// Certain is how long after a renewal new work may begin. What takes no longer than LongestCreate has ended then before this process does.
+// Certain returns how long after a renewal new work may start. Work that starts then and takes at most LongestCreate
+// ends before this process exits.
 func (t Timing) Certain() time.Duration {
-	return min(t.RenewDeadline, t.runsOut()-LongestCreate)
+	return min(t.RenewDeadline, t.expiresAfter()-LongestCreate)
 }
 
-// runsOut is how long after a renewal this process ends, before others may take the lease.
-func (t Timing) runsOut() time.Duration { return t.LeaseDuration - reserve }
+// expiresAfter returns how long after a renewal this process exits, which is before other replicas may take the Lease.
+func (t Timing) expiresAfter() time.Duration { return t.LeaseDuration - reserve }
 
-// Lease is the lock of a leader election that remembers when it was renewed last. It is safe for concurrent use.
+// Lease is the lock of a leader election. It remembers when it was last renewed. It is safe for concurrent use.
 type Lease struct {
 	resourcelock.Interface
 
@@ -63,7 +65,7 @@ type Lease struct {
 	renewed time.Time
 }
 
-// NewLease makes a Lease of a lock.
+// NewLease returns a Lease that wraps the lock.
 func NewLease(lock resourcelock.Interface, timing Timing) *Lease {
 	return &Lease{Interface: lock, timing: timing}
 }
@@ -73,8 +75,9 @@ func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 	return l.write(record, func() error { return l.Interface.Create(ctx, record) })
 }
 
-// Update implements resourcelock.Interface. A lease that ran out once is not renewed, though nobody may have taken it for good: what others
-// did while they had it is not known here. One that was not renewed in time is not released either: others would take it at once.
+// Update implements resourcelock.Interface. It does not renew a Lease that has expired, even if no other replica holds
+// it now: another one may have held it in between, and this process does not know what that one did. It does not
+// release a Lease that was not renewed in time: others would take it immediately.
 func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return l.write(record, func() error { return l.Interface.Update(ctx, record) })
 }
@@ -85,7 +88,7 @@ func (l *Lease) write(record resourcelock.LeaderElectionRecord, write func() err
 	age, known := l.age(began)
 	switch {
 	case known && age > l.timing.LeaseDuration:
-		return errStoodStill
+		return errSuspended
 	case known && released && age >= l.timing.Certain():
 		return errNotReleased
 	}
@@ -101,14 +104,15 @@ func (l *Lease) write(record resourcelock.LeaderElectionRecord, write func() err
 	return nil
 }
 
-// Held says whether the lease was renewed so lately that what begins now ends before anybody else can have it.
+// Held reports whether the Lease was renewed so recently that work which starts now ends before another replica can
+// become the leader.
 func (l *Lease) Held() bool {
 	age, known := l.age(time.Now())
 	return known && age < l.timing.Certain()
 }
 
-// Watch returns ErrRanOut shortly before others may take the lease from this process, or nil when ctx ends. Whoever calls it ends the
-// process then: so nothing that was begun outlives the lease, however long it takes.
+// Watch returns ErrRanOut shortly before other replicas may take the Lease, or nil when ctx ends. After ErrRanOut the
+// caller must exit the process, so that no request outlives the Lease.
 func (l *Lease) Watch(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -119,7 +123,7 @@ func (l *Lease) Watch(ctx context.Context) error {
 		case <-timer.C:
 		}
 		age, known := l.age(time.Now())
-		left := l.timing.runsOut() - age
+		left := l.timing.expiresAfter() - age
 		switch {
 		case !known:
 			left = notice
@@ -130,7 +134,8 @@ func (l *Lease) Watch(ctx context.Context) error {
 	}
 }
 
-// age is how long ago the lease was renewed, if it ever was. Where a machine is suspended, only the clock on the wall goes on.
+// age returns the time since the last renewal, if there was one. It takes the larger of the monotonic and the wall
+// clock, because only the wall clock advances while a machine is suspended.
 func (l *Lease) age(now time.Time) (age time.Duration, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,15 +1,15 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package retry says when to try again what has failed.
+// Package retry computes when to retry failed requests.
 package retry
 
 import "time"
 
-// Delays are exponential: the first is First, each further one twice as long, and none longer than Longest.
+// Delays are exponential: the first is First, each further one is twice as long, and none is longer than Longest.
 type Delays struct{ First, Longest time.Duration }
 
-// After is the delay after so many failures in a row; 0 after none.
+// After returns the delay after a number of consecutive failures; 0 if there were none.
 func (d Delays) After(failures int) time.Duration {
 	if failures <= 0 {
 		return 0
@@ -27,14 +27,13 @@ func (d Delays) After(failures int) time.Duration {
 // APIServer are the delays after errors of the API server.
 var APIServer = Delays{First: 50 * time.Millisecond, Longest: 30 * time.Second}
 
-// Retry is when a request to the API server, which may fail again and again, is to be sent next. The zero value is that of one that has
-// not failed.
+// Retry tracks when a request to the API server may be sent again. The zero value has no failures.
 type Retry struct {
 	failures int
 	next     time.Time
 }
 
-// Note keeps whether the request has failed now.
+// Note records the result of a request that ended now.
 func (r *Retry) Note(err error, now time.Time) {
 	if err == nil {
 		*r = Retry{}
@@ -44,8 +43,8 @@ func (r *Retry) Note(err error, now time.Time) {
 	r.next = now.Add(APIServer.After(r.failures))
 }
 
-// Failures is how often in a row it has failed.
+// Failures returns the number of consecutive failures.
 func (r *Retry) Failures() int { return r.failures }
 
-// Wait is how long to wait until it is sent again; 0 if it may be sent now.
+// Wait returns how long to wait until the request may be sent again; 0 if it may be sent now.
 func (r *Retry) Wait(now time.Time) time.Duration { return max(0, r.next.Sub(now)) }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,8 @@ func TestMetricsOfAScaledJobLastAsLongAsItDoes(t *testing.T) {
 		spec.JobTemplate.Spec.BackoffLimit = new(int32(0))
 	})
 	s.awaitSubscription()
+	s.AwaitTemplateChecked()
+	s.AwaitQuiet(time.Second) // A reconcile that is under way could see the messages before their notification comes.
 	s.Push(5)
 	s.Eventually(s.jobsEver).Should(Equal(2))
 	s.succeed(s.job())

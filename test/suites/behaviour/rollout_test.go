@@ -52,7 +52,7 @@ func TestAnEditedTemplateReplacesJobsWhereThatIsAskedFor(t *testing.T) {
 	s.Update(image("other"))
 	s.Eventually(s.images).Should(HaveExactElements("other", "other", "other"))
 	s.Eventually(s.events).WithArguments("ReplacedJobs").Should(BeNumerically(">=", 1))
-	s.Expect(s.jobsEver()).To(Equal(6))
+	s.Eventually(s.jobsEver).Should(Equal(6))
 }
 
 // A Job that is to be replaced counts until its Pods are gone, if the user wants to wait for that.
@@ -66,7 +66,7 @@ func TestReplacedJobsMayGoWithTheirPodsFirst(t *testing.T) {
 	s.Eventually(s.images).Should(HaveExactElements("none", "none"))
 	s.Update(image("other"))
 	s.Eventually(s.images).Should(HaveExactElements("other", "other"))
-	s.Expect(s.jobsEver()).To(Equal(4))
+	s.Eventually(s.jobsEver).Should(Equal(4))
 }
 
 // A template that the API server takes for no Job must not cost the Jobs that run.

@@ -25,18 +25,12 @@ const (
 	installCRD = "make install, or kubectl apply -f config/crd/bases/batch.miracle.dev_scaledjobs.yaml"
 )
 
-<<<<<<< HEAD
-// awaitCRD waits until the API server serves ScaledJobs, and returns false without an error if ctx ends before. If both are applied in one
-// command, the operator can start before its CRD is established. Every authenticated user may ask for the kinds that are served. The mapper is
-// the one that the manager uses later: it keeps what it has found, even if another API server behind the same address does not know it yet.
+// awaitCRD waits until the API server serves ScaledJobs. It returns false without an error if ctx ends before, and an
+// error if that takes longer than crdTimeout or the API server can't be asked. The CRD may be applied together with the
+// operator, and the API server serves it some moments later. Discovery needs no RBAC rule. awaitCRD uses the mapper of
+// the manager, so that the manager finds the kind even if it connects to another replica of the API server that does not
+// serve it yet.
 func awaitCRD(ctx context.Context, mapper apimeta.RESTMapper, log logr.Logger) (served bool, err error) {
-=======
-// awaitCRD waits until the API server serves ScaledJobs. It returns an error if that takes longer than crdTimeout, if
-// the API server can't be asked, or if ctx ends. The CRD may be applied together with the operator, and the API server
-// serves it some moments later. Discovery needs no RBAC rule. awaitCRD uses the mapper of the manager, so that the
-// manager finds the kind even if it connects to another replica of the API server that does not serve it yet.
-func awaitCRD(ctx context.Context, mapper apimeta.RESTMapper, log logr.Logger) error {
->>>>>>> commentsA
 	kind := scaledjobv1.GroupVersion.WithKind("ScaledJob")
 	timeout := time.NewTimer(crdTimeout)
 	defer timeout.Stop()
@@ -48,13 +42,8 @@ func awaitCRD(ctx context.Context, mapper apimeta.RESTMapper, log logr.Logger) e
 		case <-ctx.Done():
 			return false, nil
 		}
-<<<<<<< HEAD
-		if err == nil || !mayComeYet(err) {
-			return err == nil, err
-=======
 		if err == nil || !notYetServed(err) {
-			return err
->>>>>>> commentsA
+			return err == nil, err
 		}
 		if first {
 			log.Info("the API server does not serve ScaledJobs; waiting for their CRD",
@@ -63,12 +52,8 @@ func awaitCRD(ctx context.Context, mapper apimeta.RESTMapper, log logr.Logger) e
 		select {
 		case <-ticker.C:
 		case <-timeout.C:
-<<<<<<< HEAD
-			return false, fmt.Errorf("the API server does not serve ScaledJobs after %v (%w): install their CRD with %s", crdTimeout, err, installCRD)
-=======
-			return fmt.Errorf("the API server does not serve ScaledJobs after %v (%w): install their CRD with %s",
+			return false, fmt.Errorf("the API server does not serve ScaledJobs after %v (%w): install their CRD with %s",
 				crdTimeout, err, installCRD)
->>>>>>> commentsA
 		case <-ctx.Done():
 			return false, nil
 		}

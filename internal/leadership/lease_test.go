@@ -106,11 +106,7 @@ func TestLeaseThatRanOutIsNotRenewed(t *testing.T) {
 		g.Expect(lease.Update(ctx, ours)).To(Succeed(), "just in time")
 		time.Sleep(timing.LeaseDuration + 1)
 		for range 2 {
-<<<<<<< HEAD
-			g.Expect(lease.Update(ctx, ours)).To(MatchError(errStoodStill))
-=======
-			g.Expect(lease.Update(t.Context(), ours)).To(MatchError(errSuspended))
->>>>>>> commentsA
+			g.Expect(lease.Update(ctx, ours)).To(MatchError(errSuspended))
 			g.Expect(lease.Held()).To(BeFalse())
 		}
 	})

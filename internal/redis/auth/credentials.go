@@ -12,22 +12,22 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// maxPasswordBytes bounds a password, of which its users keep many spellings. Tokens of cloud
-// providers have up to a few KiB.
+// maxPasswordBytes is the maximum size of a password. Package redact keeps several spellings of each password in
+// memory. Tokens of cloud providers have a few KiB.
 const maxPasswordBytes = 4 << 10
 
-// Credentials are what the operator signs in to a server with, and knows the server by. They never change: other values
-// make other credentials. The zero value is for a server that asks for nothing.
+// Credentials are the password and the TLS configuration for the connections to one server. They are immutable. The
+// zero value is for a server without password and TLS.
 type Credentials struct {
 	values
 	// tls is nil for connections without TLS.
 	tls *tls.Config
 }
 
-// values are what the Secrets of an endpoint hold. What it does not name is empty.
+// values are the values of the Secrets that an endpoint names. A value that the endpoint does not name is empty.
 type values struct{ password, ca, certificate, privateKey string }
 
-// newCredentials makes the credentials for an endpoint from values. The error is a [*failure.Error].
+// newCredentials checks the values and makes credentials from them. The error is a [*failure.Error].
 func newCredentials(e Endpoint, found values) (*Credentials, error) {
 	if e.Password != (SecretKey{}) {
 		found.password = withoutNewline(found.password)
@@ -37,7 +37,8 @@ func newCredentials(e Endpoint, found values) (*Credentials, error) {
 		if len(found.password) > maxPasswordBytes {
 			return nil, invalid(e.Password, "is larger than 4 KiB. Store the password there.")
 		}
-		// A server that is no Redis might take a line of it for a command.
+		// The operator sends the password before it knows that the server is Redis. A server that reads commands line
+		// by line would run the second line as a command.
 		if strings.ContainsAny(found.password, "\r\n") {
 			return nil, invalid(e.Password, "has several lines. Store only the password there.")
 		}
@@ -49,22 +50,21 @@ func newCredentials(e Endpoint, found values) (*Credentials, error) {
 	return &Credentials{values: found, tls: config}, nil
 }
 
-// withoutNewline cuts one line end off. Files mostly have one that belongs to no password, and
-// kubectl create secret --from-file keeps it.
+// withoutNewline removes one line end. Most text files end with one, and kubectl create secret --from-file keeps it.
 func withoutNewline(password string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(password, "\n"), "\r")
 }
 
-// Format keeps the values out of everything that is printed.
+// Format prevents that fmt prints the values, whatever the verb.
 func (Credentials) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "credentials") }
 
-// Password is empty if there is none.
+// Password returns the password. It is empty if the endpoint names none.
 func (c *Credentials) Password() string { return c.password }
 
 // Secured reports whether connections use TLS.
 func (c *Credentials) Secured() bool { return c.tls != nil }
 
-// Same reports whether two credentials for one endpoint hold the same values. Nil is the same as nil only.
+// Same reports whether two credentials for one endpoint have the same values. Nil equals only nil.
 func (c *Credentials) Same(as *Credentials) bool {
 	if c == nil || as == nil {
 		return c == as
@@ -72,7 +72,7 @@ func (c *Credentials) Same(as *Credentials) bool {
 	return c.values == as.values
 }
 
-// invalid says what is wrong with a value, and nothing of what it holds.
+// invalid returns an error for a value that cannot be used. Neither its message nor its cause contains the value.
 func invalid(named SecretKey, wrong string) error {
 	return &failure.Error{
 		Reason:  failure.ReasonSecretInvalid,

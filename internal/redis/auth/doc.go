@@ -1,10 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package auth says which Redis server is meant and what it takes to be let in there. An
-// [Endpoint] has the names: an address, a user, keys of Secrets. A [Resolver] finds the [Credentials] that they stand
-// for now: a password, and how to know the server and to be known by it.
+// Package auth describes how to connect to a Redis server. An [Endpoint] has the address, the user and the names of
+// Secrets. A [Resolver] reads these Secrets and returns the [Credentials]: the password and the TLS configuration.
 //
-// Values of Secrets are bounded in size before anything is done with them, and no error tells
-// anything of them.
+// The size of each value of a Secret is checked before the value is used, and no error contains any part of a value.
 package auth

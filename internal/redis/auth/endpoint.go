@@ -12,43 +12,43 @@ import (
 	"strings"
 )
 
-// maxHostLength is the longest name DNS can hold.
+// maxHostLength is the maximum length of a DNS name.
 const maxHostLength = 253
 
-// Endpoint says which Redis server to talk to, who to be there, and how to know it. Endpoints are
-// comparable: equal endpoints share their connections. It holds no secrets, only their names; what
-// needs one is its namespace's alone.
+// Endpoint identifies a Redis server and how to authenticate to it and verify it. Endpoints are comparable, and equal
+// endpoints share their connections. An Endpoint contains only the names of Secrets, not their values; Secrets are
+// namespaced, so an endpoint with Secrets is never shared between namespaces.
 type Endpoint struct {
-	// Address is host:port, as [ParseEndpoint] returns it. It is always dialed over TCP.
+	// Address is host:port, as [ParseEndpoint] returns it. The network is always TCP.
 	Address string
-	// Username is the ACL user to sign in as, and Password its password. Without either nobody
-	// signs in.
+	// Username is the ACL user, and Password names its password. If both are empty, the operator does not authenticate.
 	Username string
 	Password SecretKey
-	// TLS says how to know the server. The zero value is for connections without TLS.
+	// TLS has the TLS settings. The zero value means no TLS.
 	TLS TLS
-	// Namespace is that of the Secrets. It is empty if there are none.
+	// Namespace is the namespace of the Secrets. It is empty if the endpoint names no Secret.
 	Namespace string
 }
 
-// TLS says how to know a server, and how to be known by it.
+// TLS has the settings for verifying the server, and for the client certificate.
 type TLS struct {
-	// Enabled says to use TLS at all.
+	// Enabled turns TLS on.
 	Enabled bool
-	// ServerName is the name to find in the certificate of the server, and SkipVerify says to look
-	// for none. Empty is the host of the address.
+	// ServerName is the name that the server's certificate must contain; if it is empty, the host of the address.
+	// SkipVerify turns the verification of the certificate off.
 	ServerName string
 	SkipVerify bool
-	// CA is of the certificates that may vouch for the server, instead of those of the system, and
-	// Certificate and PrivateKey are the operator's own. Each may be missing.
+	// CA names the CA certificates that the operator trusts instead of those of the system. Certificate and PrivateKey
+	// name the client certificate and its key. Each is optional.
 	CA, Certificate, PrivateKey SecretKey
 }
 
-// SecretKey names a value of a Secret. The zero value names none.
+// SecretKey names a key of a Secret. The zero value means none.
 type SecretKey struct{ Name, Key string }
 
-// String returns the address and, where there is more than that, what tells the endpoint from
-// others: "redis:6379 user=reader namespace=team password=redis/password tls". It is safe to log.
+// String returns the address and every other field that is set, for example "redis:6379 user=reader namespace=team
+// password=redis/password tls". Different endpoints have different strings. It contains no secret values, so it can be
+// logged.
 func (e Endpoint) String() string {
 	if e == (Endpoint{Address: e.Address}) {
 		return e.Address
@@ -76,7 +76,7 @@ func (e Endpoint) String() string {
 	return text.String()
 }
 
-// String returns the names of the Secret and of the key, and nothing for the zero value.
+// String returns "secret/key", and "" for the zero value.
 func (k SecretKey) String() string {
 	if k == (SecretKey{}) {
 		return ""
@@ -84,15 +84,15 @@ func (k SecretKey) String() string {
 	return k.Name + "/" + k.Key
 }
 
-// NeedsSecrets reports whether the endpoint needs any value of a Secret.
+// NeedsSecrets reports whether the endpoint names a Secret.
 func (e Endpoint) NeedsSecrets() bool {
 	none := SecretKey{}
 	return e.Password != none || e.TLS.CA != none || e.TLS.Certificate != none || e.TLS.PrivateKey != none
 }
 
-// ParseEndpoint reads "host:port", where host is a name, an IPv4 address or an IPv6
-// address in brackets, and port is a number from 1 to 65535. The result is normalized,
-// so that two spellings of one address share a connection.
+// ParseEndpoint parses "host:port". The host is a name, an IPv4 address, or an IPv6 address in brackets; the port is a
+// number from 1 to 65535. The address of the result is normalized, so two spellings of one address share their
+// connections.
 func ParseEndpoint(address string) (Endpoint, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

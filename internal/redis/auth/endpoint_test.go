@@ -80,7 +80,7 @@ func FuzzParseEndpoint(f *testing.F) {
 		g := NewWithT(t)
 		again, err := auth.ParseEndpoint(endpoint.Address)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(again).To(Equal(endpoint), "the form is normal")
+		g.Expect(again).To(Equal(endpoint), "the address is normalized")
 		g.Expect(endpoint.Address).NotTo(ContainSubstring("/"))
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// Secure does the TLS handshake on a new connection, if there is to be one. It takes the
-// connection over: after an error, which is a [*failure.HandshakeError], it is closed.
+// Secure does the TLS handshake on a new connection, if the credentials are for TLS. If it fails, it closes the
+// connection and returns a [*failure.HandshakeError].
 func (c *Credentials) Secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	if c.tls == nil {
 		return conn, nil
@@ -27,15 +27,15 @@ func (c *Credentials) Secure(ctx context.Context, conn net.Conn) (net.Conn, erro
 	return &securedConn{Conn: secured}, nil
 }
 
-// securedConn is a connection after its handshake. It does not let the client library look for
-// data below TLS, since that may be something else than data.
+// securedConn is a connection after its handshake. It hides the socket from the client library, which would otherwise
+// look for unread bytes below TLS, where even an idle connection may have some.
 type securedConn struct {
 	net.Conn
 	answered atomic.Bool
 }
 
-// Read reads what the server said. In TLS 1.3 the server looks at the certificate of the client
-// when for the client the handshake is over: its refusal is then the first thing to be read.
+// Read reads what the server sent. In TLS 1.3 the handshake ends for the client before the server has verified the
+// client certificate. If the server rejects it, the first read returns the alert.
 func (c *securedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
@@ -44,8 +44,9 @@ func (c *securedConn) Read(b []byte) (int, error) {
 	return n, c.refusal(err)
 }
 
-// Write writes to the connection. A server that refuses may have closed it already, and what it
-// said is there to be read. One that only does not read may say nothing either, ever.
+// Write writes to the connection. A server that rejects the client certificate may have closed the connection already;
+// its alert can then still be read, and tells more than the error of the write. After a timeout there is no such read:
+// a server that does not read may never send anything either.
 func (c *securedConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	if err == nil || c.answered.Load() || failure.IsTimeout(err) {
@@ -59,7 +60,7 @@ func (c *securedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// refusal makes of an alert, before the server has said anything else, what ended the handshake.
+// refusal turns an alert into a [*failure.HandshakeError] if the server has sent no data before it.
 func (c *securedConn) refusal(err error) error {
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" && !c.answered.Load() {
 		return &failure.HandshakeError{Err: err}

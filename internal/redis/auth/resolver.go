@@ -12,37 +12,37 @@ import (
 )
 
 const (
-	// maxValueBytes bounds one value of a Secret. Each endpoint keeps its own, and the largest there
-	// is, all certificates of a system, has less.
+	// maxValueBytes is the maximum size of one value of a Secret, because each endpoint keeps its values in memory. The
+	// largest value that makes sense, all CA certificates of a system, is smaller.
 	maxValueBytes = 256 << 10
-	// readsAtOnce is for how many endpoints Secrets are read at the same time. What a Secret holds
-	// besides is in memory meanwhile.
+	// readsAtOnce is how many endpoints may read their Secrets at the same time. During a read the whole Secret is in
+	// memory.
 	readsAtOnce = 16
 )
 
 // Secrets reads Secrets. Implementations must be safe for concurrent use.
 type Secrets interface {
-	// Read returns what a Secret holds now. The error is an [*failure.Error] with a reason of
-	// its own if there is no such Secret or it may not be read, and any other if that is not known.
+	// Read returns the data of a Secret. The error is a [*failure.Error] if the Secret does not exist or may not be
+	// read. Any other error means that the API server gave no such answer.
 	Read(ctx context.Context, namespace, name string) (map[string][]byte, error)
 }
 
-// Resolver finds the credentials for endpoints. It is safe for concurrent use.
+// Resolver reads the credentials of endpoints. It is safe for concurrent use.
 type Resolver struct {
 	secrets       Secrets
 	allowInsecure bool
-	// reading is held while Secrets are read.
+	// reading has one element for each endpoint whose Secrets are read now.
 	reading chan struct{}
 }
 
-// NewResolver makes a Resolver. Without secrets no Secret is found. Only if allowInsecure is set may endpoints skip the
-// verification of the server.
+// NewResolver returns a Resolver. If secrets is nil, no Secret is found. Endpoints may skip the verification of the
+// server only if allowInsecure is true.
 func NewResolver(secrets Secrets, allowInsecure bool) *Resolver {
 	return &Resolver{secrets: secrets, allowInsecure: allowInsecure, reading: make(chan struct{}, readsAtOnce)}
 }
 
-// Load reads the Secrets that an endpoint names and makes credentials of them. An error says what a user has to repair.
-// See [Withdrawn] for what it says about credentials that were loaded before.
+// Load reads the Secrets that an endpoint names and returns its credentials. The message of the error tells the user
+// what to correct. [Withdrawn] reports what the error means for credentials that were loaded earlier.
 func (r *Resolver) Load(ctx context.Context, e Endpoint) (*Credentials, *failure.Error) {
 	loaded, err := r.load(ctx, e)
 	if err == nil {
@@ -58,20 +58,20 @@ func (r *Resolver) Load(ctx context.Context, e Endpoint) (*Credentials, *failure
 	}
 }
 
-// Withdrawn reports whether an error of [Resolver.Load] means that credentials loaded before must no longer be used,
-// because somebody has taken them away. After any other error it is unknown what the Secrets hold.
+// Withdrawn reports whether an error of [Resolver.Load] means that credentials which were loaded earlier must not be
+// used any longer, because the Secret was deleted or is invalid. Other errors do not tell what the Secrets contain.
 func Withdrawn(cause *failure.Error) bool {
 	return cause.Reason != failure.ReasonUnreachable && cause.Reason != failure.ReasonSecretForbidden
 }
 
-// load is Load with errors as they come.
+// load is Load, but its errors are not classified yet.
 func (r *Resolver) load(ctx context.Context, e Endpoint) (*Credentials, error) {
 	if e.TLS.SkipVerify && !r.allowInsecure {
 		return nil, &failure.Error{
 			Reason: failure.ReasonTLSFailed,
 			Message: "The operator does not connect without verifying the server's certificate. Set spec.redis.tls.caSecretRef instead of " +
 				"insecureSkipVerify, or ask an administrator to start the operator with --allow-insecure-redis-tls.",
-			Err: errors.New("verification is switched off"),
+			Err: errors.New("TLS verification is switched off"),
 		}
 	}
 	if !e.NeedsSecrets() {
@@ -115,7 +115,7 @@ func (r *Resolver) read(ctx context.Context, e Endpoint) (values, error) {
 	return found, nil
 }
 
-// secretReader reads each Secret once.
+// secretReader reads each Secret at most once.
 type secretReader struct {
 	Secrets
 	namespace string
@@ -126,7 +126,7 @@ func (r secretReader) value(ctx context.Context, named SecretKey) (string, error
 	data, ok := r.read[named.Name]
 	if !ok {
 		if r.Secrets == nil {
-			return "", missing(named, "there is nothing to read Secrets with")
+			return "", missing(named, "the operator cannot read Secrets")
 		}
 		var err error
 		if data, err = r.Read(ctx, r.namespace, named.Name); err != nil {

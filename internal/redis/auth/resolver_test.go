@@ -18,14 +18,14 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// readFunc is a Secrets.
+// readFunc implements [auth.Secrets].
 type readFunc func(ctx context.Context, namespace, name string) (map[string][]byte, error)
 
 func (f readFunc) Read(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 	return f(ctx, namespace, name)
 }
 
-// holds is a Secrets that holds a password.
+// holds returns a Secrets in which every Secret has only this password.
 func holds(password string) readFunc {
 	return func(context.Context, string, string) (map[string][]byte, error) {
 		return map[string][]byte{"password": []byte(password)}, nil
@@ -46,12 +46,13 @@ func TestOneLineEndBelongsToTheFile(t *testing.T) {
 	for _, lineEnd := range []string{"", "\n", "\r\n"} {
 		credentials, cause := auth.NewResolver(holds(" a secret "+lineEnd), false).Load(t.Context(), secured)
 		g.Expect(cause).To(BeNil())
-		g.Expect(credentials.Password()).To(Equal(" a secret "), "%q is cut off", lineEnd)
+		g.Expect(credentials.Password()).To(Equal(" a secret "), "without the line end %q", lineEnd)
 		g.Expect(credentials.Secured()).To(BeFalse())
 	}
 }
 
-// What a Secret says, or who asks for it, is somebody's wish. That it can't be read is not.
+// A user can change what a Secret contains and which Secret an endpoint names. A missing permission, or an API server
+// that does not answer, is not the decision of a user.
 func TestWhatIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	unverified := secured
@@ -86,12 +87,12 @@ func TestWhatIsWithdrawn(t *testing.T) {
 	}
 }
 
-// What is kept of a password is a multiple of it, for each endpoint. A tenant may name many
-// endpoints, and must not be able to use up the memory of the operator.
+// The operator keeps several spellings of a password for each endpoint. A user can name many endpoints, and must not be
+// able to exhaust the operator's memory.
 func TestAPasswordTakesLittleMemoryHoweverLongItIs(t *testing.T) {
 	t.Parallel()
 	for length, refused := range map[int]types.GomegaMatcher{
-		4 << 10:     BeNil(), // Tokens of cloud providers have a few KiB.
+		4 << 10:     BeNil(), // Some tokens of cloud providers are this long.
 		4<<10 + 1:   HaveField("Reason", failure.ReasonSecretInvalid),
 		256<<10 + 1: HaveField("Reason", failure.ReasonSecretInvalid),
 	} {
@@ -139,7 +140,7 @@ func TestFewSecretsAreReadAtOnce(t *testing.T) {
 		giveUp()
 		synctest.Wait()
 		g.Expect(refused).To(HaveLen(4))
-		g.Expect((<-refused).Busy()).To(BeTrue(), "it says nothing about the endpoint")
+		g.Expect((<-refused).Busy()).To(BeTrue(), "the endpoint itself did not fail")
 		close(answer)
 	})
 }

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// maxRSABits bounds the keys of certificates in Secrets, as the library bounds those that
-	// servers show.
+	// maxRSABits is the maximum size of RSA keys in Secrets. Package crypto/tls has the same maximum for certificates
+	// of servers.
 	maxRSABits = 8192
-	// maxPrivateKeyBytes bounds a private key in PEM before anything is done with it. The largest
-	// has half of that.
+	// maxPrivateKeyBytes is the maximum size of a private key in PEM, checked before the key is parsed. The largest
+	// useful key has half of it.
 	maxPrivateKeyBytes = 16 << 10
 )
 
-// newTLSConfig returns nil for an endpoint without TLS. The error is an [*failure.Error].
+// newTLSConfig returns the TLS configuration, and nil for an endpoint without TLS. The error is a [*failure.Error].
 func newTLSConfig(e Endpoint, found values) (*tls.Config, error) {
 	if !e.TLS.Enabled {
-		return nil, nil //nolint:nilnil // Nil is what stands for no TLS, here as in the libraries.
+		return nil, nil //nolint:nilnil // Nil means no TLS, as in crypto/tls and go-redis.
 	}
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -74,13 +74,13 @@ func newPair(named TLS, found values) (tls.Certificate, error) {
 	return pair, nil
 }
 
-// checkKeys returns an error if a certificate has a key that takes too long to work with. Nobody can
-// give that up once it has begun.
+// checkKeys rejects certificates with large RSA keys. Computing with them takes long, and a handshake cannot be
+// cancelled while it does.
 func checkKeys(named SecretKey, certificates string) error {
 	for block, rest := pem.Decode([]byte(certificates)); block != nil; block, rest = pem.Decode(rest) {
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			continue // It is not used.
+			continue // A block that cannot be parsed is never used.
 		}
 		if key, ok := certificate.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSABits {
 			return invalid(named, "contains a certificate with an RSA key of more than 8192 bits. Use a smaller key.")
@@ -89,7 +89,7 @@ func checkKeys(named SecretKey, certificates string) error {
 	return nil
 }
 
-// serverName is the name to find in the certificate of the server.
+// serverName returns the name that the server's certificate must contain.
 func serverName(e Endpoint) string {
 	if e.TLS.ServerName != "" {
 		return e.TLS.ServerName

@@ -24,8 +24,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 )
 
-// To work with a key takes time that grows much faster than its length, and can't be given up: with
-// what 256 KiB hold, a minute of each handshake.
+// The time of an RSA operation grows much faster than the length of the key, and the operation cannot be cancelled. A
+// key that fills 256 KiB would take a minute in each handshake.
 func TestKeysThatTakeTooLong(t *testing.T) {
 	t.Parallel()
 	authority := certificates.NewAuthority(t)
@@ -75,7 +75,7 @@ func TestKeysThatTakeTooLong(t *testing.T) {
 	}
 }
 
-// withRSAKey makes a certificate, in PEM, of an RSA key with so many bits, which nobody has.
+// withRSAKey returns a certificate in PEM with an RSA public key of this size. There is no private key for it.
 func withRSAKey(t *testing.T, bits int) string {
 	t.Helper()
 	g := NewWithT(t)
@@ -89,14 +89,14 @@ func withRSAKey(t *testing.T, bits int) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}))
 }
 
-// A server may end the handshake and neither read nor say anything from then on.
+// A server may finish the handshake and then neither read nor send anything.
 func TestAServerThatReadsNothingAfterTheHandshakeHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	own := certificates.NewAuthority(t).Server(t, "redis.example")
 	pair, err := tls.X509KeyPair(own.Certificate, own.Key)
 	g.Expect(err).NotTo(HaveOccurred())
-	near, far := net.Pipe() // It buffers nothing: who writes waits for who reads.
+	near, far := net.Pipe() // It has no buffer: a write waits for a read.
 	go func() {
 		_ = tls.Server(far, &tls.Config{Certificates: []tls.Certificate{pair}, SessionTicketsDisabled: true}).HandshakeContext(t.Context())
 	}()

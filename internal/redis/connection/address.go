@@ -14,29 +14,29 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// lookUpTimeout bounds one question to DNS.
+// lookUpTimeout is the timeout of one DNS look-up.
 const lookUpTimeout = 5 * time.Second
 
-// hostLookup looks up the addresses of a host name. [net.Resolver] does.
+// hostLookup resolves host names, as [net.Resolver] does.
 type hostLookup interface {
 	LookupHost(ctx context.Context, host string) ([]string, error)
 }
 
-// pin is the one address of a name that is in use. A name may stand for several servers, and for others
-// tomorrow, but reads and subscriptions must reach the same one. The first dial to succeed finds it. The zero
-// value has none. It is safe for concurrent use.
+// pin holds the one address of a host name that all connections to a server use. A name may resolve to several servers,
+// or to others later, but reads and subscriptions must use the same one. The first successful dial sets it. The zero
+// value has no address. It is safe for concurrent use.
 type pin struct {
 	mu sync.Mutex
-	// address is the one in use; invalid while there is none.
+	// address is the address in use. It is invalid if there is none.
 	address netip.AddrPort
-	// answer is what DNS said last, if the address was not in it.
+	// answer is the last answer of DNS, if the address in use was not in it.
 	answer []string
-	// movedAt is when the name was last found to point elsewhere.
+	// movedAt is when the name was last found to resolve to other addresses.
 	movedAt time.Time
 }
 
-// Dial dials the address in use. If there is none, it dials the name itself, which is host:port,
-// and the address that the connection leads to is in use from then on.
+// Dial dials the address in use. If there is none, it dials the name, which is host:port, and keeps the address that it
+// connected to.
 func (p *pin) Dial(
 	ctx context.Context, dial func(ctx context.Context, network, address string) (net.Conn, error), network, name string,
 ) (net.Conn, error) {
@@ -56,26 +56,25 @@ func (p *pin) Dial(
 	return conn, nil
 }
 
-// Address is the one in use. It is invalid if there is none.
+// Address returns the address in use. It is invalid if there is none.
 func (p *pin) Address() netip.AddrPort {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.address
 }
 
-// Release has the next dial find an address anew.
+// Release forgets the address, so that the next dial resolves the name again.
 func (p *pin) Release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.address = netip.AddrPort{}
 }
 
-// LookUp asks where the name, which is host:port, points now. It releases the address in use and
-// returns true if that is elsewhere. No answer is no reason to leave a server that works.
+// LookUp resolves the name, which is host:port. If the address in use is no longer among the answers, it forgets the
+// address and returns true. An error of DNS changes nothing: the server may still work.
 //
-// That the address is missing once says little: some name servers give a few of many addresses,
-// in turns. So the same answer has to come twice. And one move is not followed by another one
-// within rest.
+// Some name servers return only a few of many addresses, in rotation. So the address must be missing from two equal
+// answers in a row, and moves are at least rest apart.
 func (p *pin) LookUp(ctx context.Context, dns hostLookup, name string, rest time.Duration) (moved bool) {
 	host, _, err := net.SplitHostPort(name)
 	if err != nil {
@@ -90,7 +89,7 @@ func (p *pin) LookUp(ctx context.Context, dns hostLookup, name string, rest time
 	return p.compare(answer, rest)
 }
 
-// compare holds the address in use against an answer of DNS.
+// compare compares the address in use with an answer of DNS.
 func (p *pin) compare(answer []string, rest time.Duration) (moved bool) {
 	slices.Sort(answer)
 	p.mu.Lock()
@@ -116,7 +115,7 @@ func (p *pin) isInUse(address string) bool {
 	return err == nil && ip.Unmap() == p.address.Addr()
 }
 
-// remoteOf is the address of the other end. It is invalid where that has no IP address.
+// remoteOf returns the address that a connection leads to. It is invalid if that is not an IP address.
 func remoteOf(conn net.Conn) netip.AddrPort {
 	remote, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil {
@@ -125,12 +124,11 @@ func remoteOf(conn net.Conn) netip.AddrPort {
 	return netip.AddrPortFrom(remote.Addr().Unmap(), remote.Port())
 }
 
-// lookUpsAtOnce is how many questions to DNS are open at the same time.
+// lookUpsAtOnce is the number of DNS look-ups at the same time.
 const lookUpsAtOnce = 8
 
-// followNames looks every now and then whether the names of endpoints point elsewhere,
-// until ctx is done. A server that was replaced may live on, and would never end its
-// connections.
+// followNames periodically resolves the host names in use, until ctx is done. This is needed because a server that was
+// replaced may keep running, and then its connections never end.
 func (p *Pool) followNames(ctx context.Context) {
 	ticker := time.NewTicker(p.timing.lookUp)
 	defer ticker.Stop()
@@ -142,10 +140,10 @@ func (p *Pool) followNames(ctx context.Context) {
 		}
 		var group errgroup.Group
 		group.SetLimit(lookUpsAtOnce)
-		for _, server := range p.named() {
+		for _, server := range p.serversByName() {
 			group.Go(func() error {
 				if server.follow(ctx, p.dns, p.timing.restAfterMove) {
-					p.log.Info("The name of a Redis server points elsewhere", "endpoint", server.endpoint.String())
+					p.log.Info("The host name of a Redis server resolves to another address now", "endpoint", server.endpoint.String())
 				}
 				return nil
 			})
@@ -154,8 +152,8 @@ func (p *Pool) followNames(ctx context.Context) {
 	}
 }
 
-// named are the servers in use whose endpoint has a host name.
-func (p *Pool) named() []*server {
+// serversByName returns the servers in use whose address is a host name.
+func (p *Pool) serversByName() []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var found []*server
@@ -167,17 +165,16 @@ func (p *Pool) named() []*server {
 	return found
 }
 
-// follow ends the connections that lead elsewhere than the name does, and reports whether
-// it was found to have moved.
+// follow closes the connections to other addresses than the one in use, and reports whether the name has moved.
 func (s *server) follow(ctx context.Context, dns hostLookup, restAfterMove time.Duration) (moved bool) {
 	moved = s.pin.LookUp(ctx, dns, s.endpoint.Address, restAfterMove)
 	inUse := s.pin.Address()
-	if !moved && !inUse.IsValid() { // It went down a moment ago.
+	if !moved && !inUse.IsValid() { // The server went down meanwhile.
 		return false
 	}
 	if moved {
 		s.closeClients()
 	}
-	s.pubSubs.closeAstray(inUse)
+	s.pubSubs.closeExcept(inUse)
 	return moved
 }

@@ -20,7 +20,7 @@ const (
 	rest = time.Minute
 )
 
-// dns gives one answer after the other, and the last one for ever.
+// dns returns its answers one after the other, and then repeats the last one.
 type dns struct {
 	answers [][]string
 	err     error
@@ -36,7 +36,7 @@ func (d *dns) LookupHost(_ context.Context, host string) ([]string, error) {
 	return answer, d.err
 }
 
-// connection is one to a server at this address.
+// connection is a connection to a server at this address.
 type connection struct {
 	net.Conn
 	remote string
@@ -46,7 +46,7 @@ func (c connection) RemoteAddr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.remote))
 }
 
-// network leads to the servers in turn, whatever is dialed, and notes what that was.
+// network connects to the servers in turn, whatever address is dialed, and records these addresses.
 type network struct {
 	servers []string
 	dialed  []string
@@ -62,7 +62,7 @@ func (n *network) dial(_ context.Context, _, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// pinned is a pin that is in use, at this address.
+// pinned returns a pin with this address in use.
 func pinned(t *testing.T, address string) *pin {
 	t.Helper()
 	var pin pin
@@ -106,7 +106,7 @@ func TestLookUpTellsAMove(t *testing.T) {
 		"it is missing, twice":         {answers: [][]string{{other}}, moved: []bool{false, true, false}},
 		"it is missing, in any order":  {answers: [][]string{{other, third}, {third, other}}, moved: []bool{false, true}},
 		"it is missing once":           {answers: [][]string{{other}, {used}, {other}, {used}}, moved: []bool{false, false, false, false}},
-		"others are told of in turns":  {answers: [][]string{{other}, {third}, {other}, {third}}, moved: []bool{false, false, false, false}},
+		"other addresses in rotation":  {answers: [][]string{{other}, {third}, {other}, {third}}, moved: []bool{false, false, false, false}},
 		"there is no answer":           {answers: [][]string{{other}}, err: errors.New("no answer"), moved: []bool{false, false}},
 		"the answer names no address":  {answers: [][]string{{}}, moved: []bool{false, false}},
 		"the address is mapped to six": {answers: [][]string{{"::ffff:" + used}}, moved: []bool{false, false}},

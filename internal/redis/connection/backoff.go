@@ -11,32 +11,33 @@ import (
 const (
 	firstDelay   = 100 * time.Millisecond
 	longestDelay = 10 * time.Second
-	// leastSpacing separates the beginnings of two attempts, however quickly the first ended.
+	// leastSpacing is the minimum time between the starts of two attempts, even if the first one failed at once.
 	leastSpacing = 250 * time.Millisecond
 )
 
-// Backoff spaces out attempts to use a server. The zero value is ready. It is not safe for concurrent use.
+// Backoff computes the delays between attempts to use a server. The zero value is ready. It is not safe for concurrent
+// use.
 //
-// A library for exponential back-off would not make it shorter: those return each delay once, and it would still have to
-// count attempts, keep them apart, and return the same delay range until the next one begins.
+// Libraries for exponential back-off would not make it shorter: their delay does not depend on when the attempt
+// started, and they return each delay only once.
 type Backoff struct {
 	attempts int
 	begun    time.Time
 }
 
-// Begin notes that an attempt begins now.
+// Begin records that an attempt begins now.
 func (b *Backoff) Begin() {
 	b.attempts++
 	b.begun = time.Now()
 }
 
-// Reset notes a success: the next delay will be the shortest.
+// Reset records a success: the next delay is the shortest one.
 func (b *Backoff) Reset() { b.attempts = 0 }
 
-// Delay returns how long to wait from now until the next attempt: 100 ms, doubled for each attempt since the last success
-// up to 10 s, and half of that random. Attempts begin at least 250 ms apart.
+// Delay returns how long to wait from now until the next attempt: 100 ms, doubled for each attempt since the last
+// success up to 10 s, half of it random. Attempts begin at least 250 ms apart.
 func (b *Backoff) Delay() time.Duration {
-	// 100 ms doubled seven times exceeds 10 s already.
+	// 100 ms doubled seven times is more than 10 s.
 	delay := min(firstDelay<<min(b.attempts, 7), longestDelay)
 	delay = delay/2 + rand.N(delay/2+1)
 	return max(delay, time.Until(b.begun.Add(leastSpacing)))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// BenchmarkDo is what a call costs besides the call.
+// BenchmarkDo measures the overhead of a call.
 func BenchmarkDo(b *testing.B) {
 	pool := NewPool(Options{})
 	defer pool.close()

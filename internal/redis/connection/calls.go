@@ -9,34 +9,33 @@ import (
 )
 
 const (
-	// lateCalls is how many calls of one tenant may be late at once, before others of it fail at
-	// once. A late call holds a worker for a second at most, and there are many more workers than
-	// that.
+	// lateCalls is how many late calls a tenant may have before its further calls fail at once. A late call blocks a
+	// worker for at most a second, and there are many more workers than this.
 	lateCalls = 4
-	// restAfterCrowd is for how long after that a tenant may have no more calls than so many at
-	// all. Those that begin at the same moment are none of them late yet.
-	restAfterCrowd = 5 * time.Second
+	// limitedFor is how long after too many late calls a tenant may have only lateCalls calls at all. Without it, as
+	// many calls as there are workers could begin at the same moment, before any of them is late.
+	limitedFor = 5 * time.Second
 )
 
-// callQuota are those that are on their way on behalf of tenants. They are safe for concurrent use.
+// callQuota limits the calls of each tenant. It is safe for concurrent use.
 //
-// The tenant "" is nobody in particular, who may have any number of calls.
+// The empty tenant has no limit.
 type callQuota struct {
 	mu sync.Mutex
 	of map[string]*calls
 }
 
-// calls are those of one tenant.
+// calls has the counts of one tenant.
 type calls struct {
 	outstanding, late int
-	// crowdedAt is when too many were late for the last time.
-	crowdedAt time.Time
+	// limitedAt is when the tenant last had too many late calls.
+	limitedAt time.Time
 }
 
-// newCallQuota returns callQuota of which none is on its way.
+// newCallQuota returns a callQuota without calls.
 func newCallQuota() *callQuota { return &callQuota{of: map[string]*calls{}} }
 
-// Begin counts a call until its End, unless the tenant has too many that may take long.
+// begin counts a call until end. It returns false if the tenant has too many late calls.
 func (c *callQuota) begin(tenant string) (admitted bool) {
 	if tenant == "" {
 		return true
@@ -48,14 +47,14 @@ func (c *callQuota) begin(tenant string) (admitted bool) {
 		of = &calls{}
 		c.of[tenant] = of
 	}
-	if of.late >= lateCalls || of.outstanding >= lateCalls && of.crowded() {
+	if of.late >= lateCalls || of.outstanding >= lateCalls && of.limited() {
 		return false
 	}
 	of.outstanding++
 	return true
 }
 
-// End ends a call that was admitted.
+// end ends a call that begin has counted.
 func (c *callQuota) end(tenant string) {
 	if tenant == "" {
 		return
@@ -65,8 +64,8 @@ func (c *callQuota) end(tenant string) {
 	c.of[tenant].outstanding--
 }
 
-// CountLate notes that so many more calls of a tenant are late, or fewer if that is negative. Each
-// call that is late counts both ways; which comes first does not matter.
+// countLate adds more, which may be negative, to the number of late calls. The two calls for one late call may come in
+// either order.
 func (c *callQuota) countLate(tenant string, more int) {
 	if tenant == "" {
 		return
@@ -76,19 +75,19 @@ func (c *callQuota) countLate(tenant string, more int) {
 	of := c.of[tenant]
 	of.late += more
 	if of.late >= lateCalls {
-		of.crowdedAt = time.Now()
+		of.limitedAt = time.Now()
 	}
 }
 
-// ForgetIdle drops what is kept of tenants that do not call.
+// forgetIdle removes the tenants that make no calls.
 func (c *callQuota) forgetIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for tenant, of := range c.of {
-		if of.outstanding == 0 && of.late == 0 && !of.crowded() {
+		if of.outstanding == 0 && of.late == 0 && !of.limited() {
 			delete(c.of, tenant)
 		}
 	}
 }
 
-func (c *calls) crowded() bool { return time.Since(c.crowdedAt) < restAfterCrowd }
+func (c *calls) limited() bool { return time.Since(c.limitedAt) < limitedFor }

@@ -17,8 +17,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// One tenant's servers are all slow, but not so slow that any of them is down. Those who read from
-// them are held up, but no more than a few of them at once.
+// All servers of one tenant are slow, but not slow enough to be marked down. Only a few workers may wait for them at
+// the same time.
 func TestSlowServersOfOneTenantHoldUpFewCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -56,18 +56,18 @@ func TestSlowServersOfOneTenantHoldUpFewCalls(t *testing.T) {
 		}
 		synctest.Wait()
 		mu.Lock()
-		g.Expect(refused).To(Equal(64), "all but those that were late first")
-		g.Expect(running).To(And(HaveKeyWithValue("attacker", lateCalls), HaveKeyWithValue("", 64)), "nobody in particular has no limit")
+		g.Expect(refused).To(Equal(64), "all calls but the first, late ones")
+		g.Expect(running).To(And(HaveKeyWithValue("attacker", lateCalls), HaveKeyWithValue("", 64)), "calls without a tenant have no limit")
 		mu.Unlock()
 		g.Expect(pool.ConnFor("other", somewhere, 0).Do(t.Context(), answer(nil))).To(Succeed())
 
 		calls.Wait()
-		g.Expect(pool.ConnFor("attacker", numbered(1), 0).Do(t.Context(), answer(nil))).To(Succeed(), "it may again")
+		g.Expect(pool.ConnFor("attacker", numbered(1), 0).Do(t.Context(), answer(nil))).To(Succeed(), "the tenant may call again")
 	})
 }
 
-// Calls that begin at the same moment are none of them late yet. Slow servers must not hold all
-// workers again whenever those that were late have ended.
+// Calls that begin at the same moment are not late yet. Slow servers must not block all workers again each time the
+// late calls have ended.
 func TestSlowServersHoldUpManyCallsOnlyOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestSlowServersHoldUpManyCallsOnlyOnce(t *testing.T) {
 			synctest.Wait()
 		}
 		crowd()
-		g.Expect(held.Load()).To(BeEquivalentTo(32), "nothing is known yet")
+		g.Expect(held.Load()).To(BeEquivalentTo(32), "no call is late yet")
 		for range 5 {
 			time.Sleep(time.Second)
 			crowd()
@@ -96,7 +96,7 @@ func TestSlowServersHoldUpManyCallsOnlyOnce(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		g.Expect(pool.calls).To(Equal(newCallQuota()), "it is forgotten")
+		g.Expect(pool.calls).To(Equal(newCallQuota()), "the tenant is forgotten")
 	})
 }
 
@@ -111,7 +111,7 @@ func TestTooManyLateCallsOfOneTenant(t *testing.T) {
 		}
 		g.Expect(calls.begin("team")).To(BeFalse())
 		g.Expect(calls.begin("others")).To(BeTrue())
-		g.Expect(calls.begin("")).To(BeTrue(), "nobody in particular")
+		g.Expect(calls.begin("")).To(BeTrue(), "calls without a tenant have no limit")
 
 		for range lateCalls {
 			calls.countLate("team", -1)
@@ -120,9 +120,9 @@ func TestTooManyLateCallsOfOneTenant(t *testing.T) {
 		for range lateCalls {
 			g.Expect(calls.begin("team")).To(BeTrue())
 		}
-		g.Expect(calls.begin("team")).To(BeFalse(), "it had too many that were late a moment ago")
-		time.Sleep(restAfterCrowd)
-		g.Expect(calls.begin("team")).To(BeTrue(), "none is late now")
+		g.Expect(calls.begin("team")).To(BeFalse(), "the tenant had too many late calls a moment ago")
+		time.Sleep(limitedFor)
+		g.Expect(calls.begin("team")).To(BeTrue(), "no call is late now")
 	})
 }
 
@@ -133,13 +133,13 @@ func TestTenantsThatDoNotCallAreForgotten(t *testing.T) {
 		calls := newCallQuota()
 		g.Expect(calls.begin("team")).To(BeTrue())
 		calls.forgetIdle()
-		g.Expect(calls).NotTo(Equal(newCallQuota()), "it calls")
+		g.Expect(calls).NotTo(Equal(newCallQuota()), "the tenant has a call")
 		calls.countLate("team", lateCalls)
 		calls.countLate("team", -lateCalls)
 		calls.end("team")
 		calls.forgetIdle()
-		g.Expect(calls).NotTo(Equal(newCallQuota()), "a crowd is remembered")
-		time.Sleep(restAfterCrowd)
+		g.Expect(calls).NotTo(Equal(newCallQuota()), "the limit is still in effect")
+		time.Sleep(limitedFor)
 		calls.forgetIdle()
 		g.Expect(calls).To(Equal(newCallQuota()))
 	})

@@ -18,33 +18,33 @@ import (
 )
 
 const (
-	// commandConnections is how many calls to one endpoint can be on their way at once:
-	// as many as there are workers by default, so that a distant server makes none of
-	// them wait for another. Connections are made as they are needed.
+	// commandConnections is the maximum number of connections for reads, for each database of an endpoint. It equals
+	// the default number of workers, so that no call waits for a connection even if the server is far away. Connections
+	// are made when they are needed.
 	commandConnections = 32
-	// idleConnections is how many are kept of them for each database while nobody calls.
+	// idleConnections is how many of these connections stay open while there are no calls.
 	idleConnections = 8
 	bufferBytes     = 4 << 10
 	idleConnection  = 5 * time.Minute
-	// idleSecured is idleConnection for TLS. The library can't see there that the server has closed
-	// a connection, as many do with idle ones, before it uses it.
+	// idleSecured is idleConnection for TLS. Servers close idle connections. Before the library reuses a connection it
+	// checks for that, but it cannot check a TLS connection.
 	idleSecured = 30 * time.Second
-	// connectionLifetime bounds for how long a moved DNS name is not noticed.
+	// connectionLifetime is for addresses behind which the server changes, such as the address of a Service or a load
+	// balancer: an open connection stays with the server that it was made to, and a new one reaches the current server.
 	connectionLifetime = 15 * time.Minute
-	// dialAttempts is how often a call that needs a connection dials, and callRetries how often it is sent again: once, for a pooled
-	// connection that the server closed in the meantime.
+	// dialAttempts is how often a call dials if it needs a connection. callRetries is how often a call is repeated:
+	// once, because the server may have closed the pooled connection.
 	dialAttempts = 1
 	callRetries  = 1
-	// anyPassword is for a user who needs none: Redis lets it in with any, but not without one.
+	// anyPassword is sent for a user with nopass. Redis accepts any password for it, but AUTH needs one.
 	anyPassword = "none"
 )
 
 // dialFunc is the signature of [net.Dialer.DialContext].
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// newClient returns a client of a database that does nothing behind our back: it honours
-// deadlines, sends no command we did not ask for but HELLO, AUTH and SELECT, and gets its
-// connections from dial.
+// newClient returns a client for one database. It honors the deadlines of contexts, dials only through dial, and sends
+// no commands of its own except HELLO, AUTH and SELECT.
 func newClient(e auth.Endpoint, with *auth.Credentials, database int, dial dialFunc) *redis.Client {
 	password, idle := with.Password(), idleConnection
 	if with.Secured() {
@@ -78,8 +78,8 @@ func newClient(e auth.Endpoint, with *auth.Credentials, database int, dial dialF
 	})
 }
 
-// protect turns a panic of the client library into an error. It asserts types of what a
-// server sent, and a server must not be able to stop the operator.
+// protect turns a panic of the client library into an error. The library asserts the types of replies, and no reply of
+// a server may crash the operator.
 func protect(call func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -89,9 +89,8 @@ func protect(call func() error) (err error) {
 	return call()
 }
 
-// RedirectLogs sends what the client library logs, which by default goes to standard
-// error, to log at verbosity 1, without the passwords that are in use by these pools. The library
-// has one logger for the whole process.
+// RedirectLogs sends the logs of the client library to log at verbosity 1 instead of standard error. It removes the
+// passwords that these pools use. The library has one logger for the whole process.
 func RedirectLogs(log logr.Logger, pools ...*Pool) {
 	redis.SetLogger(libraryLogger{log.V(1), pools})
 }
@@ -110,11 +109,11 @@ func (l libraryLogger) Printf(_ context.Context, format string, args ...any) {
 	for _, pool := range l.pools {
 		text = pool.passwords.Text(text)
 	}
-	l.log.Info("The client library says", "text", failure.Shorten(text))
+	l.log.Info("Message of the Redis client library", "text", failure.Shorten(text))
 }
 
-// firstClient returns the client of a database, for which it loads credentials if nobody has. The error is a cause for
-// which the server is down.
+// firstClient returns the client of a database. It loads the credentials if they are not loaded yet. The error is why
+// the server is down or why the credentials could not be loaded.
 func (s *server) firstClient(ctx context.Context, database int) (*redis.Client, error) {
 	if _, err := s.firstCredentials(ctx); err != nil {
 		return nil, err
@@ -126,14 +125,14 @@ func (s *server) firstClient(ctx context.Context, database int) (*redis.Client, 
 	if client := inUse.get(database); client != nil {
 		return client, nil
 	}
-	return nil, failure.ErrBusy // They were withdrawn or replaced a moment ago.
+	return nil, failure.ErrBusy // The credentials were withdrawn or replaced meanwhile.
 }
 
-// closeClients closes the clients in use. Others are made as they are needed.
+// closeClients closes the clients in use. New ones are made when they are needed.
 func (s *server) closeClients() { s.health.retire().close() }
 
 // closeDatabase closes the client of a database, if there is one.
 func (s *server) closeDatabase(database int) {
-	inUse, _ := s.health.look()
+	inUse, _ := s.health.current()
 	inUse.closeDatabase(database)
 }

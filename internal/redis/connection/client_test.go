@@ -10,10 +10,11 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// It is not the message: some logs have that as it is, and a server can have it repeat any line.
+// The text is a value and not the message: some log formats do not escape the message, and a server can make the
+// library log any text.
 func TestWhatTheLibraryLogsIsVerbose(t *testing.T) {
 	t.Parallel()
-	for verbosity, want := range [][]string{nil, {`"level"=1 "msg"="The client library says" "text"="dial 7\nand 8"`}} {
+	for verbosity, want := range [][]string{nil, {`"level"=1 "msg"="Message of the Redis client library" "text"="dial 7\nand 8"`}} {
 		var lines []string
 		log := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{Verbosity: verbosity})
 		libraryLogger{log: log.V(1)}.Printf(t.Context(), "dial %d\nand %d", 7, 8)

@@ -11,26 +11,26 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
-// clients are the clients of one server that were made with the same credentials, one for each database. They are used
-// until [health] puts others in their place, and closed then: the credentials in them never change, so whoever has
-// clients also knows what they were made with. They are safe for concurrent use.
+// clients are the clients of one server that use the same credentials, one for each database. [health] replaces them as
+// a whole and closes them, and their credentials never change. So code that holds clients also knows their credentials.
+// They are safe for concurrent use.
 type clients struct {
-	// credentials are nil while none are known. Then there are no clients.
+	// credentials are nil until they are loaded. Until then there are no clients.
 	credentials *auth.Credentials
 	connect     func(credentials *auth.Credentials, database int) *redis.Client
 
 	mu         sync.Mutex
 	byDatabase map[int]*redis.Client
-	// closed says to make no more clients. A call may have been admitted just before.
+	// closed prevents new clients: a call may have been admitted just before close.
 	closed bool
 }
 
-// successor returns the clients that take the place of these, with none made yet.
+// successor returns an empty replacement with other credentials.
 func (c *clients) successor(credentials *auth.Credentials) *clients {
 	return &clients{credentials: credentials, connect: c.connect, byDatabase: map[int]*redis.Client{}}
 }
 
-// get returns the client of a database, and nil without credentials or after close.
+// get returns the client of a database. It returns nil if there are no credentials, or after close.
 func (c *clients) get(database int) *redis.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,7 +42,7 @@ func (c *clients) get(database int) *redis.Client {
 	return found
 }
 
-// has reports whether a client is the present one of a database. A closed one is not.
+// has reports whether client is the current client of the database. It is not after it was closed.
 func (c *clients) has(database int, client *redis.Client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ func (c *clients) closeDatabase(database int) {
 	}
 }
 
-// close closes all clients, which makes the calls on them fail.
+// close closes all clients. Calls on them fail.
 func (c *clients) close() {
 	c.mu.Lock()
 	closing := c.byDatabase

@@ -14,20 +14,20 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// Conn is the shared way to a database of one endpoint. It stays valid until the pool ends, also
-// when the pool closes and reopens connections in between.
+// Conn is a shared connection to one database of an endpoint. It stays valid until the pool is closed, even if the pool
+// closes and reopens the connections below it.
 type Conn struct {
 	pool     *Pool
-	tenant   string // on whose behalf calls are made; nobody's in particular if empty
+	tenant   string // whose limits apply; no limits if empty
 	endpoint auth.Endpoint
 	database int
 }
 
-// Do runs call with a client and a context that ends after one second. It fails at once, without running call, while the
-// server is down or leaves another call unanswered, and while the tenant of the connection has too many calls that are
-// unanswered anywhere.
+// Do runs call with a client and a context that ends after one second. It fails at once, without running call, while
+// the server is down, while another call to the server is late, and while the tenant has too many late calls to any
+// servers.
 //
-// An error is an [*failure.Error], unless ctx ended: then it wraps the cause of that.
+// The error is a [*failure.Error]; if ctx ended, it wraps the cause of ctx instead.
 func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
 	if !c.pool.calls.begin(c.tenant) {
 		return failure.Classify(fmt.Errorf("calling %s on behalf of %s: %w", c.endpoint, c.tenant, failure.ErrBusy))
@@ -63,14 +63,14 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 	}
 }
 
-// clock counts a call as late once it is outstanding for too long, until done is called.
+// clock counts the call as late once it takes too long, until done is called.
 func (c *Conn) clock(server *server) (done func()) {
 	calls, tenant := c.pool.calls, c.tenant
 	return server.traffic.clock(c.pool.timing.lateAfter, func(more int) { calls.countLate(tenant, more) })
 }
 
-// Ask is Do for a question that a server need not answer. If it does not, or not in a way that
-// makes sense, that says nothing about the endpoint.
+// Ask is like Do, but for a command that a server may leave unanswered. If it fails, the state of the endpoint does not
+// change, and its time is not counted against other calls.
 func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client redis.Cmdable) error) error {
 	server, err := c.pool.acquire(c.endpoint)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client re
 	callCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if client == nil {
-		return failure.Classify(fmt.Errorf("asking %s: %w", c.endpoint, failure.ErrBusy)) // Whoever calls loads what is needed.
+		return failure.Classify(fmt.Errorf("asking %s: %w", c.endpoint, failure.ErrBusy)) // Do loads the credentials.
 	}
 	if err := protect(func() error { return call(callCtx, client) }); err != nil {
 		return server.passwords.Error(failure.Classify(err))
@@ -92,8 +92,8 @@ func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client re
 	return nil
 }
 
-// WaitUp returns nil as soon as the endpoint is not known to be down. It dials nothing:
-// it waits for the prober. It fails when ctx is done or the pool has ended.
+// WaitUp returns nil as soon as the endpoint is not marked down. It does not dial; it waits for the prober. It fails
+// when ctx is done or the pool is closed.
 func (c *Conn) WaitUp(ctx context.Context) error {
 	server, err := c.pool.acquire(c.endpoint)
 	if err != nil {
@@ -107,8 +107,8 @@ func (c *Conn) WaitUp(ctx context.Context) error {
 	return c.wait(ctx, server, up)
 }
 
-// WaitRestored returns nil the next time that the endpoint comes up after it was down. It
-// fails when ctx is done or the pool has ended.
+// WaitRestored returns nil the next time that the endpoint is marked up after it was down. It fails when ctx is done or
+// the pool is closed.
 func (c *Conn) WaitRestored(ctx context.Context) error {
 	server, err := c.pool.acquire(c.endpoint)
 	if err != nil {
@@ -119,12 +119,12 @@ func (c *Conn) WaitRestored(ctx context.Context) error {
 	return c.wait(ctx, server, up)
 }
 
-// wait waits for what is known of the endpoint to change.
+// wait waits for a change of the endpoint's state.
 func (c *Conn) wait(ctx context.Context, server *server, changed <-chan struct{}) error {
 	select {
 	case <-changed:
 		return nil
-	case <-server.gone: // Whoever looks again looks at another one.
+	case <-server.gone: // The caller gets a new server the next time.
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for %s: %w", c.endpoint, context.Cause(ctx))
@@ -133,8 +133,8 @@ func (c *Conn) wait(ctx context.Context, server *server, changed <-chan struct{}
 	}
 }
 
-// OpenPubSub dials a connection for subscriptions and sends PING on it. The caller
-// closes it. If that fails, the endpoint is down from then on.
+// OpenPubSub dials a connection for subscriptions and sends PING. The caller must close it. If it fails, the endpoint
+// is marked down.
 func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 	server, err := c.pool.acquire(c.endpoint)
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 		server.pubSubs.remove(pubSub)
 		c.pool.release(server)
 	}
-	server.pubSubs.add(pubSub) // From now on it may be closed by others.
+	server.pubSubs.add(pubSub) // From now on the server may close it.
 	if !c.pool.knows(server) {
 		pubSub.Close()
 		return nil, failure.Classify(fmt.Errorf("connecting to %s: %w", c.endpoint, failure.ErrBusy))
@@ -157,8 +157,9 @@ func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 	return pubSub, nil
 }
 
-// Successor waits until the server is used with other credentials than those that a connection for subscriptions was
-// made with, and returns one made with those, as [Conn.OpenPubSub] does. It fails when ctx is done or the pool has ended.
+// Successor waits until the server is used with other credentials than those of a subscription connection, and then
+// returns a new connection with the current ones, as [Conn.OpenPubSub] does. It fails when ctx is done or the pool is
+// closed.
 func (c *Conn) Successor(ctx context.Context, of *PubSub) (*PubSub, error) {
 	var backoff Backoff
 	for {
@@ -178,14 +179,14 @@ func (c *Conn) Successor(ctx context.Context, of *PubSub) (*PubSub, error) {
 	}
 }
 
-// waitRenewed returns nil once the server is up with other credentials than those of a connection.
+// waitRenewed returns nil once the server is up with other credentials than those of the connection.
 func (c *Conn) waitRenewed(ctx context.Context, of *PubSub) error {
 	for {
 		server, err := c.pool.acquire(c.endpoint)
 		if err != nil {
 			return err
 		}
-		due, changed := server.health.succeeds(of.credentials)
+		due, changed := server.health.successorDue(of.credentials)
 		if !due {
 			err = c.wait(ctx, server, changed)
 		}

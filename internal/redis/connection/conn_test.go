@@ -17,13 +17,13 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// unanswered is a call that lasts as long as it may.
+// unanswered is a call that ends with its context.
 func unanswered(ctx context.Context, _ redis.Cmdable) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// A call that fails in the same way takes the endpoint down.
+// If Do fails in the same way, the endpoint is marked down.
 func TestAFailedQuestionSaysNothingAboutTheEndpoint(t *testing.T) {
 	t.Parallel()
 	for name, cause := range map[string]error{
@@ -37,12 +37,12 @@ func TestAFailedQuestionSaysNothingAboutTheEndpoint(t *testing.T) {
 				err := conn.Ask(t.Context(), answer(cause))
 				g.Expect(err).To(MatchError(cause))
 				g.Expect(err).To(BeAssignableToTypeOf(&failure.Error{}))
-				g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed(), "it is not down")
+				g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed(), "the endpoint is not down")
 
 				g.Expect(conn.Do(t.Context(), answer(cause))).NotTo(Succeed())
 				asked := false
 				err = conn.Ask(t.Context(), func(context.Context, redis.Cmdable) error { asked = true; return nil })
-				g.Expect(err).To(MatchError(cause), "it is down for this cause")
+				g.Expect(err).To(MatchError(cause), "the endpoint is down for this cause")
 				g.Expect(asked).To(BeFalse())
 			})
 		})
@@ -77,7 +77,7 @@ func TestNoQuestionIsAskedWhileACallIsLate(t *testing.T) {
 	})
 }
 
-// The end of a pass is no fault of the server.
+// A canceled reconcile does not mean that the server has failed.
 func TestACallThatIsGivenUpSaysNothingAboutTheEndpoint(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -88,12 +88,12 @@ func TestACallThatIsGivenUpSaysNothingAboutTheEndpoint(t *testing.T) {
 		time.AfterFunc(time.Millisecond, func() { giveUp(cause) })
 		err := conn.Do(ctx, unanswered)
 		g.Expect(err).To(MatchError(cause))
-		g.Expect(err).NotTo(BeAssignableToTypeOf(&failure.Error{}), "there is nothing to tell a user")
+		g.Expect(err).NotTo(BeAssignableToTypeOf(&failure.Error{}), "the user has nothing to correct")
 		g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed())
 	})
 }
 
-// The client library asserts types of what a server sent.
+// The client library asserts the types of replies.
 func TestAPanicOfTheLibraryIsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,29 +14,29 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// credentials are what is known about the credentials for one server besides those in use, which are with its [health].
-// They are safe for concurrent use.
+// credentials has the state of the credentials of one server, except for those in use, which are in [health]. It is
+// safe for concurrent use.
 type credentials struct {
 	resolver *auth.Resolver
-	// loading is held while credentials are loaded for the first time.
+	// loading is held while the credentials are loaded for the first time.
 	loading chan struct{}
-	// renewing is set while somebody looks whether the Secrets hold something else.
+	// renewing is true while the Secrets are read again.
 	renewing atomic.Bool
 
 	mu      sync.Mutex
 	refused refusedLogins
-	// rejected is what the Secrets hold that did not replace what is in use.
+	// rejected has the current values of the Secrets if they could not replace the credentials in use.
 	rejected *rejection
 }
 
-// rejection is of what cannot be used now, and why. It counts for as long as the credentials that stayed in use instead
-// do, so nobody has to withdraw it when they change.
+// rejection has credentials that cannot be used, and why. It is valid only while the credentials that stayed in use
+// instead are in use, so nothing has to remove it when they change.
 type rejection struct {
 	instead, of *auth.Credentials
 	cause       *failure.Error
 }
 
-// reject notes that credentials cannot be used now instead of those in use, and reports whether that is news.
+// reject records that credentials could not replace those in use. It reports whether that is new.
 func (c *credentials) reject(inUse, of *auth.Credentials, cause *failure.Error) (news bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,14 +45,15 @@ func (c *credentials) reject(inUse, of *auth.Credentials, cause *failure.Error) 
 	return news
 }
 
-// settle notes that the Secrets hold what is in use.
-func (c *credentials) settle() {
+// clearRejected records that the Secrets contain the credentials in use.
+func (c *credentials) clearRejected() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rejected = nil
 }
 
-// rejection is why what the Secrets hold does not replace what is in use. It is nil if that is not so, or not known.
+// rejection returns why the current values of the Secrets did not replace the credentials in use. It is nil if they
+// did, or if the server could not be asked.
 func (c *credentials) rejection(inUse *auth.Credentials) *failure.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,68 +63,69 @@ func (c *credentials) rejection(inUse *auth.Credentials) *failure.Error {
 	return c.rejected.cause
 }
 
-// lapse notes why a server can no longer be used with credentials. If it refuses them, it knows others than before, and
-// may accept what it refused then.
-func (c *credentials) lapse(of *auth.Credentials, cause *failure.Error) {
+// recordFailure records why the credentials in use failed. If the server rejects credentials that it accepted before,
+// its users have changed, so it may now accept others that it rejected before.
+func (c *credentials) recordFailure(of *auth.Credentials, cause *failure.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if cause.Reason == failure.ReasonAuthFailed {
 		c.refused = nil
 	}
-	c.refused.note(of, cause)
+	c.refused.add(of, cause)
 }
 
-// refuse notes why a server cannot be used with credentials.
-func (c *credentials) refuse(of *auth.Credentials, cause *failure.Error) {
+// recordRefused records that a server rejected credentials, if that is the cause.
+func (c *credentials) recordRefused(of *auth.Credentials, cause *failure.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.refused.note(of, cause)
+	c.refused.add(of, cause)
 }
 
-// accept notes that the server lets somebody in with credentials.
-func (c *credentials) accept(of *auth.Credentials) {
+// recordAccepted records that the server accepts the credentials.
+func (c *credentials) recordAccepted(of *auth.Credentials) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.refused.forget(of)
+	c.refused.remove(of)
 }
 
-// refusal is why the server refused credentials less than this time ago, and nil if it did not.
-func (c *credentials) refusal(of *auth.Credentials, within time.Duration) *failure.Error {
+// refusedWithin returns why the server rejected the credentials, if that was less than this time ago, and nil
+// otherwise.
+func (c *credentials) refusedWithin(of *auth.Credentials, within time.Duration) *failure.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.refused.of(of, within)
+	return c.refused.causeOf(of, within)
 }
 
-// rememberedLogins is how many credentials are remembered: those in use and those to be.
+// rememberedLogins is how many rejected credentials are remembered: those in use and their replacement.
 const rememberedLogins = 2
 
-// refusedLogins are what a server refused last. To try it again and again could lock the user out.
+// refusedLogins are the credentials that a server rejected last. Repeated attempts with them could lock the user out.
 type refusedLogins []refusedLogin
 
-// refusedLogin is when and why a server refused credentials.
+// refusedLogin has when and why a server rejected credentials.
 type refusedLogin struct {
 	of    *auth.Credentials
 	at    time.Time
 	cause *failure.Error
 }
 
-// note remembers that credentials were refused, if that is the cause.
-func (r *refusedLogins) note(of *auth.Credentials, cause *failure.Error) {
+// add remembers that the credentials were rejected, if that is the cause.
+func (r *refusedLogins) add(of *auth.Credentials, cause *failure.Error) {
 	if of == nil || cause.Reason != failure.ReasonAuthFailed {
 		return
 	}
-	r.forget(of)
+	r.remove(of)
 	*r = append(*r, refusedLogin{of: of, at: time.Now(), cause: cause})
 	*r = (*r)[max(0, len(*r)-rememberedLogins):]
 }
 
-// forget notes that credentials are not refused any more.
-func (r *refusedLogins) forget(of *auth.Credentials) {
+// remove forgets that the credentials were rejected.
+func (r *refusedLogins) remove(of *auth.Credentials) {
 	*r = slices.DeleteFunc(*r, func(last refusedLogin) bool { return last.of.Same(of) })
 }
 
-// of is why credentials were refused less than this time ago, and nil if they were not.
-func (r refusedLogins) of(credentials *auth.Credentials, within time.Duration) *failure.Error {
+// causeOf returns why the credentials were rejected, if that was less than this time ago, and nil otherwise.
+func (r refusedLogins) causeOf(credentials *auth.Credentials, within time.Duration) *failure.Error {
 	for _, last := range r {
 		if last.of.Same(credentials) && time.Since(last.at) < within {
 			return last.cause
@@ -132,13 +134,13 @@ func (r refusedLogins) of(credentials *auth.Credentials, within time.Duration) *
 	return nil
 }
 
-// firstCredentials returns the credentials in use, and loads them if nobody has. One does while others wait, so a Secret
-// is read once.
+// firstCredentials returns the credentials in use. If none are loaded yet, one caller loads them while the others wait,
+// so that each Secret is read once.
 func (s *server) firstCredentials(ctx context.Context) (*auth.Credentials, error) {
 	if known, err := s.inUse(); known != nil || err != nil {
 		return known, err
 	}
-	if err := enter(ctx, s.credentials.loading); err != nil {
+	if err := acquireSlot(ctx, s.credentials.loading); err != nil {
 		return nil, err
 	}
 	defer func() { <-s.credentials.loading }()
@@ -149,10 +151,10 @@ func (s *server) firstCredentials(ctx context.Context) (*auth.Credentials, error
 	if cause != nil {
 		return nil, cause
 	}
-	return s.health.begin(loaded)
+	return s.health.useFirst(loaded)
 }
 
-// inUse returns the credentials in use, if there are any, unless the server is down.
+// inUse returns the credentials in use, and nil if none are loaded. The error is why the server is down.
 func (s *server) inUse() (*auth.Credentials, error) {
 	inUse, err := s.health.usable()
 	if err != nil {
@@ -161,14 +163,14 @@ func (s *server) inUse() (*auth.Credentials, error) {
 	return inUse.credentials, nil
 }
 
-// reload is load within the time of a call.
+// reload is load with the timeout of a call.
 func (s *server) reload(ctx context.Context) (*auth.Credentials, *failure.Error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return s.load(ctx)
 }
 
-// load finds the credentials as they are now. Nothing tells their password from then on.
+// load reads the current credentials. From then on their password is removed from errors and logs.
 func (s *server) load(ctx context.Context) (*auth.Credentials, *failure.Error) {
 	loaded, cause := s.credentials.resolver.Load(ctx, s.endpoint)
 	if cause == nil {
@@ -177,9 +179,9 @@ func (s *server) load(ctx context.Context) (*auth.Credentials, *failure.Error) {
 	return loaded, cause
 }
 
-// lookAgain returns the credentials as they are now, or those in use if that is not known.
+// lookAgain returns the current credentials. If the Secrets cannot be read now, it returns those in use.
 func (s *server) lookAgain(ctx context.Context) (*auth.Credentials, *failure.Error) {
-	inUse, _ := s.health.look()
+	inUse, _ := s.health.current()
 	known := inUse.credentials
 	if known != nil && !s.endpoint.NeedsSecrets() {
 		return known, nil
@@ -198,13 +200,13 @@ func (s *server) lookAgain(ctx context.Context) (*auth.Credentials, *failure.Err
 	}
 }
 
-// use has all that comes use these credentials. It is for the prober: while a server is down, no call holds a client.
+// use puts the credentials in use. It is for the prober: while a server is down, no call has a client.
 func (s *server) use(candidate *auth.Credentials) { s.health.use(candidate).close() }
 
-// withdraw forgets credentials that are in use, and ends what was made with them.
+// withdraw stops the use of credentials and closes the connections that use them.
 func (s *server) withdraw(inUse *auth.Credentials) {
 	retired, done := s.health.withdraw(inUse)
-	if !done { // They were replaced meanwhile.
+	if !done { // Other credentials are in use now.
 		return
 	}
 	retired.close()

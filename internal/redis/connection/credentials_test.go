@@ -72,7 +72,7 @@ func TestTheFirstLookAtASecret(t *testing.T) {
 	}
 }
 
-// slowSecrets answers when it is told to.
+// slowSecrets answers when the test allows it.
 type slowSecrets struct {
 	fakeSecrets
 	answer chan struct{}
@@ -117,7 +117,7 @@ func TestASlowAPIServerHoldsNobodyForLong(t *testing.T) {
 	g.Expect(failure.Classify(err).Message).To(ContainSubstring("API server"))
 }
 
-// What is refused may be no more than what the Secret held before.
+// The rejected credentials may be outdated: the Secret may have changed since it was read.
 func TestASecretIsReadAtOnceWhenItsPasswordIsRefused(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -125,7 +125,7 @@ func TestASecretIsReadAtOnceWhenItsPasswordIsRefused(t *testing.T) {
 	pool := NewPool(Options{})
 	down := func(e auth.Endpoint) *server {
 		server := pool.newServer(e)
-		inUse, _ := server.health.look()
+		inUse, _ := server.health.current()
 		server.markDown(inUse.credentials, refused)
 		return server
 	}
@@ -134,5 +134,5 @@ func TestASecretIsReadAtOnceWhenItsPasswordIsRefused(t *testing.T) {
 	g.Expect(named.health.probeDelay(named.endpoint, rest)).To(BeZero())
 	named.health.beginProbe()
 	g.Expect(named.health.probeDelay(named.endpoint, rest)).To(BeNumerically(">=", firstDelay), "only once")
-	g.Expect(down(somewhere).health.probeDelay(somewhere, rest)).To(Equal(rest), "there is no Secret to read")
+	g.Expect(down(somewhere).health.probeDelay(somewhere, rest)).To(Equal(rest), "the endpoint has no Secret")
 }

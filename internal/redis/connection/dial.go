@@ -15,33 +15,33 @@ import (
 )
 
 const (
-	// firstLoads is how many load the credentials of an endpoint at once for the first time, and firstDials how many dial it at once while no
-	// connection serves.
+	// firstLoads is how many callers may load the credentials of an endpoint for the first time at once. firstDials is
+	// how many may dial it at once while no connection works.
 	firstLoads = 1
 	firstDials = 1
-	// moreDials is how many dials of an endpoint there may be at once while it serves.
+	// moreDials is how many callers may dial an endpoint at once while a connection works.
 	moreDials = 4
 )
 
-// dialTimeout bounds a dial with its handshake. It ends before the call that needs the connection,
-// so that the call tells what it was that took too long.
+// dialTimeout is the timeout of a dial, including the TLS handshake. It is shorter than the timeout of a call, so that
+// the error of the call says that the dial took too long.
 const dialTimeout = callTimeout * 9 / 10
 
-// dialCommand dials for a client, unless the endpoint is down.
+// dialCommand dials connections for reads, unless the endpoint is down.
 func (s *server) dialCommand(with *auth.Credentials) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		return s.dialIfUp(ctx, with, network, address, s.traffic.count)
 	}
 }
 
-// dialPubSub dials for subscriptions, unless the endpoint is down.
+// dialPubSub dials connections for subscriptions, unless the endpoint is down.
 func (s *server) dialPubSub(with *auth.Credentials) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		return s.dialIfUp(ctx, with, network, address, nil)
 	}
 }
 
-// dialProbe dials although the endpoint is down.
+// dialProbe dials even if the endpoint is down.
 func (s *server) dialProbe(with *auth.Credentials) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := s.dial(ctx, with, network, address)
@@ -52,7 +52,7 @@ func (s *server) dialProbe(with *auth.Credentials) dialFunc {
 	}
 }
 
-// dial makes a connection to the address in use, with TLS if the credentials are for that.
+// dial connects to the address in use, with TLS if the credentials are for TLS.
 func (s *server) dial(ctx context.Context, with *auth.Credentials, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -63,10 +63,10 @@ func (s *server) dial(ctx context.Context, with *auth.Credentials, network, addr
 	return with.Secure(ctx, conn)
 }
 
-// dialIfUp dials, unless the server is down. If no connection serves, and the dial fails or ends before the server has
-// said anything, the server is down from then on. count keeps how many connections serve.
+// dialIfUp dials, unless the server is down. It marks the server down if no other connection works and the dial fails,
+// or the connection ends before the server has sent anything. count counts the connections that work.
 func (s *server) dialIfUp(ctx context.Context, with *auth.Credentials, network, address string, count func(more int)) (net.Conn, error) {
-	alone, done, err := s.takeTurn(ctx)
+	alone, done, err := s.acquireDial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (s *server) dialIfUp(ctx context.Context, with *auth.Credentials, network, 
 		}
 		done()
 	}
-	if _, down := s.health.look(); down != nil {
+	if _, down := s.health.current(); down != nil {
 		greeted(nil)
 		return nil, down
 	}
@@ -89,33 +89,34 @@ func (s *server) dialIfUp(ctx context.Context, with *auth.Credentials, network, 
 	return resp.Guard(conn, resp.Observer{Greeted: greeted, Serving: count}), nil
 }
 
-// turns are those to dial a server. While no connection serves, first is held from a dial until the server has said
-// something. So one dial finds out that a server is down, and those waiting for their turn need not try. While one
-// serves, more takes its place: a distant server must not make many wait for each other.
-type turns struct{ first, more chan struct{} }
+// dialSlots limit the dials to a server. While no connection works, first is held from the dial until the server has
+// sent something: one dial finds out whether the server is down, and the others need not try. While a connection works,
+// more applies instead, so that connecting to a distant server does not take too long.
+type dialSlots struct{ first, more chan struct{} }
 
-// takeTurn waits for a turn to dial, and returns whether nobody else has one. The turn lasts
-// until done is called.
-func (s *server) takeTurn(ctx context.Context) (alone bool, done func(), err error) {
+// acquireDial waits until the caller may dial. It returns whether no other dial is under way and no connection works.
+// The caller must call done.
+func (s *server) acquireDial(ctx context.Context) (alone bool, done func(), err error) {
 	if !s.traffic.serves() {
-		if err := enter(ctx, s.turns.first); err != nil {
+		if err := acquireSlot(ctx, s.dialSlots.first); err != nil {
 			return false, nil, err
 		}
 		if !s.traffic.serves() {
-			return true, func() { <-s.turns.first }, nil
+			return true, func() { <-s.dialSlots.first }, nil
 		}
-		<-s.turns.first // It was found out meanwhile.
+		<-s.dialSlots.first // A connection works by now.
 	}
-	if err := enter(ctx, s.turns.more); err != nil {
+	if err := acquireSlot(ctx, s.dialSlots.more); err != nil {
 		return false, nil, err
 	}
-	return false, func() { <-s.turns.more }, nil
+	return false, func() { <-s.dialSlots.more }, nil
 }
 
-// enter waits for room. That there is none in time says nothing about the endpoint.
-func enter(ctx context.Context, room chan<- struct{}) error {
+// acquireSlot waits for a free slot. The error is [failure.ErrBusy], because it does not mean that the endpoint has
+// failed.
+func acquireSlot(ctx context.Context, slots chan<- struct{}) error {
 	select {
-	case room <- struct{}{}:
+	case slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", failure.ErrBusy, context.Cause(ctx))

@@ -1,43 +1,42 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package connection owns the connections to Redis: it shares them among all who name the same [auth.Endpoint], keeps the
-// credentials up to date, and bounds every call in time. Its errors are those of package failure.
+// Package connection manages the connections to Redis. All users of an [auth.Endpoint] share its connections. The
+// package keeps the credentials up to date and limits the time of every call. Its errors are those of package failure.
 //
-// # What it guards against
+// # Isolation between servers
 //
-// An operator reads many queues on many servers with few workers, so one bad server
-// must not cost the others anything:
+// A few workers of the operator read many queues on many servers. So that one bad server does not delay the others:
 //
-//   - A call has a deadline of one second and keeps to it.
-//   - While a call has been outstanding for 100 ms, further calls to that server fail at once with [failure.ErrBusy].
-//   - Once a dial or a call failed below the Redis protocol, or the server refused the credentials, the server is
-//     down: calls fail at once with the remembered cause. One prober per server, backing off, is then the only one to
-//     dial it; the dialer itself enforces that. Whoever needs the server waits in [Conn.WaitUp], and whoever missed
-//     something while it was down in [Conn.WaitRestored].
-//   - A host name is resolved once, and all connections lead to the address that it was found at, until the server is
-//     down or the name points elsewhere. That is looked up every 15 seconds.
-//   - Servers are chosen by users and are not trusted: replies are bounded in size and
-//     depth before the client library sees them.
-//   - One tenant's slow servers hold up few of all calls: see [Pool.ConnFor]. It uses so many
-//     servers as [Options] says, and what nobody uses any more is closed: see [Pool.Claim].
+//   - A call has a timeout of one second.
+//   - While a call to a server has had no answer for 100 ms, further calls to this server fail at once with
+//     [failure.ErrBusy].
+//   - A server is marked down when a dial or a call fails below the Redis protocol, or when the server rejects the
+//     credentials. Then calls fail at once with the remembered cause, and only one prober dials the server, with
+//     back-off; the dialer enforces that. [Conn.WaitUp] waits for the server, and [Conn.WaitRestored] returns after an
+//     outage.
+//   - A host name is resolved once. All connections use the address that was found, until the server is down or the
+//     name resolves to other addresses, which is checked every 15 seconds.
+//   - Servers are chosen by users and are not trusted: the size and the depth of replies are checked before the client
+//     library parses them.
+//   - The late calls of one tenant are limited: see [Pool.ConnFor]. So is the number of servers that it uses: see
+//     [Options] and [Pool.Claim]. Servers that are not claimed any longer are closed.
 //
-// A Redis error reply (LOADING, NOPERM, WRONGTYPE, …) comes from a server that works,
-// so it fails the call and nothing else.
+// A Redis error reply (LOADING, NOPERM, WRONGTYPE, …) comes from a server that works, so only the call fails.
 //
-// # What it knows of secrets
+// # Credentials
 //
-// The [auth.Credentials] for an endpoint are loaded before the first dial, kept in memory, and looked at again every 30
-// seconds and before each probe. When they have changed, a connection is made with the new ones first. Only then later
-// calls go to new clients, the clients before are closed a second later, and subscriptions move: see [Conn.Successor].
-// Credentials that the server refuses replace nothing, nor does an answer of the API server that leaves open what a
-// Secret holds. A Secret that is gone or invalid ends the use of the endpoint.
+// The [auth.Credentials] of an endpoint are loaded before the first dial and kept in memory. The Secrets are read again
+// every 30 seconds and before each probe. When a value has changed, the package first makes a connection with the new
+// values. Only if that works, calls use new clients, the old clients are closed a second later, and subscriptions move
+// to new connections: see [Conn.Successor]. If the server rejects the new values, or the API server does not answer,
+// the credentials in use stay in use. If a Secret was deleted or is invalid, the endpoint is not used any longer.
 //
-// Passwords are cut out of all that is told of what a server said, by package redact.
+// Package redact removes passwords from everything that is reported about a server's answers.
 //
-// # How it is built
+// # Structure
 //
-// The [Pool] has one server for each endpoint in use. A server is made of parts, each with a lock and a file of its own:
-// health (up or down, and the clients in use), traffic (how calls and connections fare), credentials (loaded, rejected,
-// refused), clients, and pubSubs. Locks of parts do not nest, and none is held during I/O.
+// The [Pool] has a server for each endpoint in use. A server has parts, each in a file of its own and with a lock of
+// its own: health (up or down, and the clients in use), traffic (late calls and working connections), credentials
+// (loaded, rejected, refused), clients, and pubSubs. Locks of parts are not nested, and no lock is held during I/O.
 package connection

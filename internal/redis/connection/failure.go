@@ -14,36 +14,35 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
-// failed notes that a call that began then failed, and returns the error for the caller.
+// failed handles the failure of a call that started at began, and returns the error for the caller.
 func (s *server) failed(database int, client *redis.Client, err error, began time.Time) *failure.Error {
-	return s.passwords.Error(s.judge(database, client, err, began))
+	return s.passwords.Error(s.classifyFailure(database, client, err, began))
 }
 
-// judge notes what the failure of a call says about the endpoint.
-func (s *server) judge(database int, client *redis.Client, err error, began time.Time) *failure.Error {
+// classifyFailure classifies the error of a call, and marks the server down if the error means that.
+func (s *server) classifyFailure(database int, client *redis.Client, err error, began time.Time) *failure.Error {
 	cause := failure.Classify(err)
-	if errors.Is(err, failure.ErrBusy) || !endsUse(cause) {
+	if errors.Is(err, failure.ErrBusy) || !marksDown(cause) {
 		return cause
 	}
 	if s.traffic.excused(cause, began) {
 		return failure.Classify(fmt.Errorf("calling %s: %w: %w", s.endpoint, failure.ErrBusy, cause.Err))
 	}
-	inUse, down := s.health.look()
+	inUse, down := s.health.current()
 	switch {
 	case inUse.has(database, client) || client == nil && inUse.credentials == nil:
 		s.markDown(inUse.credentials, cause)
 		return cause
-	case down != nil: // The client was closed when another call failed.
+	case down != nil: // Another call marked the server down, which closed the client.
 		return down
-	default: // It was closed because the name points elsewhere, or the credentials have changed.
+	default: // The client was closed because the address or the credentials have changed.
 		return failure.Classify(fmt.Errorf("calling %s: %w: %w", s.endpoint, failure.ErrBusy, cause.Err))
 	}
 }
 
-// endsUse reports whether an error means that trying again soon is of no use. A reply that is
-// too large is about what was asked, and ends no more than its connection: whoever may write to
-// one key must not be able to take the server from all others.
-func endsUse(cause *failure.Error) bool {
+// marksDown reports whether an error means that the server is down. A reply that is too large does not: it depends on
+// the key, and a user who can write to one key must not be able to cut all others off from the server.
+func marksDown(cause *failure.Error) bool {
 	if errors.Is(cause.Err, resp.ErrTooLarge) {
 		return false
 	}

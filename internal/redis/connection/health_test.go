@@ -17,10 +17,10 @@ import (
 
 var refusedConnection = failure.Classify(syscall.ECONNREFUSED)
 
-// newCredentials returns credentials that differ from all others as a pointer.
+// newCredentials returns credentials with a pointer of their own.
 func newCredentials() *auth.Credentials { return &auth.Credentials{} }
 
-// newTestHealth returns the health of a server that is used with these credentials.
+// newTestHealth returns the health of a server with these credentials in use.
 func newTestHealth(inUse *auth.Credentials) *health {
 	unused := &clients{connect: func(with *auth.Credentials, database int) *redis.Client {
 		return newClient(somewhere, with, database, refuse)
@@ -28,8 +28,8 @@ func newTestHealth(inUse *auth.Credentials) *health {
 	return newHealth(unused.successor(inUse))
 }
 
-// A failure says nothing about what has replaced the credentials that failed, and what was found to work before a failure
-// need not work after it.
+// A failure with former credentials does not mark the server down, and credentials that were checked before a failure
+// are not put in use after it.
 func TestCredentialsEitherFailOrAreReplaced(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -42,7 +42,7 @@ func TestCredentialsEitherFailOrAreReplaced(t *testing.T) {
 		both.Go(func() { _, replaced = health.replace(before, after) })
 		both.Wait()
 		g.Expect(failed).NotTo(Equal(replaced))
-		inUse, down := health.look()
+		inUse, down := health.current()
 		g.Expect(down != nil).To(Equal(failed))
 		g.Expect(inUse.credentials == after).To(Equal(replaced))
 	}
@@ -64,7 +64,7 @@ func TestACallThatWasAdmittedBeforeAFailureMakesNoClientAfterIt(t *testing.T) {
 	retired.close()
 	g.Expect(admitted.get(0)).To(BeNil())
 	g.Expect(admitted.get(1)).To(BeNil())
-	g.Expect(admitted.has(0, client)).To(BeFalse(), "that it fails now says nothing")
+	g.Expect(admitted.has(0, client)).To(BeFalse(), "the failure of a former client is ignored")
 	_, err = health.usable()
 	g.Expect(err).To(Equal(refusedConnection))
 
@@ -81,13 +81,13 @@ func TestTheFirstCredentialsReplaceNothing(t *testing.T) {
 	g := NewWithT(t)
 	first, second := newCredentials(), newCredentials()
 	health := newTestHealth(nil)
-	g.Expect(health.begin(first)).To(BeIdenticalTo(first))
-	g.Expect(health.begin(second)).To(BeIdenticalTo(first))
+	g.Expect(health.useFirst(first)).To(BeIdenticalTo(first))
+	g.Expect(health.useFirst(second)).To(BeIdenticalTo(first))
 
 	_, wentDown := health.fail(first, refusedConnection)
 	g.Expect(wentDown).To(BeTrue())
-	_, err := health.begin(second)
-	g.Expect(err).To(Equal(refusedConnection), "its prober finds them")
+	_, err := health.useFirst(second)
+	g.Expect(err).To(Equal(refusedConnection), "the prober finds the credentials")
 }
 
 func TestOnlyWhatIsInUseIsWithdrawn(t *testing.T) {
@@ -95,18 +95,18 @@ func TestOnlyWhatIsInUseIsWithdrawn(t *testing.T) {
 	g := NewWithT(t)
 	before, after := newCredentials(), newCredentials()
 	health := newTestHealth(before)
-	_, renewed := health.succeeds(before)
+	_, renewed := health.successorDue(before)
 	health.use(after)
 	g.Expect(renewed).To(BeClosed())
 	_, done := health.withdraw(before)
 	g.Expect(done).To(BeFalse())
-	inUse, _ := health.look()
+	inUse, _ := health.current()
 	g.Expect(inUse.credentials).To(BeIdenticalTo(after))
 	_, done = health.withdraw(after)
 	g.Expect(done).To(BeTrue())
 }
 
-// It is about what stayed in use instead.
+// A rejection is valid only for the credentials that stayed in use.
 func TestARejectionEndsWithTheCredentialsInUse(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -114,10 +114,10 @@ func TestARejectionEndsWithTheCredentialsInUse(t *testing.T) {
 	first, second, wanted := newCredentials(), newCredentials(), newCredentials()
 	refused := failure.Classify(replyError("WRONGPASS x"))
 	g.Expect(known.reject(first, wanted, refused)).To(BeTrue())
-	g.Expect(known.reject(first, wanted, refused)).To(BeFalse(), "no news")
+	g.Expect(known.reject(first, wanted, refused)).To(BeFalse(), "it is not new")
 	g.Expect(known.rejection(first)).To(Equal(refused))
 	g.Expect(known.rejection(second)).To(BeNil())
 	g.Expect(known.reject(second, wanted, refused)).To(BeTrue())
-	known.settle()
+	known.clearRejected()
 	g.Expect(known.rejection(second)).To(BeNil())
 }

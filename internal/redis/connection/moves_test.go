@@ -19,23 +19,23 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// named is the endpoint of the tests about names.
+// named is an endpoint with a host name.
 var named = auth.Endpoint{Address: "redis.mail.svc:6379"}
 
-// zone is a DNS that knows one name, and a network in which each address has a server.
+// zone is a DNS zone with one name, and a network with a server at each address.
 type zone struct {
 	servers map[string]*redistest.Server // by address
-	rest    time.Duration                // after a move
+	rest    time.Duration                // see timing.restAfterMove
 
 	mu        sync.Mutex
 	addresses []string
 	err       error
 	lookUps   int
-	// turns are addresses that are told of one by one, if there are any.
+	// turns are addresses that are returned one at a time, if there are any.
 	turns []string
 }
 
-// newZone has a server at each of two addresses; messages tells them apart.
+// newZone returns a zone with a server at each of two addresses. Their queues have different lengths.
 func newZone(t *testing.T) *zone {
 	t.Helper()
 	z := &zone{servers: map[string]*redistest.Server{}}
@@ -49,14 +49,14 @@ func newZone(t *testing.T) *zone {
 	return z
 }
 
-// point has the name stand for these addresses, or for an error.
+// point makes the name resolve to these addresses, or fail with an error.
 func (z *zone) point(err error, addresses ...string) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	z.addresses, z.err = addresses, err
 }
 
-// LookupHost answers, in another order each time.
+// LookupHost returns the addresses in a different order each time.
 func (z *zone) LookupHost(context.Context, string) ([]string, error) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -76,7 +76,7 @@ func (z *zone) asked() int {
 	return z.lookUps
 }
 
-// dial resolves the name, if it is one, as a dialer does.
+// dial resolves the name, as a dialer does.
 func (z *zone) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if address != named.Address {
 		return (&net.Dialer{}).DialContext(ctx, network, address)
@@ -100,7 +100,7 @@ func (z *zone) start(t *testing.T) *Conn {
 	return pool.Conn(named, 0)
 }
 
-// subscribed opens a connection for subscriptions, and returns what tells that it has ended.
+// subscribed opens a connection for subscriptions. The channel is closed when it has ended.
 func subscribed(t *testing.T, conn *Conn) (ended <-chan struct{}) {
 	t.Helper()
 	pubSub, err := conn.OpenPubSub(t.Context())
@@ -129,12 +129,12 @@ func TestANameThatPointsElsewhereIsFollowed(t *testing.T) {
 	ended := subscribed(t, conn)
 
 	z.point(nil, "127.0.0.2")
-	g.Eventually(ended).WithTimeout(timeout).Should(BeClosed(), "though the server it leads to is well")
+	g.Eventually(ended).WithTimeout(timeout).Should(BeClosed(), "although the old server still runs")
 	g.Eventually(func() int64 { return length(t, conn) }).WithTimeout(timeout).Should(BeEquivalentTo(2))
-	g.Consistently(subscribed(t, conn)).ShouldNot(BeClosed(), "that to the new server stays")
+	g.Consistently(subscribed(t, conn)).ShouldNot(BeClosed(), "the connection to the new server stays")
 }
 
-// While DNS is away, or its answer is another one of the same servers, nothing ends.
+// No connection ends while DNS fails or still returns the address in use.
 func TestANameThatStillStandsForTheServerEndsNothing(t *testing.T) {
 	t.Parallel()
 	for name, point := range map[string]func(*zone){
@@ -160,7 +160,7 @@ func TestANameThatStillStandsForTheServerEndsNothing(t *testing.T) {
 	}
 }
 
-// A name server that gives one address after the other, each for a while, does not have everything end each time.
+// With a name server that returns another address every now and then, connections do not end each time.
 func TestANameIsNotFollowedAgainSoon(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -178,7 +178,7 @@ func TestANameIsNotFollowedAgainSoon(t *testing.T) {
 	g.Expect(ended).NotTo(BeClosed())
 }
 
-// Calls under way while a name moves are no sign of an outage, and no connection is forgotten.
+// Calls that run while a name moves do not mark the server down, and no connection leaks.
 func TestMovesDisturbNobody(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -218,7 +218,7 @@ func TestMovesDisturbNobody(t *testing.T) {
 	g.Expect(server.pubSubs.open).To(BeEmpty())
 }
 
-// What is read and what is subscribed to is the same server, though the name stands for two.
+// Reads and subscriptions use the same server, though the name resolves to two.
 func TestANameOfTwoServersMeansOneOfThem(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -233,9 +233,9 @@ func TestANameOfTwoServersMeansOneOfThem(t *testing.T) {
 	served := map[int64]string{1: "127.0.0.1", 2: "127.0.0.2"}[first]
 	clients, err := z.servers[served].Client().ClientList(t.Context()).Result()
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(clients).To(ContainSubstring("cmd=ping"), "the subscriptions are where the depth is read")
+	g.Expect(clients).To(ContainSubstring("cmd=ping"), "subscriptions use the server that the depth is read from")
 
-	// Once that one dies, the other one serves.
+	// When that server fails, the other one is used.
 	g.Expect(z.servers[served].Kill()).To(Succeed())
 	g.Eventually(func() (int64, error) { return readLength(t.Context(), conn) }).
 		WithTimeout(timeout).Should(BeEquivalentTo(3 - first))

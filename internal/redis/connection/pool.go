@@ -19,19 +19,19 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/redact"
 )
 
-// callTimeout bounds one call, from getting a connection to the last byte of the reply.
+// callTimeout is the timeout of one call, including the time to get a connection.
 const callTimeout = time.Second
 
-// timing holds the intervals that tests shorten.
+// timing has the intervals that tests shorten.
 type timing struct {
-	lateAfter   time.Duration // when an unanswered call makes others fail at once
-	openTimeout time.Duration // for opening a pub/sub connection
-	refusedAuth time.Duration // between probes of an endpoint that refuses the credentials
-	idle        time.Duration // after which an unused endpoint is forgotten
-	sweep       time.Duration // between looks for unused endpoints
-	lookUp      time.Duration // between looks where host names point
-	reread      time.Duration // between looks at the Secrets of an endpoint
-	// restAfterMove is for how long a name is not followed again.
+	lateAfter   time.Duration // age at which an unanswered call makes others fail at once
+	openTimeout time.Duration // timeout for opening a pub/sub connection
+	refusedAuth time.Duration // time between attempts with rejected credentials
+	idle        time.Duration // time after which an unused endpoint is forgotten
+	sweep       time.Duration // interval of the check for unused endpoints
+	lookUp      time.Duration // interval of the DNS look-ups
+	reread      time.Duration // interval of reading the Secrets of an endpoint
+	// restAfterMove is how long no other move to another address follows.
 	restAfterMove time.Duration
 }
 
@@ -49,16 +49,16 @@ func productionTiming() timing {
 	}
 }
 
-// Pool shares the connections to each endpoint among all its users. For as long as
-// [Pool.Start] runs, it probes the endpoints that are down and forgets those nobody uses.
+// Pool shares the connections to each endpoint among all its users. While [Pool.Start] runs, it probes the endpoints
+// that are down and forgets those that are not used.
 type Pool struct {
 	log    logr.Logger
 	timing timing
 	dialer dialFunc
-	// dns is asked where names point now. It should be that of the dialer.
+	// dns resolves the names in use again. It should be the resolver of the dialer.
 	dns      hostLookup
 	resolver *auth.Resolver
-	// passwords are those of all servers.
+	// passwords has the passwords of all servers.
 	passwords *redact.Register
 	calls     *callQuota
 
@@ -66,36 +66,35 @@ type Pool struct {
 	closed  bool
 	servers map[auth.Endpoint]*server
 	quota   *serverQuota
-	// claiming is set once anything was claimed. From then on, nobody uses for long what is not.
+	// claiming is true once there was a claim. From then on, servers without a claim are not kept.
 	claiming bool
 	// unprobed are the servers that went down and have no prober yet.
 	unprobed []*server
-	// changed holds a token while unprobed may not be empty.
+	// changed has a token while unprobed may not be empty.
 	changed chan struct{}
-	// ended is closed when the pool is.
+	// ended is closed when the pool is closed.
 	ended chan struct{}
 }
 
-// Options are what a [Pool] is made of. The zero value is for servers that need no Secrets.
+// Options configure a [Pool]. The zero value is for servers without Secrets.
 type Options struct {
-	// Secrets is asked for what endpoints name. Without it no Secret is found.
+	// Secrets reads the Secrets that endpoints name. If it is nil, no Secret is found.
 	Secrets auth.Secrets
-	// Control is called before each dial, with the address that the name was found to have, and may
-	// refuse it. Nil refuses nothing.
+	// Control is called before each connect with the resolved address, and may deny it. If it is nil, all addresses are
+	// allowed.
 	Control func(ctx context.Context, network, address string, conn syscall.RawConn) error
-	// AllowInsecureTLS lets endpoints skip the verification of the server.
+	// AllowInsecureTLS allows endpoints to skip the verification of the server's certificate.
 	AllowInsecureTLS bool
-	// ServersPerTenant is how many servers and databases the owners of one tenant may claim
-	// together. 0 is no limit.
+	// ServersPerTenant is how many databases of servers the owners of one tenant may claim together. 0 means no limit.
 	ServersPerTenant int
-	// LookAgain is about how often the Secrets that endpoints in use name are read again, and how
-	// often at most credentials are tried again that a server refused. 0 is every 30 seconds.
+	// LookAgain is the approximate time between two reads of a Secret in use, and the minimum time between two attempts
+	// with credentials that a server rejected. 0 means 30 seconds.
 	LookAgain time.Duration
-	// Log gets a line when an endpoint goes down or comes up.
+	// Log gets a line when an endpoint is marked down or up.
 	Log logr.Logger
 }
 
-// NewPool returns an empty pool. It makes no connection before one is needed.
+// NewPool returns an empty pool. It connects to a server only when a call needs it.
 func NewPool(options Options) *Pool {
 	timing := productionTiming()
 	if options.LookAgain > 0 {
@@ -116,18 +115,18 @@ func NewPool(options Options) *Pool {
 	}
 }
 
-// Conn returns the shared connection to a database of an endpoint, on nobody's behalf in
-// particular. It costs nothing until it is used.
+// Conn returns the shared connection to a database of an endpoint, without a tenant. It does not connect before it is
+// used.
 func (p *Pool) Conn(e auth.Endpoint, database int) *Conn { return p.ConnFor("", e, database) }
 
-// ConnFor is Conn on behalf of a tenant, whose slow servers must not hold up all callers: while
-// some calls of one tenant are unanswered for 100 ms, further ones fail at once.
+// ConnFor is like Conn, for calls of a tenant. So that its slow servers do not delay all callers, its further calls
+// fail at once while several of its calls have had no answer for 100 ms.
 func (p *Pool) ConnFor(tenant string, e auth.Endpoint, database int) *Conn {
 	return &Conn{pool: p, tenant: tenant, endpoint: e, database: database}
 }
 
-// Start looks after the endpoints until ctx is done, then closes all connections and
-// returns nil. It may be called once. Without it, an endpoint that goes down stays down.
+// Start manages the endpoints until ctx is done. Then it closes all connections and returns nil. Call it once. Before
+// Start, an endpoint that is marked down stays down.
 func (p *Pool) Start(ctx context.Context) error {
 	ticker := time.NewTicker(p.timing.sweep)
 	defer ticker.Stop()
@@ -150,7 +149,7 @@ func (p *Pool) Start(ctx context.Context) error {
 	}
 }
 
-// acquire returns the server of an endpoint, which is kept until it is released.
+// acquire returns the server of an endpoint and keeps it until release.
 func (p *Pool) acquire(e auth.Endpoint) (*server, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,8 +165,8 @@ func (p *Pool) acquire(e auth.Endpoint) (*server, error) {
 	return server, nil
 }
 
-// release ends what acquire began. A server that was used after the last claim had ended, by a subscription that was
-// about to end too, is forgotten again.
+// release ends the use of a server. If nothing claims the endpoint any longer, it forgets the server: a subscription
+// may acquire it for a moment after the last claim has ended.
 func (p *Pool) release(server *server) {
 	p.mu.Lock()
 	server.users--
@@ -182,11 +181,11 @@ func (p *Pool) release(server *server) {
 	case unclaimed:
 		server.end()
 	case !known:
-		server.closeClients() // The call may have begun before and made a client after.
+		server.closeClients() // A call that began before may have made a client since.
 	}
 }
 
-// wentDown asks for a prober.
+// wentDown requests a prober for a server.
 func (p *Pool) wentDown(server *server, cause *failure.Error) {
 	p.mu.Lock()
 	closed := p.closed
@@ -210,7 +209,7 @@ func (p *Pool) takeUnprobed() []*server {
 	return taken
 }
 
-// forgetIdle drops the servers and tenants that nobody has used for a while.
+// forgetIdle removes the servers and tenants that were not used for a while.
 func (p *Pool) forgetIdle() {
 	p.calls.forgetIdle()
 	for _, server := range p.takeIdle() {
@@ -218,7 +217,7 @@ func (p *Pool) forgetIdle() {
 	}
 }
 
-// takeIdle forgets the servers that nobody has used for a while, and returns them.
+// takeIdle removes the servers that were not used for a while, and returns them.
 func (p *Pool) takeIdle() []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -232,7 +231,7 @@ func (p *Pool) takeIdle() []*server {
 	return idle
 }
 
-// close ends all calls under way, and makes later ones fail.
+// close ends all calls and makes later ones fail.
 func (p *Pool) close() {
 	p.mu.Lock()
 	p.closed = true

@@ -33,13 +33,13 @@ var (
 	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 )
 
-// replyError is an error reply, as the client library would return it.
+// replyError is an error reply, as the client library returns it.
 type replyError string
 
 func (r replyError) Error() string { return string(r) }
 func (replyError) RedisError()     {}
 
-// start runs a pool with this dialer until the test ends. Prepare may change it before.
+// start runs a pool with this dialer until the test ends. The prepare functions may change the pool before it starts.
 func start(t *testing.T, dial dialFunc, prepare ...func(*Pool)) *Pool {
 	t.Helper()
 	pool := NewPool(Options{})
@@ -53,17 +53,17 @@ func start(t *testing.T, dial dialFunc, prepare ...func(*Pool)) *Pool {
 	return pool
 }
 
-// refuse is a dialer that finds nobody listening.
+// refuse is a dialer that gets "connection refused".
 func refuse(context.Context, string, string) (net.Conn, error) { return nil, errRefused }
 
-// dial makes the client dial. A command would do so too, but where more of them wait than
-// the client has connections, it shares timers among the bubbles of synctest.
+// dial makes the client dial. A command would also do that, but if more commands wait than the client has connections,
+// they share timers between synctest bubbles.
 func dial(ctx context.Context, client redis.Cmdable) error {
 	_, err := client.(*redis.Client).Options().Dialer(ctx, "tcp", somewhere.Address)
 	return err
 }
 
-// answer returns a call that needs no server.
+// answer returns a call that does not use the client.
 func answer(err error) func(context.Context, redis.Cmdable) error {
 	return func(context.Context, redis.Cmdable) error { return err }
 }
@@ -72,7 +72,7 @@ func TestAnEndpointThatIsDownIsDialedByOneOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		var dials []time.Time // one dial at a time
+		var dials []time.Time // needs no lock, because there is one dial at a time
 		var dialing atomic.Int32
 		pool := start(t, func(context.Context, string, string) (net.Conn, error) {
 			g.Expect(dialing.Add(1)).To(BeEquivalentTo(1))
@@ -146,7 +146,7 @@ func TestAnUnansweredCallMakesOthersFailAtOnce(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		g.Expect(conn.Do(t.Context(), answer(nil))).To(MatchError(failure.ErrBusy))
 		g.Expect(other.Do(t.Context(), answer(nil))).To(Succeed())
-		g.Expect(conn.WaitUp(t.Context())).To(Succeed(), "it is not down")
+		g.Expect(conn.WaitUp(t.Context())).To(Succeed(), "the endpoint is not down")
 		close(release)
 		calls.Wait()
 		g.Expect(conn.Do(t.Context(), answer(nil))).To(Succeed())
@@ -166,7 +166,7 @@ func TestACallHasADeadline(t *testing.T) {
 		g.Expect(err).To(MatchError(context.DeadlineExceeded))
 		g.Expect(failure.Classify(err).Message).To(ContainSubstring("in time"))
 		g.Expect(time.Since(begun)).To(Equal(time.Second))
-		g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), answer(nil))).To(MatchError(context.DeadlineExceeded), "it is down")
+		g.Expect(pool.Conn(somewhere, 0).Do(t.Context(), answer(nil))).To(MatchError(context.DeadlineExceeded), "the endpoint is down")
 	})
 }
 
@@ -235,7 +235,7 @@ func TestUnusedEndpointsAreForgotten(t *testing.T) {
 		pool.mu.Unlock()
 		before := dials.Load()
 		time.Sleep(time.Hour)
-		g.Expect(dials.Load()).To(Equal(before), "nobody probes what was forgotten")
+		g.Expect(dials.Load()).To(Equal(before), "a forgotten endpoint is not probed")
 	})
 }
 
@@ -248,7 +248,7 @@ func TestWaitRestored(t *testing.T) {
 			if refusing.Load() {
 				return nil, errRefused
 			}
-			return nil, replyError("ERR x") // from a server that is up
+			return nil, replyError("ERR x") // An error reply is an answer of a server that is up.
 		})
 		conn := pool.Conn(somewhere, 0)
 		var restored atomic.Int32
@@ -264,12 +264,12 @@ func TestWaitRestored(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		g.Expect(restored.Load()).To(BeZero(), "it was not down yet")
+		g.Expect(restored.Load()).To(BeZero(), "the endpoint was not down yet")
 		for round := range 2 {
 			refusing.Store(true)
 			g.Expect(conn.Do(t.Context(), answer(errRefused))).NotTo(Succeed())
 			time.Sleep(time.Minute)
-			g.Expect(restored.Load()).To(BeEquivalentTo(round), "it is down")
+			g.Expect(restored.Load()).To(BeEquivalentTo(round), "the endpoint is down")
 			refusing.Store(false)
 			time.Sleep(time.Minute)
 			g.Expect(restored.Load()).To(BeEquivalentTo(round + 1))

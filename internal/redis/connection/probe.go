@@ -32,14 +32,14 @@ func (p *Pool) probe(ctx context.Context, server *server) {
 	}
 }
 
-// tryAgain tries a server that is down with the credentials that its Secrets hold now, and then with those that were in
-// use before: the server may not know the new password yet.
+// tryAgain tries a server that is down, first with the current values of its Secrets and then with the credentials that
+// were in use before: the server may not have the new password yet.
 func (s *server) tryAgain(ctx context.Context, refusedAuth time.Duration) *failure.Error {
 	candidate, cause := s.lookAgain(ctx)
 	if cause != nil {
 		return cause
 	}
-	inUse, _ := s.health.look()
+	inUse, _ := s.health.current()
 	before := inUse.credentials
 	cause = s.try(ctx, candidate, refusedAuth)
 	if cause == nil || before == nil || before == candidate || !isRefusal(cause) {
@@ -51,7 +51,7 @@ func (s *server) tryAgain(ctx context.Context, refusedAuth time.Duration) *failu
 	return cause
 }
 
-// isRefusal reports whether other credentials may help.
+// isRefusal reports whether other credentials may work.
 func isRefusal(cause *failure.Error) bool {
 	return cause.Reason == failure.ReasonAuthFailed || cause.Reason == failure.ReasonTLSFailed
 }
@@ -65,20 +65,21 @@ func (s *server) try(ctx context.Context, candidate *auth.Credentials, refusedAu
 	return nil
 }
 
-// check is why credentials cannot be used now: the server refused them a short while ago, or does so now.
+// check returns why credentials cannot be used now: the server has rejected them recently, or the server fails or
+// rejects them now.
 func (s *server) check(ctx context.Context, candidate *auth.Credentials, refusedAuth time.Duration) *failure.Error {
-	if refused := s.credentials.refusal(candidate, refusedAuth); refused != nil {
+	if refused := s.credentials.refusedWithin(candidate, refusedAuth); refused != nil {
 		return refused
 	}
 	cause := s.passwords.Error(failure.Classify(ping(ctx, s, candidate)))
-	if cause == nil || !endsUse(cause) {
+	if cause == nil || !marksDown(cause) {
 		return nil
 	}
-	s.credentials.refuse(candidate, cause)
+	s.credentials.recordRefused(candidate, cause)
 	return cause
 }
 
-// ping makes a connection of its own with these credentials, and gets one answer.
+// ping connects with these credentials and waits for one reply.
 func ping(ctx context.Context, server *server, with *auth.Credentials) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -19,15 +19,14 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// errOver is what the client library gets when it tries to reconnect.
-var errOver = errors.New("the connection is over")
+// errNoReconnect is returned to the client library when it tries to reconnect.
+var errNoReconnect = errors.New("a subscription connection does not reconnect")
 
-// PubSub is one connection for subscriptions, from its dial to its end. Unlike that of
-// the client library, which it wraps, it never reconnects and never subscribes again by
-// itself: a gap in what is received always shows as an error.
+// PubSub is one connection for subscriptions. It wraps the PubSub of the client library, but never reconnects and never
+// subscribes again by itself, so every interruption is an error.
 //
-// Its methods may be called concurrently, but [PubSub.Receive] by one goroutine only.
-// They are not interrupted by the end of their context: [PubSub.Close] does that.
+// Its methods may be called concurrently, except for [PubSub.Receive]. The end of a context does not interrupt them;
+// call [PubSub.Close] for that.
 type PubSub struct {
 	server      *server
 	credentials *auth.Credentials
@@ -39,8 +38,7 @@ type PubSub struct {
 	closing sync.Once
 }
 
-// openPubSub connects with the credentials in use, which it loads if nobody has. If that fails, the server is down from
-// then on.
+// openPubSub connects with the credentials in use, and loads them if necessary. If it fails, the server is marked down.
 func (s *server) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub, error) {
 	began := time.Now()
 	openCtx, cancel := context.WithTimeout(ctx, timeout)
@@ -62,14 +60,14 @@ func (s *server) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub
 	return nil, s.passwords.Error(cause)
 }
 
-// newPubSub connects through dial, which is called once, and sends PING. It needs no database:
-// channels belong to none, and the user need not be allowed to choose one.
+// newPubSub connects and sends PING. It calls dial once. It selects no database: pub/sub does not depend on the
+// database, and the user may not be allowed to SELECT.
 func newPubSub(ctx context.Context, server *server, with *auth.Credentials, dial dialFunc) (*PubSub, error) {
 	var dialed atomic.Bool
 	p := &PubSub{server: server, credentials: with, release: func() {}}
 	p.client = newClient(server.endpoint, with, 0, func(ctx context.Context, network, address string) (net.Conn, error) {
 		if dialed.Swap(true) {
-			return nil, errOver
+			return nil, errNoReconnect
 		}
 		conn, err := dial(ctx, network, address)
 		if err == nil {
@@ -85,10 +83,9 @@ func newPubSub(ctx context.Context, server *server, with *auth.Credentials, dial
 	return p, nil
 }
 
-// Receive returns the next message, confirmation or pong, as a type of the client
-// library. Errors are [*failure.Error]s. One for which [failure.IsReply] holds is the
-// server's answer to a command. Any other one, including that timeout has passed, may have come in
-// the middle of a message: the connection must be closed then.
+// Receive returns the next message, confirmation or pong, in a type of the client library. Errors are
+// [*failure.Error]s. If [failure.IsReply] is true for the error, it is the reply to a command, and the connection can
+// still be used. After any other error, including a timeout, close the connection: part of a message may be lost.
 func (p *PubSub) Receive(ctx context.Context, timeout time.Duration) (message any, err error) {
 	err = protect(func() error {
 		message, err = p.pubSub.ReceiveTimeout(ctx, timeout)
@@ -106,26 +103,26 @@ func (p *PubSub) Receive(ctx context.Context, timeout time.Duration) (message an
 
 // Subscribe sends SUBSCRIBE.
 func (p *PubSub) Subscribe(ctx context.Context, channels ...string) error {
-	return p.told(p.pubSub.Subscribe(ctx, channels...))
+	return p.classified(p.pubSub.Subscribe(ctx, channels...))
 }
 
 // Unsubscribe sends UNSUBSCRIBE.
 func (p *PubSub) Unsubscribe(ctx context.Context, channels ...string) error {
-	return p.told(p.pubSub.Unsubscribe(ctx, channels...))
+	return p.classified(p.pubSub.Unsubscribe(ctx, channels...))
 }
 
 // Ping sends PING.
-func (p *PubSub) Ping(ctx context.Context) error { return p.told(p.pubSub.Ping(ctx)) }
+func (p *PubSub) Ping(ctx context.Context) error { return p.classified(p.pubSub.Ping(ctx)) }
 
-// told makes an error one that may be told.
-func (p *PubSub) told(err error) error {
+// classified classifies an error and removes the passwords from it.
+func (p *PubSub) classified(err error) error {
 	if err == nil {
 		return nil
 	}
 	return p.server.passwords.Error(failure.Classify(err))
 }
 
-// Close ends the connection and makes a waiting Receive return. It may be called again.
+// Close closes the connection, which ends a Receive that waits. It may be called more than once.
 func (p *PubSub) Close() {
 	p.closing.Do(func() {
 		_ = p.pubSub.Close()
@@ -134,8 +131,8 @@ func (p *PubSub) Close() {
 	})
 }
 
-// pubSubs are the open connections to one server for subscriptions. They outlive the clients: each is replaced when its
-// successor has taken over. They are safe for concurrent use. The zero value has none.
+// pubSubs has the open subscription connections of one server. They are not closed together with the clients: each one
+// stays open until its successor has replaced it. It is safe for concurrent use. The zero value has none.
 type pubSubs struct {
 	mu   sync.Mutex
 	open map[*PubSub]struct{}
@@ -156,13 +153,13 @@ func (p *pubSubs) remove(pubSub *PubSub) {
 	delete(p.open, pubSub)
 }
 
-// closeAll closes all of them.
+// closeAll closes all connections.
 func (p *pubSubs) closeAll() {
-	p.closeAstray(netip.AddrPort{}) // No server is there.
+	p.closeExcept(netip.AddrPort{}) // No connection has this address.
 }
 
-// closeAstray closes those that lead elsewhere than to this address.
-func (p *pubSubs) closeAstray(inUse netip.AddrPort) {
+// closeExcept closes the connections that lead to another address.
+func (p *pubSubs) closeExcept(inUse netip.AddrPort) {
 	p.mu.Lock()
 	var found []*PubSub
 	for pubSub := range p.open {

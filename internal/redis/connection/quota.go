@@ -10,9 +10,9 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// Claim notes that an owner, which belongs to a tenant, uses this database of this endpoint, and
-// none that it claimed before. The error is an [*failure.Error] of the reason TooManyServers if
-// the tenant's owners claim too many; then the owner claims nothing.
+// Claim records that an owner, which belongs to a tenant, uses this database of the endpoint, and no longer the one
+// that it claimed before. The error is a [*failure.Error] with the reason TooManyServers if the owners of the tenant
+// would claim too many databases; the owner then claims none.
 func (p *Pool) Claim(tenant, name string, e auth.Endpoint, database int) error {
 	by, wanted := claimant{tenant, name}, serverDatabase{e, database}
 	p.mu.Lock()
@@ -29,7 +29,7 @@ func (p *Pool) Claim(tenant, name string, e auth.Endpoint, database int) error {
 	return err
 }
 
-// Release ends the claim of an owner, if it has one. What nobody claims any more is closed.
+// Release ends the claim of an owner, if it has one. Connections that have no claim any longer are closed.
 func (p *Pool) Release(tenant, name string) {
 	p.mu.Lock()
 	end := p.drop(p.quota.remove(claimant{tenant, name}))
@@ -37,13 +37,13 @@ func (p *Pool) Release(tenant, name string) {
 	end()
 }
 
-// drop forgets a server that somebody had, unless it is still claimed. It is called with the lock
-// held, and what it returns without.
+// drop removes what a claimant used, unless there are other claims for it. Call it with the lock held, and the returned
+// function without it.
 func (p *Pool) drop(given serverDatabase, had bool) (end func()) {
 	server := p.servers[given.endpoint]
 	switch {
 	case !had || server == nil || p.quota.claimed(given):
-		return func() { /* nothing to end */ }
+		return func() { /* nothing to close */ }
 	case p.quota.endpointClaimed(given.endpoint):
 		return func() { server.closeDatabase(given.number) }
 	default:
@@ -52,28 +52,30 @@ func (p *Pool) drop(given serverDatabase, had bool) (end func()) {
 	}
 }
 
-// serverDatabase is what is claimed: a database of an endpoint.
+// serverDatabase is a database of an endpoint.
 type serverDatabase struct {
 	endpoint auth.Endpoint
 	number   int
 }
 
-// claimant is who claims: an owner, which belongs to a tenant.
+// claimant is an owner and its tenant.
 type claimant struct{ tenant, name string }
 
-// serverQuota records which claimant uses which server, at most one each, and limits how many one tenant uses. The lock
-// of the pool guards it.
+// serverQuota records which database of a server each claimant uses, and limits their number per tenant. The lock of
+// the pool guards it.
 type serverQuota struct {
-	perTenant  int // the limit; 0 is none
+	perTenant  int // 0 means no limit
 	byClaimant map[claimant]serverDatabase
-	// tenants counts the owners of each tenant that claim a server, and users all of them.
+	// tenants has, for each tenant, the number of owners that claim a database, and users the number of all owners that
+	// do.
 	tenants map[string]map[serverDatabase]int
 	users   map[serverDatabase]int
-	// endpoints counts the servers of each endpoint that are claimed.
+	// endpoints has, for each endpoint, the number of its databases with a claim.
 	endpoints map[auth.Endpoint]int
 }
 
-// newServerQuota returns a quota of perTenant servers for the owners of one tenant together; 0 is no limit.
+// newServerQuota returns a serverQuota with a limit of perTenant databases for the owners of one tenant together. 0
+// means no limit.
 func newServerQuota(perTenant int) *serverQuota {
 	return &serverQuota{
 		perTenant: perTenant, byClaimant: map[claimant]serverDatabase{},
@@ -81,14 +83,14 @@ func newServerQuota(perTenant int) *serverQuota {
 	}
 }
 
-// has reports whether a claimant uses this server.
+// has reports whether the claimant has claimed this database.
 func (q *serverQuota) has(by claimant, claimed serverDatabase) bool {
 	now, ok := q.byClaimant[by]
 	return ok && now == claimed
 }
 
-// add notes the claim of a claimant that has none. The error, an [*failure.Error], is for one too
-// many of its tenant; then it claims nothing.
+// add adds a claim of a claimant that has none. The error is a [*failure.Error] if its tenant would exceed the limit;
+// then nothing is added.
 func (q *serverQuota) add(by claimant, wanted serverDatabase) error {
 	of := q.tenants[by.tenant]
 	if q.perTenant > 0 && of[wanted] == 0 && len(of) >= q.perTenant {
@@ -110,13 +112,13 @@ func (q *serverQuota) add(by claimant, wanted serverDatabase) error {
 func tooManyServers(tenant string, limit int) *failure.Error {
 	return &failure.Error{
 		Reason: failure.ReasonTooManyServers,
-		Message: "The namespace uses as many Redis servers and databases as it may. Use fewer of them, " +
-			"or have an administrator raise --max-redis-servers-per-namespace.",
-		Err: fmt.Errorf("%s claims %d servers already", tenant, limit),
+		Message: "The ScaledJobs of this namespace use as many databases of Redis servers as the operator allows per namespace. " +
+			"Use fewer, or ask an administrator to raise --max-redis-servers-per-namespace.",
+		Err: fmt.Errorf("%s already uses %d databases of Redis servers", tenant, limit),
 	}
 }
 
-// remove ends the claim of a claimant, and returns what that was, if there was one.
+// remove removes the claim of a claimant, if there is one, and returns it.
 func (q *serverQuota) remove(by claimant) (given serverDatabase, had bool) {
 	given, had = q.byClaimant[by]
 	if !had {
@@ -134,7 +136,7 @@ func (q *serverQuota) remove(by claimant) (given serverDatabase, had bool) {
 	return given, true
 }
 
-// decrement counts one less, and reports whether none is left.
+// decrement decrements a count, and reports whether it is 0 then.
 func decrement[K comparable](counts map[K]int, key K) (none bool) {
 	counts[key]--
 	if counts[key] > 0 {
@@ -144,8 +146,8 @@ func decrement[K comparable](counts map[K]int, key K) (none bool) {
 	return true
 }
 
-// claimed reports whether anybody claims a server.
+// claimed reports whether there is a claim for the database.
 func (q *serverQuota) claimed(server serverDatabase) bool { return q.users[server] > 0 }
 
-// endpointClaimed reports whether anybody claims any database of an endpoint.
+// endpointClaimed reports whether there is a claim for any database of the endpoint.
 func (q *serverQuota) endpointClaimed(e auth.Endpoint) bool { return q.endpoints[e] > 0 }

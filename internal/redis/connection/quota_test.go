@@ -49,12 +49,12 @@ func TestWhatIsClaimed(t *testing.T) {
 	g.Expect(quota.add(c, other)).To(Succeed())
 
 	quota.remove(a)
-	g.Expect(quota.claimed(one)).To(BeTrue(), "b has it too")
+	g.Expect(quota.claimed(one)).To(BeTrue(), "b claims it too")
 	given, had := quota.remove(b)
 	g.Expect(given).To(Equal(one))
 	g.Expect(had).To(BeTrue())
 	g.Expect(quota.claimed(one)).To(BeFalse())
-	g.Expect(quota.endpointClaimed(one.endpoint)).To(BeTrue(), "by another database")
+	g.Expect(quota.endpointClaimed(one.endpoint)).To(BeTrue(), "another database of it is claimed")
 	_, had = quota.remove(b)
 	g.Expect(had).To(BeFalse())
 	quota.remove(c)
@@ -70,18 +70,18 @@ func TestATenantClaimsNoMoreThanItMay(t *testing.T) {
 	g := NewWithT(t)
 	pool := NewPool(Options{ServersPerTenant: 2})
 	g.Expect(pool.Claim("team", "a", numbered(1), 0)).To(Succeed())
-	g.Expect(pool.Claim("team", "b", numbered(1), 1)).To(Succeed(), "a database counts for itself")
-	g.Expect(pool.Claim("team", "c", numbered(1), 1)).To(Succeed(), "it is the same")
+	g.Expect(pool.Claim("team", "b", numbered(1), 1)).To(Succeed(), "each database counts")
+	g.Expect(pool.Claim("team", "c", numbered(1), 1)).To(Succeed(), "b claims the same database")
 	g.Expect(pool.Claim("other", "a", numbered(2), 0)).To(Succeed(), "another tenant")
 
 	refused := pool.Claim("team", "d", numbered(2), 0)
 	g.Expect(failure.Classify(refused).Reason).To(Equal(failure.ReasonTooManyServers))
 	g.Expect(failure.Classify(refused).Message).To(ContainSubstring("--max-redis-servers-per-namespace"))
-	g.Expect(pool.Claim("team", "a", numbered(2), 0)).To(Succeed(), "it gives another one up")
+	g.Expect(pool.Claim("team", "a", numbered(2), 0)).To(Succeed(), "a gives up its former claim")
 
 	g.Expect(pool.Claim("team", "b", numbered(3), 0)).NotTo(Succeed(), "c still claims what b does")
 	pool.Release("team", "c")
-	g.Expect(pool.Claim("team", "d", numbered(3), 0)).To(Succeed(), "b quota nothing any more")
+	g.Expect(pool.Claim("team", "d", numbered(3), 0)).To(Succeed(), "b has no claim any longer")
 	for _, name := range []string{"a", "b", "c", "d"} {
 		pool.Release("team", name)
 		pool.Release("other", name)
@@ -117,7 +117,7 @@ func TestWhatNobodyClaimsAnyMoreIsClosed(t *testing.T) {
 			return strings.Count(list, of), err
 		}
 	}
-	g.Eventually(clients("addr=")).WithTimeout(timeout).Should(Equal(2*4), "each in addr and laddr, and that of the test")
+	g.Eventually(clients("addr=")).WithTimeout(timeout).Should(Equal(2*4), "each connection has addr and laddr, and the test has one too")
 
 	pool.Release("team", "a")
 	g.Expect(clients("addr=")()).To(Equal(2*4), "it is still claimed")
@@ -131,7 +131,7 @@ func TestWhatNobodyClaimsAnyMoreIsClosed(t *testing.T) {
 	for err == nil {
 		_, err = pubSub.Receive(t.Context(), timeout)
 	}
-	g.Expect(length(t, pool.Conn(endpoint, 0))).To(BeZero(), "it can be used again")
+	g.Expect(length(t, pool.Conn(endpoint, 0))).To(BeZero(), "the endpoint can be used again")
 }
 
 func TestWhoWaitsForWhatIsClosedIsTold(t *testing.T) {
@@ -150,7 +150,7 @@ func TestWhoWaitsForWhatIsClosedIsTold(t *testing.T) {
 	})
 }
 
-// A subscription is told to end a moment after the claim has ended, and meanwhile tries again.
+// A subscription ends a moment after its claim, and may try to connect in between.
 func TestNothingIsKeptOfWhatIsUsedForAMomentAfterItsClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

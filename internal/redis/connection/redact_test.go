@@ -23,7 +23,7 @@ import (
 
 const awkward = "pass\"word\\with <ümläuts>\tand all"
 
-// echoes makes a server that repeats what it is told in an error, in several spellings.
+// echoes returns a server that repeats the last argument of a command in its error.
 func echoes(t *testing.T, words func(arg string) string) *redistest.Scripted {
 	t.Helper()
 	return redistest.NewScripted(t, func(args []string) string {
@@ -71,14 +71,14 @@ func TestWhatAServerRepeatsIsNotTold(t *testing.T) {
 	}
 }
 
-// A server that is used again and again, and breaks again and again, has a line each time.
+// A server that fails again and again is logged each time.
 func TestWhatAServerSaysIsLoggedInShort(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	lines := make(chan string, 100)
 	logger := funcr.New(func(_, line string) { lines <- line }, funcr.Options{Verbosity: 9})
 	server := redistest.NewScripted(t, func(args []string) string {
-		if args[0] == "llen" { // A number is expected, and the client library repeats what else there is.
+		if args[0] == "llen" { // The client library expects a number, and repeats any other reply in its error.
 			return "$1000000\r\n" + strings.Repeat("x", 1_000_000) + "\r\n"
 		}
 		return redistest.Usual
@@ -91,7 +91,7 @@ func TestWhatAServerSaysIsLoggedInShort(t *testing.T) {
 	g.Eventually(lines, 30*time.Second).Should(Receive(And(ContainSubstring("yyy"), WithTransform(utf8.RuneCountInString, BeNumerically("<", 2000)))))
 }
 
-// texts are those of all errors and of what is in them.
+// texts returns the texts of the errors and of everything that they wrap.
 func texts(errs ...error) []string {
 	var found []string
 	for _, err := range errs {
@@ -127,7 +127,7 @@ func TestRepliesOnAPubSubAreNotTold(t *testing.T) {
 	g.Expect(strings.Join(texts(err), "")).To(And(ContainSubstring("[redacted]"), Not(ContainSubstring("ümläuts"))))
 }
 
-// What a server says ends up in logs, and looking for passwords in it takes time.
+// Errors of servers are logged, and searching them for passwords takes time.
 func TestALongErrorOfAServerIsCutOff(t *testing.T) {
 	t.Parallel()
 	const secret = "open sesame"

@@ -14,31 +14,30 @@ import (
 )
 
 const (
-	// readsAtOnce is for how many endpoints Secrets are read again at the same time. The resolver reads more at once,
-	// so that it has room for those who wait for their first credentials.
-	readsAtOnce = 4
-	// looks is in how many parts the time between two looks at the Secrets of an endpoint is cut,
-	// so that not all are read at once.
-	looks = 10
-	// rereadJitter delays each look by up to this part of that time.
+	// renewalsAtOnce is how many endpoints may read their Secrets again at the same time. It is less than the limit of
+	// [auth.Resolver], which leaves room for endpoints that read theirs for the first time.
+	renewalsAtOnce = 4
+	// rereadTicks is how many times in each interval the pool checks which endpoints are due, so that not all Secrets
+	// are read at once.
+	rereadTicks = 10
+	// rereadJitter is the random part of the interval.
 	rereadJitter = 0.2
 )
 
-// followSecrets looks every now and then whether the Secrets of endpoints hold something else,
-// until ctx is done.
+// followSecrets reads the Secrets of the endpoints again and again, until ctx is done.
 func (p *Pool) followSecrets(ctx context.Context) {
-	ticker := time.NewTicker(p.timing.reread / looks)
+	ticker := time.NewTicker(p.timing.reread / rereadTicks)
 	defer ticker.Stop()
 	var renewals sync.WaitGroup
 	defer renewals.Wait()
-	reading := make(chan struct{}, readsAtOnce)
+	reading := make(chan struct{}, renewalsAtOnce)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		for _, server := range p.due() {
+		for _, server := range p.dueForReread() {
 			renewals.Go(func() {
 				defer server.credentials.renewing.Store(false)
 				p.renew(ctx, server, reading)
@@ -47,9 +46,9 @@ func (p *Pool) followSecrets(ctx context.Context) {
 	}
 }
 
-// due are the servers whose Secrets are to be read now, but for those of which they still are. It
-// notes when each is the next time. A server that was made since the last look has just read its own.
-func (p *Pool) due() []*server {
+// dueForReread returns the servers whose Secrets are due, except for those whose Secrets are being read, and schedules
+// their next read. It skips servers that are new since the last call, because these have just read their Secrets.
+func (p *Pool) dueForReread() []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var found []*server
@@ -66,15 +65,14 @@ func (p *Pool) due() []*server {
 	return found
 }
 
-// renew puts the credentials in use that the Secrets of a server hold now, once the server has accepted them. Until then
-// those before stay in use. Reading has room for those who read, and is left before the server is asked: that one may be
-// slow.
+// renew reads the Secrets of a server and puts the new credentials in use, if the server accepts them. It has a slot in
+// reading only while it reads, because the server may answer slowly.
 func (p *Pool) renew(ctx context.Context, server *server, reading chan struct{}) {
-	if enter(ctx, reading) != nil {
+	if acquireSlot(ctx, reading) != nil {
 		return
 	}
 	inUse, _ := server.inUse()
-	if inUse == nil { // It is not used yet, or its prober does the same.
+	if inUse == nil { // The first call, or the prober, loads them.
 		<-reading
 		return
 	}
@@ -88,17 +86,17 @@ func (p *Pool) renew(ctx context.Context, server *server, reading chan struct{})
 		p.log.V(1).Info("The Secrets for a Redis server could not be read again",
 			"endpoint", server.endpoint.String(), "cause", cause.Cause())
 	case loaded.Same(inUse):
-		server.credentials.settle()
+		server.credentials.clearRejected()
 	default:
 		p.handOver(ctx, server, inUse, loaded)
 	}
 }
 
-// handOver puts other credentials in use, if the server accepts them.
+// handOver replaces the credentials in use, if the server accepts the new ones.
 func (p *Pool) handOver(ctx context.Context, server *server, inUse, loaded *auth.Credentials) {
 	if cause := server.check(ctx, loaded, p.timing.refusedAuth); cause != nil {
 		if server.credentials.reject(inUse, loaded, cause) {
-			p.log.Info("Redis cannot be used with what the Secrets hold now. What they held before stays in use.",
+			p.log.Info("Redis cannot be used with the new values of the Secrets. The operator keeps using the previous values.",
 				"endpoint", server.endpoint.String(), "cause", cause.Error())
 		}
 		return
@@ -107,18 +105,18 @@ func (p *Pool) handOver(ctx context.Context, server *server, inUse, loaded *auth
 	if !replaced {
 		return
 	}
-	p.log.Info("Redis is used with what the Secrets hold now", "endpoint", server.endpoint.String())
-	select { // Calls under way end.
+	p.log.Info("Redis is now used with the new values of the Secrets", "endpoint", server.endpoint.String())
+	select { // Let the calls that use the old clients end.
 	case <-ctx.Done():
 	case <-time.After(callTimeout):
 	}
 	retired.close()
 }
 
-// Rejected is why the server does not accept the credentials that the Secrets of an endpoint hold now, while those from
-// before stay in use. It is nil if that is not so, or not known.
+// Rejected returns why the server does not accept the current values of the Secrets, while the previous values are
+// still in use. It is nil if the server accepts them, or if that is not known.
 func (p *Pool) Rejected(e auth.Endpoint) *failure.Error {
-	if e.Namespace == "" { // It has none.
+	if e.Namespace == "" { // The endpoint names no Secret.
 		return nil
 	}
 	p.mu.Lock()
@@ -127,6 +125,6 @@ func (p *Pool) Rejected(e auth.Endpoint) *failure.Error {
 	if server == nil {
 		return nil
 	}
-	inUse, _ := server.health.look()
+	inUse, _ := server.health.current()
 	return server.credentials.rejection(inUse.credentials)
 }

@@ -21,7 +21,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// What was loaded a while ago does not replace what was found out meanwhile.
+// Credentials that were loaded earlier do not replace those that were found to work since.
 func TestALateRenewalReplacesNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -59,7 +59,7 @@ func TestALateRenewalReplacesNothing(t *testing.T) {
 	g.Expect(inUse.Password()).To(Equal("third"))
 }
 
-// rotating is a server with a user, and a pool that signs in as that one.
+// rotating is a server with a user, and a pool that authenticates as this user.
 type rotating struct {
 	*WithT
 	t       *testing.T
@@ -84,7 +84,7 @@ func (r *rotating) acl(rules ...any) {
 	r.Expect(r.server.Client().Do(r.t.Context(), append([]any{"ACL", "SETUSER", "reader"}, rules...)...).Err()).To(Succeed())
 }
 
-// inUse is the password in use.
+// inUse returns the password in use.
 func (r *rotating) inUse() string {
 	server, err := r.conn.pool.acquire(r.conn.endpoint)
 	r.Expect(err).NotTo(HaveOccurred())
@@ -95,7 +95,7 @@ func (r *rotating) inUse() string {
 	return ""
 }
 
-// ids are those of the reader's connections.
+// ids returns the IDs of the user's connections.
 func (r *rotating) ids() []string {
 	list, err := r.server.Client().ClientList(r.t.Context()).Result()
 	r.Expect(err).NotTo(HaveOccurred())
@@ -210,7 +210,7 @@ func TestSecretsThatAreWithdrawn(t *testing.T) {
 			defer pubSub.Close()
 			r.secrets.set(test.left)
 			r.Eventually(func() string { return reasonOf(t, r.conn) }).WithTimeout(timeout).Should(Equal(string(test.reason)))
-			r.Eventually(r.ids).WithTimeout(timeout).Should(BeEmpty(), "nothing goes on with them")
+			r.Eventually(r.ids).WithTimeout(timeout).Should(BeEmpty(), "no connection with the old credentials is left")
 
 			r.secrets.set(map[string]string{"password": "first"})
 			r.Expect(r.conn.WaitUp(t.Context())).To(Succeed())
@@ -238,7 +238,7 @@ func TestASubscriptionHasASuccessor(t *testing.T) {
 	pubSub, err := r.conn.OpenPubSub(t.Context())
 	r.Expect(err).NotTo(HaveOccurred())
 	defer pubSub.Close()
-	r.acl("resetpass", ">second") // New connections are refused until the Secret has it too.
+	r.acl("resetpass", ">second") // New connections are rejected until the Secret has the new password too.
 	r.secrets.set(map[string]string{"password": "second"})
 	next, err := r.conn.Successor(t.Context(), pubSub)
 	r.Expect(err).NotTo(HaveOccurred())
@@ -248,11 +248,11 @@ func TestASubscriptionHasASuccessor(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
 	_, err = r.conn.Successor(ctx, next)
-	r.Expect(err).To(MatchError(context.Canceled), "nothing has changed since")
+	r.Expect(err).To(MatchError(context.Canceled), "the credentials have not changed since")
 }
 
-// The Secret holds a password that the server does not know yet, when the server is away for a
-// moment. What was in use before still lets the operator in.
+// The Secret has a password that the server does not have yet, and the server restarts. The previous password still
+// works.
 func TestAServerThatComesBackIsUsedAsBeforeUntilItKnowsTheNewPassword(t *testing.T) {
 	t.Parallel()
 	r := newRotating(t)
@@ -273,8 +273,7 @@ func TestAServerThatComesBackIsUsedAsBeforeUntilItKnowsTheNewPassword(t *testing
 	r.Eventually(r.inUse).WithTimeout(timeout).Should(Equal("not yet"))
 }
 
-// Servers that let nobody in hold up each look at what their Secrets hold, and must not hold up
-// that of others.
+// Servers that do not answer delay the renewal of their own credentials, but must not delay that of others.
 func TestSlowServersHoldUpNoRenewal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -29,15 +29,14 @@ const (
 	secretName = "redis"
 )
 
-// password names the key that holds the password.
+// password is the key of the Secret that has the password.
 var password = inSecret("password")
 
 func inSecret(key string) auth.SecretKey {
 	return auth.SecretKey{Name: secretName, Key: key}
 }
 
-// fakeSecrets holds one Secret, unless it is nil or there is an error. It is safe for concurrent
-// use.
+// fakeSecrets has one Secret with these data, none if they are nil, or returns an error. It is safe for concurrent use.
 type fakeSecrets struct {
 	mu    sync.Mutex
 	data  map[string][]byte
@@ -88,17 +87,17 @@ func (f *fakeSecrets) Read(_ context.Context, from, name string) (map[string][]b
 	return maps.Clone(f.data), nil
 }
 
-// quick has what is waited for happen soon.
+// quick shortens the intervals.
 func quick(p *Pool) {
 	p.timing.reread, p.timing.refusedAuth = 50*time.Millisecond, 200*time.Millisecond
 }
 
-// withSecrets has a pool read Secrets from there.
+// withSecrets makes a pool read these Secrets.
 func withSecrets(secrets auth.Secrets) func(*Pool) {
 	return func(p *Pool) { p.resolver = auth.NewResolver(secrets, false) }
 }
 
-// user has a server know a user who may do next to nothing, and returns the endpoint to be it.
+// user creates a user with few permissions on a server, and returns the endpoint with this user.
 func user(t *testing.T, server *redistest.Server, name, secret string, rights ...string) auth.Endpoint {
 	t.Helper()
 	args := []any{"ACL", "SETUSER", name, "reset", "on", ">" + secret, "~*", "&*", "+ping", "+subscribe", "+unsubscribe", "+llen"}
@@ -111,7 +110,7 @@ func user(t *testing.T, server *redistest.Server, name, secret string, rights ..
 	return auth.Endpoint{Address: server.Addr(), Username: name, Password: password, Namespace: namespace}
 }
 
-// reasonOf reads, and returns why that failed, or nothing.
+// reasonOf makes a call and returns the reason of its failure, or "".
 func reasonOf(t *testing.T, conn *Conn) string {
 	t.Helper()
 	_, err := readLength(t.Context(), conn)
@@ -138,7 +137,7 @@ func TestAUserOfFewRightsIsEnough(t *testing.T) {
 	g.Expect(pubSub.Receive(t.Context(), timeout)).To(BeAssignableToTypeOf(&redis.Pong{}))
 	g.Expect(pubSub.Subscribe(t.Context(), "news")).To(Succeed())
 	g.Expect(pubSub.Receive(t.Context(), timeout)).To(HaveField("Channel", "news"))
-	g.Expect(secrets.count()).To(Equal(1), "what was read is kept")
+	g.Expect(secrets.count()).To(Equal(1), "the Secret is read once")
 }
 
 func TestAUserWithoutAPassword(t *testing.T) {
@@ -172,7 +171,7 @@ func TestDatabasesOfOneEndpoint(t *testing.T) {
 
 	_, err := readLength(t.Context(), pool.Conn(endpoint, 99))
 	g.Expect(err).To(MatchError(ContainSubstring("DB index is out of range")))
-	g.Expect(length(t, pool.Conn(endpoint, 3))).To(BeEquivalentTo(4), "others go on")
+	g.Expect(length(t, pool.Conn(endpoint, 3))).To(BeEquivalentTo(4), "the other databases still work")
 }
 
 func TestAUserWhoMayNotChooseADatabase(t *testing.T) {
@@ -182,14 +181,14 @@ func TestAUserWhoMayNotChooseADatabase(t *testing.T) {
 	endpoint := user(t, server, "reader", "open sesame")
 	pool := startReal(t, withSecrets(newSecrets(map[string]string{"password": "open sesame"})))
 	g.Expect(reasonOf(t, pool.Conn(endpoint, 3))).To(Equal(string(failure.ReasonPermissionDenied)))
-	g.Expect(length(t, pool.Conn(endpoint, 0))).To(BeZero(), "others go on")
+	g.Expect(length(t, pool.Conn(endpoint, 0))).To(BeZero(), "the other databases still work")
 	pubSub, err := pool.Conn(endpoint, 3).OpenPubSub(t.Context())
-	g.Expect(err).NotTo(HaveOccurred(), "subscriptions belong to no database")
+	g.Expect(err).NotTo(HaveOccurred(), "subscriptions need no database")
 	pubSub.Close()
 }
 
-// A password is sent before the server has shown that it is a Redis. One that takes lines for commands
-// would do what a line of it says.
+// The password is sent before the server has shown that it is Redis. Another kind of server could run a line of it as a
+// command.
 func TestAPasswordIsNoCommand(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -239,7 +238,7 @@ func TestRefusedCredentials(t *testing.T) {
 	}
 }
 
-// tlsEndpoint is an endpoint of a server that is known by the CA in the Secret.
+// tlsEndpoint returns an endpoint whose server is verified with the CA in the Secret.
 func tlsEndpoint(address string) auth.Endpoint {
 	return auth.Endpoint{Address: address, Namespace: namespace, TLS: auth.TLS{Enabled: true, CA: inSecret("ca.crt")}}
 }
@@ -323,7 +322,8 @@ func TestServersThatSpeakNoTLS(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(reasonOf(t, startReal(t, secrets).Conn(tlsEndpoint(answering), 0))).To(Equal(string(failure.ReasonTLSFailed)))
 
-	waiting := redistest.New(t, redistest.Options{}) // Redis takes the handshake for the beginning of a command.
+	// Redis reads the handshake as the beginning of a command, and waits for the rest.
+	waiting := redistest.New(t, redistest.Options{})
 	g.Expect(reasonOf(t, startReal(t, secrets).Conn(tlsEndpoint(waiting.Addr()), 0))).To(Equal(string(failure.ReasonUnreachable)))
 }
 
@@ -347,6 +347,6 @@ func TestAHandshakeThatStalls(t *testing.T) {
 	_, err := readLength(t.Context(), startReal(t, secrets).Conn(tlsEndpoint(address), 0))
 	g.Expect(err).To(MatchError(context.DeadlineExceeded))
 	_, ok := errors.AsType[*failure.HandshakeError](err)
-	g.Expect(ok).To(BeTrue(), "it is told what it was that took too long")
+	g.Expect(ok).To(BeTrue(), "the error says that the handshake took too long")
 	g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonUnreachable))
 }

@@ -14,59 +14,60 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/redact"
 )
 
-// server is what the pool knows about one endpoint.
+// server is the state of one endpoint.
 //
-// Each of its parts has a lock of its own, and no method of a part calls another part with its lock held. So locks never
-// nest, but for that of the pool, which may be held while one of a part is taken. What has to be true of two facts at
-// once is in one part, or compares a pointer that changes with the other fact.
+// Each of its parts has a lock of its own, and no method of a part calls another part while it holds its lock. So locks
+// are never nested, except that the lock of the pool may be held while the lock of a part is taken. If two facts must
+// change together, they are in the same part, or the code compares a pointer that changes together with the other fact.
 type server struct {
 	endpoint auth.Endpoint
 	dialer   dialFunc
-	// passwords are those that were loaded last. What the server says is told without them.
+	// passwords has the passwords that were loaded last. They are removed from errors and logs.
 	passwords *redact.Passwords
 
 	health      *health
 	traffic     traffic
 	credentials credentials
 	pubSubs     pubSubs
-	turns       turns
-	// pin is the address of the endpoint that all connections lead to.
+	dialSlots   dialSlots
+	// pin has the address that all connections to the endpoint use.
 	pin pin
 	usage
 
 	// gone is closed when the pool has forgotten the server.
 	gone chan struct{}
-	// wentDown is called after the server went down, when nothing that was made before is used any more.
+	// wentDown is called after the server was marked down and its clients were closed.
 	wentDown func(*server, *failure.Error)
 }
 
-// usage is what the pool notes about a server. The lock of the pool guards it.
+// usage is what the pool records about a server. The lock of the pool guards it.
 type usage struct {
 	users     int
 	idleSince time.Time
-	rereadAt  time.Time // when the Secrets are to be read again
+	rereadAt  time.Time // when the Secrets are due to be read again
 }
 
 func (p *Pool) newServer(e auth.Endpoint) *server {
 	s := &server{
 		endpoint: e, dialer: p.dialer, passwords: p.passwords.Add(), wentDown: p.wentDown, gone: make(chan struct{}),
 		credentials: credentials{resolver: p.resolver, loading: make(chan struct{}, firstLoads)},
-		turns:       turns{first: make(chan struct{}, firstDials), more: make(chan struct{}, moreDials)},
+		dialSlots:   dialSlots{first: make(chan struct{}, firstDials), more: make(chan struct{}, moreDials)},
 	}
 	first := &clients{connect: s.connect}
 	if e == (auth.Endpoint{Address: e.Address}) {
-		first = first.successor(&auth.Credentials{}) // Nothing is to be loaded.
+		first = first.successor(&auth.Credentials{}) // There is no Secret to read.
 	}
 	s.health = newHealth(first)
 	return s
 }
 
-// connect makes a client, which dials when it is used.
+// connect returns a client. The client dials when it is used.
 func (s *server) connect(with *auth.Credentials, database int) *redis.Client {
 	return newClient(s.endpoint, with, database, s.dialCommand(with))
 }
 
-// admit lets a call begin, or says at once why not. The client is nil until credentials are loaded.
+// admit returns the client for a call, or an error if no call may begin now. The client is nil until credentials are
+// loaded.
 func (s *server) admit(database int) (*redis.Client, error) {
 	inUse, err := s.health.usable()
 	if err != nil {
@@ -78,16 +79,17 @@ func (s *server) admit(database int) (*redis.Client, error) {
 	return inUse.get(database), nil
 }
 
-// succeeded notes that the server did some work.
+// succeeded records that the server has answered a call.
 func (s *server) succeeded() {
 	s.health.succeeded()
 	s.traffic.answered()
 }
 
-// markDown records that the server cannot be used with these credentials, which are nil if there are none, unless that
-// is known or they are not in use any more.
+// markDown marks the server down, unless it is down already or the credentials are no longer in use. The credentials
+// are nil if there are none.
 //
-// The prober starts at the end. So all that the failure leaves behind is gone before anybody can bring the server up.
+// It starts the prober last. So everything that depends on the failed connection is gone before the prober can mark the
+// server up.
 func (s *server) markDown(with *auth.Credentials, cause *failure.Error) {
 	cause = s.passwords.Error(cause)
 	retired, wentDown := s.health.fail(with, cause)
@@ -95,14 +97,14 @@ func (s *server) markDown(with *auth.Credentials, cause *failure.Error) {
 		return
 	}
 	s.pin.Release()
-	s.credentials.lapse(with, cause)
-	// Calls under way fail with it. Also, a client remembers failed dials and would go on
-	// refusing for a while after the server came back.
+	s.credentials.recordFailure(with, cause)
+	// This ends the calls that use the clients. Besides, a client remembers failed dials and would fail for a while
+	// after the server is back.
 	retired.close()
 	s.wentDown(s, cause)
 }
 
-// stillDown records why a probe failed, if it could be made at all.
+// stillDown records why a probe failed, unless the probe could not be made.
 func (s *server) stillDown(cause *failure.Error) {
 	if cause.Busy() {
 		return
@@ -111,15 +113,15 @@ func (s *server) stillDown(cause *failure.Error) {
 	s.pin.Release()
 }
 
-// markUp lets calls through again. The server accepts the credentials in use. That is noted before: once it is up, it
-// may refuse them again, and that must not be forgotten.
+// markUp marks the server up, after it has accepted the credentials in use. It records that first: once the server is
+// up it may reject them again, and that record must not be overwritten.
 func (s *server) markUp() {
-	inUse, _ := s.health.look()
-	s.credentials.accept(inUse.credentials)
+	inUse, _ := s.health.current()
+	s.credentials.recordAccepted(inUse.credentials)
 	s.health.restore()
 }
 
-// end closes all there is, when the pool has forgotten the server.
+// end closes all connections, after the pool has forgotten the server.
 func (s *server) end() {
 	close(s.gone)
 	s.passwords.Forget()

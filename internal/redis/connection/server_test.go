@@ -23,7 +23,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
-// timeout is how long a test waits for something that has to happen.
+// timeout is how long a test waits for something that must happen.
 const timeout = 30 * time.Second
 
 func TestReadingFromRedis(t *testing.T) {
@@ -61,7 +61,7 @@ func TestARestartIsNoticedByTheProber(t *testing.T) {
 	g.Expect(length(t, conn)).To(BeZero())
 }
 
-// A server that comes back before anybody calls leaves only dead connections behind.
+// After a restart between two calls, the connections of the pool are closed, but no call fails.
 func TestARestartBetweenCallsIsNotNoticed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -74,7 +74,7 @@ func TestARestartBetweenCallsIsNotNoticed(t *testing.T) {
 	readers.Wait()
 	g.Expect(server.Restart(t.Context())).To(Succeed())
 	_, err := readLength(t.Context(), conn)
-	g.Expect(err).To(Or(BeNil(), MatchError(context.DeadlineExceeded)), "on a busy machine")
+	g.Expect(err).To(Or(BeNil(), MatchError(context.DeadlineExceeded)), "a timeout is possible on a busy machine")
 }
 
 func TestAServerThatStopsAnsweringIsDown(t *testing.T) {
@@ -117,7 +117,7 @@ func TestErrorsOfAServer(t *testing.T) {
 			if test.before != nil {
 				g.Eventually(func() error {
 					return server.Client().Do(t.Context(), test.before...).Err()
-				}).WithTimeout(timeout).Should(Succeed(), "the connection that waited for the server may still be there")
+				}).WithTimeout(timeout).Should(Succeed(), "the connection of the test may still be open")
 			}
 			var conn *Conn
 			g.Eventually(func(g Gomega) {
@@ -127,7 +127,7 @@ func TestErrorsOfAServer(t *testing.T) {
 				g.Expect(failure.Classify(err).Message).To(ContainSubstring(test.words))
 			}).WithTimeout(timeout).Should(Succeed())
 			_, err := readLength(t.Context(), conn)
-			g.Expect(failure.Classify(err).Reason).To(Equal(test.reason), "it stays so")
+			g.Expect(failure.Classify(err).Reason).To(Equal(test.reason), "the reason stays the same")
 		})
 	}
 }
@@ -197,7 +197,7 @@ func TestManyUsersOfABadServerMakeFewDials(t *testing.T) {
 		})
 	}
 	users.Wait()
-	g.Expect(dials.Load()).To(BeNumerically("<=", 8), "those of the prober, at least 250 ms apart")
+	g.Expect(dials.Load()).To(BeNumerically("<=", 8), "the prober dials at most every 250 ms")
 }
 
 func TestAPubSubNeverReconnects(t *testing.T) {
@@ -221,7 +221,7 @@ func TestAPubSubNeverReconnects(t *testing.T) {
 	}
 	clients, err := server.Client().ClientList(t.Context()).Result()
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(strings.Count(clients, "addr=")).To(Equal(2*1), "only this client, in addr and laddr")
+	g.Expect(strings.Count(clients, "addr=")).To(Equal(2*1), "only the connection of the test, which has addr and laddr")
 }
 
 func TestAPubSubKeepsItsEndpoint(t *testing.T) {
@@ -244,7 +244,7 @@ func TestAPubSubKeepsItsEndpoint(t *testing.T) {
 	pubSub.Close()
 }
 
-// startReal runs a pool over the network until the test ends.
+// startReal runs a pool with real connections until the test ends.
 func startReal(t *testing.T, prepare ...func(*Pool)) *Pool {
 	t.Helper()
 	return start(t, (&net.Dialer{Timeout: callTimeout}).DialContext, prepare...)
@@ -258,7 +258,7 @@ func readLength(ctx context.Context, conn *Conn) (length int64, err error) {
 	return length, err
 }
 
-// length reads, again if the machine was too busy for an answer in time.
+// length reads the length of a queue, and retries if the machine is too busy to answer in time.
 func length(t *testing.T, conn *Conn) int64 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -277,8 +277,8 @@ func length(t *testing.T, conn *Conn) int64 {
 	}
 }
 
-// A connection more than the server takes is no reason to give up those that work: they would
-// not be had again.
+// If the server accepts no further connection, those that work must stay open: a new connection in their place would be
+// rejected too.
 func TestAFullServerKeepsTheConnectionsItHas(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -301,11 +301,11 @@ func TestAFullServerKeepsTheConnectionsItHas(t *testing.T) {
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = readLength(t.Context(), conn)
-	g.Expect(err).NotTo(HaveOccurred(), "the one that was there still works")
+	g.Expect(err).NotTo(HaveOccurred(), "the existing connection still works")
 }
 
-// Many who begin at once wait for each other's connections, and the longer the way is, the
-// longer. That is no sign that the server is down.
+// Many calls that begin at once wait for connections, and the higher the latency, the longer. That does not mean that
+// the server is down.
 func TestADistantServerIsNotTakenToBeDown(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -321,17 +321,17 @@ func TestADistantServerIsNotTakenToBeDown(t *testing.T) {
 				_, err := readLength(t.Context(), conn)
 				g.Expect(err).To(Or(Succeed(), MatchError(failure.ErrBusy)))
 				if served = err == nil; !served {
-					<-time.After(5 * time.Millisecond) // Asking without a pause would keep the server from answering.
+					<-time.After(5 * time.Millisecond) // Without a pause the calls would overload the server.
 				}
 			}
 			g.Expect(served).To(BeTrue())
 		})
 	}
 	users.Wait()
-	g.Expect(far.Dials()).To(BeNumerically("<=", commandConnections), "no connection was given up")
+	g.Expect(far.Dials()).To(BeNumerically("<=", commandConnections), "no connection was closed")
 }
 
-// A server that takes none of our connections is down, however it refuses them.
+// If a server rejects all connections of the operator, it is down, whatever the reason.
 func TestAFullServerWithoutAConnectionOfOursIsDown(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -343,10 +343,10 @@ func TestAFullServerWithoutAConnectionOfOursIsDown(t *testing.T) {
 	g.Expect(failure.Classify(err).Message).To(ContainSubstring("accepts no more clients"))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	g.Expect(conn.WaitUp(ctx)).To(MatchError(context.DeadlineExceeded), "it is known to be down")
+	g.Expect(conn.WaitUp(ctx)).To(MatchError(context.DeadlineExceeded), "the endpoint is down")
 }
 
-// The credentials of a connection for subscriptions are those of all others.
+// A subscription connection uses the same credentials as all others.
 func TestRefusedCredentialsOnAPubSubTakeTheEndpointDown(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -364,11 +364,11 @@ func TestRefusedCredentialsOnAPubSubTakeTheEndpointDown(t *testing.T) {
 	g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonAuthFailed))
 	_, err = readLength(t.Context(), conn)
 	g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonAuthFailed))
-	g.Expect(server.Dials()).To(Equal(1), "nobody else has to find that out")
+	g.Expect(server.Dials()).To(Equal(1), "no further call has to dial")
 }
 
-// Who may write to a key can make it hold what is too large to be read. That is no reason to keep
-// all others from the server.
+// A user who can write to a key can make its value too large to read. That must not cut all other users off from the
+// server.
 func TestAReplyThatIsTooLargeDoesNotTakeTheEndpointDown(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -382,6 +382,6 @@ func TestAReplyThatIsTooLargeDoesNotTakeTheEndpointDown(t *testing.T) {
 	g.Expect(failure.Classify(err).Message).To(ContainSubstring("replies that are too large"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	g.Expect(conn.WaitUp(ctx)).To(Succeed(), "it is not known to be down")
+	g.Expect(conn.WaitUp(ctx)).To(Succeed(), "the endpoint is not down")
 	g.Expect(length(t, conn)).To(BeZero())
 }

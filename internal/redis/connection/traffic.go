@@ -12,31 +12,31 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
-// traffic is how the calls and connections to one server fare. It tells a slow or full server from one that is down, and
-// needs no lock together with [health]: what it says is true for a moment at best. It is safe for concurrent use. The
-// zero value has none.
+// traffic counts the late calls and the working connections of one server. It distinguishes a slow or full server from
+// one that is down. It needs no lock in common with [health], because its counts may be outdated at any moment. It is
+// safe for concurrent use. The zero value is ready.
 type traffic struct {
 	mu     sync.Mutex
-	late   int       // calls that have been outstanding for too long
-	open   int       // connections of clients that serve
-	worked time.Time // when a call was answered last
+	late   int       // late calls
+	open   int       // connections for reads that work
+	worked time.Time // when the server last answered a call
 }
 
-// slow reports whether a call has been outstanding for too long.
+// slow reports whether a call is late.
 func (t *traffic) slow() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.late > 0
 }
 
-// answered notes that the server did some work.
+// answered records that the server has answered a call.
 func (t *traffic) answered() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.worked = time.Now()
 }
 
-// clock counts a call as late from lateAfter on, here and by count, until done is called.
+// clock counts a call as late, here and with count, from lateAfter until done is called.
 func (t *traffic) clock(lateAfter time.Duration, count func(more int)) (done func()) {
 	var late, over bool // guarded by t.mu
 	timer := time.AfterFunc(lateAfter, func() {
@@ -65,22 +65,22 @@ func (t *traffic) clock(lateAfter time.Duration, count func(more int)) (done fun
 	}
 }
 
-// count notes that so many more connections of clients serve.
+// count adds more to the number of connections for reads that work.
 func (t *traffic) count(more int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.open += more
 }
 
-// serves reports whether any connection of a client serves.
+// serves reports whether a connection for reads works.
 func (t *traffic) serves() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.open > 0
 }
 
-// excused reports whether a failure of what began then is no sign that the server is down: others are served, and their
-// connections could not all be replaced at once.
+// excused reports whether a failure does not mean that the server is down. That is so if a call timed out while the
+// server has answered another call since began, or if the server has too many clients while a connection still works.
 func (t *traffic) excused(cause *failure.Error, began time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

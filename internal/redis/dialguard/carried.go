@@ -5,8 +5,8 @@ package dialguard
 
 import "net/netip"
 
-// The prefixes of IPv6 addresses that carry an IPv4 address, by which a router or the host itself
-// may send to the latter.
+// The prefixes of IPv6 addresses that contain an IPv4 address. A router, or the host itself, may send their packets to
+// the IPv4 address.
 var (
 	compatible = netip.MustParsePrefix("::/96")           // RFC 4291
 	translated = netip.MustParsePrefix("::ffff:0:0:0/96") // RFC 2765
@@ -16,7 +16,7 @@ var (
 	teredo     = netip.MustParsePrefix("2001::/32")       // RFC 4380
 )
 
-// carriedBy returns the IPv4 addresses that an address carries, in every form that is known.
+// carriedBy returns the IPv4 addresses that an IPv6 address contains, in any of the known formats.
 func carriedBy(address netip.Addr) []netip.Addr {
 	if !address.Is6() || address.IsUnspecified() || address.IsLoopback() {
 		return nil
@@ -38,9 +38,8 @@ func carriedBy(address netip.Addr) []netip.Addr {
 	return carriedByISATAP(b)
 }
 
-// carriedByLocalNAT64 returns what stands at each of the places that a network may choose for the
-// IPv4 address, which are those of RFC 6052. Byte 8 is left out there. At the places that it did not
-// choose there are zeros, mostly.
+// carriedByLocalNAT64 returns the bytes at each position that RFC 6052 allows for the IPv4 address, because the network
+// chooses which one it uses. Byte 8 is never part of it. Positions that are not used usually contain zeros.
 func carriedByLocalNAT64(b [16]byte) []netip.Addr {
 	var carried []netip.Addr
 	for _, place := range [][4]byte{
@@ -59,10 +58,9 @@ func carriedByLocalNAT64(b [16]byte) []netip.Addr {
 	return carried
 }
 
-// carriedByISATAP returns what an interface identifier of RFC 5214 holds. Any prefix may stand
-// before it.
+// carriedByISATAP returns the IPv4 address in an interface identifier of RFC 5214, which may follow any prefix.
 func carriedByISATAP(b [16]byte) []netip.Addr {
-	// The two lowest bits of the first byte say whether the identifier is unique and for a group.
+	// The two lowest bits of the first byte are the universal/local bit and the group bit. They may have any value.
 	if b[8]&^3 != 0 || b[9] != 0 || b[10] != 0x5e || b[11] != 0xfe {
 		return nil
 	}

@@ -37,7 +37,7 @@ func TestEachAddressOfANameIsJudged(t *testing.T) {
 	policy := dialguard.Policy{Deny: prefixes(t, "127.0.0.2")}
 
 	conn, err := dialer(t, policy, "169.254.169.254", "127.0.0.2", server).DialContext(t.Context(), "tcp", "redis.example.:"+port)
-	g.Expect(err).NotTo(HaveOccurred(), "one of them may be connected to")
+	g.Expect(err).NotTo(HaveOccurred(), "the policy allows one of the addresses")
 	g.Expect(conn.RemoteAddr().String()).To(Equal(net.JoinHostPort(server, port)))
 	g.Expect(conn.Close()).To(Succeed())
 
@@ -65,7 +65,7 @@ func expectDialDenied(g Gomega, conn net.Conn, err error) {
 	g.Expect(errors.As(err, &denied)).To(BeTrue(), "%v", err)
 }
 
-// dialer obeys the policy, and finds every name to point to the addresses.
+// dialer returns a dialer that uses the policy and resolves every name to these addresses.
 func dialer(t *testing.T, policy dialguard.Policy, addresses ...string) *net.Dialer {
 	t.Helper()
 	nameServer := serveNames(t, addresses)
@@ -77,7 +77,7 @@ func dialer(t *testing.T, policy dialguard.Policy, addresses ...string) *net.Dia
 	}}
 }
 
-// listen accepts connections on a port of the returned address until the test ends.
+// listen accepts connections until the test ends. It returns the address and the port.
 func listen(t *testing.T) (host, port string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -106,14 +106,14 @@ func serveNames(t *testing.T, addresses []string) (address string) {
 	return socket.LocalAddr().String()
 }
 
-// The parts of a DNS message, as RFC 1035 and RFC 3596 have them.
+// Constants of DNS messages in RFC 1035 and RFC 3596.
 const (
 	headerLength = 12
 	typeA        = 1
 	typeAAAA     = 28
 )
 
-// answer is the response to a DNS query: those addresses that it asks for.
+// answer returns the response to a DNS query: those of the addresses that have the requested type.
 func answer(query []byte, addresses []string) []byte {
 	end := headerLength
 	for query[end] != 0 {

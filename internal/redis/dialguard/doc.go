@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dialguard decides which addresses may be connected to, where other people name the
-// servers. Who may name a server could otherwise have the operator knock at places that only the
-// operator, or only its node, can reach: the metadata service of the cloud, for instance.
+// Package dialguard decides which addresses the operator may connect to. Users choose the addresses of their Redis
+// servers. Without a restriction they could let the operator connect to services that only the operator or its node can
+// reach, such as the metadata service of a cloud.
 package dialguard

@@ -10,28 +10,27 @@ import (
 	"syscall"
 )
 
-// Policy says which addresses may be connected to. The zero value refuses only what is always
-// refused: link-local addresses, multicast, broadcast, addresses that name no host, and the
-// metadata services of clouds. Private networks may be connected to, as Redis lives there.
+// Policy decides which addresses the operator may connect to. The zero value denies only the addresses that are always
+// denied: link-local, multicast, broadcast and unspecified addresses, and the metadata services of clouds. Private
+// networks are allowed, because Redis usually runs there.
 //
-// An IPv6 address that carries an IPv4 address has to be acceptable as both. That is seen by prefixes
-// that have this meaning everywhere. What a network chose for its own NAT64 has to be denied.
+// For an IPv6 address that contains an IPv4 address, both must be allowed. The policy knows the prefixes that contain
+// IPv4 addresses everywhere. A prefix that a network has chosen for its own NAT64 must be in Deny.
 type Policy struct {
-	// Allow wins over Deny and RefuseLoopback, and not over what is always refused. Prefixes are as
-	// [ParsePrefixes] returns them. Those of IPv4 do not speak of IPv6, nor the other way around.
+	// Allow takes precedence over Deny and RefuseLoopback, but not over the addresses that are always denied. Use
+	// [ParsePrefixes]. IPv4 prefixes do not apply to IPv6 addresses, and IPv6 prefixes do not apply to IPv4 addresses.
 	Allow []netip.Prefix
-	// Deny are addresses not to connect to.
+	// Deny has the addresses that are denied.
 	Deny []netip.Prefix
-	// RefuseLoopback refuses the host that the operator runs on.
+	// RefuseLoopback denies loopback addresses, which are those of the operator's own Pod or host.
 	RefuseLoopback bool
 }
 
 // Control is for [net.Dialer.ControlContext]. The error is a [*DeniedError].
 //
-// The dialer calls it for each address it tries, after names were resolved and just before it
-// connects to that very address. So it does not matter where the address came from, whether from a
-// spec, from DNS, from what was found earlier or from a redirection, and a name can't change what
-// it points to between the look and the connection.
+// The dialer calls it for each address that it tries, after it has resolved the name and immediately before it connects
+// to that address. So the policy applies wherever the address comes from, and a name cannot resolve to another address
+// between the check and the connection.
 func (p Policy) Control(_ context.Context, network, address string, _ syscall.RawConn) error {
 	if network != "tcp4" && network != "tcp6" {
 		return &DeniedError{Why: "network " + network + " is not TCP"}
@@ -40,7 +39,7 @@ func (p Policy) Control(_ context.Context, network, address string, _ syscall.Ra
 	if err != nil {
 		return &DeniedError{Why: address + " is no IP address with a port"}
 	}
-	// A prefix contains neither an address with a zone nor one of IPv4 that is written as IPv6.
+	// Prefixes contain neither addresses with a zone nor IPv4-mapped IPv6 addresses.
 	written := target.Addr().WithZone("").Unmap()
 	if fault := p.faultOf(written); fault != "" {
 		return &DeniedError{Why: written.String() + " is " + fault}
@@ -53,8 +52,7 @@ func (p Policy) Control(_ context.Context, network, address string, _ syscall.Ra
 	return nil
 }
 
-// faultOf says what speaks against an address, in words that follow "is". It is empty if nothing
-// does.
+// faultOf returns why an address is denied, as a text to follow "is". It returns "" if the address is allowed.
 func (p Policy) faultOf(address netip.Addr) string {
 	if class := alwaysRefused(address); class != "" {
 		return class
@@ -74,11 +72,11 @@ func contain(prefixes []netip.Prefix, address netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
-// DeniedError says that a connection was not made, since nobody may have one to that address.
+// DeniedError is returned when the policy does not allow a connection.
 type DeniedError struct {
-	// Why names the rule and the address. It belongs in a log, not in a status: what a name
-	// resolves to is nobody's business who may not ask.
+	// Why has the rule and the address. Write it to the log and not to a status: the resolved address is not for
+	// everybody who may read the status.
 	Why string
 }
 
-func (e *DeniedError) Error() string { return "refused to connect: " + e.Why }
+func (e *DeniedError) Error() string { return "connection denied: " + e.Why }

@@ -63,7 +63,7 @@ func TestWhatIsAlwaysRefused(t *testing.T) {
 		"64:ff9b::168.63.129.16":   "metadata",
 		"64:ff9b::":                "unspecified",
 
-		// NAT64 of a network's own.
+		// NAT64 with the local-use prefix.
 		"64:ff9b:1::169.254.169.254":      "link-local",
 		"64:ff9b:1:7:0:5:169.254.169.254": "link-local",
 		"64:ff9b:1:a9fe:a9:fe00::":        "link-local",
@@ -124,7 +124,8 @@ func TestAllowWinsOverDeny(t *testing.T) {
 	}
 	for _, address := range []string{
 		"10.2.2.3", "::ffff:10.2.2.3", "fd00:2::5", "192.168.8.1", "8.8.8.8", "2001:db8::1", "127.0.0.1", "::1",
-		// Neither of both alone is enough: anybody may write an allowed IPv4 address into an address of their own.
+		// It is not enough that only one of the two is allowed: anyone can embed an allowed IPv4 address in an IPv6
+		// address.
 		"64:ff9b::10.2.2.3", "2001:db8::5efe:10.1.2.3", "2002:a01:203::1",
 	} {
 		expectDenied(NewWithT(t), control(policy, address), "denied")
@@ -166,7 +167,7 @@ func TestOnlyTCPToAnIPAddress(t *testing.T) {
 	}
 }
 
-// embeddings are all ways to write an IPv4 address into an IPv6 address.
+// embeddings are all formats in which an IPv6 address contains an IPv4 address.
 var embeddings = map[string]func(v4 [4]byte) netip.Addr{
 	"mapped":            lastBytes("::ffff:0.0.0.0"),
 	"compatible":        lastBytes("::"),
@@ -186,8 +187,7 @@ var embeddings = map[string]func(v4 [4]byte) netip.Addr{
 	},
 }
 
-// FuzzEmbeddings shows that an IPv4 address is refused in each form if it is in one, whatever else
-// may be connected to.
+// FuzzEmbeddings checks that a denied IPv4 address is denied in each format, whatever else is allowed.
 func FuzzEmbeddings(f *testing.F) {
 	for _, seed := range []string{"169.254.169.254", "127.0.0.1", "10.0.0.5", "100.100.100.200", "224.0.0.251", "255.255.255.255", "192.0.2.1", "198.51.100.1"} {
 		address := netip.MustParseAddr(seed).As4()
@@ -214,7 +214,7 @@ func FuzzEmbeddings(f *testing.F) {
 	})
 }
 
-// control asks the policy about a connection to an address, which may have a zone.
+// control asks the policy for a connection to an address, which may have a zone.
 func control(policy dialguard.Policy, address string) error {
 	network := "tcp6"
 	if netip.MustParseAddr(address).Is4() {
@@ -236,10 +236,10 @@ func prefixes(t *testing.T, list string) []netip.Prefix {
 	return parsed
 }
 
-// lastBytes puts an IPv4 address at the end of an IPv6 address.
+// lastBytes replaces the last bytes of an IPv6 address by an IPv4 address.
 func lastBytes(frame string) func([4]byte) netip.Addr { return at(frame, 12, 13, 14, 15) }
 
-// at puts the bytes of an IPv4 address at places of an IPv6 address.
+// at replaces bytes of an IPv6 address by those of an IPv4 address.
 func at(frame string, places ...int) func([4]byte) netip.Addr {
 	return func(v4 [4]byte) netip.Addr {
 		bytes := netip.MustParseAddr(frame).As16()

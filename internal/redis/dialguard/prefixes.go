@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// mappedBits is the length of ::ffff:0:0/96, the prefix of IPv4 addresses that are written as IPv6.
+// mappedBits is the length of ::ffff:0:0/96, the prefix of IPv4-mapped IPv6 addresses.
 const mappedBits = 96
 
-// ParsePrefixes reads prefixes such as 10.0.0.0/8 or fd00::/8 that are separated by commas. A single
-// address stands for itself alone. Prefixes of IPv4 that are written as IPv6 become those of IPv4.
-// It is an error if bits behind the prefix are set, since then it is not clear what was meant.
+// ParsePrefixes parses a comma-separated list of prefixes such as 10.0.0.0/8 or fd00::/8. A single address is a prefix
+// of its full length. IPv4-mapped IPv6 prefixes become IPv4 prefixes. Bits after the prefix must be zero, because
+// otherwise it is not clear what is meant.
 func ParsePrefixes(list string) ([]netip.Prefix, error) {
 	var prefixes []netip.Prefix
 	for text := range strings.SplitSeq(list, ",") {
@@ -40,16 +40,16 @@ func parsePrefix(text string) (netip.Prefix, error) {
 		return netip.Prefix{}, fmt.Errorf("%q is neither an address nor a prefix such as 10.0.0.0/8", text)
 	}
 	if masked := prefix.Masked(); prefix != masked {
-		return netip.Prefix{}, fmt.Errorf("%q has bits set behind the prefix: is %s meant, or the one address %s?", text, masked, prefix.Addr())
+		return netip.Prefix{}, fmt.Errorf("%q has bits set after the prefix: write %s, or %s for the single address", text, masked, prefix.Addr())
 	}
 	if prefix.Addr().Is4In6() {
-		// The address has bits set up to the 96th, so the prefix is that long at least.
+		// The bits of ffff are part of the prefix, so it has at least 96 bits.
 		prefix = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-mappedBits)
 	}
 	return prefix, nil
 }
 
-// singleAddress is the prefix of one address. A zone is dropped by it, so none may be there.
+// singleAddress returns the prefix for one address. It rejects zones, which a prefix cannot have.
 func singleAddress(text string) (netip.Prefix, error) {
 	address, err := netip.ParseAddr(text)
 	if err != nil {

@@ -5,8 +5,8 @@ package dialguard
 
 import "net/netip"
 
-// metadata are the services that tell whoever asks from a machine of a cloud what that machine may
-// do, often with credentials, as far as they have no link-local address.
+// metadata has the addresses of cloud metadata services that are not link-local. These services give credentials to any
+// program on the machine that asks.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd00:ec2::/64"),          // AWS, all services for the machine itself
 	netip.MustParsePrefix("fd20:ce::254/128"),       // Google Cloud
@@ -17,12 +17,12 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd00:42::42/128"),        // Scaleway
 }
 
-// thisNetwork is 0.0.0.0 and others that can't be the address of another host.
+// thisNetwork has 0.0.0.0 and other addresses that no host can have.
 var thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// alwaysRefused is the class of an address that nobody has a Redis at, or "".
+// alwaysRefused returns which kind of address is always denied, or "" for other addresses.
 func alwaysRefused(address netip.Addr) string {
 	switch {
 	case contain(metadata, address):

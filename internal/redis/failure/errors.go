@@ -1,8 +1,9 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package failure sorts what goes wrong between the operator and a Redis server into the few classes a user can act on,
-// with the words for each. Nothing a server sent is repeated in them: at most they tell which of the operator's own commands it named.
+// Package failure classifies the errors of connections to Redis. Each class has a reason and a message that tells the
+// user what to correct. A message contains no text of the server: at most the name of the command, among those that the
+// operator runs, that the server rejected.
 package failure
 
 import (
@@ -16,73 +17,72 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
-// Reason is the class of an error: what a user has to look at. Its values are the
-// reasons of the status condition that reports them.
+// Reason is the class of an error. Its values are also the reasons of the conditions that report them.
 type Reason string
 
-// The reasons.
+// The reasons. docs/troubleshooting.md describes each of them.
 const (
-	// ReasonUnreachable covers everything that keeps the server from answering,
-	// whether in the network or in the server.
+	// ReasonUnreachable means that the server does not answer, or answers that it cannot serve requests now. It is also
+	// the reason of errors with no other class.
 	ReasonUnreachable Reason = "Unreachable"
-	// ReasonAuthFailed means that the server wants other credentials.
+	// ReasonAuthFailed means that the server requires credentials or rejects them.
 	ReasonAuthFailed Reason = "AuthFailed"
-	// ReasonPermissionDenied means that the user lacks a command, key or channel.
+	// ReasonPermissionDenied means that the Redis user lacks the permission for a command, a key or a channel.
 	ReasonPermissionDenied Reason = "PermissionDenied"
-	// ReasonWrongType means that a key holds another type than expected.
+	// ReasonWrongType means that a key has another type than the spec says.
 	ReasonWrongType Reason = "WrongType"
-	// ReasonDatabaseNotFound means that the server has no database of that number.
+	// ReasonDatabaseNotFound means that the server has no database with this number.
 	ReasonDatabaseNotFound Reason = "DatabaseNotFound"
-	// ReasonTLSFailed means that one of the two could not prove to the other who it is.
+	// ReasonTLSFailed means that the operator could not verify the server, or the server rejected the operator's
+	// certificate.
 	ReasonTLSFailed Reason = "TLSFailed"
-	// ReasonDialDenied means that the address is one that is not connected to.
+	// ReasonDialDenied means that the operator is configured not to connect to the address.
 	ReasonDialDenied Reason = "DialDenied"
-	// ReasonSecretNotFound means that there is no such Secret, or no such key in it.
+	// ReasonSecretNotFound means that the Secret, or the key in it, does not exist.
 	ReasonSecretNotFound Reason = "SecretNotFound"
-	// ReasonSecretInvalid means that a value of a Secret is not what it should be.
+	// ReasonSecretInvalid means that a value of a Secret cannot be used.
 	ReasonSecretInvalid Reason = "SecretInvalid"
-	// ReasonSecretForbidden means that a Secret may not be read.
+	// ReasonSecretForbidden means that the operator may not read the Secret.
 	ReasonSecretForbidden Reason = "SecretForbidden"
-	// ReasonTooManyServers means that a tenant claims more servers than it may.
+	// ReasonTooManyServers means that a namespace uses more servers than the operator allows.
 	ReasonTooManyServers Reason = "TooManyServers"
 )
 
 var (
-	// ErrBusy is the cause of an error of a call that was not made, because the endpoint
-	// has not answered an earlier one for 100 ms. It says nothing lasting about the endpoint.
+	// ErrBusy means that a call was not made, because an earlier call to the same server or of the same tenant has had
+	// no answer for 100 ms, or because a connection or credentials could not be had in time. It does not mean that the
+	// server is down.
 	ErrBusy = errors.New("an earlier call is still unanswered")
 
-	// ErrClosed is the cause of an error of a call made after the connections were closed.
+	// ErrClosed means that a call was made after the pool was closed.
 	ErrClosed = errors.New("the connection pool is closed")
 )
 
 // Error is a classified error.
 type Error struct {
-	// Reason is the class.
+	// Reason is the class of the error.
 	Reason Reason
-	// Message says in fixed words what is wrong and what to do about it. It holds nothing
-	// that varies between two occurrences and nothing that came over the network.
+	// Message describes the problem and what to do about it. It is constant for each cause: it contains neither values
+	// that change with each occurrence nor data from the network.
 	Message string
-	// Err is the cause. It may hold addresses, ports and bytes sent by the server: it
-	// belongs in a log, not in a status.
+	// Err is the cause. It may contain addresses, ports and bytes from the server, so write it to the log and not to a
+	// status.
 	Err error
 }
 
-// Error returns the cause with its class, for logs.
+// Error returns the reason and the cause, for logs.
 func (e *Error) Error() string { return string(e.Reason) + ": " + e.Cause() }
 
-// Cause returns the cause, for logs.
+// Cause returns the text of the cause, shortened for logs.
 func (e *Error) Cause() string { return Shorten(e.Err.Error()) }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Busy says that the call was not made, since the endpoint keeps somebody else waiting. It says
-// nothing about what was asked for. It is false for nil.
+// Busy reports whether the cause is [ErrBusy]: the call was not made. It is false for nil.
 func (e *Error) Busy() bool { return e != nil && errors.Is(e.Err, ErrBusy) }
 
-// Classify finds the class of an error. It returns nil for nil, and an [Error] already
-// in the chain as it is.
+// Classify returns the class of an error. If err wraps an [Error], it returns that one. It returns nil for nil.
 func Classify(err error) *Error {
 	if err == nil {
 		return nil
@@ -94,13 +94,14 @@ func Classify(err error) *Error {
 	return &Error{Reason: c.reason, Message: c.message, Err: err}
 }
 
-// class is what Classify decides: a reason and the words for it.
+// class is a reason and its message.
 type class struct {
 	reason  Reason
 	message string
 }
 
-// classOf asks those who know the most first.
+// classOf goes from the most specific to the least specific evidence: a reply of the server, an error of the operator
+// itself, TLS, the transport.
 func classOf(err error) class {
 	if farewell, ok := errors.AsType[*resp.FarewellError](err); ok {
 		return classifyReply(farewell.Reply)
@@ -117,7 +118,7 @@ func classOf(err error) class {
 	return class{ReasonUnreachable, transportMessage(err)}
 }
 
-// classifyCall sorts what no server had a part in.
+// classifyCall classifies errors that occur in the operator itself, before the server is asked.
 func classifyCall(err error) (c class, ok bool) {
 	switch _, denied := errors.AsType[*dialguard.DeniedError](err); {
 	case errors.Is(err, ErrBusy):
@@ -134,24 +135,23 @@ func classifyCall(err error) (c class, ok bool) {
 	return class{}, false
 }
 
-// IsReply reports whether err is an error reply of the server. The connection that
-// brought it is still good.
+// IsReply reports whether err is an error reply of the server. The connection can still be used then.
 func IsReply(err error) bool { return errorReply(err) != "" }
 
-// IsRefusal reports whether err is the reply of a server that does not do the command, or
-// not for this user. It will answer the same the next time. Managed services have words of
-// their own for that.
+// IsRefusal reports whether err is the reply of a server that does not support a command, or does not allow it to this
+// user, so the same command fails again. Managed services have error texts of their own, so every ERR counts, except
+// for "too many clients".
 func IsRefusal(err error) bool {
 	reply := errorReply(err)
 	return strings.HasPrefix(reply, "NOPERM") || strings.HasPrefix(reply, "ERR ") && !TooManyClients(reply)
 }
 
-// TooManyClients reports whether a reply says that the server accepts no more clients.
+// TooManyClients reports whether an error reply says that the server accepts no more clients.
 func TooManyClients(reply string) bool { return strings.HasPrefix(reply, tooManyClients) }
 
 const tooManyClients = "ERR max number of clients reached"
 
-// errorReply returns the text of an error reply, or "" if err is none.
+// errorReply returns the text of an error reply, or "" if err is not one.
 func errorReply(err error) string {
 	if reply, ok := errors.AsType[redis.Error](err); ok {
 		return reply.Error()
@@ -159,11 +159,10 @@ func errorReply(err error) string {
 	return ""
 }
 
-// maxLogged is how many bytes a log has of what a server says. Errors of the client library may
-// repeat a reply as a whole.
+// maxLogged is how many bytes of an error are logged. The errors of the client library may contain a whole reply.
 const maxLogged = 1 << 10
 
-// Shorten returns what a log has of a text: the beginning, if it is long.
+// Shorten cuts a text to the length that is logged.
 func Shorten(text string) string {
 	if len(text) <= maxLogged {
 		return text

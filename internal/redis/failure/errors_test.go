@@ -21,7 +21,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// reply is an error reply, as the client library would return it.
+// reply is an error reply, as the client library returns it.
 type reply string
 
 func (r reply) Error() string { return string(r) }
@@ -93,7 +93,7 @@ func TestClassifyNil(t *testing.T) {
 	g.Expect(failure.IsReply(nil)).To(BeFalse())
 }
 
-// A server chooses how much it says, and how often it is asked again.
+// The server decides how long its errors are and, by failing again, how often they are logged.
 func TestOfALongCauseALogHasTheBeginning(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -114,6 +114,6 @@ func TestBusy(t *testing.T) {
 	g := NewWithT(t)
 	var none *failure.Error
 	g.Expect(none.Busy()).To(BeFalse())
-	g.Expect(failure.Classify(reply("BUSY Redis is busy running a script.")).Busy()).To(BeFalse(), "which Redis says itself")
+	g.Expect(failure.Classify(reply("BUSY Redis is busy running a script.")).Busy()).To(BeFalse(), "BUSY is a reply of Redis")
 	g.Expect(failure.Classify(fmt.Errorf("calling: %w", failure.ErrBusy)).Busy()).To(BeTrue())
 }

@@ -5,7 +5,7 @@ package failure
 
 import "strings"
 
-// What several replies have in common.
+// Messages that several replies share.
 const (
 	refusedCredentials = "Redis rejected the credentials. Check the user name and the password in spec.redis.auth, and that the user is enabled " +
 		"on the server. Without a username, the user is default."
@@ -14,7 +14,7 @@ const (
 	noPassword = "The server has no password for this user, but the operator sent one. Set a password on the server, or remove spec.redis.auth."
 )
 
-// replyClasses are looked up by how an error reply begins; the first match counts.
+// replyClasses are searched in order for the first prefix of an error reply.
 var replyClasses = []struct {
 	prefix  string
 	reason  Reason
@@ -72,7 +72,7 @@ var replyClasses = []struct {
 
 func classifyReply(reply string) class {
 	if strings.HasPrefix(reply, "NOPERM") {
-		return class{ReasonPermissionDenied, mayNot(reply)}
+		return class{ReasonPermissionDenied, permissionMessage(reply)}
 	}
 	for _, c := range replyClasses {
 		if strings.HasPrefix(reply, c.prefix) {
@@ -82,8 +82,8 @@ func classifyReply(reply string) class {
 	return class{ReasonUnreachable, "Redis answered with an error. See the operator's log for its text."}
 }
 
-// grants are what allows the commands of the operator, by the name that Redis calls them by. Redis
-// 6 leaves out the subcommand.
+// grants has the permission for each command that the operator runs, by the name that Redis uses in its error. Redis 6
+// omits the subcommand.
 var grants = map[string]string{
 	"ping": "+ping", "select": "+select", "subscribe": "+subscribe", "unsubscribe": "+unsubscribe",
 	"llen": "+llen", "scard": "+scard", "hlen": "+hlen",
@@ -91,8 +91,8 @@ var grants = map[string]string{
 	"xlen": "+xlen", "xrange": "+xrange", "xinfo": "+xinfo|groups", "xinfo|groups": "+xinfo|groups",
 }
 
-// mayNot has the words for a NOPERM: what to grant, as far as it can be told.
-func mayNot(reply string) string {
+// permissionMessage returns the message for a NOPERM reply. It names the missing permission if the reply does.
+func permissionMessage(reply string) string {
 	if grant := grants[deniedCommand(reply)]; grant != "" {
 		return "The Redis user may not run a command that the operator needs. Grant it " + grant + " with ACL SETUSER."
 	}
@@ -108,8 +108,8 @@ func mayNot(reply string) string {
 		"and the channel __keyspace@<db>__:<key>."
 }
 
-// deniedCommand is the command that a NOPERM is about. Redis quotes it at the end: "… has no
-// permissions to run the 'llen' command"; what stands before may hold the name of the user.
+// deniedCommand returns the command that a NOPERM reply names, or "". Redis quotes it at the end: "… has no permissions
+// to run the 'llen' command". The text before it may contain a user name, which anyone can choose.
 func deniedCommand(reply string) string {
 	quoted, ok := strings.CutSuffix(strings.TrimSuffix(reply, " or its subcommand"), "' command")
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// Redis 6, 7.0 and 7.2 have different words for the same.
+// Redis 6, 7.0 and 7.2 have different texts for the same error.
 func TestWhatToGrant(t *testing.T) {
 	t.Parallel()
 	const key, channel = "%R~<key>", "&__keyspace@<db>__:<key>"
@@ -42,8 +42,8 @@ func TestWhatToGrant(t *testing.T) {
 	}
 }
 
-// FuzzClassify shows that a message tells the kind of a reply and repeats nothing of it: it is one of
-// those that well-known replies have.
+// FuzzClassify checks that a message depends only on the kind of the reply: every reply gets one of the messages of
+// well-known replies, so no text of the server is in it.
 func FuzzClassify(f *testing.F) {
 	known := map[string]bool{failure.Classify(reply("")).Message: true}
 	for seed := range strings.Lines(knownReplies) {

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// classifyTLS sorts what keeps a server and the operator from knowing each other.
+// classifyTLS classifies the errors of TLS handshakes.
 func classifyTLS(err error) (c class, ok bool) {
 	handshake, ok := errors.AsType[*HandshakeError](err)
 	if !ok {
@@ -22,11 +22,10 @@ func classifyTLS(err error) (c class, ok bool) {
 			return class{ReasonTLSFailed, message}, true
 		}
 	}
-	return unfinished(handshake.Err), true
+	return otherHandshake(handshake.Err), true
 }
 
-// certificateMessage has the words for a certificate of the server that is not taken, and is empty
-// for anything else.
+// certificateMessage returns the message for a server certificate that was not accepted, or "" for other errors.
 func certificateMessage(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return "The server's certificate is from an authority that is not trusted. Store the certificate of this authority in a Secret, and name " +
@@ -45,9 +44,9 @@ func certificateMessage(err error) string {
 	return ""
 }
 
-// unfinished is the class of a handshake that ended otherwise. Whoever ends it without a word may do
-// so because of TLS, and as well because it starts or stops, which time heals.
-func unfinished(err error) class {
+// otherHandshake classifies the remaining errors of handshakes. A server that closes the connection without an alert
+// may do so because of TLS, or because it is starting or stopping. So that is Unreachable, which a retry may solve.
+func otherHandshake(err error) class {
 	_, ours := alertOf(err, localAlert)
 	switch _, plain := errors.AsType[tls.RecordHeaderError](err); {
 	case plain:
@@ -68,7 +67,7 @@ func unfinished(err error) class {
 	return class{ReasonTLSFailed, "The TLS handshake failed. The server must support TLS 1.2 or newer. See the operator's log for the cause."}
 }
 
-// alerts are what a server may say against the operator, by the codes of RFC 8446.
+// alerts has the messages for the TLS alerts that a server may send, by their codes in RFC 8446.
 var alerts = []struct {
 	codes   []tls.AlertError
 	message string
@@ -93,41 +92,41 @@ var alerts = []struct {
 	},
 }
 
-// alertMessage has the words for an alert of the server, and is empty if there is none.
+// alertMessage returns the message for an alert of the server, or "" if err is not one.
 func alertMessage(err error) string {
-	said, ok := alertOf(err, remoteAlert)
+	received, ok := alertOf(err, remoteAlert)
 	if !ok {
 		return ""
 	}
-	// The type of the alert is none of those exported, but its text is that of the one which is.
-	isSaid := func(code tls.AlertError) bool { return code.Error() == said }
+	// The type of the error is not exported, but its text is that of [tls.AlertError].
+	isReceived := func(code tls.AlertError) bool { return code.Error() == received }
 	for _, each := range alerts {
-		if slices.ContainsFunc(each.codes, isSaid) {
+		if slices.ContainsFunc(each.codes, isReceived) {
 			return each.message
 		}
 	}
 	return "The server ended the TLS connection with an alert. See the operator's log for the alert, and the server's log for the cause."
 }
 
-// What package tls calls an alert of the other side, and one of our own.
+// The operations in errors of package crypto/tls: for an alert that was received, and for one that was sent.
 const (
 	remoteAlert = "remote error"
 	localAlert  = "local error"
 )
 
-// alertOf returns the text of the alert that err is about, if it came from that side.
-func alertOf(err error, side string) (text string, ok bool) {
-	operation, ok := errors.AsType[*net.OpError](err)
-	if !ok || operation.Op != side {
+// alertOf returns the text of the alert in err, if err is one and was received or sent, as operation says.
+func alertOf(err error, operation string) (text string, ok bool) {
+	failed, ok := errors.AsType[*net.OpError](err)
+	if !ok || failed.Op != operation {
 		return "", false
 	}
-	return operation.Err.Error(), true
+	return failed.Err.Error(), true
 }
 
-// HandshakeError is what ended a TLS handshake.
+// HandshakeError is the error of a failed TLS handshake.
 type HandshakeError struct{ Err error }
 
-// Error returns the cause, for logs.
+// Error returns the text of the cause, for logs.
 func (e *HandshakeError) Error() string { return "TLS handshake: " + e.Err.Error() }
 
 // Unwrap returns the cause.

@@ -144,7 +144,7 @@ func TestClassifyEndsOfAHandshake(t *testing.T) {
 	}
 }
 
-// Once the two know each other, an alert says only that the server ends the connection.
+// An alert after the handshake only means that the server ends the connection.
 func TestClassifyAlertsAfterAHandshake(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -153,7 +153,7 @@ func TestClassifyAlertsAfterAHandshake(t *testing.T) {
 	g.Expect(classified.Message).To(ContainSubstring("broke"))
 }
 
-// talk shakes hands with a server and returns how that ended.
+// talk does a handshake with a server and returns its error.
 func talk(t *testing.T, config *tls.Config, serve func(net.Conn)) error {
 	t.Helper()
 	near, far := net.Pipe()
@@ -165,12 +165,12 @@ func talk(t *testing.T, config *tls.Config, serve func(net.Conn)) error {
 	client := tls.Client(near, config)
 	err := client.HandshakeContext(t.Context())
 	if err == nil {
-		_, err = client.Read(make([]byte, 1)) // With TLS 1.3 a refusal of the client comes only now.
+		_, err = client.Read(make([]byte, 1)) // With TLS 1.3 the server rejects a client certificate only now.
 	}
 	return &failure.HandshakeError{Err: err}
 }
 
-// certificate returns one that is its own authority and valid for a day before and after now.
+// certificate returns a self-signed certificate, valid from yesterday until tomorrow.
 func certificate(t *testing.T, name string, usage ...x509.ExtKeyUsage) tls.Certificate {
 	t.Helper()
 	g := NewWithT(t)

@@ -16,7 +16,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
-// transportMessage has the words for what went wrong below the protocol, from the most to the least
+// transportMessage returns the message for an error below the Redis protocol. The cases go from the most to the least
 // specific.
 func transportMessage(err error) string {
 	var dns *net.DNSError
@@ -41,14 +41,14 @@ func transportMessage(err error) string {
 	}
 }
 
-// IsTimeout reports whether err says that something took too long.
+// IsTimeout reports whether err is a timeout.
 func IsTimeout(err error) bool {
 	var network net.Error
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.As(err, &network) && network.Timeout()
 }
 
-// isBroken reports whether a connection came to its end.
+// isBroken reports whether the connection was closed or failed.
 func isBroken(err error) bool {
 	var network net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||

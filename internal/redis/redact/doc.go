@@ -1,6 +1,6 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redact cuts passwords out of what is told about servers. A server repeats what it was
-// sent, in the words of its errors, and what it says ends up in logs.
+// Package redact removes passwords from errors and log texts. A Redis server, or a server that only claims to be one,
+// may repeat the password in an error reply, and error replies are logged.
 package redact

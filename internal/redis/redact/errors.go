@@ -10,30 +10,32 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// reply is an error reply of a server that held a password.
+// reply is an error reply after its password was removed.
 type reply string
 
-// Error returns the words of the server, without the password.
+// Error returns the text of the reply without the password.
 func (r reply) Error() string { return string(r) }
 
-// RedisError makes it an error reply for the client library.
+// RedisError marks it as an error reply for the client library.
 func (reply) RedisError() { /* a mark */ }
 
-// redactedError is an error whose text held a password, or was too long. The causes that hold it
-// too are gone.
+// redactedError replaces an error whose text contained a password or was too long. It does not wrap the original
+// causes, because their texts contain the password too.
 type redactedError struct {
 	text string
-	// is holds those of its causes that others look for, none of which holds anything.
+	// is has those of the original causes that callers test for with [errors.Is] and [errors.As]. None of them contains
+	// server data.
 	is []error
 }
 
-// Error returns the text, without the password.
+// Error returns the text without the password.
 func (e *redactedError) Error() string { return e.text }
 
-// Unwrap returns the causes.
+// Unwrap returns the causes that callers test for.
 func (e *redactedError) Unwrap() []error { return e.is }
 
-// withoutPasswords returns an error without the passwords, cut off if it is long. It keeps its class.
+// withoutPasswords returns err, or a copy with the same reason and message whose text is shortened and contains no
+// password.
 func withoutPasswords(err *failure.Error, spelled []string) *failure.Error {
 	if err == nil {
 		return nil

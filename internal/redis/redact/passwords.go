@@ -10,25 +10,25 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// remembered is how many passwords of a server are known: that in use, that which may take its
-// place, and those before of which connections may be left.
+// remembered is how many passwords of a server are remembered: the one in use, the next one, and former ones that open
+// connections may still use.
 const remembered = 4
 
-// Register has the passwords of all servers in use, for texts that do not tell whose they are. It is
-// safe for concurrent use.
+// Register has the passwords of all servers in use. It is for log texts that do not tell which server they are about.
+// It is safe for concurrent use.
 type Register struct {
 	mu sync.Mutex
-	// spelled is how those of each server may appear in a text.
+	// spelled has the spellings of each server's passwords.
 	spelled map[*Passwords][]string
 }
 
-// NewRegister makes a Register of no server.
+// NewRegister returns an empty Register.
 func NewRegister() *Register { return &Register{spelled: map[*Passwords][]string{}} }
 
-// Add makes room for the passwords of one more server.
+// Add registers a server, which has no passwords yet.
 func (r *Register) Add() *Passwords { return &Passwords{register: r} }
 
-// Text returns a text without any of the passwords.
+// Text returns the text without the passwords of all servers.
 func (r *Register) Text(text string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,17 +38,17 @@ func (r *Register) Text(text string) string {
 	return text
 }
 
-// Passwords are those that one server may repeat. They are safe for concurrent use.
+// Passwords has the passwords of one server. It is safe for concurrent use.
 type Passwords struct {
 	register *Register
 
 	mu sync.Mutex
-	// known are those that were added last, and spelled is how they may appear in a text.
+	// known has the passwords that were added last, and spelled their spellings.
 	known, spelled []string
 	forgotten      bool
 }
 
-// Add notes a password, which nothing tells from then on. The last four are remembered.
+// Add adds a password, which is removed from all texts from then on. The last four passwords are remembered.
 func (p *Passwords) Add(password string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *Passwords) Add(password string) {
 	}
 }
 
-// Error returns an error without the passwords. It keeps its class. It returns nil for nil.
+// Error returns err without the passwords, with the same reason and message. It returns nil for nil.
 func (p *Passwords) Error(err *failure.Error) *failure.Error {
 	p.mu.Lock()
 	spelled := p.spelled
@@ -74,7 +74,7 @@ func (p *Passwords) Error(err *failure.Error) *failure.Error {
 	return withoutPasswords(err, spelled)
 }
 
-// Forget takes the passwords out of the register, for good. Errors are still returned without them.
+// Forget removes the passwords from the register, permanently. Error still removes them from errors.
 func (p *Passwords) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +82,7 @@ func (p *Passwords) Forget() {
 	p.register.set(p, nil)
 }
 
-// set notes how the passwords of a server are spelled. Without any the server is not known any more.
+// set sets the spellings for a server. If there are none, it removes the server.
 func (r *Register) set(of *Passwords, spelled []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

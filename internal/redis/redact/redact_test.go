@@ -53,7 +53,7 @@ func TestAPasswordIsCutOutHoweverItIsSpelled(t *testing.T) {
 				g.Expect(clean).NotTo(ContainSubstring(part))
 			}
 			if strings.HasSuffix(text, "!") {
-				g.Expect(clean).To(HaveSuffix("!"), "all else stays")
+				g.Expect(clean).To(HaveSuffix("!"), "the rest of the text stays")
 			}
 		})
 	}
@@ -65,13 +65,13 @@ func TestWhatIsNoPasswordStays(t *testing.T) {
 	register := NewRegister()
 	passwords := register.Add()
 	before := unreachable(errors.New("no route to host"))
-	g.Expect(passwords.Error(before)).To(BeIdenticalTo(before), "there is none")
+	g.Expect(passwords.Error(before)).To(BeIdenticalTo(before), "no password was added")
 	passwords.Add("")
-	g.Expect(register).To(Equal(NewRegister()), "none was given")
+	g.Expect(register).To(Equal(NewRegister()), "an empty password is not registered")
 	passwords.Add("secret")
 	g.Expect(passwords.Error(before)).To(BeIdenticalTo(before))
 	g.Expect(passwords.Error(nil)).To(BeNil())
-	g.Expect(register.Text("secre")).To(Equal("secre"), "a part of it that may be anything")
+	g.Expect(register.Text("secre")).To(Equal("secre"), "five letters can occur by chance")
 }
 
 func TestOnlyTheLastPasswordsAreRemembered(t *testing.T) {
@@ -92,12 +92,12 @@ func TestNothingIsKeptOfAServerThatIsForgotten(t *testing.T) {
 	passwords := register.Add()
 	passwords.Add("first")
 	passwords.Forget()
-	passwords.Add("second") // It was loaded too late.
+	passwords.Add("second") // Secrets may be loaded after Forget.
 	g.Expect(register).To(Equal(NewRegister()))
 	g.Expect(passwords.Error(unreachable(errors.New("first second"))).Error()).To(HaveSuffix("[redacted] [redacted]"))
 }
 
-// A tenant may name many endpoints, each with passwords as long as they may be.
+// A tenant can name many endpoints, each with the longest password that is allowed.
 func TestWhatIsKeptIsAFewTimesTheLength(t *testing.T) {
 	t.Parallel()
 	size := 0
@@ -107,7 +107,7 @@ func TestWhatIsKeptIsAFewTimesTheLength(t *testing.T) {
 	NewWithT(t).Expect(size).To(BeNumerically("<", 256<<10))
 }
 
-// A password that is part of every text must not make another thing of an error.
+// A password that occurs in every text, such as a single letter, must not change the class of an error.
 func TestAnErrorKeepsItsMeaning(t *testing.T) {
 	t.Parallel()
 	for _, cause := range []error{failure.ErrBusy, failure.ErrClosed, context.Canceled, context.DeadlineExceeded} {

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// redacted stands for what was a password.
+	// redacted replaces a password.
 	redacted = "[redacted]"
-	// tellingBytes is how much of the beginning of a password gives it away: servers cut off what
-	// they repeat.
+	// tellingBytes is how many bytes at the start of a password are recognized as the password. Servers may truncate
+	// what they repeat.
 	tellingBytes = 6
 )
 
-// spellings are how a password may appear in a text: as it is, and quoted once or twice: by the
-// server, and by what tells of its words.
+// spellings returns the forms in which a password may appear in a text: unquoted, quoted once by the server, and quoted
+// again by the logger.
 func spellings(password string) []string {
 	found := []string{password}
 	for range 2 {
@@ -34,7 +34,7 @@ func spellings(password string) []string {
 	return found
 }
 
-// asJSON is a text as a string of JSON, as Go writes it for web pages or for others.
+// asJSON returns the text as a JSON string, with or without the escapes that Go adds for HTML.
 func asJSON(text string, forHTML bool) string {
 	var written strings.Builder
 	encoder := json.NewEncoder(&written)
@@ -45,7 +45,7 @@ func asJSON(text string, forHTML bool) string {
 	return strings.TrimSuffix(written.String(), "\n")
 }
 
-// cutOut replaces each password, and what is left of one that was cut off at its end.
+// cutOut replaces each password, and each truncated one, by [redacted].
 func cutOut(text string, spelled []string) string {
 	if len(spelled) == 0 {
 		return text
@@ -63,7 +63,8 @@ func cutOut(text string, spelled []string) string {
 	return clean.String()
 }
 
-// beginning is how many bytes of a password the text begins with, if they give it away.
+// beginning returns the length of the password, or of the truncated password, at the start of the text. It is 0 if
+// there is none.
 func beginning(text string, spelled []string) int {
 	longest := 0
 	for _, secret := range spelled {

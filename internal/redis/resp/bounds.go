@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// The bounds of one reply. What the operator asks for stays far below. The client library
-// allocates what a length announces before the bytes arrive, and recurses into what is
-// nested, so without bounds a few bytes from a server could end the process.
+// The limits of one reply. The replies that the operator asks for are much smaller. The client library allocates memory
+// for the announced length before the bytes arrive, and recurses into nested arrays, so without limits a few bytes from
+// a server could crash the process.
 const (
 	maxLineBytes   = 4 << 10
 	maxStringBytes = 1 << 20
@@ -21,24 +21,24 @@ const (
 )
 
 var (
-	// ErrTooLarge ends a connection on which a reply exceeds the bounds.
+	// ErrTooLarge is returned when a reply exceeds a limit. The connection cannot be used any longer.
 	ErrTooLarge = errors.New("the reply is too large")
 
 	errNotRESP = errors.New("the server does not speak the Redis protocol")
 )
 
-// bounds follows the framing of a stream of replies. The zero value is ready.
+// bounds checks a stream of replies against the limits. The zero value is ready.
 type bounds struct {
 	line []byte // the header line that is being read
-	skip int    // how many bytes of a string are still to come
-	open []int  // how many elements of each enclosing aggregate are still to come
-	size int    // bytes of the present reply
+	skip int    // remaining bytes of the current string
+	open []int  // remaining elements of each enclosing aggregate
+	size int    // bytes of the current reply so far
 
 	count int     // complete replies
 	first *string // the first reply, if it was an error
 }
 
-// onlyError returns the error that is all the server has said so far, or nil.
+// onlyError returns the error reply if that is the only reply so far, and nil otherwise.
 func (b *bounds) onlyError() *string {
 	if b.count == 1 {
 		return b.first
@@ -46,7 +46,7 @@ func (b *bounds) onlyError() *string {
 	return nil
 }
 
-// check follows the next bytes of the stream.
+// check checks the next bytes of the stream.
 func (b *bounds) check(next []byte) error {
 	for len(next) > 0 {
 		part := next
@@ -66,7 +66,7 @@ func (b *bounds) check(next []byte) error {
 	return nil
 }
 
-// follow takes bytes that belong to one string or to one line.
+// follow checks bytes that belong to one string or to one line.
 func (b *bounds) follow(part []byte) error {
 	if b.skip > 0 {
 		b.skip -= len(part)
@@ -87,7 +87,7 @@ func (b *bounds) follow(part []byte) error {
 	return err
 }
 
-// header interprets the line that begins a reply or an element of one.
+// header parses the line at the start of a reply or of an element.
 func (b *bounds) header(kind byte, text []byte) error {
 	switch kind {
 	case '+', '-', ':', '_', ',', '#', '(':
@@ -103,7 +103,7 @@ func (b *bounds) header(kind byte, text []byte) error {
 		return b.beginAggregate(text, 1, 0)
 	case '%':
 		return b.beginAggregate(text, 2, 0)
-	case '|': // Attributes, and then what they belong to.
+	case '|': // Attributes, followed by the reply that they describe.
 		return b.beginAggregate(text, 2, 1)
 	default:
 		return errNotRESP
@@ -125,7 +125,7 @@ func (b *bounds) beginString(length []byte) error {
 	return nil
 }
 
-// beginAggregate begins what has so many elements for each one announced, and some more.
+// beginAggregate starts an aggregate with n × each + more elements, where n is the announced number.
 func (b *bounds) beginAggregate(announced []byte, each, more int) error {
 	n, err := strconv.Atoi(string(announced))
 	if err != nil {
@@ -134,7 +134,7 @@ func (b *bounds) beginAggregate(announced []byte, each, more int) error {
 	if n > maxElements || len(b.open) == maxDepth {
 		return ErrTooLarge
 	}
-	if elements := max(n, 0)*each + more; elements > 0 { // Less than none means null.
+	if elements := max(n, 0)*each + more; elements > 0 { // A negative number means null.
 		b.open = append(b.open, elements)
 	} else {
 		b.end()
@@ -142,7 +142,7 @@ func (b *bounds) beginAggregate(announced []byte, each, more int) error {
 	return nil
 }
 
-// end is the end of an element, and of all aggregates it was the last one of.
+// end ends an element, and each aggregate whose last element it is.
 func (b *bounds) end() {
 	for last := len(b.open) - 1; last >= 0; last-- {
 		b.open[last]--

@@ -89,7 +89,7 @@ func TestBoundsRememberAnOnlyError(t *testing.T) {
 	g.Expect(b.onlyError()).To(BeNil())
 }
 
-// FuzzBounds shows that the bounds do not depend on how a stream is cut, and hold.
+// FuzzBounds checks that the limits hold, and that they do not depend on how the stream is split.
 func FuzzBounds(f *testing.F) {
 	f.Add("+OK\r\n*2\r\n$1\r\nx\r\n:1\r\n", 3)
 	f.Add("|1\r\n%1\r\n~1\r\n>1\r\n", 1)
@@ -105,7 +105,7 @@ func FuzzBounds(f *testing.F) {
 	})
 }
 
-// feed gives a stream to the bounds in pieces of step bytes.
+// feed passes a stream to bounds in pieces of step bytes.
 func feed(b *bounds, stream string, step int) error {
 	for len(stream) > 0 {
 		n := min(step, len(stream))

@@ -11,43 +11,43 @@ import (
 	"syscall"
 )
 
-// Observer is told of the life of a connection. Its functions may be called from any goroutine
-// that uses the connection; either may be nil.
+// Observer is notified about one connection. Its functions may be called from any goroutine that uses the connection.
+// Each may be nil.
 type Observer struct {
-	// Greeted is called once: with nil when the server has sent something or the connection was
-	// closed on this side, or with what ended the connection before.
+	// Greeted is called once: with nil when the server has sent something or the connection was closed by the operator,
+	// or with the error that ended the connection before that.
 	Greeted func(error)
-	// Serving is called with 1 when the server has answered by something else than an error, and
-	// with -1 when the connection is closed after that.
+	// Serving is called with 1 when the server has sent a reply that is not an error, and after that with -1 when the
+	// connection is closed.
 	Serving func(more int)
 }
 
-// guarded is a connection whose replies are followed.
+// guarded is a connection whose replies are checked.
 type guarded struct {
 	net.Conn
 	observer Observer
 	replies  bounds
-	// bad is why a reply was refused. The client library looks ahead for push messages, does
-	// not mind an error there, and reads again.
+	// bad is the error of the reply that was rejected. It is kept, because the client library ignores errors while it
+	// looks for push messages, and reads again.
 	bad     error
 	greeted atomic.Bool
 	life    atomic.Int32
-	// farewell is the error the server opened with, until another reply follows it.
+	// farewell is the error reply that the server sent first, until another reply follows.
 	farewell atomic.Pointer[string]
 }
 
-// The life of a connection.
+// The states of a connection.
 const (
 	lifeUnknown int32 = iota
 	lifeServing
 	lifeClosed
 )
 
-// FarewellError is returned when the server sent an error instead of a greeting and closed
-// the connection, as it does when it has too many clients. It has nothing to unwrap: the
-// client library would do that.
+// FarewellError is returned when the server sent an error reply first and then closed the connection, as Redis does
+// when it has too many clients. It has no Unwrap method: the client library would find the io.EOF and treat the
+// connection as a good one that was closed.
 type FarewellError struct {
-	// Reply is the error that the server sent.
+	// Reply is the error reply.
 	Reply string
 
 	err error
@@ -58,8 +58,8 @@ func (e *FarewellError) Error() string {
 	return fmt.Sprintf("the server closed the connection after %q: %v", e.Reply, e.err)
 }
 
-// Guard wraps a new connection, and tells observer about it. The client library can look whether
-// the result was closed by the server, if it can do so with conn.
+// Guard wraps a new connection and notifies the observer about it. The result is a [syscall.Conn] if conn is one: the
+// client library uses that to check whether the server has closed the connection.
 func Guard(conn net.Conn, observer Observer) net.Conn {
 	guarded := &guarded{Conn: conn, observer: observer}
 	if socket, ok := conn.(syscall.Conn); ok {
@@ -76,7 +76,7 @@ type guardedSocket struct {
 // SyscallConn implements [syscall.Conn].
 func (s *guardedSocket) SyscallConn() (syscall.RawConn, error) { return s.socket.SyscallConn() }
 
-// Read reads from the connection and checks what was read.
+// Read reads from the connection and checks what it has read.
 func (c *guarded) Read(b []byte) (int, error) {
 	if c.bad != nil {
 		return 0, c.bad
@@ -112,7 +112,7 @@ func (c *guarded) Close() error {
 	return err
 }
 
-// note adds the server's last words to an error that ends the connection.
+// note adds the error reply that the server sent first, if there is one, to an error that ends the connection.
 func (c *guarded) note(err error) error {
 	if reply := c.farewell.Load(); err != nil && reply != nil && !isTimeout(err) {
 		err = &FarewellError{Reply: *reply, err: err}

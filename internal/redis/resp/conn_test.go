@@ -15,7 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// watched is a guarded connection, its server, and what the observer was told.
+// watched is a guarded connection, its server, and the calls of the observer.
 type watched struct {
 	net.Conn
 	server    net.Conn
@@ -35,7 +35,7 @@ func watch(t *testing.T) *watched {
 	return w
 }
 
-// say has the server send something, and returns how reading it went.
+// say lets the server send a text, and returns what the client reads.
 func (w *watched) say(text string) (read string, err error) {
 	go func() { _, _ = w.server.Write([]byte(text)) }()
 	buffer := make([]byte, len(text))
@@ -43,7 +43,7 @@ func (w *watched) say(text string) (read string, err error) {
 	return string(buffer[:n]), err
 }
 
-// hangUp has the server close the connection, and returns the error of the next read.
+// hangUp lets the server close the connection, and returns the error of the client's next read.
 func (w *watched) hangUp() error {
 	_ = w.server.Close()
 	_, err := w.Read(make([]byte, 1))
@@ -73,7 +73,7 @@ func TestTheObserverIsToldOnceWhetherTheServerHasGreeted(t *testing.T) {
 	}
 }
 
-// An error at first may be that the server takes no more clients.
+// If the first reply is an error, the server may be about to close the connection because it has too many clients.
 func TestAConnectionServesOnceItHasAnsweredByMoreThanAnError(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -108,7 +108,7 @@ func TestAFarewellIsPartOfTheError(t *testing.T) {
 	g.Expect(ok).To(BeTrue())
 	g.Expect(farewell.Reply).To(Equal("ERR max number of clients reached"))
 	g.Expect(err).To(MatchError(ContainSubstring("EOF")))
-	g.Expect(err).NotTo(MatchError(io.EOF), "the client library would take that for the end of a good connection")
+	g.Expect(err).NotTo(MatchError(io.EOF), "the client library would treat the connection as good")
 }
 
 func TestAnErrorIsNoFarewellOnceMoreWasSaid(t *testing.T) {
@@ -120,7 +120,7 @@ func TestAnErrorIsNoFarewellOnceMoreWasSaid(t *testing.T) {
 	g.Expect(w.hangUp()).To(Equal(io.EOF))
 }
 
-// After a timeout the connection still stands.
+// A connection is still open after a timeout.
 func TestATimeoutIsNoFarewell(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -131,7 +131,7 @@ func TestATimeoutIsNoFarewell(t *testing.T) {
 	g.Expect(err).To(MatchError(os.ErrDeadlineExceeded), "a [FarewellError] has nothing to unwrap")
 }
 
-// A client may read on after an error.
+// A client may read again after an error.
 func TestNothingIsReadAfterABadReply(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -153,7 +153,7 @@ func TestAnObserverIsOptional(t *testing.T) {
 	_ = server.Close()
 }
 
-// The client library looks at the socket before it uses a connection again.
+// The client library checks the socket before it reuses a connection.
 func TestASocketCanBeLookedAt(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -10,31 +10,31 @@ import (
 	"strings"
 )
 
-// ErrMalformed is the error of decoding what is not RESP, or not complete.
+// ErrMalformed is returned for bytes that are not RESP, or not a complete reply.
 var ErrMalformed = errors.New("malformed reply")
 
 // Error is an error reply.
 type Error string
 
-// Error returns what the server says.
+// Error returns the text of the reply.
 func (e Error) Error() string { return string(e) }
 
-// RedisError makes the client library treat it as a reply: the connection that brought it is still good.
+// RedisError marks it as an error reply for the client library, so that it keeps the connection.
 func (Error) RedisError() {}
 
-// Push is a message that the server sends on its own, such as one to a subscriber in RESP3. It answers no command.
+// Push is a message that is not the reply to a command, such as a message to a subscriber in RESP3.
 type Push []any
 
-// Decode decodes raw, which has to be one whole reply of RESP2 or RESP3. The result is one of these types:
+// Decode decodes raw, which must be exactly one reply of RESP2 or RESP3. The result has one of these types:
 //
 //   - nil for a null,
 //   - int64 for an integer, and float64 for a double,
-//   - string for a simple, bulk or verbatim string, and for a boolean or big number as it is written,
+//   - string for a simple, bulk or verbatim string; for a boolean or big number, its text,
 //   - [Error] for an error,
-//   - []any for an array or a set, and for a map its keys and values in turn, as RESP2 has them,
+//   - []any for an array or a set; for a map, its keys and values in turn, as in RESP2,
 //   - [Push] for a push message.
 //
-// It leaves attributes out. What it takes in memory is proportional to raw.
+// Attributes are left out. The memory it uses is proportional to the length of raw.
 func Decode(raw []byte) (reply any, err error) {
 	reply, rest, err := DecodeFirst(raw)
 	if err == nil && len(rest) > 0 {
@@ -43,7 +43,7 @@ func Decode(raw []byte) (reply any, err error) {
 	return reply, err
 }
 
-// DecodeFirst decodes the reply that raw begins with as [Decode] does, and also returns what follows it.
+// DecodeFirst decodes the first reply in raw, as [Decode] does, and also returns the bytes after it.
 func DecodeFirst(raw []byte) (reply any, rest []byte, err error) {
 	d := decoder{rest: raw}
 	reply, err = d.next(0)
@@ -55,7 +55,7 @@ func DecodeFirst(raw []byte) (reply any, rest []byte, err error) {
 
 type decoder struct{ rest []byte }
 
-// next decodes a reply at this depth of nesting.
+// next decodes a reply that is nested in depth others.
 func (d *decoder) next(depth int) (any, error) {
 	line, rest, ok := bytes.Cut(d.rest, []byte("\r\n"))
 	if !ok || len(line) == 0 || depth > maxDepth || bytes.IndexByte(line, '\n') >= 0 {
@@ -79,7 +79,7 @@ func (d *decoder) next(depth int) (any, error) {
 	}
 }
 
-// number replaces the error of parsing a number.
+// number replaces the error of a strconv function by [ErrMalformed].
 func number[N any](n N, err error) (any, error) {
 	if err != nil {
 		return nil, ErrMalformed
@@ -87,10 +87,10 @@ func number[N any](n N, err error) (any, error) {
 	return n, nil
 }
 
-// nullable are the kinds that stand for a null where they announce -1, as RESP2 has it.
+// nullable are the types for which a length of -1 means null, as in RESP2.
 const nullable = "$=!*~>%"
 
-// announced decodes what begins with its length or with the number of its elements.
+// announced decodes a reply that starts with its length or its number of elements.
 func (d *decoder) announced(kind byte, announced string, depth int) (any, error) {
 	n, err := strconv.Atoi(announced)
 	switch {
@@ -119,7 +119,7 @@ func (d *decoder) announced(kind byte, announced string, depth int) (any, error)
 	}
 }
 
-// text decodes a string of this length, and the end of its line.
+// text decodes a string of this length and its line end.
 func (d *decoder) text(kind byte, length int) (any, error) {
 	text, ok := bytes.CutSuffix(d.rest[:min(len(d.rest), length+len("\r\n"))], []byte("\r\n"))
 	if !ok || len(text) != length {
@@ -129,16 +129,16 @@ func (d *decoder) text(kind byte, length int) (any, error) {
 	switch kind {
 	case '!':
 		return Error(text), nil
-	case '=': // It begins with three letters and a colon, which say how to show the rest.
+	case '=': // The first four bytes are its format, such as "txt:".
 		return string(text[min(length, len("txt:")):]), nil
 	default:
 		return string(text), nil
 	}
 }
 
-// elements decodes so many replies.
+// elements decodes n replies.
 func (d *decoder) elements(n, depth int) ([]any, error) {
-	if n < 0 || n > len(d.rest)/len("_\r\n") { // No reply is shorter.
+	if n < 0 || n > len(d.rest)/len("_\r\n") { // The shortest reply has three bytes.
 		return nil, ErrMalformed
 	}
 	elements := make([]any, 0, n)

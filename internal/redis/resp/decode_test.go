@@ -67,11 +67,11 @@ func TestDecodeFirstReturnsTheRest(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(reply).To(Equal(int64(1)))
 	_, rest, err = DecodeFirst(rest)
-	g.Expect(err).To(MatchError(ErrMalformed), "it is not complete")
+	g.Expect(err).To(MatchError(ErrMalformed), "the reply is not complete")
 	g.Expect(rest).To(BeNil())
 }
 
-// FuzzDecode shows that what the decoder takes for one reply is one for the guard of a connection as well.
+// FuzzDecode checks that bounds accepts exactly one reply wherever the decoder does.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		"+OK\r\n", "$4\r\n\r\n\r\n\r\n", "=6\r\ntxt:ab\r\n", "*2\r\n-ERR x\r\n:1\r\n", "%1\r\n+a\r\n,1.5\r\n", "|1\r\n+a\r\n:1\r\n:2\r\n",
@@ -90,6 +90,6 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		g.Expect(guard.count).To(Equal(1))
-		g.Expect(guard.size).To(BeZero(), "nothing else has begun")
+		g.Expect(guard.size).To(BeZero(), "no further reply has begun")
 	})
 }

@@ -1,12 +1,14 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package resp is about RESP, the protocol of Redis. It guards a Redis client against the server, and decodes replies.
+// Package resp implements parts of RESP, the protocol of Redis.
 //
-// [Guard] follows the framing of what the server sends, and ends a connection on which a reply exceeds the bounds before
-// the client sees it: users choose the servers, and no client is written for a hostile one. On the way it notes what a
-// client does not tell: whether the server has said anything, whether it serves, and the words with which it closed the
-// connection. [Decode] is for replies that a client hands over as they came.
+// [Guard] protects the client library from the server. Users choose the servers, and the client library is not made for
+// a hostile one. Guard checks every reply against limits and ends the connection when a reply exceeds one, before the
+// client library sees it. It also reports what the client library does not: whether the server has sent anything,
+// whether it serves, and which error it sent before it closed the connection.
 //
-// The package knows no client, and nothing of what the replies mean.
+// [Decode] is for raw replies.
+//
+// The package depends on no client library, and does not interpret the replies.
 package resp

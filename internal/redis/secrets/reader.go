@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package secrets reads the Secrets that a ScaledJob names for its Redis. Each is asked for by name: the operator may get Secrets and neither
-// list nor watch them, so that it knows of no others.
+// Package secrets reads the Secrets that a ScaledJob names in spec.redis. It gets each Secret by name: the operator has
+// no permission to list or watch Secrets, so it cannot see any others.
 package secrets
 
 import (
@@ -19,7 +19,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// timeout is how long a read may take. Connections that are in use do not wait for it.
+// timeout is the timeout of one read. Connections in use do not wait for reads.
 const timeout = 3 * time.Second
 
 // Reader reads Secrets from the API server. It is safe for concurrent use.
@@ -27,14 +27,15 @@ type Reader struct {
 	live client.Reader
 }
 
-// NewReader makes a Reader of a client that asks the API server itself, such as a manager's API reader. One that reads from a cache would try
-// to list and watch all Secrets.
+// NewReader returns a Reader. The client must read from the API server directly, as the API reader of a manager does. A
+// client with a cache would try to list and watch all Secrets.
 func NewReader(live client.Reader) *Reader { return &Reader{live: live} }
 
-// Read returns what a Secret holds now, whatever its type. The error is an [*failure.Error] if the API server says that there is no such
-// Secret or that it may not be read. Any other error means that this is not known. No error tells anything of the content.
+// Read returns the data of a Secret of any type. The error is a [*failure.Error] if the API server answers that the
+// Secret does not exist or may not be read. Any other error means that the API server gave no such answer. No error
+// contains data of the Secret.
 func (r *Reader) Read(ctx context.Context, namespace, name string) (map[string][]byte, error) {
-	// The client library logs the bodies of answers where the log of the context takes that, which is the case at high verbosity.
+	// client-go logs the bodies of responses at high verbosity, so it gets no logger.
 	ctx, cancel := context.WithTimeout(logr.NewContext(ctx, logr.Discard()), timeout)
 	defer cancel()
 	var secret corev1.Secret
@@ -44,7 +45,8 @@ func (r *Reader) Read(ctx context.Context, namespace, name string) (map[string][
 	return secret.Data, nil
 }
 
-// classify recognizes what the API server decides. The same status codes from something before it, such as a proxy, say nothing about Secrets.
+// classify classifies the answers of the API server. A proxy in front of it may return the same status codes; those are
+// not about the Secret.
 func classify(name string, err error) error {
 	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
 		return err

@@ -28,7 +28,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/secrets"
 )
 
-// server is an API server that is asked for Secrets by name. It is a client.Reader that can't list.
+// server is an API server as a client.Reader that only supports Get.
 type server struct {
 	client.Reader
 	get func(ctx context.Context, key client.ObjectKey, secret *corev1.Secret) error
@@ -62,7 +62,7 @@ func TestReadTellsWhatIsKnownFromWhatIsNot(t *testing.T) {
 	resource := schema.GroupResource{Resource: "secrets"}
 	for name, c := range map[string]struct {
 		err    error
-		reason failure.Reason // none if it is not known
+		reason failure.Reason // empty if the error is not classified
 		words  string
 	}{
 		"gone": {
@@ -101,7 +101,7 @@ func TestReadTellsWhatIsKnownFromWhatIsNot(t *testing.T) {
 	}
 }
 
-// TestAProxyDoesNotDecide shows that what stands before the API server can't take away the credentials in use.
+// TestAProxyDoesNotDecide checks that an error page of a proxy does not withdraw the credentials in use.
 func TestAProxyDoesNotDecide(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{http.StatusNotFound, http.StatusForbidden} {
@@ -125,7 +125,7 @@ func TestAProxyDoesNotDecide(t *testing.T) {
 	}
 }
 
-// TestReadLogsNothing shows that the client library, which logs all it gets where the log of its context is that talkative, has none to log to.
+// TestReadLogsNothing checks that client-go gets no logger, because it logs the bodies of responses at high verbosity.
 func TestReadLogsNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -11,47 +11,47 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
 
-// status says how far the subscription to a channel has come on the present session.
+// status is the state of the subscription to a channel in the current session.
 type status int
 
 const (
 	absent        status = iota // not subscribed; wanted, if anybody watches the channel
-	subscribing                 // SUBSCRIBE was handed out and is not answered
+	subscribing                 // SUBSCRIBE was taken for sending and has no reply yet
 	present                     // confirmed
-	unsubscribing               // UNSUBSCRIBE was handed out and is not answered
-	denied                      // refused; not to be tried again before the set's retryAt
+	unsubscribing               // UNSUBSCRIBE was taken for sending and has no reply yet
+	denied                      // rejected; not retried before retryAt
 )
 
-// channelSet says who watches which channel of one server, and what has to be sent to it so that
-// those channels are subscribed to. It is safe for concurrent use.
+// channelSet has the channels of one server, who watches them, and what must be sent so that these channels are
+// subscribed to. It is safe for concurrent use.
 type channelSet struct {
 	mark func(id ID, cause coalesce.Cause)
 
 	mu       sync.Mutex
 	channels map[string]*channel
-	// wanted are the unsubscribed channels, unwanted the subscribed ones nobody watches.
+	// wanted are the channels to subscribe to, and unwanted those to unsubscribe from.
 	wanted, unwanted map[string]struct{}
 	denied           map[string]struct{}
-	// retryAt is when the denied channels are wanted again.
+	// retryAt is when the denied channels become wanted again.
 	retryAt time.Time
 	// changed is set while there may be something to send.
 	changed coalesce.Signal
 }
 
-// channel is one channel that is watched, or not yet unsubscribed.
+// channel is a channel that is watched, or whose UNSUBSCRIBE is not confirmed yet.
 type channel struct {
 	ids    map[ID]struct{}
 	status status
-	// since is when the channel was subscribed to, or when that ended, or when it was added.
+	// since is when the subscription last began or ended, or when the channel was added.
 	since     time.Time
 	forbidden bool
-	// heardAt and shrunkAt are when growth and shrinking were last heard of.
+	// heardAt and shrunkAt are the times of the last growth event and the last shrink event.
 	heardAt, shrunkAt time.Time
 }
 
-// newChannelSet returns a set of no channels. Mark is called for all who watch a channel when its
-// subscription begins or ends, and when [channelSet.Event] or [channelSet.Rouse] says so. It is called with
-// the lock held: it must not block, nor use the set.
+// newChannelSet returns an empty set. It calls mark for all ids that watch a channel when its subscription begins or
+// ends, and in [channelSet.event] and [channelSet.wakeAll]. mark is called with the lock held: it must not block and
+// must not use the set.
 func newChannelSet(mark func(id ID, cause coalesce.Cause)) *channelSet {
 	return &channelSet{
 		mark:     mark,
@@ -63,8 +63,8 @@ func newChannelSet(mark func(id ID, cause coalesce.Cause)) *channelSet {
 	}
 }
 
-// add makes id watch the channel. It reports whether the channel is subscribed to, so
-// that there will be no confirmation.
+// add makes id watch the channel. It returns true if the channel is subscribed to already, so that no confirmation
+// follows.
 func (x *channelSet) add(name string, id ID) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -80,7 +80,7 @@ func (x *channelSet) add(name string, id ID) bool {
 	return c.status == present
 }
 
-// remove ends what [channelSet.Add] began.
+// remove ends the watching that [channelSet.add] began.
 func (x *channelSet) remove(name string, id ID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -99,7 +99,7 @@ func (x *channelSet) remove(name string, id ID) {
 		x.unwanted[name] = struct{}{}
 		x.changed.Set()
 	case subscribing, unsubscribing:
-		// The answer decides.
+		// The reply decides what happens next.
 	}
 }
 
@@ -110,8 +110,8 @@ func (x *channelSet) drop(name string) {
 	delete(x.denied, name)
 }
 
-// event marks all who watch the channel, and notes when growth and shrinking were last heard of.
-// A channel that nobody watches is of no interest: anyone may publish anything.
+// event marks all ids that watch the channel, and records when a growth or shrink event came. Events of other channels
+// are ignored.
 func (x *channelSet) event(name string, cause coalesce.Cause) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -134,7 +134,7 @@ func (x *channelSet) markAll(c *channel, cause coalesce.Cause) {
 	}
 }
 
-// state returns what is known of the subscription to the channel.
+// state returns the state of the subscription to the channel.
 func (x *channelSet) state(name string) verify.Subscription {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -145,10 +145,10 @@ func (x *channelSet) state(name string) verify.Subscription {
 	return verify.Subscription{Present: c.present(), Since: c.since, Forbidden: c.forbidden, HeardAt: c.heardAt, ShrunkAt: c.shrunkAt}
 }
 
-// present says that the channel is subscribed to until the server confirms that it is not.
+// present reports whether messages can arrive: from the confirmation of SUBSCRIBE to that of UNSUBSCRIBE.
 func (c *channel) present() bool { return c.status == present || c.status == unsubscribing }
 
-// end notes that the channel is not subscribed to any more.
+// end records that the channel is not subscribed to any longer.
 func (c *channel) end() {
 	if c.present() {
 		c.since = time.Now()
@@ -156,8 +156,8 @@ func (c *channel) end() {
 	c.status = absent
 }
 
-// reset notes the end of a session: nothing is subscribed to. It marks all who watch
-// a channel that was.
+// reset records the end of a session: nothing is subscribed to. It marks the ids that watch a channel which was
+// subscribed to.
 func (x *channelSet) reset() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -177,7 +177,7 @@ func (x *channelSet) reset() {
 	x.changed.Set()
 }
 
-// wakeAll marks all who watch a channel that is subscribed to.
+// wakeAll marks all ids that watch a channel which is subscribed to.
 func (x *channelSet) wakeAll() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -215,7 +215,7 @@ func (x *channelSet) take(from map[string]struct{}, limit int, next status) []st
 	return taken
 }
 
-// subscribed notes that the server confirmed SUBSCRIBE, and marks all who watch the channel.
+// subscribed records that the server confirmed SUBSCRIBE, and marks all ids that watch the channel.
 func (x *channelSet) subscribed(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -230,7 +230,7 @@ func (x *channelSet) subscribed(name string) {
 	}
 }
 
-// unsubscribed notes that the server confirmed UNSUBSCRIBE.
+// unsubscribed records that the server confirmed UNSUBSCRIBE.
 func (x *channelSet) unsubscribed(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -246,8 +246,7 @@ func (x *channelSet) unsubscribed(name string) {
 	x.wanted[name] = struct{}{}
 }
 
-// refused notes that the server refused SUBSCRIBE, whether because the user may not, and
-// when to try again.
+// refused records that the server rejected SUBSCRIBE, whether that was because of a permission, and when to retry.
 func (x *channelSet) refused(names []string, forbidden bool, retryAt time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -265,8 +264,7 @@ func (x *channelSet) refused(names []string, forbidden bool, retryAt time.Time) 
 	}
 }
 
-// retry wants the denied channels again if it is time. Otherwise it returns when that
-// will be; zero means never.
+// retry makes the denied channels wanted again if it is time. Otherwise it returns that time; zero means never.
 func (x *channelSet) retry(now time.Time) time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
 
-// ignore is a mark that nobody sees.
+// ignore is a mark function that does nothing.
 func ignore(ID, coalesce.Cause) { /* nothing to do */ }
 
 func TestSetSubscribesOnceForAllWhoWatch(t *testing.T) {
@@ -30,7 +30,7 @@ func TestSetSubscribesOnceForAllWhoWatch(t *testing.T) {
 	g.Expect(x.takeWanted(10)).To(ConsistOf("c"))
 	g.Expect(x.takeWanted(10)).To(BeEmpty())
 	x.subscribed("c")
-	g.Expect(x.add("c", named("late"))).To(BeTrue(), "it will not be confirmed again")
+	g.Expect(x.add("c", named("late"))).To(BeTrue(), "there is no further confirmation")
 
 	g.Expect(marked).To(ConsistOf("a Confirmed", "b Confirmed"))
 	marked = nil
@@ -120,15 +120,15 @@ func TestSetRetriesRefusedChannelsLater(t *testing.T) {
 	x.takeWanted(1)
 	x.refused([]string{"c"}, true, now.Add(time.Minute))
 	x.reset()
-	g.Expect(x.takeWanted(1)).To(BeEmpty(), "a new session does not try it sooner")
+	g.Expect(x.takeWanted(1)).To(BeEmpty(), "a new session does not retry it earlier")
 	g.Expect(x.retry(now.Add(59 * time.Second))).To(Equal(now.Add(time.Minute)))
 	g.Expect(x.retry(now.Add(time.Minute))).To(BeZero())
 	g.Expect(x.takeWanted(1)).To(ConsistOf("c"))
 	g.Expect(x.retry(now.Add(time.Minute))).To(BeZero())
 }
 
-// TestSetReachesWhatIsWatched answers all that an index sends, in any order of events,
-// and then finds subscribed to what is watched and nothing else.
+// TestSetReachesWhatIsWatched lets a server confirm everything that a set sends, with events in any order, and checks
+// that the server ends up with exactly the watched channels.
 func TestSetReachesWhatIsWatched(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -149,7 +149,7 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 			"add": func(t *rapid.T) {
 				c, id := name.Draw(t, "channel"), id.Draw(t, "id")
 				if x.add(c, id) {
-					g.Expect(server).To(HaveKey(c), "a channel that will not be confirmed is subscribed to")
+					g.Expect(server).To(HaveKey(c), "add returned true, so the channel must be subscribed to")
 				}
 				if watched[c] == nil {
 					watched[c] = map[ID]bool{}
@@ -184,7 +184,7 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 						continue
 					}
 					for id := range watched[c] {
-						g.Expect(lost).To(HaveKey(id), "who was subscribed hears of the end")
+						g.Expect(lost).To(HaveKey(id), "the end of a subscription marks its ids")
 					}
 				}
 				clear(server)
@@ -194,7 +194,7 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 		})
 		confirm(x, server, subscribing, unsubscribing)
 		x.retry(now.Add(time.Hour))
-		for range 2 { // What is unwanted first can be wanted afterwards.
+		for range 2 { // A channel that is unsubscribed in the first round may be wanted in the second.
 			confirm(x, server, nil, x.takeUnwanted(100))
 			confirm(x, server, x.takeWanted(100), nil)
 		}
@@ -209,7 +209,7 @@ func TestSetReachesWhatIsWatched(t *testing.T) {
 	})
 }
 
-// confirm does what a server would do.
+// confirm sends the confirmations of a server.
 func confirm(x *channelSet, server map[string]bool, subscribing, unsubscribing []string) {
 	for _, c := range subscribing {
 		server[c] = true
@@ -240,17 +240,16 @@ func TestSetWakesWhereMessagesCome(t *testing.T) {
 	x.add("leaving", named("c"))
 	x.add("absent", named("d"))
 	x.wakeAll()
-	g.Expect(woken).To(ConsistOf("a", "c"), "messages come until the server confirms the end")
+	g.Expect(woken).To(ConsistOf("a", "c"), "messages come until the server confirms UNSUBSCRIBE")
 }
 
-// What is known of a subscription dates from its last change, and outlives the session where it
-// is about messages.
+// The state of a subscription has the time of its last change. The times of events are kept when a session ends.
 func TestSetTellsSinceWhen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		x := newChannelSet(ignore)
-		g.Expect(x.state("c")).To(BeZero(), "nobody watches it")
+		g.Expect(x.state("c")).To(BeZero(), "nobody watches the channel")
 		begun := time.Now()
 		after := func(minutes int) time.Time { return begun.Add(time.Duration(minutes) * time.Minute) }
 		x.add("c", named("a"))
@@ -258,7 +257,7 @@ func TestSetTellsSinceWhen(t *testing.T) {
 
 		time.Sleep(time.Minute)
 		x.takeWanted(1)
-		g.Expect(x.state("c")).To(Equal(verify.Subscription{Since: begun}), "it is not confirmed")
+		g.Expect(x.state("c")).To(Equal(verify.Subscription{Since: begun}), "the subscription is not confirmed")
 		x.subscribed("c")
 		g.Expect(x.state("c")).To(Equal(verify.Subscription{Present: true, Since: after(1)}))
 

@@ -1,42 +1,44 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keyspace wakes whoever watches a Redis key when the key may have changed.
+// Package keyspace watches Redis keys with keyspace notifications, and wakes those who watch a key when it may have
+// changed.
 //
-// # What Redis promises
+// # What Redis guarantees
 //
-// With notify-keyspace-events on, a server publishes the name of the event on the channel __keyspace@<db>__:<key> after each
-// command that changed the key, in the order of the commands. Pub/sub delivers at most once: a message published while nobody
-// is subscribed, or to a subscriber that is cut off, is lost without a trace. Some changes publish nothing at all (FLUSHALL,
-// SWAPDB, a replica's full resync), one event may stand for any number of elements, and anyone with the right to PUBLISH can
-// forge events.
+// With notify-keyspace-events set, a server publishes the name of an event on the channel __keyspace@<db>__:<key> after
+// each command that changed the key, in the order of the commands. Pub/sub delivers at most once: a message is lost if
+// nobody is subscribed, or if the connection of the subscriber breaks. Some changes publish nothing (FLUSHALL, SWAPDB,
+// the full resync of a replica), one event may stand for any number of elements, and anyone who may PUBLISH can forge
+// events.
 //
-// # What follows
+// # What follows from that
 //
-// An event is a hint to read, never a fact, and there is a periodic read besides. Every confirmation of a subscription wakes
-// too: a read after the confirmation finds all that was pushed before it, and a later push makes an event. This one rule covers
-// the first start, reconnects, restored permissions and new watchers. The end of a subscription wakes as well, so that an outage
-// shows at once where nothing is pushed. So does a server that answers again, if the subscription outlived the outage: the reads
-// in between have failed.
+// An event is only a hint to read the key, and keys are also read periodically. Every confirmation of a subscription
+// wakes too: a read after the confirmation finds everything that was pushed before it, and a later push publishes an
+// event. This one rule covers the start, reconnects, restored permissions and new watchers. The end of a subscription
+// wakes as well, so that an outage shows at once even if nothing is pushed. So does a server that answers again after
+// an outage which the subscription survived, because reads failed during the outage.
 //
-// A server confirms subscriptions even if it will never publish anything. So a [Watcher] also reports the verdict of package
-// verify: it asks the server for its setting, notes whether events of the classes of the keys come, and is told the depths that
-// are read. A change of the verdict wakes.
+// A server confirms subscriptions even if it never publishes anything. So a [Watcher] also reports the verdict of
+// package verify: it reads the setting of the server, records which classes of events arrive, and receives the depths
+// that were read. A change of the verdict wakes.
 //
 // # The files
 //
-//	watcher.go      who watches which keys of which endpoint
+//	watcher.go      which id watches which keys of which endpoint
 //	supervisor.go   one per endpoint: runs one session after the other
-//	session.go      one connection, from its dial to its end: SUBSCRIBE, UNSUBSCRIBE, PING and their answers
-//	channels.go     which channels of a server are watched, and how far the subscription to each has come
+//	session.go      one connection, from its dial to its end: SUBSCRIBE, UNSUBSCRIBE, PING and their replies
+//	channels.go     the channels of a server, who watches them, and the state of each subscription
 //	events.go       what each event means for a key
-//	settings.go     asks the server which events it publishes
+//	settings.go     reads which events the server publishes
 //	state.go        what is known about the events of the keys of an id
 //
-// A message goes session, supervisor, channels, and on to package coalesce, which spaces out the wakes of an id and delivers
-// them. A session never reconnects: a gap is always an end, and the confirmations of the next session follow it.
+// A message goes from the session through the supervisor and the channels to package coalesce, which limits the rate of
+// the wakes of an id and delivers them. A session never reconnects. An interruption always ends it, and the
+// confirmations of the next session follow.
 //
-// # The life of a channel
+// # The states of a channel
 //
 //	           SUBSCRIBE               confirmed: wakes
 //	absent ─────────────► subscribing ──────────────────► present
@@ -45,26 +47,27 @@
 //	  │ └─── after a while ─ denied                    unsubscribing
 //	  └─────────────────────── confirmed ────────────────────┘
 //
-// The end of a session makes all channels absent except the denied ones, which a new session does not try sooner. A channel that
-// nobody watches is forgotten unless an answer is to come: Redis answers a SUBSCRIBE although nobody wants it any more, and until
-// it has answered an UNSUBSCRIBE, messages come. An id that begins to watch a channel at that moment waits for the confirmation of
-// the next SUBSCRIBE: nothing else shows that no message was missed.
+// When a session ends, all channels become absent except the denied ones, which the next session does not retry
+// earlier. A channel that nobody watches is removed, unless a reply is outstanding: Redis confirms a SUBSCRIBE even if
+// nobody needs it any longer, and sends messages until it has confirmed an UNSUBSCRIBE. An id that starts to watch a
+// channel at that moment waits for the confirmation of the next SUBSCRIBE, because only that shows that no message was
+// missed.
 //
 // # One command at a time
 //
-// An error reply does not tell to which command it belongs, and one forbidden channel makes Redis refuse a whole SUBSCRIBE. So
-// the next command is sent when the last one is answered in full, and a SUBSCRIBE that is refused for lack of permission is sent
-// again in halves, until the forbidden channels are alone.
+// An error reply does not tell which command it belongs to, and one forbidden channel makes Redis reject a whole
+// SUBSCRIBE. So the next command is sent only after the complete reply to the last one, and a SUBSCRIBE that was
+// rejected because of a permission is repeated in halves until the forbidden channels are alone.
 //
-// # What may happen in any order
+// # Concurrency
 //
-// [Watcher.Ensure] and [Watcher.Forget] come at any time, from many goroutines, also before [Watcher.Start] and after its end;
-// they change what is wanted, and what runs follows. An endpoint that is left and watched again before its supervisor has ended
-// has two for a moment. The old one has no channel left that anybody watches, so it wakes nobody.
+// [Watcher.Ensure] and [Watcher.Forget] may be called at any time from many goroutines, also before [Watcher.Start] and
+// after its end. They change what is wanted, and the supervisors follow. If an endpoint is watched again before its old
+// supervisor has ended, it has two for a moment. The old one has no watched channels, so it wakes nobody.
 //
 // # Locks
 //
-// They are taken in this order: the lock of the watcher, of a session, of its channels, of the coalescer or the evidence. They
-// are held for map look-ups only, never during I/O, and not while a wake is delivered: a slow consumer holds up nothing, and the
-// wakes of one id merge behind it.
+// Locks are taken in this order: the watcher, a session, its channels, the coalescer or the evidence. They are held
+// only for map look-ups, never during I/O and not while a wake is delivered. A slow consumer delays nothing else; the
+// wakes of each id merge meanwhile.
 package keyspace

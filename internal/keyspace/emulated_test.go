@@ -17,7 +17,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// On an emulated server much can happen in a short time.
+// The emulated server is fast, so these tests can use many ids and connections.
 
 func TestTheLifeOfAWatcher(t *testing.T) {
 	t.Parallel()
@@ -62,7 +62,7 @@ func TestOnePushWakesAllWhoWatchTheQueue(t *testing.T) {
 	for i := range many {
 		h.eventuallyWoken(fmt.Sprint(i), coalesce.Growth, 1)
 	}
-	// A second wake would come before that of one who asks now.
+	// A second wake would be delivered before that of a new id.
 	h.Ensure("last", h.endpoint, list("queue"))
 	h.eventuallyWoken("last", coalesce.Confirmed, 1)
 	for i := range many {
@@ -132,7 +132,7 @@ func TestAServiceThatForbidsConfig(t *testing.T) {
 	h.Eventually(reason).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(verify.ReasonSubscribed))
 }
 
-// eventuallySubscribed waits until the watcher is subscribed to these keys, and no others.
+// eventuallySubscribed waits until the watcher is subscribed to exactly these keys.
 func (h *harness) eventuallySubscribed(server *redistest.Emulated, keys ...string) {
 	h.t.Helper()
 	channels := make([]string, 0, len(keys))

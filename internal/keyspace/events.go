@@ -8,18 +8,17 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
 
-// meaning is what an event says.
+// meaning is what an event means for a key.
 type meaning struct {
-	// cause is what it means for how much the key holds.
+	// cause is the effect of the event on the depth of the key.
 	cause coalesce.Cause
-	// class is that of the commands which it is published of, and zero if they work on keys of
-	// any type. Such an event proves that the server publishes those of its class.
+	// class is the class of the commands that publish the event. It is 0 if they work on keys of any type. Such an
+	// event proves that the server publishes events of the class.
 	class verify.Class
 }
 
-// meanings holds what is known of events. The names are those the server publishes for
-// the commands; the comments name commands that are less obvious. One event may stand for any
-// number of elements.
+// meanings has the known events by name. The comments name the commands that publish an event if that is not obvious.
+// One event may stand for any number of elements.
 var meanings = map[string]meaning{
 	"lpush":     {coalesce.Growth, verify.ClassList}, // LPUSH, LPUSHX, LMOVE and BLMOVE to it
 	"rpush":     {coalesce.Growth, verify.ClassList},
@@ -31,8 +30,8 @@ var meanings = map[string]meaning{
 	"lrem":      {coalesce.Shrink, verify.ClassList},
 	"lset":      {coalesce.None, verify.ClassList},
 
-	// XREADGROUP, XACK, XCLAIM and XAUTOCLAIM have no event but that of a new consumer. What a
-	// group lacks depends on its ID and the stream's. Without the group, all entries wait.
+	// XREADGROUP, XACK, XCLAIM and XAUTOCLAIM publish only the event of a new consumer. The number of entries that a
+	// group has not read depends on its last delivered ID and on the stream. Without the group, all entries count.
 	"xadd":                  {coalesce.Growth, verify.ClassStream},
 	"xsetid":                {coalesce.Growth, verify.ClassStream},
 	"xgroup-create":         {coalesce.Growth, verify.ClassStream},
@@ -40,7 +39,7 @@ var meanings = map[string]meaning{
 	"xgroup-destroy":        {coalesce.Growth, verify.ClassStream},
 	"xdel":                  {coalesce.Shrink, verify.ClassStream},
 	"xtrim":                 {coalesce.Shrink, verify.ClassStream},
-	"xgroup-delconsumer":    {coalesce.Shrink, verify.ClassStream}, // It drops what it had not acknowledged.
+	"xgroup-delconsumer":    {coalesce.Shrink, verify.ClassStream}, // The pending entries of the consumer are deleted.
 	"xgroup-createconsumer": {coalesce.None, verify.ClassStream},
 
 	"zadd":             {coalesce.Growth, verify.ClassSortedSet}, // ZADD, GEOADD; a new score too
@@ -82,20 +81,19 @@ var meanings = map[string]meaning{
 	"move_from":   {cause: coalesce.Shrink},
 	"expired":     {cause: coalesce.Shrink},
 	"evicted":     {cause: coalesce.Shrink},
-	// The key was overwritten with a value of another type, or so by a newer server.
+	// These replace the key by one of another type. The last two are events of newer servers.
 	"set":          {cause: coalesce.Shrink},
 	"overwritten":  {cause: coalesce.Shrink},
 	"type_changed": {cause: coalesce.Shrink},
-	// These leave the key as it is. "new" accompanies the event that says what is new.
+	// These do not change the depth. "new" comes before the event of the command that created the key.
 	"expire":  {cause: coalesce.None},
 	"persist": {cause: coalesce.None},
 	"new":     {cause: coalesce.None},
-	"keymiss": {cause: coalesce.None}, // Reading the length of a missing key would cause it.
+	"keymiss": {cause: coalesce.None}, // Published when the length of a missing key is read.
 }
 
-// meaningOf returns what an event says. One that is not known counts as growth: commands
-// of later servers and modules come with new events, a wake too many costs one read, and
-// a wake too few costs a resync.
+// meaningOf returns the meaning of an event. Unknown events count as growth, because newer servers and modules have
+// further commands: a needless wake costs one read, but a missed one delays a Job until the next poll.
 func meaningOf(event string) meaning {
 	known, ok := meanings[event]
 	if !ok {

@@ -17,12 +17,12 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// commandCase is a command, which follows others, and the events that it publishes of the key q.
+// commandCase is a command, the commands to run before it, and the events that it publishes for the key q.
 type commandCase struct {
 	before, command, events string
 }
 
-// published are commands by the meaning of the first event that they publish.
+// published has commands by the meaning of the first event that they publish.
 var published = map[meaning][]commandCase{
 	{coalesce.Growth, verify.ClassList}: {
 		{"", "lpush q a b", "lpush"},
@@ -133,8 +133,8 @@ var published = map[meaning][]commandCase{
 	},
 }
 
-// unpublished are events that no command of the server here has at once: those of time, of
-// want of memory, of flags that are off, and of later servers.
+// unpublished has the events that no command of the test server publishes at once: events of time, of low memory, of
+// flags that are off, and of newer servers.
 var unpublished = map[meaning]string{
 	{coalesce.Shrink, verify.ClassHash}: "hexpired",
 	{coalesce.None, verify.ClassHash}:   "hexpire hpersist",
@@ -172,10 +172,10 @@ func TestMeaningOfWhatTheServerPublishes(t *testing.T) {
 			known[event] = true
 		}
 	}
-	g.Expect(slices.Collect(maps.Keys(meanings))).To(ConsistOf(slices.Collect(maps.Keys(known))), "each was seen")
+	g.Expect(slices.Collect(maps.Keys(meanings))).To(ConsistOf(slices.Collect(maps.Keys(known))), "every known event was published")
 }
 
-// run runs a command of words, if there is one.
+// run runs a command line, if it is not empty.
 func run(t *testing.T, server *redistest.Server, command string) {
 	t.Helper()
 	var args []any
@@ -187,7 +187,7 @@ func run(t *testing.T, server *redistest.Server, command string) {
 	}
 }
 
-// eventsUntilDone returns the events that have been published until now and not taken yet.
+// eventsUntilDone returns the events that were published since the last call.
 func eventsUntilDone(t *testing.T, server *redistest.Server, messages <-chan *redis.Message) []string {
 	t.Helper()
 	do(t, server, "publish", "done", "")

@@ -12,8 +12,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 )
 
-// FuzzEvent shows that a message marks just those who watch the very key that its channel names, whatever anybody may publish, and that
-// an event counts as growth unless it is known to be none.
+// FuzzEvent checks that a message marks only the ids that watch the key of its channel, whatever is published, and that
+// every unknown event counts as growth.
 func FuzzEvent(f *testing.F) {
 	f.Add("emails", "emails", "lpush")
 	f.Add("emails", "__keyspace@0__:emails", "lpop")
@@ -38,6 +38,6 @@ func FuzzEvent(f *testing.F) {
 		g.Expect(marked(key) == nil).To(Equal(!strings.HasPrefix(key, channelPrefix) || key != channelPrefix+key))
 		its, known := meanings[event]
 		g.Expect(meaningOf(event).cause == coalesce.Growth).To(Equal(!known || its.cause == coalesce.Growth))
-		g.Expect(known || meaningOf(event).class == 0).To(BeTrue(), "what is not known proves nothing")
+		g.Expect(known || meaningOf(event).class == 0).To(BeTrue(), "an unknown event proves nothing")
 	})
 }

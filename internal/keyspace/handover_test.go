@@ -18,8 +18,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
-// The server was replaced, and the connection to the new one is handed over before anything is
-// confirmed there. What the old one did says nothing about the new one.
+// The server was replaced, and the session moves to the new one before anything is confirmed there. Evidence from the
+// old server must not count for the new one.
 func TestEvidenceBeginsAnewWithTheFirstConfirmation(t *testing.T) {
 	t.Parallel()
 	var replaced, waiting, renewed atomic.Bool

@@ -24,10 +24,10 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// timeout is how long a test waits for something that has to happen.
+// timeout is how long a test waits for something that must happen.
 const timeout = 30 * time.Second
 
-// atOnce is how many tests run at the same time. They wait more than they work.
+// atOnce is how many tests run at the same time. They mostly wait.
 const atOnce = 16
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// harness is a watcher that runs, and what it delivered.
+// harness is a running watcher and the wakes that it delivered.
 type harness struct {
 	*Watcher
 	Gomega
@@ -50,12 +50,12 @@ type harness struct {
 
 	mu    sync.Mutex
 	wakes []coalesce.Wake
-	// seen is the depth read at the last wake of each id, whose name is the key.
+	// seen has the depth that was read at the last wake of each id. The id has the name of the key.
 	seen map[string]int64
 }
 
-// newHarness runs a watcher of the server at address until the test ends. Prepare may change
-// it before.
+// newHarness runs a watcher of the server at address until the test ends. The prepare functions may change the watcher
+// before it starts.
 func newHarness(t *testing.T, address string, prepare ...func(*Watcher)) *harness {
 	t.Helper()
 	endpoint, err := auth.ParseEndpoint(address)
@@ -63,7 +63,7 @@ func newHarness(t *testing.T, address string, prepare ...func(*Watcher)) *harnes
 	return newHarnessOn(t, endpoint, connection.Options{}, prepare...)
 }
 
-// newHarnessOn is newHarness with a pool made of these options.
+// newHarnessOn is newHarness with a pool that has these options.
 func newHarnessOn(
 	t *testing.T, endpoint auth.Endpoint, options connection.Options, prepare ...func(*Watcher),
 ) *harness {
@@ -84,7 +84,7 @@ func newHarnessOn(
 	return h
 }
 
-// deliver does what a reconciler would: it reads, again if that failed.
+// deliver reads the key, as a reconciler does, and retries if the read fails.
 func (h *harness) deliver(ctx context.Context, w coalesce.Wake) {
 	h.mu.Lock()
 	endpoint := h.endpoint
@@ -100,7 +100,7 @@ func (h *harness) deliver(ctx context.Context, w coalesce.Wake) {
 	h.seen[w.ID.Name] = depth
 }
 
-// read returns how long a list is.
+// read returns the length of a list.
 func (h *harness) read(ctx context.Context, e auth.Endpoint, key string) (int64, error) {
 	queues := []queue.Queue{{Key: key, Type: queue.List}}
 	counts, err := h.reader.Observe(ctx, queue.Source{Endpoint: e, Queues: queues})
@@ -130,17 +130,17 @@ func (h *harness) count(id string, cause coalesce.Cause) int {
 	return n
 }
 
-// depth returns what was read at the last wake of id.
+// depth returns the depth that was read at the last wake of id.
 func (h *harness) depth(id string) int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.seen[id]
 }
 
-// named is an id of this name.
+// named returns the id with this name.
 func named(name string) ID { return ID{Name: name} }
 
-// Ensure is that of the watcher, by the name of an id. So are the methods below.
+// Ensure is [Watcher.Ensure] with the name of an id; the methods below are similar.
 func (h *harness) Ensure(name string, e auth.Endpoint, keys ...Key) {
 	h.Watcher.Ensure(named(name), e, keys...)
 }
@@ -153,10 +153,10 @@ func (h *harness) Observed(name, key string, depth int64, began time.Time) bool 
 	return h.Watcher.Observed(named(name), key, depth, began)
 }
 
-// list is a key that is meant to hold a list.
+// list returns a key of the type list.
 func list(name string) Key { return Key{Name: name, Class: verify.ClassList, Final: true} }
 
-// ensure watches lists, each by an id of the same name, and waits until all are.
+// ensure watches lists, each by an id of the same name, until all are confirmed.
 func (h *harness) ensure(keys ...string) {
 	h.t.Helper()
 	for _, key := range keys {
@@ -167,21 +167,21 @@ func (h *harness) ensure(keys ...string) {
 	}
 }
 
-// eventuallyWoken waits until an id was woken by a cause so many times.
+// eventuallyWoken waits until an id was woken this many times by a cause.
 func (h *harness) eventuallyWoken(id string, cause coalesce.Cause, times int) {
 	h.t.Helper()
 	h.Eventually(h.count).WithArguments(id, cause).
 		WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", times), id)
 }
 
-// eventually waits until a wake of id has read depth.
+// eventually waits until a wake of id has read this depth.
 func (h *harness) eventually(id string, depth int64) {
 	h.t.Helper()
 	h.Eventually(h.depth).WithArguments(id).
 		WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(depth), id)
 }
 
-// must expects that a command succeeds.
+// must fails the test if a command fails.
 func must(t *testing.T, cmd redis.Cmder) {
 	t.Helper()
 	NewWithT(t).Expect(cmd.Err()).NotTo(HaveOccurred())
@@ -193,5 +193,5 @@ func do(t *testing.T, server *redistest.Server, args ...any) {
 	must(t, server.Client().Do(t.Context(), args...))
 }
 
-// channelPrefix makes a channel of a key in database 0.
+// channelPrefix is the prefix of the channels of keys in database 0.
 const channelPrefix = "__keyspace@0__:"

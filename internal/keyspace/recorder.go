@@ -3,19 +3,18 @@
 
 package keyspace
 
-// Recorder is told what happens, for metrics. Servers are named by their address, and
-// reasons are those of rediserror. Its methods are called often and must not block.
+// Recorder receives what happens, for metrics. An endpoint is given as [auth.Endpoint.String], and reasons are those of
+// package failure. Its methods are called often and must not block.
 type Recorder interface {
-	// Coalesced is one notification that needs no wake of its own, since one is pending.
+	// Coalesced is called for each event that causes no wake of its own, because one is pending.
 	Coalesced()
-	// Received is one keyspace event of a server.
+	// Received is called for each keyspace event of a server.
 	Received(endpoint string)
-	// Subscribed says whether a subscription to a server stands from now on. It is called
-	// with false first.
-	Subscribed(endpoint string, stands bool)
-	// Ended says that a subscription, or an attempt at one, came to this end.
+	// Subscribed is called when a subscription to a server begins or ends, and with false at the start.
+	Subscribed(endpoint string, subscribed bool)
+	// Ended is called when a subscription, or an attempt to subscribe, has ended.
 	Ended(endpoint, reason string)
-	// Left says that nobody watches keys of the server any more.
+	// Left is called when no keys of the server are watched any longer.
 	Left(endpoint string)
 }
 

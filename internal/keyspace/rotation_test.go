@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// keysPushed is over how many keys the pushes go round, each of which is pushed to so seldom
-	// that nothing else wakes for a push that was missed.
+	// keysPushed is the number of keys that are pushed to in turn. Each key gets so few pushes that no other push hides
+	// a missed wake.
 	keysPushed = 300
 	pushEvery  = 3 * time.Millisecond
 )
@@ -46,7 +46,7 @@ func (s *passwordSecret) Read(context.Context, string, string) (map[string][]byt
 	return map[string][]byte{"password": []byte(s.value)}, nil
 }
 
-// rotation is a server at some distance, which a watcher signs in to.
+// rotation is a server with latency, and a watcher that authenticates to it with a password from a Secret.
 type rotation struct {
 	*harness
 	server *redistest.Server
@@ -59,7 +59,7 @@ func newRotation(t *testing.T, prepare ...func(*Watcher)) *rotation {
 	server, secret := redistest.New(t, redistest.Options{}), &passwordSecret{value: "p0"}
 	do(t, server, "ACL", "SETUSER", "reader", "on", ">p0", "~*", "&*", "+ping", "+subscribe", "+unsubscribe", "+llen")
 	far := tcpproxy.New(t, server.Addr())
-	far.Delay(5 * time.Millisecond) // There is time for pushes between two connections.
+	far.Delay(5 * time.Millisecond) // This leaves time for pushes between two connections.
 	endpoint := auth.Endpoint{
 		Address: far.Addr(), Username: "reader", Namespace: "team", Password: auth.SecretKey{Name: "redis", Key: "password"},
 	}
@@ -73,7 +73,7 @@ func newRotation(t *testing.T, prepare ...func(*Watcher)) *rotation {
 	return r
 }
 
-// watch watches all keys and waits until it does so.
+// watch watches all keys and waits until they are confirmed.
 func (r *rotation) watch() {
 	r.t.Helper()
 	for _, key := range r.keys {
@@ -95,7 +95,7 @@ func (r *rotation) subscribed(key string) bool {
 	return r.supervisors[r.endpoint].set.state(list(key).channel()).Present
 }
 
-// ids are those of the connections of the watcher, or of only those for subscriptions.
+// ids returns the IDs of the watcher's connections, or of its subscription connections only.
 func (r *rotation) ids(only string) []string {
 	clients, err := r.server.Client().ClientList(r.t.Context()).Result()
 	r.Expect(err).NotTo(HaveOccurred())
@@ -108,7 +108,7 @@ func (r *rotation) ids(only string) []string {
 	return found
 }
 
-// push pushes to one key after the other until ctx is done, and returns how often to each.
+// push pushes to one key after the other until ctx is done, and returns the number of pushes to each.
 func (r *rotation) push(ctx context.Context) map[string]int64 {
 	pushed := map[string]int64{}
 	ticker := time.NewTicker(pushEvery)
@@ -125,7 +125,7 @@ func (r *rotation) push(ctx context.Context) map[string]int64 {
 	}
 }
 
-// rotate changes the password in an order, and returns when the subscription has moved.
+// rotate changes the password in the given steps, and returns when the subscription has moved.
 func (r *rotation) rotate(next string, steps ...func(next string)) {
 	before := r.ids("cmd=subscribe")
 	r.Expect(before).To(HaveLen(1))
@@ -136,8 +136,8 @@ func (r *rotation) rotate(next string, steps ...func(next string)) {
 		Should(And(HaveLen(1), Not(Equal(before))), next)
 }
 
-// inSecret and onServer are the steps of a rotation. The server lets nobody in with the old one
-// from then on, and bothAllowed that it does.
+// inSecret and onServer are the steps of a rotation. After onServer the server rejects the old password; after
+// bothAllowed it accepts both.
 func (r *rotation) inSecret(next string) { r.secret.set(next) }
 
 func (r *rotation) onServer(next string) {
@@ -190,11 +190,11 @@ func TestNoPushIsMissedWhilePasswordsChange(t *testing.T) {
 	for key, times := range <-pushed {
 		r.eventually(key, times)
 	}
-	r.Eventually(func() []string { return r.ids("") }).WithTimeout(timeout).ShouldNot(ContainElement(BeElementOf(before)), "the old ones are closed")
+	r.Eventually(func() []string { return r.ids("") }).WithTimeout(timeout).ShouldNot(ContainElement(BeElementOf(before)), "the old connections are closed")
 }
 
-// Without the wakes that come with the end and the beginning of a session, pushes in between are
-// missed: the test above can fail.
+// If the end and the beginning of a session do not wake, pushes in between are missed. This shows that the test above
+// can fail.
 func TestPushesAreMissedWithoutConfirmations(t *testing.T) {
 	t.Parallel()
 	r := newRotation(t, func(w *Watcher) {

@@ -17,21 +17,21 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// maxChannels is how many channels one command names: few enough for servers that limit
-// the arguments, and for a refused command to be taken apart.
+// maxChannels is the maximum number of channels in one command. Some servers limit the number of arguments, and a
+// rejected command must be split.
 const maxChannels = 256
 
 var (
-	errUnanswered = errors.New("the server left a command unanswered")
-	errUnexpected = errors.New("the server sent an answer that does not fit")
+	errUnanswered = errors.New("the server did not reply to a command in time")
+	errUnexpected = errors.New("the server sent an unexpected reply")
 )
 
-// timing holds the intervals of a session, which tests shorten.
+// timing has the intervals of a session, which tests shorten.
 type timing struct {
-	pingAfter      time.Duration // of silence
-	answerWithin   time.Duration // after which a connection counts as dead
-	forbiddenRetry time.Duration // until channels the user may not subscribe to are tried again
-	refusedRetry   time.Duration // until channels that were refused for another reason are
+	pingAfter      time.Duration // time without messages before a PING
+	answerWithin   time.Duration // maximum time for a reply; then the connection is closed
+	forbiddenRetry time.Duration // wait before a channel that the user may not subscribe to is retried
+	refusedRetry   time.Duration // wait before a channel that was rejected for another reason is retried
 }
 
 // defaultTiming returns the intervals of the operator.
@@ -44,34 +44,32 @@ func defaultTiming() timing {
 	}
 }
 
-// session keeps one connection subscribed to the channels of its supervisor's set until the connection ends. One goroutine
+// session keeps one connection subscribed to the channels of its supervisor until the connection ends. One goroutine
 // receives and another one sends.
 type session struct {
-	// supervisor is told of the first confirmation and of each message. It has one session at a time.
+	// supervisor receives the first confirmation and all messages. It has one session at a time.
 	supervisor *supervisor
-	// pubSub is the connection. A PING was sent on it and is not answered yet.
+	// pubSub is the connection. Opening it has sent a PING, whose reply is still to come.
 	pubSub *connection.PubSub
-	// resumes says that a connection to the same server was confirmed before this one.
+	// resumes means that the previous connection to the same server was confirmed.
 	resumes bool
 
 	begun time.Time
-	// received is when something came last, in nanoseconds since begun. Unlike
-	// a time of day, it does not jump.
+	// received is when something was last received, in nanoseconds since begun. It is a monotonic time.
 	received atomic.Int64
 
 	mu sync.Mutex
-	// inFlight is the command that is not answered yet. There is one at a time, so that
-	// every answer belongs to it.
+	// inFlight is the command that has no complete reply yet. There is at most one, so every reply belongs to it.
 	inFlight *command
-	// parts are left of commands that were refused as a whole.
+	// parts are the remaining parts of commands that were rejected as a whole.
 	parts [][]string
-	// confirmed is set at the first confirmation.
+	// confirmed is true after the first confirmation.
 	confirmed bool
 	// refusal is the first error reply to a SUBSCRIBE.
 	refusal error
 }
 
-// command is something sent to the server.
+// command is a command that was sent to the server.
 type command struct {
 	verb     verb
 	channels []string
@@ -80,7 +78,7 @@ type command struct {
 	sent    time.Time
 }
 
-// verb is what a command does. The values are the kinds of confirmations.
+// verb is the name of a command. The values are those in the confirmations.
 type verb string
 
 const (
@@ -97,15 +95,15 @@ func newCommand(v verb, channels []string) *command {
 	return c
 }
 
-// run receives and sends until the connection or ctx ends, and returns why it ended. It may be called once. After it, confirmed
-// says whether the server confirmed anything.
+// run receives and sends until the connection or ctx ends, and returns why it ended. Call it once. Afterwards,
+// confirmed says whether the server has confirmed a subscription.
 func (s *session) run(ctx context.Context) error {
 	defer s.supervisor.set.reset()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(ctx, s.pubSub.Close)()
 	s.begun = time.Now()
-	s.inFlight = newCommand(ping, nil) // Opening the connection sent it.
+	s.inFlight = newCommand(ping, nil) // OpenPubSub has sent it.
 
 	var receiver sync.WaitGroup
 	receiver.Go(func() { end(s.receive(ctx)) })
@@ -115,8 +113,8 @@ func (s *session) run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// receive handles what the server sends until the connection ends. It does little for
-// each message and waits for nothing else, so that the server's buffer stays empty.
+// receive handles the messages of the server until the connection ends. It does little work per message and waits for
+// nothing else, so that the output buffer of the server does not fill up.
 func (s *session) receive(ctx context.Context) error {
 	for {
 		message, err := s.pubSub.Receive(ctx, s.supervisor.timing.pingAfter+s.supervisor.timing.answerWithin)
@@ -182,7 +180,7 @@ func (s *session) answerConfirmation(kind verb, name string) error {
 	return nil
 }
 
-// answerError handles an error reply. The connection is good, but for refused credentials.
+// answerError handles an error reply. The connection can still be used, unless the credentials were rejected.
 func (s *session) answerError(reply error) error {
 	reason := failure.Classify(reply).Reason
 	s.mu.Lock()
@@ -193,7 +191,7 @@ func (s *session) answerError(reply error) error {
 	case s.inFlight == nil || s.inFlight.verb == unsubscribe:
 		return fmt.Errorf("%w: %w", errUnexpected, reply)
 	case s.inFlight.verb == subscribe:
-		s.refuse(s.inFlight.channels, reason == failure.ReasonPermissionDenied)
+		s.splitRefused(s.inFlight.channels, reason == failure.ReasonPermissionDenied)
 		if s.refusal == nil {
 			s.refusal = reply
 		}
@@ -202,9 +200,9 @@ func (s *session) answerError(reply error) error {
 	return nil
 }
 
-// refuse deals with a refused SUBSCRIBE. One forbidden channel makes the server refuse
-// them all, so the halves are tried until it is alone.
-func (s *session) refuse(channels []string, forbidden bool) {
+// splitRefused handles a SUBSCRIBE that was rejected. One forbidden channel makes the server reject the whole command,
+// so its halves are tried until the channel is alone.
+func (s *session) splitRefused(channels []string, forbidden bool) {
 	if forbidden && len(channels) > 1 {
 		middle := len(channels) / 2
 		s.parts = append(s.parts, channels[:middle], channels[middle:])
@@ -217,7 +215,7 @@ func (s *session) refuse(channels []string, forbidden bool) {
 	s.supervisor.set.refused(channels, forbidden, retryAt)
 }
 
-// answered makes room for the next command.
+// answered allows the next command.
 func (s *session) answered() {
 	s.inFlight = nil
 	s.supervisor.set.changed.Set()
@@ -250,8 +248,8 @@ func (s *session) send(ctx context.Context) error {
 	}
 }
 
-// next returns the next command to send, or how long to wait for a reason to send one.
-// The command is then in flight. No time is left if the last one should have been answered.
+// next returns the next command to send, which is then in flight, or how long to wait. The wait is not positive if the
+// reply to the last command is overdue.
 func (s *session) next(now time.Time) (*command, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,7 +280,7 @@ func (s *session) toSubscribe() []string {
 	return s.supervisor.set.takeWanted(maxChannels)
 }
 
-// write sends a command. No lock is held: the network may be slow.
+// write sends a command. No lock is held, because the network may be slow.
 func (s *session) write(ctx context.Context, c *command) error {
 	switch c.verb {
 	case subscribe:
@@ -294,12 +292,12 @@ func (s *session) write(ctx context.Context, c *command) error {
 	}
 }
 
-// progress is what has been logged about a session.
+// progress is what was already logged about a session.
 type progress struct {
 	confirmed, refused bool
 }
 
-// report logs what happened for the first time since the last report.
+// report logs what is new since the last report.
 func (s *session) report(last progress) progress {
 	s.mu.Lock()
 	refusal := s.refusal
@@ -309,7 +307,7 @@ func (s *session) report(last progress) progress {
 		s.supervisor.log.Info("Subscribed to keyspace notifications")
 	}
 	if now.refused && !last.refused {
-		s.supervisor.log.Info("Redis refuses subscriptions to some channels", "cause", refusal.Error())
+		s.supervisor.log.Info("Redis rejects subscriptions to some channels", "cause", refusal.Error())
 	}
 	return now
 }

@@ -24,24 +24,24 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// forbidden is how Redis refuses a channel.
+// forbidden is the error reply of Redis for a channel without permission.
 const forbidden = "-NOPERM No permissions to access a channel\r\n"
 
-// impatientTiming are the intervals for tests in which a server does not answer.
+// impatientTiming has short intervals, for servers that do not answer.
 func impatientTiming() timing {
 	return timing{pingAfter: 100 * time.Millisecond, answerWithin: 500 * time.Millisecond, forbiddenRetry: time.Hour, refusedRetry: time.Millisecond}
 }
 
-// held is a session that runs.
+// held is a running session.
 type held struct {
 	Gomega
 	*channelSet
 	stop context.CancelFunc
-	// ended gets how the session ended.
+	// ended receives the end of the session.
 	ended chan end
 
 	mu sync.Mutex
-	// marks are all that was marked, each as "id Cause".
+	// marks has all marks, each as "id Cause".
 	marks []string
 }
 
@@ -50,7 +50,7 @@ type end struct {
 	err       error
 }
 
-// hold runs a session of one id, "a", that watches these channels.
+// hold runs a session with one id, "a", that watches these channels.
 func hold(t *testing.T, addr string, timing timing, channels ...string) *held {
 	t.Helper()
 	h := &held{Gomega: NewWithT(t), ended: make(chan end, 1)}
@@ -96,7 +96,7 @@ func (h *held) eventuallyPresent(channels ...string) {
 	}
 }
 
-// names makes so many names of channels.
+// names returns this many names of channels.
 func names(many int) []string {
 	all := make([]string, many)
 	for i := range all {
@@ -112,13 +112,13 @@ func TestASessionSubscribesAndPassesMessagesOn(t *testing.T) {
 	h.eventuallyPresent("c", "d")
 	h.Expect(h.marked()).To(ConsistOf("a Confirmed", "a Confirmed"))
 	h.Expect(server.Client().Publish(t.Context(), "c", "hello").Err()).To(Succeed())
-	h.Eventually(h.marked).WithTimeout(timeout).Should(ContainElement("a Growth"), "whatever it says")
+	h.Eventually(h.marked).WithTimeout(timeout).Should(ContainElement("a Growth"), "an unknown event counts as growth")
 
 	h.remove("c", named("a"))
 	h.add("e", named("a"))
 	h.eventuallyPresent("e")
 	h.Eventually(func() ([]string, error) { return server.Client().PubSubChannels(t.Context(), "*").Result() }).
-		WithTimeout(timeout).Should(ConsistOf("d", "e"), "nobody watches the other one any more")
+		WithTimeout(timeout).Should(ConsistOf("d", "e"), "c is not watched any longer")
 }
 
 func TestTheEndOfASessionMarksWhatWasSubscribedTo(t *testing.T) {
@@ -138,7 +138,7 @@ func TestTheEndOfASessionMarksWhatWasSubscribedTo(t *testing.T) {
 func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		answer string // to SUBSCRIBE
+		answer string // reply to SUBSCRIBE
 		want   types.GomegaMatcher
 	}{
 		"no answer":                       {redistest.Nothing, MatchError(errUnanswered)},
@@ -166,12 +166,12 @@ func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
 			h.Eventually(h.ended).WithTimeout(timeout).Should(Receive(&got))
 			h.Expect(got.err).To(test.want)
 			h.Expect(got.confirmed).To(BeFalse())
-			h.Expect(h.marked()).NotTo(ContainElement(Or(Equal("a Confirmed"), Equal("a Lost"))), "nothing was subscribed to, so nothing is lost")
+			h.Expect(h.marked()).NotTo(ContainElement(Or(Equal("a Confirmed"), Equal("a Lost"))), "nothing was subscribed to")
 		})
 	}
 }
 
-// An UNSUBSCRIBE cannot be refused.
+// UNSUBSCRIBE needs no permission, so a server cannot reject it.
 func TestAnErrorToAnUnsubscribeEndsTheSession(t *testing.T) {
 	t.Parallel()
 	server := redistest.NewScripted(t, func(args []string) string {
@@ -202,13 +202,13 @@ func TestARefusalThatIsNotForGood(t *testing.T) {
 			})
 			h := hold(t, server.Addr(), impatientTiming(), "c", "d")
 			h.eventuallyPresent("c", "d")
-			h.Expect(server.Dials()).To(Equal(1), "the session lives")
-			h.Expect(asked.Load()).To(BeEquivalentTo(3), "only what is forbidden is taken apart")
+			h.Expect(server.Dials()).To(Equal(1), "the session continues")
+			h.Expect(asked.Load()).To(BeEquivalentTo(3), "only a command without permission is split")
 		})
 	}
 }
 
-// A user may have no right to PING, and needs none.
+// A user may lack the permission for PING. The session does not need it.
 func TestARefusedPingIsAnAnswer(t *testing.T) {
 	t.Parallel()
 	var pings atomic.Int32
@@ -223,7 +223,7 @@ func TestARefusedPingIsAnAnswer(t *testing.T) {
 	timing.pingAfter = 10 * time.Millisecond
 	h := hold(t, server.Addr(), timing, "c")
 	h.eventuallyPresent("c")
-	h.Eventually(pings.Load).WithTimeout(timeout).Should(BeNumerically(">", 5), "silence is ended again and again")
+	h.Eventually(pings.Load).WithTimeout(timeout).Should(BeNumerically(">", 5), "the session sends PING again and again")
 	h.Expect(h.ended).NotTo(Receive())
 }
 
@@ -231,7 +231,7 @@ func TestAForbiddenChannelIsFoundInFewCommands(t *testing.T) {
 	t.Parallel()
 	const secret = "c77"
 	var mu sync.Mutex
-	var sizes []int // of the SUBSCRIBEs
+	var sizes []int // number of channels in each SUBSCRIBE
 	server := redistest.NewScripted(t, func(args []string) string {
 		if args[0] != "subscribe" {
 			return redistest.Usual
@@ -250,8 +250,8 @@ func TestAForbiddenChannelIsFoundInFewCommands(t *testing.T) {
 	h.Eventually(func() bool { return h.state(secret).Forbidden }).WithTimeout(timeout).Should(BeTrue())
 	mu.Lock()
 	defer mu.Unlock()
-	h.Expect(slices.Max(sizes)).To(Equal(maxChannels), "servers limit how much one command may name")
-	// Three commands, and two for each halving of the one with the forbidden channel.
+	h.Expect(slices.Max(sizes)).To(Equal(maxChannels), "servers limit the number of arguments")
+	// There are three commands, and two more for each time that the command with the forbidden channel is halved.
 	h.Expect(len(sizes)).To(BeNumerically("<=", 3+2*8))
 	h.Expect(h.ended).NotTo(Receive())
 }
@@ -272,5 +272,5 @@ func TestAForbiddenChannelIsTriedAgain(t *testing.T) {
 	granted.Store(true)
 	h.eventuallyPresent("c")
 	h.Expect(h.state("c").Forbidden).To(BeFalse())
-	h.Expect(server.Dials()).To(Equal(1), "the session lives")
+	h.Expect(server.Dials()).To(Equal(1), "the session continues")
 }

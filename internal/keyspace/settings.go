@@ -17,30 +17,29 @@ import (
 )
 
 const (
-	// askAgain is how often a server is asked for its setting, which may change at any
-	// time, and refusedAgain how often where it refuses something. Each refusal is a line in
-	// the server's ACL LOG.
-	askAgain     = 5 * time.Second
-	refusedAgain = time.Minute
+	// settingInterval is the time between two reads of the setting, which may change at any time. refusedInterval is
+	// the time if the server rejects reading or changing it, because Redis logs each rejected command in its ACL LOG.
+	settingInterval = 5 * time.Second
+	refusedInterval = time.Minute
 )
 
-// inspector asks one server which events it publishes, and has it publish what is missing where that is wanted. What the
-// server says becomes evidence of package verify. The setting is the server's and may change at any time, by anybody. Many
-// users may not read it and fewer may set it, so nothing depends on an answer.
+// inspector reads which events a server publishes, and adds missing flags if it is configured to. The result is
+// evidence for package verify. Anybody may change the setting at any time, many users may not read it, and even fewer
+// may change it. So the operator also works without an answer.
 type inspector struct {
 	conn *connection.Conn
-	// evidence is told the answers, and changed is set when one is news.
+	// evidence receives the answers. changed is set when an answer is new.
 	evidence *verify.Evidence
 	changed  coalesce.Signal
-	// configure says to add the flags recommended for the classes of the keys that are watched
-	// where they are missing.
+	// configure means that the inspector adds the recommended flags for the classes of the watched keys if they are
+	// missing.
 	configure bool
 	classes   func() []verify.Class
 	log       logr.Logger
 }
 
-// run asks whenever due gets a token, and every now and then after that, until ctx is done. A
-// token is due when a session has begun, and when there is a new one among the classes.
+// run reads the setting whenever due is set, and periodically after that, until ctx is done. due is set when a session
+// has begun, and when a key of a new class is watched.
 func (i *inspector) run(ctx context.Context, due <-chan struct{}) {
 	var again <-chan time.Time
 	var logged verify.Setting
@@ -54,14 +53,14 @@ func (i *inspector) run(ctx context.Context, due <-chan struct{}) {
 		told, answered := i.ask(ctx)
 		again = time.After(untilAsking(told, answered))
 		if answered && told != logged {
-			i.log.Info("Redis was asked for "+verify.Parameter, "told", told.Readable, "value", told.Flags.Known())
+			i.log.Info("Read "+verify.Parameter+" from Redis", "readable", told.Readable, "value", told.Flags.Known())
 			logged = told
 		}
 	}
 }
 
-// ask asks, and has flags added if that is wanted. It believes what the server says after that,
-// and not that it said OK.
+// ask reads the setting, and adds missing flags if configured. After that it reads the setting again, because some
+// servers reply OK and change nothing.
 func (i *inspector) ask(ctx context.Context) (told verify.Setting, answered bool) {
 	if told, answered = i.get(ctx); !answered {
 		return told, false
@@ -69,7 +68,7 @@ func (i *inspector) ask(ctx context.Context) (told verify.Setting, answered bool
 	classes := i.classes()
 	wanted := told.Flags.WithRecommended(classes...)
 	if i.configure && told.Readable && wanted != told.Flags {
-		i.evidence.Told(told, time.Now()) // Until now, nothing was published.
+		i.evidence.Told(told, time.Now()) // Until now the server has published nothing for the missing flags.
 		refused := i.set(ctx, wanted)
 		if told, answered = i.get(ctx); !answered {
 			return told, false
@@ -82,15 +81,15 @@ func (i *inspector) ask(ctx context.Context) (told verify.Setting, answered bool
 	return told, true
 }
 
-// untilAsking returns how long after a question the next one comes.
+// untilAsking returns the time until the next read.
 func untilAsking(told verify.Setting, answered bool) time.Duration {
 	if answered && (told.Refused || !told.Readable) {
-		return refusedAgain
+		return refusedInterval
 	}
-	return askAgain
+	return settingInterval
 }
 
-// get asks for the setting. There is no answer while the server is away.
+// get reads the setting. There is no answer if the server cannot be reached.
 func (i *inspector) get(ctx context.Context) (told verify.Setting, answered bool) {
 	var answer map[string]string
 	err := i.conn.Ask(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
@@ -107,9 +106,9 @@ func (i *inspector) get(ctx context.Context) (told verify.Setting, answered bool
 	return verify.Setting{Readable: true, Flags: verify.Flags(value), Extended: i.configure}, true
 }
 
-// set sets the flags, and reports whether the server refused. Redis has no way to add
-// one, so flags that somebody else sets at the same moment are lost; whoever needs them sees
-// that as we do, and adds them again.
+// set writes the setting, and reports whether the server rejected that. Redis has no command that adds one flag. If
+// another program changes the flags at the same moment, its change is lost, until it finds that and adds its flags
+// again, as the operator does.
 func (i *inspector) set(ctx context.Context, wanted verify.Flags) (refused bool) {
 	err := i.conn.Ask(ctx, func(ctx context.Context, client redis.Cmdable) error {
 		return client.ConfigSet(ctx, verify.Parameter, string(wanted)).Err()

@@ -22,11 +22,10 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// noFlags is how a server says that it publishes nothing.
+// noFlags is the reply of a server that publishes no events.
 const noFlags = "%1\r\n$22\r\nnotify-keyspace-events\r\n$0\r\n\r\n"
 
-// start runs an inspector of the server at addr until the test ends, for keys of some classes.
-// A session has begun.
+// start runs an inspector of the server at addr until the test ends, for keys of these classes. A session has begun.
 func start(t *testing.T, addr string, configure bool, classes ...verify.Class) *inspector {
 	t.Helper()
 	endpoint, err := auth.ParseEndpoint(addr)
@@ -45,7 +44,7 @@ func start(t *testing.T, addr string, configure bool, classes ...verify.Class) *
 	return inspector
 }
 
-// verdict is that on a list which has been subscribed to for long, of which no event came.
+// verdict returns the verdict for a list that has been subscribed to for long, without events.
 func verdict(inspector *inspector) verify.Verdict {
 	subscribed := verify.Subscription{Present: true, Since: time.Now().Add(-time.Hour)}
 	key := verify.Key{Class: verify.ClassList, Subscription: subscribed, Audit: &verify.Audit{}}
@@ -55,13 +54,13 @@ func verdict(inspector *inspector) verify.Verdict {
 func TestUntilAsking(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	g.Expect(untilAsking(verify.Setting{}, false)).To(Equal(askAgain), "no answer")
-	g.Expect(untilAsking(verify.Setting{Readable: true, Flags: "Kl"}, true)).To(Equal(askAgain))
-	g.Expect(untilAsking(verify.Setting{}, true)).To(Equal(refusedAgain), "each refusal is logged by the server")
-	g.Expect(untilAsking(verify.Setting{Readable: true, Refused: true}, true)).To(Equal(refusedAgain))
+	g.Expect(untilAsking(verify.Setting{}, false)).To(Equal(settingInterval), "the server did not answer")
+	g.Expect(untilAsking(verify.Setting{Readable: true, Flags: "Kl"}, true)).To(Equal(settingInterval))
+	g.Expect(untilAsking(verify.Setting{}, true)).To(Equal(refusedInterval), "the server logs each rejected command")
+	g.Expect(untilAsking(verify.Setting{Readable: true, Refused: true}, true)).To(Equal(refusedInterval))
 }
 
-// What can't be understood is no answer that counts, and harms nobody.
+// A reply that cannot be parsed does not count, and does no harm.
 func TestOddAnswersToTheQuestion(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -94,7 +93,7 @@ func TestOddAnswersToTheQuestion(t *testing.T) {
 			g.Eventually(func() verify.Reason { return verdict(inspector).Reason }).WithTimeout(timeout).Should(Equal(c.want))
 			g.Expect(inspector.conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
 				return client.LLen(ctx, "emails").Err()
-			})).To(Succeed(), "everything else works")
+			})).To(Succeed(), "other commands still work")
 		})
 	}
 }
@@ -107,11 +106,11 @@ func TestNewsIsTold(t *testing.T) {
 	g.Eventually(inspector.changed).WithTimeout(timeout).Should(Receive())
 	g.Expect(verdict(inspector).Reason).To(Equal(verify.ReasonSubscribed))
 	g.Expect(server.Client().ConfigSet(t.Context(), verify.Parameter, "").Err()).To(Succeed())
-	g.Eventually(inspector.changed).WithTimeout(timeout).Should(Receive(), "it is asked again")
+	g.Eventually(inspector.changed).WithTimeout(timeout).Should(Receive(), "the setting is read again")
 	g.Expect(verdict(inspector)).To(Equal(verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg"}))
 }
 
-// A service may say OK and do nothing.
+// A service may reply OK and change nothing.
 func TestASettingThatWasNotTakenIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -12,23 +12,24 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
 
-// reviewInterval is how often verdicts that depend on the time are reviewed.
+// reviewInterval is the time between two reviews of the verdicts, which may change as time passes.
 const reviewInterval = time.Second
 
 // State is what is known about the events of the keys of an id.
 type State struct {
-	// Verdict says whether their growth is announced.
+	// Verdict says whether the growth of the keys is announced.
 	verify.Verdict
 	// Watchers is how many ids watch keys of the same server.
 	Watchers int
-	// LastEvent is when growth was last heard of, and LastEnd when it was last heard that a final key holds less; zero if never.
+	// LastEvent is the time of the last growth event. LastEnd is the time of the last shrink event of a final key. They
+	// are zero if there was none.
 	LastEvent, LastEnd time.Time
-	// Since is since when the subscriptions are as they are: the last one of them to begin or end did so then.
+	// Since is when the last subscription of the keys to change began or ended.
 	Since time.Time
 }
 
-// State returns what is known about the events of the keys of an id. It does not block.
-// A later change of its verdict wakes the id with the cause Changed.
+// State returns what is known about the events of the keys of an id. It does not block. If the verdict changes later,
+// the id is woken with the cause Changed.
 func (w *Watcher) State(id ID) State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,9 +58,9 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// Observed tells of a depth of a key of an id that was read from began until now. It
-// reports whether an earlier growth has turned out to be unannounced, by a server that did
-// not say so. It does not block. A key that may grow without an event is not to be told of.
+// Observed takes a depth of a key that was read from began until now. It reports whether this shows that an earlier
+// growth was not announced, although the server's setting does not explain that. It does not block. Do not call it for
+// keys that may grow without an event.
 func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (missed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,8 +77,7 @@ func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (mis
 	return watched.audits[at].Read(depth, began, now, subscribed, silentUntil)
 }
 
-// verdict is what is to be said of the keys of an id. What was reported stands until there is
-// something else to report.
+// verdict returns the verdict on the keys of an id. While there is no new one, that is the last reported verdict.
 func (w *Watcher) verdict(watched *watch, now time.Time) verify.Verdict {
 	server := w.supervisors[watched.endpoint]
 	keys := make([]verify.Key, 0, len(watched.keys))
@@ -93,8 +93,7 @@ func (w *Watcher) verdict(watched *watch, now time.Time) verify.Verdict {
 	return verdict
 }
 
-// reviewer reviews the verdicts when there is new evidence, and every second, until ctx is
-// done.
+// reviewer reviews the verdicts when there is new evidence, and every second, until ctx is done.
 func (w *Watcher) reviewer(ctx context.Context) {
 	ticker := time.NewTicker(reviewInterval)
 	defer ticker.Stop()

@@ -18,12 +18,12 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// judging is a watcher that runs, what each id was told when it was last woken, and which ids
-// growth has woken. Nothing else asks, so that a verdict which wakes nobody is never seen.
+// judging is a running watcher, the verdict that each id got at its last wake, and the ids that growth has woken.
+// Verdicts are read only at wakes, so a change that causes no wake is not seen.
 type judging struct {
 	*harness
-	told  sync.Map // of verify.Verdict, by id
-	grown sync.Map // of true, by id
+	told  sync.Map // id to verify.Verdict
+	grown sync.Map // id to true
 }
 
 func newJudging(t *testing.T, server *redistest.Server, configure bool) *judging {
@@ -48,7 +48,7 @@ func (j *judging) watch(keys ...string) {
 	}
 }
 
-// eventually waits until the id was told the verdict.
+// eventually waits until the id was woken and got this verdict.
 func (j *judging) eventually(id string, want verify.Verdict) {
 	j.t.Helper()
 	j.Eventually(func() any {
@@ -70,7 +70,7 @@ func TestTheSettingOfTheServerProves(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	j := newJudging(t, server, false)
-	j.Expect(j.State("emails")).To(Equal(State{}), "nobody watches")
+	j.Expect(j.State("emails")).To(Equal(State{}), "the id watches nothing")
 	j.watch("emails", "other")
 	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 	j.Expect(j.State("emails").Watchers).To(Equal(2))
@@ -79,7 +79,7 @@ func TestTheSettingOfTheServerProves(t *testing.T) {
 	j.Eventually(func() time.Time { return j.State("emails").LastEvent }).WithTimeout(timeout).ShouldNot(BeZero())
 }
 
-// What leaves the queue for the hands of a worker has not come to an end.
+// A message that a worker has moved to a key in progress is not done yet.
 func TestAnEndIsToldOfFinalKeysAlone(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
@@ -90,7 +90,7 @@ func TestAnEndIsToldOfFinalKeysAlone(t *testing.T) {
 	do(t, server, "lmove", "emails", "taken", "left", "right")
 	j.watch("other")
 	j.eventually("other", verify.Verdict{Reason: verify.ReasonSubscribed})
-	do(t, server, "rpush", "other", 1) // What came before it was heard.
+	do(t, server, "rpush", "other", 1) // Events arrive in order, so all earlier ones have arrived.
 	j.Eventually(func() time.Time { return j.State("other").LastEvent }).WithTimeout(timeout).ShouldNot(BeZero())
 	j.Expect(j.State("emails").LastEnd).To(BeZero())
 	do(t, server, "lrem", "taken", 0, 1)
@@ -139,10 +139,10 @@ func TestAnEventProvesWhereTheSettingIsSecret(t *testing.T) {
 	do(t, server, "set", "unrelated", 1)
 	do(t, server, "lpush", "emails", 1)
 	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
-	j.eventually("other", verify.Verdict{Reason: verify.ReasonSubscribed}) // One event proves it for all keys.
+	j.eventually("other", verify.Verdict{Reason: verify.ReasonSubscribed}) // proof for all keys of the class
 }
 
-// pushes are what is pushed to keys of each class.
+// pushes has a command that adds an element, for each class.
 var pushes = map[verify.Class]string{
 	verify.ClassList:      "rpush %s a",
 	verify.ClassStream:    "xadd %s * field value",
@@ -191,7 +191,7 @@ func TestTheFlagsOfAllKeysOfAnIDAreWanted(t *testing.T) {
 	j.eventually("orders", verify.Verdict{Reason: verify.ReasonSubscribed})
 }
 
-// Without the right to ask and without events, only the depths tell.
+// If the setting cannot be read and no events come, only the depths can show that there are no notifications.
 func TestSilentGrowthDisproves(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
@@ -214,13 +214,13 @@ func TestSilentGrowthDisproves(t *testing.T) {
 		return j.State("emails").Verdict
 	}).WithTimeout(timeout).Should(Equal(verify.Verdict{Reason: verify.ReasonNoEventsObserved}))
 	j.Expect(missed.Load()).To(BeNumerically(">=", 1))
-	j.Expect(j.State("untold").Reason).To(Equal(verify.ReasonUnverified), "nobody told of its depth")
+	j.Expect(j.State("untold").Reason).To(Equal(verify.ReasonUnverified), "Observed was not called for its depth")
 	j.Expect(j.Observed("emails", "no such key", 1, time.Now())).To(BeFalse())
 	j.Expect(j.Observed("no such id", "emails", 1, time.Now())).To(BeFalse())
 }
 
-// A server that says itself that it publishes nothing is not blamed for that, and is
-// believed as soon as it says otherwise.
+// If the setting says that the server publishes nothing, unannounced growth is not a miss. A change of the setting
+// takes effect at once.
 func TestSilenceThatIsConfiguredIsNoMiss(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
@@ -252,7 +252,7 @@ func TestADeniedChannelAndAServerThatIsAway(t *testing.T) {
 	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
 }
 
-// A gap that is over soon changes nothing that anybody is told.
+// A short interruption does not change the verdict.
 func TestAShortGapIsNotTold(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
@@ -274,8 +274,7 @@ func flagsOf(t *testing.T, server *redistest.Server) verify.Flags {
 	return verify.Flags(answer[verify.Parameter]).Known()
 }
 
-// A class that comes later is no reason to say that it is not configured, while it is about to
-// be.
+// When a key of a new class is watched, the verdict is not NotConfigured while its flag is being added.
 func TestTheFlagsOfAClassThatComesLaterAreAdded(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: "Ex"})
@@ -292,7 +291,7 @@ func TestTheFlagsOfAClassThatComesLaterAreAdded(t *testing.T) {
 	j.eventuallyGrown("emails")
 }
 
-// It is a minute until a server that refused is asked again, unless there is something new.
+// After a rejected change the setting is read again only after a minute, unless a key of a new class is watched.
 func TestTheFlagsOfAClassThatComesAfterARefusalAreAdded(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents, User: "admin"})

@@ -18,33 +18,32 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// errSucceeded ends a session whose connection has a successor.
-var errSucceeded = errors.New("another connection takes over")
+// errReplaced ends a session whose connection has a successor.
+var errReplaced = errors.New("a connection with other credentials has replaced this one")
 
-// supervisor keeps a session running on one endpoint.
+// supervisor keeps one endpoint subscribed: it runs one session after the other.
 type supervisor struct {
 	conn     *connection.Conn
 	endpoint auth.Endpoint
 	set      *channelSet
-	// evidence is of what the inspector is told and of the events that come. evidenceChanged is
-	// set when it has.
+	// evidence has what the inspector has read and which events have come. evidenceChanged is set when it changes.
 	evidence        *verify.Evidence
 	evidenceChanged coalesce.Signal
 	inspector       *inspector
 	recorder        Recorder
 	timing          timing
 	log             logr.Logger
-	// due is set when a session has begun that the inspector knows nothing of, and when there is
-	// a new one among the classes.
+	// due is set when a session has begun and the inspector should read the setting, and when a key of a new class is
+	// watched.
 	due coalesce.Signal
-	// users is how many ids watch the endpoint, and classes how many keys of each class they
-	// watch. Both are guarded by the lock of the watcher.
+	// users is how many ids watch the endpoint, and classes how many keys of each class are watched. The lock of the
+	// watcher guards both.
 	users   int
 	classes map[verify.Class]int
 }
 
-// run has one session after the other until ctx is done. While the endpoint is down it
-// waits for the prober of the pool.
+// run runs one session after the other until ctx is done. While the endpoint is down it waits for the prober of the
+// pool.
 func (s *supervisor) run(ctx context.Context) {
 	var others sync.WaitGroup
 	others.Go(func() { s.inspector.run(ctx, s.due) })
@@ -80,17 +79,16 @@ func (s *supervisor) run(ctx context.Context) {
 	}
 }
 
-// wakeRestored wakes those who listen whenever the server answers again, until ctx is done. Their
-// reads have failed meanwhile, and if the session has outlived that, it confirms nothing
-// after which they would read.
+// wakeRestored wakes all ids with a subscription whenever the server answers again, until ctx is done. Their reads may
+// have failed during the outage, and if the session has survived it, no confirmation wakes them.
 func (s *supervisor) wakeRestored(ctx context.Context) {
 	for s.conn.WaitRestored(ctx) == nil {
 		s.set.wakeAll()
 	}
 }
 
-// session runs a session to its end, which is not yet that of its connection where another one
-// takes over. It reports whether the server confirmed anything.
+// session runs a session until its end. If its credentials change, the session moves to a new connection and goes on.
+// It reports whether the server has confirmed a subscription.
 func (s *supervisor) session(ctx context.Context) (confirmed bool, err error) {
 	pubSub, err := s.conn.OpenPubSub(ctx)
 	if err != nil {
@@ -107,8 +105,9 @@ func (s *supervisor) session(ctx context.Context) (confirmed bool, err error) {
 	return confirmed, err
 }
 
-// connected runs a session on its connection. It returns the connection to go on with, if the credentials have changed. That
-// one is open before the other is given up, and what is pushed in between is found after its confirmations.
+// connected runs a session on its connection. If the credentials have changed, it returns the connection to move to.
+// That one is open before the old one is closed, and its confirmations cause a read that finds everything pushed in
+// between.
 func (s *supervisor) connected(ctx context.Context, current *session) (next *connection.PubSub, err error) {
 	defer current.pubSub.Close()
 	ctx, end := context.WithCancelCause(ctx)
@@ -116,21 +115,21 @@ func (s *supervisor) connected(ctx context.Context, current *session) (next *con
 	var successor sync.WaitGroup
 	successor.Go(func() {
 		if next, _ = s.conn.Successor(ctx, current.pubSub); next != nil {
-			end(errSucceeded)
+			end(errReplaced)
 		}
 	})
 	err = current.run(ctx)
 	end(nil)
 	successor.Wait()
-	if next != nil && !errors.Is(err, errSucceeded) { // It broke at the same moment.
+	if next != nil && !errors.Is(err, errReplaced) { // The old connection broke at the same moment.
 		next.Close()
 		next = nil
 	}
 	return next, err
 }
 
-// begin notes that the server has confirmed the first subscription of a session. If the session resumes one on the same
-// server, the evidence still holds.
+// begin records the first confirmation of a session. If the session resumes one with the same server, its evidence
+// stays valid.
 func (s *supervisor) begin(resumes bool) {
 	if !resumes {
 		s.evidence.Begin()
@@ -139,7 +138,7 @@ func (s *supervisor) begin(resumes bool) {
 	s.due.Set()
 }
 
-// event marks all whom an event concerns, and notes that events come.
+// event marks the ids that watch the key of an event, and records that an event of its class has come.
 func (s *supervisor) event(channel, name string) {
 	m := meaningOf(name)
 	if m.cause != coalesce.None {

@@ -32,7 +32,7 @@ func TestASessionThatIsNeverConfirmedBacksOff(t *testing.T) {
 	h.Expect(time.Since(begun)).To(BeNumerically(">=", 4*250*time.Millisecond))
 }
 
-// A server that answers PING and nothing else keeps no session.
+// A session cannot work with a server that answers only PING.
 func TestASubscriptionThatIsNotAnswered(t *testing.T) {
 	t.Parallel()
 	var answering atomic.Bool
@@ -57,7 +57,7 @@ func TestTransitionsAreLoggedAndNothingElse(t *testing.T) {
 	log := funcr.New(func(_, line string) {
 		mu.Lock()
 		defer mu.Unlock()
-		for _, message := range []string{"Subscribed to", "Not subscribed to", "was asked for"} {
+		for _, message := range []string{"Subscribed to", "Not subscribed to", "Read notify-keyspace-events"} {
 			if strings.Contains(line, message) {
 				lines[message]++
 				return

@@ -19,52 +19,50 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 )
 
-// ID names who watches: the namespace and the name of an object.
+// ID identifies who watches: the namespace and the name of an object.
 type ID = coalesce.ID
 
-// Key is a Redis key that is watched.
+// Key is a Redis key to watch.
 type Key struct {
-	// Database is the number of the one that holds the key.
+	// Database is the number of the database.
 	Database int
 	Name     string
-	// Class is that of the commands on the type which the key is meant to have.
+	// Class is the class of the commands for the expected type of the key.
 	Class verify.Class
-	// Final says that what leaves the key goes nowhere else.
+	// Final means that messages which leave the key are done: workers do not move them to another key.
 	Final bool
 }
 
 func (k Key) channel() string { return "__keyspace@" + strconv.Itoa(k.Database) + "__:" + k.Name }
 
-// Options are what a [Watcher] is made of.
+// Options configure a [Watcher].
 type Options struct {
-	// Pool has the connections to use.
+	// Pool has the connections.
 	Pool *connection.Pool
-	// Deliver is called for one wake after the other and may block; wakes of one id merge
-	// meanwhile.
+	// Deliver is called for one wake after the other. It may block; the wakes of one id merge meanwhile.
 	Deliver func(ctx context.Context, w coalesce.Wake)
-	// Configure says to add the recommended flags to the servers' notify-keyspace-events
-	// where they are missing.
+	// Configure makes the watcher add the recommended flags to notify-keyspace-events of the servers.
 	Configure bool
-	// Recorder is told what happens. It may be nil.
+	// Recorder receives what happens. It may be nil.
 	Recorder Recorder
 	// Log gets a line when a subscription begins or ends.
 	Log logr.Logger
 }
 
-// Watcher wakes ids when the keys they watch may have changed. All its methods are safe
-// for concurrent use, and none but [Watcher.Start] blocks or does I/O.
+// Watcher wakes ids when the keys that they watch may have changed. Its methods are safe for concurrent use, and none
+// except [Watcher.Start] blocks or does I/O.
 type Watcher struct {
 	options   Options
 	timing    timing
 	coalescer *coalesce.Coalescer
-	mark      func(id ID, cause coalesce.Cause) // of the coalescer
+	mark      func(id ID, cause coalesce.Cause) // Mark of the coalescer
 
 	mu          sync.Mutex
 	watches     map[ID]*watch
 	supervisors map[auth.Endpoint]*supervisor
-	// changed is set while supervisors may differ from those that run.
+	// changed is set while the running supervisors may differ from supervisors.
 	changed coalesce.Signal
-	// evidenceChanged is set while verdicts may differ from what was reported.
+	// evidenceChanged is set while verdicts may differ from the reported ones.
 	evidenceChanged coalesce.Signal
 }
 
@@ -72,7 +70,7 @@ type Watcher struct {
 type watch struct {
 	endpoint auth.Endpoint
 	keys     []Key
-	audits   []verify.Audit // of the keys, in their order
+	audits   []verify.Audit // one for each of keys
 	reported verify.Verdict
 }
 
@@ -80,7 +78,7 @@ func newWatch(e auth.Endpoint, keys []Key) *watch {
 	return &watch{endpoint: e, keys: slices.Clone(keys), audits: make([]verify.Audit, len(keys))}
 }
 
-// index returns which of the keys has a name, and less than zero if none has.
+// index returns the index of the key with this name, or a negative number if there is none.
 func (w *watch) index(name string) int {
 	return slices.IndexFunc(w.keys, func(key Key) bool { return key.Name == name })
 }
@@ -89,7 +87,7 @@ func (w *watch) includes(e auth.Endpoint, channel string) bool {
 	return w.endpoint == e && slices.ContainsFunc(w.keys, func(key Key) bool { return key.channel() == channel })
 }
 
-// New returns a watcher that watches nothing yet.
+// New returns a Watcher that watches nothing yet.
 func New(options Options) *Watcher {
 	if options.Recorder == nil {
 		options.Recorder = noRecorder{}
@@ -111,9 +109,9 @@ func New(options Options) *Watcher {
 // NeedLeaderElection tells the manager that only the leader subscribes.
 func (w *Watcher) NeedLeaderElection() bool { return true }
 
-// Ensure makes id watch these keys on this endpoint, and nothing else. No two of them may
-// have the same name. It may be called before Start, and costs next to nothing when nothing
-// changed. A wake with the cause Confirmed follows for each new name, once it is watched.
+// Ensure makes id watch exactly these keys of this endpoint. Their names must be different. It may be called before
+// Start, and is cheap if nothing has changed. Each new key causes a wake with the cause Confirmed once it is subscribed
+// to.
 func (w *Watcher) Ensure(id ID, e auth.Endpoint, keys ...Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,7 +131,7 @@ func (w *Watcher) Ensure(id ID, e auth.Endpoint, keys ...Key) {
 	}
 }
 
-// Forget ends what Ensure began. No wake for id is delivered that begins after it.
+// Forget ends the watching that Ensure began. No wake for id begins after it.
 func (w *Watcher) Forget(id ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,15 +144,15 @@ func (w *Watcher) Forget(id ID) {
 	w.leave(id, old, &watch{})
 }
 
-// SetIdle tells whether id is idle: it could create nothing if it were woken by growth. Growth wakes an idle id once a
-// second at most.
+// SetIdle says whether id is idle, which means that it can create nothing now. Growth wakes an idle id at most once a
+// second.
 func (w *Watcher) SetIdle(id ID, idle bool) { w.coalescer.SetIdle(id, idle) }
 
-// TakeNotified returns when growth of the keys of id was first heard of since the last
-// call, and zero if it was not.
+// TakeNotified returns the time of the first growth event of the keys of id since the last call, and zero if there was
+// none.
 func (w *Watcher) TakeNotified(id ID) time.Time { return w.coalescer.TakeNotified(id) }
 
-// join begins the watching of next, but for the keys that old includes.
+// join starts the watching of next, except for the keys that old includes.
 func (w *Watcher) join(id ID, next, old *watch) {
 	to, ok := w.supervisors[next.endpoint]
 	if !ok {
@@ -200,14 +198,14 @@ func (w *Watcher) newSupervisor(e auth.Endpoint) *supervisor {
 	return s
 }
 
-// classes are those of the keys that are watched on the endpoint of a supervisor.
+// classes returns the classes of the keys that are watched on the endpoint of a supervisor.
 func (w *Watcher) classes(of *supervisor) []verify.Class {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Collect(maps.Keys(of.classes))
 }
 
-// leave ends the watching of old, but for the keys that next includes.
+// leave ends the watching of old, except for the keys that next includes.
 func (w *Watcher) leave(id ID, old, next *watch) {
 	from := w.supervisors[old.endpoint]
 	for _, key := range old.keys {
@@ -226,8 +224,7 @@ func (w *Watcher) leave(id ID, old, next *watch) {
 	}
 }
 
-// Start keeps the subscriptions and delivers wakes until ctx is done, and then returns
-// nil. It may be called once.
+// Start manages the subscriptions and delivers wakes until ctx is done, and then returns nil. Call it once.
 func (w *Watcher) Start(ctx context.Context) error {
 	var workers sync.WaitGroup
 	defer w.coalescer.Stop()
@@ -253,8 +250,8 @@ func (w *Watcher) Start(ctx context.Context) error {
 	}
 }
 
-// replace ends the supervisors that are not needed any more, and returns those that do
-// not run yet. An endpoint that was left and is watched again has a new one.
+// replace stops the supervisors that are not needed any longer, and returns those that must be started. If an endpoint
+// was left and is watched again, it has a new supervisor.
 func (w *Watcher) replace(running map[*supervisor]context.CancelFunc) []*supervisor {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -273,7 +270,7 @@ func (w *Watcher) replace(running map[*supervisor]context.CancelFunc) []*supervi
 	return fresh
 }
 
-// left tells the recorder that nobody watches the endpoint, unless somebody does again.
+// left calls the recorder if nobody watches the endpoint any longer.
 func (w *Watcher) left(e auth.Endpoint) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -41,7 +41,7 @@ func TestAPushWakes(t *testing.T) {
 	}
 	must(t, server.Client().LPush(t.Context(), "emails", elements...))
 	h.eventually("emails", 1001)
-	h.Expect(h.count("emails", coalesce.Growth)).To(BeNumerically("<=", 2), "the wake of the verdict may have merged them")
+	h.Expect(h.count("emails", coalesce.Growth)).To(BeNumerically("<=", 2), "the wake for the verdict may have merged with them")
 	h.Expect(h.count("other", coalesce.Growth)).To(BeZero())
 }
 
@@ -131,8 +131,8 @@ func TestEnsureMovesToAnotherServer(t *testing.T) {
 	h.Eventually(subscriptions).WithArguments(t, first).WithTimeout(timeout).Should(BeEmpty())
 }
 
-// Whether a wake is lost when the connection is cut shows only in the last one. The wakes
-// for the cut itself would hide it.
+// A wake that is lost when the connection breaks shows only in the last depth, because the wakes for the interruption
+// would hide it. So these are switched off.
 func TestNoWakeIsLostWhenSubscribersAreKilled(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
@@ -161,7 +161,7 @@ func TestAWakeIsLostIfConfirmationsDoNotWake(t *testing.T) {
 	h.Consistently(h.depth).WithArguments("emails").Should(BeZero())
 }
 
-// waking makes a watcher wake for these causes only.
+// waking makes a watcher wake only for these causes.
 func waking(causes ...coalesce.Cause) func(*Watcher) {
 	return func(w *Watcher) {
 		w.mark = func(id ID, cause coalesce.Cause) {
@@ -234,12 +234,12 @@ func TestAForbiddenChannelHarmsNoOther(t *testing.T) {
 	do(t, server, "lpush", "allowed-7", 1)
 	h.eventually("allowed-7", 1)
 
-	// Granting more does not cut connections: the session itself tries again.
+	// Granting a permission does not close connections: the session retries by itself.
 	do(t, server, "acl", "setuser", "default", "allchannels")
 	h.eventuallyWoken("forbidden", coalesce.Confirmed, 1)
 	do(t, server, "lpush", "forbidden", 1)
 	h.eventually("forbidden", 1)
-	h.Expect(h.count("allowed-8", coalesce.Confirmed)).To(Equal(1), "the connection is the same")
+	h.Expect(h.count("allowed-8", coalesce.Confirmed)).To(Equal(1), "there was no new session")
 }
 
 func TestARevokedChannelIsTriedAgain(t *testing.T) {
@@ -294,9 +294,9 @@ func TestForgedMessages(t *testing.T) {
 	}
 	do(t, server, "lpush", "emails", 1)
 	h.eventually("emails", 1)
-	h.Expect(h.count("emails", coalesce.Confirmed)).To(Equal(1), "the session lives")
+	h.Expect(h.count("emails", coalesce.Confirmed)).To(Equal(1), "the session continues")
 
-	// More than anyone needs ends the session, and the next one makes up for it.
+	// A reply that exceeds the limits ends the session, and the next session makes up for it.
 	do(t, server, "publish", channelPrefix+"emails", strings.Repeat("x", 2<<20))
 	h.eventuallyWoken("emails", coalesce.Confirmed, 2)
 }
@@ -344,14 +344,14 @@ func TestAServerThatStopsAnswering(t *testing.T) {
 	h.eventually("emails", 2)
 }
 
-// The session outlives the pause. A read in it does not, and nothing comes to repeat that.
+// The session survives the pause. A read during the pause fails, and no event repeats it.
 func TestAServerThatAnswersAgainWakes(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	h := newHarness(t, server.Addr())
 	h.ensure("emails")
 	h.Eventually(func() verify.Reason { return h.State("emails").Reason }).WithTimeout(timeout).
-		Should(Equal(verify.ReasonSubscribed), "there is no more to tell")
+		Should(Equal(verify.ReasonSubscribed), "the verdict is final, so it causes no further wake")
 	do(t, server, "lpush", "emails", 1)
 	h.eventually("emails", 1)
 	h.Expect(server.Pause()).To(Succeed())
@@ -362,7 +362,7 @@ func TestAServerThatAnswersAgainWakes(t *testing.T) {
 	before := h.count("emails", coalesce.Changed)
 	h.Expect(server.Resume()).To(Succeed())
 	h.eventuallyWoken("emails", coalesce.Changed, before+1)
-	h.Expect(h.count("emails", coalesce.Confirmed)).To(Equal(1), "the session is the same")
+	h.Expect(h.count("emails", coalesce.Confirmed)).To(Equal(1), "there was no new session")
 }
 
 func TestAConnectionThatSwallowsEverything(t *testing.T) {
@@ -377,13 +377,13 @@ func TestAConnectionThatSwallowsEverything(t *testing.T) {
 	h.eventually("emails", 1)
 }
 
-// The connection is broken off again and again, between the first channel and the last.
+// The connection breaks again and again, while the channels are being subscribed to.
 func TestAConnectionBrokenWhileThousandsOfChannelsAreSubscribed(t *testing.T) {
 	t.Parallel()
 	const many, breaks = 5000, 5
 	server := redistest.New(t, redistest.Options{})
 	through := tcpproxy.New(t, server.Addr())
-	through.Delay(5 * time.Millisecond) // which many commands, one after the other, add up
+	through.Delay(5 * time.Millisecond) // adds up over many commands
 	h := newHarness(t, server.Addr(), waking(coalesce.Growth, coalesce.Confirmed))
 	endpoint, err := auth.ParseEndpoint(through.Addr())
 	h.Expect(err).NotTo(HaveOccurred())
@@ -397,7 +397,7 @@ func TestAConnectionBrokenWhileThousandsOfChannelsAreSubscribed(t *testing.T) {
 				through.Reset()
 			}
 			return 0 < present && present < many
-		}).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeTrue(), "a reset in the midst of it")
+		}).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeTrue(), "some channels are confirmed and some are not")
 		for i := round; i < many; i += breaks {
 			do(t, server, "lpush", fmt.Sprintf("queue-%d", i), 1)
 		}
@@ -413,7 +413,7 @@ func TestAConnectionBrokenWhileThousandsOfChannelsAreSubscribed(t *testing.T) {
 	}
 }
 
-// impatient makes sessions notice soon that nobody answers.
+// impatient shortens the intervals, so that sessions soon notice a server that does not answer.
 func impatient(w *Watcher) {
 	w.timing.pingAfter = 100 * time.Millisecond
 	w.timing.answerWithin = 500 * time.Millisecond
@@ -443,8 +443,7 @@ func TestAnIdleSessionLives(t *testing.T) {
 	h.Expect(h.count("emails", coalesce.Confirmed)).To(Equal(1))
 }
 
-// A push at any moment around Ensure is seen, either by the read after the confirmation
-// or by the one after the event.
+// A push at any moment around Ensure is seen: either by the read after the confirmation or by the read after the event.
 func TestAPushAroundEnsureIsSeen(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
@@ -471,7 +470,7 @@ func TestAPushAroundEnsureIsSeen(t *testing.T) {
 	workers.Wait()
 }
 
-// Reading first and subscribing then loses the pushes in between.
+// A read before the subscription misses the pushes in between.
 func TestAPushIsMissedIfReadBeforeSubscribing(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
@@ -498,7 +497,7 @@ func TestLeavingAndWatchingAgainQuickly(t *testing.T) {
 	h.ensure("emails")
 	do(t, server, "lpush", "emails", 1)
 	h.eventually("emails", 1)
-	h.Expect(h.count("anchor", coalesce.Confirmed)).To(Equal(1), "the session lives")
+	h.Expect(h.count("anchor", coalesce.Confirmed)).To(Equal(1), "the session continues")
 }
 
 func TestNothingIsLostBeforeAnyoneTakesWakes(t *testing.T) {
@@ -531,7 +530,7 @@ func TestNothingIsLostBeforeAnyoneTakesWakes(t *testing.T) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.Expect(len(h.wakes)).To(BeNumerically("<=", 3*len(keys)), "wakes merged while nobody took them")
+	h.Expect(len(h.wakes)).To(BeNumerically("<=", 3*len(keys)), "wakes merge until they are delivered")
 }
 
 func TestTheWatcherEndsWithItsContext(t *testing.T) {
@@ -563,7 +562,7 @@ func TestTheWatcherEndsWithItsContext(t *testing.T) {
 	g.Expect(w.NeedLeaderElection()).To(BeTrue())
 }
 
-// subscriptions returns the channels that somebody is subscribed to.
+// subscriptions returns the channels that have a subscriber.
 func subscriptions(t *testing.T, server *redistest.Server) []string {
 	t.Helper()
 	channels, err := server.Client().PubSubChannels(t.Context(), "*").Result()

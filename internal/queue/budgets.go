@@ -13,32 +13,32 @@ import (
 )
 
 const (
-	// countingShare is which part of the time may be spent counting entries at one endpoint, by
-	// all who read there, and countingBurst for how long that may be saved up.
+	// countingShare is the part of the time that may be spent on counting the entries of streams, for each endpoint and
+	// all its readers together. countingBurst is how much unused time can be saved up.
 	countingShare = 0.1
 	countingBurst = 500 * time.Millisecond
 )
 
-// budgets bound for how long the entries of streams are counted at each endpoint. Counting many
-// costs the server and everybody else who reads there. The zero value is ready.
+// budgets limits the time for counting the entries of streams at each endpoint. Counting many entries is expensive for
+// the server and delays its other clients. The zero value is ready.
 type budgets struct {
 	mu sync.Mutex
-	// limiters give out milliseconds.
+	// limiters has a limiter of milliseconds for each endpoint.
 	limiters map[auth.Endpoint]*rate.Limiter
 }
 
-// left returns for how long entries may be counted now.
+// left returns how long entries may be counted now.
 func (b *budgets) left(e auth.Endpoint) time.Duration {
 	tokens := b.of(e).Tokens()
 	return time.Duration(max(0, tokens) * float64(time.Millisecond))
 }
 
-// spend notes for how long entries were counted.
+// spend records how long entries were counted.
 func (b *budgets) spend(e auth.Endpoint, took time.Duration) {
 	b.of(e).ReserveN(time.Now(), int(min(took, countingBurst).Milliseconds()))
 }
 
-// of returns the limiter of an endpoint. Those that nobody has used for long are forgotten.
+// of returns the limiter of an endpoint. It removes limiters that were not used for some time.
 func (b *budgets) of(e auth.Endpoint) *rate.Limiter {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -24,16 +24,16 @@ func TestCountingTakesATenthOfTheTime(t *testing.T) {
 		g.Expect(b.left(one)).To(Equal(300 * time.Millisecond))
 		b.spend(one, time.Hour)
 		g.Expect(b.left(one)).To(BeZero())
-		g.Expect(b.left(other)).To(Equal(countingBurst), "each server has its own")
+		g.Expect(b.left(other)).To(Equal(countingBurst), "each server has a budget of its own")
 
 		time.Sleep(2 * time.Second)
-		g.Expect(b.left(one)).To(BeZero(), "what was overspent comes first")
+		g.Expect(b.left(one)).To(BeZero(), "the time that was overspent is paid back first")
 		time.Sleep(time.Second)
 		g.Expect(b.left(one)).To(BeNumerically("~", 100*time.Millisecond, 5*time.Millisecond))
 		time.Sleep(time.Minute)
 		g.Expect(b.left(one)).To(Equal(countingBurst))
 
 		b.left(auth.Endpoint{Address: "third:6379"})
-		g.Expect(b.limiters).To(HaveLen(1), "those that are not in use are forgotten")
+		g.Expect(b.limiters).To(HaveLen(1), "unused limiters are removed")
 	})
 }

@@ -10,14 +10,14 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
-// reading is what the replies to the commands of a queue say.
+// reading is the result of the commands of a queue.
 type reading struct {
 	Count
-	// backlog is what is still to be counted of a stream.
+	// backlog is the part of a stream that is still to be counted.
 	backlog backlog
 }
 
-// commands returns what to ask for what the queue holds.
+// commands returns the commands that read the depth of the queue.
 func (q Queue) commands(now time.Time) [][]any {
 	switch q.Type {
 	case Set:
@@ -36,7 +36,7 @@ func (q Queue) commands(now time.Time) [][]any {
 	}
 }
 
-// windowCommands are the commands for a sorted set whose members are due up to a score.
+// windowCommands returns the commands for a sorted set. due is the highest score that is due.
 func (q Queue) windowCommands(due string) [][]any {
 	switch q.Window {
 	case Due:
@@ -51,7 +51,7 @@ func (q Queue) windowCommands(due string) [][]any {
 	}
 }
 
-// read makes sense of the replies to the commands.
+// read parses the replies to the commands.
 func (q Queue) read(replies []any, now time.Time) (reading, error) {
 	if q.Type == Stream && q.Group != "" {
 		return streamReading(replies[0], replies[1], q.Group)
@@ -70,8 +70,8 @@ func (q Queue) read(replies []any, now time.Time) (reading, error) {
 	return is, err
 }
 
-// nextDue returns when the first member of a range with scores falls due. It is zero if that is
-// not after now.
+// nextDue returns when the first member in a reply to ZRANGE falls due. It is zero if there is no member, or if that
+// time is not after now.
 func nextDue(reply any, unit Unit, now time.Time) (time.Time, error) {
 	members, err := list(reply)
 	if err != nil || len(members) == 0 {
@@ -91,7 +91,7 @@ func nextDue(reply any, unit Unit, now time.Time) (time.Time, error) {
 	return time.Time{}, err
 }
 
-// scoreOf returns a score, which RESP2 has as a string.
+// scoreOf parses a score, which is a string in RESP2.
 func scoreOf(reply any) (float64, error) {
 	switch score := reply.(type) {
 	case float64:

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Counts are what several queues hold, in the order in which they were asked for.
+// Counts are the counts of several queues, in the order of the queues.
 type Counts []Count
 
-// Outstanding is how many messages of a queue wait or are in progress.
+// Outstanding returns how many messages of a queue wait or are in progress.
 func (c Count) Outstanding() int64 {
 	return c.Waiting + min(c.InProgress, math.MaxInt64-c.Waiting)
 }
 
-// Outstanding is how many messages wait or are in progress in all of the queues.
+// Outstanding returns how many messages of all queues together wait or are in progress.
 func (c Counts) Outstanding() int64 {
 	var sum int64
 	for _, count := range c {
@@ -26,7 +26,7 @@ func (c Counts) Outstanding() int64 {
 	return sum
 }
 
-// Partial says that there may be more messages, which could not be counted.
+// Partial reports whether there may be more messages, because not all could be counted.
 func (c Counts) Partial() bool {
 	for _, count := range c {
 		if count.Partial {
@@ -36,7 +36,7 @@ func (c Counts) Partial() bool {
 	return false
 }
 
-// NextDue is when the next message falls due by itself; zero if none does.
+// NextDue returns when the next delayed message falls due; zero if there is none.
 func (c Counts) NextDue() time.Time {
 	var next time.Time
 	for _, count := range c {
@@ -47,7 +47,7 @@ func (c Counts) NextDue() time.Time {
 	return next
 }
 
-// Progress changes whenever the group of a stream was given messages or has acknowledged some.
+// Progress returns a text that changes whenever the consumer group of a stream reads or acknowledges entries.
 func (c Counts) Progress() string {
 	var all strings.Builder
 	for _, count := range c {

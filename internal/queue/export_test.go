@@ -11,11 +11,11 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
-// SetClock makes a reader compare scores with another time.
+// SetClock sets the time that a reader compares scores with.
 func (r *Reader) SetClock(now time.Time) { r.now = func() time.Time { return now } }
 
-// TimeToCount gives a reader so many milliseconds a second for counting entries at a server.
+// TimeToCount sets how many milliseconds per second a reader may count entries at a server.
 func (r *Reader) TimeToCount(at auth.Endpoint, perSecond int) {
-	r.budgets.of(auth.Endpoint{}) // Now there is a map.
+	r.budgets.of(auth.Endpoint{}) // This makes the map.
 	r.budgets.limiters[at] = rate.NewLimiter(rate.Limit(perSecond), perSecond)
 }

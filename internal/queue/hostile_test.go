@@ -17,8 +17,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// answering returns what a server says that answers some commands otherwise, and the error of
-// reading queues from it.
+// answering reads queues from a server that gives these answers to some commands. It returns the result.
 func answering(t *testing.T, answers map[string]string, queues ...queue.Queue) ([]queue.Count, error) {
 	t.Helper()
 	server := redistest.NewScripted(t, func(args []string) string { return answers[args[0]] })
@@ -27,7 +26,7 @@ func answering(t *testing.T, answers map[string]string, queues ...queue.Queue) (
 	return numbers(counts), err
 }
 
-// info is a reply to XINFO GROUPS of RESP2, with one group.
+// info returns a reply to XINFO GROUPS in RESP2, with one group.
 func info(fields ...string) string {
 	var reply strings.Builder
 	fmt.Fprintf(&reply, "*1\r\n*%d\r\n", len(fields)+2)
@@ -87,7 +86,7 @@ func TestAnswersThatMakeNoSenseAreErrors(t *testing.T) {
 	}
 }
 
-// What a group says is understood in the words of RESP2 and of RESP3.
+// The fields of a group are a list in RESP2 and a map in RESP3.
 func TestGroupsAreUnderstoodInBothProtocols(t *testing.T) {
 	t.Parallel()
 	map3 := "*2\r\n%1\r\n+name\r\n+others\r\n%5\r\n+future\r\n#t\r\n+name\r\n=11\r\ntxt:workers\r\n+pending\r\n:2\r\n+last-delivered-id\r\n+0-1\r\n+lag\r\n"
@@ -183,8 +182,8 @@ func TestTransactionsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// A server that refuses transactions may answer the rest of one late. Those answers must not be
-// taken for answers to what is asked next.
+// A server that rejects a transaction may send the remaining replies late. They must not be taken for replies to later
+// commands.
 func TestNoReplyOfARefusedTransactionIsLeftOver(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -208,7 +207,7 @@ func TestNoReplyOfARefusedTransactionIsLeftOver(t *testing.T) {
 		return source
 	}
 	for range 20 {
-		reader := newReader(t) // It remembers no refusal.
+		reader := newReader(t) // A new reader does not remember the rejection.
 		g.Expect(reader.Observe(t.Context(), source("one", "two"))).To(Equal([]queue.Count{{Waiting: 1}, {Waiting: 2}}))
 		g.Expect(reader.Observe(t.Context(), source("one"))).To(Equal([]queue.Count{{Waiting: 1}}))
 	}

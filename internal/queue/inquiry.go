@@ -13,16 +13,15 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
-// inquiry is what one server is asked about several queues at once.
+// inquiry has the commands that read several queues of one server.
 type inquiry struct {
 	queues []Queue
 	now    time.Time
-	// order has the positions of the queues in the order in which they are asked for: those in
-	// progress first. Where there is no transaction, a message that a worker takes meanwhile is
-	// then missed, and not seen twice.
+	// order has the indexes of the queues in the order in which they are read: queues in progress first. Without a
+	// transaction, a message that moves between the reads may then count nowhere, but does not count twice.
 	order []int
-	// commands are those for all queues, in that order, and ends is after how many of them those
-	// of each queue end.
+	// commands has the commands for all queues in that order. ends has, for each queue, the index after its last
+	// command.
 	commands [][]any
 	ends     []int
 }
@@ -41,8 +40,8 @@ func newInquiry(queues []Queue, now time.Time) inquiry {
 	return asked
 }
 
-// plainly asks without a transaction.
-func (i inquiry) plainly(ctx context.Context, client redis.Cmdable) ([]reading, error) {
+// withoutTransaction sends the commands without a transaction.
+func (i inquiry) withoutTransaction(ctx context.Context, client redis.Cmdable) ([]reading, error) {
 	replies, err := pipeline(ctx, client, i.commands)
 	if err != nil {
 		return nil, err
@@ -50,7 +49,7 @@ func (i inquiry) plainly(ctx context.Context, client redis.Cmdable) ([]reading, 
 	return i.readings(replies)
 }
 
-// readings makes sense of the replies to all commands. The result is in the order of the queues.
+// readings parses the replies to all commands. The result is in the order of the queues.
 func (i inquiry) readings(replies []any) ([]reading, error) {
 	found := make([]reading, len(i.queues))
 	begin := 0
@@ -65,11 +64,11 @@ func (i inquiry) readings(replies []any) ([]reading, error) {
 	return found, nil
 }
 
-// transaction sends commands as one transaction, in one round trip, and returns the reply to each.
-// If the server refuses it, there are none.
+// transaction sends commands as one transaction, in one round trip, and returns their replies. If the server rejects
+// the transaction, there are none.
 //
-// The client library has transactions of its own. It stops reading at the refusal of the first
-// command, and leaves the other replies to whoever uses the connection next.
+// The TxPipelined of the client library cannot be used: it stops at the first command that is rejected, and the
+// remaining replies would be read by the next user of the connection.
 func transaction(ctx context.Context, client redis.Cmdable, commands [][]any) (replies []any, refused bool, err error) {
 	all, err := pipeline(ctx, client, slices.Concat([][]any{{"multi"}}, commands, [][]any{{"exec"}}))
 	if err != nil {
@@ -87,8 +86,7 @@ func transaction(ctx context.Context, client redis.Cmdable, commands [][]any) (r
 	return replies, false, nil
 }
 
-// pipeline sends commands in one round trip and returns the reply to each. Error replies are
-// among them.
+// pipeline sends commands in one round trip and returns their replies, including error replies.
 func pipeline(ctx context.Context, client redis.Cmdable, commands [][]any) ([]any, error) {
 	sent := make([]*redis.RawCmd, len(commands))
 	_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {

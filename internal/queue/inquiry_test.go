@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// Without a transaction that keeps a message that is taken meanwhile from counting twice.
+// Without a transaction, this order prevents that a message which moves between the reads counts twice.
 func TestWhatIsInProgressIsAskedForFirst(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -1,11 +1,11 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package queue reads how many messages wait in Redis queues, and how many are being worked on.
+// Package queue reads how many messages wait in Redis queues, and how many are in progress.
 //
-// The keys of one server are read together, in one round trip and in one transaction, so that a
-// message that a worker moves from one key to another counts once. There is a second round trip
-// only where the server does not know a number, or refuses the transaction.
+// It reads all keys of a ScaledJob in one round trip and one transaction, so that a message which a worker moves from
+// one key to another counts once. It needs further round trips only if the server does not know a number, or rejects
+// the transaction.
 package queue
 
 import (
@@ -15,7 +15,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
-// Type is the type of a key. The zero value is a list.
+// Type is the type of a key. The zero value means List.
 type Type string
 
 // The types.
@@ -27,20 +27,20 @@ const (
 	Hash      Type = "Hash"
 )
 
-// Window says which members of a sorted set count. The zero value is all of them.
+// Window says which members of a sorted set count. The zero value means All.
 type Window string
 
 // The windows.
 const (
 	// All counts every member.
 	All Window = "All"
-	// Due counts the members with a score of now or earlier.
+	// Due counts the members with a score up to now.
 	Due Window = "Due"
 	// Live counts the members with a score later than now.
 	Live Window = "Live"
 )
 
-// Unit says what a score counts since 1970. The zero value is seconds.
+// Unit is the unit of scores, which are Unix times. The zero value means Seconds.
 type Unit string
 
 // The units.
@@ -49,7 +49,7 @@ const (
 	Seconds      Unit = "s"
 	Milliseconds Unit = "ms"
 	Nanoseconds  Unit = "ns"
-	// BullMQ is milliseconds times 4096, plus a number below that.
+	// BullMQ is milliseconds times 4096, plus a number below 4096.
 	BullMQ Unit = "BullMQ"
 )
 
@@ -58,55 +58,52 @@ type Queue struct {
 	// Key is the name of the key, as raw bytes.
 	Key  string
 	Type Type
-	// InProgress says that its messages were taken by a worker. It means nothing for a stream.
+	// InProgress means that workers have taken its messages. It has no effect on a stream.
 	InProgress bool
-	// Group is the consumer group of a stream. Without one, all entries wait.
+	// Group is the consumer group of a stream. If it is empty, all entries count as waiting.
 	Group string
-	// Window and Unit are for a sorted set.
+	// Window and Unit are for sorted sets.
 	Window Window
 	Unit   Unit
 }
 
-// Source names the queues of one server that are read together.
+// Source has the queues of one server that are read together.
 type Source struct {
-	// Endpoint is the server, and Database the number of the database that holds the keys.
+	// Endpoint is the server, and Database the number of the database with the keys.
 	Endpoint auth.Endpoint
 	Database int
-	// Tenant is on whose behalf they are read.
+	// Tenant is whose limits apply: see [connection.Pool.ConnFor].
 	Tenant string
-	// Queues are what is read.
+	// Queues are the queues to read.
 	Queues []Queue
-	// CountLimit bounds how many entries of a stream are counted one by one, where the server
-	// does not know how many its group was not given yet. More than that are told as that.
+	// CountLimit is the maximum number of entries of a stream to count one by one, which is necessary if the server
+	// does not know how many its group has not read. If there are more, the count is this number.
 	CountLimit int64
 }
 
-// Count is how many messages a queue holds.
+// Count is the number of messages in a queue.
 type Count struct {
-	// Waiting is how many no worker has taken, and InProgress how many one has taken and not
-	// finished. Neither is negative.
+	// Waiting is how many messages no worker has taken. InProgress is how many a worker has taken and not finished.
+	// Neither is negative.
 	Waiting, InProgress int64
-	// NextDue is when the next member of a sorted set falls due, of the window Due. It is later
-	// than now, or zero if there is none, or none with a score that is a time before the year
-	// 10000, or 2262 for nanoseconds.
+	// NextDue is when the next member of a sorted set with the window Due falls due. It is later than now. It is zero
+	// if there is no such member, or if its score is not a time before the year 10000 (2262 for nanoseconds).
 	NextDue time.Time
-	// GroupMissing says that a stream holds entries and has no such group. Then one message is
-	// told as waiting.
+	// GroupMissing means that a stream has entries, but the consumer group does not exist. Then Waiting is 1.
 	GroupMissing bool
-	// Progress is another whenever the group of a stream was given entries, or has acknowledged some.
+	// Progress changes whenever the consumer group of a stream reads or acknowledges entries.
 	Progress string
-	// Partial says that more may be waiting: entries had to be counted one by one, and not all
-	// of them were.
+	// Partial means that more messages may wait, because not all entries were counted.
 	Partial bool
 }
 
-// KeyError is that of one of several keys.
+// KeyError is the error of one key.
 type KeyError struct {
 	Key string
 	Err error
 }
 
-// Error implements error.
+// Error returns the key and the cause, for logs.
 func (e *KeyError) Error() string { return fmt.Sprintf("key %q: %v", e.Key, e.Err) }
 
 // Unwrap returns the cause.

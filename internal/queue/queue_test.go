@@ -26,7 +26,7 @@ import (
 
 const (
 	timeout = 30 * time.Second
-	// admin is a user who may do everything, also where the operator may not.
+	// admin is a user with all permissions, even where the operator lacks some.
 	admin = "admin"
 	// countLimit is more than most tests have entries.
 	countLimit = 10_000
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// newReader returns a reader whose connections last until the test ends.
+// newReader returns a reader whose connections are closed at the end of the test.
 func newReader(t *testing.T) *queue.Reader {
 	t.Helper()
 	pool := connection.NewPool(connection.Options{})
@@ -47,7 +47,7 @@ func newReader(t *testing.T) *queue.Reader {
 	return queue.NewReader(pool)
 }
 
-// scene is a real server and a reader of it.
+// scene is a real server and a reader.
 type scene struct {
 	Gomega
 	t        *testing.T
@@ -67,7 +67,7 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// do sends commands of words separated by spaces.
+// do runs commands, whose arguments are separated by spaces.
 func (s *scene) do(commands ...string) {
 	s.t.Helper()
 	for _, command := range commands {
@@ -79,7 +79,7 @@ func (s *scene) do(commands ...string) {
 	}
 }
 
-// observe reads queues, again if the machine was too busy for an answer in time.
+// observe reads queues, and retries if the machine is too busy to answer in time.
 func (s *scene) observe(queues ...queue.Queue) []queue.Count {
 	s.t.Helper()
 	return s.observeUpTo(countLimit, queues...)
@@ -95,7 +95,7 @@ func (s *scene) observeUpTo(limit int64, queues ...queue.Queue) []queue.Count {
 	return numbers(counts)
 }
 
-// numbers are counts without what else is told of a stream.
+// numbers returns the counts without the other fields of a stream.
 func numbers(counts []queue.Count) []queue.Count {
 	for i := range counts {
 		counts[i].Progress, counts[i].Partial = "", false
@@ -103,7 +103,7 @@ func numbers(counts []queue.Count) []queue.Count {
 	return counts
 }
 
-// expectRefusal expects that queues cannot be read, for a reason.
+// expectRefusal expects that reading the queues fails with this reason.
 func (s *scene) expectRefusal(reason failure.Reason, queues ...queue.Queue) {
 	s.t.Helper()
 	s.Eventually(func() failure.Reason {
@@ -115,7 +115,7 @@ func (s *scene) expectRefusal(reason failure.Reason, queues ...queue.Queue) {
 	}).WithTimeout(timeout).Should(Equal(reason))
 }
 
-// calls returns how often the server was sent a command since its statistics were reset.
+// calls returns how often the server has run a command since its statistics were reset.
 func (s *scene) calls(command string) int {
 	s.t.Helper()
 	stats, err := s.server.Client().Info(s.t.Context(), "commandstats").Result()
@@ -131,18 +131,18 @@ func (s *scene) calls(command string) int {
 	return done + rejected
 }
 
-// waiting is a list.
+// waiting returns a list.
 func waiting(key string) queue.Queue { return queue.Queue{Key: key, Type: queue.List} }
 
-// inProgress is a list whose messages were taken.
+// inProgress returns a list of messages in progress.
 func inProgress(key string) queue.Queue {
 	return queue.Queue{Key: key, Type: queue.List, InProgress: true}
 }
 
-// ofType is a key of a type.
+// ofType returns a key of a type.
 func ofType(key string, is queue.Type) queue.Queue { return queue.Queue{Key: key, Type: is} }
 
-// everyType is a queue of each type that has a command of its own, all under one key.
+// everyType returns a queue of each type that has a command of its own, all with the same key.
 func everyType(key string) map[string]queue.Queue {
 	return map[string]queue.Queue{
 		"list":           ofType(key, queue.List),
@@ -207,7 +207,7 @@ func TestNoQueuesHoldNothing(t *testing.T) {
 	s.Expect(s.observe()).To(BeEmpty())
 }
 
-// A key of the wrong type is an error of that observation and nothing else.
+// A key of the wrong type fails only this read; the connection stays usable.
 func TestOtherTypesAreErrors(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -233,7 +233,7 @@ func TestManyQueuesAreOneRoundTrip(t *testing.T) {
 		}
 	}
 	s.Expect(queues).To(HaveLen(16))
-	s.observe(queues...) // Now there is a connection.
+	s.observe(queues...) // This opens a connection.
 	s.do("config resetstat")
 	s.observe(queues...)
 	for command, times := range map[string]int{
@@ -244,7 +244,7 @@ func TestManyQueuesAreOneRoundTrip(t *testing.T) {
 	}
 }
 
-// One list is all that most ScaledJobs have.
+// Most ScaledJobs have one list.
 func TestOneKeyNeedsNoTransaction(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

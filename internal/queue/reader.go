@@ -13,15 +13,15 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 )
 
-// countTimeout is for how long the entries of a stream are counted at most.
+// countTimeout is how long the entries of one stream are counted at most.
 const countTimeout = 200 * time.Millisecond
 
 // Reader reads depths from Redis. It is safe for concurrent use.
 type Reader struct {
 	pool *connection.Pool
-	// refusals are the endpoints that refuse transactions.
+	// refusals remembers the endpoints that reject transactions.
 	refusals refusals
-	// budgets are the endpoints' times for counting.
+	// budgets limits the time for counting entries, for each endpoint.
 	budgets budgets
 	// now is the clock that scores are compared with.
 	now func() time.Time
@@ -30,17 +30,16 @@ type Reader struct {
 // NewReader returns a reader that uses the connections of pool.
 func NewReader(pool *connection.Pool) *Reader { return &Reader{pool: pool, now: time.Now} }
 
-// Observe returns what each of the queues holds, in their order; a key that does not exist holds
-// nothing. It takes a second at most, and another where entries have to be counted. After an
-// error, a [*rediserror.Error] unless ctx ended, all of it is unknown.
+// Observe returns the count of each queue, in the order of the queues. A key that does not exist is empty. It takes at
+// most a second, plus a second for each stream whose entries must be counted. The error wraps a [*failure.Error], or
+// the cause of ctx if ctx ended; then nothing is known about any of the queues.
 //
-// All is seen at one moment. Only where the server refuses transactions one key is seen after the
-// other, those in progress first: a message that is taken meanwhile may then count nowhere, and
-// one that is given back twice. Entries of a stream that have to be counted one by one may be told
-// as fewer than there are, if there are many.
+// All keys are read at the same moment. Only if the server rejects transactions, the keys are read one after the other,
+// queues in progress first: a message that a worker takes in between may then not count, and a message that it gives
+// back may count twice. If many entries of a stream must be counted one by one, the count may be lower than their
+// number: see [Count.Partial].
 //
-// Whether a member of a sorted set is due is judged by the clock of the operator, not by that of
-// the server.
+// Scores are compared with the clock of the operator, not with that of the server.
 func (r *Reader) Observe(ctx context.Context, source Source) ([]Count, error) {
 	if len(source.Queues) == 1 && isList(source.Queues[0]) {
 		return r.length(ctx, source)
@@ -71,10 +70,10 @@ func (r *Reader) Observe(ctx context.Context, source Source) ([]Count, error) {
 	return counts, nil
 }
 
-// isList reports whether the length of a list is all there is to know.
+// isList reports whether the queue is a list, for which one LLEN is enough.
 func isList(q Queue) bool { return q.Type == List || q.Type == "" }
 
-// length is Observe for one list, which is what nearly all have.
+// length is Observe for one list, which is by far the most common case.
 func (r *Reader) length(ctx context.Context, source Source) ([]Count, error) {
 	counts := make([]Count, 1)
 	is := &counts[0].Waiting
@@ -95,11 +94,11 @@ func (r *Reader) length(ctx context.Context, source Source) ([]Count, error) {
 	return counts, nil
 }
 
-// readAll reads all queues, in a transaction if the server lets us.
+// readAll reads all queues, in a transaction if the server allows it.
 func (r *Reader) readAll(ctx context.Context, client redis.Cmdable, source Source) ([]reading, error) {
 	asked := newInquiry(source.Queues, r.now())
 	if len(asked.commands) < 2 || r.refusals.has(source.Endpoint) {
-		return asked.plainly(ctx, client)
+		return asked.withoutTransaction(ctx, client)
 	}
 	replies, refused, err := transaction(ctx, client, asked.commands)
 	switch {
@@ -108,8 +107,9 @@ func (r *Reader) readAll(ctx context.Context, client redis.Cmdable, source Sourc
 	case !refused:
 		return asked.readings(replies)
 	}
-	// Either transactions are refused, or one of the commands is: then this tells which, and why.
-	found, err := asked.plainly(ctx, client)
+	// The server has rejected the transaction or one of the commands. Without a transaction, the error tells which
+	// command it was.
+	found, err := asked.withoutTransaction(ctx, client)
 	if err == nil {
 		r.refusals.add(source.Endpoint)
 	}

@@ -11,23 +11,23 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
-// refusalMemory is for how long an endpoint that refuses transactions is not sent one.
+// refusalMemory is how long no transaction is sent to an endpoint that has rejected one.
 const refusalMemory = time.Minute
 
-// refusals remembers which endpoints refuse transactions. The zero value is ready.
+// refusals remembers which endpoints reject transactions. The zero value is ready.
 type refusals struct {
 	mu    sync.Mutex
 	until map[auth.Endpoint]time.Time
 }
 
-// has reports whether an endpoint refused a transaction in the last minute.
+// has reports whether an endpoint has rejected a transaction within the last minute.
 func (r *refusals) has(e auth.Endpoint) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return time.Now().Before(r.until[e])
 }
 
-// add remembers an endpoint, and forgets those that were added long ago.
+// add remembers an endpoint, and removes those that were added long ago.
 func (r *refusals) add(e auth.Endpoint) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -30,6 +30,6 @@ func TestRefusalsAreForgottenAfterAMinute(t *testing.T) {
 		g.Expect(remembered.has(first)).To(BeFalse())
 		g.Expect(remembered.has(second)).To(BeTrue())
 		remembered.add(second)
-		g.Expect(remembered.until).To(HaveLen(1), "nothing is kept of the first")
+		g.Expect(remembered.until).To(HaveLen(1), "the first endpoint is removed")
 	})
 }

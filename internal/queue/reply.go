@@ -13,10 +13,10 @@ import (
 
 var errNegative = errors.New("the server reports a negative number of messages")
 
-// An error reply is sorted like those that the client library returns.
+// resp.Error is classified like the error replies of the client library.
 var _ redis.Error = resp.Error("")
 
-// number returns a reply that is a number of messages.
+// number parses a reply that is a number of messages.
 func number(reply any) (int64, error) {
 	switch n := reply.(type) {
 	case int64:
@@ -31,7 +31,7 @@ func number(reply any) (int64, error) {
 	}
 }
 
-// list returns a reply that is made of several.
+// list parses a reply that is an array.
 func list(reply any) ([]any, error) {
 	switch l := reply.(type) {
 	case []any:

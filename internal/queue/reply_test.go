@@ -11,8 +11,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
-// FuzzGroups shows that no reply to the question for groups makes a negative number, or more
-// waiting entries than the stream has.
+// FuzzGroups checks that no reply to XINFO GROUPS makes a negative count, or more waiting entries than the stream has.
 func FuzzGroups(f *testing.F) {
 	for _, seed := range []string{
 		"-ERR no such key\r\n", "*0\r\n", "*1\r\n*4\r\n+name\r\n+g\r\n+pending\r\n:1\r\n", "*1\r\n*0\r\n", "_\r\n",

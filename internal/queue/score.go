@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// jobsPerMillisecond is how many numbers BullMQ has for the jobs of one millisecond.
+	// jobsPerMillisecond is the factor of BullMQ scores.
 	jobsPerMillisecond = 4096
-	// lastSecond is the last one before the year 10000.
+	// lastSecond is the last second before the year 10000.
 	lastSecond = 253402300799
 )
 
-// lastDue returns the highest score that is due at now, as Redis reads it.
+// lastDue returns the highest score that is due at now, in the syntax of Redis.
 func lastDue(now time.Time, unit Unit) string {
 	switch unit {
 	case Milliseconds:
@@ -31,7 +31,7 @@ func lastDue(now time.Time, unit Unit) string {
 	}
 }
 
-// dueTime returns the earliest time at which a score is due, or zero if it is no time.
+// dueTime returns the earliest time at which a score is due, or zero if the score is not a time.
 func dueTime(score float64, unit Unit) time.Time {
 	switch unit {
 	case Milliseconds:
@@ -52,7 +52,7 @@ func dueTime(score float64, unit Unit) time.Time {
 	}
 }
 
-// fromMilliseconds returns the time of a whole number, or zero if it is out of range or none.
+// fromMilliseconds returns the time of a Unix time in milliseconds, or zero if it is out of range or not a number.
 func fromMilliseconds(number float64) time.Time {
 	if !(number > 0 && number < lastSecond*float64(time.Second/time.Millisecond)) {
 		return time.Time{}

@@ -39,8 +39,7 @@ func TestDueTimeOfWhatIsNoTime(t *testing.T) {
 	NewWithT(t).Expect(dueTime(lastSecond-1, Seconds).UTC().Year()).To(Equal(9999))
 }
 
-// FuzzScores shows that a score is due at the time that is told for it, and that this is none
-// that could not be written down.
+// FuzzScores checks that a score is due at its due time, and that every due time can be stored in a status.
 func FuzzScores(f *testing.F) {
 	for _, score := range []float64{0, 1, 1.5, 1_700_000_000.3, 1_700_000_000_123, 1.7e18, 6963200002052096, math.Inf(1), math.NaN(), 1 << 63} {
 		for i := range units {

@@ -18,45 +18,45 @@ import (
 )
 
 const (
-	// entriesPerPage is how many entries are asked for at once to count them. They come with all
-	// they hold, and a reply is bounded.
+	// entriesPerPage is how many entries one XRANGE asks for. XRANGE returns whole entries, and the size of a reply is
+	// limited.
 	entriesPerPage = 100
-	// fewerEntries is by what a page is divided if it was too large.
+	// fewerEntries divides the page size after a reply that was too large.
 	fewerEntries = 10
-	// lastID is that of the last entry there can be. A server refuses to look behind it.
+	// lastID is the highest ID that an entry can have. XRANGE rejects ranges that start after it.
 	lastID = "18446744073709551615-18446744073709551615"
-	// noSuchKey is how the answer begins to a question about the groups of a missing key.
+	// noSuchKey is the beginning of the reply to XINFO GROUPS for a key that does not exist.
 	noSuchKey = "ERR no such key"
 )
 
-// backlog is a part of a stream that has to be counted: the entries after an ID.
+// backlog is the part of a stream that must be counted: the entries after an ID.
 type backlog struct {
 	after string
-	// most is how many of them are to be counted at most. It is 0 if there is nothing to count.
+	// most is the maximum number of entries after the ID. It is 0 if there is nothing to count.
 	most int64
 }
 
-// group is what a server says of a consumer group.
+// group has the fields of a consumer group in XINFO GROUPS.
 type group struct {
 	pending int64
-	// read is how many entries of all that were ever added the group has passed, and lag how many
-	// it was not given yet. Either is -1 if the server does not know, or says what can't be.
+	// read is the number of entries, of all that were ever added, up to the last one that the group has read. lag is
+	// the number of entries that it has not read. They are -1 if the server does not know them, or if the value is
+	// impossible.
 	read, lag int64
-	// last is the ID of the last entry that the group was given.
+	// last is the ID of the last entry that the group has read.
 	last string
 }
 
-// lagIn returns the lag, if it is certain in a stream of this length. A server that keeps count of
-// what a group has passed takes that from how many entries were ever added, and then those that
-// were trimmed or deleted before the group got to them may stay in the lag for ever. So that is
-// believed as long as no entry is missing. A server that keeps no count takes the lag from where
-// the group stands, and tells it only if that is certain.
+// lagIn returns the lag, and whether it is correct for a stream of this length. Redis computes lag as the number of
+// entries that were ever added minus read. Entries that were trimmed or deleted before the group has read them may then
+// stay in lag forever. So lag is trusted only if read + lag is the length, which means that no entry is missing. A
+// server that does not know read computes lag from the position of the group, and returns it only if it is correct.
 func (g *group) lagIn(length int64) (lag int64, certain bool) {
 	possible := g.lag >= 0 && g.lag <= length
 	return g.lag, possible && (g.read < 0 || g.read == length-g.lag)
 }
 
-// streamReading makes sense of the length of a stream and the list of its groups.
+// streamReading parses the replies to XLEN and XINFO GROUPS.
 func streamReading(length, groups any, name string) (reading, error) {
 	total, err := number(length)
 	if err != nil {
@@ -84,7 +84,7 @@ func streamReading(length, groups any, name string) (reading, error) {
 	return is, nil
 }
 
-// findGroup returns the group of that name in the reply to XINFO GROUPS, or nil.
+// findGroup returns the group with this name in the reply to XINFO GROUPS, or nil.
 func findGroup(reply any, name string) (*group, error) {
 	groups, err := list(reply)
 	if err != nil {
@@ -115,11 +115,11 @@ func newGroup(fields map[string]any) (*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	read, err := progress(fields["entries-read"])
+	read, err := optionalNumber(fields["entries-read"])
 	if err != nil {
 		return nil, err
 	}
-	lag, err := progress(fields["lag"])
+	lag, err := optionalNumber(fields["lag"])
 	if err != nil {
 		return nil, err
 	}
@@ -130,9 +130,9 @@ func newGroup(fields map[string]any) (*group, error) {
 	return &group{pending: pending, read: read, lag: lag, last: last}, nil
 }
 
-// progress is a number that a server may not know, and does not tell before Redis 7.0. Whoever sets
-// the position of a group may have it say less than 0.
-func progress(reply any) (int64, error) {
+// optionalNumber parses a field that a server may not know, and does not have before Redis 7.0. XGROUP SETID and
+// ENTRIESREAD can make it negative.
+func optionalNumber(reply any) (int64, error) {
 	if reply == nil {
 		return -1, nil
 	}
@@ -143,10 +143,9 @@ func progress(reply any) (int64, error) {
 	return max(n, -1), nil
 }
 
-// countBacklog counts a backlog up to a limit, in pages, of which it asks for none after until but
-// the first. It reports whether that may be not all. Each page is a call of its own: what others
-// ask of the server need not wait for all of them. An entry that exceeds the bounds of a reply
-// counts, and ends the counting.
+// countBacklog counts a backlog up to limit. It reads pages until the time is up, but at least one. partial reports
+// whether there may be more entries. Each page is a call of its own, so that other commands to the server run in
+// between. An entry that is too large for a reply counts and ends the counting.
 func countBacklog(
 	ctx context.Context, conn *connection.Conn, key string, b backlog, limit int64, until time.Time,
 ) (counted int64, partial bool, err error) {
@@ -157,7 +156,7 @@ func countBacklog(
 		switch {
 		case errors.Is(err, resp.ErrTooLarge) && page > 1:
 			page /= fewerEntries
-			until = until.Add(time.Since(began)) // Nothing was counted in that time.
+			until = until.Add(time.Since(began)) // The failed call counted nothing, so its time does not count.
 			continue
 		case errors.Is(err, resp.ErrTooLarge):
 			return counted + 1, true, nil
@@ -178,7 +177,7 @@ func countBacklog(
 	return min(counted, wanted), wanted < b.most || counted < wanted, nil
 }
 
-// entriesAfter returns how many entries follow an ID, of at most so many, and the ID of the last.
+// entriesAfter returns the number of entries after an ID, at most most, and the ID of the last one.
 func entriesAfter(ctx context.Context, conn *connection.Conn, key, after string, most int64) (found int64, last string, err error) {
 	err = conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
 		replies, err := pipeline(ctx, client, [][]any{{"xrange", key, "(" + after, "+", "count", most}})
@@ -191,7 +190,7 @@ func entriesAfter(ctx context.Context, conn *connection.Conn, key, after string,
 	return found, last, err
 }
 
-// lastEntry returns how many entries there are in the reply to XRANGE, and the ID of the last.
+// lastEntry returns the number of entries in the reply to XRANGE, and the ID of the last one.
 func lastEntry(reply any, most int64) (found int64, last string, err error) {
 	entries, err := list(reply)
 	if err != nil || len(entries) == 0 {

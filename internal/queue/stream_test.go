@@ -18,13 +18,13 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
-// huge is more than the operator reads of one string.
+// huge is larger than the longest string that the operator accepts.
 var huge = strings.Repeat("x", 1<<20+1)
 
-// jobs is the stream "jobs" as the group "workers" sees it.
+// jobs is the stream "jobs" with the group "workers".
 var jobs = queue.Queue{Key: "jobs", Type: queue.Stream, Group: "workers"}
 
-// addEntries appends entries with the IDs from first to last, and a value.
+// addEntries adds entries with the IDs from first to last and this value.
 func (s *scene) addEntries(first, last int, value string) {
 	s.t.Helper()
 	_, err := s.server.Client().Pipelined(s.t.Context(), func(pipe redis.Pipeliner) error {
@@ -36,19 +36,18 @@ func (s *scene) addEntries(first, last int, value string) {
 	s.Expect(err).NotTo(HaveOccurred())
 }
 
-// startInTheMiddle makes the group begin after so many entries, which is where the server does not
-// know how many are left.
+// startInTheMiddle makes the group begin after this many entries. Redis then does not know its lag.
 func (s *scene) startInTheMiddle(after int) {
 	s.t.Helper()
 	s.do(fmt.Sprintf("xgroup create jobs workers 0-%d", after))
 	info, err := s.server.Client().XInfoGroups(s.t.Context(), "jobs").Result()
 	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(info[0].Lag).To(BeEquivalentTo(-1), "the server does not know")
+	s.Expect(info[0].Lag).To(BeEquivalentTo(-1), "the server does not know the lag")
 	s.do("config resetstat")
 }
 
-// eventuallyCounts waits for a number of entries, of which fewer are told where time is short, and
-// never more.
+// eventuallyCounts waits until this number of entries is counted. If there is little time, the count may be lower, but
+// never higher.
 func (s *scene) eventuallyCounts(limit, want int64) {
 	s.t.Helper()
 	s.Eventually(func() int64 {
@@ -76,7 +75,7 @@ func TestAGroupHasALagAndPendingEntries(t *testing.T) {
 	s := newScene(t)
 	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{}}), "missing")
 	s.do("xgroup create jobs others $ mkstream")
-	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{}}), "empty, where no group is missed")
+	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{}}), "an empty stream needs no group")
 	s.addEntries(1, 5, "x")
 	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{Waiting: 1, GroupMissing: true}}))
 	s.do("xgroup create jobs workers 0")
@@ -116,7 +115,7 @@ func TestEntriesAreCountedInPages(t *testing.T) {
 	s.eventuallyCounts(countLimit, 100)
 }
 
-// Entries come with all they hold, of which a reply may not have too much.
+// XRANGE returns whole entries, and the size of a reply is limited.
 func TestEntriesAreCountedInPagesOfAFittingSize(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -131,12 +130,12 @@ func TestAHugeEntryEndsTheCounting(t *testing.T) {
 	s.addEntries(1, 13, "x")
 	s.addEntries(14, 16, huge)
 	s.startInTheMiddle(2)
-	s.eventuallyCounts(countLimit, 12) // The eleven before it, and itself.
+	s.eventuallyCounts(countLimit, 12) // the eleven entries before it, and itself
 	_, err := s.reader.Observe(t.Context(), queue.Source{Endpoint: s.endpoint, Queues: []queue.Queue{waiting("other")}})
 	s.Expect(err).NotTo(HaveOccurred(), "the server is not down")
 }
 
-// What has been counted when the time is up is told. It is never more than there is.
+// When the time is up, the count so far is returned. It is never too high.
 func TestCountingEndsInTime(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -145,11 +144,11 @@ func TestCountingEndsInTime(t *testing.T) {
 	s.startInTheMiddle(2)
 	far := tcpproxy.New(t, s.server.Addr())
 	s.endpoint = auth.Endpoint{Address: far.Addr()}
-	s.observe(waiting("other")) // Now there is a connection.
+	s.observe(waiting("other")) // This opens a connection.
 	far.Delay(20 * time.Millisecond)
 	told := s.observe(jobs)[0].Waiting
 	s.Expect(told).To(And(BeNumerically(">", 0), BeNumerically("<", entries)))
-	s.Expect(told%100).To(BeZero(), "full pages")
+	s.Expect(told%100).To(BeZero(), "only full pages are counted")
 }
 
 func TestCountingNeedsARight(t *testing.T) {
@@ -157,7 +156,7 @@ func TestCountingNeedsARight(t *testing.T) {
 	s := newScene(t)
 	s.addEntries(1, 4, "x")
 	s.do("acl setuser default -xrange", "xgroup create jobs workers 0")
-	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{Waiting: 4}}), "where the server knows the number it is not needed")
+	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{Waiting: 4}}), "XRANGE is not needed if the server knows the lag")
 	s.do("xgroup setid jobs workers 0-2")
 	s.expectRefusal(failure.ReasonPermissionDenied, jobs)
 }

@@ -25,14 +25,14 @@ func TestRefusedTransactionsAreNotTriedAgainSoon(t *testing.T) {
 			queues := []queue.Queue{waiting("emails"), {Key: "taken", Type: queue.Set, InProgress: true}}
 			for range 20 {
 				s.Expect(s.observe(queues...)).To(Equal([]queue.Count{{Waiting: 2}, {InProgress: 1}}))
-				s.Expect(s.observe(queues[0])).To(Equal([]queue.Count{{Waiting: 2}}), "no reply is left over")
+				s.Expect(s.observe(queues[0])).To(Equal([]queue.Count{{Waiting: 2}}), "no reply of the rejected transaction is left over")
 			}
 			s.Expect(s.calls("multi")).To(Equal(1))
 		})
 	}
 }
 
-// The cause is told by the command that is refused, not by the transaction that it ended.
+// The error names the rejected command and not the transaction that failed because of it.
 func TestRefusedCommandsAreToldFromRefusedTransactions(t *testing.T) {
 	t.Parallel()
 	for name, rule := range map[string]string{
@@ -46,7 +46,7 @@ func TestRefusedCommandsAreToldFromRefusedTransactions(t *testing.T) {
 			s.expectRefusal(failure.ReasonPermissionDenied, jobs, waiting("emails"))
 			s.do("acl setuser default ~* +@all", "config resetstat")
 			s.Expect(s.observe(jobs, waiting("emails"))).To(Equal([]queue.Count{{Waiting: 3}, {}}))
-			s.Expect(s.calls("multi")).To(Equal(1), "transactions were not what was refused")
+			s.Expect(s.calls("multi")).To(Equal(1), "the transaction itself was not rejected")
 		})
 	}
 }
@@ -82,14 +82,14 @@ func TestTheRightsThatAreNeeded(t *testing.T) {
 }
 
 const (
-	// movedMessages is how many there are while workers move them.
+	// movedMessages is the number of messages while workers move them.
 	movedMessages = 300
 	// rounds is how often they are moved from one key to the other.
 	rounds = 15
 )
 
-// crowded returns queues that take the server more than one read from the connection: it then
-// serves others in between, unless it is told not to. The first of them is asked for first.
+// crowded returns so many queues that the server needs more than one read from the connection. Without a transaction it
+// then runs commands of other clients in between. It reads first before last.
 func crowded(first, last queue.Queue) []queue.Queue {
 	queues := []queue.Queue{first}
 	for i := range 40 {
@@ -98,9 +98,8 @@ func crowded(first, last queue.Queue) []queue.Queue {
 	return append(queues, last)
 }
 
-// extremes moves messages from the key "emails" to the key "taken", again and again and each by
-// itself, and back too if it is told so. Meanwhile it observes queues, and returns how many
-// messages were seen at least and at most.
+// extremes moves messages one by one from the key "emails" to the key "taken", again and again, and also back if back
+// is true. Meanwhile it reads the queues, and returns the lowest and the highest number of messages that it has seen.
 func (s *scene) extremes(queues []queue.Queue, back bool) (fewest, most int64) {
 	s.t.Helper()
 	fewest = movedMessages
@@ -158,7 +157,7 @@ func TestAMessageThatIsTakenCountsOnceAtMostWithoutTransactions(t *testing.T) {
 	s.Expect(most).To(BeEquivalentTo(movedMessages))
 }
 
-// With the keys in the wrong order, messages are seen twice: so the tests above would notice.
+// If the keys are read in the wrong order, messages count twice. This shows that the tests above can fail.
 func TestTheWrongOrderCountsMessagesTwice(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

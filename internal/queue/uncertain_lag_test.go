@@ -14,8 +14,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/queue"
 )
 
-// A stream that is kept short, as by XADD … MAXLEN, loses entries that a slow group was not given. Since then Redis 7.0 tells a lag that
-// includes those for ever.
+// If a stream is trimmed, for example by XADD … MAXLEN, it loses entries that a slow group has not read yet. Redis 7.0
+// counts these in the lag forever.
 func TestEntriesThatWereTrimmedBeforeTheGroupGotThemDoNotWait(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -26,10 +26,10 @@ func TestEntriesThatWereTrimmedBeforeTheGroupGotThemDoNotWait(t *testing.T) {
 	s.do("xreadgroup group workers w count 1 streams jobs >")
 	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{Waiting: 4, InProgress: 1}}))
 	s.do("xreadgroup group workers w count 100 streams jobs >", "xack jobs workers 0-6 0-7 0-8 0-9 0-10")
-	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{}}), "all are done")
+	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{}}), "all entries are acknowledged")
 }
 
-// One who takes back a message that no worker has yet makes Redis 7.0 count wrongly too, once those before it are gone.
+// Redis 7.0 also counts wrongly if an entry that the group has not read is deleted, and then the entries before it.
 func TestEntriesThatWereDeletedBeforeTheGroupGotThemDoNotWait(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -39,10 +39,10 @@ func TestEntriesThatWereDeletedBeforeTheGroupGotThemDoNotWait(t *testing.T) {
 	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{Waiting: 1}}))
 	s.addEntries(4, 5, "x")
 	s.do("xreadgroup group workers w count 3 streams jobs >", "xack jobs workers 0-3 0-4 0-5")
-	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{}}), "all are done")
+	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{}}), "all entries are acknowledged")
 }
 
-// A group may be put behind all that can ever be: XRANGE refuses to look beyond it.
+// A group may have the highest possible ID. XRANGE rejects ranges that start after it.
 func TestAGroupAtTheLastIDThereCanBeWaitsForNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -51,7 +51,7 @@ func TestAGroupAtTheLastIDThereCanBeWaitsForNothing(t *testing.T) {
 	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{}}))
 }
 
-// ENTRIESREAD is what whoever sets the position of a group says.
+// ENTRIESREAD can be set to any number.
 func TestAGroupSaidToHaveReadMoreThanThereIsIsCounted(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -60,7 +60,7 @@ func TestAGroupSaidToHaveReadMoreThanThereIsIsCounted(t *testing.T) {
 	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{Waiting: 6}}))
 }
 
-// Once much of the time has gone into counting, it is a page at most. That many messages there are at least.
+// When the budget is used up, one page is still counted. The count is then a lower bound.
 func TestOnePageIsCountedWhereTimeIsShort(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -76,7 +76,8 @@ func TestOnePageIsCountedWhereTimeIsShort(t *testing.T) {
 	}).WithTimeout(timeout).Should(Succeed())
 }
 
-// Whatever was added, read, acknowledged, deleted and trimmed, in whatever order: what waits are the entries behind the group's last.
+// For any sequence of adding, reading, acknowledging, deleting and trimming: the entries after the last ID of the group
+// wait.
 func TestAStreamIsCountedAsItIs(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -108,7 +109,7 @@ func TestAStreamIsCountedAsItIs(t *testing.T) {
 	})
 }
 
-// expectTruth compares an observation with what the server shows when asked for everything.
+// expectTruth compares an observation with the result of reading the whole stream.
 func (s *scene) expectTruth(t *rapid.T) {
 	ctx, client := s.t.Context(), s.server.Client()
 	groups, err := client.XInfoGroups(ctx, "jobs").Result()

@@ -12,7 +12,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/queue"
 )
 
-// halfPast is a time that each unit can tell.
+// halfPast is a time that can be expressed in each unit.
 var halfPast = time.Unix(1_700_000_000, int64(500*time.Millisecond))
 
 func TestWindowsHaveSharpEdges(t *testing.T) {
@@ -24,7 +24,7 @@ func TestWindowsHaveSharpEdges(t *testing.T) {
 		"":                 {"1700000000.5", "1700000000.75", time.Unix(1_700_000_000, 750e6)},
 		queue.Seconds:      {"1700000000.5", "1700000001", time.Unix(1_700_000_001, 0)},
 		queue.Milliseconds: {"1700000000500", "1700000000501", halfPast.Add(time.Millisecond)},
-		// Scores are 64-bit floating point numbers, which are 256 apart here.
+		// Scores are 64-bit floating point numbers. At this size their distance is 256.
 		queue.Nanoseconds: {"1700000000500000000", "1700000000500000256", halfPast.Add(256)},
 		queue.BullMQ:      {"6963200002052095", "6963200002052096", halfPast.Add(time.Millisecond)},
 	} {
@@ -41,12 +41,12 @@ func TestWindowsHaveSharpEdges(t *testing.T) {
 			counts[1].NextDue = time.Time{}
 			s.Expect(counts).To(Equal([]queue.Count{{Waiting: 4}, {Waiting: 2}, {Waiting: 2}, {}}))
 			s.reader.SetClock(c.next)
-			s.Expect(s.observe(window("key", queue.Due))).To(Equal([]queue.Count{{Waiting: 3}}), "the next one is due at that time")
+			s.Expect(s.observe(window("key", queue.Due))).To(Equal([]queue.Count{{Waiting: 3}}), "the next member is due at that time")
 		})
 	}
 }
 
-// What is taken after it fell due counts as in progress, and what is next is still told.
+// A due message that a worker has taken counts as in progress, and NextDue is still reported.
 func TestMembersInProgressFallDue(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -58,7 +58,7 @@ func TestMembersInProgressFallDue(t *testing.T) {
 	s.Expect(counts[0].NextDue.Unix()).To(BeEquivalentTo(1_700_000_100))
 }
 
-// A message may be larger than what the operator reads. That must not cost other queues.
+// A member may be larger than the operator accepts. That must not affect other queues.
 func TestAHugeMemberIsAnErrorOfItsQueue(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -68,5 +68,5 @@ func TestAHugeMemberIsAnErrorOfItsQueue(t *testing.T) {
 	})
 	s.Expect(err).To(MatchError(ContainSubstring("too large")))
 	_, err = s.reader.Observe(t.Context(), queue.Source{Endpoint: s.endpoint, Queues: []queue.Queue{waiting("emails")}})
-	s.Expect(err).NotTo(HaveOccurred(), "the server is not down")
+	s.Expect(err).NotTo(HaveOccurred(), "the server is not marked down")
 }

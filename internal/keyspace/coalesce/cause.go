@@ -1,32 +1,32 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package coalesce turns what happens to keys, of which there may be very much, into few wakes of
-// those concerned: the first at once, the others spaced out, the last one never left out.
+// Package coalesce merges the events of keys, of which there may be very many, into few wakes: the first event wakes at
+// once, further wakes are spaced out, and the last event is always followed by a wake.
 //
-// It knows no Redis and no Kubernetes.
+// It depends on neither Redis nor Kubernetes.
 package coalesce
 
-// ID names who is woken: the namespace and the name of an object.
+// ID identifies who is woken: the namespace and the name of an object.
 type ID struct{ Namespace, Name string }
 
-// Cause says why an id is woken. Causes are ordered: merging wakes keeps the greatest.
+// Cause is why an id is woken. The values are ordered: merged wakes have the greatest cause.
 type Cause int
 
 // The causes, from the least to the most urgent.
 const (
-	// None means that there is nothing to wake for.
+	// None means that there is no wake.
 	None Cause = iota
-	// Shrink means that the key may hold less.
+	// Shrink means that the key may contain fewer elements.
 	Shrink
-	// Lost means that a subscription to the key has ended: see whether the server is there.
+	// Lost means that a subscription to the key has ended, so the server may be down.
 	Lost
-	// Changed means that something is known of the server which was not told: whether it
-	// announces the growth of the key, or that it answers again.
+	// Changed means that something else about the server has changed: whether it announces the growth of the key, or
+	// that it answers again.
 	Changed
-	// Confirmed means that a subscription to the key begins now: read what came before.
+	// Confirmed means that a subscription to the key has begun, so earlier changes must be read now.
 	Confirmed
-	// Growth means that the key may hold more.
+	// Growth means that the key may contain more elements.
 	Growth
 )
 
@@ -48,10 +48,10 @@ func (c Cause) String() string {
 	}
 }
 
-// Wake asks to look at the keys of an id again.
+// Wake is a request to read the keys of an id.
 type Wake struct {
-	// ID is what was passed to [Coalescer.Add].
+	// ID is the ID that was passed to [Coalescer.Add].
 	ID ID
-	// Cause is the most urgent reason since the previous wake of the id.
+	// Cause is the most urgent cause since the previous wake of the id.
 	Cause Cause
 }

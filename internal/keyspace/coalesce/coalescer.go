@@ -10,31 +10,31 @@ import (
 	"time"
 )
 
-// The least time between two wakes of one id.
+// The minimum time between two wakes of one id.
 const (
 	spacing       = 25 * time.Millisecond
 	idleSpacing   = time.Second // after growth, while the id can create nothing
 	shrinkSpacing = time.Second // after shrinking
 )
 
-// Coalescer turns marks into wakes, spaced out per id. The first mark after a quiet time is
-// a wake at once, and the last one of a burst is always followed by a wake. However many
-// marks come and however slowly wakes are delivered, an id has at most two wakes to come:
+// Coalescer turns marks into wakes, with a minimum time between the wakes of each id. The first mark after a quiet time
+// causes a wake at once, and the last mark of a burst is always followed by a wake. However many marks there are and
+// however slowly wakes are delivered, an id has at most two outstanding wakes:
 //
 //	mark ──► pending ── when it is due ──► ready ── when the consumer is free ──► delivered
 //	          a timer                       a queue
 //
-// A mark that comes meanwhile merges into the pending wake and may bring it forward. A wake
-// that becomes due while the one before it still waits in the queue merges into that one.
+// A mark merges into the pending wake and may make it due earlier. A wake that becomes due while the previous one is
+// still in the queue merges into that one.
 //
-// The methods are safe for concurrent use, and none but [Coalescer.Run] blocks.
+// The methods are safe for concurrent use, and none except [Coalescer.Run] blocks.
 type Coalescer struct {
-	// merged is called for each event that becomes part of a wake which is pending already.
+	// merged is called for each event that merges into an outstanding wake.
 	merged func()
 
 	mu      sync.Mutex
 	entries map[ID]*entry
-	// ready holds the ids whose wake is due, in the order they became so.
+	// ready has the ids with a wake that is due, in the order in which they became due.
 	ready []ID
 	// filled is set while ready may not be empty.
 	filled Signal
@@ -43,25 +43,25 @@ type Coalescer struct {
 // entry is the state of one id.
 type entry struct {
 	lastWake time.Time
-	// pending is the cause of the next wake, or None, and due is when it is to be.
+	// pending is the cause of the next wake, or None. due is the time of that wake.
 	pending Cause
 	due     time.Time
 	timer   *time.Timer // nil until one is needed
-	// ready is the cause of the wake that waits to be taken, or None.
+	// ready is the cause of the wake in the queue, or None.
 	ready Cause
 	// idle means that the id can create nothing now.
 	idle bool
-	// notified is when growth was first heard of since that was last asked for.
+	// notified is the time of the first growth mark since the last TakeNotified.
 	notified time.Time
 }
 
-// NewCoalescer returns a coalescer that knows no id. It calls merged, which must not block, for
-// each mark by an event that needs no wake of its own.
+// NewCoalescer returns a Coalescer without ids. It calls merged, which must not block, for each event that causes no
+// wake of its own.
 func NewCoalescer(merged func()) *Coalescer {
 	return &Coalescer{merged: merged, entries: map[ID]*entry{}, filled: NewSignal()}
 }
 
-// Add makes an id known. Marks of other ids are dropped.
+// Add adds an id. Marks of unknown ids are ignored.
 func (c *Coalescer) Add(id ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +70,7 @@ func (c *Coalescer) Add(id ID) {
 	}
 }
 
-// Remove forgets an id and its wakes.
+// Remove removes an id and its wakes.
 func (c *Coalescer) Remove(id ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +85,7 @@ func (c *Coalescer) Remove(id ID) {
 	}
 }
 
-// Mark asks for a wake of id.
+// Mark requests a wake of id.
 func (c *Coalescer) Mark(id ID, cause Cause) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,8 +108,7 @@ func (c *Coalescer) Mark(id ID, cause Cause) {
 	}
 }
 
-// TakeNotified returns when growth of id was first heard of since the last call, and zero if
-// it was not.
+// TakeNotified returns the time of the first growth mark of id since the last call, and zero if there was none.
 func (c *Coalescer) TakeNotified(id ID) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,8 +121,8 @@ func (c *Coalescer) TakeNotified(id ID) time.Time {
 	return at
 }
 
-// SetIdle tells whether id is idle: it could create nothing if it were woken by growth. Growth wakes an idle id once a
-// second at most.
+// SetIdle says whether id is idle, which means that it can create nothing now. Growth wakes an idle id at most once a
+// second.
 func (c *Coalescer) SetIdle(id ID, idle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,7 +147,7 @@ func (e *entry) interval(cause Cause) time.Duration {
 	}
 }
 
-// schedule makes the pending wake happen when it is due.
+// schedule starts the timer of the pending wake, or makes it ready at once.
 func (c *Coalescer) schedule(id ID, e *entry, due time.Time) {
 	e.due = due
 	switch wait := time.Until(due); {
@@ -161,8 +160,8 @@ func (c *Coalescer) schedule(id ID, e *entry, due time.Time) {
 	}
 }
 
-// expire is the end of a timer. A timer that was reset at the moment it expired comes
-// here early, and again in time.
+// expire is called by the timer. If the timer was reset just when it fired, expire is called early once, and again when
+// the wake is due.
 func (c *Coalescer) expire(id ID, e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +170,7 @@ func (c *Coalescer) expire(id ID, e *entry) {
 	}
 }
 
-// wake moves the pending wake of id to those that are ready.
+// wake moves the pending wake of id to the queue.
 func (c *Coalescer) wake(id ID, e *entry) {
 	if e.ready == None {
 		c.ready = append(c.ready, id)
@@ -183,8 +182,8 @@ func (c *Coalescer) wake(id ID, e *entry) {
 	c.filled.Set()
 }
 
-// Run delivers the wakes, one after the other and in the order in which they became due, until
-// ctx is done. Deliver may block.
+// Run delivers the wakes, one after the other in the order in which they became due, until ctx is done. deliver may
+// block.
 func (c *Coalescer) Run(ctx context.Context, deliver func(ctx context.Context, w Wake)) {
 	for {
 		for w, ok := c.take(); ok; w, ok = c.take() {
@@ -201,7 +200,7 @@ func (c *Coalescer) Run(ctx context.Context, deliver func(ctx context.Context, w
 	}
 }
 
-// take returns the wake that has been ready for longest, if there is one.
+// take returns the first wake in the queue, if there is one.
 func (c *Coalescer) take() (Wake, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,7 +215,7 @@ func (c *Coalescer) take() (Wake, bool) {
 	return w, true
 }
 
-// Stop ends all timers: what is pending will not become a wake.
+// Stop stops all timers. Pending wakes are not delivered.
 func (c *Coalescer) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

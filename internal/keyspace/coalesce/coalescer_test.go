@@ -19,20 +19,20 @@ var a, b, unknown = ID{Name: "a"}, ID{Name: "b"}, ID{Name: "unknown"}
 
 func numbered(i int) ID { return ID{Name: fmt.Sprint(i)} }
 
-// at is a wake and when it came.
+// at is a wake and its time.
 type at struct {
 	after time.Duration
 	wake  Wake
 }
 
-// consumer takes wakes from a coalescer as they come.
+// consumer receives the wakes of a coalescer.
 type consumer struct {
 	*Coalescer
 	begun time.Time
 	wakes []at
 }
 
-// coalescing runs a test of a coalescer that knows the ids a and x.
+// coalescing runs a test of a coalescer with the ids a and x.
 func coalescing(t *testing.T, test func(g Gomega, x *consumer)) {
 	t.Helper()
 	t.Parallel()
@@ -254,9 +254,9 @@ func TestEventsThatNeedNoWakeAreCounted(t *testing.T) {
 		time.Sleep(time.Hour)
 		c.take()
 		c.Mark(a, Growth)
-		NewWithT(t).Expect(merged).To(Equal(2), "all is taken")
+		NewWithT(t).Expect(merged).To(Equal(2), "all wakes are delivered")
 		c.Mark(unknown, Growth)
-		NewWithT(t).Expect(merged).To(Equal(2), "nobody would be woken")
+		NewWithT(t).Expect(merged).To(Equal(2), "an unknown id is not woken")
 	})
 }
 
@@ -264,13 +264,13 @@ func TestGrowthIsNotedUntilItIsAskedFor(t *testing.T) {
 	coalescing(t, func(g Gomega, x *consumer) {
 		x.Mark(a, Confirmed)
 		x.Mark(a, Shrink)
-		g.Expect(x.TakeNotified(a)).To(BeZero(), "neither is growth")
+		g.Expect(x.TakeNotified(a)).To(BeZero(), "neither cause is growth")
 		first := time.Now()
 		x.Mark(a, Growth)
 		time.Sleep(time.Second)
 		x.Mark(a, Growth)
 		g.Expect(x.TakeNotified(b)).To(BeZero())
-		g.Expect(x.TakeNotified(a)).To(Equal(first), "the oldest that was not served")
+		g.Expect(x.TakeNotified(a)).To(Equal(first), "the first one since the last call")
 		g.Expect(x.TakeNotified(a)).To(BeZero())
 		g.Expect(x.TakeNotified(unknown)).To(BeZero())
 	})
@@ -300,13 +300,13 @@ func TestRunEndsWithItsContext(t *testing.T) {
 			delivered++
 			stop()
 		})
-		NewWithT(t).Expect(delivered).To(Equal(1), "what is left is of no use")
+		NewWithT(t).Expect(delivered).To(Equal(1), "nothing is delivered after the context has ended")
 		c.Run(ctx, func(context.Context, Wake) {})
 	})
 }
 
-// Whatever is marked and whenever: each mark is followed by a wake that is at least as urgent, in
-// a second at most, and wakes of one id keep their distance.
+// For any sequence of marks: each mark is followed within a second by a wake that is at least as urgent, and the wakes
+// of one id have the minimum distance.
 func TestEveryMarkIsFollowedByAWake(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -3,9 +3,8 @@
 
 package coalesce
 
-// Signal tells one goroutine that there may be something to do. It holds a token from
-// [Signal.Set] until that goroutine receives it, so a signal that was set is never missed, and
-// setting it again before does nothing.
+// Signal tells one goroutine that there may be something to do. It holds one token from [Signal.Set] until the
+// goroutine receives it. So no signal is lost, and a second Set before that has no effect.
 type Signal chan struct{}
 
 // NewSignal returns a signal that is not set.

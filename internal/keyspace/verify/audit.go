@@ -6,37 +6,36 @@ package verify
 import "time"
 
 const (
-	// eventDelay is how long after a read the event of what it shows may come.
+	// eventDelay is how much later than a read the event of the growth in it may arrive.
 	eventDelay = time.Second
-	// missesToDisprove is how many growths in a row have to go unannounced until the server
-	// counts as one that publishes nothing. One may be a command without an event.
+	// missesToDisprove is how many growths in a row must have no event until the server counts as one without
+	// notifications. A single one may be a command without an event.
 	missesToDisprove = 2
 )
 
-// Audit compares the depths that are read of a key with the events that come. Its reads
-// follow one another. The zero value is ready. It is not safe for concurrent use.
+// Audit compares the depths of a key with its events. Its reads do not overlap. The zero value is ready. It is not safe
+// for concurrent use.
 type Audit struct {
-	// depth is by the last read, which began at readAt; zero before the first.
+	// depth is the result of the last read, which began at readAt. readAt is zero before the first read.
 	depth  int64
 	readAt time.Time
-	// grownAt is when a read ended that showed growth of which no event had told; zero
-	// while none is open.
+	// grownAt is the end of the read that showed a growth without an event so far. It is zero if there is none.
 	grownAt time.Time
-	// misses counts growths in a row of which no event told in time, and missingSince is
-	// when the read before the first of them began.
+	// misses counts the growths in a row without an event. missingSince is the beginning of the read before the first
+	// of them.
 	misses       int
 	missingSince time.Time
 }
 
-// Read notes a depth that was read from began until now. It reports whether an earlier
-// growth turned out to be missed. Growth from before silentUntil is expected to be silent.
+// Read takes a depth that was read from began until now. It reports whether an earlier growth has become a miss. Growth
+// before silentUntil is not expected to have events.
 func (a *Audit) Read(depth int64, began, now time.Time, key Subscription, silentUntil time.Time) (missed bool) {
 	throughout := key.Present && key.Since.Before(a.readAt)
 	if !throughout || !silentUntil.Before(a.readAt) {
 		*a = Audit{depth: depth, readAt: began}
 		return false
 	}
-	missed = a.settle(now, key.HeardAt)
+	missed = a.decide(now, key.HeardAt)
 	if depth > a.depth && key.HeardAt.Before(a.readAt) && a.grownAt.IsZero() {
 		a.grownAt = now
 		if a.misses == 0 {
@@ -47,8 +46,8 @@ func (a *Audit) Read(depth int64, began, now time.Time, key Subscription, silent
 	return missed
 }
 
-// settle decides whether the open growth was missed.
-func (a *Audit) settle(now, heardAt time.Time) (missed bool) {
+// decide ends the open growth if its event has come, or counts it as missed if the event is overdue.
+func (a *Audit) decide(now, heardAt time.Time) (missed bool) {
 	if heardAt.After(a.missingSince) {
 		a.grownAt, a.misses = time.Time{}, 0
 		return false
@@ -61,12 +60,12 @@ func (a *Audit) settle(now, heardAt time.Time) (missed bool) {
 	return true
 }
 
-// overdue says that the event of the open growth should have come by now.
+// overdue reports whether the event of the open growth should have come by now.
 func (a *Audit) overdue(now time.Time) bool {
 	return !a.grownAt.IsZero() && now.Sub(a.grownAt) >= eventDelay
 }
 
-// disproved reports whether the server evidently publishes nothing about the key.
+// disproved reports whether the misses show that the server publishes no events for the key.
 func (a *Audit) disproved(now time.Time, key Subscription, silentUntil time.Time) bool {
 	misses := a.misses
 	if a.overdue(now) {

@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// auditing is an audit of a key that is read at chosen seconds.
+// auditing is an audit of a key that is read at given seconds.
 type auditing struct {
 	audit        Audit
 	subscribedAt time.Time
@@ -46,7 +46,7 @@ func TestGrowthWithoutEventsDisproves(t *testing.T) {
 	a.read(6, 1)
 	g.Expect(a.disprovedAt(10)).To(BeFalse(), "one miss may be a command without an event")
 	a.read(11, 1)
-	g.Expect(a.disprovedAt(15)).To(BeFalse(), "it did not grow")
+	g.Expect(a.disprovedAt(15)).To(BeFalse(), "the depth did not grow")
 	a.read(16, 5)
 	g.Expect(a.disprovedAt(17)).To(BeFalse(), "the event may still come")
 	g.Expect(a.disprovedAt(17.1)).To(BeTrue())
@@ -55,12 +55,12 @@ func TestGrowthWithoutEventsDisproves(t *testing.T) {
 	g.Expect(a.missed).To(Equal(2))
 
 	a.heardAt = second(22)
-	g.Expect(a.disprovedAt(22)).To(BeFalse(), "an event proves the contrary at once")
+	g.Expect(a.disprovedAt(22)).To(BeFalse(), "one event is enough as proof")
 	a.read(26, 9)
 	a.read(31, 9)
 	g.Expect(a.missed).To(Equal(2))
 	a.read(36, 10)
-	g.Expect(a.disprovedAt(60)).To(BeFalse(), "it takes two misses again")
+	g.Expect(a.disprovedAt(60)).To(BeFalse(), "two new misses are needed")
 }
 
 func TestAnnouncedGrowthIsNotMissed(t *testing.T) {
@@ -118,8 +118,8 @@ func TestANewSubscriptionBeginsAnew(t *testing.T) {
 	g.Expect(a.disprovedAt(30)).To(BeFalse())
 }
 
-// A server that says itself that it publishes nothing misses nothing, and what it missed
-// while nobody knew of that is forgiven.
+// If the setting says that the server publishes nothing, no event is expected. Misses before the setting was known do
+// not count any longer.
 func TestGrowthIsNotMissedWhereTheServerIsSilentByItsOwnWord(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -141,5 +141,5 @@ func TestGrowthIsNotMissedWhereTheServerIsSilentByItsOwnWord(t *testing.T) {
 	a.read(41, 20)
 	a.read(46, 21)
 	a.read(51, 22)
-	g.Expect(a.disprovedAt(60)).To(BeTrue(), "from then on events are expected")
+	g.Expect(a.disprovedAt(60)).To(BeTrue(), "events are expected from then on")
 }

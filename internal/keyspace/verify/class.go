@@ -3,8 +3,8 @@
 
 package verify
 
-// Class is a class of commands, by the type of the keys that they work on. Its value is its
-// flag in notify-keyspace-events.
+// Class is a class of commands, named after the type of the keys that they work on. Its value is its flag in
+// notify-keyspace-events.
 type Class byte
 
 // The classes.

@@ -9,39 +9,37 @@ import (
 	"time"
 )
 
-// Setting is what a server says of its own notify-keyspace-events.
+// Setting is what is known about notify-keyspace-events of a server.
 type Setting struct {
-	// Readable says that it told, and Flags what.
+	// Readable means that the setting could be read. Flags is its value.
 	Readable bool
 	Flags    Flags
-	// Extended says that flags which turn out to be missing are about to be added. Refused says
-	// that the server was asked to add them, and did not.
+	// Extended means that the operator adds missing flags. Refused means that the server did not accept them.
 	Extended, Refused bool
 }
 
-// silent says that by its own word the server publishes nothing about commands of a class.
+// silent reports whether the setting says that the server publishes no events of a class.
 func (s Setting) silent(class Class) bool { return s.Readable && !s.Flags.publish(class) }
 
-// Evidence is what shows that a server publishes events, or that it does not. It is that of
-// one session: the next one may be with another server, or with one that was set up anew.
-// The zero value is ready. It is safe for concurrent use.
+// Evidence shows whether a server publishes events. It belongs to one session, because the next session may be with
+// another server, or with a server whose setting was lost. The zero value is ready. It is safe for concurrent use.
 type Evidence struct {
 	mu      sync.Mutex
 	setting Setting
-	// heard are the classes of which an event came.
+	// heard are the classes of the events that came.
 	heard []Class
-	// silentUntil is until when the server was last known to publish nothing about a class.
+	// silentUntil is when, by its setting, the server last published no events of a class.
 	silentUntil map[Class]time.Time
 }
 
-// Begin notes the begin of a session.
+// Begin records the beginning of a session.
 func (e *Evidence) Begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.setting, e.heard = Setting{}, nil
 }
 
-// Heard notes that an event of a command of a class came. It reports whether that is news.
+// Heard records an event of a class. It reports whether it is the first one.
 func (e *Evidence) Heard(class Class) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -52,7 +50,7 @@ func (e *Evidence) Heard(class Class) bool {
 	return true
 }
 
-// Told notes what the server says of itself. It reports whether that is news.
+// Told records the setting that was read. It reports whether it has changed.
 func (e *Evidence) Told(setting Setting, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -69,8 +67,8 @@ func (e *Evidence) Told(setting Setting, now time.Time) bool {
 	return news
 }
 
-// SilentUntil returns until when the server is known to publish nothing about a class, by
-// its own word; zero if it never said so. What was not announced before is no wonder.
+// SilentUntil returns until when, by its setting, the server published no events of a class, and zero if its setting
+// never said so. Growth before that time is not expected to have events.
 func (e *Evidence) SilentUntil(class Class, now time.Time) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -80,7 +78,7 @@ func (e *Evidence) SilentUntil(class Class, now time.Time) time.Time {
 	return e.silentUntil[class]
 }
 
-// of returns what the server says of itself, and whether an event of a class came.
+// of returns the setting, and whether an event of the class has come.
 func (e *Evidence) of(class Class) (setting Setting, heard bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -46,9 +46,9 @@ func TestSilentUntil(t *testing.T) {
 	g.Expect(e.SilentUntil(ClassList, second(2))).To(BeZero())
 	g.Expect(e.SilentUntil(ClassSet, second(2))).To(Equal(second(2)))
 	e.Told(Setting{Readable: true, Flags: "Ks"}, second(3))
-	g.Expect(e.SilentUntil(ClassList, second(5))).To(Equal(second(5)), "it still is")
-	g.Expect(e.SilentUntil(ClassSet, second(5))).To(Equal(second(3)), "it is no more")
+	g.Expect(e.SilentUntil(ClassList, second(5))).To(Equal(second(5)), "the server is still silent")
+	g.Expect(e.SilentUntil(ClassSet, second(5))).To(Equal(second(3)), "the server is not silent any longer")
 	e.Told(Setting{Readable: true, Flags: "Kls"}, second(6))
-	g.Expect(e.SilentUntil(ClassList, second(9))).To(Equal(second(6)), "when it was seen to have changed")
+	g.Expect(e.SilentUntil(ClassList, second(9))).To(Equal(second(6)), "the time at which the change was read")
 	g.Expect(e.SilentUntil(ClassSet, second(9))).To(Equal(second(3)))
 }

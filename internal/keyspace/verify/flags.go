@@ -5,33 +5,31 @@ package verify
 
 import "strings"
 
-// Parameter is the server's setting that says which events it publishes.
+// Parameter is the name of the server's setting for keyspace notifications.
 const Parameter = "notify-keyspace-events"
 
-// The flags that matter here.
+// The flags that have a meaning of their own here.
 const (
 	flagKeyspace = 'K' // publish on __keyspace@<db>__:<key>
-	flagGeneric  = 'g' // publish commands on keys of any type, as DEL and RENAME
-	flagAll      = 'A' // stands for all classes but m, n, o and c
+	flagGeneric  = 'g' // events of commands on keys of any type, such as DEL and RENAME
+	flagAll      = 'A' // all classes except m, n, o and c
 )
 
-// knownFlags are all flags of Redis up to 8, in the order in which they are shown.
+// knownFlags are all flags up to Redis 8, in the order in which they are shown.
 const knownFlags = "KElgshzt$xedAmnoc"
 
-// Flags is a value of notify-keyspace-events. The server may print a value in another
-// order than it was set.
+// Flags is a value of notify-keyspace-events. A server may return the flags in another order than they were set.
 type Flags string
 
 func (f Flags) has(flag byte) bool { return strings.IndexByte(string(f), flag) >= 0 }
 
-// publish reports whether a server with these flags publishes commands of a class.
+// publish reports whether a server with these flags publishes events of a class.
 func (f Flags) publish(class Class) bool {
 	return f.has(flagKeyspace) && (f.has(byte(class)) || f.has(flagAll))
 }
 
-// WithRecommended returns these flags and what keys of some classes need, and that by which
-// keys appear as a whole. It keeps what it does not know. A server that has A set does not
-// print n, so n may be lost where the result is set.
+// WithRecommended returns these flags together with those for the classes, and with g for commands on keys of any type.
+// It keeps unknown flags. A server with A does not return n, so n may be lost when the result is set.
 func (f Flags) WithRecommended(classes ...Class) Flags {
 	union := f.with(flagKeyspace)
 	for _, class := range classes {
@@ -40,7 +38,7 @@ func (f Flags) WithRecommended(classes ...Class) Flags {
 	return union.with(flagGeneric)
 }
 
-// with returns these flags and one that they may lack.
+// with returns these flags together with one more.
 func (f Flags) with(flag byte) Flags {
 	if f.has(flag) || flag != flagKeyspace && f.has(flagAll) {
 		return f
@@ -48,8 +46,8 @@ func (f Flags) with(flag byte) Flags {
 	return f + Flags(flag)
 }
 
-// Known returns the known ones of the flags in a fixed order. Unlike the value itself it
-// can be shown wherever it has come from.
+// Known returns the known flags in a fixed order. Unlike the value itself, it contains no other text of the server, so
+// it can be shown in a status.
 func (f Flags) Known() Flags {
 	return Flags(strings.Map(func(flag rune) rune {
 		if f.has(byte(flag)) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzFlags shows that whatever a server says of its flags, what it is asked to set publishes what is wanted and loses nothing, and what is
-// shown is made of known letters.
+// FuzzFlags checks that for any setting, the recommended flags publish the wanted classes and lose no flag, and that
+// only known flags are shown.
 func FuzzFlags(f *testing.F) {
 	for i, seed := range []string{"", "KEA", "Klg", "AKE", "K$z?Z\n", "A", "ξK", "\xff"} {
 		f.Add(seed, uint8(i))

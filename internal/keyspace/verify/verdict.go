@@ -1,10 +1,10 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verify judges whether a Redis server announces the growth of a key. A confirmed
-// subscription shows nothing: servers confirm it whether or not they publish events.
-// The proof is the server's own setting, or an event that came, each of the class of the key;
-// the disproof are depths that grew while no event came. It does no I/O.
+// Package verify decides whether a Redis server announces the growth of a key. A confirmed subscription proves nothing,
+// because servers confirm it whether or not they publish events. The proof is the setting of the server, or an event
+// that came, for the class of the key. Depths that grew without an event are proof of the contrary. The package does no
+// I/O.
 package verify
 
 import (
@@ -13,26 +13,26 @@ import (
 	"time"
 )
 
-// gracePeriod is for how long a subscription, or the proof that comes with a new one, may be
-// missing before that is told. Nothing that heals sooner is worth a change of the status.
+// gracePeriod is how long a subscription, or its proof, may be missing before that is reported. Shorter interruptions
+// do not change the status.
 const gracePeriod = 5 * time.Second
 
-// Reason says whether the growth of a key is announced, and if not, why. Its values are
-// the reasons of the status condition that reports them.
+// Reason says whether the growth of a key is announced, and if not, why. Its values are the reasons of the condition
+// NotificationsActive.
 type Reason string
 
 // The reasons.
 const (
-	// Undecided means that it is not known yet, or about to change: what was known before
-	// stands. A subscription that never lasts for long leaves it so.
+	// Undecided means that it is not known yet or about to change, so the previous verdict stays. It is also the reason
+	// of a subscription that never lasts long.
 	Undecided Reason = ""
-	// ReasonSubscribed means that it is announced: the subscription stands, and it is proven
-	// that the server publishes events.
+	// ReasonSubscribed means that growth is announced: the subscription is confirmed, and it is proven that the server
+	// publishes events.
 	ReasonSubscribed Reason = "Subscribed"
-	// ReasonUnverified means that the subscription stands, and that nothing has shown yet
-	// whether the server publishes events.
+	// ReasonUnverified means that the subscription is confirmed, but there is no proof yet that the server publishes
+	// events.
 	ReasonUnverified Reason = "Unverified"
-	// ReasonNotConfigured means that the server's setting lacks flags.
+	// ReasonNotConfigured means that the setting of the server lacks flags.
 	ReasonNotConfigured Reason = "NotConfigured"
 	// ReasonNoEventsObserved means that the key grew repeatedly without an event.
 	ReasonNoEventsObserved Reason = "NoEventsObserved"
@@ -44,38 +44,38 @@ const (
 
 // Verdict says whether growth is announced.
 type Verdict struct {
-	// Reason says it in a word.
+	// Reason is the reason of the verdict.
 	Reason Reason
-	// Flags is what notify-keyspace-events has to be set to for all the keys that were judged.
-	// It is there if the Reason is ReasonNotConfigured, and holds known flags only.
+	// Flags is the value of notify-keyspace-events that is needed for all watched keys. It is set only if Reason is
+	// ReasonNotConfigured, and contains known flags only.
 	Flags string
-	// ConfigureRefused says that the server did not let the operator set the flags.
+	// ConfigureRefused means that the server did not let the operator set the flags.
 	ConfigureRefused bool
 }
 
-// Subscription is what is known of the subscription to the events of a key.
+// Subscription is the state of the subscription to the events of a key.
 type Subscription struct {
-	// Present says that it stands, and Since is since when that is so, or is not so.
+	// Present means that the subscription is confirmed. Since is when that last changed.
 	Present bool
 	Since   time.Time
-	// Forbidden says that the user may not subscribe, by the last answer.
+	// Forbidden means that the last SUBSCRIBE was rejected because of a permission.
 	Forbidden bool
-	// HeardAt is when growth was last heard of; zero if never.
+	// HeardAt is the time of the last growth event; zero if there was none.
 	HeardAt time.Time
-	// ShrunkAt is when it was last heard that the key holds less; zero if never.
+	// ShrunkAt is the time of the last shrink event; zero if there was none.
 	ShrunkAt time.Time
 }
 
-// Key is what is known of a key.
+// Key is what is known about a key.
 type Key struct {
 	Class        Class
 	Subscription Subscription
 	Audit        *Audit
 }
 
-// Judge tells what the evidence of a server and what is known of keys of it amount to. That
-// is what is to be said of the first of them which is not announced. Wanted are the classes of
-// all keys that anybody watches there: flags that were set for one must not be lost to another.
+// Judge returns the verdict on keys of a server. It is that of the first key whose growth is not announced. wanted are
+// the classes of all watched keys of the server: the flags for one class must not be lost when those for another are
+// set.
 func Judge(server *Evidence, keys []Key, wanted iter.Seq[Class], now time.Time) Verdict {
 	for _, key := range keys {
 		setting, heard := server.of(key.Class)
@@ -113,10 +113,10 @@ func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) Reas
 	}
 }
 
-// notConfigured is what is to be said of keys while the setting lacks flags for one of them.
+// notConfigured returns the verdict on keys while the setting lacks flags for one of them.
 func notConfigured(setting Setting, wanted iter.Seq[Class]) Verdict {
 	if setting.Extended && !setting.Refused {
-		return Verdict{Reason: Undecided} // They are about to be there.
+		return Verdict{Reason: Undecided} // The operator is adding them.
 	}
 	flags := setting.Flags.WithRecommended(slices.Collect(wanted)...).Known()
 	return Verdict{Reason: ReasonNotConfigured, Flags: string(flags), ConfigureRefused: setting.Refused}

@@ -71,7 +71,7 @@ func TestParseOptionsSaysWhatIsWrong(t *testing.T) {
 		"negative fallback": {[]string{"--polling-fallback-interval=-1s"}, "polling-fallback-interval"},
 		"not a number":      {[]string{"--max-concurrent-reconciles=many"}, "max-concurrent-reconciles"},
 		"no network":        {[]string{"--redis-deny-cidrs=10.0.0.0/8,redis"}, `"redis" is neither an address nor a prefix`},
-		"not the network":   {[]string{"--redis-allow-cidrs=10.0.0.5/8"}, "is 10.0.0.0/8 meant"},
+		"not the network":   {[]string{"--redis-allow-cidrs=10.0.0.5/8"}, "write 10.0.0.0/8"},
 		"negative servers":  {[]string{"--max-redis-servers-per-namespace=-1"}, "max-redis-servers-per-namespace"},
 		"no such log level": {[]string{"--zap-log-level=loud"}, "zap-log-level"},
 	} {

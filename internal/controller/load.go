@@ -13,7 +13,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
@@ -50,8 +49,8 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*targe
 			return nil, result, err
 		}
 	}
-	if found.SpecErr != nil {
-		return nil, r.reportMalformed(ctx, sj, mem, found.SpecErr), nil
+	if result, malformed := r.reportIfMalformed(ctx, &found, mem); malformed {
+		return nil, result, nil
 	}
 	return &target{sj: sj, asks: scaledjob.Resolve(sj), mem: mem}, ctrl.Result{}, nil
 }
@@ -66,12 +65,16 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	}
 }
 
-// reportMalformed reports, once per cause, that the spec does not match the types of the CRD, for example because it
-// was stored under an older CRD. Such a ScaledJob has no subscription, and none of its Jobs are created or pruned. If
+// reportIfMalformed reports, once per cause, a spec that does not match the types of the CRD, for example because it was
+// stored under an older CRD. Such a ScaledJob has no subscription, and none of its Jobs are created or pruned. If
 // the API server rejects the status of such an object, only the event and the log report the problem.
-func (r *Reconciler) reportMalformed(
-	ctx context.Context, sj *scaledjobv1.ScaledJob, mem *memory, cause error,
-) ctrl.Result {
+func (r *Reconciler) reportIfMalformed(
+	ctx context.Context, found *scaledjob.ScaledJob, mem *memory,
+) (result ctrl.Result, malformed bool) {
+	sj, cause := &found.ScaledJob, found.SpecErr
+	if cause == nil {
+		return ctrl.Result{}, false
+	}
 	r.unsubscribe(client.ObjectKeyFromObject(sj))
 	r.Metrics.Failed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName)
 	before := mem.status.Latest(sj)
@@ -88,5 +91,5 @@ func (r *Reconciler) reportMalformed(
 	if wait > 0 {
 		after = min(after, wait)
 	}
-	return enqueue.After(after, enqueue.PriorityResync)
+	return enqueue.After(after, enqueue.PriorityResync), true
 }

@@ -15,7 +15,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-var refusedConnection = failure.Classify(syscall.ECONNREFUSED)
+var errRefusedConnection = failure.Classify(syscall.ECONNREFUSED)
 
 // newCredentials returns credentials with a pointer of their own.
 func newCredentials() *auth.Credentials { return &auth.Credentials{} }
@@ -38,7 +38,7 @@ func TestCredentialsEitherFailOrAreReplaced(t *testing.T) {
 		health := newTestHealth(before)
 		var failed, replaced bool
 		var both sync.WaitGroup
-		both.Go(func() { _, failed = health.fail(before, refusedConnection) })
+		both.Go(func() { _, failed = health.fail(before, errRefusedConnection) })
 		both.Go(func() { _, replaced = health.replace(before, after) })
 		both.Wait()
 		g.Expect(failed).NotTo(Equal(replaced))
@@ -59,14 +59,14 @@ func TestACallThatWasAdmittedBeforeAFailureMakesNoClientAfterIt(t *testing.T) {
 	g.Expect(client).NotTo(BeNil())
 	g.Expect(admitted.has(0, client)).To(BeTrue())
 
-	retired, wentDown := health.fail(used, refusedConnection)
+	retired, wentDown := health.fail(used, errRefusedConnection)
 	g.Expect(wentDown).To(BeTrue())
 	retired.close()
 	g.Expect(admitted.get(0)).To(BeNil())
 	g.Expect(admitted.get(1)).To(BeNil())
 	g.Expect(admitted.has(0, client)).To(BeFalse(), "the failure of a former client is ignored")
 	_, err = health.usable()
-	g.Expect(err).To(Equal(refusedConnection))
+	g.Expect(err).To(Equal(errRefusedConnection))
 
 	health.restore()
 	inUse, err := health.usable()
@@ -84,10 +84,10 @@ func TestTheFirstCredentialsReplaceNothing(t *testing.T) {
 	g.Expect(health.useFirst(first)).To(BeIdenticalTo(first))
 	g.Expect(health.useFirst(second)).To(BeIdenticalTo(first))
 
-	_, wentDown := health.fail(first, refusedConnection)
+	_, wentDown := health.fail(first, errRefusedConnection)
 	g.Expect(wentDown).To(BeTrue())
 	_, err := health.useFirst(second)
-	g.Expect(err).To(Equal(refusedConnection), "the prober finds the credentials")
+	g.Expect(err).To(Equal(errRefusedConnection), "the prober finds the credentials")
 }
 
 func TestOnlyWhatIsInUseIsWithdrawn(t *testing.T) {

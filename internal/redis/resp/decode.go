@@ -110,13 +110,18 @@ func (d *decoder) announced(kind byte, announced string, depth int) (any, error)
 	case '%':
 		return d.elements(2*n, depth)
 	case '|':
-		if _, err := d.elements(2*n, depth); err != nil {
-			return nil, err
-		}
-		return d.next(depth + 1)
+		return d.attributed(n, depth)
 	default:
 		return nil, ErrMalformed
 	}
+}
+
+// attributed skips so many attributes, which come before a reply, and decodes the reply.
+func (d *decoder) attributed(attributes, depth int) (any, error) {
+	if _, err := d.elements(2*attributes, depth); err != nil {
+		return nil, err
+	}
+	return d.next(depth + 1)
 }
 
 // text decodes a string of this length and its line end.

@@ -13,7 +13,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 )
 
-// A proxy in the way may answer 201 with something else than the Job. That is no reason to take it for seen.
+// A proxy may answer 201 without the Job in the body. The operator must not take the Job as seen.
 func TestAnswerWithoutIdentityIsAwaited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestAnswerWithoutIdentityIsAwaited(t *testing.T) {
 	})
 }
 
-// Admission may drop the annotations. Creating must pause while workers fail all the same.
+// Admission policies may remove the annotations. Failing Jobs must still pause creation.
 func TestJobsWithoutAnnotationsThatFailPauseCreating(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())

@@ -17,8 +17,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
-// The clock that Jobs finish by, and the one by which a former leader wrote the status, may be off by hours: there is no Job too many, and no
-// pause is longer than the longest.
+// The clocks of the Job controller and of the previous leader may be off by hours. That must cause neither surplus Jobs
+// nor a pause longer than LongestPause.
 func TestClocksOfOthers(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []time.Duration{-100 * 365 * 24 * time.Hour, -5 * time.Hour, 0, 5 * time.Hour, 100 * 365 * 24 * time.Hour} {
@@ -48,7 +48,7 @@ func TestClocksOfOthers(t *testing.T) {
 	}
 }
 
-// failAll has all Jobs fail, by a clock that is off by skew.
+// failAll makes all Jobs fail, with finish times that are off by skew.
 func (w *world) failAll(t *testing.T, skew time.Duration) {
 	t.Helper()
 	for _, job := range w.jobs(t.Context()) {
@@ -59,7 +59,7 @@ func (w *world) failAll(t *testing.T, skew time.Duration) {
 	}
 }
 
-// skewStatus moves the times of the status, as if it was written by a clock that is off by skew.
+// skewStatus shifts the times of the status by skew.
 func (w *world) skewStatus(t *testing.T, skew time.Duration) {
 	t.Helper()
 	sj := w.scaledJob(t.Context())
@@ -70,7 +70,7 @@ func (w *world) skewStatus(t *testing.T, skew time.Duration) {
 	w.Expect(w.api.Status().Update(t.Context(), sj)).To(Succeed())
 }
 
-// unfinished is how many Jobs have not finished.
+// unfinished returns the number of unfinished Jobs.
 func (w *world) unfinished(t *testing.T) int {
 	t.Helper()
 	count := 0

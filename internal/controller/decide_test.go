@@ -24,7 +24,7 @@ import (
 
 var unreachable = &failure.Error{Reason: failure.ReasonUnreachable, Message: "Start it.", Err: errors.New("refused")}
 
-// activeJobs are so many Jobs that have not finished.
+// activeJobs returns count unfinished Jobs.
 func activeJobs(n int) jobs.Owned {
 	var owned jobs.Owned
 	for i := range n {
@@ -34,10 +34,10 @@ func activeJobs(n int) jobs.Owned {
 	return owned
 }
 
-// waiting is the queue of the tests, in which so many messages wait.
+// waiting returns the content of the queue: messages that wait.
 func waiting(messages int64) queues { return queues{counts: queue.Counts{{Waiting: messages}}} }
 
-// unreadable is the queue of the tests, which can't be read any more.
+// unreadable is the queue after a failed read.
 var unreadable = queues{counts: waiting(47).counts, err: unreachable}
 
 func TestDecide(t *testing.T) {

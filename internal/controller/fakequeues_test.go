@@ -10,18 +10,18 @@ import (
 	"miracle.dev/scaledjob-operator/internal/queue"
 )
 
-// fakeQueues serve what a test sets, by key. A key that was never set holds nothing.
-// The zero value is ready, and safe for concurrent use.
+// fakeQueues serves the content that a test sets, by key. Other keys are empty. The zero value is ready for use, and
+// safe for concurrent use.
 type fakeQueues struct {
 	mu     sync.Mutex
 	counts map[string]queue.Count
 	errs   map[string]error
 }
 
-// SetDepth makes later observations find so many messages waiting in key, and no error.
+// SetDepth sets the number of waiting messages of key.
 func (f *fakeQueues) SetDepth(key string, depth int64) { f.SetCount(key, queue.Count{Waiting: depth}) }
 
-// SetCount makes later observations find this in key, and no error.
+// SetCount sets the content of key.
 func (f *fakeQueues) SetCount(key string, count queue.Count) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -32,7 +32,7 @@ func (f *fakeQueues) SetCount(key string, count queue.Count) {
 	delete(f.errs, key)
 }
 
-// SetError makes later observations of key fail with err.
+// SetError makes reads of key fail with err.
 func (f *fakeQueues) SetError(key string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,7 +42,7 @@ func (f *fakeQueues) SetError(key string, err error) {
 	f.errs[key] = err
 }
 
-// Observe returns what was set for the queues of source, or the error of ctx.
+// Observe returns the content of the queues of source, or the error of ctx.
 func (f *fakeQueues) Observe(ctx context.Context, source queue.Source) ([]queue.Count, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err

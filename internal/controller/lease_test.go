@@ -11,7 +11,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/leadership"
 )
 
-// A leader begins no create that could outlast its lease. Creates for which this process is patient are ended together with it.
+// A leader starts no create that could outlast its Lease. Creates with the long timeout end together with the process.
 func TestCreatesAreAsLongAsTheLeaseLeavesRoomFor(t *testing.T) {
 	t.Parallel()
 	NewWithT(t).Expect(createTimeout).To(Equal(leadership.LongestCreate))

@@ -33,8 +33,8 @@ func TestSpecThatCannotBeReadIsReportedOnce(t *testing.T) {
 		w.Expect(w.reconcile(t.Context())).To(beResync())
 	}
 
-	w.Expect(w.names()).To(Equal(created), "nothing is created, nor checked")
-	w.Expect(w.jobs(t.Context())).To(HaveLen(len(created)), "nothing is deleted")
+	w.Expect(w.names()).To(Equal(created), "no Job is created, and no dry run is sent")
+	w.Expect(w.jobs(t.Context())).To(HaveLen(len(created)), "no Job is deleted")
 	w.Expect(w.watcher.forgotten).To(BeTrue())
 	w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", scaledjobv1.ReasonInvalidSpec}))
 	w.Expect(w.applied).To(Equal(2))
@@ -47,11 +47,11 @@ func TestSpecThatCannotBeReadIsReportedOnce(t *testing.T) {
 		w.Expect(is.Message).To(ContainSubstring("threshold"))
 		w.Expect(is.ObservedGeneration).To(Equal(int64(2)))
 	}
-	w.Expect(w.scaledJob(t.Context()).Status.ActiveJobs).To(Equal(int32(len(created))), "as it was")
+	w.Expect(w.scaledJob(t.Context()).Status.ActiveJobs).To(Equal(int32(len(created))), "unchanged")
 	w.Expect(w.scrape()).To(HaveKeyWithValue("scaledjob_reconcile_errors_total", 3.0))
 }
 
-// The API server applies no status to some such objects.
+// The API server rejects every status of some such objects.
 func TestSpecThatCannotBeReadAndStatusThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
@@ -59,7 +59,8 @@ func TestSpecThatCannotBeReadAndStatusThatCannotBeWritten(t *testing.T) {
 	w.onApply = func() error { return errAway }
 
 	for range 3 {
-		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", retry.APIServer.After(1)), "it is tried again")
+		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", retry.APIServer.After(1)),
+			"the write is retried")
 	}
 
 	w.Expect(w.events.reasons).To(Equal([]string{scaledjobv1.ReasonInvalidSpec}))
@@ -78,10 +79,11 @@ func TestSpecThatIsMendedIsFollowed(t *testing.T) {
 
 	w.Expect(w.names()).To(HaveLen(3))
 	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Reason).To(Equal(scaledjobv1.ReasonReconciled))
-	w.Expect(apimeta.FindStatusCondition(w.scaledJob(t.Context()).Status.Conditions, scaledjobv1.ConditionStalled)).To(BeNil())
+	w.Expect(apimeta.FindStatusCondition(w.scaledJob(t.Context()).Status.Conditions, scaledjobv1.ConditionStalled)).
+		To(BeNil())
 }
 
-// No status could be applied over one that has another form.
+// The API server would reject any status applied over a malformed one.
 func TestStatusThatCannotBeReadIsDroppedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())

@@ -35,39 +35,43 @@ import (
 
 var (
 	errKilled  = errors.New("the process has been killed")
-	errUnheard = errors.New("there was no answer")
+	errUnheard = errors.New("the create has no answer")
 )
 
-// weakness is what an operator of the negative control lacks.
+// weakness is the safeguard that an operator of the negative control lacks.
 type weakness struct {
-	// gateOpen says that it counts Jobs though its cache lags, and namesAtRandom that a create which is sent again makes another Job.
+	// gateOpen makes it count Jobs while its cache lags behind. namesAtRandom gives a create that is sent again another
+	// name.
 	gateOpen, namesAtRandom bool
 }
 
-// operatorProcess is one process of the operator: a Reconciler with its memory and its gate, and caches that lag behind the API server.
+// operatorProcess is one process of the operator: a Reconciler with its memory and gate, and caches that lag behind the
+// API server.
 type operatorProcess struct {
 	r       *Reconciler
 	server  *apiServer
 	watcher *fakeWatcher
 	weak    weakness
-	// dead says that it is gone, and retired that it is, or that another leads.
+	// dead is true if the process has ended. retired is true if it has ended or another process leads.
 	dead, retired bool
 
-	// store is the Job cache: it shows the first jobsSeen changes of the API server's history, and shown the first sjSeen of the ScaledJob.
+	// store is the Job cache, which shows the first jobsSeen changes of Jobs. shown is the cached ScaledJob, after its
+	// first sjSeen changes.
 	store    toolscache.Store
 	stores   *jobcontrol.Stores
 	jobsSeen int
 	sjSeen   int
 
-	// fates are what becomes of creates, in turns, and listFails and liveFails say that the cache and the API server can't be read.
+	// fates are the fates of the next creates, used in turn. listFails and liveFails make reads from the cache and from
+	// the API server fail.
 	fates                []fate
 	listFails, liveFails bool
-	// reading is the ScaledJob of the present pass. depth is asked for it.
+	// reading is the ScaledJob of the current reconcile. depth returns its depth.
 	reading *scaledjobv1.ScaledJob
 	depth   func(*operatorProcess) (int64, error)
 }
 
-// newOperatorProcess starts a process whose caches have seen so many changes.
+// newOperatorProcess starts a process whose caches show the given numbers of changes.
 func newOperatorProcess(
 	server *apiServer, jobsSeen, sjSeen int, weak weakness, depth func(*operatorProcess) (int64, error),
 ) *operatorProcess {
@@ -127,7 +131,7 @@ func (p *operatorProcess) showJobs(changes int) {
 	_ = p.store.Replace(list, strconv.FormatInt(p.server.versionAfter(changes), 10)) // It never fails.
 }
 
-// catchUp makes the caches show so many changes more, or all of them.
+// catchUp makes the caches show more changes, up to all of them.
 func (p *operatorProcess) catchUp(jobChanges, sjChanges int) {
 	p.sjSeen += min(sjChanges, len(p.server.sjChanges)-p.sjSeen)
 	if more := min(jobChanges, len(p.server.jobChanges)-p.jobsSeen); more > 0 {
@@ -135,7 +139,7 @@ func (p *operatorProcess) catchUp(jobChanges, sjChanges int) {
 	}
 }
 
-// shownScaledJob is the ScaledJob that the cache shows, and nil where it shows none.
+// shownScaledJob returns the cached ScaledJob; nil if the cache shows none.
 func (p *operatorProcess) shownScaledJob() *scaledjobv1.ScaledJob {
 	if p.sjSeen == 0 {
 		return nil
@@ -143,7 +147,7 @@ func (p *operatorProcess) shownScaledJob() *scaledjobv1.ScaledJob {
 	return p.server.sjChanges[p.sjSeen-1]
 }
 
-// Owned lists Jobs in an order of its own, so that a run can be repeated.
+// Owned lists Jobs in a fixed order, so that runs are repeatable.
 func (p *operatorProcess) Owned(namespace string, owner types.UID) ([]*batchv1.Job, error) {
 	if p.listFails {
 		return nil, errUnheard
@@ -153,19 +157,19 @@ func (p *operatorProcess) Owned(namespace string, owner types.UID) ([]*batchv1.J
 	return owned, err
 }
 
-// Observe reads the depth for the present pass.
+// Observe reads the depth for the current reconcile.
 func (p *operatorProcess) Observe(context.Context, queue.Source) ([]queue.Count, error) {
 	depth, err := p.depth(p)
 	return []queue.Count{{Waiting: depth}}, err
 }
 
-// fate is what becomes of a create.
+// fate determines the result of a create.
 type fate struct {
-	// answer is what the process hears; nil is the answer of the API server.
+	// answer is the error that the process receives; nil for the answer of the API server.
 	answer error
-	// hangs says that it hears that when its patience is over, and kills that it is killed while it waits.
+	// hangs delays the answer until the timeout of the create. kills kills the process while it waits.
 	hangs, kills bool
-	// lands is how long the API server takes to carry out a create that nobody waits for any more. Less than none means never.
+	// lands is how long the API server takes to carry out a create after the sender has given up. Negative means never.
 	lands time.Duration
 }
 
@@ -173,7 +177,7 @@ func (f fate) String() string {
 	return fmt.Sprintf("{answer: %v, hangs: %t, kills: %t, lands: %v}", f.answer, f.hangs, f.kills, f.lands)
 }
 
-// unheard says that the process gets no answer that tells what has become of the create.
+// unheard reports whether the process gets no answer that shows the result of the create.
 func (f fate) unheard() bool {
 	return f.kills || f.hangs || errors.Is(f.answer, errUnheard) || apierrors.IsInternalError(f.answer)
 }
@@ -204,7 +208,7 @@ func (c *cachedClient) Get(_ context.Context, key client.ObjectKey, object clien
 	return nil
 }
 
-// Create sends a create to its fate.
+// Create applies the next fate to a create.
 func (c *cachedClient) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
 	p, job := c.p, object.(*batchv1.Job)
 	p.server.mu.Lock()
@@ -238,13 +242,13 @@ func (p *operatorProcess) fateOf(ordinal int64) fate {
 	return p.fates[ordinal%int64(len(p.fates))]
 }
 
-// takeTurn waits until a moment which only this ordinal has, so that what is sent at once arrives in the same order in each run.
+// takeTurn waits for a time that depends on the ordinal, so that parallel creates arrive in the same order in each run.
 func takeTurn(ordinal int64) {
 	now := time.Now()
 	time.Sleep(now.Truncate(time.Millisecond).Add(time.Millisecond + time.Duration(ordinal%1000)*time.Microsecond).Sub(now))
 }
 
-// send carries out a create now, later or never, and answers.
+// send carries out a create now, later or never, and returns the answer.
 func (p *operatorProcess) send(job *batchv1.Job, its fate) error {
 	if its.kills {
 		p.dead = true
@@ -268,7 +272,7 @@ func (p *operatorProcess) send(job *batchv1.Job, its fate) error {
 	return cmp.Or(its.answer, context.DeadlineExceeded)
 }
 
-// Delete deletes a Job, and notes whether it may be deleted.
+// Delete deletes a Job, and records a fault if it may not be deleted.
 func (c *cachedClient) Delete(_ context.Context, object client.Object, options ...client.DeleteOption) error {
 	p, s := c.p, c.p.server
 	asked := (&client.DeleteOptions{}).ApplyOptions(options)
@@ -282,7 +286,7 @@ func (c *cachedClient) Delete(_ context.Context, object client.Object, options .
 		return apierrors.NewTooManyRequests("another time", 1)
 	case asked.Preconditions == nil || asked.Preconditions.UID == nil || asked.PropagationPolicy == nil ||
 		*asked.PropagationPolicy != metav1.DeletePropagationBackground:
-		s.faults = append(s.faults, fmt.Errorf("a delete of %s that may hit another Job or leave Pods behind", object.GetName()))
+		s.faults = append(s.faults, fmt.Errorf("a delete of %s that may delete another Job or orphan Pods", object.GetName()))
 	case job == nil:
 		return apierrors.NewNotFound(batchv1.Resource("jobs"), object.GetName())
 	case job.UID != *asked.Preconditions.UID:
@@ -294,7 +298,7 @@ func (c *cachedClient) Delete(_ context.Context, object client.Object, options .
 	return nil
 }
 
-// Status applies the status of the ScaledJob.
+// Status returns the writer of the status.
 func (c *cachedClient) Status() client.SubResourceWriter { return &statusWriter{p: c.p} }
 
 type statusWriter struct {
@@ -303,7 +307,7 @@ type statusWriter struct {
 	p *operatorProcess
 }
 
-// Apply replaces the status, if the ScaledJob is still the same.
+// Apply replaces the status, if the UID matches.
 func (w *statusWriter) Apply(_ context.Context, intent runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
 	var asked scaledjobv1.ScaledJob
 	content := intent.(interface{ UnstructuredContent() map[string]any }).UnstructuredContent()
@@ -355,7 +359,7 @@ func (l *liveReader) Get(_ context.Context, key client.ObjectKey, object client.
 	return nil
 }
 
-// List lists the metadata of all Jobs, or the ScaledJob as it was at some version.
+// List lists the metadata of all Jobs, or the ScaledJob at a given version.
 func (l *liveReader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	s := l.p.server
 	if l.p.liveFails || l.p.dead {

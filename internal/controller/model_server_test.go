@@ -22,8 +22,9 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// apiServer is an API server in memory, for many thousands of passes. It holds Jobs and one ScaledJob. All objects share a counter of
-// versions, each has a UID of its own and its name for itself, and caches follow a history of changes.
+// apiServer is an API server in memory, fast enough for many thousands of reconciles. It has Jobs and one ScaledJob.
+// All objects share one counter of resource versions, have unique UIDs and names, and caches follow a history of
+// changes.
 type apiServer struct {
 	mu         sync.Mutex
 	version    int64
@@ -32,25 +33,25 @@ type apiServer struct {
 	jobChanges []jobChange
 	scaledJob  *scaledjobv1.ScaledJob // nil while there is none
 	sjChanges  []*scaledjobv1.ScaledJob
-	// late are creates that have been sent and are not carried out yet.
+	// late are creates that were sent and are not carried out yet.
 	late []lateCreate
-	// deletedAt is the version of the last deletion of a Job, and deleted says whose Jobs have been deleted.
+	// deletedAt is the version of the last deletion of a Job, and deleted the owners whose Jobs were deleted.
 	deletedAt int64
 	deleted   map[types.UID]bool
-	// overlap says that there are two operators.
+	// overlap is true while two operators are running.
 	overlap bool
-	// faults are requests that must never come.
+	// faults are requests that violate an invariant.
 	faults []error
 }
 
-// jobChange is what a watch tells of a Job. job is nil once it is gone.
+// jobChange is a watch event of a Job. job is nil after its deletion.
 type jobChange struct {
 	version int64
 	name    string
 	job     *batchv1.Job
 }
 
-// lateCreate is a create whose sender does not wait for it any more.
+// lateCreate is a create whose sender no longer waits for the answer.
 type lateCreate struct {
 	job    *batchv1.Job
 	at     time.Time
@@ -61,7 +62,7 @@ func newAPIServer() *apiServer {
 	return &apiServer{version: 1, jobs: map[string]*batchv1.Job{}, deleted: map[types.UID]bool{}}
 }
 
-// next gives an object the next version.
+// next sets the next resource version of an object.
 func (s *apiServer) next(object metav1.Object) {
 	s.version++
 	object.SetResourceVersion(strconv.FormatInt(s.version, 10))
@@ -72,7 +73,7 @@ func (s *apiServer) newUID() types.UID {
 	return types.UID(fmt.Sprintf("uid-%d", s.uids))
 }
 
-// create carries out the create of a Job, and completes it as an answer does.
+// create carries out the create of a Job, and completes the Job as the answer does.
 func (s *apiServer) create(job *batchv1.Job) error {
 	if s.jobs[job.Name] != nil {
 		return apierrors.NewAlreadyExists(batchv1.Resource("jobs"), job.Name)
@@ -82,7 +83,7 @@ func (s *apiServer) create(job *batchv1.Job) error {
 	return nil
 }
 
-// store keeps a new or changed Job.
+// store stores a new or changed Job.
 func (s *apiServer) store(job *batchv1.Job) {
 	s.next(job)
 	s.jobs[job.Name] = job.DeepCopy()
@@ -98,9 +99,9 @@ func (s *apiServer) update(name string, change func(*batchv1.Job)) {
 	s.store(job)
 }
 
-// remove removes a Job. A second create of it that is still under way is given up: whoever sent it knew that it may come to nothing, and
-// whether a name is taken can't be told any more once the Job is gone. That no Job comes back like that, within the minute that the API
-// server has for a request, is not promised.
+// remove removes a Job, and drops a second create of it that is still in flight. After the deletion the name is free,
+// so that the create could be carried out. That no Job comes back in this way, within the minute for which the API
+// server works on a request, is not guaranteed.
 func (s *apiServer) remove(name string) {
 	s.deleted[jobs.ControllerUID(s.jobs[name])] = true
 	delete(s.jobs, name)
@@ -110,14 +111,15 @@ func (s *apiServer) remove(name string) {
 	s.jobChanges = append(s.jobChanges, jobChange{s.version, name, nil})
 }
 
-// protected says that nothing is deleted for now. An operator does not make again what another has under way, because both claim the same
-// names. A name is free again once its Job is deleted. So nothing can be promised if one of them has seen that a Job was there, and the
-// other has not: for as long as two operators are at work, or a killed one has left creates that are not carried out yet.
+// protected reports whether no Job may be deleted now. Two operators do not create the same Job twice, because both use
+// the same names. But a name is free again after its Job is deleted. So nothing is guaranteed if one operator has seen
+// a Job and the other has not: while two operators are running, or while creates of a killed operator are in flight.
 func (s *apiServer) protected() bool {
 	return s.overlap || slices.ContainsFunc(s.late, func(c lateCreate) bool { return c.sender.retired })
 }
 
-// underWay says that creates for the owner are under way, and orphaned that some are of an operator that does not lead any more.
+// underWay reports whether creates for the owner are in flight, and whether some of them are from an operator that no
+// longer leads.
 func (s *apiServer) underWay(owner types.UID) (underWay, orphaned bool) {
 	for _, c := range s.late {
 		if jobs.ControllerUID(c.job) == owner {
@@ -127,8 +129,8 @@ func (s *apiServer) underWay(owner types.UID) (underWay, orphaned bool) {
 	return underWay, orphaned
 }
 
-// retire notes that an operator does not lead any more. Its creates under way are never carried out where it may remember
-// what another can't know: see protected.
+// retire records that an operator no longer leads. Its creates in flight are not carried out if it may have seen Jobs
+// that the other has not: see protected.
 func (s *apiServer) retire(p *operatorProcess) {
 	p.retired = true
 	s.late = slices.DeleteFunc(s.late, func(c lateCreate) bool {
@@ -136,7 +138,7 @@ func (s *apiServer) retire(p *operatorProcess) {
 	})
 }
 
-// versionAfter is the version of a cache that has seen so many changes of Jobs.
+// versionAfter returns the resource version of a cache that has seen this number of changes of Jobs.
 func (s *apiServer) versionAfter(changes int) int64 {
 	if changes == 0 {
 		return 1
@@ -144,17 +146,17 @@ func (s *apiServer) versionAfter(changes int) int64 {
 	return s.jobChanges[changes-1].version
 }
 
-// carryOutLate carries out the creates whose time has come.
+// carryOutLate carries out the creates that are due.
 func (s *apiServer) carryOutLate() {
 	slices.SortStableFunc(s.late, func(a, b lateCreate) int { return a.at.Compare(b.at) })
 	for len(s.late) > 0 && !time.Now().Before(s.late[0].at) {
 		job := s.late[0].job
 		s.late = s.late[1:]
-		_ = s.create(job) // Nobody waits for the answer.
+		_ = s.create(job) // The sender no longer waits for the answer.
 	}
 }
 
-// storeScaledJob keeps a new or changed ScaledJob, and forgets it with nil.
+// storeScaledJob stores a new or changed ScaledJob, or removes it if sj is nil.
 func (s *apiServer) storeScaledJob(sj *scaledjobv1.ScaledJob) {
 	if sj == nil {
 		s.version++
@@ -165,7 +167,8 @@ func (s *apiServer) storeScaledJob(sj *scaledjobv1.ScaledJob) {
 	s.sjChanges = append(s.sjChanges, sj)
 }
 
-// committed is how many Jobs of the owner have not finished, and how many more there will be even if nobody does anything.
+// committed returns the number of unfinished Jobs of the owner, plus the number of Jobs that creates in flight will
+// create.
 func (s *apiServer) committed(owner types.UID) int {
 	count := 0
 	for _, job := range s.jobs {
@@ -182,7 +185,7 @@ func (s *apiServer) committed(owner types.UID) int {
 	return count + len(coming)
 }
 
-// owned are the Jobs that the owner controls and that are as asked for, in the order of their names.
+// owned returns the Jobs that the owner controls and that match, sorted by name.
 func (s *apiServer) owned(owner types.UID, asked func(*batchv1.Job) bool) []*batchv1.Job {
 	var found []*batchv1.Job
 	for _, name := range slices.Sorted(maps.Keys(s.jobs)) {
@@ -197,7 +200,7 @@ func unfinished(job *batchv1.Job) bool { return !jobs.Finished(job) }
 
 func anyJob(*batchv1.Job) bool { return true }
 
-// finish ends a Job as the Job controller does.
+// finish makes a Job finish, like the Job controller.
 func (s *apiServer) finish(name string, kind batchv1.JobConditionType) {
 	s.update(name, func(job *batchv1.Job) {
 		job.Status.Conditions = []batchv1.JobCondition{{
@@ -206,25 +209,25 @@ func (s *apiServer) finish(name string, kind batchv1.JobConditionType) {
 	})
 }
 
-// history tells what has happened to the Jobs.
+// history describes what has happened to the Jobs.
 func (s *apiServer) history() string {
-	var told strings.Builder
+	var text strings.Builder
 	for _, c := range s.jobChanges {
 		if c.job == nil {
-			fmt.Fprintf(&told, "%d: %s is gone\n", c.version, c.name)
+			fmt.Fprintf(&text, "%d: %s is gone\n", c.version, c.name)
 			continue
 		}
 		ordinal, _ := jobs.Ordinal(&c.job.ObjectMeta)
-		fmt.Fprintf(&told, "%d: %s is %s of %q, ordinal %d, finished: %t, terminating: %t\n", c.version, c.name, c.job.UID,
+		fmt.Fprintf(&text, "%d: %s is %s of %q, ordinal %d, finished: %t, terminating: %t\n", c.version, c.name, c.job.UID,
 			jobs.ControllerUID(c.job), ordinal, jobs.Finished(c.job), c.job.DeletionTimestamp != nil)
 	}
 	for _, c := range s.late {
-		fmt.Fprintf(&told, "under way until %v: %s\n", c.at, c.job.Name)
+		fmt.Fprintf(&text, "under way until %v: %s\n", c.at, c.job.Name)
 	}
-	return told.String()
+	return text.String()
 }
 
-// scaledJobAt is the ScaledJob as it was at this version, and nil where there was none.
+// scaledJobAt returns the ScaledJob at this version; nil if there was none.
 func (s *apiServer) scaledJobAt(version string) *scaledjobv1.ScaledJob {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,7 +241,7 @@ func (s *apiServer) scaledJobAt(version string) *scaledjobv1.ScaledJob {
 	return at
 }
 
-// number is that of a version.
+// number parses a resource version.
 func number(version string) int64 {
 	n, _ := strconv.ParseInt(version, 10, 64)
 	return n

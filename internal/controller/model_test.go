@@ -26,8 +26,9 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// TestModel drives the Reconciler by what may happen to it, in every order, and holds it against a model that knows everything: see
-// machine. A failure names the seed; -rapid.seed=N repeats it, and -rapid.checks=N tries more than the usual number of runs.
+// TestModel runs the Reconciler through random sequences of events, and compares the result with a model that knows the
+// complete state: see machine. A failure reports the seed; -rapid.seed=N repeats it, and -rapid.checks=N sets the
+// number of runs.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -41,7 +42,8 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// TestModelFindsWeaknesses is the negative control: an operator that lacks one of its guards is caught by the same machine.
+// TestModelFindsWeaknesses is the negative control: the same machine must detect an operator that lacks one of its
+// safeguards.
 func TestModelFindsWeaknesses(t *testing.T) {
 	t.Parallel()
 	const seeds = 300
@@ -63,7 +65,7 @@ func TestModelFindsWeaknesses(t *testing.T) {
 	}
 }
 
-// runOnce is what a run with this seed finds.
+// runOnce runs the machine with this seed and returns the violation that it finds.
 func runOnce(t *testing.T, seed int, weak weakness) (broken error) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
@@ -76,27 +78,31 @@ func runOnce(t *testing.T, seed int, weak weakness) (broken error) {
 	return broken
 }
 
-// machine is one run: an API server, a queue, an operator and sometimes two, and users, all of whom act in any order. It demands this:
+// machine is one run: an API server, a queue, one or two operators, and users, who act in random order. It checks these
+// invariants:
 //
-//   - An act lifts the Jobs that have not finished, together with the creates under way that will make some, to no more than what is due
-//     by the ScaledJob that the operator sees and the depth at that moment. More than that there are only if there were before: the depth
-//     has fallen, or a limit was lowered. What an operator has decided that does not lead any more counts as due until its creates are
-//     carried out: those are under way, whatever the depth is by then, and nobody can know which.
-//   - Nobody deletes a Job that has not finished, or that is another than meant.
-//   - In the end, once faults are over and time has passed, there are exactly as many as are due, old ones are pruned, the status is true,
-//     and another pass creates nothing.
+//   - After an action, the number of unfinished Jobs, plus the creates in flight that will create some, is at most the
+//     number of Jobs that are due by the ScaledJob as the operator sees it and the depth at that moment. There may be
+//     more only if there were more before, because the depth fell or a limit was lowered. The decisions of a previous
+//     leader count as due until its creates are carried out: they are in flight whatever the depth is by then, and no
+//     operator can know them.
+//   - No operator deletes an unfinished Job, or another Job than the intended one.
+//   - At the end, after faults are over and time has passed, the number of Jobs is exactly the number due, old Jobs are
+//     pruned, the status is correct, and another reconcile creates nothing.
 type machine struct {
 	t      *rapid.T
 	server *apiServer
 	weak   weakness
-	// leader is the operator at work. former is one that has not noticed that it leads no more; nil where there is none.
+	// leader is the active operator. former is an operator that has not noticed yet that it no longer leads; nil if
+	// there is none.
 	leader, former *operatorProcess
 	depth          int64
 	unreadable     error
-	// meanwhile happens once after the next pass has counted Jobs, and before it knows the depth.
+	// meanwhile is called once in the next reconcile, after it has counted the Jobs and before it reads the depth.
 	meanwhile func(*rapid.T)
-	// owners are the UIDs of all ScaledJobs there have been. committed is how many Jobs each had at the last look, due how many any decision
-	// since then could ask for, and decided how many any could since what is under way was decided on.
+	// owners are the UIDs of all ScaledJobs so far. For each, committed is the number of Jobs at the last check, due is
+	// the largest number that a decision since then could want, and decided is the largest number that a decision
+	// behind the creates in flight could want.
 	owners    []types.UID
 	committed map[types.UID]int
 	due       map[types.UID]int
@@ -113,9 +119,9 @@ func newMachine(weak weakness) *machine {
 	return m
 }
 
-// run lets things happen, and ends with a time in which nothing happens any more.
+// run runs random actions, and then settles.
 func (m *machine) run(t *rapid.T) {
-	const rounds = 3 // A round is of -rapid.steps, 30 on average.
+	const rounds = 3 // A round has -rapid.steps actions, 30 on average.
 	for range rounds {
 		t.Repeat(m.guarded(map[string]func(*rapid.T){
 			"push":              m.push,
@@ -141,7 +147,7 @@ func (m *machine) run(t *rapid.T) {
 	}
 }
 
-// guarded are the acts, each of them followed by a check, and none following a failure.
+// guarded wraps the actions: each is followed by a check, and is skipped after a failure.
 func (m *machine) guarded(acts map[string]func(*rapid.T)) map[string]func(*rapid.T) {
 	guarded := map[string]func(*rapid.T){}
 	for name, act := range acts {
@@ -155,13 +161,13 @@ func (m *machine) guarded(acts map[string]func(*rapid.T)) map[string]func(*rapid
 	return guarded
 }
 
-// oneOf does one of the acts.
+// oneOf runs one of the actions.
 func oneOf(acts map[string]func(*rapid.T)) func(*rapid.T) {
 	names := slices.Sorted(maps.Keys(acts))
 	return func(t *rapid.T) { acts[rapid.SampledFrom(names).Draw(t, "act")](t) }
 }
 
-// check compares what there is with what there may be.
+// check compares the number of Jobs with the allowed number.
 func (m *machine) check() {
 	m.server.mu.Lock()
 	defer m.server.mu.Unlock()
@@ -185,12 +191,12 @@ func (m *machine) check() {
 	clear(m.due)
 }
 
-// start starts an operator whose caches have seen so many changes.
+// start starts an operator whose caches show the given numbers of changes.
 func (m *machine) start(jobsSeen, sjSeen int) *operatorProcess {
 	return newOperatorProcess(m.server, jobsSeen, sjSeen, m.weak, m.readDepth)
 }
 
-// readDepth answers an operator, and notes how many Jobs are due by what it sees of the ScaledJob.
+// readDepth returns the depth to an operator, and records how many Jobs are due by the ScaledJob that it sees.
 func (m *machine) readDepth(p *operatorProcess) (int64, error) {
 	if act := m.meanwhile; act != nil {
 		m.meanwhile = nil
@@ -204,7 +210,7 @@ func (m *machine) readDepth(p *operatorProcess) (int64, error) {
 	return m.depth, nil
 }
 
-// dueOf is how many Jobs there should be.
+// dueOf returns the number of Jobs that are due.
 func dueOf(spec *scaledjobv1.ScaledJobSpec, depth int64) int {
 	due := 0
 	if depth > spec.ActivationThreshold {
@@ -227,7 +233,7 @@ func (m *machine) pop(t *rapid.T) {
 	}
 }
 
-// pick draws one of the ScaledJob's Jobs that are as asked for, and nil where there is none.
+// pick draws one of the ScaledJob's Jobs that match; nil if there is none.
 func (m *machine) pick(t *rapid.T, asked func(*batchv1.Job) bool) *batchv1.Job {
 	owner := rapid.SampledFrom(m.owners).Draw(t, "owner")
 	found := m.server.owned(owner, asked)
@@ -246,14 +252,15 @@ func (m *machine) finish(t *rapid.T) {
 	}
 }
 
-// deleteJob is a user, or the time to live of a finished Job. At times nothing is deleted: see apiServer.protected.
+// deleteJob deletes a Job, like a user or the TTL controller. It does nothing while the API server is protected: see
+// apiServer.protected.
 func (m *machine) deleteJob(t *rapid.T) {
 	if job := m.pick(t, anyJob); job != nil && !m.server.protected() {
 		m.server.remove(job.Name)
 	}
 }
 
-// touchJob is a user who takes the ordinal from a Job, has it terminate, or takes it from the ScaledJob.
+// touchJob removes the ordinal of a Job, marks it as terminating, or removes its owner reference, like a user.
 func (m *machine) touchJob(t *rapid.T) {
 	job := m.pick(t, anyJob)
 	if job == nil {
@@ -267,13 +274,13 @@ func (m *machine) touchJob(t *rapid.T) {
 	m.server.update(job.Name, touches[rapid.SampledFrom([]string{"release", "terminate", "unmark"}).Draw(t, "touch")])
 }
 
-// takeName is a user with a Job of his own that has the name of one to come.
+// takeName creates a Job of another owner that has the name of a future Job, like a user.
 func (m *machine) takeName(t *rapid.T) {
 	owner := rapid.SampledFrom(m.owners).Draw(t, "owner")
 	ordinal := rapid.Int64Range(1, 60).Draw(t, "ordinal")
 	_ = m.server.create(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{
 		Namespace: emails.Namespace, Name: jobs.Name(emails.Name, owner, ordinal),
-	}}) // If that Job has come already, it stays.
+	}}) // An existing Job keeps the name.
 }
 
 func (m *machine) edit(t *rapid.T) {
@@ -301,7 +308,8 @@ func (m *machine) edit(t *rapid.T) {
 	m.server.storeScaledJob(sj)
 }
 
-// deleteScaledJob deletes the ScaledJob at once or with its Jobs first. Once it is gone, this is the user who makes another.
+// deleteScaledJob deletes the ScaledJob, immediately or after its Jobs. If it is gone already, deleteScaledJob creates
+// another one.
 func (m *machine) deleteScaledJob(t *rapid.T) {
 	switch sj := m.server.scaledJob; {
 	case sj == nil:
@@ -318,7 +326,7 @@ func (m *machine) deleteScaledJob(t *rapid.T) {
 	}
 }
 
-// recreate makes a ScaledJob, of which nothing but the name is that of another before.
+// recreate creates a new ScaledJob with the name of the previous one.
 func (m *machine) recreate() {
 	sj := scaledJob()
 	sj.UID = m.server.newUID()
@@ -326,7 +334,7 @@ func (m *machine) recreate() {
 	m.server.storeScaledJob(sj)
 }
 
-// collectGarbage deletes Jobs whose ScaledJob is gone or going, and those that terminate.
+// collectGarbage deletes Jobs whose ScaledJob is deleted or in deletion, and terminating Jobs.
 func (m *machine) collectGarbage(t *rapid.T) {
 	if m.server.protected() {
 		return
@@ -353,7 +361,7 @@ func (m *machine) catchUp(t *rapid.T) {
 	p.catchUp(rapid.SampledFrom([]int{0, 1, 4, 12, math.MaxInt32}).Draw(t, "changes of Jobs"), rapid.IntRange(0, 2).Draw(t, "changes of the ScaledJob"))
 }
 
-// either is one of the operators at work.
+// either returns one of the running operators.
 func (m *machine) either(t *rapid.T) *operatorProcess {
 	if m.former != nil && rapid.Bool().Draw(t, "former") {
 		return m.former
@@ -379,14 +387,14 @@ func (m *machine) mend(*rapid.T) {
 	m.leader.listFails, m.leader.liveFails, m.leader.fates = false, false, nil
 }
 
-// crash ends the operator between two passes, and another begins with caches from some time before.
+// crash ends the operator between two reconciles. A new one starts with older caches.
 func (m *machine) crash(t *rapid.T) {
 	m.leader.dead = true
 	m.server.retire(m.leader)
 	m.succeed(t)
 }
 
-// succeed has another operator lead. While anything is protected, its cache shows all that has been deleted.
+// succeed makes another operator the leader. While the API server is protected, the new cache shows all deletions.
 func (m *machine) succeed(t *rapid.T) {
 	m.endOverlap(t)
 	jobsSeen := len(m.server.jobChanges)
@@ -399,8 +407,8 @@ func (m *machine) succeed(t *rapid.T) {
 	m.leader = m.start(jobsSeen, sjSeen)
 }
 
-// overlap has another operator lead while the present one goes on: it has not noticed yet. This happens only if nothing has been deleted,
-// which one of them might remember and the other can't know: see apiServer.protected.
+// overlap makes another operator the leader while the current one continues, because it has not noticed yet. It only
+// happens if no Job was deleted that one of them may have seen and the other not: see apiServer.protected.
 func (m *machine) overlap(t *rapid.T) {
 	if m.former != nil || m.server.deletedAt > 0 {
 		return
@@ -419,7 +427,7 @@ func (m *machine) endOverlap(*rapid.T) {
 	}
 }
 
-// pass has the leader make a pass, in which something may happen between the count of the Jobs and that of the messages.
+// pass runs a reconcile of the leader. Something may happen between the count of the Jobs and the read of the depth.
 func (m *machine) pass(t *rapid.T) {
 	m.meanwhile = oneOf(map[string]func(*rapid.T){
 		"nothing":         func(*rapid.T) { /* twice as often as anything else */ },
@@ -435,7 +443,7 @@ func (m *machine) pass(t *rapid.T) {
 	m.meanwhile = nil
 }
 
-// passes are passes that follow on each other as the cache moves on, while every Job works.
+// passes runs consecutive reconciles while the cache advances and every Job works.
 func (m *machine) passes(t *rapid.T) {
 	for range rapid.IntRange(2, 6).Draw(t, "passes") {
 		m.leader.catchUp(rapid.IntRange(0, 40).Draw(t, "changes"), 1)
@@ -459,7 +467,7 @@ func (m *machine) passAmongFaults(t *rapid.T) {
 	m.leader.fates = nil
 }
 
-// reconcile has an operator make a pass.
+// reconcile runs a reconcile of an operator.
 func (m *machine) reconcile(t *rapid.T, p *operatorProcess) {
 	if p == nil || p.dead {
 		return
@@ -470,7 +478,7 @@ func (m *machine) reconcile(t *rapid.T, p *operatorProcess) {
 	t.Logf("%v a pass: version %d -> %d, again after %v, error: %v", time.Now().Format("15:04:05"), before, m.server.version, result.RequeueAfter, err)
 }
 
-// fates are those of creates: most of them are carried out.
+// fates generates the fates of creates: most of them are carried out.
 func fates() *rapid.Generator[fate] {
 	answers := []error{
 		nil, nil, nil, errUnheard, errUnheard,
@@ -495,10 +503,10 @@ func fates() *rapid.Generator[fate] {
 	})
 }
 
-// quiet is how long it takes until all is well: longer than the longest pause, and than any doubt.
+// quiet is the time until everything is settled: longer than LongestPause, and than any create stays without an answer.
 const quiet = 20 * time.Minute
 
-// settle ends all faults, lets time pass, and looks at the outcome.
+// settle ends all faults, lets time pass, and checks the outcome.
 func (m *machine) settle(t *rapid.T) {
 	m.endOverlap(t)
 	m.mend(t)
@@ -522,7 +530,7 @@ func (m *machine) settle(t *rapid.T) {
 	}
 }
 
-// passAtRest is a pass of an operator that sees everything, and the time until the next one.
+// passAtRest runs a reconcile of an operator with current caches, and waits for the time until the next one.
 func (m *machine) passAtRest(t *rapid.T) {
 	m.leader.catchUp(len(m.server.jobChanges), len(m.server.sjChanges))
 	m.t = t
@@ -534,7 +542,7 @@ func (m *machine) passAtRest(t *rapid.T) {
 	time.Sleep(result.RequeueAfter)
 }
 
-// judge looks at the outcome, where there were so many Jobs before, or decided on.
+// judge checks the outcome. before is the number of Jobs that existed or were decided on before.
 func (m *machine) judge(sj *scaledjobv1.ScaledJob, before int) {
 	due, active := dueOf(&sj.Spec, m.depth), len(m.server.owned(sj.UID, unfinished))
 	if active < due || active > max(due, before) {

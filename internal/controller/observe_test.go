@@ -18,7 +18,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
-// setReady gives all unfinished Jobs so many ready Pods.
+// setReady sets the number of ready Pods of all unfinished Jobs.
 func (w *world) setReady(t *testing.T, ready int32) {
 	t.Helper()
 	for _, job := range w.jobs(t.Context()) {
@@ -27,7 +27,8 @@ func (w *world) setReady(t *testing.T, ready int32) {
 	}
 }
 
-// Workers that pop at the start: what they have popped is theirs, and what waits is for others. Until that is known, it may be for them.
+// Workers pop their messages at startup. Until a Job counts as claimed, the waiting messages may be for it; after that,
+// they are for new Jobs.
 func TestAccurateWaitsForClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -41,10 +42,11 @@ func TestAccurateWaitsForClaims(t *testing.T) {
 
 		w.setReady(t, 1)
 		result := w.reconcile(t.Context())
-		w.Expect(w.names()).To(HaveLen(3), "they may be about to pop")
-		w.Expect(result.RequeueAfter).To(BeNumerically("<=", 10*time.Second), "that ends by itself")
+		w.Expect(w.names()).To(HaveLen(3), "the workers may not have popped yet")
+		w.Expect(result.RequeueAfter).To(BeNumerically("<=", 10*time.Second),
+			"the reconcile at the end of the grace period is scheduled")
 
-		w.queues.SetDepth(emailQueue, 2) // Three popped, two new.
+		w.queues.SetDepth(emailQueue, 2) // Three were popped, two are new.
 		w.reconcile(t.Context())
 		w.Expect(w.names()).To(HaveLen(3))
 		time.Sleep(10 * time.Second)
@@ -53,11 +55,11 @@ func TestAccurateWaitsForClaims(t *testing.T) {
 		w.Expect(w.scaledJob(t.Context()).Status.DesiredJobs).To(HaveValue(BeEquivalentTo(5)))
 
 		w.reconcile(t.Context())
-		w.Expect(w.names()).To(HaveLen(5), "the new ones are for those two")
+		w.Expect(w.names()).To(HaveLen(5), "two new Jobs for the two new messages")
 	})
 }
 
-// Nothing tells that a message has fallen due, so the operator comes by itself.
+// Redis sends no notification when a message becomes due, so the operator has to schedule a reconcile.
 func TestAPassComesWhenAMessageFallsDue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -74,7 +76,7 @@ func TestAPassComesWhenAMessageFallsDue(t *testing.T) {
 			24 * 365 * time.Hour: 0,
 		} {
 			w.queues.SetCount("delayed", queue.Count{NextDue: time.Now().Add(due)})
-			w.reconcile(t.Context()) // It may have a status to write later.
+			w.reconcile(t.Context()) // The status write may still be delayed.
 			time.Sleep(2 * time.Second)
 			w.queues.SetCount("delayed", queue.Count{NextDue: time.Now().Add(due)})
 			result := w.reconcile(t.Context())
@@ -85,12 +87,12 @@ func TestAPassComesWhenAMessageFallsDue(t *testing.T) {
 			w.Expect(result.RequeueAfter).To(Equal(want))
 			w.Expect(result.Priority).To(HaveValue(Equal(enqueue.PriorityGrowth)))
 		}
-		w.Expect(w.watcher.observed).To(BeEmpty(), "growth without an event says nothing about Redis there")
+		w.Expect(w.watcher.observed).To(BeEmpty(), "growth without a notification is normal for this queue")
 
 		w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
 		w.queues.SetCount("delayed", queue.Count{NextDue: time.Now().Add(time.Millisecond)})
 		w.reconcile(t.Context())
-		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(Equal(idleDueSpacing), "while nothing can be created")
+		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(Equal(idleDueSpacing), "while no Job can be created")
 	})
 }
 
@@ -115,11 +117,12 @@ func TestTheStatusTellsOfEachQueue(t *testing.T) {
 	w.queues.SetError("letters", &failure.Error{Reason: failure.ReasonWrongType, Err: errAway})
 	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Queues = spec.Queues[:1] })
 	w.reconcile(t.Context())
-	w.Expect(w.scaledJob(t.Context()).Status.Queues).To(Equal([]scaledjobv1.QueueStatus{{Name: "letters"}}), "the depth was that of other queues")
+	w.Expect(w.scaledJob(t.Context()).Status.Queues).To(Equal([]scaledjobv1.QueueStatus{{Name: "letters"}}),
+		"the depth of the previous queues is removed")
 	w.Expect(w.scrape()).NotTo(HaveKey("scaledjob_queue_depth"))
 }
 
-// A worker has to come so that the group does.
+// A worker has to start to create the group.
 func TestAMissingGroupIsToldAndHasAJob(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
@@ -136,7 +139,8 @@ func TestAMissingGroupIsToldAndHasAJob(t *testing.T) {
 		w.Expect(is.Status).To(Equal(metav1.ConditionFalse), kind)
 		w.Expect(is.Reason).To(Equal(scaledjobv1.ReasonConsumerGroupNotFound), kind)
 	}
-	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReconciling).Reason).To(Equal(scaledjobv1.ReasonConsumerGroupNotFound))
+	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReconciling).Reason).
+		To(Equal(scaledjobv1.ReasonConsumerGroupNotFound))
 
 	w.queues.SetCount("stream", queue.Count{Waiting: 20, InProgress: 1})
 	w.reconcile(t.Context())
@@ -144,7 +148,8 @@ func TestAMissingGroupIsToldAndHasAJob(t *testing.T) {
 	w.Expect(w.names()).To(HaveLen(3))
 }
 
-// How much of a long stream can be counted differs from look to look. That is neither growth which nobody announced, nor messages that left.
+// The number of messages that can be counted in a long stream varies. That must count neither as growth without a
+// notification, nor as messages that left.
 func TestACountThatWasCutOffSaysNothingOfGrowth(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
@@ -152,7 +157,7 @@ func TestACountThatWasCutOffSaysNothingOfGrowth(t *testing.T) {
 	w.queues.SetCount(emailQueue, queue.Count{Waiting: 100, Partial: true})
 	w.reconcile(t.Context())
 	w.Expect(w.watcher.observed).To(BeEmpty())
-	w.Expect(w.scaledJob(t.Context()).Status.QueueDepth).To(HaveValue(BeEquivalentTo(100)), "what there is at least")
+	w.Expect(w.scaledJob(t.Context()).Status.QueueDepth).To(HaveValue(BeEquivalentTo(100)), "the lower bound")
 
 	asks := scaledjob.Resolve(sj)
 	many := queueState(&asks, observation{queues: queues{counts: queue.Counts{{Waiting: 100, Partial: true}}}}, 0)

@@ -64,7 +64,7 @@ func (m *memory) templateEdited(sj *scaledjobv1.ScaledJob, seen observation) boo
 func queueState(asks *scaledjob.Resolved, seen observation, newest int64) scaling.QueueState {
 	state := scaling.QueueState{
 		Depth:    seen.queues.counts.Outstanding(),
-		Heard:    seen.events.Reason == verify.ReasonSubscribed || asks.TellsProgress(),
+		Heard:    seen.events.Reason == verify.ReasonSubscribed || asks.ReportsProgress(),
 		GrewAt:   seen.events.LastEvent,
 		ShrunkAt: seen.events.LastEnd,
 		Since:    seen.events.Since,

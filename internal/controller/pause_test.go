@@ -23,7 +23,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
-// finishActive ends all Jobs that have not finished.
+// finishActive makes all unfinished Jobs finish.
 func (w *world) finishActive(ctx context.Context, kind batchv1.JobConditionType) {
 	for _, job := range w.jobs(ctx) {
 		if len(job.Status.Conditions) == 0 {
@@ -32,12 +32,12 @@ func (w *world) finishActive(ctx context.Context, kind batchv1.JobConditionType)
 	}
 }
 
-// limited is why scaling is limited, by the stored status.
+// limited returns the reason of ScalingLimited in the stored status.
 func (w *world) limited(ctx context.Context) string {
 	return w.condition(ctx, scaledjobv1.ConditionScalingLimited).Reason
 }
 
-// forgetAll makes the operator one that has just started.
+// forgetAll simulates a restart of the operator.
 func (w *world) forgetAll() { w.r.memories = memories{} }
 
 func TestFailingJobsPauseCreation(t *testing.T) {
@@ -55,16 +55,17 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 		for _, pause := range []time.Duration{10 * time.Second, 20 * time.Second} {
 			w.finishActive(ctx, batchv1.JobFailed)
 			result := w.reconcile(ctx)
-			w.Expect(w.names()).To(HaveLen(created), "minReplicas wait as well")
+			w.Expect(w.names()).To(HaveLen(created), "minReplicas are not created either")
 			w.Expect(result.RequeueAfter).To(BeNumerically("<=", pause))
 			w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
 			w.Expect(w.watcher.idle).To(BeTrue())
-			w.Expect(w.scaledJob(ctx).Status.DesiredJobs).To(HaveValue(Equal(int32(3))), "what would be due is told")
+			w.Expect(w.scaledJob(ctx).Status.DesiredJobs).To(HaveValue(Equal(int32(3))),
+				"the due Jobs are still reported")
 
 			time.Sleep(pause - time.Millisecond)
 			w.reconcile(ctx)
 			w.Expect(w.names()).To(HaveLen(created))
-			w.Expect(w.scaledJob(ctx).Status.FailedJobs).To(BeEquivalentTo(created), "observing goes on")
+			w.Expect(w.scaledJob(ctx).Status.FailedJobs).To(BeEquivalentTo(created), "the Jobs are still counted")
 			time.Sleep(time.Millisecond)
 			w.reconcile(ctx)
 			created += 3
@@ -97,7 +98,7 @@ func TestJobsWithoutProgressPauseCreation(t *testing.T) {
 	})
 }
 
-// What was heard counts as much as what was seen, and what could be neither heard nor seen is no evidence.
+// Notifications count as much as depths. A queue that could not be observed is no evidence of missing progress.
 func TestJobsThatMadeProgressPauseNothing(t *testing.T) {
 	t.Parallel()
 	for name, progress := range map[string]func(w *world, round int){
@@ -146,7 +147,8 @@ func TestRefusedCreatesPauseCreation(t *testing.T) {
 					w.Expect(result.RequeueAfter).To(BeNumerically("<=", pause))
 					w.Expect(w.limited(ctx)).To(Equal("CreateRefused"))
 					w.Expect(w.watcher.idle).To(BeTrue())
-					w.Expect(w.scrape()["scaledjob_reconcile_errors_total"]).To(BeEquivalentTo(attempt+1), "it is an error all the same")
+					w.Expect(w.scrape()["scaledjob_reconcile_errors_total"]).To(BeEquivalentTo(attempt+1),
+						"it counts as an error")
 					time.Sleep(pause)
 				}
 				w.Expect(w.events.reasons).To(Equal([]string{"CreateRefused"}))
@@ -160,7 +162,8 @@ func TestRefusedCreatesPauseCreation(t *testing.T) {
 	}
 }
 
-// quota refuses Jobs beyond so many, as a quota for count/jobs.batch does: finished ones count until they are deleted.
+// quota refuses Jobs beyond a limit, like a ResourceQuota for count/jobs.batch: finished Jobs count until they are
+// deleted.
 func (w *world) quota(limit int) {
 	var mu sync.Mutex
 	w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
@@ -173,7 +176,7 @@ func (w *world) quota(limit int) {
 	}
 }
 
-// Jobs that finish and are pruned make room in a quota, and a few creates are all that is tried for it.
+// Finished and pruned Jobs make room in a quota. The operator uses it with few attempts.
 func TestRefusedCreatesAreTriedAgainAsJobsGo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -195,15 +198,16 @@ func TestRefusedCreatesAreTriedAgainAsJobsGo(t *testing.T) {
 			for range 3 {
 				w.reconcile(ctx)
 			}
-			w.Expect(w.jobs(ctx)).To(HaveLen(4), "the slot is taken again")
-			w.Expect(len(w.names())-tried).To(BeNumerically("<=", 4), "one before the Job is pruned, one that is taken, and two at once")
+			w.Expect(w.jobs(ctx)).To(HaveLen(4), "the free slot is used")
+			w.Expect(len(w.names())-tried).To(BeNumerically("<=", 4),
+				"one before the Job is pruned, one that succeeds, and a batch of two")
 			tried = len(w.names())
 			w.Expect(w.limited(ctx)).To(Equal("CreateRefused"))
 		}
 	})
 }
 
-// Whatever a quota lets through, Jobs that fail pause creating.
+// Jobs that fail pause creation even if a quota refuses other Jobs.
 func TestFailingJobsPauseWithinAQuotaAsWell(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -223,13 +227,13 @@ func TestFailingJobsPauseWithinAQuotaAsWell(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		// Without pauses a Job would be created each second.
+		// Without pauses, one Job per second would be created.
 		w.Expect(len(w.names())).To(BeNumerically("<", 150))
 		w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
 	})
 }
 
-// That a right to read is missing is no refusal of a Job.
+// A missing permission to read is not a refusal of a Job.
 func TestForbiddenReadsAreErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
@@ -239,7 +243,7 @@ func TestForbiddenReadsAreErrors(t *testing.T) {
 	w.Expect(w.limited(t.Context())).To(Equal("NotLimited"))
 }
 
-// The answer to a create that got lost is asked for soon, whatever else was refused.
+// A create without an answer is resolved soon, even if another create was refused.
 func TestALostAnswerIsNoRefusal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
@@ -262,7 +266,7 @@ func TestALostAnswerIsNoRefusal(t *testing.T) {
 	}
 }
 
-// By a new template, or the end of a suspension, a user says that the cause is mended.
+// With a new template, or the end of a suspension, the user signals that the cause is fixed.
 func TestPausesEndByTheHandOfTheUser(t *testing.T) {
 	t.Parallel()
 	for name, mend := range map[string]func(ctx context.Context, w *world){
@@ -306,7 +310,7 @@ func TestPausesEndByTheHandOfTheUser(t *testing.T) {
 				w.reconcile(t.Context())
 				w.Expect(w.names()).To(HaveLen(3))
 
-				time.Sleep(2 * time.Second) // for two more conditions to turn
+				time.Sleep(2 * time.Second) // for two more changes of conditions
 				mend(t.Context(), w)
 				w.reconcile(t.Context())
 				w.Expect(w.names()).To(HaveLen(6))
@@ -316,7 +320,7 @@ func TestPausesEndByTheHandOfTheUser(t *testing.T) {
 	}
 }
 
-// An edit of anything else is no sign that the cause is mended.
+// Other edits do not signal that the cause is fixed.
 func TestPausesOutlastOtherEdits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -356,13 +360,13 @@ func TestPausesSurviveARestart(t *testing.T) {
 				w.Expect(w.limited(ctx)).To(Equal(reason))
 				time.Sleep(7 * time.Second)
 				w.reconcile(ctx)
-				w.Expect(w.names()).To(HaveLen(6), "no longer than it was to be")
+				w.Expect(w.names()).To(HaveLen(6), "the pause is not extended")
 			})
 		})
 	}
 }
 
-// What failed long before, while scaling was limited by something else, makes no pause longer.
+// Failures from long before, while scaling was limited for another reason, do not extend a pause.
 func TestARestartDoesNotMakePausesLonger(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -405,7 +409,7 @@ func TestARestartDoesNotMakePausesLonger(t *testing.T) {
 	})
 }
 
-// Failed Jobs that were not kept count as well.
+// Failed Jobs count even if they were pruned.
 func TestPrunedJobsCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -425,7 +429,7 @@ func TestPrunedJobsCount(t *testing.T) {
 	})
 }
 
-// An unknown depth is not one that has stayed the same.
+// An unknown depth is not an unchanged depth.
 func TestUnknownDepthIsNoLackOfProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -467,7 +471,7 @@ func TestFinishesAreInOrderOfTime(t *testing.T) {
 	}))
 }
 
-// A default that the CRD gains is nobody's correction of the workers.
+// A new default of the CRD is not a correction by the user.
 func TestPausesOutlastADefaultThatTheCRDGains(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
-// Pruning needs only the Jobs: an outage of Redis does not let them pile up.
+// Pruning does not need Redis: finished Jobs must not accumulate during an outage.
 func TestPruneWithoutRedis(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
@@ -33,7 +33,7 @@ func TestPruneWithoutRedis(t *testing.T) {
 	w.Expect(w.jobs(t.Context())).To(BeEmpty())
 }
 
-// An admission policy may protect Jobs from deletion for ever.
+// An admission policy may always refuse the deletion of a Job.
 func TestPruningThatIsRefusedDoesNotHoldUpCreating(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
@@ -55,11 +55,11 @@ func TestPruningThatIsRefusedDoesNotHoldUpCreating(t *testing.T) {
 	w.reconcile(t.Context())
 
 	w.Expect(w.names()).To(HaveLen(1 + 5))
-	w.Expect(refused).To(Equal(1), "and is tried again later")
+	w.Expect(refused).To(Equal(1), "the delete is retried later")
 	w.Expect(w.scrape()).To(HaveKeyWithValue("scaledjob_reconcile_errors_total", 1.0))
 }
 
-// What was stored under an older CRD may be below the minimum of today.
+// Values stored under an older CRD may be below the current minimum.
 func TestNegativeHistoryLimitsOfAnOlderCRDCauseNoPanic(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]func(*scaledjobv1.ScaledJobSpec){

@@ -28,7 +28,7 @@ import (
 
 var errAway = errors.New("the API server is away")
 
-// beResync is the result of a pass that left nothing undone, at a polling interval of 30 s.
+// beResync matches the result of a complete reconcile, for a polling interval of 30 s.
 func beResync() OmegaMatcher {
 	return And(
 		HaveField("Priority", HaveValue(Equal(enqueue.PriorityResync))),
@@ -36,7 +36,8 @@ func beResync() OmegaMatcher {
 	)
 }
 
-// beSettled is the result of a pass that left nothing undone but the status, which may wait for up to a second.
+// beSettled matches the result of a reconcile that is complete except for the status write, which may be delayed by up
+// to a second.
 func beSettled() OmegaMatcher {
 	return And(
 		HaveField("Priority", HaveValue(Equal(enqueue.PriorityResync))),
@@ -84,7 +85,7 @@ func TestReconcileAgainDoesNothing(t *testing.T) {
 
 	w.Expect(w.jobs(t.Context())).To(Equal(jobs))
 	w.Expect(w.scaledJob(t.Context())).To(Equal(sj))
-	w.Expect(w.applied).To(Equal(1), "a status that is the same is not written")
+	w.Expect(w.applied).To(Equal(1), "an unchanged status is not written")
 	w.Expect(w.events.reasons).To(HaveLen(1))
 }
 
@@ -102,7 +103,7 @@ func TestReconcileFollowsTheQueue(t *testing.T) {
 	}
 }
 
-// Whatever finished makes room, and the Jobs that take its place have names that were never used.
+// Finished Jobs make room for new Jobs, which have new names.
 func TestReconcileReplacesFinishedJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
@@ -132,7 +133,7 @@ func TestReconcileUnknownDepth(t *testing.T) {
 		})
 		result := w.reconcile(t.Context())
 
-		w.Expect(w.names()).To(HaveLen(3), "an unknown depth is no reason to create anything")
+		w.Expect(w.names()).To(HaveLen(3), "no Job is created for an unknown depth")
 		w.Expect(result.Priority).To(HaveValue(Equal(enqueue.PriorityResync)))
 		w.Expect(result.RequeueAfter).To(BeNumerically("<=", unreadableRetry+unreadableRetry/10))
 		after := w.scaledJob(t.Context()).Status
@@ -157,7 +158,7 @@ func TestReconcileUnknownDepth(t *testing.T) {
 	})
 }
 
-// With a short polling interval, a queue that can't be read is read again sooner still.
+// With a short polling interval, a queue that can't be read is read again even sooner.
 func TestReconcileUnknownDepthWithShortInterval(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
@@ -179,8 +180,9 @@ func TestReconcileBusyEndpoint(t *testing.T) {
 	w.Expect(result.Priority).To(HaveValue(Equal(enqueue.PriorityNormal)))
 	status := w.scaledJob(t.Context()).Status
 	w.Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionQueueConnected)).To(BeNil(),
-		"that the endpoint keeps somebody else waiting says nothing about this queue")
-	w.Expect(apimeta.IsStatusConditionFalse(status.Conditions, scaledjobv1.ConditionReady)).To(BeTrue(), "nor that it can be read")
+		"calls of other ScaledJobs that wait for the server say nothing about this queue")
+	w.Expect(apimeta.IsStatusConditionFalse(status.Conditions, scaledjobv1.ConditionReady)).To(BeTrue(),
+		"and do not show that it can be read")
 	w.Expect(status.QueueDepth).To(BeNil())
 	w.Expect(w.scrape()).To(HaveKeyWithValue("scaledjob_reconcile_errors_total", 0.0))
 }
@@ -210,7 +212,7 @@ func TestReconcileWaitsForTheCache(t *testing.T) {
 	for range 3 {
 		w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, enqueue.PriorityNormal))
 	}
-	w.Expect(w.names()).To(HaveLen(3), "the cache shows none of the Jobs, but they exist")
+	w.Expect(w.names()).To(HaveLen(3), "the Jobs exist although the cache does not show them")
 
 	w.hidden = func(*batchv1.Job) bool { return false }
 	w.Expect(w.reconcile(t.Context())).To(beResync())
@@ -231,9 +233,9 @@ func TestReconcileSuspended(t *testing.T) {
 	w.Expect(w.reconcile(t.Context())).To(beResync())
 
 	w.Expect(w.names()).To(HaveLen(2))
-	w.Expect(w.jobs(t.Context())).To(HaveLen(1), "old Jobs are still pruned, running ones left alone")
+	w.Expect(w.jobs(t.Context())).To(HaveLen(1), "finished Jobs are pruned, running ones are not")
 	status := w.scaledJob(t.Context()).Status
-	w.Expect(status.DesiredJobs).To(HaveValue(Equal(int32(5))), "what would be due")
+	w.Expect(status.DesiredJobs).To(HaveValue(Equal(int32(5))), "the due Jobs are still reported")
 	w.Expect(status.QueueDepth).To(HaveValue(Equal(int64(47))))
 	ready := w.condition(t.Context(), scaledjobv1.ConditionReady)
 	w.Expect(ready.Status).To(Equal(metav1.ConditionTrue))
@@ -252,7 +254,7 @@ func TestReconcileGoing(t *testing.T) {
 	result, err := w.r.Reconcile(t.Context(), requestOf(emails))
 
 	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(result).To(Equal(ctrl.Result{}), "its next pass comes with its end")
+	w.Expect(result).To(Equal(ctrl.Result{}), "its deletion triggers the next reconcile")
 	w.Expect(w.names()).To(BeEmpty())
 	w.Expect(w.applied).To(BeZero())
 	w.Expect(w.watcher.forgotten).To(BeTrue())
@@ -277,7 +279,7 @@ func TestReconcileGone(t *testing.T) {
 	w.Expect(w.scrape()).To(BeEmpty())
 }
 
-// A ScaledJob that was deleted and created again is another one: nothing that is kept of the first concerns it.
+// A recreated ScaledJob does not use the state of the deleted one.
 func TestReconcileRecreated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
@@ -292,10 +294,10 @@ func TestReconcileRecreated(t *testing.T) {
 
 	w.Expect(w.reconcile(t.Context())).To(beResync())
 
-	w.Expect(w.names()).To(HaveLen(4), "the Jobs of the first are not its own")
+	w.Expect(w.names()).To(HaveLen(4), "the Jobs of the deleted ScaledJob do not count")
 	w.Expect(first).NotTo(ContainElements(w.names()[2:]))
 	w.Expect(w.scaledJob(t.Context()).Status.ActiveJobs).To(Equal(int32(2)))
-	w.Expect(w.r.Gate.Newest("uid-1")).To(BeZero(), "nobody would ever forget it")
+	w.Expect(w.r.Gate.Newest("uid-1")).To(BeZero(), "the state of the deleted ScaledJob is removed")
 	w.Expect(w.scrape()).To(HaveKeyWithValue("scaledjob_reconcile_total", 1.0))
 }
 
@@ -318,7 +320,7 @@ func TestReconcileSubscribes(t *testing.T) {
 	w.Expect(w.watcher.forgotten).To(BeFalse())
 }
 
-// The CRD refuses such an address, but an object may have been stored before it did.
+// The CRD rejects such an address, but the object may have been stored under an older CRD.
 func TestReconcileUnusableAddress(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
@@ -333,7 +335,7 @@ func TestReconcileUnusableAddress(t *testing.T) {
 	w.Expect(ready.Message).To(ContainSubstring("address of the Redis server"))
 }
 
-// A ScaledJob may name one server too many, or may have no use of any.
+// The namespace of a ScaledJob may use too many servers, or the ScaledJob may use none.
 func TestReconcileClaimsTheServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
@@ -345,7 +347,8 @@ func TestReconcileClaimsTheServer(t *testing.T) {
 	connected := w.condition(t.Context(), scaledjobv1.ConditionQueueConnected)
 	w.Expect(connected.Status).To(Equal(metav1.ConditionFalse))
 	w.Expect(connected.Reason).To(Equal(scaledjobv1.ReasonTooManyServers))
-	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionNotificationsActive).Reason).To(Equal(scaledjobv1.ReasonUnreachable))
+	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionNotificationsActive).Reason).
+		To(Equal(scaledjobv1.ReasonUnreachable))
 
 	w.servers.refusal = nil
 	w.reconcile(t.Context())
@@ -354,7 +357,7 @@ func TestReconcileClaimsTheServer(t *testing.T) {
 
 	w.specErr = errors.New("of another form")
 	w.reconcile(t.Context())
-	w.Expect(w.servers.claimed).To(BeNil(), "nobody knows whether it uses this server")
+	w.Expect(w.servers.claimed).To(BeNil(), "it is unknown which server it uses")
 	w.specErr = nil
 	w.reconcile(t.Context())
 	w.Expect(w.servers.claimed).NotTo(BeNil())
@@ -365,7 +368,7 @@ func TestReconcileClaimsTheServer(t *testing.T) {
 	w.Expect(w.servers.claimed).To(BeNil())
 }
 
-// It works for now, and will not for ever.
+// The connection works with the previous password until it is re-established.
 func TestReconcileTellsThatTheServerRejectsWhatTheSecretsHold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
@@ -411,26 +414,26 @@ func TestReconcileReportsToTheMetrics(t *testing.T) {
 	}))
 }
 
-// A notification counts until a pass has acted on it, and no longer.
+// A notification counts until the first complete reconcile after it.
 func TestReactionIsMeasuredFromTheNotificationThatWasNotServed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
 	reactions := func() float64 { return w.scrape()["scaledjob_event_to_create_seconds"] }
 	w.queues.SetDepth(emailQueue, 10)
 	w.reconcile(t.Context())
-	w.Expect(reactions()).To(BeZero(), "no notification asked for this Job")
+	w.Expect(reactions()).To(BeZero(), "no notification caused this Job")
 
 	w.watcher.notified = time.Now().Add(-time.Second)
 	w.queues.SetError(emailQueue, failure.ErrClosed)
 	w.reconcile(t.Context())
 	w.queues.SetDepth(emailQueue, 20)
 	w.reconcile(t.Context())
-	w.Expect(reactions()).To(BeEquivalentTo(1), "the notification was kept while the depth was unknown")
+	w.Expect(reactions()).To(BeEquivalentTo(1), "the notification is kept while the depth is unknown")
 
 	w.queues.SetDepth(emailQueue, 30)
 	w.reconcile(t.Context())
-	w.Expect(reactions()).To(BeEquivalentTo(1), "it was served")
-	w.Expect(w.watcher.observed).To(Equal([]int64{10, 20, 30}), "an unknown depth is none to compare with")
+	w.Expect(reactions()).To(BeEquivalentTo(1), "it counts only once")
+	w.Expect(w.watcher.observed).To(Equal([]int64{10, 20, 30}), "an unknown depth is not compared")
 }
 
 func TestReconcileStatusWriteFails(t *testing.T) {
@@ -441,18 +444,20 @@ func TestReconcileStatusWriteFails(t *testing.T) {
 		w.onApply = func() error { return errAway }
 
 		result := w.reconcile(t.Context())
-		w.Expect(result.RequeueAfter).To(BeNumerically("<=", retry.APIServer.After(1)), "by itself, so that creating need not wait for it")
+		w.Expect(result.RequeueAfter).To(BeNumerically("<=", retry.APIServer.After(1)),
+			"the status write is retried separately, so that creates need not wait for it")
 		w.Expect(w.names()).To(HaveLen(2))
 
 		w.onApply = func() error { return nil }
 		time.Sleep(result.RequeueAfter)
 		w.Expect(w.reconcile(t.Context())).To(beResync())
 		w.Expect(w.names()).To(HaveLen(2))
-		w.Expect(w.scaledJob(t.Context()).Status.LastScaleTime).NotTo(BeNil(), "what the failed pass did is told by the next")
+		w.Expect(w.scaledJob(t.Context()).Status.LastScaleTime).NotTo(BeNil(),
+			"the next reconcile reports what the failed one did")
 	})
 }
 
-// A pass that was made is what a ScaledJob has to wait for no longer.
+// A reconcile resets the deadline of the ScaledJob.
 func TestReconcileIsOverdueAfterOneAndAHalfIntervals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// replacing is a ScaledJob whose unfinished Jobs are replaced when its template is edited.
+// replacing is a ScaledJob with the rollout strategy Immediate.
 func replacing() *scaledjobv1.ScaledJob {
 	sj := scaledJob()
 	sj.Spec.Rollout.Strategy = scaledjobv1.RolloutImmediate
@@ -28,7 +28,7 @@ func anotherImage(spec *scaledjobv1.ScaledJobSpec) {
 	spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:2"
 }
 
-// images are how many Jobs there are of each image.
+// images returns the number of Jobs by image.
 func (w *world) images(ctx context.Context) map[string]int {
 	images := map[string]int{}
 	for _, job := range w.jobs(ctx) {
@@ -49,7 +49,8 @@ func TestAnEditedTemplateReplacesUnfinishedJobs(t *testing.T) {
 	w.Expect(w.events.reasons).To(ContainElement("ReplacedJobs"))
 	w.reconcile(t.Context())
 
-	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 1, "worker:2": 3}), "the finished one is kept as history")
+	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 1, "worker:2": 3}),
+		"the finished Job stays as history")
 }
 
 func TestWhatDoesNotReplaceJobs(t *testing.T) {
@@ -110,7 +111,7 @@ func TestWhatDoesNotReplaceJobs(t *testing.T) {
 		}},
 		"a default that is first seen with another maximum": {change: func(ctx context.Context, w *world) {
 			before := w.scaledJob(ctx)
-			anotherImage(&before.Spec) // So it reads today.
+			anotherImage(&before.Spec) // With the new default.
 			w.onHistory = func(asked *client.ListOptions) (*scaledjobv1.ScaledJob, error) {
 				w.Expect(asked.Raw.ResourceVersionMatch).To(BeEquivalentTo("Exact"))
 				return before, nil
@@ -138,7 +139,7 @@ func TestWhatDoesNotReplaceJobs(t *testing.T) {
 	}
 }
 
-// reread has the spec read otherwise, though nobody has edited it.
+// reread changes how the spec reads without an edit.
 func (w *world) reread(ctx context.Context, change func(*scaledjobv1.ScaledJobSpec)) {
 	sj := w.scaledJob(ctx)
 	change(&sj.Spec)
@@ -148,7 +149,7 @@ func (w *world) reread(ctx context.Context, change func(*scaledjobv1.ScaledJobSp
 	}
 }
 
-// Over edits of other fields, and where the template was another for a while only.
+// An earlier edit still counts after edits of other fields, and after the template was another one for a while.
 func TestAnEditIsFoundOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, replacing())
@@ -165,12 +166,12 @@ func TestAnEditIsFoundOut(t *testing.T) {
 	})
 	w.edit(t.Context(), anotherImage)
 	w.reconcile(t.Context())
-	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:2": 3}), "they are of the template that it is again")
+	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:2": 3}), "they have the current template")
 	sj := w.scaledJob(t.Context())
 	w.Expect(w.r.memories.of(sj).status.Latest(sj).RolloutGeneration).To(Equal(int64(5)))
 }
 
-// Whether it was an edit is worth waiting for where Jobs could be deleted for it, and nowhere else.
+// Finding out whether an edit changed the template is worth a delay only if Jobs could be deleted for it.
 func TestWithoutHistory(t *testing.T) {
 	t.Parallel()
 	for _, strategy := range []scaledjobv1.RolloutStrategy{scaledjobv1.RolloutGradual, scaledjobv1.RolloutImmediate} {
@@ -192,7 +193,7 @@ func TestWithoutHistory(t *testing.T) {
 	}
 }
 
-// No edit but that of the template touches a Job: who wants the next edit to replace Jobs does not ask for those of earlier ones to go.
+// Only an edit of the template replaces Jobs. Setting the strategy to Immediate does not replace Jobs of earlier edits.
 func TestAnEditOfTheRolloutAloneReplacesNothing(t *testing.T) {
 	t.Parallel()
 	sj := replacing()

@@ -17,7 +17,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
-// While only numbers change, at most one status a second is written, and the last one always.
+// If only numbers change, at most one status per second is written, and always the last one.
 func TestStatusIsWrittenOnceASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -37,14 +37,14 @@ func TestStatusIsWrittenOnceASecond(t *testing.T) {
 		w.queues.SetDepth(emailQueue, 9)
 		wait := w.reconcile(t.Context()).RequeueAfter
 		w.Expect(w.scaledJob(t.Context()).Status.QueueDepth).NotTo(HaveValue(Equal(int64(9))))
-		w.Expect(wait).To(BeNumerically("<=", time.Second), "the pass that writes it must come")
+		w.Expect(wait).To(BeNumerically("<=", time.Second), "the reconcile that writes it is scheduled")
 		time.Sleep(wait)
 		w.Expect(w.reconcile(t.Context())).To(beResync())
 		w.Expect(w.scaledJob(t.Context()).Status.QueueDepth).To(HaveValue(Equal(int64(9))))
 	})
 }
 
-// What changed and changed back before it was written need not be written.
+// A status that changed back before it was written is not written.
 func TestStatusThatChangedBackIsNotWritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestStatusThatChangedBackIsNotWritten(t *testing.T) {
 	})
 }
 
-// A condition keeps the time at which it turned for as long as it does not.
+// A condition keeps its transition time until it changes.
 func TestConditionKeepsItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestConditionKeepsItsTime(t *testing.T) {
 	})
 }
 
-// After a restart nothing is known but the status that is stored.
+// After a restart only the stored status is known.
 func TestStatusAfterARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -95,11 +95,11 @@ func TestStatusAfterARestart(t *testing.T) {
 
 		w.Expect(w.scaledJob(t.Context())).To(Equal(before))
 		w.Expect(w.applied).To(Equal(1))
-		w.Expect(w.events.reasons).To(HaveLen(1), "what it was told already is not told again")
+		w.Expect(w.events.reasons).To(HaveLen(1), "known changes are not reported again")
 	})
 }
 
-// The ScaledJob may be gone, or another of its name there, by the time its status is written.
+// The ScaledJob may be deleted or recreated before its status is written.
 func TestStatusOfAScaledJobThatIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
@@ -109,7 +109,8 @@ func TestStatusOfAScaledJobThatIsGone(t *testing.T) {
 	w.Expect(w.reconcile(t.Context())).To(beResync())
 }
 
-// The API server answers so to an apply that lost too many races. The status is not written then, and must be tried again.
+// The API server returns Conflict if an apply loses too many races. The status was then not written, and the write must
+// be retried.
 func TestStatusInConflict(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
@@ -120,7 +121,7 @@ func TestStatusInConflict(t *testing.T) {
 	w.Expect(w.scaledJob(t.Context()).Status).To(BeZero())
 }
 
-// A resourceVersion in the reference would make each event one of its own, instead of one that happened again.
+// With a resourceVersion in the reference, repeated events would not be combined into a series.
 func TestEventsRegardTheScaledJob(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -136,8 +137,8 @@ func TestEventsRegardTheScaledJob(t *testing.T) {
 	g.Expect(log.note).To(Equal("100 % sure"))
 }
 
-// A queue in balance near the limit crosses it many times a second. That turns a condition each time, but the status must not be written
-// each time.
+// A queue near the limit may cross it many times per second. Each crossing changes a condition, but the status must not
+// be written each time.
 func TestStatusOfAQueueThatCrossesTheLimitIsWrittenOnceASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +148,7 @@ func TestStatusOfAQueueThatCrossesTheLimitIsWrittenOnceASecond(t *testing.T) {
 		w.reconcile(t.Context())
 		const seconds = 10
 		before := w.applied
-		for i := range seconds * 40 { // growth wakes at most every 25 ms
+		for i := range seconds * 40 { // notifications cause at most one reconcile every 25 ms
 			w.queues.SetDepth(emailQueue, int64(200+i%2))
 			w.reconcile(t.Context())
 			time.Sleep(25 * time.Millisecond)

@@ -42,7 +42,8 @@ func TestResyncInterval(t *testing.T) {
 			known := keyspace.State{Verdict: verify.Verdict{Reason: c.known}, Watchers: c.watchers}
 			g := NewWithT(t)
 			g.Expect(resyncInterval(sj, known, 5*time.Second)).To(Equal(c.want))
-			g.Expect(resyncInterval(sj, known, 0)).To(Equal(time.Duration(c.polling)*time.Second), "there is no fallback")
+			g.Expect(resyncInterval(sj, known, 0)).To(Equal(time.Duration(c.polling)*time.Second),
+				"there is no fallback")
 		})
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
-// twiceEdited is a ScaledJob that has been edited twice.
+// twiceEdited is a ScaledJob that was edited twice.
 func twiceEdited() *scaledjobv1.ScaledJob {
 	return &scaledjobv1.ScaledJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: "emails", UID: "uid-1", Generation: 3, ResourceVersion: "30"},
@@ -29,7 +29,7 @@ func twiceEdited() *scaledjobv1.ScaledJob {
 	}
 }
 
-// history is an API server that knows how a ScaledJob was at these versions.
+// history is an API server that returns earlier versions of a ScaledJob.
 type history struct {
 	client.Reader
 	at  map[uint64]scaledjob.ScaledJob
@@ -40,7 +40,7 @@ func (h history) List(_ context.Context, list client.ObjectList, opts ...client.
 	asked := (&client.ListOptions{}).ApplyOptions(opts)
 	version, err := strconv.ParseUint(asked.Raw.ResourceVersion, 10, 64)
 	if err != nil || asked.Raw.ResourceVersionMatch != metav1.ResourceVersionMatchExact {
-		return errors.New("asked for no exact version")
+		return errors.New("the request has no exact version")
 	}
 	if was, known := h.at[version]; known {
 		list.(*scaledjob.List).Items = []scaledjob.ScaledJob{was}
@@ -48,7 +48,7 @@ func (h history) List(_ context.Context, list client.ObjectList, opts ...client.
 	return h.err
 }
 
-// written is the ScaledJob as it was written then, with so many Pods at once.
+// written returns a version of the ScaledJob, with its parallelism.
 func written(version string, generation int64, parallelism int32) scaledjob.ScaledJob {
 	sj := twiceEdited()
 	sj.ResourceVersion, sj.Generation = version, generation

@@ -34,15 +34,15 @@ var (
 	errTimeout   = apierrors.NewTimeoutError("the request did not complete in time", 1)
 )
 
-// refuse answers a create with an error without carrying it out.
+// refuse answers a create with an error and does not carry it out.
 func refuse(err error) func(context.Context, *batchv1.Job, func() error) error {
 	return func(context.Context, *batchv1.Job, func() error) error { return err }
 }
 
-// send carries a create out.
+// send carries out a create.
 func send(_ context.Context, _ *batchv1.Job, send func() error) error { return send() }
 
-// warmUp makes the template one that the API server is known to accept, with one Job.
+// warmUp creates one Job, so that the template is known to be accepted.
 func (w *world) warmUp(ctx context.Context) {
 	w.queues.SetDepth(emailQueue, 1)
 	w.reconcile(ctx)
@@ -55,7 +55,7 @@ func TestScaleFirstOfATemplateAlone(t *testing.T) {
 	var begun, ended atomic.Int32
 	w.onCreate = func(_ context.Context, _ *batchv1.Job, send func() error) error {
 		if begun.Add(1) > 1 && ended.Load() == 0 {
-			t.Error("another create began before the first had ended")
+			t.Error("another create started before the first had ended")
 		}
 		defer ended.Add(1)
 		return send()
@@ -67,7 +67,7 @@ func TestScaleFirstOfATemplateAlone(t *testing.T) {
 	w.Expect(w.jobs(t.Context())).To(HaveLen(20))
 }
 
-// The same holds for each template anew.
+// The same applies to each new template.
 func TestScaleFirstOfANewTemplateAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
@@ -98,12 +98,12 @@ func TestScaleManyAtOnce(t *testing.T) {
 		w.reconcile(t.Context())
 
 		w.Expect(w.jobs(t.Context())).To(HaveLen(20))
-		// 19 creates of a second each, 16 of them at a time.
+		// 19 creates of one second each, 16 in parallel.
 		w.Expect(time.Since(start)).To(Equal(2 * time.Second))
 	})
 }
 
-// An admission webhook may take longer than a create is given at first.
+// An admission webhook may take longer than the normal timeout of a create.
 func TestScaleIsPatientAfterATimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestScaleIsPatientAfterATimeout(t *testing.T) {
 		w.Expect(w.inDoubt(t.Context())).To(HaveLen(1))
 
 		w.reconcile(t.Context())
-		w.Expect(w.jobs(t.Context())).To(HaveLen(1), "and no other begins, since what was seen is old by now")
+		w.Expect(w.jobs(t.Context())).To(HaveLen(1), "no other create starts, because the observation is too old")
 		for range 4 {
 			_, _ = w.r.Reconcile(t.Context(), requestOf(emails))
 		}
@@ -131,7 +131,7 @@ func TestScaleIsPatientAfterATimeout(t *testing.T) {
 	})
 }
 
-// Workers that wait for slow creates are workers that others wait for.
+// Reconciles that wait for slow creates block workers that other ScaledJobs need.
 func TestScaleIsPatientWithFewAtATime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
@@ -174,10 +174,10 @@ func TestScaleStopsAtAnError(t *testing.T) {
 
 	for pass := range 3 {
 		w.Expect(w.reconcileFails(t.Context())).To(MatchError(errOverload))
-		w.Expect(w.names()).To(HaveLen(pass+1), "one for each pass")
+		w.Expect(w.names()).To(HaveLen(pass+1), "one per reconcile")
 	}
-	w.Expect(sets.New(w.names()...)).To(HaveLen(1), "a number that was refused is used again")
-	w.Expect(w.events.reasons).To(Equal([]string{"JobCreateFailed"}), "once, and not with each pass")
+	w.Expect(sets.New(w.names()...)).To(HaveLen(1), "the ordinal of a refused Job is used again")
+	w.Expect(w.events.reasons).To(Equal([]string{"JobCreateFailed"}), "once, and not in every reconcile")
 	w.Expect(w.watcher.idle).To(BeTrue())
 
 	w.onCreate = send
@@ -190,7 +190,7 @@ func TestScaleStopsAtAnError(t *testing.T) {
 	w.Expect(w.events.reasons).To(Equal([]string{"JobCreateFailed", "CreatedJobs", "JobCreateFailed"}))
 }
 
-// Once one create of a batch has failed, those that wait for their turn are not sent.
+// After a create of a batch has failed, the remaining ones are not sent.
 func TestScaleStopsWithinABatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -205,14 +205,14 @@ func TestScaleStopsWithinABatch(t *testing.T) {
 		_ = w.reconcileFails(t.Context())
 
 		w.Expect(w.names()).To(HaveLen(1 + jobcontrol.AtOnce))
-		w.Expect(w.inDoubt(t.Context())).To(BeEmpty(), "the API server did answer")
+		w.Expect(w.inDoubt(t.Context())).To(BeEmpty(), "the API server answered")
 
 		_ = w.reconcileFails(t.Context())
-		w.Expect(w.names()).To(HaveLen(1+jobcontrol.AtOnce+1), "after a failure, one alone")
+		w.Expect(w.names()).To(HaveLen(1+jobcontrol.AtOnce+1), "after a failure, a batch of one")
 	})
 }
 
-// Others of the batch may have been created when one fails.
+// When one create of a batch fails, others may succeed.
 func TestScalePartOfABatchFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
@@ -233,11 +233,12 @@ func TestScalePartOfABatchFails(t *testing.T) {
 	w.Expect(w.jobs(t.Context())).To(HaveLen(20))
 }
 
-// A create that ended without an answer may have made a Job.
+// A create without an answer may have created a Job.
 func TestScaleLostAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// carriedOut says that the Job was created although the answer was an error, shown that the cache has it by the next pass.
+		// carriedOut is true if the Job was created although the answer was an error. shown is true if the cache shows
+		// it at the next reconcile.
 		carriedOut, shown bool
 		answer            error
 	}{
@@ -267,13 +268,14 @@ func TestScaleLostAnswer(t *testing.T) {
 				w.onCreate = send
 				w.reconcile(t.Context())
 				if c.carriedOut && !c.shown {
-					w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, enqueue.PriorityNormal), "the Job is known to exist, and awaited")
+					w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, enqueue.PriorityNormal),
+						"the Job exists, and the operator waits until the cache shows it")
 				}
 				w.hidden = func(*batchv1.Job) bool { return false }
 				w.Expect(w.reconcile(t.Context())).To(beSettled())
 
 				w.Expect(w.jobs(t.Context())).To(HaveLen(3))
-				w.Expect(sets.New(w.names()...)).To(HaveLen(3), "never under another name")
+				w.Expect(sets.New(w.names()...)).To(HaveLen(3), "no create uses another name")
 				w.Expect(w.inDoubt(t.Context())).To(BeEmpty())
 				w.Expect(w.scaledJob(t.Context()).Status.ActiveJobs).To(Equal(int32(3)))
 			})
@@ -281,7 +283,7 @@ func TestScaleLostAnswer(t *testing.T) {
 	}
 }
 
-// While it is not known whether the Job exists, no other takes its place, even if nothing more is due.
+// While it is unknown whether the Job exists, no other Job replaces it, even if no more Jobs are due.
 func TestScaleLostAnswerCountsAsActive(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
@@ -296,11 +298,11 @@ func TestScaleLostAnswerCountsAsActive(t *testing.T) {
 	w.Expect(w.names()[1:]).To(HaveEach(jobs.Name("emails", "uid-1", 2)))
 
 	w.queues.SetDepth(emailQueue, 1)
-	w.Expect(w.reconcile(t.Context())).To(beSettled(), "it is not due any more, and not sent again")
+	w.Expect(w.reconcile(t.Context())).To(beSettled(), "the Job is no longer due, so the create is not sent again")
 	w.Expect(w.names()).To(HaveLen(3))
 }
 
-// A create that hangs must not hold the pass for ever, and may still be carried out.
+// A create that hangs must not block the reconcile forever, and may still be carried out.
 func TestScaleHangingCreate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -319,7 +321,7 @@ func TestScaleHangingCreate(t *testing.T) {
 	})
 }
 
-// A create that is cancelled is one without an answer. So those under way when the operator is told to stop end by themselves.
+// A canceled create has no answer. So creates in flight when the operator receives a signal to stop may end.
 func TestScaleOutlivesTheSignalToStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -338,12 +340,13 @@ func TestScaleOutlivesTheSignalToStop(t *testing.T) {
 
 		w.reconcile(ctx)
 
-		w.Expect(w.jobs(t.Context())).To(HaveLen(1), "the create under way ends, and no other begins")
+		w.Expect(w.jobs(t.Context())).To(HaveLen(1), "the create in flight ends, and no other starts")
 		w.Expect(w.inDoubt(t.Context())).To(BeEmpty())
 	})
 }
 
-// A former leader's create that was carried out after this process took over: neither the cache nor the gate knows of it.
+// A create of the previous leader may be carried out after this process has listed the Jobs. Neither the cache nor the
+// gate knows of it.
 func TestScaleNameTakenByOurOwn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
@@ -355,17 +358,18 @@ func TestScaleNameTakenByOurOwn(t *testing.T) {
 	w.Expect(w.api.Create(t.Context(), own)).To(Succeed())
 	w.queues.SetDepth(emailQueue, 25)
 
-	w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, enqueue.PriorityGrowth), "it is no failure")
+	w.Expect(w.reconcile(t.Context())).To(beRequeue(moreRetry, enqueue.PriorityGrowth), "it is not an error")
 	w.Expect(w.names()).To(HaveLen(1))
 	w.Expect(w.events.reasons).To(BeEmpty())
-	w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, enqueue.PriorityNormal), "the Job is awaited")
+	w.Expect(w.reconcile(t.Context())).To(beRequeue(staleRetry, enqueue.PriorityNormal),
+		"the operator waits until the cache shows the Job")
 
 	w.hidden = func(*batchv1.Job) bool { return false }
 	w.Expect(w.reconcile(t.Context())).To(beSettled())
 	w.Expect(w.jobs(t.Context())).To(HaveLen(3))
 }
 
-// Without the annotation that tells its number, our own Job is counted, but its name would be due again and again.
+// Without the annotation with its ordinal, an owned Job counts, but the operator would try its name again and again.
 func TestScaleNameTakenByOurOwnWithoutItsNumber(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
@@ -397,13 +401,13 @@ func TestScaleNameTakenByAForeignJob(t *testing.T) {
 		}
 		w.Expect(w.reconcile(t.Context())).To(beSettled())
 
-		w.Expect(w.jobs(t.Context())).To(HaveLen(5), "three of ours, and the two that were there")
+		w.Expect(w.jobs(t.Context())).To(HaveLen(5), "three owned Jobs, and the two of another owner")
 		w.Expect(w.names()).To(HaveLen(5), "each name was tried once")
 		w.Expect(w.scaledJob(t.Context()).Status.ActiveJobs).To(Equal(int32(3)))
 	})
 }
 
-// The Job of the name that was due may be gone by the time it is looked at.
+// The Job that has the name may be deleted before the operator reads it.
 func TestScaleNameFreeAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
@@ -415,7 +419,7 @@ func TestScaleNameFreeAgain(t *testing.T) {
 	w.Expect(w.reconcile(t.Context())).To(beSettled())
 
 	w.Expect(w.jobs(t.Context())).To(HaveLen(3))
-	w.Expect(sets.New(w.names()...)).To(HaveLen(3), "the number is used")
+	w.Expect(sets.New(w.names()...)).To(HaveLen(3), "the ordinal is used")
 }
 
 func TestScaleNameTakenAndNobodyTells(t *testing.T) {
@@ -441,7 +445,8 @@ func TestScaleNameTakenAndNobodyTells(t *testing.T) {
 	w.Expect(sets.New(w.names()...)).To(HaveLen(1))
 }
 
-// While a ScaledJob is deleted, its Jobs go one by one, and the cache may show that before it shows the deletion.
+// During the deletion of a ScaledJob, its Jobs are deleted one by one, and the cache may show that before the deletion
+// of the ScaledJob.
 func TestScaleReplacesNoJobOfAGoingOwner(t *testing.T) {
 	t.Parallel()
 	answers := map[string]func(client.Object) error{
@@ -468,13 +473,14 @@ func TestScaleReplacesNoJobOfAGoingOwner(t *testing.T) {
 			w.Expect(w.names()).To(HaveLen(3))
 
 			w.onLiveGet = func(client.Object) error { return nil }
-			w.Expect(w.reconcile(t.Context())).To(beSettled(), "it stands: a user deleted the Job, and messages wait")
+			w.Expect(w.reconcile(t.Context())).To(beSettled(),
+				"the ScaledJob exists: a user deleted the Job, and messages are waiting")
 			w.Expect(w.names()).To(HaveLen(4))
 		})
 	}
 }
 
-// A process that has just begun can't tell whether a Job is missing.
+// A new process can't know whether a Job is missing.
 func TestScaleAsksBeforeItsFirstCreate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
@@ -489,7 +495,7 @@ func TestScaleAsksBeforeItsFirstCreate(t *testing.T) {
 	w.Expect(w.names()).To(BeEmpty())
 }
 
-// As long as no Job is missed, and none is due, nobody is asked.
+// If no Job has disappeared, or none is due, the operator does not read the ScaledJob from the API server.
 func TestScaleAsksOnlyIfAJobIsMissing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
@@ -505,7 +511,7 @@ func TestScaleAsksOnlyIfAJobIsMissing(t *testing.T) {
 	w.reconcile(t.Context())
 
 	w.queues.SetDepth(emailQueue, 25)
-	w.Expect(w.reconcileFails(t.Context())).To(MatchError(errAway), "it was missing before, and was not asked about yet")
+	w.Expect(w.reconcileFails(t.Context())).To(MatchError(errAway), "the missing Job has not been confirmed yet")
 }
 
 func TestScaleOrdinalsContinue(t *testing.T) {
@@ -523,7 +529,7 @@ func TestScaleOrdinalsContinue(t *testing.T) {
 	w.Expect(slices.Sorted(slices.Values(w.names()))).To(Equal(slices.Sorted(slices.Values(want))))
 }
 
-// maxReplicas 0 is the emergency stop. Where the API server is slow, a pass of 128 creates takes half a minute.
+// maxReplicas 0 is the emergency stop. With a slow API server, a reconcile with 128 creates takes half a minute.
 func TestCreatingEndsSoonAfterMaxReplicasIsLowered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -547,12 +553,13 @@ func TestCreatingEndsSoonAfterMaxReplicasIsLowered(t *testing.T) {
 			stopped.Store(true)
 		}()
 		w.reconcile(t.Context())
-		w.Expect(begunAfter.Load()).To(BeNumerically("<=", 16), "creates sent after the emergency stop, over %s", 3900*time.Millisecond*7)
+		w.Expect(begunAfter.Load()).To(BeNumerically("<=", 16),
+			"creates sent after the emergency stop, over %s", 3900*time.Millisecond*7)
 	})
 }
 
-// An admission webhook may change what is created. A Job without our owner reference is not counted, so that creating on and on would fill the
-// cluster: the answer of the API server shows that it is not ours.
+// An admission webhook may change the created Job. A Job without the owner reference does not count, so the operator
+// would create Jobs without end. The answer of the API server shows that the Job is not owned.
 func TestJobsThatLoseTheirOwnerAreNotCreatedWithoutEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())

@@ -25,5 +25,6 @@ func TestCacheOptions(t *testing.T) {
 	g.Expect(store.Replace(nil, "7")).To(Succeed())
 	g.Expect(stores.Check()).To(Succeed(), "the gate has the store")
 
-	g.Expect(CacheOptions(stores, []string{"mail", "images"}).DefaultNamespaces).To(And(HaveLen(2), HaveKey("mail"), HaveKey("images")))
+	g.Expect(CacheOptions(stores, []string{"mail", "images"}).DefaultNamespaces).
+		To(And(HaveLen(2), HaveKey("mail"), HaveKey("images")))
 }

@@ -18,22 +18,24 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
-// ledger is all that has ever happened to the Jobs of one ScaledJob, each of which is for one message, in the order in which caches learn of it.
+// ledger is the history of the Jobs of one ScaledJob, in the order in which caches show it. Each Job is for one
+// message.
 type ledger struct {
 	changes []change
-	// own is the version at which the last of our own creates was noted.
+	// own is the version at which the last create of the operator was recorded.
 	own int
-	// pushed, finished and deleted count messages, Jobs that took theirs, and Jobs that went without.
+	// pushed is the number of messages, finished the number of Jobs that took their message, and deleted the number of
+	// Jobs that did not.
 	pushed, finished, deleted int
 }
 
-// change is that a Job is there, or no longer.
+// change is the creation or the removal of a Job.
 type change struct {
 	job   int
 	there bool
 }
 
-// active are the Jobs that a cache of this version shows.
+// active returns the Jobs that a cache at this version shows.
 func (l *ledger) active(version int) map[int]bool {
 	active := map[int]bool{}
 	for _, c := range l.changes[:version] {
@@ -46,7 +48,7 @@ func (l *ledger) active(version int) map[int]bool {
 	return active
 }
 
-// end has some Job end, if there is one.
+// end ends a random Job, if there is one.
 func (l *ledger) end(t *rapid.T) (ended bool) {
 	for _, job := range slices.Sorted(maps.Keys(l.active(len(l.changes)))) {
 		if rapid.Bool().Draw(t, "this one") {
@@ -57,7 +59,7 @@ func (l *ledger) end(t *rapid.T) (ended bool) {
 	return false
 }
 
-// plan decides by a cache of some version from the oldest on that may be gone by, and by the depth of now, and creates what the plan says.
+// plan decides with a cache at any version from oldest on and with the current depth, and creates the Jobs of the plan.
 func (l *ledger) plan(t *rapid.T, oldest int, limit int32) {
 	version := rapid.IntRange(oldest, len(l.changes)).Draw(t, "version")
 	seen := observation{queues: waiting(int64(l.pushed - l.finished))}
@@ -73,7 +75,7 @@ func (l *ledger) plan(t *rapid.T, oldest int, limit int32) {
 	}
 }
 
-// created is how many Jobs there ever were.
+// created returns the number of Jobs ever created.
 func (l *ledger) created() (jobs int) {
 	for _, c := range l.changes {
 		if c.there {
@@ -83,7 +85,7 @@ func (l *ledger) created() (jobs int) {
 	return jobs
 }
 
-// fault is what must not be, empty if nothing is.
+// fault describes a violated invariant; empty if there is none.
 func (l *ledger) fault(limit int32) string {
 	switch {
 	case len(l.active(len(l.changes))) > int(limit):
@@ -94,7 +96,7 @@ func (l *ledger) fault(limit int32) string {
 	return ""
 }
 
-// play has messages come, Jobs end and plans be made in any order. Plans go by any version from oldest on.
+// play adds messages, ends Jobs and makes plans in random order. Plans use any version from oldest on.
 func (l *ledger) play(t *rapid.T, limit int32, oldest func() int) (fault string) {
 	for range rapid.IntRange(1, 60).Draw(t, "steps") {
 		switch rapid.IntRange(0, 3).Draw(t, "step") {
@@ -118,8 +120,8 @@ func (l *ledger) play(t *rapid.T, limit int32, oldest func() int) (fault string)
 	return ""
 }
 
-// However old the view of a plan is, as long as it shows all that was created before: never are there more Jobs than messages, nor more than
-// may be active.
+// However old the cache of a plan is, as long as it shows all Jobs that the operator created, there are never more Jobs
+// than messages, and never more than maxReplicas active Jobs.
 func TestPlansByStaleViewsCreateNoMoreThanIsWanted(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -131,7 +133,8 @@ func TestPlansByStaleViewsCreateNoMoreThanIsWanted(t *testing.T) {
 	})
 }
 
-// The negative control: by views that need not show what was created, plans create too many. So the play above would tell.
+// The negative control: plans with caches that do not show all created Jobs create too many. So the test above can
+// detect the error.
 func TestPlansThatMissTheirOwnJobsCreateTooMany(t *testing.T) {
 	t.Parallel()
 	found := false

@@ -18,7 +18,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 )
 
-// invalid is the answer to a Job with these faults.
+// invalid is the answer to a Job with these errors.
 func invalid(faults ...*field.Error) error {
 	return apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "emails-0", faults)
 }
@@ -50,7 +50,7 @@ func TestTemplateRejected(t *testing.T) {
 
 	w.reconcile(t.Context())
 
-	w.Expect(w.jobs(t.Context())).To(HaveLen(3), "it is no reason to hold back a Job")
+	w.Expect(w.jobs(t.Context())).To(HaveLen(3), "Jobs are created all the same")
 	for _, kind := range []string{scaledjobv1.ConditionTemplateValid, scaledjobv1.ConditionReady} {
 		condition := w.condition(t.Context(), kind)
 		w.Expect(condition.Status).To(Equal(metav1.ConditionFalse), kind)
@@ -64,7 +64,7 @@ func TestTemplateRejected(t *testing.T) {
 	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
 }
 
-// An answer that says nothing about the template is not final: the API server is asked again at the resync.
+// An answer without a verdict on the template is not final: the operator sends another dry run at the resync.
 func TestTemplateNotJudged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestTemplateNotJudged(t *testing.T) {
 	})
 }
 
-// Nobody waits for the resync to learn what is wrong with a template.
+// A waiting dry run schedules a reconcile for its turn, before the resync.
 func TestTemplateThatWaitsForItsCheckIsSeenInItsTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,14 +91,17 @@ func TestTemplateThatWaitsForItsCheckIsSeenInItsTurn(t *testing.T) {
 		w.r.templates.Turns.ReserveN(time.Now(), jobcontrol.DryRunsPerSecond)
 		result := w.reconcile(t.Context())
 		w.Expect(result.RequeueAfter).To(BeNumerically("~", 1200*time.Millisecond, time.Millisecond))
-		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).To(Equal(scaledjobv1.ReasonNotChecked))
+		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).
+			To(Equal(scaledjobv1.ReasonNotChecked))
 		time.Sleep(result.RequeueAfter)
 		w.Expect(w.reconcile(t.Context())).To(beResync())
-		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).To(Equal(scaledjobv1.ReasonAccepted))
+		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).
+			To(Equal(scaledjobv1.ReasonAccepted))
 	})
 }
 
-// The check of the former generation was a moment ago. That of this one must not wait for the resync, nor be waited for in a loop.
+// The dry run of the previous generation was a moment ago. The next one must neither wait for the resync, nor cause a
+// loop of reconciles.
 func TestEditedTemplateIsCheckedInItsTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -107,7 +110,8 @@ func TestEditedTemplateIsCheckedInItsTurn(t *testing.T) {
 			return invalid(field.Invalid(field.NewPath("spec", "backoffLimit"), -1, "must not be negative"))
 		}
 		w.reconcile(t.Context())
-		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).To(Equal(scaledjobv1.ReasonRejected))
+		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).
+			To(Equal(scaledjobv1.ReasonRejected))
 
 		w.onDryRun = func() error { return nil }
 		w.r.templates.Turns.ReserveN(time.Now(), jobcontrol.DryRunsPerSecond)

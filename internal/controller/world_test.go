@@ -46,7 +46,7 @@ var (
 	emailQueue = "emails"
 )
 
-// scaledJob is the ScaledJob of the tests: one Job for ten messages, at most 20 of them.
+// scaledJob is the ScaledJob of the tests: one Job per ten messages, at most 20 Jobs.
 func scaledJob() *scaledjobv1.ScaledJob {
 	return &scaledjobv1.ScaledJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: emails.Namespace, Name: emails.Name, UID: "uid-1", Generation: 1},
@@ -63,7 +63,7 @@ func scaledJob() *scaledjobv1.ScaledJob {
 	}
 }
 
-// world is a Reconciler among fakes. The API server is one fake client, and so is the cache in front of it, which can be made to lag.
+// world is a Reconciler with fakes. A fake client is both the API server and the cache, which can be made to lag.
 type world struct {
 	Gomega
 
@@ -76,28 +76,29 @@ type world struct {
 	metrics *prometheus.Registry
 	store   toolscache.Store
 
-	// onCreate is called for each create of a Job that is no dry run, and sends it, or does not.
+	// onCreate is called for each create of a Job, except dry runs, and may send it.
 	onCreate func(ctx context.Context, job *batchv1.Job, send func() error) error
-	// onDryRun, onList, onApply and onLiveGet are called for requests of their kind. They answer with an error, or let the request through.
+	// onDryRun, onList, onApply and onLiveGet are called for requests of their kind. They return an error, or nil to
+	// let the request through.
 	onDryRun  func() error
 	onList    func() error
 	onApply   func() error
 	onLiveGet func(object client.Object) error
-	// onHistory is the ScaledJob as it was. By default it is of the past, which holds it as it was before each edit.
+	// onHistory returns earlier versions of the ScaledJob. The default is past, which has the version before each edit.
 	onHistory func(asked *client.ListOptions) (*scaledjobv1.ScaledJob, error)
 	past      []*scaledjobv1.ScaledJob
-	// specErr and statusErr are why the ScaledJob can't be read.
+	// specErr and statusErr are the errors of decoding the ScaledJob.
 	specErr, statusErr error
 	// hidden are the Jobs that the cache does not show.
 	hidden func(*batchv1.Job) bool
 
 	mu sync.Mutex
-	// created are the names of the Jobs whose create was sent, in order, and applied how often a status was.
+	// created are the names of the Jobs whose creates were sent, in order. applied is the number of status writes.
 	created []string
 	applied int
 }
 
-// newWorld is a world in which these objects exist and the queue is empty.
+// newWorld returns a world with these objects and an empty queue.
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{
@@ -149,10 +150,10 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// cacheIsAt sets the resource version that the gate takes the Job cache to be at.
+// cacheIsAt sets the resource version of the Job cache.
 func (w *world) cacheIsAt(version string) { w.Expect(w.store.Replace(nil, version)).To(Succeed()) }
 
-// create answers as the API server does, which gives each Job a UID.
+// create creates a Job with a UID, like the API server.
 func (w *world) create(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
 	if len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) > 0 {
 		return w.onDryRun()
@@ -167,7 +168,7 @@ func (w *world) create(ctx context.Context, c client.WithWatch, object client.Ob
 	})
 }
 
-// cachedJobs lists what the cache shows of Jobs.
+// cachedJobs lists the Jobs in the cache.
 type cachedJobs func() ([]batchv1.Job, error)
 
 func (all cachedJobs) Owned(namespace string, owner types.UID) ([]*batchv1.Job, error) {
@@ -181,7 +182,7 @@ func (all cachedJobs) Owned(namespace string, owner types.UID) ([]*batchv1.Job, 
 	return owned, err
 }
 
-// shown are the Jobs that the cache shows.
+// shown returns the Jobs that the cache shows.
 func (w *world) shown(ctx context.Context) ([]batchv1.Job, error) {
 	if err := w.onList(); err != nil {
 		return nil, err
@@ -212,7 +213,7 @@ func (w *world) getLive(
 	return w.onLiveGet(object)
 }
 
-// listLive answers how a ScaledJob was before with what the test says.
+// listLive answers lists of earlier versions of a ScaledJob by onHistory.
 func (w *world) listLive(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 	past, ok := list.(*scaledjob.List)
 	if !ok {
@@ -225,7 +226,7 @@ func (w *world) listLive(ctx context.Context, c client.WithWatch, list client.Ob
 	return err
 }
 
-// history is the ScaledJob before the last edit up to a version.
+// history returns the ScaledJob before the last edit up to a version.
 func (w *world) history(asked *client.ListOptions) (*scaledjobv1.ScaledJob, error) {
 	for _, was := range slices.Backward(w.past) {
 		if number(was.ResourceVersion) <= number(asked.Raw.ResourceVersion) {
@@ -247,7 +248,7 @@ func (w *world) applyStatus(
 
 func requestOf(key types.NamespacedName) ctrl.Request { return ctrl.Request{NamespacedName: key} }
 
-// reconcile makes a pass that is expected to succeed. As each pass should, it says its priority.
+// reconcile runs a reconcile that must succeed, and must set a priority.
 func (w *world) reconcile(ctx context.Context) ctrl.Result {
 	result, err := w.r.Reconcile(ctx, requestOf(emails))
 	w.Expect(err).NotTo(HaveOccurred())
@@ -255,7 +256,7 @@ func (w *world) reconcile(ctx context.Context) ctrl.Result {
 	return result
 }
 
-// reconcileFails makes a pass that is expected to fail, and returns its error.
+// reconcileFails runs a reconcile that must fail, and returns its error.
 func (w *world) reconcileFails(ctx context.Context) error {
 	result, err := w.r.Reconcile(ctx, requestOf(emails))
 	w.Expect(err).To(HaveOccurred())
@@ -263,21 +264,21 @@ func (w *world) reconcileFails(ctx context.Context) error {
 	return err
 }
 
-// jobs are all the Jobs that exist.
+// jobs returns all existing Jobs.
 func (w *world) jobs(ctx context.Context) []batchv1.Job {
 	var all batchv1.JobList
 	w.Expect(w.api.List(ctx, &all)).To(Succeed())
 	return all.Items
 }
 
-// names are the names of the creates that were sent.
+// names returns the names of the creates that were sent.
 func (w *world) names() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.created)
 }
 
-// inDoubt are the creates without an answer of which there is no Job.
+// inDoubt returns the creates without an answer whose Jobs do not exist.
 func (w *world) inDoubt(ctx context.Context) []jobcontrol.Unanswered {
 	var all []*batchv1.Job
 	for _, job := range w.jobs(ctx) {
@@ -293,7 +294,7 @@ func (w *world) scaledJob(ctx context.Context) *scaledjobv1.ScaledJob {
 	return &sj
 }
 
-// edit changes the spec, and the generation with it.
+// edit changes the spec and increments the generation.
 func (w *world) edit(ctx context.Context, change func(*scaledjobv1.ScaledJobSpec)) {
 	sj := w.scaledJob(ctx)
 	w.past = append(w.past, sj.DeepCopy())
@@ -302,7 +303,7 @@ func (w *world) edit(ctx context.Context, change func(*scaledjobv1.ScaledJobSpec
 	w.Expect(w.api.Update(ctx, sj)).To(Succeed())
 }
 
-// finish ends a Job as the Job controller does.
+// finish makes a Job finish, like the Job controller.
 func (w *world) finish(ctx context.Context, name string, kind batchv1.JobConditionType) {
 	var job batchv1.Job
 	w.Expect(w.api.Get(ctx, types.NamespacedName{Namespace: emails.Namespace, Name: name}, &job)).To(Succeed())
@@ -312,20 +313,20 @@ func (w *world) finish(ctx context.Context, name string, kind batchv1.JobConditi
 	w.Expect(w.api.Status().Update(ctx, &job)).To(Succeed())
 }
 
-// delete deletes a Job as a user does.
+// delete deletes a Job, like a user.
 func (w *world) delete(ctx context.Context, name string) {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: emails.Namespace, Name: name}}
 	w.Expect(w.api.Delete(ctx, job)).To(Succeed())
 }
 
-// condition is a condition of the status as it is stored.
+// condition returns a condition of the stored status.
 func (w *world) condition(ctx context.Context, kind string) metav1.Condition {
 	found := apimeta.FindStatusCondition(w.scaledJob(ctx).Status.Conditions, kind)
 	w.Expect(found).NotTo(BeNil(), kind)
 	return *found
 }
 
-// scrape reads the metrics of ScaledJobs by their names. That of a histogram is how many observations it holds.
+// scrape returns the metrics of ScaledJobs by name. The value of a histogram is its number of observations.
 func (w *world) scrape() map[string]float64 {
 	families, err := w.metrics.Gather()
 	w.Expect(err).NotTo(HaveOccurred())
@@ -341,7 +342,7 @@ func (w *world) scrape() map[string]float64 {
 	return values
 }
 
-// fakeServers keeps which server is claimed, and refuses all if it is told to.
+// fakeServers records the claimed server, and can refuse all claims.
 type fakeServers struct {
 	claimed  *auth.Endpoint
 	refusal  error
@@ -360,7 +361,7 @@ func (f *fakeServers) Release(_, _ string) { f.claimed = nil }
 
 func (f *fakeServers) Rejected(auth.Endpoint) *failure.Error { return f.rejected }
 
-// fakeWatcher keeps what it was told last, and answers as it is told to.
+// fakeWatcher records calls, and returns what the test sets.
 type fakeWatcher struct {
 	endpoint  auth.Endpoint
 	keys      []keyspace.Key
@@ -396,7 +397,7 @@ func (f *fakeWatcher) State(keyspace.ID) keyspace.State { return f.state }
 
 func (f *fakeWatcher) SetIdle(_ keyspace.ID, idle bool) { f.idle = idle }
 
-// eventLog keeps the reasons of events, and the object and note of the last.
+// eventLog records the reasons of events, and the object and the note of the last one.
 type eventLog struct {
 	reasons   []string
 	regarding runtime.Object

@@ -1,10 +1,11 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package enqueue asks for passes over ScaledJobs: which request is put on the work queue of the controller, when, and with which priority.
+// Package enqueue requests reconciles of ScaledJobs: it adds requests to the work queue of the controller, with a delay
+// and a priority.
 //
-// Requests come from the watcher, as [Wakes], from events of Jobs, from the result of the pass before, and from [Deadlines] where others
-// have kept a ScaledJob waiting. None of them says why it was made.
+// Requests come from the watcher, as [Wakes], from events of Jobs, from the result of the previous reconcile, and from
+// [Deadlines] for ScaledJobs that have waited too long. A request does not carry its cause.
 package enqueue
 
 import (
@@ -23,15 +24,16 @@ import (
 	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
-// The priorities of requests. A request waits for all of higher priority, and the queue knows no aging; see [Deadlines].
+// The priorities of requests. A request waits for all requests of higher priority. The work queue does not raise the
+// priority of waiting requests; see [Deadlines].
 const (
-	// PriorityOverdue is for ScaledJobs that others have kept waiting for too long.
+	// PriorityOverdue is for ScaledJobs that have waited too long behind others.
 	PriorityOverdue = 20
 	// PriorityGrowth is for queues that grew.
 	PriorityGrowth = 10
 	// PriorityNormal is for edits, Job events, confirmed subscriptions and retries.
 	PriorityNormal = 0
-	// PriorityResync is for the resync and for queues that shrank. It is also that of the objects listed at the start.
+	// PriorityResync is for the resync and for queues that shrank. The objects of the initial list also have it.
 	PriorityResync = handler.LowPriority
 )
 
@@ -39,7 +41,7 @@ type (
 	// requestQueue is the work queue of the controller.
 	requestQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-	// wake asks for a pass over a ScaledJob.
+	// wake requests a reconcile of a ScaledJob.
 	wake struct {
 		key      types.NamespacedName
 		priority int
@@ -49,9 +51,9 @@ type (
 	Wakes chan event.TypedGenericEvent[wake]
 )
 
-// Deliver passes on what the watcher heard. It waits until the controller takes it, or ctx ends.
-func (w Wakes) Deliver(ctx context.Context, heard coalesce.Wake) {
-	w.send(ctx, wake{key: types.NamespacedName(heard.ID), priority: priorityOf(heard.Cause)})
+// Deliver sends a wake-up of the watcher to the controller. It blocks until the controller receives it, or ctx ends.
+func (w Wakes) Deliver(ctx context.Context, from coalesce.Wake) {
+	w.send(ctx, wake{key: types.NamespacedName(from.ID), priority: priorityOf(from.Cause)})
 }
 
 func (w Wakes) send(ctx context.Context, wanted wake) {
@@ -72,25 +74,27 @@ func priorityOf(cause coalesce.Cause) int {
 	}
 }
 
-// After asks for another pass. The priority is always said: a request would otherwise keep that of the event which brought it.
+// After returns a result that requests the next reconcile. It always sets the priority: otherwise the request would
+// keep the priority of the event that caused this reconcile.
 func After(delay time.Duration, priority int) reconcile.Result {
 	return reconcile.Result{RequeueAfter: delay, Priority: &priority}
 }
 
-// enqueue adds a request. If passes over the ScaledJob have failed lately, the request waits as long as the retry does: an event must
-// not turn the backoff into a loop, but must not be lost either.
+// enqueue adds a request. After failed reconciles of the ScaledJob, the request waits for the backoff: events must
+// neither bypass the backoff nor be lost.
 func enqueue(queue requestQueue, key types.NamespacedName, priority int) {
 	request := reconcile.Request{NamespacedName: key}
 	options := priorityqueue.AddOpts{Priority: &priority, After: retry.APIServer.After(queue.NumRequeues(request))}
 	queue.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(options, request)
 }
 
-// RateLimiter delays retries, each ScaledJob's by its own failures.
+// RateLimiter delays retries with an exponential backoff per ScaledJob.
 func RateLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retry.APIServer.First, retry.APIServer.Longest)
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+		retry.APIServer.First, retry.APIServer.Longest)
 }
 
-// Source puts the wake-ups on the work queue of a controller.
+// Source returns the source that adds the wake-ups to the work queue of a controller.
 func (w Wakes) Source() source.Source { return source.TypedChannel(w, wakeHandler()) }
 
 func wakeHandler() handler.TypedEventHandler[wake, reconcile.Request] {

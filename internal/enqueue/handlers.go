@@ -16,16 +16,17 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// SpecChanged lets pass what changes the spec, and one ScaledJob that takes the place of another of the same name, which the cache may show
-// as a change of the first.
+// SpecChanged accepts updates that change the spec. It also accepts the replacement of a ScaledJob by another of the
+// same name, which the cache may show as an update.
 func SpecChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+			e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
 	}}
 }
 
-// JobHandler has the ScaledJob that controls a Job reconciled, and the one that controlled it before, if a user changed that. It calls
-// finished when the cache first shows that a Job has finished.
+// JobHandler requests a reconcile of the ScaledJob that controls a Job, and of the ScaledJob that controlled it before
+// an update. It calls finished when the cache first shows that a Job has finished.
 func JobHandler(finished func(owner types.NamespacedName, job *batchv1.Job)) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, queue requestQueue) {
@@ -58,7 +59,7 @@ func enqueueOwner(queue requestQueue, job client.Object, priority int) {
 	}
 }
 
-// reportFinish calls finished if a Job has finished since it was last seen; before is nil if it was not seen.
+// reportFinish calls finished if the Job has finished between before and after. before is nil if the Job is new.
 func reportFinish(before, after client.Object, finished func(owner types.NamespacedName, job *batchv1.Job)) {
 	owner, _, owned := jobs.Owner(after)
 	job, ok := after.(*batchv1.Job)
@@ -70,7 +71,8 @@ func reportFinish(before, after client.Object, finished func(owner types.Namespa
 	}
 }
 
-// JobChanged lets through the events that change a count: a Job that is new, gone, going, ready, finished, or another's.
+// JobChanged accepts the events that change the count of Jobs: a Job was created, deleted, or marked for deletion,
+// became ready, finished, or has another owner.
 func JobChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -81,7 +83,7 @@ func JobChanged() predicate.Predicate {
 	}
 }
 
-// counts is all of a Job that a count depends on.
+// counts has the properties of a Job that affect the count of Jobs.
 type counts struct {
 	owner    types.UID
 	finished bool

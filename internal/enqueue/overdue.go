@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// overdueInterval is how often overdue ScaledJobs are looked for.
+	// overdueInterval is the interval of the search for overdue ScaledJobs.
 	overdueInterval = time.Second
-	// overdueAtOnce is how many go ahead of all others then. Where there are always more, the machine is too small, and growth must not
-	// have to wait for all of them.
+	// overdueAtOnce is the maximum number of ScaledJobs that a search moves ahead. If more are overdue all the time,
+	// the operator has too few resources; growing queues must not wait for all of them.
 	overdueAtOnce = 100
 )
 
-// Deadlines are by when ScaledJobs are to have their next pass. The work queue always serves the highest priority first, so without them a
-// storm on some queues would keep the resync of the others waiting for as long as it lasts. The zero value is ready, and safe for concurrent
-// use.
+// Deadlines tracks when each ScaledJob has to be reconciled next. The work queue always serves the highest priority
+// first. Without deadlines, a burst of notifications for some queues would delay the resync of the other ScaledJobs for
+// as long as it lasts. The zero value is ready for use. Deadlines is safe for concurrent use.
 type Deadlines struct {
 	mu sync.Mutex
 	by map[types.NamespacedName]time.Time
 }
 
-// Expect sets by when the next pass over a ScaledJob is to come.
+// Expect sets the deadline for the next reconcile of a ScaledJob.
 func (d *Deadlines) Expect(key types.NamespacedName, by time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -39,14 +39,14 @@ func (d *Deadlines) Expect(key types.NamespacedName, by time.Time) {
 	d.by[key] = by
 }
 
-// Forget drops a ScaledJob that is gone.
+// Forget removes a deleted ScaledJob.
 func (d *Deadlines) Forget(key types.NamespacedName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.by, key)
 }
 
-// Promote moves overdue ScaledJobs ahead of all others, until ctx ends.
+// Promote gives overdue ScaledJobs the highest priority, until ctx ends.
 func (d *Deadlines) Promote(ctx context.Context, wakes Wakes) {
 	ticker := time.NewTicker(overdueInterval)
 	defer ticker.Stop()
@@ -63,7 +63,7 @@ func (d *Deadlines) Promote(ctx context.Context, wakes Wakes) {
 	}
 }
 
-// overdue are the ScaledJobs whose next pass should have come by now, the longest overdue first.
+// overdue returns the ScaledJobs whose deadline has passed, the longest overdue first.
 func (d *Deadlines) overdue(now time.Time) []types.NamespacedName {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -33,7 +33,7 @@ type ordinals struct {
 // bring nothing new is skipped without verification.
 func (o *ordinals) saw(owned *jobs.Owned) {
 	for job := range owned.All {
-		ordinal, floor := jobs.ToldOrdinal(&job.ObjectMeta)
+		ordinal, floor := jobs.AnnotatedOrdinal(&job.ObjectMeta)
 		if o.isUsed(ordinal) && floor <= o.floor {
 			continue
 		}

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jobs knows what a Job of a ScaledJob looks like: how it is built and named, which of them have finished and how, which
-// of those to drop, and what the cache must keep of them. It is pure: it neither reads nor writes the API server.
+// Package jobs builds and names the Jobs of a ScaledJob, classifies them, selects the finished ones to prune, and
+// strips them for the cache. It is pure: it neither reads from nor writes to the API server.
 package jobs
 
 import (
@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	// maxNameLength is the longest name that the API server takes for a Job, since it becomes a Pod label.
+	// maxNameLength is the maximum length of a Job name, which the Job controller also uses as a Pod label.
 	maxNameLength = 63
-	// hashLength is the longest base-36 form of 64 bits.
+	// hashLength is the maximum length of a 64-bit number in base 36.
 	hashLength = 13
-	// maxOrdinal is more than any ScaledJob gets to, and far from where numbers overflow.
+	// maxOrdinal is higher than any real ordinal, and low enough that arithmetic does not overflow.
 	maxOrdinal = 1 << 53
-	// DryRunOrdinal is an ordinal that no Job ever gets, so that its name is free for a dry run.
+	// DryRunOrdinal is the ordinal for dry runs. No Job has it, so its name is never taken.
 	DryRunOrdinal int64 = 0
 )
 
-// Build makes the Job with the given ordinal from the owner's template; the floor is that of AnnotationOrdinalFloor. It shares no memory
-// with the owner.
+// Build returns the Job with the given ordinal, built from the owner's template. floor is stored as
+// AnnotationOrdinalFloor. The Job shares no memory with the owner.
 func Build(owner *scaledjobv1.ScaledJob, ordinal, floor int64) *batchv1.Job {
 	template := owner.Spec.JobTemplate.DeepCopy()
 	ours := map[string]string{
@@ -59,8 +59,9 @@ func Build(owner *scaledjobv1.ScaledJob, ordinal, floor int64) *batchv1.Job {
 	return job
 }
 
-// Name is the name of the Job with the given ordinal. The same owner and ordinal always give the same name, so that a create whose
-// answer got lost can be sent again without making a second Job; the owner's UID keeps a recreated ScaledJob clear of old names.
+// Name returns the name of the Job with the given ordinal. It always returns the same name for the same owner and
+// ordinal, so that a create without an answer can be sent again without creating a second Job. The name depends on the
+// owner's UID, so that a recreated ScaledJob does not reuse names.
 func Name(owner string, uid types.UID, ordinal int64) string {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(string(uid) + "/" + strconv.FormatInt(ordinal, 10)))
@@ -68,7 +69,7 @@ func Name(owner string, uid types.UID, ordinal int64) string {
 	return strings.TrimRight(prefix, "-.") + "-" + strconv.FormatUint(hash.Sum64(), 36)
 }
 
-// TemplateHash tells two job templates apart.
+// TemplateHash returns a hash of a job template, in base 36.
 func TemplateHash(template *batchv1.JobTemplateSpec) string {
 	hash := fnv.New64a()
 	// Encoding API types cannot fail, and sorts the keys of maps.
@@ -85,7 +86,7 @@ func annotations(owner *scaledjobv1.ScaledJob, ordinal, floor int64) map[string]
 	}
 }
 
-// merge is the union of both maps; where they differ, the second wins.
+// merge returns the union of both maps. Where keys are equal, the value of the second map wins.
 func merge(first, second map[string]string) map[string]string {
 	union := make(map[string]string, len(first)+len(second))
 	maps.Copy(union, first)

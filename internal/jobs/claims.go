@@ -10,13 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Claims holds since when Jobs have had a ready Pod, as far as passes have seen it. The longer one has, the surer it is that it has taken its
-// messages off the queue; nothing else tells. What was seen before a restart is lost, and then a Job counts as one that has taken none for
-// longer than it should: there may be fewer Jobs than are due for that time, and never more.
+// Claims records since when Jobs have had a ready Pod, as observed by reconciles. A Job whose Pod has been ready for
+// long enough is assumed to have taken its messages from the queue; Redis and Kubernetes do not report that. The record
+// is lost in a restart. Until a Job has been ready for long enough again, it counts as not having taken messages, so
+// that there may be fewer Jobs than due, but never more.
 type Claims map[types.UID]time.Time
 
-// Count notes which of the Jobs are ready now. It returns how many have been for all of grace, and when the next of the others will have
-// been; zero if none is about to. A Job that ceases to be ready begins anew: its next Pod takes messages again.
+// Count updates the record. It returns how many of the active Jobs have been ready for at least grace, and when the
+// next Job will have been; zero if none will. The time of a Job that is no longer ready starts again, because its next
+// Pod takes messages again.
 func (c *Claims) Count(active []*batchv1.Job, grace time.Duration, now time.Time) (claimed int, next time.Time) {
 	before := *c
 	*c = make(Claims, len(active))

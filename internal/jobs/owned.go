@@ -15,17 +15,18 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// Owned sorts the Jobs of one ScaledJob by what became of them. Each Job is in exactly one of the three lists.
+// Owned holds the Jobs that one ScaledJob controls, by state. Each Job is in exactly one of the lists.
 type Owned struct {
 	// Active are the Jobs that have not finished: suspended, pending, running and terminating ones.
 	Active []*batchv1.Job
-	// Succeeded are the Jobs that completed.
+	// Succeeded are the Jobs with the condition Complete.
 	Succeeded []*batchv1.Job
-	// Failed are the Jobs that failed for good.
+	// Failed are the Jobs with the condition Failed.
 	Failed []*batchv1.Job
 }
 
-// Classify sorts those of the given Jobs that the owner controls. Labels don't matter: they can be copied, removed and left over.
+// Classify returns those of the given Jobs that the owner controls, by state. It ignores labels, because users can
+// copy, remove and leave them.
 func Classify(jobs []*batchv1.Job, owner types.UID) Owned {
 	var owned Owned
 	for _, job := range jobs {
@@ -44,7 +45,7 @@ func Classify(jobs []*batchv1.Job, owner types.UID) Owned {
 	return owned
 }
 
-// Pending is how many of the active Jobs have no ready Pod.
+// Pending returns how many of the active Jobs have no ready Pod.
 func (c *Owned) Pending() int {
 	pending := 0
 	for _, job := range c.Active {
@@ -55,11 +56,12 @@ func (c *Owned) Pending() int {
 	return pending
 }
 
-// Ready says whether the Job has a ready Pod.
+// Ready reports whether the Job has a ready Pod.
 func Ready(job *batchv1.Job) bool { return job.Status.Ready != nil && *job.Status.Ready > 0 }
 
-// Outdated are the active Jobs of another template than the one with this hash that were made before this generation of the spec. Not among
-// them are Jobs that are going already, and those whose annotations do not tell what they were made from.
+// Outdated returns the active Jobs that were built from a template with another hash, and from an earlier generation of
+// the spec than the given one. It leaves out terminating Jobs, and Jobs without the annotations that identify their
+// template.
 func (c *Owned) Outdated(hash string, generation int64) []*batchv1.Job {
 	var outdated []*batchv1.Job
 	for _, job := range c.Active {
@@ -71,7 +73,7 @@ func (c *Owned) Outdated(hash string, generation int64) []*batchv1.Job {
 	return outdated
 }
 
-// HasTemplate says whether any of the Jobs was built from the template with this hash.
+// HasTemplate reports whether any of the Jobs was built from the template with this hash.
 func (c *Owned) HasTemplate(hash string) bool {
 	for job := range c.All {
 		if HasTemplate(job, hash) {
@@ -81,14 +83,14 @@ func (c *Owned) HasTemplate(hash string) bool {
 	return false
 }
 
-// HasTemplate says whether the Job was built from the template with this hash. It is taken for so where the annotation that tells it is
-// missing, since an admission policy may drop annotations.
+// HasTemplate reports whether the Job was built from the template with this hash. It returns true if the annotation is
+// missing, because an admission policy may remove annotations.
 func HasTemplate(job *batchv1.Job, hash string) bool {
-	told, has := job.Annotations[scaledjobv1.AnnotationTemplateHash]
-	return !has || told == hash
+	stored, has := job.Annotations[scaledjobv1.AnnotationTemplateHash]
+	return !has || stored == hash
 }
 
-// All goes through every Job, finished or not.
+// All iterates over all Jobs, finished or not.
 func (c *Owned) All(yield func(*batchv1.Job) bool) {
 	for _, list := range [][]*batchv1.Job{c.Active, c.Succeeded, c.Failed} {
 		for _, job := range list {
@@ -99,7 +101,8 @@ func (c *Owned) All(yield func(*batchv1.Job) bool) {
 	}
 }
 
-// Owner is the ScaledJob that controls the object, and false where none does. Any version of the API may have written the reference.
+// Owner returns the name and UID of the ScaledJob that controls the object, and false if there is none. It accepts an
+// owner reference with any version of the API.
 func Owner(object metav1.Object) (types.NamespacedName, types.UID, bool) {
 	controller := metav1.GetControllerOfNoCopy(object)
 	if controller == nil || controller.Kind != "ScaledJob" {
@@ -112,7 +115,7 @@ func Owner(object metav1.Object) (types.NamespacedName, types.UID, bool) {
 	return types.NamespacedName{Namespace: object.GetNamespace(), Name: controller.Name}, controller.UID, true
 }
 
-// ControllerUID is the UID of the object that controls the Job, and empty where none does.
+// ControllerUID returns the UID of the object that controls the Job; empty if there is none.
 func ControllerUID(job *batchv1.Job) types.UID {
 	controller := metav1.GetControllerOfNoCopy(job)
 	if controller == nil {
@@ -121,18 +124,18 @@ func ControllerUID(job *batchv1.Job) types.UID {
 	return controller.UID
 }
 
-// Finished says whether the Job has completed or failed for good.
+// Finished reports whether the Job has the condition Complete or Failed.
 func Finished(job *batchv1.Job) bool {
 	return ending(job) != nil
 }
 
-// Succeeded says whether the Job has completed.
+// Succeeded reports whether the Job has the condition Complete.
 func Succeeded(job *batchv1.Job) bool {
 	end := ending(job)
 	return end != nil && end.Type == batchv1.JobComplete
 }
 
-// ending is the condition that ended the Job, and nil while the Job has not finished.
+// ending returns the condition Complete or Failed of the Job; nil if the Job has not finished.
 func ending(job *batchv1.Job) *batchv1.JobCondition {
 	for i := range job.Status.Conditions {
 		condition := &job.Status.Conditions[i]
@@ -144,13 +147,13 @@ func ending(job *batchv1.Job) *batchv1.JobCondition {
 	return nil
 }
 
-// Ordinal is the ordinal of the Job with this metadata, and its AnnotationOrdinalFloor. The ordinal is 0, which no Job has, where its
-// annotation is missing, or where the Job's name is not the one that follows from it: users can edit annotations, and copy Jobs with all
-// that they have but the name. It is never more than maxOrdinal, however it was forged. The floor is 0, which says nothing, unless it is
-// below the ordinal, as a true one is.
+// Ordinal returns the verified ordinal of the Job with this metadata, and its AnnotationOrdinalFloor. The ordinal is 0,
+// which no Job has, if its annotation is missing or does not match the Job's name: users can edit annotations, and copy
+// Jobs under another name. It is at most maxOrdinal. The floor is 0, which has no effect, unless it is lower than the
+// ordinal.
 func Ordinal(job *metav1.ObjectMeta) (ordinal, floor int64) {
 	owner := metav1.GetControllerOfNoCopy(job)
-	ordinal, floor = ToldOrdinal(job)
+	ordinal, floor = AnnotatedOrdinal(job)
 	if owner == nil || ordinal < 0 || ordinal > maxOrdinal || job.Name != Name(owner.Name, owner.UID, ordinal) {
 		return 0, 0
 	}
@@ -160,12 +163,13 @@ func Ordinal(job *metav1.ObjectMeta) (ordinal, floor int64) {
 	return ordinal, floor
 }
 
-// ToldOrdinal is what the annotations say of the ordinal and the floor, true or not, and 0 where they say nothing.
-func ToldOrdinal(job *metav1.ObjectMeta) (ordinal, floor int64) {
+// AnnotatedOrdinal returns the ordinal and the floor from the annotations without verifying them; 0 if they are
+// missing.
+func AnnotatedOrdinal(job *metav1.ObjectMeta) (ordinal, floor int64) {
 	return number(job, scaledjobv1.AnnotationOrdinal), number(job, scaledjobv1.AnnotationOrdinalFloor)
 }
 
-// number is that of an annotation, and 0 where there is none.
+// number returns the value of a numeric annotation; 0 if it is missing or not a number.
 func number(job *metav1.ObjectMeta, annotation string) int64 {
 	value, err := strconv.ParseInt(job.Annotations[annotation], 10, 64)
 	if err != nil {

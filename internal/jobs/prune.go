@@ -11,13 +11,13 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 )
 
-// Prunable are the finished Jobs beyond the history limits, the longest finished first. Jobs that are already being deleted are
-// neither kept nor named.
+// Prunable returns the finished Jobs beyond the history limits, the ones that finished first before the others. It
+// ignores Jobs that are already being deleted.
 func (c *Owned) Prunable(succeededLimit, failedLimit int32) []*batchv1.Job {
 	return append(beyond(c.Succeeded, int(succeededLimit)), beyond(c.Failed, int(failedLimit))...)
 }
 
-// beyond are all but the limit most recently finished Jobs.
+// beyond returns all but the limit most recently finished Jobs.
 func beyond(finished []*batchv1.Job, limit int) []*batchv1.Job {
 	present := slices.DeleteFunc(slices.Clone(finished), func(job *batchv1.Job) bool {
 		return job.DeletionTimestamp != nil
@@ -28,8 +28,8 @@ func beyond(finished []*batchv1.Job, limit int) []*batchv1.Job {
 	return present[:max(0, len(present)-limit)]
 }
 
-// FinishTime is when the Job got the condition that ended it: unlike status.completionTime, failed Jobs have it as well. It is zero if
-// the Job has not finished.
+// FinishTime returns when the Job got the condition Complete or Failed; zero if it has neither. Unlike
+// status.completionTime, it is also set for failed Jobs.
 func FinishTime(job *batchv1.Job) time.Time {
 	end := ending(job)
 	if end == nil {

@@ -8,33 +8,33 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Tally follows the Jobs of one ScaledJob from one count to the next. The zero value has counted none.
+// Tally tracks the Jobs of one ScaledJob from one count to the next. The zero value has counted none.
 type Tally struct {
-	// active are the Jobs that had not finished at the last count, and those created since; nil before the first.
+	// active are the Jobs that were unfinished at the last count, and those created since; nil before the first count.
 	active map[types.UID]struct{}
 	total  int
 }
 
-// Change is what has become of the Jobs since the last count.
+// Change is the difference between two counts.
 type Change struct {
-	// Finished are the Jobs that have finished: at the first count, all that have.
+	// Finished are the Jobs that have finished since the last count. At the first count, they are all finished Jobs.
 	Finished []*batchv1.Job
-	// MadeRoom says that there may be room for another Job since, as one has finished or gone.
+	// MadeRoom is true if a Job has finished or disappeared, so that a quota may have room for another one.
 	MadeRoom bool
-	// Vanished says that a Job has gone which had not finished, or that it is not known whether one has.
+	// Vanished is true if an unfinished Job has disappeared, and at the first count, when that is unknown.
 	Vanished bool
 }
 
-// First says that nothing was counted yet.
+// First reports whether no Jobs were counted yet.
 func (t *Tally) First() bool { return t.active == nil }
 
-// Total is how many Jobs there were at the last count.
+// Total returns the number of Jobs at the last count.
 func (t *Tally) Total() int { return t.total }
 
-// Created adds a Job that was created a moment ago.
+// Created adds a Job that was created after the last count.
 func (t *Tally) Created(uid types.UID) { t.active[uid] = struct{}{} }
 
-// Count keeps which Jobs have not finished, and tells what has changed.
+// Count counts the Jobs and returns what has changed since the last count.
 func (t *Tally) Count(owned *Owned) Change {
 	before, first, present, total := t.active, t.First(), 0, 0
 	var finished []*batchv1.Job

@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// maxQueueLabel is how many bytes the label value of a queue may have.
+// maxQueueLabel is the maximum length of the label value of a queue, in bytes.
 const maxQueueLabel = 128
 
-// queueLabel is the label value of a queue. A key may hold any bytes, and a kilobyte of them: what can't be printed is escaped, and
-// where the result is too long its end is replaced by a hash of the key, so that two keys never share a value.
+// queueLabel returns the label value of a queue. A key may have any bytes, and up to a kilobyte: unprintable characters
+// are escaped. If the result is too long, its end is replaced by a hash of the key, so that two keys never have the
+// same label value.
 func queueLabel(key string) string {
 	quoted := strconv.Quote(key)
 	label := strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)

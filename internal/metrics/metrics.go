@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics holds every metric of the operator in one place: those of ScaledJobs in scaledjobs.go, those of Redis servers in
-// redis.go. The series of a ScaledJob or a server live as long as it does.
+// Package metrics defines all metrics of the operator: those of ScaledJobs in scaledjobs.go, those of Redis servers in
+// redis.go. The series of a ScaledJob or a server are removed together with it.
 package metrics
 
 import (
@@ -20,28 +20,30 @@ type Metrics struct {
 	coalesced  prometheus.Counter
 
 	mu sync.Mutex
-	// queues are the label values of the queues that the ScaledJobs name now.
+	// queues are the label values of the current queues of the ScaledJobs.
 	queues map[types.NamespacedName]string
-	// depths are those of the keys whose depths are told.
+	// depths are the label values of the keys with a depth, by ScaledJob.
 	depths map[types.NamespacedName]map[string]struct{}
 }
 
-// The buckets of histograms, in seconds.
+// Histogram buckets, in seconds.
 var (
 	reactionBuckets = []float64{.0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 30}
 	readBuckets     = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}
 )
 
-// New makes the collectors and registers them.
+// New creates the collectors and registers them.
 func New(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		scaledJobs: newScaledJobs(),
 		redis:      newRedis(),
 		reads: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "scaledjob_queue_read_seconds", Help: "How long it took to read a depth, where that succeeded.", Buckets: readBuckets,
+			Name: "scaledjob_queue_read_seconds", Help: "Duration of successful reads of a depth.",
+			Buckets: readBuckets,
 		}),
 		coalesced: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "scaledjob_notifications_coalesced_total", Help: "Notifications that needed no wake-up of their own, since one was pending.",
+			Name: "scaledjob_notifications_coalesced_total",
+			Help: "Notifications that caused no wake-up of their own, because one was already pending.",
 		}),
 		queues: map[types.NamespacedName]string{},
 		depths: map[types.NamespacedName]map[string]struct{}{},
@@ -52,7 +54,7 @@ func New(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Coalesced counts a notification that needed no wake-up of its own.
+// Coalesced counts a notification that caused no wake-up of its own.
 func (m *Metrics) Coalesced() { m.coalesced.Inc() }
 
 func gauge(name, help string, labels ...string) *prometheus.GaugeVec {

@@ -5,7 +5,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// redis are the metrics of Redis servers, which are labelled by their address.
+// redis are the metrics of Redis servers, with their address as the label.
 type redis struct {
 	up         *prometheus.GaugeVec
 	received   *prometheus.CounterVec
@@ -15,10 +15,11 @@ type redis struct {
 func newRedis() redis {
 	const endpoint = "endpoint"
 	return redis{
-		up:       gauge("scaledjob_watcher_up", "1 while the subscription to the server's notifications stands, 0 while it does not.", endpoint),
+		up: gauge("scaledjob_watcher_up",
+			"1 while the operator is subscribed to the server's notifications, 0 while it is not.", endpoint),
 		received: counter("scaledjob_notifications_received_total", "Keyspace notifications received.", endpoint),
 		reconnects: counter("scaledjob_redis_reconnects_total",
-			"Subscriptions that ended, and attempts at one that failed, by the reason.", endpoint, "reason"),
+			"Subscriptions that ended, and failed attempts to subscribe, by reason.", endpoint, "reason"),
 	}
 }
 
@@ -29,17 +30,17 @@ func (r *redis) collectors() []prometheus.Collector {
 // Received counts a keyspace notification of a server.
 func (m *Metrics) Received(endpoint string) { m.redis.received.WithLabelValues(endpoint).Inc() }
 
-// Subscribed says whether the subscription to a server's notifications stands.
-func (m *Metrics) Subscribed(endpoint string, stands bool) {
-	m.redis.up.WithLabelValues(endpoint).Set(indicator(stands))
+// Subscribed sets whether the operator is subscribed to a server's notifications.
+func (m *Metrics) Subscribed(endpoint string, subscribed bool) {
+	m.redis.up.WithLabelValues(endpoint).Set(indicator(subscribed))
 }
 
-// Ended counts a subscription, or an attempt at one, that came to an end for a reason.
+// Ended counts a subscription that ended, or a failed attempt to subscribe, with its reason.
 func (m *Metrics) Ended(endpoint, reason string) {
 	m.redis.reconnects.WithLabelValues(endpoint, reason).Inc()
 }
 
-// Left removes the series of a server.
+// Left removes the series of a server that is no longer in use.
 func (m *Metrics) Left(endpoint string) {
 	match := prometheus.Labels{"endpoint": endpoint}
 	m.redis.up.Delete(match)

@@ -10,49 +10,52 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The outcomes of a Job that has finished.
+// The values of the label outcome of finished Jobs.
 const (
 	outcomeSucceeded = "succeeded"
 	outcomeFailed    = "failed"
 )
 
-// scaledJobs are the metrics of ScaledJobs, which are labelled by namespace, name and queue.
+// scaledJobs are the metrics of ScaledJobs, with the labels namespace, scaledjob and queue.
 type scaledJobs struct {
-	depth     *prometheus.GaugeVec
-	active    *prometheus.GaugeVec
-	pending   *prometheus.GaugeVec
-	desired   *prometheus.GaugeVec
-	pausing   *prometheus.GaugeVec
-	events    *prometheus.GaugeVec
-	lastRead  *prometheus.GaugeVec
-	lastEvent *prometheus.GaugeVec
-	passes    *prometheus.CounterVec
-	failures  *prometheus.CounterVec
-	missed    *prometheus.CounterVec
-	created   *prometheus.CounterVec
-	finished  *prometheus.CounterVec
-	reaction  *prometheus.HistogramVec
+	depth      *prometheus.GaugeVec
+	active     *prometheus.GaugeVec
+	pending    *prometheus.GaugeVec
+	desired    *prometheus.GaugeVec
+	pausing    *prometheus.GaugeVec
+	events     *prometheus.GaugeVec
+	lastRead   *prometheus.GaugeVec
+	lastEvent  *prometheus.GaugeVec
+	reconciles *prometheus.CounterVec
+	failures   *prometheus.CounterVec
+	missed     *prometheus.CounterVec
+	created    *prometheus.CounterVec
+	finished   *prometheus.CounterVec
+	reaction   *prometheus.HistogramVec
 }
 
 func newScaledJobs() scaledJobs {
 	labels := []string{"namespace", "scaledjob", "queue"}
 	return scaledJobs{
-		depth:     gauge("scaledjob_queue_depth", "Messages outstanding when the queue was last read.", labels...),
-		active:    gauge("scaledjob_active_jobs", "Jobs that have not finished.", labels...),
-		pending:   gauge("scaledjob_pending_jobs", "Jobs that have not finished and have no ready Pod.", labels...),
-		desired:   gauge("scaledjob_desired_jobs", "Jobs that should be active.", labels...),
-		pausing:   gauge("scaledjob_creation_pausing", "1 while creating Jobs pauses, as Jobs come to nothing or are refused.", labels...),
-		events:    gauge("scaledjob_notifications_active", "1 in mode Events, 0 in mode Polling.", labels...),
-		lastRead:  gauge("scaledjob_last_read_timestamp_seconds", "When the depth was last read.", labels...),
-		lastEvent: gauge("scaledjob_last_event_timestamp_seconds", "When Redis last announced that the queue grew.", labels...),
-		passes:    counter("scaledjob_reconcile_total", "Reconciliations of the ScaledJob.", labels...),
-		failures:  counter("scaledjob_reconcile_errors_total", "Reconciliations that met an error, of Redis or of the API server.", labels...),
-		missed:    counter("scaledjob_notifications_missed_total", "Times that the queue grew and no notification told of it.", labels...),
-		created:   counter("scaledjob_jobs_created_total", "Jobs created.", labels...),
-		finished:  counter("scaledjob_jobs_finished_total", "Jobs that have finished, by how.", append(labels, "outcome")...),
+		depth:    gauge("scaledjob_queue_depth", "Messages outstanding when the queue was last read.", labels...),
+		active:   gauge("scaledjob_active_jobs", "Jobs that have not finished.", labels...),
+		pending:  gauge("scaledjob_pending_jobs", "Jobs that have not finished and have no ready Pod.", labels...),
+		desired:  gauge("scaledjob_desired_jobs", "Jobs that should be active.", labels...),
+		pausing:  gauge("scaledjob_creation_pausing", "1 while the creation of Jobs is paused.", labels...),
+		events:   gauge("scaledjob_notifications_active", "1 in mode Events, 0 in mode Polling.", labels...),
+		lastRead: gauge("scaledjob_last_read_timestamp_seconds", "When the depth was last read.", labels...),
+		lastEvent: gauge("scaledjob_last_event_timestamp_seconds",
+			"When Redis last notified that the queue grew.", labels...),
+		reconciles: counter("scaledjob_reconcile_total", "Reconciliations of the ScaledJob.", labels...),
+		failures:   counter("scaledjob_reconcile_errors_total", "Reconciliations that met an error.", labels...),
+		missed: counter("scaledjob_notifications_missed_total",
+			"Growths of the queue without a notification.", labels...),
+		created: counter("scaledjob_jobs_created_total", "Jobs created.", labels...),
+		finished: counter("scaledjob_jobs_finished_total",
+			"Finished Jobs, by outcome.", append(labels, "outcome")...),
 		reaction: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "scaledjob_event_to_create_seconds",
-			Help:    "From the first notification that was not yet acted on until a Job it asked for was created.",
+			Help:    "Time from the first notification since the last complete reconcile until a Job was created.",
 			Buckets: reactionBuckets,
 		}, labels),
 	}
@@ -63,7 +66,7 @@ func (s *scaledJobs) gauges() []*prometheus.GaugeVec {
 }
 
 func (s *scaledJobs) counters() []*prometheus.CounterVec {
-	return []*prometheus.CounterVec{s.passes, s.failures, s.missed, s.created}
+	return []*prometheus.CounterVec{s.reconciles, s.failures, s.missed, s.created}
 }
 
 func (s *scaledJobs) collectors() []prometheus.Collector {
@@ -91,40 +94,41 @@ func (s *scaledJobs) forget(values []string) {
 	}
 }
 
-// Sample is what one pass saw and did.
+// Sample is the result of one reconcile.
 type Sample struct {
-	// Queue is the key of the queue, and empty where there are several.
+	// Queue is the key of the queue; empty if there are several.
 	Queue string
-	// Depths are how many messages are outstanding, by key, as they were last read; Read says that this was now. They stay as they are where
-	// there are none.
+	// Depths are the numbers of outstanding messages at the last read, by key; if nil, the series keep their values.
+	// Read is true if the depths were read now.
 	Depths map[string]int64
 	Read   bool
-	// Desired is how many Jobs should be active. It is nil where that is unknown; then the last known value stays.
+	// Desired is the number of Jobs that should be active; if nil, the series keeps its value.
 	Desired *int32
-	// Active is how many Jobs have not finished, and Pending how many of those have no ready Pod.
+	// Active is the number of unfinished Jobs, and Pending the number of those without a ready Pod.
 	Active, Pending int32
-	// Pausing says that creating Jobs pauses, or will again if there is no progress.
+	// Pausing is true while creation is paused, or will be again if there is no progress.
 	Pausing bool
-	// Events says that growth of the queue is announced, and LastEvent when it last was; zero if never.
+	// Events is true if Redis sends notifications when the queue grows. LastEvent is when the last one arrived; zero if
+	// none has.
 	Events    bool
 	LastEvent time.Time
-	// Missed says that growth of the queue was not announced.
+	// Missed is true if the queue grew without a notification.
 	Missed bool
-	// Failed says that the pass met an error.
+	// Failed is true if the reconcile met an error.
 	Failed bool
 }
 
-// Failed reports a pass over a ScaledJob that could not see what it must go by.
+// Failed counts a failed reconcile of a ScaledJob that could not make an observation.
 func (m *Metrics) Failed(key types.NamespacedName, queue string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.count(m.valuesOf(key, queue), true)
 }
 
-// Read reports how long it took to read a depth.
+// Read records how long a read of a depth took.
 func (m *Metrics) Read(took time.Duration) { m.reads.Observe(took.Seconds()) }
 
-// Observe reports one pass over a ScaledJob.
+// Observe records the result of one reconcile of a ScaledJob.
 func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,7 +156,7 @@ func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 	m.count(values, sample.Failed)
 }
 
-// setDepths sets the depth of each key, and removes the series of keys that are not among them.
+// setDepths sets the depth of each key, and removes the series of all other keys of the ScaledJob.
 func (m *Metrics) setDepths(key types.NamespacedName, depths map[string]int64) {
 	now := make(map[string]struct{}, len(depths))
 	for queue, depth := range depths {
@@ -168,7 +172,7 @@ func (m *Metrics) setDepths(key types.NamespacedName, depths map[string]int64) {
 	m.depths[key] = now
 }
 
-// indicator is 1 for true and 0 for false.
+// indicator returns 1 for true and 0 for false.
 func indicator(is bool) float64 {
 	if is {
 		return 1
@@ -176,18 +180,18 @@ func indicator(is bool) float64 {
 	return 0
 }
 
-// count counts a pass. Series of counters begin at 0, so that their first rise can be seen.
+// count counts a reconcile. It creates all counters with the value 0, so that their first increase is visible.
 func (m *Metrics) count(values []string, hasFailed bool) {
 	for _, vector := range m.scaledJobs.counters() {
 		vector.WithLabelValues(values...)
 	}
-	m.scaledJobs.passes.WithLabelValues(values...).Inc()
+	m.scaledJobs.reconciles.WithLabelValues(values...).Inc()
 	if hasFailed {
 		m.scaledJobs.failures.WithLabelValues(values...).Inc()
 	}
 }
 
-// Created reports a Job that was created, and how long after the notification that asked for it; zero if none did.
+// Created counts a created Job. reaction is the time since the notification that caused it; zero if none did.
 func (m *Metrics) Created(key types.NamespacedName, queue string, reaction time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -198,7 +202,7 @@ func (m *Metrics) Created(key types.NamespacedName, queue string, reaction time.
 	}
 }
 
-// Finished reports a Job that has finished. One of a ScaledJob that no pass was made over is not counted.
+// Finished counts a finished Job. It ignores Jobs of ScaledJobs that were not reconciled yet.
 func (m *Metrics) Finished(key types.NamespacedName, succeeded bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -213,7 +217,8 @@ func (m *Metrics) Finished(key types.NamespacedName, succeeded bool) {
 	m.scaledJobs.finished.WithLabelValues(key.Namespace, key.Name, queue, outcome).Inc()
 }
 
-// valuesOf are the label values of a ScaledJob. Series that name another queue than this one go.
+// valuesOf returns the label values of a ScaledJob. If its queue has changed, valuesOf removes the series of the
+// previous queue.
 func (m *Metrics) valuesOf(key types.NamespacedName, queue string) []string {
 	label := queueLabel(queue)
 	if known, has := m.queues[key]; has && known != label {
@@ -224,7 +229,7 @@ func (m *Metrics) valuesOf(key types.NamespacedName, queue string) []string {
 	return []string{key.Namespace, key.Name, label}
 }
 
-// Forget removes the series of a ScaledJob that is gone.
+// Forget removes the series of a deleted ScaledJob.
 func (m *Metrics) Forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,21 +15,23 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
-// Condition is what a condition says. A message holds what to do about it, and nothing that differs from one pass to the next.
+// Condition is the content of a status condition. Messages tell users what to do. They contain nothing that changes
+// with each reconcile.
 type Condition struct {
 	Status  metav1.ConditionStatus
 	Reason  string
 	Message string
 }
 
-// Turned says whether any condition came, went, or says something else than before in other than its words.
-func Turned(before, after []metav1.Condition) bool {
+// changed reports whether conditions were added or removed, or changed other than in their messages.
+func changed(before, after []metav1.Condition) bool {
 	return !slices.EqualFunc(before, after, func(a, b metav1.Condition) bool {
-		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.ObservedGeneration == b.ObservedGeneration
+		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason &&
+			a.ObservedGeneration == b.ObservedGeneration
 	})
 }
 
-// Limit is why scaling is limited by this status, and since when.
+// Limit returns why scaling is limited according to the status, and since when.
 func Limit(status *scaledjobv1.ScaledJobStatus) (why scaling.PauseReason, since time.Time) {
 	if limited := apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionScalingLimited); limited != nil {
 		return scaling.PauseReason(limited.Reason), limited.LastTransitionTime.Time
@@ -37,13 +39,14 @@ func Limit(status *scaledjobv1.ScaledJobStatus) (why scaling.PauseReason, since 
 	return scaling.NotPaused, time.Time{}
 }
 
-// Pausing says whether creating pauses by this status.
+// Pausing reports whether creation is paused according to the status.
 func Pausing(status *scaledjobv1.ScaledJobStatus) bool {
 	why, _ := Limit(status)
 	return pauses[why] != ""
 }
 
-// conditionOrder is the order in which a reader finds the conditions: the sum first, then what it follows from.
+// conditionOrder is the order of the conditions in the status: the summary first, then the conditions that it follows
+// from.
 var conditionOrder = []string{
 	scaledjobv1.ConditionReady,
 	scaledjobv1.ConditionStalled,
@@ -58,14 +61,16 @@ func inOrder(a, b metav1.Condition) int {
 	return slices.Index(conditionOrder, a.Type) - slices.Index(conditionOrder, b.Type)
 }
 
-// set sets a condition of the status, whose generation is that of the spec it was observed for.
+// set sets a condition of the status, with the observed generation of the status.
 func set(status *scaledjobv1.ScaledJobStatus, kind string, is Condition) {
 	apimeta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: kind, Status: is.Status, Reason: is.Reason, Message: is.Message, ObservedGeneration: status.ObservedGeneration,
+		Type: kind, Status: is.Status, Reason: is.Reason, Message: is.Message,
+		ObservedGeneration: status.ObservedGeneration,
 	})
 }
 
-// setConditions sets every condition that the pass knows about, and the mode. Ready follows from the others.
+// setConditions sets the mode and all conditions that the reconcile has information about. Ready follows from the
+// others.
 func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus, seen *Reconciled) {
 	if active := notificationsActive(&sj.Spec, seen.Notifications); active != nil {
 		set(status, scaledjobv1.ConditionNotificationsActive, *active)
@@ -74,7 +79,7 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 	if seen.Desired != nil {
 		limited := scalingLimited(seen.AtMax, seen.Limit)
 		if before, _ := Limit(status); string(before) != limited.Reason {
-			// Each reason has a time of its own: after a restart it tells since when creating pauses.
+			// Each reason gets its own transition time. After a restart, it tells since when creation has been paused.
 			apimeta.RemoveStatusCondition(&status.Conditions, scaledjobv1.ConditionScalingLimited)
 		}
 		set(status, scaledjobv1.ConditionScalingLimited, limited)
@@ -88,13 +93,14 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 		is := ready(sj.Spec.Suspend, status.Conditions)
 		present, cause := abnormal(is, status.Conditions)
 		setReady(status, is, present, cause)
-	case !isToldOf(sj.Generation, status.Conditions): // Ready must not seem to be of this spec.
+	case !isConnectionKnown(sj.Generation, status.Conditions): // Ready must not seem to apply to this spec.
 		is := queueConnected(seen)
 		setReady(status, is, scaledjobv1.ConditionReconciling, is)
 	}
 }
 
-// setReady sets Ready and the condition of kstatus that is present then, if there is one, with its cause.
+// setReady sets Ready. It also sets the kstatus condition that goes with it, Stalled or Reconciling, with its cause,
+// and removes the other one; present is empty for neither.
 func setReady(status *scaledjobv1.ScaledJobStatus, is Condition, present string, cause Condition) {
 	set(status, scaledjobv1.ConditionReady, is)
 	for _, kind := range []string{scaledjobv1.ConditionReconciling, scaledjobv1.ConditionStalled} {
@@ -106,10 +112,10 @@ func setReady(status *scaledjobv1.ScaledJobStatus, is Condition, present string,
 	}
 }
 
-// isToldOf reports whether the conditions say of this generation whether its queue can be read.
-func isToldOf(generation int64, conditions []metav1.Condition) bool {
-	told := apimeta.FindStatusCondition(conditions, scaledjobv1.ConditionQueueConnected)
-	return told != nil && told.ObservedGeneration == generation
+// isConnectionKnown reports whether QueueConnected is known for this generation.
+func isConnectionKnown(generation int64, conditions []metav1.Condition) bool {
+	connected := apimeta.FindStatusCondition(conditions, scaledjobv1.ConditionQueueConnected)
+	return connected != nil && connected.ObservedGeneration == generation
 }
 
 func queueConnected(seen *Reconciled) Condition {
@@ -124,37 +130,41 @@ func queueConnected(seen *Reconciled) Condition {
 		return Condition{
 			metav1.ConditionFalse, scaledjobv1.ReasonConsumerGroupNotFound,
 			"The stream " + quoted(seen.WithoutGroup.Name) + " contains entries, but has no consumer group " +
-				quoted(seen.WithoutGroup.Stream.ConsumerGroup) + ". Until the group exists, one message counts as waiting, so that a worker can " +
-				"start and create it. Correct the name, let the workers create the group, or run XGROUP CREATE.",
+				quoted(seen.WithoutGroup.Stream.ConsumerGroup) + ". Until the group exists, one message counts as " +
+				"waiting, so that a worker can start and create it. Correct the name, let the workers create the " +
+				"group, or run XGROUP CREATE.",
 		}
 	}
 	if seen.Rejected != nil {
 		return Condition{
 			metav1.ConditionTrue, scaledjobv1.ReasonSecretRejected,
-			"The depth of the queue was read with the previous values of the Secrets. Redis rejects the current Secret; the connection will fail " +
-				"when it is next re-established, for example after a restart. " + seen.Rejected.Message,
+			"The depth of the queue was read with the previous values of the Secrets. Redis rejects the current " +
+				"Secret; the connection will fail when it is next re-established, for example after a restart. " +
+				seen.Rejected.Message,
 		}
 	}
 	return Condition{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}
 }
 
-// quoted is the name of a key or a group, which may hold any bytes and many of them.
+// quoted quotes the name of a key or a consumer group, which may be long and contain any bytes.
 func quoted(name string) string { return strconv.Quote(shorten(name, maxCause)) }
 
-// resume is how a person ends a pause at once.
+// resume tells users how to end a pause immediately.
 const resume = " To resume at once, edit spec.jobTemplate, or set spec.suspend to true and back to false."
 
-// pauses are what ScalingLimited says while creating pauses.
+// pauses are the messages of ScalingLimited while creation is paused.
 var pauses = map[scaling.PauseReason]string{
-	scaling.JobsFailing: "The last Jobs to finish have all failed. Until a Job succeeds and messages leave the queue, the operator repeatedly " +
-		"pauses Job creation, for up to five minutes each time. Find the cause with kubectl logs " +
-		"--selector=batch.miracle.dev/scaledjob=NAME, and correct the workers or spec.jobTemplate." + resume,
-	scaling.NoProgress: "Jobs finish, but no message leaves the queue. Until that changes, the operator repeatedly pauses Job creation, for up " +
-		"to five minutes each time. Check that the workers take messages from this key on this server, and that they take over the messages " +
-		"of workers that died." + resume,
-	scaling.CreateRefused: "The API server rejects the creation of a Job. Check quotas, admission policies and the condition TemplateValid; the " +
-		"operator's log has the response. The operator tries again when a Job finishes or is deleted, and otherwise at growing intervals of " +
-		"up to five minutes. To try at once, set spec.suspend to true and back to false.",
+	scaling.JobsFailing: "The last Jobs to finish have all failed. Until a Job succeeds and messages leave the " +
+		"queue, the operator repeatedly pauses Job creation, for up to five minutes each time. Find the cause with " +
+		"kubectl logs --selector=batch.miracle.dev/scaledjob=NAME, and correct the workers or spec.jobTemplate." +
+		resume,
+	scaling.NoProgress: "Jobs finish, but no message leaves the queue. Until that changes, the operator repeatedly " +
+		"pauses Job creation, for up to five minutes each time. Check that the workers take messages from this key " +
+		"on this server, and that they take over the messages of workers that died." + resume,
+	scaling.CreateRefused: "The API server rejects the creation of a Job. Check quotas, admission policies and the " +
+		"condition TemplateValid; the operator's log has the response. The operator tries again when a Job finishes " +
+		"or is deleted, and otherwise at growing intervals of up to five minutes. To try at once, set spec.suspend " +
+		"to true and back to false.",
 }
 
 func scalingLimited(atMax bool, limit scaling.PauseReason) Condition {
@@ -170,10 +180,10 @@ func scalingLimited(atMax bool, limit scaling.PauseReason) Condition {
 	return Condition{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, "No Job is held back."}
 }
 
-// readyFollows are the conditions that Ready follows from.
+// readyFollows are the conditions that determine Ready.
 var readyFollows = []string{scaledjobv1.ConditionQueueConnected, scaledjobv1.ConditionTemplateValid}
 
-// ready is False with the words of the condition that prevents scaling, and True otherwise.
+// ready returns False with the reason and message of the first condition that prevents scaling, and True otherwise.
 func ready(suspended bool, conditions []metav1.Condition) Condition {
 	for _, kind := range readyFollows {
 		cause := apimeta.FindStatusCondition(conditions, kind)
@@ -182,28 +192,32 @@ func ready(suspended bool, conditions []metav1.Condition) Condition {
 		}
 	}
 	if suspended {
-		return Condition{metav1.ConditionTrue, scaledjobv1.ReasonSuspended, "The operator creates no Jobs while spec.suspend is true."}
+		return Condition{metav1.ConditionTrue, scaledjobv1.ReasonSuspended,
+			"The operator creates no Jobs while spec.suspend is true.",
+		}
 	}
-	return Condition{metav1.ConditionTrue, scaledjobv1.ReasonReconciled, "The operator scales the Jobs by the depth of the queue."}
+	return Condition{metav1.ConditionTrue, scaledjobv1.ReasonReconciled,
+		"The operator scales the Jobs by the depth of the queue.",
+	}
 }
 
-// abnormal is the condition of kstatus for a Ready that is not True, and its cause: Stalled if there is one that only a person can
-// mend, and Reconciling otherwise. It is none where Ready is True.
+// abnormal returns the kstatus condition for a Ready that is not True, and its cause: Stalled if a user has to act, and
+// Reconciling otherwise. It returns none if Ready is True.
 func abnormal(ready Condition, conditions []metav1.Condition) (kind string, cause Condition) {
 	if ready.Status == metav1.ConditionTrue {
 		return "", ready
 	}
 	for _, kind := range readyFollows {
 		is := apimeta.FindStatusCondition(conditions, kind)
-		if is != nil && is.Status == metav1.ConditionFalse && needsPerson(is.Reason) {
+		if is != nil && is.Status == metav1.ConditionFalse && needsUser(is.Reason) {
 			return scaledjobv1.ConditionStalled, Condition{is.Status, is.Reason, is.Message}
 		}
 	}
 	return scaledjobv1.ConditionReconciling, ready
 }
 
-// needsPerson says that nothing changes until somebody acts. A server may come back, and a worker creates its group; all else is as it was
-// said to be.
-func needsPerson(reason string) bool {
+// needsUser reports whether a condition with this reason stays False until a user acts. An unreachable server may come
+// back, and workers may create the consumer group.
+func needsUser(reason string) bool {
 	return reason != scaledjobv1.ReasonUnreachable && reason != scaledjobv1.ReasonConsumerGroupNotFound
 }

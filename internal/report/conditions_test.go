@@ -154,7 +154,7 @@ func TestWhichReasonsNeedAPerson(t *testing.T) {
 		NewWithT(t).Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionReconciling)).To(BeNil(), reason)
 	}
 	for _, reason := range []string{"Unreachable", "ConsumerGroupNotFound"} {
-		NewWithT(t).Expect(needsPerson(reason)).To(BeFalse(), reason)
+		NewWithT(t).Expect(needsUser(reason)).To(BeFalse(), reason)
 	}
 }
 
@@ -230,12 +230,12 @@ func TestOtherWordsWaitLikeNumbers(t *testing.T) {
 		return []metav1.Condition{{Type: "Ready", Status: status, Reason: reason, Message: message, ObservedGeneration: 1}}
 	}
 	before := with(metav1.ConditionFalse, "Unreachable", "Refused.")
-	g.Expect(Turned(before, before)).To(BeFalse())
-	g.Expect(Turned(before, with(metav1.ConditionFalse, "Unreachable", "Too slow."))).To(BeFalse())
-	g.Expect(Turned(before, with(metav1.ConditionFalse, "AuthFailed", "Refused."))).To(BeTrue())
-	g.Expect(Turned(before, with(metav1.ConditionTrue, "Unreachable", "Refused."))).To(BeTrue())
-	g.Expect(Turned(before, nil)).To(BeTrue())
+	g.Expect(changed(before, before)).To(BeFalse())
+	g.Expect(changed(before, with(metav1.ConditionFalse, "Unreachable", "Too slow."))).To(BeFalse())
+	g.Expect(changed(before, with(metav1.ConditionFalse, "AuthFailed", "Refused."))).To(BeTrue())
+	g.Expect(changed(before, with(metav1.ConditionTrue, "Unreachable", "Refused."))).To(BeTrue())
+	g.Expect(changed(before, nil)).To(BeTrue())
 	other := with(metav1.ConditionFalse, "Unreachable", "Refused.")
 	other[0].ObservedGeneration = 2
-	g.Expect(Turned(before, other)).To(BeTrue())
+	g.Expect(changed(before, other)).To(BeTrue())
 }

@@ -13,7 +13,8 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// The reasons of the events. Losing the queue for another cause than the network has the reason of the condition.
+// The reasons of events. If the queue can't be read for another cause than the network, the event has the reason of the
+// condition.
 const (
 	eventCreatedJobs      = "CreatedJobs"
 	eventReplacedJobs     = "ReplacedJobs"
@@ -27,13 +28,13 @@ const (
 	eventNotificationsRestored    = "NotificationsRestored"
 )
 
-// Event is what an event says. Notes hold no numbers, since a series of events keeps the note of its first.
+// Event is the content of an event. Notes contain no numbers, because repeated events keep the note of the first.
 type Event struct {
-	// Type is Normal or Warning, and Action what the operator was about to do.
+	// Type is Normal or Warning, and Action is the action during which the event occurred.
 	Type, Reason, Action, Note string
 }
 
-// maxNote is the longest note that the API server takes.
+// maxNote is the maximum length of a note that the API server accepts, in bytes.
 const maxNote = 1024
 
 func normal(reason, action, note string) Event {
@@ -44,23 +45,25 @@ func warning(reason, action, note string) Event {
 	return Event{corev1.EventTypeWarning, reason, action, shorten(note, maxNote)}
 }
 
-// CreatedJobs is for a batch of created Jobs.
+// CreatedJobs reports that Jobs were created.
 func CreatedJobs() Event {
 	return normal(eventCreatedJobs, "Scale", "Created Jobs for the messages in the queue.")
 }
 
-// ReplacedJobs is for Jobs that are deleted since they are of an earlier template.
+// ReplacedJobs reports that unfinished Jobs of an earlier template were deleted.
 func ReplacedJobs() Event {
-	return normal(eventReplacedJobs, "RollOut", "Deleted unfinished Jobs of an earlier template, because spec.rollout.strategy is Immediate.")
+	return normal(eventReplacedJobs, "RollOut",
+		"Deleted unfinished Jobs of an earlier template, because spec.rollout.strategy is Immediate.")
 }
 
-// JobCreateFailed is for creates that begin to fail.
+// JobCreateFailed reports that creates have started to fail.
 func JobCreateFailed() Event {
 	return warning(eventJobCreateFailed, "Scale",
-		"The API server did not create a Job, and did not reject it either. The operator tries again; see its log for the response.")
+		"The API server did not create a Job, and did not reject it either. The operator tries again; see its log "+
+			"for the response.")
 }
 
-// Events are those of the conditions that turned between two statuses.
+// Events returns the events for the conditions that changed between two statuses.
 func Events(before, after *scaledjobv1.ScaledJobStatus) []Event {
 	var all []Event
 	for _, found := range []*Event{
@@ -74,24 +77,26 @@ func Events(before, after *scaledjobv1.ScaledJobStatus) []Event {
 	return all
 }
 
-// aboutSpec tells that the spec can't be read.
+// aboutSpec reports a spec that can't be decoded.
 func aboutSpec(before, after *scaledjobv1.ScaledJobStatus) *Event {
-	if is := turned(before, after, scaledjobv1.ConditionReady); is != nil && is.Reason == scaledjobv1.ReasonInvalidSpec {
+	is := changedCondition(before, after, scaledjobv1.ConditionReady)
+	if is != nil && is.Reason == scaledjobv1.ReasonInvalidSpec {
 		return new(warning(is.Reason, "ReadSpec", is.Message))
 	}
 	return nil
 }
 
 func aboutTemplate(before, after *scaledjobv1.ScaledJobStatus) *Event {
-	if is := turned(before, after, scaledjobv1.ConditionTemplateValid); is != nil && is.Status == metav1.ConditionFalse {
+	is := changedCondition(before, after, scaledjobv1.ConditionTemplateValid)
+	if is != nil && is.Status == metav1.ConditionFalse {
 		return new(warning(eventTemplateRejected, "CheckTemplate", is.Message))
 	}
 	return nil
 }
 
-// aboutPauses tells why creating pauses, and that it goes on.
+// aboutPauses reports that creation was paused, and that it was resumed.
 func aboutPauses(before, after *scaledjobv1.ScaledJobStatus) *Event {
-	is := turned(before, after, scaledjobv1.ConditionScalingLimited)
+	is := changedCondition(before, after, scaledjobv1.ConditionScalingLimited)
 	switch {
 	case is == nil:
 	case Pausing(after):
@@ -103,7 +108,7 @@ func aboutPauses(before, after *scaledjobv1.ScaledJobStatus) *Event {
 }
 
 func aboutQueue(before, after *scaledjobv1.ScaledJobStatus) *Event {
-	is := turned(before, after, scaledjobv1.ConditionQueueConnected)
+	is := changedCondition(before, after, scaledjobv1.ConditionQueueConnected)
 	switch {
 	case is == nil:
 	case is.Reason == scaledjobv1.ReasonSecretRejected:
@@ -120,7 +125,8 @@ func aboutQueue(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	return nil
 }
 
-// aboutNotifications tells when the growth of the queue is not announced, other than by the user's wish, and when it is again.
+// aboutNotifications reports that Redis sends no notifications, unless spec.notifications is Disabled, and that it
+// sends them again.
 func aboutNotifications(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	kind := scaledjobv1.ConditionNotificationsActive
 	was, is := apimeta.FindStatusCondition(before.Conditions, kind), apimeta.FindStatusCondition(after.Conditions, kind)
@@ -139,8 +145,8 @@ func aboutNotifications(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	return nil
 }
 
-// turned is the condition of this type, if its status or reason is another than before.
-func turned(before, after *scaledjobv1.ScaledJobStatus, kind string) *metav1.Condition {
+// changedCondition returns the condition of this type if its status or reason has changed, and nil otherwise.
+func changedCondition(before, after *scaledjobv1.ScaledJobStatus, kind string) *metav1.Condition {
 	was := apimeta.FindStatusCondition(before.Conditions, kind)
 	is := apimeta.FindStatusCondition(after.Conditions, kind)
 	if is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason) {
@@ -149,7 +155,7 @@ func turned(before, after *scaledjobv1.ScaledJobStatus, kind string) *metav1.Con
 	return is
 }
 
-// shorten cuts off what exceeds so many bytes, between two characters, and leaves out bytes that are no text.
+// shorten removes invalid UTF-8, and cuts the text at a character boundary if it exceeds the limit in bytes.
 func shorten(text string, limit int) string {
 	const ellipsis = "…"
 	if len(text) <= limit {

@@ -1,13 +1,14 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report says what users are told of a ScaledJob: its status, and the events when that turns. Its words are here, but for those
-// about Redis errors, which are in package failure. It is pure: what a pass saw and did goes in, and what to tell comes out.
+// Package report computes the status of a ScaledJob, and the events for its changes. All messages are here, except
+// those about errors of Redis, which are in package failure. It is pure, except for the writer of statuses.
 //
-//	conditions.go     what each condition says, and what follows from it
-//	notifications.go  whether the growth of the queue is announced
-//	template.go       what the API server says of the template
-//	events.go         what is worth an event
+//	conditions.go     the conditions, and Ready, which follows from them
+//	notifications.go  whether Redis sends notifications
+//	template.go       the result of the template's dry run
+//	events.go         the events
+//	writer.go         when and how the status is written
 package report
 
 import (
@@ -24,36 +25,41 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
-// Reconciled is what a reconcile saw and did.
+// Reconciled is the result of a reconcile.
 type Reconciled struct {
-	// Jobs are those that were there, and Created is how many were created besides.
+	// Jobs are the owned Jobs before the reconcile, and Created is the number of Jobs that it created.
 	Jobs    jobs.Owned
 	Created int
-	// Depth is how many messages are outstanding, and Desired how many Jobs should be active. Both are nil if the depth could not be read;
-	// QueueErr says why.
+	// Depth is the number of outstanding messages, and Desired the number of Jobs that should be active. Both are nil
+	// if the queues could not be read; QueueErr is the error.
 	Depth    *int64
 	Desired  *int32
 	QueueErr *failure.Error
-	// Rejected says why the server does not take what the Secrets hold now, while it is used with what they held before.
+	// Rejected is the error with which Redis rejects the current values of the Secrets, while connections made with the
+	// previous values still work.
 	Rejected *failure.Error
-	// Queues are those of the spec, with the depth of each where it could be read.
+	// Queues are the queues of the spec, with the depth of each if it could be read.
 	Queues []scaledjobv1.QueueStatus
-	// FailedKey is the one of several keys that QueueErr is about, and WithoutGroup a stream that has no such consumer group, nil if there is none.
+	// FailedKey is the key that QueueErr is about, if the spec has several. WithoutGroup is a stream that lacks its
+	// consumer group; nil if there is none.
 	FailedKey    string
 	WithoutGroup *scaledjobv1.Queue
-	// AtMax says that more Jobs are due than may be active, and Limit why creating pauses.
+	// AtMax is true if more Jobs are due than maxReplicas allows. Limit is why creation is paused.
 	AtMax bool
 	Limit scaling.PauseReason
-	// Notifications is what is known about those of the queue.
+	// Notifications is what is known about the notifications for the queue.
 	Notifications verify.Verdict
-	// Template is what the API server says of the template, nil where it was not asked.
+	// Template is the result of the template's dry run; nil if none was sent.
 	Template *Condition
-	// RolloutGeneration is that of the last edit of the template for which Jobs are to be replaced.
+	// RolloutGeneration is the generation of the last edit of the template after which Jobs are to be replaced.
 	RolloutGeneration int64
 }
 
-// Status is the whole status after a reconcile that ended now. What it could not see stays as it was before, as long as the spec does.
-func Status(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, seen Reconciled, now time.Time) *scaledjobv1.ScaledJobStatus {
+// Status returns the complete status after a reconcile that ended now. Fields that the reconcile has no information
+// about keep their values, unless the spec has changed.
+func Status(
+	sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, seen Reconciled, now time.Time,
+) *scaledjobv1.ScaledJobStatus {
 	status := before.DeepCopy()
 	status.ObservedGeneration = sj.Generation
 	status.ActiveJobs = int32(len(seen.Jobs.Active) + seen.Created)
@@ -62,12 +68,12 @@ func Status(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, seen
 	status.FailedJobs = int32(len(seen.Jobs.Failed))
 	status.RolloutGeneration = seen.RolloutGeneration
 	if before.ObservedGeneration != sj.Generation || seen.Desired != nil {
-		// Before an edit they may be those of other queues.
+		// After an edit the previous values may belong to other queues.
 		status.QueueDepth, status.DesiredJobs, status.Queues = seen.Depth, seen.Desired, seen.Queues
 		status.Queue = inShort(seen.Queues)
 	}
 	if seen.Created > 0 {
-		// Whole seconds, as the API server keeps them.
+		// The API server stores whole seconds.
 		at := metav1.NewTime(now).Rfc3339Copy()
 		status.LastScaleTime = &at
 	}
@@ -76,7 +82,7 @@ func Status(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, seen
 	return status
 }
 
-// inShort names the first of the queues, and how many more there are.
+// inShort returns the name of the first queue and the number of the others.
 func inShort(queues []scaledjobv1.QueueStatus) string {
 	switch len(queues) {
 	case 0:
@@ -88,12 +94,14 @@ func inShort(queues []scaledjobv1.QueueStatus) string {
 	}
 }
 
-// Malformed is the status before, but that it says what keeps the spec from being read.
-func Malformed(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, cause error) *scaledjobv1.ScaledJobStatus {
+// Malformed returns the previous status with the error of decoding the spec in Ready and Stalled.
+func Malformed(
+	sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, cause error,
+) *scaledjobv1.ScaledJobStatus {
 	status := before.DeepCopy()
 	status.ObservedGeneration = sj.Generation
 	message := "The operator can't decode the spec; it may have been stored under an older CRD. Correct it: " +
-		shorten(cause.Error(), maxCause) + "." // It may repeat a value that is very long.
+		shorten(cause.Error(), maxCause) + "." // The error may contain a very long value.
 	set(status, scaledjobv1.ConditionReady, Condition{metav1.ConditionFalse, scaledjobv1.ReasonInvalidSpec, message})
 	set(status, scaledjobv1.ConditionStalled, Condition{metav1.ConditionTrue, scaledjobv1.ReasonInvalidSpec, message})
 	slices.SortStableFunc(status.Conditions, inOrder)

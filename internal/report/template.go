@@ -14,22 +14,24 @@ import (
 )
 
 const (
-	// maxCauses is how many faults of a template are named at once, and maxCause how many bytes each may take: the API server repeats
-	// the value at fault, but takes no condition that is too long.
+	// maxCauses is the maximum number of errors of a template in the message, and maxCause the maximum length of each
+	// in bytes: the API server repeats invalid values, but limits the length of conditions.
 	maxCauses = 5
 	maxCause  = 256
 )
 
-// TemplateUnasked is what is told of a template until the API server has been asked.
+// TemplateUnasked is the condition until the API server has checked the template.
 var TemplateUnasked = &Condition{
 	metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked,
 	"The API server has not checked the template yet. The operator still creates Jobs.",
 }
 
-var templateAccepted = &Condition{metav1.ConditionTrue, scaledjobv1.ReasonAccepted, "The API server accepts Jobs of this template."}
+var templateAccepted = &Condition{metav1.ConditionTrue, scaledjobv1.ReasonAccepted,
+	"The API server accepts Jobs of this template.",
+}
 
-// Template tells what the answer to the dry run says of the template. Only a Job that is called invalid speaks against it: a quota, a
-// missing right or an API server that is away may be different the next time.
+// Template returns the condition for the answer to the dry run. Only an Invalid answer makes it False: a quota, a
+// missing permission or an unavailable API server may allow the next Job.
 func Template(err error) *Condition {
 	switch {
 	case err == nil:
@@ -43,31 +45,32 @@ func Template(err error) *Condition {
 		return &Condition{
 			metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked,
 			"The API server answered " + string(apierrors.ReasonForError(err)) +
-				" instead of checking the template. Check quotas, admission policies and the permissions of the operator.",
+				" instead of checking the template. Check quotas, admission policies and the " +
+				"permissions of the operator.",
 		}
 	}
 	return TemplateUnasked
 }
 
-// unexplained stands for the faults where the API server names none.
+// unexplained replaces the list of errors if the API server returns none.
 const unexplained = "the API server gave no cause."
 
-// faults names the fields at fault.
+// faults lists the invalid fields, with the errors of the API server.
 func faults(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
 		return unexplained
 	}
-	var named []string
+	var list []string
 	for _, cause := range status.Status().Details.Causes {
-		if len(named) == maxCauses {
-			named = append(named, "and more")
+		if len(list) == maxCauses {
+			list = append(list, "and more")
 			break
 		}
-		named = append(named, shorten(strings.TrimPrefix(cause.Field+": "+cause.Message, ": "), maxCause))
+		list = append(list, shorten(strings.TrimPrefix(cause.Field+": "+cause.Message, ": "), maxCause))
 	}
-	if len(named) == 0 {
+	if len(list) == 0 {
 		return unexplained
 	}
-	return strings.Join(named, "; ")
+	return strings.Join(list, "; ")
 }

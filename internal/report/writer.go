@@ -21,34 +21,36 @@ import (
 )
 
 const (
-	// fieldOwner is the name under which the status is applied.
+	// fieldOwner is the field manager of the status.
 	fieldOwner = client.FieldOwner("scaledjob-operator")
-	// leastInterval is the least time between two writes of a status in which only numbers changed.
+	// leastInterval is the minimum time between two writes of a status in which only numbers changed.
 	leastInterval = time.Second
-	// burst is how many writes may come at once where conditions turn. On average it is one per leastInterval there too.
+	// burst is how many writes may follow each other without delay if conditions change. The average is one per
+	// leastInterval here too.
 	burst = 2
 )
 
-// StatusRecord is what is kept of the status of one ScaledJob from one pass to the next.
+// StatusRecord is the state of the status of one ScaledJob between reconciles.
 type StatusRecord struct {
-	// computed is the status as the last pass left it, and written as it was last applied; both are nil before that. writtenAt is when.
+	// computed is the status of the last reconcile, and written is the status that was last applied, at writtenAt. Both
+	// are nil until then.
 	computed  *scaledjobv1.ScaledJobStatus
 	written   *scaledjobv1.ScaledJobStatus
 	writtenAt time.Time
-	// turns bounds how often a condition that turned is written at once.
-	turns *rate.Limiter
-	// changedAt is since when the status differs from what was written, and zero while it does not.
+	// changes limits the rate of writes after changes of conditions.
+	changes *rate.Limiter
+	// changedAt is since when the status has differed from the written one; zero if it does not.
 	changedAt time.Time
-	// retry is for writes that failed, so that creating does not wait for them.
+	// retry delays writes after failures. Creating Jobs does not wait for them.
 	retry retry.Retry
 }
 
-// NewStatusRecord returns that of a ScaledJob of which no status was written yet.
+// NewStatusRecord returns the record of a ScaledJob whose status was not written yet.
 func NewStatusRecord() StatusRecord {
-	return StatusRecord{turns: rate.NewLimiter(rate.Every(leastInterval), burst)}
+	return StatusRecord{changes: rate.NewLimiter(rate.Every(leastInterval), burst)}
 }
 
-// Latest is the status by the last pass, whether or not it was written yet.
+// Latest returns the status of the last reconcile, even if it was not written yet.
 func (r *StatusRecord) Latest(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobStatus {
 	if r.computed != nil {
 		return r.computed
@@ -56,7 +58,7 @@ func (r *StatusRecord) Latest(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobS
 	return &sj.Status
 }
 
-// stored is the status that the API server holds. What we applied ourselves is newer than what the cache shows of it.
+// stored returns the status in the API server. The status that this process applied is newer than the cached one.
 func (r *StatusRecord) stored(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobStatus {
 	if r.written != nil {
 		return r.written
@@ -64,7 +66,7 @@ func (r *StatusRecord) stored(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobS
 	return &sj.Status
 }
 
-// Written says whether a status was written.
+// Written reports whether a status was written.
 func (r *StatusRecord) Written() bool { return r.written != nil }
 
 // StatusWriter writes statuses.
@@ -73,10 +75,12 @@ type StatusWriter struct {
 	Client client.StatusClient
 }
 
-// Write applies the status that a pass came to, if it is another than the stored one and it is time to. It returns the one that it replaced, or
-// else nil and how long that may wait. More says that another pass follows at once. A write that failed is tried again after a while.
+// Write applies the status of a reconcile if it differs from the stored one and a write is allowed now. It returns the
+// status that it replaced, or nil and how long the write is delayed. more is true if another reconcile follows
+// immediately. Failed writes are retried with backoff.
 func (w StatusWriter) Write(
-	ctx context.Context, sj *scaledjobv1.ScaledJob, record *StatusRecord, status *scaledjobv1.ScaledJobStatus, more bool,
+	ctx context.Context, sj *scaledjobv1.ScaledJob,
+	record *StatusRecord, status *scaledjobv1.ScaledJobStatus, more bool,
 ) (replaced *scaledjobv1.ScaledJobStatus, wait time.Duration, err error) {
 	now := time.Now()
 	record.computed = status
@@ -96,12 +100,12 @@ func (w StatusWriter) Write(
 	if err != nil {
 		return nil, record.retry.Wait(now), err
 	}
-	record.turns.AllowN(now, 1)
+	record.changes.AllowN(now, 1)
 	record.written, record.writtenAt, record.changedAt = status, now, time.Time{}
 	return before, 0, nil
 }
 
-// WriteAtOnce is Write for a status that waits for nothing but for a write that failed.
+// WriteAtOnce is like Write, but delays the write only after failed writes.
 func (w StatusWriter) WriteAtOnce(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, record *StatusRecord, status *scaledjobv1.ScaledJobStatus,
 ) (wait time.Duration, err error) {
@@ -118,21 +122,22 @@ func (w StatusWriter) WriteAtOnce(
 	return record.retry.Wait(now), err
 }
 
-// wait tells how long a changed status may wait until it is written. Where a condition turned, it does not wait, unless conditions have
-// turned all the time. Where only numbers changed, it waits until the interval since the last write is over. A pass that is followed by
-// another at once leaves it to that one, but not for ever.
+// wait returns how long the write of a changed status is delayed. If a condition has changed, it is not delayed, unless
+// conditions change too often. If only numbers have changed, it is delayed until leastInterval after the last write. If
+// another reconcile follows immediately, the write is left to that one, for at most leastInterval.
 func (r *StatusRecord) wait(before, status *scaledjobv1.ScaledJobStatus, more bool, now time.Time) time.Duration {
 	if more {
 		return max(0, leastInterval-now.Sub(r.changedAt))
 	}
-	if Turned(before.Conditions, status.Conditions) {
-		missing := max(0, 1-r.turns.TokensAt(now))
+	if changed(before.Conditions, status.Conditions) {
+		missing := max(0, 1-r.changes.TokensAt(now))
 		return time.Duration(missing * float64(leastInterval))
 	}
 	return max(0, leastInterval-now.Sub(r.writtenAt))
 }
 
-// apply sends the whole status. It names the UID, so that a ScaledJob that took the place of this one is left alone.
+// apply applies the whole status. It sends the UID, so that the status of a new ScaledJob of the same name is not
+// changed.
 func (w StatusWriter) apply(ctx context.Context, sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {
@@ -140,23 +145,24 @@ func (w StatusWriter) apply(ctx context.Context, sj *scaledjobv1.ScaledJob, stat
 	}
 	intent := identity(sj)
 	intent.Object["status"] = content
-	err = w.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(intent), fieldOwner, client.ForceOwnership)
+	err = w.Client.Status().Apply(ctx,
+		client.ApplyConfigurationFromUnstructured(intent), fieldOwner, client.ForceOwnership)
 	if err == nil || apierrors.IsNotFound(err) {
 		return nil
 	}
 	return fmt.Errorf("applying the status: %w", err)
 }
 
-// Drop removes a status of another form than the CRD's, over which no other could be applied.
+// Drop removes a status that does not match the CRD. The API server would reject any status applied over it.
 func (w StatusWriter) Drop(ctx context.Context, sj *scaledjobv1.ScaledJob) error {
 	err := w.Client.Status().Patch(ctx, identity(sj), client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))
 	if err != nil {
-		return fmt.Errorf("dropping a status that can't be read: %w", err)
+		return fmt.Errorf("removing a status that can't be decoded: %w", err)
 	}
 	return nil
 }
 
-// identity names a ScaledJob, and holds nothing else of it.
+// identity returns an object that identifies a ScaledJob and has no other fields.
 func identity(sj *scaledjobv1.ScaledJob) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	object.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJob"))

@@ -48,8 +48,8 @@ func TestWait(t *testing.T) {
 			if c.condition {
 				after.Conditions = []metav1.Condition{{Type: "Ready"}}
 			}
-			record := &StatusRecord{writtenAt: c.written, changedAt: c.changedAt, turns: rate.NewLimiter(rate.Every(time.Second), 1)}
-			record.turns.AllowN(c.turned, 1)
+			record := &StatusRecord{writtenAt: c.written, changedAt: c.changedAt, changes: rate.NewLimiter(rate.Every(time.Second), 1)}
+			record.changes.AllowN(c.turned, 1)
 			NewWithT(t).Expect(record.wait(before, after, c.more, now)).To(Equal(c.want))
 		})
 	}

@@ -13,19 +13,20 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// ScaledJob is a ScaledJob as the API server holds it, with everything that could be read. One that was stored under an older CRD stays as
-// it is, although a field may have another type by now. With the types of the API alone, one such object would keep the whole list from
-// being read, and all ScaledJobs from being served. An informer of unstructured objects would need no type of its own, but more memory and a
-// conversion at each reconcile.
+// ScaledJob is a ScaledJob as the API server stores it, with as much of it as could be decoded. An object stored under
+// an older CRD may have fields of other types. Decoding into the types of the API alone would fail for the whole list,
+// so that one such object would stop the operator for all ScaledJobs. Unstructured objects would also avoid that, but
+// take more memory and a conversion per reconcile.
 type ScaledJob struct {
 	scaledjobv1.ScaledJob
 
-	// SpecErr says why the spec, and StatusErr why the status could not be read. Where one could not, it is empty.
+	// SpecErr is the error of decoding the spec, and StatusErr that of the status. A part that can't be decoded is
+	// empty.
 	SpecErr   error `json:"-"`
 	StatusErr error `json:"-"`
 }
 
-// List is a list of them.
+// List is a list of ScaledJobs.
 type List struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`
@@ -33,14 +34,15 @@ type List struct {
 	Items []ScaledJob `json:"items"`
 }
 
-// AddToScheme has a client read ScaledJobs into these types, and not into those of the API.
+// AddToScheme registers these types for ScaledJobs, instead of those of the API.
 func AddToScheme(scheme *runtime.Scheme) {
 	scheme.AddKnownTypeWithName(scaledjobv1.GroupVersion.WithKind("ScaledJob"), &ScaledJob{})
 	scheme.AddKnownTypeWithName(scaledjobv1.GroupVersion.WithKind("ScaledJobList"), &List{})
 	metav1.AddToGroupVersion(scheme, scaledjobv1.GroupVersion)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. The only error is that of metadata, which no API server stores otherwise than it should be.
+// UnmarshalJSON implements json.Unmarshaler. It returns an error only for invalid metadata, which the API server does
+// not store.
 func (s *ScaledJob) UnmarshalJSON(data []byte) error {
 	*s = ScaledJob{}
 	if utiljson.Unmarshal(data, &s.ScaledJob) == nil {
@@ -66,7 +68,7 @@ func (s *ScaledJob) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// unmarshal reads a part that may be missing.
+// unmarshal decodes a part that may be missing.
 func unmarshal(data json.RawMessage, into any) error {
 	if len(data) == 0 {
 		return nil

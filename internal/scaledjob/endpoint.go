@@ -11,8 +11,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// endpointOf is the Redis server of a ScaledJob in a namespace, and the number of the database there. The error, an [*failure.Error], is for an
-// address that is not of the form host:port.
+// endpointOf returns the Redis server of a ScaledJob in a namespace, and the database number. It returns an
+// [*failure.Error] if the address does not have the form host:port.
 func endpointOf(namespace string, spec *scaledjobv1.ScaledJobSpec) (endpoint auth.Endpoint, database int, err error) {
 	redis := spec.Redis
 	if redis == nil {
@@ -20,7 +20,7 @@ func endpointOf(namespace string, spec *scaledjobv1.ScaledJobSpec) (endpoint aut
 		return endpoint, 0, err
 	}
 	address := ""
-	if len(redis.Addresses) > 0 { // The CRD has it so.
+	if len(redis.Addresses) > 0 { // The CRD requires one, but objects stored under an older CRD may have none.
 		address = redis.Addresses[0]
 	}
 	if endpoint, err = parse(address); err != nil {
@@ -44,7 +44,7 @@ func parse(address string) (auth.Endpoint, error) {
 	if err != nil {
 		return auth.Endpoint{}, &failure.Error{
 			Reason:  failure.ReasonUnreachable,
-			Message: "The address of the Redis server is not of the form host:port. Correct it.",
+			Message: "The address of the Redis server does not have the form host:port. Correct it.",
 			Err:     err,
 		}
 	}
@@ -62,10 +62,10 @@ func encryption(tls *scaledjobv1.RedisTLS) auth.TLS {
 	}
 }
 
-// secretKey is what a reference names, if there is one.
-func secretKey(reference *scaledjobv1.SecretKeyReference, otherwise string) auth.SecretKey {
+// secretKey converts a reference, which may be nil. defaultKey applies if the reference has no key.
+func secretKey(reference *scaledjobv1.SecretKeyReference, defaultKey string) auth.SecretKey {
 	if reference == nil {
 		return auth.SecretKey{}
 	}
-	return auth.SecretKey{Name: reference.Name, Key: cmp.Or(reference.Key, otherwise)}
+	return auth.SecretKey{Name: reference.Name, Key: cmp.Or(reference.Key, defaultKey)}
 }

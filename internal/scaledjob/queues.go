@@ -1,8 +1,9 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scaledjob reads a ScaledJob, however it was stored, and says what its spec asks for: which Redis server and keys, which queues,
-// which policy. It speaks the words of the packages that connect, listen, read and decide, none of which knows a spec.
+// Package scaledjob decodes a ScaledJob and converts its spec into the types of other packages: the Redis server and
+// database, the queues to read, the keys to subscribe to, and the scaling policy. Those packages do not depend on the
+// API types.
 package scaledjob
 
 import (
@@ -16,7 +17,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
-// queueTypes are the types of keys as the reader and the watcher name them.
+// queueTypes maps the types of queues to those of the reader and the watcher.
 var queueTypes = map[scaledjobv1.QueueType]struct {
 	read  queue.Type
 	class verify.Class
@@ -28,7 +29,8 @@ var queueTypes = map[scaledjobv1.QueueType]struct {
 	scaledjobv1.QueueHash:      {queue.Hash, verify.ClassHash},
 }
 
-// sourceOf is what is read for a ScaledJob in a namespace. An address that is not of the form host:port is an error.
+// sourceOf returns the source to read for a ScaledJob in a namespace. It returns an error if the address does not have
+// the form host:port.
 func sourceOf(namespace string, spec *scaledjobv1.ScaledJobSpec, queues []scaledjobv1.Queue) (queue.Source, error) {
 	endpoint, database, err := endpointOf(namespace, spec)
 	if err != nil {
@@ -53,8 +55,8 @@ func sourceOf(namespace string, spec *scaledjobv1.ScaledJobSpec, queues []scaled
 	return source, nil
 }
 
-// countLimit is how many messages of a queue make any difference: more than are due for maxReplicas Jobs, and those that are deducted, are as
-// good as these. In a mean with empty queues it takes more of them.
+// countLimit returns how many messages of a queue have to be counted. More messages than are needed for maxReplicas
+// Jobs and the deduction change nothing. Avg needs more of them, because other queues may be empty.
 func countLimit(spec *scaledjobv1.ScaledJobSpec, queues []scaledjobv1.Queue) int64 {
 	jobs := int64(spec.MaxReplicasOrDefault())
 	if custom := spec.ScalingStrategy.Custom; custom != nil {
@@ -70,7 +72,7 @@ func countLimit(spec *scaledjobv1.ScaledJobSpec, queues []scaledjobv1.Queue) int
 	return min(limit, math.MaxInt64-1) + 1
 }
 
-// product is that of two numbers that are not negative, or the largest number where it is more.
+// product returns the product of two non-negative numbers, or the largest number if it overflows.
 func product(a, b int64) int64 {
 	if a > 0 && b > math.MaxInt64/a {
 		return math.MaxInt64
@@ -78,8 +80,8 @@ func product(a, b int64) int64 {
 	return a * b
 }
 
-// keysOf are the keys of a database to listen to, each once. A message is done with when it leaves a key in which messages are in progress, if there is one,
-// and else when it leaves any.
+// keysOf returns the keys of a database to subscribe to, each once. A message is finished when it leaves a key whose
+// role is InProgress, if there is one, and otherwise when it leaves any key.
 func keysOf(database int, queues []scaledjobv1.Queue) []keyspace.Key {
 	keys := make([]keyspace.Key, 0, len(queues))
 	known := map[string]bool{}
@@ -88,7 +90,8 @@ func keysOf(database int, queues []scaledjobv1.Queue) []keyspace.Key {
 		if !known[each.Name] {
 			known[each.Name] = true
 			keys = append(keys, keyspace.Key{
-				Database: database, Name: each.Name, Class: queueTypes[each.Type].class, Final: !moves || isInProgress(each),
+				Database: database, Name: each.Name,
+				Class: queueTypes[each.Type].class, Final: !moves || isInProgress(each),
 			})
 		}
 	}
@@ -97,7 +100,7 @@ func keysOf(database int, queues []scaledjobv1.Queue) []keyspace.Key {
 
 func isInProgress(each scaledjobv1.Queue) bool { return each.Role == scaledjobv1.RoleInProgress }
 
-// policyOf is what the user asked for.
+// policyOf returns the scaling policy of the spec.
 func policyOf(spec *scaledjobv1.ScaledJobSpec) scaling.Policy {
 	policy := scaling.Policy{
 		ActivationThreshold: spec.ActivationThreshold,

@@ -145,11 +145,11 @@ func TestWordsAgree(t *testing.T) {
 			BeEquivalentTo(queue.Nanoseconds), BeEquivalentTo(queue.BullMQ)))
 }
 
-func TestTellsProgress(t *testing.T) {
+func TestReportsProgress(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	all := allKinds().AllQueues()
-	g.Expect((&Resolved{Queues: all[2:4]}).TellsProgress()).To(BeTrue(), "groups of a stream")
-	g.Expect((&Resolved{Queues: all[1:4]}).TellsProgress()).To(BeFalse(), "a list among them")
-	g.Expect((&Resolved{Queues: oneList().AllQueues()}).TellsProgress()).To(BeFalse())
+	g.Expect((&Resolved{Queues: all[2:4]}).ReportsProgress()).To(BeTrue(), "groups of a stream")
+	g.Expect((&Resolved{Queues: all[1:4]}).ReportsProgress()).To(BeFalse(), "a list among them")
+	g.Expect((&Resolved{Queues: oneList().AllQueues()}).ReportsProgress()).To(BeFalse())
 }

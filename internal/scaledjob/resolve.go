@@ -12,21 +12,22 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
-// Resolved is what the spec of a ScaledJob asks for, in the words of the packages that serve it. A reconcile resolves the spec once.
+// Resolved is the spec of a ScaledJob, converted into the types of other packages. A reconcile resolves the spec once.
 type Resolved struct {
-	// Queues are the queues of the spec, with their defaults.
+	// Queues are the queues of the spec, with defaults applied.
 	Queues []scaledjobv1.Queue
-	// Source is what to read: the Redis server, the database, and the queues there.
+	// Source is the Redis server, the database and the queues to read.
 	Source queue.Source
-	// Keys are the keys to listen to, each once.
+	// Keys are the keys to subscribe to, each once.
 	Keys []keyspace.Key
-	// Policy says how many Jobs are due for what the queues hold.
+	// Policy determines how many Jobs are due.
 	Policy scaling.Policy
-	// Err is an [*failure.Error] if the address of the server is not of the form host:port. Then there is no Source and no key.
+	// Err is an [*failure.Error] if the address of the server does not have the form host:port. Source and Keys are
+	// then empty.
 	Err error
 }
 
-// Resolve reads the spec.
+// Resolve converts the spec of the ScaledJob.
 func Resolve(sj *scaledjobv1.ScaledJob) Resolved {
 	queues := sj.Spec.AllQueues()
 	resolved := Resolved{Queues: queues, Policy: policyOf(&sj.Spec)}
@@ -36,7 +37,7 @@ func Resolve(sj *scaledjobv1.ScaledJob) Resolved {
 	return resolved
 }
 
-// Contents are what the queues hold, by these counts, as the decision sees them.
+// Contents converts the counts of the queues into the input of the decision.
 func (r *Resolved) Contents(counts queue.Counts) []scaling.Queue {
 	held := make([]scaling.Queue, len(counts))
 	for i, count := range counts {
@@ -45,12 +46,13 @@ func (r *Resolved) Contents(counts queue.Counts) []scaling.Queue {
 	return held
 }
 
-// TellsProgress says whether Redis tells of each queue how far its consumers have come: it does for streams with a group.
-func (r *Resolved) TellsProgress() bool {
+// ReportsProgress reports whether Redis reports the progress of the consumers of every queue, as it does for streams
+// with a consumer group.
+func (r *Resolved) ReportsProgress() bool {
 	return !slices.ContainsFunc(r.Queues, func(each scaledjobv1.Queue) bool { return each.Stream == nil })
 }
 
-// GrowsUnannounced says whether a queue grows without a command that writes to it, as messages fall due.
+// GrowsUnannounced reports whether a queue can grow without a write command, because messages become due with time.
 func GrowsUnannounced(each scaledjobv1.Queue) bool {
 	return each.SortedSet != nil && each.SortedSet.Window == scaledjobv1.WindowDue
 }

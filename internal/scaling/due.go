@@ -3,38 +3,40 @@
 
 package scaling
 
-// Queue is what a queue holds.
+// Queue is the content of a queue.
 type Queue struct {
-	// Waiting is how many messages no worker has taken, and InProgress how many one has taken and not finished.
+	// Waiting is the number of messages that no worker has taken, and InProgress the number that a worker has taken and
+	// not finished.
 	Waiting, InProgress int64
-	// Threshold is how many of them one Job is for, at least 1. A smaller one is taken as 1.
+	// Threshold is the number of messages per Job. Values below 1 count as 1.
 	Threshold int64
 }
 
 func (q Queue) waiting() int64 { return max(q.Waiting, 0) }
 
-// Outstanding is how many messages wait or are being worked on.
+// Outstanding returns the number of messages that are waiting or in progress.
 func (q Queue) Outstanding() int64 { return add(q.waiting(), max(q.InProgress, 0)) }
 
 func (q Queue) threshold() int64 { return max(q.Threshold, 1) }
 
-// Calculation says what several queues amount to. Any but those below is Sum.
+// Calculation determines how the due Jobs of several queues are combined. Unknown values act as Sum.
 type Calculation string
 
 // The calculations.
 const (
-	// Sum adds up the messages of queues with the same threshold, and then the Jobs that are due for each threshold. So a message that moves
-	// from one of these queues to another changes nothing.
+	// Sum adds up the messages of the queues with the same threshold, and then the due Jobs of each threshold. So
+	// moving a message between two such queues changes nothing.
 	Sum Calculation = "Sum"
-	// Max takes the most that is due for a queue.
+	// Max is the largest number of due Jobs of any queue.
 	Max Calculation = "Max"
-	// Min takes the least that is due for a queue which is not empty.
+	// Min is the smallest number of due Jobs of any queue with messages.
 	Min Calculation = "Min"
-	// Avg takes the mean of what is due for the queues which are not empty, rounded up.
+	// Avg is the mean number of due Jobs of the queues with messages, rounded up.
 	Avg Calculation = "Avg"
 )
 
-// due is how many Jobs the counted messages of the queues are worth, before any limit.
+// due returns the number of Jobs that are due for the messages of the queues, before limits are applied. count returns
+// which messages of a queue to count.
 func due(queues []Queue, calculation Calculation, count func(Queue) int64) int64 {
 	var sum, least, most, filled int64
 	for _, queue := range queues {
@@ -60,7 +62,7 @@ func due(queues []Queue, calculation Calculation, count func(Queue) int64) int64
 	}
 }
 
-// dueInAll is what is due by Sum.
+// dueInAll returns the due Jobs by Sum.
 func dueInAll(queues []Queue, count func(Queue) int64) int64 {
 	var all int64
 	for i, queue := range queues {
@@ -78,7 +80,7 @@ func dueInAll(queues []Queue, count func(Queue) int64) int64 {
 	return all
 }
 
-// firstOfThreshold says whether no queue before the i-th has its threshold.
+// firstOfThreshold reports whether no queue before the i-th has the same threshold.
 func firstOfThreshold(queues []Queue, i int) bool {
 	for _, earlier := range queues[:i] {
 		if earlier.threshold() == queues[i].threshold() {
@@ -88,7 +90,7 @@ func firstOfThreshold(queues []Queue, i int) bool {
 	return true
 }
 
-// ceil is n / d, rounded up, for an n of 0 or more. (n + d - 1) / d would overflow near the largest n.
+// ceil returns n / d, rounded up, for n >= 0. It does not compute n + d, which could overflow.
 func ceil(n, d int64) int64 {
 	if n == 0 {
 		return 0

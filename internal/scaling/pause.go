@@ -8,100 +8,106 @@ import (
 )
 
 const (
-	// FirstPause is for how long creating pauses at first. Each further pause is twice as long.
+	// FirstPause is the length of the first pause. Each further pause is twice as long.
 	FirstPause = 10 * time.Second
-	// LongestPause is the longest pause.
+	// LongestPause is the maximum length of a pause.
 	LongestPause = 5 * time.Minute
-	// enough is how many Jobs in a row have to come to nothing.
+	// enough is the number of consecutive Jobs that fail or make no progress after which creation pauses.
 	enough = 3
-	// forgetAfter is how long after a pause further trouble counts as new.
+	// forgetAfter is how long after the end of a pause a further problem counts as new, so that it starts with
+	// FirstPause again.
 	forgetAfter = 10 * time.Minute
 )
 
-// PauseReason says why creating pauses. Its values are the reasons of the status condition that reports them.
+// PauseReason is why creation is paused. The values are reasons of the condition ScalingLimited.
 type PauseReason string
 
-// The reasons.
+// The reasons of pauses.
 const (
-	// NotPaused means that there is nothing to wait for.
+	// NotPaused means that creation is not paused.
 	NotPaused PauseReason = ""
 	// JobsFailing means that the last three Jobs to finish have failed.
 	JobsFailing PauseReason = "JobsFailing"
-	// NoProgress means that three Jobs came and went, and no message left the queue in all that time.
+	// NoProgress means that three Jobs were created and finished while no message left the queue.
 	NoProgress PauseReason = "NoProgress"
 	// CreateRefused means that the API server refused to create a Job.
 	CreateRefused PauseReason = "CreateRefused"
 )
 
-// Finish is the end of a Job.
+// Finish describes how a Job finished.
 type Finish struct {
-	// Ordinal is the number of the Job. Later Jobs have higher ones.
+	// Ordinal is the ordinal of the Job. Later Jobs have higher ordinals.
 	Ordinal int64
-	// Failed says that the Job has failed, and not succeeded.
+	// Failed is true if the Job failed, and false if it succeeded.
 	Failed bool
-	// At is when that was.
+	// At is when the Job finished.
 	At time.Time
 }
 
-// QueueState is what was seen of a queue.
+// QueueState is the observed state of all queues of a ScaledJob.
 type QueueState struct {
-	// Depth is how many messages are outstanding.
+	// Depth is the number of outstanding messages.
 	Depth int64
-	// Heard says that Redis announces when messages come and leave, or tells how far those have come who take them. GrewAt and ShrunkAt are when either was last announced, and Since is
-	// when the present subscription began. All three are only compared with those of earlier looks.
+	// Heard is true if messages that come and leave can't go unnoticed: Redis sends notifications or reports the
+	// progress of consumers. GrewAt and ShrunkAt are when a notification last reported that the queue grew or shrank,
+	// and Since is when the current subscription started. These times are only compared with those of earlier states.
 	Heard            bool
 	GrewAt, ShrunkAt time.Time
 	Since            time.Time
-	// Progress says how far those have come who take messages, where Redis tells that. It is only compared too.
+	// Progress describes how far the consumers have read, if Redis reports it. It is only compared with that of earlier
+	// states.
 	Progress string
-	// Newest is the highest ordinal that any Job had by then.
+	// Newest is the highest ordinal that any Job had when the queue was observed.
 	Newest int64
 }
 
-// Pause pauses the creation of Jobs for one queue. The zero value pauses nothing. It is not safe for concurrent use.
+// Pause pauses the creation of Jobs of one ScaledJob. The zero value pauses nothing. It is not safe for concurrent use.
 type Pause struct {
-	// fruitless are the pauses after Jobs that came to nothing, and reason says in which way. refused are those after refusals: neither
-	// ends the other.
-	fruitless pauses
-	reason    PauseReason
-	refused   pauses
-	// retry says that one attempt is due before the end of a pause after a refusal, since something has changed.
+	// wasted are the pauses after Jobs that failed or made no progress, and reason is which of these. refused are the
+	// pauses after refused creates. Neither kind ends the other.
+	wasted  pauses
+	reason  PauseReason
+	refused pauses
+	// retry is true if one create may be tried before the end of a pause after a refusal, because a Job has finished or
+	// disappeared.
 	retry bool
 
-	// failures is how many Jobs have failed in a row.
+	// failures is the number of consecutive failed Jobs.
 	failures int
-	// succeeded and shrunk tell what has happened since the last pause began: a Job succeeded, messages left the queue.
+	// succeeded and shrunk are true if since the start of the last pause a Job succeeded, and messages left the queue.
 	succeeded, shrunk bool
 
-	// seen is the queue as it was last seen, nil before, and blind says that it could not be seen since.
+	// seen is the last observed state of the queue; nil before the first. blind is true if a later observation failed.
 	seen  *QueueState
 	blind bool
-	// newestAtChange is the highest ordinal at the last look by which messages may have left. idle is how many later Jobs have finished.
+	// newestAtChange is the highest ordinal at the last observation after which messages may have left. idle is the
+	// number of later Jobs that have finished.
 	newestAtChange int64
 	idle           int
 }
 
-// ResumePause is the pause of a process that has just started. The status still tells the reason of the one before, and since when; if it
-// tells none, there was no pause. The Jobs that have finished since, in the order of time, tell how many pauses there were.
+// ResumePause restores the pause after a restart. was and since are the reason and start of the pause according to the
+// status. finishes are the Jobs that have finished, oldest first; those after since show how often the pause was
+// extended.
 func ResumePause(was PauseReason, since time.Time, finishes []Finish, now time.Time) Pause {
 	var c Pause
 	if was != JobsFailing && was != NoProgress {
 		return c
 	}
 	c.reason, c.failures = was, enough
-	c.fruitless.begin(earlier(since, now))
+	c.wasted.begin(earlier(since, now))
 	for _, f := range finishes {
 		if f.At.After(since) && (f.Failed || was == NoProgress) {
 			at := earlier(f.At, now)
 			c.forget(at)
 			c.reason = was
-			c.fruitless.begin(at)
+			c.wasted.begin(at)
 		}
 	}
 	return c
 }
 
-// earlier is the first of two times. One may be by a clock that is ahead of ours.
+// earlier returns the earlier of two times. It guards against times from a clock that is ahead.
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return a
@@ -109,7 +115,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// Saw tells of a look at the queue.
+// Saw processes an observation of the queue.
 func (c *Pause) Saw(q QueueState) {
 	before, blind := c.seen, c.blind
 	c.seen, c.blind = &q, false
@@ -118,7 +124,7 @@ func (c *Pause) Saw(q QueueState) {
 		return
 	}
 	shrunk := q.Depth < before.Depth || q.ShrunkAt.After(before.ShrunkAt) || q.Progress != before.Progress
-	if shrunk || q.leavesDoubt(*before, blind) {
+	if shrunk || q.mayHaveShrunk(*before, blind) {
 		c.newestAtChange, c.idle = q.Newest, 0
 		c.endIfUnfounded(q, *before)
 	}
@@ -126,9 +132,10 @@ func (c *Pause) Saw(q QueueState) {
 	c.endIfRecovered()
 }
 
-// leavesDoubt says whether messages may have been taken since the look before although the depth did not fall: nobody would have heard of
-// it, or they came to an empty queue, and who waits there takes them at once.
-func (q QueueState) leavesDoubt(before QueueState, blind bool) bool {
+// mayHaveShrunk reports whether messages may have left since the previous observation although the depth did not fall:
+// because no notification would have reported that, or because messages arrived at an empty queue, where waiting
+// workers take them immediately.
+func (q QueueState) mayHaveShrunk(before QueueState, blind bool) bool {
 	empty := before.Depth == 0 || q.Depth == 0
 	if q.Heard && before.Heard && q.Since.Equal(before.Since) {
 		return empty && (q.Depth != before.Depth || q.GrewAt.After(before.GrewAt))
@@ -136,18 +143,18 @@ func (q QueueState) leavesDoubt(before QueueState, blind bool) bool {
 	return empty || blind || q.Depth != before.Depth || !q.Since.Equal(before.Since)
 }
 
-// endIfUnfounded ends pauses for a lack of progress if that was seen of an empty queue, which is none any more, or was heard by a
-// subscription that is none any more: it may have been deaf.
+// endIfUnfounded ends a pause for NoProgress if its basis is gone: the queue was empty and no longer is, or the
+// subscription of that time has ended and may have missed notifications.
 func (c *Pause) endIfUnfounded(q, before QueueState) {
 	if c.reason == NoProgress && (before.Depth == 0 || !q.Since.Equal(before.Since)) {
 		c.end()
 	}
 }
 
-// Unseen tells that the queue could not be looked at.
+// Unseen records that the queue could not be observed.
 func (c *Pause) Unseen() { c.blind = true }
 
-// Finished tells of Jobs that have finished since the last call, in the order of time, after the look at the queue.
+// Finished processes the Jobs that have finished since the last call, oldest first. Call it after Saw.
 func (c *Pause) Finished(finishes []Finish, now time.Time) {
 	if len(finishes) == 0 {
 		return
@@ -176,39 +183,40 @@ func (c *Pause) count(f Finish) {
 	}
 }
 
-// pause begins a pause, unless there is one: however many Jobs come to nothing in it, the next is one step longer.
+// pause starts a pause unless one is running. So the next pause is only one step longer, however many Jobs finish
+// during this one.
 func (c *Pause) pause(why PauseReason, now time.Time) {
-	if c.fruitless.begin(now) {
+	if c.wasted.begin(now) {
 		c.reason, c.succeeded, c.shrunk = why, false, false
 	}
 }
 
-// endIfRecovered ends the pauses if there is progress: a Job succeeded, and messages left the queue.
+// endIfRecovered ends the pauses if a Job succeeded and messages left the queue.
 func (c *Pause) endIfRecovered() {
 	if c.succeeded && c.shrunk {
 		c.end()
 	}
 }
 
-// end ends the pauses for Jobs that came to nothing.
-func (c *Pause) end() { c.fruitless, c.reason = pauses{}, NotPaused }
+// end ends the pauses after Jobs that failed or made no progress.
+func (c *Pause) end() { c.wasted, c.reason = pauses{}, NotPaused }
 
-// Refused tells that the API server refused to create a Job.
+// Refused records that the API server refused to create a Job.
 func (c *Pause) Refused(now time.Time) {
 	c.forget(now)
 	c.retry = false
 	c.refused.begin(now)
 }
 
-// Accepted tells that the API server created all Jobs that it was asked for.
+// Accepted records that the API server created all requested Jobs.
 func (c *Pause) Accepted() { c.refused, c.retry = pauses{}, false }
 
-// MadeRoom tells that a Job has finished or gone: a quota may have room for another.
+// MadeRoom records that a Job has finished or disappeared, so that a quota may have room for another one.
 func (c *Pause) MadeRoom() { c.retry = true }
 
-// forget ends what has been well for long.
+// forget resets pauses that ended long ago.
 func (c *Pause) forget(now time.Time) {
-	if c.fruitless.forgotten(now) {
+	if c.wasted.forgotten(now) {
 		c.end()
 	}
 	if c.refused.forgotten(now) {
@@ -216,20 +224,20 @@ func (c *Pause) forget(now time.Time) {
 	}
 }
 
-// Holds says whether creating pauses now, and until when.
+// Holds reports whether creation is paused now, and until when.
 func (c *Pause) Holds(now time.Time) (until time.Time, holds bool) {
-	until = c.fruitless.until
+	until = c.wasted.until
 	if !c.retry && c.refused.until.After(until) {
 		until = c.refused.until
 	}
 	return until, now.Before(until)
 }
 
-// Reason is why creating pauses, or will again if the next Jobs come to nothing too. It stays until there is progress, or nothing has
-// gone wrong for ten minutes after a pause.
+// Reason returns why creation is paused, or will be again if the next Jobs also fail or make no progress. It keeps the
+// reason until there is progress, or until forgetAfter has passed since the end of the last pause.
 func (c *Pause) Reason(now time.Time) PauseReason {
 	switch {
-	case c.fruitless.level > 0 && !c.fruitless.forgotten(now):
+	case c.wasted.level > 0 && !c.wasted.forgotten(now):
 		return c.reason
 	case c.refused.level > 0 && !c.refused.forgotten(now):
 		return CreateRefused
@@ -237,14 +245,14 @@ func (c *Pause) Reason(now time.Time) PauseReason {
 	return NotPaused
 }
 
-// pauses are pauses for one cause, each longer than the one before.
+// pauses are the pauses for one cause, each longer than the one before.
 type pauses struct {
-	// level counts them, and until is when the present or last one ends.
+	// level is the number of pauses. until is when the current or last pause ends.
 	level int
 	until time.Time
 }
 
-// begin begins a pause, unless there is one.
+// begin starts a pause and returns true, unless one is running.
 func (p *pauses) begin(now time.Time) bool {
 	if now.Before(p.until) {
 		return false
@@ -258,7 +266,7 @@ func (p *pauses) begin(now time.Time) bool {
 	return true
 }
 
-// forgotten says whether the last pause ended so long ago that it does not count any more.
+// forgotten reports whether the last pause ended so long ago that it no longer counts.
 func (p *pauses) forgotten(now time.Time) bool {
 	return p.level > 0 && now.Sub(p.until) >= forgetAfter
 }

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scaling decides how many Jobs should be active, and whether creating more is of any use now: see [Decide] and [Pause]. It sees
-// numbers and times only: no clock, no network, no Kubernetes.
+// Package scaling computes how many Jobs should be active, see [Decide], and pauses creation while new Jobs would be
+// wasted, see [Pause]. Its only inputs are numbers and times: it has no access to the clock, the network or Kubernetes.
 //
 //	due(n)  = ceil(n / threshold), 0 while the messages outstanding in all queues <= activationThreshold
 //	wanted  = due(waiting + inProgress)                                              Default
@@ -12,61 +12,65 @@
 //	desired = clamp(wanted, min(minReplicas, maxReplicas), maxReplicas)
 //	create  = max(0, desired - active)
 //
-// What is due for several queues is in due.go.
+// How the due Jobs of several queues are combined is in due.go.
 //
-// For all inputs create <= max(0, maxReplicas - active), and deciding again after the creates gives 0. Desired never falls as a queue
-// grows, but where a calculation looks at the queues that are not empty, Min or Avg, and one more comes to be among them. Numbers are int64
-// throughout and only fit an int32 once they are clamped, so that no depth overflows.
+// For all inputs create <= max(0, maxReplicas - active), and a decision after these creates returns create = 0. desired
+// never falls when a queue grows, with one exception: Min and Avg ignore empty queues, so a first message in another
+// queue can lower them. All numbers are int64 and fit an int32 only after clamping, so that no depth overflows.
 package scaling
 
 import "math"
 
-// Strategy names how the number of Jobs follows from the messages. Any but those below is StrategyDefault.
+// Strategy determines how the number of Jobs follows from the messages. Unknown values act as StrategyDefault.
 type Strategy string
 
 // The strategies.
 const (
-	// StrategyDefault has a Job for each threshold of messages that are outstanding.
+	// StrategyDefault wants one Job per threshold of outstanding messages.
 	StrategyDefault Strategy = "Default"
-	// StrategyAccurate has, besides the Jobs that have claimed messages, a Job for each threshold of those that wait.
+	// StrategyAccurate wants one Job per threshold of waiting messages, in addition to the Jobs that have claimed
+	// messages.
 	StrategyAccurate Strategy = "Accurate"
-	// StrategyCustom is Accurate less a number of Jobs and a part of those that have claimed messages.
+	// StrategyCustom is StrategyAccurate minus Deduction and minus ClaimedPercentage of the Jobs that have claimed
+	// messages.
 	StrategyCustom Strategy = "Custom"
-	// StrategyEager has as many Jobs as there may be while any message waits.
+	// StrategyEager wants MaxReplicas Jobs while any message is waiting.
 	StrategyEager Strategy = "Eager"
 )
 
-// CountsClaimed says whether the number of Jobs depends on how many have claimed messages.
+// CountsClaimed reports whether the strategy depends on the number of Jobs that have claimed messages.
 func (s Strategy) CountsClaimed() bool { return s == StrategyAccurate || s == StrategyCustom }
 
-// Policy is what the user asked for.
+// Policy is the scaling configuration of a ScaledJob.
 type Policy struct {
-	// ActivationThreshold is the number of outstanding messages up to which nothing is due.
+	// ActivationThreshold is the number of outstanding messages up to which no Job is due.
 	ActivationThreshold int64
-	// MinReplicas is how many Jobs are kept active without any message.
+	// MinReplicas is the number of Jobs to keep active without messages.
 	MinReplicas int32
-	// MaxReplicas is how many Jobs may be active at once. It wins over MinReplicas.
+	// MaxReplicas is the maximum number of active Jobs. It takes precedence over MinReplicas.
 	MaxReplicas int32
-	// Calculation says what several queues amount to.
+	// Calculation determines how several queues are combined.
 	Calculation Calculation
-	// Strategy says how the number of Jobs follows.
+	// Strategy determines how the number of Jobs follows from the messages.
 	Strategy Strategy
-	// Deduction is how many Jobs StrategyCustom has less, and ClaimedPercentage which part of the claimed ones, in percent.
+	// Deduction is the number of Jobs, and ClaimedPercentage the percentage of the claimed Jobs, that StrategyCustom
+	// subtracts.
 	Deduction         int64
 	ClaimedPercentage int32
 }
 
-// Observation is what was seen, all of it at about the same time. There is none while anything could not be seen.
+// Observation is the input of a decision. All of it was observed at about the same time. If any part could not be
+// observed, there is no Observation.
 type Observation struct {
-	// Queues are the queues, each with what it holds.
+	// Queues are the queues with their content.
 	Queues []Queue
-	// Active is how many Jobs have not finished.
+	// Active is the number of unfinished Jobs.
 	Active int64
-	// Claimed is how many of these have taken their messages off the queue, as far as that can be told.
+	// Claimed is the number of active Jobs that are assumed to have taken their messages from the queue.
 	Claimed int64
 }
 
-// Outstanding is how many messages wait or are being worked on, in all queues.
+// Outstanding returns the number of messages that are waiting or in progress, in all queues.
 func (o Observation) Outstanding() int64 {
 	var sum int64
 	for _, queue := range o.Queues {
@@ -75,17 +79,17 @@ func (o Observation) Outstanding() int64 {
 	return sum
 }
 
-// Decision is what follows.
+// Decision is the result of Decide.
 type Decision struct {
-	// Desired is how many Jobs should be active.
+	// Desired is the number of Jobs that should be active.
 	Desired int32
-	// Create is how many Jobs to create now.
+	// Create is the number of Jobs to create now.
 	Create int32
-	// AtMax says that more Jobs are due than MaxReplicas allows.
+	// AtMax is true if more Jobs are due than MaxReplicas allows.
 	AtMax bool
 }
 
-// Decide tells how many Jobs should be active, and how many of them to create.
+// Decide returns how many Jobs should be active, and how many of them to create.
 func Decide(seen Observation, policy Policy) Decision {
 	maximum := int64(max(policy.MaxReplicas, 0))
 	minimum := min(int64(max(policy.MinReplicas, 0)), maximum)
@@ -98,7 +102,7 @@ func Decide(seen Observation, policy Policy) Decision {
 	}
 }
 
-// wanted is how many Jobs the strategy wants to be active, before any limit.
+// wanted returns the number of Jobs that the strategy wants, before limits are applied.
 func wanted(seen Observation, policy Policy, maximum int64) int64 {
 	active := seen.Outstanding() > max(policy.ActivationThreshold, 0)
 	dueFor := func(count func(Queue) int64) int64 {
@@ -112,7 +116,8 @@ func wanted(seen Observation, policy Policy, maximum int64) int64 {
 	case StrategyAccurate:
 		return add(claimed, dueFor(Queue.waiting))
 	case StrategyCustom:
-		return add(claimed, dueFor(Queue.waiting)) - max(policy.Deduction, 0) - percentOf(claimed, policy.ClaimedPercentage)
+		return add(claimed, dueFor(Queue.waiting)) -
+			max(policy.Deduction, 0) - percentOf(claimed, policy.ClaimedPercentage)
 	case StrategyEager:
 		if dueFor(Queue.waiting) > 0 {
 			return maximum
@@ -123,13 +128,13 @@ func wanted(seen Observation, policy Policy, maximum int64) int64 {
 	}
 }
 
-// percentOf is a part of n, rounded down.
+// percentOf returns a percentage of n, rounded down.
 func percentOf(n int64, percentage int32) int64 {
 	part := int64(min(max(percentage, 0), 100))
 	return n/100*part + n%100*part/100
 }
 
-// add is the sum of two numbers that are not negative, or the largest number where that is more.
+// add returns the sum of two non-negative numbers, or the largest number if it overflows.
 func add(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

@@ -21,10 +21,10 @@ import (
 	"miracle.dev/scaledjob-operator/hack/demo/view"
 )
 
-// interlude is how long the end of a scene stays on a terminal.
+// interlude is how long the end of a scene stays on the screen.
 const interlude = 2 * time.Second
 
-// demo is what the parts of the demo share.
+// demo has what the parts of the demo share.
 type demo struct {
 	opts  options
 	lines *lines
@@ -32,9 +32,8 @@ type demo struct {
 	board *board.Board
 }
 
-// demonstrate shows the demo from the first word to the last and stops all that
-// it has started, ctx having ended or not. After a failure the log of the
-// operator is left at logPath.
+// demonstrate runs the demo and stops everything that it has started, even if ctx has ended. If the demo fails, it
+// saves the log of the operator at logPath.
 func demonstrate(ctx context.Context, opts options, out io.Writer) (logPath string, err error) {
 	d := &demo{
 		opts:  opts,
@@ -55,7 +54,7 @@ func demonstrate(ctx context.Context, opts options, out io.Writer) (logPath stri
 	}
 	if stopErr := d.stop(ctx); stopErr != nil {
 		if endedByUser(err) {
-			err = nil // what was left behind matters more
+			err = nil // the error of the clean-up is more important
 		}
 		err = errors.Join(err, stopErr)
 	}
@@ -66,7 +65,7 @@ func endedByUser(err error) bool {
 	return errors.Is(err, view.ErrQuit) || errors.Is(err, view.ErrInterrupted)
 }
 
-// stop stops all that was started, even if ctx has ended.
+// stop stops everything that was started, even if ctx has ended.
 func (d *demo) stop(ctx context.Context) error {
 	d.lines.line("")
 	d.lines.piece("Stopping everything …")
@@ -78,7 +77,7 @@ func (d *demo) stop(ctx context.Context) error {
 	return nil
 }
 
-// prepare does one step after the other and shows how long each takes.
+// prepare runs the steps one after the other and shows how long each takes.
 func (d *demo) prepare(ctx context.Context) error {
 	for _, step := range d.env.Steps() {
 		d.lines.piece("  %-59s", step.Name)
@@ -94,7 +93,7 @@ func (d *demo) prepare(ctx context.Context) error {
 	return nil
 }
 
-// perform plays the scenes while all that happens is watched.
+// perform plays the scenes while the cluster and Redis are watched.
 func (d *demo) perform(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
@@ -115,12 +114,12 @@ func (d *demo) playAndConclude(ctx context.Context) error {
 		d.lines.line("%s", scene.Summary(results))
 	}
 	if failedChecks(results) && (err == nil || endedByUser(err)) {
-		return errors.New("not every check held")
+		return errors.New("some checks failed")
 	}
 	if err != nil {
 		return err
 	}
-	d.lines.line("Every check of every scene held.")
+	d.lines.line("All checks of all scenes passed.")
 	if d.opts.keep {
 		d.inviteToLookAround()
 		<-ctx.Done()
@@ -132,7 +131,7 @@ func failedChecks(results []scene.Result) bool {
 	return slices.ContainsFunc(results, func(result scene.Result) bool { return len(result.FailedChecks) > 0 })
 }
 
-// play plays the scenes before the user's eyes. Both end together.
+// play plays the scenes and shows them. Both end together.
 func (d *demo) play(ctx context.Context) (results []scene.Result, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
@@ -152,8 +151,7 @@ func (d *demo) play(ctx context.Context) (results []scene.Result, err error) {
 	return results, group.Wait()
 }
 
-// terminal returns what the scenes can be drawn on in place, or nil: whatever is
-// no terminal gets plain lines, and so does who asks for them.
+// terminal returns the terminal for the live view, or nil if the output should be plain lines.
 func (d *demo) terminal() *os.File {
 	file, isFile := d.lines.out.(*os.File)
 	if isFile && isInteractive(file) && isInteractive(os.Stdin) && wantsColor(os.Getenv) {
@@ -164,7 +162,7 @@ func (d *demo) terminal() *os.File {
 
 func isInteractive(file *os.File) bool { return term.IsTerminal(int(file.Fd())) }
 
-// wantsColor reports whether neither NO_COLOR is set nor the terminal dumb.
+// wantsColor reports whether NO_COLOR is unset and the terminal is not dumb.
 func wantsColor(getenv func(string) string) bool {
 	kind := getenv("TERM")
 	return getenv("NO_COLOR") == "" && kind != "" && kind != "dumb"

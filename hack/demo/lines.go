@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// lines writes lines, some of them piece by piece as things happen.
+// lines writes lines, some of them in several pieces.
 type lines struct {
 	out     io.Writer
-	started string // the pieces of a line that is not finished
+	started string // the pieces of the unfinished line
 }
 
-// line writes a whole line, after finishing one that was started.
+// line writes a whole line, after it has ended an unfinished one.
 func (l *lines) line(format string, args ...any) {
 	if l.started != "" {
 		l.write("\n")
@@ -24,21 +24,21 @@ func (l *lines) line(format string, args ...any) {
 	l.write(fmt.Sprintf(format, args...) + "\n")
 }
 
-// piece writes a piece of a line and leaves the line open.
+// piece writes a piece of a line and does not end the line.
 func (l *lines) piece(format string, args ...any) {
 	piece := fmt.Sprintf(format, args...)
 	l.started += piece
 	l.write(piece)
 }
 
-// end finishes the line that was started.
+// end ends the current line.
 func (l *lines) end() {
 	l.write("\n")
 	l.started = ""
 }
 
-// Write implements io.Writer for progress lines of others. They are indented
-// below the line that was started, which then begins anew.
+// Write implements io.Writer for the progress of others. It writes their lines indented, and then repeats the
+// unfinished line.
 func (l *lines) Write(progress []byte) (int, error) {
 	if l.started != "" {
 		l.write("\n")
@@ -50,5 +50,5 @@ func (l *lines) Write(progress []byte) (int, error) {
 	return len(progress), nil
 }
 
-// write ignores errors: a demo nobody can read has nobody to tell.
+// write ignores errors: if the output is closed, the demo cannot report that.
 func (l *lines) write(text string) { _, _ = io.WriteString(l.out, text) }

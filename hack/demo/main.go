@@ -1,13 +1,12 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command demo shows the operator at work: it starts a real control plane and
-// the operator, has messages pushed to Redis, and shows how soon how many Jobs
-// appear, scene by scene. Each scene checks what it has promised. The command
-// leaves nothing behind. Run it at the root of the repository.
+// Command demo shows how the operator works: it starts a real control plane and the operator, pushes messages to Redis,
+// and shows how quickly Jobs appear and how many. Each scene checks its own claims. The command removes everything that
+// it has created. Run it in the root of the repository.
 //
-// Package scene decides what happens and environment lets it happen; board holds
-// what its watches have seen, and view draws that.
+// Package scene has the scenes. Package environment starts and stops the processes. Package board has the current
+// state, and package view draws it.
 package main
 
 import (
@@ -28,11 +27,11 @@ import (
 	"miracle.dev/scaledjob-operator/hack/demo/view"
 )
 
-// The exit codes besides 0.
+// The exit codes other than 0.
 const (
 	failed      = 1
 	misused     = 2
-	interrupted = 130 // what shells give a command ended by Ctrl-C
+	interrupted = 130 // the exit code that shells use after Ctrl-C
 )
 
 func main() {
@@ -40,15 +39,15 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// silenceLibraries keeps client libraries from writing between our lines. What
-// goes wrong comes back as an error.
+// silenceLibraries switches off the logs of the client libraries, which would mix with the output of the demo. Their
+// errors are returned anyway.
 func silenceLibraries() {
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
 	logging.Disable()
 }
 
-// run runs the command and returns the exit code.
+// run runs the command and returns its exit code.
 func run(args []string, stdout, stderr io.Writer) int {
 	opts, err := parseOptions(args, stderr)
 	switch {

@@ -25,18 +25,18 @@ control plane, which takes minutes; after that a minute and a half is enough.
 
 `
 
-// listScenes in place of a scene asks for a list of them.
+// listScenes as the name of a scene lists all scenes.
 const listScenes = "list"
 
-// options are what the command line says.
+// options are the command-line options.
 type options struct {
-	redisAddress string // of the user's own, or empty
+	redisAddress string // of the user's Redis; empty for an emulated one
 	keep         bool
 	list         bool
 	scenes       []scene.Scene
 }
 
-// parseOptions reads the command line. It prints errors and help to out.
+// parseOptions parses the command line. It prints errors and help to out.
 func parseOptions(args []string, out io.Writer) (options, error) {
 	var opts options
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
@@ -87,7 +87,7 @@ func (o *options) setScene(args []string) error {
 	return nil
 }
 
-// listing tells the names and stories of the scenes.
+// listing returns the names and the stories of the scenes.
 func listing() string {
 	const indent = 13
 	var text strings.Builder

@@ -11,10 +11,10 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 )
 
-// lineWidth is that of all that is written outside the live view.
+// lineWidth is the width of all lines outside the live view.
 const lineWidth = 80
 
-// announce says what is going to happen.
+// announce says what the demo will do.
 func (d *demo) announce() {
 	d.lines.line("This demo starts a real Kubernetes control plane and the operator, pushes")
 	d.lines.line("messages to Redis, and shows how soon how many Jobs appear. Once everything is")
@@ -23,19 +23,19 @@ func (d *demo) announce() {
 	d.lines.line("Preparing")
 }
 
-// expectations go on where "once everything is" has been said.
+// expectations continues the sentence "Once everything is".
 func (o options) expectations() string {
-	takes, then := "built, it takes a minute and a half;", "then all is stopped and removed."
+	takes, then := "built, it takes a minute and a half;", "then everything is removed."
 	if len(o.scenes) == 1 {
 		takes = "built, this scene takes half a minute at most;"
 	}
 	if o.keep {
-		then = "then all runs until Ctrl-C."
+		then = "then everything runs until Ctrl-C."
 	}
 	return takes + " " + then
 }
 
-// introduce says what is in place when the first message is pushed.
+// introduce says what was started, before the first message is pushed.
 func (d *demo) introduce() {
 	d.lines.line("")
 	d.lines.line("Redis: %s", d.env.Redis.Describe())
@@ -52,7 +52,7 @@ func (d *demo) introduce() {
 	d.lines.line("")
 }
 
-// inviteToLookAround says how to reach what is left running.
+// inviteToLookAround says how to reach what keeps running.
 func (d *demo) inviteToLookAround() {
 	host, port, err := net.SplitHostPort(d.env.Redis.Address)
 	if err != nil {
@@ -66,6 +66,6 @@ func (d *demo) inviteToLookAround() {
 	d.lines.line("  kubectl describe sjob %s", environment.Images)
 	d.lines.line("  tail -f %s", d.env.Operator.LogPath())
 	d.lines.line("  redis-cli -h %s -p %s rpush %s photo.jpg", host, port, d.env.ScaledJobs[0].Spec.QueueName)
-	d.lines.line("Workers are played for these three ScaledJobs only. Pods of others run on, unless")
+	d.lines.line("Only these three ScaledJobs have workers. The Pods of others never end, unless")
 	d.lines.line("their template has the annotation %s, such as \"5s\".", cluster.PodSucceedAfter)
 }

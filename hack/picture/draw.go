@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Measures in pixels.
+// Sizes in pixels.
 const (
 	cellWidth  = 8.4
 	cellHeight = 18.0
@@ -23,20 +23,20 @@ const (
 const (
 	background = "#16181d"
 	foreground = "#d7dae0"
-	// fonts are those of common systems, the last one being whatever there is.
+	// fonts are common monospace fonts; the last one is the default of the system.
 	fonts = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
 )
 
-// palette are the colours of the codes 30 to 37 and 90 to 97.
+// palette has the colors of the codes 30 to 37 and 90 to 97.
 var palette = []string{
 	"#16181d", "#f0716b", "#7ec77b", "#e6b450", "#6ca8f0", "#c792ea", "#5cc6d0", "#d7dae0",
 	"#8a919e", "#f0716b", "#7ec77b", "#e6b450", "#6ca8f0", "#c792ea", "#5cc6d0", "#ffffff",
 }
 
-// bars are drawn as rectangles, since fonts leave gaps between them.
+// bars are drawn as rectangles, because fonts leave gaps between them.
 const bars = "▁▂▃▄▅▆▇█"
 
-// draw returns an SVG with the lines below each other.
+// draw returns an SVG of the lines.
 func draw(lines [][]span) string {
 	columns := 0
 	for _, line := range lines {
@@ -81,8 +81,7 @@ func drawLine(svg *strings.Builder, line []span, top float64) {
 	}
 }
 
-// words splits a text where bars begin or end, and at two spaces or more, so
-// that columns stay where they are in whatever font.
+// words splits a text at the ends of bars, and at two or more spaces, so that columns are aligned in any font.
 func words(text string) []string {
 	var words []string
 	begin := 0
@@ -96,7 +95,7 @@ func words(text string) []string {
 	return words
 }
 
-// kind tells bars, wide space and other text apart.
+// kind distinguishes bars, wide spaces and other text.
 func kind(runes []rune, i int) int {
 	space := func(i int) bool { return i < 0 || i >= len(runes) || runes[i] == ' ' }
 	switch {
@@ -111,7 +110,7 @@ func kind(runes []rune, i int) int {
 
 func isBar(word string) bool { return strings.Trim(word, bars) == "" }
 
-// drawText stretches the text to its cells, since fonts differ in width.
+// drawText stretches the text to its cells, because fonts have different widths.
 func drawText(svg *strings.Builder, text string, style style, left, top float64) {
 	weight := ""
 	if style.bold {

@@ -1,9 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command picture turns what a terminal shows into an SVG: it reads text with
-// ANSI colours, as `tmux capture-pane -e -p` prints it, from standard input and
-// writes the picture to standard output.
+// Command picture converts the content of a terminal to an SVG. It reads text with ANSI colors, in the format of `tmux
+// capture-pane -e -p`, from standard input, and writes the SVG to standard output.
 package main
 
 import (

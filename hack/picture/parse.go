@@ -15,20 +15,19 @@ type span struct {
 	style style
 }
 
-// style is how a span looks.
+// style is the style of a span.
 type style struct {
-	color int // of the palette, or defaultColor
+	color int // index in palette, or defaultColor
 	bold  bool
 }
 
-// defaultColor is that of text without a colour.
+// defaultColor is the color of text without a color code.
 const defaultColor = -1
 
-// sequence matches what sets the style of all text that follows.
+// sequence matches the escape sequences that set the style of the following text.
 var sequence = regexp.MustCompile(`\x1b\[([0-9;]*)m`)
 
-// parse splits text into lines of spans. A style lasts until the next one, be it
-// on another line.
+// parse splits text into lines of spans. A style stays in effect until the next one, even on other lines.
 func parse(text string) [][]span {
 	var lines [][]span
 	current := style{color: defaultColor}
@@ -40,8 +39,7 @@ func parse(text string) [][]span {
 	return lines
 }
 
-// parseLine returns the spans of a line that begins in a style, and the style it
-// ends in.
+// parseLine returns the spans of a line that begins in the style current, and the style at its end.
 func parseLine(line string, current style) ([]span, style) {
 	var spans []span
 	begin := 0
@@ -61,8 +59,7 @@ func parseLine(line string, current style) ([]span, style) {
 	return spans, current
 }
 
-// apply returns the style after a code. Codes that the demo does not use change
-// nothing.
+// apply returns the style after a code. It ignores codes that the demo does not use.
 func (s style) apply(code string) style {
 	number, err := strconv.Atoi(code)
 	switch {

@@ -1,13 +1,14 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command trimcrd adapts what a generated CRD says about spec.jobTemplate, in place.
+// Command trimcrd changes the schema of spec.jobTemplate in a generated CRD file, in place.
 //
-// It removes the descriptions. With them the CRD is larger than the 262,144 bytes that kubectl's client-side apply can store in its
-// annotation; our own fields keep theirs.
+// It removes the descriptions in it. With them, the CRD exceeds the 262,144 bytes that the annotation of kubectl's
+// client-side apply can hold. The fields of the ScaledJob itself keep their descriptions.
 //
-// It bounds the values that may be a number or a string to those that clients can decode. The API server stores the others without
-// trying, and a single ScaledJob with such a value would keep every client, the operator first, from listing any.
+// It also restricts the values that may be a number or a string to those that clients can decode. The API server would
+// store other values, and a single ScaledJob with such a value would prevent all clients, including the operator, from
+// listing ScaledJobs.
 package main
 
 import (
@@ -23,8 +24,8 @@ const (
 	maxBytes = 262144
 	header   = "---\n"
 
-	// quantity is the pattern of a resource quantity. The generated one takes exponents with a fraction, which is no quantity, and of any
-	// length: decoding 1e-99999999 keeps a processor busy for minutes.
+	// quantity is the pattern of a resource quantity. The generated pattern also allows exponents with a fraction,
+	// which are not valid, and exponents of any length: decoding 1e-99999999 takes minutes of processor time.
 	quantity = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,2}))?$`
 )
 
@@ -63,7 +64,8 @@ func trimFile(path string) error {
 	return os.WriteFile(path, append([]byte(header), out...), 0o644)
 }
 
-// adaptTemplates looks for every jobTemplate below node, removes the descriptions inside it, not its own, and bounds its values.
+// adaptTemplates finds each jobTemplate below node, removes the descriptions of its properties, and restricts their
+// values.
 func adaptTemplates(node any) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -82,7 +84,8 @@ func adaptTemplates(node any) {
 	}
 }
 
-// removeDescriptions removes every description below node. A property that is itself called description is a map and stays.
+// removeDescriptions removes all descriptions below node. It keeps properties with the name description, which are
+// maps.
 func removeDescriptions(node any) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -99,7 +102,7 @@ func removeDescriptions(node any) {
 	}
 }
 
-// boundValues bounds every schema below node that takes a number or a string.
+// boundValues restricts each schema below node that allows a number or a string.
 func boundValues(node any) {
 	switch node := node.(type) {
 	case map[string]any:

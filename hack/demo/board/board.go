@@ -1,9 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package board holds what the demo knows: what its watches and its reads of
-// Redis have shown, which scene is played, and what was said. Whoever draws it
-// or waits for a fact takes a Snapshot.
+// Package board has the current state of the demo: the objects that it watches, the depths that it reads, the current
+// scene, and the log. The views and the scenes read it as a [Snapshot].
 package board
 
 import (
@@ -19,51 +18,51 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// Snapshot is the board at a moment. Nobody changes it afterwards.
+// Snapshot is the board at one moment. It does not change afterwards.
 type Snapshot struct {
-	// Redis says which Redis is used.
+	// Redis describes the Redis in use.
 	Redis string
-	// Playing is the scene that is played. Its number is 0 before the first.
+	// Playing is the current scene. Its number is 0 before the first one.
 	Playing Title
-	// Rows are the ScaledJobs in their order.
+	// Rows are the ScaledJobs, in order.
 	Rows []Row
-	// Log is all that was said, the oldest first.
+	// Log has all entries, the oldest first.
 	Log []Entry
 }
 
-// Title is what a scene begins with.
+// Title is the title of a scene.
 type Title struct {
 	Name       string
-	Story      string // what will happen, and why it matters
+	Story      string // what happens, and why that matters
 	Number, Of int    // the first scene has number 1
 }
 
-// String returns "Scene 1 of 5: burst".
+// String returns a text such as "Scene 1 of 5: burst".
 func (t Title) String() string {
 	return fmt.Sprintf("Scene %d of %d: %s", t.Number, t.Of, t.Name)
 }
 
-// Entry is something that was said.
+// Entry is an entry of the log.
 type Entry struct {
-	After time.Duration // from the first entry on
+	After time.Duration // since the first entry
 	Kind  Kind
 	Text  string
 }
 
-// Kind says what an Entry is.
+// Kind is the kind of an [Entry].
 type Kind int
 
 // The kinds of entries.
 const (
-	Begun  Kind = iota // a scene, by its title
-	Told               // the story of the scene that has begun
-	Done               // something the demo did
-	Seen               // something the operator reports
-	Passed             // a check that held
-	Failed             // a check that did not
+	Begun  Kind = iota // the title of a scene
+	Told               // the story of the scene
+	Done               // an action of the demo
+	Seen               // a report of the operator
+	Passed             // a check that passed
+	Failed             // a check that failed
 )
 
-// Board is safe for concurrent use.
+// Board is the board. It is safe for concurrent use.
 type Board struct {
 	mu      sync.Mutex
 	redis   string
@@ -74,7 +73,7 @@ type Board struct {
 	changed chan struct{} // closed by the next change
 }
 
-// New returns a board for the ScaledJobs. The text says which Redis is used.
+// New returns a board for these ScaledJobs. redis describes the Redis in use.
 func New(redis string, scaledJobs ...*scaledjobv1.ScaledJob) *Board {
 	b := &Board{redis: redis, changed: make(chan struct{})}
 	for _, scaledJob := range scaledJobs {
@@ -83,11 +82,11 @@ func New(redis string, scaledJobs ...*scaledjobv1.ScaledJob) *Board {
 	return b
 }
 
-// Look returns the board as it is, and a channel that the next change closes.
+// Look returns the board, and a channel that is closed at the next change.
 func (b *Board) Look() (Snapshot, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// Clipped, so that whoever appends to the log gets a copy.
+	// Clipped, so that appending to the log copies it.
 	snapshot := Snapshot{Redis: b.redis, Playing: b.playing, Log: slices.Clip(b.log)}
 	for _, row := range b.rows {
 		snapshot.Rows = append(snapshot.Rows, row.snapshot())
@@ -95,7 +94,7 @@ func (b *Board) Look() (Snapshot, <-chan struct{}) {
 	return snapshot, b.changed
 }
 
-// Await returns when the condition is true, or with the cause of ctx's end.
+// Await returns nil once the condition is true, or the cause of ctx when ctx ends.
 func (b *Board) Await(ctx context.Context, condition func(Snapshot) bool) error {
 	for {
 		snapshot, changed := b.Look()
@@ -110,7 +109,7 @@ func (b *Board) Await(ctx context.Context, condition func(Snapshot) bool) error 
 	}
 }
 
-// Begin shows the title of a scene, whose tallies begin.
+// Begin begins a scene and resets the tallies.
 func (b *Board) Begin(title Title) {
 	b.change(func() {
 		b.playing = title
@@ -127,20 +126,18 @@ func (b *Board) Say(kind Kind, format string, args ...any) {
 	b.change(func() { b.say(kind, fmt.Sprintf(format, args...)) })
 }
 
-// NotePush tells that messages are about to be pushed to the empty queue of a
-// ScaledJob: the next Job of it is the reaction.
+// NotePush records that messages are about to be pushed to the empty queue of a ScaledJob. The time until its next Job
+// is the reaction time.
 func (b *Board) NotePush(name string, messages int, at time.Time) {
 	b.changeRow(name, func(r *row) { r.notePush(messages, at) })
 }
 
-// NoteDepth adds a sample of the depth of a queue, as the demo itself reads it,
-// or Unknown.
+// NoteDepth adds a sample of the depth of a queue, as the demo has read it, or [Unknown].
 func (b *Board) NoteDepth(name string, depth int64) {
 	b.changeRow(name, func(r *row) { r.sample(depth) })
 }
 
-// NoteScaledJob takes what the operator reports, and says so where more than
-// numbers have changed.
+// NoteScaledJob records the state of a ScaledJob, and logs changes of its mode and its readiness.
 func (b *Board) NoteScaledJob(scaledJob *scaledjobv1.ScaledJob) {
 	b.changeRow(scaledJob.Name, func(r *row) {
 		before := r.ScaledJob
@@ -151,12 +148,12 @@ func (b *Board) NoteScaledJob(scaledJob *scaledjobv1.ScaledJob) {
 	})
 }
 
-// NoteJob takes a Job as it is at that time.
+// NoteJob records the state of a Job at a time.
 func (b *Board) NoteJob(job *batchv1.Job, at time.Time) {
 	b.changeRow(job.Labels[scaledjobv1.LabelScaledJob], func(r *row) { r.noteJob(job, at) })
 }
 
-// NoteDeleted takes a Job that is gone.
+// NoteDeleted records that a Job was deleted.
 func (b *Board) NoteDeleted(job *batchv1.Job) {
 	b.changeRow(job.Labels[scaledjobv1.LabelScaledJob], func(r *row) { r.noteDeleted(job.UID) })
 }
@@ -171,7 +168,7 @@ func (b *Board) changeRow(name string, apply func(*row)) {
 	})
 }
 
-// change applies a change and wakes those who wait for one.
+// change applies a change and closes the channel of [Board.Look].
 func (b *Board) change(apply func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -180,7 +177,7 @@ func (b *Board) change(apply func()) {
 	b.changed = make(chan struct{})
 }
 
-// say must be called with the lock held.
+// say adds an entry. The lock must be held.
 func (b *Board) say(kind Kind, text string) {
 	if len(b.log) == 0 {
 		b.begin = time.Now()
@@ -188,7 +185,7 @@ func (b *Board) say(kind Kind, text string) {
 	b.log = append(b.log, Entry{After: time.Since(b.begin), Kind: kind, Text: text})
 }
 
-// turned tells in words how mode and readiness have changed, if they have.
+// turned returns a text about a change of the mode or the readiness, or "".
 func turned(before, after *scaledjobv1.ScaledJob) string {
 	text := ""
 	if mode := after.Status.Mode; mode != "" && mode != before.Status.Mode {

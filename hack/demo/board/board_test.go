@@ -170,7 +170,7 @@ func onlyRow(b *board.Board) board.Row {
 	return snapshot.Rows[0]
 }
 
-// job returns a Job for which a condition is true.
+// job returns a Job with a condition that is true.
 func job(uid types.UID, conditions ...batchv1.JobConditionType) *batchv1.Job {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: uid, Labels: map[string]string{scaledjobv1.LabelScaledJob: name}}}
 	for _, condition := range conditions {

@@ -15,45 +15,44 @@ import (
 )
 
 const (
-	// Unknown is a depth that could not be read.
+	// Unknown is the depth of a queue that could not be read.
 	Unknown = -1
 
 	// historyLength is how many samples of the depth are kept.
 	historyLength = 120
 )
 
-// Row is what is known of a ScaledJob.
+// Row is the state of a ScaledJob.
 type Row struct {
-	// ScaledJob is as the operator last reported it. It must not be changed.
+	// ScaledJob is the object as it was last seen. Do not change it.
 	ScaledJob *scaledjobv1.ScaledJob
-	// History are samples of the depth of the queue, the oldest first.
+	// History has samples of the depth of the queue, the oldest first.
 	History []int64
-	// Unfinished is how many Jobs have neither finished nor gone.
+	// Unfinished is how many Jobs are neither finished nor deleted.
 	Unfinished int
-	// Awaiting is true from a push to the first sight of a Job of it.
+	// Awaiting is true from a push until its first Job is seen.
 	Awaiting bool
-	// Reaction is the time from the last push to the first sight of a Job of it,
-	// or 0 before the first.
+	// Reaction is the time from the last push until its first Job was seen. It is 0 before the first one.
 	Reaction time.Duration
-	// InScene is what has happened since the scene began.
+	// InScene counts what has happened since the scene began.
 	InScene Tally
 }
 
-// Tally counts what happens to a ScaledJob.
+// Tally has counts for a ScaledJob.
 type Tally struct {
 	// Pushed is how many messages were pushed.
 	Pushed int
-	// Due is how many Jobs those messages are for, and Created how many were seen.
+	// Due is how many Jobs these messages need, and Created how many were seen.
 	Due, Created int
-	// Peak is the largest number of unfinished Jobs at the same time.
+	// Peak is the maximum number of unfinished Jobs at the same time.
 	Peak int
-	// Killed is how many Jobs have gone before they finished.
+	// Killed is how many Jobs were deleted before they finished.
 	Killed int
-	// Reactions are the times from a push to the first sight of a Job of it.
+	// Reactions are the times from each push until its first Job was seen.
 	Reactions []time.Duration
 }
 
-// Depth returns the newest sample of the depth, or Unknown before the first.
+// Depth returns the newest sample of the depth, or [Unknown] if there is none.
 func (r Row) Depth() int64 {
 	if len(r.History) == 0 {
 		return Unknown
@@ -61,13 +60,13 @@ func (r Row) Depth() int64 {
 	return r.History[len(r.History)-1]
 }
 
-// row is a Row in the making.
+// row is a Row that is still updated.
 type row struct {
-	Row // but for what follows from the fields below
+	Row // without the fields that are computed from those below
 
 	seen       map[types.UID]bool
 	unfinished map[types.UID]bool
-	pushedAt   time.Time // of the push without a reaction yet, or zero
+	pushedAt   time.Time // of the push that still waits for its first Job, or zero
 }
 
 func newRow(scaledJob *scaledjobv1.ScaledJob) *row {
@@ -90,7 +89,7 @@ func (r *row) sample(depth int64) {
 	}
 }
 
-// notePush takes it that the queue is empty.
+// notePush assumes that the queue is empty.
 func (r *row) notePush(messages int, at time.Time) {
 	threshold := int(r.ScaledJob.Spec.Threshold)
 	r.InScene.Pushed += messages
@@ -119,7 +118,7 @@ func (r *row) noteDeleted(uid types.UID) {
 	}
 }
 
-// react notes how long the push has waited for its first Job.
+// react records the reaction time of the last push.
 func (r *row) react(at time.Time) {
 	if r.pushedAt.IsZero() {
 		return

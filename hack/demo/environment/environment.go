@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package environment is all that runs besides the demo itself: Redis, the
-// control plane, the operator, and in place of containers the workers.
+// Package environment starts and stops everything that the demo needs: Redis, the control plane, the operator, and
+// workers in place of containers.
 package environment
 
 import (
@@ -30,29 +30,28 @@ const (
 	stopTimeout = 30 * time.Second
 )
 
-// Environment is what was started. What was not is nil.
+// Environment has what was started. The other fields are nil.
 type Environment struct {
-	// RedisAddress is that of the user's own Redis. Empty means to start one.
+	// RedisAddress is the address of the user's Redis. If it is empty, the demo starts an emulated one.
 	RedisAddress string
 	Redis        *Redis
 	Operator     *Operator
-	// ScaledJobs are as they were when they became ready.
+	// ScaledJobs are the ScaledJobs as they were when they became ready.
 	ScaledJobs []*scaledjobv1.ScaledJob
 
-	binary  string // the operator's, in a folder of its own
+	binary  string // of the operator, in a folder of its own
 	cluster *cluster.Cluster
 	kube    client.Client
 }
 
-// Step is a part of the start.
+// Step is one step of the start.
 type Step struct {
 	Name string
-	// Do writes lines of progress where it takes long.
+	// Do runs the step. It writes to progress if it takes long.
 	Do func(ctx context.Context, progress io.Writer) error
 }
 
-// Steps are to be done one after the other. Stop is due after the first, even
-// if that has failed.
+// Steps returns the steps, to be run in this order. Call Stop afterwards, even if a step has failed.
 func (e *Environment) Steps() []Step {
 	redis := "start an emulated Redis"
 	if e.RedisAddress != "" {
@@ -67,7 +66,7 @@ func (e *Environment) Steps() []Step {
 	}
 }
 
-// buildOperator leaves progress alone: its name on the screen says it all.
+// buildOperator writes no progress, because the name of the step is enough.
 func (e *Environment) buildOperator(ctx context.Context, _ io.Writer) (err error) {
 	e.binary, err = operator.Binary(ctx, nil)
 	return err
@@ -118,7 +117,7 @@ func (e *Environment) createScaledJobs(ctx context.Context, _ io.Writer) (err er
 	return nil
 }
 
-// awaitReady returns when the operator calls the ScaledJob ready.
+// awaitReady waits until the ScaledJob is ready.
 func (e *Environment) awaitReady(ctx context.Context, scaledJob *scaledjobv1.ScaledJob) error {
 	const interval = 20 * time.Millisecond
 	return wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
@@ -127,11 +126,11 @@ func (e *Environment) awaitReady(ctx context.Context, scaledJob *scaledjobv1.Sca
 	})
 }
 
-// Kubeconfig returns the path of a kubeconfig of the cluster's administrator.
+// Kubeconfig returns the path of a kubeconfig for the administrator of the cluster.
 func (e *Environment) Kubeconfig() string { return e.cluster.Kubeconfig() }
 
-// Stop stops what was started and removes its files, even if ctx has ended. The
-// user's Redis comes early, so that it is clean even if the rest is cut short.
+// Stop stops what was started and removes its files, even if ctx has ended. It cleans up the user's Redis early, in
+// case the rest is interrupted.
 func (e *Environment) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
@@ -151,8 +150,8 @@ func (e *Environment) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// SaveLog writes what the operator has logged to a file that is left behind,
-// and returns its path, or "" if there is nothing to save or no place for it.
+// SaveLog writes the log of the operator to a temporary file, and returns its path. It returns "" if there is no log or
+// the file cannot be written.
 func (e *Environment) SaveLog() (path string) {
 	if e.Operator == nil {
 		return ""

@@ -13,22 +13,21 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 )
 
-// Operator is the operator, which can be killed and started again. It is safe
-// for concurrent use.
+// Operator is the operator process, which can be killed and started again. It is safe for concurrent use.
 type Operator struct {
 	cluster *cluster.Cluster
-	crashed chan struct{} // gets a value when the operator ends by itself
+	crashed chan struct{} // receives a value when the operator ends by itself
 
 	mu      sync.Mutex
 	all     []*operator.Operator
-	running *operator.Operator // nil: none, or none that should be
+	running *operator.Operator // nil if the operator does not run, or was killed
 }
 
 func newOperator(control *cluster.Cluster) *Operator {
 	return &Operator{cluster: control, crashed: make(chan struct{}, 1)}
 }
 
-// Start returns when the operator is ready.
+// Start starts the operator and waits until it is ready.
 func (o *Operator) Start(ctx context.Context) error {
 	started, err := operator.Start(ctx, operator.Options{Cluster: o.cluster})
 	if err != nil {
@@ -41,7 +40,7 @@ func (o *Operator) Start(ctx context.Context) error {
 	return nil
 }
 
-// watch ends with the process.
+// watch waits until the process has ended.
 func (o *Operator) watch(started *operator.Operator) {
 	<-started.Exited()
 	o.mu.Lock()
@@ -51,11 +50,11 @@ func (o *Operator) watch(started *operator.Operator) {
 	}
 	select {
 	case o.crashed <- struct{}{}:
-	default: // it has crashed before, and nobody asked
+	default: // an earlier crash was not received yet
 	}
 }
 
-// LogPath is the file of the log, and empty if the operator does not run.
+// LogPath returns the path of the log, or "" if the operator does not run.
 func (o *Operator) LogPath() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -65,7 +64,7 @@ func (o *Operator) LogPath() string {
 	return o.running.LogPath()
 }
 
-// Kill ends the operator with SIGKILL, if it runs, and clears up after it.
+// Kill kills the operator with SIGKILL, if it runs, and removes its files.
 func (o *Operator) Kill() error {
 	o.mu.Lock()
 	running := o.running
@@ -77,8 +76,7 @@ func (o *Operator) Kill() error {
 	return running.Kill()
 }
 
-// await returns when ctx ends, or with an error as soon as the operator ends by
-// itself.
+// await returns nil when ctx ends, and an error as soon as the operator ends by itself.
 func (o *Operator) await(ctx context.Context) error {
 	select {
 	case <-o.crashed:
@@ -88,7 +86,7 @@ func (o *Operator) await(ctx context.Context) error {
 	}
 }
 
-// logs returns what all operators have logged, in their order.
+// logs returns the logs of all operator processes, in order.
 func (o *Operator) logs() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

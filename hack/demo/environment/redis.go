@@ -17,17 +17,17 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// answerTimeout bounds each command.
+// answerTimeout is the timeout of each command.
 const answerTimeout = 2 * time.Second
 
-// Redis is the Redis of the demo.
+// Redis is the Redis that the demo uses.
 type Redis struct {
 	// Address is host:port.
 	Address string
-	// Prefix is what all keys of the demo begin with.
+	// Prefix is the prefix of all keys of the demo.
 	Prefix string
-	// Emulated is the server that the demo has started. It is nil where the user's
-	// own is used, which gets no command but those for the demo's keys.
+	// Emulated is the server that the demo has started. It is nil for the user's Redis, on which the demo only uses its
+	// own keys.
 	Emulated *redistest.Emulated
 
 	client *redis.Client
@@ -42,8 +42,7 @@ func startRedis() (*Redis, error) {
 	return &Redis{Address: started.Addr(), Emulated: started, client: connect(started.Addr())}, nil
 }
 
-// useRedis connects to the user's Redis. All keys of the demo begin with a
-// prefix that nobody else uses.
+// useRedis connects to the user's Redis. All keys of the demo have a random prefix.
 func useRedis(ctx context.Context, address string) (*Redis, error) {
 	prefix := "scaledjob-demo-" + strings.ToLower(rand.Text()[:8]) + ":"
 	r := &Redis{Address: address, Prefix: prefix, client: connect(address)}
@@ -56,7 +55,7 @@ func useRedis(ctx context.Context, address string) (*Redis, error) {
 func connect(address string) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr:                  address,
-		MaxRetries:            -1, // a push whose answer was lost is not sent again
+		MaxRetries:            -1, // a push whose reply was lost is not repeated
 		DialerRetries:         1,
 		DialTimeout:           answerTimeout,
 		ReadTimeout:           answerTimeout,
@@ -65,7 +64,7 @@ func connect(address string) *redis.Client {
 	})
 }
 
-// Describe says in a few words which Redis this is.
+// Describe describes the Redis in use in a few words.
 func (r *Redis) Describe() string {
 	if r.Emulated != nil {
 		return "emulated; REDIS=host:port takes a real one"
@@ -73,8 +72,7 @@ func (r *Redis) Describe() string {
 	return fmt.Sprintf("your own at %s, keys %s*", r.Address, r.Prefix)
 }
 
-// Push sends one command for each message, as many producers would, but all
-// without waiting for an answer.
+// Push sends one command per message, as many producers would do, in one pipeline.
 func (r *Redis) Push(ctx context.Context, key string, messages int) error {
 	_, err := r.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i := range messages {
@@ -96,7 +94,7 @@ func (r *Redis) depth(ctx context.Context, key string) (int64, error) {
 	return depth, nil
 }
 
-// take removes up to so many messages. No message is no error.
+// take removes up to this many messages. An empty queue is not an error.
 func (r *Redis) take(ctx context.Context, key string, messages int64) error {
 	err := r.client.LPopCount(ctx, key, int(messages)).Err()
 	if errors.Is(err, redis.Nil) {
@@ -105,7 +103,7 @@ func (r *Redis) take(ctx context.Context, key string, messages int64) error {
 	return err
 }
 
-// stop ends the emulated Redis, or removes the keys of the demo from the user's.
+// stop stops the emulated Redis, or removes the keys of the demo from the user's Redis.
 func (r *Redis) stop(ctx context.Context, scaledJobs []*scaledjobv1.ScaledJob) error {
 	if r.Emulated != nil {
 		return errors.Join(r.client.Close(), r.Emulated.Stop())

@@ -20,14 +20,14 @@ const (
 )
 
 const (
-	// SamplePath is that of the shipped sample, from the root of the repository.
+	// SamplePath is the path of the sample in the repository.
 	SamplePath = "config/samples/image-processor.yaml"
-	// namespace is where the ScaledJobs are created.
+	// namespace is the namespace of the ScaledJobs.
 	namespace = "default"
 )
 
-// scaledJobs returns the shipped sample and two like it on queues of their own,
-// for that Redis. The keys of the queues begin with keyPrefix.
+// scaledJobs returns the sample and two similar ScaledJobs with other queues, all for this Redis. The keys of the
+// queues begin with keyPrefix.
 func scaledJobs(redisAddress, keyPrefix string) ([]*scaledjobv1.ScaledJob, error) {
 	images, err := readSample()
 	if err != nil {

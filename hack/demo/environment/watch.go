@@ -20,12 +20,12 @@ import (
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 )
 
-// sampleInterval is how often the depths are read for the history.
+// sampleInterval is the time between two reads of the depths.
 const sampleInterval = 500 * time.Millisecond
 
-// Watch has the board filled and the Pods worked until ctx ends, by goroutines
-// of the group, as a client that shares nothing with the operator. It returns
-// when the watches run. The group fails if the operator ends by itself.
+// Watch updates the board and runs the workers until ctx ends, in goroutines of the group. It is a client of its own
+// and shares nothing with the operator. It returns when the watches run. The group fails if the operator ends by
+// itself.
 func (e *Environment) Watch(ctx context.Context, group *errgroup.Group, onto *board.Board) error {
 	group.Go(func() error { return e.Operator.await(ctx) })
 	group.Go(func() error { return e.keepSampling(ctx, onto) })
@@ -52,8 +52,8 @@ func (e *Environment) watchCluster(ctx context.Context, group *errgroup.Group, o
 	)
 }
 
-// watch has all objects of a kind noted, one at a time, and their deletion if
-// noteDeleted is not nil. It returns when the watch runs.
+// watch calls note for all objects of a kind, one at a time, and noteDeleted for deleted ones unless it is nil. It
+// returns when the watch runs.
 func watch[T client.Object](ctx context.Context, watches cache.Cache, kind T, note, noteDeleted func(T)) error {
 	informer, err := watches.GetInformer(ctx, kind)
 	if err != nil {
@@ -77,8 +77,7 @@ func watch[T client.Object](ctx context.Context, watches cache.Cache, kind T, no
 	return err
 }
 
-// keepSampling samples all depths every now and then. A depth that can't be read
-// is a gap in the history.
+// keepSampling reads all depths periodically. If a depth cannot be read, the history has a gap.
 func (e *Environment) keepSampling(ctx context.Context, onto *board.Board) error {
 	ticker := time.NewTicker(sampleInterval)
 	defer ticker.Stop()
@@ -92,8 +91,8 @@ func (e *Environment) keepSampling(ctx context.Context, onto *board.Board) error
 	}
 }
 
-// SampleDepths has the board note the depths of all queues. One that can't be
-// read is an error, and noted as unknown.
+// SampleDepths adds the depths of all queues to the board. If one cannot be read, it adds [board.Unknown] and returns
+// an error.
 func (e *Environment) SampleDepths(ctx context.Context, onto *board.Board) error {
 	var errs []error
 	for _, scaledJob := range e.ScaledJobs {

@@ -19,15 +19,15 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 )
 
-// WorkDuration is how long a worker works on its messages.
+// WorkDuration is how long a worker needs for its messages.
 const WorkDuration = time.Second
 
-// workers stand for the containers of the Pods, one goroutine each.
+// workers stand in for the containers of the Pods, with one goroutine each.
 type workers struct {
 	kube    client.Client
 	redis   *Redis
-	specs   map[string]scaledjobv1.ScaledJobSpec // by the name of the ScaledJob
-	started map[types.UID]bool                   // by that of the Pod
+	specs   map[string]scaledjobv1.ScaledJobSpec // key: the name of the ScaledJob
+	started map[types.UID]bool                   // key: the UID of the Pod
 }
 
 func newWorkers(kube client.Client, redis *Redis, scaledJobs []*scaledjobv1.ScaledJob) *workers {
@@ -38,9 +38,8 @@ func newWorkers(kube client.Client, redis *Redis, scaledJobs []*scaledjobv1.Scal
 	return w
 }
 
-// start starts a worker for a Pod of the demo that runs and has none. Pods of
-// ScaledJobs that a visitor has applied are left alone. It must not be called
-// concurrently.
+// start starts a worker for a running Pod of the demo that has none. It ignores Pods of ScaledJobs that the user has
+// created. It must not be called concurrently.
 func (w *workers) start(ctx context.Context, group *errgroup.Group, pod *corev1.Pod) {
 	spec, ours := w.specs[pod.Labels[scaledjobv1.LabelScaledJob]]
 	if !ours || w.started[pod.UID] || pod.Status.Phase != corev1.PodRunning {
@@ -55,10 +54,9 @@ func (w *workers) start(ctx context.Context, group *errgroup.Group, pod *corev1.
 	})
 }
 
-// work does what the container of a Pod would do. Removing the messages is its
-// last act: they count as outstanding until then, so that no other Job is made
-// for them. A Redis that is down is asked again later, and a Pod that is gone by
-// then needs no end.
+// work does what the container of a Pod would do. It removes the messages last: until then they count as outstanding,
+// so that no other Job is created for them. While Redis is down it tries again later. A Pod that is deleted meanwhile
+// is not an error.
 func (w *workers) work(ctx context.Context, pod *corev1.Pod, spec scaledjobv1.ScaledJobSpec) error {
 	take := func(ctx context.Context) (bool, error) {
 		return w.redis.take(ctx, spec.QueueName, spec.Threshold) == nil, nil

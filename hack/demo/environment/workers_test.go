@@ -23,7 +23,7 @@ import (
 
 const testQueue = "queue"
 
-// An outstanding message whose Pod has ended would be due another Job.
+// If a Pod ends while its message is outstanding, the operator creates another Job.
 func TestWorkerRemovesItsMessagesBeforeItEndsItsPod(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -61,7 +61,7 @@ func TestEachRunningPodGetsOneWorker(t *testing.T) {
 	g.Expect(r.depth(t.Context(), testQueue)).To(BeEquivalentTo(80))
 }
 
-// What a visitor applies while the demo is left running is the visitor's.
+// While the demo keeps running, users may create objects of their own. The demo does not touch them.
 func TestPodsOfOtherScaledJobsGetNoWorker(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -16,11 +16,10 @@ import (
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 )
 
-// patience is how long a single fact may take to come true.
+// patience is how long a single condition may take to become true.
 const patience = time.Minute
 
-// await returns when the condition is true, or with an error that says what was
-// waited for.
+// await waits until the condition is true. Its error names the condition.
 func (s Stage) await(ctx context.Context, what string, condition func([]board.Row) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it took more than %s", patience))
 	defer cancel()
@@ -31,11 +30,10 @@ func (s Stage) await(ctx context.Context, what string, condition func([]board.Ro
 	return nil
 }
 
-// tellOfSilence says what the operator asks for if Redis announces no changes, or
-// if that is not certain.
+// tellOfSilence shows the message of NotificationsActive if notifications do not work or are not verified.
 func (s Stage) tellOfSilence(ctx context.Context) error {
 	const kind = scaledjobv1.ConditionNotificationsActive
-	var active *metav1.Condition // the same for all: they are on the same Redis
+	var active *metav1.Condition // equal for all ScaledJobs, which use the same Redis
 	err := s.await(ctx, kind+" is known", func(rows []board.Row) bool {
 		active = apimeta.FindStatusCondition(rows[0].ScaledJob.Status.Conditions, kind)
 		return active != nil
@@ -50,7 +48,7 @@ func (s Stage) tellOfSilence(ctx context.Context) error {
 	return nil
 }
 
-// reaction returns the time from the last push to the first Job of it.
+// reaction returns the time from the last push until its first Job was seen.
 func (s Stage) reaction(ctx context.Context, scaledJob string) (reaction time.Duration, err error) {
 	err = s.await(ctx, "a Job of "+scaledJob+" appears", func(rows []board.Row) bool {
 		row := find(rows, scaledJob)
@@ -60,21 +58,21 @@ func (s Stage) reaction(ctx context.Context, scaledJob string) (reaction time.Du
 	return reaction, err
 }
 
-// awaitDue returns when all Jobs that are due have been seen.
+// awaitDue waits until all Jobs that are due were seen.
 func (s Stage) awaitDue(ctx context.Context) error {
 	return s.await(ctx, "all Jobs that are due have appeared", func(rows []board.Row) bool {
 		return all(rows, func(row board.Row) bool { return row.InScene.Created >= row.InScene.Due })
 	})
 }
 
-// awaitMode returns when all ScaledJobs report the mode.
+// awaitMode waits until all ScaledJobs report the mode.
 func (s Stage) awaitMode(ctx context.Context, mode scaledjobv1.ScalingMode) error {
 	return s.await(ctx, "the mode is "+string(mode), func(rows []board.Row) bool {
 		return all(rows, func(row board.Row) bool { return row.ScaledJob.Status.Mode == mode })
 	})
 }
 
-// awaitQueueConnected returns when all ScaledJobs report that condition.
+// awaitQueueConnected waits until all ScaledJobs have this status of the condition.
 func (s Stage) awaitQueueConnected(ctx context.Context, status metav1.ConditionStatus) error {
 	const kind = scaledjobv1.ConditionQueueConnected
 	return s.await(ctx, kind+" is "+string(status), func(rows []board.Row) bool {
@@ -89,7 +87,7 @@ func (s Stage) rows() []board.Row {
 	return snapshot.Rows
 }
 
-// polled reports whether the operator hears of no growth.
+// polled reports whether the operator polls all queues.
 func (s Stage) polled() bool {
 	return all(s.rows(), func(row board.Row) bool { return row.ScaledJob.Status.Mode == scaledjobv1.ModePolling })
 }

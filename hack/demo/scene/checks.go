@@ -14,11 +14,10 @@ import (
 	testscene "miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// quiet is how long nothing must follow the last Job, so that one too many is
-// not missed.
+// quiet is how long to wait after the last Job for surplus Jobs.
 const quiet = 250 * time.Millisecond
 
-// check tells whether a promise was kept.
+// check shows whether a check has passed.
 func (p *performance) check(kept bool, format string, args ...any) {
 	kind := board.Passed
 	if !kept {
@@ -28,7 +27,7 @@ func (p *performance) check(kept bool, format string, args ...any) {
 	p.Board.Say(kind, format, args...)
 }
 
-// finish waits until all is worked off, and checks what every scene promises.
+// finish waits until all queues are empty and all Jobs have finished, and runs the checks that all scenes share.
 func (p *performance) finish(ctx context.Context) error {
 	if err := p.awaitDue(ctx); err != nil {
 		return err
@@ -46,7 +45,7 @@ func (p *performance) finish(ctx context.Context) error {
 	return nil
 }
 
-// idle reports whether no Job is active, nor reported to be.
+// idle reports whether no Job is active, and the status says so too.
 func idle(rows []board.Row) bool {
 	return all(rows, func(row board.Row) bool {
 		status := row.ScaledJob.Status
@@ -54,7 +53,7 @@ func idle(rows []board.Row) bool {
 	})
 }
 
-// checkPromises checks what the board shows when all is worked off.
+// checkPromises runs the checks that all scenes share.
 func (p *performance) checkPromises() {
 	rows := p.rows()
 	p.checkNumbers(rows)
@@ -70,7 +69,7 @@ func (p *performance) checkPromises() {
 	}
 }
 
-// checkNumbers checks that as many Jobs were created as were due.
+// checkNumbers checks that the number of created Jobs is the number that was due.
 func (p *performance) checkNumbers(rows []board.Row) {
 	exact := true
 	for _, row := range rows {
@@ -86,7 +85,7 @@ func (p *performance) checkNumbers(rows []board.Row) {
 	}
 }
 
-// checkLimits checks that never more Jobs were active than maxReplicas allows.
+// checkLimits checks that there were never more active Jobs than maxReplicas.
 func (p *performance) checkLimits(rows []board.Row) {
 	limited := true
 	var peaks []string

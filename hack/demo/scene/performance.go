@@ -13,14 +13,14 @@ import (
 	"miracle.dev/scaledjob-operator/hack/demo/view"
 )
 
-// performance is a scene while it is played.
+// performance is a scene that is being played.
 type performance struct {
 	Stage
 
 	failed []string // checks
 }
 
-// load is what is pushed to the queue of a ScaledJob.
+// load is a number of messages for the queue of a ScaledJob.
 type load struct {
 	scaledJob string
 	messages  int
@@ -30,7 +30,7 @@ func (p *performance) say(format string, args ...any) {
 	p.Board.Say(board.Done, format, args...)
 }
 
-// push pushes messages to queues that are empty.
+// push pushes messages to empty queues.
 func (p *performance) push(ctx context.Context, loads ...load) error {
 	var pushed []string
 	for _, load := range loads {
@@ -43,8 +43,7 @@ func (p *performance) push(ctx context.Context, loads ...load) error {
 	return nil
 }
 
-// pushOne waits until a queue is worked off, pushes a message, and says how long
-// its Job took to appear.
+// pushOne waits until a queue is empty, pushes a message, and shows how long its Job took to appear.
 func (p *performance) pushOne(ctx context.Context, scaledJob string) error {
 	if err := p.await(ctx, "the queue of "+scaledJob+" is worked off", func(rows []board.Row) bool {
 		return find(rows, scaledJob).Unfinished == 0

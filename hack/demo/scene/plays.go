@@ -76,7 +76,7 @@ func flags(ctx context.Context, p *performance) error {
 	return p.pushOne(ctx, environment.Emails)
 }
 
-// setEvents sets the flags of what Redis announces, and says what that is.
+// setEvents sets notify-keyspace-events and shows what Redis announces then.
 func (p *performance) setEvents(ctx context.Context, flags, announced string) error {
 	const setting = "notify-keyspace-events"
 	p.say("CONFIG SET %s %q: Redis announces %s", setting, flags, announced)

@@ -13,19 +13,19 @@ import (
 	"miracle.dev/scaledjob-operator/hack/demo/view"
 )
 
-// Result is what came of a scene.
+// Result is the result of a scene.
 type Result struct {
 	Name         string
-	LeftOut      string          // why; all else is empty then
+	LeftOut      string          // why it was left out; the other fields are empty then
 	Messages     int             // pushed
 	Due, Created int             // Jobs
-	Reactions    []time.Duration // from a push to the first sight of a Job of it, ascending
+	Reactions    []time.Duration // from a push until its first Job was seen, ascending
 	Took         time.Duration
 	FailedChecks []string
-	Polled       bool // when it began, and still when it ended
+	Polled       bool // at the beginning and at the end
 }
 
-// sumUp returns the numbers of the scene that is played.
+// sumUp adds up the numbers of the current scene.
 func sumUp(rows []board.Row) Result {
 	var sum Result
 	for _, row := range rows {
@@ -38,7 +38,7 @@ func sumUp(rows []board.Row) Result {
 	return sum
 }
 
-// Summary says in plain text what came of the scenes.
+// Summary returns a plain-text table of the results.
 func Summary(results []Result) string {
 	var text strings.Builder
 	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&text, format+"\n", args...) }
@@ -55,7 +55,7 @@ func Summary(results []Result) string {
 		line("  %-8s%9d%10d%9d%14s%14s%9s", result.Name, result.Messages, result.Due, result.Created,
 			median, longest, view.Duration(result.Took))
 		for _, check := range result.FailedChecks {
-			line("    NOT KEPT: %s", check)
+			line("    FAILED: %s", check)
 		}
 	}
 	line("Reaction: from a push until a watch of the demo's own shows its first Job.")

@@ -23,7 +23,7 @@ func TestSummarySaysWhatCameOfEachScene(t *testing.T) {
 	})
 	g.Expect(summary).To(MatchRegexp(`burst\s+535\s+79\s+80\s+4.0 ms\s+6.0 ms\s+5.2 s\n`))
 	g.Expect(summary).To(ContainSubstring("redis    left out: it is not ours\n"))
-	g.Expect(summary).To(ContainSubstring("NOT KEPT: 79 Jobs due, 80 created\n"))
+	g.Expect(summary).To(ContainSubstring("FAILED: 79 Jobs due, 80 created\n"))
 }
 
 func TestSummarySaysWhyReactionsAreSlow(t *testing.T) {

@@ -1,8 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scene holds what happens in the demo, scene by scene, and the checks
-// of what each of them has promised.
+// Package scene has the scenes of the demo and their checks.
 package scene
 
 import (
@@ -16,17 +15,17 @@ import (
 	testscene "miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// Scene is a part of the demo.
+// Scene is one scene of the demo.
 type Scene struct {
 	Name string
-	// Story says what will happen and why it matters.
+	// Story says what happens and why that matters.
 	Story string
 
 	play    func(context.Context, *performance) error
-	spoiler string // why it is not played on the user's Redis; empty if it is
+	spoiler string // why it is not played on the user's Redis; empty if it can be
 }
 
-// All returns the scenes in their order.
+// All returns all scenes, in order.
 func All() []Scene {
 	return []Scene{
 		{
@@ -59,17 +58,16 @@ func All() []Scene {
 	}
 }
 
-// Stage is what scenes are played on.
+// Stage has what the scenes need.
 type Stage struct {
 	Environment *environment.Environment
 	Board       *board.Board
-	// Interlude is how long the end of a scene stays in sight.
+	// Interlude is how long the end of a scene stays on the screen.
 	Interlude time.Duration
 }
 
-// Play plays the scenes one after the other, but for those that the user's Redis
-// has to be spared. A check that failed is in the Result; an error means that it
-// could not go on.
+// Play plays the scenes one after the other, except for those that are not allowed on the user's Redis. Failed checks
+// are in the Result; an error means that the demo could not continue.
 func (s Stage) Play(ctx context.Context, scenes []Scene) ([]Result, error) {
 	playable, results := s.choose(scenes)
 	if len(playable) == 0 {
@@ -92,7 +90,7 @@ func (s Stage) Play(ctx context.Context, scenes []Scene) ([]Result, error) {
 	return results, nil
 }
 
-// choose returns the scenes that can be played, and a Result for each other one.
+// choose returns the scenes that can be played, and a Result for each of the others.
 func (s Stage) choose(scenes []Scene) (playable []Scene, leftOut []Result) {
 	foreign := s.Environment.Redis.Emulated == nil
 	for _, scene := range scenes {

@@ -130,7 +130,7 @@ func TestPlayEndsWithItsContext(t *testing.T) {
 	NewWithT(t).Expect(err).To(MatchError(cause))
 }
 
-// newStage returns one with a single ScaledJob on a Redis of the user.
+// newStage returns a stage with one ScaledJob, for the user's Redis.
 func newStage() Stage {
 	return Stage{
 		Environment: &environment.Environment{Redis: &environment.Redis{}},
@@ -145,7 +145,7 @@ func newScaledJob() *scaledjobv1.ScaledJob {
 	}
 }
 
-// start has so many Jobs appear, and finish so many of them complete.
+// start makes this many Jobs appear, and finish makes this many of them complete.
 func start(b *board.Board, count int) {
 	for i := range count {
 		b.NoteJob(job(i+1), time.Time{})

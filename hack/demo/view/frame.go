@@ -16,12 +16,11 @@ import (
 const (
 	title  = "scaledjob-operator"
 	footer = "q quit"
-	// margin is the number of free columns at either side.
+	// margin is the number of free columns on each side.
 	margin = 1
 )
 
-// frame draws the whole screen: never more lines than height, and no line wider
-// than width.
+// frame draws the whole screen, with at most height lines of at most width columns.
 func frame(snapshot board.Snapshot, width, height int) string {
 	inner := max(width-2*margin, 1)
 	lines := []string{header(snapshot, inner), ""}
@@ -39,7 +38,7 @@ func frame(snapshot board.Snapshot, width, height int) string {
 	return layOut(lines[:min(len(lines), height)], inner)
 }
 
-// layOut adds the margin and cuts what is too wide.
+// layOut adds the margin and truncates lines that are too wide.
 func layOut(lines []string, inner int) string {
 	var text strings.Builder
 	for i, line := range lines {
@@ -51,14 +50,14 @@ func layOut(lines []string, inner int) string {
 	return text.String()
 }
 
-// header says at its right end which Redis is used.
+// header has the Redis in use on its right side.
 func header(snapshot board.Snapshot, width int) string {
 	redis := "Redis: " + snapshot.Redis
 	fill := max(width-len(title)-ansi.StringWidth(redis), 2)
 	return strongStyle.Render(title) + strings.Repeat(" ", fill) + faintStyle.Render(redis)
 }
 
-// heading shows the scene in as many lines as its story needs.
+// heading shows the scene and its story.
 func heading(snapshot board.Snapshot, width int) []string {
 	playing := snapshot.Playing
 	if playing.Number == 0 {
@@ -67,8 +66,8 @@ func heading(snapshot board.Snapshot, width int) []string {
 	return append([]string{titleStyle.Render(playing.String())}, Wrap(playing.Story, width)...)
 }
 
-// newest draws the newest entries in so many lines, the oldest of them first.
-// Stories are left out: the heading shows the one that matters.
+// newest draws the newest entries in at most count lines, the oldest first. It leaves out stories, which the heading
+// shows.
 func newest(log []board.Entry, width, count int) []string {
 	var lines []string
 	for _, entry := range log {

@@ -20,7 +20,7 @@ import (
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 func TestFrame(t *testing.T) {
 	t.Parallel()
@@ -78,7 +78,7 @@ func TestFrameBeforeTheFirstSceneAndTheFirstStatus(t *testing.T) {
 	g.Expect(visible(frame(fresh, 100, 30))).To(ContainSubstring("DEPTH"))
 }
 
-// visible returns what is left without colours and without trailing space.
+// visible returns the text without colors and trailing spaces.
 func visible(drawn string) string {
 	var text strings.Builder
 	for line := range strings.Lines(ansi.Strip(drawn)) {
@@ -87,7 +87,7 @@ func visible(drawn string) string {
 	return text.String()
 }
 
-// snapshot is in the middle of a scene.
+// snapshot returns a board in the middle of a scene.
 func snapshot() board.Snapshot {
 	return board.Snapshot{
 		Redis: "emulated; REDIS=host:port takes a real one",

@@ -15,18 +15,17 @@ import (
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 )
 
-// What ends Live before its context does.
+// The errors of [Live] when the user ends it.
 var (
 	ErrQuit        = errors.New("quit with the key q")
 	ErrInterrupted = errors.New("interrupted")
 )
 
-// refreshInterval is how often the screen is drawn.
+// refreshInterval is the time between two updates of the screen.
 const refreshInterval = 100 * time.Millisecond
 
-// Live shows the board on a terminal, updated in place, until ctx ends. It
-// returns ErrQuit or ErrInterrupted if the user ends it. The screen is then as
-// it was before.
+// Live shows the board on a terminal until ctx ends, and then restores the screen. If the user ends it, it returns
+// ErrQuit or ErrInterrupted.
 func Live(ctx context.Context, shown *board.Board, in io.Reader, out io.Writer) error {
 	program := tea.NewProgram(screen{board: shown},
 		tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
@@ -42,7 +41,7 @@ func Live(ctx context.Context, shown *board.Board, in io.Reader, out io.Writer) 
 type screen struct {
 	board         *board.Board
 	width, height int   // 0 until they are known
-	ended         error // by the user
+	ended         error // why the user has ended it
 }
 
 type refresh struct{}

@@ -12,14 +12,13 @@ import (
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 )
 
-// lineWidth is that of plain lines.
+// lineWidth is the width of plain lines.
 const lineWidth = 80
 
-// Plain writes the log of the board line by line until ctx ends, and then an
-// empty line.
+// Plain writes the log of the board line by line until ctx ends, and then an empty line.
 func Plain(ctx context.Context, shown *board.Board, out io.Writer) error {
 	for written, last := 0, false; !last; {
-		last = ctx.Err() != nil // asked before the look, so that nothing is missed
+		last = ctx.Err() != nil // before Look, so that no entry is missed
 		snapshot, changed := shown.Look()
 		for i, entry := range snapshot.Log[written:] {
 			if err := writePlain(out, entry, written+i == 0); err != nil {
@@ -35,8 +34,7 @@ func Plain(ctx context.Context, shown *board.Board, out io.Writer) error {
 	return writeText(out, "\n")
 }
 
-// writePlain writes an entry, with an empty line before a scene that is not the
-// first entry.
+// writePlain writes an entry. It writes an empty line before each scene except the first.
 func writePlain(out io.Writer, entry board.Entry, first bool) error {
 	text := plainText(entry)
 	if entry.Kind == board.Begun && !first {
@@ -52,7 +50,7 @@ func writeText(out io.Writer, text string) error {
 	return nil
 }
 
-// plainText returns an entry with its line ends.
+// plainText returns the lines of an entry.
 func plainText(entry board.Entry) string {
 	after := fmt.Sprintf("%8.1f s  ", entry.After.Seconds())
 	switch entry.Kind {
@@ -71,8 +69,7 @@ func plainText(entry board.Entry) string {
 	}
 }
 
-// indent puts the prefix before the text and as much space before its further
-// lines, which are broken to the width of plain lines.
+// indent wraps the text, with the prefix before the first line and as many spaces before the others.
 func indent(prefix, text string) string {
 	lines := Wrap(text, lineWidth-len(prefix))
 	return prefix + strings.Join(lines, "\n"+strings.Repeat(" ", len(prefix))) + "\n"

@@ -13,11 +13,11 @@ import (
 // levels are the heights of a bar.
 var levels = []rune("▁▂▃▄▅▆▇█")
 
-// gap stands for a sample that is not known.
+// gap is drawn for an unknown depth.
 const gap = ' '
 
-// sparkline draws the newest samples, one character each, the newest last. The
-// largest of all samples has the full height.
+// sparkline draws the newest samples, one character each, the newest last. The largest of all samples has the full
+// height.
 func sparkline(history []int64, width int) string {
 	if len(history) == 0 {
 		return ""
@@ -30,7 +30,7 @@ func sparkline(history []int64, width int) string {
 	return line.String()
 }
 
-// bar returns the lowest level for nothing alone.
+// bar returns the character for a sample. Only 0 has the lowest level.
 func bar(sample, largest int64) rune {
 	switch sample {
 	case board.Unknown:

@@ -1,13 +1,13 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package view draws the board: as a screen that is updated in place, or as
-// plain lines. Every drawing is a function of a Snapshot.
+// Package view draws the board: as a screen that is updated in place, or as plain lines. Each view depends only on a
+// Snapshot.
 package view
 
 import "charm.land/lipgloss/v2"
 
-// The colours are those of the terminal's own palette, so that they suit it.
+// The colors are from the palette of the terminal.
 var (
 	plainStyle  = lipgloss.NewStyle()
 	strongStyle = lipgloss.NewStyle().Bold(true)

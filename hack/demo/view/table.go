@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// unknown stands for what has not been reported yet.
+	// unknown is shown for values that are not reported yet.
 	unknown = "-"
-	// roomyWidth is the least width for two spaces between columns, and
-	// wideWidth that for the names of the ScaledJobs too.
+	// roomyWidth is the minimum width for two spaces between columns. wideWidth is the minimum width for the column
+	// with the names of the ScaledJobs.
 	roomyWidth = 90
 	wideWidth  = 118
-	// maxTrend is the largest width of the last column.
+	// maxTrend is the maximum width of the last column.
 	maxTrend = 40
 )
 
@@ -35,7 +35,7 @@ type column struct {
 	cell  func(board.Row) (string, lipgloss.Style)
 }
 
-// table draws a line of titles and one for each ScaledJob.
+// table draws a header line and a line for each ScaledJob.
 func table(rows []board.Row, width int) []string {
 	gap := " "
 	if width >= roomyWidth {
@@ -57,7 +57,7 @@ func table(rows []board.Row, width int) []string {
 	return lines
 }
 
-// align cuts or fills the text to the width of the column.
+// align truncates or pads the text to the width of the column.
 func (c column) align(text string, style lipgloss.Style) string {
 	text = ansi.Truncate(text, c.width, "…")
 	fill := strings.Repeat(" ", c.width-ansi.StringWidth(text))
@@ -67,7 +67,7 @@ func (c column) align(text string, style lipgloss.Style) string {
 	return style.Render(text) + fill
 }
 
-// columnsFor chooses the columns for a width. The last one takes what is left.
+// columnsFor returns the columns for a width. The last one gets the remaining width.
 func columnsFor(width, gap int) []column {
 	var columns []column
 	if width >= wideWidth {
@@ -96,7 +96,7 @@ func columnsFor(width, gap int) []column {
 
 func name(row board.Row) (string, lipgloss.Style) { return row.ScaledJob.Name, strongStyle }
 
-// queue leaves out the prefix that all keys of the demo have in the user's Redis.
+// queue omits the prefix that the keys of the demo have in the user's Redis.
 func queue(row board.Row) (string, lipgloss.Style) {
 	key := row.ScaledJob.Spec.QueueName
 	return key[strings.LastIndex(key, ":")+1:], plainStyle
@@ -141,7 +141,7 @@ func mode(row board.Row) (string, lipgloss.Style) {
 	}
 }
 
-// ready shows the reason where the ScaledJob is not ready.
+// ready shows the reason if the ScaledJob is not ready.
 func ready(row board.Row) (string, lipgloss.Style) {
 	condition := apimeta.FindStatusCondition(row.ScaledJob.Status.Conditions, scaledjobv1.ConditionReady)
 	switch {

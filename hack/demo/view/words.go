@@ -10,8 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Duration returns a duration in milliseconds or, from one second on, in
-// seconds.
+// Duration formats a duration in milliseconds, or in seconds from one second on.
 func Duration(d time.Duration) string {
 	if d < time.Second {
 		return fmt.Sprintf("%.1f ms", d.Seconds()*1000)
@@ -27,8 +26,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Wrap breaks a text into lines of that many characters at most, between words
-// only: a longer word gets a line of its own.
+// Wrap breaks a text into lines of at most width characters. A longer word gets a line of its own.
 func Wrap(text string, width int) []string {
 	var lines []string
 	line := ""

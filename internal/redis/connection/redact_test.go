@@ -132,8 +132,8 @@ func TestALongErrorOfAServerIsCutOff(t *testing.T) {
 	t.Parallel()
 	const secret = "open sesame"
 	for name, endpoint := range map[string]auth.Endpoint{
-		"nobody in particular": {},
-		"somebody":             {Password: password, Namespace: namespace},
+		"no password": {},
+		"a password":  {Password: password, Namespace: namespace},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -38,6 +38,9 @@ type apiServer struct {
 	// deletedAt is the version of the last deletion of a Job, and deleted the owners whose Jobs were deleted.
 	deletedAt int64
 	deleted   map[types.UID]bool
+	// inherited is how many changes of Jobs a cache must show so that it shows every Job that an operator created late
+	// which is not running any more.
+	inherited int
 	// overlap is true while two operators are running.
 	overlap bool
 	// faults are requests that violate an invariant.
@@ -150,9 +153,11 @@ func (s *apiServer) versionAfter(changes int) int64 {
 func (s *apiServer) carryOutLate() {
 	slices.SortStableFunc(s.late, func(a, b lateCreate) int { return a.at.Compare(b.at) })
 	for len(s.late) > 0 && !time.Now().Before(s.late[0].at) {
-		job := s.late[0].job
+		late := s.late[0]
 		s.late = s.late[1:]
-		_ = s.create(job) // The sender no longer waits for the answer.
+		if err := s.create(late.job); err == nil && late.sender.retired { // The sender no longer waits for the answer.
+			s.inherited = len(s.jobChanges)
+		}
 	}
 }
 

@@ -108,9 +108,19 @@ func TestAJobThatMayNotBeDeletedKeepsNoOtherFromBeingPruned(t *testing.T) {
 	}
 	s.succeed(kept)
 	s.Eventually(finished).Should(HaveLen(1))
+	unfinished := func() (names []string) {
+		for _, job := range s.jobs() {
+			if !hasFinished(job) {
+				names = append(names, job.Name)
+			}
+		}
+		return names
+	}
 	for range 3 {
 		s.Push(1)
-		s.succeed(s.job())
+		job := s.job()
+		s.succeed(job)
+		s.Eventually(unfinished).ShouldNot(ContainElement(job.Name))
 	}
 	s.empty()
 	s.Eventually(finished).Should(HaveExactElements(kept.Name))

@@ -24,25 +24,25 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// served is what discovery tells of an API server with the CRD.
+// served is the discovery document of an API server with the CRD.
 var served = &metav1.APIResourceList{
 	GroupVersion: "batch.miracle.dev/v1",
 	APIResources: []metav1.APIResource{{Name: "scaledjobs", SingularName: "scaledjob", Namespaced: true, Kind: "ScaledJob"}},
 }
 
-// newDiscovery is that of an API server which serves other kinds.
+// newDiscovery returns the discovery client of an API server without the CRD.
 func newDiscovery() *fakediscovery.FakeDiscovery {
 	return &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: []*metav1.APIResourceList{{
 		GroupVersion: "batch/v1", APIResources: []metav1.APIResource{{Name: "jobs", Namespaced: true, Kind: "Job"}},
 	}}}}
 }
 
-// remembering is a mapper that asks discovery once, until it is reset.
+// remembering is a mapper that caches discovery until it is reset.
 func remembering(discovery *fakediscovery.FakeDiscovery) apimeta.RESTMapper {
 	return restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovery))
 }
 
-// listen is a logger that keeps the lines.
+// listen returns a logger, and the lines that it has logged.
 func listen(lines *[]string) logr.Logger {
 	return funcr.New(func(_, line string) { *lines = append(*lines, line) }, funcr.Options{})
 }
@@ -97,7 +97,7 @@ func TestCRDThatDoesNotCome(t *testing.T) {
 	})
 }
 
-// answering is a mapper that answers with these errors, one after the other, and then that the kind is served.
+// answering is a mapper that returns these errors in turn, and then finds the kind.
 type answering struct {
 	apimeta.RESTMapper
 	errs []error

@@ -23,13 +23,15 @@ func TestElectionHasTheTimesOfKubernetesUnlessTold(t *testing.T) {
 	var out bytes.Buffer
 	o, err := parseOptions(nil, &out)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(o.election).To(Equal(leadership.Timing{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}))
+	g.Expect(o.election).
+		To(Equal(leadership.Timing{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}))
 
 	o, err = parseOptions([]string{
 		"--leader-elect-lease-duration=1m", "--leader-elect-renew-deadline=40s", "--leader-elect-retry-period=1500ms",
 	}, &out)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(o.election).To(Equal(leadership.Timing{LeaseDuration: time.Minute, RenewDeadline: 40 * time.Second, RetryPeriod: 1500 * time.Millisecond}))
+	g.Expect(o.election).
+		To(Equal(leadership.Timing{LeaseDuration: time.Minute, RenewDeadline: 40 * time.Second, RetryPeriod: 1500 * time.Millisecond}))
 	g.Expect(out.String()).To(BeEmpty())
 }
 
@@ -38,7 +40,7 @@ func TestCheckElection(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
 	for name, c := range map[string]struct {
 		lease, deadline, retry time.Duration
-		says                   string // nothing if it is accepted
+		says                   string // empty if the timing is accepted
 	}{
 		"default":           {15 * s, 10 * s, 2 * s, ""},
 		"that of OpenShift": {137 * s, 107 * s, 26 * s, ""},
@@ -79,7 +81,7 @@ func TestCheckElection(t *testing.T) {
 	}
 }
 
-// Whatever minimum is told is one that is accepted, and a second less is not.
+// The minimum in the error text is accepted, and one second less is not.
 func TestTheMinimumThatIsToldIsOne(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -110,11 +112,11 @@ func TestElectByNobody(t *testing.T) {
 	var options ctrl.Options
 	electBy(nil, leadership.Timing{}, &options)
 	g.Expect(options.LeaderElection).To(BeFalse())
-	// A nil *Lease in the interface would be one.
+	// A nil *Lease in an interface would not be nil.
 	g.Expect(options.LeaderElectionResourceLockInterface).To(BeNil())
 }
 
-// held is a lock that anybody gets.
+// held is a lock that every caller gets.
 type held struct{ resourcelock.Interface }
 
 func (held) Identity() string { return "we" }
@@ -132,9 +134,9 @@ func TestWithinTheLease(t *testing.T) {
 	timing := leadership.Timing{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		g.Expect(within(t.Context(), nil, fails)).To(MatchError(errWork), "without an election")
+		g.Expect(within(t.Context(), nil, fails)).To(MatchError(errWork), "without leader election")
 		lease := leadership.NewLease(held{}, timing)
-		g.Expect(within(t.Context(), lease, fails)).To(MatchError(errWork), "before it was taken")
+		g.Expect(within(t.Context(), lease, fails)).To(MatchError(errWork), "before the Lease was acquired")
 
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()

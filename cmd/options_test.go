@@ -13,7 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// These tests do not run in parallel: the flag kubeconfig is stored in a variable of the client library.
+// These tests do not run in parallel: the client library stores the flag kubeconfig in a global variable.
 func TestParseOptions(t *testing.T) {
 	g := NewWithT(t)
 	var out bytes.Buffer
@@ -33,7 +33,7 @@ func TestParseOptions(t *testing.T) {
 	g.Expect(o.allowInsecureTLS).To(BeFalse())
 	g.Expect(o.serversPerNamespace).To(Equal(64))
 
-	// The flags of the shipped Deployment, and the others.
+	// The flags of the shipped Deployment, and all others.
 	o, err = parseOptions([]string{
 		"--leader-elect", "--metrics-bind-address=:8443", "--health-probe-bind-address=:8081",
 		"--leader-election-namespace=ops", "--watch-namespaces=a, b,a,", "--max-concurrent-reconciles=4",

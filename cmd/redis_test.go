@@ -25,7 +25,7 @@ func TestInPod(t *testing.T) {
 	g.Expect(os.WriteFile(token, nil, 0o600)).To(Succeed())
 	g.Expect(inPod(token)).To(BeTrue())
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	g.Expect(inPod(token)).To(BeFalse(), "no API server is told")
+	g.Expect(inPod(token)).To(BeFalse(), "KUBERNETES_SERVICE_HOST is not set")
 }
 
 func TestThePoolConnectsToWhatTheFlagsAllow(t *testing.T) {

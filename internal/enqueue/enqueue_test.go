@@ -24,13 +24,13 @@ func requestOf(key types.NamespacedName) reconcile.Request {
 	return reconcile.Request{NamespacedName: key}
 }
 
-// workQueue is a queue as the controller has it.
+// workQueue is a work queue like the controller's.
 type workQueue struct {
 	Gomega
 	priorityqueue.PriorityQueue[reconcile.Request]
 }
 
-// withQueue runs a test with a work queue, in time that passes only while all wait.
+// withQueue runs a test with a work queue and a fake clock.
 func withQueue(t *testing.T, test func(context.Context, *workQueue)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,27 +40,27 @@ func withQueue(t *testing.T, test func(context.Context, *workQueue)) {
 	})
 }
 
-// next is the request that is handed out next, with its priority, and how long that took.
+// next returns the next request, its priority, and how long it took to arrive.
 func (q *workQueue) next() (key types.NamespacedName, priority int, waited time.Duration) {
 	start := time.Now()
 	request, priority, _ := q.GetWithPriority()
 	return request.NamespacedName, priority, time.Since(start)
 }
 
-// fail has the request retried as the controller does after an error.
+// fail requests the retry of a failed reconcile, like the controller.
 func (q *workQueue) fail(key types.NamespacedName) {
 	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true, Priority: new(PriorityNormal)}, requestOf(key))
 	q.Done(requestOf(key))
 }
 
-// succeed has the next pass come after the interval, as the controller does after a pass without an error.
+// succeed requests the next reconcile after the interval, like the controller after a successful reconcile.
 func (q *workQueue) succeed(key types.NamespacedName, interval time.Duration) {
 	q.Forget(requestOf(key))
 	q.AddWithOpts(priorityqueue.AddOpts{After: interval, Priority: new(PriorityResync)}, requestOf(key))
 	q.Done(requestOf(key))
 }
 
-// failTimes makes so many passes over the ScaledJob fail in a row, and leaves the next retry pending.
+// failTimes makes consecutive reconciles of the ScaledJob fail, and leaves the last retry pending.
 func (q *workQueue) failTimes(key types.NamespacedName, failures int) {
 	enqueue(q, key, PriorityNormal)
 	for range failures {
@@ -74,10 +74,11 @@ func TestRetryDelay(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(retry.APIServer.After(0)).To(BeZero())
 
-	// An event must wait for as long as the retry does.
+	// An event must wait as long as the retry does.
 	limiter := RateLimiter()
 	for failures := 1; failures <= 100; failures++ {
-		g.Expect(retry.APIServer.After(failures)).To(Equal(limiter.When(requestOf(emails))), "after %d failures", failures)
+		g.Expect(retry.APIServer.After(failures)).To(Equal(limiter.When(requestOf(emails))),
+			"after %d failures", failures)
 	}
 	g.Expect(retry.APIServer.After(1)).To(Equal(50 * time.Millisecond))
 	g.Expect(retry.APIServer.After(100)).To(Equal(30 * time.Second))
@@ -95,7 +96,7 @@ func TestEnqueueAtOnce(t *testing.T) {
 	})
 }
 
-// An event takes the place of a pending resync.
+// An event replaces a pending resync.
 func TestEnqueueBeforeTheResync(t *testing.T) {
 	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
@@ -111,8 +112,8 @@ func TestEnqueueBeforeTheResync(t *testing.T) {
 		q.Expect(waited).To(BeZero())
 		q.succeed(emails, 30*time.Second)
 		_, priority, waited = q.next()
-		q.Expect(priority).To(Equal(PriorityResync), "the next resync is as unimportant as any")
-		q.Expect(waited).To(Equal(30*time.Second), "and the former one is gone")
+		q.Expect(priority).To(Equal(PriorityResync), "the next resync has the priority of a resync")
+		q.Expect(waited).To(Equal(30*time.Second), "the previous resync was replaced")
 	})
 }
 
@@ -128,14 +129,14 @@ func TestEnqueueDuringBackoff(t *testing.T) {
 		}
 
 		_, _, waited := q.next()
-		q.Expect(waited).To(Equal(retry-retry/4), "it comes with the retry, not before")
+		q.Expect(waited).To(Equal(retry-retry/4), "the request comes with the retry, not before")
 		q.Done(requestOf(emails))
 		synctest.Wait()
-		q.Expect(q.Len()).To(BeZero(), "and only once")
+		q.Expect(q.Len()).To(BeZero(), "the request comes only once")
 	})
 }
 
-// An event that comes while a pass is failing neither follows it at once, nor is it lost.
+// An event during a failing reconcile is neither processed immediately nor lost.
 func TestEnqueueDuringAFailingPass(t *testing.T) {
 	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
@@ -146,11 +147,11 @@ func TestEnqueueDuringAFailingPass(t *testing.T) {
 		q.fail(emails)
 
 		_, _, waited := q.next()
-		q.Expect(waited).To(Equal(retry.APIServer.After(5)), "as long as the pass before had to wait")
+		q.Expect(waited).To(Equal(retry.APIServer.After(5)), "the delay of the previous retry")
 	})
 }
 
-// An event that comes while a retry succeeds is not left to the resync.
+// An event during a successful retry does not wait for the resync.
 func TestEnqueueDuringASuccessfulRetry(t *testing.T) {
 	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
@@ -165,7 +166,7 @@ func TestEnqueueDuringASuccessfulRetry(t *testing.T) {
 		q.succeed(emails, 30*time.Second)
 		enqueue(q, emails, PriorityGrowth)
 		_, _, waited = q.next()
-		q.Expect(waited).To(BeZero(), "the failures are forgotten")
+		q.Expect(waited).To(BeZero(), "the backoff was reset")
 	})
 }
 
@@ -190,7 +191,7 @@ func TestWakesDeliver(t *testing.T) {
 	}
 }
 
-// Nobody takes wake-ups before the controller has started and after it has stopped.
+// The controller receives no wake-ups before it has started and after it has stopped.
 func TestWakesDeliverEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

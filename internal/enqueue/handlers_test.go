@@ -20,7 +20,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// owned is a Job of the ScaledJob with this name, changed.
+// owned returns a changed Job of the ScaledJob with this name.
 func owned(name string, changes ...func(*batchv1.Job)) *batchv1.Job {
 	sj := &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: emails.Namespace, Name: name, UID: "uid-1"}}
 	job := jobs.Build(sj, 1, 0)
@@ -143,12 +143,12 @@ func TestJobChanged(t *testing.T) {
 			slimBefore, _ := jobs.Slim(before)
 			slimAfter, _ := jobs.Slim(after)
 			slim := event.UpdateEvent{ObjectOld: slimBefore.(*batchv1.Job), ObjectNew: slimAfter.(*batchv1.Job)}
-			g.Expect(JobChanged().Update(slim)).To(Equal(c.want), "as the cache shows it")
+			g.Expect(JobChanged().Update(slim)).To(Equal(c.want), "stripped for the cache")
 		})
 	}
 }
 
-// ignoreFinish is for tests that are not about finished Jobs.
+// ignoreFinish is for tests that do not need finished Jobs.
 func ignoreFinish(types.NamespacedName, *batchv1.Job) { /* nothing to do */ }
 
 func TestAJobThatFinishesIsReportedOnce(t *testing.T) {
@@ -174,7 +174,7 @@ func TestAJobThatFinishesIsReportedOnce(t *testing.T) {
 
 		on.Update(ctx, event.UpdateEvent{ObjectOld: running, ObjectNew: complete}, q)
 		on.Update(ctx, event.UpdateEvent{ObjectOld: running, ObjectNew: failed}, q)
-		on.Create(ctx, event.CreateEvent{Object: complete}, q) // It finished before it was seen.
+		on.Create(ctx, event.CreateEvent{Object: complete}, q) // The Job had finished before the cache showed it.
 		g.Expect(outcomes).To(Equal([]bool{true, false, true}))
 	})
 }

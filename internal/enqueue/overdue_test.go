@@ -33,7 +33,7 @@ func TestPromote(t *testing.T) {
 		for _, at := range []time.Duration{13 * time.Second, 14 * time.Second} {
 			woken := <-wakes
 			g.Expect(woken.Object).To(Equal(wake{key: emails, priority: PriorityOverdue}))
-			g.Expect(time.Since(start)).To(Equal(at), "until it had its turn")
+			g.Expect(time.Since(start)).To(Equal(at), "the request arrives when the ScaledJob is overdue")
 		}
 		deadlines.Expect(emails, start.Add(time.Hour))
 		select {
@@ -45,7 +45,7 @@ func TestPromote(t *testing.T) {
 		deadlines.Expect(emails, start)
 		time.Sleep(overdueInterval)
 		stop()
-		<-ended // Also while nobody takes the wake-up.
+		<-ended // Also while no controller receives the wake-up.
 	})
 }
 
@@ -61,11 +61,13 @@ func TestOverdue(t *testing.T) {
 	g.Expect(deadlines.overdue(now.Add(1))).To(Equal([]types.NamespacedName{emails}))
 	letters := types.NamespacedName{Namespace: "mail", Name: "letters"}
 	deadlines.Expect(letters, now.Add(-time.Second))
-	g.Expect(deadlines.overdue(now.Add(1))).To(Equal([]types.NamespacedName{letters, emails}), "the longest overdue first")
+	g.Expect(deadlines.overdue(now.Add(1))).To(Equal([]types.NamespacedName{letters, emails}),
+		"the longest overdue first")
 	deadlines.Expect(emails, now.Add(time.Minute))
 	deadlines.Forget(letters)
 	g.Expect(deadlines.overdue(now.Add(1))).To(BeEmpty())
-	g.Expect(deadlines.overdue(now.Add(time.Hour))).To(Equal([]types.NamespacedName{emails}), "nothing is expected of one that is gone")
+	g.Expect(deadlines.overdue(now.Add(time.Hour))).To(Equal([]types.NamespacedName{emails}),
+		"a deleted ScaledJob has no deadline")
 }
 
 func TestDeadlinesConcurrently(t *testing.T) {

@@ -21,12 +21,12 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// apiServer answers creates as told, and remembers what it was sent.
+// apiServer answers creates as set, and records the requests.
 type apiServer struct {
 	client.Writer
 	client.Reader
 
-	// answer changes the Job that is created, or refuses it.
+	// answer changes the created Job, or refuses it.
 	answer func(job *batchv1.Job) error
 
 	mu      sync.Mutex
@@ -50,7 +50,7 @@ func (s *apiServer) Delete(_ context.Context, _ client.Object, opts ...client.De
 	return nil
 }
 
-// Get finds a Job of somebody else by any name.
+// Get returns a Job of another owner for every name.
 func (s *apiServer) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	*object.(*batchv1.Job) = batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	return nil
@@ -58,7 +58,7 @@ func (s *apiServer) Get(_ context.Context, key client.ObjectKey, object client.O
 
 var scaledJobOwner = &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: "emails", UID: "uid-1"}}
 
-// create creates a Job with each of these ordinals by an API server that answers so.
+// create creates a Job with each of these ordinals.
 func create(ctx context.Context, server *apiServer, change func(*Creator, *Batch)) ([]Created, *Gate, error) {
 	gate := NewGate(nil, server, nil, nil)
 	creator := Creator{Client: server, Gate: gate, Leads: func() bool { return true }}
@@ -99,14 +99,14 @@ func TestCreateSendsNothing(t *testing.T) {
 			g := NewWithT(t)
 			server := &apiServer{answer: accept}
 			made, _, err := create(t.Context(), server, change)
-			g.Expect(err).NotTo(HaveOccurred(), "the next pass goes on")
+			g.Expect(err).NotTo(HaveOccurred(), "the next reconcile continues")
 			g.Expect(made).To(BeEmpty())
 			g.Expect(server.created).To(BeEmpty())
 		})
 	}
 }
 
-// What became of a create decides whether its ordinal is in doubt, free for the next, or used.
+// The result of a create decides whether its ordinal is without an answer, free, or used.
 func TestWhatBecomesOfACreate(t *testing.T) {
 	t.Parallel()
 	alreadyExists := apierrors.NewAlreadyExists(jobResource, "j")
@@ -142,7 +142,7 @@ func TestWhatBecomesOfACreate(t *testing.T) {
 	}
 }
 
-// A Job that could not be counted must not stay, nor another of its name go.
+// A Job that would not count must be deleted, and no other Job of its name.
 func TestJobThatIsNotOursIsDeletedAgain(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

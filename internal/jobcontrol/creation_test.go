@@ -75,7 +75,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What counts is whether a create failed, not which of a batch ended first.
+// The result depends on whether a create failed, not on which create of a batch ended first.
 func TestWorst(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -27,14 +27,14 @@ import (
 	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
-// request is one to delete a Job.
+// request is a request to delete a Job.
 type request struct {
 	name    string
 	uid     types.UID
 	options client.DeleteOptions
 }
 
-// deleting makes a pass that finds so many failed Jobs, of which none is to be kept, and has their deletes answered by name.
+// deleting runs the deletes of a number of failed Jobs beyond the history limit, with answers by name.
 func deleting(t *testing.T, record *Deletes, failed int, answer func(name string) error) (sent []request, more bool, err error) {
 	t.Helper()
 	var mu sync.Mutex
@@ -57,7 +57,8 @@ func deleting(t *testing.T, record *Deletes, failed int, answer func(name string
 	return sent, done.More, done.Err
 }
 
-// Without a policy the API server would leave the Pods of a Job behind, and without the UID it could delete another Job of this name.
+// Without a propagation policy the API server would orphan the Pods of a Job, and without the UID it could delete
+// another Job of the same name.
 func TestDeletesThisVeryJobWithItsPods(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -72,7 +73,7 @@ func TestDeletesThisVeryJobWithItsPods(t *testing.T) {
 	g.Expect(sent[0].options.Preconditions.UID).To(HaveValue(Equal(types.UID("0"))))
 }
 
-// The cache shows a deleted Job for a while. It is deleted once, and nobody waits for that as for work left undone.
+// The cache shows a deleted Job for a while. It is deleted once, and does not count as work left.
 func TestDeletesOnce(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -82,10 +83,10 @@ func TestDeletesOnce(t *testing.T) {
 	g.Expect(record.left(shown)).To(Equal(shown))
 	record.deleted["a"] = struct{}{}
 	for range 2 {
-		g.Expect(record.left(shown)).To(Equal(shown[1:]), "for as long as the cache shows it")
+		g.Expect(record.left(shown)).To(Equal(shown[1:]), "it is skipped while the cache shows it")
 	}
 	g.Expect(record.left(shown[1:])).To(Equal(shown[1:]))
-	g.Expect(record.deleted).To(BeEmpty(), "nothing is kept of a Job that the cache shows no longer")
+	g.Expect(record.deleted).To(BeEmpty(), "it is forgotten when the cache no longer shows it")
 }
 
 func TestErrors(t *testing.T) {
@@ -98,16 +99,16 @@ func TestErrors(t *testing.T) {
 
 	sent, _, err := deleting(t, &Deletes{}, 3, func(name string) error { return gone[name] })
 	g.Expect(sent).To(HaveLen(3))
-	g.Expect(err).NotTo(HaveOccurred(), "what is gone need not be deleted")
+	g.Expect(err).NotTo(HaveOccurred(), "a missing Job is not an error")
 
 	gone["job-001"] = errForbidden
 	sent, _, err = deleting(t, &Deletes{}, 3, func(name string) error { return gone[name] })
-	g.Expect(sent).To(HaveLen(3), "one does not keep the others")
+	g.Expect(sent).To(HaveLen(3), "a failure does not stop the others")
 	g.Expect(err).To(MatchError(errForbidden))
 	g.Expect(err).To(MatchError(ContainSubstring("job-001")))
 }
 
-// A delete that failed is tried again, and one that did not is not, though the cache may still show the Job.
+// A failed delete is retried. A successful one is not, even if the cache still shows the Job.
 func TestDeletesAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -122,7 +123,7 @@ func TestDeletesAgain(t *testing.T) {
 		g.Expect(err).To(HaveOccurred())
 		sent, _, err := deleting(t, record, 3, func(string) error { return nil })
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(sent).To(BeEmpty(), "not at once")
+		g.Expect(sent).To(BeEmpty(), "the retry is delayed")
 
 		time.Sleep(retry.APIServer.After(1))
 		sent, more, err := deleting(t, record, 3, func(string) error { return nil })
@@ -148,6 +149,6 @@ func TestLetsOthersHaveATurn(t *testing.T) {
 	g.Expect(sent).To(HaveLen(deletesPerReconcile))
 	g.Expect(more).To(BeTrue())
 	for _, deleted := range sent {
-		g.Expect(deleted.name).NotTo(Equal(fmt.Sprintf("job-%03d", deletesPerReconcile)), "the last in order is left")
+		g.Expect(deleted.name).NotTo(Equal(fmt.Sprintf("job-%03d", deletesPerReconcile)), "the last Job is left")
 	}
 }

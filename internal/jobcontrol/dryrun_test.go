@@ -19,7 +19,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// scaledJob is one that has been edited twice.
+// scaledJob is a ScaledJob that was edited twice.
 func scaledJob() *scaledjobv1.ScaledJob {
 	return &scaledjobv1.ScaledJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: "emails", UID: "uid-1", Generation: 3, ResourceVersion: "30"},
@@ -27,7 +27,7 @@ func scaledJob() *scaledjobv1.ScaledJob {
 	}
 }
 
-// dryRunServer is an API server that keeps what it is asked to create, and its answer to all of that.
+// dryRunServer is an API server that records creates, and answers all of them the same way.
 type dryRunServer struct {
 	client.Writer
 	asked  []*batchv1.Job
@@ -72,7 +72,7 @@ func TestDryRunDue(t *testing.T) {
 	}
 }
 
-// What is checked is what would be created, under a name that no Job ever gets.
+// The dry run has the Job that would be created, under a name that no Job gets.
 func TestDryRunCreatesNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -89,7 +89,7 @@ func TestDryRunCreatesNothing(t *testing.T) {
 	g.Expect(run.sent).NotTo(BeZero())
 }
 
-// Ten thousand ScaledJobs at the start must not mean ten thousand dry runs at once.
+// Ten thousand ScaledJobs at startup must not cause ten thousand dry runs at the same time.
 func TestDryRunsAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,8 @@ func TestDryRunsAreLimited(t *testing.T) {
 		sent := send(runs)
 		g.Expect(server.asked).To(HaveLen(DryRunsPerSecond))
 		g.Expect(sent[DryRunsPerSecond:]).To(HaveEach(false))
-		g.Expect(runs[DryRunsPerSecond:]).To(HaveEach(WithTransform(func(run DryRun) bool { return run.Waits() }, BeTrue())), "the others are sent later")
+		g.Expect(runs[DryRunsPerSecond:]).To(HaveEach(WithTransform(func(run DryRun) bool { return run.Waits() }, BeTrue())),
+			"the others are sent later")
 		time.Sleep(time.Second)
 		g.Expect(send(runs[DryRunsPerSecond:])).To(HaveEach(true), "each in its turn")
 		g.Expect(server.asked).To(HaveLen(2 * DryRunsPerSecond))

@@ -28,10 +28,10 @@ import (
 
 const owner1, owner2 = types.UID("owner-1"), types.UID("owner-2")
 
-// errAway is the answer of a server that gives none.
+// errAway is the error of an API server that does not answer.
 var errAway = errors.New("the server is away")
 
-// jobOf is a Job that a ScaledJob with this UID controls, as the API server answers it.
+// jobOf returns a Job that the ScaledJob with this UID controls, as the API server answers it.
 func jobOf(uid types.UID, name, version string) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "mail", Name: name, UID: types.UID("uid of " + name), ResourceVersion: version,
@@ -41,7 +41,7 @@ func jobOf(uid types.UID, name, version string) *batchv1.Job {
 	}}
 }
 
-// reading is a reader that has these Jobs and passes its requests through funcs.
+// reading returns a reader with these Jobs, and with funcs as interceptors.
 func reading(funcs interceptor.Funcs, jobs ...client.Object) client.WithWatch {
 	return fake.NewClientBuilder().
 		WithTypeConverters(managedfields.NewDeducedTypeConverter()).
@@ -50,7 +50,7 @@ func reading(funcs interceptor.Funcs, jobs ...client.Object) client.WithWatch {
 		Build()
 }
 
-// storesAt are Stores of one informer for each version, which has come this far.
+// storesAt returns Stores with one informer per version, which is at that version.
 func storesAt(g Gomega, versions ...string) (*Stores, []toolscache.Store) {
 	stores := &Stores{}
 	var behind []toolscache.Store
@@ -74,7 +74,7 @@ func TestReadyOnceTheStoreIsThere(t *testing.T) {
 	empty := reading(interceptor.Funcs{})
 	stores, behind := storesAt(g, "5")
 	gate := NewGate(empty, empty, stores, nil)
-	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue(), "nothing was written")
+	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue(), "no Job was created")
 
 	gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 	gate.Wrote(owner1, 1, &jobOf(owner1, "b", "10").ObjectMeta)
@@ -82,14 +82,14 @@ func TestReadyOnceTheStoreIsThere(t *testing.T) {
 	for _, version := range []string{"5", "7", "8", "9"} {
 		g.Expect(behind[0].Replace(nil, version)).To(Succeed())
 		g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "at %s", version)
-		g.Expect(isReady(t.Context(), g, gate, owner2)).To(BeTrue(), "it wrote nothing")
+		g.Expect(isReady(t.Context(), g, gate, owner2)).To(BeTrue(), "this owner has no created Job")
 	}
 	g.Expect(behind[0].Replace(nil, "10")).To(Succeed())
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
-	g.Expect(gate.awaited(owner1)).To(BeEmpty(), "what is settled is not kept")
+	g.Expect(gate.awaited(owner1)).To(BeEmpty(), "settled creates are removed")
 }
 
-// The store need not have come so far if it shows the Job, which is how versions that can't be compared are lived with.
+// If the store shows the Job, its version does not matter. That also covers versions that can't be compared.
 func TestReadyOnceTheJobIsShown(t *testing.T) {
 	t.Parallel()
 	for name, versions := range map[string][]string{
@@ -110,7 +110,8 @@ func TestReadyOnceTheJobIsShown(t *testing.T) {
 			namesake := jobOf(owner1, "a", "")
 			namesake.UID = "another"
 			g.Expect(cached.Create(t.Context(), namesake)).To(Succeed())
-			g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the cache shows an earlier Job of this name")
+			g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(),
+				"the cache shows an earlier Job of the same name")
 
 			g.Expect(cached.Delete(t.Context(), namesake)).To(Succeed())
 			g.Expect(cached.Create(t.Context(), jobOf(owner1, "a", ""))).To(Succeed())
@@ -119,7 +120,7 @@ func TestReadyOnceTheJobIsShown(t *testing.T) {
 	}
 }
 
-// A Job that was created and deleted while the cache did not look never shows up there.
+// A Job that was created and deleted while the watch was interrupted never appears in the cache.
 func TestReadySettledByTheServer(t *testing.T) {
 	t.Parallel()
 	namesake := jobOf(owner1, "a", "")
@@ -150,7 +151,7 @@ func TestReadySettledByTheServer(t *testing.T) {
 
 				time.Sleep(settleAfter - time.Nanosecond)
 				g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse())
-				g.Expect(asked).To(BeZero(), "the cache gets time to catch up")
+				g.Expect(asked).To(BeZero(), "the gate waits before it asks the API server")
 
 				time.Sleep(time.Nanosecond)
 				g.Expect(isReady(t.Context(), g, gate, owner1)).To(Equal(c.ready))
@@ -187,7 +188,8 @@ func TestReadyPassesOnErrors(t *testing.T) {
 			g.Expect(ready).To(BeFalse(), name)
 			away[name] = false
 		}
-		g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue(), "it was still awaited, and is now settled")
+		g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue(),
+			"the gate still waited for it, and it is settled now")
 	})
 }
 
@@ -218,11 +220,13 @@ func TestUnanswered(t *testing.T) {
 	gate.Lost(owner1, Unanswered{Ordinal: 5, Since: start})
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: start})
 	gate.Lost(owner2, Unanswered{Ordinal: 9, Since: start})
-	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: start}, {Ordinal: 5, Since: start}}), "the lowest first")
+	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: start}, {Ordinal: 5, Since: start}}),
+		"lowest ordinal first")
 
 	again := start.Add(time.Second)
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: again})
-	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}, {Ordinal: 5, Since: start}}), "sent again, still one")
+	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}, {Ordinal: 5, Since: start}}),
+		"a create that is sent again counts once")
 
 	gate.Answered(owner1, 5)
 	gate.Answered(owner1, 6)
@@ -231,7 +235,7 @@ func TestUnanswered(t *testing.T) {
 	g.Expect(gate.Saw(owner2, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 9, Since: start}}))
 }
 
-// A caller may sort out the answer as it likes.
+// The caller may sort the returned slice.
 func TestUnansweredIsACopy(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -244,7 +248,7 @@ func TestUnansweredIsACopy(t *testing.T) {
 	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: now}}))
 }
 
-// So much time has passed that the create will not be carried out any more. If it was, the cache may be yet to show it.
+// The create can no longer be carried out. If it was, the cache may not show its Job yet.
 func TestUnansweredIsResolvedInTheEnd(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -262,11 +266,11 @@ func TestUnansweredIsResolvedInTheEnd(t *testing.T) {
 	recent := Unanswered{Ordinal: 4, Job: types.NamespacedName{Namespace: "mail", Name: "recent"}, Since: lately}
 	gate.Lost(owner1, recent)
 
-	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the Job that was made is awaited")
+	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the gate waits for the created Job")
 	g.Expect(behind[0].Replace(nil, "1000")).To(Succeed())
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
 	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{recent}))
-	g.Expect(free(gate, 2)).To(Equal([]int64{2, 5}), "the name that nothing took is free")
+	g.Expect(free(gate, 2)).To(Equal([]int64{2, 5}), "the ordinal without a Job is free")
 }
 
 func TestUnansweredStaysWhileTheAPIServerIsAway(t *testing.T) {
@@ -305,12 +309,12 @@ func TestNewest(t *testing.T) {
 
 	gate.Lost(owner1, Unanswered{Ordinal: 7, Since: now})
 	gate.skip(owner1, 7)
-	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(BeEmpty(), "the name of a foreign Job is not in doubt")
+	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(BeEmpty(), "the name of another owner's Job is settled")
 	g.Expect(gate.Newest(owner1)).To(Equal(int64(7)))
 	g.Expect(gate.Newest(owner2)).To(BeZero())
 }
 
-// One goroutine for each owner, as the work queue has it, while the store advances.
+// One goroutine per owner, like the work queue, while the store advances.
 func TestConcurrentOwners(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -15,8 +15,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// censusOf is that of active Jobs with these ordinals.
-func censusOf(ordinals ...int64) *jobs.Owned {
+// ownedJobs returns active Jobs with these ordinals.
+func ownedJobs(ordinals ...int64) *jobs.Owned {
 	owned := &jobs.Owned{}
 	for _, ordinal := range ordinals {
 		job := jobOf(owner1, jobs.Name("emails", owner1, ordinal), "1")
@@ -26,7 +26,7 @@ func censusOf(ordinals ...int64) *jobs.Owned {
 	return owned
 }
 
-// upTo are the ordinals from one to another.
+// upTo returns the ordinals in this range.
 func upTo(from, to int64) (all []int64) {
 	for ordinal := from; ordinal <= to; ordinal++ {
 		all = append(all, ordinal)
@@ -34,12 +34,13 @@ func upTo(from, to int64) (all []int64) {
 	return all
 }
 
-// newGate is a gate that needs no API server, and looked is one that has seen Jobs with these ordinals at the start.
+// newGate returns a Gate that needs no API server. looked returns one that has seen Jobs with these ordinals at
+// startup.
 func newGate() *Gate { return NewGate(nil, nil, nil, nil) }
 
 func looked(ordinals ...int64) *Gate {
 	gate := newGate()
-	gate.Saw(owner1, censusOf(ordinals...))
+	gate.Saw(owner1, ownedJobs(ordinals...))
 	return gate
 }
 
@@ -56,10 +57,10 @@ func TestFreeOrdinalsOfANewScaledJob(t *testing.T) {
 	gate := looked()
 	g.Expect(free(gate, 0)).To(BeEmpty())
 	g.Expect(free(gate, 3)).To(Equal(upTo(1, 3)))
-	g.Expect(free(gate, 3)).To(Equal(upTo(1, 3)), "nothing was created")
+	g.Expect(free(gate, 3)).To(Equal(upTo(1, 3)), "no Job was created")
 }
 
-// Those that are missing may be under way: whoever sent them was killed, or is still at work.
+// Missing ordinals may be in flight: their creator was killed, or is still running.
 func TestMissingOrdinalsComeFirst(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -68,24 +69,24 @@ func TestMissingOrdinalsComeFirst(t *testing.T) {
 	g.Expect(free(gate, 5)).To(Equal([]int64{4, 3, 1, 7, 8}))
 }
 
-// Each Job tells what its creator knew of those before it.
+// Each Job stores what its creator knew about the Jobs before it.
 func TestOrdinalsOfJobsThatAreGoneAreNotMissing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	owned := censusOf(3, 8, 9)
+	owned := ownedJobs(3, 8, 9)
 	owned.Active[1].Annotations[scaledjobv1.AnnotationOrdinalFloor] = "5"
 	gate := newGate()
 	gate.Saw(owner1, owned)
 	g.Expect(free(gate, 4)).To(Equal([]int64{7, 6, 10, 11}))
 	_, floor := gate.Free(owner1, 1)
-	g.Expect(floor).To(Equal(int64(5)), "the next Jobs tell as much")
+	g.Expect(floor).To(Equal(int64(5)), "the next Jobs store the same floor")
 
-	gate.Saw(owner1, censusOf(6, 7))
+	gate.Saw(owner1, ownedJobs(6, 7))
 	_, floor = gate.Free(owner1, 1)
 	g.Expect(floor).To(Equal(int64(9)), "or more")
 }
 
-// A create that is in doubt must not be sent as another one.
+// A create without an answer must not be sent as another Job.
 func TestOrdinalsInDoubtAreNotFree(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -95,7 +96,7 @@ func TestOrdinalsInDoubtAreNotFree(t *testing.T) {
 	g.Expect(free(gate, 3)).To(Equal([]int64{3, 6, 8}))
 }
 
-// A Job that is shown may be an older one of the same name, of which this process learns only now.
+// A Job in the cache may be an older one of the same name that this process sees only now.
 func TestAJobThatIsShownHidesADoubtButDoesNotEndIt(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -103,12 +104,13 @@ func TestAJobThatIsShownHidesADoubtButDoesNotEndIt(t *testing.T) {
 	gate.Lost(owner1, Unanswered{Ordinal: 1, Since: start})
 	gate.Lost(owner1, Unanswered{Ordinal: 2, Since: start})
 
-	g.Expect(gate.Saw(owner1, censusOf(1))).To(Equal([]Unanswered{{Ordinal: 2, Since: start}}), "1 is counted among the Jobs")
+	g.Expect(gate.Saw(owner1, ownedJobs(1))).To(Equal([]Unanswered{{Ordinal: 2, Since: start}}),
+		"1 is counted among the Jobs")
 	_, floor := gate.Free(owner1, 1)
-	g.Expect(floor).To(BeZero(), "it may be under way yet")
-	g.Expect(gate.Saw(owner1, censusOf())).To(HaveLen(2))
+	g.Expect(floor).To(BeZero(), "the create may still be in flight")
+	g.Expect(gate.Saw(owner1, ownedJobs())).To(HaveLen(2))
 	gate.Answered(owner1, 1)
-	g.Expect(gate.Saw(owner1, censusOf())).To(Equal([]Unanswered{{Ordinal: 2, Since: start}}))
+	g.Expect(gate.Saw(owner1, ownedJobs())).To(Equal([]Unanswered{{Ordinal: 2, Since: start}}))
 }
 
 func TestUsedOrdinalsStaySo(t *testing.T) {
@@ -116,47 +118,47 @@ func TestUsedOrdinalsStaySo(t *testing.T) {
 	g := NewWithT(t)
 	gate := looked()
 	gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
-	gate.Saw(owner1, censusOf(2, 3))
+	gate.Saw(owner1, ownedJobs(2, 3))
 	gate.skip(owner1, 4)
 
-	gate.Saw(owner1, censusOf())
+	gate.Saw(owner1, ownedJobs())
 
-	g.Expect(free(gate, 2)).To(Equal(upTo(5, 6)), "though all Jobs are gone")
-	g.Expect(gate.owners[owner1].ordinals.used).To(BeEmpty(), "what follows without a gap is not kept")
+	g.Expect(free(gate, 2)).To(Equal(upTo(5, 6)), "although all Jobs were deleted")
+	g.Expect(gate.owners[owner1].ordinals.used).To(BeEmpty(), "ordinals that follow without a gap are not stored")
 }
 
-// The API server said no: nothing was created, and the ordinal is as good as any.
+// The API server rejected the create, so no Job was created and the ordinal is free.
 func TestRefusedOrdinalsAreFree(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	gate := looked()
 	gate.Lost(owner1, Unanswered{Ordinal: 1, Since: start})
 	gate.Answered(owner1, 1)
-	gate.Saw(owner1, censusOf(2, 3))
+	gate.Saw(owner1, ownedJobs(2, 3))
 	g.Expect(free(gate, 2)).To(Equal([]int64{1, 4}))
 }
 
-// Two operators that see the same Jobs claim the same ordinals, so that the API server has the one or the other create each Job.
+// Two operators that see the same Jobs use the same ordinals, so that the API server creates each Job once.
 func TestCreatorsThatSeeTheSameClaimTheSame(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	old, fresh := looked(), newGate()
 	for _, present := range [][]int64{{1}, {1, 2, 4}, {1, 2, 4, 9}, {2, 9, 10, 12}} {
-		old.Saw(owner1, censusOf(present...))
+		old.Saw(owner1, ownedJobs(present...))
 	}
-	fresh.Saw(owner1, censusOf(1, 2, 4, 9, 10, 12))
+	fresh.Saw(owner1, ownedJobs(1, 2, 4, 9, 10, 12))
 	g.Expect(free(fresh, 8)).To(Equal(free(old, 8)))
 }
 
-// Whoever may create Jobs can forge one with an ordinal, the name that follows from it, and a floor. The search for free ordinals must not
-// overflow: it would go through all numbers there are, with the lock of all ScaledJobs held.
+// Users who may create Jobs can forge one with an ordinal, the matching name, and a floor. The search for free ordinals
+// must not overflow: it would loop over all numbers while it holds the lock of all ScaledJobs.
 func TestForgedLargestOrdinalsDoNotStopTheOperator(t *testing.T) {
 	t.Parallel()
 	for _, ordinal := range []int64{math.MaxInt64 - 1, math.MaxInt64 - 2} {
 		t.Run(strconv.FormatInt(ordinal, 10), func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			owned := censusOf(ordinal)
+			owned := ownedJobs(ordinal)
 			owned.Active[0].Annotations[scaledjobv1.AnnotationOrdinalFloor] = strconv.FormatInt(ordinal-1, 10)
 			gate := newGate()
 			gate.Saw(owner1, owned)
@@ -167,30 +169,30 @@ func TestForgedLargestOrdinalsDoNotStopTheOperator(t *testing.T) {
 	}
 }
 
-// A forged ordinal must not make those that are in use look free, pass after pass.
+// A forged ordinal must not make used ordinals look free in every reconcile.
 func TestForgedLargestOrdinalDoesNotFreeUsedOnes(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	gate := newGate()
-	owned := censusOf(1, 2, math.MaxInt64)
+	owned := ownedJobs(1, 2, math.MaxInt64)
 	owned.Active[2].Annotations[scaledjobv1.AnnotationOrdinalFloor] = strconv.FormatInt(math.MaxInt64-1, 10)
 	for range 3 {
 		gate.Saw(owner1, owned)
 		claimed := free(gate, 2)
 		for _, ordinal := range claimed {
-			gate.skip(owner1, ordinal) // as where the name is taken
+			gate.skip(owner1, ordinal) // As if the name was taken.
 		}
 		gate.Saw(owner1, owned)
-		g.Expect(free(gate, 2)).NotTo(ContainElements(claimed), "they were found taken")
+		g.Expect(free(gate, 2)).NotTo(ContainElements(claimed), "they are known to be taken")
 	}
 }
 
-// A copy of a Job tells what the Job tells, and whatever else its maker wants.
+// A copy of a Job has its annotations, and any others that its creator adds.
 func TestTheFloorOfACopyIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	gate := looked(2)
-	copied := censusOf(2)
+	copied := ownedJobs(2)
 	copied.Active[0].Name += "-copy"
 	copied.Active[0].Annotations[scaledjobv1.AnnotationOrdinalFloor] = "1"
 	gate.Saw(owner1, copied)
@@ -198,11 +200,11 @@ func TestTheFloorOfACopyIsNotBelieved(t *testing.T) {
 
 	copied.Active[0].Name = jobs.Name("emails", owner1, 2)
 	gate.Saw(owner1, copied)
-	g.Expect(free(gate, 1)).To(Equal([]int64{3}), "that of the Job itself is")
+	g.Expect(free(gate, 1)).To(Equal([]int64{3}), "the ordinal of the original Job is used")
 }
 
 func BenchmarkSawJobsAgain(b *testing.B) {
-	owned := censusOf(upTo(1, 1000)...)
+	owned := ownedJobs(upTo(1, 1000)...)
 	gate := newGate()
 	for b.Loop() {
 		gate.Saw(owner1, owned)

@@ -25,14 +25,15 @@ func TestCheck(t *testing.T) {
 	stores, _ = storesAt(g)
 	g.Expect(stores.Check()).To(MatchError(ContainSubstring("no informer for Jobs")))
 	stores.NewInformer(nil, &corev1.Pod{}, 0, toolscache.Indexers{})
-	g.Expect(stores.Check()).To(MatchError(ContainSubstring("no informer for Jobs")), "one for Pods does not count")
+	g.Expect(stores.Check()).To(MatchError(ContainSubstring("no informer for Jobs")),
+		"an informer for Pods does not count")
 
 	stores, _ = storesAt(g, "7", "")
-	g.Expect(stores.Check()).NotTo(Succeed(), "each store must tell its version")
+	g.Expect(stores.Check()).NotTo(Succeed(), "each store must report its version")
 }
 
-// Without this gate of client-go no store tells its version, and without a version no write of ours would ever be seen. This test
-// is not parallel to others, since it turns a switch of the whole process.
+// Without this feature gate of client-go no store reports its version, and the gate would never see that the cache
+// shows a write. This test does not run in parallel, because it changes a setting of the whole process.
 func TestCheckWithoutAtomicFIFO(t *testing.T) {
 	g := NewWithT(t)
 	stores, _ := storesAt(g, "7")
@@ -54,7 +55,7 @@ func TestNewInformerKeepsIndexers(t *testing.T) {
 	g.Expect(informer.GetIndexer().GetIndexers()).To(HaveKey("owner"))
 	g.Expect(informer.GetStore().Add(jobOf(owner1, "a", "8"))).To(Succeed())
 	g.Expect(informer.GetIndexer().ByIndex("owner", "all")).To(HaveLen(1))
-	g.Expect(stores.reached("8")).To(BeTrue(), "the store is that of the informer")
+	g.Expect(stores.reached("8")).To(BeTrue(), "the store of the informer is used")
 	g.Expect(stores.reached("9")).To(BeFalse())
 }
 
@@ -62,7 +63,7 @@ func TestOwned(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	_, err := (&Stores{}).Owned("mail", owner1)
-	g.Expect(err).To(HaveOccurred(), "a cache without Jobs does not know that there are none")
+	g.Expect(err).To(HaveOccurred(), "a cache without a Job informer can't list Jobs")
 
 	stores, behind := storesAt(g, "7", "8")
 	own, elsewhere, released := jobOf(owner1, "own", "3"), jobOf(owner1, "elsewhere", "3"), jobOf(owner1, "released", "3")
@@ -76,7 +77,7 @@ func TestOwned(t *testing.T) {
 
 	owned, err := stores.Owned("mail", owner1)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(owned).To(ConsistOf(BeIdenticalTo(own), BeIdenticalTo(late)), "those of all stores, not copies of them")
+	g.Expect(owned).To(ConsistOf(BeIdenticalTo(own), BeIdenticalTo(late)), "the Jobs of all stores, without copying")
 
 	g.Expect(behind[0].Delete(own)).To(Succeed())
 	g.Expect(stores.Owned("mail", owner1)).To(ConsistOf(late))

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// answering is an API server that answers lists as told.
+// answering is an API server that answers lists as set.
 func answering(list func(jobs *metav1.PartialObjectMetadataList, options *client.ListOptions) error) client.Reader {
 	return reading(interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, jobs client.ObjectList, opts ...client.ListOption) error {
@@ -39,7 +39,7 @@ func metadataOf(jobs ...*batchv1.Job) []metav1.PartialObjectMetadata {
 	return items
 }
 
-// Whoever led before created Jobs that the cache of this process may not hold yet.
+// The previous leader may have created Jobs that the cache of this process does not show yet.
 func TestTakeoverAwaitsJobsOfTheFormerLeader(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -53,7 +53,8 @@ func TestTakeoverAwaitsJobsOfTheFormerLeader(t *testing.T) {
 	lists := 0
 	live := answering(func(jobs *metav1.PartialObjectMetadataList, options *client.ListOptions) error {
 		lists++
-		g.Expect(jobs.GroupVersionKind()).To(Equal(batchv1.SchemeGroupVersion.WithKind("JobList")), "metadata of Jobs is all it needs")
+		g.Expect(jobs.GroupVersionKind()).To(Equal(batchv1.SchemeGroupVersion.WithKind("JobList")),
+			"only metadata is listed")
 		g.Expect(options.Namespace).To(BeEmpty())
 		jobs.Items = metadataOf(
 			jobOf(owner1, "new", "9"),
@@ -73,7 +74,7 @@ func TestTakeoverAwaitsJobsOfTheFormerLeader(t *testing.T) {
 	for _, uid := range []types.UID{owner1, "newer API"} {
 		g.Expect(isReady(t.Context(), g, gate, uid)).To(BeFalse(), "%s", uid)
 	}
-	g.Expect(gate.owners).To(HaveLen(2), "nothing is kept for the others")
+	g.Expect(gate.owners).To(HaveLen(2), "Jobs of other owners are ignored")
 	for _, uid := range []types.UID{owner2, "unowned", "another kind", "another group", "no group version", "not the controller"} {
 		g.Expect(isReady(t.Context(), g, gate, uid)).To(BeTrue(), "%s", uid)
 	}
@@ -123,7 +124,7 @@ func TestTakeoverListsTheWatchedNamespaces(t *testing.T) {
 	g.Expect(listed).To(Equal([]string{"mail", "images"}))
 }
 
-// With several stores their versions say nothing about a Job, so that each Job is looked for.
+// With several stores, their versions are not conclusive, so each Job is looked up.
 func TestTakeoverWithSeveralStores(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -159,7 +160,7 @@ func TestTakeoverIsTriedAgain(t *testing.T) {
 		g.Expect(err).To(MatchError(errAway))
 		g.Expect(ready).To(BeFalse())
 	}
-	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "it waits for the Job that was listed at last")
+	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the gate waits for the Job on the last page")
 	g.Expect(lists).To(Equal(3))
 }
 
@@ -190,7 +191,7 @@ func TestTakeoverHappensOnceForAll(t *testing.T) {
 	g.Expect(lists.Load()).To(Equal(int32(1)))
 }
 
-// The takeover list is one of all Jobs of the cluster. Where it takes longer than a pass may, it must end some time all the same.
+// The list has all Jobs of the cluster. If it takes longer than a reconcile may, it must still complete eventually.
 func TestTakeoverOfManyJobsEndsThoughEachPassIsShort(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

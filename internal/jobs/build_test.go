@@ -19,7 +19,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// owner is a ScaledJob with a template that sets something wherever Build has to keep, add or drop something.
+// owner returns a ScaledJob with a template that sets every field that Build has to keep, add or remove.
 func owner() *scaledjobv1.ScaledJob {
 	return &scaledjobv1.ScaledJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: "emails", UID: "uid-1", Generation: 7},
@@ -56,7 +56,7 @@ func TestBuildMetadata(t *testing.T) {
 
 	job := Build(owner, 3, 2)
 
-	// Nothing else of the template's metadata: neither its name, nor its namespace, finalizers or owners.
+	// No other metadata of the template is copied: neither name, namespace, finalizers nor owners.
 	g.Expect(job.ObjectMeta).To(Equal(metav1.ObjectMeta{
 		Namespace: "mail",
 		Name:      Name("emails", "uid-1", 3),
@@ -121,7 +121,7 @@ func TestBuildBareTemplate(t *testing.T) {
 	g.Expect(job.Spec.Template.Labels).To(Equal(ours))
 }
 
-// A Job must not hold on to the owner, which is shared with the cache: whoever fills in the Job would write there.
+// A Job must not share memory with the owner, which belongs to the cache: changes of the Job would change the cache.
 func TestBuildSharesNoMemory(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -140,7 +140,7 @@ func TestBuildSharesNoMemory(t *testing.T) {
 
 	g.Expect(owner).To(Equal(before))
 
-	// And the other way round, and from one Job to the next.
+	// Nor may changes of the owner change a Job, or one Job change another.
 	job = Build(owner, 1, 0)
 	again := job.DeepCopy()
 	Build(owner, 2, 0).Labels["new"] = "label"
@@ -165,15 +165,15 @@ func TestNameOfOddOwners(t *testing.T) {
 func TestNameStaysTheSame(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	// A version of the operator that names Jobs differently could create those of its predecessor a second time.
+	// A version of the operator with other names could create the Jobs of its predecessor a second time.
 	g.Expect(Name("emails", "5f0ee5c9-5b5c-4d4b-9b1e-0d4e6c1f8a11", 1)).To(Equal("emails-r2gjxbsz9jt9"))
 }
 
-// The properties that names are relied on for: valid, deterministic, and another one for another ordinal or UID.
+// Names are valid, deterministic, and unique per ordinal and UID.
 func TestNameProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		// What the API server accepts as the name of a ScaledJob.
+		// The names that the API server accepts for a ScaledJob.
 		owner := rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,18}[a-z0-9])?){0,2}`).Draw(t, "owner")
 		uid := types.UID(rapid.String().Draw(t, "uid"))
 		ordinal := rapid.Int64Min(0).Draw(t, "ordinal")
@@ -195,7 +195,7 @@ func TestNameProperties(t *testing.T) {
 	})
 }
 
-// expectJobName says that the API server takes this as the name of a Job, which becomes a label of its Pods.
+// expectJobName expects that the API server accepts this as the name of a Job, which becomes a label of its Pods.
 func expectJobName(g Gomega, name string) {
 	g.Expect(validation.IsDNS1123Subdomain(name)).To(BeEmpty(), name)
 	g.Expect(validation.IsValidLabelValue(name)).To(BeEmpty(), name)
@@ -209,7 +209,7 @@ func TestTemplateHash(t *testing.T) {
 	hash := TemplateHash(template)
 
 	g.Expect(validation.IsValidLabelValue(hash)).To(BeEmpty())
-	g.Expect(TemplateHash(&owner().Spec.JobTemplate)).To(Equal(hash), "the order of a map must not matter")
+	g.Expect(TemplateHash(&owner().Spec.JobTemplate)).To(Equal(hash), "the order of map keys does not matter")
 
 	changes := map[string]func(*batchv1.JobTemplateSpec){
 		"label":     func(t *batchv1.JobTemplateSpec) { t.Labels["team"] = "other" },
@@ -224,10 +224,10 @@ func TestTemplateHash(t *testing.T) {
 		change(changed)
 		hashes[TemplateHash(changed)] = true
 	}
-	g.Expect(hashes).To(HaveLen(1+len(changes)), "each of them is another template")
+	g.Expect(hashes).To(HaveLen(1+len(changes)), "each change gives another hash")
 }
 
-// The hash is compared with that of a template which went through the API server and the cache.
+// The hash is compared with that of a template that went through the API server and the cache.
 func TestTemplateHashSurvivesEncoding(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

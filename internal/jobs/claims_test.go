@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// withReady is a Job with so many ready Pods.
+// withReady returns a Job with this number of ready Pods.
 func withReady(name string, ready int32) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: types.UID(name)}, Status: batchv1.JobStatus{Ready: &ready}}
 }
@@ -41,7 +41,7 @@ func TestClaims(t *testing.T) {
 	expect(1, never, 21, withReady("a", 0), withReady("b", 2))
 	expect(1, at(32), 22, withReady("a", 1), withReady("b", 2))
 	expect(0, at(32), 23, withReady("a", 1))
-	g.Expect(c).To(HaveLen(1), "nothing is kept of a Job that has finished")
+	g.Expect(c).To(HaveLen(1), "finished Jobs are removed")
 	claimed, _ := c.Count([]*batchv1.Job{withReady("new", 1)}, 0, at(24))
 	g.Expect(claimed).To(Equal(1), "no grace")
 }

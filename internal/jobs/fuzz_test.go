@@ -18,10 +18,10 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// ownerNames are the names that the API server takes for a ScaledJob.
+// ownerNames are the names that the API server accepts for a ScaledJob.
 var ownerNames = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// FuzzName shows that every Job of every ScaledJob has a name that the API server takes, and that no other Job has.
+// FuzzName shows that every Job of every ScaledJob has a valid and unique name.
 func FuzzName(f *testing.F) {
 	f.Add("emails", "uid-1", int64(1), "uid-2", int64(1))
 	f.Add("a-very-long-name-of-a-scaledjob.with-dots-and-dashes-up-to-its-end", "", int64(0), "", int64(-1))
@@ -41,7 +41,7 @@ func FuzzName(f *testing.F) {
 	})
 }
 
-// FuzzCensus shows that a Job counts once, as what it is, whatever users have written on it.
+// FuzzCensus shows that a Job counts exactly once, in the right state, whatever users have written into it.
 func FuzzCensus(f *testing.F) {
 	f.Add("1", "hash", "Complete", "True", int32(1), true)
 	f.Add("-9223372036854775808", "", "Failed", "True", int32(-1), true)
@@ -69,15 +69,17 @@ func FuzzCensus(f *testing.F) {
 		g.Expect(len(owned.Active) == 1).To(Equal(controller && !Finished(job)))
 		g.Expect(owned.Pending()).To(BeNumerically("<=", len(owned.Active)))
 		own, floor := Ordinal(&job.ObjectMeta)
-		g.Expect(own).To(Or(BeZero(), Equal(int64(7))), "only the name proves a number")
-		g.Expect(floor).To(And(BeNumerically(">=", 0), BeNumerically("<", 7)), "below the Job's own")
+		g.Expect(own).To(Or(BeZero(), Equal(int64(7))), "an ordinal is only valid with the matching name")
+		g.Expect(floor).To(And(BeNumerically(">=", 0), BeNumerically("<", 7)),
+			"the floor is below the Job's own ordinal")
 		g.Expect(len(owned.Prunable(0, 0))).To(Equal(counted - len(owned.Active)))
 		g.Expect(HasTemplate(job, hash)).To(BeTrue())
 		g.Expect(HasTemplate(job, hash+"x")).To(BeFalse())
 	})
 }
 
-// FuzzBuild shows that the metadata of a template can't make a Job another's, and that nothing of it but labels and annotations is copied.
+// FuzzBuild shows that the metadata of a template can't change the owner of a Job, and that only labels and annotations
+// are copied from it.
 func FuzzBuild(f *testing.F) {
 	f.Add("team", "mail", "note", "of the Job", int64(3), int64(7))
 	f.Add(scaledjobv1.LabelScaledJob, "another", scaledjobv1.AnnotationOrdinal, "99", int64(1), int64(1))
@@ -93,7 +95,7 @@ func FuzzBuild(f *testing.F) {
 
 		job := Build(sj, ordinal, ordinal-1)
 
-		g.Expect(sj).To(Equal(before), "the owner is left alone")
+		g.Expect(sj).To(Equal(before), "the owner is unchanged")
 		g.Expect(job.Name).To(Equal(Name(sj.Name, sj.UID, ordinal)))
 		g.Expect(ControllerUID(job)).To(Equal(sj.UID))
 		g.Expect(job.OwnerReferences).To(HaveLen(1))
@@ -109,6 +111,6 @@ func FuzzBuild(f *testing.F) {
 			g.Expect(labels).To(HaveKeyWithValue(scaledjobv1.LabelManagedBy, scaledjobv1.ManagedBy))
 		}
 		maps.DeleteFunc(job.Labels, func(key, value string) bool { return template.Labels[key] == value })
-		g.Expect(len(job.Labels)).To(BeNumerically("<=", 2), "all others are the template's")
+		g.Expect(len(job.Labels)).To(BeNumerically("<=", 2), "all other labels are from the template")
 	})
 }

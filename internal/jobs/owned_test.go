@@ -17,10 +17,10 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// change makes a Job another one.
+// change modifies a Job.
 type change func(*batchv1.Job)
 
-// job is an active Job of the owner "uid-1", changed.
+// job returns a changed active Job of the owner "uid-1".
 func job(name string, changes ...change) *batchv1.Job {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
 		Name: name,
@@ -35,7 +35,7 @@ func job(name string, changes ...change) *batchv1.Job {
 	return job
 }
 
-// with adds a condition that turned at the given second.
+// with adds a condition with its transition time, in seconds.
 func with(kind batchv1.JobConditionType, status corev1.ConditionStatus, second int64) change {
 	return func(job *batchv1.Job) {
 		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{
@@ -122,7 +122,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// A Job without a controller must not be taken for one of an owner whose UID is not known.
+// A Job without a controller must not match an empty owner UID.
 func TestTakeForNoOwner(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -198,7 +198,7 @@ func TestHasTemplate(t *testing.T) {
 	g.Expect(owned.HasTemplate("running")).To(BeTrue())
 	g.Expect(owned.HasTemplate("done")).To(BeTrue())
 	g.Expect(owned.HasTemplate("other")).To(BeFalse())
-	g.Expect(HasTemplate(job("a"), "any")).To(BeTrue(), "it is not told, and may be so")
+	g.Expect(HasTemplate(job("a"), "any")).To(BeTrue(), "without the annotation the template is unknown")
 }
 
 func TestAllEndsEarly(t *testing.T) {

@@ -52,7 +52,7 @@ func TestPrunable(t *testing.T) {
 	}
 }
 
-// The Jobs go on being used after the old Jobs were found.
+// Prunable must not change the lists, which are used after it.
 func TestPrunableLeavesTheCensus(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -16,7 +16,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// owned is a Job of the ScaledJob, changed.
+// owned returns a changed Job of the ScaledJob.
 func owned(changes ...change) *batchv1.Job {
 	job := Build(owner(), 1, 0)
 	for _, change := range changes {
@@ -25,7 +25,7 @@ func owned(changes ...change) *batchv1.Job {
 	return job
 }
 
-// Whatever is decided on must not depend on what the cache leaves out.
+// No decision may depend on fields that the cache leaves out.
 func TestSlimKeepsWhatCounts(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -45,7 +45,7 @@ func TestSlimKeepsWhatCounts(t *testing.T) {
 		before := job.DeepCopy()
 		slimmed, err := Slim(job)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(job).To(Equal(before), "others may hold it")
+		g.Expect(job).To(Equal(before), "the original Job is unchanged")
 		slim = append(slim, slimmed.(*batchv1.Job))
 	}
 
@@ -92,7 +92,7 @@ func TestSlimDropsTheRest(t *testing.T) {
 	g.Expect(slim.Annotations).To(HaveKeyWithValue(scaledjobv1.AnnotationOrdinal, "1"))
 }
 
-// The cache passes on markers of missed deletions as well.
+// The cache also transforms markers of missed deletions.
 func TestSlimPassesOnOthers(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

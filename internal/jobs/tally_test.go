@@ -20,7 +20,8 @@ func TestTally(t *testing.T) {
 	for name, c := range map[string]struct {
 		known []types.UID
 		owned Owned
-		// vanished says that an unfinished Job has gone; finished and next are the Jobs that are told of, and kept for the next count.
+		// vanished is true if an unfinished Job has disappeared. finished are the reported Jobs, and next the Jobs kept
+		// for the next count.
 		vanished       bool
 		finished, next []types.UID
 	}{
@@ -52,12 +53,12 @@ func TestTally(t *testing.T) {
 			g.Expect(change.Vanished).To(Equal(c.vanished))
 			g.Expect(change.MadeRoom).To(Equal(c.vanished || len(finished) > 0))
 			g.Expect(slices.Collect(maps.Keys(tally.active))).To(ConsistOf(c.next))
-			g.Expect(tally.Count(&c.owned)).To(Equal(Change{}), "nothing has changed since")
+			g.Expect(tally.Count(&c.owned)).To(Equal(Change{}), "nothing has changed since the last count")
 		})
 	}
 }
 
-// sorted is made of Jobs with these letters as their UIDs.
+// sorted returns Jobs by state, with these letters as their UIDs.
 func sorted(active, succeeded, failed string) Owned {
 	return Owned{
 		Active: jobsThat("", active), Succeeded: jobsThat(batchv1.JobComplete, succeeded), Failed: jobsThat(batchv1.JobFailed, failed),
@@ -84,7 +85,7 @@ func TestTheFirstTallyTellsOfAllThatFinished(t *testing.T) {
 	g.Expect(tally.First()).To(BeTrue())
 	change := tally.Count(&all)
 	g.Expect(change.Finished).To(HaveLen(2))
-	g.Expect(change.Vanished).To(BeTrue(), "nothing was counted before")
+	g.Expect(change.Vanished).To(BeTrue(), "this is the first count")
 	g.Expect(tally.First()).To(BeFalse())
 	g.Expect(tally.Total()).To(Equal(3))
 	g.Expect(tally.Count(&all)).To(Equal(Change{}))
@@ -99,7 +100,7 @@ func TestTallyKnowsThatAFinishedJobHasGone(t *testing.T) {
 	g.Expect(tally.Count(&after)).To(Equal(Change{MadeRoom: true}))
 }
 
-// Jobs that were just created are missed as well, should they go before the cache has shown them.
+// Jobs that were just created also count as missing if they disappear before the cache has shown them.
 func TestTallyKnowsCreatedJobs(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lock is one that answers as told, after some time.
+// lock is a lock that returns the set error after the set delay.
 type lock struct {
 	resourcelock.Interface
 	took time.Duration
@@ -41,7 +41,7 @@ var (
 
 var (
 	defaults = Timing{LeaseDuration: LeaseDuration, RenewDeadline: RenewDeadline, RetryPeriod: RetryPeriod}
-	// timings are what others may choose.
+	// timings are valid timings that users may choose.
 	timings = map[string]Timing{
 		"default":                 defaults,
 		"short":                   {LeaseDuration: 6 * time.Second, RenewDeadline: 5 * time.Second, RetryPeriod: 500 * time.Millisecond},
@@ -64,49 +64,50 @@ func TestCertain(t *testing.T) {
 	}
 }
 
-// forEachTiming tests in a bubble, whose clock starts anew.
-func forEachTiming(t *testing.T, test func(ctx context.Context, g *WithT, timing Timing)) {
-	t.Helper()
+// forEachTiming runs a test for each timing with a fake clock.
+func forEachTiming(t *testing.T, test func(t *testing.T, timing Timing)) {
 	for name, timing := range timings {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { test(t.Context(), NewWithT(t), timing) })
+			synctest.Test(t, func(t *testing.T) { test(t, timing) })
 		})
 	}
 }
 
 func TestLeaseIsHeldForAsLongAsNobodyElseCanHaveIt(t *testing.T) {
 	t.Parallel()
-	forEachTiming(t, func(ctx context.Context, g *WithT, timing Timing) {
+	forEachTiming(t, func(t *testing.T, timing Timing) {
+		g := NewWithT(t)
 		inner := &lock{took: time.Second / 2}
 		lease := NewLease(inner, timing)
-		g.Expect(lease.Held()).To(BeFalse(), "before it was ever taken")
+		g.Expect(lease.Held()).To(BeFalse(), "before the Lease was acquired")
 
-		g.Expect(lease.Create(ctx, ours)).To(Succeed())
+		g.Expect(lease.Create(t.Context(), ours)).To(Succeed())
 		time.Sleep(timing.Certain() - inner.took - 1)
 		g.Expect(lease.Held()).To(BeTrue())
 		time.Sleep(time.Nanosecond)
-		g.Expect(lease.Held()).To(BeFalse(), "it counts from when the renewal was sent")
+		g.Expect(lease.Held()).To(BeFalse(), "the time counts from the start of the renewal")
 
-		g.Expect(lease.Update(ctx, ours)).To(Succeed())
+		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
 		g.Expect(lease.Held()).To(BeTrue())
 		inner.err = errAway
 		time.Sleep(timing.Certain())
-		g.Expect(lease.Update(ctx, ours)).To(MatchError(errAway))
+		g.Expect(lease.Update(t.Context(), ours)).To(MatchError(errAway))
 		g.Expect(lease.Held()).To(BeFalse())
 	})
 }
 
 func TestLeaseThatRanOutIsNotRenewed(t *testing.T) {
 	t.Parallel()
-	forEachTiming(t, func(ctx context.Context, g *WithT, timing Timing) {
+	forEachTiming(t, func(t *testing.T, timing Timing) {
+		g := NewWithT(t)
 		lease := NewLease(&lock{}, timing)
-		g.Expect(lease.Update(ctx, ours)).To(Succeed())
+		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
 		time.Sleep(timing.LeaseDuration)
-		g.Expect(lease.Update(ctx, ours)).To(Succeed(), "just in time")
+		g.Expect(lease.Update(t.Context(), ours)).To(Succeed(), "before the Lease expires")
 		time.Sleep(timing.LeaseDuration + 1)
 		for range 2 {
-			g.Expect(lease.Update(ctx, ours)).To(MatchError(errSuspended))
+			g.Expect(lease.Update(t.Context(), ours)).To(MatchError(errSuspended))
 			g.Expect(lease.Held()).To(BeFalse())
 		}
 	})
@@ -121,32 +122,34 @@ func TestLeaseThatWasReleasedIsNotHeld(t *testing.T) {
 	g.Expect(lease.Held()).To(BeFalse())
 }
 
-// Creates may be under way then, and others would take a released lease at once.
+// Creates may be in flight then, and other replicas would take a released Lease immediately.
 func TestLeaseThatWasNotRenewedInTimeIsNotReleased(t *testing.T) {
 	t.Parallel()
-	forEachTiming(t, func(ctx context.Context, g *WithT, timing Timing) {
+	forEachTiming(t, func(t *testing.T, timing Timing) {
+		g := NewWithT(t)
 		lease := NewLease(&lock{}, timing)
-		g.Expect(lease.Update(ctx, ours)).To(Succeed())
+		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
 		time.Sleep(timing.Certain())
-		g.Expect(lease.Update(ctx, released)).To(MatchError(errNotReleased))
-		g.Expect(lease.Update(ctx, ours)).To(Succeed())
+		g.Expect(lease.Update(t.Context(), released)).To(MatchError(errNotReleased))
+		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
 		time.Sleep(timing.Certain() - 1)
-		g.Expect(lease.Update(ctx, released)).To(Succeed())
+		g.Expect(lease.Update(t.Context(), released)).To(Succeed())
 	})
 }
 
 func TestWatchEndsBeforeOthersMayTakeTheLease(t *testing.T) {
 	t.Parallel()
-	forEachTiming(t, func(ctx context.Context, g *WithT, timing Timing) {
+	forEachTiming(t, func(t *testing.T, timing Timing) {
+		g := NewWithT(t)
 		lease := NewLease(&lock{}, timing)
 		watched := make(chan error, 1)
-		go func() { watched <- lease.Watch(ctx) }()
-		time.Sleep(3 * timing.LeaseDuration) // others lead
+		go func() { watched <- lease.Watch(t.Context()) }()
+		time.Sleep(3 * timing.LeaseDuration) // Other replicas lead.
 
 		var renewed time.Time
 		for range 5 {
 			renewed = time.Now()
-			g.Expect(lease.Update(ctx, ours)).To(Succeed())
+			g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
 			time.Sleep(timing.Certain() - 1)
 			g.Expect(watched).NotTo(Receive())
 		}
@@ -173,7 +176,7 @@ func TestWatchOfAReleasedLeaseGoesOn(t *testing.T) {
 	})
 }
 
-// The clock on the wall goes on while a machine is suspended, and timers do not.
+// The wall clock advances while a machine is suspended, but timers do not.
 func TestWatchNoticesSoonThatTheMachineWasSuspended(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -184,7 +187,7 @@ func TestWatchNoticesSoonThatTheMachineWasSuspended(t *testing.T) {
 		go func() { watched <- lease.Watch(t.Context()) }()
 		time.Sleep(RetryPeriod / 2)
 		lease.mu.Lock()
-		lease.renewed = lease.renewed.Round(0).Add(-time.Minute) // by the wall alone
+		lease.renewed = lease.renewed.Round(0).Add(-time.Minute) // By the wall clock only.
 		lease.mu.Unlock()
 		resumed := time.Now()
 		g.Expect(<-watched).To(MatchError(ErrRanOut))
@@ -192,13 +195,13 @@ func TestWatchNoticesSoonThatTheMachineWasSuspended(t *testing.T) {
 	})
 }
 
-// The monotonic clock stands still while a machine is suspended.
+// The monotonic clock does not advance while a machine is suspended.
 func TestLeaseGoesByTheClockThatWentOn(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	lease := NewLease(&lock{}, defaults)
 	lease.renewed = time.Now()
-	suspended := time.Now().Round(0).Add(time.Minute) // has no monotonic reading
+	suspended := time.Now().Round(0).Add(time.Minute) // Without a monotonic reading.
 	age, known := lease.age(suspended)
 	g.Expect(known).To(BeTrue())
 	g.Expect(age).To(BeNumerically("~", time.Minute, time.Second))

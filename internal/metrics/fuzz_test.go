@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzQueueLabel shows that the label of any key is brief, can be printed, and is the key's own.
+// FuzzQueueLabel shows that the label of every key is short, printable and unique.
 func FuzzQueueLabel(f *testing.F) {
 	f.Add("emails", "emails ")
 	f.Add(`a"b\c`, `a\"b\\c`)

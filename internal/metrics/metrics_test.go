@@ -17,8 +17,8 @@ import (
 
 var emails = types.NamespacedName{Namespace: "mail", Name: "emails"}
 
-// scrape reads all series that have labels, each under its name without "scaledjob_" and the values of its labels in the order of the
-// labels' names. That of a histogram is how many observations it holds.
+// scrape returns all series with labels. The key is the name without "scaledjob_", followed by the values of the labels
+// in the order of their names. The value of a histogram is its number of observations.
 func scrape(g Gomega, registry prometheus.Gatherer) map[string]float64 {
 	families, err := registry.Gather()
 	g.Expect(err).NotTo(HaveOccurred())
@@ -58,7 +58,7 @@ func TestAPassSetsTheSeriesOfItsScaledJob(t *testing.T) {
 		"active_jobs mail q emails": 1, "pending_jobs mail q emails": 0, "creation_pausing mail q emails": 0, "notifications_active mail q emails": 0,
 		"reconcile_total mail q emails": 1, "reconcile_errors_total mail q emails": 0,
 		"notifications_missed_total mail q emails": 0, "jobs_created_total mail q emails": 0,
-	}), "an unknown depth is not 0 and must not look like it")
+	}), "an unknown depth must not appear as 0")
 
 	metrics.Observe(emails, full("q"))
 	metrics.Created(emails, "q", time.Millisecond)
@@ -81,10 +81,11 @@ func TestAPassSetsTheSeriesOfItsScaledJob(t *testing.T) {
 	}))
 
 	metrics.Observe(emails, Sample{Queue: "q", Active: 4})
-	g.Expect(scrape(g, registry)).To(HaveKeyWithValue("queue_depth mail q emails", float64(1<<40)), "the last known depth stays")
+	g.Expect(scrape(g, registry)).To(HaveKeyWithValue("queue_depth mail q emails", float64(1<<40)),
+		"the last known depth is kept")
 }
 
-// A pass that could not even count the Jobs says nothing about them.
+// A reconcile that could not count the Jobs reports nothing about them.
 func TestAPassThatSawNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -97,7 +98,7 @@ func TestAPassThatSawNothing(t *testing.T) {
 	}))
 }
 
-// Series of an old queue would stand still for ever.
+// The series of a previous queue would never change again.
 func TestSeriesNameTheQueueOfNow(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -128,7 +129,7 @@ func TestForgottenScaledJobsLeaveNothing(t *testing.T) {
 
 	metrics.Forget(emails)
 	metrics.Forget(emails)
-	metrics.Finished(emails, true) // The events of its last Jobs come later.
+	metrics.Finished(emails, true) // The events of its last Jobs arrive later.
 	g.Expect(scrape(g, registry)).To(Equal(before))
 	g.Expect(metrics.queues).To(HaveLen(2))
 }
@@ -185,7 +186,7 @@ func TestQueueLabel(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(len(queueLabel(long))).To(BeNumerically("<=", maxQueueLabel))
 	g.Expect(queueLabel(long)).To(HavePrefix("kkkk"))
-	g.Expect(queueLabel(long)).NotTo(Equal(queueLabel(other)), "two queues are two series")
+	g.Expect(queueLabel(long)).NotTo(Equal(queueLabel(other)), "each queue has its own series")
 	g.Expect(queueLabel(strings.Repeat("\x00", 1024))).To(MatchRegexp(`^[\x20-\x7e…]+$`))
 	g.Expect(strings.ToValidUTF8(queueLabel(strings.Repeat("ü", 512)), "?")).NotTo(ContainSubstring("?"))
 }

@@ -56,7 +56,7 @@ func TestReady(t *testing.T) {
 			g.Expect(is.Status).To(Equal(c.status))
 			g.Expect(is.Reason).To(Equal(c.reason))
 			if c.status == metav1.ConditionFalse {
-				g.Expect(is.Message).To(Equal("Message of "+c.reason+"."), "the cure is told here as well")
+				g.Expect(is.Message).To(Equal("Message of "+c.reason+"."), "Ready has the same message")
 			}
 		})
 	}
@@ -111,17 +111,18 @@ func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 	rejected := &Condition{metav1.ConditionFalse, scaledjobv1.ReasonRejected, "Correct it."}
 
 	g.Expect(pass(nil, templateAccepted)).To(BeEmpty())
-	g.Expect(pass(unreachable, nil)).To(Equal([]string{"Reconciling Unreachable"}), "time may heal it")
-	g.Expect(pass(denied, nil)).To(Equal([]string{"Stalled PermissionDenied"}), "a person has to act")
-	g.Expect(pass(busy, nil)).To(Equal([]string{"Stalled PermissionDenied"}), "not looked at")
+	g.Expect(pass(unreachable, nil)).To(Equal([]string{"Reconciling Unreachable"}), "it may recover without a user")
+	g.Expect(pass(denied, nil)).To(Equal([]string{"Stalled PermissionDenied"}), "a user has to act")
+	g.Expect(pass(busy, nil)).To(Equal([]string{"Stalled PermissionDenied"}), "not observed")
 	g.Expect(pass(nil, nil)).To(BeEmpty())
 	g.Expect(pass(nil, rejected)).To(Equal([]string{"Stalled Rejected"}))
-	g.Expect(pass(unreachable, nil)).To(Equal([]string{"Stalled Rejected"}), "time heals one of them only")
+	g.Expect(pass(unreachable, nil)).To(Equal([]string{"Stalled Rejected"}),
+		"only one of them may recover without a user")
 	sj.Spec.Suspend = true
-	g.Expect(pass(nil, templateAccepted)).To(BeEmpty(), "suspended is as wished")
+	g.Expect(pass(nil, templateAccepted)).To(BeEmpty(), "a suspended ScaledJob is neither")
 }
 
-// Tools take a status of the present generation without a Ready that is not True for success.
+// Tools treat a status of the current generation as successful if Ready is missing.
 func TestNothingIsTakenForReadyThatWasNotLookedAt(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -129,14 +130,15 @@ func TestNothingIsTakenForReadyThatWasNotLookedAt(t *testing.T) {
 	sj := scaledJob()
 	sj.Generation = 1
 	expectReconciling := func(status *scaledjobv1.ScaledJobStatus) {
-		g.Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionReady)).To(HaveValue(HaveField("Status", metav1.ConditionFalse)))
+		g.Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionReady)).
+			To(HaveValue(HaveField("Status", metav1.ConditionFalse)))
 		g.Expect(apimeta.IsStatusConditionTrue(status.Conditions, scaledjobv1.ConditionReconciling)).To(BeTrue())
 	}
 	expectReconciling(Status(sj, &sj.Status, busy, time.Unix(1000, 0)))
 
 	before := Status(sj, &sj.Status, Reconciled{Depth: new(int64(3)), Desired: new(int32(1)), Template: templateAccepted}, time.Unix(1000, 0))
 	g.Expect(apimeta.IsStatusConditionTrue(before.Conditions, scaledjobv1.ConditionReady)).To(BeTrue())
-	g.Expect(Status(sj, before, busy, time.Unix(1001, 0))).To(Equal(before), "the same spec is as it was")
+	g.Expect(Status(sj, before, busy, time.Unix(1001, 0))).To(Equal(before), "nothing changes for the same spec")
 	sj.Generation = 2
 	expectReconciling(Status(sj, before, busy, time.Unix(1002, 0)))
 }
@@ -151,14 +153,15 @@ func TestWhichReasonsNeedAPerson(t *testing.T) {
 		status := Status(sj, &sj.Status, Reconciled{QueueErr: &failure.Error{Reason: failure.Reason(reason), Message: "Act."}}, time.Unix(1000, 0))
 		NewWithT(t).Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionStalled)).To(
 			HaveValue(And(HaveField("Reason", reason), HaveField("Message", "Act."))))
-		NewWithT(t).Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionReconciling)).To(BeNil(), reason)
+		NewWithT(t).Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionReconciling)).
+			To(BeNil(), reason)
 	}
 	for _, reason := range []string{"Unreachable", "ConsumerGroupNotFound"} {
 		NewWithT(t).Expect(needsUser(reason)).To(BeFalse(), reason)
 	}
 }
 
-// A status that differs from the last one is written. Nothing may differ that tells nothing.
+// Each difference causes a write, so there must be no meaningless difference.
 func TestTheSameSightGivesTheSameStatus(t *testing.T) {
 	t.Parallel()
 	denied := &failure.Error{Reason: failure.ReasonPermissionDenied, Message: "Grant it.", Err: errAway}
@@ -182,7 +185,7 @@ func TestTheSameSightGivesTheSameStatus(t *testing.T) {
 	}
 }
 
-// The classes of errors are the reasons of the condition, without a translation between them.
+// The classes of errors equal the reasons of the condition.
 func TestReasonsAreThoseOfTheAPI(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[failure.Reason]string{
@@ -222,7 +225,7 @@ func TestConditionsStandInOneOrder(t *testing.T) {
 	}))
 }
 
-// A server whose error is another one each time must not have a status written each time.
+// A server that returns a different error each time must not cause a write each time.
 func TestOtherWordsWaitLikeNumbers(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

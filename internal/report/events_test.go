@@ -97,7 +97,7 @@ func TestEventNoteIsBrief(t *testing.T) {
 	g := NewWithT(t)
 	note := warning("Reason", "Act", "x"+strings.Repeat("ä", maxNote)).Note
 
-	g.Expect(len(note)).To(BeNumerically("<=", 1024), "what the API server takes")
+	g.Expect(len(note)).To(BeNumerically("<=", 1024), "the limit of the API server")
 	g.Expect(len(note)).To(BeNumerically(">", 1000))
 	g.Expect(utf8.ValidString(note)).To(BeTrue())
 }

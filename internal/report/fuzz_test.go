@@ -24,13 +24,14 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
-// reasonForm is what the API server takes for the reason of a condition, and maxMessage how many bytes a message may have.
+// reasonForm is the format that the API server requires for the reason of a condition. maxMessage is the maximum length
+// of a message, in bytes.
 var reasonForm = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
 const maxMessage = 32768
 
-// FuzzStatus shows that whatever a pass saw, the API server takes the status, its conditions are in order and about this generation, and
-// the same sight again changes nothing.
+// FuzzStatus shows that for any result of a reconcile the API server accepts the status, the conditions are sorted and
+// have the current generation, and the same result changes nothing.
 func FuzzStatus(f *testing.F) {
 	f.Add(int64(1), int64(47), int32(5), uint8(0), uint8(0), uint8(0), uint8(0), "", false)
 	f.Add(int64(9), int64(-1), int32(-1), uint8(1), uint8(1), uint8(1), uint8(1), "spec.template: Invalid value", true)
@@ -47,13 +48,13 @@ func FuzzStatus(f *testing.F) {
 
 		first := Status(sj, &scaledjobv1.ScaledJobStatus{}, pass, now)
 		expectAccepted(g, first.Conditions, generation)
-		g.Expect(Status(sj, first, pass, now.Add(time.Hour))).To(Equal(first), "the same sight")
+		g.Expect(Status(sj, first, pass, now.Add(time.Hour))).To(Equal(first), "the same result changes nothing")
 
 		other := depth ^ 0x5555
 		if pass.Depth != nil {
 			pass.Depth = &other
 		}
-		g.Expect(Status(sj, first, pass, now).Conditions).To(Equal(first.Conditions), "another depth is in no message")
+		g.Expect(Status(sj, first, pass, now).Conditions).To(Equal(first.Conditions), "no message depends on the depth")
 		expectAccepted(g, Malformed(sj, first, errors.New(text)).Conditions, generation)
 		for _, event := range Events(&scaledjobv1.ScaledJobStatus{}, first) {
 			g.Expect(len(event.Note)).To(BeNumerically("<=", 1024))
@@ -61,7 +62,7 @@ func FuzzStatus(f *testing.F) {
 	})
 }
 
-// passOf is a pass with one of everything that may be seen.
+// passOf returns the result of a reconcile with every field set.
 func passOf(queue, limit, events, template uint8, text string) Reconciled {
 	queueErrs := []*failure.Error{
 		nil, failure.Classify(failure.ErrBusy), failure.Classify(errors.New(text)), failure.Classify(failure.ErrClosed),
@@ -86,7 +87,7 @@ func passOf(queue, limit, events, template uint8, text string) Reconciled {
 	}
 }
 
-// expectAccepted expects that the API server takes the conditions.
+// expectAccepted expects that the API server accepts the conditions.
 func expectAccepted(g *WithT, conditions []metav1.Condition, generation int64) {
 	seen := -1
 	for _, is := range conditions {

@@ -41,10 +41,11 @@ func TestNotificationsActive(t *testing.T) {
 	disabled := scaledJob()
 	disabled.Spec.Notifications = scaledjobv1.NotificationsDisabled
 	is := notificationsActive(&disabled.Spec, verify.Verdict{})
-	g.Expect(found{is.Status, is.Reason, modeOf(*is)}).To(Equal(found{metav1.ConditionFalse, "Disabled", scaledjobv1.ModePolling}))
+	g.Expect(found{is.Status, is.Reason, modeOf(*is)}).
+		To(Equal(found{metav1.ConditionFalse, "Disabled", scaledjobv1.ModePolling}))
 }
 
-// A pattern that was granted may be that of another database.
+// A granted pattern may be for another database.
 func TestPermissionDeniedNamesTheChannel(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -56,7 +57,7 @@ func TestPermissionDeniedNamesTheChannel(t *testing.T) {
 	g.Expect(is.Message).To(ContainSubstring("&__keyspace@5__:<key>"))
 }
 
-// What is to be typed stands in the message.
+// The message has the complete command.
 func TestNotConfiguredTellsTheFlagsToSet(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

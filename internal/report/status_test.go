@@ -21,7 +21,8 @@ import (
 
 var (
 	errAway = errors.New("away")
-	// unreachable is what is known of the queue while Redis is away, and subscribed what is known of its events while all is well.
+	// unreachable is the state of the queue during an outage of Redis, and subscribed the state of the notifications
+	// otherwise.
 	unreachable = &failure.Error{Reason: failure.ReasonUnreachable, Message: "Redis refused the connection. Start it.", Err: errAway}
 	subscribed  = verify.Verdict{Reason: verify.ReasonSubscribed}
 )
@@ -50,17 +51,18 @@ func TestStatus(t *testing.T) {
 	g.Expect(status.QueueDepth).To(HaveValue(Equal(int64(47))))
 	g.Expect(status.DesiredJobs).To(HaveValue(Equal(int32(5))))
 	g.Expect(status.ActiveJobs).To(Equal(int32(5)))
-	g.Expect(status.PendingJobs).To(Equal(int32(4)), "a Job just created has no ready Pod")
+	g.Expect(status.PendingJobs).To(Equal(int32(4)), "a new Job has no ready Pod")
 	g.Expect(status.SucceededJobs).To(Equal(int32(3)))
 	g.Expect(status.FailedJobs).To(Equal(int32(4)))
-	g.Expect(status.LastScaleTime.Time).To(BeTemporally("==", time.Unix(1000, 0)), "as precise as the API server keeps it")
+	g.Expect(status.LastScaleTime.Time).To(BeTemporally("==", time.Unix(1000, 0)),
+		"the API server stores whole seconds")
 	g.Expect(status.Mode).To(Equal(scaledjobv1.ModeEvents))
 	g.Expect(status.Conditions).To(HaveLen(5))
 	g.Expect(status.Conditions).To(HaveEach(HaveField("ObservedGeneration", int64(4))))
-	g.Expect(sj.Status).To(Equal(scaledjobv1.ScaledJobStatus{}), "what it is computed from stays as it is")
+	g.Expect(sj.Status).To(Equal(scaledjobv1.ScaledJobStatus{}), "the ScaledJob is unchanged")
 }
 
-// What a pass could not see stays as it was.
+// Values that a reconcile could not observe are kept.
 func TestStatusKeepsTheUnseen(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -79,7 +81,8 @@ func TestStatusKeepsTheUnseen(t *testing.T) {
 	for _, kind := range []string{
 		scaledjobv1.ConditionScalingLimited, scaledjobv1.ConditionTemplateValid, scaledjobv1.ConditionNotificationsActive,
 	} {
-		g.Expect(apimeta.FindStatusCondition(after.Conditions, kind)).To(Equal(apimeta.FindStatusCondition(before.Conditions, kind)))
+		g.Expect(apimeta.FindStatusCondition(after.Conditions, kind)).
+			To(Equal(apimeta.FindStatusCondition(before.Conditions, kind)))
 	}
 }
 
@@ -90,7 +93,7 @@ func TestStatusOfTheFirstPassWithoutRedis(t *testing.T) {
 
 	status := Status(sj, &sj.Status, Reconciled{QueueErr: unreachable}, time.Unix(1000, 0))
 
-	g.Expect(status.QueueDepth).To(BeNil(), "unknown is not 0")
+	g.Expect(status.QueueDepth).To(BeNil(), "an unknown depth is not 0")
 	g.Expect(status.DesiredJobs).To(BeNil())
 	g.Expect(status.LastScaleTime).To(BeNil())
 	g.Expect(status.Conditions).To(ConsistOf(
@@ -98,7 +101,7 @@ func TestStatusOfTheFirstPassWithoutRedis(t *testing.T) {
 		And(HaveField("Type", "Ready"), HaveField("Status", metav1.ConditionFalse), HaveField("Reason", "Unreachable")),
 		And(HaveField("Type", "Reconciling"), HaveField("Status", metav1.ConditionTrue), HaveField("Reason", "Unreachable")),
 	))
-	g.Expect(status.Mode).To(BeEmpty(), "not decided yet")
+	g.Expect(status.Mode).To(BeEmpty(), "the mode is not known yet")
 }
 
 func TestMalformed(t *testing.T) {
@@ -118,5 +121,5 @@ func TestMalformed(t *testing.T) {
 			HaveField("Message", ContainSubstring("threshold is a text")))))
 	}
 	g.Expect(Events(before, after)).To(ConsistOf(HaveField("Reason", "InvalidSpec")))
-	g.Expect(Malformed(sj, after, errors.New("threshold is a text"))).To(Equal(after), "nothing more to tell")
+	g.Expect(Malformed(sj, after, errors.New("threshold is a text"))).To(Equal(after), "the same error changes nothing")
 }

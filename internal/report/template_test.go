@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// invalid is the answer to a Job with these faults.
+// invalid is the answer to a Job with these errors.
 func invalid(faults ...*field.Error) error {
 	return apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "emails-0", faults)
 }
@@ -69,14 +69,15 @@ func TestTemplateNamesAFewFaults(t *testing.T) {
 		faults = append(faults, field.Required(field.NewPath("env").Index(i), ""))
 	}
 
-	g.Expect(Template(invalid(faults[:maxCauses]...)).Message).To(And(ContainSubstring("env[4]"), Not(ContainSubstring("and more"))))
+	g.Expect(Template(invalid(faults[:maxCauses]...)).Message).
+		To(And(ContainSubstring("env[4]"), Not(ContainSubstring("and more"))))
 	g.Expect(Template(invalid(faults...)).Message).To(And(
 		ContainSubstring("env[4]"), Not(ContainSubstring("env[5]")), HaveSuffix("; and more"),
 	))
 }
 
-// The API server repeats the values it refuses, however long they are, but takes no condition of more than 32 KiB. A status with a longer
-// one could never be written.
+// The API server repeats rejected values of any length, but limits a condition to 32 KiB. A status with a longer one
+// could never be written.
 func TestTemplateIsBrief(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

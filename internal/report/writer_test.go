@@ -55,7 +55,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// server is an API server that counts the statuses which are applied, and its answer to them.
+// server is an API server that counts the applied statuses, and its answer to them.
 type server struct {
 	client.StatusClient
 	client.SubResourceWriter
@@ -85,17 +85,17 @@ func TestWrite(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(gotReplaced).To(Equal(replaced))
 			g.Expect(gotWait).To(Equal(wait))
-			g.Expect(record.Latest(sj)).To(Equal(active(jobs)), "written or not")
+			g.Expect(record.Latest(sj)).To(Equal(active(jobs)), "whether it was written or not")
 		}
 
-		expect(0, nil, 0) // It is the stored one.
+		expect(0, nil, 0) // It equals the stored status.
 		g.Expect(record.Written()).To(BeFalse())
 		expect(1, &sj.Status, 0)
 		g.Expect(record.Written()).To(BeTrue())
 		time.Sleep(300 * time.Millisecond)
 		expect(2, nil, 700*time.Millisecond)
-		expect(1, nil, 0) // It has changed back.
-		g.Expect(record.changedAt).To(BeZero(), "the next change gets its full second")
+		expect(1, nil, 0) // It has changed back to the stored status.
+		g.Expect(record.changedAt).To(BeZero(), "the next change is delayed by the full interval")
 		time.Sleep(time.Second)
 		expect(3, active(1), 0)
 		g.Expect(api.applied).To(Equal(2))
@@ -117,7 +117,7 @@ func TestWriteThatFails(t *testing.T) {
 			wait, err := write()
 			g.Expect(err).To(MatchError(api.answer))
 			g.Expect(wait).To(Equal(retry.APIServer.After(failures)))
-			g.Expect(write()).To(Equal(wait), "and is not tried before")
+			g.Expect(write()).To(Equal(wait), "the write is not retried earlier")
 			g.Expect(api.applied).To(Equal(failures))
 			time.Sleep(wait)
 		}

@@ -21,7 +21,7 @@ const (
 	neither = `{"metadata":{"name":"neither"},"spec":{"queueNAME":"emails"}}`
 )
 
-// decode reads as clients do.
+// decode decodes like a client.
 func decode(g Gomega, object string) runtime.Object {
 	scheme := runtime.NewScheme()
 	AddToScheme(scheme)
@@ -55,7 +55,7 @@ func TestOneBrokenObjectLeavesTheOthersReadable(t *testing.T) {
 		{name: "old-spec", status: status, brokenSpec: "threshold"},
 		{name: "old-both", brokenSpec: "string", noState: "activeJobs"},
 		{name: "old-status", spec: spec, noState: "array"},
-		{name: "neither"}, // names are case-sensitive
+		{name: "neither"}, // Field names are case-sensitive.
 	} {
 		is := list.Items[i]
 		g.Expect(is.Name).To(Equal(want.name))

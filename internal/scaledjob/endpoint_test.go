@@ -13,7 +13,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// oneRedis is a spec for this Redis.
+// oneRedis returns a spec with this Redis.
 func oneRedis(redis scaledjobv1.Redis) *scaledjobv1.ScaledJobSpec {
 	redis.Mode, redis.Addresses = scaledjobv1.RedisStandalone, []string{address}
 	return &scaledjobv1.ScaledJobSpec{Redis: &redis}
@@ -89,7 +89,7 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// What anybody may use is shared with everybody, and what needs a Secret with those who may name it.
+// Namespaces share connections without credentials. Connections with Secrets are separate for each namespace.
 func TestWhoSharesAnEndpoint(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -100,14 +100,15 @@ func TestWhoSharesAnEndpoint(t *testing.T) {
 	}
 	anonymous, short := oneRedis(scaledjobv1.Redis{}), &scaledjobv1.ScaledJobSpec{RedisAddress: address}
 	g.Expect(of("one", anonymous)).To(Equal(of("two", anonymous)))
-	g.Expect(of("one", short)).To(Equal(of("two", anonymous)), "it says the same in other words")
-	g.Expect(of("one", oneRedis(scaledjobv1.Redis{Database: 1}))).To(Equal(of("one", anonymous)), "a server has several databases")
+	g.Expect(of("one", short)).To(Equal(of("two", anonymous)), "both forms mean the same server")
+	g.Expect(of("one", oneRedis(scaledjobv1.Redis{Database: 1}))).To(Equal(of("one", anonymous)),
+		"the databases of a server share connections")
 	g.Expect(of("one", oneRedis(scaledjobv1.Redis{TLS: &scaledjobv1.RedisTLS{}}))).NotTo(Equal(of("one", anonymous)))
 
 	secret := oneRedis(scaledjobv1.Redis{Auth: &scaledjobv1.RedisAuth{PasswordSecretRef: reference("redis", "")}})
 	named := oneRedis(scaledjobv1.Redis{Auth: &scaledjobv1.RedisAuth{PasswordSecretRef: reference("redis", scaledjobv1.DefaultPasswordKey)}})
 	g.Expect(of("one", secret)).To(Equal(of("one", named)))
-	g.Expect(of("one", secret)).NotTo(Equal(of("two", secret)), "these are two Secrets of the same name")
+	g.Expect(of("one", secret)).NotTo(Equal(of("two", secret)), "Secrets of the same name in two namespaces differ")
 }
 
 func TestTheDatabaseIsReadAndListenedTo(t *testing.T) {

@@ -19,12 +19,12 @@ import (
 
 const address = "redis.mail.svc:6379"
 
-// oneList is a spec with a list for ten messages a Job, of which there are at most 20.
+// oneList returns a spec with one list, ten messages per Job, and at most 20 Jobs.
 func oneList() *scaledjobv1.ScaledJobSpec {
 	return &scaledjobv1.ScaledJobSpec{QueueName: "emails", RedisAddress: address, Threshold: 10, MaxReplicas: new(int32(20))}
 }
 
-// allKinds is a spec with a queue of each kind.
+// allKinds returns a spec with one queue of each kind.
 func allKinds() *scaledjobv1.ScaledJobSpec {
 	spec := oneList()
 	spec.QueueName = ""
@@ -73,7 +73,8 @@ func TestWhatIsReadAndListenedTo(t *testing.T) {
 		{Database: 3, Name: "hash", Class: verify.ClassHash},
 	}))
 	held := (&Resolved{Queues: queues}).Contents(queue.Counts{{Waiting: 1}, {InProgress: 2}, {Waiting: 3, InProgress: 4}, {}, {}, {}, {}})
-	g.Expect(held[:3]).To(Equal([]scaling.Queue{{Waiting: 1, Threshold: 10}, {InProgress: 2, Threshold: 10}, {Waiting: 3, InProgress: 4, Threshold: 3}}))
+	g.Expect(held[:3]).
+		To(Equal([]scaling.Queue{{Waiting: 1, Threshold: 10}, {InProgress: 2, Threshold: 10}, {Waiting: 3, InProgress: 4, Threshold: 3}}))
 	_, err = sourceOf("team", &scaledjobv1.ScaledJobSpec{RedisAddress: "nowhere"}, queues)
 	g.Expect(err).To(HaveOccurred())
 }
@@ -99,7 +100,7 @@ func TestCountLimit(t *testing.T) {
 	}
 }
 
-// Of what is counted, some may be deducted, and a mean is of many.
+// Some messages may be deducted, and a mean may be over many queues.
 func TestCountLimitOfWhatIsTakenOff(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -129,7 +130,7 @@ func TestPolicyOf(t *testing.T) {
 	}))
 }
 
-// The words of the API are those of the decision and of the reader.
+// The constants of the API equal those of the decision and of the reader.
 func TestWordsAgree(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -149,7 +150,7 @@ func TestReportsProgress(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	all := allKinds().AllQueues()
-	g.Expect((&Resolved{Queues: all[2:4]}).ReportsProgress()).To(BeTrue(), "groups of a stream")
-	g.Expect((&Resolved{Queues: all[1:4]}).ReportsProgress()).To(BeFalse(), "a list among them")
+	g.Expect((&Resolved{Queues: all[2:4]}).ReportsProgress()).To(BeTrue(), "consumer groups of a stream")
+	g.Expect((&Resolved{Queues: all[1:4]}).ReportsProgress()).To(BeFalse(), "one of the queues is a list")
 	g.Expect((&Resolved{Queues: oneList().AllQueues()}).ReportsProgress()).To(BeFalse())
 }

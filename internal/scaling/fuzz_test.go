@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// FuzzDecide holds the decision about two queues against its formulas in numbers that don't overflow, over everything an int64 can hold.
+// FuzzDecide compares the decision for two queues with the formulas in arbitrary precision, for all values of an int64.
 func FuzzDecide(f *testing.F) {
 	const most, least = math.MaxInt64, math.MinInt64
 	f.Add(byte(0), byte(0), int64(47), int64(0), int64(10), int64(0), int64(0), int64(10), int64(4), int64(0), int64(0), int32(0), int32(20), int64(0), int32(0))
@@ -40,7 +40,7 @@ var (
 	calculations = []Calculation{Sum, Max, Min, Avg}
 )
 
-// number is a number that is not negative.
+// number returns a non-negative number.
 func number(n int64) *big.Int { return big.NewInt(max(n, 0)) }
 
 func sum(a, b *big.Int) *big.Int { return new(big.Int).Add(a, b) }
@@ -59,12 +59,12 @@ func smaller(a, b *big.Int) *big.Int {
 	return b
 }
 
-// quotient is a / b, rounded up.
+// quotient returns a / b, rounded up.
 func quotient(a, b *big.Int) *big.Int {
 	return new(big.Int).Div(new(big.Int).Sub(sum(a, b), big.NewInt(1)), b)
 }
 
-// decideExactly is the formulas of the package, word for word.
+// decideExactly implements the formulas of the package documentation literally.
 func decideExactly(seen Observation, policy Policy) Decision {
 	active := number(seen.Active)
 	claimed := smaller(number(seen.Claimed), active)
@@ -86,7 +86,7 @@ func decideExactly(seen Observation, policy Policy) Decision {
 	return Decision{Desired: int32(desired.Int64()), Create: int32(create.Int64()), AtMax: wanted.Cmp(maximum) > 0}
 }
 
-// dueExactly is what is due for two queues.
+// dueExactly returns the due Jobs of two queues.
 func dueExactly(seen Observation, policy Policy, withInProgress bool) *big.Int {
 	outstanding := new(big.Int)
 	var messages, thresholds, dues []*big.Int

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// FuzzPause plays any sequence of looks, ends, refusals and times, with Jobs that finish by a clock of their own. A pause is never longer
-// than the longest, has a reason, and is none without cause.
+// FuzzPause runs any sequence of observations, finished Jobs, refusals and times, with finish times from another clock.
+// A pause is never longer than LongestPause, and always has a reason and a cause.
 func FuzzPause(f *testing.F) {
 	f.Add([]byte{0x11, 0x21, 0x31, 0x41, 0x51, 0x61}, int64(0))
 	f.Add([]byte{0x42, 0x42, 0x42, 0x07, 0x42, 0x07, 0x42}, int64(-7200))
@@ -49,8 +49,8 @@ func FuzzPause(f *testing.F) {
 	})
 }
 
-// FuzzResumePause begins with what a status says, by a clock that may be any: no pause is longer than the longest, and there is none that the
-// status does not tell of.
+// FuzzResumePause starts with any status, written by any clock: no pause is longer than LongestPause, and there is none
+// that the status does not report.
 func FuzzResumePause(f *testing.F) {
 	f.Add("JobsFailing", int64(-5), int64(-3), int64(-1), true)
 	f.Add("NoProgress", int64(7200), int64(7200), int64(7300), false)
@@ -69,7 +69,7 @@ func FuzzResumePause(f *testing.F) {
 	})
 }
 
-// expectSensible expects that a pause is bounded, and that there is one only if something caused it.
+// expectSensible expects that a pause is not too long, and has a cause.
 func expectSensible(t *testing.T, c *Pause, now time.Time, caused bool) {
 	t.Helper()
 	until, holds := c.Holds(now)

@@ -13,7 +13,7 @@ import (
 
 var start = time.Unix(1_000_000, 0)
 
-// line is a queue and its Jobs, as a test plays them.
+// line is a queue and its Jobs in a test.
 type line struct {
 	*WithT
 	creation Pause
@@ -30,7 +30,7 @@ func newLine(t *testing.T, depth int64) *line {
 
 func (l *line) look() { l.creation.Saw(l.queue) }
 
-// run has Jobs come, and go after the queue was looked at.
+// run starts Jobs, and lets them finish after the queue was observed.
 func (l *line) run(jobs int, failed bool) {
 	for range jobs {
 		l.queue.Newest++
@@ -41,14 +41,14 @@ func (l *line) run(jobs int, failed bool) {
 
 func (l *line) finish(ends ...Finish) { l.creation.Finished(ends, l.now) }
 
-// take has a message taken, as is seen and heard.
+// take removes a message, with the lower depth and the notification.
 func (l *line) take() {
 	l.queue.Depth--
 	l.queue.ShrunkAt = l.now
 	l.look()
 }
 
-// expectPause expects that creating pauses for this long from now, and lets that pass.
+// expectPause expects that creation is paused for this long from now, and lets that time pass.
 func (l *line) expectPause(why PauseReason, long time.Duration) {
 	until, holds := l.creation.Holds(l.now)
 	l.Expect(holds).To(BeTrue(), "pauses")
@@ -57,7 +57,7 @@ func (l *line) expectPause(why PauseReason, long time.Duration) {
 	l.now = until
 	_, holds = l.creation.Holds(l.now)
 	l.Expect(holds).To(BeFalse(), "still pauses")
-	l.Expect(l.creation.Reason(l.now)).To(Equal(why), "there is no progress yet")
+	l.Expect(l.creation.Reason(l.now)).To(Equal(why), "the reason stays until there is progress")
 }
 
 func (l *line) expectNoPause() {
@@ -77,7 +77,7 @@ func TestThreeFailuresInARowPauseForLongerEachTime(t *testing.T) {
 	l.expectNoPause()
 	l.run(1, true)
 	for _, seconds := range []int{10, 20, 40, 80, 160, 300, 300} {
-		l.run(50, true) // However many: it is the same pause.
+		l.run(50, true) // However many Jobs fail, the pause stays the same.
 		l.expectPause(JobsFailing, time.Duration(seconds)*time.Second)
 		l.run(1, true)
 	}
@@ -143,7 +143,7 @@ func TestJobsThatTakeNothingPause(t *testing.T) {
 	l.expectNoPause()
 }
 
-// The queue may grow all the while: what counts is that nothing leaves it.
+// The queue may grow: the pause depends only on messages that leave.
 func TestJobsThatTakeNothingOfAGrowingQueuePause(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, 7)
@@ -154,7 +154,7 @@ func TestJobsThatTakeNothingOfAGrowingQueuePause(t *testing.T) {
 	l.expectPause(NoProgress, 10*time.Second)
 }
 
-// Each of these may mean that a message was taken, though there are as many as before.
+// In each of these cases a message may have been taken, although the depth is the same.
 func TestJobsThatMayHaveTakenSomethingDoNotPause(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -189,7 +189,7 @@ func TestJobsThatMayHaveTakenSomethingDoNotPause(t *testing.T) {
 	}
 }
 
-// Jobs that were there before the queue was seen to shrink last may be those that took the messages.
+// Jobs from before the last time that the queue shrank may have taken those messages.
 func TestJobsFromBeforeAMessageWasTakenDoNotPause(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, 20)
@@ -202,7 +202,7 @@ func TestJobsFromBeforeAMessageWasTakenDoNotPause(t *testing.T) {
 	l.expectNoPause()
 }
 
-// Jobs that minReplicas asks for, and that end at once, are paced as well. The first message ends that.
+// Jobs for minReplicas that finish immediately are also paced. The first message ends that.
 func TestJobsOfAnEmptyQueuePauseUntilAMessageComes(t *testing.T) {
 	t.Parallel()
 	for name, grow := range map[string]func(*line){
@@ -226,7 +226,8 @@ func TestJobsOfAnEmptyQueuePauseUntilAMessageComes(t *testing.T) {
 	}
 }
 
-// Workers that wait at an empty queue take a message before anybody looks. Without events nobody knows.
+// Workers that wait at an empty queue take a message before the operator reads it. Without notifications that is not
+// visible.
 func TestJobsOfAnEmptyQueueDoNotPauseUnheard(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, 0)
@@ -243,7 +244,7 @@ func TestJobsOfAnEmptyQueueDoNotPauseUnheard(t *testing.T) {
 	l.expectNoPause()
 }
 
-// A subscription that was deaf is found out when the next one begins.
+// A subscription that missed notifications is found out when the next one starts.
 func TestNewSubscriptionEndsThePauseForNoProgress(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, 7)
@@ -253,7 +254,8 @@ func TestNewSubscriptionEndsThePauseForNoProgress(t *testing.T) {
 	l.expectNoPause()
 }
 
-// Of Jobs that are told of at once, what counts is the last ones: a few failures among many successes are nothing.
+// If several Jobs finish at the same time, the last ones count: a few failures among many successes do not pause
+// creation.
 func TestFailuresAmongSuccessesDoNotPause(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, 100)
@@ -272,7 +274,7 @@ func TestFailuresAmongSuccessesDoNotPause(t *testing.T) {
 	l.expectPause(JobsFailing, 10*time.Second)
 }
 
-// That the queue could not be looked at for a moment hides no progress.
+// A single failed observation of the queue does not hide progress.
 func TestProgressAroundAnUnseenQueueCounts(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, 100)
@@ -297,7 +299,7 @@ func TestRefusalsPause(t *testing.T) {
 	l.expectPause(CreateRefused, 10*time.Second)
 }
 
-// It may have made room in a quota. An attempt that fails all the same makes the pause no longer.
+// A deleted Job may have made room in a quota. A failed attempt does not extend the pause.
 func TestRoomIsAnOpportunityAfterARefusal(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, 7)
@@ -311,7 +313,7 @@ func TestRoomIsAnOpportunityAfterARefusal(t *testing.T) {
 	l.expectPause(CreateRefused, 10*time.Second)
 }
 
-// Neither kind of trouble makes the other look better.
+// Neither kind of pause ends the other.
 func TestRefusalsAndFruitlessJobsPauseByThemselves(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, 7)
@@ -319,7 +321,7 @@ func TestRefusalsAndFruitlessJobsPauseByThemselves(t *testing.T) {
 	l.run(3, true)
 	l.creation.MadeRoom()
 	_, holds := l.creation.Holds(l.now)
-	l.Expect(holds).To(BeTrue(), "room is no help to Jobs that fail")
+	l.Expect(holds).To(BeTrue(), "room in a quota does not end a pause for failing Jobs")
 	l.creation.Accepted()
 	l.expectPause(JobsFailing, 10*time.Second)
 	l.run(1, true)
@@ -342,7 +344,7 @@ func TestTroubleIsForgottenAfterLong(t *testing.T) {
 	l.expectPause(JobsFailing, 10*time.Second)
 }
 
-// finishes are ends of Jobs, so many seconds after the start; a failure is F.
+// finishes returns Jobs that finished at these times, in seconds after the start; F marks a failure.
 func finishes(outcomes string, at ...int) []Finish {
 	var all []Finish
 	for i, outcome := range outcomes {
@@ -358,7 +360,7 @@ func TestResume(t *testing.T) {
 	for name, c := range map[string]struct {
 		was      PauseReason
 		finishes []Finish
-		// now is in seconds since the reason was reported, as is until. There is a pause unless that is 0.
+		// now and until are in seconds since the reason was reported. until is 0 if there is no pause.
 		now, until int
 	}{
 		"nothing kept":             {was: JobsFailing, now: 4, until: 10},
@@ -370,7 +372,7 @@ func TestResume(t *testing.T) {
 		"no progress":              {was: NoProgress, finishes: finishes("SSSS", -6, 1, 2, 13), now: 14, until: 33},
 		"by a clock that is ahead": {was: JobsFailing, finishes: finishes("FFF", 7200, 7200, 7200), now: 12, until: 32},
 		"a refusal":                {was: CreateRefused, finishes: finishes("SS", 1, 2), now: 5},
-		// Those that succeeded in between were not kept.
+		// The successful Jobs in between were pruned.
 		"failures, and no pause": {was: "AtMaxReplicas", finishes: finishes("FFFF", 1, 2, 3, 4), now: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -388,7 +390,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// Jobs that fail after a restart make the pauses longer, as they would have before.
+// Jobs that fail after a restart extend the pauses as before.
 func TestResumedPausesGrow(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, 7)
@@ -398,7 +400,8 @@ func TestResumedPausesGrow(t *testing.T) {
 	l.expectPause(JobsFailing, 20*time.Second)
 }
 
-// Whatever happens, a pause is no longer than five minutes from what caused it, there is a reason, and three failures in a row are one.
+// In any sequence, a pause lasts at most five minutes from its cause and has a reason, and three consecutive failures
+// cause one.
 func TestPausesAreBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -11,10 +11,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// of is one queue with so many messages, of which one Job is for so many.
+// of returns one queue with these messages and this threshold.
 func of(waiting, threshold int64) []Queue { return []Queue{{Waiting: waiting, Threshold: threshold}} }
 
-// between are limits.
+// between returns a policy with these limits.
 func between(minimum, maximum int32) Policy {
 	return Policy{MinReplicas: minimum, MaxReplicas: maximum}
 }
@@ -61,7 +61,7 @@ func TestDecide(t *testing.T) {
 func TestDecideOfSeveralQueues(t *testing.T) {
 	t.Parallel()
 	queues := []Queue{
-		{Waiting: 15, InProgress: 10, Threshold: 10}, // 2 due for what waits, 3 in all
+		{Waiting: 15, InProgress: 10, Threshold: 10}, // Due: 2 for waiting messages, 3 for all.
 		{Waiting: 3, InProgress: 3, Threshold: 10},   // 1 and 1
 		{Waiting: 7, Threshold: 2},                   // 4 and 4
 		{Threshold: 2},
@@ -72,7 +72,7 @@ func TestDecideOfSeveralQueues(t *testing.T) {
 		outstanding, waiting                int32
 		outstandingOfFirst, outstandingLast int32
 	}{
-		// Of equal thresholds: 31 messages by tens, 7 by twos, 1 by threes; waiting 18, 7 and 0.
+		// Equal thresholds: 31 messages by tens, 7 by twos, 1 by threes; waiting: 18, 7 and 0.
 		{Sum, 4 + 4 + 1, 2 + 4, 4, 1},
 		{Max, 4, 4, 3, 1},
 		{Min, 1, 1, 1, 1},
@@ -89,12 +89,12 @@ func TestDecideOfSeveralQueues(t *testing.T) {
 			g.Expect(decide(StrategyAccurate, queues)).To(Equal(c.waiting))
 			g.Expect(decide(StrategyDefault, queues[:2])).To(Equal(c.outstandingOfFirst))
 			g.Expect(decide(StrategyDefault, queues[3:])).To(Equal(c.outstandingLast))
-			g.Expect(decide(StrategyAccurate, queues[3:])).To(BeZero(), "nothing waits there")
+			g.Expect(decide(StrategyAccurate, queues[3:])).To(BeZero(), "no message is waiting")
 		})
 	}
 }
 
-// A message that a worker takes moves from one key to another, and changes nothing.
+// A message that a worker moves from one key to another changes nothing.
 func TestAMessageThatMovesChangesNothing(t *testing.T) {
 	t.Parallel()
 	for taken := range int64(24) {
@@ -103,7 +103,7 @@ func TestAMessageThatMovesChangesNothing(t *testing.T) {
 	}
 }
 
-// The properties that the package promises, over the whole range of its inputs.
+// The properties in the package documentation, over the whole range of inputs.
 func TestDecideProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -148,7 +148,7 @@ func TestDecideProperties(t *testing.T) {
 	})
 }
 
-// grown is the same, but for one queue that holds more. Where it matters which queues are empty, it was not.
+// grown returns the observation with more messages in one queue. If empty queues matter, that queue was not empty.
 func grown(t *rapid.T, seen Observation, calculation Calculation) Observation {
 	queues := append([]Queue(nil), seen.Queues...)
 	which := &queues[rapid.IntRange(0, len(queues)-1).Draw(t, "which")]

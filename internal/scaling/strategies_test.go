@@ -9,8 +9,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// What the documents of KEDA have as examples of how many Jobs to create. Where KEDA says running, claimed is meant here: a Job that runs
-// has taken its message.
+// The examples in the KEDA documentation. Where KEDA says running, the operator counts claimed Jobs: a running Job has
+// taken its message.
 func TestExamplesOfKEDA(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -54,7 +54,7 @@ func TestExamplesOfKEDA(t *testing.T) {
 	}
 }
 
-// What KEDA miscounts, as its code and its users tell, and what is created here.
+// Cases that KEDA miscounts, according to its code and its users, and what this operator creates.
 func TestWhereKEDAMiscounts(t *testing.T) {
 	t.Parallel()
 	custom := Policy{MaxReplicas: 100, Strategy: StrategyCustom, ClaimedPercentage: 50}

@@ -66,6 +66,7 @@ func TestCertain(t *testing.T) {
 
 // forEachTiming runs a test for each timing with a fake clock.
 func forEachTiming(t *testing.T, test func(t *testing.T, timing Timing)) {
+	t.Helper()
 	for name, timing := range timings {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,6 +78,7 @@ func forEachTiming(t *testing.T, test func(t *testing.T, timing Timing)) {
 func TestLeaseIsHeldForAsLongAsNobodyElseCanHaveIt(t *testing.T) {
 	t.Parallel()
 	forEachTiming(t, func(t *testing.T, timing Timing) {
+		t.Helper()
 		g := NewWithT(t)
 		inner := &lock{took: time.Second / 2}
 		lease := NewLease(inner, timing)
@@ -100,6 +102,7 @@ func TestLeaseIsHeldForAsLongAsNobodyElseCanHaveIt(t *testing.T) {
 func TestLeaseThatRanOutIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	forEachTiming(t, func(t *testing.T, timing Timing) {
+		t.Helper()
 		g := NewWithT(t)
 		lease := NewLease(&lock{}, timing)
 		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
@@ -126,6 +129,7 @@ func TestLeaseThatWasReleasedIsNotHeld(t *testing.T) {
 func TestLeaseThatWasNotRenewedInTimeIsNotReleased(t *testing.T) {
 	t.Parallel()
 	forEachTiming(t, func(t *testing.T, timing Timing) {
+		t.Helper()
 		g := NewWithT(t)
 		lease := NewLease(&lock{}, timing)
 		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
@@ -140,6 +144,7 @@ func TestLeaseThatWasNotRenewedInTimeIsNotReleased(t *testing.T) {
 func TestWatchEndsBeforeOthersMayTakeTheLease(t *testing.T) {
 	t.Parallel()
 	forEachTiming(t, func(t *testing.T, timing Timing) {
+		t.Helper()
 		g := NewWithT(t)
 		lease := NewLease(&lock{}, timing)
 		watched := make(chan error, 1)

@@ -52,17 +52,25 @@ func TestCheckElection(t *testing.T) {
 		"no deadline":    {15 * s, 0, 2 * s, "-leader-elect-renew-deadline: must be positive"},
 		"negative retry": {15 * s, 10 * s, -s, "-leader-elect-retry-period: must be positive"},
 		"fractions":      {15*s + 500*ms, 10 * s, 2 * s, "-leader-elect-lease-duration: must be whole seconds"},
-		"deadline is due with the second try": {15 * s, 2400 * ms, 2 * s,
+		"deadline is due with the second try": {
+			15 * s, 2400 * ms, 2 * s,
 			"-leader-elect-renew-deadline: must be more than 2.4s, which is 1.2 times -leader-elect-retry-period; " +
-				"raise this flag or lower the other"},
-		"deadline is that of the lease": {15 * s, 15 * s, 2 * s,
+				"raise this flag or lower the other",
+		},
+		"deadline is that of the lease": {
+			15 * s, 15 * s, 2 * s,
 			"-leader-elect-lease-duration: must be more than 15s, which is -leader-elect-renew-deadline; " +
-				"raise this flag or lower the other"},
-		"lease too short for a create": {5 * s, 4 * s, 500 * ms,
+				"raise this flag or lower the other",
+		},
+		"lease too short for a create": {
+			5 * s, 4 * s, 500 * ms,
 			"-leader-elect-lease-duration: must be at least 6s with a -leader-elect-retry-period of 500ms, " +
-				"because requests to create Jobs must end before"},
-		"lease too short for a create and a renewal": {7 * s, 6 * s, 2 * s,
-			"-leader-elect-lease-duration: must be at least 8s"},
+				"because requests to create Jobs must end before",
+		},
+		"lease too short for a create and a renewal": {
+			7 * s, 6 * s, 2 * s,
+			"-leader-elect-lease-duration: must be at least 8s",
+		},
 		"lease longer by nothing": {8 * s, 7 * s, 2500 * ms, "must be at least 9s"},
 	} {
 		t.Run(name, func(t *testing.T) {

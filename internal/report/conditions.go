@@ -192,11 +192,13 @@ func ready(suspended bool, conditions []metav1.Condition) Condition {
 		}
 	}
 	if suspended {
-		return Condition{metav1.ConditionTrue, scaledjobv1.ReasonSuspended,
+		return Condition{
+			metav1.ConditionTrue, scaledjobv1.ReasonSuspended,
 			"The operator creates no Jobs while spec.suspend is true.",
 		}
 	}
-	return Condition{metav1.ConditionTrue, scaledjobv1.ReasonReconciled,
+	return Condition{
+		metav1.ConditionTrue, scaledjobv1.ReasonReconciled,
 		"The operator scales the Jobs by the depth of the queue.",
 	}
 }

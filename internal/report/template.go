@@ -26,7 +26,8 @@ var TemplateUnasked = &Condition{
 	"The API server has not checked the template yet. The operator still creates Jobs.",
 }
 
-var templateAccepted = &Condition{metav1.ConditionTrue, scaledjobv1.ReasonAccepted,
+var templateAccepted = &Condition{
+	metav1.ConditionTrue, scaledjobv1.ReasonAccepted,
 	"The API server accepts Jobs of this template.",
 }
 

@@ -82,7 +82,7 @@ func checkElection(timing leadership.Timing) error {
 
 // newLease returns the Lease for leader election; nil if leader election is disabled.
 func newLease(cluster *rest.Config, options options) (*leadership.Lease, error) {
-	lock, err := leaderelection.NewResourceLock(cluster, silent{}, leaderelection.Options{
+	lock, err := leaderelection.NewResourceLock(cluster, discardEvents{}, leaderelection.Options{
 		LeaderElection:          options.leaderElect,
 		LeaderElectionID:        leaderElectionID,
 		LeaderElectionNamespace: options.leaderElectionNamespace,
@@ -94,10 +94,10 @@ func newLease(cluster *rest.Config, options options) (*leadership.Lease, error) 
 	return leadership.NewLease(lock, options.election), nil
 }
 
-// silent provides event recorders that drop all events: the Lease itself shows the leader.
-type silent struct{ recorder.Provider }
+// discardEvents provides event recorders that drop all events: the Lease itself shows the leader.
+type discardEvents struct{ recorder.Provider }
 
-func (silent) GetEventRecorderFor(string) record.EventRecorder { return &record.FakeRecorder{} }
+func (discardEvents) GetEventRecorderFor(string) record.EventRecorder { return &record.FakeRecorder{} }
 
 // electBy configures the manager to elect its leader with the Lease.
 func electBy(lease *leadership.Lease, timing leadership.Timing, options *ctrl.Options) {

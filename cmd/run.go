@@ -122,7 +122,7 @@ func newManager(
 
 // checkStores stops the operator at startup if the cache of Jobs does not report its resource version.
 func checkStores(mgr ctrl.Manager, stores *jobcontrol.Stores) manager.Runnable {
-	return everywhere(func(ctx context.Context) error {
+	return onEveryReplica(func(ctx context.Context) error {
 		if !mgr.GetCache().WaitForCacheSync(ctx) {
 			return nil
 		}
@@ -130,12 +130,12 @@ func checkStores(mgr ctrl.Manager, stores *jobcontrol.Stores) manager.Runnable {
 	})
 }
 
-// everywhere is a runnable that also runs on standby replicas.
-type everywhere func(ctx context.Context) error
+// onEveryReplica is a runnable that also runs on standby replicas.
+type onEveryReplica func(ctx context.Context) error
 
-func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
+func (f onEveryReplica) Start(ctx context.Context) error { return f(ctx) }
 
-func (everywhere) NeedLeaderElection() bool { return false }
+func (onEveryReplica) NeedLeaderElection() bool { return false }
 
 // addProbes adds a liveness probe that succeeds while the process responds, and a readiness probe that waits for the
 // caches. Neither depends on Redis or on leadership: restarting the operator helps with neither an outage of Redis nor

@@ -167,7 +167,7 @@ func (p *operatorProcess) Observe(context.Context, queue.Source) ([]queue.Count,
 type fate struct {
 	// answer is the error that the process receives; nil for the answer of the API server.
 	answer error
-	// hangs delays the answer until the timeout of the create. kills ends the process while it waits.
+	// hangs delays the answer until the timeout of the create. If kills is true, the process is killed while it waits.
 	hangs, kills bool
 	// lands is how long the API server takes to carry out a create after the sender has given up. Negative means never.
 	lands time.Duration

@@ -219,7 +219,7 @@ func (s *apiServer) history() string {
 	var text strings.Builder
 	for _, c := range s.jobChanges {
 		if c.job == nil {
-			fmt.Fprintf(&text, "%d: %s is gone\n", c.version, c.name)
+			fmt.Fprintf(&text, "%d: %s is deleted\n", c.version, c.name)
 			continue
 		}
 		ordinal, _ := jobs.Ordinal(&c.job.ObjectMeta)
@@ -227,7 +227,7 @@ func (s *apiServer) history() string {
 			jobs.ControllerUID(c.job), ordinal, jobs.Finished(c.job), c.job.DeletionTimestamp != nil)
 	}
 	for _, c := range s.late {
-		fmt.Fprintf(&text, "under way until %v: %s\n", c.at, c.job.Name)
+		fmt.Fprintf(&text, "in flight until %v: %s\n", c.at, c.job.Name)
 	}
 	return text.String()
 }

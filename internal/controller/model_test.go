@@ -60,7 +60,7 @@ func TestModelFindsWeaknesses(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("the machine finds nothing in %d runs", seeds)
+			t.Errorf("the machine found no violation in %d runs", seeds)
 		})
 	}
 }
@@ -130,10 +130,10 @@ func (m *machine) run(t *rapid.T) {
 			"collect garbage":   m.collectGarbage,
 			"wait":              m.wait,
 			"catch up":          m.catchUp,
-			"pass":              m.pass,
-			"pass after pass":   m.passes,
-			"pass among faults": m.passAmongFaults,
-			"pass of another":   m.passOfFormer,
+			"pass":              m.reconcileLeader,
+			"pass after pass":   m.reconcileRepeatedly,
+			"pass among faults": m.reconcileWithFaults,
+			"pass of another":   m.reconcileFormer,
 			"user": oneOf(map[string]func(*rapid.T){
 				"delete a Job": m.deleteJob, "touch a Job": m.touchJob, "take a name": m.takeName, "edit": m.edit,
 				"delete the ScaledJob": m.deleteScaledJob,
@@ -184,7 +184,8 @@ func (m *machine) check() {
 			due = m.decided[owner]
 		}
 		if now > max(before, due) {
-			m.broken = errors.Join(m.broken, fmt.Errorf("%d Jobs of %s where there were %d, and %d due at most", now, owner, before, due))
+			m.broken = errors.Join(m.broken, fmt.Errorf(
+				"%d Jobs of %s: %d existed before, and at most %d are due", now, owner, before, due))
 		}
 		m.committed[owner] = now
 	}
@@ -429,8 +430,9 @@ func (m *machine) endOverlap(*rapid.T) {
 	}
 }
 
-// pass runs a reconcile of the leader. Something may happen between the count of the Jobs and the read of the depth.
-func (m *machine) pass(t *rapid.T) {
+// reconcileLeader runs a reconcile of the leader. Something may happen between the count of the Jobs and the read of
+// the depth.
+func (m *machine) reconcileLeader(t *rapid.T) {
 	m.meanwhile = oneOf(map[string]func(*rapid.T){
 		"nothing":         func(*rapid.T) { /* twice as often as anything else */ },
 		"nothing at all":  func(*rapid.T) { /* as before */ },
@@ -445,22 +447,22 @@ func (m *machine) pass(t *rapid.T) {
 	m.meanwhile = nil
 }
 
-// passes runs consecutive reconciles while the cache advances and every Job works.
-func (m *machine) passes(t *rapid.T) {
+// reconcileRepeatedly runs consecutive reconciles while the cache advances and every Job works.
+func (m *machine) reconcileRepeatedly(t *rapid.T) {
 	for range rapid.IntRange(2, 6).Draw(t, "passes") {
 		m.leader.catchUp(rapid.IntRange(0, 40).Draw(t, "changes"), 1)
 		m.reconcile(t, m.leader)
 	}
 }
 
-func (m *machine) passOfFormer(t *rapid.T) {
+func (m *machine) reconcileFormer(t *rapid.T) {
 	if m.former != nil {
 		m.former.fates = rapid.SliceOfN(fates(), 0, 4).Draw(t, "fates")
 		m.reconcile(t, m.former)
 	}
 }
 
-func (m *machine) passAmongFaults(t *rapid.T) {
+func (m *machine) reconcileWithFaults(t *rapid.T) {
 	m.leader.fates = rapid.SliceOfN(fates(), 1, 5).Draw(t, "fates")
 	m.reconcile(t, m.leader)
 	if m.leader.dead {
@@ -477,7 +479,8 @@ func (m *machine) reconcile(t *rapid.T, p *operatorProcess) {
 	before := m.server.version
 	m.t = t
 	result, err := p.r.Reconcile(context.WithoutCancel(t.Context()), requestOf(emails))
-	t.Logf("%v a pass: version %d -> %d, again after %v, error: %v", time.Now().Format("15:04:05"), before, m.server.version, result.RequeueAfter, err)
+	t.Logf("%v reconcile: version %d -> %d, requeue after %v, error: %v",
+		time.Now().Format("15:04:05"), before, m.server.version, result.RequeueAfter, err)
 }
 
 // fates generates the fates of creates: most of them are carried out.
@@ -522,18 +525,18 @@ func (m *machine) settle(t *rapid.T) {
 	m.check()
 	before := max(m.committed[sj.UID], m.decided[sj.UID])
 	for began := time.Now(); time.Since(began) < quiet && m.broken == nil; {
-		m.passAtRest(t)
+		m.reconcileAtRest(t)
 	}
 	m.judge(sj, before)
 	made := m.server.version
-	m.passAtRest(t)
+	m.reconcileAtRest(t)
 	if m.broken == nil && m.server.version != made {
-		m.broken = errors.New("another pass has changed something")
+		m.broken = errors.New("another reconcile has changed something")
 	}
 }
 
-// passAtRest runs a reconcile of an operator with current caches, and waits for the time until the next one.
-func (m *machine) passAtRest(t *rapid.T) {
+// reconcileAtRest runs a reconcile of an operator with current caches, and waits for the time until the next one.
+func (m *machine) reconcileAtRest(t *rapid.T) {
 	m.leader.catchUp(len(m.server.jobChanges), len(m.server.sjChanges))
 	m.t = t
 	result, err := m.leader.r.Reconcile(context.WithoutCancel(t.Context()), requestOf(emails))
@@ -548,7 +551,8 @@ func (m *machine) passAtRest(t *rapid.T) {
 func (m *machine) judge(sj *scaledjobv1.ScaledJob, before int) {
 	due, active := dueOf(&sj.Spec, m.depth), len(m.server.owned(sj.UID, unfinished))
 	if active < due || active > max(due, before) {
-		m.broken = errors.Join(m.broken, fmt.Errorf("%d Jobs in the end, where %d were due and %d there", active, due, before))
+		m.broken = errors.Join(m.broken, fmt.Errorf(
+			"%d Jobs at the end, of which %d are due and %d existed before", active, due, before))
 	}
 	present := func(job *batchv1.Job) bool { return job.DeletionTimestamp == nil && jobs.Succeeded(job) }
 	if kept := len(m.server.owned(sj.UID, present)); kept > int(sj.Spec.SuccessfulJobsHistoryLimitOrDefault()) {
@@ -556,6 +560,7 @@ func (m *machine) judge(sj *scaledjobv1.ScaledJob, before int) {
 	}
 	status := &m.server.scaledJob.Status
 	if int(status.ActiveJobs) != active || status.QueueDepth == nil || *status.QueueDepth != m.depth {
-		m.broken = errors.Join(m.broken, fmt.Errorf("the status of %d Jobs and %d messages says %+v", active, m.depth, status))
+		m.broken = errors.Join(m.broken, fmt.Errorf(
+			"with %d Jobs and %d messages, the status is %+v", active, m.depth, status))
 	}
 }

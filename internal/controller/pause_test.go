@@ -102,11 +102,11 @@ func TestJobsWithoutProgressPauseCreation(t *testing.T) {
 func TestJobsThatMadeProgressPauseNothing(t *testing.T) {
 	t.Parallel()
 	for name, progress := range map[string]func(w *world, round int){
-		"a message less": func(w *world, round int) { w.queues.SetDepth(emailQueue, int64(29-round)) },
-		"a message heard to leave": func(w *world, _ int) {
+		"one message less": func(w *world, round int) { w.queues.SetDepth(emailQueue, int64(29-round)) },
+		"a notification that a message left": func(w *world, _ int) {
 			w.watcher.state.LastEnd = time.Now()
 		},
-		"subscribed anew": func(w *world, _ int) { w.watcher.state.Since = time.Now() },
+		"a new subscription": func(w *world, _ int) { w.watcher.state.Since = time.Now() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -62,8 +62,8 @@ func TestWhatDoesNotReplaceJobs(t *testing.T) {
 		gradual bool
 		change  func(ctx context.Context, w *world)
 	}{
-		"another image, if replacing is not asked for": {gradual: true, change: func(ctx context.Context, w *world) { w.edit(ctx, anotherImage) }},
-		"that replacing is asked for later": {gradual: true, change: func(ctx context.Context, w *world) {
+		"another image, with the strategy Gradual": {gradual: true, change: func(ctx context.Context, w *world) { w.edit(ctx, anotherImage) }},
+		"a later change of the strategy to Immediate": {gradual: true, change: func(ctx context.Context, w *world) {
 			w.edit(ctx, anotherImage)
 			w.reconcile(ctx)
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Rollout.Strategy = scaledjobv1.RolloutImmediate })
@@ -71,7 +71,7 @@ func TestWhatDoesNotReplaceJobs(t *testing.T) {
 		"another image, if no Job may be created": {change: func(ctx context.Context, w *world) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { anotherImage(spec); spec.MaxReplicas = new(int32(0)) })
 		}},
-		"another image, that nobody knows to be one any more": {change: func(ctx context.Context, w *world) {
+		"another image, after the earlier versions have expired": {change: func(ctx context.Context, w *world) {
 			w.edit(ctx, anotherImage)
 			w.past = nil
 		}},

@@ -111,7 +111,7 @@ func TestLastRollout(t *testing.T) {
 
 func TestTemplateAccepted(t *testing.T) {
 	t.Parallel()
-	told := func(status metav1.ConditionStatus, generation int64) []metav1.Condition {
+	condition := func(status metav1.ConditionStatus, generation int64) []metav1.Condition {
 		return []metav1.Condition{{Type: scaledjobv1.ConditionTemplateValid, Status: status, ObservedGeneration: generation}}
 	}
 	rejected := report.Template(apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "emails", nil))
@@ -122,13 +122,13 @@ func TestTemplateAccepted(t *testing.T) {
 	}{
 		"never asked":              {},
 		"accepted now":             {answer: report.Template(nil), want: true},
-		"rejected now":             {known: told(metav1.ConditionTrue, 3), answer: rejected},
-		"no judgement":             {answer: report.TemplateUnasked},
-		"no judgement any more":    {known: told(metav1.ConditionTrue, 3), answer: report.TemplateUnasked},
-		"no judgement before":      {known: told(metav1.ConditionUnknown, 3)},
-		"accepted before":          {known: told(metav1.ConditionTrue, 3), want: true},
-		"rejected before":          {known: told(metav1.ConditionFalse, 3)},
-		"accepted before the edit": {known: told(metav1.ConditionTrue, 2)},
+		"rejected now":             {known: condition(metav1.ConditionTrue, 3), answer: rejected},
+		"no verdict":               {answer: report.TemplateUnasked},
+		"no verdict any more":      {known: condition(metav1.ConditionTrue, 3), answer: report.TemplateUnasked},
+		"no verdict before":        {known: condition(metav1.ConditionUnknown, 3)},
+		"accepted before":          {known: condition(metav1.ConditionTrue, 3), want: true},
+		"rejected before":          {known: condition(metav1.ConditionFalse, 3)},
+		"accepted before the edit": {known: condition(metav1.ConditionTrue, 2)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

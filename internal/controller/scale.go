@@ -46,7 +46,7 @@ var (
 type outcome struct {
 	// created is the number of Jobs that were created.
 	created int
-	// err is the error of a failed create. createFailing is true if no create failed in the reconcile before.
+	// err is the error of a failed create. createFailing is true if creates have just started to fail.
 	err           error
 	createFailing bool
 	// refusal is the answer with which the API server refused a Job. It is not retried with backoff: the pause

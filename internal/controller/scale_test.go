@@ -172,9 +172,9 @@ func TestScaleStopsAtAnError(t *testing.T) {
 	w.queues.SetDepth(emailQueue, 200)
 	w.onCreate = refuse(errOverload)
 
-	for pass := range 3 {
+	for attempt := range 3 {
 		w.Expect(w.reconcileFails(t.Context())).To(MatchError(errOverload))
-		w.Expect(w.names()).To(HaveLen(pass+1), "one per reconcile")
+		w.Expect(w.names()).To(HaveLen(attempt+1), "one per reconcile")
 	}
 	w.Expect(sets.New(w.names()...)).To(HaveLen(1), "the ordinal of a refused Job is used again")
 	w.Expect(w.events.reasons).To(Equal([]string{"JobCreateFailed"}), "once, and not in every reconcile")

@@ -204,7 +204,7 @@ func TestWakesDeliverEndsWithItsContext(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-delivered:
-			t.Error("nobody took it")
+			t.Error("no wake-up was received")
 		default:
 		}
 

@@ -72,7 +72,7 @@ func TestJobHandler(t *testing.T) {
 			[]string{"emails"},
 			PriorityNormal,
 		},
-		"nobody's": {
+		"without an owner": {
 			func(ctx context.Context, q *workQueue) {
 				orphan := owned("emails", func(job *batchv1.Job) { job.OwnerReferences = nil })
 				JobHandler(ignoreFinish).Create(ctx, event.CreateEvent{Object: orphan}, q)
@@ -125,7 +125,7 @@ func TestJobChanged(t *testing.T) {
 		"a Pod started":      {nothing, func(job *batchv1.Job) { job.Status.Active = 1 }, false},
 		"a label":            {nothing, func(job *batchv1.Job) { job.Labels["a"] = "b" }, false},
 		"got ready":          {nothing, ready(1), true},
-		"told not ready":     {nothing, ready(0), false},
+		"reported not ready": {nothing, ready(0), false},
 		"another Pod ready":  {ready(1), ready(2), false},
 		"not ready any more": {ready(1), ready(0), true},
 		"succeeded":          {nothing, condition(batchv1.JobComplete), true},

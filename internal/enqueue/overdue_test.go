@@ -38,7 +38,7 @@ func TestPromote(t *testing.T) {
 		deadlines.Expect(emails, start.Add(time.Hour))
 		select {
 		case <-wakes:
-			t.Error("it is not overdue any more")
+			t.Error("the ScaledJob is no longer overdue, but was requested")
 		case <-time.After(time.Minute):
 		}
 

@@ -36,7 +36,7 @@ type dryRunServer struct {
 
 func (d *dryRunServer) Create(_ context.Context, object client.Object, opts ...client.CreateOption) error {
 	if len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) == 0 {
-		return errors.New("that would create a Job")
+		return errors.New("the create is not a dry run")
 	}
 	d.asked = append(d.asked, object.(*batchv1.Job))
 	return d.answer

@@ -129,9 +129,9 @@ func TestReadySettledByTheServer(t *testing.T) {
 		live  []client.Object
 		ready bool
 	}{
-		"it is gone":                     {nil, true},
-		"it is gone, its name is reused": {[]client.Object{namesake}, true},
-		"it exists":                      {[]client.Object{jobOf(owner1, "a", "")}, false},
+		"it is deleted":                     {nil, true},
+		"it is deleted, its name is reused": {[]client.Object{namesake}, true},
+		"it exists":                         {[]client.Object{jobOf(owner1, "a", "")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,10 +9,10 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// reach is how far below the highest ordinal missing ordinals are searched. Creates in flight belong to one reconcile,
-// with at most 128 creates, or were without an answer before it. The limit bounds the memory even if users forge
-// ordinals.
-const reach = 1024
+// missingRange is how far below the highest ordinal the operator searches for missing ordinals. Creates in flight
+// belong to one reconcile, with at most 128 creates, or were without an answer before it. The limit bounds the memory
+// even if users forge ordinals.
+const missingRange = 1024
 
 // ordinals tracks which ordinals of one ScaledJob are free. In the zero value no Job was seen.
 //
@@ -53,7 +53,7 @@ func (o *ordinals) use(ordinal int64) {
 	}
 	o.highest = max(o.highest, ordinal)
 	o.used[ordinal] = struct{}{}
-	o.raise(max(o.floor, o.highest-reach))
+	o.raise(max(o.floor, o.highest-missingRange))
 }
 
 // raise records that all ordinals up to this one have had their Jobs. It also raises the floor over the used ordinals

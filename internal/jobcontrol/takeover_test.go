@@ -224,6 +224,6 @@ func TestTakeoverOfManyJobsEndsThoughEachPassIsShort(t *testing.T) {
 				break
 			}
 		}
-		g.Expect(ready).To(BeTrue(), "100,000 Jobs in pages that take %s each, after ten passes of %s", perPage, pass)
+		g.Expect(ready).To(BeTrue(), "100,000 Jobs in pages that take %s each, after ten reconciles of %s", perPage, pass)
 	})
 }

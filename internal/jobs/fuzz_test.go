@@ -41,8 +41,8 @@ func FuzzName(f *testing.F) {
 	})
 }
 
-// FuzzCensus shows that a Job counts exactly once, in the right state, whatever users have written into it.
-func FuzzCensus(f *testing.F) {
+// FuzzClassify shows that a Job counts exactly once, in the right state, whatever users have written into it.
+func FuzzClassify(f *testing.F) {
 	f.Add("1", "hash", "Complete", "True", int32(1), true)
 	f.Add("-9223372036854775808", "", "Failed", "True", int32(-1), true)
 	f.Add("99999999999999999999", "\x00", "Suspended", "True", int32(0), true)

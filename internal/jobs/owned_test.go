@@ -90,17 +90,17 @@ func TestTake(t *testing.T) {
 		"failed":                         {job("j", failed(1)), broken},
 		"going to succeed, Pods running": {job("j", with(batchv1.JobSuccessCriteriaMet, corev1.ConditionTrue, 1)), active},
 		"going to fail, Pods running":    {job("j", with(batchv1.JobFailureTarget, corev1.ConditionTrue, 1)), active},
-		"gone through both to success": {
+		"success criteria met, then succeeded": {
 			job("j", with(batchv1.JobSuccessCriteriaMet, corev1.ConditionTrue, 1), succeeded(2)), complete,
 		},
-		"gone through both to failure": {job("j", with(batchv1.JobFailureTarget, corev1.ConditionTrue, 1), failed(2)), broken},
+		"failure target, then failed": {job("j", with(batchv1.JobFailureTarget, corev1.ConditionTrue, 1), failed(2)), broken},
 		"conditions that are False": {
 			job("j", with(batchv1.JobComplete, corev1.ConditionFalse, 1), with(batchv1.JobFailed, corev1.ConditionFalse, 1)), active,
 		},
 		"conditions that are Unknown":  {job("j", with(batchv1.JobComplete, corev1.ConditionUnknown, 1)), active},
 		"of another owner":             {job("j", ownedBy("uid-2")), nobodys},
-		"of nobody":                    {job("j", orphaned), nobodys},
-		"labelled, but of nobody":      {job("j", orphaned, labelled), nobodys},
+		"without an owner":             {job("j", orphaned), nobodys},
+		"labelled, without an owner":   {job("j", orphaned, labelled), nobodys},
 		"owned without being governed": {job("j", notController), nobodys},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,10 +176,10 @@ func TestOrdinal(t *testing.T) {
 
 func TestOrdinalFloor(t *testing.T) {
 	t.Parallel()
-	for told, want := range map[string]int64{"": 0, "no number": 0, "-1": 0, "0": 0, "6": 6, "7": 0, "9223372036854775807": 0} {
-		own := job(Name("emails", "uid-1", 7), numbered("7"), annotated(scaledjobv1.AnnotationOrdinalFloor, told))
+	for floorText, want := range map[string]int64{"": 0, "no number": 0, "-1": 0, "0": 0, "6": 6, "7": 0, "9223372036854775807": 0} {
+		own := job(Name("emails", "uid-1", 7), numbered("7"), annotated(scaledjobv1.AnnotationOrdinalFloor, floorText))
 		ordinal, floor := Ordinal(&own.ObjectMeta)
-		NewWithT(t).Expect([]int64{ordinal, floor}).To(Equal([]int64{7, want}), told)
+		NewWithT(t).Expect([]int64{ordinal, floor}).To(Equal([]int64{7, want}), floorText)
 	}
 	g := NewWithT(t)
 	copied := job("copy", numbered("7"), annotated(scaledjobv1.AnnotationOrdinalFloor, "6"))

@@ -25,13 +25,13 @@ func TestTally(t *testing.T) {
 		vanished       bool
 		finished, next []types.UID
 	}{
-		"nothing known":  {nil, sorted("a", "", ""), false, nil, []types.UID{"a"}},
-		"nothing at all": {nil, sorted("", "", ""), false, nil, nil},
-		"all there":      {[]types.UID{"a", "b"}, sorted("ba", "", ""), false, nil, []types.UID{"a", "b"}},
-		"one more":       {[]types.UID{"a"}, sorted("ab", "", ""), false, nil, []types.UID{"a", "b"}},
-		"finished":       {[]types.UID{"a", "b", "c"}, sorted("a", "b", "c"), false, []types.UID{"b", "c"}, []types.UID{"a"}},
-		"told of before": {[]types.UID{"a"}, sorted("a", "b", "c"), false, nil, []types.UID{"a"}},
-		"one gone":       {[]types.UID{"a", "b"}, sorted("a", "", ""), true, nil, []types.UID{"a"}},
+		"nothing known":   {nil, sorted("a", "", ""), false, nil, []types.UID{"a"}},
+		"nothing at all":  {nil, sorted("", "", ""), false, nil, nil},
+		"all there":       {[]types.UID{"a", "b"}, sorted("ba", "", ""), false, nil, []types.UID{"a", "b"}},
+		"one more":        {[]types.UID{"a"}, sorted("ab", "", ""), false, nil, []types.UID{"a", "b"}},
+		"finished":        {[]types.UID{"a", "b", "c"}, sorted("a", "b", "c"), false, []types.UID{"b", "c"}, []types.UID{"a"}},
+		"reported before": {[]types.UID{"a"}, sorted("a", "b", "c"), false, nil, []types.UID{"a"}},
+		"one gone":        {[]types.UID{"a", "b"}, sorted("a", "", ""), true, nil, []types.UID{"a"}},
 		"one gone, another new": {
 			[]types.UID{"a", "b"}, sorted("ac", "", ""), true, nil, []types.UID{"a", "c"},
 		},

@@ -28,9 +28,9 @@ const (
 	// reserve is how long before other replicas may take the Lease this process has exited. It allows for the time in
 	// which the API server notices that the process has canceled its requests.
 	reserve = time.Second
-	// notice is the maximum interval between two checks of the Lease. A single long timer would not do, because timers
-	// stop while a machine is suspended.
-	notice = time.Second
+	// checkInterval is the maximum interval between two checks of the Lease. A single long timer would not do, because
+	// timers stop while a machine is suspended.
+	checkInterval = time.Second
 )
 
 // ErrRanOut means that other replicas are about to be able to take the Lease.
@@ -126,11 +126,11 @@ func (l *Lease) Watch(ctx context.Context) error {
 		left := l.timing.expiresAfter() - age
 		switch {
 		case !known:
-			left = notice
+			left = checkInterval
 		case left <= 0:
 			return ErrRanOut
 		}
-		timer.Reset(min(left, notice))
+		timer.Reset(min(left, checkInterval))
 	}
 }
 

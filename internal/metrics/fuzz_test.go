@@ -23,11 +23,11 @@ func FuzzQueueLabel(f *testing.F) {
 		case len(label) > maxQueueLabel:
 			t.Errorf("%q is %d bytes long", label, len(label))
 		case !utf8.ValidString(label):
-			t.Errorf("%q is no text", label)
+			t.Errorf("%q is not valid UTF-8", label)
 		case strings.ContainsFunc(label, func(c rune) bool { return !unicode.IsPrint(c) }):
-			t.Errorf("%q can't be printed", label)
+			t.Errorf("%q is not printable", label)
 		case key != other && label == queueLabel(other):
-			t.Errorf("%q and %q share %q", key, other, label)
+			t.Errorf("%q and %q have the same label %q", key, other, label)
 		}
 	})
 }

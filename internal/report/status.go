@@ -70,7 +70,7 @@ func Status(
 	if before.ObservedGeneration != sj.Generation || seen.Desired != nil {
 		// After an edit the previous values may belong to other queues.
 		status.QueueDepth, status.DesiredJobs, status.Queues = seen.Depth, seen.Desired, seen.Queues
-		status.Queue = inShort(seen.Queues)
+		status.Queue = summary(seen.Queues)
 	}
 	if seen.Created > 0 {
 		// The API server stores whole seconds.
@@ -82,8 +82,8 @@ func Status(
 	return status
 }
 
-// inShort returns the name of the first queue and the number of the others.
-func inShort(queues []scaledjobv1.QueueStatus) string {
+// summary returns the name of the first queue and the number of the others.
+func summary(queues []scaledjobv1.QueueStatus) string {
 	switch len(queues) {
 	case 0:
 		return ""

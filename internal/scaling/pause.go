@@ -12,8 +12,8 @@ const (
 	FirstPause = 10 * time.Second
 	// LongestPause is the maximum length of a pause.
 	LongestPause = 5 * time.Minute
-	// enough is the number of consecutive Jobs that fail or make no progress after which creation pauses.
-	enough = 3
+	// jobsBeforePause is the number of consecutive Jobs that fail or make no progress after which creation pauses.
+	jobsBeforePause = 3
 	// forgetAfter is how long after the end of a pause a further problem counts as new, so that it starts with
 	// FirstPause again.
 	forgetAfter = 10 * time.Minute
@@ -94,7 +94,7 @@ func ResumePause(was PauseReason, since time.Time, finishes []Finish, now time.T
 	if was != JobsFailing && was != NoProgress {
 		return c
 	}
-	c.reason, c.failures = was, enough
+	c.reason, c.failures = was, jobsBeforePause
 	c.wasted.begin(earlier(since, now))
 	for _, f := range finishes {
 		if f.At.After(since) && (f.Failed || was == NoProgress) {
@@ -165,9 +165,9 @@ func (c *Pause) Finished(finishes []Finish, now time.Time) {
 	}
 	c.endIfRecovered()
 	switch {
-	case c.failures >= enough:
+	case c.failures >= jobsBeforePause:
 		c.pause(JobsFailing, now)
-	case c.idle >= enough:
+	case c.idle >= jobsBeforePause:
 		c.pause(NoProgress, now)
 	}
 }

@@ -64,8 +64,8 @@ func FuzzResumePause(f *testing.F) {
 		c := ResumePause(PauseReason(why), at(since), []Finish{
 			{Ordinal: 1, Failed: failed, At: at(first)}, {Ordinal: 2, Failed: failed, At: at(second)}, {Ordinal: 3, Failed: true},
 		}, start)
-		told := why == string(JobsFailing) || why == string(NoProgress)
-		expectSensible(t, &c, start, told)
+		reported := why == string(JobsFailing) || why == string(NoProgress)
+		expectSensible(t, &c, start, reported)
 	})
 }
 
@@ -75,10 +75,10 @@ func expectSensible(t *testing.T, c *Pause, now time.Time, caused bool) {
 	until, holds := c.Holds(now)
 	switch {
 	case holds && until.Sub(now) > LongestPause:
-		t.Fatalf("creating pauses for %v", until.Sub(now))
+		t.Fatalf("creation is paused for %v, which is too long", until.Sub(now))
 	case holds && !caused:
-		t.Fatal("creating pauses without a cause")
+		t.Fatal("creation is paused without a cause")
 	case holds && c.Reason(now) == NotPaused:
-		t.Fatal("creating pauses without a reason")
+		t.Fatal("creation is paused without a reason")
 	}
 }

@@ -161,11 +161,11 @@ func TestJobsThatMayHaveTakenSomethingDoNotPause(t *testing.T) {
 		heard bool
 		event func(*line)
 	}{
-		"a message was heard to leave":             {true, func(l *line) { l.queue.ShrunkAt = l.queue.ShrunkAt.Add(time.Second) }},
+		"a notification that a message left":       {true, func(l *line) { l.queue.ShrunkAt = l.queue.ShrunkAt.Add(time.Second) }},
 		"the subscription is another":              {true, func(l *line) { l.queue.Since = l.queue.Since.Add(time.Second) }},
-		"a depth was not seen, nor anything heard": {false, func(l *line) { l.creation.Unseen() }},
-		"a depth was not seen in time":             {true, nil},
-		"another depth, unannounced":               {false, func(l *line) { l.queue.Depth++ }},
+		"one observation failed, no notifications": {false, func(l *line) { l.creation.Unseen() }},
+		"one observation missing":                  {true, nil},
+		"another depth, no notifications":          {false, func(l *line) { l.queue.Depth++ }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -432,10 +432,10 @@ func TestPausesAreBounded(t *testing.T) {
 			}
 			until, holds := c.Holds(now)
 			if holds && (until.Sub(now) > LongestPause || c.Reason(now) == NotPaused) {
-				t.Fatalf("a pause of %v for %q", until.Sub(now), c.Reason(now))
+				t.Fatalf("paused for %v because of %q", until.Sub(now), c.Reason(now))
 			}
 			if (event == 1 || event == 2) && failures >= 3 && !holds {
-				t.Fatal("no pause after three failures in a row")
+				t.Fatal("no pause after three consecutive failures")
 			}
 		}
 	})

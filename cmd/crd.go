@@ -28,8 +28,8 @@ const (
 // awaitCRD waits until the API server serves ScaledJobs. It returns false without an error if ctx ends before, and an
 // error if that takes longer than crdTimeout or the API server can't be asked. The CRD may be applied together with the
 // operator, and the API server serves it some moments later. Discovery needs no RBAC rule. awaitCRD uses the mapper of
-// the manager, so that the manager finds the kind even if it connects to another replica of the API server that does not
-// serve it yet.
+// the manager, so that the manager finds the kind even if it connects to another replica of the API server that does
+// not serve it yet.
 func awaitCRD(ctx context.Context, mapper apimeta.RESTMapper, log logr.Logger) (served bool, err error) {
 	kind := scaledjobv1.GroupVersion.WithKind("ScaledJob")
 	timeout := time.NewTimer(crdTimeout)

@@ -3,23 +3,25 @@
 
 package v1
 
-// The condition types of a ScaledJob. True is the normal state of all of them except ScalingLimited, Reconciling and Stalled.
+// The condition types of a ScaledJob. True is the normal state of all of them except ScalingLimited, Reconciling and
+// Stalled.
 const (
-	// ConditionReady is True while the operator scales the ScaledJob as its spec says. If it is False, its reason is that of
-	// QueueConnected or TemplateValid, or InvalidSpec.
+	// ConditionReady is True while the operator scales the ScaledJob as its spec says. If it is False, its reason is
+	// that of QueueConnected or TemplateValid, or InvalidSpec.
 	ConditionReady = "Ready"
 	// ConditionQueueConnected is True while the operator can read the depth of the queue.
 	ConditionQueueConnected = "QueueConnected"
-	// ConditionNotificationsActive tells whether Redis sends keyspace notifications for the queue. It is Unknown until that is
-	// verified. It never affects Ready: without notifications the operator polls the queue.
+	// ConditionNotificationsActive tells whether Redis sends keyspace notifications for the queue. It is Unknown until
+	// that is verified. It never affects Ready: without notifications the operator polls the queue.
 	ConditionNotificationsActive = "NotificationsActive"
-	// ConditionTemplateValid tells whether the API server accepts a Job built from the template, checked with a dry run once per
-	// generation. It never prevents the creation of a Job.
+	// ConditionTemplateValid tells whether the API server accepts a Job built from the template, checked with a dry run
+	// once per generation. It never prevents the creation of a Job.
 	ConditionTemplateValid = "TemplateValid"
 	// ConditionScalingLimited is True while the operator wants fewer Jobs than are due.
 	ConditionScalingLimited = "ScalingLimited"
-	// ConditionReconciling and ConditionStalled follow kstatus. They are present, and True, only while Ready is not True:
-	// Stalled if somebody has to change something, and Reconciling if the operator retries and the problem may resolve itself.
+	// ConditionReconciling and ConditionStalled follow kstatus. They are present, and True, only while Ready is not
+	// True: Stalled if somebody has to change something, and Reconciling if the operator retries and the problem may
+	// resolve itself.
 	ConditionReconciling = "Reconciling"
 	ConditionStalled     = "Stalled"
 )
@@ -38,13 +40,16 @@ const (
 const (
 	// ReasonConnected: the depth was read.
 	ReasonConnected = "Connected"
-	// ReasonSecretRejected: the depth was read with the previous values of the Secrets. The server rejects the current values.
+	// ReasonSecretRejected: the depth was read with the previous values of the Secrets. The server rejects the current
+	// values.
 	ReasonSecretRejected = "SecretRejected"
-	// ReasonUnreachable: the operator can't reach Redis, or Redis can't serve requests now. Also of ConditionNotificationsActive.
+	// ReasonUnreachable: the operator can't reach Redis, or Redis can't serve requests now. Also of
+	// ConditionNotificationsActive.
 	ReasonUnreachable = "Unreachable"
 	// ReasonAuthFailed: Redis rejected the credentials, or requires some.
 	ReasonAuthFailed = "AuthFailed"
-	// ReasonPermissionDenied: the Redis user may not read the queue. Of ConditionNotificationsActive: it may not subscribe.
+	// ReasonPermissionDenied: the Redis user may not read the queue. Of ConditionNotificationsActive: it may not
+	// subscribe.
 	ReasonPermissionDenied = "PermissionDenied"
 	// ReasonWrongType: a key holds another type than the spec says.
 	ReasonWrongType = "WrongType"
@@ -60,10 +65,11 @@ const (
 	ReasonSecretInvalid = "SecretInvalid"
 	// ReasonSecretForbidden: the operator may not read the Secret.
 	ReasonSecretForbidden = "SecretForbidden"
-	// ReasonTooManyServers: the ScaledJobs of the namespace name more Redis servers than the operator allows per namespace.
+	// ReasonTooManyServers: the ScaledJobs of the namespace name more Redis servers than the operator allows per
+	// namespace.
 	ReasonTooManyServers = "TooManyServers"
-	// ReasonConsumerGroupNotFound: the stream contains entries, but has no such consumer group. One message counts as waiting, so that a
-	// worker can start and create the group.
+	// ReasonConsumerGroupNotFound: the stream contains entries, but has no such consumer group. One message counts as
+	// waiting, so that a worker can start and create the group.
 	ReasonConsumerGroupNotFound = "ConsumerGroupNotFound"
 )
 
@@ -97,7 +103,8 @@ const (
 	ReasonJobsFailing = "JobsFailing"
 	// ReasonNoProgress: Jobs finish, but no message leaves the queue, and Job creation pauses.
 	ReasonNoProgress = "NoProgress"
-	// ReasonCreateRefused: the API server rejects the creation of a Job, because of a quota, an admission policy or a missing permission.
+	// ReasonCreateRefused: the API server rejects the creation of a Job, because of a quota, an admission policy or a
+	// missing permission.
 	ReasonCreateRefused = "CreateRefused"
 	// ReasonAtMaxReplicas: more Jobs are due than maxReplicas allows.
 	ReasonAtMaxReplicas = "AtMaxReplicas"

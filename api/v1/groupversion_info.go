@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1 holds the ScaledJob API of the group batch.miracle.dev: the types, the condition types and reasons that the operator
-// reports, and the labels and annotations that it writes. Fields are only ever added.
+// Package v1 holds the ScaledJob API of the group batch.miracle.dev: the types, the condition types and reasons that
+// the operator reports, and the labels and annotations that it writes. Fields are only ever added.
 //
 // +kubebuilder:object:generate=true
 // +groupName=batch.miracle.dev

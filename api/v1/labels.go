@@ -3,20 +3,23 @@
 
 package v1
 
-// The keys below are written by the operator on every Job and Pod it creates. A job template must not hold keys of this prefix.
+// The keys below are written by the operator on every Job and Pod it creates. A job template must not hold keys of this
+// prefix.
 const (
 	// KeyPrefix is the prefix reserved for the operator's own labels and annotations.
 	KeyPrefix = "batch.miracle.dev/"
-	// LabelScaledJob names the ScaledJob that a Job or Pod belongs to. It is there for people and their selectors: the operator
-	// itself goes by the controller reference alone.
+	// LabelScaledJob names the ScaledJob that a Job or Pod belongs to. It is there for people and their selectors: the
+	// operator itself goes by the controller reference alone.
 	LabelScaledJob = KeyPrefix + "scaledjob"
 	// LabelManagedBy is the standard label that names the tool which manages an object.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedBy is the value of LabelManagedBy.
 	ManagedBy = "scaledjob-operator"
-	// AnnotationOrdinal is a Job's number among all the Jobs of its ScaledJob, counted from 1. The Job's name derives from it.
+	// AnnotationOrdinal is a Job's number among all the Jobs of its ScaledJob, counted from 1. The Job's name derives
+	// from it.
 	AnnotationOrdinal = KeyPrefix + "ordinal"
-	// AnnotationOrdinalFloor is an ordinal up to which no other Job was on its way when a Job was created: each of them has, or had, its Job.
+	// AnnotationOrdinalFloor is an ordinal up to which no other Job was on its way when a Job was created: each of them
+	// has, or had, its Job.
 	AnnotationOrdinalFloor = KeyPrefix + "ordinal-floor"
 	// AnnotationTemplateHash is the hash of the job template that a Job was built from.
 	AnnotationTemplateHash = KeyPrefix + "template-hash"

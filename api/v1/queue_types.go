@@ -10,8 +10,8 @@ type QueueType string
 const (
 	// QueueList counts the elements of a list.
 	QueueList QueueType = "List"
-	// QueueStream counts the entries of a stream: with a consumer group the entries that the group has not read yet and those that it has read
-	// and not acknowledged, without one all entries.
+	// QueueStream counts the entries of a stream: with a consumer group the entries that the group has not read yet and
+	// those that it has read and not acknowledged, without one all entries.
 	QueueStream QueueType = "Stream"
 	// QueueSortedSet counts the members of a sorted set, all of them or those within a window of scores.
 	QueueSortedSet QueueType = "SortedSet"
@@ -56,7 +56,8 @@ const (
 	ScoreMilliseconds ScoreUnit = "ms"
 	// ScoreNanoseconds is for Unix time in nanoseconds.
 	ScoreNanoseconds ScoreUnit = "ns"
-	// ScoreBullMQ is for Unix time in milliseconds × 4096 plus a number below 4096, as BullMQ and Bull use for delayed jobs.
+	// ScoreBullMQ is for Unix time in milliseconds × 4096 plus a number below 4096, as BullMQ and Bull use for delayed
+	// jobs.
 	ScoreBullMQ ScoreUnit = "BullMQ"
 )
 
@@ -78,19 +79,20 @@ type Queue struct {
 	// +kubebuilder:default=List
 	Type QueueType `json:"type,omitempty"`
 
-	// role says what the messages of this key are: Waiting (default) for a worker, or InProgress, which means that a worker has taken them and
-	// not finished. If both keys are named, a message counts once from its push until it is done, even if it moves between the keys. A
-	// Stream has no role.
+	// role says what the messages of this key are: Waiting (default) for a worker, or InProgress, which means that a
+	// worker has taken them and not finished. If both keys are named, a message counts once from its push until it is
+	// done, even if it moves between the keys. A Stream has no role.
 	// +optional
 	Role QueueRole `json:"role,omitempty"`
 
-	// threshold is the number of messages of this queue per Job. Default: spec.threshold. A queue with the role InProgress needs the same
-	// threshold as the queue that its messages come from.
+	// threshold is the number of messages of this queue per Job. Default: spec.threshold. A queue with the role
+	// InProgress needs the same threshold as the queue that its messages come from.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Threshold *int64 `json:"threshold,omitempty"`
 
-	// stream names the consumer group that reads a queue of type Stream. Without it, all entries of the stream count as waiting.
+	// stream names the consumer group that reads a queue of type Stream. Without it, all entries of the stream count as
+	// waiting.
 	// +optional
 	Stream *StreamQueue `json:"stream,omitempty"`
 
@@ -101,8 +103,9 @@ type Queue struct {
 
 // StreamQueue says which entries of a stream count.
 type StreamQueue struct {
-	// consumerGroup is the group that the workers use. Entries that it has not read yet are waiting, and entries that it has read and not
-	// acknowledged are in progress. To count all entries of the stream instead, leave out the field stream.
+	// consumerGroup is the group that the workers use. Entries that it has not read yet are waiting, and entries that
+	// it has read and not acknowledged are in progress. To count all entries of the stream instead, leave out the field
+	// stream.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -118,7 +121,8 @@ type SortedSetQueue struct {
 	// +kubebuilder:default=All
 	Window SortedSetWindow `json:"window,omitempty"`
 
-	// scoreUnit is the unit of the scores, which are times since 1970: s (default), ms, ns, or BullMQ. For the windows Due and Live.
+	// scoreUnit is the unit of the scores, which are times since 1970: s (default), ms, ns, or BullMQ. For the windows
+	// Due and Live.
 	// +optional
 	// +kubebuilder:default=s
 	ScoreUnit ScoreUnit `json:"scoreUnit,omitempty"`
@@ -152,7 +156,8 @@ type QueueStatus struct {
 	// +optional
 	Window SortedSetWindow `json:"window,omitempty"`
 
-	// depth is the number of outstanding messages at the last successful read. Absent until the first one after an edit of the spec.
+	// depth is the number of outstanding messages at the last successful read. Absent until the first one after an edit
+	// of the spec.
 	// +optional
 	Depth *int64 `json:"depth,omitempty"`
 }

@@ -27,7 +27,8 @@ type Redis struct {
 	// +kubebuilder:default=Standalone
 	Mode RedisMode `json:"mode,omitempty"`
 
-	// addresses is the server as host:port, with IPv6 addresses in brackets, without a scheme or path. Exactly one address.
+	// addresses is the server as host:port, with IPv6 addresses in brackets, without a scheme or path. Exactly one
+	// address.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -41,12 +42,13 @@ type Redis struct {
 	// +kubebuilder:validation:Minimum=0
 	Database int32 `json:"database,omitempty"`
 
-	// auth specifies the credentials. Without it the operator does not authenticate, and Redis treats it as the user default.
+	// auth specifies the credentials. Without it the operator does not authenticate, and Redis treats it as the user
+	// default.
 	// +optional
 	Auth *RedisAuth `json:"auth,omitempty"`
 
-	// tls encrypts the connections. Write tls: {} for a server with a certificate from an authority that the operator's system trusts.
-	// Kubernetes drops a bare tls:, and the connections are not encrypted.
+	// tls encrypts the connections. Write tls: {} for a server with a certificate from an authority that the operator's
+	// system trusts. Kubernetes drops a bare tls:, and the connections are not encrypted.
 	// +optional
 	TLS *RedisTLS `json:"tls,omitempty"`
 }
@@ -71,8 +73,8 @@ type RedisAuth struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.certSecretRef) == has(self.keySecretRef)",message="certSecretRef and keySecretRef go together: give both or neither"
 type RedisTLS struct {
-	// caSecretRef references the PEM certificates of the authorities that may sign the server's certificate, instead of the authorities that
-	// the operator's system trusts. The default key is ca.crt.
+	// caSecretRef references the PEM certificates of the authorities that may sign the server's certificate, instead of
+	// the authorities that the operator's system trusts. The default key is ca.crt.
 	// +optional
 	CASecretRef *SecretKeyReference `json:"caSecretRef,omitempty"`
 
@@ -84,15 +86,17 @@ type RedisTLS struct {
 	// +optional
 	KeySecretRef *SecretKeyReference `json:"keySecretRef,omitempty"`
 
-	// serverName is the name that the server's certificate must contain; it is also sent as SNI. Default: the host of the address.
+	// serverName is the name that the server's certificate must contain; it is also sent as SNI. Default: the host of
+	// the address.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?$`
 	ServerName string `json:"serverName,omitempty"`
 
-	// insecureSkipVerify accepts any server certificate, so that anybody in the network path can read and change the traffic, including the
-	// password. It works only if the operator was started with --allow-insecure-redis-tls. Default false.
+	// insecureSkipVerify accepts any server certificate, so that anybody in the network path can read and change the
+	// traffic, including the password. It works only if the operator was started with --allow-insecure-redis-tls.
+	// Default false.
 	// +optional
 	InsecureSkipVerify bool `json:"insecureSkipVerify,omitempty"`
 }

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The defaults of optional fields, in the field's own unit. The CRD sets them at admission; the methods of ScaledJobSpec apply them to
-// objects that were stored before the field had a default.
+// The defaults of optional fields, in the field's own unit. The CRD sets them at admission; the methods of
+// ScaledJobSpec apply them to objects that were stored before the field had a default.
 const (
 	DefaultMaxReplicas                int32 = 100
 	DefaultPollingIntervalSeconds     int32 = 30
@@ -24,7 +24,8 @@ const (
 type NotificationMode string
 
 const (
-	// NotificationsEnabled subscribes to the keyspace notifications of the queue, so that Jobs are created as soon as it grows.
+	// NotificationsEnabled subscribes to the keyspace notifications of the queue, so that Jobs are created as soon as
+	// it grows.
 	NotificationsEnabled NotificationMode = "Enabled"
 	// NotificationsDisabled reads the queue at each polling interval only.
 	NotificationsDisabled NotificationMode = "Disabled"
@@ -37,7 +38,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || self.maxReplicas == 0 || self.minReplicas <= self.maxReplicas",message="minReplicas must not be larger than maxReplicas",fieldPath=".minReplicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.queues) || !has(self.queuesCalculation) || self.queuesCalculation == 'Sum' || !self.queues.exists(q, has(q.role) && q.role == 'InProgress')",message="queues with the role InProgress can only be added up, by queuesCalculation Sum",fieldPath=".queuesCalculation"
 type ScaledJobSpec struct {
-	// queueName is the key of the Redis list with the waiting messages, at most 1024 bytes. Exactly one of queueName and queues is required.
+	// queueName is the key of the Redis list with the waiting messages, at most 1024 bytes. Exactly one of queueName
+	// and queues is required.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -53,14 +55,14 @@ type ScaledJobSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.name == b.name && ((has(a.stream) && has(a.stream.consumerGroup) ? a.stream.consumerGroup : '') == (has(b.stream) && has(b.stream.consumerGroup) ? b.stream.consumerGroup : '') || (has(a.stream) && has(a.stream.consumerGroup) ? a.stream.consumerGroup : '') == '' || (has(b.stream) && has(b.stream.consumerGroup) ? b.stream.consumerGroup : '') == '') && ((has(a.sortedSet) ? a.sortedSet.window : 'All') == (has(b.sortedSet) ? b.sortedSet.window : 'All') || (has(a.sortedSet) ? a.sortedSet.window : 'All') == 'All' || (has(b.sortedSet) ? b.sortedSet.window : 'All') == 'All' || (has(a.sortedSet) ? a.sortedSet.scoreUnit : 's') != (has(b.sortedSet) ? b.sortedSet.scoreUnit : 's'))))",message="no message may count twice: queues must differ in name, in stream.consumerGroup, or in sortedSet.window as Due and Live with the same scoreUnit"
 	Queues []Queue `json:"queues,omitempty"`
 
-	// queuesCalculation says how several queues are combined: their Sum (default), or the Max, Min or Avg of the Jobs that are due for each
-	// queue. Min and Avg ignore empty queues.
+	// queuesCalculation says how several queues are combined: their Sum (default), or the Max, Min or Avg of the Jobs
+	// that are due for each queue. Min and Avg ignore empty queues.
 	// +optional
 	// +kubebuilder:default=Sum
 	QueuesCalculation QueuesCalculation `json:"queuesCalculation,omitempty"`
 
-	// redisAddress is the Redis server as host:port, with IPv6 addresses in brackets, without a scheme or path. It is for a server without
-	// password and TLS, and for database 0. Exactly one of redisAddress and redis is required.
+	// redisAddress is the Redis server as host:port, with IPv6 addresses in brackets, without a scheme or path. It is
+	// for a server without password and TLS, and for database 0. Exactly one of redisAddress and redis is required.
 	// +optional
 	// +kubebuilder:validation:MaxLength=261
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9._])?|\\\\[[0-9A-Fa-f:.]+\\\\]):[0-9]{1,5}$') && int(self.substring(self.lastIndexOf(':') + 1)) >= 1 && int(self.substring(self.lastIndexOf(':') + 1)) <= 65535",message="must be host:port, such as redis.example.svc:6379, without a scheme or path"
@@ -96,21 +98,22 @@ type ScaledJobSpec struct {
 	// +optional
 	ScalingStrategy ScalingStrategy `json:"scalingStrategy,omitzero"`
 
-	// pollingIntervalSeconds is how often the operator reads the queue without a notification, plus or minus 10 %. 1 to 3600, default 30.
+	// pollingIntervalSeconds is how often the operator reads the queue without a notification, plus or minus 10 %. 1 to
+	// 3600, default 30.
 	// +optional
 	// +kubebuilder:default=30
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3600
 	PollingIntervalSeconds int32 `json:"pollingIntervalSeconds,omitempty"`
 
-	// notifications says whether the operator uses Redis keyspace notifications to react to new messages at once: Enabled (default) or
-	// Disabled.
+	// notifications says whether the operator uses Redis keyspace notifications to react to new messages at once:
+	// Enabled (default) or Disabled.
 	// +optional
 	// +kubebuilder:default=Enabled
 	Notifications NotificationMode `json:"notifications,omitempty"`
 
-	// suspend stops the creation of Jobs. Running Jobs continue. The operator still updates the status and deletes old finished Jobs, and
-	// status.desiredJobs shows how many Jobs it would run. Default false.
+	// suspend stops the creation of Jobs. Running Jobs continue. The operator still updates the status and deletes old
+	// finished Jobs, and status.desiredJobs shows how many Jobs it would run. Default false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
@@ -130,8 +133,9 @@ type ScaledJobSpec struct {
 	// +optional
 	Rollout Rollout `json:"rollout,omitzero"`
 
-	// jobTemplate is the template of the Jobs. Its labels and annotations are copied to each Job. An unset restartPolicy becomes OnFailure.
-	// It must not set selector or manualSelector, or labels or annotations with the prefix batch.miracle.dev/.
+	// jobTemplate is the template of the Jobs. Its labels and annotations are copied to each Job. An unset
+	// restartPolicy becomes OnFailure. It must not set selector or manualSelector, or labels or annotations with the
+	// prefix batch.miracle.dev/.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec.template.spec.restartPolicy) || self.spec.template.spec.restartPolicy in ['Never', 'OnFailure']",message="restartPolicy must be Never or OnFailure, or unset",fieldPath=".spec.template.spec.restartPolicy"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec.selector)",message="selector must not be set: Kubernetes generates one for each Job",fieldPath=".spec.selector",reason=FieldValueForbidden
@@ -141,7 +145,8 @@ type ScaledJobSpec struct {
 	JobTemplate batchv1.JobTemplateSpec `json:"jobTemplate"`
 }
 
-// MaxReplicasOrDefault is maxReplicas, or its default where it is unset. A negative one, as an older CRD may have allowed, is 0.
+// MaxReplicasOrDefault is maxReplicas, or its default where it is unset. A negative one, as an older CRD may have
+// allowed, is 0.
 func (s *ScaledJobSpec) MaxReplicasOrDefault() int32 {
 	if s.MaxReplicas == nil {
 		return DefaultMaxReplicas
@@ -181,8 +186,8 @@ type ScalingMode string
 const (
 	// ModeEvents means that Redis sends keyspace notifications, and a Job follows within milliseconds.
 	ModeEvents ScalingMode = "Events"
-	// ModePolling means that the operator polls: every five seconds by default, less often if very many ScaledJobs share a server, and never
-	// less often than the polling interval.
+	// ModePolling means that the operator polls: every five seconds by default, less often if very many ScaledJobs
+	// share a server, and never less often than the polling interval.
 	ModePolling ScalingMode = "Polling"
 )
 
@@ -192,7 +197,8 @@ type ScaledJobStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// queueDepth is the number of outstanding messages at the last successful read. Absent until the first one after an edit of the spec.
+	// queueDepth is the number of outstanding messages at the last successful read. Absent until the first one after an
+	// edit of the spec.
 	// +optional
 	QueueDepth *int64 `json:"queueDepth,omitempty"`
 
@@ -205,7 +211,8 @@ type ScaledJobStatus struct {
 	// +listType=atomic
 	Queues []QueueStatus `json:"queues,omitempty"`
 
-	// activeJobs is the number of Jobs of this ScaledJob that have not finished, including pending, suspended and terminating Jobs.
+	// activeJobs is the number of Jobs of this ScaledJob that have not finished, including pending, suspended and
+	// terminating Jobs.
 	// +optional
 	ActiveJobs int32 `json:"activeJobs"`
 
@@ -213,8 +220,8 @@ type ScaledJobStatus struct {
 	// +optional
 	PendingJobs int32 `json:"pendingJobs"`
 
-	// desiredJobs is the number of Jobs that should be active, according to the last successful read. Absent until the first one after an edit
-	// of the spec.
+	// desiredJobs is the number of Jobs that should be active, according to the last successful read. Absent until the
+	// first one after an edit of the spec.
 	// +optional
 	DesiredJobs *int32 `json:"desiredJobs,omitempty"`
 
@@ -230,19 +237,20 @@ type ScaledJobStatus struct {
 	// +optional
 	LastScaleTime *metav1.Time `json:"lastScaleTime,omitempty"`
 
-	// rolloutGeneration is the generation of the last edit of jobTemplate with rollout strategy Immediate. The operator replaces unfinished
-	// Jobs of earlier generations that have another template. Absent if there was no such edit.
+	// rolloutGeneration is the generation of the last edit of jobTemplate with rollout strategy Immediate. The operator
+	// replaces unfinished Jobs of earlier generations that have another template. Absent if there was no such edit.
 	// +optional
 	RolloutGeneration int64 `json:"rolloutGeneration,omitempty"`
 
-	// mode is how the operator learns that the queue has grown: Events (keyspace notifications) or Polling. Absent until it is known.
+	// mode is how the operator learns that the queue has grown: Events (keyspace notifications) or Polling. Absent
+	// until it is known.
 	// +optional
 	Mode ScalingMode `json:"mode,omitempty"`
 
-	// conditions show whether the operator can read the queue (QueueConnected), whether Redis sends keyspace notifications
-	// (NotificationsActive), whether the API server accepts the template (TemplateValid), whether Jobs are held back (ScalingLimited), and
-	// whether the ScaledJob works (Ready). If it does not, Stalled means that somebody has to change something, and Reconciling that the
-	// operator retries.
+	// conditions show whether the operator can read the queue (QueueConnected), whether Redis sends keyspace
+	// notifications (NotificationsActive), whether the API server accepts the template (TemplateValid), whether Jobs
+	// are held back (ScalingLimited), and whether the ScaledJob works (Ready). If it does not, Stalled means that
+	// somebody has to change something, and Reconciling that the operator retries.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

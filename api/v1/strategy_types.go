@@ -17,14 +17,17 @@ const DefaultClaimGraceSeconds int32 = 10
 type ScalingStrategyType string
 
 const (
-	// StrategyDefault wants one Job for each threshold of outstanding messages. It is exact if a message counts until its Job is done with it.
+	// StrategyDefault wants one Job for each threshold of outstanding messages. It is exact if a message counts until
+	// its Job is done with it.
 	StrategyDefault ScalingStrategyType = "Default"
-	// StrategyAccurate assumes that a Job that has been ready for claimGraceSeconds has taken its messages, and wants one more Job for each
-	// threshold of waiting messages. It is for workers that remove their messages from the queue at the start.
+	// StrategyAccurate assumes that a Job that has been ready for claimGraceSeconds has taken its messages, and wants
+	// one more Job for each threshold of waiting messages. It is for workers that remove their messages from the queue
+	// at the start.
 	StrategyAccurate ScalingStrategyType = "Accurate"
 	// StrategyEager wants maxReplicas Jobs while any message waits.
 	StrategyEager ScalingStrategyType = "Eager"
-	// StrategyCustom is Accurate minus a fixed number of Jobs and a percentage of the Jobs that have taken their messages.
+	// StrategyCustom is Accurate minus a fixed number of Jobs and a percentage of the Jobs that have taken their
+	// messages.
 	StrategyCustom ScalingStrategyType = "Custom"
 )
 
@@ -32,15 +35,16 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="has(self.custom) == (has(self.type) && self.type == 'Custom')",message="custom is required with type Custom, and not allowed with another",fieldPath=".custom"
 type ScalingStrategy struct {
-	// type is the strategy. Default: one Job for each threshold of messages that wait or are in progress. Accurate: for workers that remove
-	// their messages from the queue at the start; one Job for each threshold of waiting messages, in addition to the Jobs that have taken
-	// their messages. Eager: maxReplicas Jobs while any message waits. Custom: Accurate, minus the deductions in custom.
+	// type is the strategy. Default: one Job for each threshold of messages that wait or are in progress. Accurate: for
+	// workers that remove their messages from the queue at the start; one Job for each threshold of waiting messages,
+	// in addition to the Jobs that have taken their messages. Eager: maxReplicas Jobs while any message waits. Custom:
+	// Accurate, minus the deductions in custom.
 	// +optional
 	// +kubebuilder:default=Default
 	Type ScalingStrategyType `json:"type,omitempty"`
 
-	// claimGraceSeconds is how long a Job must have had a ready Pod until Accurate and Custom assume that it has taken its messages. It should
-	// be longer than the workers need to take a message after they are ready. Default 10.
+	// claimGraceSeconds is how long a Job must have had a ready Pod until Accurate and Custom assume that it has taken
+	// its messages. It should be longer than the workers need to take a message after they are ready. Default 10.
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=0
@@ -59,8 +63,8 @@ type CustomStrategy struct {
 	// +kubebuilder:validation:Minimum=0
 	QueueLengthDeduction int64 `json:"queueLengthDeduction,omitempty"`
 
-	// runningJobPercentage is the percentage of the Jobs that have taken their messages to deduct, rounded down to whole Jobs. 0 to 100,
-	// default 0.
+	// runningJobPercentage is the percentage of the Jobs that have taken their messages to deduct, rounded down to
+	// whole Jobs. 0 to 100, default 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -89,7 +93,8 @@ type PropagationPolicy string
 
 // The propagation policies.
 const (
-	// PropagationBackground deletes the Job at once, and its Pods afterwards. The new Job may start while they still terminate.
+	// PropagationBackground deletes the Job at once, and its Pods afterwards. The new Job may start while they still
+	// terminate.
 	PropagationBackground PropagationPolicy = "Background"
 	// PropagationForeground deletes the Pods first. Until they are gone, the Job counts as active.
 	PropagationForeground PropagationPolicy = "Foreground"
@@ -97,14 +102,14 @@ const (
 
 // Rollout says what happens to unfinished Jobs when jobTemplate is edited. Other edits do not affect existing Jobs.
 type Rollout struct {
-	// strategy is Gradual (default), which keeps unfinished Jobs, or Immediate, which deletes unfinished Jobs of an earlier template and creates
-	// new Jobs in their place.
+	// strategy is Gradual (default), which keeps unfinished Jobs, or Immediate, which deletes unfinished Jobs of an
+	// earlier template and creates new Jobs in their place.
 	// +optional
 	// +kubebuilder:default=Gradual
 	Strategy RolloutStrategy `json:"strategy,omitempty"`
 
-	// propagationPolicy is how the deleted Jobs and their Pods are deleted: Background (default) deletes the Job at once; with Foreground the
-	// Job stays, and counts as active, until its Pods are gone.
+	// propagationPolicy is how the deleted Jobs and their Pods are deleted: Background (default) deletes the Job at
+	// once; with Foreground the Job stays, and counts as active, until its Pods are gone.
 	// +optional
 	// +kubebuilder:default=Background
 	PropagationPolicy PropagationPolicy `json:"propagationPolicy,omitempty"`

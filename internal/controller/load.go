@@ -65,8 +65,8 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	}
 }
 
-// reportIfMalformed reports, once per cause, a spec that does not match the types of the CRD, for example because it was
-// stored under an older CRD. Such a ScaledJob has no subscription, and none of its Jobs are created or pruned. If
+// reportIfMalformed reports, once per cause, a spec that does not match the types of the CRD, for example because it
+// was stored under an older CRD. Such a ScaledJob has no subscription, and none of its Jobs are created or pruned. If
 // the API server rejects the status of such an object, only the event and the log report the problem.
 func (r *Reconciler) reportIfMalformed(
 	ctx context.Context, found *scaledjob.ScaledJob, mem *memory,

@@ -18,7 +18,8 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// arrivals notes when the Jobs of a namespace are seen for the first time, on a watch that belongs to neither contender.
+// arrivals notes when the Jobs of a namespace are seen for the first time, on a watch that belongs to neither
+// contender.
 type arrivals struct {
 	kube      client.WithWatch
 	namespace string

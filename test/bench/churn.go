@@ -39,13 +39,14 @@ func churning(spec *scaledjobv1.ScaledJobSpec) {
 // churn is what came of Jobs that finish all the time.
 type churn struct {
 	floor, ours workforce
-	// writes are those of the status in a second, in each turn, and behind how many seconds it took to be right after it.
+	// writes are those of the status in a second, in each turn, and behind how many seconds it took to be right after
+	// it.
 	writes, behind []float64
 }
 
-// measureChurn has workers finish Jobs of one ScaledJob that has many messages left, in turns of the floor and of the operator: each Job
-// that has finished is to be replaced by another. The floor replaces them unasked; besides, the operator reads the depth, prunes and
-// reports.
+// measureChurn has workers finish Jobs of one ScaledJob that has many messages left, in turns of the floor and of the
+// operator: each Job that has finished is to be replaced by another. The floor replaces them unasked; besides, the
+// operator reads the depth, prunes and reports.
 func measureChurn(ctx context.Context, log io.Writer, s *setting, _ sizes) (result []comparison, err error) {
 	c, floor, err := s.startChurn(ctx)
 	if err != nil {
@@ -70,7 +71,8 @@ func measureChurn(ctx context.Context, log io.Writer, s *setting, _ sizes) (resu
 	}, errors.Join(c.check(ctx), floor.Kill(), c.end(ctx, s))
 }
 
-// endOf tells why the process has ended, and nil if it has not. The floor ends at its first error, such as a watch that could not keep up.
+// endOf tells why the process has ended, and nil if it has not. The floor ends at its first error, such as a watch that
+// could not keep up.
 func endOf(ctx context.Context, process *sandbox.Process) error {
 	select {
 	case <-process.Exited():

@@ -14,8 +14,8 @@ import (
 // figures are what was measured of the operator and what it is compared with, and the ratio of the two.
 type figures struct{ reference, ours, ratio float64 }
 
-// comparison says what figures are of, and what is aimed at, by whichever is not 0, if any: a ratio of at most or at least so much, or most
-// for the operator itself.
+// comparison says what figures are of, and what is aimed at, by whichever is not 0, if any: a ratio of at most or at
+// least so much, or most for the operator itself.
 type comparison struct {
 	figures
 
@@ -74,8 +74,8 @@ func ofQuantiles(reference, ours []float64, part float64) figures {
 	return f
 }
 
-// ofRounds compares the medians. The ratio is the median of those of the single rounds, whose two measurements were taken one right
-// after the other: on a machine with something else to do, the rounds differ more than the contenders.
+// ofRounds compares the medians. The ratio is the median of those of the single rounds, whose two measurements were
+// taken one right after the other: on a machine with something else to do, the rounds differ more than the contenders.
 func ofRounds(reference, ours []float64) figures {
 	ratios := make([]float64, len(ours))
 	for i := range ratios {
@@ -84,7 +84,8 @@ func ofRounds(reference, ours []float64) figures {
 	return figures{reference: quantile(reference, 0.5), ours: quantile(ours, 0.5), ratio: quantile(ratios, 0.5)}
 }
 
-// quantile is the smallest value that at least the given part of the values, of which there is one or more, do not exceed.
+// quantile is the smallest value that at least the given part of the values, of which there is one or more, do not
+// exceed.
 func quantile(values []float64, part float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	rank := int(math.Ceil(part * float64(len(sorted))))

@@ -93,7 +93,8 @@ func newScaledJob(namespace, queue, redisAddress string) *scaledjobv1.ScaledJob 
 	}
 }
 
-// beside makes another ScaledJob of this name, with a queue of its own, in the namespace of the contender. Both count their own Jobs.
+// beside makes another ScaledJob of this name, with a queue of its own, in the namespace of the contender. Both count
+// their own Jobs.
 func (c *contender) beside(ctx context.Context, name string, shape func(*scaledjobv1.ScaledJobSpec)) (*contender, error) {
 	other := *c
 	other.sj, other.pushed = newScaledJob(c.sj.Namespace, c.sj.Spec.QueueName+"-"+name, c.sj.Spec.RedisAddress), 0

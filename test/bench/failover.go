@@ -26,9 +26,10 @@ type ending struct {
 	reference time.Duration
 }
 
-// measureFailover has a leader end while another operator stands by, and a message come then. The gap is the time from the signal to the
-// leader until the Job is seen. There is no floor: who leads and who waits is a matter of the lease. A standby may lead once the lease has
-// run out that it saw last, and tries to every retry period at least, up to 2.2 times as late by chance.
+// measureFailover has a leader end while another operator stands by, and a message come then. The gap is the time from
+// the signal to the leader until the Job is seen. There is no floor: who leads and who waits is a matter of the lease.
+// A standby may lead once the lease has run out that it saw last, and tries to every retry period at least, up to 2.2
+// times as late by chance.
 func measureFailover(ctx context.Context, log io.Writer, s *setting, _ sizes) (result []comparison, err error) {
 	r, err := s.newReplicas(ctx)
 	if err != nil {
@@ -89,7 +90,8 @@ func (r *replicas) start(ctx context.Context) (*operator.Operator, error) {
 	}})
 }
 
-// failOver has an operator stand by and then the leader end, and returns how long it takes until the other has created a Job.
+// failOver has an operator stand by and then the leader end, and returns how long it takes until the other has created
+// a Job.
 func (r *replicas) failOver(ctx context.Context, how ending) (gap time.Duration, err error) {
 	if _, err := r.serves.serve(ctx, 1); err != nil {
 		return 0, err

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// fairBurst messages come at once, and during them one message to each of fairOthers ScaledJobs. There are fairRounds of that.
+	// fairBurst messages come at once, and during them one message to each of fairOthers ScaledJobs. There are
+	// fairRounds of that.
 	fairBurst, fairOthers, fairRounds = 5000, 50, 4
 	// fairGap is the mean time between single messages. A round of them takes no longer than the burst.
 	fairGap = 40 * time.Millisecond
@@ -26,9 +27,9 @@ const (
 	mostAdded = 50
 )
 
-// measureFairness has a burst come to one ScaledJob of the operator, and meanwhile single messages to its others and, in turns with those,
-// to the floor. The operator makes the Jobs of the burst, so that the API server and the machine are as busy for both. The floor has nothing
-// else to do: what the operator takes longer is what its own queueing adds.
+// measureFairness has a burst come to one ScaledJob of the operator, and meanwhile single messages to its others and,
+// in turns with those, to the floor. The operator makes the Jobs of the burst, so that the API server and the machine
+// are as busy for both. The floor has nothing else to do: what the operator takes longer is what its own queueing adds.
 func measureFairness(ctx context.Context, log io.Writer, s *setting, _ sizes) ([]comparison, error) {
 	others, err := s.newCrowd(ctx, "single", s.redis.Addr(), fairOthers, func(*scaledjobv1.ScaledJobSpec) {})
 	if err != nil {

@@ -1,22 +1,22 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures how fast messages become Jobs, on a real API server and a real Redis, and compares the operator with the
-// floor: a bare loop that does the least there is to do (see the folder floor). The two take turns in one run, so that whatever else
-// the machine does hits both; the ratios are what to look at. So it does for single messages, for bursts, for single messages beside a
-// burst, and for Jobs that finish and are to be replaced. Besides, it compares the operator while other Redis servers are silent with
-// itself while they are not, and measures what floods of messages and dead servers cost, and how long nobody creates Jobs when the leader
-// ends.
+// Command bench measures how fast messages become Jobs, on a real API server and a real Redis, and compares the
+// operator with the floor: a bare loop that does the least there is to do (see the folder floor). The two take turns in
+// one run, so that whatever else the machine does hits both; the ratios are what to look at. So it does for single
+// messages, for bursts, for single messages beside a burst, and for Jobs that finish and are to be replaced. Besides,
+// it compares the operator while other Redis servers are silent with itself while they are not, and measures what
+// floods of messages and dead servers cost, and how long nobody creates Jobs when the leader ends.
 //
-// If asked to, it lets the same messages come to workers of every kind under every scaling strategy, and prints a table in Markdown: how
-// many Jobs that took, how many of them found no message, and how long the messages waited.
+// If asked to, it lets the same messages come to workers of every kind under every scaling strategy, and prints a table
+// in Markdown: how many Jobs that took, how many of them found no message, and how long the messages waited.
 //
 //	go run ./test/bench
 //	go run ./test/bench -measure=latency,bursts
 //	go run ./test/bench -measure=strategies
 //
-// It fails if either makes another number of Jobs than there are messages. A missed target is only shown: one run on a busy machine
-// proves little.
+// It fails if either makes another number of Jobs than there are messages. A missed target is only shown: one run on a
+// busy machine proves little.
 package main
 
 import (

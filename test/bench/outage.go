@@ -35,8 +35,8 @@ type neighbour struct {
 	users crowd
 }
 
-// measureIsolation pushes single messages to the operator's queue, in turns while the servers of other ScaledJobs answer and while they
-// do not.
+// measureIsolation pushes single messages to the operator's queue, in turns while the servers of other ScaledJobs
+// answer and while they do not.
 func measureIsolation(ctx context.Context, log io.Writer, s *setting, size sizes) (result []comparison, err error) {
 	var neighbours []neighbour
 	defer func() {
@@ -84,7 +84,8 @@ func (s *setting) newNeighbour(ctx context.Context, name string) (neighbour, err
 	return neighbour{proxy, users}, nil
 }
 
-// switchAll holds back all bytes of the neighbours' servers, or lets them pass, and returns when the operator has noticed.
+// switchAll holds back all bytes of the neighbours' servers, or lets them pass, and returns when the operator has
+// noticed.
 func switchAll(ctx context.Context, neighbours []neighbour, hold bool) error {
 	noticed := reachable
 	for _, n := range neighbours {
@@ -118,8 +119,8 @@ func (c *contender) sample(ctx context.Context, samples int) (times []float64, e
 	return times, nil
 }
 
-// measureDials counts the connections to two servers in the first minute in which many ScaledJobs name them: one resets each, one never
-// answers.
+// measureDials counts the connections to two servers in the first minute in which many ScaledJobs name them: one resets
+// each, one never answers.
 func measureDials(ctx context.Context, log io.Writer, s *setting, _ sizes) (result []comparison, err error) {
 	_, _ = fmt.Fprintf(log, "counting dials to two dead servers that %d ScaledJobs name each …\n", deadUsers)
 	for _, dead := range []struct {

@@ -132,7 +132,8 @@ func (s *setting) watchFlood(ctx context.Context, full crowd) (seen flooding, er
 	}, nil
 }
 
-// pour pushes for as long as a flood lasts, and tells for how many seconds the depth of some idle queue was not read meanwhile.
+// pour pushes for as long as a flood lasts, and tells for how many seconds the depth of some idle queue was not read
+// meanwhile.
 func (s *setting) pour(ctx context.Context, full crowd) (pushed int, oldest float64, err error) {
 	begun, looked := time.Now(), time.Now()
 	for time.Since(begun) < floodTime {
@@ -168,7 +169,8 @@ func (s *setting) push(ctx context.Context, queues []string, messages int) error
 	return nil
 }
 
-// countStatusWrites counts the changes of the ScaledJobs, of which nobody changes anything but the status, until ctx ends.
+// countStatusWrites counts the changes of the ScaledJobs, of which nobody changes anything but the status, until ctx
+// ends.
 func (s *setting) countStatusWrites(ctx context.Context, of crowd) (*atomic.Int64, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJobList"))

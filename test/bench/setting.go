@@ -24,8 +24,9 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// setting is a control plane, a Redis server, and both contenders at work. They run as processes of their own, as the same
-// ServiceAccount. The operator watches the namespace of its ScaledJob only, so that the other's Jobs cost it nothing.
+// setting is a control plane, a Redis server, and both contenders at work. They run as processes of their own, as the
+// same ServiceAccount. The operator watches the namespace of its ScaledJob only, so that the other's Jobs cost it
+// nothing.
 type setting struct {
 	control *cluster.Cluster
 	redis   *redistest.Server

@@ -70,8 +70,8 @@ type strategy struct {
 	lookInterval time.Duration
 }
 
-// strategies are those of the operator, and then what they are compared with: one Job for each message that waits, less all that are
-// active, and the formula of KEDA that looks as often as KEDA can, and ten times as often.
+// strategies are those of the operator, and then what they are compared with: one Job for each message that waits, less
+// all that are active, and the formula of KEDA that looks as often as KEDA can, and ten times as often.
 func strategies() []strategy {
 	all := []string{reliableList, consumerGroup, removeAtEnd, popAtStart}
 	lists := []string{reliableList, popAtStart}
@@ -101,8 +101,8 @@ func waitingAlone(spec *scaledjobv1.ScaledJobSpec) {
 	spec.Queues = slices.DeleteFunc(spec.Queues, func(q scaledjobv1.Queue) bool { return q.Role == scaledjobv1.RoleInProgress })
 }
 
-// measureStrategies has the same messages come to workers of each kind under each strategy, all at the same time, and prints how many
-// Jobs that made and how long the messages waited.
+// measureStrategies has the same messages come to workers of each kind under each strategy, all at the same time, and
+// prints how many Jobs that made and how long the messages waited.
 func measureStrategies(ctx context.Context, log io.Writer, s *setting, _ sizes) ([]comparison, error) {
 	events := redistest.DefaultEvents + "t"
 	if err := s.redis.Client().ConfigSet(ctx, "notify-keyspace-events", events).Err(); err != nil {
@@ -226,8 +226,8 @@ func awaitServed(ctx context.Context, trials []*trial) error {
 	return scene.Pause(ctx, settleTime)
 }
 
-// tellOfLate tells of workers that were slower than their strategy takes for granted, because the machine was busy. For each of them a Job
-// may have been made in vain.
+// tellOfLate tells of workers that were slower than their strategy takes for granted, because the machine was busy. For
+// each of them a Job may have been made in vain.
 func tellOfLate(log io.Writer, trials []*trial) {
 	const grace = time.Duration(trialGrace) * time.Second
 	for _, t := range trials {

@@ -18,7 +18,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
-// workforce is workers of the ScaledJob of a contender. Nothing else finishes its Jobs, because here no controller of Kubernetes runs.
+// workforce is workers of the ScaledJob of a contender. Nothing else finishes its Jobs, because here no controller of
+// Kubernetes runs.
 type workforce struct {
 	*contender
 
@@ -70,8 +71,8 @@ func (w *workforce) refills(ctx context.Context) (times []float64, err error) {
 	return times, nil
 }
 
-// awaitStatus waits until the status tells how many messages are left, that there are as many Jobs as may be, and that as many have
-// finished as are kept of those.
+// awaitStatus waits until the status tells how many messages are left, that there are as many Jobs as may be, and that
+// as many have finished as are kept of those.
 func (w *workforce) awaitStatus(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()

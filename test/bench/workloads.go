@@ -17,12 +17,13 @@ const (
 	// warmUpSamples and warmUpRounds come before those that count, so that connections are open and code paths warm.
 	warmUpSamples = 20
 	warmUpRounds  = 1
-	// meanGap is the mean time between a sample and the next push, to the other contender. In it the first one reports what it did.
-	// The gaps vary, so that samples do not fall into step with anything periodic.
+	// meanGap is the mean time between a sample and the next push, to the other contender. In it the first one reports
+	// what it did. The gaps vary, so that samples do not fall into step with anything periodic.
 	meanGap = 100 * time.Millisecond
 )
 
-// measureLatency pushes single messages to queues whose Jobs are all there, and takes the time until the new Job is seen.
+// measureLatency pushes single messages to queues whose Jobs are all there, and takes the time until the new Job is
+// seen.
 func measureLatency(ctx context.Context, log io.Writer, s *setting, size sizes) ([]comparison, error) {
 	_, _ = fmt.Fprintf(log, "pushing %d messages to each, one at a time …\n", size.samples)
 	times := map[*contender][]float64{}

@@ -1,14 +1,14 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command floor does for one ScaledJob the least that turns what happens into a Job, over open connections. It counts in variables what it
-// created and survives nothing. No operator can be faster by more than chance.
+// Command floor does for one ScaledJob the least that turns what happens into a Job, over open connections. It counts
+// in variables what it created and survives nothing. No operator can be faster by more than chance.
 //
 //	floor growth KUBECONFIG NAMESPACE SCALEDJOB
 //	floor refill KUBECONFIG NAMESPACE SCALEDJOB
 //
-// By growth, it hears of a message, reads the depth and creates the difference, 16 at once. By refill, it creates maxReplicas Jobs, and
-// another whenever one has finished.
+// By growth, it hears of a message, reads the depth and creates the difference, 16 at once. By refill, it creates
+// maxReplicas Jobs, and another whenever one has finished.
 package main
 
 import (

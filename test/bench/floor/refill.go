@@ -16,7 +16,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// refill creates a Job for each that finishes. It neither asks whether there is a message for it nor takes away what has finished.
+// refill creates a Job for each that finishes. It neither asks whether there is a message for it nor takes away what
+// has finished.
 func refill(ctx context.Context, kube client.WithWatch, sj *scaledjobv1.ScaledJob) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)

@@ -34,9 +34,9 @@ var built struct {
 	path string
 }
 
-// Binary returns the path of the operator, built from the source around the working directory by the first call of this process, and with
-// the race detector if the caller was built so. It says so on log, which may be nil. Processes share the file, so that only the first of them
-// links it.
+// Binary returns the path of the operator, built from the source around the working directory by the first call of this
+// process, and with the race detector if the caller was built so. It says so on log, which may be nil. Processes share
+// the file, so that only the first of them links it.
 func Binary(ctx context.Context, log io.Writer) (string, error) {
 	built.mu.Lock()
 	defer built.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Rows are the rows of a matrix that this run tests: all of them, or with -short, as make test runs, those that represent the others.
+// Rows are the rows of a matrix that this run tests: all of them, or with -short, as make test runs, those that
+// represent the others.
 func Rows[R any](all map[string]R, representatives ...string) map[string]R {
 	if !testing.Short() {
 		return all

@@ -17,8 +17,8 @@ import (
 // example is a YAML block of a document.
 var example = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// exampleObject is the ScaledJob that an example shows as a whole, or the valid one with the fields of its spec that the example shows. It
-// is nil if the example is of another kind.
+// exampleObject is the ScaledJob that an example shows as a whole, or the valid one with the fields of its spec that
+// the example shows. It is nil if the example is of another kind.
 func exampleObject(g Gomega, text string) *unstructured.Unstructured {
 	var shown unstructured.Unstructured
 	g.Expect(yaml.Unmarshal([]byte(text), &shown.Object)).To(Succeed())

@@ -60,8 +60,8 @@ func testRefused(t *testing.T, all map[string]refusal) {
 // queues are the fields of a spec that has this list, written in YAML, in place of queueName.
 func queues(list string) string { return "queueName: null\nqueues: " + list }
 
-// longNames is a list of queues with the longest names that there may be. They differ in their last two bytes only, so that it takes
-// longest to tell them apart. Each is written as the format says, which holds a %s for the name.
+// longNames is a list of queues with the longest names that there may be. They differ in their last two bytes only, so
+// that it takes longest to tell them apart. Each is written as the format says, which holds a %s for the name.
 func longNames(format string, count int) string {
 	var list []string
 	for i := range count {
@@ -146,8 +146,8 @@ func TestQueuesRefused(t *testing.T) {
 	})
 }
 
-// A key may be named twice only where no message of it can count twice: by two groups of a stream, and by the two sides of one moment
-// in a sorted set.
+// A key may be named twice only where no message of it can count twice: by two groups of a stream, and by the two sides
+// of one moment in a sorted set.
 func TestTwoEntriesOfOneKey(t *testing.T) {
 	t.Parallel()
 	const due, live = "window: Due", "window: Live"

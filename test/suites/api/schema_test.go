@@ -139,8 +139,8 @@ func TestClientSideApply(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("metadata.annotations: Too long")))
 }
 
-// Generated without generateEmbeddedObjectMeta, a template's metadata has no properties, and what it holds is dropped without a word.
-// This shows that TestTemplateMetadataSurvives would notice.
+// Generated without generateEmbeddedObjectMeta, a template's metadata has no properties, and what it holds is dropped
+// without a word. This shows that TestTemplateMetadataSurvives would notice.
 func TestTemplateMetadataIsPrunedWithoutItsSchema(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -172,8 +172,8 @@ func TestStatusSubresource(t *testing.T) {
 	g.Expect(asJSON(&typed.Status)).To(MatchJSON(asJSON(want)), "a depth of 0 is not an unknown depth")
 }
 
-// Clients decode a list as a whole: a single object that they can't decode keeps them from all the others. The API server itself stores
-// the template without decoding it.
+// Clients decode a list as a whole: a single object that they can't decode keeps them from all the others. The API
+// server itself stores the template without decoding it.
 func TestWhatNoClientCanDecodeIsRefused(t *testing.T) {
 	t.Parallel()
 	const resources = "spec.jobTemplate.spec.template.spec.containers[0].resources.limits.cpu"

@@ -83,8 +83,8 @@ func TestJobsThatComeToNothingPauseCreationUntilTheTemplateIsCorrected(t *testin
 	}
 }
 
-// The negative control: where Jobs take messages, those that end are replaced without a pause. It makes no difference whether the depth
-// falls, or more messages come than are taken: that some are taken is heard.
+// The negative control: where Jobs take messages, those that end are replaced without a pause. It makes no difference
+// whether the depth falls, or more messages come than are taken: that some are taken is heard.
 func TestJobsThatTakeMessagesDoNotPauseCreation(t *testing.T) {
 	t.Parallel()
 	const limit, rounds = 3, 8

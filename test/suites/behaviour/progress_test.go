@@ -16,8 +16,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// A worker of a pipeline puts the next message in as it is done with its own, in one transaction. Every Job does its work, though the depth is
-// always the same.
+// A worker of a pipeline puts the next message in as it is done with its own, in one transaction. Every Job does its
+// work, though the depth is always the same.
 func TestJobsThatAreDoneWithTheirMessagesAreProgress(t *testing.T) {
 	t.Parallel()
 	server := allTypes(t)

@@ -51,7 +51,8 @@ func (s *scaledJob) forbid(operation admissionv1.OperationType, expression strin
 	})
 }
 
-// An admission webhook answers 403, and so do policies that say so: then none of the new Jobs can take the place of those that run.
+// An admission webhook answers 403, and so do policies that say so: then none of the new Jobs can take the place of
+// those that run.
 func TestJobsStayWhereAPolicyForbidsThoseOfTheNewTemplate(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)

@@ -89,8 +89,8 @@ func TestATemplateThatIsRejectedReplacesNothing(t *testing.T) {
 	s.Eventually(s.images).Should(HaveExactElements("other", "other"))
 }
 
-// What the CRD has as a default is put into objects when they are read. A later version may have more of them than the one under which an
-// object was stored, so its template reads otherwise though nobody has edited it.
+// What the CRD has as a default is put into objects when they are read. A later version may have more of them than the
+// one under which an object was stored, so its template reads otherwise though nobody has edited it.
 func TestADefaultThatTheCRDGainsReplacesNothing(t *testing.T) {
 	t.Parallel()
 	s, first := replacingOlder(t)

@@ -68,7 +68,8 @@ func TestOperatorStartsBeforeItsCRD(t *testing.T) {
 	})
 }
 
-// prepareAccount makes the operator's ServiceAccount, without any rights yet, and returns the path of a kubeconfig for it.
+// prepareAccount makes the operator's ServiceAccount, without any rights yet, and returns the path of a kubeconfig for
+// it.
 func prepareAccount(t *testing.T, control *cluster.Cluster, admin client.Client) (path string) {
 	t.Helper()
 	g := NewWithT(t)

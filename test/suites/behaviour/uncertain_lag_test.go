@@ -29,7 +29,8 @@ func (s *scaledJob) lagUnknown(entries int) {
 	s.Expect(fmt.Sprint(groups)).To(ContainSubstring("lag:<nil>"))
 }
 
-// Entries are counted one by one as far as they make a difference. What is deducted, or shared by several queues, makes more of them do so.
+// Entries are counted one by one as far as they make a difference. What is deducted, or shared by several queues, makes
+// more of them do so.
 func TestEntriesAreCountedAsFarAsTheyMakeADifference(t *testing.T) {
 	t.Parallel()
 	server := allTypes(t)

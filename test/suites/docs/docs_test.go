@@ -176,7 +176,8 @@ func TestEveryPackageHasItsLineInTheArchitecture(t *testing.T) {
 	g.Expect(named).To(ConsistOf(packages))
 }
 
-// insideOf says whether a folder is one of these packages, or belongs to a package of the kit that has folders of its own.
+// insideOf says whether a folder is one of these packages, or belongs to a package of the kit that has folders of its
+// own.
 func insideOf(folder string, packages []string) bool {
 	return slices.ContainsFunc(packages, func(known string) bool {
 		return folder == known || strings.HasPrefix(known, "test/kit/") && strings.HasPrefix(folder, known+"/")

@@ -245,8 +245,8 @@ func quantitiesIn(cell string) []quantity {
 
 // code is what the product's code says in numbers.
 type code struct {
-	// expressions are those of constants, as package.name, and of the fields of values that package variables and functions make, as
-	// package.function.field. Those of such a name differ in no two places.
+	// expressions are those of constants, as package.name, and of the fields of values that package variables and
+	// functions make, as package.function.field. Those of such a name differ in no two places.
 	expressions map[string]expression
 	// bare are numbers and times in places where a limit is given.
 	bare []string
@@ -364,7 +364,8 @@ func (c *code) noteFields(in, owner string, literal *ast.CompositeLit) {
 	}
 }
 
-// noteField notes what a field is given. Where one of the same name is given something else, the name would not tell which.
+// noteField notes what a field is given. Where one of the same name is given something else, the name would not tell
+// which.
 func (c *code) noteField(name string, given expression) {
 	before, noted := c.expressions[name]
 	if noted && types.ExprString(before.say) != types.ExprString(given.say) {

@@ -16,7 +16,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// A user of one namespace forges a Job whose number is near the largest there is. ScaledJobs of other namespaces are not concerned.
+// A user of one namespace forges a Job whose number is near the largest there is. ScaledJobs of other namespaces are
+// not concerned.
 func TestForgedNumberOfOneNamespaceDoesNotStopAnother(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

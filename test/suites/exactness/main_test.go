@@ -35,7 +35,8 @@ const (
 	timeout      = 3 * time.Minute
 	pollInterval = 20 * time.Millisecond
 
-	// parallel is how many tests run at the same time. They wait for lagging watches, leases and pauses more than they work.
+	// parallel is how many tests run at the same time. They wait for lagging watches, leases and pauses more than they
+	// work.
 	parallel = 4
 
 	// events are the notifications of lists and streams.

@@ -11,8 +11,8 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// A ScaledJob is deleted and created again, with another queue, while the watch of ScaledJobs is down. To the new watch that looks like
-// an update, of an object whose generation is still 1.
+// A ScaledJob is deleted and created again, with another queue, while the watch of ScaledJobs is down. To the new watch
+// that looks like an update, of an object whose generation is still 1.
 func TestRecreatedWhileTheWatchIsDown(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

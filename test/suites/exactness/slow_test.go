@@ -16,7 +16,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// slowCreates takes its time over the creates of Jobs in one namespace, as an admission webhook that is configured there does.
+// slowCreates takes its time over the creates of Jobs in one namespace, as an admission webhook that is configured
+// there does.
 type slowCreates struct {
 	next      http.RoundTripper
 	namespace string

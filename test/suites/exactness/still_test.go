@@ -20,8 +20,9 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
-// The leader stands still for longer than its lease in the midst of a burst, as in a paused virtual machine. The next leader creates the rest,
-// the workers do all there is to do, and the Jobs are pruned, so that their names are free. Then the first one goes on.
+// The leader stands still for longer than its lease in the midst of a burst, as in a paused virtual machine. The next
+// leader creates the rest, the workers do all there is to do, and the Jobs are pruned, so that their names are free.
+// Then the first one goes on.
 func TestLeaderStandsStill(t *testing.T) {
 	t.Parallel()
 	const scaledJobs, messages = 8, 100

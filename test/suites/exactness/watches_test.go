@@ -69,8 +69,8 @@ func TestWatchesExpire(t *testing.T) {
 	p.proxy.lag(longLag)
 
 	storms := p.beginStorms(t.Context())
-	// Twice, with what the watches have not delivered yet lost for good. A watch that breaks within an event is listed anew without an
-	// attempt to go on, so connections are broken until one has gone on.
+	// Twice, with what the watches have not delivered yet lost for good. A watch that breaks within an event is listed
+	// anew without an attempt to go on, so connections are broken until one has gone on.
 	for _, jobs := range []int{10, 30} {
 		g.Expect(p.growing.Witness.AwaitCreated(t.Context(), jobs)).To(Succeed())
 		p.proxy.expiries.enable()

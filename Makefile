@@ -16,13 +16,13 @@ help: ## Show this list.
 ##@ Try it
 
 .PHONY: demo
-demo: ## See it work, then gone again. SCENE=burst plays one scene, SCENE=list lists them; REDIS=host:port; KEEP=1 leaves it running.
+demo: ## Show the operator at work, then remove everything. SCENE=burst plays one scene, SCENE=list lists them; REDIS=host:port; KEEP=1 leaves it running.
 	@[ -e bin/demo ] || echo "Compiling the demo. The first time this takes minutes, without a word."
 	@go build -o bin/demo ./hack/demo
 	@bin/demo $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE)
 
 .PHONY: picture
-picture: ## Draw docs/images/demo.svg anew, from a real run of the demo. Needs tmux.
+picture: ## Regenerate docs/images/demo.svg from a real run of the demo. Needs tmux.
 	@screen=$$(mktemp); trap 'rm -f "$$screen"' EXIT; hack/picture/capture.sh > "$$screen"; \
 	go run ./hack/picture < "$$screen" > docs/images/demo.svg
 
@@ -37,7 +37,7 @@ parts: ## Build and install what test and bench need, once per version: the cont
 	@go run ./test/kit/cluster/binaries/prepare
 
 .PHONY: test
-test: parts ## Run each promise once, on a real API server and a real Redis. PACKAGES=./internal/... runs some, RUN=TestName one.
+test: parts ## Run each promise once, on a real API server and a real Redis. PACKAGES=./internal/... selects packages, RUN=TestName tests.
 	@PACKAGES='$(PACKAGES)' RUN='$(RUN)' hack/test.sh short
 
 .PHONY: test-all
@@ -45,7 +45,7 @@ test-all: parts ## Run every test. Takes the same variables.
 	@PACKAGES='$(PACKAGES)' RUN='$(RUN)' hack/test.sh all
 
 .PHONY: fuzz
-fuzz: ## Look for inputs that break what must always hold, for TIME=30s with each fuzz target. PACKAGES=./internal/jobs takes some.
+fuzz: ## Fuzz for TIME=30s per target. PACKAGES=./internal/jobs selects packages.
 	@# Go fuzzes one target at a time. Each package lists its own, above a line that names the package.
 	@go test -list '^Fuzz' $(or $(PACKAGES),./internal/...) | awk '/^Fuzz/ {targets[++n] = $$1} /^ok/ {for (; n; n--) print targets[n], $$2}' | \
 	while read -r target package; do \
@@ -54,15 +54,15 @@ fuzz: ## Look for inputs that break what must always hold, for TIME=30s with eac
 	done
 
 .PHONY: bench
-bench: parts ## Measure how fast messages become Jobs and what floods and outages cost. MEASURE=latency,bursts takes some.
+bench: parts ## Measure how fast messages become Jobs and what floods and outages cost. MEASURE=latency,bursts selects measurements.
 	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE))
 
 .PHONY: soak
-soak: parts ## Storms and faults at random, for MINUTES=10. SEED=n repeats the order of the faults, SUITES=no skips the long tests.
+soak: parts ## Inject random storms and faults for MINUTES=10. SEED=n repeats the order of the faults, SUITES=no skips the long tests.
 	@go run ./test/soak -minutes=$(or $(MINUTES),10) $(if $(SEED),-seed=$(SEED)) $(if $(filter no,$(SUITES)),-suites=false)
 
 .PHONY: generate
-generate: ## Write the generated files anew: deep copies, CRD, RBAC.
+generate: ## Regenerate deep copies, CRD and RBAC.
 	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOL) controller-gen crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
 	go run ./hack/trimcrd $(CRD)

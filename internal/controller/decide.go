@@ -4,6 +4,7 @@
 package controller
 
 import (
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 	"miracle.dev/scaledjob-operator/internal/scaling"
@@ -22,6 +23,11 @@ type plan struct {
 	resend []jobcontrol.Unanswered
 	// create is the number of additional Jobs to create.
 	create int
+}
+
+// paused says that a pause, and not the user, keeps Jobs from being created.
+func (p plan) paused(sj *scaledjobv1.ScaledJob) bool {
+	return p.known && !p.mayCreate && !sj.Spec.Suspend
 }
 
 // decide compares the due Jobs with the owned Jobs. A create without an answer counts as an active Job, so that no

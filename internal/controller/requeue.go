@@ -60,7 +60,7 @@ func (r *Reconciler) requeue(
 	if seen.queues.err != nil {
 		interval = min(unreadableRetry, t.sj.Spec.PollingInterval()/2)
 	}
-	after := min(jitter(interval), untilChore(t.mem, statusWait, now))
+	after := min(jitter(interval), untilChore(t.mem, plan.paused(t.sj), statusWait, now))
 	if due := untilDue(seen, idle, now); due <= after {
 		return enqueue.After(due, enqueue.PriorityGrowth), nil
 	}
@@ -79,10 +79,10 @@ func until(then, now time.Time, least time.Duration) time.Duration {
 }
 
 // untilChore returns the time until the earliest of: the delayed status write, the retry of failed deletes, the end of
-// a pause, and the turn of the template's dry run.
-func untilChore(mem *memory, statusWait time.Duration, now time.Time) time.Duration {
+// a pause, and the turn of the template's dry run. A pause that held back Jobs in this reconcile may have ended since.
+func untilChore(mem *memory, paused bool, statusWait time.Duration, now time.Time) time.Duration {
 	pauseEnd, _ := mem.pause.Holds(now)
-	if !pauseEnd.After(now) {
+	if !paused && !pauseEnd.After(now) {
 		pauseEnd = time.Time{}
 	}
 	wait := min(until(pauseEnd, now, moreRetry), until(mem.template.Turn, now, moreRetry))

@@ -12,6 +12,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 func TestResyncInterval(t *testing.T) {
@@ -46,4 +47,17 @@ func TestResyncInterval(t *testing.T) {
 				"there is no fallback")
 		})
 	}
+}
+
+// A pause that has ended while the reconcile was under way must not leave the Jobs that it held back to the resync.
+func TestAPauseThatEndsDuringTheReconcileIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	refused := time.Unix(1000, 0)
+	mem := &memory{}
+	mem.pause.Refused(refused)
+	during, after := refused.Add(scaling.FirstPause-time.Second), refused.Add(scaling.FirstPause+time.Second)
+	g.Expect(untilChore(mem, true, 0, during)).To(Equal(time.Second))
+	g.Expect(untilChore(mem, true, 0, after)).To(Equal(moreRetry))
+	g.Expect(untilChore(mem, false, 0, after)).To(Equal(never), "the Jobs were created")
 }

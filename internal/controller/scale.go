@@ -55,7 +55,7 @@ type outcome struct {
 	// more is true if creates are left for the next reconcile. postponed is true if creates wait until fewer slow
 	// creates are running.
 	more, postponed bool
-	// template is the result of the template's dry run; nil if none was sent.
+	// template is what to report of the template; nil if that has not changed.
 	template *report.Condition
 	// pruned is the result of the deletes.
 	pruned jobcontrol.Deleted

@@ -3,9 +3,7 @@
 
 package scaling
 
-import (
-	"time"
-)
+import "time"
 
 const (
 	// FirstPause is the length of the first pause. Each further pause is twice as long.
@@ -116,20 +114,20 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // Saw processes an observation of the queue.
-func (c *Pause) Saw(q QueueState) {
-	before, blind := c.seen, c.blind
-	c.seen, c.blind = &q, false
+func (p *Pause) Saw(q QueueState) {
+	before, blind := p.seen, p.blind
+	p.seen, p.blind = &q, false
 	if before == nil {
-		c.newestAtChange, c.idle = q.Newest, 0
+		p.newestAtChange, p.idle = q.Newest, 0
 		return
 	}
 	shrunk := q.Depth < before.Depth || q.ShrunkAt.After(before.ShrunkAt) || q.Progress != before.Progress
 	if shrunk || q.mayHaveShrunk(*before, blind) {
-		c.newestAtChange, c.idle = q.Newest, 0
-		c.endIfUnfounded(q, *before)
+		p.newestAtChange, p.idle = q.Newest, 0
+		p.endIfUnfounded(q, *before)
 	}
-	c.shrunk = c.shrunk || shrunk
-	c.endIfRecovered()
+	p.shrunk = p.shrunk || shrunk
+	p.endIfRecovered()
 }
 
 // mayHaveShrunk reports whether messages may have left since the previous observation although the depth did not fall:
@@ -145,101 +143,101 @@ func (q QueueState) mayHaveShrunk(before QueueState, blind bool) bool {
 
 // endIfUnfounded ends a pause for NoProgress if its basis is gone: the queue was empty and no longer is, or the
 // subscription of that time has ended and may have missed notifications.
-func (c *Pause) endIfUnfounded(q, before QueueState) {
-	if c.reason == NoProgress && (before.Depth == 0 || !q.Since.Equal(before.Since)) {
-		c.end()
+func (p *Pause) endIfUnfounded(q, before QueueState) {
+	if p.reason == NoProgress && (before.Depth == 0 || !q.Since.Equal(before.Since)) {
+		p.end()
 	}
 }
 
 // Unseen records that the queue could not be observed.
-func (c *Pause) Unseen() { c.blind = true }
+func (p *Pause) Unseen() { p.blind = true }
 
 // Finished processes the Jobs that have finished since the last call, oldest first. Call it after Saw.
-func (c *Pause) Finished(finishes []Finish, now time.Time) {
+func (p *Pause) Finished(finishes []Finish, now time.Time) {
 	if len(finishes) == 0 {
 		return
 	}
-	c.forget(now)
+	p.forget(now)
 	for _, f := range finishes {
-		c.count(f)
+		p.count(f)
 	}
-	c.endIfRecovered()
+	p.endIfRecovered()
 	switch {
-	case c.failures >= jobsBeforePause:
-		c.pause(JobsFailing, now)
-	case c.idle >= jobsBeforePause:
-		c.pause(NoProgress, now)
+	case p.failures >= jobsBeforePause:
+		p.pause(JobsFailing, now)
+	case p.idle >= jobsBeforePause:
+		p.pause(NoProgress, now)
 	}
 }
 
-func (c *Pause) count(f Finish) {
-	if c.seen != nil && !c.blind && f.Ordinal > c.newestAtChange {
-		c.idle++
+func (p *Pause) count(f Finish) {
+	if p.seen != nil && !p.blind && f.Ordinal > p.newestAtChange {
+		p.idle++
 	}
 	if f.Failed {
-		c.failures++
+		p.failures++
 	} else {
-		c.failures, c.succeeded = 0, true
+		p.failures, p.succeeded = 0, true
 	}
 }
 
 // pause starts a pause unless one is running. So the next pause is only one step longer, however many Jobs finish
 // during this one.
-func (c *Pause) pause(why PauseReason, now time.Time) {
-	if c.wasted.begin(now) {
-		c.reason, c.succeeded, c.shrunk = why, false, false
+func (p *Pause) pause(why PauseReason, now time.Time) {
+	if p.wasted.begin(now) {
+		p.reason, p.succeeded, p.shrunk = why, false, false
 	}
 }
 
 // endIfRecovered ends the pauses if a Job succeeded and messages left the queue.
-func (c *Pause) endIfRecovered() {
-	if c.succeeded && c.shrunk {
-		c.end()
+func (p *Pause) endIfRecovered() {
+	if p.succeeded && p.shrunk {
+		p.end()
 	}
 }
 
 // end ends the pauses after Jobs that failed or made no progress.
-func (c *Pause) end() { c.wasted, c.reason = pauses{}, NotPaused }
+func (p *Pause) end() { p.wasted, p.reason = pauses{}, NotPaused }
 
 // Refused records that the API server refused to create a Job.
-func (c *Pause) Refused(now time.Time) {
-	c.forget(now)
-	c.retry = false
-	c.refused.begin(now)
+func (p *Pause) Refused(now time.Time) {
+	p.forget(now)
+	p.retry = false
+	p.refused.begin(now)
 }
 
 // Accepted records that the API server created all requested Jobs.
-func (c *Pause) Accepted() { c.refused, c.retry = pauses{}, false }
+func (p *Pause) Accepted() { p.refused, p.retry = pauses{}, false }
 
 // MadeRoom records that a Job has finished or disappeared, so that a quota may have room for another one.
-func (c *Pause) MadeRoom() { c.retry = true }
+func (p *Pause) MadeRoom() { p.retry = true }
 
 // forget resets pauses that ended long ago.
-func (c *Pause) forget(now time.Time) {
-	if c.wasted.forgotten(now) {
-		c.end()
+func (p *Pause) forget(now time.Time) {
+	if p.wasted.forgotten(now) {
+		p.end()
 	}
-	if c.refused.forgotten(now) {
-		c.refused = pauses{}
+	if p.refused.forgotten(now) {
+		p.refused = pauses{}
 	}
 }
 
 // Holds reports whether creation is paused now, and until when.
-func (c *Pause) Holds(now time.Time) (until time.Time, holds bool) {
-	until = c.wasted.until
-	if !c.retry && c.refused.until.After(until) {
-		until = c.refused.until
+func (p *Pause) Holds(now time.Time) (until time.Time, holds bool) {
+	until = p.wasted.until
+	if !p.retry && p.refused.until.After(until) {
+		until = p.refused.until
 	}
 	return until, now.Before(until)
 }
 
 // Reason returns why creation is paused, or will be again if the next Jobs also fail or make no progress. It keeps the
 // reason until there is progress, or until forgetAfter has passed since the end of the last pause.
-func (c *Pause) Reason(now time.Time) PauseReason {
+func (p *Pause) Reason(now time.Time) PauseReason {
 	switch {
-	case c.wasted.level > 0 && !c.wasted.forgotten(now):
-		return c.reason
-	case c.refused.level > 0 && !c.refused.forgotten(now):
+	case p.wasted.level > 0 && !p.wasted.forgotten(now):
+		return p.reason
+	case p.refused.level > 0 && !p.refused.forgotten(now):
 		return CreateRefused
 	}
 	return NotPaused

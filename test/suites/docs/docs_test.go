@@ -233,6 +233,24 @@ func TestPathsThatAreNamedExist(t *testing.T) {
 	}
 }
 
+// A Go file that a document mentions by its name alone is somewhere in the tree.
+func TestFilesThatDocumentsMentionExist(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var existing []string
+	for _, tree := range []string{"api", "cmd", "hack", "internal", "test"} {
+		g.Expect(filepath.WalkDir(filepath.Join(root, tree), func(path string, _ fs.DirEntry, err error) error {
+			existing = append(existing, filepath.Base(path))
+			return err
+		})).To(Succeed())
+	}
+	for _, document := range documents(t) {
+		for _, file := range all("`(\\w+\\.go)`", read(t, document)) {
+			g.Expect(existing).To(ContainElement(file), "%s mentions %s", document, file)
+		}
+	}
+}
+
 // A name of the code that a document mentions, as `queue.Reader`, is declared in a package of that name.
 func TestNamesThatDocumentsMentionAreDeclared(t *testing.T) {
 	t.Parallel()

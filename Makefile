@@ -17,7 +17,7 @@ help: ## Show this list.
 
 .PHONY: demo
 demo: ## Show the operator at work, then remove everything. SCENE=burst plays one scene, SCENE=list lists them; REDIS=host:port; KEEP=1 leaves it running.
-	@[ -e bin/demo ] || echo "Compiling the demo. The first time this takes minutes, without a word."
+	@[ -e bin/demo ] || echo "Compiling the demo. The first time, this takes minutes without output."
 	@go build -o bin/demo ./hack/demo
 	@bin/demo $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE)
 
@@ -38,11 +38,11 @@ parts: ## Build and install what test and bench need, once per version: the cont
 
 .PHONY: test
 test: parts ## Run each promise once, on a real API server and a real Redis. PACKAGES=./internal/... selects packages, RUN=TestName tests.
-	@PACKAGES='$(PACKAGES)' RUN='$(RUN)' hack/test.sh short
+	@PACKAGES='$(value PACKAGES)' RUN='$(value RUN)' hack/test.sh short
 
 .PHONY: test-all
 test-all: parts ## Run every test. Takes the same variables.
-	@PACKAGES='$(PACKAGES)' RUN='$(RUN)' hack/test.sh all
+	@PACKAGES='$(value PACKAGES)' RUN='$(value RUN)' hack/test.sh all
 
 .PHONY: fuzz
 fuzz: ## Fuzz for TIME=30s per target. PACKAGES=./internal/jobs selects packages.

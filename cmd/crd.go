@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
@@ -24,6 +25,29 @@ const (
 	// installCRD tells users how to install the CRD.
 	installCRD = "make install, or kubectl apply -f config/crd/bases/batch.miracle.dev_scaledjobs.yaml"
 )
+
+// awaitManager creates the manager. That asks the API server and can't be canceled, so awaitManager returns nil without
+// an error as soon as ctx ends.
+func awaitManager(ctx context.Context, create func() (ctrl.Manager, error)) (ctrl.Manager, error) {
+	type result struct {
+		mgr ctrl.Manager
+		err error
+	}
+	created := make(chan result, 1)
+	go func() {
+		mgr, err := create()
+		created <- result{mgr, err}
+	}()
+	select {
+	case made := <-created:
+		if made.err != nil {
+			return nil, fmt.Errorf("creating the manager: %w", made.err)
+		}
+		return made.mgr, nil
+	case <-ctx.Done():
+		return nil, nil
+	}
+}
 
 // awaitCRD waits until the API server serves ScaledJobs. It returns false without an error if ctx ends before, and an
 // error if that takes longer than crdTimeout or the API server can't be asked. The CRD may be applied together with the
@@ -39,6 +63,8 @@ func awaitCRD(ctx context.Context, mapper apimeta.RESTMapper, log logr.Logger) (
 	for first := true; ; first = false {
 		select {
 		case err = <-lookUp(mapper, kind):
+		case <-time.After(crdTimeout):
+			return false, fmt.Errorf("the API server has not answered within %v which kinds it serves", crdTimeout)
 		case <-ctx.Done():
 			return false, nil
 		}

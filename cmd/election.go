@@ -39,6 +39,13 @@ func (o *options) bindElection(flags *flag.FlagSet) {
 		"How long a replica waits between two attempts to acquire or renew the Lease.")
 }
 
+const (
+	// longestElection bounds the flags of the election: a Lease stores its duration as a 32-bit number of seconds.
+	longestElection = time.Hour
+	// shortestRetry is the shortest time between two renewals of the Lease.
+	shortestRetry = 100 * time.Millisecond
+)
+
 // checkElection returns an error for timings with which the leader could not renew the Lease in time, or could never be
 // certain that it leads.
 func checkElection(timing leadership.Timing) error {
@@ -51,13 +58,18 @@ func checkElection(timing leadership.Timing) error {
 		flag  string
 		value time.Duration
 	}{{leaseDuration, timing.LeaseDuration}, {renewDeadline, timing.RenewDeadline}, {retryPeriod, timing.RetryPeriod}} {
-		if setting.value <= 0 {
+		switch {
+		case setting.value <= 0:
 			return fmt.Errorf("invalid value for flag %s: must be positive", setting.flag)
+		case setting.value > longestElection:
+			return fmt.Errorf("invalid value for flag %s: must be at most %v", setting.flag, longestElection)
 		}
 	}
 	// client-go renews a Lease after at most JitterFactor times the retry period.
 	apart := time.Duration(clientelection.JitterFactor * float64(timing.RetryPeriod))
 	switch {
+	case timing.RetryPeriod < shortestRetry:
+		return fmt.Errorf("invalid value for flag %s: must be at least %v, to spare the API server", retryPeriod, shortestRetry)
 	case timing.LeaseDuration%time.Second != 0:
 		return fmt.Errorf("invalid value for flag %s: must be whole seconds, because a Lease stores whole seconds",
 			leaseDuration)

@@ -48,6 +48,8 @@ func TestCheckElection(t *testing.T) {
 		"just long enough":  {8 * s, 7 * s, 2*s + 499*ms, ""},
 		"nearly as long":    {30 * s, 29 * s, 2 * s, ""},
 
+		"lease too long": {2 * time.Hour, 10 * s, 2 * s, "-leader-elect-lease-duration: must be at most 1h0m0s"},
+		"retried always": {15 * s, 10 * s, ms, "-leader-elect-retry-period: must be at least 100ms"},
 		"no lease":       {0, 10 * s, 2 * s, "-leader-elect-lease-duration: must be positive"},
 		"no deadline":    {15 * s, 0, 2 * s, "-leader-elect-renew-deadline: must be positive"},
 		"negative retry": {15 * s, 10 * s, -s, "-leader-elect-retry-period: must be positive"},
@@ -93,7 +95,7 @@ func TestCheckElection(t *testing.T) {
 func TestTheMinimumThatIsToldIsOne(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	for retry := 50 * time.Millisecond; retry < 10*time.Second; retry += 50 * time.Millisecond {
+	for retry := shortestRetry; retry < 10*time.Second; retry += 50 * time.Millisecond {
 		timing := leadership.Timing{RenewDeadline: retry*6/5 + 1, RetryPeriod: retry}
 		for timing.LeaseDuration = time.Second; checkElection(timing) != nil; timing.LeaseDuration += time.Second {
 			continue

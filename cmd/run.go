@@ -51,9 +51,9 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	if err != nil {
 		return fmt.Errorf("preparing leader election: %w", err)
 	}
-	mgr, err := newManager(cluster, options, stores, lease)
-	if err != nil {
-		return fmt.Errorf("creating the manager: %w", err)
+	mgr, err := awaitManager(ctx, func() (ctrl.Manager, error) { return newManager(cluster, options, stores, lease) })
+	if mgr == nil {
+		return err
 	}
 	if served, err := awaitCRD(ctx, mgr.GetRESTMapper(), ctrl.Log); !served {
 		return err

@@ -7,23 +7,35 @@ tests=(go tool -modfile=hack/tools/go.mod gotestsum --hide-summary=skipped)
 flags=(-timeout=40m)
 # The race detector needs a C compiler.
 [ "${RACE:-}" != no ] && [ "$(go env CGO_ENABLED)" = 1 ] && flags+=(-race)
-[ -n "${RUN:-}" ] && flags+=(-run="$RUN")
-if [ "$tier" = short ]; then
+case "$tier" in short | all) ;; *) echo "no such tier: $tier" >&2; exit 2 ;; esac
+if [ -n "${RUN:-}" ]; then
+	# Whoever names a test wants it, whichever tier it is in.
+	flags+=(-run="$RUN")
+elif [ "$tier" = short ]; then
 	# The page on architecture lists what only "all" runs, with the reasons.
 	left=$(awk '/^### Only in make test-all/ {on = 1; next} /^#/ {on = 0} on && /^\| `Test/ {split($0, cell, "`"); print "^" cell[2] "$"}' docs/architecture.md | paste -sd '|')
 	flags+=(-short -skip="$left")
 fi
 if [ -n "${PACKAGES:-}" ]; then
 	echo "Testing $PACKAGES."
+	log=$(mktemp)
+	trap 'rm -f "$log"' EXIT
 	# shellcheck disable=SC2086 # Several packages are several words.
-	exec "${tests[@]}" --format=testname -- "${flags[@]}" -count=1 $PACKAGES
+	"${tests[@]}" --format=testname -- "${flags[@]}" -count=1 $PACKAGES | tee "$log"
+	if grep -q '^DONE 0 tests' "$log"; then
+		echo "no test matches RUN=${RUN:-} in $PACKAGES" >&2
+		exit 1
+	fi
+	exit
 fi
 # Suites run the operator as a process. They do not depend on it as Go sees it, so none of their results may come from the cache. The
 # longest come first.
-suites=(./test/suites/{behaviour,exactness,faults,security,faults/race,api,docs} ./test/kit/{cluster,operator,redistest}/... ./hack/demo/...)
+longest=(./test/suites/{behaviour,exactness,faults,security,faults/race})
+suites=$( { go list "${longest[@]}"; go list ./test/suites/... ./test/kit/{cluster,operator,redistest}/... ./hack/demo/...; } | awk '!seen[$0]++')
 echo "1 of 2: the packages one by one. Results of what has not changed come from the cache."
 listed=$(go list ./... | grep -vE '/test/(suites|kit/(cluster|operator|redistest))|/hack/demo')
 # shellcheck disable=SC2086
 "${tests[@]}" --format=pkgname-and-test-fails --format-hide-empty-pkg -- "${flags[@]}" $listed
 echo "2 of 2: the suites, with a real API server and real Redis servers."
-exec "${tests[@]}" --format=testname -- "${flags[@]}" -count=1 "${suites[@]}"
+# shellcheck disable=SC2086
+exec "${tests[@]}" --format=testname -- "${flags[@]}" -count=1 $suites

@@ -25,6 +25,8 @@ const (
 	fieldOwner = client.FieldOwner("scaledjob-operator")
 	// leastInterval is the minimum time between two writes of a status in which only numbers changed.
 	leastInterval = time.Second
+	// applyTimeout bounds a write, so that a slow one delays the Jobs of the ScaledJob only briefly.
+	applyTimeout = 5 * time.Second
 	// burst is how many writes may follow each other without delay if conditions change. The average is one per
 	// leastInterval here too.
 	burst = 2
@@ -96,9 +98,9 @@ func (w StatusWriter) Write(
 		return nil, wait, nil
 	}
 	err = w.apply(ctx, sj, status)
-	record.retry.Note(err, now)
+	record.retry.Note(err, time.Now())
 	if err != nil {
-		return nil, record.retry.Wait(now), err
+		return nil, record.retry.Wait(time.Now()), err
 	}
 	record.changes.AllowN(now, 1)
 	record.written, record.writtenAt, record.changedAt = status, now, time.Time{}
@@ -115,11 +117,11 @@ func (w StatusWriter) WriteAtOnce(
 		return wait, nil
 	}
 	err = w.apply(ctx, sj, status)
-	record.retry.Note(err, now)
+	record.retry.Note(err, time.Now())
 	if err == nil {
 		record.written = status
 	}
-	return record.retry.Wait(now), err
+	return record.retry.Wait(time.Now()), err
 }
 
 // wait returns how long the write of a changed status is delayed. If a condition has changed, it is not delayed, unless
@@ -145,6 +147,8 @@ func (w StatusWriter) apply(ctx context.Context, sj *scaledjobv1.ScaledJob, stat
 	}
 	intent := identity(sj)
 	intent.Object["status"] = content
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
 	err = w.Client.Status().Apply(ctx,
 		client.ApplyConfigurationFromUnstructured(intent), fieldOwner, client.ForceOwnership)
 	if err == nil || apierrors.IsNotFound(err) {

@@ -144,3 +144,36 @@ func TestWriteAtOnce(t *testing.T) {
 		g.Expect(api.applied).To(Equal(6))
 	})
 }
+
+// A write that fails after a long time is not tried again at once.
+func TestSlowWritesThatFailAreSpacedOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		slow := &slowServer{}
+		record := NewStatusRecord()
+		for sent := 1; sent <= 3; sent++ {
+			_, wait, err := StatusWriter{Client: slow}.Write(t.Context(), &scaledjobv1.ScaledJob{}, &record, active(int32(sent)), false)
+			g.Expect(err).To(MatchError(context.DeadlineExceeded))
+			g.Expect(wait).To(Equal(retry.APIServer.After(sent)))
+			g.Expect(slow.sent).To(Equal(sent))
+			time.Sleep(wait)
+		}
+	})
+}
+
+// slowServer is an API server that never answers.
+type slowServer struct {
+	client.StatusClient
+	client.SubResourceWriter
+
+	sent int
+}
+
+func (s *slowServer) Status() client.SubResourceWriter { return s }
+
+func (s *slowServer) Apply(ctx context.Context, _ runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
+	s.sent++
+	<-ctx.Done()
+	return ctx.Err()
+}

@@ -174,6 +174,9 @@ func (s *server) reload(ctx context.Context) (*auth.Credentials, *failure.Error)
 func (s *server) load(ctx context.Context) (*auth.Credentials, *failure.Error) {
 	loaded, cause := s.credentials.resolver.Load(ctx, s.endpoint)
 	if cause == nil {
+		if inUse, _ := s.health.current(); inUse.credentials != nil { // Its password stays among those that are removed.
+			s.passwords.Add(inUse.credentials.Password())
+		}
 		s.passwords.Add(loaded.Password())
 	}
 	return loaded, cause

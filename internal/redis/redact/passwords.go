@@ -52,10 +52,10 @@ type Passwords struct {
 func (p *Passwords) Add(password string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if password == "" || slices.Contains(p.known, password) {
+	if password == "" {
 		return
 	}
-	p.known = append(p.known, password)
+	p.known = append(slices.DeleteFunc(p.known, func(known string) bool { return known == password }), password)
 	p.known = p.known[max(0, len(p.known)-remembered):]
 	p.spelled = nil
 	for _, each := range p.known {

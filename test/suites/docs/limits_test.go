@@ -43,6 +43,7 @@ var notLimits = map[string]string{
 	"jobs.DryRunOrdinal":                         "an ordinal",
 	"jobs.hashLength":                            "a part of jobs.maxNameLength",
 	"main.checkElection: time.Second":            "the unit of what a Lease keeps",
+	"main.awaitManager: make(chan result, 1)":    "an answer",
 	"main.lookUp: make(chan error, 1)":           "an answer",
 	"main.within: make(chan error, 1)":           "an answer",
 	"queue.dueTime: time.Second":                 "a unit of scores",

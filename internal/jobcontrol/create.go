@@ -148,15 +148,15 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 	}
 	switch {
 	case err == nil:
-		c.Gate.Wrote(owner.UID, ordinal, &job.ObjectMeta)
+		c.Gate.wrote(owner.UID, ordinal, &job.ObjectMeta)
 		return job.UID, nil
 	case apierrors.IsAlreadyExists(err):
 		return "", c.resolve(ctx, owner.UID, attempt, err)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), errors.Is(err, errNotOwned):
-		c.Gate.Answered(owner.UID, ordinal)
+		c.Gate.answered(owner.UID, ordinal)
 		return "", fmt.Errorf("creating Job %s: %w: %w", attempt.Job.Name, ErrRefused, err)
 	case notCarriedOut(err):
-		c.Gate.Answered(owner.UID, ordinal)
+		c.Gate.answered(owner.UID, ordinal)
 	default:
 		attempt.Since = time.Now()
 		c.Gate.Lost(owner.UID, attempt)
@@ -181,7 +181,7 @@ func (c Creator) check(ctx context.Context, owner types.UID, name client.ObjectK
 // resolve handles the answer that the Job's name already exists. It returns ErrTaken if a Job has that name. Otherwise
 // the Job was deleted since, or the answer was wrong, and the create has failed.
 func (c Creator) resolve(ctx context.Context, owner types.UID, attempt Unanswered, answer error) error {
-	taken, err := c.Gate.Resolve(ctx, owner, attempt)
+	taken, err := c.Gate.resolve(ctx, owner, attempt)
 	switch {
 	case err != nil:
 		return err

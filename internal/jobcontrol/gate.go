@@ -80,7 +80,7 @@ func (g *Gate) Ready(ctx context.Context, uid types.UID) (bool, error) {
 		return false, err
 	}
 	for _, lost := range g.overdue(uid, time.Now()) {
-		if _, err := g.Resolve(ctx, uid, lost); err != nil {
+		if _, err := g.resolve(ctx, uid, lost); err != nil {
 			return false, err
 		}
 	}
@@ -96,8 +96,8 @@ func (g *Gate) Ready(ctx context.Context, uid types.UID) (bool, error) {
 	return true, nil
 }
 
-// Wrote records that a Job of the owner with this ordinal exists, as the API server returned it.
-func (g *Gate) Wrote(uid types.UID, ordinal int64, job *metav1.ObjectMeta) {
+// wrote records that a Job of the owner with this ordinal exists, as the API server returned it.
+func (g *Gate) wrote(uid types.UID, ordinal int64, job *metav1.ObjectMeta) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	open := g.open(uid)
@@ -120,8 +120,8 @@ func (g *Gate) Lost(uid types.UID, lost Unanswered) {
 	open.unanswered = append(open.unanswered, lost)
 }
 
-// Answered records that the API server answered the create of this ordinal.
-func (g *Gate) Answered(uid types.UID, ordinal int64) {
+// answered records that the API server answered the create of this ordinal.
+func (g *Gate) answered(uid types.UID, ordinal int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if open := g.owners[uid]; open != nil {
@@ -129,20 +129,20 @@ func (g *Gate) Answered(uid types.UID, ordinal int64) {
 	}
 }
 
-// Resolve asks the API server which Job has the name of a create, and records the result: the gate waits until the
+// resolve asks the API server which Job has the name of a create, and records the result: the gate waits until the
 // cache shows an owned Job, skips the ordinal if the Job belongs to another owner, and treats the create as answered if
 // no Job has the name.
-func (g *Gate) Resolve(ctx context.Context, uid types.UID, of Unanswered) (taken bool, err error) {
+func (g *Gate) resolve(ctx context.Context, uid types.UID, of Unanswered) (taken bool, err error) {
 	var job batchv1.Job
 	err = g.live.Get(ctx, of.Job, &job)
 	switch {
 	case apierrors.IsNotFound(err):
-		g.Answered(uid, of.Ordinal)
+		g.answered(uid, of.Ordinal)
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("reading the existing Job %s: %w", of.Job.Name, err)
 	case jobs.ControllerUID(&job) == uid:
-		g.Wrote(uid, of.Ordinal, &job.ObjectMeta)
+		g.wrote(uid, of.Ordinal, &job.ObjectMeta)
 	default:
 		ctrl.LoggerFrom(ctx).Info("a Job of another owner has the name of the next Job; skipping its ordinal",
 			"job", of.Job.Name)

@@ -76,8 +76,8 @@ func TestReadyOnceTheStoreIsThere(t *testing.T) {
 	gate := NewGate(empty, empty, stores, nil)
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue(), "no Job was created")
 
-	gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
-	gate.Wrote(owner1, 1, &jobOf(owner1, "b", "10").ObjectMeta)
+	gate.wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+	gate.wrote(owner1, 1, &jobOf(owner1, "b", "10").ObjectMeta)
 
 	for _, version := range []string{"5", "7", "8", "9"} {
 		g.Expect(behind[0].Replace(nil, version)).To(Succeed())
@@ -104,7 +104,7 @@ func TestReadyOnceTheJobIsShown(t *testing.T) {
 			stores, _ := storesAt(g, versions...)
 			gate := NewGate(cached, reading(interceptor.Funcs{}), stores, nil)
 			written := jobOf(owner1, "a", "8")
-			gate.Wrote(owner1, 1, &written.ObjectMeta)
+			gate.wrote(owner1, 1, &written.ObjectMeta)
 			g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse())
 
 			namesake := jobOf(owner1, "a", "")
@@ -147,7 +147,7 @@ func TestReadySettledByTheServer(t *testing.T) {
 				}, c.live...)
 				gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
 				gate.takeover.done.Store(true)
-				gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+				gate.wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 
 				time.Sleep(settleAfter - time.Nanosecond)
 				g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse())
@@ -178,7 +178,7 @@ func TestReadyPassesOnErrors(t *testing.T) {
 		}
 		stores, _ := storesAt(g, "5", "5")
 		gate := NewGate(failing("cache"), failing("server"), stores, nil)
-		gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+		gate.wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 		time.Sleep(settleAfter)
 
 		for _, name := range []string{"cache", "server"} {
@@ -199,7 +199,7 @@ func TestForget(t *testing.T) {
 	empty := reading(interceptor.Funcs{})
 	stores, _ := storesAt(g, "5")
 	gate := NewGate(empty, empty, stores, nil)
-	gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+	gate.wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: time.Now()})
 	gate.skip(owner1, 4)
 
@@ -228,9 +228,9 @@ func TestUnanswered(t *testing.T) {
 	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}, {Ordinal: 5, Since: start}}),
 		"a create that is sent again counts once")
 
-	gate.Answered(owner1, 5)
-	gate.Answered(owner1, 6)
-	gate.Answered("owner-3", 5)
+	gate.answered(owner1, 5)
+	gate.answered(owner1, 6)
+	gate.answered("owner-3", 5)
 	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}}))
 	g.Expect(gate.Saw(owner2, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 9, Since: start}}))
 }
@@ -302,7 +302,7 @@ func TestNewest(t *testing.T) {
 	g.Expect(gate.Newest(owner1)).To(Equal(int64(5)))
 	gate.skip(owner1, 3)
 	g.Expect(gate.Newest(owner1)).To(Equal(int64(5)))
-	gate.Answered(owner1, 5)
+	gate.answered(owner1, 5)
 	g.Expect(gate.Newest(owner1)).To(Equal(int64(3)), "a skipped ordinal stays skipped")
 	gate.skip(owner1, 2)
 	g.Expect(gate.Newest(owner1)).To(Equal(int64(3)))
@@ -330,12 +330,12 @@ func TestConcurrentOwners(t *testing.T) {
 				if _, err := gate.Ready(t.Context(), uid); err != nil {
 					t.Error(err)
 				}
-				gate.Wrote(uid, 1, &jobOf(uid, "a", fmt.Sprint(version+1)).ObjectMeta)
+				gate.wrote(uid, 1, &jobOf(uid, "a", fmt.Sprint(version+1)).ObjectMeta)
 				gate.Lost(uid, Unanswered{Ordinal: int64(version), Since: time.Now()})
 				gate.Saw(uid, &jobs.Owned{})
 				gate.Free(uid, 1)
 				gate.Newest(uid)
-				gate.Answered(uid, int64(version))
+				gate.answered(uid, int64(version))
 			}
 		})
 	}

@@ -109,7 +109,7 @@ func TestAJobThatIsShownHidesADoubtButDoesNotEndIt(t *testing.T) {
 	_, floor := gate.Free(owner1, 1)
 	g.Expect(floor).To(BeZero(), "the create may still be in flight")
 	g.Expect(gate.Saw(owner1, ownedJobs())).To(HaveLen(2))
-	gate.Answered(owner1, 1)
+	gate.answered(owner1, 1)
 	g.Expect(gate.Saw(owner1, ownedJobs())).To(Equal([]Unanswered{{Ordinal: 2, Since: start}}))
 }
 
@@ -117,7 +117,7 @@ func TestUsedOrdinalsStaySo(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	gate := looked()
-	gate.Wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+	gate.wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 	gate.Saw(owner1, ownedJobs(2, 3))
 	gate.skip(owner1, 4)
 
@@ -133,7 +133,7 @@ func TestRefusedOrdinalsAreFree(t *testing.T) {
 	g := NewWithT(t)
 	gate := looked()
 	gate.Lost(owner1, Unanswered{Ordinal: 1, Since: start})
-	gate.Answered(owner1, 1)
+	gate.answered(owner1, 1)
 	gate.Saw(owner1, ownedJobs(2, 3))
 	g.Expect(free(gate, 2)).To(Equal([]int64{1, 4}))
 }

@@ -100,5 +100,5 @@ func (g *Gate) inherit(job *metav1.ObjectMeta) {
 		return
 	}
 	// Saw records the ordinal once the cache shows the Job: a Job in another namespace than the owner must not count.
-	g.Wrote(owner, 0, job)
+	g.wrote(owner, 0, job)
 }

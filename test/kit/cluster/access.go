@@ -23,6 +23,7 @@ import (
 // access is what the API server is reached and trusted by: its port, the keys
 // and certificates, the administrator's token, each in a file of the sandbox.
 type access struct {
+	host            string
 	port            int
 	token           string
 	certificate     []byte // of the server, and of the authority it is signed by
@@ -33,12 +34,13 @@ type access struct {
 	kubeconfig      string
 }
 
-func newAccess(box *sandbox.Sandbox) (*access, error) {
+func newAccess(box *sandbox.Sandbox, host string) (*access, error) {
 	port, err := box.Port()
 	if err != nil {
 		return nil, err
 	}
 	a := &access{
+		host:            host,
 		port:            port,
 		token:           rand.Text(),
 		certificateFile: filepath.Join(box.Dir(), "apiserver.crt"),
@@ -54,7 +56,7 @@ func newAccess(box *sandbox.Sandbox) (*access, error) {
 }
 
 func (a *access) writeFiles() error {
-	certificate, key, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
+	certificate, key, err := cert.GenerateSelfSignedCertKey(a.host, []net.IP{net.ParseIP(serviceAddress)}, nil)
 	if err != nil {
 		return err
 	}
@@ -87,7 +89,7 @@ func (a *access) writeKubeconfig() error {
 }
 
 func (a *access) url() string {
-	return "https://" + net.JoinHostPort(host, strconv.Itoa(a.port))
+	return "https://" + net.JoinHostPort(a.host, strconv.Itoa(a.port))
 }
 
 func (a *access) config() *rest.Config {

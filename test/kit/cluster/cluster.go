@@ -17,6 +17,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,9 @@ type Options struct {
 	ControllerManager bool
 	// KWOK runs a fake node that every Pod is placed on, see PodReadyAfter.
 	KWOK bool
+	// NodeAddress is the address of a real node that is going to join, see package node. The API server listens on it, so
+	// that Pods reach it, and the scheduler and every controller run. Empty means no such node.
+	NodeAddress string
 	// CRDs are files or folders of manifests for InstallCRDs. The garbage
 	// collector and quotas know these kinds from the start, but one installed
 	// later only after up to 30 s.
@@ -98,6 +102,9 @@ func findPrograms(ctx context.Context, opts Options) (map[binaries.Program]strin
 	if opts.KWOK {
 		needed = append(needed, binaries.KWOK)
 	}
+	if opts.NodeAddress != "" {
+		needed = append(needed, binaries.Scheduler)
+	}
 	paths := map[binaries.Program]string{}
 	for _, program := range needed {
 		path, err := binaries.Path(ctx, opts.Log, program)
@@ -111,7 +118,7 @@ func findPrograms(ctx context.Context, opts Options) (map[binaries.Program]strin
 
 func (c *Cluster) start(ctx context.Context) error {
 	var err error
-	if c.access, err = newAccess(c.sandbox); err != nil {
+	if c.access, err = newAccess(c.sandbox, cmp.Or(c.opts.NodeAddress, host)); err != nil {
 		return err
 	}
 	if c.client, err = newClient(c.Config()); err != nil {
@@ -128,6 +135,11 @@ func (c *Cluster) start(ctx context.Context) error {
 	}
 	if c.opts.ControllerManager {
 		if err := c.startControllerManager(ctx); err != nil {
+			return err
+		}
+	}
+	if c.opts.NodeAddress != "" {
+		if err := c.startScheduler(); err != nil {
 			return err
 		}
 	}

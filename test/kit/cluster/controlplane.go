@@ -32,6 +32,12 @@ var controllers = []string{
 	"ttl-after-finished-controller",
 }
 
+const (
+	// serviceRange holds the addresses of Services, and serviceAddress the first of them: the API server as Pods see it.
+	serviceRange   = "10.0.0.0/24"
+	serviceAddress = "10.0.0.1"
+)
+
 func (c *Cluster) startEtcd(ctx context.Context) error {
 	clients, err := c.localURL()
 	if err != nil {
@@ -88,11 +94,10 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 func (c *Cluster) apiServerArguments() []string {
 	arguments := []string{
 		"--etcd-servers=" + c.etcdURL,
-		"--bind-address=" + host,
-		"--advertise-address=" + host,
+		"--bind-address=" + c.access.host,
+		"--advertise-address=" + c.access.host,
 		"--secure-port=" + strconv.Itoa(c.access.port),
-		"--endpoint-reconciler-type=none", // refuses a loopback address
-		"--service-cluster-ip-range=10.0.0.0/24",
+		"--service-cluster-ip-range=" + serviceRange,
 		"--tls-cert-file=" + c.access.certificateFile,
 		"--tls-private-key-file=" + c.access.keyFile,
 		"--token-auth-file=" + c.access.tokenFile,
@@ -102,6 +107,9 @@ func (c *Cluster) apiServerArguments() []string {
 		"--service-account-signing-key-file=" + c.access.accountKeyFile,
 		"--allow-privileged",
 		"--profiling=false",
+	}
+	if c.opts.NodeAddress == "" {
+		arguments = append(arguments, "--endpoint-reconciler-type=none") // the others refuse a loopback address
 	}
 	if !c.opts.ControllerManager {
 		arguments = append(arguments, "--disable-admission-plugins=ServiceAccount")
@@ -121,9 +129,13 @@ func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 }
 
 func (c *Cluster) startControllerManager(ctx context.Context) error {
+	run := strings.Join(controllers, ",")
+	if c.opts.NodeAddress != "" {
+		run = "*"
+	}
 	process, err := c.sandbox.Start("kube-controller-manager", c.paths[binaries.ControllerManager],
 		"--kubeconfig="+c.Kubeconfig(),
-		"--controllers="+strings.Join(controllers, ","),
+		"--controllers="+run,
 		"--root-ca-file="+c.access.certificateFile,
 		"--leader-elect=false",
 		"--secure-port=0",
@@ -135,6 +147,16 @@ func (c *Cluster) startControllerManager(ctx context.Context) error {
 	return process.WaitReady(ctx, func(ctx context.Context) error {
 		return c.hasDefaultServiceAccount(ctx, metav1.NamespaceDefault)
 	})
+}
+
+// startScheduler starts a kube-scheduler. Nobody waits for it: until it is ready, Pods are pending.
+func (c *Cluster) startScheduler() error {
+	_, err := c.sandbox.Start("kube-scheduler", c.paths[binaries.Scheduler],
+		"--kubeconfig="+c.Kubeconfig(),
+		"--leader-elect=false",
+		"--secure-port=0",
+		"--kube-api-qps=1000", "--kube-api-burst=2000")
+	return err
 }
 
 // hasDefaultServiceAccount fails until the controller-manager has made what

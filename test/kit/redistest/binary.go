@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+
+	"miracle.dev/scaledjob-operator/test/kit/debian"
 )
 
 // serverVariable names the environment variable that points at a redis-server.
@@ -33,7 +35,7 @@ func Binary(ctx context.Context, log io.Writer) (string, error) {
 	if path, err := exec.LookPath(launcher); err == nil {
 		return path, nil
 	}
-	if !hasDebianTools() {
+	if !debian.Available() {
 		return "", errNoServer
 	}
 	path, err := debianServer(ctx, log)

@@ -33,9 +33,22 @@ const (
 	Kubectl           Program = "kubectl"
 )
 
-// All returns every Program.
-func All() []Program {
+// The programs that a real node needs besides.
+const (
+	Scheduler Program = "kube-scheduler"
+	Kubelet   Program = "kubelet"
+	Proxy     Program = "kube-proxy"
+	CoreDNS   Program = "coredns"
+)
+
+// ControlPlane returns what all tests need.
+func ControlPlane() []Program {
 	return []Program{KubeAPIServer, ControllerManager, Etcd, KWOK, Kubectl}
+}
+
+// Node returns what a real node needs besides.
+func Node() []Program {
+	return []Program{Scheduler, Kubelet, Proxy, CoreDNS}
 }
 
 // assetsVariable names the folder that controller-runtime's test environment

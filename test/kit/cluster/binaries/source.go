@@ -25,6 +25,7 @@ type source struct {
 	module  string // its version in the nested go.mod is the program's
 	command string // the package to build
 	stamped string // the package with variables for the version, if any
+	static  bool   // for an image that holds no C library
 }
 
 var sources = map[Program]source{
@@ -55,6 +56,30 @@ var sources = map[Program]source{
 		module:  "k8s.io/kubernetes",
 		command: "k8s.io/kubernetes/cmd/kubectl",
 		stamped: "k8s.io/component-base/version",
+	},
+	Scheduler: {
+		folder:  "kubernetes",
+		module:  "k8s.io/kubernetes",
+		command: "k8s.io/kubernetes/cmd/kube-scheduler",
+		stamped: "k8s.io/component-base/version",
+	},
+	Kubelet: {
+		folder:  "kubernetes",
+		module:  "k8s.io/kubernetes",
+		command: "k8s.io/kubernetes/cmd/kubelet",
+		stamped: "k8s.io/component-base/version",
+	},
+	Proxy: {
+		folder:  "kubernetes",
+		module:  "k8s.io/kubernetes",
+		command: "k8s.io/kubernetes/cmd/kube-proxy",
+		stamped: "k8s.io/component-base/version",
+	},
+	CoreDNS: {
+		folder:  "coredns",
+		module:  "github.com/coredns/coredns",
+		command: ".",
+		static:  true,
 	},
 }
 
@@ -104,6 +129,9 @@ func (s source) build(ctx context.Context, dir, version, target string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags="+s.stamp(version), "-o="+target, s.command)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOWORK=off")
+	if s.static {
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
+	}
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", cmd, err, output)
 	}

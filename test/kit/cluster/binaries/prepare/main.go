@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command prepare puts every program the tests run into the cache folder: the
-// control plane, kubectl and Redis. The first run takes minutes, which are
-// better spent here than inside go test, where output is hidden and time-outs
-// run.
+// control plane, kubectl and Redis, and with the argument node those of a real
+// node too. The first run takes minutes, which are better spent here than
+// inside go test, where output is hidden and time-outs run.
 //
 // Environment variables: KUBEBUILDER_ASSETS is a folder with programs of a
 // control plane to use instead, REDIS_SERVER the path of a redis-server, and

@@ -1,0 +1,329 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+	. "github.com/onsi/gomega"
+)
+
+// server is an image with two layers. In the upper one is everything that a file can be.
+func server() Image {
+	return Image{
+		Platform: v1.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"},
+		Created:  time.Unix(1700000000, 0),
+		Config: v1.Config{
+			Entrypoint: []string{"/server"}, Cmd: []string{"--port", "1"}, User: "65532:65532",
+			Env: []string{"PATH=/bin"}, Labels: map[string]string{"title": "server"},
+			WorkingDir: "/data", ExposedPorts: map[string]struct{}{"1/tcp": {}},
+		},
+		Layers: []Layer{
+			{Comment: "users", Files: []File{{Path: "/etc/passwd", Mode: 0o644, Content: []byte("root")}}},
+			{Comment: "server", Files: []File{
+				{Path: "server", Mode: 0o755 | fs.ModeSetgid, Content: []byte("binary"), UID: 1, GID: 2},
+				{Path: "/data", Mode: fs.ModeDir | fs.ModeSticky | 0o770, UID: 65532, GID: 65532},
+				{Path: "/usr/lib/libc.so", Mode: 0o600, Content: []byte{}},
+				{Path: "/lib", Link: "usr/lib"},
+			}},
+		},
+	}
+}
+
+// build builds an image that has no fault.
+func build(g *WithT, image Image) v1.Image {
+	built, err := image.Build()
+	g.Expect(err).NotTo(HaveOccurred())
+	return built
+}
+
+// digest returns the digest of an image.
+func digest(g *WithT, image v1.Image) string {
+	hash, err := image.Digest()
+	g.Expect(err).NotTo(HaveOccurred())
+	return hash.String()
+}
+
+func TestArchiveIsReadBackBothWays(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	built := build(g, server())
+	archive := filepath.Join(t.TempDir(), "server.tar")
+	g.Expect(WriteArchive(archive, "registry.example:5000/team/server:v1", built)).To(Succeed())
+
+	folder := unpack(g, t, archive)
+	index, err := layout.ImageIndexFromPath(folder)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(validate.Index(index)).To(Succeed())
+	manifest, err := index.IndexManifest()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(manifest.Manifests).To(HaveLen(1))
+	entry := manifest.Manifests[0]
+	g.Expect(entry.Digest.String()).To(Equal(digest(g, built)))
+	g.Expect(entry.MediaType).To(Equal(types.OCIManifestSchema1))
+	g.Expect(entry.Platform).To(Equal(&v1.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"}))
+	g.Expect(entry.Annotations).To(Equal(map[string]string{
+		"org.opencontainers.image.ref.name": "v1",
+		"io.containerd.image.name":          "registry.example:5000/team/server:v1",
+	}))
+	fromLayout, err := index.Image(entry.Digest)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	fromDocker, err := tarball.ImageFromPath(archive, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(validate.Image(fromDocker)).To(Succeed())
+	for _, read := range []v1.Image{fromLayout, fromDocker} {
+		g.Expect(contents(g, read)).To(Equal(contents(g, built)))
+		g.Expect(read.RawConfigFile()).To(Equal(must(built.RawConfigFile())))
+	}
+	g.Expect(layers(g, fromDocker)).To(Equal(layers(g, built)), "the compressed layers")
+}
+
+func TestShortNamesAreCompletedForContainerdOnly(t *testing.T) {
+	t.Parallel()
+	for short, full := range map[string]string{
+		"redis:7":               "docker.io/library/redis:7",
+		"team/server:v1":        "docker.io/team/server:v1",
+		"registry.example/s:v1": "registry.example/s:v1",
+	} {
+		t.Run(short, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			archive := filepath.Join(t.TempDir(), "image.tar")
+			g.Expect(WriteArchive(archive, short, build(g, server()))).To(Succeed())
+			manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(archive) })
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(manifest).To(HaveLen(1))
+			g.Expect(manifest[0].RepoTags).To(Equal([]string{short}))
+			index, err := layout.ImageIndexFromPath(unpack(g, t, archive))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(must(index.IndexManifest()).Manifests[0].Annotations).To(HaveKeyWithValue(containerdName, full))
+		})
+	}
+}
+
+func TestEverythingArrivesInTheLayer(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	g.Expect(contents(g, build(g, server()))).To(Equal([]string{
+		"data/ 1770 65532:65532 ",
+		"etc/ 755 0:0 ",
+		"etc/passwd 644 0:0 root",
+		"lib 777 0:0 -> usr/lib",
+		"server 2755 1:2 binary",
+		"usr/ 755 0:0 ",
+		"usr/lib/ 755 0:0 ",
+		"usr/lib/libc.so 600 0:0 ",
+	}))
+	config := must(build(g, server()).ConfigFile())
+	g.Expect(config.Config).To(Equal(server().Config))
+	g.Expect(config.Created.Unix()).To(Equal(int64(1700000000)))
+	g.Expect(config.History).To(HaveLen(2))
+	g.Expect(config.History[1].Comment).To(Equal("server"))
+}
+
+func TestTheSameFilesGiveTheSameDigest(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var written [][]byte
+	for n := range 2 {
+		image := server()
+		image.Created = image.Created.In(time.FixedZone("elsewhere", 3600*n))
+		files := image.Layers[1].Files
+		files[0], files[3-n] = files[3-n], files[0]
+		archive := filepath.Join(t.TempDir(), fmt.Sprint(n))
+		g.Expect(WriteArchive(archive, "server:v1", build(g, image))).To(Succeed())
+		written = append(written, must(os.ReadFile(archive)))
+	}
+	g.Expect(written[0]).To(Equal(written[1]))
+
+	later := server()
+	later.Created = later.Created.Add(time.Second)
+	g.Expect(digest(g, build(g, later))).NotTo(Equal(digest(g, build(g, server()))))
+	g.Expect(layers(g, build(g, later))).To(Equal(layers(g, build(g, server()))), "a layer does not know its time")
+}
+
+func TestTreeKeepsLinksAndPermissions(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	folder := t.TempDir()
+	g.Expect(os.MkdirAll(filepath.Join(folder, "usr/bin"), 0o755)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(folder, "usr/bin/redis"), []byte("binary"), 0o600)).To(Succeed())
+	g.Expect(os.Chmod(filepath.Join(folder, "usr/bin/redis"), 0o750)).To(Succeed())
+	g.Expect(os.Symlink("usr/bin", filepath.Join(folder, "bin"))).To(Succeed())
+	g.Expect(os.Symlink("/nowhere", filepath.Join(folder, "dangling"))).To(Succeed())
+	files, err := Tree(folder)
+	g.Expect(err).NotTo(HaveOccurred())
+	image := server()
+	image.Layers = []Layer{{Files: files}}
+	built := build(g, image)
+	g.Expect(os.RemoveAll(folder)).To(Succeed())
+	g.Expect(contents(g, built)).To(Equal([]string{
+		"bin 777 0:0 -> usr/bin",
+		"dangling 777 0:0 -> /nowhere",
+		"usr/ 755 0:0 ",
+		"usr/bin/ 755 0:0 ",
+		"usr/bin/redis 750 0:0 binary",
+	}))
+}
+
+func TestTreeRefusesWhatAnImageCannotHold(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	file := filepath.Join(t.TempDir(), "file")
+	g.Expect(os.WriteFile(file, nil, 0o600)).To(Succeed())
+	_, err := Tree(file)
+	g.Expect(err).To(MatchError(ContainSubstring("is not a folder")))
+	_, err = Tree(file + "s")
+	g.Expect(err).To(MatchError(fs.ErrNotExist))
+}
+
+func TestBadFilesAreRefused(t *testing.T) {
+	t.Parallel()
+	for want, files := range map[string][]File{
+		`"../etc/passwd" is not a path in an image`: {{Path: "../etc/passwd", Mode: 0o644}},
+		`"/../x" is not a path in an image`:         {{Path: "/../x", Mode: 0o644}},
+		`"/" is not a path in an image`:             {{Path: "/", Mode: fs.ModeDir | 0o755}},
+		`"" is not a path in an image`:              {{Mode: 0o644}},
+		"x is there twice":                          {{Path: "x", Mode: 0o644}, {Path: "/x", Mode: 0o644}},
+		"x/y can't be in x, which is not a folder":  {{Path: "x/y", Mode: 0o644}, {Path: "x", Link: "z"}},
+		"x: it has no permissions":                  {{Path: "x"}},
+		"x: a symbolic link holds nothing":          {{Path: "x", Link: "y", Content: []byte("z")}},
+		"x: a folder holds no content":              {{Path: "x", Mode: fs.ModeDir | 0o755, Content: []byte("z")}},
+		"x: either its content or its source":       {{Path: "x", Mode: 0o644, Content: []byte("z"), Source: "y"}},
+		"x: mode Drw-r--r-- is neither":             {{Path: "x", Mode: fs.ModeDevice | 0o644}},
+		"x: open /nowhere/at/all":                   {{Path: "x", Mode: 0o644, Source: "/nowhere/at/all"}},
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			image := server()
+			image.Layers = append(image.Layers, Layer{Files: files})
+			_, err := image.Build()
+			NewWithT(t).Expect(err).To(MatchError(HavePrefix("layer 3 of the image: " + want)))
+		})
+	}
+}
+
+func TestImagesThatLackSomethingAreRefused(t *testing.T) {
+	t.Parallel()
+	for want, spoil := range map[string]func(*Image){
+		"needs a platform":           func(i *Image) { i.Platform.Architecture = "" },
+		"needs a time of creation":   func(i *Image) { i.Created = time.Time{} },
+		"an image needs a layer":     func(i *Image) { i.Layers = nil },
+		"needs a platform with an o": func(i *Image) { i.Platform.OS = "" },
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			image := server()
+			spoil(&image)
+			_, err := image.Build()
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(want)))
+		})
+	}
+}
+
+func TestBadNamesAndFoldersLeaveNoFile(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	folder := t.TempDir()
+	built := build(g, server())
+	for reference, want := range map[string]string{
+		"server":                     `"server" needs a tag, as in server:v1`,
+		"registry.example:5000/name": "needs a tag",
+		"Server:v1":                  "is not the name of an image",
+		"my server:v1":               "is not the name of an image",
+		"server:":                    "is not the name of an image",
+		"":                           "is not the name of an image",
+		"server@sha256:0000000000000000000000000000000000000000000000000000000000000000": "is not the name of an image",
+	} {
+		g.Expect(WriteArchive(filepath.Join(folder, "x.tar"), reference, built)).To(MatchError(ContainSubstring(want)), reference)
+	}
+	g.Expect(WriteArchive(filepath.Join(folder, "missing", "x.tar"), "server:v1", built)).To(MatchError(fs.ErrNotExist))
+	g.Expect(os.ReadDir(folder)).To(BeEmpty())
+}
+
+// contents lists what is in an image.
+func contents(g *WithT, image v1.Image) []string {
+	reader := mutate.Extract(image)
+	defer func() { g.Expect(reader.Close()).To(Succeed()) }()
+	var lines []string
+	eachFile(g, reader, func(header *tar.Header, content []byte) {
+		g.Expect(header.ModTime.Unix()).To(BeZero(), header.Name)
+		what, mark := string(content), ""
+		if header.Typeflag == tar.TypeSymlink {
+			what = "-> " + header.Linkname
+		}
+		if header.Typeflag == tar.TypeDir {
+			mark = "/"
+		}
+		lines = append(lines, fmt.Sprintf("%s%s %o %d:%d %s", header.Name, mark, header.Mode, header.Uid, header.Gid, what))
+	})
+	slices.Sort(lines)
+	return lines
+}
+
+// layers returns the digests of the compressed layers.
+func layers(g *WithT, image v1.Image) (digests []string) {
+	all, err := image.Layers()
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, layer := range all {
+		digests = append(digests, must(layer.Digest()).String())
+	}
+	return digests
+}
+
+// unpack extracts an archive.
+func unpack(g *WithT, t *testing.T, archive string) string {
+	t.Helper()
+	folder := t.TempDir()
+	reader, err := os.Open(archive)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer reader.Close()
+	eachFile(g, reader, func(header *tar.Header, content []byte) {
+		file := filepath.Join(folder, header.Name)
+		if header.Typeflag == tar.TypeDir {
+			g.Expect(header.Mode).To(Equal(int64(0o755)))
+			g.Expect(os.MkdirAll(file, 0o755)).To(Succeed())
+			return
+		}
+		g.Expect(header.Mode).To(Equal(int64(0o644)))
+		g.Expect(os.WriteFile(file, content, 0o600)).To(Succeed())
+	})
+	return folder
+}
+
+func eachFile(g *WithT, reader io.Reader, do func(*tar.Header, []byte)) {
+	archive := tar.NewReader(reader)
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		g.Expect(err).NotTo(HaveOccurred())
+		do(header, must(io.ReadAll(archive)))
+	}
+}
+
+// must returns a value that can always be read.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}

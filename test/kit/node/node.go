@@ -64,7 +64,10 @@ func Start(ctx context.Context, log io.Writer) (*Node, error) {
 }
 
 func (n *Node) start(ctx context.Context, log io.Writer) error {
-	if err := setUpNetwork(ctx, n.programs); err != nil {
+	if err := n.programs.use(); err != nil {
+		return err
+	}
+	if err := setUpNetwork(ctx); err != nil {
 		return err
 	}
 	if err := n.startContainerd(ctx); err != nil {
@@ -99,7 +102,7 @@ func (n *Node) Stop() error {
 	if killed := syscall.Kill(-1, syscall.SIGKILL); killed != nil && !errors.Is(killed, syscall.ESRCH) {
 		err = errors.Join(err, killed)
 	}
-	return errors.Join(err, unmountBelow(n.sandbox.Dir()), n.sandbox.Close(), removeCgroups())
+	return errors.Join(err, unmountBelow(n.sandbox.Dir()), n.sandbox.Close())
 }
 
 // awaitReady waits until the node says that it is ready.

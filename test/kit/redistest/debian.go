@@ -79,4 +79,3 @@ LD_LIBRARY_PATH="%s" exec "$here/%s/usr/bin/%s" "$@"
 `, strings.Join(libraries, ":"), packageDir, launcher)
 	return os.WriteFile(filepath.Join(dir, launcher), []byte(script), 0o755)
 }
-

@@ -1,0 +1,88 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// runtimeSocket is where containerd listens.
+const runtimeSocket = "/run/containerd/containerd.sock"
+
+// runtimeConfiguration takes the folders for containerd's files, CNI plugins, and their configuration.
+const runtimeConfiguration = `version = 2
+root = %q
+state = "/run/containerd"
+
+[grpc]
+address = "` + runtimeSocket + `"
+
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "` + pauseImage + `"
+# Without the capability SYS_RESOURCE, a lower value can't be set.
+restrict_oom_score_adj = true
+disable_apparmor = true
+
+[plugins."io.containerd.grpc.v1.cri".containerd]
+snapshotter = "overlayfs"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = %q
+conf_dir = %q
+`
+
+func (n *Node) startContainerd(ctx context.Context) error {
+	networks := n.file("cni")
+	if err := os.Mkdir(networks, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(networks, "pods.conflist"), []byte(cniConfiguration), 0o600); err != nil {
+		return err
+	}
+	configuration := fmt.Sprintf(runtimeConfiguration,
+		n.file("containerd"), filepath.Join(n.programs.debian, "usr/lib/cni"), networks)
+	if err := os.WriteFile(n.file("containerd.toml"), []byte(configuration), 0o600); err != nil {
+		return err
+	}
+	program := filepath.Join(n.programs.debian, "usr/bin/containerd")
+	process, err := n.sandbox.Start("containerd", program, "--config="+n.file("containerd.toml"))
+	if err != nil {
+		return err
+	}
+	return process.WaitReady(ctx, func(ctx context.Context) error {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", runtimeSocket)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
+}
+
+// ImportImage makes the image in an archive known to the node, as a load of kind does.
+func (n *Node) ImportImage(ctx context.Context, archive string) error {
+	cmd := exec.CommandContext(ctx, "ctr", "--address="+runtimeSocket, "--namespace=k8s.io", "images", "import", archive)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("importing %s: %w: %s", archive, err, output)
+	}
+	return nil
+}
+
+func (n *Node) importImages(ctx context.Context) error {
+	for _, archive := range n.programs.images {
+		if err := n.ImportImage(ctx, archive); err != nil {
+			return err
+		}
+	}
+	return nil
+}

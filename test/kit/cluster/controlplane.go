@@ -106,6 +106,7 @@ func (c *Cluster) apiServerArguments() []string {
 		"--service-account-key-file=" + c.access.accountKeyFile,
 		"--service-account-signing-key-file=" + c.access.accountKeyFile,
 		"--allow-privileged",
+		"--kubelet-preferred-address-types=InternalIP",
 		"--profiling=false",
 	}
 	if c.opts.NodeAddress == "" {

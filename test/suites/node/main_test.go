@@ -9,6 +9,9 @@ import (
 	"context"
 	"os"
 	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/node"
@@ -25,6 +28,8 @@ func TestMain(m *testing.M) {
 }
 
 func start(ctx context.Context) (err error) {
+	gomega.SetDefaultEventuallyTimeout(3 * time.Minute)
+	gomega.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
 	machine, err = node.Start(ctx, os.Stderr)
 	return err
 }

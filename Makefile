@@ -80,6 +80,7 @@ lint: ## Look for faults in the code, its style and its architecture.
 verify: verify-generated lint ## Check that generated files are current, and format, lint, modules and manifests clean.
 	$(LINT) fmt --diff
 	go mod tidy -diff
+	$(TOOL) kustomize build config/crd > /dev/null
 	$(TOOL) kustomize build config/default > /dev/null
 	$(TOOL) kustomize build config/samples > /dev/null
 

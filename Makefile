@@ -7,6 +7,8 @@ IMAGE   ?= scaledjob-operator:$(VERSION)
 LDFLAGS := -X main.version=$(VERSION)
 TOOL    := go tool -modfile=hack/tools/go.mod
 LINT    := go tool -modfile=hack/tools/golangci/go.mod golangci-lint
+HELM    := go tool -modfile=hack/tools/helm/go.mod helm
+CHART   := charts/scaledjob-operator
 CRD     := config/crd/bases/batch.miracle.dev_scaledjobs.yaml
 
 .PHONY: help
@@ -62,11 +64,13 @@ soak: parts ## Inject random storms and faults for MINUTES=10. SEED=n repeats th
 	@go run ./test/soak -minutes=$(or $(MINUTES),10) $(if $(SEED),-seed=$(SEED)) $(if $(filter no,$(SUITES)),-suites=false)
 
 .PHONY: generate
-generate: ## Regenerate deep copies, CRD and RBAC.
+generate: ## Regenerate deep copies, CRD and RBAC, and the copies of both in the chart.
 	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOL) controller-gen crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
 	go run ./hack/trimcrd $(CRD)
 	$(TOOL) controller-gen rbac:roleName=manager paths=./cmd/... paths=./internal/controller/... output:rbac:dir=config/rbac
+	$(TOOL) kustomize build config/crd > $(CHART)/files/crd.yaml
+	cp config/rbac/role.yaml $(CHART)/files/role.yaml
 
 .PHONY: fmt
 fmt: ## Format the code.
@@ -80,14 +84,18 @@ lint: ## Look for faults in the code, its style and its architecture.
 verify: verify-generated lint ## Check that generated files are current, and format, lint, modules and manifests clean.
 	$(LINT) fmt --diff
 	go mod tidy -diff
+	$(TOOL) kustomize build config/crd > /dev/null
 	$(TOOL) kustomize build config/default > /dev/null
 	$(TOOL) kustomize build config/samples > /dev/null
+	$(HELM) lint --strict --quiet $(CHART)
+	go test ./test/suites/install
 
 .PHONY: verify-generated
 verify-generated:
-	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; cp -r api config "$$before"; \
+	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; cp -r api config charts "$$before"; \
 	$(MAKE) --no-print-directory generate; \
-	diff -r "$$before/api" api && diff -r "$$before/config" config || { echo "generated files were not current; they are now"; exit 1; }
+	for tree in api config charts; do diff -r "$$before/$$tree" "$$tree" || stale=1; done; \
+	[ -z "$${stale:-}" ] || { echo "generated files were not current; they are now"; exit 1; }
 
 ##@ Ship it
 

@@ -27,28 +27,40 @@ const (
 	ServiceAccount = "scaledjob-operator-manager"
 )
 
-// Install applies what config/default holds, other than the Deployment: the
-// operator runs as a process of its own instead.
+// bundles are the kustomizations that together are the operator, in the order to apply them in.
+var bundles = []string{"crd", "default"}
+
+// Install applies the bundles, other than the Deployment: the operator runs as
+// a process of its own instead.
 func Install(ctx context.Context, control *cluster.Cluster) error {
-	rendered, err := render(ctx)
+	for _, bundle := range bundles {
+		if err := install(ctx, control, bundle); err != nil {
+			return fmt.Errorf("installing config/%s: %w", bundle, err)
+		}
+	}
+	return nil
+}
+
+func install(ctx context.Context, control *cluster.Cluster, bundle string) error {
+	rendered, err := render(ctx, bundle)
 	if err != nil {
-		return fmt.Errorf("rendering config/default: %w", err)
+		return err
 	}
 	manifests, err := withoutDeployments(rendered)
 	if err != nil {
-		return fmt.Errorf("reading config/default: %w", err)
+		return err
 	}
 	return control.Apply(ctx, manifests)
 }
 
 // render runs the kustomize that hack/tools pins.
-func render(ctx context.Context) ([]byte, error) {
+func render(ctx context.Context, bundle string) ([]byte, error) {
 	dir, err := sourceFolder(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return goCommand(ctx, "tool", "-modfile="+filepath.Join(dir, "hack", "tools", "go.mod"),
-		"kustomize", "build", filepath.Join(dir, "config", "default"))
+		"kustomize", "build", filepath.Join(dir, "config", bundle))
 }
 
 // sourceFolder is the root of the source of this module.

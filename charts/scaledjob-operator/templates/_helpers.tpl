@@ -1,0 +1,147 @@
+{{/* The names of objects begin with this. */}}
+{{- define "operator.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 45 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 45 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 45 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "operator.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (printf "%s-manager" (include "operator.fullname" .)) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "operator.selectorLabels" -}}
+app.kubernetes.io/name: scaledjob-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{/* The labels of objects that go when the operator goes. Takes a list: the context and the component. */}}
+{{- define "operator.labels" -}}
+{{- $context := index . 0 -}}
+app.kubernetes.io/name: scaledjob-operator
+app.kubernetes.io/component: {{ index . 1 }}
+{{ include "operator.releaseLabels" $context }}
+{{- end -}}
+
+{{- define "operator.releaseLabels" -}}
+app.kubernetes.io/part-of: scaledjob-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "operator.image" -}}
+{{- $image := .Values.image -}}
+{{- $reference := $image.repository -}}
+{{- if or $image.tag (not $image.digest) -}}
+{{- $reference = printf "%s:%s" $reference (default .Chart.AppVersion $image.tag) -}}
+{{- end -}}
+{{- if $image.digest -}}
+{{- $reference = printf "%s@%s" $reference $image.digest -}}
+{{- end -}}
+{{- $reference -}}
+{{- end -}}
+
+{{/* Kubernetes, ClientCertificate or None. */}}
+{{- define "operator.metricsAuthentication" -}}
+{{- default (ternary "None" "Kubernetes" (not (empty .Values.watchNamespaces))) .Values.metrics.authentication -}}
+{{- end -}}
+
+{{/* The rules of a kind in files/role.yaml, which is generated from the code, without those that are not needed: a Role
+     can't grant the reviews, and only Kubernetes authentication needs them. Takes a list: the context and the kind. */}}
+{{- define "operator.rules" -}}
+{{- $context := index . 0 -}}
+{{- $kind := index . 1 -}}
+{{- $authentication := include "operator.metricsAuthentication" $context -}}
+{{- $reviews := and $context.Values.metrics.enabled (eq $authentication "Kubernetes") -}}
+{{- $rules := list -}}
+{{- range splitList "\n---\n" ($context.Files.Get "files/role.yaml") -}}
+{{- $role := fromYaml . -}}
+{{- if eq (toString $role.kind) $kind -}}
+{{- range $role.rules -}}
+{{- $isReview := or (has "tokenreviews" .resources) (has "subjectaccessreviews" .resources) -}}
+{{- if or $reviews (not $isReview) -}}
+{{- $rules = append $rules . -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $rules -}}
+{{- end -}}
+
+{{/* A binding's subjects and role. Takes a list: the context, the kind of the role, and its name. */}}
+{{- define "operator.binding" -}}
+{{- $context := index . 0 -}}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ index . 1 }}
+  name: {{ index . 2 }}
+subjects:
+- kind: ServiceAccount
+  name: {{ include "operator.serviceAccountName" $context }}
+  namespace: {{ $context.Release.Namespace }}
+{{- end -}}
+
+{{/* The scheme of an endpoint of a ServiceMonitor or PodMonitor, and how Prometheus authenticates. Takes a list: the
+     context, and the values of the monitor. */}}
+{{- define "operator.endpoint" -}}
+{{- $context := index . 0 -}}
+{{- $monitor := index . 1 -}}
+{{- $metrics := $context.Values.metrics -}}
+{{- $authentication := include "operator.metricsAuthentication" $context -}}
+path: /metrics
+honorLabels: {{ $monitor.honorLabels }}
+scheme: {{ ternary "http" "https" (eq $authentication "None") }}
+{{- if ne $authentication "None" }}
+tlsConfig:
+{{- if $monitor.tlsConfig }}
+  {{- toYaml $monitor.tlsConfig | nindent 2 }}
+{{- else }}
+  {{- if $metrics.certificateSecret }}
+  ca:
+    secret:
+      name: {{ $metrics.certificateSecret }}
+      key: ca.crt
+  serverName: {{ include "operator.fullname" $context }}-metrics.{{ $context.Release.Namespace }}.svc
+  {{- else }}
+  # The server has signed its certificate itself.
+  insecureSkipVerify: true
+  {{- end }}
+  {{- with $monitor.clientCertificateSecret }}
+  cert:
+    secret:
+      name: {{ . }}
+      key: tls.crt
+  keySecret:
+    name: {{ . }}
+    key: tls.key
+  {{- end }}
+{{- end }}
+{{- end }}
+{{- with $monitor.interval }}
+interval: {{ . }}
+{{- end }}
+{{- with $monitor.scrapeTimeout }}
+scrapeTimeout: {{ . }}
+{{- end }}
+{{- with $monitor.relabelings }}
+relabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $monitor.metricRelabelings }}
+metricRelabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,134 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/suites/install/render"
+)
+
+// The API server knows each field, and finds each value valid. ServiceMonitors and PodMonitors are checked by CRDs in
+// testdata, with the fields of the Prometheus Operator that the chart can set.
+func TestTheAPIServerAcceptsWhatTheChartRenders(t *testing.T) {
+	t.Parallel()
+	for name, values := range render.Sets {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			manifest, err := release(values).Manifest(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(dryRun(t, manifest)).To(Succeed())
+		})
+	}
+}
+
+func TestTheAPIServerRefusesFieldsThatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	manifest, err := release(render.Sets["ServiceMonitor"]).Manifest(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, field := range []string{"serviceAccountName", "honorLabels", "unhealthyPodEvictionPolicy"} {
+		g.Expect(manifest).To(ContainSubstring(field))
+		err := dryRun(t, strings.ReplaceAll(manifest, field, "x"+field))
+		g.Expect(err).To(MatchError(ContainSubstring("x"+field)), "the control of the test above")
+	}
+}
+
+func TestTheAPIServerAcceptsTheKustomizations(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for _, name := range []string{"crd", "default"} {
+		manifest, err := render.Manifest(t.Context(), name)
+		g.Expect(err).NotTo(HaveOccurred())
+		// The Namespace does not exist in a dry run.
+		g.Expect(dryRun(t, strings.ReplaceAll(manifest, "scaledjob-operator-system", render.Namespace))).To(Succeed())
+	}
+}
+
+// release is a release with these values.
+func release(values string) render.Release {
+	return render.Release{Name: "jobs", Namespace: render.Namespace, Values: values}
+}
+
+// dryRun has the API server check objects, with all fields, as it would before it stores them.
+func dryRun(t *testing.T, manifest string) error {
+	t.Helper()
+	_, err := control.Kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "--dry-run=server",
+		"--validate=strict", "--filename="+write(t, manifest))
+	return err
+}
+
+// write writes a file and returns its path.
+func write(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "manifest.yaml")
+	NewWithT(t).Expect(os.WriteFile(path, []byte(content), 0o600)).To(Succeed())
+	return path
+}
+
+// The operator accepts the arguments: it parses all of them before it prints its version.
+func TestTheOperatorAcceptsItsArguments(t *testing.T) {
+	t.Parallel()
+	path := binary(t)
+	for name, values := range render.Sets {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			objects, err := release(values).Objects(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			output, err := exec.CommandContext(t.Context(), path, append(arguments(g, objects), "--version")...).CombinedOutput()
+			g.Expect(err).NotTo(HaveOccurred(), string(output))
+		})
+	}
+}
+
+func arguments(g Gomega, objects []*unstructured.Unstructured) []string {
+	for _, object := range objects {
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+		g.Expect(err).NotTo(HaveOccurred())
+		args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+		g.Expect(err).NotTo(HaveOccurred())
+		return args
+	}
+	return nil
+}
+
+// Each flag is a value, and values.yaml names it. These are for processes outside of a cluster.
+func TestEachFlagIsAValue(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	chart, err := render.Chart(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	values, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	help, err := exec.CommandContext(t.Context(), binary(t), "--help").CombinedOutput()
+	g.Expect(err).NotTo(HaveOccurred())
+	flags := regexp.MustCompile(`(?m)^  -([\w-]+)`).FindAllStringSubmatch(string(help), -1)
+	g.Expect(len(flags)).To(BeNumerically(">", 10))
+	for _, flag := range flags {
+		if flag[1] != "kubeconfig" && flag[1] != "version" {
+			g.Expect(string(values)).To(MatchRegexp(`--%s\b`, flag[1]))
+		}
+	}
+}
+
+func binary(t *testing.T) string {
+	t.Helper()
+	path, err := operator.Binary(t.Context(), nil)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return path
+}

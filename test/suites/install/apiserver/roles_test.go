@@ -1,0 +1,98 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"crypto/rand"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/suites/install/render"
+)
+
+// The operator works in the namespaces that the values name, as the ServiceAccount of the release, which has no right
+// anywhere else and none in the cluster.
+func TestRoleOnlyIsEnoughToWork(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	objects, err := release(render.RoleOnly).Objects(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, object := range objects {
+		if object.GetKind() != "Deployment" {
+			g.Expect(admin.Create(t.Context(), object)).To(Succeed(), object.GetName())
+		}
+	}
+	access, err := control.ServiceAccountConfig(t.Context(), render.Namespace, "jobs-scaledjob-operator-manager")
+	g.Expect(err).NotTo(HaveOccurred())
+	running := operator.New(t, operator.Options{
+		Cluster: control, Config: access,
+		Args: append(withoutAddresses(arguments(g, objects)), "--leader-election-namespace="+render.Namespace),
+	})
+
+	redis := redistest.New(t, redistest.Options{})
+	password := rand.Text()
+	g.Expect(redis.Client().Do(t.Context(), "ACL", "SETUSER", user, "on", ">"+password, "~*", "&*", "+@all").Err()).To(Succeed())
+	for _, namespace := range render.Watched {
+		createScaledJob(t, namespace, redis.Addr(), password)
+		g.Eventually(isReady).WithArguments(t, namespace).Should(BeTrue())
+		g.Expect(redis.Client().RPush(t.Context(), namespace, "one").Err()).To(Succeed())
+		g.Eventually(func() ([]batchv1.Job, error) {
+			var jobs batchv1.JobList
+			err := admin.List(t.Context(), &jobs, client.InNamespace(namespace))
+			return jobs.Items, err
+		}).Should(HaveLen(1))
+	}
+	g.Expect(strings.ToLower(running.Logs())).NotTo(ContainSubstring("forbidden"))
+}
+
+// user is the user of the Redis server, and the name of the ScaledJobs and Secrets.
+const user = "tenant"
+
+// withoutAddresses leaves out the addresses that the operator serves: the test's operator has its own.
+func withoutAddresses(args []string) []string {
+	return slices.DeleteFunc(args, func(arg string) bool { return strings.Contains(arg, "-bind-address=") })
+}
+
+// createScaledJob creates a ScaledJob whose queue has the name of the namespace, and its Secret.
+func createScaledJob(t *testing.T, namespace, address, password string) {
+	t.Helper()
+	g := NewWithT(t)
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: user}
+	g.Expect(admin.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: meta, StringData: map[string]string{scaledjobv1.DefaultPasswordKey: password},
+	})).To(Succeed())
+	g.Expect(admin.Create(t.Context(), &scaledjobv1.ScaledJob{
+		ObjectMeta: meta,
+		Spec: scaledjobv1.ScaledJobSpec{
+			QueueName: namespace,
+			Redis: &scaledjobv1.Redis{
+				Addresses: []string{address},
+				Auth:      &scaledjobv1.RedisAuth{Username: user, PasswordSecretRef: &scaledjobv1.SecretKeyReference{Name: user}},
+			},
+			Threshold: 1,
+			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "worker", Image: "none"}}},
+			}}},
+		},
+	})).To(Succeed())
+}
+
+// isReady reports whether the ScaledJob of a namespace is ready.
+func isReady(t *testing.T, namespace string) (bool, error) {
+	t.Helper()
+	var scaledJob scaledjobv1.ScaledJob
+	err := admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: user}, &scaledJob)
+	return apimeta.IsStatusConditionTrue(scaledJob.Status.Conditions, scaledjobv1.ConditionReady), err
+}

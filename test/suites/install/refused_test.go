@@ -1,0 +1,63 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/suites/install/render"
+)
+
+func TestRefusedValues(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]struct{ values, says string }{
+		"a wrong type":        {`replicas: two`, "at '/replicas': got string, want integer"},
+		"fewer than none":     {`replicas: -1`, "at '/replicas': minimum: got -1, want 0"},
+		"no such value":       {`replicaCount: 3`, "additional properties 'replicaCount' not allowed"},
+		"no such in a group":  {`redis: {allowCidrs: []}`, "at '/redis': additional properties 'allowCidrs' not allowed"},
+		"a bad duration":      {`leaderElection: {leaseDuration: fast}`, "at '/leaderElection/leaseDuration': 'fast' does not match"},
+		"a duration in words": {`controller: {pollingFallbackInterval: 5}`, "at '/controller/pollingFallbackInterval': got number, want string"},
+		"a bad network":       {`redis: {denyCIDRs: [10.0.0.0/33]}`, "at '/redis/denyCIDRs/0': '10.0.0.0/33' does not match"},
+		"a host as network":   {`redis: {allowCIDRs: [redis]}`, "at '/redis/allowCIDRs/0': 'redis' does not match"},
+		"a tag in the name":   {`image: {repository: "operator:v1"}`, "at '/image/repository': 'operator:v1' does not match"},
+		"a digest as tag":     {`image: {tag: "sha256:12"}`, "at '/image/tag': 'sha256:12' does not match"},
+		"a tag as digest":     {`image: {digest: v1}`, "at '/image/digest': 'v1' does not match"},
+		"a bad namespace":     {`watchNamespaces: [Team_A]`, "at '/watchNamespaces/0': 'Team_A' does not match"},
+		"a word for a list":   {`watchNamespaces: team-a`, "at '/watchNamespaces': got string, want array"},
+		"no such method":      {`metrics: {authentication: Basic}`, "at '/metrics/authentication': value must be one of"},
+		"a label of ours":     {`commonLabels: {app.kubernetes.io/name: x}`, "invalid propertyName 'app.kubernetes.io/name'"},
+		"no such log level":   {`logging: {level: loud}`, "at '/logging/level'"},
+		"a port that is none": {`metrics: {port: 70000}`, "at '/metrics/port': maximum: got 70,000, want 65,535"},
+		"Kubernetes authentication without a ClusterRole": {
+			`{watchNamespaces: [a], metrics: {authentication: Kubernetes}}`,
+			"metrics.authentication Kubernetes needs a ClusterRole, which watchNamespaces excludes: " +
+				"set metrics.authentication to ClientCertificate or None",
+		},
+		"certificates without authorities": {`metrics: {authentication: ClientCertificate}`, "set metrics.clientCASecret.name"},
+		"a certificate without HTTPS":      {`metrics: {authentication: None, certificateSecret: x}`, "remove metrics.certificateSecret"},
+		"a token that can't be":            {`metrics: {podMonitor: {enabled: true}}`, "set metrics.podMonitor.authorization.credentials"},
+		"a monitor without a certificate": {
+			`metrics: {authentication: ClientCertificate, clientCASecret: {name: x}, serviceMonitor: {enabled: true}}`,
+			"set metrics.serviceMonitor.clientCertificateSecret",
+		},
+		"two monitors": {
+			`metrics: {authentication: None, podMonitor: {enabled: true}, serviceMonitor: {enabled: true}}`, "enable only one of them",
+		},
+		"a monitor of nothing":      {`metrics: {enabled: false, serviceMonitor: {enabled: true}}`, "set metrics.enabled to true"},
+		"two without leader":        {`leaderElection: {enabled: false}`, "several replicas need leader election"},
+		"two budgets":               {`podDisruptionBudget: {minAvailable: 1}`, "exactly one of minAvailable and maxUnavailable"},
+		"no budget":                 {`podDisruptionBudget: {maxUnavailable: null}`, "exactly one of minAvailable and maxUnavailable"},
+		"Secrets of unwatched ones": {`{watchNamespaces: [a], secrets: {namespaces: [b]}}`, "secrets.namespaces names b, which watchNamespaces does not"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			release := render.Release{Name: "jobs", Namespace: render.Namespace, Values: refused.values}
+			_, err := release.Manifest(t.Context())
+			g.Expect(err).To(MatchError(ContainSubstring(refused.says)))
+		})
+	}
+}

@@ -1,0 +1,170 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package render renders what users install: the Helm chart, and the kustomizations of config.
+package render
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// oldestKubernetes is the oldest version that the chart supports.
+const oldestKubernetes = "1.33.0"
+
+// Release is a release of the chart.
+type Release struct {
+	Name, Namespace string
+	// Values is a file of values.
+	Values string
+}
+
+// Manifest returns what Helm would send to the API server. An error has what Helm says.
+func (r Release) Manifest(ctx context.Context) (string, error) {
+	chart, err := Chart(ctx)
+	if err != nil {
+		return "", err
+	}
+	return Helm(ctx, r.Values, "template", r.Name, chart, "--namespace="+r.Namespace, "--values=-",
+		"--kube-version="+oldestKubernetes)
+}
+
+// Objects returns the objects of the manifest.
+func (r Release) Objects(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	manifest, err := r.Manifest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return parse(manifest)
+}
+
+// Helm runs the Helm that hack/tools/helm pins, with this standard input, and returns what it prints. Nothing of the
+// user's counts.
+func Helm(ctx context.Context, stdin string, args ...string) (string, error) {
+	path, err := tool(ctx, "hack/tools/helm/go.mod", "helm")
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = []string{"HOME=/nonexistent"}
+	cmd.Stdin = strings.NewReader(stdin)
+	return run(cmd)
+}
+
+// Manifest returns what a kustomization of config renders, such as "default".
+func Manifest(ctx context.Context, kustomization string) (string, error) {
+	root, err := Root(ctx)
+	if err != nil {
+		return "", err
+	}
+	path, err := tool(ctx, "hack/tools/go.mod", "kustomize")
+	if err != nil {
+		return "", err
+	}
+	return run(exec.CommandContext(ctx, path, "build", filepath.Join(root, "config", kustomization)))
+}
+
+// Kustomizations returns the objects of kustomizations of config.
+func Kustomizations(ctx context.Context, names ...string) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	for _, name := range names {
+		manifest, err := Manifest(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		objects, err := parse(manifest)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, objects...)
+	}
+	return all, nil
+}
+
+// Chart returns the folder of the chart.
+func Chart(ctx context.Context) (string, error) {
+	root, err := Root(ctx)
+	return filepath.Join(root, "charts", "scaledjob-operator"), err
+}
+
+// Root returns the root of the source.
+func Root(ctx context.Context) (string, error) {
+	file, err := goCommand(ctx, "env", "GOMOD")
+	return filepath.Dir(file), err
+}
+
+// tool returns the path of a program that a file go.mod pins. The first call builds the program.
+func tool(ctx context.Context, modFile, name string) (string, error) {
+	root, err := Root(ctx)
+	if err != nil {
+		return "", err
+	}
+	return goCommand(ctx, "tool", "-n", "-modfile="+filepath.Join(root, modFile), name)
+}
+
+// answers are those of the go command, by its arguments. It takes its time, and always answers the same.
+var answers struct {
+	mu   sync.Mutex
+	text map[string]string
+}
+
+// goCommand returns the line that the go command prints.
+func goCommand(ctx context.Context, args ...string) (string, error) {
+	answers.mu.Lock()
+	defer answers.mu.Unlock()
+	key := strings.Join(args, " ")
+	if text, known := answers.text[key]; known {
+		return text, nil
+	}
+	output, err := run(exec.CommandContext(ctx, "go", args...))
+	if err != nil {
+		return "", err
+	}
+	if answers.text == nil {
+		answers.text = map[string]string{}
+	}
+	answers.text[key] = strings.TrimSpace(output)
+	return answers.text[key], nil
+}
+
+func run(cmd *exec.Cmd) (string, error) {
+	var output, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &complaint
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, bytes.TrimSpace(complaint.Bytes()))
+	}
+	return output.String(), nil
+}
+
+func parse(manifest string) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifest)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		object := &unstructured.Unstructured{}
+		if err := yaml.UnmarshalStrict(document, &object.Object); err != nil {
+			return nil, fmt.Errorf("%w in\n%s", err, document)
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+}

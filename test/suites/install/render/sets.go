@@ -1,0 +1,126 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+// Namespace is the namespace of releases of a Set, and Watched are the namespaces that RoleOnly names.
+const Namespace = "ops"
+
+// Watched are the namespaces that RoleOnly names.
+var Watched = []string{"team-a", "team-b"}
+
+// RoleOnly are values for somebody who has rights in a few namespaces only.
+const RoleOnly = `
+watchNamespaces: [team-a, team-b, team-a]
+crds: {enabled: false}
+`
+
+// Sets are values that must work, by what they are about.
+var Sets = map[string]string{
+	"defaults":               ``,
+	"Role-only":              RoleOnly,
+	"Role-only, no Secrets":  RoleOnly + `secrets: {enabled: false}`,
+	"Role-only, one Secret":  RoleOnly + `secrets: {namespaces: [team-b]}`,
+	"Secrets narrowed":       `secrets: {namespaces: [team-a]}`,
+	"no Secrets":             `secrets: {enabled: false}`,
+	"no CRD":                 `crds: {enabled: false}`,
+	"CRD not kept":           `crds: {keep: false}`,
+	"no RBAC":                `{rbac: {create: false}, serviceAccount: {create: false, name: other}}`,
+	"no user roles":          `rbac: {aggregateRoles: false}`,
+	"one replica":            `{replicas: 1, leaderElection: {enabled: false}, podDisruptionBudget: {enabled: false}}`,
+	"no replica":             `replicas: 0`,
+	"budget in percent":      `podDisruptionBudget: {maxUnavailable: null, minAvailable: 50%}`,
+	"no metrics":             `metrics: {enabled: false}`,
+	"metrics over HTTP":      `metrics: {authentication: None, port: 8080}`,
+	"metrics by certificate": clientCertificate,
+	"NetworkPolicy":          `networkPolicy: {enabled: true}`,
+	"NetworkPolicy in full":  networkPolicy,
+	"ServiceMonitor": `
+metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}, interval: 30s, scrapeTimeout: 10s}}
+`,
+	"ServiceMonitor over HTTP":  `metrics: {authentication: None, serviceMonitor: {enabled: true}}`,
+	"ServiceMonitor and mTLS":   clientCertificate + `  serviceMonitor: {enabled: true, clientCertificateSecret: prometheus}`,
+	"ServiceMonitor with token": `metrics: {serviceMonitor: {enabled: true, authorization: {credentials: {name: t, key: t}}}}`,
+	"PodMonitor":                `metrics: {podMonitor: {enabled: true, authorization: {credentials: {name: t, key: t}}}}`,
+	"PodMonitor over HTTP":      `metrics: {authentication: None, podMonitor: {enabled: true}}`,
+	"PodMonitor and mTLS":       clientCertificate + `  podMonitor: {enabled: true, clientCertificateSecret: prometheus}`,
+	"a digest":                  `image: {repository: registry.example:5000/team/operator, digest: "` + digest + `"}`,
+	"a tag and a digest":        `image: {tag: v1.2.3, digest: "` + digest + `"}`,
+	"every flag":                everyFlag,
+	"every field of the Pod":    everyField,
+}
+
+const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+const clientCertificate = `
+metrics:
+  authentication: ClientCertificate
+  clientCASecret: {name: authorities}
+  certificateSecret: certificate
+`
+
+const networkPolicy = `
+networkPolicy:
+  enabled: true
+  metricsFrom:
+  - namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}
+  apiServerTo: [{ipBlock: {cidr: 192.0.2.1/32}}]
+  apiServerPorts: [6443]
+  redisEgress:
+  - to: [{ipBlock: {cidr: 198.51.100.0/24}}]
+    ports: [{protocol: TCP, port: 6379}]
+  extraEgress:
+  - to: [{podSelector: {}}]
+`
+
+const everyFlag = `
+watchNamespaces: [team-a]
+crds: {enabled: false}
+leaderElection: {namespace: ops, leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 1.5s}
+controller: {maxConcurrentReconciles: 1000000, pollingFallbackInterval: "0"}
+redis:
+  allowCIDRs: [10.0.0.0/8, "fd00::/8"]
+  denyCIDRs: [0.0.0.0/0, "::/0"]
+  maxServersPerNamespace: 0
+  configureNotifications: true
+  allowInsecureTLS: true
+logging: {level: 2, encoder: json, stacktraceLevel: panic, timeEncoding: rfc3339, development: true}
+probes: {port: 9091}
+metrics: {port: 9090}
+extraArgs: [--zap-log-level=error]
+`
+
+const everyField = `
+nameOverride: jobs
+imagePullSecrets: [{name: registry}]
+commonLabels: {team: platform}
+podLabels: {team: queues, tier: backend}
+podAnnotations: {example.com/note: "yes"}
+serviceAccount: {annotations: {example.com/role: operator}}
+updateStrategy: {rollingUpdate: {maxUnavailable: 1}}
+resources: {limits: null, requests: {cpu: 1}}
+terminationGracePeriodSeconds: 60
+priorityClassName: system-cluster-critical
+nodeSelector: {kubernetes.io/os: linux}
+tolerations: [{key: dedicated, operator: Exists}]
+affinity:
+  nodeAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution:
+      nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/arch, operator: In, values: [amd64]}]}]
+topologySpreadConstraints:
+- {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}
+- {maxSkew: 2, topologyKey: rack, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {team: queues}}}
+extraEnv: [{name: HTTPS_PROXY, value: "http://proxy.example:3128"}]
+extraVolumes: [{name: scratch, emptyDir: {}}]
+extraVolumeMounts: [{name: scratch, mountPath: /scratch}]
+metrics: {service: {annotations: {example.com/scrape: "true"}}}
+extraObjects:
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: "{{ .Release.Name }}-extra"}
+- |
+  apiVersion: v1
+  kind: ConfigMap
+  metadata:
+    name: {{ include "operator.fullname" . }}-text
+`

@@ -1,0 +1,216 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"miracle.dev/scaledjob-operator/test/suites/install/render"
+)
+
+// same is the release that must be the same as the kustomizations.
+var same = render.Release{Name: "scaledjob-operator", Namespace: "scaledjob-operator-system"}
+
+func TestChartAndKustomizationsAreTheSame(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	kustomized, charted := both(t)
+	g.Expect(differences(kustomized, charted)).To(BeEmpty())
+}
+
+// The comparison is worth something only if it sees whatever differs.
+func TestTheComparisonSeesEachDifference(t *testing.T) {
+	t.Parallel()
+	kustomized, charted := both(t)
+	for name, change := range map[string]struct {
+		change func(g Gomega, all []*unstructured.Unstructured) []*unstructured.Unstructured
+		seen   string
+	}{
+		"an argument": {set("Deployment", "--no-such-flag", "spec", "template", "spec", "containers", "0", "args", "1"),
+			"Deployment scaledjob-operator-system/scaledjob-operator-manager: spec.template.spec.containers.0.args.1: " +
+				"kustomize --metrics-bind-address=:8443, chart --no-such-flag"},
+		"a rule": {set("ClusterRole", "list", "rules", "0", "verbs", "0"),
+			"ClusterRole scaledjob-operator-manager: rules.0.verbs.0: kustomize create, chart list"},
+		"a missing verb":    {set("ClusterRole", nil, "rules", "0", "verbs"), "rules.0.verbs.0: kustomize create, chart nothing"},
+		"a further field":   {set("ClusterRole", true, "immutable"), "immutable: kustomize nothing, chart true"},
+		"a label":           {set("Service", "x", "metadata", "labels", "app.kubernetes.io/name"), "metadata.labels.app.kubernetes.io/name"},
+		"a selector":        {set("Service", "x", "spec", "selector", "app.kubernetes.io/name"), "spec.selector.app.kubernetes.io/name"},
+		"a missing object":  {drop("PodDisruptionBudget"), "PodDisruptionBudget scaledjob-operator-system/scaledjob-operator-manager: only in kustomize"},
+		"an empty field":    {set("Service", map[string]any{}, "status"), "status: kustomize nothing, chart map[]"},
+		"the CRD's schema":  {set("CustomResourceDefinition", "Cluster", "spec", "scope"), "spec.scope: kustomize Namespaced, chart Cluster"},
+		"the image's name":  {set("Deployment", "other:0.0.0", "spec", "template", "spec", "containers", "0", "image"), "chart other"},
+		"another namespace": {set("Service", "default", "metadata", "namespace"), "Service default/scaledjob-operator-metrics: only in the chart"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			changed := change.change(g, copies(charted))
+			g.Expect(differences(kustomized, changed)).To(ContainElement(ContainSubstring(change.seen)))
+		})
+	}
+}
+
+func both(t *testing.T) (kustomized, charted []*unstructured.Unstructured) {
+	t.Helper()
+	g := NewWithT(t)
+	kustomized, err := render.Kustomizations(t.Context(), "crd", "default")
+	g.Expect(err).NotTo(HaveOccurred())
+	charted, err = same.Objects(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	return kustomized, charted
+}
+
+func copies(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	all := make([]*unstructured.Unstructured, len(objects))
+	for i, object := range objects {
+		all[i] = object.DeepCopy()
+	}
+	return all
+}
+
+// set returns a change of a field of the first object of a kind.
+func set(kind string, to any, path ...string) func(Gomega, []*unstructured.Unstructured) []*unstructured.Unstructured {
+	return func(g Gomega, all []*unstructured.Unstructured) []*unstructured.Unstructured {
+		object := all[slices.IndexFunc(all, func(object *unstructured.Unstructured) bool { return object.GetKind() == kind })]
+		var at any = object.Object
+		for _, key := range path[:len(path)-1] {
+			at = child(at, key)
+		}
+		switch last := path[len(path)-1]; parent := at.(type) {
+		case map[string]any:
+			parent[last] = to
+		case []any:
+			index, err := strconv.Atoi(last)
+			g.Expect(err).NotTo(HaveOccurred())
+			parent[index] = to
+		}
+		return all
+	}
+}
+
+func child(at any, key string) any {
+	if list, isList := at.([]any); isList {
+		index, _ := strconv.Atoi(key)
+		return list[index]
+	}
+	return at.(map[string]any)[key]
+}
+
+// drop returns a change that removes the objects of a kind.
+func drop(kind string) func(Gomega, []*unstructured.Unstructured) []*unstructured.Unstructured {
+	return func(_ Gomega, all []*unstructured.Unstructured) []*unstructured.Unstructured {
+		return slices.DeleteFunc(all, func(object *unstructured.Unstructured) bool { return object.GetKind() == kind })
+	}
+}
+
+// These are all differences that the chart and the kustomizations may have: the keys, which are labels, also in
+// selectors, or annotations; the Namespace, which Helm makes itself; and the tag of the image.
+var allowed = struct {
+	keys, kinds, tags []string
+}{
+	keys: []string{
+		"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/version", "helm.sh/chart",
+		"helm.sh/resource-policy",
+	},
+	kinds: []string{"Namespace"},
+	tags:  []string{"spec.template.spec.containers.0.image"},
+}
+
+// differences describes what differs, other than what is allowed to.
+func differences(kustomized, charted []*unstructured.Unstructured) []string {
+	var found []string
+	left, right := byName(kustomized), byName(charted)
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		if right[name] == nil {
+			found = append(found, name+": only in kustomize")
+			continue
+		}
+		found = append(found, fieldsThatDiffer(name, left[name], right[name])...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(right)) {
+		if left[name] == nil {
+			found = append(found, name+": only in the chart")
+		}
+	}
+	return found
+}
+
+func fieldsThatDiffer(object string, left, right map[string]string) []string {
+	var found []string
+	all := maps.Clone(left)
+	maps.Copy(all, right)
+	for _, field := range slices.Sorted(maps.Keys(all)) {
+		l, inLeft := left[field]
+		r, inRight := right[field]
+		if l != r || inLeft != inRight {
+			found = append(found, fmt.Sprintf("%s: %s: kustomize %s, chart %s", object, field, orNothing(l, inLeft), orNothing(r, inRight)))
+		}
+	}
+	return found
+}
+
+func orNothing(value string, found bool) string {
+	if !found {
+		return "nothing"
+	}
+	return value
+}
+
+// byName returns the fields of objects that must be the same, by kind, namespace and name.
+func byName(objects []*unstructured.Unstructured) map[string]map[string]string {
+	named := map[string]map[string]string{}
+	for _, object := range objects {
+		if slices.Contains(allowed.kinds, object.GetKind()) {
+			continue
+		}
+		fields := map[string]string{}
+		flatten(fields, "", object.Object)
+		for _, path := range allowed.tags {
+			if image, found := fields[path]; found {
+				fields[path], _, _ = strings.Cut(image, ":")
+			}
+		}
+		named[title(object)] = fields
+	}
+	return named
+}
+
+func title(object *unstructured.Unstructured) string {
+	if object.GetNamespace() == "" {
+		return object.GetKind() + " " + object.GetName()
+	}
+	return object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
+}
+
+// flatten adds the leaves of a value, by their paths. What is empty is a leaf too.
+func flatten(to map[string]string, path string, value any) {
+	below := func(key string) string { return strings.TrimPrefix(path+"."+key, ".") }
+	switch value := value.(type) {
+	case map[string]any:
+		for key, field := range value {
+			if !slices.Contains(allowed.keys, key) {
+				flatten(to, below(key), field)
+			}
+		}
+		if len(value) > 0 {
+			return
+		}
+	case []any:
+		for i, item := range value {
+			flatten(to, below(strconv.Itoa(i)), item)
+		}
+		if len(value) > 0 {
+			return
+		}
+	}
+	to[path] = fmt.Sprint(value)
+}

@@ -55,7 +55,7 @@ func TestCRDThatIsThereIsNotAwaited(t *testing.T) {
 		discovery.Resources = append(discovery.Resources, served)
 		var lines []string
 		began := time.Now()
-		g.Expect(awaitCRD(t.Context(), remembering(discovery), listen(&lines))).To(BeTrue())
+		g.Expect(await(t.Context(), listen(&lines), servesScaledJobs(remembering(discovery)))).To(BeTrue())
 		g.Expect(time.Since(began)).To(BeZero())
 		g.Expect(lines).To(BeEmpty())
 	})
@@ -74,7 +74,7 @@ func TestCRDThatComesLaterIsAwaited(t *testing.T) {
 			return false, nil, nil
 		})
 		var lines []string
-		g.Expect(awaitCRD(t.Context(), remembering(discovery), listen(&lines))).To(BeTrue())
+		g.Expect(await(t.Context(), listen(&lines), servesScaledJobs(remembering(discovery)))).To(BeTrue())
 		g.Expect(time.Since(began)).To(Equal(11 * time.Second))
 		g.Expect(lines).To(ConsistOf(ContainSubstring("waiting for their CRD")))
 	})
@@ -86,11 +86,11 @@ func TestCRDThatDoesNotCome(t *testing.T) {
 		g := NewWithT(t)
 		var lines []string
 		began := time.Now()
-		found, err := awaitCRD(t.Context(), remembering(newDiscovery()), listen(&lines))
+		found, err := await(t.Context(), listen(&lines), servesScaledJobs(remembering(newDiscovery())))
 		g.Expect(found).To(BeFalse())
 		g.Expect(time.Since(began)).To(Equal(time.Minute))
 		g.Expect(err).To(MatchError(And(
-			ContainSubstring("install their CRD with make install, or kubectl apply -f config/crd/bases/batch.miracle.dev_scaledjobs.yaml"),
+			ContainSubstring("install their CRD with kubectl apply -f crds.yaml of the same release, or make install in its source"),
 			ContainSubstring(`no matches for kind "ScaledJob"`),
 		)))
 		g.Expect(lines).To(HaveLen(1))
@@ -131,7 +131,7 @@ func TestCRDIsAwaitedOnlyWhileTheAPIServerMayServeItYet(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
 				var lines []string
-				found, err := awaitCRD(t.Context(), &answering{errs: []error{c.err, c.err}}, listen(&lines))
+				found, err := await(t.Context(), listen(&lines), servesScaledJobs(&answering{errs: []error{c.err, c.err}}))
 				g.Expect(found).To(Equal(c.waits))
 				if c.waits {
 					g.Expect(err).NotTo(HaveOccurred())
@@ -164,7 +164,7 @@ func TestWaitingForTheCRDEndsWithTheContext(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second+time.Second/2)
 				defer cancel()
 				began := time.Now()
-				g.Expect(awaitCRD(ctx, remembering(discovery), logr.Discard())).To(BeFalse())
+				g.Expect(await(ctx, logr.Discard(), servesScaledJobs(remembering(discovery)))).To(BeFalse())
 				g.Expect(time.Since(began)).To(Equal(3*time.Second + time.Second/2))
 			})
 		})

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,4 +170,105 @@ func TestWaitingForTheCRDEndsWithTheContext(t *testing.T) {
 			})
 		})
 	}
+}
+
+// documents answers with an OpenAPI document whose ScaledJobs have these fields, or with an error, one after the other.
+// The last one stays.
+func documents(all ...any) func(context.Context) ([]byte, error) {
+	return func(context.Context) ([]byte, error) {
+		now := all[0]
+		if len(all) > 1 {
+			all = all[1:]
+		}
+		if err, failed := now.(error); failed {
+			return nil, err
+		}
+		const kind = `"x-kubernetes-group-version-kind":[{"group":"batch.miracle.dev","version":"v1","kind":"ScaledJob"}]`
+		return fmt.Appendf(nil, `{"components":{"schemas":{"ScaledJob":{%s,%s}}}}`, kind, now), nil
+	}
+}
+
+const (
+	allFields = `"x-kubernetes-preserve-unknown-fields":true`
+	noStatus  = `"properties":{"spec":` + anyFields + `}`
+	anyFields = `{` + allFields + `}`
+)
+
+func TestCRDThatIsOlderIsAwaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var lines []string
+		log := listen(&lines)
+		began := time.Now()
+		g.Expect(await(t.Context(), log, hasAllFields(documents(noStatus, noStatus, allFields), log))).To(BeTrue())
+		g.Expect(time.Since(began)).To(Equal(2 * time.Second))
+		g.Expect(lines).To(ConsistOf(And(ContainSubstring("waiting for that of this version"), ContainSubstring(`"lacks"="status"`))))
+	})
+}
+
+func TestCRDThatStaysOlder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var lines []string
+		log := listen(&lines)
+		began := time.Now()
+		met, err := await(t.Context(), log, hasAllFields(documents(noStatus), log))
+		g.Expect(met).To(BeFalse())
+		g.Expect(time.Since(began)).To(Equal(time.Minute))
+		g.Expect(err).To(MatchError("the CRD is older than this operator and lacks the fields status: install that of this version with " +
+			"kubectl apply -f crds.yaml of the same release, or make install in its source"))
+		g.Expect(lines).To(HaveLen(1))
+	})
+}
+
+// The schema follows the kind. A proxy may hide it.
+func TestFieldsThatAreNotTold(t *testing.T) {
+	t.Parallel()
+	absent := apierrors.NewNotFound(schema.GroupResource{}, "")
+	for name, c := range map[string]struct {
+		answers []any
+		waits   time.Duration
+		says    string
+	}{
+		"published at once":     {[]any{allFields}, 0, ""},
+		"published later":       {[]any{absent, absent, allFields}, 2 * time.Second, ""},
+		"never published":       {[]any{absent}, 5 * time.Second, "starting without comparing them"},
+		"forbidden":             {[]any{apierrors.NewForbidden(schema.GroupResource{}, "", nil)}, 0, "starting without comparing them"},
+		"the connection breaks": {[]any{errors.New("connection reset")}, 0, "starting without comparing them"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				var lines []string
+				log := listen(&lines)
+				began := time.Now()
+				g.Expect(await(t.Context(), log, hasAllFields(documents(c.answers...), log))).To(BeTrue())
+				g.Expect(time.Since(began)).To(Equal(c.waits))
+				if c.says == "" {
+					g.Expect(lines).To(BeEmpty())
+					return
+				}
+				g.Expect(lines).To(ConsistOf(ContainSubstring(c.says)))
+			})
+		})
+	}
+}
+
+func TestFieldsAreNotAwaitedForLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		hangs := func(ctx context.Context) ([]byte, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		var lines []string
+		began := time.Now()
+		g.Expect(await(t.Context(), logr.Discard(), hasAllFields(hangs, listen(&lines)))).To(BeTrue())
+		g.Expect(time.Since(began)).To(Equal(5 * time.Second))
+		g.Expect(lines).To(HaveLen(1))
+	})
 }

@@ -5,85 +5,100 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/preflight"
 )
 
 const (
-	// crdTimeout is how long the operator waits at startup until the API server serves ScaledJobs, and crdInterval how
-	// often it asks. The startupProbe of the Deployment allows for that time.
-	crdTimeout  = time.Minute
-	crdInterval = time.Second
+	// schemaLag is how long the API server may take to publish the schema of a kind that it serves, and schemaTimeout
+	// how long the request for it may take. Then the operator starts without having compared the fields.
+	schemaLag     = 5 * time.Second
+	schemaTimeout = 5 * time.Second
 	// installCRD tells users how to install the CRD.
-	installCRD = "make install, or kubectl apply -f config/crd/bases/batch.miracle.dev_scaledjobs.yaml"
+	installCRD = "kubectl apply -f crds.yaml of the same release, or make install in its source"
 )
 
-// awaitManager creates the manager. That asks the API server and can't be canceled, so awaitManager returns nil without
-// an error as soon as ctx ends.
-func awaitManager(ctx context.Context, create func() (ctrl.Manager, error)) (ctrl.Manager, error) {
-	type result struct {
-		mgr ctrl.Manager
-		err error
-	}
-	created := make(chan result, 1)
-	go func() {
-		mgr, err := create()
-		created <- result{mgr, err}
-	}()
-	select {
-	case made := <-created:
-		if made.err != nil {
-			return nil, fmt.Errorf("creating the manager: %w", made.err)
+// servesScaledJobs waits until the API server serves ScaledJobs. The CRD may be applied together with the operator, and
+// the API server serves it some moments later. Discovery needs no RBAC rule. The mapper is that of the manager, so that
+// the manager finds the kind even if it connects to another replica of the API server that does not serve it yet.
+func servesScaledJobs(mapper apimeta.RESTMapper) prerequisite {
+	kind := scaledjobv1.GroupVersion.WithKind("ScaledJob")
+	return func(ctx context.Context) (*obstacle, error) {
+		var err error
+		select {
+		case err = <-lookUp(mapper, kind):
+		case <-time.After(startTimeout):
+			return nil, fmt.Errorf("the API server has not answered within %v which kinds it serves", startTimeout)
+		case <-ctx.Done():
+			return nil, nil
 		}
-		return made.mgr, nil
-	case <-ctx.Done():
+		if err == nil || !notYetServed(err) {
+			return nil, err
+		}
+		return &obstacle{
+			waiting: "the API server does not serve ScaledJobs; waiting for their CRD",
+			details: []any{"install", installCRD},
+			reason: fmt.Errorf("the API server does not serve ScaledJobs after %v (%w): install their CRD with %s",
+				startTimeout, err, installCRD),
+		}, nil
+	}
+}
+
+// hasAllFields waits until the CRD has all fields that this operator knows. It logs the fields of a newer CRD. If the
+// API server does not tell, the operator starts all the same.
+func hasAllFields(read func(context.Context) ([]byte, error), log logr.Logger) prerequisite {
+	var began time.Time
+	return func(ctx context.Context) (*obstacle, error) {
+		if began.IsZero() {
+			began = time.Now()
+		}
+		fields, err := readFields(ctx, read)
+		switch {
+		case notYetPublished(err) && time.Since(began) < schemaLag:
+			return &obstacle{reason: err}, nil
+		case err != nil:
+			log.Info("the API server does not tell which fields the CRD has; starting without comparing them",
+				"cause", err.Error())
+		case len(fields.Missing) > 0:
+			lacks := strings.Join(fields.Missing, ", ")
+			return &obstacle{
+				waiting: "the CRD is older than this operator; waiting for that of this version",
+				details: []any{"lacks", lacks, "install", installCRD},
+				reason: fmt.Errorf("the CRD is older than this operator and lacks the fields %s: "+
+					"install that of this version with %s", lacks, installCRD),
+			}, nil
+		case len(fields.Unknown) > 0:
+			log.Info("the CRD is newer than this operator; ScaledJobs that use these fields get no Jobs until the "+
+				"operator is upgraded", "fields", strings.Join(fields.Unknown, ", "))
+		}
 		return nil, nil
 	}
 }
 
-// awaitCRD waits until the API server serves ScaledJobs. It returns false without an error if ctx ends before, and an
-// error if that takes longer than crdTimeout or the API server can't be asked. The CRD may be applied together with the
-// operator, and the API server serves it some moments later. Discovery needs no RBAC rule. awaitCRD uses the mapper of
-// the manager, so that the manager finds the kind even if it connects to another replica of the API server that does
-// not serve it yet.
-func awaitCRD(ctx context.Context, mapper apimeta.RESTMapper, log logr.Logger) (served bool, err error) {
-	kind := scaledjobv1.GroupVersion.WithKind("ScaledJob")
-	timeout := time.NewTimer(crdTimeout)
-	defer timeout.Stop()
-	ticker := time.NewTicker(crdInterval)
-	defer ticker.Stop()
-	for first := true; ; first = false {
-		select {
-		case err = <-lookUp(mapper, kind):
-		case <-time.After(crdTimeout):
-			return false, fmt.Errorf("the API server has not answered within %v which kinds it serves", crdTimeout)
-		case <-ctx.Done():
-			return false, nil
-		}
-		if err == nil || !notYetServed(err) {
-			return err == nil, err
-		}
-		if first {
-			log.Info("the API server does not serve ScaledJobs; waiting for their CRD",
-				"timeout", crdTimeout.String(), "install", installCRD)
-		}
-		select {
-		case <-ticker.C:
-		case <-timeout.C:
-			return false, fmt.Errorf("the API server does not serve ScaledJobs after %v (%w): install their CRD with %s",
-				crdTimeout, err, installCRD)
-		case <-ctx.Done():
-			return false, nil
-		}
+// readFields compares the fields of the CRD with those of this operator.
+func readFields(ctx context.Context, read func(context.Context) ([]byte, error)) (preflight.Fields, error) {
+	ctx, cancel := context.WithTimeout(ctx, schemaTimeout)
+	defer cancel()
+	document, err := read(ctx)
+	if err != nil {
+		return preflight.Fields{}, err
 	}
+	return preflight.CompareFields(document)
+}
+
+// notYetPublished reports whether the API server has no schema of ScaledJobs yet.
+func notYetPublished(err error) bool {
+	return apierrors.IsNotFound(err) || errors.Is(err, preflight.ErrNotPublished)
 }
 
 // lookUp asks the API server whether it serves a kind. It returns a channel, because calls of a mapper can't be

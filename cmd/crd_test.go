@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,7 +56,7 @@ func TestCRDThatIsThereIsNotAwaited(t *testing.T) {
 		discovery.Resources = append(discovery.Resources, served)
 		var lines []string
 		began := time.Now()
-		g.Expect(awaitCRD(t.Context(), remembering(discovery), listen(&lines))).To(BeTrue())
+		g.Expect(await(t.Context(), listen(&lines), servesScaledJobs(remembering(discovery)))).To(BeTrue())
 		g.Expect(time.Since(began)).To(BeZero())
 		g.Expect(lines).To(BeEmpty())
 	})
@@ -74,7 +75,7 @@ func TestCRDThatComesLaterIsAwaited(t *testing.T) {
 			return false, nil, nil
 		})
 		var lines []string
-		g.Expect(awaitCRD(t.Context(), remembering(discovery), listen(&lines))).To(BeTrue())
+		g.Expect(await(t.Context(), listen(&lines), servesScaledJobs(remembering(discovery)))).To(BeTrue())
 		g.Expect(time.Since(began)).To(Equal(11 * time.Second))
 		g.Expect(lines).To(ConsistOf(ContainSubstring("waiting for their CRD")))
 	})
@@ -86,11 +87,11 @@ func TestCRDThatDoesNotCome(t *testing.T) {
 		g := NewWithT(t)
 		var lines []string
 		began := time.Now()
-		found, err := awaitCRD(t.Context(), remembering(newDiscovery()), listen(&lines))
+		found, err := await(t.Context(), listen(&lines), servesScaledJobs(remembering(newDiscovery())))
 		g.Expect(found).To(BeFalse())
 		g.Expect(time.Since(began)).To(Equal(time.Minute))
 		g.Expect(err).To(MatchError(And(
-			ContainSubstring("install their CRD with make install, or kubectl apply -f config/crd/bases/batch.miracle.dev_scaledjobs.yaml"),
+			ContainSubstring("install their CRD with kubectl apply -f crds.yaml of the same release, or make install in its source"),
 			ContainSubstring(`no matches for kind "ScaledJob"`),
 		)))
 		g.Expect(lines).To(HaveLen(1))
@@ -131,7 +132,7 @@ func TestCRDIsAwaitedOnlyWhileTheAPIServerMayServeItYet(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
 				var lines []string
-				found, err := awaitCRD(t.Context(), &answering{errs: []error{c.err, c.err}}, listen(&lines))
+				found, err := await(t.Context(), listen(&lines), servesScaledJobs(&answering{errs: []error{c.err, c.err}}))
 				g.Expect(found).To(Equal(c.waits))
 				if c.waits {
 					g.Expect(err).NotTo(HaveOccurred())
@@ -164,9 +165,110 @@ func TestWaitingForTheCRDEndsWithTheContext(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second+time.Second/2)
 				defer cancel()
 				began := time.Now()
-				g.Expect(awaitCRD(ctx, remembering(discovery), logr.Discard())).To(BeFalse())
+				g.Expect(await(ctx, logr.Discard(), servesScaledJobs(remembering(discovery)))).To(BeFalse())
 				g.Expect(time.Since(began)).To(Equal(3*time.Second + time.Second/2))
 			})
 		})
 	}
+}
+
+// documents answers with an OpenAPI document whose ScaledJobs have these fields, or with an error, one after the other.
+// The last one stays.
+func documents(all ...any) func(context.Context) ([]byte, error) {
+	return func(context.Context) ([]byte, error) {
+		now := all[0]
+		if len(all) > 1 {
+			all = all[1:]
+		}
+		if err, failed := now.(error); failed {
+			return nil, err
+		}
+		const kind = `"x-kubernetes-group-version-kind":[{"group":"batch.miracle.dev","version":"v1","kind":"ScaledJob"}]`
+		return fmt.Appendf(nil, `{"components":{"schemas":{"ScaledJob":{%s,%s}}}}`, kind, now), nil
+	}
+}
+
+const (
+	allFields = `"x-kubernetes-preserve-unknown-fields":true`
+	noStatus  = `"properties":{"spec":` + anyFields + `}`
+	anyFields = `{` + allFields + `}`
+)
+
+func TestCRDThatIsOlderIsAwaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var lines []string
+		log := listen(&lines)
+		began := time.Now()
+		g.Expect(await(t.Context(), log, hasAllFields(documents(noStatus, noStatus, allFields), log))).To(BeTrue())
+		g.Expect(time.Since(began)).To(Equal(2 * time.Second))
+		g.Expect(lines).To(ConsistOf(And(ContainSubstring("waiting for that of this version"), ContainSubstring(`"lacks"="status"`))))
+	})
+}
+
+func TestCRDThatStaysOlder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var lines []string
+		log := listen(&lines)
+		began := time.Now()
+		met, err := await(t.Context(), log, hasAllFields(documents(noStatus), log))
+		g.Expect(met).To(BeFalse())
+		g.Expect(time.Since(began)).To(Equal(time.Minute))
+		g.Expect(err).To(MatchError("the CRD is older than this operator and lacks the fields status: install that of this version with " +
+			"kubectl apply -f crds.yaml of the same release, or make install in its source"))
+		g.Expect(lines).To(HaveLen(1))
+	})
+}
+
+// The schema follows the kind. A proxy may hide it.
+func TestFieldsThatAreNotTold(t *testing.T) {
+	t.Parallel()
+	absent := apierrors.NewNotFound(schema.GroupResource{}, "")
+	for name, c := range map[string]struct {
+		answers []any
+		waits   time.Duration
+		says    string
+	}{
+		"published at once":     {[]any{allFields}, 0, ""},
+		"published later":       {[]any{absent, absent, allFields}, 2 * time.Second, ""},
+		"never published":       {[]any{absent}, 5 * time.Second, "starting without comparing them"},
+		"forbidden":             {[]any{apierrors.NewForbidden(schema.GroupResource{}, "", nil)}, 0, "starting without comparing them"},
+		"the connection breaks": {[]any{errors.New("connection reset")}, 0, "starting without comparing them"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				var lines []string
+				log := listen(&lines)
+				began := time.Now()
+				g.Expect(await(t.Context(), log, hasAllFields(documents(c.answers...), log))).To(BeTrue())
+				g.Expect(time.Since(began)).To(Equal(c.waits))
+				if c.says == "" {
+					g.Expect(lines).To(BeEmpty())
+					return
+				}
+				g.Expect(lines).To(ConsistOf(ContainSubstring(c.says)))
+			})
+		})
+	}
+}
+
+func TestFieldsAreNotAwaitedForLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		hangs := func(ctx context.Context) ([]byte, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		var lines []string
+		began := time.Now()
+		g.Expect(await(t.Context(), logr.Discard(), hasAllFields(hangs, listen(&lines)))).To(BeTrue())
+		g.Expect(time.Since(began)).To(Equal(5 * time.Second))
+		g.Expect(lines).To(HaveLen(1))
+	})
 }

@@ -32,6 +32,8 @@ const (
 type options struct {
 	metricsAddress          string
 	metricsSecure           bool
+	metricsClientCA         string
+	metricsCertDir          string
 	probeAddress            string
 	leaderElect             bool
 	leaderElectionNamespace string
@@ -53,11 +55,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("scaledjob-operator", flag.ContinueOnError)
 	flags.SetOutput(out)
-	flags.StringVar(&o.metricsAddress, "metrics-bind-address", "0",
-		"The `address` on which /metrics is served, such as :8443. 0 disables it.")
-	flags.BoolVar(&o.metricsSecure, "metrics-secure", true,
-		"Serve /metrics over HTTPS, only to clients whose RBAC rules permit get on this path. If false, serve it "+
-			"over HTTP to all clients.")
+	o.bindMetrics(flags)
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081",
 		"The `address` on which /healthz and /readyz are served. 0 disables them.")
 	o.bindElection(flags)
@@ -116,7 +114,7 @@ func (o *options) check(flags *flag.FlagSet) error {
 	if o.serversPerNamespace < 0 {
 		return errors.New("invalid value for flag -max-redis-servers-per-namespace: must not be negative")
 	}
-	return checkElection(o.election)
+	return errors.Join(o.checkMetrics(), checkElection(o.election))
 }
 
 func (o *options) setNamespaces(list string) error {

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"miracle.dev/scaledjob-operator/internal/controller"
@@ -51,11 +50,17 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	if err != nil {
 		return fmt.Errorf("preparing leader election: %w", err)
 	}
-	mgr, err := awaitManager(ctx, func() (ctrl.Manager, error) { return newManager(cluster, options, stores, lease) })
+	access, err := newMetricsAccess(options)
+	if err != nil {
+		return err
+	}
+	mgr, err := awaitManager(ctx, func() (ctrl.Manager, error) {
+		return newManager(cluster, options, stores, lease, access.server)
+	})
 	if mgr == nil {
 		return err
 	}
-	if served, err := awaitCRD(ctx, mgr.GetRESTMapper(), ctrl.Log); !served {
+	if met, err := awaitCluster(ctx, mgr, options, lease); !met {
 		return err
 	}
 	pool := newPool(mgr.GetAPIReader(), options)
@@ -91,7 +96,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 			return fmt.Errorf("adding to the manager: %w", err)
 		}
 	}
-	if err := addProbes(mgr); err != nil {
+	if err := errors.Join(access.addTo(mgr), addProbes(mgr)); err != nil {
 		return err
 	}
 	return within(ctx, lease, mgr.Start)
@@ -99,16 +104,13 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 
 func newManager(
 	cluster *rest.Config, options options, stores *jobcontrol.Stores, lease *leadership.Lease,
+	metricsOptions metricsserver.Options,
 ) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
 	scaledjob.AddToScheme(scheme)
-	metricsOptions := metricsserver.Options{BindAddress: options.metricsAddress, SecureServing: options.metricsSecure}
-	if options.metricsSecure {
-		metricsOptions.FilterProvider = filters.WithAuthenticationAndAuthorization
-	}
 	managerOptions := ctrl.Options{
 		Scheme:                  scheme,
 		Cache:                   controller.CacheOptions(stores, options.namespaces),

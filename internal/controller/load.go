@@ -23,7 +23,7 @@ import (
 const overdueAfter = 1.5
 
 // load reads the ScaledJob from the cache, and its memory. If the ScaledJob does not exist or is being deleted, load
-// removes all state that the operator keeps for it. If its spec can't be decoded, load reports that. In both cases the
+// removes all state that the operator keeps for it. If its spec can't be used, load reports that. In both cases the
 // target is nil, and the reconcile ends with the returned result.
 func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*target, ctrl.Result, error) {
 	var found scaledjob.ScaledJob
@@ -65,8 +65,8 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	}
 }
 
-// reportIfMalformed reports, once per cause, a spec that does not match the types of the CRD, for example because it
-// was stored under an older CRD. Such a ScaledJob has no subscription, and none of its Jobs are created or pruned. If
+// reportIfMalformed reports, once per cause, a spec that does not match the types of the operator, for example because
+// it was stored under an older CRD, or has fields of a newer one. Such a ScaledJob has no subscription, and none of its Jobs are created or pruned. If
 // the API server rejects the status of such an object, only the event and the log report the problem.
 func (r *Reconciler) reportIfMalformed(
 	ctx context.Context, found *scaledjob.ScaledJob, mem *memory,
@@ -80,7 +80,7 @@ func (r *Reconciler) reportIfMalformed(
 	before := mem.status.Latest(sj)
 	status := report.Malformed(sj, before, cause)
 	if !equality.Semantic.DeepEqual(before, status) {
-		ctrl.LoggerFrom(ctx).Error(cause, "the spec does not match the CRD; nothing is done until it is corrected")
+		ctrl.LoggerFrom(ctx).Error(cause, "the spec can't be used; nothing is done until it is corrected")
 		r.emit(sj, report.Events(before, status)...)
 	}
 	wait, err := r.statuses().WriteAtOnce(ctx, sj, &mem.status, status)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -40,11 +41,28 @@ func (r *Reconciler) report(
 		r.emit(t.sj, report.Events(replaced, status)...)
 	}
 	chores := errors.Join(done.pruned.Err, statusErr)
-	if chores != nil {
-		ctrl.LoggerFrom(ctx).Error(chores, "failed to delete Jobs or to write the status; will retry")
-	}
+	r.logChores(ctx, done.pruned.Err, statusErr)
 	r.Metrics.Observe(t.key(), sample(t, status, seen, plan, errors.Join(done.err, done.refusal, chores)))
 	return statusWait
+}
+
+// deniedInterval is the minimum time between two log lines that the operator may not write statuses. They concern all
+// ScaledJobs.
+const deniedInterval = time.Minute
+
+// logChores logs why Jobs were not deleted or the status was not written.
+func (r *Reconciler) logChores(ctx context.Context, pruneErr, statusErr error) {
+	log := ctrl.LoggerFrom(ctx)
+	if apierrors.IsForbidden(statusErr) {
+		r.denied.Do(func() {
+			log.Error(statusErr, "the operator may not write statuses, so that they are outdated: allow its "+
+				"ServiceAccount to patch scaledjobs/status")
+		})
+		statusErr = nil
+	}
+	if err := errors.Join(pruneErr, statusErr); err != nil {
+		log.Error(err, "failed to delete Jobs or to write the status; will retry")
+	}
 }
 
 // reconciled converts the result of a reconcile into the input of package report.

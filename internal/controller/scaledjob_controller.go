@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -116,6 +117,8 @@ type Reconciler struct {
 	// patience limits the reconciles that use the long timeout of creates, so that most workers stay available for
 	// other ScaledJobs.
 	patience *semaphore.Weighted
+	// denied limits how often it is logged that statuses may not be written.
+	denied rate.Sometimes
 }
 
 // target is the subject of one reconcile: the ScaledJob, its resolved spec, and its memory.

@@ -36,6 +36,7 @@ const patientShare = 4
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) error {
 	r.templates = jobcontrol.NewDryRunner(r.Client)
 	r.patience = semaphore.NewWeighted(int64(max(1, workers/patientShare)))
+	r.denied.Interval = deniedInterval
 	// Request these caches here, so that a standby replica fills them too. Otherwise they would start with the
 	// controller, which runs on the leader only.
 	for _, object := range []client.Object{&scaledjob.ScaledJob{}, &batchv1.Job{}} {

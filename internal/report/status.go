@@ -12,8 +12,10 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,14 +96,26 @@ func summary(queues []scaledjobv1.QueueStatus) string {
 	}
 }
 
+// unknownFields is an error of a spec with fields that this version of the operator does not know.
+type unknownFields interface {
+	error
+	// UnknownFields returns the paths of the fields.
+	UnknownFields() []string
+}
+
 // Malformed returns the previous status with the error of decoding the spec in Ready and Stalled.
 func Malformed(
 	sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, cause error,
 ) *scaledjobv1.ScaledJobStatus {
 	status := before.DeepCopy()
 	status.ObservedGeneration = sj.Generation
+	// Errors and names may be very long.
 	message := "The operator can't decode the spec; it may have been stored under an older CRD. Correct it: " +
-		shorten(cause.Error(), maxCause) + "." // The error may contain a very long value.
+		shorten(cause.Error(), maxCause) + "."
+	if unknown, is := errors.AsType[unknownFields](cause); is {
+		message = "This version of the operator does not know " + quoted(strings.Join(unknown.UnknownFields(), ", ")) +
+			". Upgrade the operator, or remove what it does not know. Until then it creates and deletes no Jobs."
+	}
 	set(status, scaledjobv1.ConditionReady, Condition{metav1.ConditionFalse, scaledjobv1.ReasonInvalidSpec, message})
 	set(status, scaledjobv1.ConditionStalled, Condition{metav1.ConditionTrue, scaledjobv1.ReasonInvalidSpec, message})
 	slices.SortStableFunc(status.Conditions, inOrder)

@@ -5,10 +5,13 @@ package scaledjob
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
+	kjson "sigs.k8s.io/json"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
@@ -21,7 +24,7 @@ type ScaledJob struct {
 	scaledjobv1.ScaledJob
 
 	// SpecErr is the error of decoding the spec, and StatusErr that of the status. A part that can't be decoded is
-	// empty.
+	// empty. SpecErr is an [*UnknownFieldsError] if the spec has fields that this version of the operator does not know.
 	SpecErr   error `json:"-"`
 	StatusErr error `json:"-"`
 }
@@ -45,7 +48,8 @@ func AddToScheme(scheme *runtime.Scheme) {
 // not store.
 func (s *ScaledJob) UnmarshalJSON(data []byte) error {
 	*s = ScaledJob{}
-	if utiljson.Unmarshal(data, &s.ScaledJob) == nil {
+	if unknown, err := unmarshal(data, &s.ScaledJob); err == nil {
+		s.SpecErr = checkFields(unknown, "spec.")
 		return nil
 	}
 	var parts struct {
@@ -55,25 +59,60 @@ func (s *ScaledJob) UnmarshalJSON(data []byte) error {
 		Spec   json.RawMessage `json:"spec"`
 		Status json.RawMessage `json:"status"`
 	}
-	if err := utiljson.Unmarshal(data, &parts); err != nil {
+	if _, err := unmarshal(data, &parts); err != nil {
 		return err
 	}
 	s.ScaledJob = scaledjobv1.ScaledJob{TypeMeta: parts.TypeMeta, ObjectMeta: parts.ObjectMeta}
-	if s.SpecErr = unmarshal(parts.Spec, &s.Spec); s.SpecErr != nil {
+	unknown, err := unmarshal(parts.Spec, &s.Spec)
+	if s.SpecErr = err; err != nil {
 		s.Spec = scaledjobv1.ScaledJobSpec{}
+	} else {
+		s.SpecErr = checkFields(unknown, "")
 	}
-	if s.StatusErr = unmarshal(parts.Status, &s.Status); s.StatusErr != nil {
+	if _, s.StatusErr = unmarshal(parts.Status, &s.Status); s.StatusErr != nil {
 		s.Status = scaledjobv1.ScaledJobStatus{}
 	}
 	return nil
 }
 
-// unmarshal decodes a part that may be missing.
-func unmarshal(data json.RawMessage, into any) error {
+// unmarshal decodes a part, which may be missing, and returns an error for each field that its type does not have. It
+// takes the same values as the clients of Kubernetes.
+func unmarshal(data []byte, into any) (unknown []error, err error) {
 	if len(data) == 0 {
+		return nil, nil
+	}
+	return kjson.UnmarshalStrict(data, into, kjson.DisallowUnknownFields)
+}
+
+// UnknownFieldsError is the error of a spec with fields that this version of the operator does not know, because the
+// CRD is newer. The API server drops fields that the CRD does not have.
+type UnknownFieldsError struct{ fields []string }
+
+func (e *UnknownFieldsError) Error() string {
+	return fmt.Sprintf("this version of the operator does not know the fields %s", strings.Join(e.fields, ", "))
+}
+
+// UnknownFields returns the paths of the fields.
+func (e *UnknownFieldsError) UnknownFields() []string { return e.fields }
+
+// checkFields returns an error for unknown fields of the spec, whose paths begin with the prefix. It leaves out those in
+// the template of the Jobs: which fields a Job has is up to Kubernetes.
+func checkFields(unknown []error, prefix string) error {
+	var fields []string
+	for _, each := range unknown {
+		field, named := errors.AsType[kjson.FieldError](each)
+		if !named {
+			continue
+		}
+		path, inSpec := strings.CutPrefix(field.FieldPath(), prefix)
+		if inSpec && !strings.HasPrefix(path, "jobTemplate.") {
+			fields = append(fields, "spec."+path)
+		}
+	}
+	if len(fields) == 0 {
 		return nil
 	}
-	return utiljson.Unmarshal(data, into)
+	return &UnknownFieldsError{fields}
 }
 
 // DeepCopyObject implements runtime.Object.

@@ -4,6 +4,7 @@
 package scaledjob
 
 import (
+	"errors"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -55,7 +56,7 @@ func TestOneBrokenObjectLeavesTheOthersReadable(t *testing.T) {
 		{name: "old-spec", status: status, brokenSpec: "threshold"},
 		{name: "old-both", brokenSpec: "string", noState: "activeJobs"},
 		{name: "old-status", spec: spec, noState: "array"},
-		{name: "neither"}, // Field names are case-sensitive.
+		{name: "neither", brokenSpec: "fields spec.queueNAME"}, // Field names are case-sensitive.
 	} {
 		is := list.Items[i]
 		g.Expect(is.Name).To(Equal(want.name))
@@ -74,6 +75,46 @@ func expectError(g Gomega, err error, about string) {
 	}
 }
 
+func TestFieldsThatAreNotKnown(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		object string
+		want   []string
+	}{
+		"none":                {`{"spec":{"queueName":"emails"}}`, nil},
+		"one":                 {`{"spec":{"queueName":"emails","priority":0}}`, []string{"spec.priority"}},
+		"two, one in a list":  {`{"spec":{"new":{"a":1},"queues":[{},{"shard":1}]}}`, []string{"spec.new", "spec.queues[1].shard"}},
+		"in the template":     {`{"spec":{"jobTemplate":{"spec":{"newInKubernetes":1,"template":{"new":1}}}}}`, nil},
+		"beside the template": {`{"spec":{"jobTemplates":1}}`, []string{"spec.jobTemplates"}},
+		"outside the spec":    {`{"metadata":{"new":1},"status":{"new":1},"new":1}`, nil},
+		"in the spec of an object whose status can't be decoded": {`{"spec":{"new":1},"status":[]}`, []string{"spec.new"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			var found ScaledJob
+			g.Expect(found.UnmarshalJSON([]byte(c.object))).To(Succeed())
+			if c.want == nil {
+				g.Expect(found.SpecErr).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(found.SpecErr).To(MatchError(ContainSubstring(c.want[0])))
+			unknown, is := errors.AsType[*UnknownFieldsError](found.SpecErr)
+			g.Expect(is).To(BeTrue())
+			g.Expect(unknown.UnknownFields()).To(Equal(c.want))
+		})
+	}
+}
+
+// What the spec says besides stays known, such as the polling interval.
+func TestTheRestOfASpecWithAnUnknownFieldIsDecoded(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var found ScaledJob
+	g.Expect(found.UnmarshalJSON([]byte(`{"spec":{"new":1,"pollingIntervalSeconds":7}}`))).To(Succeed())
+	g.Expect(found.Spec.PollingIntervalSeconds).To(Equal(int32(7)))
+}
+
 func TestMetadataMustBeReadable(t *testing.T) {
 	t.Parallel()
 	NewWithT(t).Expect((&ScaledJob{}).UnmarshalJSON([]byte(`{"metadata":7}`))).NotTo(Succeed())
@@ -87,4 +128,21 @@ func TestCopiesAreDeep(t *testing.T) {
 	g.Expect(copied).To(Equal(list))
 	list.Items[0].Spec.QueueName = "others"
 	g.Expect(copied.Items[0].Spec.QueueName).To(Equal("emails"))
+}
+
+// BenchmarkUnmarshal is what an informer does for each ScaledJob.
+func BenchmarkUnmarshal(b *testing.B) {
+	object := []byte(`{"apiVersion":"batch.miracle.dev/v1","kind":"ScaledJob","metadata":{"name":"emails","namespace":"mail","uid":"1",
+		"managedFields":[{"manager":"kubectl","fieldsV1":{"f:spec":{"f:queueName":{},"f:threshold":{}}}}]},
+		"spec":{"queues":[{"name":"emails","type":"List"},{"name":"emails:processing","role":"InProgress"}],"threshold":3,"maxReplicas":7,
+		"redis":{"mode":"Standalone","addresses":["redis:6379"],"auth":{"username":"u","passwordSecretRef":{"name":"redis"}}},
+		"jobTemplate":{"spec":{"backoffLimit":3,"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"worker","image":"worker:1",
+		"env":[{"name":"A","value":"B"}],"resources":{"requests":{"cpu":"100m","memory":"1Gi"}}}]}}}}},
+		"status":{"activeJobs":4,"conditions":[{"type":"Ready","status":"True","reason":"Reconciled","message":"m"}]}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := (&ScaledJob{}).UnmarshalJSON(object); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

@@ -79,6 +79,15 @@ func (a *Authority) Client(tb testing.TB, name string) Pair {
 	return a.issue(tb, template)
 }
 
+// ExpiredClient is Client for a certificate that was valid until an hour ago.
+func (a *Authority) ExpiredClient(tb testing.TB, name string) Pair {
+	tb.Helper()
+	template := newTemplate(tb, name)
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	template.NotAfter = time.Now().Add(-time.Hour)
+	return a.issue(tb, template)
+}
+
 func (a *Authority) issue(tb testing.TB, template *x509.Certificate) Pair {
 	tb.Helper()
 	key := newKey(tb)

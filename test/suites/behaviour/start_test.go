@@ -18,6 +18,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,7 +55,7 @@ func TestOperatorStartsBeforeItsCRD(t *testing.T) {
 		early := startEarly(t, account)
 		early.awaitWaiting(t)
 		g.Expect(operator.Install(t.Context(), control)).To(Succeed())
-		g.Eventually(operator.Get).WithArguments(t.Context(), early.probes+"/readyz").Should(Equal("ok"))
+		early.awaitReady(t)
 		createOne(t, admin, redis)
 		g.Expect(redis.Client().RPush(t.Context(), "emails", "one").Err()).To(Succeed())
 		g.Eventually(func() ([]batchv1.Job, error) {
@@ -78,13 +79,19 @@ func prepareAccount(t *testing.T, control *cluster.Cluster, admin client.Client)
 	g.Expect(admin.Create(t.Context(), account)).To(Succeed())
 	access, err := control.ServiceAccountConfig(t.Context(), account.Namespace, account.Name)
 	g.Expect(err).NotTo(HaveOccurred())
+	return writeKubeconfig(t, access)
+}
+
+// writeKubeconfig returns the path of a kubeconfig for a client that signs in with a token.
+func writeKubeconfig(t *testing.T, access *rest.Config) (path string) {
+	t.Helper()
 	config := clientcmdapi.NewConfig()
 	config.Clusters["test"] = &clientcmdapi.Cluster{Server: access.Host, CertificateAuthorityData: access.CAData}
 	config.AuthInfos["test"] = &clientcmdapi.AuthInfo{Token: access.BearerToken}
 	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
 	config.CurrentContext = "test"
 	path = filepath.Join(t.TempDir(), "kubeconfig")
-	g.Expect(clientcmd.WriteToFile(*config, path)).To(Succeed())
+	NewWithT(t).Expect(clientcmd.WriteToFile(*config, path)).To(Succeed())
 	return path
 }
 
@@ -112,7 +119,7 @@ type earlyOperator struct {
 	probes  string
 }
 
-func startEarly(t *testing.T, kubeconfig string) *earlyOperator {
+func startEarly(t *testing.T, kubeconfig string, args ...string) *earlyOperator {
 	t.Helper()
 	g := NewWithT(t)
 	path, err := operator.Binary(t.Context(), nil)
@@ -132,8 +139,10 @@ func startEarly(t *testing.T, kubeconfig string) *earlyOperator {
 	g.Expect(err).NotTo(HaveOccurred())
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	early.probes = "http://" + address
-	early.process, err = box.Start("early", path, "--kubeconfig="+kubeconfig, "--health-probe-bind-address="+address,
-		"--redis-allow-cidrs=127.0.0.0/8", noFallback)
+	args = append([]string{
+		"--kubeconfig=" + kubeconfig, "--health-probe-bind-address=" + address, "--redis-allow-cidrs=127.0.0.0/8", noFallback,
+	}, args...)
+	early.process, err = box.Start("early", path, args...)
 	g.Expect(err).NotTo(HaveOccurred())
 	return early
 }
@@ -149,4 +158,10 @@ func (e *earlyOperator) log() string {
 func (e *earlyOperator) awaitWaiting(t *testing.T) {
 	t.Helper()
 	NewWithT(t).Eventually(e.log).Should(ContainSubstring("waiting for their CRD"))
+}
+
+// awaitReady returns when the operator is ready.
+func (e *earlyOperator) awaitReady(t *testing.T) {
+	t.Helper()
+	NewWithT(t).Eventually(operator.Get).WithArguments(t.Context(), e.probes+"/readyz").Should(Equal("ok"))
 }

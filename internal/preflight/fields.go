@@ -1,0 +1,116 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package preflight tells at startup whether the operator can work in a cluster: whether the CRD has the fields that
+// the operator knows, and whether the operator has the permissions that it needs.
+package preflight
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// ErrNotPublished means that the document has no schema of ScaledJobs. The API server publishes it some moments after
+// it begins to serve them.
+var ErrNotPublished = errors.New("the API server publishes no schema of ScaledJobs")
+
+// Fields is what the CRD in the cluster and the types of this operator do not have in common. Nothing below a type of
+// Kubernetes, such as the template of the Jobs, is compared.
+type Fields struct {
+	// Missing are the fields that the CRD lacks, because it is older than the operator.
+	Missing []string
+	// Unknown are the fields of the spec that the operator does not know, because the CRD is newer.
+	Unknown []string
+}
+
+// node is a schema of an OpenAPI document, as far as it names fields.
+type node struct {
+	Properties map[string]*node          `json:"properties"`
+	Items      *node                     `json:"items"`
+	Preserves  bool                      `json:"x-kubernetes-preserve-unknown-fields"`
+	Kinds      []schema.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
+}
+
+// ReadSchemas reads the OpenAPI v3 document of the group of ScaledJobs. Every client that has signed in may read it.
+func ReadSchemas(ctx context.Context, client rest.Interface) ([]byte, error) {
+	document, err := client.Get().
+		AbsPath("/openapi/v3/apis", scaledjobv1.GroupVersion.Group, scaledjobv1.GroupVersion.Version).
+		SetHeader("Accept", "application/json").
+		Do(ctx).Raw()
+	if err != nil {
+		return nil, fmt.Errorf("reading the OpenAPI document of %s: %w", scaledjobv1.GroupVersion, err)
+	}
+	return document, nil
+}
+
+// CompareFields compares the fields of the types of this operator with those in an OpenAPI v3 document. Fields below a
+// schema that preserves unknown fields are there by definition.
+func CompareFields(document []byte) (Fields, error) {
+	served, err := schemaOf(document)
+	if err != nil || served.Preserves {
+		return Fields{}, err
+	}
+	var spec, status Fields
+	spec.compare("spec", reflect.TypeFor[scaledjobv1.ScaledJobSpec](), served.Properties["spec"])
+	status.compare("status", reflect.TypeFor[scaledjobv1.ScaledJobStatus](), served.Properties["status"])
+	return Fields{Missing: append(spec.Missing, status.Missing...), Unknown: spec.Unknown}, nil
+}
+
+// schemaOf returns the schema of ScaledJobs in an OpenAPI v3 document.
+func schemaOf(document []byte) (*node, error) {
+	var parsed struct {
+		Components struct {
+			Schemas map[string]*node `json:"schemas"`
+		} `json:"components"`
+	}
+	if err := json.Unmarshal(document, &parsed); err != nil {
+		return nil, fmt.Errorf("reading the OpenAPI document of %s: %w", scaledjobv1.GroupVersion, err)
+	}
+	for _, found := range parsed.Components.Schemas {
+		if slices.Contains(found.Kinds, scaledjobv1.GroupVersion.WithKind("ScaledJob")) {
+			return found, nil
+		}
+	}
+	return nil, ErrNotPublished
+}
+
+// compare compares a type with its schema. Of fields inside each other it notes the outermost.
+func (f *Fields) compare(path string, known reflect.Type, served *node) {
+	if served == nil {
+		f.Missing = append(f.Missing, path)
+		return
+	}
+	for ; known.Kind() == reflect.Pointer || known.Kind() == reflect.Slice; known = known.Elem() {
+		if known.Kind() == reflect.Slice && served != nil {
+			path, served = path+"[]", served.Items
+		}
+	}
+	if served == nil || served.Preserves || !isOurs(known) {
+		return
+	}
+	unknown := maps.Clone(served.Properties)
+	for _, field := range reflect.VisibleFields(known) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		delete(unknown, name)
+		f.compare(path+"."+name, field.Type, served.Properties[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(unknown)) {
+		f.Unknown = append(f.Unknown, path+"."+name)
+	}
+}
+
+// isOurs reports whether a type is a struct of our API, and not of that of Kubernetes.
+func isOurs(of reflect.Type) bool {
+	return of.Kind() == reflect.Struct && of.PkgPath() == reflect.TypeFor[scaledjobv1.ScaledJob]().PkgPath()
+}

@@ -1,0 +1,146 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// schemaProps is a schema of the CRD.
+type schemaProps = apiextensionsv1.JSONSchemaProps
+
+// document returns the OpenAPI document of an API server with the generated CRD, after a change.
+func document(t *testing.T, change func(root *schemaProps)) []byte {
+	t.Helper()
+	g := NewWithT(t)
+	manifest, err := os.ReadFile("../../config/crd/bases/batch.miracle.dev_scaledjobs.yaml")
+	g.Expect(err).NotTo(HaveOccurred())
+	var crd apiextensionsv1.CustomResourceDefinition
+	g.Expect(yaml.Unmarshal(manifest, &crd)).To(Succeed())
+	root := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+	change(root)
+	encoded, err := json.Marshal(root)
+	g.Expect(err).NotTo(HaveOccurred())
+	var schema map[string]any
+	g.Expect(json.Unmarshal(encoded, &schema)).To(Succeed())
+	schema["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": "batch.miracle.dev", "version": "v1", "kind": "ScaledJob"}}
+	encoded, err = json.Marshal(map[string]any{"components": map[string]any{"schemas": map[string]any{
+		"dev.miracle.batch.v1.ScaledJob": schema, "other": map[string]any{},
+	}}})
+	g.Expect(err).NotTo(HaveOccurred())
+	return encoded
+}
+
+// at changes the schema of a field below the root.
+func at(change func(*schemaProps), path ...string) func(*schemaProps) {
+	return func(root *schemaProps) {
+		if len(path) == 0 {
+			change(root)
+			return
+		}
+		if path[0] == "[]" {
+			at(change, path[1:]...)(root.Items.Schema)
+			return
+		}
+		child := root.Properties[path[0]]
+		at(change, path[1:]...)(&child)
+		root.Properties[path[0]] = child
+	}
+}
+
+func without(name string) func(*schemaProps) {
+	return func(parent *schemaProps) { delete(parent.Properties, name) }
+}
+
+func with(name string) func(*schemaProps) {
+	return func(parent *schemaProps) { parent.Properties[name] = schemaProps{Type: "string"} }
+}
+
+func preserving(parent *schemaProps) {
+	parent.XPreserveUnknownFields, parent.Properties = new(true), nil
+}
+
+func TestCompareFields(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*schemaProps)
+		want   Fields
+	}{
+		"the generated CRD":               {func(*schemaProps) {}, Fields{}},
+		"older by a field of the spec":    {at(without("suspend"), "spec"), Fields{Missing: []string{"spec.suspend"}}},
+		"older by a field of the status":  {at(without("mode"), "status"), Fields{Missing: []string{"status.mode"}}},
+		"older by a field with fields":    {at(without("redis"), "spec"), Fields{Missing: []string{"spec.redis"}}},
+		"older by a field of an item":     {at(without("stream"), "spec", "queues", "[]"), Fields{Missing: []string{"spec.queues[].stream"}}},
+		"older by all of the status":      {without("status"), Fields{Missing: []string{"status"}}},
+		"newer by a field of the spec":    {at(with("priority"), "spec"), Fields{Unknown: []string{"spec.priority"}}},
+		"newer by a field of an item":     {at(with("shard"), "spec", "queues", "[]"), Fields{Unknown: []string{"spec.queues[].shard"}}},
+		"newer by a field of the status":  {at(with("shards"), "status"), Fields{}},
+		"newer by a field of a Job":       {at(with("new"), "spec", "jobTemplate", "spec"), Fields{}},
+		"older by a field of a Job":       {at(without("suspend"), "spec", "jobTemplate", "spec"), Fields{}},
+		"older by a field of a condition": {at(without("message"), "status", "conditions", "[]"), Fields{}},
+		"anything":                        {preserving, Fields{}},
+		"anything in the spec":            {at(preserving, "spec"), Fields{}},
+		"anything in a field":             {at(preserving, "spec", "redis"), Fields{}},
+		"a field that is of no kind":      {at(func(s *schemaProps) { *s = schemaProps{} }, "spec", "rollout"), Fields{Missing: []string{"spec.rollout.strategy", "spec.rollout.propagationPolicy"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fields, err := CompareFields(document(t, c.change))
+			NewWithT(t).Expect(err).NotTo(HaveOccurred())
+			NewWithT(t).Expect(fields).To(Equal(c.want))
+		})
+	}
+}
+
+func TestDocumentsThatDoNotTell(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	_, err := CompareFields([]byte(`{"components":{"schemas":{"other":{}}}}`))
+	g.Expect(err).To(MatchError(ErrNotPublished))
+	_, err = CompareFields([]byte(`{}`))
+	g.Expect(err).To(MatchError(ErrNotPublished))
+	_, err = CompareFields([]byte(`<html>`))
+	g.Expect(err).To(MatchError(ContainSubstring("OpenAPI document of batch.miracle.dev/v1")))
+}
+
+// An operator that does not know a field leaves a ScaledJob alone that has it. A default that the CRD sets would give
+// the field to all ScaledJobs, also while the CRD is newer than the operator during an upgrade. New fields get their
+// defaults in the code.
+func TestTheCRDSetsNoMoreDefaults(t *testing.T) {
+	t.Parallel()
+	var root *schemaProps
+	document(t, func(found *schemaProps) { root = found })
+	var paths []string
+	for name, field := range root.Properties["spec"].Properties {
+		if name != "jobTemplate" {
+			paths = append(paths, defaultsIn("spec."+name, field)...)
+		}
+	}
+	NewWithT(t).Expect(paths).To(ConsistOf(
+		"spec.failedJobsHistoryLimit", "spec.maxReplicas", "spec.minReplicas", "spec.notifications", "spec.pollingIntervalSeconds",
+		"spec.queues[].sortedSet.scoreUnit", "spec.queues[].sortedSet.window", "spec.queues[].type", "spec.queuesCalculation",
+		"spec.redis.mode", "spec.rollout.propagationPolicy", "spec.rollout.strategy", "spec.scalingStrategy.claimGraceSeconds",
+		"spec.scalingStrategy.type", "spec.successfulJobsHistoryLimit",
+	))
+}
+
+// defaultsIn are the paths of the fields with a default.
+func defaultsIn(path string, of schemaProps) (paths []string) {
+	if of.Default != nil {
+		paths = append(paths, path)
+	}
+	for name, child := range of.Properties {
+		paths = append(paths, defaultsIn(path+"."+name, child)...)
+	}
+	if of.Items != nil {
+		paths = append(paths, defaultsIn(path+"[]", *of.Items.Schema)...)
+	}
+	return paths
+}

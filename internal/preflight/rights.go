@@ -1,0 +1,138 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// MaxNamespaces is the number of namespaces in which permissions are checked. It bounds the requests at startup.
+const MaxNamespaces = 100
+
+// Right is a permission.
+type Right struct {
+	authorizationv1.ResourceAttributes
+
+	// Without tells what does not work without it. It is empty if the operator can't work at all.
+	Without string
+	// ofCluster is true for resources that are in no namespace.
+	ofCluster bool
+}
+
+// Needs says what the operator is to do.
+type Needs struct {
+	// Namespaces are those that it watches; none means all.
+	Namespaces []string
+	// Lease is the namespace and name of the Lease, with a slash between them; empty without leader election.
+	Lease string
+	// AuthenticatesMetrics is true if it asks the API server who may read its metrics.
+	AuthenticatesMetrics bool
+}
+
+// perNamespace are the permissions in each watched namespace.
+var perNamespace = []struct {
+	group, resource, subresource string
+	verbs                        []string
+	without                      string
+}{
+	{group: scaledjobv1.GroupVersion.Group, resource: "scaledjobs", verbs: []string{"get", "list", "watch"}},
+	{group: scaledjobv1.GroupVersion.Group, resource: "scaledjobs", subresource: "status", verbs: []string{"patch"}},
+	{group: batchv1.GroupName, resource: "jobs", verbs: []string{"create", "delete", "get", "list", "watch"}},
+	{
+		group: "events.k8s.io", resource: "events", verbs: []string{"create", "patch"},
+		without: "there are no events about ScaledJobs",
+	},
+	{
+		group: scaledjobv1.GroupVersion.Group, resource: "scaledjobs", subresource: "finalizers", verbs: []string{"update"},
+		without: "no Job is created in a cluster with the admission plugin OwnerReferencesPermissionEnforcement",
+	},
+}
+
+// Rights returns the permissions that the operator needs, namespace by namespace.
+func (n Needs) Rights() []Right {
+	namespaces := n.Namespaces[:min(len(n.Namespaces), MaxNamespaces)]
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	var rights []Right
+	for _, namespace := range namespaces {
+		for _, each := range perNamespace {
+			for _, verb := range each.verbs {
+				rights = append(rights, Right{Without: each.without, ResourceAttributes: authorizationv1.ResourceAttributes{
+					Namespace: namespace, Verb: verb,
+					Group: each.group, Resource: each.resource, Subresource: each.subresource,
+				}})
+			}
+		}
+	}
+	return slices.Concat(rights, n.forLease(), n.forMetrics())
+}
+
+// forLease returns the permissions for leader election. A Role may restrict get and update to the name of the Lease.
+func (n Needs) forLease() (rights []Right) {
+	if n.Lease == "" {
+		return nil
+	}
+	namespace, name, _ := strings.Cut(n.Lease, "/")
+	for _, verb := range []string{"get", "create", "update"} {
+		right := Right{ResourceAttributes: authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: verb, Group: "coordination.k8s.io", Resource: "leases",
+		}}
+		if verb != "create" { // Then the name is not known to those who decide.
+			right.Name = name
+		}
+		rights = append(rights, right)
+	}
+	return rights
+}
+
+func (n Needs) forMetrics() []Right {
+	if !n.AuthenticatesMetrics {
+		return nil
+	}
+	create := func(group, resource string) Right {
+		return Right{
+			ResourceAttributes: authorizationv1.ResourceAttributes{Verb: "create", Group: group, Resource: resource},
+			Without:            "nobody can read the metrics",
+			ofCluster:          true,
+		}
+	}
+	return []Right{
+		create("authentication.k8s.io", "tokenreviews"), create("authorization.k8s.io", "subjectaccessreviews"),
+	}
+}
+
+// String returns the command that checks whether the caller has the permission.
+func (r Right) String() string {
+	command := "kubectl auth can-i " + r.Verb + " " + r.Resource + "." + r.Group
+	if r.Name != "" {
+		command += "/" + r.Name
+	}
+	if r.Subresource != "" {
+		command += " --subresource=" + r.Subresource
+	}
+	if r.ofCluster {
+		return command
+	}
+	return command + cmp.Or(prefixed(" --namespace=", r.Namespace), " --all-namespaces")
+}
+
+// prefixed returns the text with the prefix, or nothing if the text is empty.
+func prefixed(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
+}
+
+// Required reports whether the operator can't work without the permission.
+func (r Right) Required() bool { return r.Without == "" }

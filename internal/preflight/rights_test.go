@@ -1,0 +1,133 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// texts are the commands for the rights, without what they have in common.
+func texts(rights []Right) []string {
+	var all []string
+	for _, right := range rights {
+		all = append(all, strings.TrimPrefix(right.String(), "kubectl auth can-i "))
+	}
+	return all
+}
+
+func TestRightsInNamespaces(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	needs := Needs{Namespaces: []string{"a", "b"}, Lease: "ops/leader", AuthenticatesMetrics: true}
+	var want []string
+	for _, namespace := range needs.Namespaces {
+		for _, right := range []string{
+			"get scaledjobs.batch.miracle.dev", "list scaledjobs.batch.miracle.dev", "watch scaledjobs.batch.miracle.dev",
+			"patch scaledjobs.batch.miracle.dev --subresource=status",
+			"create jobs.batch", "delete jobs.batch", "get jobs.batch", "list jobs.batch", "watch jobs.batch",
+			"create events.events.k8s.io", "patch events.events.k8s.io",
+			"update scaledjobs.batch.miracle.dev --subresource=finalizers",
+		} {
+			want = append(want, right+" --namespace="+namespace)
+		}
+	}
+	want = append(want,
+		"get leases.coordination.k8s.io/leader --namespace=ops", "create leases.coordination.k8s.io --namespace=ops",
+		"update leases.coordination.k8s.io/leader --namespace=ops",
+		"create tokenreviews.authentication.k8s.io", "create subjectaccessreviews.authorization.k8s.io",
+	)
+	g.Expect(texts(needs.Rights())).To(Equal(want))
+	for _, right := range needs.Rights() {
+		degrades := strings.Contains(right.String(), "events") || strings.Contains(right.String(), "finalizers") ||
+			strings.Contains(right.String(), "reviews")
+		g.Expect(right.Required()).To(Equal(!degrades), right.String())
+	}
+}
+
+func TestRightsInAllNamespaces(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	rights := texts(Needs{}.Rights())
+	g.Expect(rights).To(HaveLen(12))
+	g.Expect(rights).To(HaveEach(HaveSuffix(" --all-namespaces")))
+}
+
+func TestRightsInManyNamespaces(t *testing.T) {
+	t.Parallel()
+	NewWithT(t).Expect(Needs{Namespaces: make([]string, 10*MaxNamespaces)}.Rights()).To(HaveLen(12 * MaxNamespaces))
+}
+
+// What is asked for is what the generated roles grant, no more and no less.
+func TestRightsAreThoseOfTheRoles(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	manifest, err := os.ReadFile("../../config/rbac/role.yaml")
+	g.Expect(err).NotTo(HaveOccurred())
+	var granted []string
+	for document := range strings.SplitSeq(string(manifest), "\n---\n") {
+		var role rbacv1.ClusterRole
+		g.Expect(yaml.Unmarshal([]byte(document), &role)).To(Succeed())
+		for _, rule := range role.Rules {
+			for _, verb := range rule.Verbs {
+				granted = append(granted, fmt.Sprintf("%s %s %s", verb, rule.APIGroups[0], rule.Resources[0]))
+			}
+		}
+	}
+	var asked []string
+	for _, right := range (Needs{Lease: "ops/leader", AuthenticatesMetrics: true}).Rights() {
+		resource := right.Resource
+		if right.Subresource != "" {
+			resource += "/" + right.Subresource
+		}
+		asked = append(asked, fmt.Sprintf("%s %s %s", right.Verb, right.Group, resource))
+	}
+	g.Expect(asked).To(ConsistOf(granted))
+}
+
+func TestFirstMissing(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var asked atomic.Int32
+	denied := "b"
+	ask := func(_ context.Context, right Right) (bool, error) {
+		asked.Add(1)
+		return right.Namespace != denied, nil
+	}
+	rights := Needs{Namespaces: []string{"a", "b", "c", "d", "e", "f"}}.Rights() // of 12 each
+	missing, rest, err := FirstMissing(t.Context(), ask, rights)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(texts(missing)).To(HaveEach(HaveSuffix("--namespace=b")))
+	g.Expect(missing).To(HaveLen(4))
+	g.Expect(rest).To(Equal(rights))
+	g.Expect(asked.Load()).To(Equal(int32(reviewsAtOnce)), "the rest can wait")
+
+	denied = "c"
+	missing, rest, err = FirstMissing(t.Context(), ask, rest)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(missing).To(HaveLen(8))
+	g.Expect(rest).To(Equal(rights[reviewsAtOnce:]), "what was granted is not asked for again")
+
+	denied = ""
+	g.Expect(FirstMissing(t.Context(), ask, rest)).To(BeEmpty())
+}
+
+func TestMissingWhereNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	errAway := errors.New("away")
+	ask := func(context.Context, Right) (bool, error) { return false, errAway }
+	missing, _, err := FirstMissing(t.Context(), ask, Needs{}.Rights())
+	g.Expect(err).To(MatchError(errAway))
+	g.Expect(missing).To(BeEmpty())
+}

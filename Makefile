@@ -8,10 +8,7 @@ KUBECTL ?= kubectl
 LDFLAGS := -X main.version=$(VERSION)
 TOOL    := go tool -modfile=hack/tools/go.mod
 LINT    := go tool -modfile=hack/tools/golangci/go.mod golangci-lint
-# A version that nobody set is for the release to find out.
-RELEASE  = go run ./hack/release -image='$(IMAGE)' $(if $(filter file,$(origin VERSION)),,-version='$(VERSION)')
 CRD     := config/crd/bases/batch.miracle.dev_scaledjobs.yaml
-OURS    := app.kubernetes.io/name=scaledjob-operator
 
 .PHONY: help
 help: ## Show this list.
@@ -94,6 +91,10 @@ verify-generated:
 	diff -r "$$before/api" api && diff -r "$$before/config" config || { echo "generated files were not current; they are now"; exit 1; }
 
 ##@ Ship it
+
+# A version that nobody set is for the release to find out.
+RELEASE = go run ./hack/release -image='$(IMAGE)' $(if $(filter file,$(origin VERSION)),,-version='$(VERSION)')
+OURS    := app.kubernetes.io/name=scaledjob-operator
 
 .PHONY: release
 release: ## Make images, manifests, chart and checksums in dist/, without Docker. IMAGE=registry/name names the image, VERSION=v1.2.3 the release.

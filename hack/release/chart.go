@@ -20,7 +20,7 @@ import (
 const chartFolder = "charts/" + project
 
 // leftOut matches what editors, file managers and tests leave in a folder.
-var leftOut = regexp.MustCompile(`(^|/)(tests/.*|tests|.*~|.*\.(bak|orig|rej|swp|tmp)|\.DS_Store|.*_test\.go)$`)
+var leftOut = regexp.MustCompile(`(^|/)((tests|\.git|\.idea|\.vscode)(/.*)?|.*~|.*\.(bak|orig|rej|swp|tmp|tgz)|\.DS_Store|.*_test\.go)$`)
 
 // writeChart packs the chart. Unlike helm package, it writes no times.
 func (r *release) writeChart(digest string) error {

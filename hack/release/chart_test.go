@@ -41,7 +41,7 @@ func TestChartHasVersionAndImage(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	r := prepared(t, tree(t), "registry.example/operator")
-	for _, stray := range []string{"values.yaml~", ".values.yaml.swp", "templates/old.yaml.orig", "tests/deployment_test.yaml", ".DS_Store"} {
+	for _, stray := range []string{"values.yaml~", ".values.yaml.swp", "templates/old.yaml.orig", "tests/deployment_test.yaml", ".DS_Store", ".idea/settings"} {
 		write(t, filepath.Join(r.root, chartFolder), stray, "")
 	}
 	write(t, filepath.Join(r.root, chartFolder), ".helmignore", "*~\n")

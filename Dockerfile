@@ -1,17 +1,16 @@
 # syntax=docker/dockerfile:1
+# The same code as in make release compiles the operator and writes the file system of the image. The labels are
+# arguments of docker build: see make image.
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
-ARG TARGETOS TARGETARCH
-ARG VERSION=dev
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
-COPY api api
-COPY cmd cmd
-COPY internal internal
-RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
-    go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /manager ./cmd
+COPY . .
+ARG TARGETOS TARGETARCH
+ARG VERSION=dev
+RUN go run ./hack/release -version="$VERSION" -platform="$TARGETOS/$TARGETARCH" rootfs /rootfs
 
-FROM gcr.io/distroless/static:nonroot
-COPY --from=build /manager /manager
+FROM scratch
+COPY --from=build /rootfs /
 USER 65532:65532
 ENTRYPOINT ["/manager"]

@@ -3,7 +3,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-IMAGE   ?= scaledjob-operator:$(VERSION)
+IMAGE   ?= scaledjob-operator
+KUBECTL ?= kubectl
 LDFLAGS := -X main.version=$(VERSION)
 TOOL    := go tool -modfile=hack/tools/go.mod
 LINT    := go tool -modfile=hack/tools/golangci/go.mod golangci-lint
@@ -13,7 +14,7 @@ CRD     := config/crd/bases/batch.miracle.dev_scaledjobs.yaml
 
 .PHONY: help
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Try it
 
@@ -99,14 +100,36 @@ verify-generated:
 
 ##@ Ship it
 
+# A version that nobody set is for the release to find out.
+RELEASE = go run ./hack/release -image='$(IMAGE)' $(if $(filter file,$(origin VERSION)),,-version='$(VERSION)')
+OURS    := app.kubernetes.io/name=scaledjob-operator
+
+.PHONY: release
+release: ## Make images, manifests, chart and checksums in dist/, without Docker. IMAGE=registry/name names the image, VERSION=v1.2.3 the release.
+	@$(RELEASE) release
+
+.PHONY: push
+push: ## Make the same, and push the images to IMAGE=registry/name. Manifests and chart then name them by digest.
+	@$(RELEASE) push
+
 .PHONY: image
-image: ## Build the container image IMAGE.
-	docker build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
+image: ## Build the image with Docker, as IMAGE=registry/name with the tag VERSION.
+	@$(RELEASE) image
 
 .PHONY: install
-install: ## Install the CRD into the current cluster.
-	kubectl apply -f $(CRD)
+install: ## Install or upgrade the CRD in the current cluster. KUBECTL='kubectl --context=name' selects another.
+	$(KUBECTL) apply -f $(CRD)
+
+.PHONY: uninstall
+uninstall: ## Delete the CRD, and with it all ScaledJobs and all their Jobs, running ones too. Asks for CONFIRM=yes.
+	@KUBECTL='$(KUBECTL)' CONFIRM='$(CONFIRM)' CRD='$(CRD)' hack/release/uninstall.sh
 
 .PHONY: deploy
-deploy: ## Install the operator, running IMAGE, into the current cluster.
-	$(TOOL) kustomize build config/default | sed 's|image: scaledjob-operator:latest|image: $(IMAGE)|' | kubectl apply -f -
+deploy: ## Install or upgrade the operator, without the CRD, from IMAGE=registry/name with the tag VERSION.
+	@$(RELEASE) manifest | $(KUBECTL) apply -f -
+
+.PHONY: undeploy
+undeploy: ## Delete the operator. The CRD, the Namespace, all ScaledJobs and all Jobs stay.
+	@$(RELEASE) manifest | $(KUBECTL) delete --ignore-not-found -l $(OURS) -f -
+	@echo "The CRD, all ScaledJobs and all Jobs stay. So does the Namespace scaledjob-operator-system. If nothing else is in it:"
+	@echo "    $(KUBECTL) delete namespace scaledjob-operator-system"

@@ -55,7 +55,7 @@ func WriteArchive(file, reference string, image v1.Image) error {
 			content[n].Mode |= 0o111
 		}
 	}
-	return writeFile(file, func(out io.Writer) error { return writeTar(out, content) })
+	return writeFile(file, func(out io.Writer) error { return WriteTar(out, content) })
 }
 
 // writeLayout writes the image layout of OCI.

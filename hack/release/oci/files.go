@@ -71,8 +71,8 @@ func Tree(folder string) ([]File, error) {
 	return files, err
 }
 
-// writeTar writes files as a tar that depends on nothing else: sorted, and with a fixed time.
-func writeTar(out io.Writer, files []File) error {
+// WriteTar writes files as a tar that depends on nothing else: sorted, and with a fixed time.
+func WriteTar(out io.Writer, files []File) error {
 	all, err := complete(files)
 	if err != nil {
 		return err

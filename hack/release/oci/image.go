@@ -87,7 +87,7 @@ func (i Image) check() error {
 
 func (l Layer) build() (v1.Layer, error) {
 	var content bytes.Buffer
-	if err := writeTar(&content, l.Files); err != nil {
+	if err := WriteTar(&content, l.Files); err != nil {
 		return nil, err
 	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content.Bytes())), nil }

@@ -27,11 +27,14 @@ func TestMain(m *testing.M) {
 	))
 }
 
-func start(ctx context.Context) (err error) {
+func start(ctx context.Context) error {
 	gomega.SetDefaultEventuallyTimeout(3 * time.Minute)
 	gomega.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
-	machine, err = node.Start(ctx, os.Stderr)
-	return err
+	var err error
+	if machine, err = node.Start(ctx, os.Stderr); err != nil {
+		return err
+	}
+	return machine.ImportImage(ctx, "../../../dist/scaledjob-operator-v0.0.0-next-linux-amd64.tar")
 }
 
 func stop(context.Context) error {

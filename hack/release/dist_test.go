@@ -1,0 +1,63 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestFilesOfOtherReleasesAreDeleted(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dist := filepath.Join(t.TempDir(), "dist")
+	g.Expect(clearDist(dist)).To(Succeed(), "it is created")
+	for _, file := range []string{
+		"scaledjob-operator-v1.0.0-linux-arm64.tar", "scaledjob-operator-v1.0.0-linux-amd64.cdx.json",
+		"scaledjob-operator-1.0.0.tgz", "crds.yaml", "install.yaml", "SHA256SUMS", ".123.part",
+	} {
+		write(t, dist, file, "old")
+	}
+	g.Expect(clearDist(dist)).To(Succeed())
+	g.Expect(os.ReadDir(dist)).To(BeEmpty())
+}
+
+func TestNothingIsDeletedBesideAStranger(t *testing.T) {
+	t.Parallel()
+	for _, stranger := range []string{"notes.txt", "my-install.yaml", "install.yaml.bak", "scaledjob-operator-v1-darwin-arm64.tar", "crds.yaml/file"} {
+		g := NewWithT(t)
+		dist := t.TempDir()
+		write(t, dist, "SHA256SUMS", "old")
+		write(t, dist, stranger, "precious")
+		g.Expect(clearDist(dist)).To(MatchError(ContainSubstring("which is not of a release: move it elsewhere")), stranger)
+		g.Expect(filepath.Join(dist, "SHA256SUMS")).To(BeARegularFile())
+		g.Expect(filepath.Join(dist, stranger)).To(BeARegularFile())
+	}
+}
+
+func TestADistThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "dist")
+	write(t, filepath.Dir(file), "dist", "a file")
+	NewWithT(t).Expect(clearDist(file)).To(MatchError(ContainSubstring("dist: not a directory")))
+}
+
+func TestChecksumsAreThoseOfSha256sum(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dist := t.TempDir()
+	write(t, dist, "b", "two")
+	write(t, dist, "a", "one")
+	write(t, dist, "SHA256SUMS", "old")
+	g.Expect(writeChecksums(dist)).To(Succeed())
+	out, err := command(t.Context(), dist, nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(out)).To(Equal("a: OK\nb: OK\n"))
+	write(t, dist, "a", "changed")
+	_, err = command(t.Context(), dist, nil, "sha256sum", "--check", "SHA256SUMS")
+	g.Expect(err).To(HaveOccurred())
+}

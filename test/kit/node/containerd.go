@@ -86,3 +86,17 @@ func (n *Node) importImages(ctx context.Context) error {
 	}
 	return nil
 }
+
+// LimitMemoryToUsage lowers the limit of the memory of a container to what it uses now, so that the kernel ends it as
+// soon as it needs more.
+func (n *Node) LimitMemoryToUsage(containerID string) error {
+	folder, usage, limit := "/sys/fs/cgroup/memory/k8s.io", "memory.usage_in_bytes", "memory.limit_in_bytes"
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		folder, usage, limit = "/sys/fs/cgroup/k8s.io", "memory.current", "memory.max"
+	}
+	bytes, err := os.ReadFile(filepath.Join(folder, containerID, usage))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, containerID, limit), bytes, 0o600)
+}

@@ -43,6 +43,9 @@ func apply(t *testing.T, namespace, manifest string) {
 // root returns the path of a file of the project.
 func root(path string) string { return filepath.Join("../../..", path) }
 
+// previous returns the path of a file of the previous version, made by the same command.
+func previous(path string) string { return filepath.Join(root("bin/previous"), path) }
+
 // install installs the CRD and the operator of this tree, and removes the operator at the end of the test.
 func install(t *testing.T) {
 	t.Helper()
@@ -82,15 +85,20 @@ func report(ctx context.Context, t *testing.T) {
 	}
 }
 
-// shell runs a command line at the root of the project, with kubectl and helm on its path.
+// shell runs a command line at the root of the project, with kubectl and helm on its path, and shows what it prints.
 func shell(t *testing.T, line string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", line)
-	cmd.Dir = root(".")
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+machine.Kubeconfig())
 	start := time.Now()
-	output, err := cmd.CombinedOutput()
+	output, err := run(t.Context(), line)
 	t.Logf("$ %s    (%v)\n%s", line, time.Since(start).Round(100*time.Millisecond), output)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), line)
-	return string(output)
+	return output
+}
+
+func run(ctx context.Context, line string) (string, error) {
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", line)
+	cmd.Dir = root(".")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+machine.Kubeconfig())
+	output, err := cmd.CombinedOutput()
+	return string(output), err
 }

@@ -14,7 +14,6 @@ import (
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -30,8 +29,6 @@ type ledger struct {
 func watchJobs(t *testing.T, namespace string) *ledger {
 	t.Helper()
 	g := NewWithT(t)
-	clients, err := kubernetes.NewForConfig(machine.Config())
-	g.Expect(err).NotTo(HaveOccurred())
 	factory := informers.NewSharedInformerFactoryWithOptions(clients, 0, informers.WithNamespace(namespace))
 	informer := factory.Batch().V1().Jobs().Informer()
 	l := &ledger{running: map[string]bool{}}

@@ -95,10 +95,15 @@ func (w *work) start(maximum int, fields ...string) {
 // push adds messages that take so long each.
 func (w *work) push(messages int, each time.Duration) {
 	w.t.Helper()
+	NewWithT(w.t).Expect(w.tryPush(messages, each)).To(Succeed())
+}
+
+func (w *work) tryPush(messages int, each time.Duration) error {
 	script := fmt.Sprintf(`for i in $(seq %d %d); do set -- "$@" "%g:$i"; done; redis-cli LPUSH work "$@"`,
 		w.pushed+1, w.pushed+messages, each.Seconds())
-	w.kubectl("exec", "deployment/redis", "--", "sh", "-c", script)
 	w.pushed += messages
+	_, err := machine.Kubectl(w.t.Context(), "--namespace="+w.namespace, "exec", "deployment/redis", "--", "sh", "-c", script)
+	return err
 }
 
 // expectRunning waits until so many Jobs have a container that works on a message.

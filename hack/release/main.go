@@ -18,17 +18,22 @@ import (
 )
 
 func main() {
+	os.Exit(start())
+}
+
+// start runs a command until a signal ends it, and returns the status with which to exit.
+func start() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):
+		return 0
 	case errors.Is(err, errUsage):
-		os.Exit(2)
-	default:
-		_, _ = fmt.Fprintln(os.Stderr, "release:", err)
-		os.Exit(1)
+		return 2
 	}
+	_, _ = fmt.Fprintln(os.Stderr, "release:", err)
+	return 1
 }
 
 // run carries out one command, in the folder in which the project is.

@@ -30,7 +30,11 @@ func (r *release) push(ctx context.Context, images map[string]v1.Image) (string,
 	if err != nil {
 		return "", err
 	}
-	r.say("Pushing %s.", tag)
+	bytes, err := compressed(images)
+	if err != nil {
+		return "", err
+	}
+	r.say("Pushing %s, %s in all.", tag, size(bytes))
 	err = remote.WriteIndex(tag, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
 	switch {
 	case ctx.Err() != nil:
@@ -54,6 +58,20 @@ func indexOf(images map[string]v1.Image) v1.ImageIndex {
 		})
 	}
 	return index
+}
+
+// compressed returns how many bytes the layers of the images have. Most of them differ between two platforms.
+func compressed(images map[string]v1.Image) (bytes int64, err error) {
+	for _, image := range images {
+		manifest, err := image.Manifest()
+		if err != nil {
+			return 0, err
+		}
+		for _, layer := range manifest.Layers {
+			bytes += layer.Size
+		}
+	}
+	return bytes, nil
 }
 
 func signInNeeded(err error) bool {

@@ -64,7 +64,7 @@ func digestOf(g *WithT, r *release, architecture string) string {
 	config, err := image.ConfigFile()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(config.Architecture).To(Equal(architecture))
-	index, err := command(context.Background(), "", nil, "tar", "--extract", "--to-stdout", "--file", file, "index.json")
+	index, err := command(context.Background(), "", nil, "tar", "-xOf", file, "index.json")
 	g.Expect(err).NotTo(HaveOccurred())
 	manifest, err := v1.ParseIndexManifest(bytes.NewReader(index))
 	g.Expect(err).NotTo(HaveOccurred())

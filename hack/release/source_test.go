@@ -12,10 +12,11 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// git runs git in a folder, as a committer with a fixed clock.
+// git runs git in a folder, without the settings of the user, as a committer with a fixed clock.
 func git(t *testing.T, folder string, args ...string) {
 	t.Helper()
 	env := []string{
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
 		"GIT_AUTHOR_DATE=1700000000 +0100", "GIT_COMMITTER_DATE=1700000000 +0100",
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example",
 	}

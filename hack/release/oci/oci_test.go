@@ -67,7 +67,7 @@ func TestArchiveIsReadBackBothWays(t *testing.T) {
 	archive := filepath.Join(t.TempDir(), "server.tar")
 	g.Expect(WriteArchive(archive, "registry.example:5000/team/server:v1", built)).To(Succeed())
 
-	folder := unpack(g, t, archive)
+	folder := unpack(t, archive)
 	index, err := layout.ImageIndexFromPath(folder)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(validate.Index(index)).To(Succeed())
@@ -111,7 +111,7 @@ func TestShortNamesAreCompletedForContainerdOnly(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(manifest).To(HaveLen(1))
 			g.Expect(manifest[0].RepoTags).To(Equal([]string{short}))
-			index, err := layout.ImageIndexFromPath(unpack(g, t, archive))
+			index, err := layout.ImageIndexFromPath(unpack(t, archive))
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(must(index.IndexManifest()).Manifests[0].Annotations).To(HaveKeyWithValue(containerdName, full))
 		})
@@ -289,8 +289,9 @@ func layers(g *WithT, image v1.Image) (digests []string) {
 }
 
 // unpack extracts an archive.
-func unpack(g *WithT, t *testing.T, archive string) string {
+func unpack(t *testing.T, archive string) string {
 	t.Helper()
+	g := NewWithT(t)
 	folder := t.TempDir()
 	reader, err := os.Open(archive)
 	g.Expect(err).NotTo(HaveOccurred())

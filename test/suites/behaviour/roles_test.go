@@ -115,7 +115,7 @@ func TestRolesInTheWatchedNamespacesAreEnough(t *testing.T) {
 	key := client.ObjectKey{Namespace: a.namespace, Name: "scaledjob-operator.batch.miracle.dev"}
 	a.Expect(separate.API.Get(t.Context(), key, &lease)).To(Succeed())
 	a.Expect(lease.Spec.HolderIdentity).NotTo(HaveValue(BeEmpty()))
-	a.Expect(scrapeWith(t.Context(), address, authority.Client(t, "prometheus"))).To(Equal(http.StatusOK))
+	a.Eventually(scrapeWith).WithArguments(t.Context(), address, authority.Client(t, "prometheus")).Should(Equal(http.StatusOK))
 	a.Expect(strings.ToLower(early.log())).NotTo(Or(ContainSubstring("forbidden"), ContainSubstring("lacks permissions")))
 
 	a.Expect(os.WriteFile(authorities, []byte("no certificate"), 0o600)).To(Succeed())

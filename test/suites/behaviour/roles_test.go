@@ -87,8 +87,10 @@ func (a *account) rules(kind string) []rbacv1.PolicyRule {
 
 // election are the flags for a leader election in the namespace of the account.
 func (a *account) election() []string {
-	return []string{"--leader-elect", "--leader-election-namespace=" + a.namespace, "--leader-elect-lease-duration=6s",
-		"--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=500ms"}
+	return []string{
+		"--leader-elect", "--leader-election-namespace=" + a.namespace,
+		"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=500ms",
+	}
 }
 
 // The operator has no right in the whole cluster. Its metrics are for clients with a certificate.

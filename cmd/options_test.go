@@ -64,16 +64,18 @@ func TestParseOptionsSaysWhatIsWrong(t *testing.T) {
 		args []string
 		says string
 	}{
-		"no such flag":      {[]string{"--no-such-flag"}, "no-such-flag"},
-		"no workers":        {[]string{"--max-concurrent-reconciles=0"}, "max-concurrent-reconciles"},
-		"no namespace":      {[]string{"--watch-namespaces=a,B_"}, `"B_" is not a namespace`},
-		"a stray argument":  {[]string{"serve"}, `"serve"`},
-		"negative fallback": {[]string{"--polling-fallback-interval=-1s"}, "polling-fallback-interval"},
-		"not a number":      {[]string{"--max-concurrent-reconciles=many"}, "max-concurrent-reconciles"},
-		"no network":        {[]string{"--redis-deny-cidrs=10.0.0.0/8,redis"}, `"redis" is neither an address nor a prefix`},
-		"not the network":   {[]string{"--redis-allow-cidrs=10.0.0.5/8"}, "write 10.0.0.0/8"},
-		"negative servers":  {[]string{"--max-redis-servers-per-namespace=-1"}, "max-redis-servers-per-namespace"},
-		"no such log level": {[]string{"--zap-log-level=loud"}, "zap-log-level"},
+		"no such flag":          {[]string{"--no-such-flag"}, "no-such-flag"},
+		"no workers":            {[]string{"--max-concurrent-reconciles=0"}, "max-concurrent-reconciles"},
+		"no namespace":          {[]string{"--watch-namespaces=a,B_"}, `"B_" is not a namespace`},
+		"a stray argument":      {[]string{"serve"}, `"serve"`},
+		"negative fallback":     {[]string{"--polling-fallback-interval=-1s"}, "polling-fallback-interval"},
+		"not a number":          {[]string{"--max-concurrent-reconciles=many"}, "max-concurrent-reconciles"},
+		"no network":            {[]string{"--redis-deny-cidrs=10.0.0.0/8,redis"}, `"redis" is neither an address nor a prefix`},
+		"not the network":       {[]string{"--redis-allow-cidrs=10.0.0.5/8"}, "write 10.0.0.0/8"},
+		"negative servers":      {[]string{"--max-redis-servers-per-namespace=-1"}, "max-redis-servers-per-namespace"},
+		"authorities over HTTP": {[]string{"--metrics-secure=false", "--metrics-client-ca-file=ca.crt"}, "metrics-client-ca-file"},
+		"certificate over HTTP": {[]string{"--metrics-secure=false", "--metrics-cert-dir=certs"}, "metrics-cert-dir"},
+		"no such log level":     {[]string{"--zap-log-level=loud"}, "zap-log-level"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

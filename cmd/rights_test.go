@@ -145,7 +145,7 @@ func TestRightsInManyNamespacesAreNotAllAskedFor(t *testing.T) {
 	all := &authorizer{}
 	var lines []string
 	g.Expect(await(t.Context(), listen(&lines), mayWork(needs, all.ask, listen(&lines)))).To(BeTrue())
-	g.Expect(all.asked).To(Equal(12 * 100))
+	g.Expect(all.asked).To(Equal(12 * preflight.MaxNamespaces))
 	g.Expect(lines).To(ConsistOf(ContainSubstring("only in the first of the namespaces")))
 }
 

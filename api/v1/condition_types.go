@@ -32,7 +32,8 @@ const (
 	ReasonReconciled = "Reconciled"
 	// ReasonSuspended: spec.suspend is true. The operator creates no Jobs; everything else continues.
 	ReasonSuspended = "Suspended"
-	// ReasonInvalidSpec: the operator can't decode the spec, which may have been stored under an older CRD.
+	// ReasonInvalidSpec: the operator can't decode the spec, which may have been stored under an older CRD, or the spec
+	// has fields of a newer CRD that this version of the operator does not know.
 	ReasonInvalidSpec = "InvalidSpec"
 )
 

@@ -4,13 +4,17 @@
 package controller
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/report"
@@ -154,5 +158,31 @@ func TestStatusOfAQueueThatCrossesTheLimitIsWrittenOnceASecond(t *testing.T) {
 			time.Sleep(25 * time.Millisecond)
 		}
 		w.Expect(w.applied-before).To(BeNumerically("<=", 12*seconds/10), "status writes in %d s", seconds)
+	})
+}
+
+// The right to write statuses is lost. Jobs are created all the same, and the log says so, but not for each attempt.
+func TestStatusThatMayNotBeWrittenIsLoggedOnceAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.r.denied.Interval = deniedInterval
+		var lines []string
+		ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(_, line string) {
+			if strings.Contains(line, "the operator may not write statuses") || strings.Contains(line, "will retry") {
+				lines = append(lines, line)
+			}
+		}, funcr.Options{}))
+		w.onApply = func() error {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "scaledjobs/status"}, emails.Name, nil)
+		}
+		for depth := range int64(12) { // attempts are up to 30 seconds apart
+			w.queues.SetDepth(emailQueue, 10*depth)
+			w.reconcile(ctx)
+			time.Sleep(deniedInterval / 2)
+		}
+		w.Expect(w.names()).To(HaveLen(11))
+		w.Expect(lines).To(HaveLen(6))
+		w.Expect(lines).To(HaveEach(ContainSubstring("allow its ServiceAccount to patch scaledjobs/status")))
 	})
 }

@@ -15,8 +15,9 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// MaxNamespaces is the number of namespaces in which permissions are checked. It bounds the requests at startup.
-const MaxNamespaces = 100
+// MaxNamespaces is the number of namespaces in which permissions are checked. It bounds the requests at startup, which
+// should take a fraction of a second.
+const MaxNamespaces = 25
 
 // Right is a permission.
 type Right struct {

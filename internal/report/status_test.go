@@ -123,3 +123,21 @@ func TestMalformed(t *testing.T) {
 	g.Expect(Events(before, after)).To(ConsistOf(HaveField("Reason", "InvalidSpec")))
 	g.Expect(Malformed(sj, after, errors.New("threshold is a text"))).To(Equal(after), "the same error changes nothing")
 }
+
+// newer is the error of a spec with fields of a newer CRD.
+type newer struct{ fields []string }
+
+func (newer) Error() string { return "newer" }
+
+func (n newer) UnknownFields() []string { return n.fields }
+
+func TestMalformedByFieldsOfANewerCRD(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	after := Malformed(scaledJob(), &scaledjobv1.ScaledJobStatus{}, newer{[]string{"spec.priority", "spec.a\nb"}})
+	for _, kind := range []string{scaledjobv1.ConditionReady, scaledjobv1.ConditionStalled} {
+		is := apimeta.FindStatusCondition(after.Conditions, kind)
+		g.Expect(is.Reason).To(Equal(scaledjobv1.ReasonInvalidSpec))
+		g.Expect(is.Message).To(HavePrefix(`This version of the operator does not know "spec.priority, spec.a\nb". Upgrade the operator, or remove`))
+	}
+}

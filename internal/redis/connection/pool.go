@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -74,6 +75,8 @@ type Pool struct {
 	changed chan struct{}
 	// ended is closed when the pool is closed.
 	ended chan struct{}
+	// forbidden limits how often it is logged that Secrets in use may not be read any more.
+	forbidden rate.Sometimes
 }
 
 // Options configure a [Pool]. The zero value is for servers without Secrets.
@@ -112,6 +115,7 @@ func NewPool(options Options) *Pool {
 		quota:     newServerQuota(options.ServersPerTenant),
 		changed:   make(chan struct{}, 1),
 		ended:     make(chan struct{}),
+		forbidden: rate.Sometimes{Interval: forbiddenInterval},
 	}
 }
 

@@ -22,6 +22,8 @@ const (
 	rereadTicks = 10
 	// rereadJitter is the random part of the interval.
 	rereadJitter = 0.2
+	// forbiddenInterval is the minimum time between two log lines that Secrets in use may not be read any more.
+	forbiddenInterval = time.Minute
 )
 
 // followSecrets reads the Secrets of the endpoints again and again, until ctx is done.
@@ -85,6 +87,12 @@ func (p *Pool) renew(ctx context.Context, server *server, reading chan struct{})
 	case cause != nil:
 		p.log.V(1).Info("The Secrets for a Redis server could not be read again",
 			"endpoint", server.endpoint.String(), "cause", cause.Cause())
+		if cause.Reason == failure.ReasonSecretForbidden {
+			p.forbidden.Do(func() {
+				p.log.Error(nil, "The operator may not read a Secret any more, and does not notice if it changes: allow "+
+					"its ServiceAccount to get Secrets in the namespace", "endpoint", server.endpoint.String())
+			})
+		}
 	case loaded.Same(inUse):
 		server.credentials.clearRejected()
 	default:

@@ -58,7 +58,8 @@ func TestSecretsThatMayNotBeRead(t *testing.T) {
 	after.Expect(after.jobsEver()).To(BeZero())
 	mend(after, forbidden, stage)
 	after.expectNoticed()
-	before.Eventually(p.operator.Logs).Should(ContainSubstring("could not be read again"))
+	before.Eventually(p.operator.Logs).Should(And(
+		ContainSubstring("could not be read again"), ContainSubstring("The operator may not read a Secret any more")))
 	before.expectNoticed()
 	before.awaitConnected()
 }

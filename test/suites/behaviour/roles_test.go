@@ -1,0 +1,220 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+)
+
+// account is a ServiceAccount in a namespace of its own that has no rights yet.
+type account struct {
+	*WithT
+	t         *testing.T
+	namespace string
+	access    *rest.Config
+}
+
+func newAccount(t *testing.T) *account {
+	t.Helper()
+	a := &account{WithT: NewWithT(t), t: t}
+	var err error
+	a.namespace, err = separate.Cluster.CreateNamespace(t.Context(), "operator")
+	a.Expect(err).NotTo(HaveOccurred())
+	a.Expect(separate.API.Create(t.Context(), &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "operator"},
+	})).To(Succeed())
+	a.access, err = separate.Cluster.ServiceAccountConfig(t.Context(), a.namespace, "operator")
+	a.Expect(err).NotTo(HaveOccurred())
+	return a
+}
+
+// grant gives the account a Role with these rules.
+func (a *account) grant(namespace string, rules []rbacv1.PolicyRule) *rbacv1.RoleBinding {
+	a.t.Helper()
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: a.namespace}
+	a.Expect(separate.API.Create(a.t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules})).To(Succeed())
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: a.namespace, Name: "operator"}},
+	}
+	a.Expect(separate.API.Create(a.t.Context(), binding)).To(Succeed())
+	return binding
+}
+
+// rules are the rules of the generated roles: of the Role for the Lease, or of the ClusterRole as far as they are
+// about objects in a namespace.
+func (a *account) rules(kind string) []rbacv1.PolicyRule {
+	a.t.Helper()
+	manifest, err := os.ReadFile("../../../config/rbac/role.yaml")
+	a.Expect(err).NotTo(HaveOccurred())
+	var rules []rbacv1.PolicyRule
+	for document := range strings.SplitSeq(string(manifest), "\n---\n") {
+		var role rbacv1.ClusterRole
+		a.Expect(yaml.Unmarshal([]byte(document), &role)).To(Succeed())
+		if role.Kind == kind {
+			rules = append(rules, role.Rules...)
+		}
+	}
+	a.Expect(rules).NotTo(BeEmpty())
+	return slices.DeleteFunc(rules, func(rule rbacv1.PolicyRule) bool { return strings.HasSuffix(rule.Resources[0], "reviews") })
+}
+
+// election are the flags for a leader election in the namespace of the account.
+func (a *account) election() []string {
+	return []string{
+		"--leader-elect", "--leader-election-namespace=" + a.namespace,
+		"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=500ms",
+	}
+}
+
+// The operator has no right in the whole cluster. Its metrics are for clients with a certificate.
+func TestRolesInTheWatchedNamespacesAreEnough(t *testing.T) {
+	t.Parallel()
+	a, one, two := newAccount(t), newLonelyScaledJob(t), newLonelyScaledJob(t)
+	a.grant(one.Namespace, a.rules("ClusterRole"))
+	a.grant(two.Namespace, a.rules("ClusterRole"))
+	leases := a.grant(a.namespace, a.rules("Role"))
+	authority := certificates.NewAuthority(t)
+	authorities := filepath.Join(t.TempDir(), "ca.crt")
+	a.Expect(os.WriteFile(authorities, authority.Certificate(), 0o600)).To(Succeed())
+	address := freeAddress(t)
+	early := startEarly(t, writeKubeconfig(t, a.access), append(a.election(),
+		"--watch-namespaces="+one.Namespace+","+two.Namespace,
+		"--metrics-bind-address="+address, "--metrics-client-ca-file="+authorities)...)
+	early.awaitReady(t)
+	for _, s := range []*scaledJob{one, two} {
+		s.create(scene.Polling(1))
+		s.Push(2)
+		s.Eventually(s.jobsEver).Should(Equal(2))
+	}
+	var lease coordinationv1.Lease
+	key := client.ObjectKey{Namespace: a.namespace, Name: "scaledjob-operator.batch.miracle.dev"}
+	a.Expect(separate.API.Get(t.Context(), key, &lease)).To(Succeed())
+	a.Expect(lease.Spec.HolderIdentity).NotTo(HaveValue(BeEmpty()))
+	a.Eventually(scrapeWith).WithArguments(t.Context(), address, authority.Client(t, "prometheus")).Should(Equal(http.StatusOK))
+	a.Expect(strings.ToLower(early.log())).NotTo(Or(ContainSubstring("forbidden"), ContainSubstring("lacks permissions")))
+
+	a.Expect(os.WriteFile(authorities, []byte("no certificate"), 0o600)).To(Succeed())
+	a.Eventually(early.log).Should(ContainSubstring("error loading CA bundle"))
+	a.Expect(scrapeWith(t.Context(), address, authority.Client(t, "prometheus"))).To(Equal(http.StatusOK))
+
+	// The Lease can't be renewed any more.
+	a.Expect(separate.API.Delete(t.Context(), leases)).To(Succeed())
+	a.Eventually(early.process.Exited()).Should(BeClosed())
+	a.Expect(early.log()).To(And(ContainSubstring("leases.coordination.k8s.io"), ContainSubstring("the operator ends")))
+}
+
+// The rights in one of the namespaces come late.
+func TestOperatorWaitsForItsRights(t *testing.T) {
+	t.Parallel()
+	a, one, two := newAccount(t), newLonelyScaledJob(t), newLonelyScaledJob(t)
+	a.grant(one.Namespace, a.rules("ClusterRole"))
+	early := startEarly(t, writeKubeconfig(t, a.access), "--watch-namespaces="+one.Namespace+","+two.Namespace)
+	a.Eventually(early.log).Should(And(
+		ContainSubstring("the operator lacks permissions; waiting for them"),
+		ContainSubstring("kubectl auth can-i create jobs.batch --namespace="+two.Namespace)))
+	a.Expect(early.log()).NotTo(ContainSubstring("--namespace=" + one.Namespace))
+	a.grant(two.Namespace, a.rules("ClusterRole"))
+	early.awaitReady(t)
+	two.create(scene.Polling(1))
+	two.Push(1)
+	two.Eventually(two.jobsEver).Should(Equal(1))
+}
+
+func TestRightsInOneOfTwoNamespacesAreNotEnough(t *testing.T) {
+	t.Parallel()
+	a, one, two := newAccount(t), newLonelyScaledJob(t), newLonelyScaledJob(t)
+	a.grant(one.Namespace, a.rules("ClusterRole"))
+	early := startEarly(t, writeKubeconfig(t, a.access), "--watch-namespaces="+one.Namespace+","+two.Namespace)
+	a.Eventually(early.process.Exited()).WithTimeout(2 * timeout).Should(BeClosed())
+	a.Expect(early.log()).To(And(
+		ContainSubstring("the operator lacks permissions that it can't work without: apply the RBAC rules of this version"),
+		ContainSubstring("kubectl auth can-i create jobs.batch --namespace="+two.Namespace)))
+}
+
+// The right to write statuses is lost while the operator runs. Jobs are made all the same.
+func TestRightToWriteStatusesIsLost(t *testing.T) {
+	t.Parallel()
+	a, s := newAccount(t), newLonelyScaledJob(t)
+	binding := a.grant(s.Namespace, a.rules("ClusterRole"))
+	early := startEarly(t, writeKubeconfig(t, a.access), "--watch-namespaces="+s.Namespace)
+	early.awaitReady(t)
+	s.create(scene.Polling(1))
+	s.Push(1)
+	s.Eventually(s.jobsEver).Should(Equal(1))
+
+	var role rbacv1.Role
+	a.Expect(separate.API.Get(t.Context(), client.ObjectKeyFromObject(binding), &role)).To(Succeed())
+	role.Rules = slices.DeleteFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return rule.Resources[0] == "scaledjobs/status" })
+	a.Expect(separate.API.Update(t.Context(), &role)).To(Succeed())
+	a.Eventually(func() string {
+		s.Push(1)
+		return early.log()
+	}).WithPolling(time.Second).Should(ContainSubstring("the operator may not write statuses"))
+	before := s.jobsEver()
+	s.Push(3)
+	s.Eventually(s.jobsEver).Should(BeNumerically(">=", before+3))
+	a.Expect(strings.Count(early.log(), "the operator may not write statuses")).To(Equal(1))
+	var jobs batchv1.JobList
+	a.Expect(separate.API.List(t.Context(), &jobs, client.InNamespace(s.Namespace))).To(Succeed())
+	a.Expect(jobs.Items).To(HaveLen(s.jobsEver()))
+}
+
+// freeAddress is an address that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	g := NewWithT(t)
+	box, err := sandbox.New()
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(box.Close()).To(Succeed()) })
+	port, err := box.Port()
+	g.Expect(err).NotTo(HaveOccurred())
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}
+
+// scrapeWith is the status of the answer to a scrape with this certificate.
+func scrapeWith(ctx context.Context, address string, pair certificates.Pair) (int, error) {
+	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	if err != nil {
+		return 0, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{
+		InsecureSkipVerify: true, Certificates: []tls.Certificate{certificate},
+	}}
+	defer transport.CloseIdleConnections()
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
+}

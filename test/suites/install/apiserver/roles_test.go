@@ -69,7 +69,7 @@ func TestTheAdministratorOfNamespacesInstallsRoleOnly(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	mine, others := control.NewNamespace(t, "mine"), control.NewNamespace(t, "others")
 	for _, namespace := range []string{mine, others} {
-		grant(g, t, "--namespace="+namespace, "create", "rolebinding", lead, "--clusterrole=admin", "--user="+lead)
+		grant(t, "--namespace="+namespace, "create", "rolebinding", lead, "--clusterrole=admin", "--user="+lead)
 	}
 	values := "{crds: {enabled: false}, watchNamespaces: [" + others + "]}"
 	manifest, err := render.Release{Name: "led", Namespace: mine, Values: values}.Manifest(t.Context())
@@ -82,8 +82,8 @@ func TestTheAdministratorOfNamespacesInstallsRoleOnly(t *testing.T) {
 	g.Eventually(apply).Should(MatchError(ContainSubstring("attempting to grant RBAC permissions not currently held")))
 
 	for _, namespace := range []string{mine, others} {
-		grant(g, t, "--namespace="+namespace, "create", "role", "grant-roles", "--verb=escalate,bind", "--resource=roles.rbac.authorization.k8s.io")
-		grant(g, t, "--namespace="+namespace, "create", "rolebinding", "grant-roles", "--role=grant-roles", "--user="+lead)
+		grant(t, "--namespace="+namespace, "create", "role", "grant-roles", "--verb=escalate,bind", "--resource=roles.rbac.authorization.k8s.io")
+		grant(t, "--namespace="+namespace, "create", "rolebinding", "grant-roles", "--role=grant-roles", "--user="+lead)
 	}
 	g.Eventually(apply).Should(Succeed())
 	_, err = render.Helm(t.Context(), values, "install", "led", chart, "--namespace="+mine, "--kube-as-user="+lead,
@@ -91,10 +91,10 @@ func TestTheAdministratorOfNamespacesInstallsRoleOnly(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
-func grant(g Gomega, t *testing.T, args ...string) {
+func grant(t *testing.T, args ...string) {
 	t.Helper()
 	_, err := control.Kubectl(t.Context(), args...)
-	g.Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 }
 
 // user is the user of the Redis server, and the name of the ScaledJobs and Secrets.

@@ -202,6 +202,10 @@ func TestMetrics(t *testing.T) {
 		HaveKeyWithValue("containers.0.volumeMounts.0.mountPath", "/etc/scaledjob-operator/metrics-client-ca"),
 		HaveKeyWithValue("containers.0.volumeMounts.1.mountPath", "/etc/scaledjob-operator/metrics-certificate")))
 
+	withRoles := renderSet(t, "certificates and Roles")
+	withRoles.Expect(withRoles.args()).To(ContainElement(HavePrefix("--metrics-client-ca-file=")))
+	withRoles.Expect(withRoles.titles("Cluster")).To(BeEmpty())
+
 	none := renderSet(t, "no metrics")
 	none.Expect(none.args()).To(ContainElement("--metrics-bind-address=0"))
 	none.Expect(none.objects).NotTo(HaveKey(service))

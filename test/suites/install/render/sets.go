@@ -21,6 +21,7 @@ var Sets = map[string]string{
 	"Role-only":                 RoleOnly,
 	"Role-only without Secrets": RoleOnly + `secrets: {enabled: false}`,
 	"Role-only with one Secret": RoleOnly + `secrets: {namespaces: [team-b]}`,
+	"certificates and Roles":    RoleOnly + clientCertificate,
 	"Secrets narrowed":          `secrets: {namespaces: [team-a]}`,
 	"no Secrets":                `secrets: {enabled: false}`,
 	"no CRD":                    `crds: {enabled: false}`,

@@ -59,8 +59,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- default (ternary "None" "Kubernetes" (not (empty .Values.watchNamespaces))) .Values.metrics.authentication -}}
 {{- end -}}
 
-{{/* The rules of a kind in files/role.yaml, which is generated from the code, without those that are not needed: a Role
-     can't grant the reviews, and only Kubernetes authentication needs them. Takes a list: the context and the kind. */}}
+{{/* The rules of a kind in files/role.yaml, which is generated from the code. The reviews are left out where they are
+     not needed: only Kubernetes authentication needs them, and a Role can't grant them. Takes a list: the context and
+     the kind. */}}
 {{- define "operator.rules" -}}
 {{- $context := index . 0 -}}
 {{- $kind := index . 1 -}}

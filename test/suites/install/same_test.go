@@ -35,11 +35,15 @@ func TestTheComparisonSeesEachDifference(t *testing.T) {
 		change func(g Gomega, all []*unstructured.Unstructured) []*unstructured.Unstructured
 		seen   string
 	}{
-		"an argument": {set("Deployment", "--no-such-flag", "spec", "template", "spec", "containers", "0", "args", "1"),
+		"an argument": {
+			set("Deployment", "--no-such-flag", "spec", "template", "spec", "containers", "0", "args", "1"),
 			"Deployment scaledjob-operator-system/scaledjob-operator-manager: spec.template.spec.containers.0.args.1: " +
-				"kustomize --metrics-bind-address=:8443, chart --no-such-flag"},
-		"a rule": {set("ClusterRole", "list", "rules", "0", "verbs", "0"),
-			"ClusterRole scaledjob-operator-manager: rules.0.verbs.0: kustomize create, chart list"},
+				"kustomize --metrics-bind-address=:8443, chart --no-such-flag",
+		},
+		"a rule": {
+			set("ClusterRole", "list", "rules", "0", "verbs", "0"),
+			"ClusterRole scaledjob-operator-manager: rules.0.verbs.0: kustomize create, chart list",
+		},
 		"a missing verb":    {set("ClusterRole", nil, "rules", "0", "verbs"), "rules.0.verbs.0: kustomize create, chart nothing"},
 		"a further field":   {set("ClusterRole", true, "immutable"), "immutable: kustomize nothing, chart true"},
 		"a label":           {set("Service", "x", "metadata", "labels", "app.kubernetes.io/name"), "metadata.labels.app.kubernetes.io/name"},

@@ -89,14 +89,14 @@ func TestRoleOnly(t *testing.T) {
 			"Role team-a/jobs-scaledjob-operator-manager-jobs", "Role team-b/jobs-scaledjob-operator-manager-jobs"))
 		r.Expect(r.titles("RoleBinding ")).To(HaveLen(len(r.titles("Role "))))
 	}
-	const readers = "-secret-reader"
+	const readers = "-manager-secrets"
 	secrets := func(name string) []string {
 		return slices.DeleteFunc(renderSet(t, name).titles("Role "), func(title string) bool { return !strings.HasSuffix(title, readers) })
 	}
 	g := NewWithT(t)
 	g.Expect(secrets("Role-only")).To(HaveLen(2))
-	g.Expect(secrets("Role-only, one Secret")).To(ConsistOf("Role team-b/jobs-scaledjob-operator-secret-reader"))
-	g.Expect(secrets("Role-only, no Secrets")).To(BeEmpty())
+	g.Expect(secrets("Role-only with one Secret")).To(ConsistOf("Role team-b/jobs-scaledjob-operator-manager-secrets"))
+	g.Expect(secrets("Role-only without Secrets")).To(BeEmpty())
 }
 
 // What the operator may do in a namespace does not depend on how it is granted. Only the reviews, which are for the
@@ -113,7 +113,7 @@ func TestRolesPermitWhatTheClusterRolesDo(t *testing.T) {
 	wanted := slices.DeleteFunc(everywhere, func(permission string) bool { return slices.Contains(reviews, permission) })
 	for _, namespace := range render.Watched {
 		granted := append(roles.permissions("Role "+namespace+"/jobs-scaledjob-operator-manager-jobs"),
-			roles.permissions("Role "+namespace+"/jobs-scaledjob-operator-secret-reader")...)
+			roles.permissions("Role "+namespace+"/jobs-scaledjob-operator-manager-secrets")...)
 		roles.Expect(granted).To(ConsistOf(wanted))
 	}
 	const lease = "Role ops/jobs-scaledjob-operator-manager"
@@ -201,6 +201,10 @@ func TestMetrics(t *testing.T) {
 		HaveKeyWithValue("volumes.0.secret.secretName", "authorities"), HaveKeyWithValue("volumes.1.secret.secretName", "certificate"),
 		HaveKeyWithValue("containers.0.volumeMounts.0.mountPath", "/etc/scaledjob-operator/metrics-client-ca"),
 		HaveKeyWithValue("containers.0.volumeMounts.1.mountPath", "/etc/scaledjob-operator/metrics-certificate")))
+
+	withRoles := renderSet(t, "certificates and Roles")
+	withRoles.Expect(withRoles.args()).To(ContainElement(HavePrefix("--metrics-client-ca-file=")))
+	withRoles.Expect(withRoles.titles("Cluster")).To(BeEmpty())
 
 	none := renderSet(t, "no metrics")
 	none.Expect(none.args()).To(ContainElement("--metrics-bind-address=0"))

@@ -63,7 +63,8 @@ func (m *machinery) createScaledJob() {
 		Spec:       scaledjobv1.ScaledJobSpec{QueueName: user, RedisAddress: "redis:6379", Threshold: 1},
 	}
 	scaledJob.Spec.JobTemplate.Spec.Template.Spec.Containers = []corev1.Container{{Name: "worker", Image: "none"}}
-	m.Expect(m.admin.Create(m.t.Context(), scaledJob)).To(Succeed())
+	// The kind is served a moment after its CRD is stored.
+	m.Eventually(m.admin.Create).WithArguments(m.t.Context(), scaledJob).Should(Succeed())
 }
 
 // expectOnlyTheOperatorGone expects that nothing of the operator is left other than its CRD and Namespace, and that
@@ -86,7 +87,6 @@ func TestRemovingTheOperatorByItsLabelLeavesScaledJobs(t *testing.T) {
 	m := newMachinery(t)
 	crd, operator := m.bundle("crd"), m.bundle("default")
 	m.kubectl("apply", "--filename="+crd)
-	m.kubectl("wait", "--for=condition=Established", "--filename="+crd)
 	m.kubectl("apply", "--filename="+operator)
 	m.createScaledJob()
 	m.kubectl("delete", "--wait=false", "--filename="+operator, "--selector=app.kubernetes.io/name=scaledjob-operator")

@@ -37,7 +37,9 @@ func TestMain(m *testing.M) {
 func start(ctx context.Context) (err error) {
 	// The first is what the tests of monitors need of the Prometheus Operator.
 	crds := []string{"testdata/monitors.yaml", "../../../../config/crd/bases"}
-	if control, err = cluster.Start(ctx, cluster.Options{CRDs: crds, Log: os.Stderr}); err != nil {
+	// The controller-manager aggregates roles.
+	opts := cluster.Options{ControllerManager: true, CRDs: crds, Log: os.Stderr}
+	if control, err = cluster.Start(ctx, opts); err != nil {
 		return err
 	}
 	if admin, err = operator.NewClient(control.Config()); err != nil {

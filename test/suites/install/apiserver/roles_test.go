@@ -27,14 +27,16 @@ import (
 func TestRoleOnlyIsEnoughToWork(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	objects, err := release(render.RoleOnly).Objects(t.Context())
+	// Not the name of the other releases, which are checked against what is there.
+	release := render.Release{Name: "working", Namespace: render.Namespace, Values: render.RoleOnly}
+	objects, err := release.Objects(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, object := range objects {
 		if object.GetKind() != "Deployment" {
 			g.Expect(admin.Create(t.Context(), object)).To(Succeed(), object.GetName())
 		}
 	}
-	access, err := control.ServiceAccountConfig(t.Context(), render.Namespace, "jobs-scaledjob-operator-manager")
+	access, err := control.ServiceAccountConfig(t.Context(), render.Namespace, "working-scaledjob-operator-manager")
 	g.Expect(err).NotTo(HaveOccurred())
 	running := operator.New(t, operator.Options{
 		Cluster: control, Config: access,
@@ -55,6 +57,44 @@ func TestRoleOnlyIsEnoughToWork(t *testing.T) {
 		}).Should(HaveLen(1))
 	}
 	g.Expect(strings.ToLower(running.Logs())).NotTo(ContainSubstring("forbidden"))
+}
+
+// Kubernetes lets nobody grant what they may not do themselves. So the administrator of a few namespaces needs two verbs
+// more to install the operator there, and nothing in the cluster.
+func TestTheAdministratorOfNamespacesInstallsRoleOnly(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	const lead = "lead"
+	chart, err := render.Chart(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	mine, others := control.NewNamespace(t, "mine"), control.NewNamespace(t, "others")
+	for _, namespace := range []string{mine, others} {
+		grant(t, "--namespace="+namespace, "create", "rolebinding", lead, "--clusterrole=admin", "--user="+lead)
+	}
+	values := "{crds: {enabled: false}, watchNamespaces: [" + others + "]}"
+	manifest, err := render.Release{Name: "led", Namespace: mine, Values: values}.Manifest(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	path := write(t, manifest)
+	apply := func() error {
+		_, err := control.Kubectl(t.Context(), "apply", "--server-side", "--dry-run=server", "--as="+lead, "--filename="+path)
+		return err
+	}
+	g.Eventually(apply).Should(MatchError(ContainSubstring("attempting to grant RBAC permissions not currently held")))
+
+	for _, namespace := range []string{mine, others} {
+		grant(t, "--namespace="+namespace, "create", "role", "grant-roles", "--verb=escalate,bind", "--resource=roles.rbac.authorization.k8s.io")
+		grant(t, "--namespace="+namespace, "create", "rolebinding", "grant-roles", "--role=grant-roles", "--user="+lead)
+	}
+	g.Eventually(apply).Should(Succeed())
+	_, err = render.Helm(t.Context(), values, "install", "led", chart, "--namespace="+mine, "--kube-as-user="+lead,
+		"--kubeconfig="+control.Kubeconfig(), "--values=-")
+	g.Expect(err).NotTo(HaveOccurred())
+}
+
+func grant(t *testing.T, args ...string) {
+	t.Helper()
+	_, err := control.Kubectl(t.Context(), args...)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 }
 
 // user is the user of the Redis server, and the name of the ScaledJobs and Secrets.

@@ -47,6 +47,10 @@ test: parts ## Run each promise once, on a real API server and a real Redis. PAC
 test-all: parts ## Run every test. Takes the same variables.
 	@PACKAGES='$(value PACKAGES)' RUN='$(value RUN)' hack/test.sh all
 
+.PHONY: e2e-node
+e2e-node: ## Make a release and test it on a real node, as root, without Docker. SHORT=yes leaves out the long tests, E2E_NODE=kind uses kind.
+	@RUN='$(value RUN)' hack/e2e-node.sh $(if $(SHORT),short,all)
+
 .PHONY: fuzz
 fuzz: ## Fuzz for TIME=30s per target. PACKAGES=./internal/jobs selects packages.
 	@# Go fuzzes one target at a time. Each package lists its own, above a line that names the package.

@@ -15,7 +15,7 @@ import (
 	"miracle.dev/scaledjob-operator/hack/release/oci"
 )
 
-// makeImages compiles the operator for each architecture, and writes each image and the list of its modules.
+// makeImages writes the image for each architecture, and the list of its modules.
 func (r *release) makeImages(ctx context.Context) (map[string]v1.Image, error) {
 	binaries, err := os.MkdirTemp("", "release")
 	if err != nil {
@@ -24,24 +24,45 @@ func (r *release) makeImages(ctx context.Context) (map[string]v1.Image, error) {
 	defer os.RemoveAll(binaries)
 	images := map[string]v1.Image{}
 	for _, architecture := range architectures {
-		platform := v1.Platform{OS: "linux", Architecture: architecture}
 		binary := filepath.Join(binaries, architecture, "manager")
-		if err := r.compile(ctx, platform, binary); err != nil {
-			return nil, fmt.Errorf("compiling the operator for %s: %w", platform, err)
-		}
-		if images[architecture], err = r.describe(platform, binary).Build(); err != nil {
-			return nil, err
-		}
-		archive := r.perPlatform(architecture, ".tar")
-		r.say("Writing %s.", archive)
-		if err := oci.WriteArchive(archive, r.reference(""), images[architecture]); err != nil {
+		image, err := r.makeImage(ctx, v1.Platform{OS: "linux", Architecture: architecture}, binary)
+		if err != nil {
 			return nil, err
 		}
 		if err := r.writeModules(ctx, architecture, binary); err != nil {
 			return nil, err
 		}
+		images[architecture] = image
 	}
 	return images, nil
+}
+
+// makeImage compiles the operator to the file binary, and writes the image with it.
+func (r *release) makeImage(ctx context.Context, platform v1.Platform, binary string) (v1.Image, error) {
+	if err := r.compile(ctx, platform, binary); err != nil {
+		return nil, fmt.Errorf("compiling the operator for %s: %w", platform, err)
+	}
+	image, err := r.describe(platform, binary).Build()
+	if err != nil {
+		return nil, err
+	}
+	archive := r.perPlatform(platform.Architecture, ".tar")
+	r.say("Writing %s.", archive)
+	return image, oci.WriteArchive(archive, r.reference(""), image)
+}
+
+// makeArchive writes the image for one platform, and nothing else.
+func (r *release) makeArchive(ctx context.Context) error {
+	folder, err := os.MkdirTemp("", "release")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	if err := os.MkdirAll(r.dist, 0o755); err != nil {
+		return err
+	}
+	_, err = r.makeImage(ctx, r.platform, filepath.Join(folder, "manager"))
+	return err
 }
 
 // describe says what is in the image, and what runs in it.

@@ -36,13 +36,13 @@ func start() int {
 	return 1
 }
 
-// run carries out one command, in the folder in which the project is.
+// run carries out one command.
 func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	options, err := parseOptions(args, errs)
 	if err != nil {
 		return err
 	}
-	release, err := newRelease(ctx, ".", options, out)
+	release, err := newRelease(ctx, options.source, options, out)
 	if err != nil {
 		return err
 	}
@@ -53,6 +53,8 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 		return release.dockerBuild(ctx, errs)
 	case "manifest":
 		return release.printManifest(ctx)
+	case "archive":
+		return release.makeArchive(ctx)
 	case "push":
 		return release.makeAndPush(ctx)
 	default:

@@ -20,6 +20,7 @@ const usage = `usage: release [flags] [COMMAND]
 Commands:
   release      write everything to dist/ (the default)
   push         the same, and push the images to the registry of -image
+  archive      write only the image for -platform to dist/
   manifest     print the manifest that installs the operator without its CRDs
   image        build the container image with Docker
   rootfs DIR   write the file system of the image to DIR
@@ -37,7 +38,8 @@ type options struct {
 	version string
 	image   string
 	dist    string
-	// platform is that of rootfs.
+	source  string
+	// platform is that of archive and rootfs.
 	platform string
 }
 
@@ -52,7 +54,8 @@ func parseOptions(args []string, errs io.Writer) (options, error) {
 	flags.StringVar(&o.version, "version", "", "version of the release, such as v1.2.3 (default: what git describes)")
 	flags.StringVar(&o.image, "image", project, "name of the image without a tag, such as registry.example/"+project)
 	flags.StringVar(&o.dist, "dist", "dist", "folder to write to")
-	flags.StringVar(&o.platform, "platform", "linux/amd64", "platform of rootfs")
+	flags.StringVar(&o.source, "source", ".", "folder of the source code, such as that of an earlier version")
+	flags.StringVar(&o.platform, "platform", "linux/amd64", "platform of archive and rootfs")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return o, err
@@ -73,7 +76,7 @@ func (o *options) setCommand(args []string) error {
 		o.command, args = args[0], args[1:]
 	}
 	switch {
-	case !slices.Contains([]string{"release", "push", "manifest", "image", "rootfs"}, o.command):
+	case !slices.Contains([]string{"release", "push", "archive", "manifest", "image", "rootfs"}, o.command):
 		return fmt.Errorf("there is no command %q", o.command)
 	case o.command == "rootfs" && len(args) == 1:
 		o.folder = args[0]

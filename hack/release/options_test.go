@@ -14,12 +14,15 @@ import (
 func TestCommandLines(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]options{
-		"":                             {command: "release", image: project, dist: "dist", platform: "linux/amd64"},
-		"-image=registry.example:5/a":  {command: "release", image: "registry.example:5/a", dist: "dist", platform: "linux/amd64"},
-		"-version v1 -dist=/d release": {command: "release", version: "v1", image: project, dist: "/d", platform: "linux/amd64"},
-		"-image=a/b push":              {command: "push", image: "a/b", dist: "dist", platform: "linux/amd64"},
+		"":                             {command: "release", image: project, dist: "dist", source: ".", platform: "linux/amd64"},
+		"-image=registry.example:5/a":  {command: "release", image: "registry.example:5/a", dist: "dist", source: ".", platform: "linux/amd64"},
+		"-version v1 -dist=/d release": {command: "release", version: "v1", image: project, dist: "/d", source: ".", platform: "linux/amd64"},
+		"-source=/s -platform=linux/arm64 archive": {
+			command: "archive", image: project, dist: "dist", source: "/s", platform: "linux/arm64",
+		},
+		"-image=a/b push": {command: "push", image: "a/b", dist: "dist", source: ".", platform: "linux/amd64"},
 		"-platform=linux/arm64 rootfs /r": {
-			command: "rootfs", folder: "/r", image: project, dist: "dist", platform: "linux/arm64",
+			command: "rootfs", folder: "/r", image: project, dist: "dist", source: ".", platform: "linux/arm64",
 		},
 	} {
 		NewWithT(t).Expect(parseOptions(strings.Fields(line), t.Output())).To(Equal(want), line)

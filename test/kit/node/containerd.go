@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 )
 
@@ -71,11 +70,7 @@ func (n *Node) startContainerd(ctx context.Context) error {
 
 // ImportImage makes the image in an archive known to the node, as a load of kind does.
 func (n *Node) ImportImage(ctx context.Context, archive string) error {
-	cmd := exec.CommandContext(ctx, "ctr", "--address="+runtimeSocket, "--namespace=k8s.io", "images", "import", archive)
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("importing %s: %w: %s", archive, err, output)
-	}
-	return nil
+	return command(ctx, "ctr", "--address="+runtimeSocket, "--namespace=k8s.io", "images", "import", archive)
 }
 
 func (n *Node) importImages(ctx context.Context) error {
@@ -89,7 +84,7 @@ func (n *Node) importImages(ctx context.Context) error {
 
 // LimitMemoryToUsage lowers the limit of the memory of a container to what it uses now, so that the kernel ends it as
 // soon as it needs more.
-func (n *Node) LimitMemoryToUsage(containerID string) error {
+func (n *Node) LimitMemoryToUsage(_ context.Context, _, containerID string) error {
 	folder, usage, limit := "/sys/fs/cgroup/memory/k8s.io", "memory.usage_in_bytes", "memory.limit_in_bytes"
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		folder, usage, limit = "/sys/fs/cgroup/k8s.io", "memory.current", "memory.max"

@@ -29,8 +29,8 @@ const (
 // it does, the kernel ends all containers and removes mounts, interfaces and packet filters.
 //
 // The program runs itself again, first as process 1 of the namespaces, and below that as the tests. What needs the
-// network outside has to be done before, by prepare.
-func Isolated(prepare func() error, tests func() int) int {
+// network outside has to be done before, by Prepare.
+func Isolated(tests func() int) int {
 	var code int
 	var err error
 	switch os.Getenv(stageVariable) {
@@ -39,9 +39,7 @@ func Isolated(prepare func() error, tests func() int) int {
 	case stageInit:
 		code, err = runInit()
 	default:
-		if err = prepare(); err == nil {
-			code, err = runAgain()
-		}
+		code, err = runAgain()
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, err)

@@ -7,9 +7,7 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 )
 
@@ -19,7 +17,7 @@ const podRange = "10.244.0.0/24"
 // setUpNetwork gives the network namespace an interface with the address of the node. The default route leads to it,
 // since a packet to a Service needs a route before kube-proxy's rules give it its destination.
 func setUpNetwork(ctx context.Context) error {
-	for _, command := range []string{
+	for _, line := range []string{
 		"ip link set lo up",
 		"ip link add node type veth peer name node-peer", // kernels without the type dummy have this one
 		"ip address add " + address + "/24 dev node",
@@ -27,9 +25,9 @@ func setUpNetwork(ctx context.Context) error {
 		"ip link set node-peer up",
 		"ip route add default dev node",
 	} {
-		words := strings.Fields(command)
-		if output, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", command, err, output)
+		words := strings.Fields(line)
+		if err := command(ctx, words[0], words[1:]...); err != nil {
+			return err
 		}
 	}
 	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600)

@@ -58,7 +58,7 @@ func Start(ctx context.Context, log io.Writer) (*Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := node.start(ctx, log); err != nil {
-		return nil, errors.Join(fmt.Errorf("starting a node: %w", err), node.Stop())
+		return nil, errors.Join(fmt.Errorf("starting a node: %w", err), node.Stop(ctx))
 	}
 	return node, nil
 }
@@ -94,7 +94,7 @@ func (n *Node) start(ctx context.Context, log io.Writer) error {
 }
 
 // Stop ends all containers and processes and removes their files.
-func (n *Node) Stop() error {
+func (n *Node) Stop(context.Context) error {
 	var err error
 	if n.Cluster != nil {
 		err = n.Cluster.Stop()

@@ -6,7 +6,9 @@
 package node
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,12 +26,22 @@ const (
 	ours = "app.kubernetes.io/name=scaledjob-operator"
 )
 
-// kubectl runs kubectl as the administrator.
+// kubectl runs kubectl as the administrator, and returns what it prints.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	output, err := machine.Kubectl(t.Context(), args...)
+	output, err := tryKubectl(t.Context(), args...)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return output
+}
+
+func tryKubectl(ctx context.Context, args ...string) (string, error) {
+	var output, complaint bytes.Buffer
+	cmd := exec.CommandContext(ctx, "kubectl", append([]string{"--kubeconfig=" + shared.Kubeconfig()}, args...)...)
+	cmd.Stdout, cmd.Stderr = &output, &complaint
+	if err := cmd.Run(); err != nil {
+		return output.String(), fmt.Errorf("kubectl %q: %w: %s", args, err, bytes.TrimSpace(complaint.Bytes()))
+	}
+	return output.String(), nil
 }
 
 // apply applies a manifest.
@@ -61,7 +73,7 @@ func uninstallAfter(t *testing.T) {
 		if t.Failed() {
 			report(ctx, t)
 		}
-		_, err := machine.Kubectl(ctx, "delete", "-f", root("dist/install.yaml"), "-l", ours, "--ignore-not-found", "--timeout=2m")
+		_, err := tryKubectl(ctx, "delete", "-f", root("dist/install.yaml"), "-l", ours, "--ignore-not-found", "--timeout=2m")
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	})
 }
@@ -80,7 +92,7 @@ func report(ctx context.Context, t *testing.T) {
 		"--namespace=" + system + " describe pods",
 		"--namespace=" + system + " logs --prefix --all-pods " + deployment,
 	} {
-		output, err := machine.Kubectl(ctx, strings.Fields(args)...)
+		output, err := tryKubectl(ctx, strings.Fields(args)...)
 		t.Logf("kubectl %s:\n%s%v", args, output, err)
 	}
 }
@@ -98,7 +110,7 @@ func shell(t *testing.T, line string) string {
 func run(ctx context.Context, line string) (string, error) {
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", line)
 	cmd.Dir = root(".")
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+machine.Kubeconfig())
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+shared.Kubeconfig())
 	output, err := cmd.CombinedOutput()
 	return string(output), err
 }

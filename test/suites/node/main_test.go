@@ -16,49 +16,77 @@ import (
 
 	"github.com/onsi/gomega"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/node"
 )
 
-// machine is the cluster with a real node that all tests share, and clients are an administrator's.
+// machine is the cluster with one or more real nodes that all tests share.
+type machine interface {
+	Kubeconfig() string
+	ImportImage(ctx context.Context, archive string) error
+	LimitMemoryToUsage(ctx context.Context, node, containerID string) error
+	Stop(ctx context.Context) error
+}
+
 var (
-	machine *node.Node
+	shared  machine
 	clients kubernetes.Interface
 )
 
+// nodeVariable set to kind makes the tests use kind and Docker.
+const nodeVariable = "E2E_NODE"
+
 func TestMain(m *testing.M) {
-	os.Exit(node.Isolated(
-		func() error { return node.Prepare(context.Background(), os.Stderr) },
-		func() int { return cluster.Run(m, 1, start, stop) },
-	))
+	tests := func() int { return cluster.Run(m, 1, start, stop) }
+	if os.Getenv(nodeVariable) == "kind" {
+		os.Exit(tests())
+	}
+	os.Exit(node.Isolated(tests))
 }
 
-func start(ctx context.Context) error {
+func start(ctx context.Context) (err error) {
 	gomega.SetDefaultEventuallyTimeout(3 * time.Minute)
 	gomega.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
-	var err error
-	if machine, err = node.Start(ctx, os.Stderr); err != nil {
+	if os.Getenv(nodeVariable) == "kind" {
+		shared, err = node.StartKind(ctx)
+	} else {
+		shared, err = node.Start(ctx, os.Stderr)
+	}
+	if err != nil {
 		return err
 	}
-	if clients, err = kubernetes.NewForConfig(machine.Config()); err != nil {
+	config, err := clientcmd.BuildConfigFromFlags("", shared.Kubeconfig())
+	if err != nil {
 		return err
 	}
+	if clients, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	return importOperators(ctx)
+}
+
+// importOperators imports the images of this version and of the previous one.
+func importOperators(ctx context.Context) error {
 	for _, folder := range []string{root("dist"), previous("")} {
 		archives, err := filepath.Glob(filepath.Join(folder, "*-linux-"+runtime.GOARCH+".tar"))
-		if err != nil || len(archives) != 1 {
-			return fmt.Errorf("%s holds %d archives of the operator for this machine, not one: %w", folder, len(archives), err)
+		if err != nil {
+			return err
 		}
-		if err := machine.ImportImage(ctx, archives[0]); err != nil {
+		if len(archives) != 1 {
+			return fmt.Errorf("%s holds %d archives for this machine, not one: run make e2e-node", folder, len(archives))
+		}
+		if err := shared.ImportImage(ctx, archives[0]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func stop(context.Context) error {
-	if machine == nil {
+func stop(ctx context.Context) error {
+	if shared == nil {
 		return nil
 	}
-	return machine.Stop()
+	return shared.Stop(ctx)
 }

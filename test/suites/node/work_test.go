@@ -6,6 +6,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // work is a namespace with a Redis and a ScaledJob whose Jobs take one message each, keep it in a second list while
@@ -72,11 +75,24 @@ spec:
 // newWork creates the namespace and waits until its Redis runs. At the end of the test it is deleted.
 func newWork(t *testing.T) *work {
 	t.Helper()
-	w := &work{t: t, namespace: machine.NewNamespace(t, "work")}
+	w := &work{t: t, namespace: newNamespace(t)}
 	w.kubectl("apply", "-f", root("config/samples/redis.yaml"))
 	w.kubectl("rollout", "status", "deployment/redis", "--timeout=2m")
 	w.jobs = watchJobs(t, w.namespace)
 	return w
+}
+
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	g := NewWithT(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "work-"}}
+	created, err := clients.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		g.Expect(clients.CoreV1().Namespaces().Delete(ctx, created.Name, metav1.DeleteOptions{})).To(Succeed())
+	})
+	return created.Name
 }
 
 // start creates the ScaledJob, with more fields of the Jobs' spec, and waits until the operator has subscribed to the
@@ -102,7 +118,7 @@ func (w *work) tryPush(messages int, each time.Duration) error {
 	script := fmt.Sprintf(`for i in $(seq %d %d); do set -- "$@" "%g:$i"; done; redis-cli LPUSH work "$@"`,
 		w.pushed+1, w.pushed+messages, each.Seconds())
 	w.pushed += messages
-	_, err := machine.Kubectl(w.t.Context(), "--namespace="+w.namespace, "exec", "deployment/redis", "--", "sh", "-c", script)
+	_, err := tryKubectl(w.t.Context(), "--namespace="+w.namespace, "exec", "deployment/redis", "--", "sh", "-c", script)
 	return err
 }
 

@@ -34,7 +34,7 @@ func main() {
 
 // prepare writes the path of each program to log.
 func prepare(ctx context.Context, log io.Writer) error {
-	for _, program := range binaries.All() {
+	for _, program := range binaries.ControlPlane() {
 		path, err := binaries.Path(ctx, log, program)
 		if err != nil {
 			return err

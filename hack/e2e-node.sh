@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Builds a release of this tree and one of the previous version, and tests both on a real node. "short" leaves out the
+# tests that are listed in docs/architecture.md, RUN=TestName selects tests. E2E_NODE=kind takes Docker and kind for the
+# node; otherwise the script runs containerd and a kubelet itself, as root.
+set -euo pipefail
+tier=${1:?short or all}
+# What upgrades start from: the last version whose manifests had the CRD in the same bundle as the operator.
+previous=108db9f217173127ed00aacf6c4b81e8867dfd19
+flags=(-timeout=60m -count=1)
+[ -n "${RUN:-}" ] && flags+=(-run="$RUN")
+[ "$tier" = short ] && flags+=(-short)
+
+echo "1 of 4: the programs of a node."
+mkdir -p bin
+if [ "${E2E_NODE:-}" != kind ]; then
+	go run ./test/kit/node/prepare
+	ln -sf "$(go run ./test/kit/cluster/binaries/prepare | grep '/kubectl$')" bin/kubectl
+fi
+
+echo "2 of 4: a release of this tree."
+rm -rf dist
+go run ./hack/release
+
+echo "3 of 4: the previous version, $previous."
+old=bin/previous
+if [ "$(cat "$old/commit" 2>/dev/null)" != "$previous" ]; then
+	git cat-file -e "$previous^{commit}" 2>/dev/null || git fetch --quiet --depth=1 origin "$previous"
+	rm -rf "$old" && mkdir -p "$old/source"
+	git archive "$previous" | tar -x -C "$old/source"
+	version=v0.0.0-g${previous:0:12}
+	go run ./hack/release -source="$old/source" -version="$version" -dist="$old" -platform="linux/$(go env GOARCH)" archive
+	go run ./hack/release -source="$old/source" -version="$version" manifest > "$old/install.yaml"
+	rm -rf "$old/source"
+	echo "$previous" > "$old/commit"
+fi
+
+echo "4 of 4: the tests."
+go build -modfile=hack/tools/helm/go.mod -o bin/helm helm.sh/helm/v3/cmd/helm
+PATH=$PWD/bin:$PATH exec go tool -modfile=hack/tools/go.mod gotestsum --hide-summary=skipped --format="${FORMAT:-testname}" -- "${flags[@]}" ./test/suites/node

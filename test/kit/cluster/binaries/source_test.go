@@ -4,10 +4,10 @@
 package binaries
 
 import (
-	"slices"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Builds a release of this tree and one of the previous version, and tests both on a real node. "short" and "all" are
-# those of hack/test.sh, and so is RUN. E2E_NODE=kind takes Docker and kind for the
-# node; otherwise the script runs containerd and a kubelet itself, as root.
+# those of hack/test.sh, and so is RUN. E2E_NODE=kind takes the node from kind and Docker; otherwise the script runs
+# containerd and a kubelet itself, as root.
 set -euo pipefail
 tier=${1:?short or all}
 cd "$(dirname "$0")/.."
 # What upgrades start from: the last version whose manifests had the CRD in the same bundle as the operator.
 previous=108db9f217173127ed00aacf6c4b81e8867dfd19
+
 echo "1 of 4: the programs of a node."
 mkdir -p bin
 if [ "${E2E_NODE:-}" != kind ]; then
@@ -15,7 +16,6 @@ if [ "${E2E_NODE:-}" != kind ]; then
 fi
 
 echo "2 of 4: a release of this tree."
-rm -rf dist
 go run ./hack/release
 
 echo "3 of 4: the previous version, $previous."

@@ -6,6 +6,7 @@
 package node
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"os"
@@ -30,6 +31,10 @@ func TestReadmeWithKind(t *testing.T) {
 // TestReadmeInACluster pushes the image to a registry and has the node pull it, with kubectl and with Helm.
 func TestReadmeInACluster(t *testing.T) {
 	installed(t)
+	t.Cleanup(func() { // whose manifests name a registry that is gone
+		_, err := run(context.WithoutCancel(t.Context()), "make release")
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	})
 	follow(t, readme(t, "In a cluster"))
 	awaitOperator(t)
 	NewWithT(t).Expect(runningImage(t)).To(ContainSubstring("@sha256:"))

@@ -16,13 +16,17 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	do := func() error { return node.Prepare(ctx, os.Stdout) }
-	if len(os.Args) > 1 && os.Args[1] == "check" {
-		do = node.Possible
-	}
-	if err := do(); err != nil {
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == "check" {
+		return node.Possible()
+	}
+	return node.Prepare(ctx, os.Stdout)
 }

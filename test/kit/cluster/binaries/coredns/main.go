@@ -7,7 +7,6 @@ package main
 
 import (
 	"github.com/coredns/coredns/coremain"
-
 	// Plugins register themselves.
 	_ "github.com/coredns/coredns/plugin/cache"
 	_ "github.com/coredns/coredns/plugin/errors"

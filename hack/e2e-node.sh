@@ -1,15 +1,12 @@
 #!/usr/bin/env bash
-# Builds a release of this tree and one of the previous version, and tests both on a real node. "short" leaves out the
-# tests that are listed in docs/architecture.md, RUN=TestName selects tests. E2E_NODE=kind takes Docker and kind for the
+# Builds a release of this tree and one of the previous version, and tests both on a real node. "short" and "all" are
+# those of hack/test.sh, and so is RUN. E2E_NODE=kind takes Docker and kind for the
 # node; otherwise the script runs containerd and a kubelet itself, as root.
 set -euo pipefail
 tier=${1:?short or all}
+cd "$(dirname "$0")/.."
 # What upgrades start from: the last version whose manifests had the CRD in the same bundle as the operator.
 previous=108db9f217173127ed00aacf6c4b81e8867dfd19
-flags=(-timeout=60m -count=1)
-[ -n "${RUN:-}" ] && flags+=(-run="$RUN")
-[ "$tier" = short ] && flags+=(-short)
-
 echo "1 of 4: the programs of a node."
 mkdir -p bin
 if [ "${E2E_NODE:-}" != kind ]; then
@@ -36,4 +33,4 @@ fi
 
 echo "4 of 4: the tests."
 go build -modfile=hack/tools/helm/go.mod -o bin/helm helm.sh/helm/v3/cmd/helm
-PATH=$PWD/bin:$PATH exec go tool -modfile=hack/tools/go.mod gotestsum --hide-summary=skipped --format="${FORMAT:-testname}" -- "${flags[@]}" ./test/suites/node
+PATH=$PWD/bin:$PATH PACKAGES=./test/suites/node RACE=no exec hack/test.sh "$tier"

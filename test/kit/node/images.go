@@ -7,6 +7,7 @@ package node
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -32,13 +33,14 @@ const (
 )
 
 // shell are the programs that the scripts of the samples use.
-var shell = []string{"sh", "cat", "date", "head", "sed", "seq", "sleep"}
+var shell = []string{"sh", "cat", "date", "head", "sed", "seq", "sleep", "tac"}
 
 // packImages packs what a cluster and the samples run: pause, CoreDNS, and Redis with a shell, from the folder of
 // Debian's packages. It returns the paths of the archives.
 func packImages(ctx context.Context, log io.Writer, coreDNS, packages string) ([]string, error) {
+	contents := sha256.Sum256([]byte(strings.Join(append(shell, coreDNS, packages), " ")))
 	tool := toolcache.Tool{
-		Folder:   fmt.Sprintf("images-%s-%s", debian.Release(), runtime.GOARCH),
+		Folder:   fmt.Sprintf("images-%s-%s-%x", debian.Release(), runtime.GOARCH, contents[:6]),
 		Activity: "packing images for the node",
 		Make: func(ctx context.Context, dir string) error {
 			return errors.Join(packPause(ctx, dir), packCoreDNS(dir, coreDNS), packRedis(ctx, dir, packages))

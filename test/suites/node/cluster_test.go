@@ -78,6 +78,20 @@ func uninstallAfter(t *testing.T) {
 	})
 }
 
+// installed removes what the test leaves behind, CRD and samples included.
+func installed(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if t.Failed() {
+			report(ctx, t)
+		}
+		_, err := run(ctx, "kubectl delete namespace "+system+" --ignore-not-found; "+
+			"kubectl delete -f dist/crds.yaml -f dist/install.yaml -f config/samples/redis.yaml --ignore-not-found")
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	})
+}
+
 func awaitOperator(t *testing.T) {
 	t.Helper()
 	kubectl(t, "--namespace="+system, "rollout", "status", deployment, "--timeout=3m")

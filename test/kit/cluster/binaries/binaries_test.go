@@ -35,8 +35,8 @@ func TestPathLooksFurtherForWhatAssetsLack(t *testing.T) {
 func TestPathOfAnUnknownProgram(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	_, err := binaries.Path(t.Context(), nil, "kube-proxy")
-	g.Expect(err).To(MatchError(ContainSubstring("kube-proxy")))
+	_, err := binaries.Path(t.Context(), nil, "kube-nothing")
+	g.Expect(err).To(MatchError(ContainSubstring("kube-nothing")))
 }
 
 func TestPathNeedsTheSource(t *testing.T) {

@@ -20,7 +20,7 @@ func TestUpgrade(t *testing.T) {
 	awaitOperator(t)
 	w := newWork(t)
 	w.start(50)
-	w.push(3, 60*time.Second)
+	w.push(3, 45*time.Second)
 	w.expectRunning(3)
 
 	gap := w.reactionDuring(func() {

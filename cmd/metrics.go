@@ -35,8 +35,8 @@ func (o *options) bindMetrics(flags *flag.FlagSet) {
 		"Serve /metrics over HTTPS, only to clients whose RBAC rules permit get on this path. If false, serve it "+
 			"over HTTP to all clients.")
 	flags.StringVar(&o.metricsClientCA, "metrics-client-ca-file", "",
-		"The `file` with certificates of authorities, in PEM. If set, serve /metrics only to clients with a certificate "+
-			"that one of them has signed, instead of asking the API server about the client. It is read again when it "+
+		"The `file` with CA certificates, in PEM. If set, serve /metrics only to clients with a certificate "+
+			"that one of these CAs signed, instead of asking the API server about the client. It is read again when it "+
 			"changes.")
 	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "",
 		"The `directory` with tls.crt and tls.key, the certificate and private key of the metrics server, in PEM. They "+

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
@@ -165,5 +166,25 @@ func TestAllPrerequisitesShareTheirTime(t *testing.T) {
 		g.Expect(err).To(MatchError(ContainSubstring("lacks permissions")))
 		g.Expect(time.Since(began)).To(Equal(time.Minute))
 		g.Expect(lines).To(HaveLen(2))
+	})
+}
+
+func TestAPrerequisiteThatHangsTakesNoLonger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		asked := 0
+		hangs := func(ctx context.Context) (*obstacle, error) {
+			if asked++; asked > 50 {
+				<-ctx.Done()
+				return nil, nil
+			}
+			return &obstacle{reason: errors.New("the CRD is missing")}, nil
+		}
+		began := time.Now()
+		met, err := await(t.Context(), logr.Discard(), hangs)
+		g.Expect(met).To(BeFalse())
+		g.Expect(err).To(MatchError("the CRD is missing"))
+		g.Expect(time.Since(began)).To(Equal(time.Minute))
 	})
 }

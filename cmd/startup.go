@@ -41,16 +41,18 @@ type prerequisite func(ctx context.Context) (*obstacle, error)
 // await waits for the prerequisites, one after the other. It returns false without an error if ctx ends before, and an
 // error if that takes longer than startTimeout altogether.
 func await(ctx context.Context, log logr.Logger, all ...prerequisite) (met bool, err error) {
-	timeout := time.NewTimer(startTimeout)
-	defer timeout.Stop()
+	bounded, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
 	ticker := time.NewTicker(startInterval)
 	defer ticker.Stop()
-	told := ""
+	told, last := "", fmt.Errorf("the API server has not answered within %v", startTimeout)
 	for i := 0; i < len(all); {
-		found, err := all[i](ctx)
+		found, err := all[i](bounded)
 		switch {
 		case ctx.Err() != nil:
 			return false, nil
+		case bounded.Err() != nil:
+			return false, last
 		case err != nil:
 			return false, err
 		case found == nil:
@@ -60,12 +62,10 @@ func await(ctx context.Context, log logr.Logger, all ...prerequisite) (met bool,
 			told = found.waiting
 			log.Info(found.waiting, append(found.details, "timeout", startTimeout.String())...)
 		}
+		last = found.reason
 		select {
 		case <-ticker.C:
-		case <-timeout.C:
-			return false, found.reason
-		case <-ctx.Done():
-			return false, nil
+		case <-bounded.Done():
 		}
 	}
 	return true, nil

@@ -11,7 +11,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"strings"
 
 	"miracle.dev/scaledjob-operator/hack/release/oci"
 )
@@ -89,6 +88,10 @@ func (r *release) stamp(files map[string][]byte, digest string) error {
 		return fmt.Errorf("%s/Chart.yaml: %w", chartFolder, err)
 	}
 	// Artifact Hub reads the images from an annotation, which is a text.
-	files["Chart.yaml"] = []byte(strings.ReplaceAll(string(changed), "image: "+project+":0.0.0", "image: "+r.reference(digest)))
+	placeholder := []byte("image: " + project + ":0.0.0")
+	if !bytes.Contains(changed, placeholder) {
+		return fmt.Errorf("%s/Chart.yaml has no %s in its annotation of images", chartFolder, placeholder)
+	}
+	files["Chart.yaml"] = bytes.ReplaceAll(changed, placeholder, []byte("image: "+r.reference(digest)))
 	return nil
 }

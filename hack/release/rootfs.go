@@ -80,6 +80,9 @@ func writeFiles(folder string, files []oci.File) error {
 		if err := os.WriteFile(path, file.Content, file.Mode); err != nil {
 			return err
 		}
+		if err := os.Chmod(path, file.Mode); err != nil { // in spite of the umask
+			return err
+		}
 	}
 	return nil
 }

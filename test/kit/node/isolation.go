@@ -48,6 +48,23 @@ func Isolated(tests func() int) int {
 	return code
 }
 
+// checkIsolated fails outside the namespaces of Isolated, where a node would change the network of the machine, and its
+// end would kill all processes.
+func checkIsolated() error {
+	first, err := os.Readlink("/proc/1/exe")
+	if err != nil {
+		return err
+	}
+	own, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	if first != own {
+		return errors.New("a node starts only in the namespaces of Isolated")
+	}
+	return nil
+}
+
 // runAgain starts this program in new namespaces and waits for its end. The kernel kills it when this thread ends.
 func runAgain() (code int, err error) {
 	runtime.LockOSThread()

@@ -46,6 +46,9 @@ type Node struct {
 // Start starts a control plane and a node, and returns when the node is ready and the cluster's DNS answers. Log gets
 // progress lines while programs are built, see Prepare. The context bounds the start, not the life of the node.
 func Start(ctx context.Context, log io.Writer) (*Node, error) {
+	if err := checkIsolated(); err != nil {
+		return nil, err
+	}
 	programs, err := prepare(ctx, log)
 	if err != nil {
 		return nil, err

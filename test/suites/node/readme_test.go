@@ -6,7 +6,6 @@
 package node
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"os"
@@ -31,10 +30,7 @@ func TestReadmeWithKind(t *testing.T) {
 // TestReadmeInACluster pushes the image to a registry and has the node pull it, with kubectl and with Helm.
 func TestReadmeInACluster(t *testing.T) {
 	installed(t)
-	t.Cleanup(func() { // whose manifests name a registry that is gone
-		_, err := run(context.WithoutCancel(t.Context()), "make release")
-		NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	})
+	keepRelease(t)
 	follow(t, readme(t, "In a cluster"))
 	awaitOperator(t)
 	NewWithT(t).Expect(runningImage(t)).To(ContainSubstring("@sha256:"))
@@ -50,6 +46,18 @@ func TestReadmeInACluster(t *testing.T) {
 	awaitOperator(t)
 	follow(t, only("helm", uninstall))
 	follow(t, uninstall[len(uninstall)-1:])
+}
+
+// keepRelease restores dist at the end of the test: after a push, it names a registry that is gone by then.
+func keepRelease(t *testing.T) {
+	t.Helper()
+	g := NewWithT(t)
+	kept := filepath.Join(t.TempDir(), "dist")
+	g.Expect(os.CopyFS(kept, os.DirFS(root("dist")))).To(Succeed())
+	t.Cleanup(func() {
+		g.Expect(os.RemoveAll(root("dist"))).To(Succeed())
+		g.Expect(os.CopyFS(root("dist"), os.DirFS(kept))).To(Succeed())
+	})
 }
 
 // readme returns the commands of a section of the README.

@@ -8,6 +8,11 @@ cd "$(dirname "$0")/.."
 # What upgrades start from: the last version whose manifests had the CRD in the same bundle as the operator.
 previous=108db9f217173127ed00aacf6c4b81e8867dfd19
 
+if [ "${E2E_NODE:-}" != kind ] && [ "$(id -u)" != 0 ]; then
+	echo "make e2e-node needs root; with E2E_NODE=kind it needs kind and Docker instead" >&2
+	exit 1
+fi
+
 echo "1 of 4: the programs of a node."
 mkdir -p bin
 if [ "${E2E_NODE:-}" != kind ]; then
@@ -16,7 +21,7 @@ if [ "${E2E_NODE:-}" != kind ]; then
 fi
 
 echo "2 of 4: a release of this tree."
-go run ./hack/release
+go run ./hack/release | sed '/^$/,$d' # Without what to do next.
 
 echo "3 of 4: the previous version, $previous."
 old=bin/previous
@@ -31,6 +36,6 @@ if [ "$(cat "$old/commit" 2>/dev/null)" != "$previous" ]; then
 	echo "$previous" > "$old/commit"
 fi
 
-echo "4 of 4: the tests."
+echo "4 of 4: the tests. A node starts first, which takes about a minute."
 go build -modfile=hack/tools/helm/go.mod -o bin/helm helm.sh/helm/v3/cmd/helm
 PATH=$PWD/bin:$PATH PACKAGES=./test/suites/node RACE=no exec hack/test.sh "$tier"

@@ -25,8 +25,9 @@ const (
 )
 
 // Isolated runs tests in namespaces of their own for mounts, processes and the network, and returns the exit code for
-// TestMain. So a node neither meets what runs on the machine nor leaves anything behind: when the process ends, however
-// it does, the kernel ends all containers and removes mounts, interfaces and packet filters.
+// TestMain. So a node does not meet what runs on the machine, and when the process ends, however it does, the kernel ends
+// all containers and removes mounts, interfaces and packet filters. Unless it is killed, the process also restores the
+// few settings that a node changes for the whole machine.
 //
 // The program runs itself again, first as process 1 of the namespaces, and below that as the tests. What needs the
 // network outside has to be done before, by Prepare.
@@ -71,7 +72,7 @@ func runAgain() (code int, err error) {
 	defer runtime.UnlockOSThread()
 	cmd := again(stageInit)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
-	err = cmd.Run()
+	err = restoringHost(cmd.Run)
 	if failed, isExit := errors.AsType[*exec.ExitError](err); isExit && failed.ExitCode() > 0 {
 		return failed.ExitCode(), nil
 	}
@@ -122,7 +123,7 @@ func mountOwn() error {
 	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("mounting /proc: %w", err)
 	}
-	for _, folder := range []string{"/run", "/var/lib/cni"} {
+	for _, folder := range []string{"/run", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers"} {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err
 		}

@@ -40,16 +40,18 @@ const nodeVariable = "E2E_NODE"
 
 func TestMain(m *testing.M) {
 	tests := func() int { return cluster.Run(m, 1, start, stop) }
-	if os.Getenv(nodeVariable) == "kind" {
+	if onKind() {
 		os.Exit(tests())
 	}
 	os.Exit(node.Isolated(tests))
 }
 
+func onKind() bool { return os.Getenv(nodeVariable) == "kind" }
+
 func start(ctx context.Context) (err error) {
 	gomega.SetDefaultEventuallyTimeout(3 * time.Minute)
 	gomega.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
-	if os.Getenv(nodeVariable) == "kind" {
+	if onKind() {
 		shared, err = node.StartKind(ctx)
 	} else {
 		shared, err = node.Start(ctx, os.Stderr)

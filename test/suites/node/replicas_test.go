@@ -6,6 +6,7 @@
 package node
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,15 @@ func TestDrainKeepsAReplica(t *testing.T) {
 	awaitOperator(t)
 	g.Eventually(func() error { return evict(t, pods[1]) }).Should(Succeed(), "once the other replica is back")
 	awaitOperator(t)
+	if onKind() { // which has a second node for the Pods
+		node := pod(t, operatorPods(t)[0]).Spec.NodeName
+		t.Cleanup(func() {
+			_, err := tryKubectl(context.WithoutCancel(t.Context()), "uncordon", node)
+			g.Expect(err).NotTo(HaveOccurred())
+		})
+		kubectl(t, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=3m")
+		awaitOperator(t)
+	}
 }
 
 func evict(t *testing.T, pod string) error {

@@ -159,8 +159,11 @@ func TestSecretsOfChosenNamespaces(t *testing.T) {
 func TestCRD(t *testing.T) {
 	t.Parallel()
 	const title, policy = "CustomResourceDefinition scaledjobs.batch.miracle.dev", "helm.sh/resource-policy"
-	kept, notKept, none := renderSet(t, "defaults"), renderSet(t, "CRD not kept"), renderSet(t, "no CRD")
-	kept.Expect(kept.objects[title].GetAnnotations()).To(HaveKeyWithValue(policy, "keep"))
+	notKept, none := renderSet(t, "CRD not kept"), renderSet(t, "no CRD")
+	for _, name := range []string{"defaults", "CRD kept by null", "CRD kept by nothing"} {
+		kept := renderSet(t, name)
+		kept.Expect(kept.objects[title].GetAnnotations()).To(HaveKeyWithValue(policy, "keep"), name)
+	}
 	notKept.Expect(notKept.objects[title].GetAnnotations()).NotTo(HaveKey(policy))
 	none.Expect(none.objects).NotTo(HaveKey(title))
 }

@@ -26,6 +26,8 @@ var Sets = map[string]string{
 	"no Secrets":                `secrets: {enabled: false}`,
 	"no CRD":                    `crds: {enabled: false}`,
 	"CRD not kept":              `crds: {keep: false}`,
+	"CRD kept by null":          `crds: {keep: null}`,
+	"CRD kept by nothing":       "crds:\n  keep:\n",
 	"no RBAC":                   `{rbac: {create: false}, serviceAccount: {create: false, name: other}}`,
 	"no user roles":             `rbac: {aggregateRoles: false}`,
 	"one replica":               `{replicas: 1, leaderElection: {enabled: false}, podDisruptionBudget: {enabled: false}}`,

@@ -47,7 +47,14 @@ func TestRefusedValues(t *testing.T) {
 		"two monitors": {
 			`metrics: {authentication: None, podMonitor: {enabled: true}, serviceMonitor: {enabled: true}}`, "enable only one of them",
 		},
-		"a monitor of nothing":      {`metrics: {enabled: false, serviceMonitor: {enabled: true}}`, "set metrics.enabled to true"},
+		"a monitor of nothing": {`metrics: {enabled: false, serviceMonitor: {enabled: true}}`, "set metrics.enabled to true"},
+		"one port for two": {
+			`probes: {port: 8443}`, "metrics.port and probes.port are both 8443: set one of them to another port",
+		},
+		"no image": {
+			`image: {tag: ""}`,
+			"this chart is from the source and names no image: set image.tag or image.digest, or use the chart of a release",
+		},
 		"two without leader":        {`leaderElection: {enabled: false}`, "several replicas need leader election"},
 		"two budgets":               {`podDisruptionBudget: {minAvailable: 1}`, "exactly one of minAvailable and maxUnavailable"},
 		"no budget":                 {`podDisruptionBudget: {maxUnavailable: null}`, "exactly one of minAvailable and maxUnavailable"},

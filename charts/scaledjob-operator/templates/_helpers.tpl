@@ -20,23 +20,23 @@
 
 {{- define "operator.selectorLabels" -}}
 app.kubernetes.io/name: scaledjob-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{/* The labels of objects that go when the operator goes. Takes a list: the context and the component. */}}
 {{- define "operator.labels" -}}
 {{- $context := index . 0 -}}
 app.kubernetes.io/name: scaledjob-operator
-app.kubernetes.io/component: {{ index . 1 }}
+app.kubernetes.io/component: {{ index . 1 | quote }}
 {{ include "operator.releaseLabels" $context }}
 {{- end -}}
 
 {{- define "operator.releaseLabels" -}}
 app.kubernetes.io/part-of: scaledjob-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" | quote }}
 {{- with .Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
@@ -88,11 +88,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: {{ index . 1 }}
-  name: {{ index . 2 }}
+  name: {{ index . 2 | quote }}
 subjects:
 - kind: ServiceAccount
-  name: {{ include "operator.serviceAccountName" $context }}
-  namespace: {{ $context.Release.Namespace }}
+  name: {{ include "operator.serviceAccountName" $context | quote }}
+  namespace: {{ $context.Release.Namespace | quote }}
 {{- end -}}
 
 {{/* The scheme of an endpoint of a ServiceMonitor or PodMonitor, and how Prometheus authenticates. Takes a list: the
@@ -113,9 +113,9 @@ tlsConfig:
   {{- if $metrics.certificateSecret }}
   ca:
     secret:
-      name: {{ $metrics.certificateSecret }}
+      name: {{ $metrics.certificateSecret | quote }}
       key: ca.crt
-  serverName: {{ include "operator.fullname" $context }}-metrics.{{ $context.Release.Namespace }}.svc
+  serverName: {{ printf "%s-metrics.%s.svc" (include "operator.fullname" $context) $context.Release.Namespace | quote }}
   {{- else }}
   # The server has signed its certificate itself.
   insecureSkipVerify: true
@@ -123,19 +123,19 @@ tlsConfig:
   {{- with $monitor.clientCertificateSecret }}
   cert:
     secret:
-      name: {{ . }}
+      name: {{ . | quote }}
       key: tls.crt
   keySecret:
-    name: {{ . }}
+    name: {{ . | quote }}
     key: tls.key
   {{- end }}
 {{- end }}
 {{- end }}
 {{- with $monitor.interval }}
-interval: {{ . }}
+interval: {{ . | quote }}
 {{- end }}
 {{- with $monitor.scrapeTimeout }}
-scrapeTimeout: {{ . }}
+scrapeTimeout: {{ . | quote }}
 {{- end }}
 {{- with $monitor.relabelings }}
 relabelings:

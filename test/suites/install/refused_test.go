@@ -4,6 +4,7 @@
 package install
 
 import (
+	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -46,7 +47,14 @@ func TestRefusedValues(t *testing.T) {
 		"two monitors": {
 			`metrics: {authentication: None, podMonitor: {enabled: true}, serviceMonitor: {enabled: true}}`, "enable only one of them",
 		},
-		"a monitor of nothing":      {`metrics: {enabled: false, serviceMonitor: {enabled: true}}`, "set metrics.enabled to true"},
+		"a monitor of nothing": {`metrics: {enabled: false, serviceMonitor: {enabled: true}}`, "set metrics.enabled to true"},
+		"one port for two": {
+			`probes: {port: 8443}`, "metrics.port and probes.port are both 8443: set one of them to another port",
+		},
+		"no image": {
+			`image: {tag: ""}`,
+			"this chart is from the source and names no image: set image.tag or image.digest, or use the chart of a release",
+		},
 		"two without leader":        {`leaderElection: {enabled: false}`, "several replicas need leader election"},
 		"two budgets":               {`podDisruptionBudget: {minAvailable: 1}`, "exactly one of minAvailable and maxUnavailable"},
 		"no budget":                 {`podDisruptionBudget: {maxUnavailable: null}`, "exactly one of minAvailable and maxUnavailable"},
@@ -58,6 +66,34 @@ func TestRefusedValues(t *testing.T) {
 			release := render.Release{Name: "jobs", Namespace: render.Namespace, Values: refused.values}
 			_, err := release.Manifest(t.Context())
 			g.Expect(err).To(MatchError(ContainSubstring(refused.says)))
+		})
+	}
+}
+
+// The chart writes these flags itself, and the rest of what it renders depends on them.
+func TestRefusedFlags(t *testing.T) {
+	t.Parallel()
+	for argument, instead := range map[string]string{
+		"--metrics-bind-address=0":          "set metrics.enabled and metrics.port instead",
+		"-metrics-secure=false":             "set metrics.authentication instead",
+		"--metrics-client-ca-file":          "set metrics.clientCASecret instead",
+		"--metrics-cert-dir=/certificate":   "set metrics.certificateSecret instead",
+		"-leader-elect":                     "set leaderElection.enabled instead",
+		"--leader-elect=false":              "set leaderElection.enabled instead",
+		"--leader-election-namespace=other": "set leaderElection.namespace instead",
+		"--leader-elect-lease-duration=30s": "set leaderElection.leaseDuration instead",
+		"--leader-elect-renew-deadline=20s": "set leaderElection.renewDeadline instead",
+		"--leader-elect-retry-period=1s":    "set leaderElection.retryPeriod instead",
+		"--health-probe-bind-address=:9000": "set probes.port instead",
+		"--watch-namespaces=team-a":         "set watchNamespaces instead",
+	} {
+		t.Run(argument, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			values := fmt.Sprintf("extraArgs: [--zap-devel, %q]", argument)
+			release := render.Release{Name: "jobs", Namespace: render.Namespace, Values: values}
+			_, err := release.Manifest(t.Context())
+			g.Expect(err).To(MatchError(ContainSubstring(instead)))
 		})
 	}
 }

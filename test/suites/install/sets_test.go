@@ -156,11 +156,21 @@ func TestSecretsOfChosenNamespaces(t *testing.T) {
 	}
 }
 
+func TestNullForAllNamespaces(t *testing.T) {
+	t.Parallel()
+	null := renderSet(t, "all namespaces by null")
+	null.Expect(null.titles("")).To(Equal(renderSet(t, "defaults").titles("")))
+	null.Expect(null.args()).NotTo(ContainElement(HavePrefix("--watch-namespaces")))
+}
+
 func TestCRD(t *testing.T) {
 	t.Parallel()
 	const title, policy = "CustomResourceDefinition scaledjobs.batch.miracle.dev", "helm.sh/resource-policy"
-	kept, notKept, none := renderSet(t, "defaults"), renderSet(t, "CRD not kept"), renderSet(t, "no CRD")
-	kept.Expect(kept.objects[title].GetAnnotations()).To(HaveKeyWithValue(policy, "keep"))
+	notKept, none := renderSet(t, "CRD not kept"), renderSet(t, "no CRD")
+	for _, name := range []string{"defaults", "CRD kept by null", "CRD kept by nothing"} {
+		kept := renderSet(t, name)
+		kept.Expect(kept.objects[title].GetAnnotations()).To(HaveKeyWithValue(policy, "keep"), name)
+	}
 	notKept.Expect(notKept.objects[title].GetAnnotations()).NotTo(HaveKey(policy))
 	none.Expect(none.objects).NotTo(HaveKey(title))
 }
@@ -168,7 +178,7 @@ func TestCRD(t *testing.T) {
 func TestImage(t *testing.T) {
 	t.Parallel()
 	for name, image := range map[string]string{
-		"defaults":           "scaledjob-operator:0.0.0",
+		"defaults":           "scaledjob-operator:v0.0.0-test",
 		"a digest":           "registry.example:5000/team/operator@" + digest,
 		"a tag and a digest": "scaledjob-operator:v1.2.3@" + digest,
 	} {

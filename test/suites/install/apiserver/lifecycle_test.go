@@ -99,21 +99,24 @@ func TestHelmUpgradesAndUninstalls(t *testing.T) {
 	m := newMachinery(t)
 	chart, err := render.Chart(t.Context())
 	m.Expect(err).NotTo(HaveOccurred())
+	image, err := render.Image(t.Context())
+	m.Expect(err).NotTo(HaveOccurred())
+	image = "--values=" + image
 	const release, namespace = "scaledjob-operator", "--namespace=" + operator.Namespace
 	m.kubectl("apply", "--filename="+m.bundle("crd"))
 
-	_, err = m.helm("install", release, chart, namespace, "--create-namespace")
+	_, err = m.helm("install", release, chart, namespace, image, "--create-namespace")
 	m.Expect(err).To(MatchError(ContainSubstring("invalid ownership metadata")), "the CRD is kubectl's")
-	notes, err := m.helm("install", release, chart, namespace, "--create-namespace", "--take-ownership")
+	notes, err := m.helm("install", release, chart, namespace, image, "--create-namespace", "--take-ownership")
 	m.Expect(err).NotTo(HaveOccurred())
 	m.Expect(notes).To(And(
 		ContainSubstring("kubectl -n scaledjob-operator-system rollout status deployment/scaledjob-operator-manager"),
 		ContainSubstring("keeps the CRD, all ScaledJobs and all Jobs")))
 	m.createScaledJob()
 
-	_, err = m.helm("upgrade", release, chart, namespace, "--set=crds.enabled=false")
+	_, err = m.helm("upgrade", release, chart, namespace, image, "--set=crds.enabled=false")
 	m.Expect(err).NotTo(HaveOccurred())
-	_, err = m.helm("upgrade", release, chart, namespace, "--set=replicas=3", "--set=logging.level=debug")
+	_, err = m.helm("upgrade", release, chart, namespace, image, "--set=replicas=3", "--set=logging.level=debug")
 	m.Expect(err).NotTo(HaveOccurred())
 	var deployment appsv1.Deployment
 	m.Expect(m.admin.Get(t.Context(), client.ObjectKey{Namespace: operator.Namespace, Name: operator.ServiceAccount}, &deployment)).To(Succeed())
@@ -122,6 +125,6 @@ func TestHelmUpgradesAndUninstalls(t *testing.T) {
 	_, err = m.helm("uninstall", release, namespace)
 	m.Expect(err).NotTo(HaveOccurred())
 	m.expectOnlyTheOperatorGone()
-	_, err = m.helm("install", release, chart, namespace)
+	_, err = m.helm("install", release, chart, namespace, image)
 	m.Expect(err).NotTo(HaveOccurred(), "the release finds its CRD again")
 }

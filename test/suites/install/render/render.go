@@ -27,7 +27,7 @@ const oldestKubernetes = "1.33.0"
 // Release is a release of the chart.
 type Release struct {
 	Name, Namespace string
-	// Values is a file of values.
+	// Values is a file of values. It wins over that of Image.
 	Values string
 }
 
@@ -37,7 +37,11 @@ func (r Release) Manifest(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return Helm(ctx, r.Values, "template", r.Name, chart, "--namespace="+r.Namespace, "--values=-",
+	image, err := Image(ctx)
+	if err != nil {
+		return "", err
+	}
+	return Helm(ctx, r.Values, "template", r.Name, chart, "--namespace="+r.Namespace, "--values="+image, "--values=-",
 		"--kube-version="+oldestKubernetes)
 }
 
@@ -97,6 +101,12 @@ func Kustomizations(ctx context.Context, names ...string) ([]*unstructured.Unstr
 func Chart(ctx context.Context) (string, error) {
 	root, err := Root(ctx)
 	return filepath.Join(root, "charts", "scaledjob-operator"), err
+}
+
+// Image returns a file of values with a tag of the image, without which the chart of the source refuses to be installed.
+func Image(ctx context.Context) (string, error) {
+	root, err := Root(ctx)
+	return filepath.Join(root, "test", "suites", "install", "render", "image.yaml"), err
 }
 
 // Root returns the root of the source.

@@ -18,6 +18,8 @@ crds: {enabled: false}
 // Sets are values that must work, by what they are about.
 var Sets = map[string]string{
 	"defaults":                  ``,
+	"all namespaces by null":    `watchNamespaces: null`,
+	"one port without metrics":  `{metrics: {enabled: false}, probes: {port: 8443}}`,
 	"Role-only":                 RoleOnly,
 	"Role-only without Secrets": RoleOnly + `secrets: {enabled: false}`,
 	"Role-only with one Secret": RoleOnly + `secrets: {namespaces: [team-b]}`,
@@ -26,6 +28,8 @@ var Sets = map[string]string{
 	"no Secrets":                `secrets: {enabled: false}`,
 	"no CRD":                    `crds: {enabled: false}`,
 	"CRD not kept":              `crds: {keep: false}`,
+	"CRD kept by null":          `crds: {keep: null}`,
+	"CRD kept by nothing":       "crds:\n  keep:\n",
 	"no RBAC":                   `{rbac: {create: false}, serviceAccount: {create: false, name: other}}`,
 	"no user roles":             `rbac: {aggregateRoles: false}`,
 	"one replica":               `{replicas: 1, leaderElection: {enabled: false}, podDisruptionBudget: {enabled: false}}`,
@@ -45,7 +49,7 @@ metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}, interva
 	"PodMonitor":                `metrics: {podMonitor: {enabled: true, authorization: {credentials: {name: t, key: t}}}}`,
 	"PodMonitor over HTTP":      `metrics: {authentication: None, podMonitor: {enabled: true}}`,
 	"PodMonitor and mTLS":       clientCertificate + `  podMonitor: {enabled: true, clientCertificateSecret: prometheus}`,
-	"a digest":                  `image: {repository: registry.example:5000/team/operator, digest: "` + digest + `"}`,
+	"a digest":                  `image: {tag: "", repository: registry.example:5000/team/operator, digest: "` + digest + `"}`,
 	"a tag and a digest":        `image: {tag: v1.2.3, digest: "` + digest + `"}`,
 	"every flag":                everyFlag,
 	"every field of the Pod":    everyField,

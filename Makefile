@@ -123,11 +123,11 @@ image: ## Build the image with Docker, as IMAGE=registry/name with the tag VERSI
 
 .PHONY: install
 install: ## Install or upgrade the CRD in the current cluster. KUBECTL='kubectl --context=name' selects another.
-	$(KUBECTL) apply -f $(CRD)
+	$(KUBECTL) apply -k config/crd
 
 .PHONY: uninstall
 uninstall: ## Delete the CRD, and with it all ScaledJobs and all their Jobs, running ones too. Asks for CONFIRM=yes.
-	@KUBECTL='$(KUBECTL)' CONFIRM='$(CONFIRM)' CRD='$(CRD)' hack/release/uninstall.sh
+	@KUBECTL='$(KUBECTL)' CONFIRM='$(CONFIRM)' hack/release/uninstall.sh
 
 .PHONY: deploy
 deploy: ## Install or upgrade the operator, without the CRD, from IMAGE=registry/name with the tag VERSION.

@@ -108,6 +108,8 @@ verify-generated:
 # A version that nobody set is for the release to find out.
 RELEASE = go run ./hack/release -image='$(IMAGE)' $(if $(filter file,$(origin VERSION)),,-version='$(VERSION)')
 OURS    := app.kubernetes.io/name=scaledjob-operator
+# kubectl version needs one line to say that there is no cluster; apply and delete need many. A file, unlike a pipe, does not break.
+MANIFEST = $(KUBECTL) version -o json > /dev/null; manifest=$$(mktemp); trap 'rm -f "$$manifest"' EXIT; $(RELEASE) manifest > "$$manifest"
 
 .PHONY: release
 release: ## Make images, manifests, chart and checksums in dist/, without Docker. IMAGE=registry/name names the image, VERSION=v1.2.3 the release.
@@ -131,10 +133,10 @@ uninstall: ## Delete the CRD, and with it all ScaledJobs and all their Jobs, run
 
 .PHONY: deploy
 deploy: ## Install or upgrade the operator, without the CRD, from IMAGE=registry/name with the tag VERSION.
-	@$(RELEASE) manifest | $(KUBECTL) apply -f -
+	@$(MANIFEST); $(KUBECTL) apply -f "$$manifest"
 
 .PHONY: undeploy
 undeploy: ## Delete the operator. The CRD, the Namespace, all ScaledJobs and all Jobs stay.
-	@$(RELEASE) manifest | $(KUBECTL) delete --ignore-not-found -l $(OURS) -f -
+	@$(MANIFEST); $(KUBECTL) delete --ignore-not-found -l $(OURS) -f "$$manifest"
 	@echo "The CRD, all ScaledJobs and all Jobs stay. So does the Namespace scaledjob-operator-system. If nothing else is in it:"
 	@echo "    $(KUBECTL) delete namespace scaledjob-operator-system"

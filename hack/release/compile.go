@@ -18,12 +18,12 @@ func (r *release) goBuild(ctx context.Context, platform v1.Platform, file string
 	if err != nil {
 		return err
 	}
-	kept, err := r.goSettings(ctx)
+	env, err := r.goSettings(ctx)
 	if err != nil {
 		return err
 	}
 	// What the user has set for other builds does not count.
-	env := append(kept,
+	env = append(env,
 		"CGO_ENABLED=0", "GOOS="+platform.OS, "GOARCH="+platform.Architecture, "GOAMD64=v1", "GOARM64=v8.0",
 		"GOFLAGS=-trimpath", "GOWORK=off", "GOEXPERIMENT=", "GOFIPS140=off", "GOENV=off",
 	)

@@ -108,7 +108,7 @@ verify-generated:
 # A version that nobody set is for the release to find out.
 RELEASE = go run ./hack/release -image='$(IMAGE)' $(if $(filter file,$(origin VERSION)),,-version='$(VERSION)')
 OURS    := app.kubernetes.io/name=scaledjob-operator
-# kubectl version needs one line to say that there is no cluster; apply and delete need many. A file, unlike a pipe, does not break.
+# Only kubectl version takes one line to say that there is no cluster. A file, unlike a pipe, does not break.
 MANIFEST = $(KUBECTL) version -o json > /dev/null; manifest=$$(mktemp); trap 'rm -f "$$manifest"' EXIT; $(RELEASE) manifest > "$$manifest"
 
 .PHONY: release

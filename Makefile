@@ -14,7 +14,7 @@ CRD     := config/crd/bases/batch.miracle.dev_scaledjobs.yaml
 
 .PHONY: help
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Try it
 
@@ -108,6 +108,8 @@ verify-generated:
 # A version that nobody set is for the release to find out.
 RELEASE = go run ./hack/release -image='$(IMAGE)' $(if $(filter file,$(origin VERSION)),,-version='$(VERSION)')
 OURS    := app.kubernetes.io/name=scaledjob-operator
+# Only kubectl version takes one line to say that there is no cluster. A file, unlike a pipe, does not break.
+MANIFEST = $(KUBECTL) version -o json > /dev/null; manifest=$$(mktemp); trap 'rm -f "$$manifest"' EXIT; $(RELEASE) manifest > "$$manifest"
 
 .PHONY: release
 release: ## Make images, manifests, chart and checksums in dist/, without Docker. IMAGE=registry/name names the image, VERSION=v1.2.3 the release.
@@ -123,18 +125,18 @@ image: ## Build the image with Docker, as IMAGE=registry/name with the tag VERSI
 
 .PHONY: install
 install: ## Install or upgrade the CRD in the current cluster. KUBECTL='kubectl --context=name' selects another.
-	$(KUBECTL) apply -f $(CRD)
+	$(KUBECTL) apply -k config/crd
 
 .PHONY: uninstall
 uninstall: ## Delete the CRD, and with it all ScaledJobs and all their Jobs, running ones too. Asks for CONFIRM=yes.
-	@KUBECTL='$(KUBECTL)' CONFIRM='$(CONFIRM)' CRD='$(CRD)' hack/release/uninstall.sh
+	@KUBECTL='$(KUBECTL)' CONFIRM='$(CONFIRM)' hack/release/uninstall.sh
 
 .PHONY: deploy
 deploy: ## Install or upgrade the operator, without the CRD, from IMAGE=registry/name with the tag VERSION.
-	@$(RELEASE) manifest | $(KUBECTL) apply -f -
+	@$(MANIFEST); $(KUBECTL) apply -f "$$manifest"
 
 .PHONY: undeploy
 undeploy: ## Delete the operator. The CRD, the Namespace, all ScaledJobs and all Jobs stay.
-	@$(RELEASE) manifest | $(KUBECTL) delete --ignore-not-found -l $(OURS) -f -
+	@$(MANIFEST); $(KUBECTL) delete --ignore-not-found -l $(OURS) -f "$$manifest"
 	@echo "The CRD, all ScaledJobs and all Jobs stay. So does the Namespace scaledjob-operator-system. If nothing else is in it:"
 	@echo "    $(KUBECTL) delete namespace scaledjob-operator-system"

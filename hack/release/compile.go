@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
@@ -17,12 +18,34 @@ func (r *release) goBuild(ctx context.Context, platform v1.Platform, file string
 	if err != nil {
 		return err
 	}
-	// What the user has set for other builds does not count.
-	env := []string{
-		"CGO_ENABLED=0", "GOOS=" + platform.OS, "GOARCH=" + platform.Architecture,
-		"GOFLAGS=-trimpath", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0",
+	env, err := r.goSettings(ctx)
+	if err != nil {
+		return err
 	}
+	// What the user has set for other builds does not count.
+	env = append(env,
+		"CGO_ENABLED=0", "GOOS="+platform.OS, "GOARCH="+platform.Architecture, "GOAMD64=v1", "GOARM64=v8.0",
+		"GOFLAGS=-trimpath", "GOWORK=off", "GOEXPERIMENT=", "GOFIPS140=off", "GOENV=off",
+	)
 	_, err = command(ctx, r.root, env, "go", "build", "-trimpath", "-buildvcs=false",
 		"-ldflags=-s -w -X main.version="+r.tag(), "-o", file, "./cmd")
 	return err
+}
+
+// goSettings returns those settings of the user that count, wherever they are set: which Go compiles, where modules
+// come from, and the caches.
+func (r *release) goSettings(ctx context.Context) ([]string, error) {
+	names := []string{
+		"GOTOOLCHAIN", "GOPROXY", "GOSUMDB", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOINSECURE", "GOAUTH", "GOVCS",
+		"GOMODCACHE", "GOCACHE",
+	}
+	out, err := command(ctx, r.root, nil, "go", append([]string{"env"}, names...)...)
+	if err != nil {
+		return nil, err
+	}
+	settings := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	for n, name := range names {
+		settings[n] = name + "=" + settings[n]
+	}
+	return settings, nil
 }

@@ -21,7 +21,7 @@ var made = regexp.MustCompile(`^(` + project + `-.+(-linux-(amd64|arm64)\.(tar|c
 // clearDist creates the folder, or deletes what an earlier release wrote to it. It deletes nothing if there is anything
 // else in it.
 func clearDist(dist string) error {
-	if err := os.MkdirAll(dist, 0o755); err != nil {
+	if err := createDist(dist); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(dist)
@@ -39,6 +39,21 @@ func clearDist(dist string) error {
 		}
 	}
 	return nil
+}
+
+// createDist creates the folder. It reports one in which no file can be created before minutes of work are spent.
+func createDist(dist string) error {
+	if err := os.MkdirAll(dist, 0o755); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(dist, ".*.part")
+	if err != nil {
+		return fmt.Errorf("cannot write to %s: %w", dist, err)
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return os.Remove(file.Name())
 }
 
 // writeChecksums writes the file that sha256sum -c reads.

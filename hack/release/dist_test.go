@@ -4,10 +4,14 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	. "github.com/onsi/gomega"
 )
 
@@ -44,6 +48,23 @@ func TestADistThatCannotBeWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dist")
 	write(t, filepath.Dir(file), "dist", "a file")
 	NewWithT(t).Expect(clearDist(file)).To(MatchError(ContainSubstring("dist: not a directory")))
+}
+
+// Root may write in spite of permissions, but nobody can write to a folder that is deleted.
+func TestADistInWhichNoFileCanBeCreated(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	r := prepared(t, tree(t), project)
+	deleted := t.TempDir()
+	folder, err := os.Open(deleted)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer folder.Close()
+	g.Expect(os.Remove(deleted)).To(Succeed())
+	r.dist = fmt.Sprintf("/proc/self/fd/%d", folder.Fd())
+	r.compile = func(context.Context, v1.Platform, string) error { return errors.New("compiled") }
+	want := MatchError(HavePrefix("cannot write to " + r.dist + ": "))
+	g.Expect(r.make(t.Context())).To(want)
+	g.Expect(r.makeArchive(t.Context())).To(want)
 }
 
 func TestChecksumsAreThoseOfSha256sum(t *testing.T) {

@@ -58,7 +58,7 @@ func (r *release) makeArchive(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	if err := os.MkdirAll(r.dist, 0o755); err != nil {
+	if err := createDist(r.dist); err != nil {
 		return err
 	}
 	_, err = r.makeImage(ctx, r.platform, filepath.Join(folder, "manager"))

@@ -94,7 +94,8 @@ func checkImage(image, command string) error {
 	_, err := name.NewRepository(image)
 	switch {
 	case strings.Contains(image, "@"):
-		return fmt.Errorf("IMAGE=%s has a digest, which only a push can tell%s", image, say)
+		// The value may hold a password, so it is not repeated.
+		return errors.New("IMAGE has an @: it takes no credentials, and no digest, which only a push can tell" + say)
 	case strings.Contains(path.Base(image), ":"):
 		return fmt.Errorf("IMAGE=%s has a tag, but the tag is VERSION%s", image, say)
 	case strings.ToLower(image) != image:

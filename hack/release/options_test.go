@@ -54,7 +54,7 @@ func TestImageNamesThatAreRefused(t *testing.T) {
 	for image, want := range map[string]string{
 		"registry.example/a:v1":       "has a tag, but the tag is VERSION",
 		"registry.example:5000/a:v1":  "has a tag, but the tag is VERSION",
-		"registry.example/a@sha256:0": "has a digest, which only a push can tell",
+		"registry.example/a@sha256:0": "no digest, which only a push can tell",
 		"registry.example/A":          "has upper case letters",
 		"registry.example/a b":        "is not the name of an image",
 		"https://registry.example/a":  "is not the name of an image",
@@ -68,4 +68,12 @@ func TestImageNamesThatAreRefused(t *testing.T) {
 	}
 	_, err := parseOptions([]string{"push"}, t.Output())
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("IMAGE=scaledjob-operator names no registry to push to")))
+}
+
+func TestNoPasswordIsRepeated(t *testing.T) {
+	t.Parallel()
+	for _, image := range []string{"me:secret@registry.example/a", "https://me:secret@registry.example/a", "me:secret@", "me:secret@secret@registry.example/a:v1"} {
+		_, err := parseOptions([]string{"-image=" + image}, t.Output())
+		NewWithT(t).Expect(err).To(MatchError(And(ContainSubstring("takes no credentials"), Not(ContainSubstring("secret")))), image)
+	}
 }

@@ -106,7 +106,7 @@ func (r *release) makeAndPush(ctx context.Context) error {
 	}
 	digest, err := r.push(ctx, images)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; %s is complete and names the image by its tag, but the image was not pushed", err, r.dist)
 	}
 	if err := r.writeInstallers(ctx, digest); err != nil {
 		return err

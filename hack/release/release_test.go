@@ -6,9 +6,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"debug/buildinfo"
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -145,4 +147,20 @@ func TestCompiledFilesDoNotDependOnTheFolder(t *testing.T) {
 		compiled = append(compiled, content)
 	}
 	g.Expect(bytes.Equal(compiled[0], compiled[1])).To(BeTrue())
+}
+
+func TestSettingsForOtherBuildsDoNotCount(t *testing.T) {
+	settings := t.TempDir()
+	write(t, settings, "env", "GOEXPERIMENT=arenas\nGOPROXY=https://registry.example\n")
+	t.Setenv("GOENV", filepath.Join(settings, "env"))
+	t.Setenv("GOFIPS140", "latest")
+	g := NewWithT(t)
+	r := prepared(t, tree(t), project)
+	file := filepath.Join(t.TempDir(), "manager")
+	g.Expect(r.goBuild(t.Context(), v1.Platform{OS: "linux", Architecture: "amd64"}, file)).To(Succeed())
+	built, err := buildinfo.ReadFile(file)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(built.GoVersion).To(Equal(runtime.Version()))
+	g.Expect(built.String()).NotTo(Or(ContainSubstring("GOEXPERIMENT"), ContainSubstring("fips140")))
+	g.Expect(r.goSettings(t.Context())).To(ContainElement("GOPROXY=https://registry.example"), "it does not change what is built")
 }

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Deletes the CRD, if CONFIRM is yes. Before that, it counts what goes with it. KUBECTL is the command of kubectl, and
-# CRD the manifest.
+# Deletes the CRD, if CONFIRM is yes. Before that, it counts what goes with it. KUBECTL is the command of kubectl.
 set -euo pipefail
 
 crd=scaledjobs.batch.miracle.dev
@@ -22,4 +21,4 @@ if [ "$CONFIRM" != yes ]; then
 	echo "To do it: make uninstall CONFIRM=yes" >&2
 	exit 1
 fi
-$KUBECTL delete -f "$CRD"
+$KUBECTL delete customresourcedefinitions $crd

@@ -32,7 +32,7 @@ func uninstall(t *testing.T, context, confirm string) (said, deleted string, err
 	write(t, folder, "kubectl", kubectl)
 	NewWithT(t).Expect(os.Chmod(filepath.Join(folder, "kubectl"), 0o755)).To(Succeed())
 	out, err := command(t.Context(), "", []string{
-		"KUBECTL=" + filepath.Join(folder, "kubectl") + " --context=" + context, "CONFIRM=" + confirm, "CRD=crd.yaml",
+		"KUBECTL=" + filepath.Join(folder, "kubectl") + " --context=" + context, "CONFIRM=" + confirm,
 	}, "./uninstall.sh", "")
 	content, _ := os.ReadFile(filepath.Join(folder, "deleted"))
 	return string(out), strings.TrimSpace(string(content)), err
@@ -44,7 +44,7 @@ func TestUninstallAsksBeforeItDeletes(t *testing.T) {
 	said, deleted, err := uninstall(t, "full", "yes")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(said).To(Equal("Deleting the CRD deletes all ScaledJobs (2) and all their Jobs (3), running ones too.\n"))
-	g.Expect(deleted).To(Equal("--context=full delete -f crd.yaml"))
+	g.Expect(deleted).To(Equal("--context=full delete customresourcedefinitions scaledjobs.batch.miracle.dev"))
 
 	_, deleted, err = uninstall(t, "full", "")
 	g.Expect(err).To(MatchError(ContainSubstring("To do it: make uninstall CONFIRM=yes")))

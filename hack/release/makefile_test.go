@@ -1,0 +1,57 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestHelpListsEveryTarget(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	makefile, err := os.ReadFile(filepath.Join(sources, "Makefile"))
+	g.Expect(err).NotTo(HaveOccurred())
+	help, err := command(t.Context(), sources, nil, "make", "help")
+	g.Expect(err).NotTo(HaveOccurred())
+	targets := regexp.MustCompile(`(?m)^([^\s:]+):.*## `).FindAllSubmatch(makefile, -1)
+	g.Expect(targets).NotTo(BeEmpty())
+	for _, target := range targets {
+		g.Expect(string(help)).To(MatchRegexp(`(?m)^` + string(target[1]) + ` `))
+	}
+}
+
+func TestWithoutAClusterDeployAndUndeployStopAtOnce(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	write(t, folder, "kubectl", "#!/bin/sh\necho 'the connection was refused' >&2\nexit 1\n")
+	NewWithT(t).Expect(os.Chmod(filepath.Join(folder, "kubectl"), 0o755)).To(Succeed())
+	for program, want := range map[string]string{"kubectl": "the connection was refused", "missing": "No such file or directory"} {
+		for _, target := range []string{"deploy", "undeploy"} {
+			_, err := command(t.Context(), sources, nil, "make", target, "KUBECTL="+filepath.Join(folder, program), "RELEASE=echo not wanted >&2;")
+			NewWithT(t).Expect(err).To(MatchError(And(ContainSubstring(want), Not(ContainSubstring("not wanted")))), target)
+		}
+	}
+}
+
+func TestDeployAndUndeployHandOverTheManifest(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	folder := t.TempDir()
+	write(t, folder, "kubectl", "#!/bin/sh\n[ \"$1\" = version ] && exit\necho \"$@\"\nfor file; do :; done\ncat \"$file\"\n")
+	g.Expect(os.Chmod(filepath.Join(folder, "kubectl"), 0o755)).To(Succeed())
+	for target, want := range map[string]string{
+		"deploy":   `^apply -f (\S+)\nthe manifest\n`,
+		"undeploy": `^delete --ignore-not-found -l app.kubernetes.io/name=scaledjob-operator -f (\S+)\nthe manifest\n`,
+	} {
+		out, err := command(t.Context(), sources, nil, "make", target, "KUBECTL="+filepath.Join(folder, "kubectl"), "RELEASE=echo the")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(out)).To(MatchRegexp(want))
+		g.Expect(regexp.MustCompile(want).FindStringSubmatch(string(out))[1]).NotTo(BeAnExistingFile())
+	}
+}

@@ -112,8 +112,8 @@ func closes(synced chan<- struct{}) manager.Runnable {
 }
 
 // stoppable returns start for a context that may end before the caches have synced: then it returns without waiting for
-// start. The manager does not end while it waits for its caches, which may be forever, for example without the permission
-// to list ScaledJobs. Until then nothing runs that has to end in order: no reconcile, and no election.
+// start. The manager does not end while it waits for its caches, which may last forever, for example without the
+// permission to list ScaledJobs. Until then nothing runs that has to end in order: no reconcile, and no election.
 func stoppable(synced <-chan struct{}, start func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ended := make(chan error, 1)

@@ -17,7 +17,9 @@ import (
 
 func TestStopBeforeTheCachesHaveSynced(t *testing.T) {
 	t.Parallel()
-	timing := leadership.Timing{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
+	timing := leadership.Timing{
+		LeaseDuration: leadership.LeaseDuration, RenewDeadline: leadership.RenewDeadline, RetryPeriod: leadership.RetryPeriod,
+	}
 	for name, lease := range map[string]*leadership.Lease{
 		"without leader election": nil,
 		"with leader election":    leadership.NewLease(held{}, timing),

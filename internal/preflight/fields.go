@@ -62,7 +62,8 @@ func ReadSchemas(ctx context.Context, client rest.Interface) ([]byte, error) {
 		return nil, fmt.Errorf("reading the OpenAPI document of %s: %w", scaledjobv1.GroupVersion, err)
 	}
 	if len(document) > maxDocumentBytes {
-		return nil, fmt.Errorf("the OpenAPI document of %s is larger than %d MiB", scaledjobv1.GroupVersion, maxDocumentBytes>>20)
+		return nil, fmt.Errorf("the OpenAPI document of %s is larger than %d MiB",
+			scaledjobv1.GroupVersion, maxDocumentBytes>>20)
 	}
 	return document, nil
 }

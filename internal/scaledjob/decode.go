@@ -96,9 +96,9 @@ func (e *UnknownFieldsError) Error() string {
 // UnknownFields returns the paths of the fields.
 func (e *UnknownFieldsError) UnknownFields() []string { return e.fields }
 
-// checkFields returns an error for unknown fields of a spec. It leaves out those in the template of the Jobs: which fields
-// a Job has is up to Kubernetes. The template is not decoded, because the decoder notes no more than 100 unknown fields,
-// so that those in the template could hide others.
+// checkFields returns an error for unknown fields of a spec. It leaves out those in the template of the Jobs: which
+// fields a Job has is up to Kubernetes. It does not decode the template, because the decoder notes no more than 100
+// unknown fields, so that those in the template could hide others.
 func checkFields(spec []byte) error {
 	var known struct {
 		scaledjobv1.ScaledJobSpec `json:",inline"`

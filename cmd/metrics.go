@@ -37,7 +37,8 @@ func (o *options) bindMetrics(flags *flag.FlagSet) {
 	flags.StringVar(&o.metricsClientCA, "metrics-client-ca-file", "",
 		"The `file` with CA certificates, in PEM. If set, serve /metrics only to clients with a certificate "+
 			"that one of these CAs signed, instead of asking the API server about the client. It is read again when it "+
-			"changes.")
+			"changes; if it is then empty, garbled or deleted, the previous CAs stay valid until a valid file is there "+
+			"or the operator restarts.")
 	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "",
 		"The `directory` with tls.crt and tls.key, the certificate and private key of the metrics server, in PEM. They "+
 			"are read again when they change. (default a self-signed certificate)")

@@ -147,8 +147,14 @@ func TestAuthoritiesOfMetricsClientsChange(t *testing.T) {
 	g.Expect(scrape(t.Context(), old, url)).To(Succeed())
 	g.Expect(scrape(t.Context(), next, url)).NotTo(Succeed())
 
-	write(t, path, []byte("no certificate"))
-	g.Consistently(func() error { return scrape(t.Context(), old, url) }).WithTimeout(time.Second).Should(Succeed())
+	for _, spoil := range []func(){
+		func() { write(t, path, []byte("no certificate")) },
+		func() { write(t, path, nil) },
+		func() { g.Expect(os.Remove(path)).To(Succeed()) },
+	} {
+		spoil()
+		g.Consistently(func() error { return scrape(t.Context(), old, url) }).WithTimeout(time.Second).Should(Succeed())
+	}
 
 	write(t, path, second.Certificate())
 	g.Eventually(func() error { return scrape(t.Context(), next, url) }).Should(Succeed())

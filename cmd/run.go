@@ -91,7 +91,8 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	if err := reconciler.SetupWithManager(ctx, mgr, options.workers); err != nil {
 		return err
 	}
-	for _, runnable := range []manager.Runnable{pool, watcher, checkStores(mgr, stores)} {
+	synced := make(chan struct{})
+	for _, runnable := range []manager.Runnable{pool, watcher, checkStores(mgr, stores), closes(synced)} {
 		if err := mgr.Add(runnable); err != nil {
 			return fmt.Errorf("adding to the manager: %w", err)
 		}
@@ -99,7 +100,38 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	if err := errors.Join(access.addTo(mgr), addProbes(mgr)); err != nil {
 		return err
 	}
-	return within(ctx, lease, mgr.Start)
+	return within(ctx, lease, stoppable(synced, mgr.Start))
+}
+
+// closes is a runnable that closes a channel. The manager runs it when the caches have synced, before the election.
+func closes(synced chan<- struct{}) manager.Runnable {
+	return onEveryReplica(func(context.Context) error {
+		close(synced)
+		return nil
+	})
+}
+
+// stoppable returns start for a context that may end before the caches have synced: then it returns without waiting for
+// start. The manager does not end while it waits for its caches, which may last forever, for example without the
+// permission to list ScaledJobs. Until then nothing runs that has to end in order: no reconcile, and no election.
+func stoppable(synced <-chan struct{}, start func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ended := make(chan error, 1)
+		go func() { ended <- start(ctx) }()
+		select {
+		case err := <-ended:
+			return err
+		case <-synced:
+			return <-ended
+		case <-ctx.Done():
+		}
+		select {
+		case <-synced: // Both are so, and select chose at random.
+			return <-ended
+		default:
+			return nil
+		}
+	}
 }
 
 func newManager(

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -20,6 +21,9 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
+
+// maxDocumentBytes is the size up to which an OpenAPI document is read. That of ScaledJobs has less than 1 MiB.
+const maxDocumentBytes = 32 << 20
 
 // ErrNotPublished means that the document has no schema of ScaledJobs. The API server publishes it some moments after
 // it begins to serve them.
@@ -43,13 +47,23 @@ type node struct {
 }
 
 // ReadSchemas reads the OpenAPI v3 document of the group of ScaledJobs. Every client that has signed in may read it.
+// It returns an error if the document is too large to be one.
 func ReadSchemas(ctx context.Context, client rest.Interface) ([]byte, error) {
-	document, err := client.Get().
+	stream, err := client.Get().
 		AbsPath("/openapi/v3/apis", scaledjobv1.GroupVersion.Group, scaledjobv1.GroupVersion.Version).
 		SetHeader("Accept", "application/json").
-		Do(ctx).Raw()
+		Stream(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the OpenAPI document of %s: %w", scaledjobv1.GroupVersion, err)
+	}
+	defer func() { _ = stream.Close() }() // It was only read.
+	document, err := io.ReadAll(io.LimitReader(stream, maxDocumentBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the OpenAPI document of %s: %w", scaledjobv1.GroupVersion, err)
+	}
+	if len(document) > maxDocumentBytes {
+		return nil, fmt.Errorf("the OpenAPI document of %s is larger than %d MiB",
+			scaledjobv1.GroupVersion, maxDocumentBytes>>20)
 	}
 	return document, nil
 }
@@ -78,7 +92,7 @@ func schemaOf(document []byte) (*node, error) {
 		return nil, fmt.Errorf("reading the OpenAPI document of %s: %w", scaledjobv1.GroupVersion, err)
 	}
 	for _, found := range parsed.Components.Schemas {
-		if slices.Contains(found.Kinds, scaledjobv1.GroupVersion.WithKind("ScaledJob")) {
+		if found != nil && slices.Contains(found.Kinds, scaledjobv1.GroupVersion.WithKind("ScaledJob")) {
 			return found, nil
 		}
 	}

@@ -5,11 +5,16 @@ package preflight
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 )
 
@@ -104,10 +109,57 @@ func TestDocumentsThatDoNotTell(t *testing.T) {
 	g := NewWithT(t)
 	_, err := CompareFields([]byte(`{"components":{"schemas":{"other":{}}}}`))
 	g.Expect(err).To(MatchError(ErrNotPublished))
+	_, err = CompareFields([]byte(`{"components":{"schemas":{"b":null}}}`))
+	g.Expect(err).To(MatchError(ErrNotPublished))
 	_, err = CompareFields([]byte(`{}`))
 	g.Expect(err).To(MatchError(ErrNotPublished))
 	_, err = CompareFields([]byte(`<html>`))
 	g.Expect(err).To(MatchError(ContainSubstring("OpenAPI document of batch.miracle.dev/v1")))
+}
+
+func TestReadSchemasUpToTheLimit(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		size int
+		read bool
+	}{
+		"empty": {0, true}, "as large as allowed": {maxDocumentBytes, true},
+		"too large": {maxDocumentBytes + 1, false}, "much too large": {4 * maxDocumentBytes, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				page := make([]byte, 1<<16)
+				for left := c.size; left > 0; left -= len(page) {
+					if _, err := w.Write(page[:min(left, len(page))]); err != nil {
+						return // the client has read enough
+					}
+				}
+			}))
+			defer server.Close()
+			client, err := discovery.NewDiscoveryClientForConfig(&rest.Config{Host: server.URL})
+			g.Expect(err).NotTo(HaveOccurred())
+			document, err := ReadSchemas(t.Context(), client.RESTClient())
+			if !c.read {
+				g.Expect(err).To(MatchError(ContainSubstring("larger than 32 MiB")))
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(len(document)).To(Equal(c.size)) // HaveLen would print the document.
+		})
+	}
+}
+
+func TestReadSchemasThatAreNotThere(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	client, err := discovery.NewDiscoveryClientForConfig(&rest.Config{Host: server.URL})
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = ReadSchemas(t.Context(), client.RESTClient())
+	g.Expect(apierrors.IsNotFound(err)).To(BeTrue())
 }
 
 // An operator that does not know a field leaves a ScaledJob alone that has it. A default that the CRD sets would give

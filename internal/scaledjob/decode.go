@@ -48,8 +48,8 @@ func AddToScheme(scheme *runtime.Scheme) {
 // not store.
 func (s *ScaledJob) UnmarshalJSON(data []byte) error {
 	*s = ScaledJob{}
-	if unknown, err := unmarshal(data, &s.ScaledJob); err == nil {
-		s.SpecErr = checkFields(unknown, "spec.")
+	unknown, whole := unmarshal(data, &s.ScaledJob)
+	if whole == nil && len(unknown) == 0 {
 		return nil
 	}
 	var parts struct {
@@ -62,12 +62,13 @@ func (s *ScaledJob) UnmarshalJSON(data []byte) error {
 	if _, err := unmarshal(data, &parts); err != nil {
 		return err
 	}
+	s.SpecErr = checkFields(parts.Spec)
+	if whole == nil {
+		return nil
+	}
 	s.ScaledJob = scaledjobv1.ScaledJob{TypeMeta: parts.TypeMeta, ObjectMeta: parts.ObjectMeta}
-	unknown, err := unmarshal(parts.Spec, &s.Spec)
-	if s.SpecErr = err; err != nil {
-		s.Spec = scaledjobv1.ScaledJobSpec{}
-	} else {
-		s.SpecErr = checkFields(unknown, "")
+	if _, err := unmarshal(parts.Spec, &s.Spec); err != nil {
+		s.Spec, s.SpecErr = scaledjobv1.ScaledJobSpec{}, err
 	}
 	if _, s.StatusErr = unmarshal(parts.Status, &s.Status); s.StatusErr != nil {
 		s.Status = scaledjobv1.ScaledJobStatus{}
@@ -95,18 +96,23 @@ func (e *UnknownFieldsError) Error() string {
 // UnknownFields returns the paths of the fields.
 func (e *UnknownFieldsError) UnknownFields() []string { return e.fields }
 
-// checkFields returns an error for unknown fields of the spec, whose paths begin with the prefix. It leaves out those in
-// the template of the Jobs: which fields a Job has is up to Kubernetes.
-func checkFields(unknown []error, prefix string) error {
+// checkFields returns an error for unknown fields of a spec. It leaves out those in the template of the Jobs: which
+// fields a Job has is up to Kubernetes. It does not decode the template, because the decoder notes no more than 100
+// unknown fields, so that those in the template could hide others.
+func checkFields(spec []byte) error {
+	var known struct {
+		scaledjobv1.ScaledJobSpec `json:",inline"`
+
+		JobTemplate json.RawMessage `json:"jobTemplate"`
+	}
+	unknown, err := unmarshal(spec, &known)
+	if err != nil {
+		return err
+	}
 	var fields []string
 	for _, each := range unknown {
-		field, named := errors.AsType[kjson.FieldError](each)
-		if !named {
-			continue
-		}
-		path, inSpec := strings.CutPrefix(field.FieldPath(), prefix)
-		if inSpec && !strings.HasPrefix(path, "jobTemplate.") {
-			fields = append(fields, "spec."+path)
+		if field, named := errors.AsType[kjson.FieldError](each); named {
+			fields = append(fields, "spec."+field.FieldPath())
 		}
 	}
 	if len(fields) == 0 {

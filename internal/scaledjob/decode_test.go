@@ -5,6 +5,8 @@ package scaledjob
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -103,6 +105,34 @@ func TestFieldsThatAreNotKnown(t *testing.T) {
 			g.Expect(is).To(BeTrue())
 			g.Expect(unknown.UnknownFields()).To(Equal(c.want))
 		})
+	}
+}
+
+// The decoder tells of no more than 100 unknown fields of an object.
+func TestManyFieldsThatAreNotKnownHideNoOther(t *testing.T) {
+	t.Parallel()
+	for _, count := range []int{99, 100, 150} {
+		var many strings.Builder
+		for i := range count {
+			fmt.Fprintf(&many, `"new%d":1,`, i)
+		}
+		for name, object := range map[string]string{
+			"in the template":                    `{"spec":{"jobTemplate":{%s"spec":{}},"pauseUntil":1}}`,
+			"in the metadata":                    `{"metadata":{%s"name":"a"},"spec":{"pauseUntil":1}}`,
+			"in a status before the spec":        `{"status":{%s"activeJobs":1},"spec":{"pauseUntil":1}}`,
+			"in the template of a broken object": `{"spec":{"jobTemplate":{%s"spec":{}},"pauseUntil":1},"status":[]}`,
+			"beside the spec":                    `{%s"spec":{"pauseUntil":1}}`,
+		} {
+			t.Run(fmt.Sprintf("%d %s", count, name), func(t *testing.T) {
+				t.Parallel()
+				g := NewWithT(t)
+				var found ScaledJob
+				g.Expect(found.UnmarshalJSON(fmt.Appendf(nil, object, many.String()))).To(Succeed())
+				unknown, is := errors.AsType[*UnknownFieldsError](found.SpecErr)
+				g.Expect(is).To(BeTrue())
+				g.Expect(unknown.UnknownFields()).To(Equal([]string{"spec.pauseUntil"}))
+			})
+		}
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 
 // TestUpgrade replaces the previous version by this one while Jobs run and messages arrive, and goes back to it.
 func TestUpgrade(t *testing.T) {
-	// mostSeconds is more than a lease lasts, for a busy machine.
-	const mostSeconds = 30 * time.Second
+	// tolerable is more than a lease lasts, for a busy machine.
+	const tolerable = 30 * time.Second
 	g := NewWithT(t)
 	kubectl(t, "apply", "-f", previous("install.yaml"))
 	uninstallAfter(t)
@@ -30,13 +30,13 @@ func TestUpgrade(t *testing.T) {
 		kubectl(t, "apply", "-f", root("dist/crds.yaml"), "-f", root("dist/install.yaml"))
 		awaitOperator(t)
 	})
-	g.Expect(gap).To(BeNumerically("<", mostSeconds))
+	g.Expect(gap).To(BeNumerically("<", tolerable))
 	t.Logf("upgrade: a message waited up to %v for its Job", gap.Round(time.Millisecond))
 	gap = w.reactionDuring(func() {
 		kubectl(t, "--namespace="+system, "rollout", "undo", deployment)
 		awaitOperator(t)
 	})
-	g.Expect(gap).To(BeNumerically("<", mostSeconds))
+	g.Expect(gap).To(BeNumerically("<", tolerable))
 	t.Logf("rollback: a message waited up to %v for its Job", gap.Round(time.Millisecond))
 	w.expectDone()
 }

@@ -17,7 +17,7 @@ func TestHelpListsEveryTarget(t *testing.T) {
 	g := NewWithT(t)
 	makefile, err := os.ReadFile(filepath.Join(sources, "Makefile"))
 	g.Expect(err).NotTo(HaveOccurred())
-	help, err := command(t.Context(), sources, nil, "make", "help")
+	help, err := runMake(t, "help")
 	g.Expect(err).NotTo(HaveOccurred())
 	targets := regexp.MustCompile(`(?m)^([^\s:]+):.*## `).FindAllSubmatch(makefile, -1)
 	g.Expect(targets).NotTo(BeEmpty())
@@ -33,7 +33,7 @@ func TestWithoutAClusterDeployAndUndeployStopAtOnce(t *testing.T) {
 	NewWithT(t).Expect(os.Chmod(filepath.Join(folder, "kubectl"), 0o755)).To(Succeed())
 	for program, want := range map[string]string{"kubectl": "the connection was refused", "missing": "No such file or directory"} {
 		for _, target := range []string{"deploy", "undeploy"} {
-			_, err := command(t.Context(), sources, nil, "make", target, "KUBECTL="+filepath.Join(folder, program), "RELEASE=echo not wanted >&2;")
+			_, err := runMake(t, target, "KUBECTL="+filepath.Join(folder, program), "RELEASE=echo not wanted >&2;")
 			NewWithT(t).Expect(err).To(MatchError(And(ContainSubstring(want), Not(ContainSubstring("not wanted")))), target)
 		}
 	}
@@ -49,9 +49,15 @@ func TestDeployAndUndeployHandOverTheManifest(t *testing.T) {
 		"deploy":   `^apply -f (\S+)\nthe manifest\n`,
 		"undeploy": `^delete --ignore-not-found -l app.kubernetes.io/name=scaledjob-operator -f (\S+)\nthe manifest\n`,
 	} {
-		out, err := command(t.Context(), sources, nil, "make", target, "KUBECTL="+filepath.Join(folder, "kubectl"), "RELEASE=echo the")
+		out, err := runMake(t, target, "KUBECTL="+filepath.Join(folder, "kubectl"), "RELEASE=echo the")
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(string(out)).To(MatchRegexp(want))
 		g.Expect(regexp.MustCompile(want).FindStringSubmatch(string(out))[1]).NotTo(BeAnExistingFile())
 	}
+}
+
+// runMake runs make as a user does, also where make runs the tests.
+func runMake(t *testing.T, args ...string) ([]byte, error) {
+	t.Helper()
+	return command(t.Context(), sources, []string{"MAKEFLAGS=", "MAKELEVEL=0"}, "make", args...)
 }

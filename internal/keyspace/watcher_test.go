@@ -433,12 +433,14 @@ func TestAnIdleSessionLives(t *testing.T) {
 	through := tcpproxy.New(t, server.Addr())
 	h := newHarness(t, through.Addr(), func(w *Watcher) { w.timing.pingAfter = 10 * time.Millisecond })
 	h.ensure("emails")
-	dials := through.Dials()
-	pings := func() string {
+	commands := func() string {
 		stats, _ := server.Client().Info(t.Context(), "commandstats").Result()
 		return stats
 	}
-	h.Eventually(pings).WithTimeout(timeout).Should(MatchRegexp(`cmdstat_ping:calls=[1-9]\d`))
+	// The setting is read on a connection of its own, at any moment after the subscription.
+	h.Eventually(commands).WithTimeout(timeout).Should(ContainSubstring("cmdstat_config"))
+	dials := through.Dials()
+	h.Eventually(commands).WithTimeout(timeout).Should(MatchRegexp(`cmdstat_ping:calls=[1-9]\d\d`))
 	h.Expect(through.Dials()).To(Equal(dials))
 	h.Expect(h.count("emails", coalesce.Confirmed)).To(Equal(1))
 }

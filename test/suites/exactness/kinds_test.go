@@ -38,12 +38,6 @@ var (
 	}
 	// endlessPace has nobody get done.
 	endlessPace = workers.Pace{Work: workers.Span{Least: time.Hour, Most: time.Hour}}
-	// hesitantPace has workers take their messages long after they are ready.
-	hesitantPace = workers.Pace{
-		StartUp: workers.Span{Most: 400 * time.Millisecond},
-		Claim:   workers.Span{Least: 300 * time.Millisecond, Most: 600 * time.Millisecond},
-		Work:    workers.Span{Most: 200 * time.Millisecond},
-	}
 )
 
 // crew is a ScaledJob under test, of which each Job is for one message, with workers
@@ -259,7 +253,8 @@ func TestNaiveFormulaWastesJobs(t *testing.T) {
 	g := NewWithT(t)
 	namespace := newNamespace(t)
 	queue := namespace + ":queue"
-	c := newCrew(t, namespace, "naive", hesitantPace, workers.ReliableList(redis.Client(), queue))
+	kind := hesitant{workers.ReliableList(redis.Client(), queue), make(chan struct{})}
+	c := newCrew(t, namespace, "naive", workers.Pace{}, kind)
 	scaler := &workers.AccurateScaler{
 		API: api, Object: c.scaledJob.Object, Interval: pollInterval,
 		Waiting: func(ctx context.Context) (int64, error) { return redis.Client().LLen(ctx, queue).Result() },
@@ -267,21 +262,44 @@ func TestNaiveFormulaWastesJobs(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- scaler.Run(t.Context()) }()
 	t.Cleanup(func() { g.Expect(<-ended).To(Succeed()) })
-
-	g.Expect(c.push(t.Context())).To(Succeed())
-	c.awaitWorkedOff(t)
-	g.Expect(c.faults(t, c.mayWaste())).To(ConsistOf(ContainSubstring("found no message")))
+	c.findsWaste(t, kind)
 }
 
 // Another control: the operator is told that workers take their messages sooner than
 // they do.
 func TestGraceThatIsTooShortWastesJobs(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
 	namespace := newNamespace(t)
 	startOperator(t, startProxy(t), []string{namespace})
-	c := newCrew(t, namespace, "hasty", hesitantPace, workers.PopAtStart(redis.Client(), namespace+":queue"), accurately(0))
-	g.Expect(c.push(t.Context())).To(Succeed())
+	kind := hesitant{workers.PopAtStart(redis.Client(), namespace+":queue"), make(chan struct{})}
+	newCrew(t, namespace, "hasty", workers.Pace{}, kind, accurately(0)).findsWaste(t, kind)
+}
+
+// hesitant workers are ready, and take no message before they may.
+type hesitant struct {
+	workers.Kind
+
+	may chan struct{}
+}
+
+func (k hesitant) Take(ctx context.Context, worker string) (workers.Message, bool, error) {
+	select {
+	case <-k.may:
+		return k.Kind.Take(ctx, worker)
+	case <-ctx.Done():
+		return workers.Message{}, false, ctx.Err()
+	}
+}
+
+// findsWaste has the first message get a second Job before a worker takes it, and expects the waste to be found.
+func (c *crew) findsWaste(t *testing.T, kind hesitant) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(c.Push(t.Context(), 1)).To(Succeed())
+	g.Eventually(c.scaledJob.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">", 1))
+	close(kind.may)
+	g.Eventually(c.Wasted).WithTimeout(timeout).ShouldNot(BeZero())
+	g.Expect(c.Push(t.Context(), crewMessages-1)).To(Succeed())
 	c.awaitWorkedOff(t)
 	g.Expect(c.faults(t, 0)).To(ConsistOf(ContainSubstring("found no message")))
 }

@@ -86,8 +86,10 @@ func TestTheAdministratorOfNamespacesInstallsRoleOnly(t *testing.T) {
 		grant(t, "--namespace="+namespace, "create", "rolebinding", "grant-roles", "--role=grant-roles", "--user="+lead)
 	}
 	g.Eventually(apply).Should(Succeed())
+	image, err := render.Image(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
 	_, err = render.Helm(t.Context(), values, "install", "led", chart, "--namespace="+mine, "--kube-as-user="+lead,
-		"--kubeconfig="+control.Kubeconfig(), "--values=-")
+		"--kubeconfig="+control.Kubeconfig(), "--values="+image, "--values=-")
 	g.Expect(err).NotTo(HaveOccurred())
 }
 

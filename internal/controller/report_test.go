@@ -161,7 +161,7 @@ func TestStatusOfAQueueThatCrossesTheLimitIsWrittenOnceASecond(t *testing.T) {
 	})
 }
 
-// The right to write statuses is lost. Jobs are created all the same, and the log says so, but not for each attempt.
+// The permission to write statuses is lost. Jobs are created all the same, and the log says so, but not for each attempt.
 func TestStatusThatMayNotBeWrittenIsLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

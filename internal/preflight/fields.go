@@ -23,7 +23,7 @@ import (
 )
 
 // maxDocumentBytes is the size up to which an OpenAPI document is read. That of ScaledJobs has less than 1 MiB.
-const maxDocumentBytes = 32 << 20
+const maxDocumentBytes = 8 << 20
 
 // ErrNotPublished means that the document has no schema of ScaledJobs. The API server publishes it some moments after
 // it begins to serve them.

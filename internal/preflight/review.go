@@ -17,13 +17,13 @@ import (
 const reviewsAtOnce = 16
 
 // Asker answers whether the operator has a permission.
-type Asker func(ctx context.Context, right Right) (bool, error)
+type Asker func(ctx context.Context, permission Permission) (bool, error)
 
 // AskAPIServer returns an Asker that asks the API server. Every client that has signed in may ask about itself.
 func AskAPIServer(client authorizationclient.SelfSubjectAccessReviewsGetter) Asker {
-	return func(ctx context.Context, right Right) (bool, error) {
+	return func(ctx context.Context, permission Permission) (bool, error) {
 		review := &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right.ResourceAttributes},
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &permission.ResourceAttributes},
 		}
 		answer, err := client.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err != nil {
@@ -35,8 +35,8 @@ func AskAPIServer(client authorizationclient.SelfSubjectAccessReviewsGetter) Ask
 
 // FirstMissing asks for permissions in their order until some are missing. It returns those, and all that have not been
 // granted or asked for yet, which include them.
-func FirstMissing(ctx context.Context, ask Asker, rights []Right) (missing, rest []Right, err error) {
-	for rest = rights; len(rest) > 0; rest = rest[min(len(rest), reviewsAtOnce):] {
+func FirstMissing(ctx context.Context, ask Asker, permissions []Permission) (missing, rest []Permission, err error) {
+	for rest = permissions; len(rest) > 0; rest = rest[min(len(rest), reviewsAtOnce):] {
 		missing, err = Missing(ctx, ask, rest[:min(len(rest), reviewsAtOnce)])
 		if len(missing) > 0 || err != nil {
 			return missing, rest, err
@@ -46,23 +46,23 @@ func FirstMissing(ctx context.Context, ask Asker, rights []Right) (missing, rest
 }
 
 // Missing asks for all of the permissions, and returns those that are missing.
-func Missing(ctx context.Context, ask Asker, rights []Right) ([]Right, error) {
-	granted := make([]bool, len(rights))
+func Missing(ctx context.Context, ask Asker, permissions []Permission) ([]Permission, error) {
+	granted := make([]bool, len(permissions))
 	asking, ctx := errgroup.WithContext(ctx)
 	asking.SetLimit(reviewsAtOnce)
-	for i, right := range rights {
+	for i, permission := range permissions {
 		asking.Go(func() (err error) {
-			granted[i], err = ask(ctx, right)
+			granted[i], err = ask(ctx, permission)
 			return err
 		})
 	}
 	if err := asking.Wait(); err != nil {
 		return nil, err
 	}
-	var missing []Right
-	for i, right := range rights {
+	var missing []Permission
+	for i, permission := range permissions {
 		if !granted[i] {
-			missing = append(missing, right)
+			missing = append(missing, permission)
 		}
 	}
 	return missing, nil

@@ -51,7 +51,7 @@ func TestRefusedCommandsAreToldFromRefusedTransactions(t *testing.T) {
 	}
 }
 
-func TestTheRightsThatAreNeeded(t *testing.T) {
+func TestThePermissionsThatAreNeeded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		queue queue.Queue

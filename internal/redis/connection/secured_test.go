@@ -120,7 +120,7 @@ func reasonOf(t *testing.T, conn *Conn) string {
 	return string(failure.Classify(err).Reason)
 }
 
-func TestAUserOfFewRightsIsEnough(t *testing.T) {
+func TestAUserOfFewPermissionsIsEnough(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := redistest.New(t, redistest.Options{})

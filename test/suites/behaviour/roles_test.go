@@ -31,7 +31,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// account is a ServiceAccount in a namespace of its own that has no rights yet.
+// account is a ServiceAccount in a namespace of its own that has no permissions yet.
 type account struct {
 	*WithT
 	t         *testing.T
@@ -93,7 +93,7 @@ func (a *account) election() []string {
 	}
 }
 
-// The operator has no right in the whole cluster. Its metrics are for clients with a certificate.
+// The operator has no permission in the whole cluster. Its metrics are for clients with a certificate.
 func TestRolesInTheWatchedNamespacesAreEnough(t *testing.T) {
 	t.Parallel()
 	a, one, two := newAccount(t), newLonelyScaledJob(t), newLonelyScaledJob(t)
@@ -130,8 +130,8 @@ func TestRolesInTheWatchedNamespacesAreEnough(t *testing.T) {
 	a.Expect(early.log()).To(And(ContainSubstring("leases.coordination.k8s.io"), ContainSubstring("the operator ends")))
 }
 
-// The rights in one of the namespaces come late.
-func TestOperatorWaitsForItsRights(t *testing.T) {
+// The permissions in one of the namespaces come late.
+func TestOperatorWaitsForItsPermissions(t *testing.T) {
 	t.Parallel()
 	a, one, two := newAccount(t), newLonelyScaledJob(t), newLonelyScaledJob(t)
 	a.grant(one.Namespace, a.rules("ClusterRole"))
@@ -147,7 +147,7 @@ func TestOperatorWaitsForItsRights(t *testing.T) {
 	two.Eventually(two.jobsEver).Should(Equal(1))
 }
 
-func TestRightsInOneOfTwoNamespacesAreNotEnough(t *testing.T) {
+func TestPermissionsInOneOfTwoNamespacesAreNotEnough(t *testing.T) {
 	t.Parallel()
 	a, one, two := newAccount(t), newLonelyScaledJob(t), newLonelyScaledJob(t)
 	a.grant(one.Namespace, a.rules("ClusterRole"))
@@ -158,7 +158,7 @@ func TestRightsInOneOfTwoNamespacesAreNotEnough(t *testing.T) {
 		ContainSubstring("kubectl auth can-i create jobs.batch --namespace="+two.Namespace)))
 }
 
-// The right to write statuses is lost while the operator runs. Jobs are made all the same.
+// The permission to write statuses is lost while the operator runs. Jobs are made all the same.
 func TestRightToWriteStatusesIsLost(t *testing.T) {
 	t.Parallel()
 	a, s := newAccount(t), newLonelyScaledJob(t)

@@ -30,7 +30,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
-// Everything is applied in one command, and the operator is there before its CRD, and before its rights.
+// Everything is applied in one command, and the operator is there before its CRD, and before its permissions.
 func TestOperatorStartsBeforeItsCRD(t *testing.T) {
 	t.Parallel()
 	control := cluster.New(t, cluster.Options{})
@@ -69,7 +69,7 @@ func TestOperatorStartsBeforeItsCRD(t *testing.T) {
 	})
 }
 
-// prepareAccount makes the operator's ServiceAccount, without any rights yet, and returns the path of a kubeconfig for
+// prepareAccount makes the operator's ServiceAccount, without any permissions yet, and returns the path of a kubeconfig for
 // it.
 func prepareAccount(t *testing.T, control *cluster.Cluster, admin client.Client) (path string) {
 	t.Helper()

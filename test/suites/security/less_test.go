@@ -33,9 +33,9 @@ func documented(t *testing.T, name string) string {
 	return string(text)
 }
 
-// documentedRights is the command of docs/redis.md that makes a user with the
+// documentedPermissions is the command of docs/redis.md that makes a user with the
 // fewest rights.
-func documentedRights(t *testing.T) []string {
+func documentedPermissions(t *testing.T) []string {
 	t.Helper()
 	line := regexp.MustCompile(`(?m)^ +ACL SETUSER scaledjob on .*$`).FindString(documented(t, "redis.md"))
 	if !strings.Contains(line, "PASSWORD") {
@@ -76,32 +76,32 @@ func replaced(t *testing.T, command []string, word string, by ...string) (change
 	return changed
 }
 
-func TestTheDocumentedRightsAreEnough(t *testing.T) {
+func TestTheDocumentedPermissionsAreEnough(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
-	spec := s.follow(newClosedServer(t), documentedRights(t))
+	spec := s.follow(newClosedServer(t), documentedPermissions(t))
 	s.create(spec...)
 	s.expectNoticed()
 }
 
-func TestTheDocumentedRightsAreEnoughBeforeRedis7(t *testing.T) {
+func TestTheDocumentedPermissionsAreEnoughBeforeRedis7(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
 	server := newClosedServer(t, "--acl-pubsub-default", "allchannels")
-	spec := s.follow(server, replaced(t, documentedRights(t), "%R~jobs:*", "~jobs:*"))
+	spec := s.follow(server, replaced(t, documentedPermissions(t), "%R~jobs:*", "~jobs:*"))
 	s.create(spec...)
 	s.expectNoticed()
 }
 
-func TestTheDocumentedRightsAreEnoughInAnotherDatabase(t *testing.T) {
+func TestTheDocumentedPermissionsAreEnoughInAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
 	row := regexp.MustCompile("(?m)^\\| database ([0-9]+) \\| `([^`]+)` \\|$").FindStringSubmatch(documented(t, "redis.md"))
-	s.Expect(row).NotTo(BeNil(), "docs/redis.md has no rights for another database")
+	s.Expect(row).NotTo(BeNil(), "docs/redis.md has no permissions for another database")
 	database, err := strconv.Atoi(row[1])
 	s.Expect(err).NotTo(HaveOccurred())
 	server := newClosedServer(t)
-	spec := s.follow(server, append(documentedRights(t), strings.Fields(row[2])...))
+	spec := s.follow(server, append(documentedPermissions(t), strings.Fields(row[2])...))
 	s.Redis = server.in(database)
 	s.create(with(spec, inDatabase(int32(database)))...)
 	s.expectNoticed()
@@ -115,7 +115,7 @@ func TestTheDocumentedCommandsOfTypesAreEnough(t *testing.T) {
 			s := newScaledJob(t)
 			s.kind = k
 			server := newClosedServer(t)
-			spec := s.follow(server, replaced(t, documentedRights(t), "+llen", documentedCommands(t, k)...))
+			spec := s.follow(server, replaced(t, documentedPermissions(t), "+llen", documentedCommands(t, k)...))
 			s.create(spec...)
 			s.expectNoticed()
 		})

@@ -22,7 +22,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
-// The operator works in the namespaces that the values name, as the ServiceAccount of the release, which has no right
+// The operator works in the namespaces that the values name, as the ServiceAccount of the release, which has no permission
 // anywhere else and none in the cluster.
 func TestRoleOnlyIsEnoughToWork(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ const Namespace = "ops"
 // Watched are the namespaces that RoleOnly names.
 var Watched = []string{"team-a", "team-b"}
 
-// RoleOnly are values for somebody who has rights in a few namespaces only.
+// RoleOnly are values for somebody who has permissions in a few namespaces only.
 const RoleOnly = `
 watchNamespaces: [team-a, team-b, team-a]
 crds: {enabled: false}

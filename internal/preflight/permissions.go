@@ -19,8 +19,8 @@ import (
 // should take a fraction of a second.
 const MaxNamespaces = 25
 
-// Right is a permission.
-type Right struct {
+// Permission is a permission.
+type Permission struct {
 	authorizationv1.ResourceAttributes
 
 	// Without tells what does not work without it. It is empty if the operator can't work at all.
@@ -58,62 +58,62 @@ var perNamespace = []struct {
 	},
 }
 
-// Rights returns the permissions that the operator needs, namespace by namespace.
-func (n Needs) Rights() []Right {
+// Permissions returns the permissions that the operator needs, namespace by namespace.
+func (n Needs) Permissions() []Permission {
 	namespaces := n.Namespaces[:min(len(n.Namespaces), MaxNamespaces)]
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	var rights []Right
+	var permissions []Permission
 	for _, namespace := range namespaces {
 		for _, each := range perNamespace {
 			for _, verb := range each.verbs {
-				rights = append(rights, Right{Without: each.without, ResourceAttributes: authorizationv1.ResourceAttributes{
+				permissions = append(permissions, Permission{Without: each.without, ResourceAttributes: authorizationv1.ResourceAttributes{
 					Namespace: namespace, Verb: verb,
 					Group: each.group, Resource: each.resource, Subresource: each.subresource,
 				}})
 			}
 		}
 	}
-	return slices.Concat(rights, n.forLease(), n.forMetrics())
+	return slices.Concat(permissions, n.forLease(), n.forMetrics())
 }
 
 // forLease returns the permissions for leader election. A Role may restrict get and update to the name of the Lease.
-func (n Needs) forLease() (rights []Right) {
+func (n Needs) forLease() (permissions []Permission) {
 	if n.Lease == "" {
 		return nil
 	}
 	namespace, name, _ := strings.Cut(n.Lease, "/")
 	for _, verb := range []string{"get", "create", "update"} {
-		right := Right{ResourceAttributes: authorizationv1.ResourceAttributes{
+		permission := Permission{ResourceAttributes: authorizationv1.ResourceAttributes{
 			Namespace: namespace, Verb: verb, Group: "coordination.k8s.io", Resource: "leases",
 		}}
 		if verb != "create" { // Then the name is not known to those who decide.
-			right.Name = name
+			permission.Name = name
 		}
-		rights = append(rights, right)
+		permissions = append(permissions, permission)
 	}
-	return rights
+	return permissions
 }
 
-func (n Needs) forMetrics() []Right {
+func (n Needs) forMetrics() []Permission {
 	if !n.AuthenticatesMetrics {
 		return nil
 	}
-	create := func(group, resource string) Right {
-		return Right{
+	create := func(group, resource string) Permission {
+		return Permission{
 			ResourceAttributes: authorizationv1.ResourceAttributes{Verb: "create", Group: group, Resource: resource},
 			Without:            "nobody can read the metrics",
 			ofCluster:          true,
 		}
 	}
-	return []Right{
+	return []Permission{
 		create("authentication.k8s.io", "tokenreviews"), create("authorization.k8s.io", "subjectaccessreviews"),
 	}
 }
 
 // String returns the command that checks whether the caller has the permission.
-func (r Right) String() string {
+func (r Permission) String() string {
 	command := "kubectl auth can-i " + r.Verb + " " + r.Resource + "." + r.Group
 	if r.Name != "" {
 		command += "/" + r.Name
@@ -136,4 +136,4 @@ func prefixed(prefix, text string) string {
 }
 
 // Required reports whether the operator can't work without the permission.
-func (r Right) Required() bool { return r.Without == "" }
+func (r Permission) Required() bool { return r.Without == "" }

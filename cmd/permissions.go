@@ -30,18 +30,18 @@ func needsOf(options options, lease *leadership.Lease) preflight.Needs {
 // mayWork waits until the operator has the permissions that it can't work without, and logs which others are missing.
 // If the API server does not tell, the operator starts all the same.
 func mayWork(needs preflight.Needs, ask preflight.Asker, log logr.Logger) prerequisite {
-	var required, others []preflight.Right
-	for _, right := range needs.Rights() {
-		if right.Required() {
-			required = append(required, right)
+	var required, others []preflight.Permission
+	for _, permission := range needs.Permissions() {
+		if permission.Required() {
+			required = append(required, permission)
 		} else {
-			others = append(others, right)
+			others = append(others, permission)
 		}
 	}
 	return func(ctx context.Context) (*obstacle, error) {
 		ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 		defer cancel()
-		var missing []preflight.Right
+		var missing []preflight.Permission
 		var err error
 		if missing, required, err = preflight.FirstMissing(ctx, ask, required); len(missing) > 0 {
 			return lacking(missing, needs), nil
@@ -63,7 +63,7 @@ func mayWork(needs preflight.Needs, ask preflight.Asker, log logr.Logger) prereq
 }
 
 // lacking is the obstacle of missing permissions.
-func lacking(missing []preflight.Right, needs preflight.Needs) *obstacle {
+func lacking(missing []preflight.Permission, needs preflight.Needs) *obstacle {
 	cure := "apply the RBAC rules of this version, and bind the roles to its ServiceAccount in all namespaces, " +
 		"or name the namespaces to watch with --watch-namespaces"
 	if len(needs.Namespaces) > 0 {
@@ -79,22 +79,22 @@ func lacking(missing []preflight.Right, needs preflight.Needs) *obstacle {
 }
 
 // logDegraded logs, once per consequence, the missing permissions that the operator can work without.
-func logDegraded(missing []preflight.Right, log logr.Logger) {
-	without := map[string][]preflight.Right{}
-	for _, right := range missing {
-		without[right.Without] = append(without[right.Without], right)
+func logDegraded(missing []preflight.Permission, log logr.Logger) {
+	without := map[string][]preflight.Permission{}
+	for _, permission := range missing {
+		without[permission.Without] = append(without[permission.Without], permission)
 	}
-	for consequence, rights := range without {
+	for consequence, permissions := range without {
 		log.Info("the operator lacks permissions that it can work without",
-			"consequence", consequence, "denied", commands(rights))
+			"consequence", consequence, "denied", commands(permissions))
 	}
 }
 
 // commands returns the commands that check the permissions.
-func commands(rights []preflight.Right) string {
-	texts := make([]string, len(rights))
-	for i, right := range rights {
-		texts[i] = right.String()
+func commands(permissions []preflight.Permission) string {
+	texts := make([]string, len(permissions))
+	for i, permission := range permissions {
+		texts[i] = permission.String()
 	}
 	return strings.Join(texts, "; ")
 }

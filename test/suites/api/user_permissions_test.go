@@ -42,11 +42,11 @@ func TestPeopleMayDoWhatTheirRoleSays(t *testing.T) {
 			namespace := newNamespace(t)
 			user := newUser(t, namespace, role)
 			NewWithT(t).Eventually(func(g Gomega) {
-				all, err := rights(t.Context(), user, namespace)
+				all, err := permissions(t.Context(), user, namespace)
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(slices.DeleteFunc(all, isNotOurs)).To(ConsistOf(want))
 			}).Should(Succeed())
-			NewWithT(t).Expect(rights(t.Context(), user, operator.Namespace)).NotTo(ContainElement(ContainSubstring("scaledjobs")))
+			NewWithT(t).Expect(permissions(t.Context(), user, operator.Namespace)).NotTo(ContainElement(ContainSubstring("scaledjobs")))
 		})
 	}
 }
@@ -87,8 +87,8 @@ func TestAnEditorScalesAndAViewerDoesNot(t *testing.T) {
 	g.Expect(editor.Status().Patch(t.Context(), emails.DeepCopy(), pretend)).To(forbidden)
 }
 
-// isNotOurs tells rights to other things than ScaledJobs.
-func isNotOurs(right string) bool { return !strings.HasSuffix(right, ".batch.miracle.dev") }
+// isNotOurs tells permissions to other things than ScaledJobs.
+func isNotOurs(permission string) bool { return !strings.HasSuffix(permission, ".batch.miracle.dev") }
 
 // newUser makes somebody have a role in a namespace.
 func newUser(t *testing.T, namespace, role string) client.Client {

@@ -17,29 +17,29 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// texts are the commands for the rights, without what they have in common.
-func texts(rights []Right) []string {
+// texts are the commands for the permissions, without what they have in common.
+func texts(permissions []Permission) []string {
 	var all []string
-	for _, right := range rights {
-		all = append(all, strings.TrimPrefix(right.String(), "kubectl auth can-i "))
+	for _, permission := range permissions {
+		all = append(all, strings.TrimPrefix(permission.String(), "kubectl auth can-i "))
 	}
 	return all
 }
 
-func TestRightsInNamespaces(t *testing.T) {
+func TestPermissionsInNamespaces(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	needs := Needs{Namespaces: []string{"a", "b"}, Lease: "ops/leader", AuthenticatesMetrics: true}
 	var want []string
 	for _, namespace := range needs.Namespaces {
-		for _, right := range []string{
+		for _, permission := range []string{
 			"get scaledjobs.batch.miracle.dev", "list scaledjobs.batch.miracle.dev", "watch scaledjobs.batch.miracle.dev",
 			"patch scaledjobs.batch.miracle.dev --subresource=status",
 			"create jobs.batch", "delete jobs.batch", "get jobs.batch", "list jobs.batch", "watch jobs.batch",
 			"create events.events.k8s.io", "patch events.events.k8s.io",
 			"update scaledjobs.batch.miracle.dev --subresource=finalizers",
 		} {
-			want = append(want, right+" --namespace="+namespace)
+			want = append(want, permission+" --namespace="+namespace)
 		}
 	}
 	want = append(want,
@@ -47,29 +47,29 @@ func TestRightsInNamespaces(t *testing.T) {
 		"update leases.coordination.k8s.io/leader --namespace=ops",
 		"create tokenreviews.authentication.k8s.io", "create subjectaccessreviews.authorization.k8s.io",
 	)
-	g.Expect(texts(needs.Rights())).To(Equal(want))
-	for _, right := range needs.Rights() {
-		degrades := strings.Contains(right.String(), "events") || strings.Contains(right.String(), "finalizers") ||
-			strings.Contains(right.String(), "reviews")
-		g.Expect(right.Required()).To(Equal(!degrades), right.String())
+	g.Expect(texts(needs.Permissions())).To(Equal(want))
+	for _, permission := range needs.Permissions() {
+		degrades := strings.Contains(permission.String(), "events") || strings.Contains(permission.String(), "finalizers") ||
+			strings.Contains(permission.String(), "reviews")
+		g.Expect(permission.Required()).To(Equal(!degrades), permission.String())
 	}
 }
 
-func TestRightsInAllNamespaces(t *testing.T) {
+func TestPermissionsInAllNamespaces(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	rights := texts(Needs{}.Rights())
-	g.Expect(rights).To(HaveLen(12))
-	g.Expect(rights).To(HaveEach(HaveSuffix(" --all-namespaces")))
+	permissions := texts(Needs{}.Permissions())
+	g.Expect(permissions).To(HaveLen(12))
+	g.Expect(permissions).To(HaveEach(HaveSuffix(" --all-namespaces")))
 }
 
-func TestRightsInManyNamespaces(t *testing.T) {
+func TestPermissionsInManyNamespaces(t *testing.T) {
 	t.Parallel()
-	NewWithT(t).Expect(Needs{Namespaces: make([]string, 10*MaxNamespaces)}.Rights()).To(HaveLen(12 * MaxNamespaces))
+	NewWithT(t).Expect(Needs{Namespaces: make([]string, 10*MaxNamespaces)}.Permissions()).To(HaveLen(12 * MaxNamespaces))
 }
 
 // What is asked for is what the generated roles grant, no more and no less.
-func TestRightsAreThoseOfTheRoles(t *testing.T) {
+func TestPermissionsAreThoseOfTheRoles(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	manifest, err := os.ReadFile("../../config/rbac/role.yaml")
@@ -85,12 +85,12 @@ func TestRightsAreThoseOfTheRoles(t *testing.T) {
 		}
 	}
 	var asked []string
-	for _, right := range (Needs{Lease: "ops/leader", AuthenticatesMetrics: true}).Rights() {
-		resource := right.Resource
-		if right.Subresource != "" {
-			resource += "/" + right.Subresource
+	for _, permission := range (Needs{Lease: "ops/leader", AuthenticatesMetrics: true}).Permissions() {
+		resource := permission.Resource
+		if permission.Subresource != "" {
+			resource += "/" + permission.Subresource
 		}
-		asked = append(asked, fmt.Sprintf("%s %s %s", right.Verb, right.Group, resource))
+		asked = append(asked, fmt.Sprintf("%s %s %s", permission.Verb, permission.Group, resource))
 	}
 	g.Expect(asked).To(ConsistOf(granted))
 }
@@ -100,23 +100,23 @@ func TestFirstMissing(t *testing.T) {
 	g := NewWithT(t)
 	var asked atomic.Int32
 	denied := "b"
-	ask := func(_ context.Context, right Right) (bool, error) {
+	ask := func(_ context.Context, permission Permission) (bool, error) {
 		asked.Add(1)
-		return right.Namespace != denied, nil
+		return permission.Namespace != denied, nil
 	}
-	rights := Needs{Namespaces: []string{"a", "b", "c", "d", "e", "f"}}.Rights() // of 12 each
-	missing, rest, err := FirstMissing(t.Context(), ask, rights)
+	permissions := Needs{Namespaces: []string{"a", "b", "c", "d", "e", "f"}}.Permissions() // of 12 each
+	missing, rest, err := FirstMissing(t.Context(), ask, permissions)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(texts(missing)).To(HaveEach(HaveSuffix("--namespace=b")))
 	g.Expect(missing).To(HaveLen(4))
-	g.Expect(rest).To(Equal(rights))
+	g.Expect(rest).To(Equal(permissions))
 	g.Expect(asked.Load()).To(Equal(int32(reviewsAtOnce)), "the rest can wait")
 
 	denied = "c"
 	missing, rest, err = FirstMissing(t.Context(), ask, rest)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(missing).To(HaveLen(8))
-	g.Expect(rest).To(Equal(rights[reviewsAtOnce:]), "what was granted is not asked for again")
+	g.Expect(rest).To(Equal(permissions[reviewsAtOnce:]), "what was granted is not asked for again")
 
 	denied = ""
 	g.Expect(FirstMissing(t.Context(), ask, rest)).To(BeEmpty())
@@ -126,8 +126,8 @@ func TestMissingWhereNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	errAway := errors.New("away")
-	ask := func(context.Context, Right) (bool, error) { return false, errAway }
-	missing, _, err := FirstMissing(t.Context(), ask, Needs{}.Rights())
+	ask := func(context.Context, Permission) (bool, error) { return false, errAway }
+	missing, _, err := FirstMissing(t.Context(), ask, Needs{}.Permissions())
 	g.Expect(err).To(MatchError(errAway))
 	g.Expect(missing).To(BeEmpty())
 }

@@ -27,11 +27,11 @@ type authorizer struct {
 	asked  int
 }
 
-func (a *authorizer) ask(_ context.Context, right preflight.Right) (bool, error) {
+func (a *authorizer) ask(_ context.Context, permission preflight.Permission) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asked++
-	return !slices.ContainsFunc(a.denied, func(denied string) bool { return strings.Contains(right.String(), denied) }), nil
+	return !slices.ContainsFunc(a.denied, func(denied string) bool { return strings.Contains(permission.String(), denied) }), nil
 }
 
 func (a *authorizer) grant() {
@@ -42,7 +42,7 @@ func (a *authorizer) grant() {
 
 var twoNamespaces = preflight.Needs{Namespaces: []string{"a", "b"}, Lease: "ops/leader", AuthenticatesMetrics: true}
 
-func TestRightsThatAreThereAreNotAwaited(t *testing.T) {
+func TestPermissionsThatAreThereAreNotAwaited(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var lines []string
@@ -52,7 +52,7 @@ func TestRightsThatAreThereAreNotAwaited(t *testing.T) {
 	g.Expect(all.asked).To(Equal(12*2 + 3 + 2))
 }
 
-func TestRightsThatComeLaterAreAwaited(t *testing.T) {
+func TestPermissionsThatComeLaterAreAwaited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -67,7 +67,7 @@ func TestRightsThatComeLaterAreAwaited(t *testing.T) {
 	})
 }
 
-func TestRightsThatDoNotCome(t *testing.T) {
+func TestPermissionsThatDoNotCome(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		needs  preflight.Needs
@@ -104,7 +104,7 @@ func TestRightsThatDoNotCome(t *testing.T) {
 	}
 }
 
-func TestRightsThatTheOperatorCanWorkWithout(t *testing.T) {
+func TestPermissionsThatTheOperatorCanWorkWithout(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	some := &authorizer{denied: []string{"events", "tokenreviews"}}
@@ -116,11 +116,11 @@ func TestRightsThatTheOperatorCanWorkWithout(t *testing.T) {
 	))
 }
 
-func TestRightsThatAreNotTold(t *testing.T) {
+func TestPermissionsThatAreNotTold(t *testing.T) {
 	t.Parallel()
 	for name, ask := range map[string]preflight.Asker{
-		"refused": func(context.Context, preflight.Right) (bool, error) { return false, errors.New("away") },
-		"no answer": func(ctx context.Context, _ preflight.Right) (bool, error) {
+		"refused": func(context.Context, preflight.Permission) (bool, error) { return false, errors.New("away") },
+		"no answer": func(ctx context.Context, _ preflight.Permission) (bool, error) {
 			<-ctx.Done()
 			return false, ctx.Err()
 		},
@@ -139,7 +139,7 @@ func TestRightsThatAreNotTold(t *testing.T) {
 	}
 }
 
-func TestRightsInManyNamespacesAreNotAllAskedFor(t *testing.T) {
+func TestPermissionsInManyNamespacesAreNotAllAskedFor(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	needs := preflight.Needs{Namespaces: make([]string, 1000)}
@@ -150,7 +150,7 @@ func TestRightsInManyNamespacesAreNotAllAskedFor(t *testing.T) {
 	g.Expect(lines).To(ConsistOf(ContainSubstring("only in the first of the namespaces")))
 }
 
-// The CRD and the rights together may not take longer than the startupProbe allows.
+// The CRD and the permissions together may not take longer than the startupProbe allows.
 func TestAllPrerequisitesShareTheirTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

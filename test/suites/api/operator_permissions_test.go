@@ -48,11 +48,11 @@ func TestTheOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
 		operator.Namespace: slices.Concat(everywhere, atHome),
 	} {
 		g := NewWithT(t)
-		anybodys, err := rights(t.Context(), newClientOf(t, asServiceAccount(t, namespace, "default")), namespace)
+		anybodys, err := permissions(t.Context(), newClientOf(t, asServiceAccount(t, namespace, "default")), namespace)
 		g.Expect(err).NotTo(HaveOccurred())
-		all, err := rights(t.Context(), newClientOf(t, asOperator(t)), namespace)
+		all, err := permissions(t.Context(), newClientOf(t, asOperator(t)), namespace)
 		g.Expect(err).NotTo(HaveOccurred())
-		own := slices.DeleteFunc(all, func(right string) bool { return slices.Contains(anybodys, right) })
+		own := slices.DeleteFunc(all, func(permission string) bool { return slices.Contains(anybodys, permission) })
 		g.Expect(own).To(ConsistOf(want))
 	}
 }

@@ -54,9 +54,9 @@ func asUser(name string) *rest.Config {
 	return config
 }
 
-// rights lists all that somebody may do in a namespace, as "verb
+// permissions lists all that somebody may do in a namespace, as "verb
 // resource.group" and, for paths of no resource, "verb /path".
-func rights(ctx context.Context, api client.Client, namespace string) ([]string, error) {
+func permissions(ctx context.Context, api client.Client, namespace string) ([]string, error) {
 	review := authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
 	if err := api.Create(ctx, &review); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func flatten(rules authorizationv1.SubjectRulesReviewStatus) []string {
 		for _, verb := range rule.Verbs {
 			for _, group := range rule.APIGroups {
 				for _, resource := range rule.Resources {
-					all = append(all, right(verb, resource, group, rule.ResourceNames))
+					all = append(all, permission(verb, resource, group, rule.ResourceNames))
 				}
 			}
 		}
@@ -89,7 +89,7 @@ func flatten(rules authorizationv1.SubjectRulesReviewStatus) []string {
 	return slices.Compact(all)
 }
 
-func right(verb, resource, group string, names []string) string {
+func permission(verb, resource, group string, names []string) string {
 	text := verb + " " + resource
 	if group != "" {
 		text += "." + group

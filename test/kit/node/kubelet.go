@@ -31,6 +31,8 @@ cgroupsPerQOS: false
 enforceNodeAllocatable: []
 localStorageCapacityIsolation: false
 failSwapOn: false
+# An image that was imported stays usable after the same image was pulled under another name.
+imagePullCredentialsVerificationPolicy: NeverVerify
 # A full disk of the machine is no reason to stop Pods.
 evictionHard: {}
 `

@@ -48,13 +48,6 @@ func WriteArchive(file, reference string, image v1.Image) error {
 	if err != nil {
 		return err
 	}
-	for n := range content {
-		// The permissions of the temporary files depend on the umask.
-		content[n].Mode = content[n].Mode.Type() | 0o644
-		if content[n].Mode.IsDir() {
-			content[n].Mode |= 0o111
-		}
-	}
 	return writeFile(file, func(out io.Writer) error { return WriteTar(out, content) })
 }
 

@@ -19,14 +19,13 @@ import (
 	"time"
 )
 
-// File is a file, a folder or a symbolic link of a layer. Its owner is UID and GID, and its time is always 1970.
+// File is a file, a folder or a symbolic link of a layer. It belongs to root, and its time is always 1970.
 type File struct {
 	// Path is the path in the image, with or without a leading slash.
 	Path string
 	// Mode holds the permissions, and fs.ModeDir for a folder. Folders that are missing on the way to a file are added
-	// with 0755 and belong to root.
-	Mode     fs.FileMode
-	UID, GID int
+	// with 0755.
+	Mode fs.FileMode
 	// Content is what a file holds, unless Source names a file to read.
 	Content []byte
 	Source  string
@@ -34,39 +33,29 @@ type File struct {
 	Link string
 }
 
-// Tree returns everything below a folder, with the paths relative to it. Symbolic links stay links, and all belongs to
-// root. A hard link becomes a file of its own.
+// Tree returns the files and folders below a folder, with the paths relative to it. Their permissions are always 0644
+// and 0755, whatever the umask was.
 func Tree(folder string) ([]File, error) {
 	var files []File
 	err := filepath.WalkDir(folder, func(source string, entry fs.DirEntry, err error) error {
-		if err != nil {
+		if err != nil || source == folder {
 			return err
 		}
 		name, err := filepath.Rel(folder, source)
 		if err != nil {
 			return err
 		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
+		switch file := (File{Path: filepath.ToSlash(name)}); {
+		case entry.IsDir():
+			file.Mode = fs.ModeDir | 0o755
+			files = append(files, file)
+		case entry.Type().IsRegular():
+			file.Mode, file.Source = 0o644, source
+			files = append(files, file)
+		default:
+			return fmt.Errorf("%s is neither a file nor a folder", source)
 		}
-		if name == "." {
-			if !info.IsDir() {
-				return fmt.Errorf("%s is not a folder", folder)
-			}
-			return nil
-		}
-		file := File{Path: filepath.ToSlash(name), Mode: info.Mode()}
-		switch {
-		case info.Mode().IsRegular():
-			file.Source = source
-		case info.Mode().Type() == fs.ModeSymlink:
-			file.Link, err = os.Readlink(source)
-		case !info.IsDir():
-			return fmt.Errorf("%s is neither a file, a folder nor a symbolic link", source)
-		}
-		files = append(files, file)
-		return err
+		return nil
 	})
 	return files, err
 }
@@ -128,8 +117,8 @@ func (f File) check() error {
 		return errors.New("a folder holds no content of its own")
 	case f.Content != nil && f.Source != "":
 		return errors.New("either its content or its source is given, not both")
-	case f.Mode.Type()&^fs.ModeDir != 0:
-		return fmt.Errorf("mode %v is neither that of a file nor of a folder", f.Mode)
+	case f.Mode&^(fs.ModeDir|fs.ModePerm) != 0:
+		return fmt.Errorf("mode %v is not that of a plain file or folder", f.Mode)
 	case f.Mode.Perm() == 0:
 		return errors.New("it has no permissions")
 	}
@@ -145,8 +134,7 @@ func (f File) write(archive *tar.Writer) error {
 		}
 	}
 	header := &tar.Header{
-		Name: f.Path, Typeflag: tar.TypeReg, Mode: f.bits(), Uid: f.UID, Gid: f.GID, Size: int64(len(content)),
-		ModTime: time.Unix(0, 0),
+		Name: f.Path, Typeflag: tar.TypeReg, Mode: int64(f.Mode.Perm()), Size: int64(len(content)), ModTime: time.Unix(0, 0),
 	}
 	switch {
 	case f.Link != "":
@@ -159,15 +147,4 @@ func (f File) write(archive *tar.Writer) error {
 	}
 	_, err := archive.Write(content)
 	return err
-}
-
-// bits returns the permissions in the notation of tar and chmod.
-func (f File) bits() int64 {
-	bits := int64(f.Mode.Perm())
-	for mode, bit := range map[fs.FileMode]int64{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
-		if f.Mode&mode != 0 {
-			bits |= bit
-		}
-	}
-	return bits
 }

@@ -25,7 +25,7 @@ func (r *release) goBuild(ctx context.Context, platform v1.Platform, file string
 	// What the user has set for other builds does not count.
 	env = append(env,
 		"CGO_ENABLED=0", "GOOS="+platform.OS, "GOARCH="+platform.Architecture, "GOAMD64=v1", "GOARM64=v8.0",
-		"GOFLAGS=-trimpath", "GOWORK=off", "GOEXPERIMENT=", "GOFIPS140=off", "GOENV=off",
+		"GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOFIPS140=off", "GOENV=off",
 	)
 	_, err = command(ctx, r.root, env, "go", "build", "-trimpath", "-buildvcs=false",
 		"-ldflags=-s -w -X main.version="+r.tag(), "-o", file, "./cmd")

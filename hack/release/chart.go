@@ -10,16 +10,14 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
+	"slices"
+	"strings"
 
 	"miracle.dev/scaledjob-operator/hack/release/oci"
 )
 
 // chartFolder is where the chart is.
 const chartFolder = "charts/" + project
-
-// leftOut matches what editors, file managers and tests leave in a folder.
-var leftOut = regexp.MustCompile(`(^|/)((tests|\.git|\.idea|\.vscode)(/.*)?|.*~|.*\.(bak|orig|rej|swp|tmp|tgz)|\.DS_Store|.*_test\.go)$`)
 
 // writeChart packs the chart. Unlike helm package, it writes no times.
 func (r *release) writeChart(digest string) error {
@@ -48,50 +46,66 @@ func (r *release) writeChart(digest string) error {
 	return os.WriteFile(file, out.Bytes(), 0o644)
 }
 
-// chartFiles reads the files of a chart.
+// chartFiles reads the files of a chart, except those that its .helmignore names.
 func chartFiles(folder string) (map[string][]byte, error) {
+	list, err := os.ReadFile(filepath.Join(folder, ".helmignore"))
+	if err != nil {
+		return nil, err
+	}
+	patterns := strings.Split(string(list), "\n")
 	tree, err := oci.Tree(folder)
 	if err != nil {
 		return nil, err
 	}
 	files := map[string][]byte{}
 	for _, file := range tree {
-		switch {
-		case leftOut.MatchString(file.Path) || file.Mode.IsDir():
-		case file.Link != "":
-			return nil, fmt.Errorf("%s/%s is a symbolic link, which a chart can't hold", folder, file.Path)
-		default:
-			if files[file.Path], err = os.ReadFile(file.Source); err != nil {
-				return nil, err
-			}
+		if file.Mode.IsDir() || ignored(file.Path, patterns) {
+			continue
+		}
+		if files[file.Path], err = os.ReadFile(file.Source); err != nil {
+			return nil, err
 		}
 	}
 	return files, nil
 }
 
+// ignored reports whether a pattern of .helmignore matches the name of a file, or of a folder on the way to it.
+func ignored(file string, patterns []string) bool {
+	for name := range strings.SplitSeq(file, "/") {
+		for _, pattern := range patterns {
+			if matched, _ := path.Match(strings.TrimSuffix(pattern, "/"), name); matched {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // stamp writes the version and the image into the files of the chart. The tag in its values stays empty, which means
 // the appVersion: a tag there would outlive an upgrade with --reuse-values.
-func (r *release) stamp(files map[string][]byte, digest string) error {
-	values := map[string]string{"image.repository": r.image}
-	if digest != "" {
-		values["image.digest"] = digest
+func (r *release) stamp(files map[string][]byte, digest string) (err error) {
+	for _, line := range []struct{ file, is, becomes string }{
+		{"Chart.yaml", "version: 0.0.0", fmt.Sprintf("version: %q", r.version)},
+		{"Chart.yaml", `appVersion: "0.0.0"`, fmt.Sprintf("appVersion: %q", r.tag())},
+		// Artifact Hub reads the images from an annotation.
+		{"Chart.yaml", "      image: " + project + ":0.0.0", "      image: " + r.reference(digest)},
+		{"values.yaml", "  repository: " + project, fmt.Sprintf("  repository: %q", r.image)},
+		{"values.yaml", `  digest: ""`, fmt.Sprintf("  digest: %q", digest)},
+	} {
+		if files[line.file], err = replaceLine(files[line.file], line.is, line.becomes); err != nil {
+			return fmt.Errorf("%s/%s: %w", chartFolder, line.file, err)
+		}
 	}
-	changed, err := setScalars(files["values.yaml"], values)
-	if err != nil {
-		return fmt.Errorf("%s/values.yaml: %w", chartFolder, err)
-	}
-	files["values.yaml"] = changed
-
-	before := files["Chart.yaml"]
-	changed, err = setScalars(before, map[string]string{"version": r.version, "appVersion": r.tag()})
-	if err != nil {
-		return fmt.Errorf("%s/Chart.yaml: %w", chartFolder, err)
-	}
-	// Artifact Hub reads the images from an annotation, which is a text.
-	placeholder := []byte("image: " + project + ":0.0.0")
-	if !bytes.Contains(changed, placeholder) {
-		return fmt.Errorf("%s/Chart.yaml has no %s in its annotation of images", chartFolder, placeholder)
-	}
-	files["Chart.yaml"] = bytes.ReplaceAll(changed, placeholder, []byte("image: "+r.reference(digest)))
 	return nil
+}
+
+// replaceLine replaces a line that the content must have exactly once.
+func replaceLine(content []byte, line, by string) ([]byte, error) {
+	lines := strings.Split(string(content), "\n")
+	at := slices.Index(lines, line)
+	if at < 0 || slices.Contains(lines[at+1:], line) {
+		return nil, fmt.Errorf("it needs the line %q, once", line)
+	}
+	lines[at] = by
+	return []byte(strings.Join(lines, "\n")), nil
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"sigs.k8s.io/yaml"
 )
 
 // chartOf reads the files of the chart in dist.
@@ -41,16 +42,15 @@ func TestChartHasVersionAndImage(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	r := prepared(t, tree(t), "registry.example/operator")
-	for _, stray := range []string{"values.yaml~", ".values.yaml.swp", "templates/old.yaml.orig", "tests/deployment_test.yaml", ".DS_Store", ".idea/settings"} {
+	for _, stray := range []string{"values.yaml~", "templates/old.yaml~", ".idea/settings"} {
 		write(t, filepath.Join(r.root, chartFolder), stray, "")
 	}
-	write(t, filepath.Join(r.root, chartFolder), ".helmignore", "*~\n")
 	g.Expect(os.MkdirAll(r.dist, 0o755)).To(Succeed())
 	g.Expect(r.writeChart(digest)).To(Succeed())
 	g.Expect(chartOf(g, r)).To(Equal(map[string]string{
-		"scaledjob-operator/.helmignore": "*~\n",
+		"scaledjob-operator/.helmignore": "# of editors\n.idea/\n*~\n",
 		"scaledjob-operator/Chart.yaml": `name: scaledjob-operator
-version: "1.2.3" # replaced
+version: "1.2.3"
 appVersion: "v1.2.3"
 annotations:
   artifacthub.io/images: |
@@ -66,17 +66,38 @@ annotations:
 	}))
 }
 
+func TestTheChartOfTheSourceGetsVersionAndImage(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	files, err := chartFiles(filepath.Join(sources, chartFolder))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(files).To(And(HaveKey("templates/deployment.yaml"), HaveKey("files/crd.yaml")))
+	g.Expect(prepared(t, "", "registry.example/operator").stamp(files, digest)).To(Succeed())
+	var chart struct{ Version, AppVersion string }
+	g.Expect(yaml.Unmarshal(files["Chart.yaml"], &chart)).To(Succeed())
+	g.Expect(chart.Version + " " + chart.AppVersion).To(Equal("1.2.3 v1.2.3"))
+	var values struct {
+		Image struct{ Repository, Tag, Digest string }
+	}
+	g.Expect(yaml.Unmarshal(files["values.yaml"], &values)).To(Succeed())
+	g.Expect(values.Image.Repository + "@" + values.Image.Digest).To(Equal("registry.example/operator@" + digest))
+	g.Expect(values.Image.Tag).To(BeEmpty())
+}
+
 func TestChartsThatCannotBePacked(t *testing.T) {
 	t.Parallel()
 	for want, spoil := range map[string]func(folder string) error{
-		"charts/scaledjob-operator/values.yaml: it has no image.repository": func(folder string) error {
+		`charts/scaledjob-operator/values.yaml: it needs the line "  repository: scaledjob-operator", once`: func(folder string) error {
 			return os.WriteFile(filepath.Join(folder, "values.yaml"), []byte("replicas: 2\n"), 0o600)
 		},
-		"charts/scaledjob-operator/Chart.yaml: it has no appVersion": func(folder string) error {
-			return os.Remove(filepath.Join(folder, "Chart.yaml"))
+		`charts/scaledjob-operator/Chart.yaml: it needs the line "version: 0.0.0", once`: func(folder string) error {
+			return os.WriteFile(filepath.Join(folder, "Chart.yaml"), []byte("version: 0.0.0\nversion: 0.0.0\n"), 0o600)
 		},
-		"link is a symbolic link, which a chart can't hold": func(folder string) error {
+		"link is neither a file nor a folder": func(folder string) error {
 			return os.Symlink("/etc/passwd", filepath.Join(folder, "link"))
+		},
+		".helmignore: no such file": func(folder string) error {
+			return os.Remove(filepath.Join(folder, ".helmignore"))
 		},
 	} {
 		g := NewWithT(t)

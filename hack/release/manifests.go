@@ -8,9 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-
-	"sigs.k8s.io/yaml"
 )
 
 // The comments at the beginning of the manifests.
@@ -65,51 +62,15 @@ func (r *release) printManifest(ctx context.Context) error {
 
 // manifest is everything in config/default, with the image set.
 func (r *release) manifest(ctx context.Context, digest string) ([]byte, error) {
-	overlay, err := os.MkdirTemp("", "overlay")
+	manifest, err := r.kustomize(ctx, filepath.Join("config", "default"))
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(overlay)
-	content, err := r.overlay(overlay, digest)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), content, 0o644); err != nil {
-		return nil, err
-	}
-	manifest, err := r.kustomize(ctx, overlay)
-	if err != nil {
-		return nil, err
-	}
-	if !strings.Contains(string(manifest), "image: "+r.reference(digest)+"\n") {
-		return nil, fmt.Errorf("config/default has no image %s, so nothing names %s", project, r.reference(digest))
+	const image = "        image: "
+	if manifest, err = replaceLine(manifest, image+project+":latest", image+r.reference(digest)); err != nil {
+		return nil, fmt.Errorf("config/default: %w", err)
 	}
 	return manifest, nil
-}
-
-// overlay is a kustomization in a folder elsewhere that sets the image of config/default.
-func (r *release) overlay(folder, digest string) ([]byte, error) {
-	// Kustomize takes no absolute paths, and looks behind symbolic links, such as that of a temporary folder.
-	from, err := filepath.EvalSymlinks(folder)
-	if err != nil {
-		return nil, err
-	}
-	to, err := filepath.Abs(filepath.Join(r.root, "config", "default"))
-	if err != nil {
-		return nil, err
-	}
-	if to, err = filepath.EvalSymlinks(to); err != nil {
-		return nil, err
-	}
-	base, err := filepath.Rel(from, to)
-	if err != nil {
-		return nil, err
-	}
-	image := map[string]string{"name": project, "newName": r.image, "newTag": r.tag()}
-	if digest != "" {
-		image["digest"] = digest
-	}
-	return yaml.Marshal(map[string]any{"resources": []string{base}, "images": []any{image}})
 }
 
 func (r *release) kustomize(ctx context.Context, folder string) ([]byte, error) {

@@ -93,7 +93,7 @@ func TestAnImageThatCannotBeSetIsNoticed(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	write(t, r.root, file, strings.ReplaceAll(string(content), "image: scaledjob-operator:", "image: other:"))
 	g.Expect(r.printManifest(t.Context())).To(MatchError(
-		"config/default has no image scaledjob-operator, so nothing names registry.example/operator:v1.2.3"))
+		`config/default: it needs the line "        image: scaledjob-operator:latest", once`))
 	write(t, r.root, file, "kind: [")
 	g.Expect(r.printManifest(t.Context())).To(MatchError(ContainSubstring("manager.yaml")))
 }

@@ -38,7 +38,7 @@ func tree(t *testing.T) string {
 	}
 	write(t, root, "cmd/main.go", "package main\n\nvar version string\n\nfunc main() { print(version) }\n")
 	write(t, root, "charts/scaledjob-operator/Chart.yaml", `name: scaledjob-operator
-version: 0.0.0 # replaced
+version: 0.0.0
 appVersion: "0.0.0"
 annotations:
   artifacthub.io/images: |
@@ -50,6 +50,7 @@ annotations:
   tag: ""
   digest: ""
 `)
+	write(t, root, "charts/scaledjob-operator/.helmignore", "# of editors\n.idea/\n*~\n")
 	write(t, root, "charts/scaledjob-operator/templates/deployment.yaml", "kind: Deployment\n")
 	return root
 }

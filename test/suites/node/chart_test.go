@@ -6,7 +6,6 @@
 package node
 
 import (
-	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -72,14 +71,7 @@ func helmInstall(t *testing.T, release, namespace string, args ...string) {
 	t.Helper()
 	words := append([]string{"helm", "install", release, chart(t), "--namespace", namespace, "--wait", "--timeout=3m"}, args...)
 	shell(t, strings.Join(words, " "))
-	t.Cleanup(func() {
-		ctx := context.WithoutCancel(t.Context())
-		if t.Failed() {
-			report(ctx, t)
-		}
-		_, err := run(ctx, "helm uninstall "+release+" --namespace "+namespace+" --ignore-not-found --wait")
-		NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	})
+	atEnd(t, "helm uninstall "+release+" --namespace "+namespace+" --ignore-not-found --wait")
 }
 
 // deleteCRD deletes the CRD and waits until it is gone. There must be no ScaledJob.

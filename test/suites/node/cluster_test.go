@@ -35,11 +35,11 @@ func kubectl(t *testing.T, args ...string) string {
 }
 
 func tryKubectl(ctx context.Context, args ...string) (string, error) {
-	var output, complaint bytes.Buffer
+	var output, messages bytes.Buffer
 	cmd := exec.CommandContext(ctx, "kubectl", append([]string{"--kubeconfig=" + shared.Kubeconfig()}, args...)...)
-	cmd.Stdout, cmd.Stderr = &output, &complaint
+	cmd.Stdout, cmd.Stderr = &output, &messages
 	if err := cmd.Run(); err != nil {
-		return output.String(), fmt.Errorf("kubectl %q: %w: %s", args, err, bytes.TrimSpace(complaint.Bytes()))
+		return output.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(messages.Bytes()))
 	}
 	return output.String(), nil
 }
@@ -62,34 +62,20 @@ func previous(path string) string { return filepath.Join(root("bin/previous"), p
 func install(t *testing.T) {
 	t.Helper()
 	kubectl(t, "apply", "-f", root("dist/crds.yaml"), "-f", root("dist/install.yaml"))
-	uninstallAfter(t)
+	removeOperatorAtEnd(t)
 	awaitOperator(t)
 }
 
-func uninstallAfter(t *testing.T) {
+func removeOperatorAtEnd(t *testing.T) {
 	t.Helper()
-	t.Cleanup(func() {
-		ctx := context.WithoutCancel(t.Context())
-		if t.Failed() {
-			report(ctx, t)
-		}
-		_, err := tryKubectl(ctx, "delete", "-f", root("dist/install.yaml"), "-l", ours, "--ignore-not-found", "--timeout=2m")
-		NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	})
+	atEnd(t, "kubectl delete -f dist/install.yaml -l "+ours+" --ignore-not-found --timeout=2m")
 }
 
-// installed removes what the test leaves behind, CRD and samples included.
-func installed(t *testing.T) {
+// removeAllAtEnd removes the Namespace, the CRD and the Redis of the samples too.
+func removeAllAtEnd(t *testing.T) {
 	t.Helper()
-	t.Cleanup(func() {
-		ctx := context.WithoutCancel(t.Context())
-		if t.Failed() {
-			report(ctx, t)
-		}
-		_, err := run(ctx, "kubectl delete namespace "+system+" --ignore-not-found; "+
-			"kubectl delete -f dist/crds.yaml -f dist/install.yaml -f config/samples/redis.yaml --ignore-not-found")
-		NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	})
+	atEnd(t, "kubectl delete namespace "+system+" --ignore-not-found; "+
+		"kubectl delete -f dist/crds.yaml -f dist/install.yaml -f config/samples/redis.yaml --ignore-not-found")
 }
 
 func awaitOperator(t *testing.T) {
@@ -97,17 +83,36 @@ func awaitOperator(t *testing.T) {
 	kubectl(t, "--namespace="+system, "rollout", "status", deployment, "--timeout=3m")
 }
 
-// report shows what an operator did in a test that has failed.
+// reported has the tests that have failed and of which the state was shown.
+var reported = map[*testing.T]bool{}
+
+// atEnd runs a command line at the end of the test. Of a test that has failed it first shows the state, once.
+func atEnd(t *testing.T, line string) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if t.Failed() && !reported[t] {
+			reported[t] = true
+			report(ctx, t)
+		}
+		_, err := run(ctx, line)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	})
+}
+
+// report shows the state of the cluster, and the end of the operator's log.
 func report(ctx context.Context, t *testing.T) {
 	t.Helper()
-	for _, args := range []string{
-		"get pods,jobs,scaledjobs -A -o wide",
-		"get events -A",
-		"--namespace=" + system + " describe pods",
-		"--namespace=" + system + " logs --prefix --all-pods " + deployment,
+	for _, line := range []string{
+		"kubectl get scaledjobs -A -o wide",
+		"kubectl get jobs -A | tail -n 30",
+		"kubectl get pods -A -o wide | tail -n 30",
+		"kubectl get events -A --field-selector=type=Warning | tail -n 20",
+		"kubectl get pods -A -l " + ours + ` -o jsonpath='{range .items[*]}-n {.metadata.namespace} {.metadata.name}{"\n"}{end}' |` +
+			" while read -r pod; do kubectl logs $pod --prefix --tail=30 || true; done",
 	} {
-		output, err := tryKubectl(ctx, strings.Fields(args)...)
-		t.Logf("kubectl %s:\n%s%v", args, output, err)
+		output, _ := run(ctx, line) // The output has the error.
+		t.Logf("$ %s\n%s", line, output)
 	}
 }
 
@@ -116,8 +121,8 @@ func shell(t *testing.T, line string) string {
 	t.Helper()
 	start := time.Now()
 	output, err := run(t.Context(), line)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	t.Logf("$ %s    (%v)\n%s", line, time.Since(start).Round(100*time.Millisecond), output)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred(), line)
 	return output
 }
 
@@ -126,5 +131,8 @@ func run(ctx context.Context, line string) (string, error) {
 	cmd.Dir = root(".")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+shared.Kubeconfig())
 	output, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s: %w\n%s", line, err, output)
+	}
 	return string(output), err
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
+	"github.com/onsi/gomega/format"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -22,8 +23,8 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/node"
 )
 
-// machine is the cluster with one or more real nodes that all tests share.
-type machine interface {
+// realCluster is a cluster with one or more real nodes.
+type realCluster interface {
 	Kubeconfig() string
 	ImportImage(ctx context.Context, archive string) error
 	LimitMemoryToUsage(ctx context.Context, node, containerID string) error
@@ -31,7 +32,8 @@ type machine interface {
 }
 
 var (
-	shared  machine
+	// shared is the cluster of all tests.
+	shared  realCluster
 	clients kubernetes.Interface
 )
 
@@ -51,6 +53,11 @@ func onKind() bool { return os.Getenv(nodeVariable) == "kind" }
 func start(ctx context.Context) (err error) {
 	gomega.SetDefaultEventuallyTimeout(3 * time.Minute)
 	gomega.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
+	// Of an error, Gomega shows the text and then all fields. The text is enough.
+	format.RegisterCustomFormatter(func(value any) (string, bool) {
+		_, isError := value.(error)
+		return "", isError
+	})
 	if onKind() {
 		shared, err = node.StartKind(ctx)
 	} else {

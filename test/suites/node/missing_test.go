@@ -24,7 +24,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	apply(t, "default", strings.Replace(string(crd), " queueDepth:\n", " earlierName:\n", 1))
 	kubectl(t, "apply", "-f", root("dist/install.yaml"))
-	uninstallAfter(t)
+	removeOperatorAtEnd(t)
 	g.Eventually(logs).WithArguments(t).Should(And(ContainSubstring("status.queueDepth"), ContainSubstring("crds.yaml")))
 	g.Expect(readyReplicas(t)).To(BeEmpty())
 

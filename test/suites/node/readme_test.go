@@ -22,7 +22,7 @@ import (
 // TestReadmeWithKind runs the commands by which the README installs, uses and removes the operator with kind.
 func TestReadmeWithKind(t *testing.T) {
 	deleteCRD(t) // as in a new cluster
-	installed(t)
+	removeAllAtEnd(t)
 	follow(t, readme(t, "With kind"))
 	NewWithT(t).Eventually(completeJobs).WithArguments(t, "default").Should(Equal(3))
 	shell(t, "kubectl -n default get sjob,jobs")
@@ -36,7 +36,7 @@ func TestReadmeInACluster(t *testing.T) {
 	if onKind() {
 		image = Not(BeEmpty())
 	}
-	installed(t)
+	removeAllAtEnd(t)
 	keepRelease(t)
 	follow(t, readme(t, "In a cluster"))
 	awaitOperator(t)

@@ -6,7 +6,6 @@
 package node
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -50,10 +49,7 @@ func TestDrainKeepsAReplica(t *testing.T) {
 	awaitOperator(t)
 	if onKind() { // which has a second node for the Pods
 		node := pod(t, operatorPods(t)[0]).Spec.NodeName
-		t.Cleanup(func() {
-			_, err := tryKubectl(context.WithoutCancel(t.Context()), "uncordon", node)
-			g.Expect(err).NotTo(HaveOccurred())
-		})
+		atEnd(t, "kubectl uncordon "+node)
 		kubectl(t, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=3m")
 		awaitOperator(t)
 	}

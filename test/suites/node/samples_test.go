@@ -6,7 +6,6 @@
 package node
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,10 +28,7 @@ func TestSamples(t *testing.T) {
 	g := NewWithT(t)
 	install(t)
 	shell(t, "kubectl apply --namespace=default --kustomize=config/samples")
-	t.Cleanup(func() {
-		_, err := run(context.WithoutCancel(t.Context()), "kubectl delete --namespace=default --kustomize=config/samples")
-		g.Expect(err).NotTo(HaveOccurred())
-	})
+	atEnd(t, "kubectl delete --namespace=default --kustomize=config/samples")
 	kubectl(t, "--namespace=default", "rollout", "status", "deployment/redis", "--timeout=2m")
 	for _, command := range append(sampleCommands(t), strings.Split(pushes, "\n")...) {
 		shell(t, command)

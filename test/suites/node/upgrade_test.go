@@ -19,7 +19,7 @@ func TestUpgrade(t *testing.T) {
 	const tolerable = 30 * time.Second
 	g := NewWithT(t)
 	kubectl(t, "apply", "-f", previous("install.yaml"))
-	uninstallAfter(t)
+	removeOperatorAtEnd(t)
 	awaitOperator(t)
 	w := newWork(t)
 	w.start(50)

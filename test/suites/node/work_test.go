@@ -6,7 +6,6 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -88,10 +87,7 @@ func newNamespace(t *testing.T) string {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "work-"}}
 	created, err := clients.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() {
-		ctx := context.WithoutCancel(t.Context())
-		g.Expect(clients.CoreV1().Namespaces().Delete(ctx, created.Name, metav1.DeleteOptions{})).To(Succeed())
-	})
+	atEnd(t, "kubectl delete namespace "+created.Name+" --wait=false")
 	return created.Name
 }
 

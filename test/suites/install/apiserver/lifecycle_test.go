@@ -19,112 +19,112 @@ import (
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
-// machinery is a control plane of a test's own, on which nothing is installed.
-type machinery struct {
+// emptyCluster is a control plane of a test's own, on which nothing is installed.
+type emptyCluster struct {
 	*WithT
 	t       *testing.T
 	control *cluster.Cluster
 	admin   client.Client
 }
 
-func newMachinery(t *testing.T) *machinery {
+func newEmptyCluster(t *testing.T) *emptyCluster {
 	t.Helper()
-	m := &machinery{WithT: NewWithT(t), t: t, control: cluster.New(t, cluster.Options{})}
+	c := &emptyCluster{WithT: NewWithT(t), t: t, control: cluster.New(t, cluster.Options{})}
 	var err error
-	m.admin, err = operator.NewClient(m.control.Config())
-	m.Expect(err).NotTo(HaveOccurred())
-	return m
+	c.admin, err = operator.NewClient(c.control.Config())
+	c.Expect(err).NotTo(HaveOccurred())
+	return c
 }
 
-func (m *machinery) kubectl(args ...string) string {
-	m.t.Helper()
-	output, err := m.control.Kubectl(m.t.Context(), args...)
-	m.Expect(err).NotTo(HaveOccurred())
+func (c *emptyCluster) kubectl(args ...string) string {
+	c.t.Helper()
+	output, err := c.control.Kubectl(c.t.Context(), args...)
+	c.Expect(err).NotTo(HaveOccurred())
 	return output
 }
 
 // bundle writes a kustomization as one file and returns its path.
-func (m *machinery) bundle(name string) string {
-	m.t.Helper()
-	manifest, err := render.Manifest(m.t.Context(), name)
-	m.Expect(err).NotTo(HaveOccurred())
-	return write(m.t, manifest)
+func (c *emptyCluster) bundle(name string) string {
+	c.t.Helper()
+	manifest, err := render.Manifest(c.t.Context(), name)
+	c.Expect(err).NotTo(HaveOccurred())
+	return write(c.t, manifest)
 }
 
-func (m *machinery) helm(args ...string) (string, error) {
-	return render.Helm(m.t.Context(), "", append(args, "--kubeconfig="+m.control.Kubeconfig())...)
+func (c *emptyCluster) helm(args ...string) (string, error) {
+	return render.Helm(c.t.Context(), "", append(args, "--kubeconfig="+c.control.Kubeconfig())...)
 }
 
 // createScaledJob creates a ScaledJob in the namespace of the operator, where it is in most danger.
-func (m *machinery) createScaledJob() {
-	m.t.Helper()
+func (c *emptyCluster) createScaledJob() {
+	c.t.Helper()
 	scaledJob := &scaledjobv1.ScaledJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: user},
 		Spec:       scaledjobv1.ScaledJobSpec{QueueName: user, RedisAddress: "redis:6379", Threshold: 1},
 	}
 	scaledJob.Spec.JobTemplate.Spec.Template.Spec.Containers = []corev1.Container{{Name: "worker", Image: "none"}}
 	// The kind is served a moment after its CRD is stored.
-	m.Eventually(m.admin.Create).WithArguments(m.t.Context(), scaledJob).Should(Succeed())
+	c.Eventually(c.admin.Create).WithArguments(c.t.Context(), scaledJob).Should(Succeed())
 }
 
 // expectOnlyTheOperatorGone expects that nothing of the operator is left other than its CRD and Namespace, and that
 // the ScaledJob is.
-func (m *machinery) expectOnlyTheOperatorGone() {
-	m.t.Helper()
-	err := m.admin.Get(m.t.Context(), client.ObjectKey{Namespace: operator.Namespace, Name: operator.ServiceAccount}, &appsv1.Deployment{})
-	m.Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
-	m.Expect(m.kubectl("get", "clusterroles,clusterrolebindings", "--selector=app.kubernetes.io/name=scaledjob-operator", "-o=name")).To(BeEmpty())
+func (c *emptyCluster) expectOnlyTheOperatorGone() {
+	c.t.Helper()
+	err := c.admin.Get(c.t.Context(), client.ObjectKey{Namespace: operator.Namespace, Name: operator.ServiceAccount}, &appsv1.Deployment{})
+	c.Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
+	c.Expect(c.kubectl("get", "clusterroles,clusterrolebindings", "--selector=app.kubernetes.io/name=scaledjob-operator", "-o=name")).To(BeEmpty())
 	var namespace corev1.Namespace
-	m.Expect(m.admin.Get(m.t.Context(), client.ObjectKey{Name: operator.Namespace}, &namespace)).To(Succeed())
-	m.Expect(namespace.DeletionTimestamp).To(BeNil())
+	c.Expect(c.admin.Get(c.t.Context(), client.ObjectKey{Name: operator.Namespace}, &namespace)).To(Succeed())
+	c.Expect(namespace.DeletionTimestamp).To(BeNil())
 	var scaledJob scaledjobv1.ScaledJob
-	m.Expect(m.admin.Get(m.t.Context(), client.ObjectKey{Namespace: operator.Namespace, Name: user}, &scaledJob)).To(Succeed())
-	m.Expect(scaledJob.DeletionTimestamp).To(BeNil())
+	c.Expect(c.admin.Get(c.t.Context(), client.ObjectKey{Namespace: operator.Namespace, Name: user}, &scaledJob)).To(Succeed())
+	c.Expect(scaledJob.DeletionTimestamp).To(BeNil())
 }
 
 func TestRemovingTheOperatorByItsLabelLeavesScaledJobs(t *testing.T) {
 	t.Parallel()
-	m := newMachinery(t)
-	crd, operator := m.bundle("crd"), m.bundle("default")
-	m.kubectl("apply", "--filename="+crd)
-	m.kubectl("apply", "--filename="+operator)
-	m.createScaledJob()
-	m.kubectl("delete", "--wait=false", "--filename="+operator, "--selector=app.kubernetes.io/name=scaledjob-operator")
-	m.expectOnlyTheOperatorGone()
-	m.kubectl("apply", "--filename="+operator)
+	c := newEmptyCluster(t)
+	crd, operator := c.bundle("crd"), c.bundle("default")
+	c.kubectl("apply", "--filename="+crd)
+	c.kubectl("apply", "--filename="+operator)
+	c.createScaledJob()
+	c.kubectl("delete", "--wait=false", "--filename="+operator, "--selector=app.kubernetes.io/name=scaledjob-operator")
+	c.expectOnlyTheOperatorGone()
+	c.kubectl("apply", "--filename="+operator)
 }
 
 func TestHelmUpgradesAndUninstalls(t *testing.T) {
 	t.Parallel()
-	m := newMachinery(t)
+	c := newEmptyCluster(t)
 	chart, err := render.Chart(t.Context())
-	m.Expect(err).NotTo(HaveOccurred())
+	c.Expect(err).NotTo(HaveOccurred())
 	image, err := render.Image(t.Context())
-	m.Expect(err).NotTo(HaveOccurred())
+	c.Expect(err).NotTo(HaveOccurred())
 	image = "--values=" + image
 	const release, namespace = "scaledjob-operator", "--namespace=" + operator.Namespace
-	m.kubectl("apply", "--filename="+m.bundle("crd"))
+	c.kubectl("apply", "--filename="+c.bundle("crd"))
 
-	_, err = m.helm("install", release, chart, namespace, image, "--create-namespace")
-	m.Expect(err).To(MatchError(ContainSubstring("invalid ownership metadata")), "the CRD is kubectl's")
-	notes, err := m.helm("install", release, chart, namespace, image, "--create-namespace", "--take-ownership")
-	m.Expect(err).NotTo(HaveOccurred())
-	m.Expect(notes).To(And(
+	_, err = c.helm("install", release, chart, namespace, image, "--create-namespace")
+	c.Expect(err).To(MatchError(ContainSubstring("invalid ownership metadata")), "the CRD is kubectl's")
+	notes, err := c.helm("install", release, chart, namespace, image, "--create-namespace", "--take-ownership")
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(notes).To(And(
 		ContainSubstring("kubectl -n scaledjob-operator-system rollout status deployment/scaledjob-operator-manager"),
 		ContainSubstring("keeps the CRD, all ScaledJobs and all Jobs")))
-	m.createScaledJob()
+	c.createScaledJob()
 
-	_, err = m.helm("upgrade", release, chart, namespace, image, "--set=crds.enabled=false")
-	m.Expect(err).NotTo(HaveOccurred())
-	_, err = m.helm("upgrade", release, chart, namespace, image, "--set=replicas=3", "--set=logging.level=debug")
-	m.Expect(err).NotTo(HaveOccurred())
+	_, err = c.helm("upgrade", release, chart, namespace, image, "--set=crds.enabled=false")
+	c.Expect(err).NotTo(HaveOccurred())
+	_, err = c.helm("upgrade", release, chart, namespace, image, "--set=replicas=3", "--set=logging.level=debug")
+	c.Expect(err).NotTo(HaveOccurred())
 	var deployment appsv1.Deployment
-	m.Expect(m.admin.Get(t.Context(), client.ObjectKey{Namespace: operator.Namespace, Name: operator.ServiceAccount}, &deployment)).To(Succeed())
-	m.Expect(*deployment.Spec.Replicas).To(BeEquivalentTo(3))
+	c.Expect(c.admin.Get(t.Context(), client.ObjectKey{Namespace: operator.Namespace, Name: operator.ServiceAccount}, &deployment)).To(Succeed())
+	c.Expect(*deployment.Spec.Replicas).To(BeEquivalentTo(3))
 
-	_, err = m.helm("uninstall", release, namespace)
-	m.Expect(err).NotTo(HaveOccurred())
-	m.expectOnlyTheOperatorGone()
-	_, err = m.helm("install", release, chart, namespace, image)
-	m.Expect(err).NotTo(HaveOccurred(), "the release finds its CRD again")
+	_, err = c.helm("uninstall", release, namespace)
+	c.Expect(err).NotTo(HaveOccurred())
+	c.expectOnlyTheOperatorGone()
+	_, err = c.helm("install", release, chart, namespace, image)
+	c.Expect(err).NotTo(HaveOccurred(), "the release finds its CRD again")
 }

@@ -7,9 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 // Kind is a cluster of kind, with a node for the control plane and two for Pods. It needs Docker, and the internet for
@@ -68,12 +66,4 @@ func (k *Kind) Stop(ctx context.Context) error {
 		return err
 	}
 	return os.RemoveAll(k.folder)
-}
-
-// command runs a command, with what it wrote in the error if it fails.
-func command(ctx context.Context, name string, args ...string) error {
-	if output, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, output)
-	}
-	return nil
 }

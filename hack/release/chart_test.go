@@ -42,8 +42,8 @@ func TestChartHasVersionAndImage(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	r := prepared(t, tree(t), "registry.example/operator")
-	for _, stray := range []string{"values.yaml~", "templates/old.yaml~", ".idea/settings"} {
-		write(t, filepath.Join(r.root, chartFolder), stray, "")
+	for _, ignored := range []string{"values.yaml~", "templates/old.yaml~", ".idea/settings"} {
+		write(t, filepath.Join(r.root, chartFolder), ignored, "")
 	}
 	g.Expect(os.MkdirAll(r.dist, 0o755)).To(Succeed())
 	g.Expect(r.writeChart(digest)).To(Succeed())

@@ -14,11 +14,11 @@ import (
 	"strings"
 )
 
-// command runs a program in a folder and returns what it prints. What it complains of becomes the error.
+// command runs a program in a folder and returns its standard output. Its standard error becomes the text of the error.
 func command(ctx context.Context, folder string, env []string, program string, args ...string) ([]byte, error) {
-	var complaint bytes.Buffer
+	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir, cmd.Env, cmd.Stderr = folder, append(os.Environ(), env...), &complaint
+	cmd.Dir, cmd.Env, cmd.Stderr = folder, append(os.Environ(), env...), &stderr
 	out, err := cmd.Output()
 	switch {
 	case err == nil:
@@ -26,8 +26,8 @@ func command(ctx context.Context, folder string, env []string, program string, a
 	case ctx.Err() != nil:
 		return nil, errors.New("interrupted")
 	}
-	if said := strings.TrimSpace(complaint.String()); said != "" {
-		err = errors.New(said)
+	if text := strings.TrimSpace(stderr.String()); text != "" {
+		err = errors.New(text)
 	}
 	return nil, fmt.Errorf("%s %s: %w", filepath.Base(program), args[0], err)
 }

@@ -30,16 +30,16 @@ func TestFilesOfOtherReleasesAreDeleted(t *testing.T) {
 	g.Expect(os.ReadDir(dist)).To(BeEmpty())
 }
 
-func TestNothingIsDeletedBesideAStranger(t *testing.T) {
+func TestNothingIsDeletedBesideAnotherFile(t *testing.T) {
 	t.Parallel()
-	for _, stranger := range []string{"notes.txt", "my-install.yaml", "install.yaml.bak", "scaledjob-operator-v1-darwin-arm64.tar", "crds.yaml/file"} {
+	for _, other := range []string{"notes.txt", "my-install.yaml", "install.yaml.bak", "scaledjob-operator-v1-darwin-arm64.tar", "crds.yaml/file"} {
 		g := NewWithT(t)
 		dist := t.TempDir()
 		write(t, dist, "SHA256SUMS", "old")
-		write(t, dist, stranger, "precious")
-		g.Expect(clearDist(dist)).To(MatchError(ContainSubstring("which is not of a release: move it elsewhere")), stranger)
+		write(t, dist, other, "precious")
+		g.Expect(clearDist(dist)).To(MatchError(ContainSubstring("which is not of a release: move it elsewhere")), other)
 		g.Expect(filepath.Join(dist, "SHA256SUMS")).To(BeARegularFile())
-		g.Expect(filepath.Join(dist, stranger)).To(BeARegularFile())
+		g.Expect(filepath.Join(dist, other)).To(BeARegularFile())
 	}
 }
 

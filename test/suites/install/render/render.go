@@ -150,10 +150,10 @@ func goCommand(ctx context.Context, args ...string) (string, error) {
 }
 
 func run(cmd *exec.Cmd) (string, error) {
-	var output, complaint bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &complaint
+	var output, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &stderr
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, bytes.TrimSpace(complaint.Bytes()))
+		return "", fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	return output.String(), nil
 }

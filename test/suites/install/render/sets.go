@@ -3,7 +3,7 @@
 
 package render
 
-// Namespace is the namespace of releases of a Set, and Watched are the namespaces that RoleOnly names.
+// Namespace is the namespace of releases with one of the Sets.
 const Namespace = "ops"
 
 // Watched are the namespaces that RoleOnly names.

@@ -132,7 +132,7 @@ func run(ctx context.Context, line string) (string, error) {
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+shared.Kubeconfig())
 	output, err := cmd.CombinedOutput()
 	if err != nil {
-		err = fmt.Errorf("%s: %w\n%s", line, err, output)
+		err = fmt.Errorf("%s: %w\n%s", line, err, bytes.TrimSpace(output))
 	}
 	return string(output), err
 }

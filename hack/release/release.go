@@ -58,7 +58,7 @@ func newRelease(ctx context.Context, root string, o options, out io.Writer) (*re
 	if err != nil {
 		return nil, err
 	}
-	created, err := created(known.committed)
+	created, err := creationTime(known.committed)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package debian fetches packages of the Debian release that it runs on, or of
-// its kin, and unpacks them into a folder. Nothing is installed on the system,
+// one derived from it, and unpacks them into a folder. Nothing is installed on the system,
 // so that no root is needed and no service starts.
 package debian
 

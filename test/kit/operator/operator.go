@@ -3,7 +3,7 @@
 
 // Package operator runs the real operator as a child process against a control
 // plane of package cluster, as the ServiceAccount that is shipped and with just
-// the rights that are shipped:
+// the permissions that are shipped:
 //
 //	if err := operator.Install(ctx, control); err != nil { … }
 //	running, err := operator.Start(ctx, operator.Options{Cluster: control})

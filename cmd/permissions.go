@@ -68,7 +68,7 @@ func lacking(missing []preflight.Permission, needs preflight.Needs) *obstacle {
 		"or name the namespaces to watch with --watch-namespaces"
 	if len(needs.Namespaces) > 0 {
 		cure = "apply the RBAC rules of this version, and bind the roles to its ServiceAccount in each namespace that " +
-			"--watch-namespaces names, and in its own"
+			"--watch-namespaces names, and in its own; a namespace that does not exist grants no permissions, so leave it out"
 	}
 	return &obstacle{
 		waiting: "the operator lacks permissions; waiting for them",

@@ -10,6 +10,7 @@ import (
 	"io"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -91,6 +92,9 @@ func (o *options) setCommand(args []string) error {
 // checkImage refuses what is not the name of an image. The tag is always the version.
 func checkImage(image, command string) error {
 	const say = "; write a name only, such as IMAGE=registry.example/" + project
+	registry, _, _ := strings.Cut(image, "/")
+	_, port, hasPort := strings.Cut(registry, ":")
+	_, portErr := strconv.ParseUint(port, 10, 16)
 	_, err := name.NewRepository(image)
 	switch {
 	case strings.Contains(image, "@"):
@@ -100,7 +104,7 @@ func checkImage(image, command string) error {
 		return fmt.Errorf("IMAGE=%s has a tag, but the tag is VERSION%s", image, say)
 	case strings.ToLower(image) != image:
 		return fmt.Errorf("IMAGE=%s has upper case letters, which registries refuse%s", image, say)
-	case err != nil || strings.Contains(image, "//"):
+	case err != nil || registry == "" || strings.Contains(image, "//") || hasPort && portErr != nil:
 		return fmt.Errorf("IMAGE=%q is not the name of an image%s", image, say)
 	case command == "push" && !strings.Contains(image, "/"):
 		return fmt.Errorf("IMAGE=%s names no registry to push to%s", image, say)

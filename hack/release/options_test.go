@@ -59,6 +59,9 @@ func TestImageNamesThatAreRefused(t *testing.T) {
 		"registry.example/a b":        "is not the name of an image",
 		"https://registry.example/a":  "is not the name of an image",
 		"registry.example/":           "is not the name of an image",
+		"registry.example:/a":         "is not the name of an image",
+		"registry.example:99999/a":    "is not the name of an image",
+		"/a":                          "is not the name of an image",
 		"":                            "is not the name of an image",
 	} {
 		_, err := parseOptions([]string{"-image=" + image}, t.Output())

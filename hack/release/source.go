@@ -71,7 +71,8 @@ func creationTime(committed time.Time) (time.Time, error) {
 	return committed, nil
 }
 
+// unixTime returns an error for times after 2106: the formats of archives end at various years.
 func unixTime(seconds string) (time.Time, error) {
-	number, err := strconv.ParseInt(seconds, 10, 64)
+	number, err := strconv.ParseInt(seconds, 10, 33)
 	return time.Unix(number, 0).UTC(), err
 }

@@ -88,7 +88,9 @@ func TestTimeOfImages(t *testing.T) {
 	g.Expect(creationTime(time.Time{})).To(Equal(time.Unix(0, 0).UTC()))
 	t.Setenv("SOURCE_DATE_EPOCH", "1800000000")
 	g.Expect(creationTime(committed)).To(Equal(time.Unix(1800000000, 0).UTC()))
-	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
-	_, err := creationTime(committed)
-	g.Expect(err).To(MatchError("SOURCE_DATE_EPOCH=yesterday is not a number of seconds since 1970"))
+	for _, wrong := range []string{"yesterday", "99999999999999"} {
+		t.Setenv("SOURCE_DATE_EPOCH", wrong)
+		_, err := creationTime(committed)
+		g.Expect(err).To(MatchError("SOURCE_DATE_EPOCH=" + wrong + " is not a number of seconds since 1970"))
+	}
 }

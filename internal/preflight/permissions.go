@@ -4,7 +4,6 @@
 package preflight
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -113,27 +112,23 @@ func (n Needs) forMetrics() []Permission {
 }
 
 // String returns the command that checks whether the caller has the permission.
-func (r Permission) String() string {
-	command := "kubectl auth can-i " + r.Verb + " " + r.Resource + "." + r.Group
-	if r.Name != "" {
-		command += "/" + r.Name
+func (p Permission) String() string {
+	command := "kubectl auth can-i " + p.Verb + " " + p.Resource + "." + p.Group
+	if p.Name != "" {
+		command += "/" + p.Name
 	}
-	if r.Subresource != "" {
-		command += " --subresource=" + r.Subresource
+	if p.Subresource != "" {
+		command += " --subresource=" + p.Subresource
 	}
-	if r.ofCluster {
+	switch {
+	case p.ofCluster:
 		return command
+	case p.Namespace == "":
+		return command + " --all-namespaces"
+	default:
+		return command + " --namespace=" + p.Namespace
 	}
-	return command + cmp.Or(prefixed(" --namespace=", r.Namespace), " --all-namespaces")
-}
-
-// prefixed returns the text with the prefix, or nothing if the text is empty.
-func prefixed(prefix, text string) string {
-	if text == "" {
-		return ""
-	}
-	return prefix + text
 }
 
 // Required reports whether the operator can't work without the permission.
-func (r Permission) Required() bool { return r.Without == "" }
+func (p Permission) Required() bool { return p.Without == "" }

@@ -38,8 +38,8 @@ func mayWork(needs preflight.Needs, ask preflight.Asker, log logr.Logger) prereq
 			others = append(others, permission)
 		}
 	}
-	return func(ctx context.Context) (*obstacle, error) {
-		ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	return func(starting context.Context) (*obstacle, error) {
+		ctx, cancel := context.WithTimeout(starting, reviewTimeout)
 		defer cancel()
 		var missing []preflight.Permission
 		var err error

@@ -6,9 +6,9 @@
 // It removes the descriptions in it. With them, the CRD exceeds the 262,144 bytes that the annotation of kubectl's
 // client-side apply can hold. The fields of the ScaledJob itself keep their descriptions.
 //
-// It removes the defaults in it, which are all in the items of lists. GitOps tools compare the lists of a custom
-// resource as a whole, and would show these defaults as differences from the manifest for ever. The API server sets them
-// in each Job instead.
+// It removes the defaults in it, which are all in the items of lists. A tool that applies a list server-side replaces it
+// as a whole, and would find these defaults different from the manifest for ever. The API server sets them in each Job
+// instead.
 //
 // It also restricts the values that may be a number or a string to those that clients can decode. The API server would
 // store other values, and a single ScaledJob with such a value would prevent all clients, including the operator, from

@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -24,6 +25,11 @@ const (
 	lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 	// argoCD is the name that Argo CD applies objects with.
 	argoCD = "argocd-controller"
+
+	queues    = "spec.properties.queues.items.properties."
+	container = "spec.properties.jobTemplate.properties.spec.properties.template.properties.spec.properties.containers.items.properties."
+	queueType = queues + "type=List"
+	protocol  = container + "ports.items.properties.protocol=TCP"
 )
 
 // all has what no sample has: everything in the items of lists that has a default.
@@ -75,11 +81,19 @@ func shown(t *testing.T) []*unstructured.Unstructured {
 		g.Expect(err).NotTo(HaveOccurred())
 		found = append(found, objects...)
 	}
+	return append(found, everything(t, "batch.miracle.dev"))
+}
+
+// everything is the ScaledJob above in this group.
+func everything(t *testing.T, group string) *unstructured.Unstructured {
+	t.Helper()
+	g := NewWithT(t)
 	every := &unstructured.Unstructured{}
 	encoded, err := yaml.YAMLToJSON([]byte(all))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(every.UnmarshalJSON(encoded)).To(Succeed())
-	return append(found, every)
+	every.SetAPIVersion(group + "/v1")
+	return every
 }
 
 // applied applies the manifests, each in both ways that GitOps tools apply, and returns them with what is in the cluster
@@ -109,7 +123,7 @@ func clientSide(t *testing.T, object *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
-	object.SetAnnotations(map[string]string{lastApplied: string(encoded)})
+	object.SetAnnotations(labels.Merge(object.GetAnnotations(), map[string]string{lastApplied: string(encoded)}))
 	return api.Create(t.Context(), object, client.FieldOwner(argoCD))
 }
 
@@ -159,31 +173,46 @@ func TestChangesAreDifferences(t *testing.T) {
 	}
 }
 
-// A CRD that sets defaults in the items of lists makes a difference for ever.
+// A CRD that sets defaults in the items of lists makes a difference for ever, where Argo CD applies server-side.
 func TestDefaultsInListItemsAreDifferences(t *testing.T) {
 	t.Parallel()
-	const queues = "spec.properties.queues.items.properties."
-	const container = "spec.properties.jobTemplate.properties.spec.properties.template.properties.spec.properties.containers.items.properties."
 	for name, path := range map[string]string{
-		"type": queues + "type=List", "window": queues + "sortedSet.properties.window=All",
-		"unit": queues + "sortedSet.properties.scoreUnit=s", "protocol": container + "ports.items.properties.protocol=TCP",
+		"type": queueType, "window": queues + "sortedSet.properties.window=All", "unit": queues + "sortedSet.properties.scoreUnit=s",
+		"protocol": protocol,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			group := name + ".miracle.dev"
-			installWithDefault(t, group, path)
-			objects := shown(t)
-			every := objects[len(objects)-1]
-			every.SetAPIVersion(group + "/v1")
-			pairs := applied(t, []*unstructured.Unstructured{every})
-			g.Expect(differences(t, pairs)[0]).To(HaveKey("client-side"))
+			install(t, group, path)
+			pairs := applied(t, []*unstructured.Unstructured{everything(t, group)})
+			for _, found := range differences(t, pairs) {
+				g.Expect(found).To(HaveKey("server-side apply"))
+			}
 		})
 	}
 }
 
-// installWithDefault installs the CRD in another group, with a default of a field, written path=default.
-func installWithDefault(t *testing.T, group, field string) {
+// Objects that were stored with an earlier CRD, which had defaults in the items of lists, can be applied with the CRD of
+// today, and do not differ any more then.
+func TestObjectsOfAnEarlierCRDCanBeApplied(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	const group = "earlier.miracle.dev"
+	install(t, group, queueType, protocol)
+	pairs := applied(t, []*unstructured.Unstructured{everything(t, group)})
+	g.Expect(pairs[1].Live.Object["spec"].(map[string]any)["queues"].([]any)[0]).To(HaveKeyWithValue("type", "List"))
+	install(t, group)
+	g.Eventually(func() error { return serverSide(t, pairs[1].Manifest.DeepCopy()) }).Should(Succeed())
+	g.Eventually(func() map[string]string {
+		g.Expect(serverSide(t, pairs[1].Manifest.DeepCopy())).To(Succeed())
+		g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(pairs[1].Live), pairs[1].Live)).To(Succeed())
+		return differences(t, pairs[1:])[0]
+	}).Should(BeEmpty())
+}
+
+// install installs the CRD in another group, with defaults of fields, each written path=default.
+func install(t *testing.T, group string, defaults ...string) {
 	t.Helper()
 	g := NewWithT(t)
 	content, err := os.ReadFile(manifest)
@@ -197,12 +226,17 @@ func installWithDefault(t *testing.T, group, field string) {
 	delete(names, "shortNames")
 	delete(names, "categories")
 	schema := spec["versions"].([]any)[0].(map[string]any)["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
-	path, value, _ := strings.Cut("properties."+field, "=")
-	at := schema
-	for step := range strings.SplitSeq(path, ".") {
-		at = at[step].(map[string]any)
+	for _, each := range defaults {
+		path, value, _ := strings.Cut("properties."+each, "=")
+		at := schema
+		for step := range strings.SplitSeq(path, ".") {
+			at = at[step].(map[string]any)
+			if step == "ports" {
+				at["x-kubernetes-list-type"], at["x-kubernetes-list-map-keys"] = "map", []any{"containerPort", "protocol"}
+			}
+		}
+		at["default"] = value
 	}
-	at["default"] = value
 	encoded, err := yaml.Marshal(crd.Object)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(control.Apply(t.Context(), bytes.NewReader(encoded))).To(Succeed())

@@ -42,7 +42,7 @@ type health struct {
 }
 
 var states = map[string]health{
-	"healthy":        {"Healthy", "The operator can read the queue", "Current", "Current"},
+	"healthy":        {"Healthy", "by the depth of the queue", "Current", "Current"},
 	"stalled":        {"Degraded", "Secret", "Failed", "Failed"},
 	"reconciling":    {"Progressing", "refused", "InProgress", "InProgress"},
 	"suspended":      {"Suspended", "suspend", "Current", "Current"},
@@ -176,6 +176,8 @@ func deleteSlowly(t *testing.T, sj *scene.ScaledJob) {
 		return api.Patch(ctx, found, client.MergeFrom(before))
 	}
 	g.Expect(finalizer(t.Context(), controllerutil.AddFinalizer)).To(Succeed())
-	t.Cleanup(func() { g.Expect(finalizer(context.WithoutCancel(t.Context()), controllerutil.RemoveFinalizer)).To(Succeed()) })
+	t.Cleanup(func() {
+		g.Expect(finalizer(context.WithoutCancel(t.Context()), controllerutil.RemoveFinalizer)).To(Succeed())
+	})
 	g.Expect(sj.Delete(t.Context(), client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 }

@@ -3,6 +3,8 @@
 
 package v1
 
+import "cmp"
+
 // QueueType is the type of the Redis key that holds a queue.
 // +kubebuilder:validation:Enum=List;Stream;SortedSet;Set;Hash
 type QueueType string
@@ -63,9 +65,9 @@ const (
 
 // Queue is a Redis key whose messages count.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.stream) || self.type == 'Stream'",message="stream is for a queue of type Stream",fieldPath=".stream",reason=FieldValueForbidden
-// +kubebuilder:validation:XValidation:rule="!has(self.sortedSet) || self.type == 'SortedSet'",message="sortedSet is for a queue of type SortedSet",fieldPath=".sortedSet",reason=FieldValueForbidden
-// +kubebuilder:validation:XValidation:rule="!has(self.role) || self.type != 'Stream'",message="a Stream has no role: entries that its consumer group has not read are waiting, and unacknowledged entries are in progress",fieldPath=".role",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.stream) || has(self.type) && self.type == 'Stream'",message="stream is for a queue of type Stream",fieldPath=".stream",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.sortedSet) || has(self.type) && self.type == 'SortedSet'",message="sortedSet is for a queue of type SortedSet",fieldPath=".sortedSet",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.role) || !has(self.type) || self.type != 'Stream'",message="a Stream has no role: entries that its consumer group has not read are waiting, and unacknowledged entries are in progress",fieldPath=".role",reason=FieldValueForbidden
 type Queue struct {
 	// name is the key, at most 1024 bytes.
 	// +required
@@ -76,7 +78,6 @@ type Queue struct {
 
 	// type is the type of the key: List (default), Stream, SortedSet, Set or Hash.
 	// +optional
-	// +kubebuilder:default=List
 	Type QueueType `json:"type,omitempty"`
 
 	// role says what the messages of this key are: Waiting (default) for a worker, or InProgress, which means that a
@@ -118,13 +119,11 @@ type StreamQueue struct {
 type SortedSetQueue struct {
 	// window is All (default), Due for members with a score up to now, or Live for members with a later score.
 	// +optional
-	// +kubebuilder:default=All
 	Window SortedSetWindow `json:"window,omitempty"`
 
 	// scoreUnit is the unit of the scores, which are times since 1970: s (default), ms, ns, or BullMQ. For the windows
 	// Due and Live.
 	// +optional
-	// +kubebuilder:default=s
 	ScoreUnit ScoreUnit `json:"scoreUnit,omitempty"`
 }
 
@@ -162,23 +161,29 @@ type QueueStatus struct {
 	Depth *int64 `json:"depth,omitempty"`
 }
 
-// AllQueues are the queues of the spec with their defaults: those of queues, or the list that queueName names.
+// AllQueues are the queues of the spec with their defaults: those of queues, or the list that queueName names. The CRD
+// sets no defaults in the items of a list: a tool that applies a list server-side replaces it as a whole, and would find
+// them different from the manifest for ever.
 func (s *ScaledJobSpec) AllQueues() []Queue {
 	if len(s.Queues) == 0 {
 		return []Queue{{Name: s.QueueName, Type: QueueList, Role: RoleWaiting, Threshold: &s.Threshold}}
 	}
 	all := make([]Queue, len(s.Queues))
 	for i, queue := range s.Queues {
-		all[i] = queue
-		if queue.Threshold == nil {
-			all[i].Threshold = &s.Threshold
-		}
-		if queue.Type == "" {
-			all[i].Type = QueueList
-		}
-		if queue.Role == "" {
-			all[i].Role = RoleWaiting
-		}
+		all[i] = queue.withDefaults(&s.Threshold)
 	}
 	return all
+}
+
+// withDefaults returns the queue with its defaults. It shares no sortedSet with the original, which stays as it is.
+func (q Queue) withDefaults(threshold *int64) Queue {
+	q.Type = cmp.Or(q.Type, QueueList)
+	q.Role = cmp.Or(q.Role, RoleWaiting)
+	q.Threshold = cmp.Or(q.Threshold, threshold)
+	if q.SortedSet != nil {
+		q.SortedSet = &SortedSetQueue{
+			Window: cmp.Or(q.SortedSet.Window, WindowAll), ScoreUnit: cmp.Or(q.SortedSet.ScoreUnit, ScoreSeconds),
+		}
+	}
+	return q
 }

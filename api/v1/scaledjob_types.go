@@ -11,7 +11,8 @@ import (
 )
 
 // The defaults of optional fields, in the field's own unit. The CRD sets them at admission; the methods of
-// ScaledJobSpec apply them to objects that were stored before the field had a default.
+// ScaledJobSpec apply them to objects that were stored before the field had a default. The items of a list get their
+// defaults from AllQueues only.
 const (
 	DefaultMaxReplicas                int32 = 100
 	DefaultPollingIntervalSeconds     int32 = 30
@@ -52,7 +53,7 @@ type ScaledJobSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
 	// +kubebuilder:validation:XValidation:rule="self.exists(q, !has(q.role) || q.role == 'Waiting')",message="at least one queue must be Waiting"
-	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.name == b.name && ((has(a.stream) && has(a.stream.consumerGroup) ? a.stream.consumerGroup : '') == (has(b.stream) && has(b.stream.consumerGroup) ? b.stream.consumerGroup : '') || (has(a.stream) && has(a.stream.consumerGroup) ? a.stream.consumerGroup : '') == '' || (has(b.stream) && has(b.stream.consumerGroup) ? b.stream.consumerGroup : '') == '') && ((has(a.sortedSet) ? a.sortedSet.window : 'All') == (has(b.sortedSet) ? b.sortedSet.window : 'All') || (has(a.sortedSet) ? a.sortedSet.window : 'All') == 'All' || (has(b.sortedSet) ? b.sortedSet.window : 'All') == 'All' || (has(a.sortedSet) ? a.sortedSet.scoreUnit : 's') != (has(b.sortedSet) ? b.sortedSet.scoreUnit : 's'))))",message="no message may count twice: queues must differ in name, in stream.consumerGroup, or in sortedSet.window as Due and Live with the same scoreUnit"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.name == b.name && ((has(a.stream) && has(a.stream.consumerGroup) ? a.stream.consumerGroup : '') == (has(b.stream) && has(b.stream.consumerGroup) ? b.stream.consumerGroup : '') || (has(a.stream) && has(a.stream.consumerGroup) ? a.stream.consumerGroup : '') == '' || (has(b.stream) && has(b.stream.consumerGroup) ? b.stream.consumerGroup : '') == '') && ((has(a.sortedSet) && has(a.sortedSet.window) ? a.sortedSet.window : 'All') == (has(b.sortedSet) && has(b.sortedSet.window) ? b.sortedSet.window : 'All') || (has(a.sortedSet) && has(a.sortedSet.window) ? a.sortedSet.window : 'All') == 'All' || (has(b.sortedSet) && has(b.sortedSet.window) ? b.sortedSet.window : 'All') == 'All' || (has(a.sortedSet) && has(a.sortedSet.scoreUnit) ? a.sortedSet.scoreUnit : 's') != (has(b.sortedSet) && has(b.sortedSet.scoreUnit) ? b.sortedSet.scoreUnit : 's'))))",message="no message may count twice: queues must differ in name, in stream.consumerGroup, or in sortedSet.window as Due and Live with the same scoreUnit"
 	Queues []Queue `json:"queues,omitempty"`
 
 	// queuesCalculation says how several queues are combined: their Sum (default), or the Max, Min or Avg of the Jobs

@@ -6,6 +6,10 @@
 // It removes the descriptions in it. With them, the CRD exceeds the 262,144 bytes that the annotation of kubectl's
 // client-side apply can hold. The fields of the ScaledJob itself keep their descriptions.
 //
+// It removes the defaults in it, which are all in the items of lists. A tool that applies a list server-side replaces it
+// as a whole, and would find these defaults different from the manifest for ever. The API server sets them in each Job
+// instead.
+//
 // It also restricts the values that may be a number or a string to those that clients can decode. The API server would
 // store other values, and a single ScaledJob with such a value would prevent all clients, including the operator, from
 // listing ScaledJobs.
@@ -16,6 +20,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 )
@@ -64,14 +69,15 @@ func trimFile(path string) error {
 	return os.WriteFile(path, append([]byte(header), out...), 0o644)
 }
 
-// adaptTemplates finds each jobTemplate below node, removes the descriptions of its properties, and restricts their
-// values.
+// adaptTemplates finds each jobTemplate below node, removes the descriptions and defaults of its properties, and
+// restricts their values.
 func adaptTemplates(node any) {
 	switch node := node.(type) {
 	case map[string]any:
 		for key, child := range node {
 			if template, ok := child.(map[string]any); ok && key == "jobTemplate" {
 				removeDescriptions(template["properties"])
+				removeDefaults(template["properties"])
 				boundValues(template["properties"])
 				continue
 			}
@@ -100,6 +106,38 @@ func removeDescriptions(node any) {
 			removeDescriptions(child)
 		}
 	}
+}
+
+// removeDefaults removes all defaults below node. A key of a list of type map must be required or have a default, so a
+// list that has lost the default of a key, such as the protocol of a port, becomes atomic: it is applied as a whole.
+func removeDefaults(node any) {
+	switch node := node.(type) {
+	case map[string]any:
+		if keys, isMap := node["x-kubernetes-list-map-keys"].([]any); isMap && hasDefault(node["items"], keys) {
+			delete(node, "x-kubernetes-list-map-keys")
+			node["x-kubernetes-list-type"] = "atomic"
+		}
+		if _, isSchema := node["type"].(string); isSchema {
+			delete(node, "default")
+		}
+		for _, child := range node {
+			removeDefaults(child)
+		}
+	case []any:
+		for _, child := range node {
+			removeDefaults(child)
+		}
+	}
+}
+
+// hasDefault reports whether one of these properties of an object has a default.
+func hasDefault(schema any, names []any) bool {
+	properties, _ := schema.(map[string]any)["properties"].(map[string]any)
+	return slices.ContainsFunc(names, func(name any) bool {
+		property, _ := properties[name.(string)].(map[string]any)
+		_, found := property["default"]
+		return found
+	})
 }
 
 // boundValues restricts each schema below node that allows a number or a string.

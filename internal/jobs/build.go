@@ -6,7 +6,6 @@
 package jobs
 
 import (
-	"encoding/json"
 	"hash/fnv"
 	"maps"
 	"strconv"
@@ -67,14 +66,6 @@ func Name(owner string, uid types.UID, ordinal int64) string {
 	_, _ = hash.Write([]byte(string(uid) + "/" + strconv.FormatInt(ordinal, 10)))
 	prefix := owner[:min(len(owner), maxNameLength-1-hashLength)]
 	return strings.TrimRight(prefix, "-.") + "-" + strconv.FormatUint(hash.Sum64(), 36)
-}
-
-// TemplateHash returns a hash of a job template, in base 36.
-func TemplateHash(template *batchv1.JobTemplateSpec) string {
-	hash := fnv.New64a()
-	// Encoding API types cannot fail, and sorts the keys of maps.
-	_ = json.NewEncoder(hash).Encode(template)
-	return strconv.FormatUint(hash.Sum64(), 36)
 }
 
 func annotations(owner *scaledjobv1.ScaledJob, ordinal, floor int64) map[string]string {

@@ -177,9 +177,8 @@ func TestTheCRDSetsNoMoreDefaults(t *testing.T) {
 	}
 	NewWithT(t).Expect(paths).To(ConsistOf(
 		"spec.failedJobsHistoryLimit", "spec.maxReplicas", "spec.minReplicas", "spec.notifications", "spec.pollingIntervalSeconds",
-		"spec.queues[].sortedSet.scoreUnit", "spec.queues[].sortedSet.window", "spec.queues[].type", "spec.queuesCalculation",
-		"spec.redis.mode", "spec.rollout.propagationPolicy", "spec.rollout.strategy", "spec.scalingStrategy.claimGraceSeconds",
-		"spec.scalingStrategy.type", "spec.successfulJobsHistoryLimit",
+		"spec.queuesCalculation", "spec.redis.mode", "spec.rollout.propagationPolicy", "spec.rollout.strategy",
+		"spec.scalingStrategy.claimGraceSeconds", "spec.scalingStrategy.type", "spec.successfulJobsHistoryLimit",
 	))
 }
 

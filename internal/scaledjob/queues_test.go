@@ -154,3 +154,35 @@ func TestReportsProgress(t *testing.T) {
 	g.Expect((&Resolved{Queues: all[1:4]}).ReportsProgress()).To(BeFalse(), "one of the queues is a list")
 	g.Expect((&Resolved{Queues: oneList().AllQueues()}).ReportsProgress()).To(BeFalse())
 }
+
+// The CRD stores no defaults of queues. Earlier versions of it did, and objects may hold values of none.
+func TestDefaultsOfQueuesAreThoseOfExplicitValues(t *testing.T) {
+	t.Parallel()
+	for name, absent := range map[string]string{
+		"absent": `[{"name":"a"},{"name":"b","type":"SortedSet","sortedSet":{}},{"name":"c","type":"SortedSet","sortedSet":{"window":"Due"}}]`,
+		"null": `[{"name":"a","type":null,"role":null,"threshold":null,"stream":null,"sortedSet":null},
+			{"name":"b","type":"SortedSet","role":null,"sortedSet":{"window":null,"scoreUnit":null}},
+			{"name":"c","type":"SortedSet","sortedSet":{"window":"Due","scoreUnit":null}}]`,
+		"empty": `[{"name":"a","type":"","role":""},{"name":"b","type":"SortedSet","role":"","sortedSet":{"window":"","scoreUnit":""}},
+			{"name":"c","type":"SortedSet","sortedSet":{"window":"Due","scoreUnit":""}}]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			resolve := func(queues string) Resolved {
+				var sj ScaledJob
+				object := `{"metadata":{"namespace":"team"},"spec":{"redisAddress":"` + address + `","threshold":10,"queues":` + queues + `}}`
+				g.Expect(sj.UnmarshalJSON([]byte(object))).To(Succeed())
+				g.Expect(sj.SpecErr).NotTo(HaveOccurred())
+				before := sj.DeepCopy()
+				resolved := Resolve(&sj.ScaledJob)
+				g.Expect(&sj.ScaledJob).To(Equal(before), "the cache shares the object")
+				return resolved
+			}
+			explicit := resolve(`[{"name":"a","type":"List","role":"Waiting","threshold":10},
+				{"name":"b","type":"SortedSet","role":"Waiting","threshold":10,"sortedSet":{"window":"All","scoreUnit":"s"}},
+				{"name":"c","type":"SortedSet","role":"Waiting","threshold":10,"sortedSet":{"window":"Due","scoreUnit":"s"}}]`)
+			g.Expect(resolve(absent)).To(Equal(explicit))
+		})
+	}
+}

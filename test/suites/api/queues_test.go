@@ -96,6 +96,9 @@ func TestQueuesAccepted(t *testing.T) {
 		"name with anything in it":        queues(`["name": " {a}:*?[b]\t\0\n"]`),
 		"names that differ in a byte":     queues(`[{name: celery}, {name: "celery\x06\x163"}, {name: "celery\x06\x166"}, {name: "celery\x06\x169"}]`),
 		"names that differ in their case": queues("[{name: a}, {name: A}]"),
+		"null for every default":          queues("[{name: a, type: null, role: null, threshold: null, stream: null, sortedSet: null}, {name: b, type: SortedSet, sortedSet: {window: null, scoreUnit: null}}]"),
+		"every default in its words":      queues("[{name: a, type: List, role: Waiting}, {name: b, type: SortedSet, role: Waiting, sortedSet: {window: All, scoreUnit: s}}]"),
+		"unit of a window of its own":     queues("[{name: a, type: SortedSet, sortedSet: {window: Live, scoreUnit: ns}}]"),
 		"16 long names":                   queues(longNames("{name: %s}", 16)),
 		"16 long groups of one stream":    queues(longNames("{name: "+strings.Repeat("s", 1024)+", type: Stream, stream: {consumerGroup: %s}}", 16)),
 	})
@@ -117,6 +120,11 @@ func TestQueuesRefused(t *testing.T) {
 		"name of 1,024 times 4 bytes":     {queues("[{name: a}, {name: " + strings.Repeat("🙂", 1024) + "}]"), "spec.queues[1].name", "at most 1024 bytes"},
 		"unknown type":                    {queues("[{name: a, type: list}]"), "spec.queues[0].type", `"List", "Stream", "SortedSet", "Set", "Hash"`},
 		"empty type":                      {queues(`[{name: a, type: ""}]`), "spec.queues[0].type", "Unsupported value"},
+		"null and a stream":               {queues("[{name: a, type: null, stream: {consumerGroup: g}}]"), "spec.queues[0].stream", "stream is for a queue of type Stream"},
+		"empty role":                      {queues(`[{name: a, role: ""}]`), "spec.queues[0].role", "Unsupported value"},
+		"empty window":                    {queues(`[{name: a, type: SortedSet, sortedSet: {window: ""}}]`), "spec.queues[0].sortedSet.window", "Unsupported value"},
+		"empty unit":                      {queues(`[{name: a, type: SortedSet, sortedSet: {scoreUnit: ""}}]`), "spec.queues[0].sortedSet.scoreUnit", "Unsupported value"},
+		"null window and a unit":          {queues("[{name: a, type: SortedSet, sortedSet: {window: null, scoreUnit: ms}}]"), "spec.queues[0].sortedSet.scoreUnit", "for the windows Due and Live"},
 		"unknown role":                    {queues("[{name: a, role: Delayed}]"), "spec.queues[0].role", `"Waiting", "InProgress"`},
 		"role of a stream":                {queues("[{name: w}, {name: a, type: Stream, role: InProgress}]"), "spec.queues[1].role", "a Stream has no role"},
 		"the usual role of a stream":      {queues("[{name: a, type: Stream, role: Waiting}]"), "spec.queues[0].role", "a Stream has no role"},
@@ -155,14 +163,19 @@ func TestTwoEntriesOfOneKey(t *testing.T) {
 	sorted := func(window, unit string) string {
 		return "type: SortedSet, sortedSet: {" + window + ", scoreUnit: " + unit + "}"
 	}
+	const dueByDefault, liveByDefault = "type: SortedSet, sortedSet: {window: Due}", "type: SortedSet, sortedSet: {window: Live}"
 	entries := []string{
-		"type: List", "type: Set", "type: Hash", "type: Stream", stream("g"), stream("h"), "type: SortedSet", sorted("window: All", "s"),
+		"type: List", "role: Waiting", "type: Set", "type: Hash", "type: Stream", stream("g"), stream("h"), "type: SortedSet",
+		"type: SortedSet, sortedSet: {}", sorted("window: All", "s"), dueByDefault, liveByDefault,
 		sorted(due, "s"), sorted(live, "s"), sorted(due, "ms"), sorted(live, "ms"),
 	}
 	accepted := map[[2]string]bool{
 		{stream("g"), stream("h")}:              true,
 		{sorted(due, "s"), sorted(live, "s")}:   true,
 		{sorted(due, "ms"), sorted(live, "ms")}: true,
+		{dueByDefault, liveByDefault}:           true,
+		{dueByDefault, sorted(live, "s")}:       true,
+		{sorted(due, "s"), liveByDefault}:       true,
 	}
 	for _, first := range entries {
 		t.Run(first, func(t *testing.T) {
@@ -182,6 +195,7 @@ func TestTwoEntriesOfOneKey(t *testing.T) {
 	}
 }
 
+// The operator sets the defaults of the items of lists.
 func TestDefaultsOfQueues(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -200,11 +214,11 @@ func TestDefaultsOfQueues(t *testing.T) {
 	spec := stored.Object["spec"]
 	g.Expect(spec).To(HaveKeyWithValue("queuesCalculation", "Sum"))
 	g.Expect(spec).To(HaveKeyWithValue("queues", []any{
-		map[string]any{"name": "a", "type": "List"},
+		map[string]any{"name": "a"},
 		map[string]any{"name": "b", "type": "Stream"},
 		map[string]any{"name": "c", "type": "SortedSet"},
-		map[string]any{"name": "d", "type": "SortedSet", "sortedSet": map[string]any{"window": "Due", "scoreUnit": "s"}},
-		map[string]any{"name": "e", "type": "SortedSet", "sortedSet": map[string]any{"window": "All", "scoreUnit": "s"}},
+		map[string]any{"name": "d", "type": "SortedSet", "sortedSet": map[string]any{"window": "Due"}},
+		map[string]any{"name": "e", "type": "SortedSet", "sortedSet": map[string]any{}},
 	}))
 }
 

@@ -225,3 +225,29 @@ func TestGroupVersionKind(t *testing.T) {
 		HaveField("Name", scaledjobv1.GroupVersion.Version), HaveField("Served", true), HaveField("Storage", true),
 	))
 }
+
+// inItems are the properties in the items of lists that have a default.
+func inItems(all []property) (found []string) {
+	for _, each := range all {
+		if strings.Contains(each.path, "[]") && each.schema.Default != nil {
+			found = append(found, each.path)
+		}
+	}
+	return found
+}
+
+// Whoever applies a list server-side replaces it as a whole, and would find the defaults different from the manifest.
+func TestItemsOfListsHaveNoDefaults(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ours, theirs := properties(g)
+	g.Expect(inItems(slices.Concat(ours, theirs))).To(BeEmpty())
+
+	// A schema with one shows that it would be found.
+	item := apiextensionsv1.JSONSchemaProps{Properties: map[string]apiextensionsv1.JSONSchemaProps{
+		"type": {Default: &apiextensionsv1.JSON{Raw: []byte(`"List"`)}},
+	}}
+	list := apiextensionsv1.JSONSchemaProps{Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &item}}
+	schema := apiextensionsv1.JSONSchemaProps{Properties: map[string]apiextensionsv1.JSONSchemaProps{"queues": list}}
+	g.Expect(inItems(below("", &schema))).To(Equal([]string{".queues[].type"}))
+}

@@ -1,0 +1,136 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package examples finds the ScaledJobs that users are shown: those of config/samples, and those of the documents.
+package examples
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// Documents are the documents with examples, below the root of the source.
+var Documents = []string{"README.md", "docs/queues.md", "docs/redis.md", "docs/keda-migration.md", "docs/gitops.md"}
+
+const apiVersion = "batch.miracle.dev/v1"
+
+// base is a small ScaledJob, for examples that show only fields of the spec.
+const base = `
+apiVersion: batch.miracle.dev/v1
+kind: ScaledJob
+metadata: {name: example}
+spec:
+  queueName: emails
+  redisAddress: redis:6379
+  threshold: 10
+  jobTemplate: {spec: {template: {spec: {containers: [{name: worker, image: "worker:1"}]}}}}
+`
+
+// Samples returns the ScaledJobs of config/samples below the root of the source.
+func Samples(root string) ([]*unstructured.Unstructured, error) {
+	files, err := filepath.Glob(filepath.Join(root, "config", "samples", "*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	var found []*unstructured.Unstructured
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		objects, err := scaledJobs(content)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		found = append(found, objects...)
+	}
+	return found, nil
+}
+
+// scaledJobs returns those of a stream of YAML documents.
+func scaledJobs(content []byte) (found []*unstructured.Unstructured, err error) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return found, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		object, err := parse(string(document))
+		if err != nil {
+			return nil, err
+		}
+		if object.GetAPIVersion() == apiVersion {
+			found = append(found, object)
+		}
+	}
+}
+
+// block is a YAML block of a document.
+var block = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+
+// OfDocument returns the ScaledJobs that a document below the root of the source shows: whole ones, and small ones with
+// the fields of the spec that it shows.
+func OfDocument(root, document string) ([]*unstructured.Unstructured, error) {
+	content, err := os.ReadFile(filepath.Join(root, document))
+	if err != nil {
+		return nil, err
+	}
+	var found []*unstructured.Unstructured
+	for _, shown := range block.FindAllStringSubmatch(string(content), -1) {
+		object, err := ofBlock(shown[1])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w\n%s", document, err, shown[1])
+		}
+		if object != nil {
+			found = append(found, object)
+		}
+	}
+	return found, nil
+}
+
+// ofBlock returns the ScaledJob of an example, or nil if it is of another kind.
+func ofBlock(text string) (*unstructured.Unstructured, error) {
+	shown, err := parse(text)
+	if err != nil || shown.GetAPIVersion() == apiVersion {
+		return shown, err
+	}
+	if shown.GetAPIVersion() != "" {
+		return nil, nil
+	}
+	whole, err := parse(base)
+	if err != nil {
+		return nil, err
+	}
+	spec := whole.Object["spec"].(map[string]any)
+	for field, instead := range map[string]string{"queues": "queueName", "redis": "redisAddress"} {
+		if _, is := shown.Object[field]; is {
+			delete(spec, instead)
+		}
+	}
+	maps.Copy(spec, shown.Object)
+	return whole, nil
+}
+
+func parse(text string) (*unstructured.Unstructured, error) {
+	encoded, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	object := &unstructured.Unstructured{}
+	return object, json.Unmarshal(encoded, &object.Object)
+}

@@ -35,13 +35,13 @@ var sources = map[Program]source{
 		command: "go.etcd.io/etcd/server/v3",
 	},
 	KubeAPIServer: {
-		folder:  "kubernetes",
+		folder:  kubernetes,
 		module:  "k8s.io/kubernetes",
 		command: "k8s.io/kubernetes/cmd/kube-apiserver",
 		stamped: "k8s.io/component-base/version",
 	},
 	ControllerManager: {
-		folder:  "kubernetes",
+		folder:  kubernetes,
 		module:  "k8s.io/kubernetes",
 		command: "k8s.io/kubernetes/cmd/kube-controller-manager",
 		stamped: "k8s.io/component-base/version",
@@ -52,25 +52,25 @@ var sources = map[Program]source{
 		command: "sigs.k8s.io/kwok/cmd/kwok",
 	},
 	Kubectl: {
-		folder:  "kubernetes",
+		folder:  kubernetes,
 		module:  "k8s.io/kubernetes",
 		command: "k8s.io/kubernetes/cmd/kubectl",
 		stamped: "k8s.io/component-base/version",
 	},
 	Scheduler: {
-		folder:  "kubernetes",
+		folder:  kubernetes,
 		module:  "k8s.io/kubernetes",
 		command: "k8s.io/kubernetes/cmd/kube-scheduler",
 		stamped: "k8s.io/component-base/version",
 	},
 	Kubelet: {
-		folder:  "kubernetes",
+		folder:  kubernetes,
 		module:  "k8s.io/kubernetes",
 		command: "k8s.io/kubernetes/cmd/kubelet",
 		stamped: "k8s.io/component-base/version",
 	},
 	Proxy: {
-		folder:  "kubernetes",
+		folder:  kubernetes,
 		module:  "k8s.io/kubernetes",
 		command: "k8s.io/kubernetes/cmd/kube-proxy",
 		stamped: "k8s.io/component-base/version",
@@ -93,7 +93,7 @@ func (s source) dir() (string, error) {
 	}
 	for {
 		if isRoot(dir) {
-			return filepath.Join(dir, nestedModules, s.folder), nil
+			return s.below(filepath.Join(dir, nestedModules, s.folder))
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
@@ -101,6 +101,15 @@ func (s source) dir() (string, error) {
 		}
 		dir = parent
 	}
+}
+
+// below returns the folder of the nested module in dir, which is dir itself unless there is one for each version.
+func (s source) below(dir string) (string, error) {
+	if s.folder != kubernetes {
+		return dir, nil
+	}
+	version, err := minor(dir)
+	return filepath.Join(dir, version), err
 }
 
 // isRoot reports whether dir is the root of this repository's main module.

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"miracle.dev/scaledjob-operator/test/kit/gobuild"
+	"miracle.dev/scaledjob-operator/test/kit/progress"
 )
 
 const (
@@ -133,18 +135,14 @@ func (s source) version(dir string) (string, error) {
 	return string(match[1]), nil
 }
 
-// build compiles the program to the file target.
-func (s source) build(ctx context.Context, dir, version, target string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags="+s.stamp(version), "-o="+target, s.command)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off")
+// build compiles the program to the file target, with progress on line.
+func (s source) build(ctx context.Context, line *progress.Line, dir, version, target string) error {
+	env := []string{"GOWORK=off"}
 	if s.static {
-		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
+		env = append(env, "CGO_ENABLED=0")
 	}
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", cmd, err, output)
-	}
-	return nil
+	flags := []string{"-trimpath", "-ldflags=" + s.stamp(version)}
+	return gobuild.Build{Dir: dir, Env: env, Flags: flags, Package: s.command}.Run(ctx, line, target)
 }
 
 // stamp returns the linker flags that tell a Kubernetes program its version.

@@ -48,6 +48,11 @@ func ControlPlane() []Program {
 	return []Program{KubeAPIServer, ControllerManager, Etcd, KWOK, Kubectl}
 }
 
+// Demo returns what the demo needs of it.
+func Demo() []Program {
+	return []Program{KubeAPIServer, ControllerManager, Etcd, KWOK}
+}
+
 // Node returns what a real node needs besides.
 func Node() []Program {
 	return []Program{Scheduler, Kubelet, Proxy, CoreDNS}
@@ -86,13 +91,6 @@ func Path(ctx context.Context, log io.Writer, program Program) (string, error) {
 		return "", err
 	}
 	return filepath.Join(made, string(program)), nil
-}
-
-// Version returns the version of a program that Path finds or makes: "v1.36.3".
-// Nobody asks the programs in KUBEBUILDER_ASSETS for theirs.
-func Version(program Program) (string, error) {
-	_, _, version, err := locate(program)
-	return version, err
 }
 
 // locate returns where a program is built from: the folder of the nested module

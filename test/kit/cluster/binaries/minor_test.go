@@ -20,9 +20,9 @@ func TestMinorVersionIsSelected(t *testing.T) {
 			g := NewWithT(t)
 			t.Setenv(minorVariable, test.k8s)
 			for _, program := range []Program{KubeAPIServer, ControllerManager, Kubectl} {
-				g.Expect(Version(program)).To(MatchRegexp(test.apiServer), string(program))
+				g.Expect(located(program)).To(MatchRegexp(test.apiServer), string(program))
 			}
-			g.Expect(Version(Etcd)).To(MatchRegexp(test.etcd))
+			g.Expect(located(Etcd)).To(MatchRegexp(test.etcd))
 		})
 	}
 }
@@ -38,4 +38,9 @@ func TestUnknownMinorVersionIsRefused(t *testing.T) {
 				"K8S=" + version + " is not a version to run; choose one of 1.33, 1.34, 1.35, 1.36")))
 		})
 	}
+}
+
+func located(program Program) (string, error) {
+	_, _, version, err := locate(program)
+	return version, err
 }

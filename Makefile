@@ -16,12 +16,17 @@ CRD     := config/crd/bases/batch.miracle.dev_scaledjobs.yaml
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# Puts the programs of a control plane into the cache folder. K8S=1.34 selects another minor version of Kubernetes, and
+# PARTS=compile downloads nothing.
+PREPARE = hack/compile.sh "what prepares the programs" bin/prepare ./test/kit/cluster/binaries/prepare; bin/prepare
+
 ##@ Try it
 
 .PHONY: demo
 demo: ## Show the operator at work, then remove everything. SCENE=burst plays one scene, SCENE=list lists them; REDIS=host:port; KEEP=1 leaves it running.
-	@[ -e bin/demo ] || echo "Compiling the demo. The first time, this takes minutes without output."
-	@go build -o bin/demo ./hack/demo
+	@$(PREPARE) demo
+	@# The demo builds the operator itself, which takes seconds once its packages are compiled.
+	@hack/compile.sh "the demo" bin/ ./hack/demo ./cmd
 	@bin/demo $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE)
 
 .PHONY: picture
@@ -36,8 +41,8 @@ build: ## Build the operator into bin/manager.
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/manager ./cmd
 
 .PHONY: parts
-parts: ## Build and install what test and bench need, once per version: the control plane, kubectl and Redis.
-	@go run ./test/kit/cluster/binaries/prepare
+parts: ## Get what test and bench need, once per version: the control plane, kubectl and Redis. K8S=1.34, PARTS=compile, REDIS_SERVER=valkey.
+	@$(PREPARE)
 
 .PHONY: test
 test: parts ## Run each promise once, on a real API server and a real Redis. PACKAGES=./internal/... selects packages, RUN=TestName tests.

@@ -5,8 +5,9 @@ set -euo pipefail
 tier=${1:?short or all}
 tests=(go tool -modfile=hack/tools/go.mod gotestsum --hide-summary=skipped)
 flags=(-timeout=40m)
+race=
 # The race detector needs a C compiler.
-[ "${RACE:-}" != no ] && [ "$(go env CGO_ENABLED)" = 1 ] && flags+=(-race)
+[ "${RACE:-}" != no ] && [ "$(go env CGO_ENABLED)" = 1 ] && race=-race && flags+=(-race)
 case "$tier" in short | all) ;; *) echo "no such tier: $tier" >&2; exit 2 ;; esac
 if [ -n "${RUN:-}" ]; then
 	# Whoever names a test wants it, whichever tier it is in.
@@ -16,6 +17,12 @@ elif [ "$tier" = short ]; then
 	left=$(awk '/^### Only in make test-all/ {on = 1; next} /^#/ {on = 0} on && /^\| `Test/ {split($0, cell, "`"); print "^" cell[2] "$"}' docs/architecture.md | paste -sd '|')
 	flags+=(-short -skip="$left")
 fi
+# Go shows nothing while it compiles tests.
+# shellcheck disable=SC2086 # Several packages are several words, here and below.
+imports=$(go list -test -deps -f \
+	'{{if and .GoFiles (ne .Name "main") (not .ForTest) (not .Standard)}}{{.ImportPath}}{{end}}' ${PACKAGES:-./...})
+# shellcheck disable=SC2086
+hack/compile.sh "what the tests import" "" $race $imports
 if [ -n "${PACKAGES:-}" ]; then
 	echo "Testing $PACKAGES."
 	log=$(mktemp)

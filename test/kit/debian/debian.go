@@ -8,7 +8,9 @@ package debian
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +18,10 @@ import (
 	"strings"
 )
 
-const aptDir = ".apt" // in the folder, while Fetch works
+const (
+	aptDir      = ".apt" // in the folder, while Fetch works
+	archiveKeys = "/usr/share/keyrings/debian-archive-keyring.gpg"
+)
 
 // Available reports whether packages can be fetched and unpacked.
 func Available() bool {
@@ -44,22 +49,79 @@ func LibraryFolders(root string) ([]string, error) {
 
 // Release returns the name and version of the system: "debian-12".
 func Release() string {
+	values := release()
+	if len(values) == 0 {
+		return "unknown"
+	}
+	return values["ID"] + "-" + values["VERSION_ID"]
+}
+
+func release() map[string]string {
 	content, err := os.ReadFile("/etc/os-release")
 	if err != nil {
-		return "unknown"
+		return nil
 	}
 	values := map[string]string{}
 	for line := range strings.Lines(string(content)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		values[key] = strings.Trim(value, `"`)
 	}
-	return values["ID"] + "-" + values["VERSION_ID"]
+	return values
 }
 
 // Fetch unpacks packages, and those they need that the system lacks, into dir.
 func Fetch(ctx context.Context, dir string, packages ...string) error {
+	return fetch(ctx, dir, packages, nil)
+}
+
+// FetchBackport is Fetch for a package that may be only in the backports of the release. On Debian it looks there too,
+// even if the system does not.
+func FetchBackport(ctx context.Context, dir, name string) error {
+	sources := filepath.Join(dir, aptDir, "sources")
+	if err := withBackports(sources, release()); err != nil {
+		return err
+	}
+	return fetch(ctx, dir, []string{name}, []string{"--option", "Dir::Etc::sourceparts=" + sources})
+}
+
+// withBackports makes a folder with the sources of packages of the system, and the backports of its release.
+func withBackports(dir string, release map[string]string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	backports := release["VERSION_CODENAME"] + "-backports"
+	known := release["ID"] != "debian"
+	files, err := filepath.Glob("/etc/apt/sources.list.d/*")
+	if err != nil {
+		return err
+	}
+	for _, file := range append(files, "/etc/apt/sources.list") {
+		content, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		// A source that is there twice, with different keys, is an error.
+		known = known || strings.Contains(string(content), backports)
+		if filepath.Dir(file) != "/etc/apt" { // which stays in use
+			err = os.WriteFile(filepath.Join(dir, filepath.Base(file)), content, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if known {
+		return nil
+	}
+	source := "deb [signed-by=" + archiveKeys + "] http://deb.debian.org/debian " + backports + " main\n"
+	return os.WriteFile(filepath.Join(dir, "backports.list"), []byte(source), 0o644)
+}
+
+func fetch(ctx context.Context, dir string, packages, options []string) error {
 	apt := filepath.Join(dir, aptDir)
-	files, err := download(ctx, apt, packages)
+	files, err := download(ctx, apt, packages, options)
 	if err != nil {
 		return err
 	}
@@ -74,7 +136,7 @@ func Fetch(ctx context.Context, dir string, packages ...string) error {
 // download fetches packages, and those they need that the system lacks, and
 // returns the paths of the files. Lists and archives stay below dir, so that
 // it works for every user and leaves the system's own alone.
-func download(ctx context.Context, dir string, packages []string) ([]string, error) {
+func download(ctx context.Context, dir string, packages, options []string) ([]string, error) {
 	lists, archives := filepath.Join(dir, "state/lists"), filepath.Join(dir, "cache/archives")
 	for _, folder := range []string{lists, archives} {
 		if err := os.MkdirAll(filepath.Join(folder, "partial"), 0o755); err != nil {
@@ -93,7 +155,7 @@ func download(ctx context.Context, dir string, packages []string) ([]string, err
 	// Reinstall fetches packages even where they are installed already.
 	fetch := []string{"install", "--yes", "--download-only", "--reinstall", "--no-install-recommends"}
 	for _, command := range [][]string{{"update"}, slices.Concat(fetch, packages)} {
-		if err := run(ctx, "apt-get", slices.Concat(private, command)...); err != nil {
+		if err := run(ctx, "apt-get", slices.Concat(private, options, command)...); err != nil {
 			return nil, err
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"miracle.dev/scaledjob-operator/hack/release/oci"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/toolcache"
 	"miracle.dev/scaledjob-operator/test/kit/debian"
+	"miracle.dev/scaledjob-operator/test/kit/progress"
 )
 
 const (
@@ -42,7 +43,7 @@ func packImages(ctx context.Context, log io.Writer, coreDNS, packages string) ([
 	tool := toolcache.Tool{
 		Folder:   fmt.Sprintf("images-%s-%s-%x", debian.Release(), runtime.GOARCH, contents[:6]),
 		Activity: "packing images for the node",
-		Make: func(ctx context.Context, dir string) error {
+		Make: func(ctx context.Context, dir string, _ *progress.Line) error {
 			return errors.Join(packPause(ctx, dir), packCoreDNS(dir, coreDNS), packRedis(ctx, dir, packages))
 		},
 	}

@@ -17,6 +17,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster/binaries"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/toolcache"
 	"miracle.dev/scaledjob-operator/test/kit/debian"
+	"miracle.dev/scaledjob-operator/test/kit/progress"
 )
 
 // packages are what a node takes from Debian: the container runtime, the plugins of its network, the tools that set up
@@ -51,7 +52,9 @@ func prepare(ctx context.Context, log io.Writer) (programs, error) {
 	tool := toolcache.Tool{
 		Folder:   fmt.Sprintf("node-%s-%s", debian.Release(), runtime.GOARCH),
 		Activity: "fetching containerd with apt-get",
-		Make:     func(ctx context.Context, dir string) error { return debian.Fetch(ctx, dir, packages...) },
+		Make: func(ctx context.Context, dir string, _ *progress.Line) error {
+			return debian.Fetch(ctx, dir, packages...)
+		},
 	}
 	root, err := tool.Dir(ctx, log)
 	if err != nil {

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"miracle.dev/scaledjob-operator/test/kit/gobuild"
+	"miracle.dev/scaledjob-operator/test/kit/progress"
 )
 
 const (
@@ -35,13 +37,13 @@ var sources = map[Program]source{
 		command: "go.etcd.io/etcd/server/v3",
 	},
 	KubeAPIServer: {
-		folder:  "kubernetes",
+		folder:  kubernetes,
 		module:  "k8s.io/kubernetes",
 		command: "k8s.io/kubernetes/cmd/kube-apiserver",
 		stamped: "k8s.io/component-base/version",
 	},
 	ControllerManager: {
-		folder:  "kubernetes",
+		folder:  kubernetes,
 		module:  "k8s.io/kubernetes",
 		command: "k8s.io/kubernetes/cmd/kube-controller-manager",
 		stamped: "k8s.io/component-base/version",
@@ -52,25 +54,25 @@ var sources = map[Program]source{
 		command: "sigs.k8s.io/kwok/cmd/kwok",
 	},
 	Kubectl: {
-		folder:  "kubernetes",
+		folder:  kubernetes,
 		module:  "k8s.io/kubernetes",
 		command: "k8s.io/kubernetes/cmd/kubectl",
 		stamped: "k8s.io/component-base/version",
 	},
 	Scheduler: {
-		folder:  "kubernetes",
+		folder:  kubernetes,
 		module:  "k8s.io/kubernetes",
 		command: "k8s.io/kubernetes/cmd/kube-scheduler",
 		stamped: "k8s.io/component-base/version",
 	},
 	Kubelet: {
-		folder:  "kubernetes",
+		folder:  kubernetes,
 		module:  "k8s.io/kubernetes",
 		command: "k8s.io/kubernetes/cmd/kubelet",
 		stamped: "k8s.io/component-base/version",
 	},
 	Proxy: {
-		folder:  "kubernetes",
+		folder:  kubernetes,
 		module:  "k8s.io/kubernetes",
 		command: "k8s.io/kubernetes/cmd/kube-proxy",
 		stamped: "k8s.io/component-base/version",
@@ -93,7 +95,7 @@ func (s source) dir() (string, error) {
 	}
 	for {
 		if isRoot(dir) {
-			return filepath.Join(dir, nestedModules, s.folder), nil
+			return s.below(filepath.Join(dir, nestedModules, s.folder))
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
@@ -101,6 +103,15 @@ func (s source) dir() (string, error) {
 		}
 		dir = parent
 	}
+}
+
+// below returns the folder of the nested module in dir, which is dir itself unless there is one for each version.
+func (s source) below(dir string) (string, error) {
+	if s.folder != kubernetes {
+		return dir, nil
+	}
+	version, err := minor(dir)
+	return filepath.Join(dir, version), err
 }
 
 // isRoot reports whether dir is the root of this repository's main module.
@@ -124,18 +135,14 @@ func (s source) version(dir string) (string, error) {
 	return string(match[1]), nil
 }
 
-// build compiles the program to the file target.
-func (s source) build(ctx context.Context, dir, version, target string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags="+s.stamp(version), "-o="+target, s.command)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off")
+// build compiles the program to the file target, with progress on line.
+func (s source) build(ctx context.Context, line *progress.Line, dir, version, target string) error {
+	env := []string{"GOWORK=off"}
 	if s.static {
-		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
+		env = append(env, "CGO_ENABLED=0")
 	}
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", cmd, err, output)
-	}
-	return nil
+	flags := []string{"-trimpath", "-ldflags=" + s.stamp(version)}
+	return gobuild.Build{Dir: dir, Env: env, Flags: flags, Package: s.command}.Run(ctx, line, target)
 }
 
 // stamp returns the linker flags that tell a Kubernetes program its version.

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"miracle.dev/scaledjob-operator/test/kit/progress"
 )
 
 const (
@@ -21,8 +23,7 @@ const (
 	// place, <user's cache folder>/scaledjob-operator.
 	rootVariable = "SCALEDJOB_CACHE"
 
-	progressInterval = 10 * time.Second
-	lockInterval     = 100 * time.Millisecond
+	lockInterval = 100 * time.Millisecond
 )
 
 // Tool is a folder of the cache and the way to make it.
@@ -32,13 +33,12 @@ type Tool struct {
 	Folder string
 	// Activity says what Make does, for progress lines: "building etcd v3.6.16".
 	Activity string
-	// Make fills the empty folder dir. A folder is kept only if Make succeeds.
-	Make func(ctx context.Context, dir string) error
+	// Make fills the empty folder dir, and may say on line how far it is. A folder is kept only if Make succeeds.
+	Make func(ctx context.Context, dir string, line *progress.Line) error
 }
 
 // Dir returns the path of the tool's folder, made now if it is not there.
-// While that lasts, by this process or by another, log gets a line every ten
-// seconds.
+// While that lasts, by this process or by another, log shows it.
 func (t Tool) Dir(ctx context.Context, log io.Writer) (string, error) {
 	root, err := cacheRoot()
 	if err != nil {
@@ -48,9 +48,9 @@ func (t Tool) Dir(ctx context.Context, log io.Writer) (string, error) {
 	if exists(dir) {
 		return dir, nil
 	}
-	stop := t.reportProgress(log)
-	defer stop()
-	if err := t.makeOnce(ctx, dir); err != nil {
+	line := progress.Start(log, t.Activity+", once per version")
+	defer line.Stop()
+	if err := t.makeOnce(ctx, dir, line); err != nil {
 		return "", fmt.Errorf("%s: %w", t.Activity, err)
 	}
 	return dir, nil
@@ -76,15 +76,17 @@ func Shared(ctx context.Context, folder string, do func(dir string) error) error
 
 // makeOnce makes the folder under another name and renames it when it is
 // complete, so that a folder of the right name is always whole.
-func (t Tool) makeOnce(ctx context.Context, dir string) error {
+func (t Tool) makeOnce(ctx context.Context, dir string, line *progress.Line) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
+	line.Status("waiting for another process")
 	unlock, err := lock(ctx, dir+".lock")
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	line.Status("")
 	if exists(dir) {
 		return nil
 	}
@@ -95,37 +97,10 @@ func (t Tool) makeOnce(ctx context.Context, dir string) error {
 	if err := os.Mkdir(unfinished, 0o755); err != nil {
 		return err
 	}
-	if err := t.Make(ctx, unfinished); err != nil {
+	if err := t.Make(ctx, unfinished, line); err != nil {
 		return errors.Join(err, os.RemoveAll(unfinished))
 	}
 	return os.Rename(unfinished, dir)
-}
-
-// reportProgress writes to log until the returned function is called.
-func (t Tool) reportProgress(log io.Writer) (stop func()) {
-	if log == nil {
-		return func() {}
-	}
-	done, stopped := make(chan struct{}), make(chan struct{})
-	begin := time.Now()
-	go func() {
-		defer close(stopped)
-		ticker := time.NewTicker(progressInterval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-ticker.C:
-				elapsed := time.Since(begin).Round(time.Second)
-				_, _ = fmt.Fprintf(log, "%s, once per version: %s …\n", t.Activity, elapsed)
-			}
-		}
-	}()
-	return func() {
-		close(done)
-		<-stopped
-	}
 }
 
 // lock waits for the lock of a file. It polls, as a blocked flock could not be

@@ -19,13 +19,14 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster/toolcache"
+	"miracle.dev/scaledjob-operator/test/kit/progress"
 )
 
 func TestDirIsMadeOnceByManyAtATime(t *testing.T) {
 	g := NewWithT(t)
 	useCache(t)
 	var made atomic.Int32
-	tool := toolcache.Tool{Folder: "tool-v1", Make: func(_ context.Context, dir string) error {
+	tool := toolcache.Tool{Folder: "tool-v1", Make: func(_ context.Context, dir string, _ *progress.Line) error {
 		made.Add(1)
 		return os.WriteFile(filepath.Join(dir, "tool"), []byte("content"), 0o755)
 	}}
@@ -46,13 +47,13 @@ func TestDirIsNotKeptWhenMakeFails(t *testing.T) {
 	g := NewWithT(t)
 	root := useCache(t)
 	failure := errors.New("no compiler")
-	tool := toolcache.Tool{Folder: "tool-v1", Activity: "building tool v1", Make: func(_ context.Context, dir string) error {
+	tool := toolcache.Tool{Folder: "tool-v1", Activity: "building tool v1", Make: func(_ context.Context, dir string, _ *progress.Line) error {
 		return errors.Join(failure, os.WriteFile(filepath.Join(dir, "half"), nil, 0o600))
 	}}
 	_, err := tool.Dir(t.Context(), nil)
 	g.Expect(err).To(And(MatchError(failure), MatchError(ContainSubstring("building tool v1"))))
 
-	tool.Make = func(_ context.Context, dir string) error {
+	tool.Make = func(_ context.Context, dir string, _ *progress.Line) error {
 		g.Expect(os.ReadDir(dir)).To(BeEmpty())
 		return nil
 	}
@@ -66,7 +67,7 @@ func TestLeftoversOfAKilledProcessAreIgnored(t *testing.T) {
 	g := NewWithT(t)
 	root := useCache(t)
 	g.Expect(os.MkdirAll(filepath.Join(root, "tool-v1.unfinished", "half"), 0o755)).To(Succeed())
-	tool := toolcache.Tool{Folder: "tool-v1", Make: func(context.Context, string) error { return nil }}
+	tool := toolcache.Tool{Folder: "tool-v1", Make: func(context.Context, string, *progress.Line) error { return nil }}
 
 	dir, err := tool.Dir(t.Context(), nil)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -91,8 +92,10 @@ func TestProgressIsReportedWhileMaking(t *testing.T) {
 	root := useCache(t)
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		tool := toolcache.Tool{Folder: "tool-v1", Activity: "building tool v1", Make: func(context.Context, string) error {
-			time.Sleep(25 * time.Second)
+		tool := toolcache.Tool{Folder: "tool-v1", Activity: "building tool v1", Make: func(_ context.Context, _ string, line *progress.Line) error {
+			time.Sleep(20 * time.Second)
+			line.Status("linking")
+			time.Sleep(15 * time.Second)
 			return nil
 		}}
 		var log bytes.Buffer
@@ -100,7 +103,7 @@ func TestProgressIsReportedWhileMaking(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(filepath.Dir(dir)).To(Equal(root))
 		g.Expect(log.String()).To(Equal(
-			"building tool v1, once per version: 10s …\nbuilding tool v1, once per version: 20s …\n"))
+			"building tool v1, once per version, 15s …\nbuilding tool v1, once per version: linking, 30s …\n"))
 	})
 }
 

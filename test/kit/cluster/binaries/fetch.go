@@ -1,0 +1,213 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package binaries
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	_ "embed" // the digests
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"sync"
+
+	"miracle.dev/scaledjob-operator/test/kit/download"
+	"miracle.dev/scaledjob-operator/test/kit/progress"
+)
+
+const (
+	// partsVariable says where programs come from, and mirrorVariable from which address instead of the official ones.
+	partsVariable  = "PARTS"
+	compileParts   = "compile"
+	mirrorVariable = "PARTS_MIRROR"
+	https          = "https://"
+)
+
+//go:embed digests.txt
+var committedDigests string
+
+// hexDigest matches a SHA-256.
+var hexDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// fetcher downloads programs. It is safe for concurrent use.
+type fetcher struct {
+	client  download.Client
+	digests string // as in digests.txt
+
+	mu     sync.Mutex
+	failed map[string]bool // hosts that are not asked again
+}
+
+// internet is the fetcher of this process.
+var internet = &fetcher{digests: committedDigests}
+
+// provide writes a program to the file target: downloaded if it can be had and is what it should be, else compiled.
+func (f *fetcher) provide(
+	ctx context.Context, line *progress.Line, offer published, target string, compile func() error,
+) error {
+	fetched, err := f.fetch(ctx, line, offer, target)
+	if err != nil || fetched {
+		return err
+	}
+	return compile()
+}
+
+// fetch downloads a program and reports whether it did. If it could not, it says so on line.
+func (f *fetcher) fetch(ctx context.Context, line *progress.Line, offer published, target string) (bool, error) {
+	prefix, err := origin()
+	if err != nil || prefix == "" {
+		return false, err
+	}
+	digest := committed(f.digests, offer.file)
+	host, _, _ := strings.Cut(strings.TrimPrefix(prefix+offer.file, https), "/")
+	if (digest == "" && offer.checksum == "") || f.hasFailed(host) {
+		return false, nil
+	}
+	err = f.get(ctx, line, offer, prefix, digest, target)
+	if err == nil || ctx.Err() != nil {
+		return err == nil, err
+	}
+	f.fail(host)
+	if errors.Is(err, download.ErrUnreachable) {
+		line.Say("%s is %v: compiling, which takes about 10 minutes for a control plane on two cores.", host, err)
+	} else {
+		line.Say("%s was downloaded from %s and discarded: %v. Compiling instead.", path.Base(offer.file), host, err)
+	}
+	return false, nil
+}
+
+// origin returns the start of the addresses to download from, or "" if nothing shall be downloaded.
+func origin() (prefix string, err error) {
+	switch parts := os.Getenv(partsVariable); parts {
+	case "":
+	case compileParts:
+		return "", nil
+	default:
+		return "", fmt.Errorf("%s=%s is unknown: %s=%s downloads nothing", partsVariable, parts, partsVariable, compileParts)
+	}
+	mirror := os.Getenv(mirrorVariable)
+	if mirror == "" {
+		return https, nil
+	}
+	if parsed, err := url.Parse(mirror); err != nil || parsed.Scheme != "https" || parsed.Host == "" {
+		return "", fmt.Errorf("%s=%s is not an address such as https://mirror.example/path", mirrorVariable, mirror)
+	}
+	return strings.TrimSuffix(mirror, "/") + "/", nil
+}
+
+// get downloads a program. An empty digest is replaced by the one that is published beside the file.
+func (f *fetcher) get(ctx context.Context, line *progress.Line, offer published, prefix, digest, target string) error {
+	trust := "its SHA-256 is in the source"
+	if digest == "" {
+		trust = "its SHA-256 is from there too"
+		text, err := f.client.Text(ctx, prefix+offer.checksum)
+		if err != nil {
+			return err
+		}
+		if digest, err = digestOf(text, path.Base(offer.file)); err != nil {
+			return fmt.Errorf("%s: %w", prefix+offer.checksum, err)
+		}
+	}
+	line.Say("Downloading %s; %s.", prefix+offer.file, trust)
+	file := target + ".download"
+	if err := f.client.File(ctx, prefix+offer.file, digest, file, show(line)); err != nil {
+		return err
+	}
+	if offer.member == "" {
+		return errors.Join(os.Chmod(file, 0o755), os.Rename(file, target))
+	}
+	return errors.Join(extract(file, offer.member, target), os.Remove(file))
+}
+
+// show returns a function that says on line how much has come.
+func show(line *progress.Line) func(come, size int64) {
+	const megabyte = 1_000_000
+	return func(come, size int64) {
+		if size < 0 {
+			line.Status("downloading, %d MB", come/megabyte)
+			return
+		}
+		line.Status("downloading, %d of %d MB", come/megabyte, size/megabyte)
+	}
+}
+
+// committed returns the digest of a file among those in the source, or "".
+func committed(digests, file string) string {
+	for line := range strings.Lines(digests) {
+		if fields := strings.Fields(line); len(fields) == 2 && fields[1] == file {
+			return fields[0]
+		}
+	}
+	return ""
+}
+
+// digestOf finds the digest of a file in what is published as its checksum: the digest alone, or one for each file.
+func digestOf(text, name string) (string, error) {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || !hexDigest.MatchString(fields[0]) {
+			continue
+		}
+		if len(fields) == 1 || strings.TrimPrefix(fields[1], "*") == name {
+			return fields[0], nil
+		}
+	}
+	return "", errors.New("no SHA-256 of " + name + " is there")
+}
+
+// extract writes a member of an archive to the file target.
+func extract(archive, member, target string) error {
+	file, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", path.Base(archive), err)
+	}
+	members := tar.NewReader(unzipped)
+	for {
+		header, err := members.Next()
+		if err != nil {
+			return fmt.Errorf("looking for %s in %s: %w", member, path.Base(archive), err)
+		}
+		if header.Name == member {
+			return writeProgram(target, members)
+		}
+	}
+}
+
+func writeProgram(target string, content io.Reader) error {
+	file, err := os.OpenFile(target, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, content)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, os.Remove(target))
+	}
+	return nil
+}
+
+func (f *fetcher) hasFailed(host string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failed[host]
+}
+
+func (f *fetcher) fail(host string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed == nil {
+		f.failed = map[string]bool{}
+	}
+	f.failed[host] = true
+}

@@ -1,0 +1,357 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package binaries
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/download"
+	"miracle.dev/scaledjob-operator/test/kit/progress"
+)
+
+const (
+	content    = "#!/bin/sh\necho a program\n"
+	portalPage = "<html>Accept our terms to use this network.</html>"
+)
+
+func sha(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// site answers as the servers of publishers do.
+type site struct {
+	*httptest.Server
+
+	mu    sync.Mutex
+	asked []string // paths, in order
+}
+
+// publish starts a site that offers files by their path, such as /dl.k8s.io/…, and makes it the mirror.
+func publish(t *testing.T, files map[string]http.HandlerFunc) *site {
+	t.Helper()
+	offered := &site{}
+	offered.Server = httptest.NewTLSServer(http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+		offered.mu.Lock()
+		offered.asked = append(offered.asked, request.URL.Path)
+		offered.mu.Unlock()
+		answer, found := files[request.URL.Path]
+		if !found {
+			answer = http.NotFound
+		}
+		answer(writer, request)
+	}))
+	t.Cleanup(offered.Close)
+	t.Setenv(partsVariable, "")
+	t.Setenv(mirrorVariable, offered.URL)
+	return offered
+}
+
+func (s *site) paths() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
+}
+
+func text(content string) http.HandlerFunc {
+	return func(writer http.ResponseWriter, _ *http.Request) { _, _ = writer.Write([]byte(content)) }
+}
+
+// trial is what has come of a program.
+type trial struct {
+	compiled bool
+	said     string
+	dir      string
+}
+
+// try has a program provided by a fetcher that trusts the site.
+func try(t *testing.T, from *site, fetcher *fetcher, offer published) trial {
+	t.Helper()
+	result := trial{dir: t.TempDir()}
+	fetcher.client = download.Client{HTTP: from.Client(), Reach: time.Minute, Stall: 100 * time.Millisecond}
+	target := filepath.Join(result.dir, "program")
+	var log bytes.Buffer
+	line := progress.Start(&log, "program v1")
+	err := fetcher.provide(t.Context(), line, offer, target, func() error {
+		result.compiled = true
+		return os.WriteFile(target, []byte("compiled"), 0o700)
+	})
+	line.Stop()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	result.said = log.String()
+	return result
+}
+
+// expectProgram fails unless the folder holds the program, with the content, and nothing else.
+func (r trial) expectProgram(g *WithT, content string) {
+	g.THelper()
+	entries, err := os.ReadDir(r.dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(entries).To(HaveLen(1))
+	path := filepath.Join(r.dir, "program")
+	g.Expect(os.ReadFile(path)).To(BeEquivalentTo(content))
+	info, err := os.Stat(path)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(info.Mode().Perm() & 0o100).NotTo(BeZero())
+}
+
+var apiServer = published{file: "dl.k8s.io/v1/kube-apiserver", checksum: "dl.k8s.io/v1/kube-apiserver.sha256"}
+
+const apiServerPath, apiServerChecksum = "/dl.k8s.io/v1/kube-apiserver", "/dl.k8s.io/v1/kube-apiserver.sha256"
+
+func TestGoodDownloadIsUsed(t *testing.T) {
+	g := NewWithT(t)
+	from := publish(t, map[string]http.HandlerFunc{apiServerPath: text(content), apiServerChecksum: text(sha(content))})
+	got := try(t, from, &fetcher{}, apiServer)
+	g.Expect(got.compiled).To(BeFalse())
+	g.Expect(got.said).To(Equal("Downloading " + from.URL + "/dl.k8s.io/v1/kube-apiserver; its SHA-256 is from there too.\n"))
+	got.expectProgram(g, content)
+}
+
+func TestArchiveIsUnpacked(t *testing.T) {
+	g := NewWithT(t)
+	archive := pack(t, "etcd-v3/README.md", "etcd-v3/etcd")
+	offer := published{file: "github.com/etcd.tar.gz", checksum: "github.com/SHA256SUMS", member: "etcd-v3/etcd"}
+	sums := sha("another") + "  other.tar.gz\n" + sha(archive) + "  etcd.tar.gz\n"
+	from := publish(t, map[string]http.HandlerFunc{"/github.com/etcd.tar.gz": text(archive), "/github.com/SHA256SUMS": text(sums)})
+	got := try(t, from, &fetcher{}, offer)
+	g.Expect(got.compiled).To(BeFalse())
+	got.expectProgram(g, "content of etcd-v3/etcd")
+
+	offer.member = "etcd-v3/absent"
+	got = try(t, from, &fetcher{}, offer)
+	g.Expect(got.said).To(ContainSubstring("discarded: looking for etcd-v3/absent"))
+	got.expectProgram(g, "compiled")
+}
+
+func pack(t *testing.T, names ...string) string {
+	t.Helper()
+	g := NewWithT(t)
+	var archive bytes.Buffer
+	zipped := gzip.NewWriter(&archive)
+	members := tar.NewWriter(zipped)
+	for _, name := range names {
+		g.Expect(members.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len("content of " + name))})).To(Succeed())
+		_, err := members.Write([]byte("content of " + name))
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	g.Expect(members.Close()).To(Succeed())
+	g.Expect(zipped.Close()).To(Succeed())
+	return archive.String()
+}
+
+func TestBadDownloadIsDiscardedAndTheProgramCompiled(t *testing.T) {
+	right := text(sha(content))
+	for name, test := range map[string]struct {
+		file, checksum http.HandlerFunc
+		want           string
+	}{
+		"corrupt": {text("another"), right, "discarded: its SHA-256 is " + sha("another") + " instead of " + sha(content)},
+		"truncated": {func(writer http.ResponseWriter, request *http.Request) {
+			writer.Header().Set("Content-Length", strconv.Itoa(len(content)))
+			text(content[:5])(writer, request)
+		}, right, "discarded: unexpected EOF"},
+		"stalled": {func(writer http.ResponseWriter, request *http.Request) {
+			text(content[:5])(writer, request)
+			_ = http.NewResponseController(writer).Flush()
+			<-request.Context().Done()
+		}, right, "discarded: nothing came for 100ms"},
+		"no checksum":                 {text(content), http.NotFound, "kube-apiserver.sha256 answers 404 Not Found"},
+		"portal instead of all":       {text(portalPage), text(portalPage), "no SHA-256 of kube-apiserver is there"},
+		"portal instead of a program": {text(portalPage), right, "discarded: its SHA-256 is "},
+		"empty":                       {text(""), right, "discarded: its SHA-256 is "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			from := publish(t, map[string]http.HandlerFunc{apiServerPath: test.file, apiServerChecksum: test.checksum})
+			got := try(t, from, &fetcher{}, apiServer)
+			g.Expect(got.compiled).To(BeTrue())
+			g.Expect(got.said).To(And(ContainSubstring(test.want), HaveSuffix("Compiling instead.\n")))
+			got.expectProgram(g, "compiled")
+		})
+	}
+}
+
+func TestRedirectToPlainHTTPIsRefused(t *testing.T) {
+	g := NewWithT(t)
+	from := publish(t, map[string]http.HandlerFunc{apiServerChecksum: func(writer http.ResponseWriter, request *http.Request) {
+		http.Redirect(writer, request, "http://portal.example/", http.StatusFound)
+	}})
+	got := try(t, from, &fetcher{}, apiServer)
+	g.Expect(got.said).To(ContainSubstring("not reachable (redirected to http://portal.example/, which is not HTTPS): compiling"))
+	got.expectProgram(g, "compiled")
+}
+
+func TestUnreachableHostIsAskedOnce(t *testing.T) {
+	g := NewWithT(t)
+	from := publish(t, nil)
+	from.Close()
+	shared := &fetcher{}
+	host := strings.TrimPrefix(from.URL, "https://")
+	g.Expect(try(t, from, shared, apiServer).said).
+		To(And(HavePrefix(host+" is not reachable ("), HaveSuffix("compiling, which takes about 10 minutes for a control plane on two cores.\n")))
+	again := try(t, from, shared, apiServer)
+	g.Expect(again.said).To(BeEmpty())
+	again.expectProgram(g, "compiled")
+}
+
+func TestCommittedDigestReplacesThePublishedOne(t *testing.T) {
+	g := NewWithT(t)
+	from := publish(t, map[string]http.HandlerFunc{apiServerPath: text(content), apiServerChecksum: text(sha("another"))})
+	got := try(t, from, &fetcher{digests: "# A comment.\n" + sha(content) + "  " + apiServer.file + "\n"}, apiServer)
+	g.Expect(got.said).To(HaveSuffix("; its SHA-256 is in the source.\n"))
+	got.expectProgram(g, content)
+	g.Expect(from.paths()).To(Equal([]string{apiServerPath}))
+
+	// A server whose file and checksum agree cannot replace the file.
+	forged := publish(t, map[string]http.HandlerFunc{apiServerPath: text("forged"), apiServerChecksum: text(sha("forged"))})
+	try(t, forged, &fetcher{digests: sha(content) + "  " + apiServer.file + "\n"}, apiServer).expectProgram(g, "compiled")
+}
+
+func TestFileWithoutAnyDigestIsNotDownloaded(t *testing.T) {
+	g := NewWithT(t)
+	from := publish(t, map[string]http.HandlerFunc{apiServerPath: text(content)})
+	got := try(t, from, &fetcher{}, published{file: apiServer.file})
+	g.Expect(got.said).To(BeEmpty())
+	got.expectProgram(g, "compiled")
+	g.Expect(from.paths()).To(BeEmpty())
+}
+
+func TestPartsCompileDownloadsNothing(t *testing.T) {
+	g := NewWithT(t)
+	from := publish(t, map[string]http.HandlerFunc{apiServerPath: text(content), apiServerChecksum: text(sha(content))})
+	t.Setenv(partsVariable, compileParts)
+	try(t, from, &fetcher{}, apiServer).expectProgram(g, "compiled")
+	g.Expect(from.paths()).To(BeEmpty())
+}
+
+func TestWrongVariablesAreRefused(t *testing.T) {
+	for name, test := range map[string]struct{ variable, value, want string }{
+		"parts":            {partsVariable, "prebuilt", "PARTS=prebuilt is unknown: PARTS=compile downloads nothing"},
+		"mirror over HTTP": {mirrorVariable, "http://mirror.example", "is not an address such as https://mirror.example/path"},
+		"mirror by name":   {mirrorVariable, "mirror.example", "is not an address such as https://mirror.example/path"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			t.Setenv(partsVariable, "")
+			t.Setenv(test.variable, test.value)
+			err := (&fetcher{}).provide(t.Context(), progress.Start(nil, ""), apiServer, "", func() error { panic("compiled") })
+			g.Expect(err).To(MatchError(ContainSubstring(test.want)))
+		})
+	}
+}
+
+func TestInterruptedDownloadIsNotFollowedByACompilation(t *testing.T) {
+	g := NewWithT(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	from := publish(t, map[string]http.HandlerFunc{apiServerChecksum: func(_ http.ResponseWriter, request *http.Request) {
+		cancel()
+		<-request.Context().Done()
+	}})
+	interrupted := fetcher{client: download.Client{HTTP: from.Client()}}
+	err := interrupted.provide(ctx, progress.Start(nil, ""), apiServer, "", func() error { panic("compiled") })
+	g.Expect(err).To(MatchError(context.Canceled))
+}
+
+func TestOfficialAddresses(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		program                  Program
+		version, system, machine string
+		want                     published
+	}{
+		"kube-apiserver": {KubeAPIServer, "v1.36.3", "linux", "amd64", published{
+			file:     "dl.k8s.io/v1.36.3/bin/linux/amd64/kube-apiserver",
+			checksum: "dl.k8s.io/v1.36.3/bin/linux/amd64/kube-apiserver.sha256",
+		}},
+		"kubectl on a Mac": {Kubectl, "v1.33.13", "darwin", "arm64", published{
+			file:     "dl.k8s.io/v1.33.13/bin/darwin/arm64/kubectl",
+			checksum: "dl.k8s.io/v1.33.13/bin/darwin/arm64/kubectl.sha256",
+		}},
+		"etcd": {Etcd, "v3.6.16", "linux", "arm64", published{
+			file:     "github.com/etcd-io/etcd/releases/download/v3.6.16/etcd-v3.6.16-linux-arm64.tar.gz",
+			checksum: "github.com/etcd-io/etcd/releases/download/v3.6.16/SHA256SUMS",
+			member:   "etcd-v3.6.16-linux-arm64/etcd",
+		}},
+		"kwok": {KWOK, "v0.8.0", "linux", "amd64", published{
+			file: "github.com/kubernetes-sigs/kwok/releases/download/v0.8.0/kwok-linux-amd64",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			offer, found := publishedFor(test.program, test.version, test.system, test.machine)
+			g.Expect(found).To(BeTrue())
+			g.Expect(offer).To(Equal(test.want))
+		})
+	}
+}
+
+func TestNotAllIsPublishedForAll(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for _, program := range append(ControlPlane(), CoreDNS) {
+		_, found := publishedFor(program, "v1", "darwin", "arm64")
+		g.Expect(found).To(Equal(program == Kubectl), "%s on a Mac", program)
+		_, found = publishedFor(program, "v1", "linux", "riscv64")
+		g.Expect(found).To(BeFalse(), "%s on RISC-V", program)
+	}
+}
+
+// A digest that belongs to no file of a version in use protects nothing.
+func TestCommittedDigestsAreOfFilesInUse(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	used := filesInUse(t)
+	for line := range strings.Lines(committedDigests) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		fields := strings.Fields(line)
+		g.Expect(fields).To(HaveLen(2), line)
+		g.Expect(fields[0]).To(MatchRegexp(hexDigest.String()))
+		g.Expect(used).To(ContainElement(fields[1]))
+	}
+}
+
+// filesInUse returns every published file of every version that can be selected.
+func filesInUse(t *testing.T) (files []string) {
+	t.Helper()
+	g := NewWithT(t)
+	for _, program := range slices.Concat(ControlPlane(), Node()) {
+		modules, err := filepath.Glob(filepath.Join(sources[program].folder, "*", "go.mod"))
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, module := range append(modules, filepath.Join(sources[program].folder, "go.mod")) {
+			version, err := sources[program].version(filepath.Dir(module))
+			if err != nil {
+				continue
+			}
+			for _, platform := range []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"} {
+				system, machine, _ := strings.Cut(platform, "/")
+				if offer, found := publishedFor(program, version, system, machine); found {
+					files = append(files, offer.file)
+				}
+			}
+		}
+	}
+	g.Expect(files).NotTo(BeEmpty())
+	return files
+}

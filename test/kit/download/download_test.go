@@ -1,0 +1,158 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package download
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+const content = "the content of a program"
+
+var digest = func() string {
+	sum := sha256.Sum256([]byte(content))
+	return hex.EncodeToString(sum[:])
+}()
+
+// serve answers requests at the returned address. The client knows the certificate of the server.
+func serve(t *testing.T, answer http.HandlerFunc) (Client, string) {
+	t.Helper()
+	server := httptest.NewTLSServer(answer)
+	t.Cleanup(server.Close)
+	return Client{HTTP: server.Client()}, server.URL
+}
+
+func write200(writer http.ResponseWriter, text string) {
+	_, _ = writer.Write([]byte(text))
+}
+
+func nothing(int64, int64) {}
+
+func TestFileIsKeptIfItsDigestIsRight(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	client, address := serve(t, func(writer http.ResponseWriter, _ *http.Request) { write200(writer, content) })
+	target := filepath.Join(t.TempDir(), "program")
+	var come, size int64
+	show := func(c, s int64) { come, size = c, s }
+
+	g.Expect(client.File(t.Context(), address, digest, target, show)).To(Succeed())
+	g.Expect(target).To(BeAnExistingFile())
+	g.Expect(come).To(BeEquivalentTo(len(content)))
+	g.Expect(size).To(BeEquivalentTo(len(content)))
+}
+
+func TestWhatIsWrongIsNotKept(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		answer http.HandlerFunc
+		want   string
+	}{
+		"corrupt": {func(writer http.ResponseWriter, _ *http.Request) { write200(writer, "another") }, "its SHA-256 is "},
+		"truncated": {func(writer http.ResponseWriter, _ *http.Request) {
+			writer.Header().Set("Content-Length", strconv.Itoa(len(content)))
+			write200(writer, content[:5])
+		}, "unexpected EOF"},
+		"stalled": {func(writer http.ResponseWriter, request *http.Request) {
+			write200(writer, content[:5])
+			_ = http.NewResponseController(writer).Flush()
+			<-request.Context().Done()
+		}, "nothing came for 100ms"},
+		"missing": {http.NotFound, "404 Not Found"},
+		"redirected to plain HTTP": {func(writer http.ResponseWriter, request *http.Request) {
+			http.Redirect(writer, request, "http://127.0.0.1:1/", http.StatusFound)
+		}, "not reachable (redirected to http://127.0.0.1:1/, which is not HTTPS)"},
+		"redirected for ever": {func(writer http.ResponseWriter, request *http.Request) {
+			http.Redirect(writer, request, request.URL.Path+"x", http.StatusFound)
+		}, "not reachable (redirected 10 times)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			client, address := serve(t, test.answer)
+			client.Reach = time.Minute
+			client.Stall = 100 * time.Millisecond
+			target := filepath.Join(t.TempDir(), "program")
+
+			err := client.File(t.Context(), address+"/x", digest, target, nothing)
+			g.Expect(err).To(MatchError(ContainSubstring(test.want)))
+			g.Expect(target).NotTo(BeAnExistingFile())
+		})
+	}
+}
+
+func TestRedirectIsFollowed(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	client, address := serve(t, func(writer http.ResponseWriter, request *http.Request) {
+		if request.URL.Path == "/" {
+			http.Redirect(writer, request, "/elsewhere", http.StatusFound)
+			return
+		}
+		write200(writer, content)
+	})
+	g.Expect(client.Text(t.Context(), address)).To(Equal(content))
+}
+
+func TestServerThatDoesNotAnswerIsUnreachable(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	client, address := serve(t, func(_ http.ResponseWriter, request *http.Request) { <-request.Context().Done() })
+	client.Reach = 100 * time.Millisecond
+
+	_, err := client.Text(t.Context(), address)
+	g.Expect(err).To(And(MatchError(ErrUnreachable), MatchError("not reachable (no answer within 100ms)")))
+}
+
+func TestServerThatIsNotThereIsUnreachable(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	server.Close()
+	_, err := Client{}.Text(t.Context(), server.URL)
+	g.Expect(err).To(And(MatchError(ErrUnreachable), MatchError(ContainSubstring("connection refused"))))
+}
+
+func TestServerWithAnUnknownCertificateIsUnreachable(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	_, address := serve(t, func(writer http.ResponseWriter, _ *http.Request) { write200(writer, content) })
+	_, err := Client{}.Text(t.Context(), address)
+	g.Expect(err).To(And(MatchError(ErrUnreachable), MatchError(ContainSubstring("certificate"))))
+}
+
+func TestSlowDownloadIsNotStalled(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	client, address := serve(t, func(writer http.ResponseWriter, _ *http.Request) {
+		for _, letter := range content {
+			write200(writer, string(letter))
+			_ = http.NewResponseController(writer).Flush()
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+	client.Stall = 300 * time.Millisecond // the whole lasts longer
+	g.Expect(client.Text(t.Context(), address)).To(Equal(content))
+}
+
+func TestDownloadEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	client, address := serve(t, func(_ http.ResponseWriter, request *http.Request) {
+		cancel()
+		<-request.Context().Done()
+	})
+	_, err := client.Text(ctx, address)
+	g.Expect(err).To(MatchError(context.Canceled))
+}

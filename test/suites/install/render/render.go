@@ -73,11 +73,24 @@ func Manifest(ctx context.Context, kustomization string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return build(ctx, filepath.Join(root, "config", kustomization))
+}
+
+// Kustomization returns the objects of the kustomization in a folder.
+func Kustomization(ctx context.Context, folder string) ([]*unstructured.Unstructured, error) {
+	manifest, err := build(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
+	return parse(manifest)
+}
+
+func build(ctx context.Context, folder string) (string, error) {
 	path, err := tool(ctx, "hack/tools/go.mod", "kustomize")
 	if err != nil {
 		return "", err
 	}
-	return run(exec.CommandContext(ctx, path, "build", filepath.Join(root, "config", kustomization)))
+	return run(exec.CommandContext(ctx, path, "build", folder))
 }
 
 // Kustomizations returns the objects of kustomizations of config.

@@ -62,7 +62,7 @@ func TestInstallationsSideBySide(t *testing.T) {
 			for i, s := range both {
 				s.expectJobsEver(20)
 				s.Expect(s.log()).NotTo(BeEmpty())
-				s.Expect(s.Operator.Logs()).NotTo(Or(ContainSubstring(both[1-i].Namespace), ContainSubstring("another operator")))
+				s.Expect(s.Operator.Logs()).NotTo(Or(ContainSubstring(both[1-i].Namespace), ContainSubstring("Another operator")))
 			}
 		})
 	}
@@ -76,7 +76,7 @@ func elect(lease string) []string {
 	}
 }
 
-// pushFor pushes a message ten times a second, and returns how many it has pushed.
+// pushFor pushes ten messages a second, and returns how many it has pushed.
 func (s *scaledJob) pushFor(duration time.Duration) (pushed int) {
 	s.t.Helper()
 	ticker := time.NewTicker(100 * time.Millisecond)
@@ -88,25 +88,65 @@ func (s *scaledJob) pushFor(duration time.Duration) (pushed int) {
 	return pushed
 }
 
-// Nothing but the names of Jobs keeps them from creating twice what is due.
+const (
+	anotherOperator = "AnotherOperator"
+	// reportedAfter is longer than Jobs of another operator must appear until they are reported.
+	reportedAfter = 35 * time.Second
+)
+
+// The names of the Jobs keep the two from creating a message's Job twice, but nothing promises that.
 func TestTwoInstallationsForOneNamespaceAreReported(t *testing.T) {
 	t.Parallel()
-	for name, flags := range map[string]func(namespace string) [2][]string{
-		"each with a Lease": func(namespace string) [2][]string { return [2][]string{elect(namespace + "-a"), elect(namespace + "-b")} },
-		"without a Lease":   func(string) [2][]string { return [2][]string{} },
+	for name, elections := range map[string]func(namespace string) (one, two []string){
+		"each with a Lease": func(namespace string) (one, two []string) { return elect(namespace + "-a"), elect(namespace + "-b") },
+		"without a Lease":   func(string) (one, two []string) { return nil, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newLonelyScaledJob(t)
-			its := flags(s.Namespace)
-			s.create(scene.Polling(scene.Never), scene.AtMost(2000))
-			one, two := s.operate(its[0]...), s.operate(its[1]...)
+			s.create(scene.Polling(scene.Never), scene.AtMost(1000))
+			first, second := elections(s.Namespace)
+			one, two := s.operate(first...), s.operate(second...)
 			s.Eventually(s.Subscribers).Should(BeEquivalentTo(2))
-			pushed := s.pushFor(40 * time.Second)
-			s.Eventually(s.jobsEver).Should(Equal(pushed))
-			t.Logf("pushed %d, Jobs %d, events %d\n%s\n%s", pushed, s.jobsEver(), s.events("AnotherOperator"),
-				one.LogsAbout("another operator"), two.LogsAbout("another operator"))
-			s.Eventually(s.events).WithArguments("AnotherOperator").Should(BeNumerically(">", 0))
+			pushed := s.pushFor(reportedAfter)
+			s.Eventually(s.events).WithArguments(anotherOperator).Should(BeNumerically(">", 0))
+			s.Expect(one.LogsAbout("Another operator creates Jobs") + two.LogsAbout("Another operator creates Jobs")).
+				To(And(ContainSubstring(s.Namespace), ContainSubstring("--watch-namespaces")))
+			s.Operator = two
+			s.expectJobsEver(pushed)
+		})
+	}
+}
+
+// The control: one operator works after the other, or for some seconds beside it, as in an upgrade.
+func TestOneOperatorAfterAnotherIsNotReported(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		leases  [2]string
+		overlap time.Duration
+		end     func(context.Context, *operator.Operator) error
+	}{
+		"the leader is killed": {[2]string{"a", "a"}, time.Second, func(_ context.Context, o *operator.Operator) error { return o.Kill() }},
+		"the leader stops":     {[2]string{"a", "a"}, time.Second, func(ctx context.Context, o *operator.Operator) error { return o.Stop(ctx) }},
+		"the Lease gets another name in a rolling update": {
+			[2]string{"a", "b"}, 10 * time.Second, func(ctx context.Context, o *operator.Operator) error { return o.Stop(ctx) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newLonelyScaledJob(t)
+			s.create(scene.Polling(scene.Never), scene.AtMost(1000))
+			one := s.operate(elect(s.Namespace + c.leases[0])...)
+			s.awaitSubscription()
+			pushed := s.pushFor(5 * time.Second)
+			two := s.operate(elect(s.Namespace + c.leases[1])...)
+			pushed += s.pushFor(c.overlap)
+			s.Expect(c.end(t.Context(), one)).To(Succeed())
+			pushed += s.pushFor(reportedAfter)
+			s.Operator = two
+			s.expectJobsEver(pushed)
+			s.Expect(s.events(anotherOperator)).To(BeZero())
+			s.Expect(one.Logs() + two.Logs()).NotTo(ContainSubstring("Another operator"))
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/preflight"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -97,5 +98,24 @@ func TestRefusedFlags(t *testing.T) {
 			_, err := release.Manifest(t.Context())
 			g.Expect(err).To(MatchError(ContainSubstring(instead)))
 		})
+	}
+}
+
+func TestKubernetesThatIsTooOldIsRefused(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	chart, err := render.Chart(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	image, err := render.Image(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	for version, accepted := range map[string]bool{
+		"1.32.9": false, "v1.32.9-gke.100": false, preflight.OldestKubernetes: true, "v1.33.0-rc.1": true, "v1.33.4-gke.100": true,
+	} {
+		_, err := render.Helm(t.Context(), "", "template", "jobs", chart, "--values="+image, "--kube-version="+version)
+		if accepted {
+			g.Expect(err).NotTo(HaveOccurred(), version)
+			continue
+		}
+		g.Expect(err).To(MatchError(ContainSubstring("chart requires kubeVersion: >="+preflight.OldestKubernetes)), version)
 	}
 }

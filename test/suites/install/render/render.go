@@ -19,10 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
-)
 
-// oldestKubernetes is the oldest version that the chart supports.
-const oldestKubernetes = "1.33.0"
+	"miracle.dev/scaledjob-operator/internal/preflight"
+)
 
 // Release is a release of the chart.
 type Release struct {
@@ -42,7 +41,7 @@ func (r Release) Manifest(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return Helm(ctx, r.Values, "template", r.Name, chart, "--namespace="+r.Namespace, "--values="+image, "--values=-",
-		"--kube-version="+oldestKubernetes)
+		"--kube-version="+preflight.OldestKubernetes)
 }
 
 // Objects returns the objects of the manifest.

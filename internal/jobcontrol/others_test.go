@@ -56,6 +56,9 @@ func TestJobsOfAnotherOperator(t *testing.T) {
 		},
 		"it creates one every eleven minutes": {func(_ *Gate, second int) int64 { return int64(second / 660) }, nil},
 		"it stops within half a minute":       {func(_ *Gate, second int) int64 { return until(30, second) }, nil},
+		"it creates one, a minute after those that were there before": {
+			func(_ *Gate, second int) int64 { return int64(10 + min(1, second/60)) }, nil,
+		},
 		"its Jobs were there before":          {func(*Gate, int) int64 { return 100 }, nil},
 		"there is none":                       {func(gate *Gate, second int) int64 { return created(gate, int64(10+second)) }, nil},
 		"creates without an answer make their Jobs": {func(gate *Gate, second int) int64 {

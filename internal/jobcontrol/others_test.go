@@ -59,8 +59,8 @@ func TestJobsOfAnotherOperator(t *testing.T) {
 		"it creates one, a minute after those that were there before": {
 			func(_ *Gate, second int) int64 { return int64(10 + min(1, second/60)) }, nil,
 		},
-		"its Jobs were there before":          {func(*Gate, int) int64 { return 100 }, nil},
-		"there is none":                       {func(gate *Gate, second int) int64 { return created(gate, int64(10+second)) }, nil},
+		"its Jobs were there before": {func(*Gate, int) int64 { return 100 }, nil},
+		"there is none":              {func(gate *Gate, second int) int64 { return created(gate, int64(10+second)) }, nil},
 		"creates without an answer make their Jobs": {func(gate *Gate, second int) int64 {
 			gate.Lost(owner1, Unanswered{Ordinal: int64(11 + second), Since: time.Now()})
 			return int64(10 + second)

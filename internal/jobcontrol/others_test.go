@@ -16,10 +16,10 @@ import (
 )
 
 // reports counts Jobs once a second, and returns after how many seconds the Gate reported another operator. step does
-// what happens before each count, and returns the highest ordinal that the cache shows.
-func reports(gate *Gate, seconds int, step func(second int) (highest int64)) (at []int) {
+// what happens before each count, and returns the ordinal of the Job that the cache shows; 0 if it shows none.
+func reports(gate *Gate, seconds int, step func(second int) (ordinal int64)) (at []int) {
 	for second := range seconds {
-		gate.Saw(owner1, ownedJobs(upTo(1, step(second))...))
+		gate.Saw(owner1, ownedJobs(step(second)))
 		if gate.TakeOthers(owner1) {
 			at = append(at, second)
 		}
@@ -36,7 +36,7 @@ func TestJobsOfAnotherOperator(t *testing.T) {
 	}
 	until := func(last, second int) int64 { return int64(min(last, second)) }
 	for name, c := range map[string]struct {
-		step func(gate *Gate, second int) (highest int64)
+		step func(gate *Gate, second int) (ordinal int64)
 		want []int
 	}{
 		"it creates one every second": {

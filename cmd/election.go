@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	clientelection "k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/record"
@@ -19,8 +20,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/leadership"
 )
 
-// leaderElectionID is the name of the Lease.
-const leaderElectionID = "scaledjob-operator.batch.miracle.dev"
+// defaultLeaderElectionID is the name of the Lease, unless a flag says otherwise.
+const defaultLeaderElectionID = "scaledjob-operator.batch.miracle.dev"
 
 // bindElection defines the flags of leader election.
 func (o *options) bindElection(flags *flag.FlagSet) {
@@ -29,6 +30,9 @@ func (o *options) bindElection(flags *flag.FlagSet) {
 	flags.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "",
 		"The `namespace` of the Lease. Required with -leader-elect outside a cluster. "+
 			"(default the namespace of the Pod)")
+	flags.StringVar(&o.leaderElectionID, "leader-election-id", defaultLeaderElectionID,
+		"The `name` of the Lease. Replicas with the same Lease elect one leader, so installations that watch different "+
+			"namespaces need different names, or different namespaces of the Lease.")
 	flags.DurationVar(&o.election.LeaseDuration, "leader-elect-lease-duration", leadership.LeaseDuration,
 		"How long other replicas wait after the last renewal of the Lease before one of them becomes leader. "+
 			"Must be whole seconds, and longer than -leader-elect-renew-deadline.")
@@ -45,6 +49,14 @@ const (
 	// shortestRetry is the shortest time between two renewals of the Lease.
 	shortestRetry = 100 * time.Millisecond
 )
+
+// checkLeaderElectionID returns an error for a value that can't be the name of a Lease.
+func checkLeaderElectionID(id string) error {
+	if faults := validation.IsDNS1123Subdomain(id); len(faults) > 0 {
+		return fmt.Errorf("invalid value for flag -leader-election-id: %q is not the name of a Lease: %s", id, faults[0])
+	}
+	return nil
+}
 
 // checkElection returns an error for timings with which the leader could not renew the Lease in time, or could never be
 // certain that it leads.
@@ -96,7 +108,7 @@ func checkElection(timing leadership.Timing) error {
 func newLease(cluster *rest.Config, options options) (*leadership.Lease, error) {
 	lock, err := leaderelection.NewResourceLock(cluster, discardEvents{}, leaderelection.Options{
 		LeaderElection:          options.leaderElect,
-		LeaderElectionID:        leaderElectionID,
+		LeaderElectionID:        options.leaderElectionID,
 		LeaderElectionNamespace: options.leaderElectionNamespace,
 		RenewDeadline:           options.election.RenewDeadline,
 	})

@@ -37,6 +37,7 @@ type options struct {
 	probeAddress            string
 	leaderElect             bool
 	leaderElectionNamespace string
+	leaderElectionID        string
 	election                leadership.Timing
 	namespaces              []string
 	workers                 int
@@ -114,7 +115,7 @@ func (o *options) check(flags *flag.FlagSet) error {
 	if o.serversPerNamespace < 0 {
 		return errors.New("invalid value for flag -max-redis-servers-per-namespace: must not be negative")
 	}
-	return errors.Join(o.checkMetrics(), checkElection(o.election))
+	return errors.Join(o.checkMetrics(), checkLeaderElectionID(o.leaderElectionID), checkElection(o.election))
 }
 
 func (o *options) setNamespaces(list string) error {

@@ -24,6 +24,7 @@ func TestParseOptions(t *testing.T) {
 	g.Expect(o.metricsSecure).To(BeTrue())
 	g.Expect(o.probeAddress).To(Equal(":8081"))
 	g.Expect(o.leaderElect).To(BeFalse())
+	g.Expect(o.leaderElectionID).To(Equal("scaledjob-operator.batch.miracle.dev"))
 	g.Expect(o.namespaces).To(BeEmpty())
 	g.Expect(o.workers).To(Equal(32))
 	g.Expect(o.configureNotifications).To(BeFalse())
@@ -36,7 +37,7 @@ func TestParseOptions(t *testing.T) {
 	// The flags of the shipped Deployment, and all others.
 	o, err = parseOptions([]string{
 		"--leader-elect", "--metrics-bind-address=:8443", "--health-probe-bind-address=:8081",
-		"--leader-election-namespace=ops", "--watch-namespaces=a, b,a,", "--max-concurrent-reconciles=4",
+		"--leader-election-namespace=ops", "--leader-election-id=b.batch.miracle.dev", "--watch-namespaces=a, b,a,", "--max-concurrent-reconciles=4",
 		"--metrics-secure=false", "--configure-redis-notifications", "--polling-fallback-interval=0", "--zap-log-level=debug", "--zap-encoder=json",
 		"--redis-allow-cidrs=10.0.0.0/8, fd00::/8", "--redis-allow-cidrs=::ffff:127.0.0.1", "--redis-deny-cidrs=0.0.0.0/0,::/0",
 		"--allow-insecure-redis-tls", "--max-redis-servers-per-namespace=0",
@@ -45,6 +46,7 @@ func TestParseOptions(t *testing.T) {
 	g.Expect(o.leaderElect).To(BeTrue())
 	g.Expect(o.metricsAddress).To(Equal(":8443"))
 	g.Expect(o.leaderElectionNamespace).To(Equal("ops"))
+	g.Expect(o.leaderElectionID).To(Equal("b.batch.miracle.dev"))
 	g.Expect(o.namespaces).To(Equal([]string{"a", "b"}))
 	g.Expect(o.workers).To(Equal(4))
 	g.Expect(o.metricsSecure).To(BeFalse())
@@ -66,6 +68,8 @@ func TestParseOptionsSaysWhatIsWrong(t *testing.T) {
 	}{
 		"no such flag":          {[]string{"--no-such-flag"}, "no-such-flag"},
 		"no workers":            {[]string{"--max-concurrent-reconciles=0"}, "max-concurrent-reconciles"},
+		"no name of a Lease":    {[]string{"--leader-election-id=Team_A"}, `-leader-election-id: "Team_A" is not the name of a Lease: a lowercase RFC 1123`},
+		"an empty Lease name":   {[]string{"--leader-election-id="}, `-leader-election-id: "" is not the name of a Lease`},
 		"no namespace":          {[]string{"--watch-namespaces=a,B_"}, `"B_" is not a namespace`},
 		"a stray argument":      {[]string{"serve"}, `"serve"`},
 		"negative fallback":     {[]string{"--polling-fallback-interval=-1s"}, "polling-fallback-interval"},

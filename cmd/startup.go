@@ -85,6 +85,7 @@ func awaitCluster(ctx context.Context, mgr ctrl.Manager, options options, lease 
 		return preflight.ReadSchemas(ctx, schemas.RESTClient())
 	}
 	return await(ctx, ctrl.Log,
+		warnsOfOldKubernetes(schemas.ServerVersionWithContext, ctrl.Log),
 		servesScaledJobs(mgr.GetRESTMapper()),
 		hasAllFields(readSchemas, ctrl.Log),
 		mayWork(needsOf(options, lease), preflight.AskAPIServer(reviews), ctrl.Log),

@@ -36,6 +36,11 @@ func (r *Reconciler) report(
 	if done.createFailing {
 		r.emit(t.sj, report.JobCreateFailed())
 	}
+	if r.Gate.TakeOthers(t.sj.UID) {
+		warning := report.AnotherOperator()
+		ctrl.LoggerFrom(ctx).Info(warning.Note)
+		r.emit(t.sj, warning)
+	}
 	replaced, statusWait, statusErr := r.statuses().Write(ctx, t.sj, &t.mem.status, status, done.unfinished())
 	if replaced != nil {
 		r.emit(t.sj, report.Events(replaced, status)...)

@@ -47,6 +47,9 @@ type owner struct {
 	awaited    []write
 	unanswered []Unanswered
 	ordinals   ordinals
+	// counted is true after the Jobs were counted once. From then on, this process knows which Jobs it has not created.
+	counted bool
+	others  others
 }
 
 // write is a Job that exists or existed, and that the cache does not show yet.
@@ -142,6 +145,7 @@ func (g *Gate) resolve(ctx context.Context, uid types.UID, of Unanswered) (taken
 	case err != nil:
 		return false, fmt.Errorf("reading the existing Job %s: %w", of.Job.Name, err)
 	case jobs.ControllerUID(&job) == uid:
+		g.found(uid, of.Ordinal)
 		g.wrote(uid, of.Ordinal, &job.ObjectMeta)
 	default:
 		ctrl.LoggerFrom(ctx).Info("a Job of another owner has the name of the next Job; skipping its ordinal",
@@ -151,6 +155,25 @@ func (g *Gate) resolve(ctx context.Context, uid types.UID, of Unanswered) (taken
 	return true, nil
 }
 
+// found records that a Job has the name of a create. If no such create was without an answer, another operator has
+// created the Job.
+func (g *Gate) found(uid types.UID, ordinal int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if open := g.open(uid); !open.isUnanswered(ordinal) {
+		open.others.note(time.Now())
+	}
+}
+
+// TakeOthers reports whether another operator has been creating Jobs of the owner for some time, so that two work for
+// one ScaledJob. It repeats that only after a while. Ordinals show it: each new Job has the next one, and this process
+// knows the highest that it has used or seen.
+func (g *Gate) TakeOthers(uid types.UID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.open(uid).others.take()
+}
+
 // Saw records the owned Jobs. It returns the creates without an answer that have no Job among them, lowest ordinal
 // first: each may still create a Job. An owned Job with the ordinal does not count as an answer, because it may be an
 // older Job of the same name that was deleted since. Only an answer of the API server settles a create.
@@ -158,7 +181,12 @@ func (g *Gate) Saw(uid types.UID, owned *jobs.Owned) []Unanswered {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	open := g.open(uid)
+	newest := open.newest()
 	open.ordinals.saw(owned)
+	if open.counted && open.ordinals.highest > newest {
+		open.others.note(time.Now())
+	}
+	open.counted = true
 	if len(open.unanswered) == 0 {
 		return nil
 	}
@@ -184,24 +212,17 @@ func (g *Gate) Free(uid types.UID, count int) (ordinals []int64, floor int64) {
 	for _, lost := range open.unanswered {
 		floor = min(floor, lost.Ordinal-1)
 	}
-	return open.ordinals.free(count, func(ordinal int64) bool {
-		return slices.ContainsFunc(open.unanswered, func(lost Unanswered) bool { return lost.Ordinal == ordinal })
-	}), floor
+	return open.ordinals.free(count, open.isUnanswered), floor
 }
 
 // Newest returns the highest ordinal that any Job of the owner has had or may have.
 func (g *Gate) Newest(uid types.UID) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	open := g.owners[uid]
-	if open == nil {
-		return 0
+	if open := g.owners[uid]; open != nil {
+		return open.newest()
 	}
-	newest := open.ordinals.highest
-	for _, lost := range open.unanswered {
-		newest = max(newest, lost.Ordinal)
-	}
-	return newest
+	return 0
 }
 
 // Forget removes the state of a deleted owner.
@@ -289,4 +310,17 @@ func (g *Gate) open(uid types.UID) *owner {
 
 func (o *owner) drop(ordinal int64) {
 	o.unanswered = slices.DeleteFunc(o.unanswered, func(lost Unanswered) bool { return lost.Ordinal == ordinal })
+}
+
+func (o *owner) isUnanswered(ordinal int64) bool {
+	return slices.ContainsFunc(o.unanswered, func(lost Unanswered) bool { return lost.Ordinal == ordinal })
+}
+
+// newest returns the highest ordinal that any Job has had or may have.
+func (o *owner) newest() int64 {
+	newest := o.ordinals.highest
+	for _, lost := range o.unanswered {
+		newest = max(newest, lost.Ordinal)
+	}
+	return newest
 }

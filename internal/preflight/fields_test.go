@@ -142,7 +142,7 @@ func TestReadSchemasUpToTheLimit(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			document, err := ReadSchemas(t.Context(), client.RESTClient())
 			if !c.read {
-				g.Expect(err).To(MatchError(ContainSubstring("larger than 32 MiB")))
+				g.Expect(err).To(MatchError(ContainSubstring("larger than 8 MiB")))
 				return
 			}
 			g.Expect(err).NotTo(HaveOccurred())

@@ -23,6 +23,7 @@ const (
 	eventRedisUnreachable = "RedisUnreachable"
 	eventQueueConnected   = "QueueConnected"
 	eventTemplateRejected = "TemplateRejected"
+	eventAnotherOperator  = "AnotherOperator"
 
 	eventNotificationsUnavailable = "NotificationsUnavailable"
 	eventNotificationsRestored    = "NotificationsRestored"
@@ -61,6 +62,14 @@ func JobCreateFailed() Event {
 	return warning(eventJobCreateFailed, "Scale",
 		"The API server did not create a Job, and did not reject it either. The operator tries again; see its log "+
 			"for the response.")
+}
+
+// AnotherOperator reports that another operator creates Jobs for the ScaledJob.
+func AnotherOperator() Event {
+	return warning(eventAnotherOperator, "Scale",
+		"Another operator creates Jobs for this ScaledJob too, so that more Jobs than are due may run. Let only one "+
+			"installation watch this namespace (--watch-namespaces), or give them the same Lease (--leader-elect, "+
+			"--leader-election-id, --leader-election-namespace).")
 }
 
 // Events returns the events for the conditions that changed between two statuses.

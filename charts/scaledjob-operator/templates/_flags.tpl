@@ -4,7 +4,16 @@
 {{- with .Values.watchNamespaces -}}
 {{- $flags = append $flags (printf "--watch-namespaces=%s" (join "," (uniq .))) -}}
 {{- end -}}
+{{- /* Without a flag, the Lease has the name that this makes of the release scaledjob-operator. */ -}}
+{{- $lease := "" -}}
+{{- if .Values.leaderElection.enabled -}}
+{{- $lease = default (printf "%s.batch.miracle.dev" (include "operator.fullname" .)) .Values.leaderElection.id -}}
+{{- if eq $lease "scaledjob-operator.batch.miracle.dev" -}}
+{{- $lease = "" -}}
+{{- end -}}
+{{- end -}}
 {{- $valued := list
+  (list "leader-election-id" $lease)
   (list "leader-election-namespace" .Values.leaderElection.namespace)
   (list "leader-elect-lease-duration" .Values.leaderElection.leaseDuration)
   (list "leader-elect-renew-deadline" .Values.leaderElection.renewDeadline)

@@ -6,6 +6,7 @@ package behaviour
 import (
 	"context"
 	"encoding/pem"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	"k8s.io/client-go/rest"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
@@ -47,6 +49,21 @@ func TestOperatorStopsWhileItsCachesWait(t *testing.T) {
 // first request for them.
 func startMute(t *testing.T) (access *rest.Config, asked <-chan struct{}) {
 	t.Helper()
+	first := make(chan struct{})
+	tell := sync.OnceFunc(func() { close(first) })
+	return startInterceptor(t, func(_ http.ResponseWriter, request *http.Request) (answered bool) {
+		if !strings.HasSuffix(request.URL.Path, "/scaledjobs") {
+			return false
+		}
+		tell()
+		<-request.Context().Done()
+		return true
+	}), first
+}
+
+// startInterceptor starts a proxy of the API server that passes on the requests that are not answered already.
+func startInterceptor(t *testing.T, answer func(http.ResponseWriter, *http.Request) (answered bool)) (access *rest.Config) {
+	t.Helper()
 	g := NewWithT(t)
 	direct := separate.Cluster.Config()
 	target, err := url.Parse(direct.Host)
@@ -59,15 +76,10 @@ func startMute(t *testing.T) (access *rest.Config, asked <-chan struct{}) {
 		Rewrite:   func(request *httputil.ProxyRequest) { request.SetURL(target) },
 		Transport: transport,
 	}
-	first := make(chan struct{})
-	tell := sync.OnceFunc(func() { close(first) })
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		if strings.HasSuffix(request.URL.Path, "/scaledjobs") {
-			tell()
-			<-request.Context().Done()
-			return
+		if !answer(w, request) {
+			passOn.ServeHTTP(w, request)
 		}
-		passOn.ServeHTTP(w, request)
 	}))
 	t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -76,5 +88,32 @@ func startMute(t *testing.T) (access *rest.Config, asked <-chan struct{}) {
 	access = rest.CopyConfig(direct)
 	access.Host = server.URL
 	access.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	return access, first
+	return access
+}
+
+// The operator starts all the same: on an older version, nothing is known to fail.
+func TestKubernetesThatIsTooOldIsLogged(t *testing.T) {
+	t.Parallel()
+	const sentence = "Kubernetes is older than the versions that this operator supports: upgrade the cluster"
+	for version, matches := range map[string]types.GomegaMatcher{
+		"v1.32.9-gke.7": And(ContainSubstring(sentence), ContainSubstring("v1.32.9-gke.7")),
+		"v1.33.0":       Not(ContainSubstring("Kubernetes is older")),
+		"unknown":       ContainSubstring("the API server does not tell its version; starting without checking it"),
+	} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			access := startInterceptor(t, func(w http.ResponseWriter, request *http.Request) (answered bool) {
+				if request.URL.Path == "/version" {
+					_, err := fmt.Fprintf(w, `{"gitVersion":%q}`, version)
+					return err == nil
+				}
+				return false
+			})
+			early := startEarly(t, writeKubeconfig(t, access), "--watch-namespaces="+newLonelyScaledJob(t).Namespace)
+			early.awaitReady(t)
+			g := NewWithT(t)
+			g.Expect(early.log()).To(matches)
+			g.Expect(strings.Count(early.log(), "upgrade the cluster")).To(BeNumerically("<=", 1))
+		})
+	}
 }

@@ -46,7 +46,7 @@ nameOverride: "WORD"
 priorityClassName: "WORD"
 serviceAccount: {name: "WORD", annotations: {example.com/role: "WORD"}}
 secrets: {namespaces: ["WORD"]}
-leaderElection: {namespace: "WORD"}
+leaderElection: {namespace: "WORD", id: "WORD"}
 networkPolicy: {enabled: true}
 metrics:
   authentication: ClientCertificate

@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/internal/preflight"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -20,6 +21,7 @@ func TestRefusedValues(t *testing.T) {
 		"no such value":       {`replicaCount: 3`, "additional properties 'replicaCount' not allowed"},
 		"no such in a group":  {`redis: {allowCidrs: []}`, "at '/redis': additional properties 'allowCidrs' not allowed"},
 		"a bad duration":      {`leaderElection: {leaseDuration: fast}`, "at '/leaderElection/leaseDuration': 'fast' does not match"},
+		"a bad Lease name":    {`leaderElection: {id: Team_A}`, "at '/leaderElection/id': 'Team_A' does not match"},
 		"a duration in words": {`controller: {pollingFallbackInterval: 5}`, "at '/controller/pollingFallbackInterval': got number, want string"},
 		"a bad network":       {`redis: {denyCIDRs: [10.0.0.0/33]}`, "at '/redis/denyCIDRs/0': '10.0.0.0/33' does not match"},
 		"a host as network":   {`redis: {allowCIDRs: [redis]}`, "at '/redis/allowCIDRs/0': 'redis' does not match"},
@@ -80,6 +82,7 @@ func TestRefusedFlags(t *testing.T) {
 		"--metrics-cert-dir=/certificate":   "set metrics.certificateSecret instead",
 		"-leader-elect":                     "set leaderElection.enabled instead",
 		"--leader-elect=false":              "set leaderElection.enabled instead",
+		"--leader-election-id=other":        "set leaderElection.id instead",
 		"--leader-election-namespace=other": "set leaderElection.namespace instead",
 		"--leader-elect-lease-duration=30s": "set leaderElection.leaseDuration instead",
 		"--leader-elect-renew-deadline=20s": "set leaderElection.renewDeadline instead",
@@ -95,5 +98,24 @@ func TestRefusedFlags(t *testing.T) {
 			_, err := release.Manifest(t.Context())
 			g.Expect(err).To(MatchError(ContainSubstring(instead)))
 		})
+	}
+}
+
+func TestKubernetesThatIsTooOldIsRefused(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	chart, err := render.Chart(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	image, err := render.Image(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	for version, accepted := range map[string]bool{
+		"1.32.9": false, "v1.32.9-gke.100": false, preflight.OldestKubernetes: true, "v1.33.0-rc.1": true, "v1.33.4-gke.100": true,
+	} {
+		_, err := render.Helm(t.Context(), "", "template", "jobs", chart, "--values="+image, "--kube-version="+version)
+		if accepted {
+			g.Expect(err).NotTo(HaveOccurred(), version)
+			continue
+		}
+		g.Expect(err).To(MatchError(ContainSubstring("chart requires kubeVersion: >="+preflight.OldestKubernetes)), version)
 	}
 }

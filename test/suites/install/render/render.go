@@ -19,10 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
-)
 
-// oldestKubernetes is the oldest version that the chart supports.
-const oldestKubernetes = "1.33.0"
+	"miracle.dev/scaledjob-operator/internal/preflight"
+)
 
 // Release is a release of the chart.
 type Release struct {
@@ -42,7 +41,7 @@ func (r Release) Manifest(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return Helm(ctx, r.Values, "template", r.Name, chart, "--namespace="+r.Namespace, "--values="+image, "--values=-",
-		"--kube-version="+oldestKubernetes)
+		"--kube-version="+preflight.OldestKubernetes)
 }
 
 // Objects returns the objects of the manifest.
@@ -73,11 +72,24 @@ func Manifest(ctx context.Context, kustomization string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return build(ctx, filepath.Join(root, "config", kustomization))
+}
+
+// Kustomization returns the objects of the kustomization in a folder.
+func Kustomization(ctx context.Context, folder string) ([]*unstructured.Unstructured, error) {
+	manifest, err := build(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
+	return parse(manifest)
+}
+
+func build(ctx context.Context, folder string) (string, error) {
 	path, err := tool(ctx, "hack/tools/go.mod", "kustomize")
 	if err != nil {
 		return "", err
 	}
-	return run(exec.CommandContext(ctx, path, "build", filepath.Join(root, "config", kustomization)))
+	return run(exec.CommandContext(ctx, path, "build", folder))
 }
 
 // Kustomizations returns the objects of kustomizations of config.

@@ -81,7 +81,7 @@ networkPolicy:
 const everyFlag = `
 watchNamespaces: [team-a]
 crds: {enabled: false}
-leaderElection: {namespace: ops, leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 1.5s}
+leaderElection: {namespace: ops, id: watching.batch.miracle.dev, leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 1.5s}
 controller: {maxConcurrentReconciles: 1000000, pollingFallbackInterval: "0"}
 redis:
   allowCIDRs: [10.0.0.0/8, "fd00::/8"]

@@ -1,0 +1,152 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+)
+
+// operateFor starts an operator for the namespace of the ScaledJob, as this account, which elects its leader with a Lease
+// of this name.
+func (a *account) operateFor(s *scaledJob, lease string) {
+	a.t.Helper()
+	a.grant(s.Namespace, a.rules("ClusterRole"))
+	s.Operator = operator.New(a.t, operator.Options{
+		Cluster: separate.Cluster, Config: a.access,
+		Args: append(a.election(), "--watch-namespaces="+s.Namespace, noFallback, "--leader-election-id="+lease),
+	})
+	a.Eventually(leader).WithArguments(a.t.Context(), a.namespace, lease).ShouldNot(BeEmpty())
+}
+
+// leader is who holds a Lease, and empty while nobody does.
+func leader(ctx context.Context, namespace, name string) (string, error) {
+	var lease coordinationv1.Lease
+	err := separate.API.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &lease)
+	if err != nil || lease.Spec.HolderIdentity == nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	return *lease.Spec.HolderIdentity, nil
+}
+
+func TestInstallationsSideBySide(t *testing.T) {
+	t.Parallel()
+	for name, inOneNamespace := range map[string]bool{"in one namespace": true, "in two namespaces": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			blue, green := newAccount(t), newAccount(t)
+			blue.grant(blue.namespace, blue.rules("Role"))
+			one, two := newLonelyScaledJob(t), newLonelyScaledJob(t)
+			blue.operateFor(one, "blue")
+			if inOneNamespace {
+				blue.operateFor(two, "green")
+			} else {
+				green.grant(green.namespace, green.rules("Role"))
+				green.operateFor(two, "blue")
+			}
+			both := []*scaledJob{one, two}
+			for _, s := range both {
+				s.create(scene.Polling(scene.Never))
+				s.awaitSubscription()
+				s.Push(20)
+			}
+			for i, s := range both {
+				s.expectJobsEver(20)
+				s.Expect(s.log()).NotTo(BeEmpty())
+				s.Expect(s.Operator.Logs()).NotTo(Or(ContainSubstring(both[1-i].Namespace), ContainSubstring("Another operator")))
+			}
+		})
+	}
+}
+
+// elect are the flags for an election by this Lease, of operators that run as they are shipped.
+func elect(lease string) []string {
+	return []string{
+		"--leader-elect", "--leader-election-namespace=" + operator.Namespace, "--leader-election-id=" + lease,
+		"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=500ms",
+	}
+}
+
+// pushFor pushes ten messages a second, and returns how many it has pushed.
+func (s *scaledJob) pushFor(duration time.Duration) (pushed int) {
+	s.t.Helper()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.Now().Add(duration); time.Now().Before(end); pushed++ {
+		s.Push(1)
+		<-ticker.C
+	}
+	return pushed
+}
+
+const (
+	anotherOperator = "AnotherOperator"
+	// reportedAfter is longer than Jobs of another operator must appear until they are reported.
+	reportedAfter = 35 * time.Second
+)
+
+// The names of the Jobs keep the two from creating a message's Job twice, but nothing promises that.
+func TestTwoInstallationsForOneNamespaceAreReported(t *testing.T) {
+	t.Parallel()
+	for name, elections := range map[string]func(namespace string) (one, two []string){
+		"each with a Lease": func(namespace string) (one, two []string) { return elect(namespace + "-a"), elect(namespace + "-b") },
+		"without a Lease":   func(string) (one, two []string) { return nil, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newLonelyScaledJob(t)
+			s.create(scene.Polling(scene.Never), scene.AtMost(1000))
+			first, second := elections(s.Namespace)
+			one, two := s.operate(first...), s.operate(second...)
+			s.Eventually(s.Subscribers).Should(BeEquivalentTo(2))
+			pushed := s.pushFor(reportedAfter)
+			s.Eventually(s.events).WithArguments(anotherOperator).Should(BeNumerically(">", 0))
+			s.Expect(one.LogsAbout("Another operator creates Jobs") + two.LogsAbout("Another operator creates Jobs")).
+				To(And(ContainSubstring(s.Namespace), ContainSubstring("--watch-namespaces")))
+			s.Operator = two
+			s.expectJobsEver(pushed)
+		})
+	}
+}
+
+// The control: one operator works after the other, or for some seconds beside it, as in an upgrade.
+func TestOneOperatorAfterAnotherIsNotReported(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		leases  [2]string
+		overlap time.Duration
+		end     func(context.Context, *operator.Operator) error
+	}{
+		"the leader is killed": {[2]string{"a", "a"}, time.Second, func(_ context.Context, o *operator.Operator) error { return o.Kill() }},
+		"the leader stops":     {[2]string{"a", "a"}, time.Second, func(ctx context.Context, o *operator.Operator) error { return o.Stop(ctx) }},
+		"the Lease gets another name in a rolling update": {
+			[2]string{"a", "b"}, 10 * time.Second, func(ctx context.Context, o *operator.Operator) error { return o.Stop(ctx) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newLonelyScaledJob(t)
+			s.create(scene.Polling(scene.Never), scene.AtMost(1000))
+			one := s.operate(elect(s.Namespace + c.leases[0])...)
+			s.awaitSubscription()
+			pushed := s.pushFor(5 * time.Second)
+			two := s.operate(elect(s.Namespace + c.leases[1])...)
+			pushed += s.pushFor(c.overlap)
+			s.Expect(c.end(t.Context(), one)).To(Succeed())
+			pushed += s.pushFor(reportedAfter)
+			s.Operator = two
+			s.expectJobsEver(pushed)
+			s.Expect(s.events(anotherOperator)).To(BeZero())
+			s.Expect(one.Logs() + two.Logs()).NotTo(ContainSubstring("Another operator"))
+		})
+	}
+}

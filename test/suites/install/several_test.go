@@ -1,0 +1,149 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"miracle.dev/scaledjob-operator/test/suites/install/render"
+)
+
+func TestReleasesInOneNamespaceShareNothing(t *testing.T) {
+	t.Parallel()
+	for name, values := range map[string][2]string{
+		"with ClusterRoles": {`crds: {enabled: false}`, `crds: {enabled: false}`},
+		"with Roles":        {"{crds: {enabled: false}, watchNamespaces: [team-a]}", "{crds: {enabled: false}, watchNamespaces: [team-b]}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			// The first has the names, and the Lease, of the manifests.
+			one, err := render.Release{Name: "scaledjob-operator", Namespace: render.Namespace, Values: values[0]}.Objects(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			two, err := render.Release{Name: "second", Namespace: render.Namespace, Values: values[1]}.Objects(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(shared(g, one, two)).To(BeEmpty())
+			g.Expect(shared(g, one, one)).NotTo(BeEmpty(), "the control")
+			g.Expect(leases(g, one)).To(BeEmpty(), "the default of the flag")
+			g.Expect(leases(g, two)).To(ConsistOf("--leader-election-id=second-scaledjob-operator.batch.miracle.dev"))
+		})
+	}
+}
+
+// Releases that watch the same namespaces can share a Lease, so that one of them stands by.
+func TestALeaseForSeveralReleases(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for values, lease := range map[string][]string{
+		`leaderElection: {id: scaledjob-operator.batch.miracle.dev}`: nil,
+		`leaderElection: {id: ours}`:                                 {"--leader-election-id=ours"},
+		`leaderElection: {id: null}`:                                 {"--leader-election-id=jobs-scaledjob-operator.batch.miracle.dev"},
+		`{replicas: 1, leaderElection: {enabled: false, id: ours}}`:  nil,
+	} {
+		objects, err := render.Release{Name: "jobs", Namespace: render.Namespace, Values: values}.Objects(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(leases(g, objects)).To(ConsistOf(lease), values)
+	}
+}
+
+// The overlay of the page makes an installation of its own, also in the namespace of another such overlay.
+func TestOverlayForASecondInstallation(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	root, err := render.Root(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	page := string(read(g, filepath.Join(root, "docs"), "install.md"))
+	overlay := regexp.MustCompile("(?s)```yaml\n# team-b/kustomization.yaml\n(.+?)```").FindStringSubmatch(page)
+	g.Expect(overlay).To(HaveLen(2))
+	b := build(t, root, overlay[1])
+	c := build(t, root, strings.NewReplacer("team-b", "team-c", "namespace: team-c", "namespace: team-b").Replace(overlay[1]))
+	first, err := render.Kustomizations(t.Context(), "default")
+	g.Expect(err).NotTo(HaveOccurred())
+
+	withoutNamespace := func(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+		return slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool { return object.GetKind() == "Namespace" })
+	}
+	b, c = withoutNamespace(b), withoutNamespace(c)
+	g.Expect(shared(g, first, b)).To(BeEmpty())
+	g.Expect(shared(g, b, c)).To(BeEmpty())
+	g.Expect(leases(g, b)).To(ConsistOf("--leader-election-id=team-b.batch.miracle.dev"))
+	for _, object := range b {
+		subjects, _, err := unstructured.NestedSlice(object.Object, "subjects")
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, subject := range subjects {
+			g.Expect(subject).To(And(HaveKeyWithValue("namespace", "team-b"), HaveKeyWithValue("name", "team-b-scaledjob-operator-manager")))
+		}
+	}
+}
+
+// build renders a kustomization whose base is config/default.
+func build(t *testing.T, root, kustomization string) []*unstructured.Unstructured {
+	t.Helper()
+	g := NewWithT(t)
+	folder := t.TempDir()
+	base, err := filepath.Rel(folder, filepath.Join(root, "config", "default"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(kustomization).To(ContainSubstring("../config/default"))
+	kustomization = strings.ReplaceAll(kustomization, "../config/default", base)
+	g.Expect(os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(kustomization), 0o600)).To(Succeed())
+	objects, err := render.Kustomization(t.Context(), folder)
+	g.Expect(err).NotTo(HaveOccurred())
+	return objects
+}
+
+// shared are the objects that both have, and the selectors of one that select the Pods of the other.
+func shared(g Gomega, one, two []*unstructured.Unstructured) []string {
+	var found []string
+	for _, pair := range [][2][]*unstructured.Unstructured{{one, two}, {two, one}} {
+		var titles []string
+		for _, object := range pair[0] {
+			titles = append(titles, title(object))
+		}
+		for _, object := range pair[1] {
+			if slices.Contains(titles, title(object)) {
+				found = append(found, title(object))
+			}
+			if selectsPodsOf(g, object, pair[0]) {
+				found = append(found, title(object)+" selects Pods of the other")
+			}
+		}
+	}
+	return found
+}
+
+// selectsPodsOf reports whether an object selects the Pods of an installation in its namespace.
+func selectsPodsOf(g Gomega, object *unstructured.Unstructured, installation []*unstructured.Unstructured) bool {
+	path := map[string][]string{
+		"Service": {"spec", "selector"}, "Deployment": {"spec", "selector", "matchLabels"}, "PodDisruptionBudget": {"spec", "selector", "matchLabels"},
+	}[object.GetKind()]
+	if path == nil {
+		return false
+	}
+	selector, _, err := unstructured.NestedStringMap(object.Object, path...)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(selector).NotTo(BeEmpty(), title(object))
+	deployment := installation[slices.IndexFunc(installation, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })]
+	of, _, err := unstructured.NestedStringMap(deployment.Object, "spec", "template", "metadata", "labels")
+	g.Expect(err).NotTo(HaveOccurred())
+	return object.GetNamespace() == deployment.GetNamespace() && labels.SelectorFromSet(selector).Matches(labels.Set(of))
+}
+
+// leases are the arguments that name the Lease.
+func leases(g Gomega, objects []*unstructured.Unstructured) []string {
+	deployment := objects[slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })]
+	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	g.Expect(err).NotTo(HaveOccurred())
+	args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+	g.Expect(err).NotTo(HaveOccurred())
+	return slices.DeleteFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "--leader-election-id") })
+}

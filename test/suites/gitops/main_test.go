@@ -26,7 +26,9 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/toolcache"
+	"miracle.dev/scaledjob-operator/test/kit/gobuild"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/progress"
 )
 
 const (
@@ -82,13 +84,9 @@ func buildEngines(ctx context.Context, log io.Writer) (string, error) {
 	tool := toolcache.Tool{
 		Folder:   fmt.Sprintf("gitops-engines-%x-%s-%s-%s", version.Sum(nil)[:8], runtime.Version(), runtime.GOOS, runtime.GOARCH),
 		Activity: "compiling the engines of Argo CD and Flux",
-		Make: func(ctx context.Context, dir string) error {
-			build := exec.CommandContext(ctx, "go", "build", "-C=engines", "-o="+filepath.Join(dir, name), ".")
-			build.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false")
-			if output, err := build.CombinedOutput(); err != nil {
-				return fmt.Errorf("%w\n%s", err, output)
-			}
-			return nil
+		Make: func(ctx context.Context, dir string, line *progress.Line) error {
+			build := gobuild.Build{Dir: "engines", Flags: []string{"-buildvcs=false"}, Package: "."}
+			return build.Run(ctx, line, filepath.Join(dir, name))
 		},
 	}
 	dir, err := tool.Dir(ctx, log)

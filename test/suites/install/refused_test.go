@@ -57,7 +57,12 @@ func TestRefusedValues(t *testing.T) {
 			`image: {tag: ""}`,
 			"this chart is from the source and names no image: set image.tag or image.digest, or use the chart of a release",
 		},
-		"two without leader":        {`leaderElection: {enabled: false}`, "several replicas need leader election"},
+		"two without leader": {`leaderElection: {enabled: false}`, "several replicas need leader election"},
+		"two in an update": {
+			`{replicas: 1, leaderElection: {enabled: false}, updateStrategy: {rollingUpdate: {maxSurge: 1}}}`,
+			"set updateStrategy.type to Recreate",
+		},
+		"a name with dots":          {`fullnameOverride: my.name`, "at '/fullnameOverride': 'my.name' does not match"},
 		"two budgets":               {`podDisruptionBudget: {minAvailable: 1}`, "exactly one of minAvailable and maxUnavailable"},
 		"no budget":                 {`podDisruptionBudget: {maxUnavailable: null}`, "exactly one of minAvailable and maxUnavailable"},
 		"Secrets of unwatched ones": {`{watchNamespaces: [a], secrets: {namespaces: [b]}}`, "secrets.namespaces names b, which watchNamespaces does not"},

@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -132,6 +133,27 @@ func TestADefaultThatTheCRDGainsReplacesNothing(t *testing.T) {
 
 	s.patch("worker", `{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"worker","image":"other"}]}}}}}}`)
 	s.Eventually(func() []types.UID { return s.uids("worker") }).Should(And(HaveLen(3), Not(ContainElement(BeElementOf(first)))))
+}
+
+// Earlier versions of the CRD stored the protocol of a port. To apply the manifest again removes it.
+func TestADefaultThatTheCRDHasLostReplacesNothing(t *testing.T) {
+	t.Parallel()
+	s := newScaledJob(t)
+	port := func(protocol corev1.Protocol) scene.Change {
+		return func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.JobTemplate.Spec.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8080, Protocol: protocol}}
+		}
+	}
+	s.create(scene.Polling(scene.Never), running, replacing, port(corev1.ProtocolTCP))
+	s.Push(2)
+	s.Eventually(s.images).Should(HaveLen(2))
+	s.Update(port(""))
+	s.Eventually(func() bool { return s.Status().ObservedGeneration == s.Get().Generation }).Should(BeTrue())
+	s.AwaitQuiet(quietPeriod)
+	s.Expect(s.jobsEver()).To(Equal(2))
+
+	s.Update(port(corev1.ProtocolUDP))
+	s.Eventually(s.jobsEver).Should(Equal(4))
 }
 
 // gainDefault gives a field of the template's spec a default, and returns when objects are read with it.

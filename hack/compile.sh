@@ -16,9 +16,15 @@ show() {
 	compiled=$(grep -cv ' ' "$scratch/log" || true)
 	downloaded=$(grep -c '^go: downloading ' "$scratch/log" || true)
 	total=$(cat "$scratch/total" 2> /dev/null || true)
-	state="$compiled packages"
-	[ -n "$total" ] && state="$compiled of $((total > compiled ? total : compiled)) packages"
-	[ "$compiled" = 0 ] && [ "$downloaded" -gt 0 ] && state="downloading modules, $downloaded so far"
+	if [ "$compiled" = 0 ] && [ "$downloaded" -gt 0 ]; then
+		state="downloading modules, $downloaded so far"
+	elif [ -z "$total" ]; then
+		state="$compiled packages"
+	elif [ "$compiled" -lt "$total" ]; then
+		state="$compiled of $total packages"
+	else
+		state=linking
+	fi
 	if [ -t 1 ]; then
 		printf '\r\033[KCompiling %s: %s, %ds …' "$what" "$state" "$SECONDS"
 	else

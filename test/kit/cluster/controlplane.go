@@ -112,6 +112,9 @@ func (c *Cluster) apiServerArguments() []string {
 	if c.opts.NodeAddress == "" {
 		arguments = append(arguments, "--endpoint-reconciler-type=none") // the others refuse a loopback address
 	}
+	if c.opts.KWOK {
+		arguments = append(arguments, policyArguments...)
+	}
 	if !c.opts.ControllerManager {
 		arguments = append(arguments, "--disable-admission-plugins=ServiceAccount")
 	}

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster/binaries"
@@ -41,6 +42,16 @@ const (
 // FakeNode is the name of the node KWOK plays.
 const FakeNode = "fake-node"
 
+// policyVersion is the version in the manifests, and policyArguments let older API servers have the kind: before
+// Kubernetes 1.36 it is in beta, before 1.34 in alpha, and both are off.
+var (
+	policyVersion   = schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
+	policyArguments = []string{
+		"--feature-gates=MutatingAdmissionPolicy=true",
+		"--runtime-config=admissionregistration.k8s.io/v1beta1=true,admissionregistration.k8s.io/v1alpha1=true",
+	}
+)
+
 //go:embed manifests/kwok.yaml
 var kwokConfiguration []byte
 
@@ -50,7 +61,7 @@ var nodeManifests []byte
 // startKWOK makes the fake node, starts KWOK to play it, and waits until Pods
 // are placed on it.
 func (c *Cluster) startKWOK(ctx context.Context) error {
-	if err := c.Apply(ctx, bytes.NewReader(nodeManifests)); err != nil {
+	if err := c.makeNode(ctx); err != nil {
 		return fmt.Errorf("making the fake node: %w", err)
 	}
 	configuration := filepath.Join(c.sandbox.Dir(), "kwok.yaml")
@@ -69,6 +80,19 @@ func (c *Cluster) startKWOK(ctx context.Context) error {
 	return process.WaitReady(ctx, func(ctx context.Context) error {
 		return errors.Join(c.nodeIsReady(ctx), c.podsArePlaced(ctx))
 	})
+}
+
+// makeNode applies the manifests with the newest version of the policy that the
+// API server has.
+func (c *Cluster) makeNode(ctx context.Context) error {
+	kind := schema.GroupKind{Group: policyVersion.Group, Kind: "MutatingAdmissionPolicy"}
+	served, err := c.client.RESTMapper().RESTMapping(kind)
+	if err != nil {
+		return err
+	}
+	version := served.GroupVersionKind.GroupVersion().String()
+	manifests := bytes.ReplaceAll(nodeManifests, []byte(policyVersion.String()), []byte(version))
+	return c.Apply(ctx, bytes.NewReader(manifests))
 }
 
 func (c *Cluster) nodeIsReady(ctx context.Context) error {

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -66,7 +67,7 @@ func (f *fetcher) fetch(ctx context.Context, line *progress.Line, offer publishe
 		return false, err
 	}
 	digest := committed(f.digests, offer.file)
-	host, _, _ := strings.Cut(strings.TrimPrefix(prefix+offer.file, https), "/")
+	host := hostOf(prefix + offer.file)
 	if (digest == "" && offer.checksum == "") || f.hasFailed(host) {
 		return false, nil
 	}
@@ -78,9 +79,14 @@ func (f *fetcher) fetch(ctx context.Context, line *progress.Line, offer publishe
 	if errors.Is(err, download.ErrUnreachable) {
 		line.Say("%s is %v: compiling, which takes about 10 minutes for a control plane on two cores.", host, err)
 	} else {
-		line.Say("%s was downloaded from %s and discarded: %v. Compiling instead.", path.Base(offer.file), host, err)
+		line.Say("%s was downloaded from %s and discarded: %v. Compiling instead.", filepath.Base(target), host, err)
 	}
 	return false, nil
+}
+
+func hostOf(address string) string {
+	host, _, _ := strings.Cut(strings.TrimPrefix(address, https), "/")
+	return host
 }
 
 // origin returns the start of the addresses to download from, or "" if nothing shall be downloaded.
@@ -104,9 +110,9 @@ func origin() (prefix string, err error) {
 
 // get downloads a program. An empty digest is replaced by the one that is published beside the file.
 func (f *fetcher) get(ctx context.Context, line *progress.Line, offer published, prefix, digest, target string) error {
-	trust := "its SHA-256 is in the source"
+	trust := "checking the SHA-256 in the source"
 	if digest == "" {
-		trust = "its SHA-256 is from there too"
+		trust = "trusting its checksum"
 		text, err := f.client.Text(ctx, prefix+offer.checksum)
 		if err != nil {
 			return err
@@ -115,7 +121,7 @@ func (f *fetcher) get(ctx context.Context, line *progress.Line, offer published,
 			return fmt.Errorf("%s: %w", prefix+offer.checksum, err)
 		}
 	}
-	line.Say("Downloading %s; %s.", prefix+offer.file, trust)
+	line.Say("Downloading %s from %s, %s.", filepath.Base(target), hostOf(prefix+offer.file), trust)
 	file := target + ".download"
 	if err := f.client.File(ctx, prefix+offer.file, digest, file, show(line)); err != nil {
 		return err

@@ -122,7 +122,7 @@ func TestGoodDownloadIsUsed(t *testing.T) {
 	from := publish(t, map[string]http.HandlerFunc{apiServerPath: text(content), apiServerChecksum: text(sha(content))})
 	got := try(t, from, &fetcher{}, apiServer)
 	g.Expect(got.compiled).To(BeFalse())
-	g.Expect(got.said).To(Equal("Downloading " + from.URL + "/dl.k8s.io/v1/kube-apiserver; its SHA-256 is from there too.\n"))
+	g.Expect(got.said).To(Equal("Downloading program from " + hostOf(from.URL) + ", trusting its checksum.\n"))
 	got.expectProgram(g, content)
 }
 
@@ -205,9 +205,8 @@ func TestUnreachableHostIsAskedOnce(t *testing.T) {
 	from := publish(t, nil)
 	from.Close()
 	shared := &fetcher{}
-	host := strings.TrimPrefix(from.URL, "https://")
 	g.Expect(try(t, from, shared, apiServer).said).
-		To(And(HavePrefix(host+" is not reachable ("), HaveSuffix("compiling, which takes about 10 minutes for a control plane on two cores.\n")))
+		To(And(HavePrefix(hostOf(from.URL)+" is not reachable ("), HaveSuffix("compiling, which takes about 10 minutes for a control plane on two cores.\n")))
 	again := try(t, from, shared, apiServer)
 	g.Expect(again.said).To(BeEmpty())
 	again.expectProgram(g, "compiled")
@@ -217,7 +216,7 @@ func TestCommittedDigestReplacesThePublishedOne(t *testing.T) {
 	g := NewWithT(t)
 	from := publish(t, map[string]http.HandlerFunc{apiServerPath: text(content), apiServerChecksum: text(sha("another"))})
 	got := try(t, from, &fetcher{digests: "# A comment.\n" + sha(content) + "  " + apiServer.file + "\n"}, apiServer)
-	g.Expect(got.said).To(HaveSuffix("; its SHA-256 is in the source.\n"))
+	g.Expect(got.said).To(HaveSuffix(", checking the SHA-256 in the source.\n"))
 	got.expectProgram(g, content)
 	g.Expect(from.paths()).To(Equal([]string{apiServerPath}))
 

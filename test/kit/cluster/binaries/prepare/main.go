@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// prepare writes the path of each program to log, and at last which versions run.
+// prepare writes to log which versions run, and before, except for the demo, the path of each program.
 func prepare(ctx context.Context, log io.Writer, forDemo bool) error {
 	programs := binaries.ControlPlane()
 	if forDemo {
@@ -50,7 +50,9 @@ func prepare(ctx context.Context, log io.Writer, forDemo bool) error {
 			return err
 		}
 		paths[program] = path
-		_, _ = fmt.Fprintln(log, path)
+		if !forDemo {
+			_, _ = fmt.Fprintln(log, path)
+		}
 	}
 	running, err := version(ctx, paths[binaries.KubeAPIServer])
 	if err != nil {

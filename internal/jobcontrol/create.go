@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -142,7 +143,8 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 	owner := batch.Owner
 	job := jobs.Build(owner, ordinal, batch.Floor)
 	attempt := Unanswered{Ordinal: ordinal, Job: client.ObjectKeyFromObject(job)}
-	err := c.Client.Create(ctx, job)
+	var sent atomic.Int32
+	err := c.Client.Create(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Add(1) }}), job)
 	if err == nil {
 		err = c.check(ctx, owner.UID, attempt.Job, job)
 	}
@@ -151,6 +153,11 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 		c.Gate.wrote(owner.UID, ordinal, &job.ObjectMeta)
 		return job.UID, nil
 	case apierrors.IsAlreadyExists(err):
+		if sent.Load() > 1 {
+			// client-go has sent the request again, because a gateway asked it to. The first one may have created the Job.
+			attempt.Since = time.Now()
+			c.Gate.Lost(owner.UID, attempt)
+		}
 		return "", c.resolve(ctx, owner.UID, attempt, err)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), errors.Is(err, errNotOwned):
 		c.Gate.answered(owner.UID, ordinal)

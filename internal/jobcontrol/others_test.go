@@ -4,14 +4,21 @@
 package jobcontrol
 
 import (
+	"context"
+	"net/http/httptrace"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
@@ -155,4 +162,46 @@ func TestOthersAreForgottenWithTheirScaledJob(t *testing.T) {
 		gate.Saw(owner1, ownedJobs(1, 2))
 		g.Expect(gate.TakeOthers(owner1)).To(BeFalse())
 	})
+}
+
+// client-go sends a request again if the answer has the header Retry-After. Then the Job may be that of the first one.
+func TestNamesTakenByRequestsThatWereSentAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		sent     int
+		reported bool
+	}{"sent once": {1, true}, "sent again": {2, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				sj := &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: "emails", UID: owner1}}
+				api := reading(interceptor.Funcs{
+					Create: func(ctx context.Context, _ client.WithWatch, job client.Object, _ ...client.CreateOption) error {
+						for range c.sent {
+							httptrace.ContextClientTrace(ctx).WroteHeaders()
+						}
+						return apierrors.NewAlreadyExists(jobResource, job.GetName())
+					},
+					Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, job client.Object, _ ...client.GetOption) error {
+						*job.(*batchv1.Job) = *jobOf(owner1, key.Name, "1")
+						return nil
+					},
+				})
+				gate := NewGate(api, api, nil, nil)
+				creator := Creator{Client: api, Gate: gate, Leads: func() bool { return true }}
+				reported := false
+				for ordinal := range int64(60) {
+					_, err := creator.Create(t.Context(), Batch{
+						Owner: sj, Ordinals: []int64{ordinal + 1}, Timeout: time.Second, Until: time.Now().Add(time.Second),
+					})
+					g.Expect(err).To(MatchError(ErrTaken))
+					g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(BeEmpty(), "the answer is known")
+					reported = gate.TakeOthers(owner1) || reported
+					time.Sleep(time.Second)
+				}
+				g.Expect(reported).To(Equal(c.reported))
+			})
+		})
+	}
 }

@@ -95,10 +95,11 @@ func (c Client) get(ctx context.Context, address string, read func(body io.Reade
 	stalled := time.AfterFunc(c.Stall, func() { cancel(fmt.Errorf("nothing came for %s", c.Stall)) })
 	defer stalled.Stop()
 	body := &shownReader{body: response.Body, show: func(int64) { stalled.Reset(c.Stall) }}
-	if err := read(body, response.ContentLength); err != nil {
-		return cause(ctx, err)
+	err = read(body, response.ContentLength)
+	if ended := context.Cause(ctx); ended != nil {
+		return ended // even without an error: a server may end its answer when it hears that nobody waits for more
 	}
-	return nil
+	return err
 }
 
 func (c Client) complete() Client {

@@ -7,11 +7,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -80,8 +82,10 @@ func TestWhatIsWrongIsNotKept(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			client, address := serve(t, test.answer)
-			client.Reach = time.Minute
-			client.Stall = 100 * time.Millisecond
+			client.Reach, client.Stall = time.Minute, time.Minute
+			if name == "stalled" {
+				client.Stall = 100 * time.Millisecond
+			}
 			target := filepath.Join(t.TempDir(), "program")
 
 			err := client.File(t.Context(), address+"/x", digest, target, nothing)
@@ -131,18 +135,44 @@ func TestServerWithAnUnknownCertificateIsUnreachable(t *testing.T) {
 	g.Expect(err).To(And(MatchError(ErrUnreachable), MatchError(ContainSubstring("certificate"))))
 }
 
+// slow is a server whose answer comes byte by byte.
+type slow struct {
+	pause time.Duration
+	rest  string
+}
+
+func (s *slow) RoundTrip(request *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, ContentLength: -1, Body: io.NopCloser(s), Request: request}, nil
+}
+
+func (s *slow) Read(buffer []byte) (int, error) {
+	time.Sleep(s.pause)
+	if s.rest == "" {
+		return 0, io.EOF
+	}
+	n := copy(buffer[:1], s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
+
 func TestSlowDownloadIsNotStalled(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	client, address := serve(t, func(writer http.ResponseWriter, _ *http.Request) {
-		for _, letter := range content {
-			write200(writer, string(letter))
-			_ = http.NewResponseController(writer).Flush()
-			time.Sleep(20 * time.Millisecond)
-		}
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		client := Client{HTTP: &http.Client{Transport: &slow{pause: stallTimeout - time.Second, rest: content}}}
+		g.Expect(client.Text(t.Context(), "https://mirror.example")).To(Equal(content))
 	})
-	client.Stall = 300 * time.Millisecond // the whole lasts longer
-	g.Expect(client.Text(t.Context(), address)).To(Equal(content))
+}
+
+// A server may end its answer when the client gives up. That makes a piece no whole.
+func TestStalledDownloadIsNotWholeEvenIfItEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		client := Client{HTTP: &http.Client{Transport: &slow{pause: stallTimeout + time.Second, rest: content}}}
+		_, err := client.Text(t.Context(), "https://mirror.example")
+		g.Expect(err).To(MatchError("nothing came for 10s"))
+	})
 }
 
 func TestDownloadEndsWithTheContext(t *testing.T) {

@@ -41,6 +41,8 @@ func sha(text string) string {
 type site struct {
 	*httptest.Server
 
+	stall time.Duration // how long clients wait for a byte
+
 	mu    sync.Mutex
 	asked []string // paths, in order
 }
@@ -48,7 +50,7 @@ type site struct {
 // publish starts a site that offers files by their path, such as /dl.k8s.io/…, and makes it the mirror.
 func publish(t *testing.T, files map[string]http.HandlerFunc) *site {
 	t.Helper()
-	offered := &site{}
+	offered := &site{stall: time.Minute}
 	offered.Server = httptest.NewTLSServer(http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
 		offered.mu.Lock()
 		offered.asked = append(offered.asked, request.URL.Path)
@@ -86,7 +88,7 @@ type trial struct {
 func try(t *testing.T, from *site, fetcher *fetcher, offer published) trial {
 	t.Helper()
 	result := trial{dir: t.TempDir()}
-	fetcher.client = download.Client{HTTP: from.Client(), Reach: time.Minute, Stall: 100 * time.Millisecond}
+	fetcher.client = download.Client{HTTP: from.Client(), Reach: time.Minute, Stall: from.stall}
 	target := filepath.Join(result.dir, "program")
 	var log bytes.Buffer
 	line := progress.Start(&log, "program v1")
@@ -182,6 +184,9 @@ func TestBadDownloadIsDiscardedAndTheProgramCompiled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			from := publish(t, map[string]http.HandlerFunc{apiServerPath: test.file, apiServerChecksum: test.checksum})
+			if name == "stalled" {
+				from.stall = 100 * time.Millisecond
+			}
 			got := try(t, from, &fetcher{}, apiServer)
 			g.Expect(got.compiled).To(BeTrue())
 			g.Expect(got.said).To(And(ContainSubstring(test.want), HaveSuffix("Compiling instead.\n")))

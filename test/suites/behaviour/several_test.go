@@ -23,7 +23,7 @@ func (a *account) operateFor(s *scaledJob, lease string) {
 	a.grant(s.Namespace, a.rules("ClusterRole"))
 	s.Operator = operator.New(a.t, operator.Options{
 		Cluster: separate.Cluster, Config: a.access,
-		Args: append(a.election(), "--watch-namespaces="+s.Namespace, noFallback, "--leader-election-id="+lease),
+		Args: append(elect(a.namespace, lease), "--watch-namespaces="+s.Namespace, noFallback),
 	})
 	a.Eventually(leader).WithArguments(a.t.Context(), a.namespace, lease).ShouldNot(BeEmpty())
 }
@@ -68,12 +68,10 @@ func TestInstallationsSideBySide(t *testing.T) {
 	}
 }
 
-// elect are the flags for an election by this Lease, of operators that run as they are shipped.
-func elect(lease string) []string {
-	return []string{
-		"--leader-elect", "--leader-election-namespace=" + operator.Namespace, "--leader-election-id=" + lease,
-		"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=500ms",
-	}
+// elect are the flags for an election by this Lease. It lasts as long as by default, so that a busy machine does not end
+// operators whose work is what is tested.
+func elect(namespace, lease string) []string {
+	return []string{"--leader-elect", "--leader-election-namespace=" + namespace, "--leader-election-id=" + lease}
 }
 
 // pushFor pushes ten messages a second, and returns how many it has pushed.
@@ -98,8 +96,10 @@ const (
 func TestTwoInstallationsForOneNamespaceAreReported(t *testing.T) {
 	t.Parallel()
 	for name, elections := range map[string]func(namespace string) (one, two []string){
-		"each with a Lease": func(namespace string) (one, two []string) { return elect(namespace + "-a"), elect(namespace + "-b") },
-		"without a Lease":   func(string) (one, two []string) { return nil, nil },
+		"each with a Lease": func(namespace string) (one, two []string) {
+			return elect(operator.Namespace, namespace+"-a"), elect(operator.Namespace, namespace+"-b")
+		},
+		"without a Lease": func(string) (one, two []string) { return nil, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -136,12 +136,13 @@ func TestOneOperatorAfterAnotherIsNotReported(t *testing.T) {
 			t.Parallel()
 			s := newLonelyScaledJob(t)
 			s.create(scene.Polling(scene.Never), scene.AtMost(1000))
-			one := s.operate(elect(s.Namespace + c.leases[0])...)
+			one := s.operate(elect(operator.Namespace, s.Namespace+c.leases[0])...)
 			s.awaitSubscription()
 			pushed := s.pushFor(5 * time.Second)
-			two := s.operate(elect(s.Namespace + c.leases[1])...)
+			two := s.operate(elect(operator.Namespace, s.Namespace+c.leases[1])...)
 			pushed += s.pushFor(c.overlap)
 			s.Expect(c.end(t.Context(), one)).To(Succeed())
+			s.Eventually(two.Logs).Should(ContainSubstring("Successfully acquired lease"))
 			pushed += s.pushFor(reportedAfter)
 			s.Operator = two
 			s.expectJobsEver(pushed)

@@ -50,20 +50,37 @@ func Binary(ctx context.Context, log io.Writer) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("looking for the source of the operator: %w", err)
 	}
-	args, folder := []string{"build"}, fmt.Sprintf("operator-%x", sha256.Sum256(source))
+	// What git says of the source must not have the file replaced while tests run.
+	args, folder := []string{"build", "-buildvcs=false"}, fmt.Sprintf("operator-%x", sha256.Sum256(source))
 	if hasRaceDetector() {
 		args, folder = append(args, "-race"), folder+"-race"
 	}
 	err = toolcache.Shared(ctx, folder, func(dir string) error {
 		built.path = filepath.Join(dir, processName)
-		_, err := goCommand(ctx, append(args, "-o="+built.path, command)...)
-		return err
+		linked := built.path + ".linked"
+		if _, err := goCommand(ctx, append(args, "-o="+linked, command)...); err != nil {
+			return err
+		}
+		return publish(linked, built.path)
 	})
 	if err != nil {
 		built.path = ""
 		return "", fmt.Errorf("building the operator: %w", err)
 	}
 	return built.path, nil
+}
+
+// publish gives a file a second path in one step: other processes may start the program at any time, and the go command
+// removes a file before it writes another.
+func publish(file, path string) error {
+	next := path + ".next"
+	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.Link(file, next); err != nil {
+		return err
+	}
+	return os.Rename(next, path)
 }
 
 // hasRaceDetector reports whether this program was built with -race.

@@ -94,6 +94,7 @@ lint: ## Look for faults in the code, its style and its architecture.
 verify: verify-generated lint ## Check that generated files are current, and format, lint, modules and manifests clean.
 	$(LINT) fmt --diff
 	go mod tidy -diff
+	cd test/suites/gitops/engines && go mod tidy -diff && go vet .
 	$(TOOL) kustomize build config/crd > /dev/null
 	$(TOOL) kustomize build config/default > /dev/null
 	$(TOOL) kustomize build config/samples > /dev/null

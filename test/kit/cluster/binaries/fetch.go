@@ -79,7 +79,7 @@ func (f *fetcher) fetch(ctx context.Context, line *progress.Line, offer publishe
 	if errors.Is(err, download.ErrUnreachable) {
 		line.Say("%s is %v: compiling, which takes about 10 minutes for a control plane on two cores.", host, err)
 	} else {
-		line.Say("%s was downloaded from %s and discarded: %v. Compiling instead.", filepath.Base(target), host, err)
+		line.Say("%s from %s can't be used: %v. Compiling instead.", filepath.Base(target), host, err)
 	}
 	return false, nil
 }

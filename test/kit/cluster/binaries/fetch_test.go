@@ -140,7 +140,7 @@ func TestArchiveIsUnpacked(t *testing.T) {
 
 	offer.member = "etcd-v3/absent"
 	got = try(t, from, &fetcher{}, offer)
-	g.Expect(got.said).To(ContainSubstring("discarded: looking for etcd-v3/absent"))
+	g.Expect(got.said).To(ContainSubstring("can't be used: looking for etcd-v3/absent"))
 	got.expectProgram(g, "compiled")
 }
 
@@ -166,20 +166,20 @@ func TestBadDownloadIsDiscardedAndTheProgramCompiled(t *testing.T) {
 		file, checksum http.HandlerFunc
 		want           string
 	}{
-		"corrupt": {text("another"), right, "discarded: its SHA-256 is " + sha("another") + " instead of " + sha(content)},
+		"corrupt": {text("another"), right, "can't be used: its SHA-256 is " + sha("another") + " instead of " + sha(content)},
 		"truncated": {func(writer http.ResponseWriter, request *http.Request) {
 			writer.Header().Set("Content-Length", strconv.Itoa(len(content)))
 			text(content[:5])(writer, request)
-		}, right, "discarded: unexpected EOF"},
+		}, right, "can't be used: unexpected EOF"},
 		"stalled": {func(writer http.ResponseWriter, request *http.Request) {
 			text(content[:5])(writer, request)
 			_ = http.NewResponseController(writer).Flush()
 			<-request.Context().Done()
-		}, right, "discarded: nothing came for 100ms"},
+		}, right, "can't be used: nothing came for 100ms"},
 		"no checksum":                 {text(content), http.NotFound, "kube-apiserver.sha256 answers 404 Not Found"},
 		"portal instead of all":       {text(portalPage), text(portalPage), "no SHA-256 of kube-apiserver is there"},
-		"portal instead of a program": {text(portalPage), right, "discarded: its SHA-256 is "},
-		"empty":                       {text(""), right, "discarded: its SHA-256 is "},
+		"portal instead of a program": {text(portalPage), right, "can't be used: its SHA-256 is "},
+		"empty":                       {text(""), right, "can't be used: its SHA-256 is "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -36,53 +36,33 @@ var sources = map[Program]source{
 		module:  "go.etcd.io/etcd/server/v3",
 		command: "go.etcd.io/etcd/server/v3",
 	},
-	KubeAPIServer: {
-		folder:  kubernetes,
-		module:  "k8s.io/kubernetes",
-		command: "k8s.io/kubernetes/cmd/kube-apiserver",
-		stamped: "k8s.io/component-base/version",
-	},
-	ControllerManager: {
-		folder:  kubernetes,
-		module:  "k8s.io/kubernetes",
-		command: "k8s.io/kubernetes/cmd/kube-controller-manager",
-		stamped: "k8s.io/component-base/version",
-	},
+	KubeAPIServer:     inKubernetes(KubeAPIServer),
+	ControllerManager: inKubernetes(ControllerManager),
 	KWOK: {
 		folder:  "kwok",
 		module:  "sigs.k8s.io/kwok",
 		command: "sigs.k8s.io/kwok/cmd/kwok",
 	},
-	Kubectl: {
-		folder:  kubernetes,
-		module:  "k8s.io/kubernetes",
-		command: "k8s.io/kubernetes/cmd/kubectl",
-		stamped: "k8s.io/component-base/version",
-	},
-	Scheduler: {
-		folder:  kubernetes,
-		module:  "k8s.io/kubernetes",
-		command: "k8s.io/kubernetes/cmd/kube-scheduler",
-		stamped: "k8s.io/component-base/version",
-	},
-	Kubelet: {
-		folder:  kubernetes,
-		module:  "k8s.io/kubernetes",
-		command: "k8s.io/kubernetes/cmd/kubelet",
-		stamped: "k8s.io/component-base/version",
-	},
-	Proxy: {
-		folder:  kubernetes,
-		module:  "k8s.io/kubernetes",
-		command: "k8s.io/kubernetes/cmd/kube-proxy",
-		stamped: "k8s.io/component-base/version",
-	},
+	Kubectl:   inKubernetes(Kubectl),
+	Scheduler: inKubernetes(Scheduler),
+	Kubelet:   inKubernetes(Kubelet),
+	Proxy:     inKubernetes(Proxy),
 	CoreDNS: {
 		folder:  "coredns",
 		module:  "github.com/coredns/coredns",
 		command: ".",
 		static:  true,
 	},
+}
+
+// inKubernetes returns where a program is built from that Kubernetes has under its name.
+func inKubernetes(program Program) source {
+	return source{
+		folder:  kubernetes,
+		module:  "k8s.io/kubernetes",
+		command: "k8s.io/kubernetes/cmd/" + string(program),
+		stamped: "k8s.io/component-base/version",
+	}
 }
 
 // dir returns the folder of the nested module, found from the working

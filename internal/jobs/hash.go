@@ -24,7 +24,7 @@ func TemplateHash(template *batchv1.JobTemplateSpec) string {
 }
 
 // withStoredDefaults returns the template as the API server stored it with earlier versions of the CRD, which set the
-// defaults of Kubernetes in the items of lists.
+// defaults of Kubernetes in the items of lists. No Job has ephemeral containers in its template.
 func withStoredDefaults(template *batchv1.JobTemplateSpec) *batchv1.JobTemplateSpec {
 	filled := template.DeepCopy()
 	pod := &filled.Spec.Template.Spec
@@ -33,9 +33,6 @@ func withStoredDefaults(template *batchv1.JobTemplateSpec) *batchv1.JobTemplateS
 	}
 	for i := range pod.Containers {
 		fillContainer(&pod.Containers[i])
-	}
-	for i := range pod.EphemeralContainers {
-		fillContainer((*corev1.Container)(&pod.EphemeralContainers[i].EphemeralContainerCommon))
 	}
 	for i := range pod.Volumes {
 		fillVolume(&pod.Volumes[i].VolumeSource)

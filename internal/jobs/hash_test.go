@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// manifest is a template with every field below which earlier versions of the CRD had a default.
+// manifest is a template with every field of Jobs below which earlier versions of the CRD had a default.
 const manifest = `
 spec:
   template:
@@ -29,7 +29,6 @@ spec:
         - {name: plain, value: v}
         livenessProbe: {grpc: {port: 2}}
         readinessProbe: {tcpSocket: {port: 2}}
-      ephemeralContainers: [{name: e, ports: [{containerPort: 3}]}]
       imagePullSecrets: [{}]
       volumes:
       - {name: azure, azureDisk: {diskName: d, diskURI: u}}
@@ -54,7 +53,6 @@ spec:
         - {name: plain, value: v}
         livenessProbe: {grpc: {port: 2, service: ""}}
         readinessProbe: {tcpSocket: {port: 2}}
-      ephemeralContainers: [{name: e, ports: [{containerPort: 3, protocol: TCP}]}]
       imagePullSecrets: [{name: ""}]
       volumes:
       - {name: azure, azureDisk: {diskName: d, diskURI: u, fsType: ext4, readOnly: false}}

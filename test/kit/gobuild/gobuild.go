@@ -71,16 +71,16 @@ func (b Build) command(ctx context.Context, count *counter, args ...string) (str
 	cmd.WaitDelay = stopTimeout
 	var output bytes.Buffer
 	cmd.Stdout = &output
-	said, err := cmd.StderrPipe()
+	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return "", err
 	}
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}
-	complaint := count.read(said)
+	messages := count.read(stderr)
 	if err := cmd.Wait(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", cmd, err, complaint)
+		return "", fmt.Errorf("%s: %w\n%s", cmd, err, messages)
 	}
 	return output.String(), nil
 }
@@ -94,8 +94,8 @@ type counter struct {
 	compiled   int
 }
 
-// read counts until the end, and returns what was no progress.
-func (c *counter) read(from io.Reader) (complaint string) {
+// read counts until the end, and returns the lines that are no progress.
+func (c *counter) read(from io.Reader) (messages string) {
 	var rest strings.Builder
 	for lines := bufio.NewScanner(from); lines.Scan(); c.show() {
 		switch text := lines.Text(); {

@@ -57,7 +57,7 @@ func TestBuildSaysWhatTheCompilerSaid(t *testing.T) {
 	g.Expect(err).NotTo(MatchError(ContainSubstring("\nexample/part\n")))
 }
 
-func TestProgressIsNoComplaint(t *testing.T) {
+func TestProgressIsNoMessage(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	count := counter{line: progress.Start(nil, "")}

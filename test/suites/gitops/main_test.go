@@ -83,7 +83,7 @@ func buildEngines(ctx context.Context, log io.Writer) (string, error) {
 	const name = "engines"
 	tool := toolcache.Tool{
 		Folder:   fmt.Sprintf("gitops-engines-%x-%s-%s-%s", version.Sum(nil)[:8], runtime.Version(), runtime.GOOS, runtime.GOARCH),
-		Activity: "compiling the engines of Argo CD and Flux",
+		Activity: "the engines of Argo CD and Flux",
 		Make: func(ctx context.Context, dir string, line *progress.Line) error {
 			build := gobuild.Build{Dir: "engines", Flags: []string{"-buildvcs=false"}, Package: "."}
 			return build.Run(ctx, line, filepath.Join(dir, name))

@@ -31,7 +31,7 @@ type Tool struct {
 	// Folder is the name of the folder. It holds whatever the content depends
 	// on: the program, its version, the platform.
 	Folder string
-	// Activity says what Make does, for progress lines: "building etcd v3.6.16".
+	// Activity says what is made, for progress lines: "etcd v3.6.16".
 	Activity string
 	// Make fills the empty folder dir, and may say on line how far it is. A folder is kept only if Make succeeds.
 	Make func(ctx context.Context, dir string, line *progress.Line) error

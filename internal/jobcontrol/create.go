@@ -154,7 +154,8 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 		return job.UID, nil
 	case apierrors.IsAlreadyExists(err):
 		if sent.Load() > 1 {
-			// client-go has sent the request again, because a gateway asked it to. The first one may have created the Job.
+			// client-go has sent the request again, because the answer had a Retry-After. The first one may have created the
+			// Job.
 			attempt.Since = time.Now()
 			c.Gate.Lost(owner.UID, attempt)
 		}

@@ -133,8 +133,8 @@ func TestNamesTakenByAnotherOperator(t *testing.T) {
 	}
 }
 
-// A name that is taken by a Job of somebody else says nothing of another operator.
-func TestNamesTakenByStrangersAreNotReported(t *testing.T) {
+// A name that is taken by a Job of another owner says nothing of another operator.
+func TestNamesTakenByJobsOfAnotherOwnerAreNotReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -7,6 +7,7 @@
 package debian
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,8 @@ import (
 )
 
 const (
-	aptDir      = ".apt" // in the folder, while Fetch works
+	aptDir      = ".apt"                  // in the folder, while Fetch works
+	sourceList  = "/etc/apt/sources.list" // beside it, the folder sources.list.d
 	archiveKeys = "/usr/share/keyrings/debian-archive-keyring.gpg"
 )
 
@@ -77,46 +79,43 @@ func Fetch(ctx context.Context, dir string, packages ...string) error {
 // FetchBackport is Fetch for a package that may be only in the backports of the release. On Debian it looks there too,
 // even if the system does not.
 func FetchBackport(ctx context.Context, dir, name string) error {
-	sources := filepath.Join(dir, aptDir, "sources")
-	if err := withBackports(sources, release()); err != nil {
-		return err
-	}
-	return fetch(ctx, dir, []string{name}, []string{"--option", "Dir::Etc::sourceparts=" + sources})
-}
-
-// withBackports makes a folder with the sources of packages of the system, and the backports of its release.
-func withBackports(dir string, release map[string]string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	backports := release["VERSION_CODENAME"] + "-backports"
-	known := release["ID"] != "debian"
-	files, err := filepath.Glob("/etc/apt/sources.list.d/*")
+	list, err := withBackports(release())
 	if err != nil {
 		return err
 	}
-	for _, file := range append(files, "/etc/apt/sources.list") {
-		content, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+	path := filepath.Join(dir, aptDir, "sources.list")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, list, 0o644)); err != nil {
+		return err
+	}
+	return fetch(ctx, dir, []string{name}, []string{"--option", "Dir::Etc::sourcelist=" + path})
+}
+
+// withBackports returns the system's file sources.list, with the backports of its release. It does not add them if any
+// file names them already: a source that is there twice, with different keys, is an error.
+func withBackports(release map[string]string) ([]byte, error) {
+	list, err := os.ReadFile(sourceList)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	all := slices.Clone(list)
+	for _, kind := range []string{"*.list", "*.sources"} { // apt ignores the others
+		files, err := filepath.Glob(filepath.Join(sourceList+".d", kind))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		// A source that is there twice, with different keys, is an error.
-		known = known || strings.Contains(string(content), backports)
-		if filepath.Dir(file) != "/etc/apt" { // which stays in use
-			err = os.WriteFile(filepath.Join(dir, filepath.Base(file)), content, 0o644)
-		}
-		if err != nil {
-			return err
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, content...)
 		}
 	}
-	if known {
-		return nil
+	backports := release["VERSION_CODENAME"] + "-backports"
+	if release["ID"] != "debian" || bytes.Contains(all, []byte(backports)) {
+		return list, nil
 	}
-	source := "deb [signed-by=" + archiveKeys + "] http://deb.debian.org/debian " + backports + " main\n"
-	return os.WriteFile(filepath.Join(dir, "backports.list"), []byte(source), 0o644)
+	return fmt.Appendf(list, "\ndeb [signed-by=%s] http://deb.debian.org/debian %s main\n", archiveKeys, backports), nil
 }
 
 func fetch(ctx context.Context, dir string, packages, options []string) error {

@@ -11,11 +11,9 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
@@ -99,13 +97,9 @@ func TestSecondReplicaStandsByAndTakesOver(t *testing.T) {
 // leader is who holds the lease, and empty when it was released.
 func (s *scaledJob) leader() string {
 	s.t.Helper()
-	lease := &coordinationv1.Lease{}
-	key := client.ObjectKey{Namespace: operator.Namespace, Name: "scaledjob-operator.batch.miracle.dev"}
-	s.Expect(s.API.Get(s.t.Context(), key, lease)).To(Succeed())
-	if lease.Spec.HolderIdentity == nil {
-		return ""
-	}
-	return *lease.Spec.HolderIdentity
+	leader, err := operator.Leader(s.t.Context(), s.API, operator.Namespace, operator.DefaultLease)
+	s.Expect(err).NotTo(HaveOccurred())
+	return leader
 }
 
 func TestProbesDoNotAskForRedis(t *testing.T) {

@@ -18,7 +18,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +27,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
@@ -113,10 +113,7 @@ func TestRolesInTheWatchedNamespacesAreEnough(t *testing.T) {
 		s.Push(2)
 		s.Eventually(s.jobsEver).Should(Equal(2))
 	}
-	var lease coordinationv1.Lease
-	key := client.ObjectKey{Namespace: a.namespace, Name: "scaledjob-operator.batch.miracle.dev"}
-	a.Expect(separate.API.Get(t.Context(), key, &lease)).To(Succeed())
-	a.Expect(lease.Spec.HolderIdentity).NotTo(HaveValue(BeEmpty()))
+	a.Expect(operator.Leader(t.Context(), separate.API, a.namespace, operator.DefaultLease)).NotTo(BeEmpty())
 	a.Eventually(scrapeWith).WithArguments(t.Context(), address, authority.Client(t, "prometheus")).Should(Equal(http.StatusOK))
 	a.Expect(strings.ToLower(early.log())).NotTo(Or(ContainSubstring("forbidden"), ContainSubstring("lacks permissions")))
 

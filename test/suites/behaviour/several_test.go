@@ -9,8 +9,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -25,17 +23,7 @@ func (a *account) operateFor(s *scaledJob, lease string) {
 		Cluster: separate.Cluster, Config: a.access,
 		Args: append(elect(a.namespace, lease), "--watch-namespaces="+s.Namespace, noFallback),
 	})
-	a.Eventually(leader).WithArguments(a.t.Context(), a.namespace, lease).ShouldNot(BeEmpty())
-}
-
-// leader is who holds a Lease, and empty while nobody does.
-func leader(ctx context.Context, namespace, name string) (string, error) {
-	var lease coordinationv1.Lease
-	err := separate.API.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &lease)
-	if err != nil || lease.Spec.HolderIdentity == nil {
-		return "", client.IgnoreNotFound(err)
-	}
-	return *lease.Spec.HolderIdentity, nil
+	a.Eventually(operator.Leader).WithArguments(a.t.Context(), separate.API, a.namespace, lease).ShouldNot(BeEmpty())
 }
 
 func TestInstallationsSideBySide(t *testing.T) {

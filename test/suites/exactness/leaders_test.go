@@ -10,7 +10,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -176,10 +175,5 @@ func awaitAttempts(t *testing.T, by *operator.Operator) {
 
 // holder is who leads, and empty while nobody does.
 func holder(ctx context.Context, namespace string) (string, error) {
-	var lease coordinationv1.Lease
-	key := client.ObjectKey{Namespace: namespace, Name: "scaledjob-operator.batch.miracle.dev"}
-	if err := api.Get(ctx, key, &lease); err != nil || lease.Spec.HolderIdentity == nil {
-		return "", err
-	}
-	return *lease.Spec.HolderIdentity, nil
+	return operator.Leader(ctx, api, namespace, operator.DefaultLease)
 }

@@ -4,13 +4,10 @@
 package apiserver
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
@@ -34,7 +31,7 @@ func TestTwoReleasesInOneNamespace(t *testing.T) {
 			}
 			for _, color := range []string{"blue", "green"} {
 				lease := color + "-" + home + "-scaledjob-operator.batch.miracle.dev"
-				g.Eventually(holder).WithArguments(t.Context(), home, lease).ShouldNot(BeEmpty())
+				g.Eventually(operator.Leader).WithArguments(t.Context(), admin, home, lease).ShouldNot(BeEmpty())
 			}
 		})
 	}
@@ -89,14 +86,4 @@ func startAsInstalled(t *testing.T, release render.Release) {
 		Cluster: control, Config: access,
 		Args: append(withoutAddresses(arguments(g, objects)), "--leader-election-namespace="+release.Namespace),
 	})
-}
-
-// holder is who holds a Lease, and empty while nobody does.
-func holder(ctx context.Context, namespace, name string) (string, error) {
-	var lease coordinationv1.Lease
-	err := admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &lease)
-	if err != nil || lease.Spec.HolderIdentity == nil {
-		return "", client.IgnoreNotFound(err)
-	}
-	return *lease.Spec.HolderIdentity, nil
 }

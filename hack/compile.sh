@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs go build and shows how far it is, on a terminal every second, elsewhere every 15 seconds:
 #   hack/compile.sh "the demo" bin/demo ./hack/demo
-# The second argument may be empty: then nothing is written. What follows are flags and packages of go build.
+# With an empty second argument nothing is written, unless there is just one package and that is a program. What follows
+# are flags and packages of go build.
 set -euo pipefail
 what=$1 output=$2
 shift 2

@@ -35,6 +35,7 @@ if [ -n "${PACKAGES:-}" ]; then
 	fi
 	exit
 fi
+# shellcheck disable=SC2046
 (cd test/suites/gitops/engines && ../../../../hack/compile.sh "what the engines of Argo CD and Flux import" "" $(go list -f '{{join .Imports " "}}' .))
 # Suites run the operator as a process. They do not depend on it as Go sees it, so none of their results may come from the cache. The
 # longest come first.

@@ -1,5 +1,5 @@
 -- The health of a ScaledJob, for Argo CD: the key resource.customizations.health.batch.miracle.dev_ScaledJob of the
--- ConfigMap argocd-cm. Argo CD opens only the libraries base and table.
+-- ConfigMap argocd-cm. It uses the libraries base and table only, which Argo CD always opens.
 
 local status = obj.status or {}
 

@@ -5,6 +5,7 @@
 package download
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,7 +22,9 @@ const (
 	reachTimeout = 3 * time.Second
 	stallTimeout = 10 * time.Second
 	// textLimit bounds a list of checksums.
-	textLimit    = 1 << 20
+	textLimit = 1 << 20
+	// fileLimit bounds a file, which is several times as large as any program.
+	fileLimit    = 1 << 30
 	maxRedirects = 10
 )
 
@@ -33,6 +36,8 @@ type Client struct {
 	HTTP *http.Client
 	// Reach is how long a server may take until it answers, and Stall how long no byte may come then.
 	Reach, Stall time.Duration
+	// Limit is how many bytes of a file are read. What is longer has the wrong digest.
+	Limit int64
 }
 
 // Text returns what is at the address, if it is short.
@@ -51,7 +56,7 @@ func (c Client) File(ctx context.Context, address, digest, target string, show f
 	sum := sha256.New()
 	err := c.get(ctx, address, func(body io.Reader, size int64) error {
 		shown := &shownReader{body: body, show: func(come int64) { show(come, size) }}
-		return write(target, io.TeeReader(shown, sum))
+		return write(target, io.TeeReader(io.LimitReader(shown, cmp.Or(c.Limit, fileLimit)), sum))
 	})
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(target))
@@ -89,7 +94,7 @@ func (c Client) get(ctx context.Context, address string, read func(body io.Reade
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", address, response.Status)
+		return fmt.Errorf("%s answers %s", request.URL.Redacted(), response.Status)
 	}
 	watchdog.Stop()
 	stalled := time.AfterFunc(c.Stall, func() { cancel(fmt.Errorf("nothing came for %s", c.Stall)) })
@@ -120,7 +125,7 @@ func (c Client) follower(watchdog *time.Timer) *http.Client {
 	web := *c.HTTP
 	web.CheckRedirect = func(next *http.Request, via []*http.Request) error {
 		if next.URL.Scheme != "https" {
-			return fmt.Errorf("redirected to %s, which is not HTTPS", next.URL)
+			return fmt.Errorf("redirected to %s, which is not HTTPS", next.URL.Redacted())
 		}
 		if len(via) >= maxRedirects {
 			return fmt.Errorf("redirected %d times", len(via))

@@ -95,6 +95,25 @@ func TestWhatIsWrongIsNotKept(t *testing.T) {
 	}
 }
 
+func TestEndlessFileIsNotRead(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	client, address := serve(t, func(writer http.ResponseWriter, _ *http.Request) {
+		for {
+			if _, err := writer.Write([]byte(content)); err != nil {
+				return
+			}
+		}
+	})
+	client.Limit = 1 << 20
+	target := filepath.Join(t.TempDir(), "program")
+	var most int64
+	err := client.File(t.Context(), address, digest, target, func(come, _ int64) { most = max(most, come) })
+	g.Expect(err).To(MatchError(ContainSubstring("its SHA-256 is ")))
+	g.Expect(most).To(BeNumerically("<=", client.Limit))
+	g.Expect(target).NotTo(BeAnExistingFile())
+}
+
 func TestRedirectIsFollowed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

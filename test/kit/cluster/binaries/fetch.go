@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path"
@@ -75,6 +76,9 @@ func (f *fetcher) fetch(ctx context.Context, line *progress.Line, offer publishe
 	if err == nil || ctx.Err() != nil {
 		return err == nil, err
 	}
+	if fault, isLocal := errors.AsType[*fs.PathError](err); isLocal {
+		return false, fault // such as a full disk, on which nothing can be compiled either
+	}
 	f.fail(host)
 	if errors.Is(err, download.ErrUnreachable) {
 		line.Say("%s is %v: compiling, which takes about 10 minutes for a control plane on two cores.", host, err)
@@ -84,9 +88,13 @@ func (f *fetcher) fetch(ctx context.Context, line *progress.Line, offer publishe
 	return false, nil
 }
 
+// hostOf returns the host of an address, without credentials.
 func hostOf(address string) string {
-	host, _, _ := strings.Cut(strings.TrimPrefix(address, https), "/")
-	return host
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return parsed.Host
 }
 
 // origin returns the start of the addresses to download from, or "" if nothing shall be downloaded.
@@ -102,8 +110,10 @@ func origin() (prefix string, err error) {
 	if mirror == "" {
 		return https, nil
 	}
-	if parsed, err := url.Parse(mirror); err != nil || parsed.Scheme != "https" || parsed.Host == "" {
-		return "", fmt.Errorf("%s=%s is not an address such as https://mirror.example/path", mirrorVariable, mirror)
+	parsed, err := url.Parse(mirror)
+	if err != nil || parsed.Scheme != "https" || parsed.Hostname() == "" || strings.ContainsAny(mirror, "?#") {
+		// The value may hold credentials.
+		return "", fmt.Errorf("%s is not an address such as https://mirror.example/path", mirrorVariable)
 	}
 	return strings.TrimSuffix(mirror, "/") + "/", nil
 }
@@ -118,7 +128,7 @@ func (f *fetcher) get(ctx context.Context, line *progress.Line, offer published,
 			return err
 		}
 		if digest, err = digestOf(text, path.Base(offer.file)); err != nil {
-			return fmt.Errorf("%s: %w", prefix+offer.checksum, err)
+			return fmt.Errorf("%s: %w", offer.checksum, err)
 		}
 	}
 	line.Say("Downloading %s from %s, %s.", filepath.Base(target), hostOf(prefix+offer.file), trust)
@@ -185,9 +195,13 @@ func extract(archive, member, target string) error {
 		if err != nil {
 			return fmt.Errorf("looking for %s in %s: %w", member, path.Base(archive), err)
 		}
-		if header.Name == member {
-			return writeProgram(target, members)
+		if header.Name != member {
+			continue
 		}
+		if header.Typeflag != tar.TypeReg {
+			return fmt.Errorf("%s in %s is not a file", member, path.Base(archive))
+		}
+		return writeProgram(target, members)
 	}
 }
 

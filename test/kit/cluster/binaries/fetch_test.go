@@ -10,6 +10,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -160,6 +161,24 @@ func pack(t *testing.T, names ...string) string {
 	return archive.String()
 }
 
+func TestLinkInAnArchiveIsNoProgram(t *testing.T) {
+	g := NewWithT(t)
+	var packed bytes.Buffer
+	zipped := gzip.NewWriter(&packed)
+	members := tar.NewWriter(zipped)
+	g.Expect(members.WriteHeader(&tar.Header{Name: "etcd-v3/etcd", Linkname: "/bin/sh", Typeflag: tar.TypeSymlink})).To(Succeed())
+	g.Expect(members.Close()).To(Succeed())
+	g.Expect(zipped.Close()).To(Succeed())
+	archive := packed.String()
+	offer := published{file: "github.com/etcd.tar.gz", checksum: "github.com/SHA256SUMS", member: "etcd-v3/etcd"}
+	from := publish(t, map[string]http.HandlerFunc{
+		"/github.com/etcd.tar.gz": text(archive), "/github.com/SHA256SUMS": text(sha(archive)),
+	})
+	got := try(t, from, &fetcher{}, offer)
+	g.Expect(got.said).To(ContainSubstring("can't be used: etcd-v3/etcd in program.download is not a file"))
+	got.expectProgram(g, "compiled")
+}
+
 func TestBadDownloadIsDiscardedAndTheProgramCompiled(t *testing.T) {
 	right := text(sha(content))
 	for name, test := range map[string]struct {
@@ -252,6 +271,9 @@ func TestWrongVariablesAreRefused(t *testing.T) {
 		"parts":            {partsVariable, "prebuilt", "PARTS=prebuilt is unknown: PARTS=compile downloads nothing"},
 		"mirror over HTTP": {mirrorVariable, "http://mirror.example", "is not an address such as https://mirror.example/path"},
 		"mirror by name":   {mirrorVariable, "mirror.example", "is not an address such as https://mirror.example/path"},
+		"mirror's query":   {mirrorVariable, "https://mirror.example/?token=hunter2", "PARTS_MIRROR is not an address such as"},
+		"mirror's anchor":  {mirrorVariable, "https://mirror.example/#x", "PARTS_MIRROR is not an address such as"},
+		"only a port":      {mirrorVariable, "https://:443/path", "PARTS_MIRROR is not an address such as"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -261,6 +283,34 @@ func TestWrongVariablesAreRefused(t *testing.T) {
 			g.Expect(err).To(MatchError(ContainSubstring(test.want)))
 		})
 	}
+}
+
+// Credentials in the address of a mirror are used, and not shown.
+func TestCredentialsOfAMirrorAreNotShown(t *testing.T) {
+	for name, offer := range map[string]published{"used": apiServer, "missing": {file: "a", checksum: "b"}} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			from := publish(t, map[string]http.HandlerFunc{apiServerPath: text(content), apiServerChecksum: func(writer http.ResponseWriter, request *http.Request) {
+				if user, password, _ := request.BasicAuth(); user == "reader" && password == "hunter2" {
+					text(sha(content))(writer, request)
+				}
+			}})
+			t.Setenv(mirrorVariable, strings.Replace(from.URL, https, https+"reader:hunter2@", 1))
+			got := try(t, from, &fetcher{}, offer)
+			g.Expect(got.compiled).To(Equal(name == "missing"))
+			g.Expect(got.said).To(And(ContainSubstring(hostOf(from.URL)), Not(ContainSubstring("hunter2"))))
+		})
+	}
+}
+
+// A fault of the disk is not one of the host, and compiling does not mend it.
+func TestFaultOfTheDiskEndsIt(t *testing.T) {
+	g := NewWithT(t)
+	from := publish(t, map[string]http.HandlerFunc{apiServerPath: text(content), apiServerChecksum: text(sha(content))})
+	faulty := fetcher{client: download.Client{HTTP: from.Client()}}
+	target := filepath.Join(t.TempDir(), "missing", "program")
+	err := faulty.provide(t.Context(), progress.Start(nil, ""), apiServer, target, func() error { panic("compiled") })
+	g.Expect(err).To(MatchError(fs.ErrNotExist))
 }
 
 func TestInterruptedDownloadIsNotFollowedByACompilation(t *testing.T) {

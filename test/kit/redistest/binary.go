@@ -80,7 +80,9 @@ var versioned = regexp.MustCompile(`^(\w+) server v=(\S+)`)
 func Version(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
-	output, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.WaitDelay = time.Second // a script may leave a process behind that keeps the output open
+	output, err := cmd.CombinedOutput()
 	match := versioned.FindSubmatch(output)
 	if err != nil || match == nil {
 		said, _, _ := strings.Cut(string(output), "\n")

@@ -169,6 +169,18 @@ func TestVersionIsWhatTheServerCallsItself(t *testing.T) {
 	}
 }
 
+// A process that the program leaves behind keeps its output open.
+func TestVersionIsNotAwaitedForEver(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	program := filepath.Join(t.TempDir(), "server")
+	g.Expect(os.WriteFile(program, []byte("#!/bin/sh\nsleep 20 &\n"), 0o755)).To(Succeed())
+	began := time.Now()
+	_, err := redistest.Version(t.Context(), program)
+	g.Expect(err).To(MatchError(HavePrefix(program + " is not a Redis or Valkey server")))
+	g.Expect(time.Since(began)).To(BeNumerically("<", 15*time.Second))
+}
+
 func TestVersionOfTheServerInUse(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

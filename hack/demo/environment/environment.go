@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -39,7 +38,6 @@ type Environment struct {
 	// ScaledJobs are the ScaledJobs as they were when they became ready.
 	ScaledJobs []*scaledjobv1.ScaledJob
 
-	binary  string // of the operator, in a folder of its own
 	cluster *cluster.Cluster
 	kube    client.Client
 }
@@ -67,8 +65,8 @@ func (e *Environment) Steps() []Step {
 }
 
 // buildOperator writes no progress, because the name of the step is enough.
-func (e *Environment) buildOperator(ctx context.Context, _ io.Writer) (err error) {
-	e.binary, err = operator.Binary(ctx, nil)
+func (e *Environment) buildOperator(ctx context.Context, _ io.Writer) error {
+	_, err := operator.Binary(ctx, nil)
 	return err
 }
 
@@ -129,8 +127,8 @@ func (e *Environment) awaitReady(ctx context.Context, scaledJob *scaledjobv1.Sca
 // Kubeconfig returns the path of a kubeconfig for the administrator of the cluster.
 func (e *Environment) Kubeconfig() string { return e.cluster.Kubeconfig() }
 
-// Stop stops what was started and removes its files, even if ctx has ended. It cleans up the user's Redis early, in
-// case the rest is interrupted.
+// Stop stops what was started and removes its files, even if ctx has ended. It leaves the program of the operator, which
+// others may be running. It cleans up the user's Redis early, in case the rest is interrupted.
 func (e *Environment) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
@@ -140,9 +138,6 @@ func (e *Environment) Stop(ctx context.Context) error {
 	}
 	if e.Redis != nil {
 		errs = append(errs, e.Redis.stop(ctx, e.ScaledJobs))
-	}
-	if e.binary != "" {
-		errs = append(errs, os.RemoveAll(filepath.Dir(e.binary)))
 	}
 	if e.cluster != nil {
 		errs = append(errs, e.cluster.Stop())

@@ -175,6 +175,6 @@ func (s *server) follow(ctx context.Context, dns hostLookup, restAfterMove time.
 	if moved {
 		s.closeClients()
 	}
-	s.pubSubs.closeExcept(inUse)
+	s.dedicated.closeExcept(inUse)
 	return moved
 }

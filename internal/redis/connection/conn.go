@@ -145,14 +145,8 @@ func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 		c.pool.release(server)
 		return nil, err
 	}
-	pubSub.release = func() {
-		server.pubSubs.remove(pubSub)
-		c.pool.release(server)
-	}
-	server.pubSubs.add(pubSub) // From now on the server may close it.
-	if !c.pool.knows(server) {
-		pubSub.Close()
-		return nil, failure.Classify(fmt.Errorf("connecting to %s: %w", c.endpoint, failure.ErrBusy))
+	if err := c.keep(&pubSub.dedicated); err != nil {
+		return nil, err
 	}
 	return pubSub, nil
 }
@@ -161,38 +155,28 @@ func (c *Conn) OpenPubSub(ctx context.Context) (*PubSub, error) {
 // returns a new connection with the current ones, as [Conn.OpenPubSub] does. It fails when ctx is done or the pool is
 // closed.
 func (c *Conn) Successor(ctx context.Context, of *PubSub) (*PubSub, error) {
-	var backoff Backoff
-	for {
-		if err := c.waitRenewed(ctx, of); err != nil {
-			return nil, err
-		}
-		backoff.Begin()
-		next, err := c.OpenPubSub(ctx)
-		if err == nil || ctx.Err() != nil {
-			return next, err
-		}
-		select {
-		case <-ctx.Done():
-		case <-c.pool.ended:
-		case <-time.After(backoff.Delay()):
-		}
-	}
+	return successor(ctx, c, &of.dedicated, c.OpenPubSub)
 }
 
-// waitRenewed returns nil once the server is up with other credentials than those of the connection.
-func (c *Conn) waitRenewed(ctx context.Context, of *PubSub) error {
-	for {
-		server, err := c.pool.acquire(c.endpoint)
-		if err != nil {
-			return err
-		}
-		due, changed := server.health.successorDue(of.credentials)
-		if !due {
-			err = c.wait(ctx, server, changed)
-		}
-		c.pool.release(server)
-		if due || err != nil {
-			return err
-		}
+// OpenTracking dials a connection and switches on that the server tracks the keys which are read on it. The caller must
+// close it. The error wraps [ErrNotTracking] if the server cannot do that or does not allow it.
+func (c *Conn) OpenTracking(ctx context.Context) (*Tracking, error) {
+	server, err := c.pool.acquire(c.endpoint)
+	if err != nil {
+		return nil, err
 	}
+	tracking, err := server.openTracking(ctx, c.database, c.pool.timing.openTimeout)
+	if err != nil {
+		c.pool.release(server)
+		return nil, err
+	}
+	if err := c.keep(&tracking.dedicated); err != nil {
+		return nil, err
+	}
+	return tracking, nil
+}
+
+// TrackingSuccessor is [Conn.Successor] for a connection that is told of changes.
+func (c *Conn) TrackingSuccessor(ctx context.Context, of *Tracking) (*Tracking, error) {
+	return successor(ctx, c, &of.dedicated, c.OpenTracking)
 }

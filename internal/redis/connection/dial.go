@@ -34,8 +34,8 @@ func (s *server) dialCommand(with *auth.Credentials) dialFunc {
 	}
 }
 
-// dialPubSub dials connections for subscriptions, unless the endpoint is down.
-func (s *server) dialPubSub(with *auth.Credentials) dialFunc {
+// dialDedicated dials dedicated connections, unless the endpoint is down.
+func (s *server) dialDedicated(with *auth.Credentials) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		return s.dialIfUp(ctx, with, network, address, nil)
 	}

@@ -215,7 +215,7 @@ func TestMovesDisturbNobody(t *testing.T) {
 	server := conn.pool.servers[named]
 	conn.pool.mu.Unlock()
 	g.Expect(server.users).To(BeZero())
-	g.Expect(server.pubSubs.open).To(BeEmpty())
+	g.Expect(server.dedicated.open).To(BeEmpty())
 }
 
 // Reads and subscriptions use the same server, though the name resolves to two.

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,16 +24,10 @@ var errNoReconnect = errors.New("a subscription connection does not reconnect")
 // subscribes again by itself, so every interruption is an error.
 //
 // Its methods may be called concurrently, except for [PubSub.Receive]. The end of a context does not interrupt them;
-// call [PubSub.Close] for that.
+// call Close for that.
 type PubSub struct {
-	server      *server
-	credentials *auth.Credentials
-	client      *redis.Client
-	pubSub      *redis.PubSub
-	// remote is the address of the server.
-	remote  netip.AddrPort
-	release func()
-	closing sync.Once
+	dedicated
+	pubSub *redis.PubSub
 }
 
 // openPubSub connects with the credentials in use, and loads them if necessary. If it fails, the server is marked down.
@@ -46,7 +38,7 @@ func (s *server) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub
 	with, err := s.firstCredentials(openCtx)
 	if err == nil {
 		var opened *PubSub
-		if opened, err = newPubSub(openCtx, s, with, s.dialPubSub(with)); err == nil {
+		if opened, err = newPubSub(openCtx, s, with, s.dialDedicated(with)); err == nil {
 			return opened, nil
 		}
 	}
@@ -64,8 +56,8 @@ func (s *server) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub
 // database, and the user may not be allowed to SELECT.
 func newPubSub(ctx context.Context, server *server, with *auth.Credentials, dial dialFunc) (*PubSub, error) {
 	var dialed atomic.Bool
-	p := &PubSub{server: server, credentials: with, release: func() {}}
-	p.client = newClient(server.endpoint, with, 0, func(ctx context.Context, network, address string) (net.Conn, error) {
+	p := &PubSub{dedicated: dedicated{server: server, credentials: with}}
+	client := newClient(server.endpoint, with, 0, func(ctx context.Context, network, address string) (net.Conn, error) {
 		if dialed.Swap(true) {
 			return nil, errNoReconnect
 		}
@@ -75,7 +67,11 @@ func newPubSub(ctx context.Context, server *server, with *auth.Credentials, dial
 		}
 		return conn, err
 	})
-	p.pubSub = p.client.Subscribe(ctx)
+	p.pubSub = client.Subscribe(ctx)
+	p.disconnect = func() {
+		_ = p.pubSub.Close()
+		_ = client.Close()
+	}
 	if err := protect(func() error { return p.pubSub.Ping(ctx) }); err != nil {
 		p.Close()
 		return nil, err
@@ -94,11 +90,7 @@ func (p *PubSub) Receive(ctx context.Context, timeout time.Duration) (message an
 	if err == nil {
 		return message, nil
 	}
-	cause := p.server.passwords.Error(failure.Classify(err))
-	if cause.Reason == failure.ReasonAuthFailed {
-		p.server.markDown(p.credentials, cause)
-	}
-	return message, cause
+	return message, p.failed(err)
 }
 
 // Subscribe sends SUBSCRIBE.
@@ -113,62 +105,3 @@ func (p *PubSub) Unsubscribe(ctx context.Context, channels ...string) error {
 
 // Ping sends PING.
 func (p *PubSub) Ping(ctx context.Context) error { return p.classified(p.pubSub.Ping(ctx)) }
-
-// classified classifies an error and removes the passwords from it.
-func (p *PubSub) classified(err error) error {
-	if err == nil {
-		return nil
-	}
-	return p.server.passwords.Error(failure.Classify(err))
-}
-
-// Close closes the connection, which ends a Receive that waits. It may be called more than once.
-func (p *PubSub) Close() {
-	p.closing.Do(func() {
-		_ = p.pubSub.Close()
-		_ = p.client.Close()
-		p.release()
-	})
-}
-
-// pubSubs has the open subscription connections of one server. They are not closed together with the clients: each one
-// stays open until its successor has replaced it. It is safe for concurrent use. The zero value has none.
-type pubSubs struct {
-	mu   sync.Mutex
-	open map[*PubSub]struct{}
-}
-
-func (p *pubSubs) add(pubSub *PubSub) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.open == nil {
-		p.open = map[*PubSub]struct{}{}
-	}
-	p.open[pubSub] = struct{}{}
-}
-
-func (p *pubSubs) remove(pubSub *PubSub) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.open, pubSub)
-}
-
-// closeAll closes all connections.
-func (p *pubSubs) closeAll() {
-	p.closeExcept(netip.AddrPort{}) // No connection has this address.
-}
-
-// closeExcept closes the connections that lead to another address.
-func (p *pubSubs) closeExcept(inUse netip.AddrPort) {
-	p.mu.Lock()
-	var found []*PubSub
-	for pubSub := range p.open {
-		if pubSub.remote != inUse {
-			found = append(found, pubSub)
-		}
-	}
-	p.mu.Unlock()
-	for _, pubSub := range found {
-		pubSub.Close()
-	}
-}

@@ -28,7 +28,7 @@ type server struct {
 	health      *health
 	traffic     traffic
 	credentials credentials
-	pubSubs     pubSubs
+	dedicated   dedicatedConns
 	dialSlots   dialSlots
 	// pin has the address that all connections to the endpoint use.
 	pin pin
@@ -126,5 +126,5 @@ func (s *server) end() {
 	close(s.gone)
 	s.passwords.Forget()
 	s.closeClients()
-	s.pubSubs.closeAll()
+	s.dedicated.closeAll()
 }

@@ -143,7 +143,8 @@ func IsReply(err error) bool { return errorReply(err) != "" }
 // for "too many clients".
 func IsRefusal(err error) bool {
 	reply := errorReply(err)
-	return strings.HasPrefix(reply, "NOPERM") || strings.HasPrefix(reply, "ERR ") && !TooManyClients(reply)
+	return strings.HasPrefix(reply, "NOPERM") || strings.HasPrefix(reply, "NOPROTO") ||
+		strings.HasPrefix(reply, "ERR ") && !TooManyClients(reply)
 }
 
 // TooManyClients reports whether an error reply says that the server accepts no more clients.

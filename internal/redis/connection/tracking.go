@@ -1,0 +1,138 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
+)
+
+// ErrNotTracking means that a server cannot track keys for this user, or does not let it.
+var ErrNotTracking = errors.New("the server does not track keys for this connection")
+
+// Tracking is one connection to one database on which the server tracks keys: when a key that was read on it changes,
+// the server sends the push message "invalidate" once. The protocol is RESP3, because over RESP2 Redis accepts CLIENT
+// TRACKING as well, but sends nothing.
+//
+// [Tracking.Send] and [Tracking.Receive] may be called concurrently. The end of a context interrupts neither; call
+// Close for that.
+type Tracking struct {
+	dedicated
+	conn    net.Conn
+	replies *resp.Reader
+	command []byte // the buffer of Send
+}
+
+// openTracking connects with the credentials in use, and loads them if necessary.
+func (s *server) openTracking(ctx context.Context, database int, timeout time.Duration) (*Tracking, error) {
+	openCtx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	with, err := s.firstCredentials(openCtx)
+	if err != nil {
+		return nil, s.passwords.Error(failure.Classify(err))
+	}
+	conn, err := s.dialDedicated(with)(openCtx, "tcp", s.endpoint.Address)
+	if err != nil {
+		return nil, s.passwords.Error(failure.Classify(err))
+	}
+	t := &Tracking{
+		dedicated: dedicated{server: s, credentials: with, remote: remoteOf(conn), disconnect: func() { _ = conn.Close() }},
+		conn:      conn, replies: resp.NewReader(conn),
+	}
+	defer context.AfterFunc(openCtx, t.Close)()
+	if err := t.greet(timeout, database); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// greet switches to RESP3, authenticates, selects the database and switches tracking on.
+func (t *Tracking) greet(timeout time.Duration, database int) error {
+	commands := [][]string{hello(t.server.endpoint, t.credentials)}
+	if database != 0 {
+		commands = append(commands, []string{"select", strconv.Itoa(database)})
+	}
+	commands = append(commands, []string{"client", "tracking", "on"})
+	if err := t.Send(commands...); err != nil {
+		return err
+	}
+	for i, command := range commands {
+		reply, err := t.Receive(timeout)
+		if err != nil {
+			return err
+		}
+		if refusal, refused := reply.(resp.Error); refused {
+			cause := t.failed(refusal)
+			if cause.Reason == failure.ReasonAuthFailed || !failure.IsRefusal(refusal) {
+				return cause
+			}
+			return fmt.Errorf("%w: %s: %w", ErrNotTracking, command[0], cause)
+		}
+		if i == 0 && !speaksRESP3(reply) {
+			return fmt.Errorf("%w: it does not speak RESP3", ErrNotTracking)
+		}
+	}
+	return nil
+}
+
+// hello returns the command that switches to RESP3 and authenticates.
+func hello(e auth.Endpoint, with *auth.Credentials) []string {
+	const version = "3"
+	user, password := e.Username, with.Password()
+	switch {
+	case user == "" && password == "":
+		return []string{"hello", version}
+	case user == "":
+		user = "default"
+	case password == "":
+		password = anyPassword
+	}
+	return []string{"hello", version, "auth", user, password}
+}
+
+// speaksRESP3 reports whether the reply to HELLO says so.
+func speaksRESP3(reply any) bool {
+	fields, _ := reply.([]any)
+	at := slices.Index(fields, any("proto"))
+	return at >= 0 && at+1 < len(fields) && fields[at+1] == any(int64(3))
+}
+
+// Send sends commands at once.
+func (t *Tracking) Send(commands ...[]string) error {
+	t.command = t.command[:0]
+	for _, command := range commands {
+		t.command = resp.AppendCommand(t.command, command...)
+	}
+	if err := t.conn.SetWriteDeadline(time.Now().Add(callTimeout)); err != nil {
+		return t.classified(err)
+	}
+	_, err := t.conn.Write(t.command)
+	return t.classified(err)
+}
+
+// Receive returns the next reply or push message, in a type of package resp; an error reply is a [resp.Error]. The
+// error is a [*failure.Error]. After an error, including a timeout, close the connection.
+func (t *Tracking) Receive(timeout time.Duration) (any, error) {
+	if err := t.conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+		return nil, t.classified(err)
+	}
+	reply, err := t.replies.Next()
+	if err != nil {
+		return nil, t.failed(err)
+	}
+	return reply, nil
+}
+
+// Refused returns the class of an error reply. If the server no longer accepts the credentials, it is marked down.
+func (t *Tracking) Refused(reply resp.Error) *failure.Error { return t.failed(reply) }

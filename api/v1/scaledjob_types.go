@@ -20,14 +20,16 @@ const (
 	DefaultFailedJobsHistoryLimit     int32 = 100
 )
 
-// NotificationMode says whether the operator uses keyspace notifications.
-// +kubebuilder:validation:Enum=Enabled;Disabled
+// NotificationMode says how the operator learns at once that the queue has grown.
+// +kubebuilder:validation:Enum=Enabled;Tracking;Disabled
 type NotificationMode string
 
 const (
-	// NotificationsEnabled subscribes to the keyspace notifications of the queue, so that Jobs are created as soon as
-	// it grows.
+	// NotificationsEnabled uses the best source of events that the server has: keyspace notifications, or else the
+	// tracking of keys.
 	NotificationsEnabled NotificationMode = "Enabled"
+	// NotificationsTracking tracks the keys, without a subscription to keyspace notifications.
+	NotificationsTracking NotificationMode = "Tracking"
 	// NotificationsDisabled reads the queue at each polling interval only.
 	NotificationsDisabled NotificationMode = "Disabled"
 )
@@ -99,7 +101,7 @@ type ScaledJobSpec struct {
 	// +optional
 	ScalingStrategy ScalingStrategy `json:"scalingStrategy,omitzero"`
 
-	// pollingIntervalSeconds is how often the operator reads the queue without a notification, plus or minus 10 %. 1 to
+	// pollingIntervalSeconds is how often the operator reads the queue without an event, plus or minus 10 %. 1 to
 	// 3600, default 30.
 	// +optional
 	// +kubebuilder:default=30
@@ -107,8 +109,9 @@ type ScaledJobSpec struct {
 	// +kubebuilder:validation:Maximum=3600
 	PollingIntervalSeconds int32 `json:"pollingIntervalSeconds,omitempty"`
 
-	// notifications says whether the operator uses Redis keyspace notifications to react to new messages at once:
-	// Enabled (default) or Disabled.
+	// notifications says how the operator learns of new messages at once. Enabled (default) uses keyspace notifications
+	// where Redis sends them, and otherwise client tracking, which needs no setting. Tracking uses client tracking only.
+	// Disabled uses neither: the operator reads the queue at each polling interval.
 	// +optional
 	// +kubebuilder:default=Enabled
 	Notifications NotificationMode `json:"notifications,omitempty"`
@@ -181,12 +184,14 @@ func orDefault(value *int32, otherwise int32) int32 {
 }
 
 // ScalingMode says how the operator learns that a queue has grown.
-// +kubebuilder:validation:Enum=Events;Polling
+// +kubebuilder:validation:Enum=Events;Tracking;Polling
 type ScalingMode string
 
 const (
 	// ModeEvents means that Redis sends keyspace notifications, and a Job follows within milliseconds.
 	ModeEvents ScalingMode = "Events"
+	// ModeTracking means that Redis tracks the keys and tells of changes, and a Job follows within milliseconds.
+	ModeTracking ScalingMode = "Tracking"
 	// ModePolling means that the operator polls: every five seconds by default, less often if very many ScaledJobs
 	// share a server, and never less often than the polling interval.
 	ModePolling ScalingMode = "Polling"
@@ -243,8 +248,8 @@ type ScaledJobStatus struct {
 	// +optional
 	RolloutGeneration int64 `json:"rolloutGeneration,omitempty"`
 
-	// mode is how the operator learns that the queue has grown: Events (keyspace notifications) or Polling. Absent
-	// until it is known.
+	// mode is how the operator learns that the queue has grown: Events (keyspace notifications), Tracking (client
+	// tracking) or Polling. Absent until it is known.
 	// +optional
 	Mode ScalingMode `json:"mode,omitempty"`
 
@@ -270,7 +275,7 @@ type ScaledJobStatus struct {
 // +kubebuilder:printcolumn:name="Active",type=integer,JSONPath=".status.activeJobs",description="Jobs that have not finished"
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=".status.desiredJobs",description="Jobs that should be active"
 // +kubebuilder:printcolumn:name="Max",type=integer,JSONPath=".spec.maxReplicas",description="Maximum number of active Jobs"
-// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=".status.mode",description="How the operator learns of growth: Events or Polling"
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=".status.mode",description="How the operator learns of growth: Events, Tracking or Polling"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=".status.conditions[?(@.type=='Ready')].status",description="Whether the ScaledJob works"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
 // +kubebuilder:printcolumn:name="Pending",type=integer,JSONPath=".status.pendingJobs",priority=1,description="Active Jobs without a ready Pod"

@@ -311,13 +311,21 @@ func TestReconcileSubscribes(t *testing.T) {
 	w.reconcile(t.Context())
 	w.Expect(w.watcher.keys).To(ConsistOf(HaveField("Name", "letters")))
 
-	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsDisabled })
-	w.reconcile(t.Context())
-	w.Expect(w.watcher.forgotten).To(BeTrue())
-
-	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsEnabled })
-	w.reconcile(t.Context())
-	w.Expect(w.watcher.forgotten).To(BeFalse())
+	for _, c := range []struct {
+		spec               scaledjobv1.NotificationMode
+		forgotten, tracked bool
+	}{
+		{spec: scaledjobv1.NotificationsDisabled, forgotten: true},
+		{spec: scaledjobv1.NotificationsTracking, tracked: true},
+		{spec: "OfANewerVersion", forgotten: true, tracked: true},
+		{spec: scaledjobv1.NotificationsEnabled},
+		{spec: ""},
+	} {
+		w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = c.spec })
+		w.reconcile(t.Context())
+		w.Expect(w.watcher.forgotten).To(Equal(c.forgotten), "%q", c.spec)
+		w.Expect(w.watcher.tracked).To(Equal(c.tracked), "%q", c.spec)
+	}
 }
 
 // The CRD rejects such an address, but the object may have been stored under an older CRD.

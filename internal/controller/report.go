@@ -83,6 +83,7 @@ func reconciled(t *target, seen observation, plan plan, done outcome, now time.T
 		AtMax:         plan.atMax,
 		Limit:         t.mem.pause.Reason(now),
 		Notifications: seen.events.Verdict,
+		Tracking:      seen.events.Tracking,
 		Template:      done.template,
 
 		RolloutGeneration: seen.rollout,

@@ -13,7 +13,6 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
-	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
 
 // Delays until the next reconcile if no event causes one earlier.
@@ -105,12 +104,11 @@ func untilDue(seen observation, idle bool, now time.Time) time.Duration {
 }
 
 // resyncInterval returns the time between two reconciles without events: the polling interval, or, while it is not
-// verified that Redis sends notifications, the fallback interval unless that is 0. The fallback is longer if many
+// proven that Redis tells of changes, the fallback interval unless that is 0. The fallback is longer if many
 // ScaledJobs share a server, but never longer than the polling interval.
 func resyncInterval(sj *scaledjobv1.ScaledJob, known keyspace.State, fallback time.Duration) time.Duration {
 	interval := sj.Spec.PollingInterval()
-	proven := known.Reason == verify.ReasonSubscribed
-	if proven || fallback == 0 || sj.Spec.Notifications == scaledjobv1.NotificationsDisabled {
+	if known.Announced() || fallback == 0 || sj.Spec.Notifications == scaledjobv1.NotificationsDisabled {
 		return interval
 	}
 	share := time.Duration(known.Watchers) * time.Second / fallbackReads

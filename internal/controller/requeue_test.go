@@ -43,6 +43,10 @@ func TestResyncInterval(t *testing.T) {
 			known := keyspace.State{Verdict: verify.Verdict{Reason: c.known}, Watchers: c.watchers}
 			g := NewWithT(t)
 			g.Expect(resyncInterval(sj, known, 5*time.Second)).To(Equal(c.want))
+			known.Tracking = verify.TrackedUnproven
+			g.Expect(resyncInterval(sj, known, 5*time.Second)).To(Equal(c.want), "the server may tell nothing")
+			known.Tracking = verify.Tracked
+			g.Expect(resyncInterval(sj, known, 5*time.Second)).To(Equal(time.Duration(c.polling) * time.Second))
 			g.Expect(resyncInterval(sj, known, 0)).To(Equal(time.Duration(c.polling)*time.Second),
 				"there is no fallback")
 		})

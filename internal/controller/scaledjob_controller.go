@@ -59,8 +59,8 @@ type jobLister interface {
 
 // watcher receives keyspace notifications. No call blocks.
 type watcher interface {
-	// Ensure subscribes id to these keys, and to no others.
-	Ensure(id keyspace.ID, endpoint auth.Endpoint, keys ...keyspace.Key)
+	// Ensure makes id watch these keys, and no others, with these sources of events.
+	Ensure(id keyspace.ID, endpoint auth.Endpoint, from keyspace.Sources, keys ...keyspace.Key)
 	// Forget ends the subscriptions of id.
 	Forget(id keyspace.ID)
 	// SetIdle sets whether the next reconcile could create no Job. Wake-ups of idle ScaledJobs are less frequent.

@@ -10,8 +10,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 )
 
-// subscribe claims the Redis server of the spec, and subscribes to notifications for the keys unless spec.notifications
-// is Disabled. An error, always an [*failure.Error], means that no Redis server can be used.
+// subscribe claims the Redis server of the spec, and watches the keys as spec.notifications says. A value that this
+// version does not know is treated like Disabled. An error, always an [*failure.Error], means that no Redis server can be used.
 func (r *Reconciler) subscribe(t *target) error {
 	id, source := keyspace.ID(t.key()), &t.asks.Source
 	if t.asks.Err != nil {
@@ -22,11 +22,14 @@ func (r *Reconciler) subscribe(t *target) error {
 		r.Watcher.Forget(id)
 		return err
 	}
-	if t.sj.Spec.Notifications == scaledjobv1.NotificationsDisabled {
+	switch t.sj.Spec.Notifications {
+	case scaledjobv1.NotificationsEnabled, "":
+		r.Watcher.Ensure(id, source.Endpoint, keyspace.AnySource, t.asks.Keys...)
+	case scaledjobv1.NotificationsTracking:
+		r.Watcher.Ensure(id, source.Endpoint, keyspace.OnlyTracking, t.asks.Keys...)
+	default:
 		r.Watcher.Forget(id)
-		return nil
 	}
-	r.Watcher.Ensure(id, source.Endpoint, t.asks.Keys...)
 	return nil
 }
 

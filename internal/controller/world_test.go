@@ -365,6 +365,7 @@ func (f *fakeServers) Rejected(auth.Endpoint) *failure.Error { return f.rejected
 type fakeWatcher struct {
 	endpoint  auth.Endpoint
 	keys      []keyspace.Key
+	tracked   bool // without a subscription
 	forgotten bool
 	idle      bool
 	observed  []int64 // depths
@@ -374,8 +375,8 @@ type fakeWatcher struct {
 	state    keyspace.State
 }
 
-func (f *fakeWatcher) Ensure(_ keyspace.ID, endpoint auth.Endpoint, keys ...keyspace.Key) {
-	f.endpoint, f.keys, f.forgotten = endpoint, keys, false
+func (f *fakeWatcher) Ensure(_ keyspace.ID, endpoint auth.Endpoint, from keyspace.Sources, keys ...keyspace.Key) {
+	f.endpoint, f.keys, f.forgotten, f.tracked = endpoint, keys, false, from == keyspace.OnlyTracking
 }
 
 func (f *fakeWatcher) Forget(keyspace.ID) { f.forgotten = true }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package keyspace watches Redis keys with keyspace notifications, and wakes those who watch a key when it may have
-// changed.
+// changed. Where notifications are not verified, package tracking watches the keys instead.
 //
 // # What Redis guarantees
 //
@@ -33,6 +33,7 @@
 //	events.go       what each event means for a key
 //	settings.go     reads which events the server publishes
 //	state.go        what is known about the events of the keys of an id
+//	tracked.go      which keys are tracked by package tracking, and what is known about that
 //
 // A message goes from the session through the supervisor and the channels to package coalesce, which limits the rate of
 // the wakes of an id and delivers them. A session never reconnects. An interruption always ends it, and the
@@ -67,7 +68,7 @@
 //
 // # Locks
 //
-// Locks are taken in this order: the watcher, a session, its channels, the coalescer or the evidence. They are held
+// Locks are taken in this order: the watcher, a session, its channels or tracked keys, the coalescer or the evidence. They are held
 // only for map look-ups, never during I/O and not while a wake is delivered. A slow consumer delays nothing else; the
 // wakes of each id merge meanwhile.
 package keyspace

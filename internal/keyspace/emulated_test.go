@@ -27,8 +27,8 @@ func TestTheLifeOfAWatcher(t *testing.T) {
 	var h *harness
 	t.Run("from start to end", func(t *testing.T) {
 		h = newHarness(t, server.Addr(), func(w *Watcher) {
-			w.Ensure(named("early"), endpoint, list("queue"))
-			w.Ensure(named("forgotten"), endpoint, list("other"))
+			w.Ensure(named("early"), endpoint, AnySource, list("queue"))
+			w.Ensure(named("forgotten"), endpoint, AnySource, list("other"))
 			w.Forget(named("forgotten"))
 		})
 		h.eventuallyWoken("early", coalesce.Confirmed, 1)

@@ -142,7 +142,12 @@ func named(name string) ID { return ID{Name: name} }
 
 // Ensure is [Watcher.Ensure] with the name of an id; the methods below are similar.
 func (h *harness) Ensure(name string, e auth.Endpoint, keys ...Key) {
-	h.Watcher.Ensure(named(name), e, keys...)
+	h.Watcher.Ensure(named(name), e, AnySource, keys...)
+}
+
+// Track is Ensure without a subscription.
+func (h *harness) Track(name string, e auth.Endpoint, keys ...Key) {
+	h.Watcher.Ensure(named(name), e, OnlyTracking, keys...)
 }
 
 func (h *harness) Forget(name string) { h.Watcher.Forget(named(name)) }

@@ -12,17 +12,28 @@ type Recorder interface {
 	Received(endpoint string)
 	// Subscribed is called when a subscription to a server begins or ends, and with false at the start.
 	Subscribed(endpoint string, subscribed bool)
-	// Ended is called when a subscription, or an attempt to subscribe, has ended.
+	TrackingRecorder
+	// Ended is called when a subscription or a tracking, or an attempt to begin one, has ended.
 	Ended(endpoint, reason string)
 	// Left is called when no keys of the server are watched any longer.
 	Left(endpoint string)
 }
 
+// TrackingRecorder receives what happens while keys are tracked.
+type TrackingRecorder interface {
+	// Invalidated is called for each message of a server about changed keys that it tracks.
+	Invalidated(endpoint string)
+	// Tracked is called when the tracking of keys in a database begins or ends.
+	Tracked(endpoint string, database int, tracked bool)
+}
+
 // noRecorder records nothing.
 type noRecorder struct{}
 
-func (noRecorder) Coalesced()              { /* nothing to do */ }
-func (noRecorder) Received(string)         { /* nothing to do */ }
-func (noRecorder) Subscribed(string, bool) { /* nothing to do */ }
-func (noRecorder) Ended(string, string)    { /* nothing to do */ }
-func (noRecorder) Left(string)             { /* nothing to do */ }
+func (noRecorder) Coalesced()                { /* nothing to do */ }
+func (noRecorder) Received(string)           { /* nothing to do */ }
+func (noRecorder) Subscribed(string, bool)   { /* nothing to do */ }
+func (noRecorder) Invalidated(string)        { /* nothing to do */ }
+func (noRecorder) Tracked(string, int, bool) { /* nothing to do */ }
+func (noRecorder) Ended(string, string)      { /* nothing to do */ }
+func (noRecorder) Left(string)               { /* nothing to do */ }

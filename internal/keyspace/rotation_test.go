@@ -56,8 +56,15 @@ type rotation struct {
 
 func newRotation(t *testing.T, prepare ...func(*Watcher)) *rotation {
 	t.Helper()
-	server, secret := redistest.New(t, redistest.Options{}), &passwordSecret{value: "p0"}
-	do(t, server, "ACL", "SETUSER", "reader", "on", ">p0", "~*", "&*", "+ping", "+subscribe", "+unsubscribe", "+llen")
+	rights := []any{"&*", "+ping", "+subscribe", "+unsubscribe", "+llen"}
+	return newRotationOf(t, redistest.DefaultEvents, rights, prepare...)
+}
+
+// newRotationOf is newRotation with a server that publishes these events, and a user with these rights.
+func newRotationOf(t *testing.T, events string, rights []any, prepare ...func(*Watcher)) *rotation {
+	t.Helper()
+	server, secret := redistest.New(t, redistest.Options{Events: events}), &passwordSecret{value: "p0"}
+	do(t, server, append([]any{"ACL", "SETUSER", "reader", "on", ">p0", "~*"}, rights...)...)
 	far := tcpproxy.New(t, server.Addr())
 	far.Delay(5 * time.Millisecond) // This leaves time for pushes between two connections.
 	endpoint := auth.Endpoint{

@@ -17,8 +17,10 @@ const reviewInterval = time.Second
 
 // State is what is known about the events of the keys of an id.
 type State struct {
-	// Verdict says whether the growth of the keys is announced.
+	// Verdict says whether the growth of the keys is announced by notifications.
 	verify.Verdict
+	// Tracking says whether the server tells of changes because it tracks the keys.
+	Tracking verify.Tracking
 	// Watchers is how many ids watch keys of the same server.
 	Watchers int
 	// LastEvent is the time of the last growth event. LastEnd is the time of the last shrink event of a final key. They
@@ -26,6 +28,11 @@ type State struct {
 	LastEvent, LastEnd time.Time
 	// Since is when the last subscription of the keys to change began or ended.
 	Since time.Time
+}
+
+// Announced reports whether it is proven that growth of the keys is announced, by either source.
+func (s State) Announced() bool {
+	return s.Reason == verify.ReasonSubscribed || s.Tracking == verify.Tracked
 }
 
 // State returns what is known about the events of the keys of an id. It does not block. If the verdict changes later,
@@ -37,9 +44,16 @@ func (w *Watcher) State(id ID) State {
 	if !ok {
 		return State{}
 	}
-	watched.reported = w.verdict(watched, time.Now())
+	w.judge(id, watched, time.Now())
+	state := State{Verdict: watched.reported, Tracking: watched.tracking}
+	if watched.trackingOnly {
+		if watched.tracker != nil { // There is at least one key.
+			state.Watchers = watched.tracker.users
+		}
+		return state
+	}
 	server := w.supervisors[watched.endpoint]
-	state := State{Verdict: watched.reported, Watchers: server.users}
+	state.Watchers = server.users
 	for _, key := range watched.keys {
 		subscribed := server.set.state(key.channel())
 		state.LastEvent = latest(state.LastEvent, subscribed.HeardAt)
@@ -49,6 +63,16 @@ func (w *Watcher) State(id ID) State {
 		state.Since = latest(state.Since, subscribed.Since)
 	}
 	return state
+}
+
+// judge updates what is reported about the keys of an id, and chooses their source of events. It reports whether
+// anything has changed.
+func (w *Watcher) judge(id ID, watched *watch, now time.Time) (changed bool) {
+	verdict, tracking := w.verdict(watched, now), watched.judge(watched.keys, now)
+	changed = verdict != watched.reported || tracking != watched.tracking
+	watched.reported, watched.tracking = verdict, tracking
+	w.choose(id, watched)
+	return changed
 }
 
 func latest(a, b time.Time) time.Time {
@@ -72,13 +96,25 @@ func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (mis
 	if at < 0 {
 		return false
 	}
-	server, its, now := w.supervisors[watched.endpoint], watched.keys[at], time.Now()
+	its, now := watched.keys[at], time.Now()
+	if watched.tracker != nil {
+		known := watched.tracker.State(its.trackingKey())
+		missed = watched.tracked.audits[at].Read(depth, began, now, known.Armed, time.Time{})
+	}
+	if watched.trackingOnly {
+		return missed
+	}
+	server := w.supervisors[watched.endpoint]
 	subscribed, silentUntil := server.set.state(its.channel()), server.evidence.SilentUntil(its.Class, now)
-	return watched.audits[at].Read(depth, began, now, subscribed, silentUntil)
+	return watched.audits[at].Read(depth, began, now, subscribed, silentUntil) || missed
 }
 
-// verdict returns the verdict on the keys of an id. While there is no new one, that is the last reported verdict.
+// verdict returns the verdict on the notifications of the keys of an id. While there is no new one, that is the last
+// reported verdict.
 func (w *Watcher) verdict(watched *watch, now time.Time) verify.Verdict {
+	if watched.trackingOnly {
+		return verify.Verdict{}
+	}
 	server := w.supervisors[watched.endpoint]
 	keys := make([]verify.Key, 0, len(watched.keys))
 	for i, key := range watched.keys {
@@ -108,13 +144,12 @@ func (w *Watcher) reviewer(ctx context.Context) {
 	}
 }
 
-// review wakes the ids whose verdict has changed.
+// review wakes the ids whose verdict or tracking has changed.
 func (w *Watcher) review(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, watched := range w.watches {
-		if verdict := w.verdict(watched, now); verdict != watched.reported {
-			watched.reported = verdict
+		if w.judge(id, watched, now) {
 			w.mark(id, coalesce.Changed)
 		}
 	}

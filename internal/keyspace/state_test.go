@@ -227,10 +227,12 @@ func TestSilenceThatIsConfiguredIsNoMiss(t *testing.T) {
 	j := newJudging(t, server, false)
 	j.watch("emails")
 	j.eventually("emails", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg"})
-	depth := int64(0)
 	j.Consistently(func() bool {
-		depth++
-		return j.Observed("emails", "emails", depth, time.Now())
+		do(t, server, "lpush", "emails", 1)
+		began := time.Now()
+		depth, err := server.Client().LLen(t.Context(), "emails").Result()
+		j.Expect(err).NotTo(HaveOccurred())
+		return j.Observed("emails", "emails", depth, began)
 	}).WithTimeout(3 * time.Second).WithPolling(100 * time.Millisecond).Should(BeFalse())
 	do(t, server, "config", "set", "notify-keyspace-events", "Klg")
 	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})

@@ -42,6 +42,8 @@ type supervisor struct {
 	classes map[verify.Class]int
 }
 
+func (s *supervisor) server() auth.Endpoint { return s.endpoint }
+
 // run runs one session after the other until ctx is done. While the endpoint is down it waits for the prober of the
 // pool.
 func (s *supervisor) run(ctx context.Context) {

@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/tracking"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
@@ -43,6 +44,8 @@ type Options struct {
 	Deliver func(ctx context.Context, w coalesce.Wake)
 	// Configure makes the watcher add the recommended flags to notify-keyspace-events of the servers.
 	Configure bool
+	// Tracking has the intervals of the tracking of keys. The zero value means the default ones.
+	Tracking tracking.Timing
 	// Recorder receives what happens. It may be nil.
 	Recorder Recorder
 	// Log gets a line when a subscription begins or ends.
@@ -54,13 +57,14 @@ type Options struct {
 type Watcher struct {
 	options   Options
 	timing    timing
-	coalescer *coalesce.Coalescer
+	coalescer *coalesce.Coalescer[ID]
 	mark      func(id ID, cause coalesce.Cause) // Mark of the coalescer
 
 	mu          sync.Mutex
 	watches     map[ID]*watch
 	supervisors map[auth.Endpoint]*supervisor
-	// changed is set while the running supervisors may differ from supervisors.
+	trackers    map[database]*tracker
+	// changed is set while the running supervisors and trackers may differ from these.
 	changed coalesce.Signal
 	// evidenceChanged is set while verdicts may differ from the reported ones.
 	evidenceChanged coalesce.Signal
@@ -70,12 +74,22 @@ type Watcher struct {
 type watch struct {
 	endpoint auth.Endpoint
 	keys     []Key
-	audits   []verify.Audit // one for each of keys
-	reported verify.Verdict
+	// trackingOnly means that there is no subscription.
+	trackingOnly bool
+	audits       []verify.Audit // of the notifications, one for each of keys
+	reported     verify.Verdict
+	tracked
 }
 
-func newWatch(e auth.Endpoint, keys []Key) *watch {
-	return &watch{endpoint: e, keys: slices.Clone(keys), audits: make([]verify.Audit, len(keys))}
+func newWatch(e auth.Endpoint, keys []Key, trackingOnly bool) *watch {
+	return &watch{
+		endpoint: e, keys: slices.Clone(keys), trackingOnly: trackingOnly, audits: make([]verify.Audit, len(keys)),
+		tracked: tracked{audits: make([]verify.Audit, len(keys))},
+	}
+}
+
+func (w *watch) equals(other *watch) bool {
+	return w.endpoint == other.endpoint && w.trackingOnly == other.trackingOnly && slices.Equal(w.keys, other.keys)
 }
 
 // index returns the index of the key with this name, or a negative number if there is none.
@@ -84,7 +98,7 @@ func (w *watch) index(name string) int {
 }
 
 func (w *watch) includes(e auth.Endpoint, channel string) bool {
-	return w.endpoint == e && slices.ContainsFunc(w.keys, func(key Key) bool { return key.channel() == channel })
+	return w.endpoint == e && !w.trackingOnly && slices.ContainsFunc(w.keys, func(key Key) bool { return key.channel() == channel })
 }
 
 // New returns a Watcher that watches nothing yet.
@@ -92,7 +106,10 @@ func New(options Options) *Watcher {
 	if options.Recorder == nil {
 		options.Recorder = noRecorder{}
 	}
-	coalescer := coalesce.NewCoalescer(options.Recorder.Coalesced)
+	if options.Tracking == (tracking.Timing{}) {
+		options.Tracking = tracking.DefaultTiming()
+	}
+	coalescer := coalesce.NewCoalescer[ID](options.Recorder.Coalesced)
 	return &Watcher{
 		options:     options,
 		timing:      defaultTiming(),
@@ -100,6 +117,7 @@ func New(options Options) *Watcher {
 		mark:        coalescer.Mark,
 		watches:     map[ID]*watch{},
 		supervisors: map[auth.Endpoint]*supervisor{},
+		trackers:    map[database]*tracker{},
 		changed:     coalesce.NewSignal(),
 
 		evidenceChanged: coalesce.NewSignal(),
@@ -109,23 +127,37 @@ func New(options Options) *Watcher {
 // NeedLeaderElection tells the manager that only the leader subscribes.
 func (w *Watcher) NeedLeaderElection() bool { return true }
 
+// Sources says which sources of events are used.
+type Sources int
+
+// The choices.
+const (
+	// AnySource uses notifications, and tracks the keys while notifications are not verified.
+	AnySource Sources = iota
+	// OnlyTracking tracks the keys.
+	OnlyTracking
+)
+
 // Ensure makes id watch exactly these keys of this endpoint. Their names must be different. It may be called before
 // Start, and is cheap if nothing has changed. Each new key causes a wake with the cause Confirmed once it is subscribed
-// to.
-func (w *Watcher) Ensure(id ID, e auth.Endpoint, keys ...Key) {
+// to, or tracked.
+func (w *Watcher) Ensure(id ID, e auth.Endpoint, from Sources, keys ...Key) {
+	next := newWatch(e, keys, from == OnlyTracking)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	old, watching := w.watches[id]
-	if watching && old.endpoint == e && slices.Equal(old.keys, keys) {
+	if watching && old.equals(next) {
 		return
 	}
 	if !watching {
 		old = &watch{}
 	}
-	next := newWatch(e, keys)
 	w.watches[id] = next
 	w.coalescer.Add(id)
 	w.join(id, next, old)
+	if next.trackingOnly || old.tracker != nil {
+		w.track(id, next)
+	}
 	if watching {
 		w.leave(id, old, next)
 	}
@@ -146,7 +178,14 @@ func (w *Watcher) Forget(id ID) {
 
 // SetIdle says whether id is idle, which means that it can create nothing now. Growth wakes an idle id at most once a
 // second.
-func (w *Watcher) SetIdle(id ID, idle bool) { w.coalescer.SetIdle(id, idle) }
+func (w *Watcher) SetIdle(id ID, idle bool) {
+	w.coalescer.SetIdle(id, idle)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if watched, ok := w.watches[id]; ok {
+		watched.setIdle(id, watched.keys, idle)
+	}
+}
 
 // TakeNotified returns the time of the first growth event of the keys of id since the last call, and zero if there was
 // none.
@@ -154,6 +193,9 @@ func (w *Watcher) TakeNotified(id ID) time.Time { return w.coalescer.TakeNotifie
 
 // join starts the watching of next, except for the keys that old includes.
 func (w *Watcher) join(id ID, next, old *watch) {
+	if next.trackingOnly {
+		return
+	}
 	to, ok := w.supervisors[next.endpoint]
 	if !ok {
 		to = w.newSupervisor(next.endpoint)
@@ -207,6 +249,10 @@ func (w *Watcher) classes(of *supervisor) []verify.Class {
 
 // leave ends the watching of old, except for the keys that next includes.
 func (w *Watcher) leave(id ID, old, next *watch) {
+	w.untrack(id, old, next)
+	if old.trackingOnly {
+		return
+	}
 	from := w.supervisors[old.endpoint]
 	for _, key := range old.keys {
 		from.classes[key.Class]--
@@ -232,14 +278,14 @@ func (w *Watcher) Start(ctx context.Context) error {
 	workers.Go(func() { w.coalescer.Run(ctx, w.options.Deliver) })
 	workers.Go(func() { w.reviewer(ctx) })
 
-	running := map[*supervisor]context.CancelFunc{}
+	running := map[runner]context.CancelFunc{}
 	for {
 		for _, fresh := range w.replace(running) {
 			supervised, cancel := context.WithCancel(ctx)
 			running[fresh] = cancel
 			workers.Go(func() {
 				fresh.run(supervised)
-				w.left(fresh.endpoint)
+				w.left(fresh)
 			})
 		}
 		select {
@@ -250,31 +296,52 @@ func (w *Watcher) Start(ctx context.Context) error {
 	}
 }
 
-// replace stops the supervisors that are not needed any longer, and returns those that must be started. If an endpoint
-// was left and is watched again, it has a new supervisor.
-func (w *Watcher) replace(running map[*supervisor]context.CancelFunc) []*supervisor {
+// runner is a supervisor or a tracker.
+type runner interface {
+	run(ctx context.Context)
+	server() auth.Endpoint
+}
+
+// needed returns the supervisors and the trackers whose keys are watched.
+func (w *Watcher) needed() map[runner]struct{} {
+	all := make(map[runner]struct{}, len(w.supervisors)+len(w.trackers))
+	for _, s := range w.supervisors {
+		all[s] = struct{}{}
+	}
+	for _, t := range w.trackers {
+		all[t] = struct{}{}
+	}
+	return all
+}
+
+// replace stops the runners that are not needed any longer, and returns those that must be started. If an endpoint was
+// left and is watched again, it has a new one.
+func (w *Watcher) replace(running map[runner]context.CancelFunc) (fresh []runner) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	needed := w.needed()
 	for old, cancel := range running {
-		if w.supervisors[old.endpoint] != old {
+		if _, still := needed[old]; !still {
 			cancel()
 			delete(running, old)
 		}
 	}
-	var fresh []*supervisor
-	for _, s := range w.supervisors {
-		if _, ok := running[s]; !ok {
-			fresh = append(fresh, s)
+	for each := range needed {
+		if _, ok := running[each]; !ok {
+			fresh = append(fresh, each)
 		}
 	}
 	return fresh
 }
 
-// left calls the recorder if nobody watches the endpoint any longer.
-func (w *Watcher) left(e auth.Endpoint) {
+// left calls the recorder if nobody watches the endpoint of a runner any longer.
+func (w *Watcher) left(old runner) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, watched := w.supervisors[e]; !watched {
-		w.options.Recorder.Left(e.String())
+	for each := range w.needed() {
+		if each.server() == old.server() {
+			return
+		}
 	}
+	w.options.Recorder.Left(old.server().String())
 }

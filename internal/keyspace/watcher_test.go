@@ -107,14 +107,14 @@ func TestClassesAreThoseOfTheKeysThatAreWatchedNow(t *testing.T) {
 		t.Helper()
 		g.Expect(w.classes(w.supervisors[endpoint])).To(ConsistOf(classes))
 	}
-	w.Ensure(named("a"), endpoint, list("first"), list("second"), Key{Name: "third", Class: verify.ClassStream})
+	w.Ensure(named("a"), endpoint, AnySource, list("first"), list("second"), Key{Name: "third", Class: verify.ClassStream})
 	expect(verify.ClassList, verify.ClassStream)
-	w.Ensure(named("b"), endpoint, list("first"))
+	w.Ensure(named("b"), endpoint, AnySource, list("first"))
 	w.Forget(named("a"))
 	expect(verify.ClassList)
-	w.Ensure(named("b"), endpoint, Key{Name: "first", Class: verify.ClassHash}, Key{Name: "second", Class: verify.ClassSet})
+	w.Ensure(named("b"), endpoint, AnySource, Key{Name: "first", Class: verify.ClassHash}, Key{Name: "second", Class: verify.ClassSet})
 	expect(verify.ClassHash, verify.ClassSet)
-	w.Ensure(named("b"), endpoint, Key{Name: "second", Class: verify.ClassSet})
+	w.Ensure(named("b"), endpoint, AnySource, Key{Name: "second", Class: verify.ClassSet})
 	expect(verify.ClassSet)
 }
 
@@ -226,7 +226,7 @@ func TestAForbiddenChannelHarmsNoOther(t *testing.T) {
 	for i := range 500 {
 		keys = append(keys, fmt.Sprintf("allowed-%d", i))
 	}
-	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"allowed-*")
+	do(t, server, "acl", "setuser", "default", "resetchannels", "&"+channelPrefix+"allowed-*", "-client|tracking")
 	h := newHarness(t, server.Addr(), func(w *Watcher) { w.timing.forbiddenRetry = 100 * time.Millisecond })
 	h.Ensure("forbidden", h.endpoint, list("forbidden"))
 	h.ensure(keys[1:]...)
@@ -549,8 +549,8 @@ func TestTheWatcherEndsWithItsContext(t *testing.T) {
 		},
 		Log: logr.Discard(),
 	})
-	w.Ensure(named("emails"), auth.Endpoint{Address: server.Addr()}, list("emails"))
-	w.Ensure(named("nowhere"), auth.Endpoint{Address: "127.0.0.1:1"}, list("emails"))
+	w.Ensure(named("emails"), auth.Endpoint{Address: server.Addr()}, AnySource, list("emails"))
+	w.Ensure(named("nowhere"), auth.Endpoint{Address: "127.0.0.1:1"}, AnySource, list("emails"))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	go func() { ended <- pool.Start(ctx) }()

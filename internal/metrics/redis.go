@@ -3,28 +3,34 @@
 
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // redis are the metrics of Redis servers, with their address as the label.
 type redis struct {
-	up         *prometheus.GaugeVec
-	received   *prometheus.CounterVec
-	reconnects *prometheus.CounterVec
+	up, tracking                      *prometheus.GaugeVec
+	received, invalidated, reconnects *prometheus.CounterVec
 }
 
 func newRedis() redis {
-	const endpoint = "endpoint"
+	const endpoint, database = "endpoint", "database"
 	return redis{
 		up: gauge("scaledjob_watcher_up",
 			"1 while the operator is subscribed to the server's notifications, 0 while it is not.", endpoint),
 		received: counter("scaledjob_notifications_received_total", "Keyspace notifications received.", endpoint),
+		tracking: gauge("scaledjob_tracking_up",
+			"1 while the server tracks keys of a database for the operator, 0 while it does not.", endpoint, database),
+		invalidated: counter("scaledjob_invalidations_received_total", "Messages about tracked keys received.", endpoint),
 		reconnects: counter("scaledjob_redis_reconnects_total",
-			"Subscriptions that ended, and failed attempts to subscribe, by reason.", endpoint, "reason"),
+			"Subscriptions and trackings that ended, and failed attempts to begin one, by reason.", endpoint, "reason"),
 	}
 }
 
 func (r *redis) collectors() []prometheus.Collector {
-	return []prometheus.Collector{r.up, r.received, r.reconnects}
+	return []prometheus.Collector{r.up, r.tracking, r.received, r.invalidated, r.reconnects}
 }
 
 // Received counts a keyspace notification of a server.
@@ -35,7 +41,15 @@ func (m *Metrics) Subscribed(endpoint string, subscribed bool) {
 	m.redis.up.WithLabelValues(endpoint).Set(indicator(subscribed))
 }
 
-// Ended counts a subscription that ended, or a failed attempt to subscribe, with its reason.
+// Invalidated counts a message of a server about tracked keys.
+func (m *Metrics) Invalidated(endpoint string) { m.redis.invalidated.WithLabelValues(endpoint).Inc() }
+
+// Tracked sets whether a server tracks keys of a database.
+func (m *Metrics) Tracked(endpoint string, database int, tracked bool) {
+	m.redis.tracking.WithLabelValues(endpoint, strconv.Itoa(database)).Set(indicator(tracked))
+}
+
+// Ended counts a subscription or a tracking that ended, or a failed attempt to begin one, with its reason.
 func (m *Metrics) Ended(endpoint, reason string) {
 	m.redis.reconnects.WithLabelValues(endpoint, reason).Inc()
 }
@@ -45,5 +59,7 @@ func (m *Metrics) Left(endpoint string) {
 	match := prometheus.Labels{"endpoint": endpoint}
 	m.redis.up.Delete(match)
 	m.redis.received.Delete(match)
+	m.redis.invalidated.Delete(match)
+	m.redis.tracking.DeletePartialMatch(match)
 	m.redis.reconnects.DeletePartialMatch(match)
 }

@@ -32,7 +32,8 @@ var ErrNotPublished = errors.New("the API server publishes no schema of ScaledJo
 // Fields is what the CRD in the cluster and the types of this operator do not have in common. Nothing below a type of
 // Kubernetes, such as the template of the Jobs, is compared.
 type Fields struct {
-	// Missing are the fields that the CRD lacks, because it is older than the operator.
+	// Missing are the fields that the CRD lacks, because it is older than the operator. A field that does not allow a
+	// value that the operator writes counts too.
 	Missing []string
 	// Unknown are the fields of the spec that the operator does not know, because the CRD is newer.
 	Unknown []string
@@ -42,6 +43,7 @@ type Fields struct {
 type node struct {
 	Properties map[string]*node          `json:"properties"`
 	Items      *node                     `json:"items"`
+	Enum       []any                     `json:"enum"`
 	Preserves  bool                      `json:"x-kubernetes-preserve-unknown-fields"`
 	Kinds      []schema.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
 }
@@ -78,7 +80,21 @@ func CompareFields(document []byte) (Fields, error) {
 	var spec, status Fields
 	spec.compare("spec", reflect.TypeFor[scaledjobv1.ScaledJobSpec](), served.Properties["spec"])
 	status.compare("status", reflect.TypeFor[scaledjobv1.ScaledJobStatus](), served.Properties["status"])
-	return Fields{Missing: append(spec.Missing, status.Missing...), Unknown: spec.Unknown}, nil
+	missing := slices.Concat(spec.Missing, status.Missing)
+	if !served.allows(string(scaledjobv1.ModeTracking), "status", "mode") {
+		missing = append(missing, "status.mode="+string(scaledjobv1.ModeTracking))
+	}
+	return Fields{Missing: missing, Unknown: spec.Unknown}, nil
+}
+
+// allows reports whether the field at this path, if there is one, allows a value.
+func (n *node) allows(value string, path ...string) bool {
+	for _, name := range path {
+		if n = n.Properties[name]; n == nil {
+			return true
+		}
+	}
+	return len(n.Enum) == 0 || slices.Contains(n.Enum, any(value))
 }
 
 // schemaOf returns the schema of ScaledJobs in an OpenAPI v3 document.

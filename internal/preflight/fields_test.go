@@ -78,8 +78,11 @@ func TestCompareFields(t *testing.T) {
 		change func(*schemaProps)
 		want   Fields
 	}{
-		"the generated CRD":               {func(*schemaProps) {}, Fields{}},
-		"older by a field of the spec":    {at(without("suspend"), "spec"), Fields{Missing: []string{"spec.suspend"}}},
+		"the generated CRD":            {func(*schemaProps) {}, Fields{}},
+		"older by a field of the spec": {at(without("suspend"), "spec"), Fields{Missing: []string{"spec.suspend"}}},
+		"older by a value of the status": {at(func(mode *schemaProps) {
+			mode.Enum = []apiextensionsv1.JSON{{Raw: []byte(`"Events"`)}, {Raw: []byte("1")}}
+		}, "status", "mode"), Fields{Missing: []string{"status.mode=Tracking"}}},
 		"older by a field of the status":  {at(without("mode"), "status"), Fields{Missing: []string{"status.mode"}}},
 		"older by a field with fields":    {at(without("redis"), "spec"), Fields{Missing: []string{"spec.redis"}}},
 		"older by a field of an item":     {at(without("stream"), "spec", "queues", "[]"), Fields{Missing: []string{"spec.queues[].stream"}}},

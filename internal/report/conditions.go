@@ -72,9 +72,9 @@ func set(status *scaledjobv1.ScaledJobStatus, kind string, is Condition) {
 // setConditions sets the mode and all conditions that the reconcile has information about. Ready follows from the
 // others.
 func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus, seen *Reconciled) {
-	if active := notificationsActive(&sj.Spec, seen.Notifications); active != nil {
+	if active := notificationsActive(&sj.Spec, seen.Notifications, seen.Tracking); active != nil {
 		set(status, scaledjobv1.ConditionNotificationsActive, *active)
-		status.Mode = modeOf(*active)
+		status.Mode = modeOf(*active, seen.Tracking)
 	}
 	if seen.Desired != nil {
 		limited := scalingLimited(seen.AtMax, seen.Limit)

@@ -31,18 +31,36 @@ func TestNotificationsActive(t *testing.T) {
 		t.Run(string(known), func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			is := notificationsActive(&scaledJob().Spec, verify.Verdict{Reason: known})
-			g.Expect(found{is.Status, is.Reason, modeOf(*is)}).To(Equal(want))
+			is := notificationsActive(&scaledJob().Spec, verify.Verdict{Reason: known}, verify.NotTracked)
+			g.Expect(found{is.Status, is.Reason, modeOf(*is, verify.NotTracked)}).To(Equal(want))
 			g.Expect(is.Message).To(MatchRegexp(`^[A-Z].*\.$`))
+			if want.mode == scaledjobv1.ModePolling {
+				want.mode = scaledjobv1.ModeTracking
+			}
+			is = notificationsActive(&scaledJob().Spec, verify.Verdict{Reason: known}, verify.Tracked)
+			g.Expect(found{is.Status, is.Reason, modeOf(*is, verify.Tracked)}).To(Equal(want), "the other source is in the mode")
+			g.Expect(is.Message).NotTo(ContainSubstring("polls"))
 		})
 	}
 	g := NewWithT(t)
-	g.Expect(notificationsActive(&scaledJob().Spec, verify.Verdict{})).To(BeNil(), "undecided")
-	disabled := scaledJob()
-	disabled.Spec.Notifications = scaledjobv1.NotificationsDisabled
-	is := notificationsActive(&disabled.Spec, verify.Verdict{})
-	g.Expect(found{is.Status, is.Reason, modeOf(*is)}).
-		To(Equal(found{metav1.ConditionFalse, "Disabled", scaledjobv1.ModePolling}))
+	g.Expect(notificationsActive(&scaledJob().Spec, verify.Verdict{}, verify.NotTracked)).To(BeNil(), "undecided")
+	other := scaledJob()
+	for _, c := range []struct {
+		spec     scaledjobv1.NotificationMode
+		tracking verify.Tracking
+		mode     scaledjobv1.ScalingMode
+	}{
+		{scaledjobv1.NotificationsDisabled, verify.NotTracked, scaledjobv1.ModePolling},
+		{"OfANewerVersion", verify.NotTracked, scaledjobv1.ModePolling},
+		{scaledjobv1.NotificationsTracking, verify.NotTracked, scaledjobv1.ModePolling},
+		{scaledjobv1.NotificationsTracking, verify.TrackedUnproven, scaledjobv1.ModePolling},
+		{scaledjobv1.NotificationsTracking, verify.Tracked, scaledjobv1.ModeTracking},
+	} {
+		other.Spec.Notifications = c.spec
+		is := notificationsActive(&other.Spec, verify.Verdict{}, c.tracking)
+		g.Expect(found{is.Status, is.Reason, modeOf(*is, c.tracking)}).
+			To(Equal(found{metav1.ConditionFalse, "Disabled", c.mode}), "%s", c.spec)
+	}
 }
 
 // A granted pattern may be for another database.
@@ -50,10 +68,10 @@ func TestPermissionDeniedNamesTheChannel(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	sj := scaledJob()
-	is := notificationsActive(&sj.Spec, verify.Verdict{Reason: verify.ReasonPermissionDenied})
+	is := notificationsActive(&sj.Spec, verify.Verdict{Reason: verify.ReasonPermissionDenied}, verify.NotTracked)
 	g.Expect(is.Message).To(ContainSubstring("&__keyspace@0__:<key>"))
 	sj.Spec.Redis = &scaledjobv1.Redis{Database: 5}
-	is = notificationsActive(&sj.Spec, verify.Verdict{Reason: verify.ReasonPermissionDenied})
+	is = notificationsActive(&sj.Spec, verify.Verdict{Reason: verify.ReasonPermissionDenied}, verify.NotTracked)
 	g.Expect(is.Message).To(ContainSubstring("&__keyspace@5__:<key>"))
 }
 

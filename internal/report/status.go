@@ -51,6 +51,8 @@ type Reconciled struct {
 	Limit scaling.PauseReason
 	// Notifications is what is known about the notifications for the queue.
 	Notifications verify.Verdict
+	// Tracking says whether Redis tells of changes because it tracks the keys.
+	Tracking verify.Tracking
 	// Template is the result of the template's dry run; nil if none was sent.
 	Template *Condition
 	// RolloutGeneration is the generation of the last edit of the template after which Jobs are to be replaced.

@@ -7,7 +7,7 @@
 // It depends on neither Redis nor Kubernetes.
 package coalesce
 
-// ID identifies who is woken: the namespace and the name of an object.
+// ID identifies a ScaledJob: its namespace and its name.
 type ID struct{ Namespace, Name string }
 
 // Cause is why an id is woken. The values are ordered: merged wakes have the greatest cause.
@@ -48,10 +48,13 @@ func (c Cause) String() string {
 	}
 }
 
-// Wake is a request to read the keys of an id.
-type Wake struct {
-	// ID is the ID that was passed to [Coalescer.Add].
-	ID ID
+// Wake is a request to read the keys of a ScaledJob.
+type Wake = Due[ID]
+
+// Due is a wake that is due.
+type Due[T comparable] struct {
+	// ID is the id that was passed to [Coalescer.Add].
+	ID T
 	// Cause is the most urgent cause since the previous wake of the id.
 	Cause Cause
 }

@@ -17,7 +17,7 @@ const (
 	shrinkSpacing = time.Second // after shrinking
 )
 
-// Coalescer turns marks into wakes, with a minimum time between the wakes of each id. The first mark after a quiet time
+// Coalescer turns marks of ids into wakes, with a minimum time between the wakes of each id. The first mark after a quiet time
 // causes a wake at once, and the last mark of a burst is always followed by a wake. However many marks there are and
 // however slowly wakes are delivered, an id has at most two outstanding wakes:
 //
@@ -28,14 +28,14 @@ const (
 // still in the queue merges into that one.
 //
 // The methods are safe for concurrent use, and none except [Coalescer.Run] blocks.
-type Coalescer struct {
+type Coalescer[T comparable] struct {
 	// merged is called for each event that merges into an outstanding wake.
 	merged func()
 
 	mu      sync.Mutex
-	entries map[ID]*entry
+	entries map[T]*entry
 	// ready has the ids with a wake that is due, in the order in which they became due.
-	ready []ID
+	ready []T
 	// filled is set while ready may not be empty.
 	filled Signal
 }
@@ -57,12 +57,12 @@ type entry struct {
 
 // NewCoalescer returns a Coalescer without ids. It calls merged, which must not block, for each event that causes no
 // wake of its own.
-func NewCoalescer(merged func()) *Coalescer {
-	return &Coalescer{merged: merged, entries: map[ID]*entry{}, filled: NewSignal()}
+func NewCoalescer[T comparable](merged func()) *Coalescer[T] {
+	return &Coalescer[T]{merged: merged, entries: map[T]*entry{}, filled: NewSignal()}
 }
 
 // Add adds an id. Marks of unknown ids are ignored.
-func (c *Coalescer) Add(id ID) {
+func (c *Coalescer[T]) Add(id T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.entries[id]; !ok {
@@ -71,7 +71,7 @@ func (c *Coalescer) Add(id ID) {
 }
 
 // Remove removes an id and its wakes.
-func (c *Coalescer) Remove(id ID) {
+func (c *Coalescer[T]) Remove(id T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[id]
@@ -81,12 +81,12 @@ func (c *Coalescer) Remove(id ID) {
 	e.stop()
 	delete(c.entries, id)
 	if e.ready != None {
-		c.ready = slices.DeleteFunc(c.ready, func(other ID) bool { return other == id })
+		c.ready = slices.DeleteFunc(c.ready, func(other T) bool { return other == id })
 	}
 }
 
 // Mark requests a wake of id.
-func (c *Coalescer) Mark(id ID, cause Cause) {
+func (c *Coalescer[T]) Mark(id T, cause Cause) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[id]
@@ -109,7 +109,7 @@ func (c *Coalescer) Mark(id ID, cause Cause) {
 }
 
 // TakeNotified returns the time of the first growth mark of id since the last call, and zero if there was none.
-func (c *Coalescer) TakeNotified(id ID) time.Time {
+func (c *Coalescer[T]) TakeNotified(id T) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[id]
@@ -123,7 +123,7 @@ func (c *Coalescer) TakeNotified(id ID) time.Time {
 
 // SetIdle says whether id is idle, which means that it can create nothing now. Growth wakes an idle id at most once a
 // second.
-func (c *Coalescer) SetIdle(id ID, idle bool) {
+func (c *Coalescer[T]) SetIdle(id T, idle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[id]
@@ -148,7 +148,7 @@ func (e *entry) interval(cause Cause) time.Duration {
 }
 
 // schedule starts the timer of the pending wake, or makes it ready at once.
-func (c *Coalescer) schedule(id ID, e *entry, due time.Time) {
+func (c *Coalescer[T]) schedule(id T, e *entry, due time.Time) {
 	e.due = due
 	switch wait := time.Until(due); {
 	case wait <= 0:
@@ -162,7 +162,7 @@ func (c *Coalescer) schedule(id ID, e *entry, due time.Time) {
 
 // expire is called by the timer. If the timer was reset just when it fired, expire is called early once, and again when
 // the wake is due.
-func (c *Coalescer) expire(id ID, e *entry) {
+func (c *Coalescer[T]) expire(id T, e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.entries[id] == e && e.pending != None && !time.Now().Before(e.due) {
@@ -171,7 +171,7 @@ func (c *Coalescer) expire(id ID, e *entry) {
 }
 
 // wake moves the pending wake of id to the queue.
-func (c *Coalescer) wake(id ID, e *entry) {
+func (c *Coalescer[T]) wake(id T, e *entry) {
 	if e.ready == None {
 		c.ready = append(c.ready, id)
 	}
@@ -184,9 +184,9 @@ func (c *Coalescer) wake(id ID, e *entry) {
 
 // Run delivers the wakes, one after the other in the order in which they became due, until ctx is done. deliver may
 // block.
-func (c *Coalescer) Run(ctx context.Context, deliver func(ctx context.Context, w Wake)) {
+func (c *Coalescer[T]) Run(ctx context.Context, deliver func(ctx context.Context, w Due[T])) {
 	for {
-		for w, ok := c.take(); ok; w, ok = c.take() {
+		for w, ok := c.Take(); ok; w, ok = c.Take() {
 			deliver(ctx, w)
 			if ctx.Err() != nil {
 				return
@@ -195,28 +195,31 @@ func (c *Coalescer) Run(ctx context.Context, deliver func(ctx context.Context, w
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.filled:
+		case <-c.Filled():
 		}
 	}
 }
 
-// take returns the first wake in the queue, if there is one.
-func (c *Coalescer) take() (Wake, bool) {
+// Filled has a token while there may be a wake to take.
+func (c *Coalescer[T]) Filled() <-chan struct{} { return c.filled }
+
+// Take takes the wake that has been due for longest, if there is one.
+func (c *Coalescer[T]) Take() (Due[T], bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.ready) == 0 {
-		return Wake{}, false
+		return Due[T]{}, false
 	}
 	id := c.ready[0]
 	c.ready = c.ready[1:]
 	e := c.entries[id]
-	w := Wake{ID: id, Cause: e.ready}
+	w := Due[T]{ID: id, Cause: e.ready}
 	e.ready = None
 	return w, true
 }
 
 // Stop stops all timers. Pending wakes are not delivered.
-func (c *Coalescer) Stop() {
+func (c *Coalescer[T]) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range c.entries {

@@ -27,7 +27,7 @@ type at struct {
 
 // consumer receives the wakes of a coalescer.
 type consumer struct {
-	*Coalescer
+	*Coalescer[ID]
 	begun time.Time
 	wakes []at
 }
@@ -37,7 +37,7 @@ func coalescing(t *testing.T, test func(g Gomega, x *consumer)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		x := &consumer{Coalescer: NewCoalescer(func() {}), begun: time.Now()}
+		x := &consumer{Coalescer: NewCoalescer[ID](func() {}), begun: time.Now()}
 		x.Add(a)
 		x.Add(b)
 		ctx, end := context.WithCancel(t.Context())
@@ -182,7 +182,7 @@ func TestWakesMergeUntilTheyAreTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		c := NewCoalescer(func() {})
+		c := NewCoalescer[ID](func() {})
 		for id := range 3 {
 			c.Add(numbered(id))
 		}
@@ -196,11 +196,11 @@ func TestWakesMergeUntilTheyAreTaken(t *testing.T) {
 		time.Sleep(time.Hour)
 		g.Expect(c.ready).To(HaveLen(3))
 		for id, cause := range []Cause{Growth, Confirmed, Growth} {
-			wake, ok := c.take()
+			wake, ok := c.Take()
 			g.Expect(ok).To(BeTrue())
 			g.Expect(wake).To(Equal(Wake{ID: numbered(id), Cause: cause}))
 		}
-		_, ok := c.take()
+		_, ok := c.Take()
 		g.Expect(ok).To(BeFalse())
 	})
 }
@@ -218,15 +218,15 @@ func TestAForgottenIDIsNotWoken(t *testing.T) {
 	t.Run("though it was ready", func(t *testing.T) {
 		t.Parallel()
 		g := NewWithT(t)
-		c := NewCoalescer(func() {})
+		c := NewCoalescer[ID](func() {})
 		c.Add(a)
 		c.Add(b)
 		c.Mark(a, Growth)
 		c.Mark(b, Growth)
 		c.Remove(a)
-		wake, _ := c.take()
+		wake, _ := c.Take()
 		g.Expect(wake).To(Equal(Wake{ID: b, Cause: Growth}))
-		_, ok := c.take()
+		_, ok := c.Take()
 		g.Expect(ok).To(BeFalse())
 	})
 }
@@ -235,7 +235,7 @@ func TestEventsThatNeedNoWakeAreCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		merged := 0
-		c := NewCoalescer(func() { merged++ })
+		c := NewCoalescer[ID](func() { merged++ })
 		c.Add(a)
 		for _, step := range []struct {
 			cause Cause
@@ -250,9 +250,9 @@ func TestEventsThatNeedNoWakeAreCounted(t *testing.T) {
 			c.Mark(a, step.cause)
 			NewWithT(t).Expect(merged).To(Equal(step.want), step.why)
 		}
-		c.take()
+		c.Take()
 		time.Sleep(time.Hour)
-		c.take()
+		c.Take()
 		c.Mark(a, Growth)
 		NewWithT(t).Expect(merged).To(Equal(2), "all wakes are delivered")
 		c.Mark(unknown, Growth)
@@ -289,7 +289,7 @@ func TestNothingIsWokenAfterStop(t *testing.T) {
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := NewCoalescer(func() {})
+		c := NewCoalescer[ID](func() {})
 		ctx, stop := context.WithCancel(t.Context())
 		delivered := 0
 		for _, id := range []ID{a, b} {
@@ -315,7 +315,7 @@ func TestEveryMarkIsFollowedByAWake(t *testing.T) {
 		paces := rapid.SliceOfN(rapid.Bool(), len(steps), len(steps)).Draw(rt, "can create")
 		var marks, wakes []at
 		synctest.Test(t, func(t *testing.T) {
-			x := &consumer{Coalescer: NewCoalescer(func() {}), begun: time.Now()}
+			x := &consumer{Coalescer: NewCoalescer[ID](func() {}), begun: time.Now()}
 			x.Add(a)
 			ctx, end := context.WithCancel(t.Context())
 			defer end()

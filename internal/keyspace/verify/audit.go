@@ -73,3 +73,9 @@ func (a *Audit) disproved(now time.Time, key Subscription, silentUntil time.Time
 	}
 	return misses >= missesToDisprove && !key.HeardAt.After(a.missingSince) && silentUntil.Before(a.missingSince)
 }
+
+// Disproved reports whether the depths of a key show that the server does not tell of its changes, although it tracks
+// the key.
+func (a *Audit) Disproved(now time.Time, key Subscription) bool {
+	return a.disproved(now, key, time.Time{})
+}

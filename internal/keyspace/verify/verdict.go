@@ -53,6 +53,19 @@ type Verdict struct {
 	ConfigureRefused bool
 }
 
+// Tracking says whether the server tells of changes of keys because it tracks them.
+type Tracking int
+
+// The states of tracking.
+const (
+	// NotTracked means that not all keys are tracked, or that depths grew without a message.
+	NotTracked Tracking = iota
+	// TrackedUnproven means that all keys are tracked, but the server has not told of any change yet.
+	TrackedUnproven
+	// Tracked means that all keys are tracked, and that the server tells of changes.
+	Tracked
+)
+
 // Subscription is the state of the subscription to the events of a key.
 type Subscription struct {
 	// Present means that the subscription is confirmed. Since is when that last changed.

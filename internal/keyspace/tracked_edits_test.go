@@ -1,0 +1,58 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+// calls returns how many times the server has run a command.
+func calls(t *testing.T, server *redistest.Server, command string) int {
+	t.Helper()
+	info, err := server.Client().Info(t.Context(), "commandstats").Result()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return numberAfter(t, info, "cmdstat_"+command+":calls=")
+}
+
+// The type of a queue is corrected. Nothing reads the key as the old type any longer.
+func TestACorrectedTypeIsReadByItsCommandOnly(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t, func(w *Watcher) { w.options.Tracking = shortened() })
+	h.Track("corrected", h.endpoint, list("emails"), list("other"))
+	h.eventuallyWoken("corrected", coalesce.Confirmed, 1)
+	do(t, server, "sadd", "emails", 1)
+	set := Key{Name: "emails", Class: verify.ClassSet}
+	h.Track("corrected", h.endpoint, set, list("other"))
+	h.Eventually(func() verify.Tracking { return h.State("corrected").Tracking }).WithTimeout(timeout).ShouldNot(Equal(verify.NotTracked))
+	do(t, server, "config", "resetstat")
+	before := h.count("corrected", coalesce.Growth)
+	do(t, server, "sadd", "emails", 2)
+	h.eventuallyWoken("corrected", coalesce.Growth, before+1)
+	h.Consistently(func() int { return calls(t, server, "scard") }).Should(Equal(1))
+	h.Watcher.mu.Lock()
+	defer h.Watcher.mu.Unlock()
+	tracker := h.watches[named("corrected")].tracker
+	h.Expect(tracker.State(list("emails").trackingKey()).Tracked).To(BeFalse(), "nobody watches it as a list")
+}
+
+func TestNothingToTrackIsNotTracked(t *testing.T) {
+	t.Parallel()
+	h, _ := newTracked(t)
+	h.Track("emails", h.endpoint)
+	h.Expect(h.State("emails")).To(Equal(State{}))
+	h.Expect(h.Observed("emails", "emails", 1, time.Now())).To(BeFalse())
+	h.SetIdle(named("emails"), true)
+	h.Track("emails", h.endpoint, list("emails"))
+	h.eventuallyTracked("emails", verify.TrackedUnproven)
+	h.Track("emails", h.endpoint)
+	h.Expect(h.State("emails").Tracking).To(Equal(verify.NotTracked))
+	h.Forget("emails")
+}

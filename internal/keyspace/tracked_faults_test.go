@@ -1,0 +1,263 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/tracking"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
+)
+
+// outage is a server with tracked keys, reached through a proxy.
+type outage struct {
+	*harness
+	server *redistest.Server
+	way    *tcpproxy.Proxy
+	keys   []string
+}
+
+// impatientTracking returns intervals for servers that do not answer.
+func impatientTracking() tracking.Timing {
+	timing := shortened()
+	timing.PingAfter, timing.AnswerWithin = 100*time.Millisecond, 500*time.Millisecond
+	timing.ForbiddenRetry = time.Hour // Nothing is forbidden.
+	return timing
+}
+
+func newOutage(t *testing.T) *outage {
+	t.Helper()
+	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
+	o := &outage{server: server, way: tcpproxy.New(t, server.Addr())}
+	o.harness = newHarness(t, o.way.Addr(), func(w *Watcher) { w.options.Tracking = impatientTracking() })
+	for i := range 50 {
+		key := "queue-" + strconv.Itoa(i)
+		o.keys = append(o.keys, key)
+		o.Track(key, o.endpoint, list(key))
+	}
+	o.push()
+	o.allTracked()
+	return o
+}
+
+func (o *outage) push() {
+	for i, key := range o.keys {
+		do(o.t, o.server, "lpush", key, i)
+	}
+}
+
+// allTracked waits until all keys are tracked and the last wakes have read what the server has.
+func (o *outage) allTracked() {
+	o.t.Helper()
+	for _, key := range o.keys {
+		o.Eventually(func() verify.Tracking { return o.State(key).Tracking }).WithTimeout(timeout).
+			WithPolling(time.Millisecond).Should(BeNumerically(">=", verify.TrackedUnproven), key)
+	}
+	o.allSeen()
+}
+
+func (o *outage) allSeen() {
+	o.t.Helper()
+	for _, key := range o.keys {
+		length, err := o.server.Client().LLen(o.t.Context(), key).Result()
+		o.Expect(err).NotTo(HaveOccurred())
+		o.eventually(key, length)
+	}
+}
+
+// No depth is read here except after a wake, so a push that is not told of is missed for ever.
+func TestNothingIsMissedWhenAServerOfTrackedKeysFails(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(*outage){
+		"killed connections": func(o *outage) {
+			_, err := o.server.KillTracking(o.t.Context())
+			o.Expect(err).NotTo(HaveOccurred())
+			o.push()
+		},
+		"all clients killed":        func(o *outage) { do(o.t, o.server, "client", "kill", "type", "normal"); o.push() },
+		"no answers":                func(o *outage) { o.way.Strand(tcpproxy.ToClient); o.push() },
+		"no commands arrive":        func(o *outage) { o.way.Strand(tcpproxy.ToServer); o.push() },
+		"reset in the middle":       func(o *outage) { o.way.CutAfter(700); o.push() },
+		"half a message, then none": func(o *outage) { o.way.StrandAfter(700); o.push() },
+		"paused": func(o *outage) {
+			o.Expect(o.server.Pause()).To(Succeed())
+			time.Sleep(700 * time.Millisecond)
+			o.Expect(o.server.Resume()).To(Succeed())
+			o.push()
+		},
+		"restarted empty": func(o *outage) { o.Expect(o.server.Restart(o.t.Context())).To(Succeed()); o.push() },
+		"restarted with data": func(o *outage) {
+			o.push()
+			do(o.t, o.server, "save")
+			o.Expect(o.server.RestartSaved(o.t.Context())).To(Succeed())
+		},
+		"no route": func(o *outage) {
+			o.Expect(o.way.Refuse()).To(Succeed())
+			o.way.Reset()
+			o.push()
+			time.Sleep(300 * time.Millisecond)
+			o.Expect(o.way.Pass()).To(Succeed())
+		},
+		"too many clients": func(o *outage) {
+			do(o.t, o.server, "config", "set", "maxclients", 1)
+			o.way.Cut()
+			o.push()
+			time.Sleep(300 * time.Millisecond)
+			do(o.t, o.server, "config", "set", "maxclients", 1000)
+		},
+		"busy with a script": func(o *outage) {
+			do(o.t, o.server, "config", "set", "busy-reply-threshold", 10)
+			_, err := o.server.KillTracking(o.t.Context())
+			o.Expect(err).NotTo(HaveOccurred())
+			script := "local t = redis.call('time')[1] repeat until redis.call('time')[1] - t > 1 return 1"
+			do(o.t, o.server, "eval", script, 0)
+			o.push()
+		},
+		"made a replica": func(o *outage) {
+			other := redistest.New(o.t, redistest.Options{Events: redistest.NoEvents})
+			do(o.t, other, "config", "set", "repl-diskless-sync-delay", 0)
+			for i, key := range o.keys {
+				for range i%7 + 3 {
+					do(o.t, other, "lpush", key, i)
+				}
+			}
+			host, port, err := net.SplitHostPort(other.Addr())
+			o.Expect(err).NotTo(HaveOccurred())
+			do(o.t, o.server, "replicaof", host, port)
+			o.Eventually(func() int64 { return o.server.Client().LLen(o.t.Context(), o.keys[6]).Val() }).
+				WithTimeout(timeout).Should(BeEquivalentTo(9))
+			for _, key := range o.keys {
+				o.Eventually(o.depth).WithArguments(key).WithTimeout(timeout).Should(BeNumerically(">=", 3))
+			}
+			do(o.t, other, "lpush", o.keys[0], 1)
+			o.eventually(o.keys[0], 4)
+			do(o.t, o.server, "replicaof", "no", "one")
+			o.push()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOutage(t)
+			fail(o)
+			o.allSeen()
+			o.allTracked()
+			o.push()
+			o.allSeen()
+		})
+	}
+}
+
+// A server that is loading its data rejects the reads. They are repeated.
+func TestNothingIsMissedWhileAServerOfTrackedKeysLoads(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t)
+	do(t, o.server, "eval", "for i = 1, 50000 do redis.call('set', 'other-' .. i, i) end return 1", 0)
+	o.push()
+	do(t, o.server, "save")
+	o.Expect(o.server.RestartSaved(t.Context(), "--key-load-delay", "20", "--loading-process-events-interval-bytes", "1024")).To(Succeed())
+	o.Expect(o.server.Client().LLen(t.Context(), o.keys[0]).Err()).To(MatchError(HavePrefix("LOADING")), "the server loads")
+	o.Eventually(func() error { return o.server.Client().LLen(t.Context(), o.keys[0]).Err() }).WithTimeout(timeout).Should(Succeed())
+	o.push()
+	o.allTracked()
+	o.push()
+	o.allSeen()
+}
+
+// Redis closes connections on which nothing was sent for so long. It spares subscribers only.
+func TestATrackedConnectionSurvivesTheTimeoutOfTheServer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		pingAfter time.Duration
+		survives  bool
+	}{
+		"by PING":      {tracking.DefaultTiming().PingAfter, true},
+		"without PING": {time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, server := newTracked(t, func(w *Watcher) {
+				timing := tracking.DefaultTiming()
+				timing.PingAfter = c.pingAfter
+				w.options.Tracking = timing
+			})
+			do(t, server, "config", "set", "timeout", 3)
+			h.Track("emails", h.endpoint, list("emails"))
+			h.eventuallyTracked("emails", verify.TrackedUnproven)
+			first := trackingIDs(t, server)
+			h.Expect(first).To(HaveLen(1))
+			time.Sleep(10 * time.Second)
+			h.Expect(h.count("emails", coalesce.Lost) == 0).To(Equal(c.survives))
+			if c.survives {
+				h.Expect(trackingIDs(t, server)).To(Equal(first))
+			}
+			do(t, server, "lpush", "emails", 1)
+			h.eventually("emails", 1)
+		})
+	}
+}
+
+// trackingIDs returns the IDs of the connections on which the server tracks keys.
+func trackingIDs(t *testing.T, server *redistest.Server) (ids []string) {
+	t.Helper()
+	clients, err := server.Client().ClientList(t.Context()).Result()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	for line := range strings.Lines(clients) {
+		if strings.Contains(line, "flags=t") {
+			ids = append(ids, strings.Fields(line)[0])
+		}
+	}
+	return ids
+}
+
+// A server, or a proxy in front of it, may accept the tracking and never tell of a change. Depths that grow disprove it.
+func TestAServerThatNeverTellsIsFoundByDepths(t *testing.T) {
+	t.Parallel()
+	for name, tells := range map[string]bool{"it never tells": false, "it tells": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var depth atomic.Int64
+			server := redistest.NewScripted(t, func(args []string) string {
+				switch args[0] {
+				case "client":
+					return "+OK\r\n"
+				case "llen":
+					reply := fmt.Sprintf(":%d\r\n", depth.Load())
+					if tells && depth.Load() < 5 { // After that the key is armed and does not change.
+						reply += ">2\r\n+invalidate\r\n*1\r\n+emails\r\n"
+					}
+					return reply
+				}
+				return redistest.Usual
+			})
+			h := newHarness(t, server.Addr())
+			h.Track("emails", h.endpoint, list("emails"))
+			h.Eventually(func() verify.Tracking { return h.State("emails").Tracking }).WithTimeout(timeout).
+				Should(BeNumerically(">=", verify.TrackedUnproven))
+			missed := false
+			for range 8 {
+				began := time.Now()
+				missed = h.Observed("emails", "emails", depth.Add(1), began) || missed
+				time.Sleep(600 * time.Millisecond)
+			}
+			if tells {
+				h.Expect(h.State("emails").Tracking).To(Equal(verify.Tracked))
+				return
+			}
+			h.Expect(missed).To(BeTrue())
+			h.Expect(h.State("emails").Tracking).To(Equal(verify.NotTracked))
+			h.Expect(h.State("emails").Announced()).To(BeFalse())
+		})
+	}
+}

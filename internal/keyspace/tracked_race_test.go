@@ -1,0 +1,180 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
+)
+
+// upset changes what is watched and how, at random, until ctx is done. If both is true, it changes the source too.
+func (h *harness) upset(ctx context.Context, keys []string, both bool, random *rand.Rand) {
+	for ctx.Err() == nil {
+		key := keys[random.IntN(len(keys))]
+		id, own := named(key), list(key)
+		switch random.IntN(6) {
+		case 0:
+			h.SetIdle(id, true)
+		case 1, 2:
+			h.SetIdle(id, false)
+		case 3:
+			h.Watcher.Forget(id)
+			h.Watcher.Ensure(id, h.endpoint, OnlyTracking, own)
+		case 4:
+			h.Watcher.Ensure(id, h.endpoint, OnlyTracking, own, list(key+"-other"))
+		default:
+			if both {
+				h.Watcher.Ensure(id, h.endpoint, AnySource, own)
+			}
+		}
+		time.Sleep(time.Duration(random.IntN(int(300 * time.Microsecond))))
+	}
+}
+
+// switchSources switches notifications on and off until ctx is done. Each setting lasts until it was read, because what
+// is not published meanwhile is found then.
+func (h *harness) switchSources(ctx context.Context, server *redistest.Server) {
+	h.Watcher.Ensure(named("canary"), h.endpoint, AnySource, list("canary"))
+	for round := 0; ctx.Err() == nil; round++ {
+		flags, want := "Klg", verify.ReasonSubscribed
+		if round%2 == 1 {
+			flags, want = "", verify.ReasonNotConfigured
+		}
+		do(h.t, server, "config", "set", "notify-keyspace-events", flags)
+		h.Eventually(func() verify.Reason { return h.State("canary").Reason }).WithTimeout(timeout).Should(Equal(want))
+	}
+}
+
+// killConnections closes the connections on which keys are tracked again and again, until ctx is done.
+func killConnections(ctx context.Context, t *testing.T, server *redistest.Server) {
+	t.Helper()
+	for ctx.Err() == nil {
+		if _, err := server.KillTracking(t.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(300 * time.Millisecond)
+	}
+}
+
+// Each key gets few pushes, at random moments, while connections end and sources, keys and paces change. Nothing reads a
+// key except after a wake.
+func TestNoPushIsMissedWhateverElseChanges(t *testing.T) {
+	t.Parallel()
+	for name, both := range map[string]bool{"tracking only": false, "both sources": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, server := newTracked(t, func(w *Watcher) { w.options.Tracking = shortened() })
+			pushes := 10_000
+			if testing.Short() {
+				pushes = 2_000
+			}
+			const perKey = 5
+			keys := h.trackMany(pushes / perKey)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var others sync.WaitGroup
+			others.Go(func() { h.upset(ctx, keys, both, rand.New(rand.NewPCG(1, 1))) })
+			others.Go(func() { killConnections(ctx, t, server) })
+			if both {
+				others.Go(func() { h.switchSources(ctx, server) })
+			}
+			random, pushed := rand.New(rand.NewPCG(2, 1)), map[string]int64{}
+			for range pushes {
+				key := keys[random.IntN(len(keys))]
+				do(t, server, "lpush", key, 1)
+				pushed[key]++
+				time.Sleep(time.Duration(random.IntN(int(time.Millisecond))))
+			}
+			stop()
+			others.Wait()
+			for key, times := range pushed {
+				h.eventually(key, times)
+			}
+		})
+	}
+}
+
+// naive tracks keys on one connection, but reads the depth first and arms afterwards.
+type naive struct {
+	*connection.Tracking
+	t    *testing.T
+	seen map[string]int64
+	mu   sync.Mutex
+}
+
+// run reads and arms each key when the server tells of a change, until the connection is closed.
+func (n *naive) run(server *redistest.Server, keys []string) {
+	wake := func(key string) {
+		depth := server.Client().LLen(n.t.Context(), key).Val()
+		n.mu.Lock()
+		n.seen[key] = depth
+		n.mu.Unlock()
+		_ = n.Send([]string{"llen", key})
+	}
+	for _, key := range keys {
+		wake(key)
+	}
+	for {
+		reply, err := n.Receive(timeout)
+		if err != nil {
+			return
+		}
+		if push, ok := reply.(resp.Push); ok {
+			for _, key := range push[1].([]any) {
+				wake(key.(string))
+			}
+		}
+	}
+}
+
+// This shows that pushes at random moments find a window between reading and arming.
+func TestPushesAreMissedIfAKeyIsArmedAfterItWasRead(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
+	far := tcpproxy.New(t, server.Addr())
+	far.Delay(2 * time.Millisecond)
+	h := newHarness(t, far.Addr())
+	conn, err := h.pool.Conn(h.endpoint, 0).OpenTracking(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	n := &naive{Tracking: conn, t: t, seen: map[string]int64{}}
+	var keys []string
+	for i := range 200 {
+		keys = append(keys, strconv.Itoa(i))
+	}
+	var running sync.WaitGroup
+	running.Go(func() { n.run(server, keys) })
+	defer running.Wait()
+	defer conn.Close()
+	const perKey = 2
+	for _, key := range keys {
+		for range perKey {
+			do(t, server, "lpush", key, 1)
+			time.Sleep(time.Duration(rand.IntN(int(6 * time.Millisecond))))
+		}
+	}
+	missed := func() (count int) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for _, key := range keys {
+			if n.seen[key] != perKey {
+				count++
+			}
+		}
+		return count
+	}
+	g.Consistently(missed).WithTimeout(time.Second).Should(BeNumerically(">", 0))
+}

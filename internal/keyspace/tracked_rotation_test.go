@@ -1,0 +1,118 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+// trackingRights are all rights that a user needs for the tracking of lists. HELLO needs none.
+var trackingRights = []any{"resetchannels", "+ping", "+client|tracking", "+llen"}
+
+func newTrackedRotation(t *testing.T, prepare ...func(*Watcher)) *rotation {
+	t.Helper()
+	r := newRotationOf(t, redistest.NoEvents, trackingRights, prepare...)
+	for _, key := range r.keys {
+		r.Track(key, r.endpoint, list(key))
+	}
+	for _, key := range r.keys {
+		r.eventuallyTracked(key, verify.TrackedUnproven)
+	}
+	must(t, r.server.Client().LPush(t.Context(), "proof", 1))
+	r.Track("proof", r.endpoint, list("proof"))
+	r.eventuallyTracked("proof", verify.TrackedUnproven)
+	must(t, r.server.Client().LPush(t.Context(), "proof", 1))
+	r.eventuallyTracked(r.keys[0], verify.Tracked)
+	return r
+}
+
+// rotateTracked changes the password and waits until the tracked connection has moved.
+func (r *rotation) rotateTracked(next string) {
+	before := r.ids("flags=t")
+	r.Expect(before).To(HaveLen(1))
+	r.bothAllowed(next)
+	r.inSecret(next)
+	r.Eventually(func() []string { return r.ids("flags=t") }).WithTimeout(timeout).WithPolling(5*time.Millisecond).
+		Should(And(HaveLen(1), Not(Equal(before))), next)
+}
+
+// pushWhileRotating pushes while the password changes some times, and returns the number of pushes to each key.
+func (r *rotation) pushWhileRotating(times int) map[string]int64 {
+	ctx, stop := context.WithCancel(r.t.Context())
+	pushed := make(chan map[string]int64, 1)
+	go func() { pushed <- r.push(ctx) }()
+	for i := range times {
+		r.rotateTracked("p" + strconv.Itoa(i+1))
+	}
+	stop()
+	return <-pushed
+}
+
+func TestNoPushToATrackedKeyIsMissedWhilePasswordsChange(t *testing.T) {
+	t.Parallel()
+	r := newTrackedRotation(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for ctx.Err() == nil {
+			if state := r.State(r.keys[0]).Tracking; state != verify.Tracked {
+				t.Errorf("the tracking was %d for a moment", state)
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+	expected := r.pushWhileRotating(5)
+	stop()
+	watching.Wait()
+	for key, times := range expected {
+		r.eventually(key, times)
+	}
+}
+
+// Without the wakes that follow the first arming of a session, pushes between two connections are missed. This shows
+// that the test above can fail.
+func TestPushesToTrackedKeysAreMissedWithoutConfirmations(t *testing.T) {
+	t.Parallel()
+	r := newTrackedRotation(t, func(w *Watcher) {
+		mark := w.mark
+		w.mark = func(id ID, cause coalesce.Cause) {
+			if cause != coalesce.Confirmed && cause != coalesce.Lost {
+				mark(id, cause)
+			}
+		}
+	})
+	expected := r.pushWhileRotating(3)
+	r.Consistently(func() (missed int) {
+		for key, times := range expected {
+			if r.depth(key) != times {
+				missed++
+			}
+		}
+		return missed
+	}).WithTimeout(2 * time.Second).Should(BeNumerically(">", 0))
+}
+
+func TestAUserWithoutTheRightToTrackIsPolled(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
+	do(t, server, "acl", "setuser", "default", "reset", "on", "nopass", "~*", "+ping", "+llen", "+acl")
+	h := newHarness(t, server.Addr(), func(w *Watcher) { w.options.Tracking = shortened() })
+	h.Track("emails", h.endpoint, list("emails"))
+	h.Consistently(func() verify.Tracking { return h.State("emails").Tracking }).Should(Equal(verify.NotTracked))
+	h.Expect(h.State("emails").Announced()).To(BeFalse())
+	do(t, server, "acl", "setuser", "default", "+client|tracking")
+	h.eventuallyTracked("emails", verify.TrackedUnproven)
+}

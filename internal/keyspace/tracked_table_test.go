@@ -1,0 +1,111 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+)
+
+// trackMany tracks this many lists until each is armed, and returns their names.
+func (h *harness) trackMany(many int) (keys []string) {
+	h.t.Helper()
+	for i := range many {
+		keys = append(keys, "queue-"+strconv.Itoa(i))
+		h.Track(keys[i], h.endpoint, list(keys[i]))
+	}
+	for _, key := range keys {
+		h.Eventually(func() verify.Tracking { return h.State(key).Tracking }).WithTimeout(timeout).
+			WithPolling(time.Millisecond).ShouldNot(Equal(verify.NotTracked), key)
+	}
+	return keys
+}
+
+// The server's table has room for a third of the keys, so it forgets keys all the time, and tells of each.
+func TestAFullTableCostsOneReadASecondForEachKey(t *testing.T) {
+	t.Parallel()
+	var wakes atomic.Int64
+	h, server := newTracked(t, func(w *Watcher) {
+		deliver := w.options.Deliver
+		w.options.Deliver = func(ctx context.Context, wake coalesce.Wake) {
+			wakes.Add(1)
+			deliver(ctx, wake)
+		}
+	})
+	do(t, server, "config", "set", "tracking-table-max-keys", 100)
+	const many = 300
+	keys := h.trackMany(many)
+	time.Sleep(3 * time.Second) // Until the lengths of all keys were equal often enough.
+	do(t, server, "config", "resetstat")
+	before := wakes.Load()
+	const seconds = 3
+	time.Sleep(seconds * time.Second)
+	// Each wake reads the depth as well.
+	reads := int64(calls(t, server, "llen")) - (wakes.Load() - before)
+	t.Logf("%d reads that arm and %d wakes of %d keys in %d s", reads, wakes.Load()-before, many, seconds)
+	h.Expect(reads).To(And(BeNumerically(">", many/3), BeNumerically("<=", many*(seconds+1))))
+	for round := range int64(3) {
+		for _, key := range keys {
+			do(t, server, "lpush", key, 1)
+		}
+		for _, key := range keys {
+			h.eventually(key, round+1)
+		}
+	}
+}
+
+// At rest the server is asked for nothing except a PING.
+func TestTenThousandTrackedKeys(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t)
+	keys := h.trackMany(10_000)
+	h.Eventually(func() int { // The first wakes read too.
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return len(h.wakes)
+	}).WithTimeout(timeout).Should(BeNumerically(">=", len(keys)))
+	h.Eventually(func() int {
+		before := calls(t, server, "llen")
+		time.Sleep(500 * time.Millisecond)
+		return calls(t, server, "llen") - before
+	}).WithTimeout(timeout).Should(BeZero())
+	do(t, server, "config", "resetstat")
+	const rest = 4
+	time.Sleep(rest * time.Second)
+	h.Expect(calls(t, server, "llen")).To(BeZero())
+	h.Expect(calls(t, server, "ping")).To(BeNumerically("<=", rest))
+
+	pipe := server.Client().Pipeline()
+	for _, key := range keys {
+		pipe.LPush(t.Context(), key, 1)
+	}
+	began := time.Now()
+	_, err := pipe.Exec(t.Context())
+	h.Expect(err).NotTo(HaveOccurred())
+	for _, key := range keys {
+		h.eventually(key, 1)
+	}
+	told := time.Since(began)
+	began = time.Now()
+	must(t, server.Client().FlushAll(t.Context()))
+	for _, key := range keys {
+		h.eventually(key, 0)
+	}
+	t.Logf("pushes told and read after %s, the flush after %s", told, time.Since(began))
+	for _, key := range keys {
+		must(t, server.Client().LPush(t.Context(), key, 1))
+	}
+	for _, key := range keys {
+		h.eventually(key, 1)
+		h.Expect(h.State(key).Tracking).To(Equal(verify.Tracked))
+	}
+}

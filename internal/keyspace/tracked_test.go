@@ -1,0 +1,239 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/tracking"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+// newTracked runs a watcher of a server that publishes no notifications.
+func newTracked(t *testing.T, prepare ...func(*Watcher)) (*harness, *redistest.Server) {
+	t.Helper()
+	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
+	return newHarness(t, server.Addr(), prepare...), server
+}
+
+// eventuallyTracked waits until the tracking of the keys of an id is in this state.
+func (h *harness) eventuallyTracked(id string, want verify.Tracking) {
+	h.t.Helper()
+	h.Eventually(func() verify.Tracking { return h.State(id).Tracking }).
+		WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(want), id)
+}
+
+func TestKeysAreTrackedWhereNothingIsConfigured(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t)
+	h.Ensure("emails", h.endpoint, list("emails"))
+	h.eventuallyTracked("emails", verify.TrackedUnproven)
+	h.Expect(h.State("emails").Reason).To(Equal(verify.ReasonNotConfigured))
+	h.Expect(h.State("emails").Announced()).To(BeFalse(), "the server may send nothing")
+
+	for depth := range int64(20) {
+		do(t, server, "lpush", "emails", 1)
+		h.eventually("emails", depth+1)
+	}
+	h.eventuallyTracked("emails", verify.Tracked)
+	h.Expect(h.State("emails").Announced()).To(BeTrue())
+	h.Expect(h.count("emails", coalesce.Growth)).To(BeNumerically(">=", 1))
+	do(t, server, "rpop", "emails")
+	h.eventually("emails", 19)
+	h.Expect(h.count("emails", coalesce.Shrink)).To(BeNumerically(">=", 1))
+}
+
+func TestEachTypeIsTracked(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t)
+	for class, grow := range map[verify.Class][]any{
+		verify.ClassList: {"rpush", "key-l", 1}, verify.ClassSet: {"sadd", "key-s", 1}, verify.ClassHash: {"hset", "key-h", "a", 1},
+		verify.ClassSortedSet: {"zadd", "key-z", 1, "a"}, verify.ClassStream: {"xadd", "key-t", "*", "a", 1},
+	} {
+		id := string(rune(class))
+		h.Track(id, h.endpoint, Key{Name: "key-" + id, Class: class})
+		h.eventuallyWoken(id, coalesce.Confirmed, 1)
+		h.Expect(h.State(id).Reason).To(Equal(verify.Undecided), "there is no subscription")
+		do(t, server, grow...)
+		h.eventuallyWoken(id, coalesce.Growth, 1)
+	}
+}
+
+func TestChangesOfAllKindsAreTold(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t)
+	for name, commands := range map[string][][]any{
+		"rename": {{"lpush", "other", 1, 2}, {"rename", "other", "rename"}},
+		"copy":   {{"lpush", "original", 1, 2}, {"copy", "original", "copy"}},
+		"script": {{"eval", "return redis.call('lpush', KEYS[1], 1, 2)", 1, "script"}},
+		"exec":   {{"lpush", "exec", 1}, {"lpush", "exec", 2}},
+	} {
+		h.Track(name, h.endpoint, list(name))
+		h.eventuallyWoken(name, coalesce.Confirmed, 1)
+		for _, command := range commands {
+			do(t, server, command...)
+		}
+		h.Eventually(h.depth).WithArguments(name).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", 2), name)
+	}
+}
+
+func TestAnExpiryIsTold(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t)
+	h.Track("emails", h.endpoint, list("emails"))
+	h.eventuallyWoken("emails", coalesce.Confirmed, 1)
+	do(t, server, "lpush", "emails", 1)
+	h.eventually("emails", 1)
+	do(t, server, "pexpire", "emails", 1)
+	h.eventually("emails", 0)
+}
+
+// FLUSHDB of any database tells of all keys of all databases, and a change of a key in one database disarms the key of
+// that name in the others.
+func TestFlushesAndOtherDatabasesLoseNothing(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t)
+	const many = 1000
+	for i := range many {
+		h.Track(strconv.Itoa(i), h.endpoint, list(strconv.Itoa(i)))
+	}
+	for i := range many {
+		h.eventuallyWoken(strconv.Itoa(i), coalesce.Confirmed, 1)
+	}
+	other := server.Client().Conn()
+	defer func() { h.Expect(other.Close()).To(Succeed()) }()
+	must(t, other.Select(t.Context(), 2))
+	must(t, other.FlushDB(t.Context()))
+	must(t, other.LPush(t.Context(), "7", 1, 2, 3))
+	for i := range many {
+		do(t, server, "lpush", strconv.Itoa(i), 1)
+	}
+	for i := range many {
+		h.eventually(strconv.Itoa(i), 1)
+	}
+	must(t, server.Client().FlushAll(t.Context()))
+	for i := range many {
+		h.eventually(strconv.Itoa(i), 0)
+	}
+}
+
+func TestKeysOfADatabaseAreTracked(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t)
+	key := list("emails")
+	key.Database = 3
+	h.Track("emails", h.endpoint, key)
+	h.eventuallyWoken("emails", coalesce.Confirmed, 1)
+	other := server.Client().Conn()
+	defer func() { h.Expect(other.Close()).To(Succeed()) }()
+	must(t, other.Select(t.Context(), 3))
+	must(t, other.LPush(t.Context(), "emails", 1))
+	h.eventuallyWoken("emails", coalesce.Growth, 1)
+}
+
+// A pusher goes on while notifications are switched on and off, so that the source changes all the time.
+func TestAChangeOfSourceLosesNoWake(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t)
+	h.ensure("emails")
+	pushed := int64(0)
+	for round := range 3 {
+		flags, want := "Klg", verify.ReasonSubscribed
+		if round%2 == 1 {
+			flags, want = "", verify.ReasonNotConfigured
+		}
+		do(t, server, "config", "set", "notify-keyspace-events", flags)
+		h.Eventually(func() verify.Reason {
+			pushed++
+			do(t, server, "lpush", "emails", 1)
+			return h.State("emails").Reason
+		}).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(want))
+		h.eventually("emails", pushed)
+	}
+}
+
+func TestWhereTrackingIsNotAllowedNothingIsTracked(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t, func(w *Watcher) { w.options.Tracking = shortened() })
+	do(t, server, "acl", "setuser", "default", "-client|tracking")
+	h.Ensure("emails", h.endpoint, list("emails"))
+	h.eventuallyWoken("emails", coalesce.Confirmed, 1)
+	h.Eventually(func() verify.Reason { return h.State("emails").Reason }).WithTimeout(timeout).Should(Equal(verify.ReasonNotConfigured))
+	h.Consistently(func() verify.Tracking { return h.State("emails").Tracking }).Should(Equal(verify.NotTracked))
+	h.Expect(h.pool.Conn(h.endpoint, 0).WaitUp(t.Context())).To(Succeed(), "the server is not down")
+
+	do(t, server, "acl", "setuser", "default", "+client|tracking")
+	h.eventuallyTracked("emails", verify.TrackedUnproven)
+}
+
+func TestAKeyThatMayNotBeReadHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t, func(w *Watcher) { w.options.Tracking = shortened() })
+	do(t, server, "acl", "setuser", "default", "resetkeys", "~allowed*")
+	for _, key := range []string{"allowed", "forbidden"} {
+		h.Track(key, h.endpoint, list(key))
+	}
+	h.eventuallyTracked("allowed", verify.TrackedUnproven)
+	h.Expect(h.State("forbidden").Tracking).To(Equal(verify.NotTracked))
+	do(t, server, "acl", "setuser", "default", "allkeys")
+	h.eventuallyTracked("forbidden", verify.TrackedUnproven)
+	do(t, server, "lpush", "forbidden", 1)
+	h.eventually("forbidden", 1)
+	do(t, server, "lpush", "allowed", 1)
+	h.eventually("allowed", 1)
+}
+
+// Each session leaves its ID under each key that it has read. Connections that end all the time must not fill the
+// memory of the server.
+func TestManyReconnectsLeaveABoundedNumberOfItems(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t, func(w *Watcher) { w.options.Tracking = shortened() })
+	const keys, reconnects, sessions = 20, 100, 10
+	for i := range keys {
+		h.Track(strconv.Itoa(i), h.endpoint, list(strconv.Itoa(i)))
+	}
+	h.eventuallyTracked("7", verify.TrackedUnproven)
+	for range reconnects {
+		_, err := server.KillTracking(t.Context())
+		h.Expect(err).NotTo(HaveOccurred())
+		time.Sleep(10 * time.Millisecond) // Until the next kill there may be a next session.
+	}
+	h.Expect(trackedItems(t, server)).To(And(BeNumerically(">=", keys), BeNumerically("<=", keys*sessions)))
+}
+
+// shortened returns intervals for tests.
+func shortened() tracking.Timing {
+	timing := tracking.DefaultTiming()
+	timing.ForbiddenRetry, timing.RefusedRetry = 20*time.Millisecond, 20*time.Millisecond
+	timing.FirstRest, timing.LongestRest = 100*time.Millisecond, time.Second
+	return timing
+}
+
+// trackedItems returns how many IDs of clients the server has under its tracked keys.
+func trackedItems(t *testing.T, server *redistest.Server) int {
+	t.Helper()
+	info, err := server.Client().Info(t.Context(), "stats").Result()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return numberAfter(t, info, "tracking_total_items:")
+}
+
+// numberAfter returns the number after a name in a reply to INFO, and 0 if there is none.
+func numberAfter(t *testing.T, info, name string) int {
+	t.Helper()
+	_, after, found := strings.Cut(info, name)
+	if !found {
+		return 0
+	}
+	digits := strings.IndexFunc(after, func(r rune) bool { return r < '0' || r > '9' })
+	number, err := strconv.Atoi(after[:digits])
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return number
+}

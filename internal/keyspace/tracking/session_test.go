@@ -1,0 +1,399 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tracking
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	"go.uber.org/goleak"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+const timeout = 30 * time.Second
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	hello3   = "%1\r\n+proto\r\n:3\r\n"
+	toldOfA  = ">2\r\n+invalidate\r\n*1\r\n+a\r\n"
+	toldOfB  = ">2\r\n+invalidate\r\n*1\r\n+b\r\n"
+	flushed  = ">2\r\n+invalidate\r\n_\r\n"
+	otherMsg = ">3\r\n+message\r\n+a\r\n+lpush\r\n"
+)
+
+// harness runs a tracker of a scripted server.
+type harness struct {
+	*Tracker
+	Gomega
+
+	mu    sync.Mutex
+	marks []string
+	ends  []string
+}
+
+// Mark, Invalidated, Tracked and Ended record what happens.
+func (h *harness) mark(id ID, cause coalesce.Cause) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.marks = append(h.marks, id.Name+" "+cause.String())
+}
+
+func (h *harness) Invalidated() { /* not recorded */ }
+func (h *harness) Tracked(bool) { /* not recorded */ }
+
+func (h *harness) Ended(reason string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ends = append(h.ends, reason)
+}
+
+func (h *harness) marked() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]string(nil), h.marks...)
+}
+
+func (h *harness) ended() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.ends)
+}
+
+func impatient() Timing {
+	timing := DefaultTiming()
+	timing.PingAfter, timing.AnswerWithin = 50*time.Millisecond, 200*time.Millisecond
+	timing.ForbiddenRetry, timing.RefusedRetry = 50*time.Millisecond, 50*time.Millisecond
+	return timing
+}
+
+// track tracks lists on the server, each for an id of the same name.
+func track(t *testing.T, server *redistest.Scripted, keys ...string) *harness {
+	t.Helper()
+	return trackAt(t, server.Addr(), keys...)
+}
+
+func trackAt(t *testing.T, addr string, keys ...string) *harness {
+	t.Helper()
+	h := &harness{Gomega: NewWithT(t)}
+	pool := connection.NewPool(connection.Options{})
+	h.Tracker = New(Options{
+		Conn: pool.Conn(auth.Endpoint{Address: addr}, 0), Mark: h.mark, Proven: coalesce.NewSignal(),
+		Recorder: h, Timing: impatient(), Log: logr.Discard(),
+	})
+	for _, key := range keys {
+		h.Add(listOf(key), ID{Name: key})
+	}
+	var running sync.WaitGroup
+	running.Go(func() { _ = pool.Start(t.Context()) })
+	running.Go(func() { h.Run(t.Context()) })
+	t.Cleanup(running.Wait)
+	return h
+}
+
+func listOf(name string) Key { return Key{Name: name, Class: verify.ClassList} }
+
+// scripted is a server that tracks keys and answers LLEN by the script.
+func scripted(t *testing.T, llen func(key string) string) *redistest.Scripted {
+	t.Helper()
+	return redistest.NewScripted(t, func(args []string) string {
+		switch args[0] {
+		case "hello":
+			return hello3
+		case "client":
+			return "+OK\r\n"
+		case "llen":
+			return llen(args[1])
+		}
+		return redistest.Usual
+	})
+}
+
+func (h *harness) eventuallyMarked(marks ...string) {
+	h.Eventually(h.marked).WithTimeout(timeout).WithPolling(time.Millisecond).Should(ContainElements(marks))
+}
+
+func TestAnInvalidationIsFollowedByAReadAndAWake(t *testing.T) {
+	t.Parallel()
+	var reads atomic.Int32
+	server := scripted(t, func(string) string {
+		if reads.Add(1) == 1 {
+			return ":0\r\n" + toldOfA
+		}
+		return ":1\r\n"
+	})
+	h := track(t, server, "a")
+	h.eventuallyMarked("a Confirmed", "a Growth")
+	h.Expect(reads.Load()).To(BeEquivalentTo(2))
+	h.Expect(h.Proven()).To(BeTrue())
+	h.Expect(h.State(listOf("a")).Tracked).To(BeTrue())
+}
+
+func TestPushesInTheMiddleOfReplies(t *testing.T) {
+	t.Parallel()
+	var reads atomic.Int32
+	server := scripted(t, func(string) string {
+		if reads.Add(1) > 2 {
+			return ":5\r\n"
+		}
+		return otherMsg + toldOfB + ":0\r\n" + flushed + otherMsg
+	})
+	h := track(t, server, "a", "b")
+	h.eventuallyMarked("a Confirmed", "b Confirmed", "a Growth", "b Growth")
+	h.Expect(h.ended()).To(BeZero())
+}
+
+// A server whose table of tracked keys is full sends invalidations although nothing has changed.
+func TestInvalidationsWithoutAChangeCauseOneReadASecond(t *testing.T) {
+	t.Parallel()
+	var reads atomic.Int32
+	server := scripted(t, func(string) string {
+		reads.Add(1)
+		return ":7\r\n" + toldOfA
+	})
+	h := track(t, server, "a")
+	h.eventuallyMarked("a Shrink")
+	before := reads.Load()
+	h.Consistently(func() int32 { return reads.Load() - before }).WithTimeout(2500 * time.Millisecond).Should(BeNumerically("<=", 3))
+	h.Eventually(func() int32 { return reads.Load() - before }).WithTimeout(timeout).Should(BeNumerically(">=", 3), "no wake is dropped")
+}
+
+// What nobody asked for wakes nobody, and too much of it ends the session.
+func TestInvalidationsThatNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	server := scripted(t, func(string) string { return ":0\r\n" + toldOfB + toldOfA + toldOfA + toldOfB })
+	h := track(t, server, "a")
+	h.eventuallyMarked("a Confirmed", "a Growth")
+	h.Expect(h.marked()).NotTo(ContainElement(HavePrefix("b")))
+	h.Expect(h.ended()).To(BeZero())
+
+	flood := scripted(t, func(string) string { return ":0\r\n" + strings.Repeat(toldOfB, 2*unaskedBurst) })
+	h = track(t, flood, "a")
+	h.Eventually(h.ended).WithTimeout(timeout).Should(BeNumerically(">=", 1))
+	h.Expect(h.marked()).To(Equal([]string{"a Confirmed", "a Lost"}))
+}
+
+func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"no answer":              redistest.Nothing,
+		"another type":           "+OK\r\n",
+		"a negative length":      ":-1\r\n",
+		"an answer too many":     ":1\r\n:2\r\n",
+		"refused credentials":    "-NOAUTH Authentication required.\r\n",
+		"the end":                redistest.HangUp,
+		"another protocol":       "HTTP/1.1 400 Bad Request\r\n\r\n",
+		"a huge push":            ">70000\r\n",
+		"a push that never ends": ">2\r\n+invalidate\r\n*2\r\n+a\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := track(t, scripted(t, func(string) string { return answer }), "a")
+			h.Eventually(h.ended).WithTimeout(timeout).Should(BeNumerically(">=", 1))
+			h.Expect(h.Proven()).To(BeFalse())
+		})
+	}
+}
+
+func TestServersThatDoNotTrack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		hello, client string
+		want          types.GomegaMatcher
+	}{
+		"RESP2":             {hello: "*2\r\n+proto\r\n:2\r\n", client: "+OK\r\n"},
+		"a strange hello":   {hello: "+OK\r\n", client: "+OK\r\n"},
+		"no hello":          {hello: "-ERR unknown command 'HELLO'\r\n", client: "+OK\r\n"},
+		"no RESP3":          {hello: "-NOPROTO unsupported protocol version\r\n", client: "+OK\r\n"},
+		"no permission":     {hello: hello3, client: "-NOPERM this user has no permissions to run the 'client|tracking' command\r\n"},
+		"an unknown client": {hello: hello3, client: "-ERR unknown subcommand\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var reads atomic.Int32
+			server := redistest.NewScripted(t, func(args []string) string {
+				switch args[0] {
+				case "hello":
+					return c.hello
+				case "client":
+					return c.client
+				case "llen":
+					reads.Add(1)
+				}
+				return redistest.Usual
+			})
+			h := track(t, server, "a")
+			h.Eventually(h.ended).WithTimeout(timeout).Should(BeNumerically(">=", 2), "it is tried again")
+			h.Expect(reads.Load()).To(BeZero())
+			h.Expect(h.State(listOf("a")).Tracked).To(BeFalse())
+			h.Expect(h.conn.WaitUp(t.Context())).To(Succeed(), "the server is not down")
+		})
+	}
+}
+
+func TestAReadThatIsRefusedIsRepeated(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range []string{"NOPERM no", "LOADING Redis is loading", "MOVED 1 host:1", "WRONGTYPE no"} {
+		t.Run(refusal, func(t *testing.T) {
+			t.Parallel()
+			var reads atomic.Int32
+			h := track(t, scripted(t, func(key string) string {
+				if key == "a" && reads.Add(1) < 3 {
+					return "-" + refusal + "\r\n"
+				}
+				return ":0\r\n"
+			}), "a", "b")
+			h.eventuallyMarked("b Confirmed", "a Confirmed")
+			h.Expect(reads.Load()).To(BeNumerically(">=", 3))
+			h.Expect(h.ended()).To(BeZero())
+		})
+	}
+}
+
+func TestIdleKeysAreReadOnceASecond(t *testing.T) {
+	t.Parallel()
+	var reads atomic.Int32
+	h := track(t, scripted(t, func(string) string {
+		if n := reads.Add(1); n%2 == 0 { // The length changes all the time.
+			return ":1\r\n" + toldOfA
+		}
+		return ":0\r\n" + toldOfA
+	}), "a")
+	h.SetIdle(listOf("a"), ID{Name: "a"}, true)
+	h.eventuallyMarked("a Confirmed")
+	h.Consistently(reads.Load).WithTimeout(1500 * time.Millisecond).Should(BeNumerically("<=", 4))
+	h.SetIdle(listOf("a"), ID{Name: "a"}, false)
+	h.Eventually(reads.Load).WithTimeout(timeout).Should(BeNumerically(">=", 20))
+}
+
+func TestPauseGrowsAfterShortSessions(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	timing := DefaultTiming()
+	var p pause
+	var waits []time.Duration
+	for range 8 {
+		p.begin()
+		waits = append(waits, p.after(true, errGone, timing))
+	}
+	g.Expect(waits[:2]).To(HaveEach(BeNumerically("<", time.Second)))
+	g.Expect(waits[2:]).To(Equal([]time.Duration{
+		time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 10 * time.Minute, 10 * time.Minute,
+	}))
+	p.begun = time.Now().Add(-timing.ShortSession)
+	g.Expect(p.after(true, errGone, timing)).To(BeNumerically("<", time.Second), "a long session begins anew")
+	g.Expect(p.after(false, connection.ErrNotTracking, timing)).To(Equal(time.Minute))
+}
+
+// errGone is why a session may end.
+var errGone = errUnanswered
+
+// stream runs a server that greets a tracker, answers its reads with 0, and also sends what flood returns again and
+// again, until the connection ends.
+func stream(t *testing.T, flood func() string) (addr string) {
+	t.Helper()
+	return redistest.Listen(t, func(conn net.Conn) {
+		var sending sync.Mutex
+		send := func(text string) bool {
+			sending.Lock()
+			defer sending.Unlock()
+			_, err := io.WriteString(conn, text)
+			return err == nil
+		}
+		var flooding sync.WaitGroup
+		defer flooding.Wait()
+		lines := bufio.NewScanner(conn)
+		for lines.Scan() {
+			ok := true
+			switch strings.ToLower(lines.Text()) {
+			case "hello":
+				ok = send(hello3)
+			case "client":
+				ok = send("+OK\r\n")
+				flooding.Go(func() {
+					for send(flood()) {
+					}
+				})
+			case "llen":
+				ok = send(":0\r\n")
+			case "ping":
+				ok = send("+PONG\r\n")
+			}
+			if !ok {
+				return
+			}
+		}
+		_ = conn.Close()
+	})
+}
+
+// Floods cost a bounded number of reads and wakes, and end the session.
+func TestFloodsAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, message := range map[string]string{
+		"keys that nobody watches": toldOfB,
+		"an armed key":             toldOfA,
+		"all keys":                 flushed,
+		"no keys":                  ">2\r\n+invalidate\r\n*0\r\n",
+		"keys of another type":     ">2\r\n+invalidate\r\n*2\r\n:1\r\n*0\r\n",
+		"many keys at once":        ">2\r\n+invalidate\r\n*1000\r\n" + strings.Repeat("+b\r\n", 1000),
+		"an empty push":            ">0\r\n",
+		"another kind":             otherMsg,
+		"a deep push":              ">2\r\n+invalidate\r\n*1\r\n*1\r\n*1\r\n+a\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := trackAt(t, stream(t, func() string { return strings.Repeat(message, 100) }), "a")
+			h.Eventually(h.ended).WithTimeout(timeout).Should(BeNumerically(">=", 1))
+			h.Expect(len(h.marked())).To(BeNumerically("<=", 200), "a key is read every 25 ms at most")
+		})
+	}
+}
+
+// A message that comes byte by byte is given up after some time, and does not delay the replies for ever.
+func TestAMessageThatDripsEndsTheSession(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Int32
+	h := trackAt(t, stream(t, func() string {
+		time.Sleep(5 * time.Millisecond)
+		if sent.Add(1) == 1 {
+			return ">2\r\n+invalidate\r\n*1\r\n$1000000\r\n"
+		}
+		return "x"
+	}), "a")
+	h.Eventually(h.ended).WithTimeout(timeout).Should(BeNumerically(">=", 1))
+}
+
+// A server may answer with the lengths of other keys. Every change that it tells of still wakes.
+func TestRepliesOfOtherKeysLoseNoWake(t *testing.T) {
+	t.Parallel()
+	var reads atomic.Int32
+	h := track(t, scripted(t, func(key string) string {
+		lengths := map[string]string{"a": ":100\r\n", "b": ":1\r\n"}
+		if n := reads.Add(1); n > 2 && n%2 == 0 { // That of the other key.
+			lengths["a"], lengths["b"] = lengths["b"], lengths["a"]
+		}
+		if reads.Load() > 40 {
+			return lengths[key]
+		}
+		return lengths[key] + ">2\r\n+invalidate\r\n*1\r\n+" + key + "\r\n"
+	}), "a", "b")
+	h.Eventually(reads.Load).WithTimeout(timeout).Should(BeNumerically(">=", 41))
+	h.Eventually(func() int { return len(h.marked()) - int(reads.Load()) }).WithTimeout(timeout).Should(BeZero(), "each read wakes")
+	h.Expect(h.ended()).To(BeZero())
+}

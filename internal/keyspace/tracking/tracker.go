@@ -1,0 +1,235 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tracking
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+)
+
+// errReplaced ends a session whose connection has a successor.
+var errReplaced = errors.New("a connection with other credentials has replaced this one")
+
+// Timing has the intervals of a tracker, which tests shorten.
+type Timing struct {
+	// PingAfter is the time without a message before a PING. If there is no reply within AnswerWithin, the connection is
+	// closed.
+	PingAfter, AnswerWithin time.Duration
+	// ForbiddenRetry is the wait before a key or a server that the user may not track is tried again, and RefusedRetry
+	// the wait before a read that was rejected for another reason is repeated.
+	ForbiddenRetry, RefusedRetry time.Duration
+	// ShortSession is the length below which a session is short. FirstRest is the wait after three of them in a row. It
+	// doubles after each further one, up to LongestRest.
+	ShortSession, FirstRest, LongestRest time.Duration
+}
+
+// restAfter is how many short sessions in a row are followed by a rest. A session that has ended leaves its ID in the
+// memory of the server, under each key that it has read and that has not changed since.
+const restAfter = 3
+
+// DefaultTiming returns the intervals of the operator. PingAfter is below the setting timeout of Redis, after which it closes a
+// connection that sends nothing, unless that is shorter than three seconds.
+func DefaultTiming() Timing {
+	return Timing{
+		PingAfter:      2 * time.Second,
+		AnswerWithin:   10 * time.Second,
+		ForbiddenRetry: time.Minute,
+		RefusedRetry:   time.Second,
+		ShortSession:   time.Minute,
+		FirstRest:      time.Minute,
+		LongestRest:    10 * time.Minute,
+	}
+}
+
+// Recorder receives what happens, for metrics. Its methods must not block.
+type Recorder interface {
+	// Invalidated is called for each message about changed keys.
+	Invalidated()
+	// Tracked is called when a session begins or ends.
+	Tracked(tracked bool)
+	// Ended is called when a session, or an attempt to begin one, has ended.
+	Ended(reason string)
+}
+
+// Options configure a [Tracker].
+type Options struct {
+	// Conn is the connection to the database with the keys.
+	Conn *connection.Conn
+	// Mark is called for each ID whose key may have changed. It must not block.
+	Mark func(id ID, cause coalesce.Cause)
+	// Proven is set when the first invalidation of a session has come, and when a session ends.
+	Proven   coalesce.Signal
+	Recorder Recorder
+	Timing   Timing
+	Log      logr.Logger
+}
+
+// Tracker keeps keys of one database tracked: it runs one session after the other. Its methods are safe for concurrent
+// use, and none except [Tracker.Run] blocks.
+type Tracker struct {
+	conn     *connection.Conn
+	keys     *keySet
+	proof    coalesce.Signal
+	recorder Recorder
+	timing   Timing
+	log      logr.Logger
+	// proven means that an invalidation has come in this session.
+	proven atomic.Bool
+}
+
+// New returns a Tracker without keys.
+func New(options Options) *Tracker {
+	return &Tracker{
+		conn: options.Conn, keys: newKeySet(options.Mark), proof: options.Proven,
+		recorder: options.Recorder, timing: options.Timing, log: options.Log,
+	}
+}
+
+// Add makes id watch the key. It is marked as soon as the key is armed, and whenever it may have changed after that.
+func (t *Tracker) Add(key Key, id ID) {
+	if t.keys.add(key, id) {
+		t.keys.mark(id, coalesce.Confirmed)
+	}
+}
+
+// Remove ends the watching that Add began.
+func (t *Tracker) Remove(key Key, id ID) { t.keys.remove(key, id) }
+
+// SetIdle says whether id can create nothing now. A key that is watched only by such ids is read once a second at most.
+func (t *Tracker) SetIdle(key Key, id ID, idle bool) { t.keys.setIdle(key, id, idle) }
+
+// State is what is known about a key.
+type State struct {
+	// Tracked means that the key was armed in this session, and that it is armed or about to be armed again.
+	Tracked bool
+	// Armed says since when the server must tell of the next change, for comparing depths.
+	Armed verify.Subscription
+}
+
+// State returns what is known about a key.
+func (t *Tracker) State(key Key) State { return t.keys.stateOf(key) }
+
+// Proven reports whether an invalidation has come in this session. Until then it is not known whether the server sends
+// any.
+func (t *Tracker) Proven() bool { return t.proven.Load() }
+
+// Run runs one session after the other until ctx is done. While the server is down it waits for the prober of the pool.
+func (t *Tracker) Run(ctx context.Context) {
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() {
+		for t.conn.WaitRestored(ctx) == nil {
+			t.keys.wakeAll()
+		}
+	})
+	defer t.keys.due.Stop()
+	var rest pause
+	var lastEnd string
+	for t.conn.WaitUp(ctx) == nil {
+		rest.begin()
+		opened, err := t.session(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		end := failure.Classify(err)
+		t.recorder.Ended(string(end.Reason))
+		if text := err.Error(); text != lastEnd {
+			t.log.Info("Not tracking keys", "cause", text)
+			lastEnd = text
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(rest.after(opened, err, t.timing)):
+		}
+	}
+}
+
+// session runs a session until its end. If its credentials change, it moves to a new connection and goes on. It reports
+// whether a session began.
+func (t *Tracker) session(ctx context.Context) (opened bool, err error) {
+	conn, err := t.conn.OpenTracking(ctx)
+	if err != nil {
+		return false, err
+	}
+	t.recorder.Tracked(true)
+	t.log.Info("Tracking keys")
+	for conn != nil {
+		conn, err = t.connected(ctx, conn)
+	}
+	t.proven.Store(false)
+	t.proof.Set()
+	t.recorder.Tracked(false)
+	return true, err
+}
+
+// connected runs a session on its connection. If the credentials have changed, it returns the connection to move to.
+func (t *Tracker) connected(ctx context.Context, conn *connection.Tracking) (next *connection.Tracking, err error) {
+	defer conn.Close()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var successor sync.WaitGroup
+	successor.Go(func() {
+		if next, _ = t.conn.TrackingSuccessor(ctx, conn); next != nil {
+			end(errReplaced)
+		}
+	})
+	t.keys.begin()
+	err = newSession(t, conn).run(ctx)
+	end(nil)
+	successor.Wait()
+	if next != nil && !errors.Is(err, errReplaced) { // The old connection broke at the same moment.
+		next.Close()
+		next = nil
+	}
+	t.keys.end(next != nil)
+	return next, err
+}
+
+// prove records that an invalidation of an armed key has come.
+func (t *Tracker) prove() {
+	if !t.proven.Swap(true) {
+		t.proof.Set()
+	}
+}
+
+// pause computes the time between two sessions. The zero value is ready.
+type pause struct {
+	backoff connection.Backoff
+	begun   time.Time
+	short   int // short sessions in a row
+}
+
+// begin records that a session, or an attempt, begins.
+func (p *pause) begin() {
+	p.backoff.Begin()
+	p.begun = time.Now()
+}
+
+// after returns how long to wait after an attempt that ended with err. opened says whether a session began.
+func (p *pause) after(opened bool, err error, timing Timing) time.Duration {
+	if errors.Is(err, connection.ErrNotTracking) {
+		return timing.ForbiddenRetry
+	}
+	if time.Since(p.begun) >= timing.ShortSession {
+		p.backoff.Reset()
+		p.short = 0
+	}
+	if opened {
+		p.short++
+	}
+	if p.short < restAfter {
+		return p.backoff.Delay()
+	}
+	return min(timing.FirstRest<<min(p.short-restAfter, 10), timing.LongestRest)
+}

@@ -49,4 +49,8 @@ listed=$(go list ./... | grep -vE '/test/(suites|kit/(cluster|operator|redistest
 "${tests[@]}" --format=pkgname-and-test-fails --format-hide-empty-pkg -- "${flags[@]}" $listed
 echo "2 of 2: the suites, with a real API server and real Redis servers."
 # shellcheck disable=SC2086
-exec "${tests[@]}" --format=testname -- "${flags[@]}" -count=1 $suites
+"${tests[@]}" --format=testname -- "${flags[@]}" -count=1 $suites
+if [ "$tier" = all ]; then
+	echo "Once more: exactness, with the keys of all ScaledJobs tracked."
+	"${tests[@]}" --format=testname -- "${flags[@]}" -count=1 ./test/suites/exactness -args -tracking
+fi

@@ -24,7 +24,7 @@ type EmulatedOptions struct {
 
 // Emulated stands in for a [Server] where tests have to be fast or where there is no
 // redis-server. It is miniredis, to which it adds the keyspace events of lists, in the
-// order of the commands, and CONFIG GET and SET of notify-keyspace-events. It is an
+// order of the commands, CLIENT TRACKING of what LLEN reads, and CONFIG GET and SET of notify-keyspace-events. It is an
 // emulation: what a test shows with it holds for Redis only as far as the two were compared.
 // It listens on 127.0.0.1 and is safe for concurrent use.
 //

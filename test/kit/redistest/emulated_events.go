@@ -31,8 +31,9 @@ func (e *emulation) config(peer *server.Peer, args []string) {
 	}
 }
 
-// publish announces what happened to a key if the setting has it so. The class is l or g.
+// publish tells of a change of a key those who track it, and announces it if the setting has it so. The class is l or g.
 func (e *emulation) publish(class, event, key string) {
+	e.invalidate(key)
 	if strings.Contains(e.events, "K") && strings.ContainsAny(e.events, "A"+class) {
 		e.redis.Publish("__keyspace@0__:"+key, event)
 	}

@@ -6,6 +6,7 @@ package redistest
 import (
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 
 	"github.com/alicebob/miniredis/v2"
@@ -35,6 +36,8 @@ type emulation struct {
 	// mu is held while a command runs and its events are published.
 	mu     sync.Mutex
 	events string // the flags of notify-keyspace-events
+	// tracked has, for each connection with CLIENT TRACKING, the keys that it has read and that have not changed since.
+	tracked map[*server.Peer]map[string]struct{}
 }
 
 func startEmulation(addr string, options EmulatedOptions, subscribers *sync.Map) (*emulation, error) {
@@ -52,6 +55,7 @@ func startEmulation(addr string, options EmulatedOptions, subscribers *sync.Map)
 	e := &emulation{
 		redis: redis, server: server.NewServerConn(), listener: listener,
 		forbidConfig: options.ForbidConfig, events: options.Events, subscribers: subscribers,
+		tracked: map[*server.Peer]map[string]struct{}{},
 	}
 	e.server.SetPreHook(e.serve)
 	e.accepting.Go(e.accept)
@@ -88,8 +92,11 @@ func (e *emulation) serve(peer *server.Peer, name string, args ...string) bool {
 	switch change := changes[name]; {
 	case change != nil:
 		change(&command{emulation: e, peer: peer, argv: argv})
+	case name == "CLIENT" && len(args) > 0 && strings.EqualFold(args[0], "TRACKING"):
+		e.track(peer, args[1:])
 	case passedOn[name]:
 		e.redis.Server().Dispatch(peer, argv)
+		e.remember(peer, name, args)
 	case name == "CONFIG" && !e.forbidConfig:
 		e.config(peer, args)
 	default:

@@ -16,6 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
 
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -247,4 +248,50 @@ func TestEmulatedOutlivesASubscriberThatDoesNotRead(t *testing.T) {
 		return subscribed()
 	}).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeEmpty())
 	g.Expect(client.LPush(t.Context(), "q", "a").Result()).To(BeEquivalentTo(1001))
+}
+
+// What a connection that tracks keys is told, by Redis and by the emulation.
+func TestEmulatedTrackingIsLikeThatOfRedis(t *testing.T) {
+	t.Parallel()
+	original := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
+	emulated := redistest.NewEmulated(t, redistest.EmulatedOptions{Events: redistest.NoEvents})
+	for name, c := range map[string]struct {
+		addr   string
+		client *redis.Client
+	}{"Redis": {original.Addr(), original.Client()}, "emulated": {emulated.Addr(), emulated.Client()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			conn, err := net.Dial("tcp", c.addr)
+			g.Expect(err).NotTo(HaveOccurred())
+			defer func() { _ = conn.Close() }()
+			g.Expect(conn.SetDeadline(time.Now().Add(timeout))).To(Succeed())
+			replies := resp.NewReader(conn)
+			ask := func(args ...string) any {
+				_, err := conn.Write(resp.AppendCommand(nil, args...))
+				g.Expect(err).NotTo(HaveOccurred())
+				reply, err := replies.Next()
+				g.Expect(err).NotTo(HaveOccurred())
+				return reply
+			}
+			told := func() any {
+				push, err := replies.Next()
+				g.Expect(err).NotTo(HaveOccurred())
+				return push
+			}
+			ask("hello", "3")
+			g.Expect(ask("client", "tracking", "on")).To(Equal("OK"))
+			g.Expect(ask("llen", "a")).To(Equal(int64(0)))
+			g.Expect(ask("llen", "b")).To(Equal(int64(0)))
+			g.Expect(c.client.LPush(t.Context(), "a", 1, 2).Err()).To(Succeed())
+			g.Expect(told()).To(Equal(resp.Push{"invalidate", []any{"a"}}))
+			g.Expect(c.client.LPush(t.Context(), "a", 3).Err()).To(Succeed(), "a was not read again")
+			g.Expect(c.client.Rename(t.Context(), "a", "b").Err()).To(Succeed())
+			g.Expect(told()).To(Equal(resp.Push{"invalidate", []any{"b"}}))
+			g.Expect(ask("llen", "b")).To(Equal(int64(3)))
+			g.Expect(c.client.RPop(t.Context(), "b").Err()).To(Succeed())
+			g.Expect(told()).To(Equal(resp.Push{"invalidate", []any{"b"}}))
+			g.Expect(ask("ping")).To(Equal("PONG"), "nothing else was told")
+		})
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -262,4 +263,28 @@ func (s *Server) ping(ctx context.Context) error {
 		return fmt.Errorf("waiting for the answer to PING: %w", err)
 	}
 	return nil
+}
+
+// KillTracking closes the connections on which the server tracks keys, and returns how many there were.
+func (s *Server) KillTracking(ctx context.Context) (killed int, err error) {
+	clients, err := s.client.ClientList(ctx).Result()
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(clients) {
+		fields := map[string]string{}
+		for field := range strings.FieldsSeq(line) {
+			name, value, _ := strings.Cut(field, "=")
+			fields[name] = value
+		}
+		if !strings.Contains(fields["flags"], "t") {
+			continue
+		}
+		ended, err := s.client.ClientKillByFilter(ctx, "ID", fields["id"]).Result()
+		if err != nil {
+			return killed, err
+		}
+		killed += int(ended)
+	}
+	return killed, nil
 }

@@ -21,9 +21,12 @@ import (
 // changesPerScrape is how many reconciles Disturb asks for before it counts them.
 const changesPerScrape = 10
 
-// AwaitSubscription returns once somebody is subscribed to the queue. From then on the operator notices a push without
-// a resync.
+// AwaitSubscription returns once somebody is subscribed to the queue, or its keys are tracked. From then on the operator
+// notices a push without a resync.
 func (s *ScaledJob) AwaitSubscription(ctx context.Context) error {
+	if s.Object.Spec.Notifications == scaledjobv1.NotificationsTracking {
+		return s.AwaitTracked(ctx)
+	}
 	err := Await(ctx, func(ctx context.Context) error {
 		subscribers, err := s.Subscribers(ctx)
 		if err == nil && subscribers == 0 {
@@ -35,6 +38,17 @@ func (s *ScaledJob) AwaitSubscription(ctx context.Context) error {
 		return fmt.Errorf("waiting for a subscription to %s: %w", s.Queue, err)
 	}
 	return nil
+}
+
+// AwaitTracked returns once Redis tracks the keys.
+func (s *ScaledJob) AwaitTracked(ctx context.Context) error {
+	return s.AwaitStatus(ctx, "the keys are tracked", isTracked)
+}
+
+// isTracked reports whether the status says that Redis tracks the keys.
+func isTracked(object *scaledjobv1.ScaledJob) bool {
+	active := apimeta.FindStatusCondition(object.Status.Conditions, scaledjobv1.ConditionNotificationsActive)
+	return active != nil && strings.Contains(active.Message, "Redis tracks the keys")
 }
 
 // AwaitStatus returns once the ScaledJob is as it should be. What that is, follows on "until" in the error.

@@ -33,6 +33,11 @@ func Polling(seconds int32) Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = seconds }
 }
 
+// Tracking has the keys tracked, without a subscription.
+func Tracking(spec *scaledjobv1.ScaledJobSpec) {
+	spec.Notifications = scaledjobv1.NotificationsTracking
+}
+
 // AtMost sets maxReplicas.
 func AtMost(jobs int32) Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = &jobs }

@@ -85,6 +85,18 @@ var troubles = map[string]trouble{
 		cure: []string{"CONFIG SET notify-keyspace-events KElgx", "managed services"},
 		mode: scaledjobv1.ModePolling, kstatus: status.CurrentStatus,
 	},
+	"notifications are off, and changes are tracked": {
+		redis: redistest.Options{Events: redistest.NoEvents},
+		bring: func(s *scaledJob) {
+			s.Eventually(func() scaledjobv1.ScalingMode {
+				s.Push(1)
+				return s.Status().Mode
+			}).Should(Equal(scaledjobv1.ModeTracking))
+		},
+		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonNotConfigured,
+		cure: []string{"Redis tracks the keys and tells the operator of changes"},
+		mode: scaledjobv1.ModeTracking, kstatus: status.CurrentStatus,
+	},
 	"notifications are switched off at run time": {
 		bring: func(s *scaledJob) {
 			s.Expect(s.redis.Client().ConfigSet(s.t.Context(), "notify-keyspace-events", "").Err()).To(Succeed())
@@ -100,7 +112,7 @@ var troubles = map[string]trouble{
 		mode: scaledjobv1.ModePolling, kstatus: status.CurrentStatus,
 	},
 	"the queue grows in silence": {
-		redis: redistest.Options{Events: redistest.NoEvents, Args: denied("-config").Args},
+		redis: redistest.Options{Events: redistest.NoEvents, Args: denied("-config", "-client|tracking").Args},
 		bring: func(s *scaledJob) {
 			depth := 0
 			s.Eventually(func() string {
@@ -116,7 +128,7 @@ var troubles = map[string]trouble{
 		},
 		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonNoEventsObserved,
 		cure: []string{"l for lists", "The next notification verifies it"},
-		mode: scaledjobv1.ModePolling, kstatus: status.CurrentStatus,
+		mode: scaledjobv1.ModeTracking, kstatus: status.CurrentStatus,
 	},
 	"the channel is denied": {
 		redis:     denied("resetchannels"),

@@ -35,6 +35,8 @@ var notLimits = map[string]string{
 	"controller.resyncInterval: time.Second":                              "the unit of controller.fallbackReads",
 	"connection.NewPool: make(chan struct{}, 1)":                          "a signal",
 	"connection.newClient.PipelinePoolSize":                               "none: pipelines go over the other connections",
+	"tracking.kinds":                                                      "the elements of a message",
+	"tracking.newSession: make(chan struct{}, 1)":                         "a signal",
 	"dialguard.mappedBits":                                                "a form of addresses",
 	"enqueue.PriorityGrowth":                                              "a priority",
 	"enqueue.PriorityNormal":                                              "a priority",

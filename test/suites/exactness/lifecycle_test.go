@@ -10,16 +10,27 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
 
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 func TestKilledInMidBurst(t *testing.T) {
 	t.Parallel()
+	killInMidBurst(t)
+}
+
+func TestKilledInMidBurstWhileKeysAreTracked(t *testing.T) {
+	t.Parallel()
+	killInMidBurst(t, scene.Tracking)
+}
+
+func killInMidBurst(t *testing.T, changes ...scene.Change) {
+	t.Helper()
 	const messages = 2000
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
-	s := newScaledJob(t, namespace, "bursting", 1, messages)
+	s := newScaledJob(t, namespace, "bursting", 1, messages, changes...)
 	s.awaitSubscription(t)
 	proxy.lag(shortLag)
 

@@ -42,6 +42,9 @@ func newScaledJob(
 		// Few finished Jobs are kept, so that pruning goes on in the midst of it.
 		spec.SuccessfulJobsHistoryLimit = new(int32(3))
 	}
+	if *tracked {
+		changes = append(changes, scene.Tracking)
+	}
 	g.Expect(s.Redis.Del(t.Context(), s.Queue).Err()).To(Succeed())
 	g.Expect(s.Create(t.Context(), append([]scene.Change{usual, scene.AtMost(maxReplicas)}, changes...)...)).To(Succeed())
 	t.Cleanup(func() {

@@ -48,7 +48,7 @@ func (t *Target) permit(ctx context.Context, rules ...any) error {
 // permitChannels lets the operator subscribe to the channels of these queues, and
 // to no others. The server ends its connection if it is subscribed to another.
 func (t *Target) permitChannels(ctx context.Context, queues ...*Queue) error {
-	rules := []any{"resetchannels"}
+	rules := []any{"resetchannels", "-client|tracking"}
 	for _, q := range queues {
 		rules = append(rules, "&"+q.Channel())
 	}

@@ -38,6 +38,21 @@ func TestPromiseIsKept(t *testing.T) {
 	}
 }
 
+func TestPromiseIsKeptWhileKeysAreTracked(t *testing.T) {
+	t.Parallel()
+	faults := slices.DeleteFunc(Catalogue(), func(fault Fault) bool { return fault.OfSubscribers })
+	for _, fault := range scene.RowsNamed(faults, nameOf, "kill -9, restarted empty", "half-open in both directions") {
+		t.Run(fault.Name, func(t *testing.T) {
+			t.Parallel()
+			fixture := newFixture(t, scene.Tracking)
+			NewWithT(t).Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
+			row, err := fixture.Play(t.Context(), fault, lasting(fault))
+			row.Fault += ", keys tracked"
+			conclude(t, fixture, row, err, fault.Within)
+		})
+	}
+}
+
 func TestPromiseIsKeptFromTheStart(t *testing.T) {
 	t.Parallel()
 	atStart := slices.DeleteFunc(Catalogue(), func(fault Fault) bool { return !fault.AtStart })

@@ -31,8 +31,9 @@ func clientFaults() []Fault {
 			Name:    "subscribers killed every 100 ms",
 			Promise: "no message is missed, and Jobs come within half a second",
 			Short:   3 * time.Second, Long: 20 * time.Second,
-			Within: atNextAttempt,
-			Strike: strikeKills,
+			OfSubscribers: true,
+			Within:        atNextAttempt,
+			Strike:        strikeKills,
 		}, {
 			Name:    "CLIENT PAUSE ALL",
 			Promise: "messages sent meanwhile get their Jobs at its end",
@@ -46,10 +47,11 @@ func clientFaults() []Fault {
 			Within: atNextAttempt,
 			Strike: pauseClients("WRITE"),
 		}, {
-			Name:    "killed as a slow consumer",
-			Promise: "messages whose announcement was thrown away get their Jobs",
-			Within:  atNextAttempt,
-			Strike:  strikeSlowConsumer,
+			Name:          "killed as a slow consumer",
+			Promise:       "messages whose announcement was thrown away get their Jobs",
+			OfSubscribers: true,
+			Within:        atNextAttempt,
+			Strike:        strikeSlowConsumer,
 		}, {
 			Name:    "maxclients reached, operator connected",
 			Promise: "messages get their Jobs, at the latest when there is room for another connection",

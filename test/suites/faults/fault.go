@@ -28,6 +28,8 @@ type Fault struct {
 	Short, Long time.Duration
 	// AtStart says that it is another matter where the operator begins during it.
 	AtStart bool
+	// OfSubscribers says that it strikes only who is subscribed.
+	OfSubscribers bool
 	// Within is how soon after the end of the fault all Jobs that are due must be
 	// there. It is judged in the long form alone.
 	Within time.Duration

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,10 +32,11 @@ type Fixture struct {
 	Timeout time.Duration
 
 	namespace string
+	always    []scene.Change
 }
 
-// NewFixture makes a fixture without any ScaledJob. The context bounds its making.
-func NewFixture(ctx context.Context, setting *Setting) (*Fixture, error) {
+// NewFixture makes a fixture without any ScaledJob. Each that is added has these changes. The context bounds its making.
+func NewFixture(ctx context.Context, setting *Setting, always ...scene.Change) (*Fixture, error) {
 	namespace, err := setting.Control.CreateNamespace(ctx, "faults")
 	if err != nil {
 		return nil, err
@@ -43,12 +45,12 @@ func NewFixture(ctx context.Context, setting *Setting) (*Fixture, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Fixture{Setting: setting, Target: target, Timeout: timeout, namespace: namespace}, nil
+	return &Fixture{Setting: setting, Target: target, Timeout: timeout, namespace: namespace, always: always}, nil
 }
 
 // Add makes a ScaledJob, one Job to a message unless changes say otherwise. Its witness stays until ctx ends.
 func (s *Fixture) Add(ctx context.Context, name string, changes ...scene.Change) (*Queue, error) {
-	q, err := newQueue(ctx, s.Setting, s.Target, s.namespace, name, changes...)
+	q, err := newQueue(ctx, s.Setting, s.Target, s.namespace, name, slices.Concat(s.always, changes)...)
 	if err == nil {
 		s.Queues = append(s.Queues, q)
 	}

@@ -18,6 +18,9 @@ import (
 // every five seconds.
 const atNextQuestion = 7 * time.Second
 
+// trackedMeanwhile is the name of a fault that costs nothing.
+const trackedMeanwhile = `notify-keyspace-events "", keys tracked`
+
 // flagFaults take away what the server needs to announce growth.
 func flagFaults() []QueueFault {
 	const promise = "polled meanwhile, and messages since the last poll get their Jobs when the flags are back"
@@ -27,6 +30,7 @@ func flagFaults() []QueueFault {
 			Fault{Name: fmt.Sprintf("notify-keyspace-events %q", flags), Promise: promise, Within: atNextQuestion},
 			func(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
 				return errors.Join(
+					q.target.forbidTracking(ctx),
 					q.target.setFlags(ctx, flags), q.awaitPolling(ctx, scaledjobv1.ReasonNotConfigured),
 					q.poll(ctx, meanwhile), q.deaf(ctx, meanwhile),
 					q.target.setFlags(ctx, redistest.DefaultEvents))
@@ -35,11 +39,30 @@ func flagFaults() []QueueFault {
 	}
 	return append(all, QueueFault{
 		Fault{
+			Name:    trackedMeanwhile,
+			Promise: "the server tracks the keys meanwhile, and messages get their Jobs at once",
+			Within:  atNextQuestion,
+		}, strikeTracked,
+	}, QueueFault{
+		Fault{
 			Name:    "notifications off, and the operator may not ask",
 			Promise: "polled once the depths have shown it, and heard again by the first event",
 			Within:  atNextAttempt,
 		}, strikeSecretFlags,
 	})
+}
+
+// forbidTracking keeps the operator from tracking keys, so that it can only poll.
+func (t *Target) forbidTracking(ctx context.Context) error {
+	return t.command(ctx, "ACL", "SETUSER", "default", "-client|tracking")
+}
+
+// strikeTracked has messages come and get their Jobs while nothing is announced.
+func strikeTracked(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
+	return errors.Join(
+		q.target.setFlags(ctx, ""), q.AwaitTracked(ctx),
+		meanwhile(ctx), q.AwaitExpected(ctx), q.awaitMode(ctx, scaledjobv1.ModeTracking),
+		meanwhile(ctx), q.target.setFlags(ctx, redistest.DefaultEvents))
 }
 
 // setFlags sets which events the server publishes.
@@ -75,6 +98,7 @@ func strikeSecretFlags(ctx context.Context, q *Queue, _ time.Duration, meanwhile
 		}
 	}
 	return errors.Join(
+		q.target.forbidTracking(ctx),
 		q.target.command(ctx, "ACL", "SETUSER", "default", "-config"), q.target.setFlags(ctx, ""),
 		q.polled(ctx, disprove),
 		q.target.setFlags(ctx, redistest.DefaultEvents), meanwhile(ctx), q.awaitEvents(ctx))

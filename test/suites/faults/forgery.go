@@ -33,13 +33,15 @@ func forgeries() []Fault {
 			Name:    "forged notifications at full rate",
 			Promise: "no Job comes of them, and those of true ones do",
 			Short:   2 * time.Second, Long: 20 * time.Second,
-			Within: atNextAttempt,
-			Strike: strikeForgeries,
+			OfSubscribers: true,
+			Within:        atNextAttempt,
+			Strike:        strikeForgeries,
 		}, {
-			Name:    "forged notification of 2 MB",
-			Promise: "it may end the connection, and no message is missed",
-			Within:  atNextAttempt,
-			Strike:  strikeHugeForgery,
+			Name:          "forged notification of 2 MB",
+			Promise:       "it may end the connection, and no message is missed",
+			OfSubscribers: true,
+			Within:        atNextAttempt,
+			Strike:        strikeHugeForgery,
 		},
 	}
 }

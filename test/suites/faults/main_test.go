@@ -60,18 +60,18 @@ func stop(ctx context.Context) error {
 
 // newFixture makes a fixture with a queue that grows and one that reaches its limit.
 // Both go with the test.
-func newFixture(t *testing.T) *Fixture {
+func newFixture(t *testing.T, always ...scene.Change) *Fixture {
 	t.Helper()
-	fixture := newEmptyFixture(t)
+	fixture := newEmptyFixture(t, always...)
 	add(t, fixture, "growing")
 	add(t, fixture, "capped", scene.AtMost(capacity))
 	return fixture
 }
 
-func newEmptyFixture(t *testing.T) *Fixture {
+func newEmptyFixture(t *testing.T, always ...scene.Change) *Fixture {
 	t.Helper()
 	g := NewWithT(t)
-	fixture, err := NewFixture(t.Context(), shared)
+	fixture, err := NewFixture(t.Context(), shared, always...)
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)

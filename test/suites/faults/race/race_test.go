@@ -24,12 +24,25 @@ const networkDelay = 2 * time.Millisecond
 
 func TestNoWakeUpIsLost(t *testing.T) {
 	t.Parallel()
-	a := newArena(t)
+	a := newArena(t, notifications)
 	operator.New(t, operator.Options{
 		Cluster: control,
 		Args:    []string{"--watch-namespaces=" + a.namespace, "--polling-fallback-interval=0"},
 		Log:     os.Stderr,
 	})
+	loseNothing(t, a)
+}
+
+func TestNoWakeUpIsLostWhileKeysAreTracked(t *testing.T) {
+	t.Parallel()
+	a := newArena(t, tracked)
+	startWith(t, a.namespace, all)
+	loseNothing(t, a)
+}
+
+// loseNothing plays waves until there were enough pushes, and fails the test if one of them was lost.
+func loseNothing(t *testing.T, a *arena) {
+	t.Helper()
 	takeTemplateTurns(t, a)
 	for pushed := 0; pushed < *pushes; {
 		g := NewWithT(t)
@@ -56,13 +69,18 @@ func TestWakeUpsAreLostWithoutConfirmations(t *testing.T) {
 	rows := map[string]func(*testing.T){
 		"with confirmations": func(t *testing.T) {
 			t.Helper()
-			for stage, lost := range losses(t, all, timeout) {
+			for stage, lost := range losses(t, notifications, all, timeout) {
 				NewWithT(t).Expect(lost).To(BeZero(), "pushes lost while %s, seed %d", stage, *seed)
 			}
 		},
 		"without": func(t *testing.T) {
 			t.Helper()
-			lost := losses(t, allButConfirmations, soon)
+			lost := losses(t, notifications, allButConfirmations, soon)
+			NewWithT(t).Expect(lost[killed]).To(BeNumerically(">", 0), "pushes lost around a reconnect, seed %d", *seed)
+		},
+		"without, while keys are tracked": func(t *testing.T) {
+			t.Helper()
+			lost := losses(t, tracked, allButConfirmations, soon)
 			NewWithT(t).Expect(lost[killed]).To(BeNumerically(">", 0), "pushes lost around a reconnect, seed %d", *seed)
 		},
 	}
@@ -75,9 +93,9 @@ func TestWakeUpsAreLostWithoutConfirmations(t *testing.T) {
 const soon = 5 * time.Second
 
 // losses has a wave race through all stages, and returns how many pushes each has lost.
-func losses(t *testing.T, through func(enqueue.Wakes) delivery, limit time.Duration) map[string]int {
+func losses(t *testing.T, from source, through func(enqueue.Wakes) delivery, limit time.Duration) map[string]int {
 	t.Helper()
-	a := newArena(t)
+	a := newArena(t, from)
 	startWith(t, a.namespace, through)
 	takeTemplateTurns(t, a)
 	wave := a.newWave(waveSize)
@@ -92,7 +110,7 @@ func losses(t *testing.T, through func(enqueue.Wakes) delivery, limit time.Durat
 	return lost
 }
 
-func newArena(t *testing.T) *arena {
+func newArena(t *testing.T, from source) *arena {
 	t.Helper()
 	g := NewWithT(t)
 	t.Logf("the seed is %d", *seed)
@@ -100,11 +118,12 @@ func newArena(t *testing.T) *arena {
 	g.Expect(err).NotTo(HaveOccurred())
 	jobs, err := tallyJobs(t.Context(), control.Config(), namespace)
 	g.Expect(err).NotTo(HaveOccurred())
-	redis := redistest.New(t, redistest.Options{Log: os.Stderr})
+	redis := redistest.New(t, redistest.Options{Log: os.Stderr, Events: from.events})
 	network := tcpproxy.New(t, redis.Addr())
 	network.Delay(networkDelay)
 	return &arena{
 		namespace: namespace,
+		source:    from,
 		redis:     redis,
 		address:   network.Addr(),
 		jobs:      jobs,

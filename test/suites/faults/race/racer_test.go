@@ -36,6 +36,7 @@ func newRacer(name string, a *arena) *racer {
 			Threshold:              1,
 			MaxReplicas:            &unlimited,
 			PollingIntervalSeconds: 3600,
+			Notifications:          a.source.notifications,
 			JobTemplate:            witness.IdleJob(),
 		},
 	}

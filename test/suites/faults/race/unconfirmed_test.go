@@ -51,7 +51,7 @@ func startWith(t *testing.T, namespace string, through func(enqueue.Wakes) deliv
 	g.Expect(err).NotTo(HaveOccurred())
 	wakes := make(enqueue.Wakes)
 	pool := connection.NewPool(connection.Options{})
-	watcher := keyspace.New(keyspace.Options{Pool: pool, Deliver: through(wakes)})
+	watcher := keyspace.New(keyspace.Options{Pool: pool, Deliver: through(wakes), Tracking: restless()})
 	reconciler := &controller.Reconciler{
 		Client:   mgr.GetClient(),
 		Live:     mgr.GetAPIReader(),

@@ -34,6 +34,7 @@ const (
 // arena is where the waves are, one after the other.
 type arena struct {
 	namespace string
+	source    source
 	redis     *redistest.Server
 	// address is the server's, behind a network.
 	address string
@@ -112,7 +113,7 @@ func kill(ctx context.Context, w *wave, r *racer, _ moments) error {
 		return ctx.Err()
 	}
 	defer close(w.killed)
-	ended, err := w.redis.Client().ClientKillByFilter(ctx, "TYPE", "pubsub").Result()
+	ended, err := w.source.kill(ctx, w.redis)
 	if err == nil && ended == 0 {
 		return errors.New("there was no subscription to kill")
 	}

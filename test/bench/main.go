@@ -49,6 +49,7 @@ type measurement struct {
 var measurements = []measurement{
 	{name: "latency", take: measureLatency},
 	{name: "bursts", take: measureBursts},
+	{name: "tracking", take: measureTracking},
 	{name: "isolation", take: measureIsolation},
 	{name: "saturation", take: measureSaturation},
 	{name: "dials", take: measureDials},

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -122,6 +123,18 @@ func (e *Environment) awaitReady(ctx context.Context, scaledJob *scaledjobv1.Sca
 		err := e.kube.Get(ctx, client.ObjectKeyFromObject(scaledJob), scaledJob)
 		return apimeta.IsStatusConditionTrue(scaledJob.Status.Conditions, scaledjobv1.ConditionReady), err
 	})
+}
+
+// SetNotifications sets spec.notifications of a ScaledJob.
+func (e *Environment) SetNotifications(ctx context.Context, name string, mode scaledjobv1.NotificationMode) error {
+	known := e.ScaledJobs[slices.IndexFunc(e.ScaledJobs, func(each *scaledjobv1.ScaledJob) bool { return each.Name == name })]
+	var object scaledjobv1.ScaledJob
+	if err := e.kube.Get(ctx, client.ObjectKeyFromObject(known), &object); err != nil {
+		return err
+	}
+	before := object.DeepCopy()
+	object.Spec.Notifications = mode
+	return e.kube.Patch(ctx, &object, client.MergeFrom(before))
 }
 
 // Kubeconfig returns the path of a kubeconfig for the administrator of the cluster.

@@ -54,10 +54,11 @@ func flags(ctx context.Context, p *performance) error {
 	if err := p.setEvents(ctx, "", "nothing"); err != nil {
 		return err
 	}
-	if err := p.awaitMode(ctx, scaledjobv1.ModePolling); err != nil {
+	if err := p.await(ctx, "the mode is no longer Events", func(rows []board.Row) bool {
+		return all(rows, func(row board.Row) bool { return row.ScaledJob.Status.Mode != scaledjobv1.ModeEvents })
+	}); err != nil {
 		return err
 	}
-	p.check(true, "the mode has become Polling")
 	if err := p.push(ctx, load{environment.Images, 20}); err != nil {
 		return err
 	}
@@ -65,7 +66,14 @@ func flags(ctx context.Context, p *performance) error {
 	if err != nil {
 		return err
 	}
-	p.say("%s: first Job after %s, by polling", environment.Images, view.Duration(reaction))
+	p.say("%s: first Job after %s, without notifications", environment.Images, view.Duration(reaction))
+	if err := p.awaitMode(ctx, scaledjobv1.ModeTracking); err != nil {
+		return err
+	}
+	p.check(true, "the mode has become Tracking")
+	if err := polling(ctx, p); err != nil {
+		return err
+	}
 	if err := p.setEvents(ctx, redistest.DefaultEvents, "changes"); err != nil {
 		return err
 	}
@@ -74,6 +82,22 @@ func flags(ctx context.Context, p *performance) error {
 	}
 	p.check(true, "the mode has become Events again")
 	return p.pushOne(ctx, environment.Emails)
+}
+
+// polling shows the third mode on one ScaledJob.
+func polling(ctx context.Context, p *performance) error {
+	const name = environment.Reports
+	p.say("%s: spec.notifications is set to Disabled", name)
+	if err := p.Environment.SetNotifications(ctx, name, scaledjobv1.NotificationsDisabled); err != nil {
+		return err
+	}
+	if err := p.await(ctx, "the mode is Polling", func(rows []board.Row) bool {
+		return find(rows, name).ScaledJob.Status.Mode == scaledjobv1.ModePolling
+	}); err != nil {
+		return err
+	}
+	p.check(true, "the mode of %s has become Polling", name)
+	return p.Environment.SetNotifications(ctx, name, scaledjobv1.NotificationsEnabled)
 }
 
 // setEvents sets notify-keyspace-events and shows what Redis announces then.

@@ -40,7 +40,7 @@ func All() []Scene {
 		},
 		{
 			Name:    "flags",
-			Story:   "Redis stops announcing changes: the operator notices, reads the queues every few seconds, and no message is forgotten.",
+			Story:   "Redis stops announcing changes: the operator has Redis track the keys instead, and Jobs still follow within milliseconds.",
 			play:    flags,
 			spoiler: "the demo does not configure a Redis of yours",
 		},

@@ -134,7 +134,7 @@ func mode(row board.Row) (string, lipgloss.Style) {
 	switch mode := row.ScaledJob.Status.Mode; mode {
 	case "":
 		return unknown, plainStyle
-	case scaledjobv1.ModeEvents:
+	case scaledjobv1.ModeEvents, scaledjobv1.ModeTracking:
 		return string(mode), goodStyle
 	default:
 		return string(mode), warnStyle

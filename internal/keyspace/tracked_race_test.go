@@ -70,12 +70,10 @@ func killConnections(ctx context.Context, t *testing.T, server *redistest.Server
 }
 
 // Each key gets few pushes, at random moments, while connections end and sources, keys and paces change. Nothing reads a
-// key except after a wake.
+// key except after a wake. The test is heavy, so it runs alone.
 func TestNoPushIsMissedWhateverElseChanges(t *testing.T) {
-	t.Parallel()
 	for name, both := range map[string]bool{"tracking only": false, "both sources": true} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			h, server := newTracked(t, func(w *Watcher) { w.options.Tracking = shortened() })
 			pushes := 10_000
 			if testing.Short() {

@@ -30,9 +30,9 @@ func (h *harness) trackMany(many int) (keys []string) {
 	return keys
 }
 
-// The server's table has room for a third of the keys, so it forgets keys all the time, and tells of each.
+// The server's table has room for a third of the keys, so it forgets keys all the time, and tells of each. The test
+// counts per second, so it runs alone.
 func TestAFullTableCostsOneReadASecondForEachKey(t *testing.T) {
-	t.Parallel()
 	var wakes atomic.Int64
 	h, server := newTracked(t, func(w *Watcher) {
 		deliver := w.options.Deliver
@@ -63,9 +63,8 @@ func TestAFullTableCostsOneReadASecondForEachKey(t *testing.T) {
 	}
 }
 
-// At rest the server is asked for nothing except a PING.
+// At rest the server is asked for nothing except a PING. The test is heavy, so it runs alone.
 func TestTenThousandTrackedKeys(t *testing.T) {
-	t.Parallel()
 	h, server := newTracked(t)
 	keys := h.trackMany(10_000)
 	h.Eventually(func() int { // The first wakes read too.

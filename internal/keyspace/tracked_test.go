@@ -195,8 +195,11 @@ func TestAKeyThatMayNotBeReadHarmsNoOther(t *testing.T) {
 // memory of the server.
 func TestManyReconnectsLeaveABoundedNumberOfItems(t *testing.T) {
 	t.Parallel()
-	h, server := newTracked(t, func(w *Watcher) { w.options.Tracking = shortened() })
-	const keys, reconnects, sessions = 20, 100, 10
+	h, server := newTracked(t, func(w *Watcher) {
+		w.options.Tracking = shortened()
+		w.options.Tracking.LongestRest = time.Minute // The rests double from 100 ms, so a minute has room for a dozen sessions.
+	})
+	const keys, reconnects, sessions = 20, 100, 12
 	for i := range keys {
 		h.Track(strconv.Itoa(i), h.endpoint, list(strconv.Itoa(i)))
 	}

@@ -128,7 +128,7 @@ var troubles = map[string]trouble{
 		},
 		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonNoEventsObserved,
 		cure: []string{"l for lists", "The next notification verifies it"},
-		mode: scaledjobv1.ModeTracking, kstatus: status.CurrentStatus,
+		mode: scaledjobv1.ModePolling, kstatus: status.CurrentStatus,
 	},
 	"the channel is denied": {
 		redis:     denied("resetchannels"),

@@ -4,6 +4,7 @@
 package exactness
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -16,33 +17,33 @@ import (
 
 func TestKilledInMidBurst(t *testing.T) {
 	t.Parallel()
-	killInMidBurst(t)
+	killInMidBurst(t, 2000, []int{100, 600, 1200})
 }
 
 func TestKilledInMidBurstWhileKeysAreTracked(t *testing.T) {
 	t.Parallel()
-	killInMidBurst(t, scene.Tracking)
+	killInMidBurst(t, 400, []int{100, 250}, scene.Tracking)
 }
 
-func killInMidBurst(t *testing.T, changes ...scene.Change) {
+// killInMidBurst kills the operator whenever there are so many Jobs.
+func killInMidBurst(t *testing.T, messages int, kills []int, changes ...scene.Change) {
 	t.Helper()
-	const messages = 2000
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
-	s := newScaledJob(t, namespace, "bursting", 1, messages, changes...)
+	s := newScaledJob(t, namespace, "bursting", 1, int32(messages), changes...)
 	s.awaitSubscription(t)
 	proxy.lag(shortLag)
 
 	g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
-	for _, jobs := range []int{100, 600, 1200} {
+	for _, jobs := range kills {
 		g.Eventually(s.Witness.Created).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeNumerically(">=", jobs))
 		g.Expect(operator.Kill()).To(Succeed())
 		g.Expect(s.Witness.Created()).To(BeNumerically("<", messages), "Jobs at the moment of the kill")
 		operator = startOperator(t, proxy, []string{namespace})
 	}
 	prove(t, operator, witness.Row{
-		Fault:   "kill -9 in a burst of 2,000, three times, watches 0.1 s late",
+		Fault:   fmt.Sprintf("kill -9 in a burst of %d, %d times, watches 0.1 s late", messages, len(kills)),
 		Promise: "the next operator counts what the one before has created",
 	}, claim{scaledJob: s, jobs: messages})
 }

@@ -238,7 +238,10 @@ func TestWaitingMessagesAloneWaitForOtherJobs(t *testing.T) {
 	namespace := newNamespace(t)
 	by := startOperator(t, startProxy(t), []string{namespace})
 	c := newCrew(t, namespace, "waiting", endlessPace, workers.PopAtStart(redis.Client(), namespace+":queue"))
+	// No worker may take a message before all wait.
+	g.Expect(c.scaledJob.Update(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })).To(Succeed())
 	g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
+	g.Expect(c.scaledJob.Update(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })).To(Succeed())
 	g.Eventually(c.Waits).WithTimeout(timeout).Should(HaveLen(crewLimit / 2))
 	g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
 	c.scaledJob.awaitReconciles(t, by, restReconciles)

@@ -41,7 +41,7 @@ func TestPromiseIsKept(t *testing.T) {
 func TestPromiseIsKeptWhileKeysAreTracked(t *testing.T) {
 	t.Parallel()
 	faults := slices.DeleteFunc(Catalogue(), func(fault Fault) bool { return fault.OfSubscribers })
-	for _, fault := range scene.RowsNamed(faults, nameOf, "kill -9, restarted empty", "half-open in both directions") {
+	for _, fault := range scene.RowsNamed(faults, nameOf, "half-open in both directions") {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
 			fixture := newFixture(t, scene.Tracking)

@@ -49,7 +49,7 @@ func (s *server) openTracking(ctx context.Context, database int, timeout time.Du
 		dedicated: dedicated{server: s, credentials: with, remote: remoteOf(conn), disconnect: func() { _ = conn.Close() }},
 		conn:      conn, replies: resp.NewReader(conn),
 	}
-	defer context.AfterFunc(openCtx, t.Close)()
+	defer context.AfterFunc(openCtx, t.disconnect)()
 	if err := t.greet(timeout, database); err != nil {
 		t.Close()
 		return nil, err

@@ -198,5 +198,13 @@ func do(t *testing.T, server *redistest.Server, args ...any) {
 	must(t, server.Client().Do(t.Context(), args...))
 }
 
+// pause waits for a part of a test that has a pace, unless ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
 // channelPrefix is the prefix of the channels of keys in database 0.
 const channelPrefix = "__keyspace@0__:"

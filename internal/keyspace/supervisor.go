@@ -5,7 +5,6 @@ package keyspace
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -17,9 +16,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
-
-// errReplaced ends a session whose connection has a successor.
-var errReplaced = errors.New("a connection with other credentials has replaced this one")
 
 // supervisor keeps one endpoint subscribed: it runs one session after the other.
 type supervisor struct {
@@ -89,8 +85,9 @@ func (s *supervisor) wakeRestored(ctx context.Context) {
 	}
 }
 
-// session runs a session until its end. If its credentials change, the session moves to a new connection and goes on.
-// It reports whether the server has confirmed a subscription.
+// session runs a session until its end. If its credentials change, the session moves to a new connection and goes on;
+// the confirmations there cause a read that finds everything pushed in between. It reports whether the server has
+// confirmed a subscription.
 func (s *supervisor) session(ctx context.Context) (confirmed bool, err error) {
 	pubSub, err := s.conn.OpenPubSub(ctx)
 	if err != nil {
@@ -98,36 +95,13 @@ func (s *supervisor) session(ctx context.Context) (confirmed bool, err error) {
 	}
 	for pubSub != nil {
 		current := &session{supervisor: s, pubSub: pubSub, resumes: confirmed}
-		pubSub, err = s.connected(ctx, current)
+		pubSub, err = connection.UseUntilReplaced(ctx, pubSub, s.conn.Successor, current.run)
 		confirmed = confirmed || current.confirmed
 	}
 	if confirmed {
 		s.recorder.Subscribed(s.endpoint.String(), false)
 	}
 	return confirmed, err
-}
-
-// connected runs a session on its connection. If the credentials have changed, it returns the connection to move to.
-// That one is open before the old one is closed, and its confirmations cause a read that finds everything pushed in
-// between.
-func (s *supervisor) connected(ctx context.Context, current *session) (next *connection.PubSub, err error) {
-	defer current.pubSub.Close()
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	var successor sync.WaitGroup
-	successor.Go(func() {
-		if next, _ = s.conn.Successor(ctx, current.pubSub); next != nil {
-			end(errReplaced)
-		}
-	})
-	err = current.run(ctx)
-	end(nil)
-	successor.Wait()
-	if next != nil && !errors.Is(err, errReplaced) { // The old connection broke at the same moment.
-		next.Close()
-		next = nil
-	}
-	return next, err
 }
 
 // begin records the first confirmation of a session. If the session resumes one with the same server, its evidence

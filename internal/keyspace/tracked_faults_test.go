@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -68,6 +67,12 @@ func (o *outage) allTracked() {
 	o.allSeen()
 }
 
+// untracked waits until the end of the session was noticed.
+func (o *outage) untracked() {
+	o.t.Helper()
+	o.eventuallyTracked(o.keys[0], verify.NotTracked)
+}
+
 func (o *outage) allSeen() {
 	o.t.Helper()
 	for _, key := range o.keys {
@@ -93,7 +98,7 @@ func TestNothingIsMissedWhenAServerOfTrackedKeysFails(t *testing.T) {
 		"half a message, then none": func(o *outage) { o.way.StrandAfter(700); o.push() },
 		"paused": func(o *outage) {
 			o.Expect(o.server.Pause()).To(Succeed())
-			time.Sleep(700 * time.Millisecond)
+			o.untracked()
 			o.Expect(o.server.Resume()).To(Succeed())
 			o.push()
 		},
@@ -107,14 +112,14 @@ func TestNothingIsMissedWhenAServerOfTrackedKeysFails(t *testing.T) {
 			o.Expect(o.way.Refuse()).To(Succeed())
 			o.way.Reset()
 			o.push()
-			time.Sleep(300 * time.Millisecond)
+			o.untracked()
 			o.Expect(o.way.Pass()).To(Succeed())
 		},
 		"too many clients": func(o *outage) {
 			do(o.t, o.server, "config", "set", "maxclients", 1)
 			o.way.Cut()
 			o.push()
-			time.Sleep(300 * time.Millisecond)
+			o.untracked()
 			do(o.t, o.server, "config", "set", "maxclients", 1000)
 		},
 		"busy with a script": func(o *outage) {
@@ -195,30 +200,19 @@ func TestATrackedConnectionSurvivesTheTimeoutOfTheServer(t *testing.T) {
 			do(t, server, "config", "set", "timeout", 3)
 			h.Track("emails", h.endpoint, list("emails"))
 			h.eventuallyTracked("emails", verify.TrackedUnproven)
-			first := trackingIDs(t, server)
+			first, err := server.TrackingClients(t.Context())
+			h.Expect(err).NotTo(HaveOccurred())
 			h.Expect(first).To(HaveLen(1))
-			time.Sleep(10 * time.Second)
-			h.Expect(h.count("emails", coalesce.Lost) == 0).To(Equal(c.survives))
 			if c.survives {
-				h.Expect(trackingIDs(t, server)).To(Equal(first))
+				h.Consistently(h.count).WithArguments("emails", coalesce.Lost).WithTimeout(10 * time.Second).Should(BeZero())
+				h.Expect(server.TrackingClients(t.Context())).To(Equal(first))
+			} else {
+				h.eventuallyWoken("emails", coalesce.Lost, 1)
 			}
 			do(t, server, "lpush", "emails", 1)
 			h.eventually("emails", 1)
 		})
 	}
-}
-
-// trackingIDs returns the IDs of the connections on which the server tracks keys.
-func trackingIDs(t *testing.T, server *redistest.Server) (ids []string) {
-	t.Helper()
-	clients, err := server.Client().ClientList(t.Context()).Result()
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	for line := range strings.Lines(clients) {
-		if strings.Contains(line, "flags=t") {
-			ids = append(ids, strings.Fields(line)[0])
-		}
-	}
-	return ids
 }
 
 // A server, or a proxy in front of it, may accept the tracking and never tell of a change. Depths that grow disprove it.
@@ -246,17 +240,18 @@ func TestAServerThatNeverTellsIsFoundByDepths(t *testing.T) {
 			h.Eventually(func() verify.Tracking { return h.State("emails").Tracking }).WithTimeout(timeout).
 				Should(BeNumerically(">=", verify.TrackedUnproven))
 			missed := false
-			for range 8 {
-				began := time.Now()
-				missed = h.Observed("emails", "emails", depth.Add(1), began) || missed
-				time.Sleep(600 * time.Millisecond)
+			grow := func() verify.Tracking {
+				missed = h.Observed("emails", "emails", depth.Add(1), time.Now()) || missed
+				return h.State("emails").Tracking
 			}
+			const everySo = 600 * time.Millisecond
 			if tells {
-				h.Expect(h.State("emails").Tracking).To(Equal(verify.Tracked))
+				h.eventuallyTracked("emails", verify.Tracked)
+				h.Consistently(grow).WithTimeout(8 * everySo).WithPolling(everySo).Should(Equal(verify.Tracked))
 				return
 			}
+			h.Eventually(grow).WithTimeout(timeout).WithPolling(everySo).Should(Equal(verify.NotTracked))
 			h.Expect(missed).To(BeTrue())
-			h.Expect(h.State("emails").Tracking).To(Equal(verify.NotTracked))
 			h.Expect(h.State("emails").Announced()).To(BeFalse())
 		})
 	}

@@ -40,7 +40,7 @@ func (h *harness) upset(ctx context.Context, keys []string, both bool, random *r
 				h.Watcher.Ensure(id, h.endpoint, AnySource, own)
 			}
 		}
-		time.Sleep(time.Duration(random.IntN(int(300 * time.Microsecond))))
+		pause(ctx, time.Duration(random.IntN(int(300*time.Microsecond))))
 	}
 }
 
@@ -65,7 +65,7 @@ func killConnections(ctx context.Context, t *testing.T, server *redistest.Server
 		if _, err := server.KillTracking(t.Context()); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(300 * time.Millisecond)
+		pause(ctx, 300*time.Millisecond)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestNoPushIsMissedWhateverElseChanges(t *testing.T) {
 				key := keys[random.IntN(len(keys))]
 				do(t, server, "lpush", key, 1)
 				pushed[key]++
-				time.Sleep(time.Duration(random.IntN(int(time.Millisecond))))
+				pause(t.Context(), time.Duration(random.IntN(int(time.Millisecond))))
 			}
 			stop()
 			others.Wait()
@@ -161,7 +161,7 @@ func TestPushesAreMissedIfAKeyIsArmedAfterItWasRead(t *testing.T) {
 	for _, key := range keys {
 		for range perKey {
 			do(t, server, "lpush", key, 1)
-			time.Sleep(time.Duration(rand.IntN(int(6 * time.Millisecond))))
+			pause(t.Context(), time.Duration(rand.IntN(int(6*time.Millisecond))))
 		}
 	}
 	missed := func() (count int) {

@@ -71,7 +71,7 @@ func TestNoPushToATrackedKeyIsMissedWhilePasswordsChange(t *testing.T) {
 				t.Errorf("the tracking was %d for a moment", state)
 				return
 			}
-			time.Sleep(time.Millisecond)
+			pause(ctx, time.Millisecond)
 		}
 	})
 	expected := r.pushWhileRotating(5)

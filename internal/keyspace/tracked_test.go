@@ -204,11 +204,13 @@ func TestManyReconnectsLeaveABoundedNumberOfItems(t *testing.T) {
 		h.Track(strconv.Itoa(i), h.endpoint, list(strconv.Itoa(i)))
 	}
 	h.eventuallyTracked("7", verify.TrackedUnproven)
-	for range reconnects {
+	kills := 0
+	h.Eventually(func() int {
 		_, err := server.KillTracking(t.Context())
 		h.Expect(err).NotTo(HaveOccurred())
-		time.Sleep(10 * time.Millisecond) // Until the next kill there may be a next session.
-	}
+		kills++
+		return kills
+	}).WithTimeout(timeout).WithPolling(10 * time.Millisecond).Should(Equal(reconnects))
 	h.Expect(trackedItems(t, server)).To(And(BeNumerically(">=", keys), BeNumerically("<=", keys*sessions)))
 }
 

@@ -369,8 +369,10 @@ func TestFloodsAreBounded(t *testing.T) {
 func TestAMessageThatDripsEndsTheSession(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Int32
+	drip := time.NewTicker(5 * time.Millisecond)
+	defer drip.Stop()
 	h := trackAt(t, stream(t, func() string {
-		time.Sleep(5 * time.Millisecond)
+		<-drip.C
 		if sent.Add(1) == 1 {
 			return ">2\r\n+invalidate\r\n*1\r\n$1000000\r\n"
 		}

@@ -18,9 +18,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// errReplaced ends a session whose connection has a successor.
-var errReplaced = errors.New("a connection with other credentials has replaced this one")
-
 // Timing has the intervals of a tracker, which tests shorten.
 type Timing struct {
 	// PingAfter is the time without a message before a PING. If there is no reply within AnswerWithin, the connection is
@@ -38,8 +35,8 @@ type Timing struct {
 // memory of the server, under each key that it has read and that has not changed since.
 const restAfter = 3
 
-// DefaultTiming returns the intervals of the operator. PingAfter is below the setting timeout of Redis, after which it closes a
-// connection that sends nothing, unless that is shorter than three seconds.
+// DefaultTiming returns the intervals of the operator. PingAfter is below the setting timeout of Redis, after which it
+// closes a connection that sends nothing, unless that is shorter than three seconds.
 func DefaultTiming() Timing {
 	return Timing{
 		PingAfter:      2 * time.Second,
@@ -165,35 +162,14 @@ func (t *Tracker) session(ctx context.Context) (opened bool, err error) {
 	t.recorder.Tracked(true)
 	t.log.Info("Tracking keys")
 	for conn != nil {
-		conn, err = t.connected(ctx, conn)
+		t.keys.begin()
+		conn, err = connection.UseUntilReplaced(ctx, conn, t.conn.TrackingSuccessor, newSession(t, conn).run)
+		t.keys.end(conn != nil)
 	}
 	t.proven.Store(false)
 	t.proof.Set()
 	t.recorder.Tracked(false)
 	return true, err
-}
-
-// connected runs a session on its connection. If the credentials have changed, it returns the connection to move to.
-func (t *Tracker) connected(ctx context.Context, conn *connection.Tracking) (next *connection.Tracking, err error) {
-	defer conn.Close()
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	var successor sync.WaitGroup
-	successor.Go(func() {
-		if next, _ = t.conn.TrackingSuccessor(ctx, conn); next != nil {
-			end(errReplaced)
-		}
-	})
-	t.keys.begin()
-	err = newSession(t, conn).run(ctx)
-	end(nil)
-	successor.Wait()
-	if next != nil && !errors.Is(err, errReplaced) { // The old connection broke at the same moment.
-		next.Close()
-		next = nil
-	}
-	t.keys.end(next != nil)
-	return next, err
 }
 
 // prove records that an invalidation of an armed key has come.

@@ -5,6 +5,7 @@ package connection
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -88,6 +89,36 @@ func successor[T any](ctx context.Context, c *Conn, of *dedicated, open func(con
 		case <-time.After(backoff.Delay()):
 		}
 	}
+}
+
+// errReplaced ends the use of a connection that has a successor.
+var errReplaced = errors.New("a connection with other credentials has replaced this one")
+
+// UseUntilReplaced uses a dedicated connection and closes it. If the credentials change, it ends the use and returns the
+// connection to move to, which is open before the old one is closed. successor waits for that connection:
+// [Conn.Successor] or [Conn.TrackingSuccessor].
+func UseUntilReplaced[C interface {
+	comparable
+	Close()
+}](ctx context.Context, conn C, successor func(context.Context, C) (C, error), use func(context.Context) error) (next C, err error) {
+	defer conn.Close()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var none C
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		if next, _ = successor(ctx, conn); next != none {
+			end(errReplaced)
+		}
+	})
+	err = use(ctx)
+	end(nil)
+	waiting.Wait()
+	if next != none && !errors.Is(err, errReplaced) { // The old connection broke at the same moment.
+		next.Close()
+		next = none
+	}
+	return next, err
 }
 
 // waitRenewed returns nil once the server is up with other credentials than these.

@@ -57,30 +57,14 @@ func Binary(ctx context.Context, log io.Writer) (string, error) {
 	}
 	err = toolcache.Shared(ctx, folder, func(dir string) error {
 		built.path = filepath.Join(dir, processName)
-		linked := built.path + ".linked"
-		if _, err := goCommand(ctx, append(args, "-o="+linked, command)...); err != nil {
-			return err
-		}
-		return publish(linked, built.path)
+		_, err := goCommand(ctx, append(args, "-o="+built.path, command)...)
+		return err
 	})
 	if err != nil {
 		built.path = ""
 		return "", fmt.Errorf("building the operator: %w", err)
 	}
 	return built.path, nil
-}
-
-// publish gives a file a second path in one step: other processes may start the program at any time, and the go command
-// removes a file before it writes another.
-func publish(file, path string) error {
-	next := path + ".next"
-	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if err := os.Link(file, next); err != nil {
-		return err
-	}
-	return os.Rename(next, path)
 }
 
 // hasRaceDetector reports whether this program was built with -race.

@@ -265,11 +265,11 @@ func (s *Server) ping(ctx context.Context) error {
 	return nil
 }
 
-// KillTracking closes the connections on which the server tracks keys, and returns how many there were.
-func (s *Server) KillTracking(ctx context.Context) (killed int, err error) {
+// TrackingClients returns the IDs of the connections on which the server tracks keys.
+func (s *Server) TrackingClients(ctx context.Context) (ids []string, err error) {
 	clients, err := s.client.ClientList(ctx).Result()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	for line := range strings.Lines(clients) {
 		fields := map[string]string{}
@@ -277,14 +277,22 @@ func (s *Server) KillTracking(ctx context.Context) (killed int, err error) {
 			name, value, _ := strings.Cut(field, "=")
 			fields[name] = value
 		}
-		if !strings.Contains(fields["flags"], "t") {
-			continue
+		if strings.Contains(fields["flags"], "t") {
+			ids = append(ids, fields["id"])
 		}
-		ended, err := s.client.ClientKillByFilter(ctx, "ID", fields["id"]).Result()
+	}
+	return ids, nil
+}
+
+// KillTracking closes the connections on which the server tracks keys, and returns how many there were.
+func (s *Server) KillTracking(ctx context.Context) (killed int, err error) {
+	ids, err := s.TrackingClients(ctx)
+	for _, id := range ids {
+		ended, err := s.client.ClientKillByFilter(ctx, "ID", id).Result()
 		if err != nil {
 			return killed, err
 		}
 		killed += int(ended)
 	}
-	return killed, nil
+	return killed, err
 }

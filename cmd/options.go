@@ -68,7 +68,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		"Add the letters that the watched keys need to the setting notify-keyspace-events of their Redis servers. "+
 			"Letters are never removed. The Redis user needs permission to run CONFIG GET and CONFIG SET.")
 	flags.DurationVar(&o.fallbackInterval, "polling-fallback-interval", defaultFallbackInterval,
-		"How often a queue is read while it is not verified that its Redis server sends notifications. "+
+		"How often a queue is read while it is not verified that its Redis server tells of changes, by notifications or by tracking. "+
 			"Has no effect on ScaledJobs with a shorter pollingIntervalSeconds. 0 disables it, so that "+
 			"pollingIntervalSeconds applies.")
 	o.bindRedisAccess(flags)

@@ -23,8 +23,10 @@ type Recorder interface {
 type TrackingRecorder interface {
 	// Invalidated is called for each message of a server about changed keys that it tracks.
 	Invalidated(endpoint string)
-	// Tracked is called when the tracking of keys in a database begins or ends.
+	// Tracked is called when the tracking of keys in a database begins or ends, and with false before the first attempt.
 	Tracked(endpoint string, database int, tracked bool)
+	// Untracked is called when no keys of the database are to be tracked any longer.
+	Untracked(endpoint string, database int)
 }
 
 // noRecorder records nothing.
@@ -35,5 +37,6 @@ func (noRecorder) Received(string)           { /* nothing to do */ }
 func (noRecorder) Subscribed(string, bool)   { /* nothing to do */ }
 func (noRecorder) Invalidated(string)        { /* nothing to do */ }
 func (noRecorder) Tracked(string, int, bool) { /* nothing to do */ }
+func (noRecorder) Untracked(string, int)     { /* nothing to do */ }
 func (noRecorder) Ended(string, string)      { /* nothing to do */ }
 func (noRecorder) Left(string)               { /* nothing to do */ }

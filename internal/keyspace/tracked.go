@@ -23,11 +23,15 @@ type database struct {
 type tracker struct {
 	*tracking.Tracker
 	database
+	recorder trackerRecorder
 	// users is how many ids have keys in the tracker. The lock of the watcher guards it.
 	users int
 }
 
-func (t *tracker) run(ctx context.Context) { t.Run(ctx) }
+func (t *tracker) run(ctx context.Context) {
+	t.recorder.Tracked(false)
+	t.Run(ctx)
+}
 
 func (t *tracker) server() auth.Endpoint { return t.endpoint }
 
@@ -97,9 +101,10 @@ func (w *Watcher) track(id ID, next *watch) {
 	at := database{next.endpoint, next.keys[0].Database}
 	to, ok := w.trackers[at]
 	if !ok {
-		to = &tracker{database: at, Tracker: tracking.New(tracking.Options{
+		recorder := trackerRecorder{w.options.Recorder, at}
+		to = &tracker{database: at, recorder: recorder, Tracker: tracking.New(tracking.Options{
 			Conn: w.options.Pool.Conn(at.endpoint, at.number), Mark: w.mark, Proven: w.evidenceChanged,
-			Recorder: trackerRecorder{w.options.Recorder, at}, Timing: w.options.Tracking,
+			Recorder: recorder, Timing: w.options.Tracking,
 			Log: w.options.Log.WithValues("endpoint", at.endpoint.String(), "database", at.number),
 		})}
 		w.trackers[at] = to

@@ -4,8 +4,10 @@
 package keyspace
 
 import (
+	"maps"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -158,6 +160,51 @@ func TestAChangeOfSourceLosesNoWake(t *testing.T) {
 		}).WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(want))
 		h.eventually("emails", pushed)
 	}
+}
+
+// trackedDatabases records which databases are tracked, by their numbers.
+type trackedDatabases struct {
+	noRecorder
+	mu  sync.Mutex
+	all map[int]bool
+}
+
+func (d *trackedDatabases) Tracked(_ string, database int, tracked bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all[database] = tracked
+}
+
+func (d *trackedDatabases) Untracked(_ string, database int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.all, database)
+}
+
+func (d *trackedDatabases) get() map[int]bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.all)
+}
+
+// A metric that stays at 0 while notifications have taken the place of the tracking would look like an outage.
+func TestTheRecorderForgetsADatabaseThatIsNotTrackedAnyLonger(t *testing.T) {
+	t.Parallel()
+	recorded := &trackedDatabases{all: map[int]bool{}}
+	h, server := newTracked(t, func(w *Watcher) { w.options.Recorder = recorded })
+	h.ensure("emails")
+	h.Eventually(recorded.get).WithTimeout(timeout).Should(Equal(map[int]bool{0: true}))
+	do(t, server, "config", "set", "notify-keyspace-events", "Klg")
+	h.Eventually(recorded.get).WithTimeout(timeout).Should(BeEmpty())
+}
+
+func TestTheRecorderIsToldOfADatabaseThatMayNotBeTracked(t *testing.T) {
+	t.Parallel()
+	recorded := &trackedDatabases{all: map[int]bool{}}
+	h, server := newTracked(t, func(w *Watcher) { w.options.Recorder = recorded })
+	do(t, server, "acl", "setuser", "default", "-client|tracking")
+	h.ensure("emails")
+	h.Eventually(recorded.get).WithTimeout(timeout).Should(Equal(map[int]bool{0: false}))
 }
 
 func TestWhereTrackingIsNotAllowedNothingIsTracked(t *testing.T) {

@@ -334,10 +334,13 @@ func (w *Watcher) replace(running map[runner]context.CancelFunc) (fresh []runner
 	return fresh
 }
 
-// left calls the recorder if nobody watches the endpoint of a runner any longer.
+// left calls the recorder if nobody tracks the database of a runner, or watches its endpoint, any longer.
 func (w *Watcher) left(old runner) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if ended, ok := old.(*tracker); ok && w.trackers[ended.database] == nil {
+		w.options.Recorder.Untracked(ended.endpoint.String(), ended.number)
+	}
 	for each := range w.needed() {
 		if each.server() == old.server() {
 			return

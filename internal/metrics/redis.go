@@ -49,6 +49,11 @@ func (m *Metrics) Tracked(endpoint string, database int, tracked bool) {
 	m.redis.tracking.WithLabelValues(endpoint, strconv.Itoa(database)).Set(indicator(tracked))
 }
 
+// Untracked removes the series of a database whose keys are not to be tracked any longer.
+func (m *Metrics) Untracked(endpoint string, database int) {
+	m.redis.tracking.DeleteLabelValues(endpoint, strconv.Itoa(database))
+}
+
 // Ended counts a subscription or a tracking that ended, or a failed attempt to begin one, with its reason.
 func (m *Metrics) Ended(endpoint, reason string) {
 	m.redis.reconnects.WithLabelValues(endpoint, reason).Inc()

@@ -135,7 +135,7 @@ func aboutQueue(before, after *scaledjobv1.ScaledJobStatus) *Event {
 }
 
 // aboutNotifications reports that Redis sends no notifications, unless spec.notifications is Disabled, and that it
-// sends them again.
+// sends them again. That a server never sent any needs no warning: the keys are tracked instead.
 func aboutNotifications(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	kind := scaledjobv1.ConditionNotificationsActive
 	was, is := apimeta.FindStatusCondition(before.Conditions, kind), apimeta.FindStatusCondition(after.Conditions, kind)
@@ -146,8 +146,10 @@ func aboutNotifications(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	wasInactive := was != nil && was.Status == metav1.ConditionFalse
 	active := is.Status == metav1.ConditionTrue
 	switch {
-	case wasActive && !active, is.Status == metav1.ConditionFalse && !wasInactive:
+	case wasActive && !active:
 		return new(warning(eventNotificationsUnavailable, "Subscribe", is.Message))
+	case is.Status == metav1.ConditionFalse && !wasInactive:
+		return new(normal(eventNotificationsUnavailable, "Subscribe", is.Message))
 	case active && was != nil && !wasActive && was.Reason != scaledjobv1.ReasonDisabled:
 		return new(normal(eventNotificationsRestored, "Subscribe", is.Message))
 	}

@@ -92,6 +92,21 @@ func TestEventsAboutNotifications(t *testing.T) {
 	}
 }
 
+// A Redis with its default settings needs no attention; one that has stopped to send notifications does.
+func TestOnlyNotificationsThatWereLostAreAWarning(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	with := func(status metav1.ConditionStatus) *scaledjobv1.ScaledJobStatus {
+		return &scaledjobv1.ScaledJobStatus{Conditions: []metav1.Condition{
+			{Type: scaledjobv1.ConditionNotificationsActive, Status: status, Reason: scaledjobv1.ReasonNotConfigured},
+		}}
+	}
+	inactive := with(metav1.ConditionFalse)
+	g.Expect(Events(&scaledjobv1.ScaledJobStatus{}, inactive)).To(ConsistOf(HaveField("Type", "Normal")))
+	g.Expect(Events(with(metav1.ConditionUnknown), inactive)).To(ConsistOf(HaveField("Type", "Normal")))
+	g.Expect(Events(with(metav1.ConditionTrue), inactive)).To(ConsistOf(HaveField("Type", "Warning")))
+}
+
 func TestEventNoteIsBrief(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -182,9 +182,9 @@ func (s *session) rejected(key Key, reply resp.Error) error {
 	if key == pinged {
 		return nil
 	}
-	after := s.tracker.timing.RefusedRetry
-	if cause.Reason == failure.ReasonPermissionDenied {
-		after = s.tracker.timing.ForbiddenRetry
+	after := s.tracker.timing.ForbiddenRetry
+	if cause.Reason == failure.ReasonUnreachable { // The server may be loading its data, for example.
+		after = s.tracker.timing.RefusedRetry
 	}
 	s.tracker.keys.refuse(key, time.Now().Add(after))
 	return nil

@@ -90,11 +90,16 @@ func track(t *testing.T, server *redistest.Scripted, keys ...string) *harness {
 
 func trackAt(t *testing.T, addr string, keys ...string) *harness {
 	t.Helper()
+	return trackTimed(t, addr, impatient(), keys...)
+}
+
+func trackTimed(t *testing.T, addr string, timing Timing, keys ...string) *harness {
+	t.Helper()
 	h := &harness{Gomega: NewWithT(t)}
 	pool := connection.NewPool(connection.Options{})
 	h.Tracker = New(Options{
 		Conn: pool.Conn(auth.Endpoint{Address: addr}, 0), Mark: h.mark, Proven: coalesce.NewSignal(),
-		Recorder: h, Timing: impatient(), Log: logr.Discard(),
+		Recorder: h, Timing: timing, Log: logr.Discard(),
 	})
 	for _, key := range keys {
 		h.Add(listOf(key), ID{Name: key})
@@ -166,7 +171,7 @@ func TestInvalidationsWithoutAChangeCauseOneReadASecond(t *testing.T) {
 		reads.Add(1)
 		return ":7\r\n" + toldOfA
 	})
-	h := track(t, server, "a")
+	h := trackTimed(t, server.Addr(), DefaultTiming(), "a") // Another session would read the key again.
 	h.eventuallyMarked("a Shrink")
 	before := reads.Load()
 	h.Consistently(func() int32 { return reads.Load() - before }).WithTimeout(2500 * time.Millisecond).Should(BeNumerically("<=", 3))
@@ -265,15 +270,40 @@ func TestAReadThatIsRefusedIsRepeated(t *testing.T) {
 	}
 }
 
+// What only a person can mend is tried again after a minute, and what heals by itself after a second.
+func TestAReadIsRepeatedSoonIfTheRefusalMayEndByItself(t *testing.T) {
+	t.Parallel()
+	for refusal, soon := range map[string]bool{
+		"NOPERM no": false, "WRONGTYPE no": false, "LOADING Redis is loading": true, "BUSY a script": true,
+	} {
+		t.Run(refusal, func(t *testing.T) {
+			t.Parallel()
+			timing := impatient()
+			timing.ForbiddenRetry = time.Hour
+			var reads atomic.Int32
+			h := trackTimed(t, scripted(t, func(string) string {
+				reads.Add(1)
+				return "-" + refusal + "\r\n"
+			}).Addr(), timing, "a")
+			if soon {
+				h.Eventually(reads.Load).WithTimeout(timeout).Should(BeNumerically(">=", 3))
+				return
+			}
+			h.Eventually(reads.Load).WithTimeout(timeout).Should(BeNumerically("==", 1))
+			h.Consistently(reads.Load).Should(BeNumerically("==", 1))
+		})
+	}
+}
+
 func TestIdleKeysAreReadOnceASecond(t *testing.T) {
 	t.Parallel()
 	var reads atomic.Int32
-	h := track(t, scripted(t, func(string) string {
+	h := trackTimed(t, scripted(t, func(string) string {
 		if n := reads.Add(1); n%2 == 0 { // The length changes all the time.
 			return ":1\r\n" + toldOfA
 		}
 		return ":0\r\n" + toldOfA
-	}), "a")
+	}).Addr(), DefaultTiming(), "a")
 	h.SetIdle(listOf("a"), ID{Name: "a"}, true)
 	h.eventuallyMarked("a Confirmed")
 	h.Consistently(reads.Load).WithTimeout(1500 * time.Millisecond).Should(BeNumerically("<=", 4))
@@ -369,10 +399,11 @@ func TestFloodsAreBounded(t *testing.T) {
 func TestAMessageThatDripsEndsTheSession(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Int32
-	drip := time.NewTicker(5 * time.Millisecond)
-	defer drip.Stop()
 	h := trackAt(t, stream(t, func() string {
-		<-drip.C
+		select {
+		case <-t.Context().Done():
+		case <-time.After(5 * time.Millisecond):
+		}
 		if sent.Add(1) == 1 {
 			return ">2\r\n+invalidate\r\n*1\r\n$1000000\r\n"
 		}

@@ -23,8 +23,9 @@ type Timing struct {
 	// PingAfter is the time without a message before a PING. If there is no reply within AnswerWithin, the connection is
 	// closed.
 	PingAfter, AnswerWithin time.Duration
-	// ForbiddenRetry is the wait before a key or a server that the user may not track is tried again, and RefusedRetry
-	// the wait before a read that was rejected for another reason is repeated.
+	// ForbiddenRetry is the wait before a server that refuses tracking is tried again, or a key that the user may not
+	// read or that has another type. RefusedRetry is the wait before a read that was rejected for another reason is
+	// repeated.
 	ForbiddenRetry, RefusedRetry time.Duration
 	// ShortSession is the length below which a session is short. FirstRest is the wait after three of them in a row. It
 	// doubles after each further one, up to LongestRest.

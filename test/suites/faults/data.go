@@ -44,33 +44,70 @@ const movedMessages = 5
 // but to see what the resync finds, and messages after it must be heard.
 func keyFaults() []QueueFault {
 	const found = "the resync finds it, no Job comes of it, and messages after it are heard of"
-	silent := func(name string, change func(context.Context, *Queue) error) QueueFault {
-		return QueueFault{Fault{Name: name, Promise: found, Within: atNextAttempt}, unannounced(change)}
+	return append(removals(found, unannounced),
+		QueueFault{Fault{Name: "key overwritten by a string", Promise: found, Within: atNextAttempt}, strikeOverwrite},
+		swap(), rename())
+}
+
+// trackedFaults are what happens to keys that the server tracks.
+func trackedFaults() []QueueFault {
+	all := append(removals("the server tells of it, no Job comes of it, and messages after it are heard of", told), swap(), rename())
+	for i := range all {
+		all[i].Name += ", keys tracked"
+	}
+	return append(all, QueueFault{
+		Fault{
+			Name:    "a key of the same name in another database, keys tracked",
+			Promise: "no Job comes of it, and messages after it are heard of",
+			Within:  atNextAttempt,
+		}, strikeNamesake,
+	})
+}
+
+// removals are changes after which the key is gone.
+func removals(promise string, strike func(change func(context.Context, *Queue) error) queueStrike) []QueueFault {
+	removal := func(name string, change func(context.Context, *Queue) error) QueueFault {
+		return QueueFault{Fault{Name: name, Promise: promise, Within: atNextAttempt}, strike(change)}
 	}
 	return []QueueFault{
-		silent("FLUSHALL", func(ctx context.Context, q *Queue) error {
+		removal("FLUSHALL", func(ctx context.Context, q *Queue) error {
 			return q.target.command(ctx, "FLUSHALL")
 		}),
-		silent("expiry", func(ctx context.Context, q *Queue) error {
+		removal("expiry", func(ctx context.Context, q *Queue) error {
 			return errors.Join(q.target.command(ctx, "PEXPIRE", q.Queue, 1), q.awaitGone(ctx))
 		}),
-		silent("eviction", func(ctx context.Context, q *Queue) error {
+		removal("eviction", func(ctx context.Context, q *Queue) error {
 			return errors.Join(
 				q.target.configure(ctx, "maxmemory-policy", "allkeys-lru"), q.target.configure(ctx, "maxmemory", 1),
 				q.awaitGone(ctx), q.target.configure(ctx, "maxmemory", 0))
 		}),
-		{Fault{Name: "key overwritten by a string", Promise: found, Within: atNextAttempt}, strikeOverwrite},
-		{
-			Fault{
-				Name: "SWAPDB", Promise: "the resync finds the messages of the other database", Within: atNextAttempt,
-			}, strikeSwap,
-		},
-		{
-			Fault{
-				Name: "RENAME to the key and away", Promise: "the operator hears of both", Within: atNextAttempt,
-			}, strikeRename,
-		},
 	}
+}
+
+func swap() QueueFault {
+	return QueueFault{Fault{
+		Name: "SWAPDB", Promise: "the resync finds the messages of the other database", Within: atNextAttempt,
+	}, strikeSwap}
+}
+
+func rename() QueueFault {
+	return QueueFault{Fault{
+		Name: "RENAME to the key and away", Promise: "the operator hears of both", Within: atNextAttempt,
+	}, strikeRename}
+}
+
+// told is for a change of a key that the server tells of.
+func told(change func(context.Context, *Queue) error) queueStrike {
+	return func(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
+		return errors.Join(change(ctx, q), q.awaitDepth(ctx), meanwhile(ctx))
+	}
+}
+
+// strikeNamesake has messages come to a key of the same name in another database.
+func strikeNamesake(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwhile) error {
+	return errors.Join(
+		q.fillKey(ctx, q.Queue+":other"), q.target.command(ctx, "COPY", q.Queue+":other", q.Queue, "DB", 1),
+		q.AwaitRest(ctx), q.awaitDepth(ctx), meanwhile(ctx))
 }
 
 // unannounced is for a change of a key that no notification tells of.
@@ -117,12 +154,9 @@ func strikeSwap(ctx context.Context, q *Queue, _ time.Duration, meanwhile Meanwh
 	key := q.Queue
 	other := key + ":other"
 	q.allow(movedMessages)
-	swap := func(ctx context.Context) error {
-		return errors.Join(
-			q.fillKey(ctx, other), q.target.command(ctx, "COPY", other, key, "DB", 1),
-			q.target.command(ctx, "SWAPDB", 0, 1))
-	}
+	swap := func(ctx context.Context) error { return q.target.command(ctx, "SWAPDB", 0, 1) }
 	return errors.Join(
+		q.fillKey(ctx, other), q.target.command(ctx, "COPY", other, key, "DB", 1), q.AwaitRest(ctx),
 		q.unnoticed(ctx, swap), q.polled(ctx, q.AwaitExpected), q.awaitDepth(ctx), meanwhile(ctx))
 }
 

@@ -5,6 +5,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -28,6 +29,81 @@ func TestPromiseIsKeptForOneQueue(t *testing.T) {
 			conclude(t, fixture, row, err, fault.Within)
 		})
 	}
+}
+
+func TestPromiseIsKeptForOneQueueWhileItsKeyIsTracked(t *testing.T) {
+	t.Parallel()
+	name := func(fault QueueFault) string { return fault.Name }
+	for _, fault := range scene.RowsNamed(trackedFaults(), name, "SWAPDB, keys tracked") {
+		t.Run(fault.Name, func(t *testing.T) {
+			t.Parallel()
+			fixture := newEmptyFixture(t)
+			struck := add(t, fixture, "struck", scene.Tracking)
+			NewWithT(t).Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
+			row, err := fixture.Play(t.Context(), fault.Of(struck), lasting(fault.Fault))
+			conclude(t, fixture, row, err, fault.Within)
+		})
+	}
+}
+
+// Redis tells subscribers of these changes, but not connections for which it tracks keys: there the resync finds them.
+func TestChangesOfConsumerGroups(t *testing.T) {
+	t.Parallel()
+	const entries = 3
+	for name, c := range map[string]struct {
+		changes []scene.Change
+		look    func(q *Queue, ctx context.Context, change, fact func(context.Context) error) error
+	}{
+		"notifications": {nil, func(_ *Queue, ctx context.Context, change, fact func(context.Context) error) error {
+			return errors.Join(change(ctx), fact(ctx))
+		}},
+		"keys tracked": {[]scene.Change{scene.Tracking}, func(q *Queue, ctx context.Context, change, fact func(context.Context) error) error {
+			return errors.Join(q.unnoticed(ctx, change), q.polled(ctx, fact))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			fixture := newEmptyFixture(t)
+			g.Expect(fixture.Target.setFlags(t.Context(), "Ktg")).To(Succeed())
+			q := add(t, fixture, "stream", append(c.changes, ofGroup)...)
+			q.allow(entries)
+			for range entries {
+				g.Expect(fixture.Target.command(t.Context(), "XADD", q.Queue, "*", "message", 1)).To(Succeed())
+			}
+			group := func(args ...any) func(context.Context) error {
+				return func(ctx context.Context) error {
+					return fixture.Target.command(ctx, append([]any{"XGROUP"}, args...)...)
+				}
+			}
+			noGroup := func(ctx context.Context) error {
+				return q.awaitUnreadable(ctx, scaledjobv1.ReasonConsumerGroupNotFound)
+			}
+			deep := func(depth int64) func(context.Context) error {
+				return func(ctx context.Context) error { return q.awaitWaiting(ctx, depth) }
+			}
+			// A Job is due that makes the group.
+			g.Expect(errors.Join(noGroup(t.Context()), q.AwaitSubscription(t.Context()))).To(Succeed())
+			for _, step := range []struct{ change, fact func(context.Context) error }{
+				{group("CREATE", q.Queue, "workers", "$"), deep(0)},
+				{group("SETID", q.Queue, "workers", "0"), deep(entries)},
+				{group("DESTROY", q.Queue, "workers"), noGroup},
+			} {
+				g.Expect(c.look(q, t.Context(), step.change, step.fact)).To(Succeed())
+			}
+			g.Expect(q.Witness.CatchUp(t.Context())).To(Succeed())
+			g.Expect(q.Witness.Created()).To(Equal(entries))
+			g.Expect(q.Witness.Verdict()).To(BeEmpty())
+		})
+	}
+}
+
+// ofGroup makes the queue a stream with a consumer group.
+func ofGroup(spec *scaledjobv1.ScaledJobSpec) {
+	spec.Queues = []scaledjobv1.Queue{{
+		Name: spec.QueueName, Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"},
+	}}
+	spec.QueueName = ""
 }
 
 // The negative control of all that counts Jobs: one more does not pass.

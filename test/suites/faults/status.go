@@ -74,8 +74,13 @@ func (q *Queue) awaitDepth(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return q.awaitWaiting(ctx, int64(depth))
+}
+
+// awaitWaiting waits until the status shows this depth.
+func (q *Queue) awaitWaiting(ctx context.Context, depth int64) error {
 	return q.awaitStatus(ctx, fmt.Sprintf("the depth is %d", depth), func(status *scaledjobv1.ScaledJobStatus) bool {
-		return status.QueueDepth != nil && *status.QueueDepth == int64(depth) &&
+		return status.QueueDepth != nil && *status.QueueDepth == depth &&
 			reasonOf(status, scaledjobv1.ConditionQueueConnected) == scaledjobv1.ReasonConnected
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -120,6 +121,51 @@ func TestTheDocumentedCommandsOfTypesAreEnough(t *testing.T) {
 			s.expectNoticed()
 		})
 	}
+}
+
+// For tracking alone, the document leaves out the channels and the commands that subscribe. Without the right to track,
+// the queue is polled.
+func TestTheDocumentedPermissionsAreEnoughForTracking(t *testing.T) {
+	t.Parallel()
+	for _, k := range append(otherKinds(), list) {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScaledJob(t)
+			s.kind = k
+			command := documentedPermissions(t)
+			for _, word := range []string{"&__keyspace@0__:jobs:*", "+subscribe", "+unsubscribe"} {
+				command = replaced(t, command, word)
+			}
+			s.create(with(s.follow(newClosedServer(t), replaced(t, command, "+llen", trackedCommands(t, k)...)), scene.Tracking)...)
+			s.awaitJobs()
+			s.expectTracked()
+		})
+	}
+	t.Run("without the right to track", func(t *testing.T) {
+		t.Parallel()
+		s := newScaledJob(t)
+		command := replaced(t, documentedPermissions(t), "+client|tracking")
+		s.create(with(s.follow(newClosedServer(t), command), scene.Tracking, scene.Polling(1))...)
+		s.awaitJobs()
+		s.push(1)
+		s.awaitJobs()
+		s.awaitFalse(scaledjobv1.ConditionNotificationsActive, scaledjobv1.ReasonDisabled, "+client|tracking")
+		s.awaitMode(scaledjobv1.ModePolling)
+	})
+}
+
+// trackedCommands are the rights that the documents name for the type while its keys are tracked: for a sorted set with
+// a window also the command that reads its length.
+func trackedCommands(t *testing.T, k kind) []string {
+	t.Helper()
+	rights := documentedCommands(t, k)
+	if k.entry("").Type == scaledjobv1.QueueSortedSet && !slices.Contains(rights, "+zcard") {
+		if !strings.Contains(documented(t, "redis.md"), "for tracking `+zcard` with any window") {
+			t.Fatal("docs/redis.md does not name +zcard")
+		}
+		rights = append(rights, "+zcard")
+	}
+	return rights
 }
 
 // documentedCommands are the rights that docs/queues.md names for the type.

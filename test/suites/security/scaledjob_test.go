@@ -195,6 +195,18 @@ func (s *scaledJob) expectNoticed() {
 	s.awaitMode(scaledjobv1.ModeEvents)
 }
 
+// expectTracked returns when the server has told of a message because it tracks the key, and of another one that nothing
+// else told of.
+func (s *scaledJob) expectTracked() {
+	s.t.Helper()
+	s.Expect(s.AwaitTracked(s.t.Context())).To(Succeed())
+	for range 2 {
+		s.push(1)
+		s.awaitJobs()
+		s.awaitMode(scaledjobv1.ModeTracking)
+	}
+}
+
 // verdict is what a condition says, and which of Stalled and Reconciling is True.
 type verdict struct{ Status, Reason, Message, Abnormal string }
 

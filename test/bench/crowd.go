@@ -22,10 +22,17 @@ type crowd []*contender
 func (s *setting) newCrowd(
 	ctx context.Context, name, redisAddress string, count int, shape func(*scaledjobv1.ScaledJobSpec),
 ) (crowd, error) {
+	return s.ours.crowd(ctx, name, redisAddress, count, shape)
+}
+
+// crowd makes so many ScaledJobs beside that of the contender.
+func (c *contender) crowd(
+	ctx context.Context, name, redisAddress string, count int, shape func(*scaledjobv1.ScaledJobSpec),
+) (crowd, error) {
 	members := make(crowd, count)
 	for i := range members {
 		var err error
-		members[i], err = s.ours.beside(ctx, fmt.Sprintf("%s-%d", name, i), func(spec *scaledjobv1.ScaledJobSpec) {
+		members[i], err = c.beside(ctx, fmt.Sprintf("%s-%d", name, i), func(spec *scaledjobv1.ScaledJobSpec) {
 			spec.RedisAddress = redisAddress
 			shape(spec)
 		})

@@ -4,9 +4,10 @@
 // Command bench measures how fast messages become Jobs, on a real API server and a real Redis, and compares the
 // operator with the floor: a bare loop that does the least there is to do (see the folder floor). The two take turns in
 // one run, so that whatever else the machine does hits both; the ratios are what to look at. So it does for single
-// messages, for bursts, for single messages beside a burst, and for Jobs that finish and are to be replaced. Besides,
-// it compares the operator while other Redis servers are silent with itself while they are not, and measures what
-// floods of messages and dead servers cost, and how long nobody creates Jobs when the leader ends.
+// messages, for bursts, for single messages to many queues, for single messages beside a burst, and for Jobs that finish
+// and are to be replaced. Besides, it compares the operator while other Redis servers are silent with itself while they
+// are not, and measures what floods of messages, ten thousand keys and dead servers cost, and how long nobody creates
+// Jobs when the leader ends.
 //
 // If asked to, it lets the same messages come to workers of every kind under every scaling strategy, and prints a table
 // in Markdown: how many Jobs that took, how many of them found no message, and how long the messages waited.
@@ -50,6 +51,8 @@ var measurements = []measurement{
 	{name: "latency", take: measureLatency},
 	{name: "bursts", take: measureBursts},
 	{name: "tracking", take: measureTracking},
+	{name: "fanout", take: measureFanOut},
+	{name: "keys", take: measureKeys},
 	{name: "isolation", take: measureIsolation},
 	{name: "saturation", take: measureSaturation},
 	{name: "dials", take: measureDials},

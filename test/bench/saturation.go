@@ -52,11 +52,11 @@ type flooding struct {
 
 // measureSaturation floods one queue, and then many, which others must not notice.
 func measureSaturation(ctx context.Context, log io.Writer, s *setting, _ sizes) ([]comparison, error) {
-	one, err := s.flood(ctx, log, 1)
+	one, err := s.flood(ctx, log, 1, saturated)
 	if err != nil {
 		return nil, err
 	}
-	many, err := s.flood(ctx, log, manySaturated)
+	many, err := s.flood(ctx, log, manySaturated, saturated)
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +72,11 @@ func measureSaturation(ctx context.Context, log io.Writer, s *setting, _ sizes) 
 }
 
 // flood pushes messages to queues that are at their limit, and watches what the operator does meanwhile.
-func (s *setting) flood(ctx context.Context, log io.Writer, queues int) (seen flooding, err error) {
+func (s *setting) flood(
+	ctx context.Context, log io.Writer, queues int, shape func(*scaledjobv1.ScaledJobSpec),
+) (seen flooding, err error) {
 	_, _ = fmt.Fprintf(log, "pushing %d messages a second to queues at their limit, of which there are %d …\n", pushesPerSecond, queues)
-	full, err := s.newCrowd(ctx, "full", s.redis.Addr(), queues, saturated)
+	full, err := s.newCrowd(ctx, "full", s.redis.Addr(), queues, shape)
 	if err != nil {
 		return flooding{}, err
 	}

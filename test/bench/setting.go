@@ -107,7 +107,12 @@ func (s *setting) kubeconfig() string { return filepath.Join(s.sandbox.Dir(), "k
 
 // runFloor has the floor work for the ScaledJob of a contender. By what, the floor says itself.
 func (s *setting) runFloor(by string, of *contender) (*sandbox.Process, error) {
-	return s.sandbox.Start("floor", s.floorPath(), by, s.kubeconfig(), of.sj.Namespace, of.sj.Name)
+	return s.runFloorFor(by, of.sj.Namespace, of.sj.Name)
+}
+
+// runFloorFor has the floor work for the ScaledJobs of this name, as the floor understands it.
+func (s *setting) runFloorFor(by, namespace, name string) (*sandbox.Process, error) {
+	return s.sandbox.Start("floor", s.floorPath(), by, s.kubeconfig(), namespace, name)
 }
 
 // writeKubeconfig lets the floor be who the operator is, with the same rights and the same priority at the API server.

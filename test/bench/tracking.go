@@ -15,8 +15,8 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// measureTracking measures latency and bursts again while the server tracks the key of ours instead of announcing its
-// changes. The floor stays subscribed.
+// measureTracking measures latency, bursts and a flood again while the server tracks the key of ours instead of
+// announcing its changes. The floor stays subscribed.
 func measureTracking(ctx context.Context, log io.Writer, s *setting, size sizes) ([]comparison, error) {
 	if err := s.ours.hearBy(ctx, scaledjobv1.NotificationsTracking, scaledjobv1.ModeTracking); err != nil {
 		return nil, err
@@ -33,8 +33,20 @@ func measureTracking(ctx context.Context, log io.Writer, s *setting, size sizes)
 	for i := range all {
 		all[i].work += ", key tracked"
 	}
+	flood, err := s.flood(ctx, log, 1, func(spec *scaledjobv1.ScaledJobSpec) {
+		saturated(spec)
+		tracked(spec)
+	})
+	if err != nil {
+		return nil, err
+	}
+	work := fmt.Sprintf("one saturated queue, %.0f pushes/s, key tracked: ", flood.pushes)
+	all = append(all, within(work+"CPU", "cores", mostCores, flood.cores), within(work+"status writes", "/s", mostWrites, flood.writes))
 	return all, s.ours.hearBy(ctx, scaledjobv1.NotificationsEnabled, scaledjobv1.ModeEvents)
 }
+
+// tracked has the server track the keys.
+func tracked(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsTracking }
 
 // hearBy changes the source of events of the contender, and waits for the mode. A first change of the key proves the
 // tracking.
@@ -46,13 +58,8 @@ func (c *contender) hearBy(ctx context.Context, source scaledjobv1.NotificationM
 	}
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	queue := c.sj.Spec.QueueName
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		// A push and a pop in one transaction change the key, but are due no Job.
-		pipe := c.queue.TxPipeline()
-		pipe.LPush(ctx, queue, "probe")
-		pipe.LPop(ctx, queue)
-		if _, err := pipe.Exec(ctx); err != nil {
+		if err := c.touch(ctx, c.sj.Spec.QueueName); err != nil {
 			return false, err
 		}
 		var now scaledjobv1.ScaledJob
@@ -61,6 +68,20 @@ func (c *contender) hearBy(ctx context.Context, source scaledjobv1.NotificationM
 	})
 	if err != nil {
 		return fmt.Errorf("waiting until the mode of %s is %s: %w", c.name, mode, err)
+	}
+	return nil
+}
+
+// touchCommands is how many commands touch runs.
+const touchCommands = 4
+
+// touch changes a key: a push and a pop in one transaction are due no Job.
+func (c *contender) touch(ctx context.Context, key string) error {
+	pipe := c.queue.TxPipeline()
+	pipe.LPush(ctx, key, "probe")
+	pipe.LPop(ctx, key)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("touching the queue: %w", err)
 	}
 	return nil
 }

@@ -6,9 +6,11 @@
 //
 //	floor growth KUBECONFIG NAMESPACE SCALEDJOB
 //	floor refill KUBECONFIG NAMESPACE SCALEDJOB
+//	floor fanout KUBECONFIG NAMESPACE PREFIX
 //
 // By growth, it hears of a message, reads the depth and creates the difference, 16 at once. By refill, it creates
-// maxReplicas Jobs, and another whenever one has finished.
+// maxReplicas Jobs, and another whenever one has finished. By fanout, it does as by growth for all ScaledJobs of the
+// namespace whose names begin with the prefix, over one subscription.
 package main
 
 import (
@@ -50,6 +52,9 @@ func run(ctx context.Context, by, kubeconfig string, key client.ObjectKey) error
 	if err != nil {
 		return err
 	}
+	if by == "fanout" {
+		return fanOut(ctx, kube, key.Namespace, key.Name)
+	}
 	var sj scaledjobv1.ScaledJob
 	if err := kube.Get(ctx, key, &sj); err != nil {
 		return err
@@ -60,12 +65,23 @@ func run(ctx context.Context, by, kubeconfig string, key client.ObjectKey) error
 	return grow(ctx, kube, &sj)
 }
 
+// channelPrefix is what the channels of all keys begin with.
+const channelPrefix = "__keyspace@0__:"
+
 // grow creates a Job for each message that comes.
 func grow(ctx context.Context, kube client.Client, sj *scaledjobv1.ScaledJob) error {
 	queue := redis.NewClient(&redis.Options{Addr: sj.Spec.RedisAddress})
-	events := queue.Subscribe(ctx, "__keyspace@0__:"+sj.Spec.QueueName)
+	events := queue.Subscribe(ctx, channelPrefix+sj.Spec.QueueName)
+	return growOn(ctx, kube, queue, sj, func() error {
+		_, err := events.Receive(ctx)
+		return err
+	})
+}
+
+// growOn creates a Job for each message that there is whenever next returns.
+func growOn(ctx context.Context, kube client.Client, queue *redis.Client, sj *scaledjobv1.ScaledJob, next func() error) error {
 	for ordinal, created := int64(0), int64(0); ; {
-		if _, err := events.Receive(ctx); err != nil {
+		if err := next(); err != nil {
 			return err
 		}
 		depth, err := queue.LLen(ctx, sj.Spec.QueueName).Result()

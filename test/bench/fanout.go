@@ -1,0 +1,144 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+)
+
+const (
+	// fanOutQueues get one message each within fanOutTime, in each of fanOutRounds.
+	fanOutQueues = 300
+	fanOutTime   = time.Second
+	fanOutRounds = 5
+
+	fanOutName                 = "fanout"
+	mostFanOut50, mostFanOut99 = 3.0, 1.5
+)
+
+// measureFanOut pushes single messages to many queues, each with a ScaledJob of its own, and takes the time until the
+// Job of each is seen: once while ours hears by notifications, and once while the server tracks the keys.
+func measureFanOut(ctx context.Context, log io.Writer, s *setting, _ sizes) (all []comparison, err error) {
+	for _, source := range []struct {
+		name  string
+		shape func(*scaledjobv1.ScaledJobSpec)
+		mode  scaledjobv1.ScalingMode
+	}{
+		{"", func(*scaledjobv1.ScaledJobSpec) { /* as it is */ }, scaledjobv1.ModeEvents},
+		{", keys tracked", tracked, scaledjobv1.ModeTracking},
+	} {
+		floor, ours, err := s.fanOut(ctx, log, source.shape, source.mode)
+		if err != nil {
+			return nil, err
+		}
+		work := fmt.Sprintf("fan-out, %d queues get a message each within %s%s: ", fanOutQueues, fanOutTime, source.name)
+		all = append(all,
+			comparison{work: work + "p50", unit: "ms", figures: ofQuantiles(floor, ours, 0.5), atMost: mostFanOut50},
+			comparison{work: work + "p99", unit: "ms", figures: ofQuantiles(floor, ours, 0.99), atMost: mostFanOut99})
+	}
+	return all, nil
+}
+
+// fanOut returns how many milliseconds each message has waited for its Job.
+func (s *setting) fanOut(
+	ctx context.Context, log io.Writer, shape func(*scaledjobv1.ScaledJobSpec), mode scaledjobv1.ScalingMode,
+) (floor, ours []float64, err error) {
+	_, _ = fmt.Fprintf(log, "creating %d ScaledJobs for each …\n", fanOutQueues)
+	crowds := map[*contender]crowd{}
+	for _, c := range s.inTurn(0) {
+		if crowds[c], err = c.crowd(ctx, fanOutName, s.redis.Addr(), fanOutQueues, shape); err != nil {
+			return nil, nil, err
+		}
+	}
+	process, err := s.runFloorFor("fanout", s.floor.sj.Namespace, fanOutName)
+	if err != nil {
+		return nil, nil, err
+	}
+	times := map[*contender][]float64{}
+	begin := func() error {
+		return errors.Join(crowds[s.floor].subscribed(ctx), crowds[s.ours].hear(ctx, mode), s.checkAndClear(ctx))
+	}
+	if err := begin(); err != nil {
+		return nil, nil, errors.Join(err, process.Kill())
+	}
+	for round := range fanOutRounds {
+		_, _ = fmt.Fprintf(log, "pushing a message to %d queues of each, round %d of %d …\n", fanOutQueues, round+1, fanOutRounds)
+		for _, c := range s.inTurn(round) {
+			taken, err := crowds[c].serveOneEach(ctx)
+			if err != nil {
+				return nil, nil, errors.Join(err, endOf(ctx, process), process.Kill())
+			}
+			times[c] = append(times[c], taken...)
+		}
+	}
+	for _, c := range s.inTurn(0) {
+		err = errors.Join(err, crowds[c].check(ctx), crowds[c].remove(ctx), c.clear(ctx))
+	}
+	return times[s.floor], times[s.ours], errors.Join(err, process.Kill(), s.redis.Client().FlushAll(ctx).Err())
+}
+
+// serveOneEach pushes one message to each queue, spread evenly over the time of a round, and returns how many
+// milliseconds passed until the Job of each was seen.
+func (c crowd) serveOneEach(ctx context.Context) (taken []float64, err error) {
+	pushed := make([]time.Time, len(c))
+	began := time.Now()
+	for i, member := range c {
+		if err := scene.Pause(ctx, time.Until(began.Add(fanOutTime*time.Duration(i)/time.Duration(len(c))))); err != nil {
+			return nil, err
+		}
+		if pushed[i], err = member.push(ctx, 1); err != nil {
+			return nil, err
+		}
+	}
+	for i, member := range c {
+		job, err := member.nth(ctx, member.pushed)
+		if err != nil {
+			return nil, err
+		}
+		taken = append(taken, float64(job.at.Sub(pushed[i]))/float64(time.Millisecond))
+	}
+	// The reports of this round are not to meet the next one.
+	return taken, scene.Pause(ctx, settleTime)
+}
+
+// subscribed waits until somebody listens to all queues.
+func (c crowd) subscribed(ctx context.Context) error {
+	for _, member := range c {
+		if err := member.subscribed(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hear waits until all hear by this mode. A first change of a key proves the tracking.
+func (c crowd) hear(ctx context.Context, mode scaledjobv1.ScalingMode) error {
+	key := c[0].sj.Spec.QueueName
+	if key == "" {
+		key = c[0].sj.Spec.Queues[0].Name
+	}
+	return c.await(ctx, func(status scaledjobv1.ScaledJobStatus) bool {
+		if status.Mode != mode && mode == scaledjobv1.ModeTracking {
+			_ = c[0].touch(ctx, key)
+		}
+		return status.Mode == mode
+	})
+}
+
+// check fails unless each has exactly one Job per message.
+func (c crowd) check(ctx context.Context) error {
+	for _, member := range c {
+		if err := member.check(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

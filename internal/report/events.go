@@ -147,9 +147,9 @@ func aboutNotifications(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	active := is.Status == metav1.ConditionTrue
 	switch {
 	case wasActive && !active:
-		return new(warning(eventNotificationsUnavailable, "Subscribe", is.Message))
+		return new(warning(eventNotificationsUnavailable, "Subscribe", withoutOtherSource(is.Message)))
 	case is.Status == metav1.ConditionFalse && !wasInactive:
-		return new(normal(eventNotificationsUnavailable, "Subscribe", is.Message))
+		return new(normal(eventNotificationsUnavailable, "Subscribe", withoutOtherSource(is.Message)))
 	case active && was != nil && !wasActive && was.Reason != scaledjobv1.ReasonDisabled:
 		return new(normal(eventNotificationsRestored, "Subscribe", is.Message))
 	}

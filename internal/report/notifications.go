@@ -5,6 +5,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,6 +19,14 @@ var otherSource = map[verify.Tracking]string{
 	verify.TrackedUnproven: " Meanwhile Redis tracks the keys for the operator. Until it tells of a first change, the " +
 		"operator also polls the queue.",
 	verify.Tracked: " Meanwhile Redis tracks the keys and tells the operator of changes.",
+}
+
+// withoutOtherSource returns the message without its end about the other source, which may change soon after.
+func withoutOtherSource(message string) string {
+	for _, end := range otherSource {
+		message = strings.TrimSuffix(message, end)
+	}
+	return message + " The operator uses the best source that works; status.mode shows it."
 }
 
 // flags describes the required value of notify-keyspace-events.
@@ -59,8 +68,8 @@ var notificationsDisabled = Condition{
 
 // onlyTracking is the condition if spec.notifications is Tracking, by whether the keys are tracked.
 var onlyTracking = map[verify.Tracking]string{
-	verify.NotTracked: "The server does not track the keys for the operator, so the operator polls the queue. It needs " +
-		"Redis 6 or newer and the permission +client|tracking.",
+	verify.NotTracked: "The server does not track the keys now, so the operator polls the queue, and tries again. Tracking needs " +
+		"Redis 6 or newer and the permission +client|tracking; the operator's log has the cause.",
 	verify.TrackedUnproven: "Redis tracks the keys for the operator. Until it tells of a first change, the operator also polls the queue.",
 	verify.Tracked:         "Redis tracks the keys and tells the operator of changes.",
 }

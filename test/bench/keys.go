@@ -57,13 +57,13 @@ func measureKeys(ctx context.Context, log io.Writer, s *setting, _ sizes) (all [
 			return nil, err
 		}
 		work := fmt.Sprintf("%d keys, %s: commands ", keyHolders*keysEach, source.name)
-		all = append(all, told(work+"at rest", rest), told(fmt.Sprintf("%swhile %d keys change per second", work, changesPerSecond), busy))
+		all = append(all, figureOnly(work+"at rest", rest), figureOnly(fmt.Sprintf("%swhile %d keys change per second", work, changesPerSecond), busy))
 	}
 	return all, nil
 }
 
-// told is a figure that is compared with nothing.
-func told(work string, perSecond float64) comparison {
+// figureOnly is a figure that is compared with nothing.
+func figureOnly(work string, perSecond float64) comparison {
 	return comparison{work: work, unit: "/s", figures: figures{reference: perSecond, ours: perSecond, ratio: 1}}
 }
 

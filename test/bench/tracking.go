@@ -75,7 +75,7 @@ func (c *contender) hearBy(ctx context.Context, source scaledjobv1.NotificationM
 // touchCommands is how many commands touch runs.
 const touchCommands = 4
 
-// touch changes a key: a push and a pop in one transaction are due no Job.
+// touch changes a key: No Job is due for a push and a pop in one transaction.
 func (c *contender) touch(ctx context.Context, key string) error {
 	pipe := c.queue.TxPipeline()
 	pipe.LPush(ctx, key, "probe")

@@ -180,8 +180,8 @@ func (s *keySet) take(limit int) []Key {
 }
 
 // read records the reply to a read: the key is armed. It marks all ids that watch the key, because the key may have
-// changed since it was last armed. Growth can't be told from a message that came while another was taken, so an equal
-// length counts as growth, but not for ever.
+// changed since it was last armed. An equal length may hide that one element was added and another one removed, so it
+// counts as growth, but not for ever.
 func (s *keySet) read(key Key, length int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

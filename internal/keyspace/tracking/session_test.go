@@ -226,6 +226,7 @@ func TestServersThatDoNotTrack(t *testing.T) {
 		"no hello":          {hello: "-ERR unknown command 'HELLO'\r\n", client: "+OK\r\n"},
 		"no RESP3":          {hello: "-NOPROTO unsupported protocol version\r\n", client: "+OK\r\n"},
 		"no permission":     {hello: hello3, client: "-NOPERM this user has no permissions to run the 'client|tracking' command\r\n"},
+		"NOAUTH to hello":   {hello: "-NOAUTH Authentication required.\r\n", client: "+OK\r\n"},
 		"an unknown client": {hello: hello3, client: "-ERR unknown subcommand\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

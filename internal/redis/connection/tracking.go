@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
@@ -73,17 +74,27 @@ func (t *Tracking) greet(timeout time.Duration, database int) error {
 			return err
 		}
 		if refusal, refused := reply.(resp.Error); refused {
-			cause := t.failed(refusal)
-			if cause.Reason == failure.ReasonAuthFailed || !failure.IsRefusal(refusal) {
-				return cause
-			}
-			return fmt.Errorf("%w: %s: %w", ErrNotTracking, command[0], cause)
+			return t.refusedTo(command[0], refusal)
 		}
 		if i == 0 && !speaksRESP3(reply) {
 			return fmt.Errorf("%w: it does not speak RESP3", ErrNotTracking)
 		}
 	}
 	return nil
+}
+
+// refusedTo returns the error for a command that was rejected. NOAUTH says nothing about the credentials, because HELLO
+// has them: it is how some proxies answer every command before AUTH.
+func (t *Tracking) refusedTo(command string, refusal resp.Error) error {
+	const noAuth = "NOAUTH"
+	if strings.HasPrefix(string(refusal), noAuth) {
+		return fmt.Errorf("%w: %s: %w", ErrNotTracking, command, t.classified(refusal))
+	}
+	cause := t.failed(refusal)
+	if cause.Reason == failure.ReasonAuthFailed || !failure.IsRefusal(refusal) {
+		return cause
+	}
+	return fmt.Errorf("%w: %s: %w", ErrNotTracking, command, cause)
 }
 
 // hello returns the command that switches to RESP3 and authenticates.

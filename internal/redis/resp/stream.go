@@ -18,13 +18,16 @@ type Reader struct {
 	raw    []byte
 }
 
+// mostKept is the largest buffer that is kept between two replies, in bytes. A server decides how large its replies are.
+const mostKept = 64 << 10
+
 // NewReader returns a Reader of a connection.
 func NewReader(from io.Reader) *Reader { return &Reader{from: bufio.NewReaderSize(from, maxLineBytes)} }
 
 // Next returns the next reply, decoded as by [Decode]. After an error, close the connection: part of a reply may be
 // lost.
 func (r *Reader) Next() (any, error) {
-	r.raw = r.raw[:0]
+	defer r.release()
 	for complete := r.limits.count; r.limits.count == complete; {
 		part, err := r.part()
 		if err != nil {
@@ -36,6 +39,13 @@ func (r *Reader) Next() (any, error) {
 		r.raw = append(r.raw, part...)
 	}
 	return Decode(r.raw)
+}
+
+// release empties the buffer for the next reply.
+func (r *Reader) release() {
+	if r.raw = r.raw[:0]; cap(r.raw) > mostKept {
+		r.raw = nil
+	}
 }
 
 // part returns the next line, or the next bytes of a string. They are valid until the next call.

@@ -6,6 +6,7 @@ package resp
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -74,6 +75,17 @@ func TestAppendCommand(t *testing.T) {
 	reader := NewReader(strings.NewReader(string(command)))
 	g.Expect(reader.Next()).To(Equal([]any{"LLEN", "a\r\nb"}))
 	g.Expect(reader.Next()).To(Equal([]any{"PING"}))
+}
+
+// A server decides how large its messages are, and there are many servers.
+func TestAReaderKeepsNoLargeBuffer(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	const size = 1 << 20
+	reader := NewReader(strings.NewReader("$" + strconv.Itoa(size) + "\r\n" + strings.Repeat("x", size) + "\r\n+OK\r\n"))
+	g.Expect(reader.Next()).To(HaveLen(size))
+	g.Expect(cap(reader.raw)).To(BeNumerically("<=", mostKept))
+	g.Expect(reader.Next()).To(Equal("OK"))
 }
 
 // FuzzReader checks that a Reader returns what Decode returns for the same bytes, and that neither panics.

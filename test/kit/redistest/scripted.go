@@ -85,7 +85,7 @@ func (s *Scripted) serve(conn net.Conn) {
 	s.dials.Add(1)
 	reader := bufio.NewReader(conn)
 	for {
-		args, err := readCommand(reader)
+		args, err := ReadCommand(reader)
 		if err != nil {
 			return
 		}
@@ -96,13 +96,14 @@ func (s *Scripted) serve(conn net.Conn) {
 		case Nothing:
 			continue
 		case Usual:
-			answer = usual(args)
+			answer = UsualAnswer(args)
 		}
 		_, _ = io.WriteString(conn, answer)
 	}
 }
 
-func usual(args []string) string {
+// UsualAnswer returns what Redis would answer if it were empty, to the few commands that the operator sends.
+func UsualAnswer(args []string) string {
 	switch args[0] {
 	case "hello":
 		return "%1\r\n+proto\r\n:3\r\n"
@@ -131,8 +132,8 @@ func Push(kind, channel string, last any) string {
 
 var errNoCommand = errors.New("not a command")
 
-// readCommand reads an array of strings.
-func readCommand(reader *bufio.Reader) ([]string, error) {
+// ReadCommand reads a command: an array of strings.
+func ReadCommand(reader *bufio.Reader) ([]string, error) {
 	count, err := readNumber(reader, "*")
 	if err != nil || count < 1 {
 		return nil, errors.Join(errNoCommand, err)

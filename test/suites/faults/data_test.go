@@ -49,7 +49,7 @@ func TestPromiseIsKeptForOneQueueWhileItsKeyIsTracked(t *testing.T) {
 // Redis tells subscribers of these changes, but not connections for which it tracks keys: there the resync finds them.
 func TestChangesOfConsumerGroups(t *testing.T) {
 	t.Parallel()
-	const entries = 3
+	const entries, lastEntry = 3, "18446744073709551615-1"
 	for name, c := range map[string]struct {
 		changes []scene.Change
 		look    func(q *Queue, ctx context.Context, change, fact func(context.Context) error) error
@@ -76,6 +76,9 @@ func TestChangesOfConsumerGroups(t *testing.T) {
 					return fixture.Target.command(ctx, append([]any{"XGROUP"}, args...)...)
 				}
 			}
+			xsetid := func(ctx context.Context) error {
+				return fixture.Target.command(ctx, "XSETID", q.Queue, lastEntry, "ENTRIESADDED", 2*entries)
+			}
 			noGroup := func(ctx context.Context) error {
 				return q.awaitUnreadable(ctx, scaledjobv1.ReasonConsumerGroupNotFound)
 			}
@@ -87,6 +90,7 @@ func TestChangesOfConsumerGroups(t *testing.T) {
 			for _, step := range []struct{ change, fact func(context.Context) error }{
 				{group("CREATE", q.Queue, "workers", "$"), deep(0)},
 				{group("SETID", q.Queue, "workers", "0"), deep(entries)},
+				{xsetid, deep(entries)},
 				{group("DESTROY", q.Queue, "workers"), noGroup},
 			} {
 				g.Expect(c.look(q, t.Context(), step.change, step.fact)).To(Succeed())

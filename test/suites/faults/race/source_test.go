@@ -31,9 +31,9 @@ var notifications = source{
 	},
 }
 
-// tracked is the tracking of keys, on a server that publishes nothing.
+// tracked is the tracking of keys, as it is by default on a server that publishes nothing.
 var tracked = source{
-	name: "tracking", notifications: scaledjobv1.NotificationsTracking, events: redistest.NoEvents,
+	name: "tracking", notifications: scaledjobv1.NotificationsEnabled, events: redistest.NoEvents,
 	kill: func(ctx context.Context, server *redistest.Server) (int, error) { return server.KillTracking(ctx) },
 }
 

@@ -84,6 +84,8 @@ const (
 	ReasonNotConfigured = "NotConfigured"
 	// ReasonNoEventsObserved: the queue grew repeatedly, but no notification arrived.
 	ReasonNoEventsObserved = "NoEventsObserved"
+	// ReasonTooManyNotifications: Redis sends more notifications than the operator takes, so it uses none for the queue.
+	ReasonTooManyNotifications = "TooManyNotifications"
 	// ReasonUnverified: it is not known yet whether Redis sends notifications.
 	ReasonUnverified = "Unverified"
 )

@@ -4,6 +4,8 @@
 package keyspace
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,17 +24,35 @@ const (
 	denied                      // rejected; not retried before retryAt
 )
 
+// The most notifications that are taken: of one key, so that a saturated queue costs little, and of all keys of a
+// namespace on all its servers together. A notification counts once for the key, and once for each id that it may wake.
+const (
+	keyRate, keyBurst             = 1_000, 5_000
+	namespaceRate, namespaceBurst = 5_000, 20_000
+)
+
+// newBudgets returns what each namespace may take.
+func newBudgets() *coalesce.Budgets {
+	return coalesce.NewBudgets(coalesce.Allowance{Rate: namespaceRate, Burst: namespaceBurst})
+}
+
 // channelSet has the channels of one server, who watches them, and what must be sent so that these channels are
 // subscribed to. It is safe for concurrent use.
 type channelSet struct {
-	mark func(id ID, cause coalesce.Cause)
+	mark    func(id ID, cause coalesce.Cause)
+	budgets *coalesce.Budgets
+	// restFor is how long a key that had too many events is not subscribed to. After that, it must have few of them for
+	// the same time until notifications count as verified again.
+	restFor time.Duration
 
 	mu       sync.Mutex
 	channels map[string]*channel
+	// namespaces has how many shares each namespace has in the channels.
+	namespaces map[string]int
 	// wanted are the channels to subscribe to, and unwanted those to unsubscribe from.
 	wanted, unwanted map[string]struct{}
-	denied           map[string]struct{}
-	// retryAt is when the denied channels become wanted again.
+	// later are the channels that are denied, or that rest. The first of them is due again at retryAt.
+	later   map[string]struct{}
 	retryAt time.Time
 	// changed is set while there may be something to send.
 	changed coalesce.Signal
@@ -40,26 +60,42 @@ type channelSet struct {
 
 // channel is a channel that is watched, or whose UNSUBSCRIBE is not confirmed yet.
 type channel struct {
-	ids    map[ID]struct{}
+	shares []*share // one for each namespace
 	status status
 	// since is when the subscription last began or ended, or when the channel was added.
 	since     time.Time
 	forbidden bool
+	// retryAt is when a denied channel is tried again.
+	retryAt time.Time
 	// heardAt and shrunkAt are the times of the last growth event and the last shrink event.
 	heardAt, shrunkAt time.Time
+	// taken counts the events.
+	taken coalesce.Bucket
+}
+
+// share has the ids of one namespace that watch a channel.
+type share struct {
+	namespace string
+	ids       map[ID]struct{}
+	// resting means that the ids are not marked, because the events were too many. floodedAt is when that began last.
+	resting   bool
+	floodedAt time.Time
 }
 
 // newChannelSet returns an empty set. It calls mark for all ids that watch a channel when its subscription begins or
 // ends, and in [channelSet.event] and [channelSet.wakeAll]. mark is called with the lock held: it must not block and
 // must not use the set.
-func newChannelSet(mark func(id ID, cause coalesce.Cause)) *channelSet {
+func newChannelSet(mark func(id ID, cause coalesce.Cause), budgets *coalesce.Budgets) *channelSet {
 	return &channelSet{
-		mark:     mark,
-		channels: map[string]*channel{},
-		wanted:   map[string]struct{}{},
-		unwanted: map[string]struct{}{},
-		denied:   map[string]struct{}{},
-		changed:  coalesce.NewSignal(),
+		mark:       mark,
+		budgets:    budgets,
+		restFor:    defaultTiming().restFor,
+		channels:   map[string]*channel{},
+		namespaces: map[string]int{},
+		wanted:     map[string]struct{}{},
+		unwanted:   map[string]struct{}{},
+		later:      map[string]struct{}{},
+		changed:    coalesce.NewSignal(),
 	}
 }
 
@@ -70,14 +106,28 @@ func (x *channelSet) add(name string, id ID) bool {
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
 	if !ok {
-		c = &channel{ids: map[ID]struct{}{}, since: time.Now()}
+		c = &channel{since: time.Now()}
 		x.channels[name] = c
-		x.wanted[name] = struct{}{}
-		x.changed.Set()
 	}
-	c.ids[id] = struct{}{}
-	delete(x.unwanted, name)
-	return c.status == present
+	of := c.share(id.Namespace)
+	if of == nil {
+		of = &share{namespace: id.Namespace, ids: map[ID]struct{}{}}
+		c.shares = append(c.shares, of)
+		x.namespaces[id.Namespace]++
+	}
+	of.ids[id] = struct{}{}
+	x.settle(name, c)
+	return c.status == present && !of.resting
+}
+
+// share returns the share of a namespace, or nil.
+func (c *channel) share(namespace string) *share {
+	for _, each := range c.shares {
+		if each.namespace == namespace {
+			return each
+		}
+	}
+	return nil
 }
 
 // remove ends the watching that [channelSet.add] began.
@@ -88,61 +138,154 @@ func (x *channelSet) remove(name string, id ID) {
 	if !ok {
 		return
 	}
-	delete(c.ids, id)
-	if len(c.ids) > 0 {
+	of := c.share(id.Namespace)
+	if of == nil {
 		return
 	}
-	switch c.status {
-	case absent, denied:
-		x.drop(name)
-	case present:
-		x.unwanted[name] = struct{}{}
-		x.changed.Set()
-	case subscribing, unsubscribing:
-		// The reply decides what happens next.
+	delete(of.ids, id)
+	if len(of.ids) == 0 {
+		c.shares = slices.DeleteFunc(c.shares, func(each *share) bool { return each == of })
+		x.namespaces[id.Namespace]--
+		if x.namespaces[id.Namespace] == 0 {
+			delete(x.namespaces, id.Namespace)
+		}
 	}
+	x.settle(name, c)
 }
 
-func (x *channelSet) drop(name string) {
-	delete(x.channels, name)
+// settle decides what must be sent so that a channel is subscribed to while somebody needs its events. While a reply is
+// outstanding, the reply decides. It forgets a channel that nobody watches any longer.
+func (x *channelSet) settle(name string, c *channel) {
 	delete(x.wanted, name)
 	delete(x.unwanted, name)
-	delete(x.denied, name)
+	switch {
+	case len(c.shares) == 0 && (c.status == absent || c.status == denied):
+		delete(x.channels, name)
+		delete(x.later, name)
+	case c.status == absent && c.needed():
+		x.wanted[name] = struct{}{}
+		x.changed.Set()
+	case c.status == present && !c.needed():
+		x.unwanted[name] = struct{}{}
+		x.changed.Set()
+	}
 }
 
-// event marks all ids that watch the channel, and records when a growth or shrink event came. Events of other channels
-// are ignored.
-func (x *channelSet) event(name string, cause coalesce.Cause) {
+// needed reports whether somebody who watches the channel does not rest.
+func (c *channel) needed() bool {
+	return slices.ContainsFunc(c.shares, func(each *share) bool { return !each.resting })
+}
+
+// event marks all ids that watch the channel, and records when a growth or shrink event came. If the events are too
+// many, those who watch the channel begin to rest: their keys must be watched in another way. flooded means that the
+// server sends events that nobody asked for, and that nobody of those who use it can take more of them.
+func (x *channelSet) event(name string, cause coalesce.Cause) (rests, flooded bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	now := time.Now()
 	c, ok := x.channels[name]
-	if !ok {
-		return
+	if !ok || !c.needed() {
+		return false, x.unasked(c, now)
 	}
 	switch cause {
 	case coalesce.Growth:
-		c.heardAt = time.Now()
+		c.heardAt = now
 	case coalesce.Shrink:
-		c.shrunkAt = time.Now()
+		c.shrunkAt = now
 	}
-	x.markAll(c, cause)
+	crowded := c.taken.Spend(1, coalesce.Allowance{Rate: keyRate, Burst: keyBurst}, now) < 0
+	for _, each := range c.shares {
+		if each.resting {
+			continue
+		}
+		if left := x.budgets.Spend(each.namespace, len(each.ids), now); crowded || left < 0 {
+			x.rest(name, each, now)
+			rests = true
+		}
+		x.markShare(each, cause)
+	}
+	if rests {
+		x.settle(name, c)
+	}
+	return rests, false
 }
 
+// unasked takes an event that nobody asked for. Those who watch its channel pay for it: the server still sends what it
+// has published before UNSUBSCRIBE. If there are none, all pay who use the server.
+func (x *channelSet) unasked(c *channel, now time.Time) (flooded bool) {
+	if c != nil && len(c.shares) > 0 {
+		namespaces := make([]string, len(c.shares))
+		for i, each := range c.shares {
+			namespaces[i] = each.namespace
+		}
+		return x.budgets.Exhausted(namespaces, 1, now)
+	}
+	return x.budgets.Exhausted(slices.Collect(maps.Keys(x.namespaces)), 1, now)
+}
+
+// rest begins the rest of a share.
+func (x *channelSet) rest(name string, of *share, now time.Time) {
+	of.resting, of.floodedAt = true, now
+	x.remind(name, now.Add(x.restFor))
+}
+
+// restAll begins the rest of all shares whose namespace has taken too much.
+func (x *channelSet) restAll() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := time.Now()
+	spent := map[string]bool{}
+	for namespace := range x.namespaces {
+		spent[namespace] = x.budgets.Spend(namespace, 0, now) < 0
+	}
+	for name, c := range x.channels {
+		for _, each := range c.shares {
+			if spent[each.namespace] {
+				x.rest(name, each, now)
+			}
+		}
+		x.settle(name, c)
+	}
+}
+
+// remind makes [channelSet.retry] look at a channel at a time.
+func (x *channelSet) remind(name string, at time.Time) {
+	if len(x.later) == 0 || at.Before(x.retryAt) {
+		x.retryAt = at
+	}
+	x.later[name] = struct{}{}
+}
+
+// markAll marks all ids that watch a channel and do not rest.
 func (x *channelSet) markAll(c *channel, cause coalesce.Cause) {
-	for id := range c.ids {
+	for _, each := range c.shares {
+		if !each.resting {
+			x.markShare(each, cause)
+		}
+	}
+}
+
+func (x *channelSet) markShare(of *share, cause coalesce.Cause) {
+	for id := range of.ids {
 		x.mark(id, cause)
 	}
 }
 
-// state returns the state of the subscription to the channel.
-func (x *channelSet) state(name string) verify.Subscription {
+// state returns the state of the subscription to the channel for a namespace.
+func (x *channelSet) state(name, namespace string) verify.Subscription {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c, ok := x.channels[name]
 	if !ok {
 		return verify.Subscription{}
 	}
-	return verify.Subscription{Present: c.present(), Since: c.since, Forbidden: c.forbidden, HeardAt: c.heardAt, ShrunkAt: c.shrunkAt}
+	known := verify.Subscription{
+		Present: c.present(), Since: c.since, Forbidden: c.forbidden, HeardAt: c.heardAt, ShrunkAt: c.shrunkAt,
+	}
+	if of := c.share(namespace); of != nil && !of.floodedAt.IsZero() {
+		known.CalmAt = of.floodedAt.Add(2 * x.restFor)
+	}
+	return known
 }
 
 // present reports whether messages can arrive: from the confirmation of SUBSCRIBE to that of UNSUBSCRIBE.
@@ -161,18 +304,14 @@ func (c *channel) end() {
 func (x *channelSet) reset() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	clear(x.unwanted)
 	for name, c := range x.channels {
 		if c.status == present {
 			x.markAll(c, coalesce.Lost)
 		}
-		switch {
-		case len(c.ids) == 0:
-			x.drop(name)
-		case c.status != denied:
+		if c.status != denied {
 			c.end()
-			x.wanted[name] = struct{}{}
 		}
+		x.settle(name, c)
 	}
 	x.changed.Set()
 }
@@ -225,9 +364,7 @@ func (x *channelSet) subscribed(name string) {
 	}
 	c.status, c.since, c.forbidden = present, time.Now(), false
 	x.markAll(c, coalesce.Confirmed)
-	if len(c.ids) == 0 {
-		x.unwanted[name] = struct{}{}
-	}
+	x.settle(name, c)
 }
 
 // unsubscribed records that the server confirmed UNSUBSCRIBE.
@@ -238,46 +375,75 @@ func (x *channelSet) unsubscribed(name string) {
 	if !ok {
 		return
 	}
-	if len(c.ids) == 0 {
-		x.drop(name)
-		return
-	}
 	c.end()
-	x.wanted[name] = struct{}{}
+	x.settle(name, c)
 }
 
 // refused records that the server rejected SUBSCRIBE, whether that was because of a permission, and when to retry.
 func (x *channelSet) refused(names []string, forbidden bool, retryAt time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(x.denied) == 0 || retryAt.Before(x.retryAt) {
-		x.retryAt = retryAt
-	}
 	for _, name := range names {
 		c := x.channels[name]
-		if len(c.ids) == 0 {
-			x.drop(name)
-			continue
-		}
-		c.status, c.forbidden = denied, forbidden
-		x.denied[name] = struct{}{}
+		c.status, c.forbidden, c.retryAt = denied, forbidden, retryAt
+		x.remind(name, retryAt)
+		x.settle(name, c)
 	}
 }
 
-// retry makes the denied channels wanted again if it is time. Otherwise it returns that time; zero means never.
+// retry ends the rests that are over, and makes the denied channels wanted again whose time has come. It returns when
+// the next one's time comes; zero means never.
 func (x *channelSet) retry(now time.Time) time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(x.denied) == 0 {
+	if len(x.later) == 0 {
 		return time.Time{}
 	}
 	if now.Before(x.retryAt) {
 		return x.retryAt
 	}
-	for name := range x.denied {
-		x.channels[name].status = absent
-		x.wanted[name] = struct{}{}
+	due := x.later
+	x.later, x.retryAt = map[string]struct{}{}, time.Time{}
+	for name := range due {
+		c := x.channels[name]
+		x.resume(name, c, now)
+		x.settle(name, c)
 	}
-	clear(x.denied)
-	return time.Time{}
+	return x.retryAt
+}
+
+// resume ends the refusal and the rests of a channel that are over. A subscription that exists for others already
+// begins with a wake, like any other.
+func (x *channelSet) resume(name string, c *channel, now time.Time) {
+	switch {
+	case c.status != denied:
+	case now.Before(c.retryAt):
+		x.remind(name, c.retryAt)
+	default:
+		c.status = absent
+	}
+	for _, each := range c.shares {
+		switch over := each.floodedAt.Add(x.restFor); {
+		case !each.resting:
+		case now.Before(over):
+			x.remind(name, over)
+		default:
+			each.resting = false
+			if c.status == present {
+				x.markShare(each, coalesce.Confirmed)
+			}
+		}
+	}
+}
+
+// needed reports whether there is a channel that somebody needs, or none at all.
+func (x *channelSet) needed() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, c := range x.channels {
+		if c.needed() {
+			return true
+		}
+	}
+	return len(x.channels) == 0
 }

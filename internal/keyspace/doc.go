@@ -43,7 +43,7 @@
 //
 //	           SUBSCRIBE               confirmed: wakes
 //	absent ─────────────► subscribing ──────────────────► present
-//	  ▲ ▲                      │ refused                     │ nobody watches it: UNSUBSCRIBE
+//	  ▲ ▲                      │ refused                     │ nobody needs it: UNSUBSCRIBE
 //	  │ │                      ▼                             ▼
 //	  │ └─── after a while ─ denied                    unsubscribing
 //	  └─────────────────────── confirmed ────────────────────┘
@@ -53,6 +53,13 @@
 // nobody needs it any longer, and sends messages until it has confirmed an UNSUBSCRIBE. An id that starts to watch a
 // channel at that moment waits for the confirmation of the next SUBSCRIBE, because only that shows that no message was
 // missed.
+//
+// # Too many events
+//
+// The events of a key, and all events of a namespace, are limited. Where there are more, the ids of that namespace which
+// watch the channel rest: events do not mark them any longer, the verdict says so, and the key is tracked. While all who
+// watch a channel rest, nobody needs it, so it is unsubscribed from. The end of a rest begins with a wake. See
+// docs/decisions/0015-tracking-keys.md.
 //
 // # One command at a time
 //

@@ -23,7 +23,7 @@ func FuzzEvent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, other, event string) {
 		g := NewWithT(t)
 		var ids []string
-		set := newChannelSet(func(id ID, _ coalesce.Cause) { ids = append(ids, id.Name) })
+		set := newChannelSet(func(id ID, _ coalesce.Cause) { ids = append(ids, id.Name) }, newBudgets())
 		set.add(channelPrefix+key, named("watcher"))
 		set.add(channelPrefix+key+"2", named("neighbour"))
 		marked := func(channel string) []string {

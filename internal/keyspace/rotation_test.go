@@ -99,7 +99,7 @@ func (r *rotation) watch() {
 func (r *rotation) subscribed(key string) bool {
 	r.Watcher.mu.Lock()
 	defer r.Watcher.mu.Unlock()
-	return r.supervisors[r.endpoint].set.state(list(key).channel()).Present
+	return r.supervisors[r.endpoint].set.state(list(key).channel(), "").Present
 }
 
 // ids returns the IDs of the watcher's connections, or of its subscription connections only.

@@ -24,6 +24,7 @@ const maxChannels = 256
 var (
 	errUnanswered = errors.New("the server did not reply to a command in time")
 	errUnexpected = errors.New("the server sent an unexpected reply")
+	errFlooded    = errors.New("the server sends too many notifications that nobody asked for")
 )
 
 // timing has the intervals of a session, which tests shorten.
@@ -32,6 +33,7 @@ type timing struct {
 	answerWithin   time.Duration // maximum time for a reply; then the connection is closed
 	forbiddenRetry time.Duration // wait before a channel that the user may not subscribe to is retried
 	refusedRetry   time.Duration // wait before a channel that was rejected for another reason is retried
+	restFor        time.Duration // how long a channel with too many events is not subscribed to
 }
 
 // defaultTiming returns the intervals of the operator.
@@ -41,6 +43,7 @@ func defaultTiming() timing {
 		answerWithin:   10 * time.Second,
 		forbiddenRetry: time.Minute,
 		refusedRetry:   time.Second,
+		restFor:        time.Minute,
 	}
 }
 
@@ -134,8 +137,7 @@ func (s *session) receive(ctx context.Context) error {
 func (s *session) answer(message any) error {
 	switch m := message.(type) {
 	case *redis.Message:
-		s.supervisor.event(m.Channel, m.Payload)
-		return nil
+		return s.supervisor.event(m.Channel, m.Payload)
 	case *redis.Subscription:
 		return s.answerConfirmation(verb(m.Kind), m.Channel)
 	case *redis.Pong:

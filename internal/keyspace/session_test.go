@@ -58,7 +58,7 @@ func hold(t *testing.T, addr string, timing timing, channels ...string) *held {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.marks = append(h.marks, id.Name+" "+cause.String())
-	})
+	}, newBudgets())
 	for _, channel := range channels {
 		h.add(channel, named("a"))
 	}
@@ -92,7 +92,7 @@ func (h *held) marked() []string {
 // eventuallyPresent waits until the channels are subscribed to.
 func (h *held) eventuallyPresent(channels ...string) {
 	for _, channel := range channels {
-		h.Eventually(func() bool { return h.state(channel).Present }).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeTrue(), channel)
+		h.Eventually(func() bool { return h.state(channel, "").Present }).WithTimeout(timeout).WithPolling(time.Millisecond).Should(BeTrue(), channel)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestTheEndOfASessionMarksWhatWasSubscribedTo(t *testing.T) {
 	h.Expect(got.confirmed).To(BeTrue())
 	h.Expect(got.err).To(MatchError(context.Canceled))
 	h.Expect(h.marked()).To(HaveExactElements("a Confirmed", "a Lost"))
-	h.Expect(h.state("c").Present).To(BeFalse())
+	h.Expect(h.state("c", "").Present).To(BeFalse())
 }
 
 func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
@@ -247,7 +247,7 @@ func TestAForbiddenChannelIsFoundInFewCommands(t *testing.T) {
 	channels := names(600)
 	h := hold(t, server.Addr(), defaultTiming(), channels...)
 	h.eventuallyPresent(slices.DeleteFunc(channels, func(name string) bool { return name == secret })...)
-	h.Eventually(func() bool { return h.state(secret).Forbidden }).WithTimeout(timeout).Should(BeTrue())
+	h.Eventually(func() bool { return h.state(secret, "").Forbidden }).WithTimeout(timeout).Should(BeTrue())
 	mu.Lock()
 	defer mu.Unlock()
 	h.Expect(slices.Max(sizes)).To(Equal(maxChannels), "servers limit the number of arguments")
@@ -268,9 +268,9 @@ func TestAForbiddenChannelIsTriedAgain(t *testing.T) {
 	timing := impatientTiming()
 	timing.forbiddenRetry = 10 * time.Millisecond
 	h := hold(t, server.Addr(), timing, "c")
-	h.Eventually(func() bool { return h.state("c").Forbidden }).WithTimeout(timeout).Should(BeTrue())
+	h.Eventually(func() bool { return h.state("c", "").Forbidden }).WithTimeout(timeout).Should(BeTrue())
 	granted.Store(true)
 	h.eventuallyPresent("c")
-	h.Expect(h.state("c").Forbidden).To(BeFalse())
+	h.Expect(h.state("c", "").Forbidden).To(BeFalse())
 	h.Expect(server.Dials()).To(Equal(1), "the session continues")
 }

@@ -55,7 +55,7 @@ func (w *Watcher) State(id ID) State {
 	server := w.supervisors[watched.endpoint]
 	state.Watchers = server.users
 	for _, key := range watched.keys {
-		subscribed := server.set.state(key.channel())
+		subscribed := server.set.state(key.channel(), id.Namespace)
 		state.LastEvent = latest(state.LastEvent, subscribed.HeardAt)
 		if key.Final {
 			state.LastEnd = latest(state.LastEnd, subscribed.ShrunkAt)
@@ -68,7 +68,7 @@ func (w *Watcher) State(id ID) State {
 // judge updates what is reported about the keys of an id, and chooses their source of events. It reports whether
 // anything has changed.
 func (w *Watcher) judge(id ID, watched *watch, now time.Time) (changed bool) {
-	verdict, tracking := w.verdict(watched, now), watched.judge(watched.keys, now)
+	verdict, tracking := w.verdict(id, watched, now), watched.judge(watched.keys, now)
 	changed = verdict != watched.reported || tracking != watched.tracking
 	watched.reported, watched.tracking = verdict, tracking
 	w.choose(id, watched)
@@ -105,13 +105,13 @@ func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (mis
 		return missed
 	}
 	server := w.supervisors[watched.endpoint]
-	subscribed, silentUntil := server.set.state(its.channel()), server.evidence.SilentUntil(its.Class, now)
+	subscribed, silentUntil := server.set.state(its.channel(), id.Namespace), server.evidence.SilentUntil(its.Class, now)
 	return watched.audits[at].Read(depth, began, now, subscribed, silentUntil) || missed
 }
 
 // verdict returns the verdict on the notifications of the keys of an id. While there is no new one, that is the last
 // reported verdict.
-func (w *Watcher) verdict(watched *watch, now time.Time) verify.Verdict {
+func (w *Watcher) verdict(id ID, watched *watch, now time.Time) verify.Verdict {
 	if watched.trackingOnly {
 		return verify.Verdict{}
 	}
@@ -119,7 +119,7 @@ func (w *Watcher) verdict(watched *watch, now time.Time) verify.Verdict {
 	keys := make([]verify.Key, 0, len(watched.keys))
 	for i, key := range watched.keys {
 		keys = append(keys, verify.Key{
-			Class: key.Class, Subscription: server.set.state(key.channel()), Audit: &watched.audits[i],
+			Class: key.Class, Subscription: server.set.state(key.channel(), id.Namespace), Audit: &watched.audits[i],
 		})
 	}
 	verdict := verify.Judge(server.evidence, keys, maps.Keys(server.classes), now)

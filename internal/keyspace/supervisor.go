@@ -5,6 +5,7 @@ package keyspace
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -52,7 +53,7 @@ func (s *supervisor) run(ctx context.Context) {
 	var backoff connection.Backoff
 	var lastEnd string
 	for {
-		if err := s.conn.WaitUp(ctx); err != nil {
+		if s.awaitNeed(ctx) != nil || s.conn.WaitUp(ctx) != nil {
 			return
 		}
 		backoff.Begin()
@@ -60,7 +61,10 @@ func (s *supervisor) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if confirmed {
+		if errors.Is(err, errFlooded) {
+			s.set.restAll()
+			s.evidenceChanged.Set()
+		} else if confirmed {
 			backoff.Reset()
 		}
 		end := failure.Classify(err)
@@ -73,6 +77,23 @@ func (s *supervisor) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-time.After(backoff.Delay()):
+		}
+	}
+}
+
+// awaitNeed waits until somebody needs a subscription: after a flood, all keys of the server may rest.
+func (s *supervisor) awaitNeed(ctx context.Context) error {
+	for {
+		next := s.set.retry(time.Now())
+		if next.IsZero() || s.set.needed() {
+			s.set.changed.Set() // The next session looks at all changes.
+			return ctx.Err()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.set.changed:
+		case <-time.After(time.Until(next)):
 		}
 	}
 }
@@ -114,14 +135,17 @@ func (s *supervisor) begin(resumes bool) {
 	s.due.Set()
 }
 
-// event marks the ids that watch the key of an event, and records that an event of its class has come.
-func (s *supervisor) event(channel, name string) {
+// event marks the ids that watch the key of an event, and records that an event of its class has come. The error means
+// that the server sends too many events that nobody asked for.
+func (s *supervisor) event(channel, name string) error {
 	m := meaningOf(name)
-	if m.cause != coalesce.None {
-		s.set.event(channel, m.cause)
-	}
+	rests, flooded := s.set.event(channel, m.cause)
 	s.recorder.Received(s.endpoint.String())
-	if m.class != 0 && s.evidence.Heard(m.class) {
+	if first := m.class != 0 && s.evidence.Heard(m.class); first || rests {
 		s.evidenceChanged.Set()
 	}
+	if flooded {
+		return errFlooded
+	}
+	return nil
 }

@@ -103,7 +103,7 @@ func (w *Watcher) track(id ID, next *watch) {
 	if !ok {
 		recorder := trackerRecorder{w.options.Recorder, at}
 		to = &tracker{database: at, recorder: recorder, Tracker: tracking.New(tracking.Options{
-			Conn: w.options.Pool.Conn(at.endpoint, at.number), Mark: w.mark, Proven: w.evidenceChanged,
+			Conn: w.options.Pool.Conn(at.endpoint, at.number), Mark: w.mark, Budgets: w.budgets, Proven: w.evidenceChanged,
 			Recorder: recorder, Timing: w.options.Tracking,
 			Log: w.options.Log.WithValues("endpoint", at.endpoint.String(), "database", at.number),
 		})}

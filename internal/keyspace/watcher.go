@@ -59,6 +59,7 @@ type Watcher struct {
 	timing    timing
 	coalescer *coalesce.Coalescer[ID]
 	mark      func(id ID, cause coalesce.Cause) // Mark of the coalescer
+	budgets   *coalesce.Budgets                 // how many events each namespace may take
 
 	mu          sync.Mutex
 	watches     map[ID]*watch
@@ -115,6 +116,7 @@ func New(options Options) *Watcher {
 		timing:      defaultTiming(),
 		coalescer:   coalescer,
 		mark:        coalescer.Mark,
+		budgets:     newBudgets(),
 		watches:     map[ID]*watch{},
 		supervisors: map[auth.Endpoint]*supervisor{},
 		trackers:    map[database]*tracker{},
@@ -223,7 +225,7 @@ func (w *Watcher) newSupervisor(e auth.Endpoint) *supervisor {
 	s := &supervisor{
 		conn:     conn,
 		endpoint: e,
-		set:      newChannelSet(w.mark),
+		set:      newChannelSet(w.mark, w.budgets),
 		evidence: evidence,
 		recorder: w.options.Recorder,
 		timing:   w.timing,
@@ -233,6 +235,7 @@ func (w *Watcher) newSupervisor(e auth.Endpoint) *supervisor {
 
 		evidenceChanged: w.evidenceChanged,
 	}
+	s.set.restFor = w.timing.restFor
 	s.inspector = &inspector{
 		conn: conn, evidence: evidence, changed: w.evidenceChanged, log: log,
 		configure: w.options.Configure, classes: func() []verify.Class { return w.classes(s) },

@@ -197,12 +197,13 @@ func TestReasonsAreThoseOfTheAPI(t *testing.T) {
 		NewWithT(t).Expect(string(reason)).To(Equal(want))
 	}
 	for reason, want := range map[verify.Reason]string{
-		verify.ReasonSubscribed:       scaledjobv1.ReasonSubscribed,
-		verify.ReasonUnverified:       scaledjobv1.ReasonUnverified,
-		verify.ReasonNotConfigured:    scaledjobv1.ReasonNotConfigured,
-		verify.ReasonNoEventsObserved: scaledjobv1.ReasonNoEventsObserved,
-		verify.ReasonPermissionDenied: scaledjobv1.ReasonPermissionDenied,
-		verify.ReasonUnreachable:      scaledjobv1.ReasonUnreachable,
+		verify.ReasonSubscribed:           scaledjobv1.ReasonSubscribed,
+		verify.ReasonUnverified:           scaledjobv1.ReasonUnverified,
+		verify.ReasonNotConfigured:        scaledjobv1.ReasonNotConfigured,
+		verify.ReasonNoEventsObserved:     scaledjobv1.ReasonNoEventsObserved,
+		verify.ReasonPermissionDenied:     scaledjobv1.ReasonPermissionDenied,
+		verify.ReasonTooManyNotifications: scaledjobv1.ReasonTooManyNotifications,
+		verify.ReasonUnreachable:          scaledjobv1.ReasonUnreachable,
 	} {
 		NewWithT(t).Expect(string(reason)).To(Equal(want))
 	}

@@ -70,7 +70,7 @@ func passOf(queue, limit, events, template uint8, text string) Reconciled {
 	limits := []scaling.PauseReason{scaling.NotPaused, scaling.JobsFailing, scaling.NoProgress, scaling.CreateRefused}
 	verdicts := []verify.Reason{
 		verify.Undecided, verify.ReasonSubscribed, verify.ReasonUnverified, verify.ReasonNoEventsObserved, verify.ReasonPermissionDenied,
-		verify.ReasonUnreachable, verify.ReasonNotConfigured,
+		verify.ReasonUnreachable, verify.ReasonNotConfigured, verify.ReasonTooManyNotifications,
 	}
 	kind := schema.GroupKind{Group: "batch", Kind: "Job"}
 	templates := []*Condition{

@@ -51,6 +51,12 @@ var notificationVerdicts = map[verify.Reason]Condition{
 			"; and g if keys are renamed or restored. Managed services have the setting among their parameters. " +
 			"The next notification verifies it.",
 	},
+	verify.ReasonTooManyNotifications: {
+		metav1.ConditionFalse, scaledjobv1.ReasonTooManyNotifications,
+		"Redis sends more keyspace notifications for the queue, or for all queues of the namespace, than the operator " +
+			"takes. It uses them again after two minutes with fewer. Nothing has to be done, unless messages are not the " +
+			"cause: then find the program that changes the keys or publishes to their channels.",
+	},
 	verify.ReasonUnreachable: {
 		metav1.ConditionFalse, scaledjobv1.ReasonUnreachable,
 		"The operator is not subscribed to keyspace notifications for the queue. If QueueConnected is False, its " +

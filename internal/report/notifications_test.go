@@ -27,6 +27,8 @@ func TestNotificationsActive(t *testing.T) {
 		verify.ReasonNoEventsObserved: {metav1.ConditionFalse, "NoEventsObserved", scaledjobv1.ModePolling},
 		verify.ReasonPermissionDenied: {metav1.ConditionFalse, "PermissionDenied", scaledjobv1.ModePolling},
 		verify.ReasonUnreachable:      {metav1.ConditionFalse, "Unreachable", scaledjobv1.ModePolling},
+
+		verify.ReasonTooManyNotifications: {metav1.ConditionFalse, "TooManyNotifications", scaledjobv1.ModePolling},
 	} {
 		t.Run(string(known), func(t *testing.T) {
 			t.Parallel()

@@ -4,6 +4,8 @@
 package tracking
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,12 +40,15 @@ const (
 // keySet has the keys of one database, who watches them, and which of them must be read so that the server tracks them.
 // It is safe for concurrent use.
 type keySet struct {
-	mark func(id ID, cause coalesce.Cause)
+	mark    func(id ID, cause coalesce.Cause)
+	budgets *coalesce.Budgets
 	// due spaces the reads of each key as the wakes of an id are spaced.
 	due *coalesce.Coalescer[Key]
 
 	mu   sync.Mutex
 	keys map[Key]*entry
+	// namespaces has how many ids of each namespace watch a key.
+	namespaces map[string]int
 	// armed are the keys in this state.
 	armed map[Key]struct{}
 	// refused has when each refused key becomes due again. None becomes due before retryAt.
@@ -63,14 +68,16 @@ type entry struct {
 	// length is the last reply of this session, and equal how many replies in a row had the same length.
 	length int64
 	equal  int
+	// crowded means that all namespaces that watch the key have taken too many events.
+	crowded bool
 	// seenAt is when the key was last armed, or a change of it told.
 	seenAt time.Time
 }
 
-func newKeySet(mark func(id ID, cause coalesce.Cause)) *keySet {
+func newKeySet(mark func(id ID, cause coalesce.Cause), budgets *coalesce.Budgets) *keySet {
 	return &keySet{
-		mark: mark, due: coalesce.NewCoalescer[Key](func() { /* not counted */ }),
-		keys: map[Key]*entry{}, armed: map[Key]struct{}{}, refused: map[Key]time.Time{},
+		mark: mark, budgets: budgets, due: coalesce.NewCoalescer[Key](func() { /* not counted */ }),
+		namespaces: map[string]int{}, keys: map[Key]*entry{}, armed: map[Key]struct{}{}, refused: map[Key]time.Time{},
 	}
 }
 
@@ -87,6 +94,9 @@ func (s *keySet) add(key Key, id ID) (already bool) {
 			s.due.Mark(key, coalesce.Confirmed)
 		}
 	}
+	if _, watches := e.ids[id]; !watches {
+		s.namespaces[id.Namespace]++
+	}
 	e.ids[id] = false
 	s.pace(key, e)
 	return e.state == armed
@@ -100,6 +110,9 @@ func (s *keySet) remove(key Key, id ID) {
 	if !ok {
 		return
 	}
+	if _, watches := e.ids[id]; watches {
+		s.leave(id.Namespace)
+	}
 	delete(e.ids, id)
 	if len(e.ids) > 0 {
 		s.pace(key, e)
@@ -109,6 +122,13 @@ func (s *keySet) remove(key Key, id ID) {
 	delete(s.armed, key)
 	delete(s.refused, key)
 	s.due.Remove(key)
+}
+
+func (s *keySet) leave(namespace string) {
+	s.namespaces[namespace]--
+	if s.namespaces[namespace] == 0 {
+		delete(s.namespaces, namespace)
+	}
 }
 
 // setIdle says whether id can create nothing now.
@@ -125,13 +145,14 @@ func (s *keySet) setIdle(key Key, id ID, idle bool) {
 	}
 }
 
-// pace sets how often the key is read: once a second while nobody can use its growth, or while nothing changes.
+// pace sets how often the key is read: once a second while nobody can use its growth, while nothing changes, or while
+// those who watch it have taken too many events.
 func (s *keySet) pace(key Key, e *entry) {
 	idle := true
 	for _, each := range e.ids {
 		idle = idle && each
 	}
-	s.due.SetIdle(key, idle || e.equal >= quietReplies)
+	s.due.SetIdle(key, idle || e.equal >= quietReplies || e.crowded)
 }
 
 // begin records that there is a connection: all keys are due.
@@ -204,8 +225,28 @@ func (s *keySet) read(key Key, length int64) {
 	}
 	e.state, e.length, e.seenAt = armed, length, time.Now()
 	s.armed[key] = struct{}{}
+	e.crowded = s.spend(e)
 	s.pace(key, e)
 	s.markAll(e, cause)
+}
+
+// spend counts a reply once for each id that it wakes. It reports whether all namespaces that watch the key have taken
+// too many events.
+func (s *keySet) spend(e *entry) (crowded bool) {
+	now := time.Now()
+	crowded = true
+	for id := range e.ids {
+		crowded = s.budgets.Spend(id.Namespace, 1, now) < 0 && crowded
+	}
+	return crowded
+}
+
+// unasked counts messages that nobody asked for, which all namespaces pay for that use the server. It reports whether
+// none of them can take more.
+func (s *keySet) unasked(n int) (exhausted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.budgets.Exhausted(slices.Collect(maps.Keys(s.namespaces)), n, time.Now())
 }
 
 // refuse records that the server rejected a read: the key is not tracked. The read is repeated at retryAt.

@@ -16,7 +16,7 @@ import (
 func TestEachRefusedKeyHasItsOwnRetry(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	s := newKeySet(func(ID, coalesce.Cause) { /* not looked at */ })
+	s := newKeySet(func(ID, coalesce.Cause) { /* not looked at */ }, budgets())
 	for _, name := range []string{"soon", "late"} {
 		s.add(listOf(name), ID{Name: name})
 	}

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -23,10 +21,6 @@ const (
 	// ten thousand keys that change at the same moment, as by FLUSHALL, are read within about a second.
 	maxReads    = 256
 	readSpacing = 25 * time.Millisecond
-	// unaskedRate is how many invalidations of keys that are not armed a server may send per second, and unaskedBurst
-	// how many at once: each key that is no longer watched causes at most one.
-	unaskedRate  = 1_000
-	unaskedBurst = 20_000
 )
 
 var (
@@ -46,8 +40,6 @@ var readCommands = map[verify.Class]string{
 type session struct {
 	tracker *Tracker
 	conn    *connection.Tracking
-	// unasked limits the invalidations that nobody asked for.
-	unasked *rate.Limiter
 
 	begun time.Time
 	// received is when something was last received, in nanoseconds since begun.
@@ -65,8 +57,7 @@ var pinged = Key{}
 
 func newSession(t *Tracker, conn *connection.Tracking) *session {
 	return &session{
-		tracker: t, conn: conn, unasked: rate.NewLimiter(unaskedRate, unaskedBurst),
-		begun: time.Now(), answered: make(chan struct{}, 1),
+		tracker: t, conn: conn, begun: time.Now(), answered: make(chan struct{}, 1),
 	}
 }
 
@@ -132,7 +123,7 @@ func (s *session) changed(asked bool, unasked int) error {
 }
 
 func (s *session) countUnasked(n int) error {
-	if !s.unasked.AllowN(time.Now(), n) {
+	if n > 0 && s.tracker.keys.unasked(n) {
 		return errUnasked
 	}
 	return nil

@@ -75,6 +75,13 @@ func (h *harness) ended() int {
 	return len(h.ends)
 }
 
+// burst is how many events a namespace may take at once.
+const burst = 10_000
+
+func budgets() *coalesce.Budgets {
+	return coalesce.NewBudgets(coalesce.Allowance{Rate: 1000, Burst: burst})
+}
+
 func impatient() Timing {
 	timing := DefaultTiming()
 	timing.PingAfter, timing.AnswerWithin = 50*time.Millisecond, 200*time.Millisecond
@@ -99,6 +106,7 @@ func trackTimed(t *testing.T, addr string, timing Timing, keys ...string) *harne
 	pool := connection.NewPool(connection.Options{})
 	h.Tracker = New(Options{
 		Conn: pool.Conn(auth.Endpoint{Address: addr}, 0), Mark: h.mark, Proven: coalesce.NewSignal(),
+		Budgets:  budgets(),
 		Recorder: h, Timing: timing, Log: logr.Discard(),
 	})
 	for _, key := range keys {
@@ -187,7 +195,7 @@ func TestInvalidationsThatNobodyAskedFor(t *testing.T) {
 	h.Expect(h.marked()).NotTo(ContainElement(HavePrefix("b")))
 	h.Expect(h.ended()).To(BeZero())
 
-	flood := scripted(t, func(string) string { return ":0\r\n" + strings.Repeat(toldOfB, 2*unaskedBurst) })
+	flood := scripted(t, func(string) string { return ":0\r\n" + strings.Repeat(toldOfB, 3*burst) })
 	h = track(t, flood, "a")
 	h.Eventually(h.ended).WithTimeout(timeout).Should(BeNumerically(">=", 1))
 	h.Expect(h.marked()).To(Equal([]string{"a Confirmed", "a Lost"}))

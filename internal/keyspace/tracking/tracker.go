@@ -66,6 +66,8 @@ type Options struct {
 	Conn *connection.Conn
 	// Mark is called for each ID whose key may have changed. It must not block.
 	Mark func(id ID, cause coalesce.Cause)
+	// Budgets has how many events each namespace may take.
+	Budgets *coalesce.Budgets
 	// Proven is set when the first invalidation of a session has come, and when a session ends.
 	Proven   coalesce.Signal
 	Recorder Recorder
@@ -89,7 +91,7 @@ type Tracker struct {
 // New returns a Tracker without keys.
 func New(options Options) *Tracker {
 	return &Tracker{
-		conn: options.Conn, keys: newKeySet(options.Mark), proof: options.Proven,
+		conn: options.Conn, keys: newKeySet(options.Mark, options.Budgets), proof: options.Proven,
 		recorder: options.Recorder, timing: options.Timing, log: options.Log,
 	}
 }

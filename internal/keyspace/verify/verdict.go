@@ -36,6 +36,8 @@ const (
 	ReasonNotConfigured Reason = "NotConfigured"
 	// ReasonNoEventsObserved means that the key grew repeatedly without an event.
 	ReasonNoEventsObserved Reason = "NoEventsObserved"
+	// ReasonTooManyNotifications means that the key had too many events. It must be watched in another way meanwhile.
+	ReasonTooManyNotifications Reason = "TooManyNotifications"
 	// ReasonPermissionDenied means that the user may not subscribe.
 	ReasonPermissionDenied Reason = "PermissionDenied"
 	// ReasonUnreachable means that there has been no subscription for five seconds.
@@ -77,6 +79,9 @@ type Subscription struct {
 	HeardAt time.Time
 	// ShrunkAt is the time of the last shrink event; zero if there was none.
 	ShrunkAt time.Time
+	// CalmAt is when, after too many events of the key, there have been few of them for long enough; zero if there were
+	// never too many.
+	CalmAt time.Time
 }
 
 // Key is what is known about a key.
@@ -109,6 +114,8 @@ func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) Reas
 	switch {
 	case k.Subscription.Forbidden:
 		return ReasonPermissionDenied
+	case now.Before(k.Subscription.CalmAt):
+		return ReasonTooManyNotifications
 	case !k.Subscription.Present && waited:
 		return ReasonUnreachable
 	case !k.Subscription.Present:

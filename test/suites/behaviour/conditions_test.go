@@ -130,6 +130,27 @@ var troubles = map[string]trouble{
 		cure: []string{"l for lists", "The next notification verifies it"},
 		mode: scaledjobv1.ModePolling, kstatus: status.CurrentStatus,
 	},
+	"there are too many notifications": {
+		bring: func(s *scaledJob) {
+			ctx := s.t.Context()
+			s.Eventually(func() string {
+				flood := s.redis.Client().Pipeline()
+				for range 10_000 {
+					flood.Publish(ctx, "__keyspace@0__:"+s.Queue, "lpush")
+				}
+				_, err := flood.Exec(ctx)
+				s.Expect(err).NotTo(HaveOccurred())
+				return s.condition(scaledjobv1.ConditionNotificationsActive)
+			}).Should(ContainSubstring(scaledjobv1.ReasonTooManyNotifications))
+			s.Eventually(func() scaledjobv1.ScalingMode {
+				s.Push(1)
+				return s.Status().Mode
+			}).Should(Equal(scaledjobv1.ModeTracking))
+		},
+		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonTooManyNotifications,
+		cure: []string{"more keyspace notifications", "Redis tracks the keys and tells the operator of changes"},
+		mode: scaledjobv1.ModeTracking, kstatus: status.CurrentStatus,
+	},
 	"the channel is denied": {
 		redis:     denied("resetchannels"),
 		condition: scaledjobv1.ConditionNotificationsActive, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonPermissionDenied,

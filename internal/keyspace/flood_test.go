@@ -200,7 +200,7 @@ func TestNotificationsThatNobodyAskedFor(t *testing.T) {
 		}
 		subscriptions.Add(1)
 		return "*3\r\n$9\r\nsubscribe\r\n$" + strconv.Itoa(len(args[1])) + "\r\n" + args[1] + "\r\n:1\r\n" +
-			strings.Repeat(message, 3*namespaceBurst)
+			strings.Repeat(message, 10*namespaceBurst)
 	})
 	h, count := newCounting(t, server.Addr())
 	h.Ensure("emails", h.endpoint, list("emails"))

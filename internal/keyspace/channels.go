@@ -47,6 +47,8 @@ type channelSet struct {
 
 	mu       sync.Mutex
 	channels map[string]*channel
+	// version grows with each change that may change a verdict.
+	version uint64
 	// namespaces has how many shares each namespace has in the channels.
 	namespaces map[string]int
 	// wanted are the channels to subscribe to, and unwanted those to unsubscribe from.
@@ -226,6 +228,7 @@ func (x *channelSet) unasked(c *channel, now time.Time) (flooded bool) {
 // rest begins the rest of a share.
 func (x *channelSet) rest(name string, of *share, now time.Time) {
 	of.resting, of.floodedAt = true, now
+	x.version++
 	x.remind(name, now.Add(x.restFor))
 }
 
@@ -288,6 +291,13 @@ func (x *channelSet) state(name, namespace string) verify.Subscription {
 	return known
 }
 
+// versionNow returns a number that grows when verdicts may change.
+func (x *channelSet) versionNow() uint64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.version
+}
+
 // present reports whether messages can arrive: from the confirmation of SUBSCRIBE to that of UNSUBSCRIBE.
 func (c *channel) present() bool { return c.status == present || c.status == unsubscribing }
 
@@ -304,6 +314,7 @@ func (c *channel) end() {
 func (x *channelSet) reset() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.version++
 	for name, c := range x.channels {
 		if c.status == present {
 			x.markAll(c, coalesce.Lost)
@@ -363,6 +374,7 @@ func (x *channelSet) subscribed(name string) {
 		return
 	}
 	c.status, c.since, c.forbidden = present, time.Now(), false
+	x.version++
 	x.markAll(c, coalesce.Confirmed)
 	x.settle(name, c)
 }
@@ -376,6 +388,7 @@ func (x *channelSet) unsubscribed(name string) {
 		return
 	}
 	c.end()
+	x.version++
 	x.settle(name, c)
 }
 
@@ -383,6 +396,7 @@ func (x *channelSet) unsubscribed(name string) {
 func (x *channelSet) refused(names []string, forbidden bool, retryAt time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.version++
 	for _, name := range names {
 		c := x.channels[name]
 		c.status, c.forbidden, c.retryAt = denied, forbidden, retryAt

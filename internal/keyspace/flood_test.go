@@ -115,7 +115,7 @@ func TestAFloodIsTakenWithoutRests(t *testing.T) {
 	defer flooding.Wait()
 	defer stop()
 	flooding.Go(func() { flood(ctx, server, "flooded") })
-	h.Eventually(count.received.Load).WithTimeout(timeout).Should(BeNumerically(">=", 4*namespaceBurst))
+	h.Eventually(count.received.Load).WithTimeout(timeout).Should(BeNumerically(">=", 5*keyBurst))
 }
 
 // Where tracking is not to be had, the state says that the queue must be polled. It is also the negative control of

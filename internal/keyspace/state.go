@@ -6,14 +6,19 @@ package keyspace
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 )
 
-// reviewInterval is the time between two reviews of the verdicts, which may change as time passes.
-const reviewInterval = time.Second
+const (
+	// reviewInterval is the time between two reviews of the verdicts, which may change as time passes.
+	reviewInterval = time.Second
+	// reviewedAtOnce is for how many ids a review holds the lock of the watcher.
+	reviewedAtOnce = 32
+)
 
 // State is what is known about the events of the keys of an id.
 type State struct {
@@ -68,11 +73,25 @@ func (w *Watcher) State(id ID) State {
 // judge updates what is reported about the keys of an id, and chooses their source of events. It reports whether
 // anything has changed.
 func (w *Watcher) judge(id ID, watched *watch, now time.Time) (changed bool) {
-	verdict, tracking := w.verdict(id, watched, now), watched.judge(watched.keys, now)
+	watched.judgedAt = w.version(watched)
+	verdict, settled := w.verdict(id, watched, now)
+	tracking := watched.judge(watched.keys, now)
 	changed = verdict != watched.reported || tracking != watched.tracking
 	watched.reported, watched.tracking = verdict, tracking
+	watched.settled = settled && watched.unhurried()
 	w.choose(id, watched)
 	return changed
+}
+
+// version returns a number that grows when the state of the keys of an id may change.
+func (w *Watcher) version(of *watch) (version uint64) {
+	if !of.trackingOnly {
+		version = w.supervisors[of.endpoint].version()
+	}
+	if of.tracker != nil {
+		version += of.tracker.Version()
+	}
+	return version
 }
 
 func latest(a, b time.Time) time.Time {
@@ -97,6 +116,7 @@ func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (mis
 		return false
 	}
 	its, now := watched.keys[at], time.Now()
+	watched.settled = false
 	if watched.tracker != nil {
 		known := watched.tracker.State(its.trackingKey())
 		missed = watched.tracked.audits[at].Read(depth, began, now, known.Armed, time.Time{})
@@ -110,10 +130,10 @@ func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (mis
 }
 
 // verdict returns the verdict on the notifications of the keys of an id. While there is no new one, that is the last
-// reported verdict.
-func (w *Watcher) verdict(id ID, watched *watch, now time.Time) verify.Verdict {
+// reported verdict. settled means that it remains the same while time passes and nothing else happens.
+func (w *Watcher) verdict(id ID, watched *watch, now time.Time) (verdict verify.Verdict, settled bool) {
 	if watched.trackingOnly {
-		return verify.Verdict{}
+		return verify.Verdict{}, true
 	}
 	server := w.supervisors[watched.endpoint]
 	keys := make([]verify.Key, 0, len(watched.keys))
@@ -122,11 +142,12 @@ func (w *Watcher) verdict(id ID, watched *watch, now time.Time) verify.Verdict {
 			Class: key.Class, Subscription: server.set.state(key.channel(), id.Namespace), Audit: &watched.audits[i],
 		})
 	}
-	verdict := verify.Judge(server.evidence, keys, maps.Keys(server.classes), now)
+	settled = !slices.ContainsFunc(keys, func(key verify.Key) bool { return !key.Settled(now) })
+	verdict = verify.Judge(server.evidence, keys, maps.Keys(server.classes), now)
 	if verdict.Reason == verify.Undecided {
-		return watched.reported
+		verdict = watched.reported
 	}
-	return verdict
+	return verdict, settled
 }
 
 // reviewer reviews the verdicts when there is new evidence, and every second, until ctx is done.
@@ -144,11 +165,26 @@ func (w *Watcher) reviewer(ctx context.Context) {
 	}
 }
 
-// review wakes the ids whose verdict or tracking has changed.
+// review wakes the ids whose verdict or tracking has changed. It takes the lock for some of them at a time, because
+// everybody else waits for it meanwhile.
 func (w *Watcher) review(now time.Time) {
 	w.mu.Lock()
+	w.reviewed = slices.AppendSeq(w.reviewed[:0], maps.Keys(w.watches))
+	w.mu.Unlock()
+	for some := range slices.Chunk(w.reviewed, reviewedAtOnce) {
+		w.reviewSome(some, now)
+	}
+}
+
+// reviewSome reviews ids, except for those where nothing can have changed.
+func (w *Watcher) reviewSome(ids []ID, now time.Time) {
+	w.mu.Lock()
 	defer w.mu.Unlock()
-	for id, watched := range w.watches {
+	for _, id := range ids {
+		watched, ok := w.watches[id]
+		if !ok || watched.settled && watched.judgedAt == w.version(watched) {
+			continue
+		}
 		if w.judge(id, watched, now) {
 			w.mark(id, coalesce.Changed)
 		}

@@ -33,13 +33,19 @@ type supervisor struct {
 	// due is set when a session has begun and the inspector should read the setting, and when a key of a new class is
 	// watched.
 	due coalesce.Signal
-	// users is how many ids watch the endpoint, and classes how many keys of each class are watched. The lock of the
-	// watcher guards both.
-	users   int
-	classes map[verify.Class]int
+	// users is how many ids watch the endpoint, and classes how many keys of each class are watched. reclassed is how
+	// often a class came or went. The lock of the watcher guards them.
+	users     int
+	classes   map[verify.Class]int
+	reclassed uint64
 }
 
 func (s *supervisor) server() auth.Endpoint { return s.endpoint }
+
+// version returns a number that grows when verdicts may change. It is called with the lock of the watcher.
+func (s *supervisor) version() uint64 {
+	return s.set.versionNow() + s.evidence.Version() + s.reclassed
+}
 
 // run runs one session after the other until ctx is done. While the endpoint is down it waits for the prober of the
 // pool.

@@ -88,6 +88,11 @@ func (t *tracked) judge(keys []Key, now time.Time) verify.Tracking {
 	return verify.Tracked
 }
 
+// unhurried reports whether the state of the tracking remains the same while time passes and nothing else happens.
+func (t *tracked) unhurried() bool {
+	return t.tracker == nil || !slices.ContainsFunc(t.audits, func(a verify.Audit) bool { return !a.Settled() })
+}
+
 // tracks reports whether one of the keys is read in this way.
 func (w *watch) tracks(key tracking.Key) bool {
 	return slices.ContainsFunc(w.keys, func(other Key) bool { return other.trackingKey() == key })
@@ -111,7 +116,7 @@ func (w *Watcher) track(id ID, next *watch) {
 		w.changed.Set()
 	}
 	to.users++
-	next.tracker = to
+	next.tracker, next.settled = to, false
 	for _, key := range next.keys {
 		to.Add(key.trackingKey(), id)
 	}
@@ -123,7 +128,7 @@ func (w *Watcher) untrack(id ID, old, next *watch) {
 	if from == nil {
 		return
 	}
-	old.tracker = nil
+	old.tracker, old.settled = nil, false
 	for _, key := range old.keys {
 		if next.tracker != from || !next.tracks(key.trackingKey()) {
 			from.Remove(key.trackingKey(), id)

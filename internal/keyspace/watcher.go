@@ -61,6 +61,9 @@ type Watcher struct {
 	mark      func(id ID, cause coalesce.Cause) // Mark of the coalescer
 	budgets   *coalesce.Budgets                 // how many events each namespace may take
 
+	// reviewed has the ids of the last review. Only the reviewer uses it.
+	reviewed []ID
+
 	mu          sync.Mutex
 	watches     map[ID]*watch
 	supervisors map[auth.Endpoint]*supervisor
@@ -80,6 +83,9 @@ type watch struct {
 	audits       []verify.Audit // of the notifications, one for each of keys
 	reported     verify.Verdict
 	tracked
+	// settled means that what is reported remains the same as long as the version is judgedAt, however much time passes.
+	settled  bool
+	judgedAt uint64
 }
 
 func newWatch(e auth.Endpoint, keys []Key, trackingOnly bool) *watch {
@@ -207,8 +213,11 @@ func (w *Watcher) join(id ID, next, old *watch) {
 	to.users++
 	for _, key := range next.keys {
 		to.classes[key.Class]++
-		if ok && to.classes[key.Class] == 1 {
-			to.due.Set()
+		if to.classes[key.Class] == 1 {
+			to.reclassed++
+			if ok {
+				to.due.Set()
+			}
 		}
 		if old.includes(next.endpoint, key.channel()) {
 			continue
@@ -261,6 +270,7 @@ func (w *Watcher) leave(id ID, old, next *watch) {
 		from.classes[key.Class]--
 		if from.classes[key.Class] == 0 {
 			delete(from.classes, key.Class)
+			from.reclassed++
 		}
 		if !next.includes(old.endpoint, key.channel()) {
 			from.set.remove(key.channel(), id)

@@ -47,6 +47,8 @@ type keySet struct {
 
 	mu   sync.Mutex
 	keys map[Key]*entry
+	// version grows when a key begins or ends to be tracked.
+	version uint64
 	// namespaces has how many ids of each namespace watch a key.
 	namespaces map[string]int
 	// armed are the keys in this state.
@@ -177,6 +179,7 @@ func (s *keySet) end(moves bool) {
 		if e.tracked && !moves {
 			s.markAll(e, coalesce.Lost)
 			e.tracked = false
+			s.version++
 		}
 		e.state, e.confirmed = unarmed, false
 	}
@@ -220,6 +223,7 @@ func (s *keySet) read(key Key, length int64) {
 	case !e.confirmed:
 		cause = coalesce.Confirmed
 		e.tracked, e.confirmed = true, true
+		s.version++
 	case length < e.length || e.equal >= quietReplies:
 		cause = coalesce.Shrink
 	}
@@ -260,6 +264,7 @@ func (s *keySet) refuse(key Key, retryAt time.Time) {
 	if e.tracked {
 		s.markAll(e, coalesce.Lost)
 		e.tracked, e.confirmed = false, false
+		s.version++
 	}
 	e.state = refused
 	if len(s.refused) == 0 || retryAt.Before(s.retryAt) {
@@ -343,6 +348,13 @@ func (s *keySet) wakeAll() {
 			s.markAll(e, coalesce.Changed)
 		}
 	}
+}
+
+// versionNow returns the version.
+func (s *keySet) versionNow() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version
 }
 
 // stateOf returns what is known about a key.

@@ -86,6 +86,8 @@ type Tracker struct {
 	log      logr.Logger
 	// proven means that an invalidation has come in this session.
 	proven atomic.Bool
+	// proofs is how often proven has changed.
+	proofs atomic.Uint64
 }
 
 // New returns a Tracker without keys.
@@ -123,6 +125,9 @@ func (t *Tracker) State(key Key) State { return t.keys.stateOf(key) }
 // Proven reports whether an invalidation has come in this session. Until then it is not known whether the server sends
 // any.
 func (t *Tracker) Proven() bool { return t.proven.Load() }
+
+// Version returns a number that grows when the tracking of a key begins, ends or is proven.
+func (t *Tracker) Version() uint64 { return t.keys.versionNow() + t.proofs.Load() }
 
 // Run runs one session after the other until ctx is done. While the server is down it waits for the prober of the pool.
 func (t *Tracker) Run(ctx context.Context) {
@@ -170,6 +175,7 @@ func (t *Tracker) session(ctx context.Context) (opened bool, err error) {
 		t.keys.end(conn != nil)
 	}
 	t.proven.Store(false)
+	t.proofs.Add(1)
 	t.proof.Set()
 	t.recorder.Tracked(false)
 	return true, err
@@ -178,6 +184,7 @@ func (t *Tracker) session(ctx context.Context) (opened bool, err error) {
 // prove records that an invalidation of an armed key has come.
 func (t *Tracker) prove() {
 	if !t.proven.Swap(true) {
+		t.proofs.Add(1)
 		t.proof.Set()
 	}
 }

@@ -74,6 +74,9 @@ func (a *Audit) disproved(now time.Time, key Subscription, silentUntil time.Time
 	return misses >= missesToDisprove && !key.HeardAt.After(a.missingSince) && silentUntil.Before(a.missingSince)
 }
 
+// Settled reports whether no growth waits for its event, and none was missed.
+func (a *Audit) Settled() bool { return a.grownAt.IsZero() && a.misses == 0 }
+
 // Disproved reports whether the depths of a key show that the server does not tell of its changes, although it tracks
 // the key.
 func (a *Audit) Disproved(now time.Time, key Subscription) bool {

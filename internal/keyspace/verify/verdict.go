@@ -133,6 +133,12 @@ func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) Reas
 	}
 }
 
+// Settled reports whether the verdict on a key remains the same while time passes and nothing else happens.
+func (k Key) Settled(now time.Time) bool {
+	waited := now.Sub(k.Subscription.Since) >= gracePeriod
+	return waited && !now.Before(k.Subscription.CalmAt) && k.Audit.Settled()
+}
+
 // notConfigured returns the verdict on keys while the setting lacks flags for one of them.
 func notConfigured(setting Setting, wanted iter.Seq[Class]) Verdict {
 	if setting.Extended && !setting.Refused {

@@ -1,0 +1,195 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+)
+
+// newVerified returns a watcher that does not run, with ids whose keys are subscribed to and whose notifications are
+// verified.
+func newVerified(ids, keysEach int) *Watcher {
+	w := New(Options{Pool: connection.NewPool(connection.Options{}), Log: logr.Discard()})
+	endpoint := auth.Endpoint{Address: "10.0.0.1:6379"}
+	for i := range ids {
+		keys := make([]Key, keysEach)
+		for k := range keys {
+			keys[k] = list(fmt.Sprintf("queue-%d-%d", i, k))
+		}
+		w.Ensure(ID{Namespace: "tenant", Name: strconv.Itoa(i)}, endpoint, AnySource, keys...)
+	}
+	server := w.supervisors[endpoint]
+	subscribeAll(server.set)
+	server.evidence.Told(verify.Setting{Readable: true, Flags: "Klg"}, time.Now())
+	return w
+}
+
+// A review leaves out what cannot have changed. Whatever happens, in any order, each verdict is the one that follows from
+// what is known now.
+func TestAReviewMissesNoChange(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(100) {
+		synctest.Test(t, func(t *testing.T) {
+			h := &happenings{Watcher: newVerified(4, 2), random: rand.New(rand.NewPCG(seed, 1))}
+			h.server = h.supervisors[auth.Endpoint{Address: "10.0.0.1:6379"}]
+			all := h.all()
+			var history []string
+			for range 100 {
+				next := all[h.random.IntN(len(all))]
+				history = append(history, next.name)
+				next.happens()
+				h.review(time.Now())
+				for id, watched := range h.watches {
+					verdict, _ := h.verdict(id, watched, time.Now())
+					NewWithT(t).Expect(watched.reported).To(Equal(verdict), "%s after %v, seed %d", id.Name, history, seed)
+				}
+			}
+		})
+	}
+}
+
+// happenings makes things happen to a watcher at random.
+type happenings struct {
+	*Watcher
+	server *supervisor
+	random *rand.Rand
+	depth  int64
+}
+
+type happening struct {
+	name    string
+	happens func()
+}
+
+func (h *happenings) all() []happening {
+	set, evidence := h.server.set, h.server.evidence
+	return []happening{
+		{"the session ends", set.reset},
+		{"a session begins", evidence.Begin},
+		{"subscribed", func() { subscribeAll(set) }},
+		{"an event", func() { set.event(list(h.key()).channel(), coalesce.Growth) }},
+		{"an event is proof", func() { evidence.Heard(verify.ClassList) }},
+		{"a flood", h.flood},
+		{"rests end", func() { set.retry(time.Now()) }},
+		{"refused", func() { set.refused(set.takeWanted(2), true, time.Now().Add(time.Minute)) }},
+		{"a class comes", func() {
+			h.Ensure(named("new"), h.server.endpoint, AnySource, Key{Name: "hash", Class: verify.ClassHash})
+		}},
+		{"a class goes", func() { h.Forget(named("new")) }},
+		{"the setting is read", func() {
+			flags := []verify.Flags{"", "Klg", "KA"}[h.random.IntN(3)]
+			evidence.Told(verify.Setting{Readable: h.random.IntN(2) == 0, Flags: flags}, time.Now())
+		}},
+		{"growth", h.grow},
+		{"growth", h.grow},
+		{"time passes", func() { time.Sleep(time.Duration(h.random.IntN(100)) * time.Second) }},
+		{"a second passes", func() { time.Sleep(time.Second) }},
+	}
+}
+
+// key returns the name of a key.
+func (h *happenings) key() string {
+	return fmt.Sprintf("queue-%d-%d", h.random.IntN(4), h.random.IntN(2))
+}
+
+func (h *happenings) flood() {
+	flooded := list(h.key()).channel()
+	for range keyBurst + 1 {
+		h.server.set.event(flooded, coalesce.Shrink)
+	}
+}
+
+func (h *happenings) grow() {
+	h.depth++
+	grown := h.key()
+	h.Observed(ID{Namespace: "tenant", Name: strings.Split(grown, "-")[1]}, grown, h.depth, time.Now())
+}
+
+// subscribeAll confirms all subscriptions that are wanted.
+func subscribeAll(set *channelSet) {
+	for taken := set.takeWanted(maxChannels); len(taken) > 0; taken = set.takeWanted(maxChannels) {
+		for _, channel := range taken {
+			set.subscribed(channel)
+		}
+	}
+}
+
+// What is settled is not judged again.
+func TestAReviewLeavesOutWhatCannotHaveChanged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		w := newVerified(100, 2)
+		open := func() (count int) {
+			for _, watched := range w.watches {
+				if !watched.settled || watched.judgedAt != w.version(watched) {
+					count++
+				}
+			}
+			return count
+		}
+		w.review(time.Now())
+		g.Expect(open()).To(Equal(100), "the subscriptions are new")
+		time.Sleep(time.Minute)
+		w.review(time.Now())
+		g.Expect(open()).To(BeZero())
+		w.Observed(ID{Namespace: "tenant", Name: "7"}, "queue-7-0", 1, time.Now())
+		g.Expect(open()).To(Equal(1))
+		w.supervisors[auth.Endpoint{Address: "10.0.0.1:6379"}].evidence.Begin()
+		g.Expect(open()).To(Equal(100))
+	})
+}
+
+// BenchmarkReview measures a review of 10,000 ids, and how long anybody else waits for the watcher meanwhile. What has
+// changed since the last review is nothing, or something about the server of all.
+func BenchmarkReview(b *testing.B) {
+	for _, keys := range []int{1, 16} {
+		w := newVerified(10_000, keys)
+		told := false
+		for _, changed := range []bool{false, true} {
+			b.Run(fmt.Sprintf("keys=%d/changed=%t", keys, changed), func(b *testing.B) {
+				w.review(time.Now().Add(time.Hour))
+				stop, longest := make(chan struct{}), make(chan time.Duration)
+				go func() { longest <- longestWait(w, stop) }()
+				evidence := w.supervisors[auth.Endpoint{Address: "10.0.0.1:6379"}].evidence
+				for b.Loop() {
+					told = !told && changed
+					evidence.Told(verify.Setting{Readable: true, Flags: "Klg", Extended: told}, time.Now())
+					w.review(time.Now().Add(time.Hour))
+				}
+				close(stop)
+				b.ReportMetric(float64((<-longest).Microseconds()), "µs-longest-wait")
+			})
+		}
+	}
+}
+
+// longestWait asks for the state of an id until stop is closed, and returns how long the longest answer took.
+func longestWait(w *Watcher, stop <-chan struct{}) (longest time.Duration) {
+	for {
+		select {
+		case <-stop:
+			return longest
+		case <-time.After(100 * time.Microsecond):
+		}
+		asked := time.Now()
+		w.TakeNotified(ID{})
+		w.SetIdle(ID{Namespace: "nobody"}, true)
+		longest = max(longest, time.Since(asked))
+	}
+}

@@ -65,25 +65,25 @@ func (i inquiry) readings(replies []any) ([]reading, error) {
 }
 
 // transaction sends commands as one transaction, in one round trip, and returns their replies. If the server rejects
-// the transaction, there are none.
+// the transaction, there are none, and refusal is what it says.
 //
 // The TxPipelined of the client library cannot be used: it stops at the first command that is rejected, and the
 // remaining replies would be read by the next user of the connection.
-func transaction(ctx context.Context, client redis.Cmdable, commands [][]any) (replies []any, refused bool, err error) {
+func transaction(ctx context.Context, client redis.Cmdable, commands [][]any) (replies []any, refusal, err error) {
 	all, err := pipeline(ctx, client, slices.Concat([][]any{{"multi"}}, commands, [][]any{{"exec"}}))
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	for _, reply := range []any{all[0], all[len(all)-1]} {
-		if _, ok := reply.(resp.Error); ok {
-			return nil, true, nil
+		if rejection, ok := reply.(resp.Error); ok {
+			return nil, rejection, nil
 		}
 	}
 	replies, err = list(all[len(all)-1])
 	if err != nil || len(replies) != len(commands) {
-		return nil, false, resp.ErrMalformed
+		return nil, nil, resp.ErrMalformed
 	}
-	return replies, false, nil
+	return replies, nil, nil
 }
 
 // pipeline sends commands in one round trip and returns their replies, including error replies.

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 // countTimeout is how long the entries of one stream are counted at most.
@@ -100,17 +101,17 @@ func (r *Reader) readAll(ctx context.Context, client redis.Cmdable, source Sourc
 	if len(asked.commands) < 2 || r.refusals.has(source.Endpoint) {
 		return asked.withoutTransaction(ctx, client)
 	}
-	replies, refused, err := transaction(ctx, client, asked.commands)
+	replies, refusal, err := transaction(ctx, client, asked.commands)
 	switch {
 	case err != nil:
 		return nil, err
-	case !refused:
+	case refusal == nil:
 		return asked.readings(replies)
 	}
 	// The server has rejected the transaction or one of the commands. Without a transaction, the error tells which
-	// command it was.
+	// command it was. A server that is only busy will take the next transaction.
 	found, err := asked.withoutTransaction(ctx, client)
-	if err == nil {
+	if err == nil && failure.IsRefusal(refusal) {
 		r.refusals.add(source.Endpoint)
 	}
 	return found, err

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
 func TestRefusedTransactionsAreNotTriedAgainSoon(t *testing.T) {
@@ -28,6 +31,42 @@ func TestRefusedTransactionsAreNotTriedAgainSoon(t *testing.T) {
 				s.Expect(s.observe(queues[0])).To(Equal([]queue.Count{{Waiting: 2}}), "no reply of the rejected transaction is left over")
 			}
 			s.Expect(s.calls("multi")).To(Equal(1))
+		})
+	}
+}
+
+// Who is busy, or loads its data, takes transactions again afterwards. A server without transactions is not asked again.
+func TestOnlyServersWithoutTransactionsAreReadWithoutThem(t *testing.T) {
+	t.Parallel()
+	for refusal, again := range map[string]bool{
+		"-BUSY Redis is busy running a script.\r\n":  true,
+		"-LOADING Redis is loading the dataset.\r\n": true,
+		"-ERR unknown command 'multi'\r\n":           false,
+		"-NOPERM this user has no permissions\r\n":   false,
+	} {
+		t.Run(refusal, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			var multis atomic.Int32
+			server := redistest.NewScripted(t, func(args []string) string {
+				switch args[0] {
+				case "multi":
+					multis.Add(1)
+					return refusal
+				case "exec":
+					return "-ERR EXEC without MULTI\r\n"
+				}
+				return redistest.Usual
+			})
+			source := queue.Source{
+				Endpoint: auth.Endpoint{Address: server.Addr()}, Queues: []queue.Queue{waiting("a"), waiting("b")}, CountLimit: countLimit,
+			}
+			reader := newReader(t)
+			for range 3 {
+				_, err := reader.Observe(t.Context(), source)
+				g.Expect(err).NotTo(HaveOccurred())
+			}
+			g.Expect(multis.Load() == 3).To(Equal(again), "%d transactions", multis.Load())
 		})
 	}
 }

@@ -51,14 +51,13 @@ func (w *Watcher) State(id ID) State {
 	}
 	w.judge(id, watched, time.Now())
 	state := State{Verdict: watched.reported, Tracking: watched.tracking}
+	if len(watched.keys) > 0 {
+		state.Watchers = w.users[watched.endpoint]
+	}
 	if watched.trackingOnly {
-		if watched.tracker != nil { // There is at least one key.
-			state.Watchers = watched.tracker.users
-		}
 		return state
 	}
 	server := w.supervisors[watched.endpoint]
-	state.Watchers = server.users
 	for _, key := range watched.keys {
 		subscribed := server.set.state(key.channel(), id.Namespace)
 		state.LastEvent = latest(state.LastEvent, subscribed.HeardAt)
@@ -79,7 +78,7 @@ func (w *Watcher) judge(id ID, watched *watch, now time.Time) (changed bool) {
 	changed = verdict != watched.reported || tracking != watched.tracking
 	watched.reported, watched.tracking = verdict, tracking
 	watched.settled = settled && watched.unhurried()
-	w.choose(id, watched)
+	w.choose(id, watched, now)
 	return changed
 }
 

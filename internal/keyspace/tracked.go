@@ -141,11 +141,13 @@ func (w *Watcher) untrack(id ID, old, next *watch) {
 	}
 }
 
-// choose tracks the keys of an id while notifications are not proven. The one source begins before the other ends: each
-// begins with a wake, and notifications are proven only by a confirmed subscription.
-func (w *Watcher) choose(id ID, watched *watch) {
+// choose tracks the keys of an id while notifications are not proven, also if there is never a verdict because no
+// subscription lasts. The one source begins before the other ends: each begins with a wake, and notifications are proven
+// only by a confirmed subscription.
+func (w *Watcher) choose(id ID, watched *watch, now time.Time) {
 	switch {
-	case watched.trackingOnly || watched.reported.Reason == verify.Undecided:
+	case watched.trackingOnly:
+	case watched.reported.Reason == verify.Undecided && now.Sub(watched.since) < verify.GracePeriod:
 	case watched.reported.Reason == verify.ReasonSubscribed:
 		w.untrack(id, watched, &watch{})
 	default:

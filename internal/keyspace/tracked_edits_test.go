@@ -56,3 +56,29 @@ func TestNothingToTrackIsNotTracked(t *testing.T) {
 	h.Expect(h.State("emails").Tracking).To(Equal(verify.NotTracked))
 	h.Forget("emails")
 }
+
+// The key of a list has another type. Redis tells when that changes.
+func TestAKeyThatGetsItsTypeIsTrackedAtOnce(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t)
+	do(t, server, "set", "emails", "no list")
+	h.Track("emails", h.endpoint, list("emails"), list("other"))
+	h.Eventually(func() int { return calls(t, server, "llen") }).WithTimeout(timeout).Should(BeNumerically(">=", 2))
+	h.Expect(h.State("emails").Tracking).To(Equal(verify.NotTracked))
+	do(t, server, "del", "emails")
+	h.Eventually(func() verify.Tracking { return h.State("emails").Tracking }).WithTimeout(timeout).ShouldNot(Equal(verify.NotTracked))
+}
+
+// Between the reads of a server, the operator waits the longer the more ScaledJobs share it.
+func TestAllWhoUseAServerAreCounted(t *testing.T) {
+	t.Parallel()
+	h, _ := newTracked(t)
+	h.ensure("emails")
+	elsewhere := list("letters")
+	elsewhere.Database = 3
+	h.Track("letters", h.endpoint, elsewhere)
+	h.Expect(h.State("emails").Watchers).To(Equal(2))
+	h.Expect(h.State("letters").Watchers).To(Equal(2))
+	h.Forget("emails")
+	h.Expect(h.State("letters").Watchers).To(Equal(1))
+}

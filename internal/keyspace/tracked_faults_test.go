@@ -256,3 +256,16 @@ func TestAServerThatNeverTellsIsFoundByDepths(t *testing.T) {
 		})
 	}
 }
+
+// A proxy may end silent connections so soon that there is never a verdict on notifications.
+func TestKeysAreTrackedWhereNoSubscriptionLasts(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t)
+	do(t, server, "acl", "setuser", "default", "-config")
+	h.ensure("emails")
+	h.Eventually(func() verify.Tracking {
+		must(t, server.Client().ClientKillByFilter(t.Context(), "type", "pubsub"))
+		return h.State("emails").Tracking
+	}).WithTimeout(timeout).WithPolling(300 * time.Millisecond).Should(Equal(verify.TrackedUnproven))
+	h.Expect(h.State("emails").Reason).To(Equal(verify.Undecided))
+}

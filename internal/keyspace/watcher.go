@@ -66,6 +66,7 @@ type Watcher struct {
 
 	mu          sync.Mutex
 	watches     map[ID]*watch
+	users       map[auth.Endpoint]int // how many ids watch keys of a server
 	supervisors map[auth.Endpoint]*supervisor
 	trackers    map[database]*tracker
 	// changed is set while the running supervisors and trackers may differ from these.
@@ -80,6 +81,7 @@ type watch struct {
 	keys     []Key
 	// trackingOnly means that there is no subscription.
 	trackingOnly bool
+	since        time.Time      // when this began
 	audits       []verify.Audit // of the notifications, one for each of keys
 	reported     verify.Verdict
 	tracked
@@ -90,7 +92,7 @@ type watch struct {
 
 func newWatch(e auth.Endpoint, keys []Key, trackingOnly bool) *watch {
 	return &watch{
-		endpoint: e, keys: slices.Clone(keys), trackingOnly: trackingOnly, audits: make([]verify.Audit, len(keys)),
+		endpoint: e, keys: slices.Clone(keys), trackingOnly: trackingOnly, since: time.Now(), audits: make([]verify.Audit, len(keys)),
 		tracked: tracked{audits: make([]verify.Audit, len(keys))},
 	}
 }
@@ -124,6 +126,7 @@ func New(options Options) *Watcher {
 		mark:        coalescer.Mark,
 		budgets:     newBudgets(),
 		watches:     map[ID]*watch{},
+		users:       map[auth.Endpoint]int{},
 		supervisors: map[auth.Endpoint]*supervisor{},
 		trackers:    map[database]*tracker{},
 		changed:     coalesce.NewSignal(),
@@ -161,6 +164,7 @@ func (w *Watcher) Ensure(id ID, e auth.Endpoint, from Sources, keys ...Key) {
 		old = &watch{}
 	}
 	w.watches[id] = next
+	w.users[e]++
 	w.coalescer.Add(id)
 	w.join(id, next, old)
 	if next.trackingOnly || old.tracker != nil {
@@ -261,6 +265,10 @@ func (w *Watcher) classes(of *supervisor) []verify.Class {
 
 // leave ends the watching of old, except for the keys that next includes.
 func (w *Watcher) leave(id ID, old, next *watch) {
+	w.users[old.endpoint]--
+	if w.users[old.endpoint] == 0 {
+		delete(w.users, old.endpoint)
+	}
 	w.untrack(id, old, next)
 	if old.trackingOnly {
 		return

@@ -51,8 +51,6 @@ type keySet struct {
 	version uint64
 	// namespaces has how many ids of each namespace watch a key.
 	namespaces map[string]int
-	// armed are the keys in this state.
-	armed map[Key]struct{}
 	// refused has when each refused key becomes due again. None becomes due before retryAt.
 	refused map[Key]time.Time
 	retryAt time.Time
@@ -79,7 +77,7 @@ type entry struct {
 func newKeySet(mark func(id ID, cause coalesce.Cause), budgets *coalesce.Budgets) *keySet {
 	return &keySet{
 		mark: mark, budgets: budgets, due: coalesce.NewCoalescer[Key](func() { /* not counted */ }),
-		namespaces: map[string]int{}, keys: map[Key]*entry{}, armed: map[Key]struct{}{}, refused: map[Key]time.Time{},
+		namespaces: map[string]int{}, keys: map[Key]*entry{}, refused: map[Key]time.Time{},
 	}
 }
 
@@ -121,7 +119,6 @@ func (s *keySet) remove(key Key, id ID) {
 		return
 	}
 	delete(s.keys, key)
-	delete(s.armed, key)
 	delete(s.refused, key)
 	s.due.Remove(key)
 }
@@ -173,7 +170,6 @@ func (s *keySet) end(moves bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open = false
-	clear(s.armed)
 	clear(s.refused)
 	for _, e := range s.keys {
 		if e.tracked && !moves {
@@ -228,7 +224,6 @@ func (s *keySet) read(key Key, length int64) {
 		cause = coalesce.Shrink
 	}
 	e.state, e.length, e.seenAt = armed, length, time.Now()
-	s.armed[key] = struct{}{}
 	e.crowded = s.spend(e)
 	s.pace(key, e)
 	s.markAll(e, cause)
@@ -267,6 +262,7 @@ func (s *keySet) refuse(key Key, retryAt time.Time) {
 		s.version++
 	}
 	e.state = refused
+	s.due.SetIdle(key, true)
 	if len(s.refused) == 0 || retryAt.Before(s.retryAt) {
 		s.retryAt = retryAt
 	}
@@ -305,9 +301,8 @@ func (s *keySet) changed(name string) (asked bool) {
 	defer s.mu.Unlock()
 	for class := range readCommands {
 		key := Key{Name: name, Class: class}
-		if _, ok := s.armed[key]; ok {
+		if e, ok := s.keys[key]; ok && s.disarm(key, e) {
 			asked = true
-			s.disarm(key)
 		}
 	}
 	return asked
@@ -318,19 +313,25 @@ func (s *keySet) changed(name string) (asked bool) {
 func (s *keySet) changedAll() (asked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	asked = len(s.armed) > 0
-	for key := range s.armed {
-		s.disarm(key)
+	for key, e := range s.keys {
+		if s.disarm(key, e) {
+			asked = true
+		}
 	}
 	return asked
 }
 
-// disarm records that the server no longer tracks a key, which is then due.
-func (s *keySet) disarm(key Key) {
-	e := s.keys[key]
+// disarm records that the server no longer tracks a key, which is then due. Redis also tracks a key whose read it
+// rejected because of the key's type. It reports whether the key was armed.
+func (s *keySet) disarm(key Key, e *entry) (wasArmed bool) {
+	wasArmed = e.state == armed
+	if !wasArmed && e.state != refused {
+		return false
+	}
+	delete(s.refused, key)
 	e.state, e.seenAt = unarmed, time.Now()
-	delete(s.armed, key)
 	s.due.Mark(key, coalesce.Growth)
+	return wasArmed
 }
 
 func (s *keySet) markAll(e *entry, cause coalesce.Cause) {

@@ -84,7 +84,7 @@ func budgets() *coalesce.Budgets {
 
 func impatient() Timing {
 	timing := DefaultTiming()
-	timing.PingAfter, timing.AnswerWithin = 50*time.Millisecond, 200*time.Millisecond
+	timing.PingAfter, timing.AnswerWithin = 50*time.Millisecond, time.Second
 	timing.ForbiddenRetry, timing.RefusedRetry = 50*time.Millisecond, 50*time.Millisecond
 	return timing
 }

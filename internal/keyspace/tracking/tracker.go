@@ -149,9 +149,9 @@ func (t *Tracker) Run(ctx context.Context) {
 		}
 		end := failure.Classify(err)
 		t.recorder.Ended(string(end.Reason))
-		if text := err.Error(); text != lastEnd {
-			t.log.Info("Not tracking keys", "cause", text)
-			lastEnd = text
+		if opened || end.Message != lastEnd {
+			t.log.Info("Not tracking keys", "cause", err.Error())
+			lastEnd = end.Message
 		}
 		select {
 		case <-ctx.Done():

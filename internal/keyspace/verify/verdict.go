@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// gracePeriod is how long a subscription, or its proof, may be missing before that is reported. Shorter interruptions
+// GracePeriod is how long a subscription, or its proof, may be missing before that is reported. Shorter interruptions
 // do not change the status.
-const gracePeriod = 5 * time.Second
+const GracePeriod = 5 * time.Second
 
 // Reason says whether the growth of a key is announced, and if not, why. Its values are the reasons of the condition
 // NotificationsActive.
@@ -110,7 +110,7 @@ func Judge(server *Evidence, keys []Key, wanted iter.Seq[Class], now time.Time) 
 }
 
 func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) Reason {
-	waited := now.Sub(k.Subscription.Since) >= gracePeriod
+	waited := now.Sub(k.Subscription.Since) >= GracePeriod
 	switch {
 	case k.Subscription.Forbidden:
 		return ReasonPermissionDenied
@@ -135,7 +135,7 @@ func (k Key) judge(setting Setting, heard bool, silentUntil, now time.Time) Reas
 
 // Settled reports whether the verdict on a key remains the same while time passes and nothing else happens.
 func (k Key) Settled(now time.Time) bool {
-	waited := now.Sub(k.Subscription.Since) >= gracePeriod
+	waited := now.Sub(k.Subscription.Since) >= GracePeriod
 	return waited && !now.Before(k.Subscription.CalmAt) && k.Audit.Settled()
 }
 

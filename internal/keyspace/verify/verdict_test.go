@@ -14,7 +14,7 @@ import (
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
-	long, short := now.Add(-gracePeriod), now.Add(-gracePeriod+time.Millisecond)
+	long, short := now.Add(-GracePeriod), now.Add(-GracePeriod+time.Millisecond)
 	subscribed := Subscription{Present: true, Since: short}
 	asked := func(flags Flags) Setting { return Setting{Readable: true, Flags: flags} }
 	disproved := &Audit{misses: missesToDisprove, missingSince: long}

@@ -425,7 +425,7 @@ func TestAMessageThatDripsEndsTheSession(t *testing.T) {
 func TestRepliesOfOtherKeysLoseNoWake(t *testing.T) {
 	t.Parallel()
 	var reads atomic.Int32
-	h := track(t, scripted(t, func(key string) string {
+	h := trackTimed(t, scripted(t, func(key string) string {
 		lengths := map[string]string{"a": ":100\r\n", "b": ":1\r\n"}
 		if n := reads.Add(1); n > 2 && n%2 == 0 { // That of the other key.
 			lengths["a"], lengths["b"] = lengths["b"], lengths["a"]
@@ -434,7 +434,7 @@ func TestRepliesOfOtherKeysLoseNoWake(t *testing.T) {
 			return lengths[key]
 		}
 		return lengths[key] + ">2\r\n+invalidate\r\n*1\r\n+" + key + "\r\n"
-	}), "a", "b")
+	}).Addr(), DefaultTiming(), "a", "b")
 	h.Eventually(reads.Load).WithTimeout(timeout).Should(BeNumerically(">=", 41))
 	h.Eventually(func() int { return len(h.marked()) - int(reads.Load()) }).WithTimeout(timeout).Should(BeZero(), "each read wakes")
 	h.Expect(h.ended()).To(BeZero())

@@ -49,7 +49,7 @@ func TestTwoOperatorsAtOnce(t *testing.T) {
 			capped := newScaledJob(t, namespace, "capped", 1, saturation)
 			worked := newScaledJob(t, namespace, "worked", 1, saturation)
 			for _, s := range []*scaledJob{capped, worked} {
-				g.Eventually(s.Subscribers).WithContext(t.Context()).WithTimeout(timeout).Should(BeEquivalentTo(2))
+				s.awaitSubscriptions(t, 2)
 			}
 			var storm errgroup.Group
 			storm.Go(func() error { return capped.storm(t.Context()) })

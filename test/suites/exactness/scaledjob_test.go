@@ -74,6 +74,17 @@ func newSaturatedScaledJob(t *testing.T, namespace, name string, by *operator.Op
 	return s
 }
 
+// awaitSubscriptions waits until so many operators are subscribed to the queue. Of those that have the key tracked only
+// the first is awaited: the server does not tell who has which key tracked.
+func (s *scaledJob) awaitSubscriptions(t *testing.T, operators int) {
+	t.Helper()
+	if *tracked {
+		s.awaitSubscription(t)
+		return
+	}
+	NewWithT(t).Eventually(s.Subscribers).WithContext(t.Context()).WithTimeout(timeout).Should(BeEquivalentTo(operators))
+}
+
 // awaitSubscription waits until somebody is subscribed to the queue.
 func (s *scaledJob) awaitSubscription(t *testing.T) {
 	t.Helper()

@@ -1,0 +1,161 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package webhook runs admission webhooks that do not behave: they hang, refuse or lie.
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	registrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+// timeoutSeconds is the longest that an API server waits for a webhook.
+const timeoutSeconds = 30
+
+// Rule is what a webhook is asked about.
+type Rule struct {
+	Operation                registrationv1.OperationType
+	Group, Version, Resource string
+}
+
+// What the operator asks the API server to do.
+var (
+	CreateJob    = Rule{registrationv1.Create, "batch", "v1", "jobs"}
+	DeleteJob    = Rule{registrationv1.Delete, "batch", "v1", "jobs"}
+	UpdateStatus = Rule{registrationv1.Update, scaledjobv1.GroupVersion.Group, scaledjobv1.GroupVersion.Version, "scaledjobs/status"}
+)
+
+// Answer handles one review. It returns false for no answer: the request then waits until the API server gives up.
+type Answer func(*admissionv1.AdmissionReview) (response any, answered bool)
+
+// Hang answers nothing.
+func Hang(*admissionv1.AdmissionReview) (any, bool) { return nil, false }
+
+// Lie answers something that is no review.
+func Lie(*admissionv1.AdmissionReview) (any, bool) {
+	return map[string]any{"kind": "Lie", "response": true}, true
+}
+
+// Refuse returns an Answer that rejects all requests with this HTTP status code.
+func Refuse(code int32) Answer {
+	return func(review *admissionv1.AdmissionReview) (any, bool) {
+		review.Response = &admissionv1.AdmissionResponse{
+			UID: review.Request.UID, Result: &metav1.Status{Code: code, Message: "not here"},
+		}
+		review.Request = nil
+		return review, true
+	}
+}
+
+// Webhook is a registered webhook. Stop it.
+type Webhook struct {
+	answer        Answer
+	api           client.Client
+	configuration *registrationv1.ValidatingWebhookConfiguration
+	server        *httptest.Server
+	stopped       chan struct{}
+
+	mu     sync.Mutex
+	counts Counts
+}
+
+// Counts are numbers of reviews: how many wait for an answer, the most that ever waited at the same time, and how many
+// have ended.
+type Counts struct{ Waiting, Most, Ended int }
+
+// Start has the API server ask about what matches the rule in a namespace.
+func Start(ctx context.Context, api client.Client, namespace string, of Rule, answer Answer) (*Webhook, error) {
+	w := &Webhook{answer: answer, api: api, stopped: make(chan struct{})}
+	w.server = httptest.NewTLSServer(w)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.server.Certificate().Raw})
+	none, fail, seconds := registrationv1.SideEffectClassNone, registrationv1.Fail, int32(timeoutSeconds)
+	w.configuration = &registrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: namespace + "-"},
+		Webhooks: []registrationv1.ValidatingWebhook{{
+			Name: "hostile.example.com", SideEffects: &none, FailurePolicy: &fail, TimeoutSeconds: &seconds,
+			AdmissionReviewVersions: []string{"v1"},
+			ClientConfig:            registrationv1.WebhookClientConfig{URL: &w.server.URL, CABundle: authority},
+			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+			Rules: []registrationv1.RuleWithOperations{{
+				Operations: []registrationv1.OperationType{of.Operation},
+				Rule: registrationv1.Rule{
+					APIGroups: []string{of.Group}, APIVersions: []string{of.Version}, Resources: []string{of.Resource},
+				},
+			}},
+		}},
+	}
+	if err := api.Create(ctx, w.configuration); err != nil {
+		w.end()
+		return nil, fmt.Errorf("registering a webhook for namespace %s: %w", namespace, err)
+	}
+	return w, nil
+}
+
+// Stop removes the webhook. What waits ends.
+func (w *Webhook) Stop(ctx context.Context) error {
+	err := w.api.Delete(ctx, w.configuration)
+	w.end()
+	if err != nil {
+		return fmt.Errorf("removing webhook %s: %w", w.configuration.Name, err)
+	}
+	return nil
+}
+
+func (w *Webhook) end() {
+	close(w.stopped)
+	w.server.Close()
+}
+
+// Counts returns the numbers of reviews until now.
+func (w *Webhook) Counts() Counts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.counts
+}
+
+// ServeHTTP answers one review.
+func (w *Webhook) ServeHTTP(to http.ResponseWriter, request *http.Request) {
+	var review admissionv1.AdmissionReview
+	if err := json.NewDecoder(request.Body).Decode(&review); err != nil {
+		return
+	}
+	w.begun()
+	defer w.ended()
+	if response, answered := w.answer(&review); answered {
+		_ = json.NewEncoder(to).Encode(response)
+		return
+	}
+	select {
+	case <-w.stopped:
+	case <-request.Context().Done():
+	case <-time.After(timeoutSeconds * time.Second):
+	}
+}
+
+func (w *Webhook) begun() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts.Waiting++
+	w.counts.Most = max(w.counts.Most, w.counts.Waiting)
+}
+
+func (w *Webhook) ended() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts.Waiting--
+	w.counts.Ended++
+}

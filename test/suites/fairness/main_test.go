@@ -1,0 +1,73 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fairness has one namespace do its worst, in one way after the other and in all ways at once, and looks whether
+// another namespace gets its Jobs meanwhile: a real operator, a real API server and real Redis servers.
+//
+// It asserts shares and an order, not times: while the neighbour gets its Jobs, fewer requests of the hostile namespace
+// come to their end than the neighbour has messages. An operator that waits for the hostile namespace fails this: see
+// the controls.
+package fairness
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+)
+
+const (
+	// timeout bounds every wait. It only matters to a test that fails.
+	timeout      = 2 * time.Minute
+	pollInterval = 20 * time.Millisecond
+	// shareOfServers is how many databases of Redis a namespace may use.
+	shareOfServers = 16
+)
+
+var (
+	shared  *scene.ControlPlane
+	redis   *redistest.Server
+	running *operator.Operator
+)
+
+func TestMain(m *testing.M) {
+	gomega.SetDefaultEventuallyTimeout(timeout)
+	gomega.SetDefaultEventuallyPollingInterval(pollInterval)
+	os.Exit(cluster.Run(m, 1, start, stop))
+}
+
+// start starts a control plane with a garbage collector, but without nodes: the Jobs are the tests' own to finish.
+func start(ctx context.Context) (err error) {
+	if shared, err = scene.NewControlPlane(ctx, cluster.Options{ControllerManager: true, Log: os.Stderr}); err != nil {
+		return err
+	}
+	if redis, err = redistest.Start(ctx, redistest.Options{Log: os.Stderr}); err != nil {
+		return err
+	}
+	running, err = operator.Start(ctx, operator.Options{
+		Cluster: shared.Cluster, Args: []string{"--max-redis-servers-per-namespace=16"}, Log: os.Stderr,
+	})
+	return err
+}
+
+func stop(ctx context.Context) error {
+	var errs []error
+	if running != nil {
+		errs = append(errs, running.Stop(ctx))
+	}
+	if redis != nil {
+		errs = append(errs, redis.Stop())
+	}
+	if shared != nil {
+		errs = append(errs, shared.Cluster.Stop())
+	}
+	return errors.Join(errs...)
+}

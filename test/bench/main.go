@@ -57,6 +57,7 @@ var measurements = []measurement{
 	{name: "saturation", take: measureSaturation},
 	{name: "dials", take: measureDials},
 	{name: "fairness", take: measureFairness},
+	{name: "neighbours", take: measureNeighbours},
 	{name: "churn", take: measureChurn},
 	{name: "failover", take: measureFailover},
 	{name: "strategies", take: measureStrategies, onDemand: true},

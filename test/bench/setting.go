@@ -25,8 +25,8 @@ import (
 )
 
 // setting is a control plane, a Redis server, and both contenders at work. They run as processes of their own, as the
-// same ServiceAccount. The operator watches the namespace of its ScaledJob only, so that the other's Jobs cost it
-// nothing.
+// same ServiceAccount. The operator watches the namespace of its ScaledJob, so that the other's Jobs cost it
+// nothing, and one that is hostile in some measurements.
 type setting struct {
 	control *cluster.Cluster
 	redis   *redistest.Server
@@ -82,8 +82,10 @@ func (s *setting) makeContenders(ctx context.Context) error {
 	if s.floor, err = newContender(ctx, "floor", s.redis.Client(), kube); err != nil {
 		return err
 	}
-	s.ours, err = newContender(ctx, "ours", s.redis.Client(), kube)
-	return err
+	if s.ours, err = newContender(ctx, "ours", s.redis.Client(), kube); err != nil {
+		return err
+	}
+	return s.makeHostileNamespace(ctx)
 }
 
 func (s *setting) startFloor(ctx context.Context, log io.Writer) error {
@@ -133,7 +135,7 @@ func (s *setting) writeKubeconfig(ctx context.Context) error {
 func (s *setting) startOurs(ctx context.Context, log io.Writer) (err error) {
 	s.running, err = operator.Start(ctx, operator.Options{
 		Cluster: s.control,
-		Args:    []string{"--watch-namespaces=" + s.ours.sj.Namespace},
+		Args:    []string{"--watch-namespaces=" + s.ours.sj.Namespace + "," + hostileNamespace},
 		Log:     log,
 	})
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/leadership"
 	"miracle.dev/scaledjob-operator/internal/metrics"
+	"miracle.dev/scaledjob-operator/internal/pages"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
@@ -46,6 +47,8 @@ const (
 // run runs the operator until ctx ends. It only connects the parts with each other.
 func run(ctx context.Context, cluster *rest.Config, options options) error {
 	stores := &jobcontrol.Stores{}
+	cluster = rest.CopyConfig(cluster)
+	cluster.Wrap(pages.Bounded)
 	lease, err := newLease(cluster, options)
 	if err != nil {
 		return fmt.Errorf("preparing leader election: %w", err)
@@ -145,7 +148,7 @@ func newManager(
 	scaledjob.AddToScheme(scheme)
 	managerOptions := ctrl.Options{
 		Scheme:                  scheme,
-		Cache:                   controller.CacheOptions(stores, options.namespaces),
+		Cache:                   controller.CacheOptions(stores, options.namespaces, ctrl.Log.WithName("cache")),
 		Metrics:                 metricsOptions,
 		HealthProbeBindAddress:  options.probeAddress,
 		GracefulShutdownTimeout: new(shutdownTimeout),

@@ -6,6 +6,7 @@ package controller
 import (
 	"testing"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -18,13 +19,13 @@ func TestCacheOptions(t *testing.T) {
 	g := NewWithT(t)
 	stores := &jobcontrol.Stores{}
 
-	options := CacheOptions(stores, nil)
+	options := CacheOptions(stores, nil, logr.Discard())
 	g.Expect(options.DefaultNamespaces).To(BeNil(), "all of them")
 	g.Expect(options.ReaderFailOnMissingInformer).To(BeTrue())
 	store := options.NewInformer(nil, &batchv1.Job{}, 0, toolscache.Indexers{}).GetStore()
 	g.Expect(store.Replace(nil, "7")).To(Succeed())
 	g.Expect(stores.Check()).To(Succeed(), "the gate has the store")
 
-	g.Expect(CacheOptions(stores, []string{"mail", "images"}).DefaultNamespaces).
+	g.Expect(CacheOptions(stores, []string{"mail", "images"}, logr.Discard()).DefaultNamespaces).
 		To(And(HaveLen(2), HaveKey("mail"), HaveKey("images")))
 }

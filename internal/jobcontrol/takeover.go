@@ -12,13 +12,12 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/pages"
 )
-
-// takeoverPage is the page size of the list of Jobs.
-const takeoverPage = 500
 
 // takeover is the list of the Jobs that previous leaders created. Reconciles fetch it, one at a time; each continues
 // where the last one failed.
@@ -26,11 +25,18 @@ type takeover struct {
 	done atomic.Bool
 
 	mu sync.Mutex
-	// namespaces are the namespaces still to be listed, next is the continue token for the first of them, and listed
-	// are the Jobs listed so far.
+	// namespaces are the namespaces still to be listed, next is the continue token for the first of them, and size the
+	// size of the next page. listed are the Jobs so far that the gate has to wait for.
 	namespaces []string
 	next       string
-	listed     []metav1.PartialObjectMetadata
+	size       pages.Size
+	listed     []former
+}
+
+// former is a Job of a previous leader, with no more of its metadata than the gate needs.
+type former struct {
+	owner types.UID
+	job   metav1.ObjectMeta
 }
 
 // tookOver records every Job of a ScaledJob that exists now and is newer than the cache, because a previous leader may
@@ -54,7 +60,8 @@ func (g *Gate) tookOver(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("listing the Jobs of previous leaders: %w", err)
 	}
 	for i := range t.listed {
-		g.inherit(&t.listed[i].ObjectMeta)
+		// Saw records the ordinal once the cache shows the Job: a Job in another namespace than the owner must not count.
+		g.wrote(t.listed[i].owner, 0, &t.listed[i].job)
 	}
 	t.listed = nil
 	t.done.Store(true)
@@ -67,21 +74,39 @@ func (g *Gate) listFormer(ctx context.Context, t *takeover) error {
 		t.namespaces, t.next, t.listed = g.watched(), "", nil
 	}
 	for len(t.namespaces) > 0 {
-		page := &metav1.PartialObjectMetadataList{}
-		page.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("JobList"))
-		err := g.live.List(ctx, page,
-			client.InNamespace(t.namespaces[0]), client.Limit(takeoverPage), client.Continue(t.next))
+		err := t.size.Read(func(limit int64) error { return g.listPage(ctx, t, limit) })
 		if apierrors.IsResourceExpired(err) {
 			t.namespaces = nil
 		}
 		if err != nil {
 			return err
 		}
-		t.listed = append(t.listed, page.Items...)
-		if t.next = page.Continue; t.next == "" {
+		if t.next == "" {
 			t.namespaces = t.namespaces[1:]
 		}
 	}
+	return nil
+}
+
+// listPage lists the metadata of up to limit further Jobs of the first namespace. Of each page it keeps only the Jobs
+// that the gate has to wait for: others may have metadata of any size.
+func (g *Gate) listPage(ctx context.Context, t *takeover, limit int64) error {
+	page := &metav1.PartialObjectMetadataList{}
+	page.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("JobList"))
+	err := g.live.List(ctx, page,
+		client.InNamespace(t.namespaces[0]), client.Limit(limit), client.Continue(t.next))
+	if err != nil {
+		return err
+	}
+	for i := range page.Items {
+		job := &page.Items[i].ObjectMeta
+		if _, owner, ok := jobs.Owner(job); ok && !g.stores.reached(job.ResourceVersion) {
+			t.listed = append(t.listed, former{owner, metav1.ObjectMeta{
+				Namespace: job.Namespace, Name: job.Name, UID: job.UID, ResourceVersion: job.ResourceVersion,
+			}})
+		}
+	}
+	t.next = page.Continue
 	return nil
 }
 
@@ -91,14 +116,4 @@ func (g *Gate) watched() []string {
 		return []string{metav1.NamespaceAll}
 	}
 	return g.namespaces
-}
-
-// inherit makes the gate wait until the cache shows a Job of a previous leader.
-func (g *Gate) inherit(job *metav1.ObjectMeta) {
-	_, owner, ok := jobs.Owner(job)
-	if !ok || g.stores.reached(job.ResourceVersion) {
-		return
-	}
-	// Saw records the ordinal once the cache shows the Job: a Job in another namespace than the owner must not count.
-	g.wrote(owner, 0, job)
 }

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"miracle.dev/scaledjob-operator/internal/pages"
 )
 
 // answering is an API server that answers lists as set.
@@ -95,7 +97,7 @@ func TestTakeoverReadsEveryPage(t *testing.T) {
 		"third":  {jobOf("third", "c", "9"), ""},
 	}
 	live := answering(func(jobs *metav1.PartialObjectMetadataList, options *client.ListOptions) error {
-		g.Expect(options.Limit).To(Equal(int64(takeoverPage)))
+		g.Expect(options.Limit).To(BeNumerically(">", 0), "the list comes in pages")
 		page := pages[options.Continue]
 		jobs.Items, jobs.Continue = metadataOf(page.job), page.next
 		return nil
@@ -195,7 +197,7 @@ func TestTakeoverHappensOnceForAll(t *testing.T) {
 func TestTakeoverOfManyJobsEndsThoughEachPassIsShort(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const pages, perPage, pass = 200, 500 * time.Millisecond, time.Minute
+		const count, perPage, pass = 200, 500 * time.Millisecond, time.Minute
 		g := NewWithT(t)
 		live := reading(interceptor.Funcs{
 			List: func(ctx context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -207,7 +209,7 @@ func TestTakeoverOfManyJobsEndsThoughEachPassIsShort(t *testing.T) {
 				number, _ := strconv.Atoi((&client.ListOptions{}).ApplyOptions(opts).Continue)
 				jobs := list.(*metav1.PartialObjectMetadataList)
 				jobs.Items, jobs.Continue = nil, ""
-				if number+1 < pages {
+				if number+1 < count {
 					jobs.Continue = strconv.Itoa(number + 1)
 				}
 				return nil
@@ -226,4 +228,52 @@ func TestTakeoverOfManyJobsEndsThoughEachPassIsShort(t *testing.T) {
 		}
 		g.Expect(ready).To(BeTrue(), "100,000 Jobs in pages that take %s each, after ten reconciles of %s", perPage, pass)
 	})
+}
+
+// Whoever may create Jobs may give them long metadata.
+func TestTakeoverKeepsOnlyWhatTheGateNeeds(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	long := map[string]string{"note": "long"}
+	live := answering(func(jobs *metav1.PartialObjectMetadataList, options *client.ListOptions) error {
+		if options.Continue != "" {
+			return errAway
+		}
+		foreign, old, awaited := jobOf(owner1, "foreign", "9"), jobOf(owner1, "old", "7"), jobOf(owner1, "new", "9")
+		foreign.OwnerReferences = nil
+		for _, job := range []*batchv1.Job{foreign, old, awaited} {
+			job.Annotations = long
+		}
+		jobs.Items, jobs.Continue = metadataOf(foreign, old, awaited), "second"
+		return nil
+	})
+	stores, _ := storesAt(g, "7")
+	gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
+
+	_, err := gate.Ready(t.Context(), owner1)
+	g.Expect(err).To(MatchError(errAway))
+	g.Expect(gate.takeover.listed).To(HaveLen(1))
+	g.Expect(gate.takeover.listed[0].job.Name).To(Equal("new"))
+	g.Expect(gate.takeover.listed[0].job.Annotations).To(BeEmpty())
+	g.Expect(gate.takeover.listed[0].job.OwnerReferences).To(BeEmpty())
+}
+
+// A page whose objects are too large is asked for again with fewer.
+func TestTakeoverOfLargeJobs(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var limits []int64
+	live := answering(func(jobs *metav1.PartialObjectMetadataList, options *client.ListOptions) error {
+		limits = append(limits, options.Limit)
+		if options.Limit > 10 {
+			return fmt.Errorf("reading: %w", pages.ErrTooLarge)
+		}
+		jobs.Items = metadataOf(jobOf(owner1, "new", "9"))
+		return nil
+	})
+	stores, _ := storesAt(g, "7")
+	gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
+
+	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the gate waits for the Job")
+	g.Expect(len(limits)).To(BeNumerically(">", 1))
 }

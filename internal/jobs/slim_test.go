@@ -4,6 +4,8 @@
 package jobs
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -98,4 +100,38 @@ func TestSlimPassesOnOthers(t *testing.T) {
 	g := NewWithT(t)
 	marker := toolscache.DeletedFinalStateUnknown{Key: "mail/emails"}
 	g.Expect(Slim(marker)).To(Equal(marker))
+}
+
+// Users may write long strings wherever the cache keeps one.
+func TestSlimIsBounded(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	long := strings.Repeat("a", 1<<20)
+	fill := func(job *batchv1.Job) {
+		for _, key := range []string{
+			scaledjobv1.AnnotationOrdinal, scaledjobv1.AnnotationOrdinalFloor,
+			scaledjobv1.AnnotationTemplateHash, scaledjobv1.AnnotationGeneration,
+		} {
+			job.Annotations[key] = long
+		}
+		reference := &job.OwnerReferences[0]
+		reference.APIVersion, reference.Kind, reference.Name = long, long, long
+		other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: long, UID: types.UID(long)}
+		job.OwnerReferences = append(job.OwnerReferences, other)
+		job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, Message: long}}
+	}
+	slimmed, err := Slim(owned(fill))
+	g.Expect(err).NotTo(HaveOccurred())
+	encoded, err := json.Marshal(slimmed)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(len(encoded)).To(BeNumerically("<", 4<<10))
+	g.Expect(ControllerUID(slimmed.(*batchv1.Job))).To(Equal(types.UID("uid-1")), "it still counts")
+	g.Expect(Slim(slimmed)).To(Equal(slimmed), "once more changes nothing")
+
+	unowned := owned(fill, func(job *batchv1.Job) { job.OwnerReferences[0].Controller = nil })
+	slimmed, err = Slim(unowned)
+	g.Expect(err).NotTo(HaveOccurred())
+	encoded, err = json.Marshal(slimmed)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(len(encoded)).To(BeNumerically("<", 512))
 }

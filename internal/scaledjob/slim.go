@@ -1,0 +1,16 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scaledjob
+
+// Slim is a cache transform that strips the metadata of a ScaledJob that the operator does not use. It returns other
+// objects unchanged.
+func Slim(object any) (any, error) {
+	sj, ok := object.(*ScaledJob)
+	if !ok {
+		return object, nil
+	}
+	sj.ManagedFields, sj.Annotations, sj.Labels = nil, nil, nil
+	sj.OwnerReferences, sj.Finalizers = nil, nil
+	return sj, nil
+}

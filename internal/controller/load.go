@@ -52,7 +52,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*targe
 	if result, malformed := r.reportIfMalformed(ctx, &found, mem); malformed {
 		return nil, result, nil
 	}
-	return &target{sj: sj, asks: scaledjob.Resolve(sj), mem: mem}, ctrl.Result{}, nil
+	return &target{sj: sj, asks: scaledjob.Resolve(sj), mem: mem, template: found.Template}, ctrl.Result{}, nil
 }
 
 // forget removes all state that the operator keeps for a ScaledJob that was deleted or is being deleted.

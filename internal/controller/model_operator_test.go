@@ -204,7 +204,7 @@ func (c *cachedClient) Get(_ context.Context, key client.ObjectKey, object clien
 		return apierrors.NewNotFound(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), key.Name)
 	}
 	c.p.reading = shown
-	shown.DeepCopyInto(&object.(*scaledjob.ScaledJob).ScaledJob)
+	*object.(*scaledjob.ScaledJob) = decoded(shown)
 	return nil
 }
 
@@ -368,7 +368,7 @@ func (l *liveReader) List(_ context.Context, list client.ObjectList, options ...
 	if past, ok := list.(*scaledjob.List); ok {
 		asked := (&client.ListOptions{}).ApplyOptions(options)
 		if was := s.scaledJobAt(asked.Raw.ResourceVersion); was != nil {
-			past.Items = []scaledjob.ScaledJob{{ScaledJob: *was.DeepCopy()}}
+			past.Items = []scaledjob.ScaledJob{decoded(was)}
 		}
 		return nil
 	}

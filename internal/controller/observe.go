@@ -69,7 +69,7 @@ func (r *Reconciler) observe(ctx context.Context, t *target, serverErr error) (o
 	seen := observation{
 		before:       t.mem.status.Latest(t.sj),
 		jobs:         jobs.Classify(owned, t.sj.UID),
-		templateHash: jobs.TemplateHash(&t.sj.Spec.JobTemplate),
+		templateHash: t.template.Hash,
 	}
 	seen.unanswered = r.Gate.Saw(t.sj.UID, &seen.jobs)
 	seen.claimed, seen.nextClaim = t.mem.countClaims(t.sj, seen.jobs.Active)

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
@@ -24,7 +23,8 @@ import (
 // checkTemplate sends the dry run of the template if it is due, and returns the condition to report, or nil if there is
 // nothing new.
 func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observation) *report.Condition {
-	sent, answer := r.templates.DryRun(ctx, t.sj, &t.mem.template, seen.before.Conditions)
+	fill := func() error { return r.fillTemplate(ctx, t) }
+	sent, answer := r.templates.DryRun(ctx, t.sj, fill, &t.mem.template, seen.before.Conditions)
 	switch {
 	case sent:
 		return report.Template(answer)
@@ -94,13 +94,13 @@ func lastEdit(
 		if err != nil || before == nil {
 			return 0, err
 		}
-		if jobs.TemplateHash(&before.Spec.JobTemplate) != hash {
+		if before.Template.Hash != hash {
 			return at.Generation, nil
 		}
 		if before.Generation <= known {
 			return 0, nil
 		}
-		at = before
+		at = &before.ScaledJob
 	}
 	return 0, nil
 }
@@ -109,7 +109,7 @@ func lastEdit(
 // version or it can't be decoded.
 func writtenBefore(
 	ctx context.Context, live client.Reader, sj *scaledjobv1.ScaledJob,
-) (*scaledjobv1.ScaledJob, error) {
+) (*scaledjob.ScaledJob, error) {
 	version, err := strconv.ParseUint(sj.ResourceVersion, 10, 64)
 	if err != nil || version < 2 {
 		return nil, nil //nolint:nilerr // Only a numeric version has a known predecessor.
@@ -129,5 +129,5 @@ func writtenBefore(
 	case len(found.Items) == 0 || found.Items[0].UID != sj.UID || found.Items[0].SpecErr != nil:
 		return nil, nil //nolint:nilerr // A spec that can't be decoded has no known template.
 	}
-	return &found.Items[0].ScaledJob, nil
+	return &found.Items[0], nil
 }

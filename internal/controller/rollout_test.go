@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
@@ -53,7 +52,7 @@ func written(version string, generation int64, parallelism int32) scaledjob.Scal
 	sj := twiceEdited()
 	sj.ResourceVersion, sj.Generation = version, generation
 	sj.Spec.JobTemplate.Spec.Parallelism = &parallelism
-	return scaledjob.ScaledJob{ScaledJob: *sj}
+	return decoded(sj)
 }
 
 func TestLastRollout(t *testing.T) {
@@ -98,7 +97,7 @@ func TestLastRollout(t *testing.T) {
 			if c.observed == 0 {
 				before.RolloutGeneration = 0
 			}
-			got, err := lastRollout(t.Context(), c.server, &now.ScaledJob, &before, jobs.TemplateHash(&now.Spec.JobTemplate))
+			got, err := lastRollout(t.Context(), c.server, &now.ScaledJob, &before, now.Template.Hash)
 			if c.err != nil {
 				g.Expect(err).To(MatchError(c.err))
 				return

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,8 +39,9 @@ var (
 	// errOwnerGoing stops the creation of Jobs for a ScaledJob that is being deleted while the cache does not show that
 	// yet.
 	errOwnerGoing = errors.New("the ScaledJob is being deleted")
-	// errPostponed postpones creates that need the long timeout while too many such creates are running.
-	errPostponed = errors.New("too many slow creates are running")
+	// errPostponed postpones creates that need the long timeout, or a large template, while too many such creates are
+	// running.
+	errPostponed = errors.New("too many creates of this kind are running")
 )
 
 // outcome is the result of the steps that act.
@@ -114,9 +116,16 @@ func (r *Reconciler) create(
 		defer r.patience.Release(1)
 		timeout = patientTimeout
 	}
+	if err := r.fillTemplate(ctx, t); err != nil {
+		return 0, false, err
+	}
 	careful := mem.createFailed || !seen.jobs.HasTemplate(seen.templateHash)
 	defer func() { logCreated(ctx, seen, plan, created) }()
-	for _, batch := range append([][]int64{resend}, batches(fresh, careful)...) {
+	ordered := append([][]int64{resend}, batches(fresh, careful)...)
+	if t.largeTaken {
+		ordered = slices.Collect(slices.Chunk(slices.Concat(resend, fresh), 1))
+	}
+	for _, batch := range ordered {
 		made, err := creator.Create(ctx, jobcontrol.Batch{
 			Owner: t.sj, Ordinals: batch, Floor: floor, Timeout: timeout, Until: until,
 		})

@@ -117,6 +117,8 @@ type Reconciler struct {
 	// patience limits the reconciles that use the long timeout of creates, so that most workers stay available for
 	// other ScaledJobs.
 	patience *semaphore.Weighted
+	// large bounds the memory of large templates.
+	large large
 	// denied limits how often it is logged that statuses may not be written.
 	denied rate.Sometimes
 }
@@ -126,6 +128,9 @@ type target struct {
 	sj   *scaledjobv1.ScaledJob
 	asks scaledjob.Resolved
 	mem  *memory
+	// template is the template of the Jobs. filled is true once it is decoded in sj, and largeTaken if that is bounded.
+	template           scaledjob.Template
+	filled, largeTaken bool
 }
 
 // key returns the namespace and name of the ScaledJob.
@@ -147,6 +152,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if !r.Leads() {
 		return enqueue.After(busyRetry, enqueue.PriorityNormal), nil
 	}
+	defer r.dropTemplate(t)
 	// 2. subscribe.go
 	serverErr := r.subscribe(t)
 	// 3. observe.go

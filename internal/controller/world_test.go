@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"sync"
 	"testing"
@@ -194,8 +195,12 @@ func (w *world) getCached(
 	ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption,
 ) error {
 	if found, ok := object.(*scaledjob.ScaledJob); ok {
+		err := decodeAs(ctx, c, key, found, opts...)
 		found.SpecErr, found.StatusErr = w.specErr, w.statusErr
-		return c.Get(ctx, key, &found.ScaledJob, opts...)
+		if err == nil {
+			_, err = scaledjob.Slim(found)
+		}
+		return err
 	}
 	err := c.Get(ctx, key, object, opts...)
 	if job, ok := object.(*batchv1.Job); ok && err == nil && w.hidden(job) {
@@ -207,10 +212,39 @@ func (w *world) getCached(
 func (w *world) getLive(
 	ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption,
 ) error {
-	if err := c.Get(ctx, key, object, opts...); err != nil {
+	var err error
+	if found, ok := object.(*scaledjob.ScaledJob); ok {
+		err = decodeAs(ctx, c, key, found, opts...)
+	} else {
+		err = c.Get(ctx, key, object, opts...)
+	}
+	if err != nil {
 		return err
 	}
 	return w.onLiveGet(object)
+}
+
+// decodeAs reads a ScaledJob and decodes it like the operator.
+func decodeAs(
+	ctx context.Context, c client.Reader, key client.ObjectKey, into *scaledjob.ScaledJob, opts ...client.GetOption,
+) error {
+	var stored scaledjobv1.ScaledJob
+	if err := c.Get(ctx, key, &stored, opts...); err != nil {
+		return err
+	}
+	*into = decoded(&stored)
+	return nil
+}
+
+func decoded(stored *scaledjobv1.ScaledJob) (sj scaledjob.ScaledJob) {
+	data, err := json.Marshal(stored)
+	if err == nil {
+		err = sj.UnmarshalJSON(data)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return sj
 }
 
 // listLive answers lists of earlier versions of a ScaledJob by onHistory.
@@ -221,7 +255,7 @@ func (w *world) listLive(ctx context.Context, c client.WithWatch, list client.Ob
 	}
 	was, err := w.onHistory((&client.ListOptions{}).ApplyOptions(opts))
 	if was != nil {
-		past.Items = []scaledjob.ScaledJob{{ScaledJob: *was}}
+		past.Items = []scaledjob.ScaledJob{decoded(was)}
 	}
 	return err
 }

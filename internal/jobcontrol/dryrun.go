@@ -19,6 +19,9 @@ import (
 // DryRunsPerSecond is the maximum rate of dry runs, over all ScaledJobs.
 const DryRunsPerSecond = 5
 
+// fillRetry is the time after which a dry run is tried again whose template could not be had.
+const fillRetry = 250 * time.Millisecond
+
 // DryRunner sends dry runs to find out whether the API server accepts Jobs of a template.
 type DryRunner struct {
 	// Client writes to the API server.
@@ -41,11 +44,12 @@ type DryRun struct {
 }
 
 // DryRun sends a dry run of the template once per generation. While the condition TemplateValid is Unknown, it sends
-// another one at the resync. known are the last reported conditions. DryRun returns whether it sent a dry run, and the
+// another one at the resync. known are the last reported conditions. fill puts the template into the ScaledJob; if it
+// fails, the dry run waits. DryRun returns whether it sent a dry run, and the
 // error that the API server answered. If the rate limit is exceeded, dry runs wait for their turns in order. Jobs are
 // created without waiting for the dry run.
 func (d *DryRunner) DryRun(
-	ctx context.Context, sj *scaledjobv1.ScaledJob, run *DryRun, known []metav1.Condition,
+	ctx context.Context, sj *scaledjobv1.ScaledJob, fill func() error, run *DryRun, known []metav1.Condition,
 ) (sent bool, err error) {
 	now := time.Now()
 	if !run.due(sj, known, now) {
@@ -56,6 +60,10 @@ func (d *DryRunner) DryRun(
 	}
 	if now.Before(run.Turn) {
 		return false, nil
+	}
+	if err := fill(); err != nil {
+		run.Turn = now.Add(fillRetry)
+		return false, err
 	}
 	*run = DryRun{sent: now}
 	return true, d.Client.Create(ctx, jobs.Build(sj, jobs.DryRunOrdinal, 0), client.DryRunAll)

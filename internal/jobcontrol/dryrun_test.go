@@ -72,6 +72,21 @@ func TestDryRunDue(t *testing.T) {
 	}
 }
 
+// filled is for ScaledJobs that have their template.
+func filled() error { return nil }
+
+func TestDryRunWaitsForItsTemplate(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := &dryRunServer{}
+	var run DryRun
+	sent, err := NewDryRunner(server).DryRun(t.Context(), scaledJob(), func() error { return errAway }, &run, nil)
+	g.Expect(err).To(MatchError(errAway))
+	g.Expect(sent).To(BeFalse())
+	g.Expect(server.asked).To(BeEmpty())
+	g.Expect(run.Turn).To(BeTemporally("~", time.Now().Add(fillRetry), fillRetry))
+}
+
 // The dry run has the Job that would be created, under a name that no Job gets.
 func TestDryRunCreatesNothing(t *testing.T) {
 	t.Parallel()
@@ -79,7 +94,7 @@ func TestDryRunCreatesNothing(t *testing.T) {
 	server := &dryRunServer{}
 	var run DryRun
 
-	sent, err := NewDryRunner(server).DryRun(t.Context(), scaledJob(), &run, nil)
+	sent, err := NewDryRunner(server).DryRun(t.Context(), scaledJob(), filled, &run, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(sent).To(BeTrue())
 
@@ -99,7 +114,7 @@ func TestDryRunsAreLimited(t *testing.T) {
 		runs := make([]DryRun, 2*DryRunsPerSecond)
 		send := func(runs []DryRun) (sent []bool) {
 			for i := range runs {
-				now, err := runner.DryRun(t.Context(), scaledJob(), &runs[i], nil)
+				now, err := runner.DryRun(t.Context(), scaledJob(), filled, &runs[i], nil)
 				g.Expect(err).NotTo(HaveOccurred())
 				sent = append(sent, now)
 			}

@@ -21,8 +21,11 @@ import (
 // so that one such object would stop the operator for all ScaledJobs. Unstructured objects would also avoid that, but
 // take more memory and a conversion per reconcile.
 type ScaledJob struct {
+	// ScaledJob is the object without the template of the Jobs.
 	scaledjobv1.ScaledJob
 
+	// Template is the template of the Jobs.
+	Template Template `json:"-"`
 	// SpecErr is the error of decoding the spec, and StatusErr that of the status. A part that can't be decoded is
 	// empty. SpecErr is an [*UnknownFieldsError] if the spec has fields that this version of the operator does not know.
 	SpecErr   error `json:"-"`
@@ -48,10 +51,6 @@ func AddToScheme(scheme *runtime.Scheme) {
 // not store.
 func (s *ScaledJob) UnmarshalJSON(data []byte) error {
 	*s = ScaledJob{}
-	unknown, whole := unmarshal(data, &s.ScaledJob)
-	if whole == nil && len(unknown) == 0 {
-		return nil
-	}
 	var parts struct {
 		metav1.TypeMeta   `json:",inline"`
 		metav1.ObjectMeta `json:"metadata"`
@@ -62,18 +61,32 @@ func (s *ScaledJob) UnmarshalJSON(data []byte) error {
 	if _, err := unmarshal(data, &parts); err != nil {
 		return err
 	}
-	s.SpecErr = checkFields(parts.Spec)
-	if whole == nil {
-		return nil
-	}
-	s.ScaledJob = scaledjobv1.ScaledJob{TypeMeta: parts.TypeMeta, ObjectMeta: parts.ObjectMeta}
-	if _, err := unmarshal(parts.Spec, &s.Spec); err != nil {
-		s.Spec, s.SpecErr = scaledjobv1.ScaledJobSpec{}, err
-	}
+	s.TypeMeta, s.ObjectMeta = parts.TypeMeta, parts.ObjectMeta
+	s.Spec, s.Template, s.SpecErr = decodeSpec(parts.Spec)
 	if _, s.StatusErr = unmarshal(parts.Status, &s.Status); s.StatusErr != nil {
 		s.Status = scaledjobv1.ScaledJobStatus{}
 	}
 	return nil
+}
+
+// decodeSpec decodes a spec. If that has unknown fields, decodeSpec also returns the rest. It leaves out those in the
+// template of the Jobs: which fields a Job has is up to Kubernetes. The decoder notes no more than 100 unknown fields,
+// so those in the template, which is decoded apart, hide no others.
+func decodeSpec(data []byte) (scaledjobv1.ScaledJobSpec, Template, error) {
+	var known struct {
+		scaledjobv1.ScaledJobSpec `json:",inline"`
+
+		JobTemplate json.RawMessage `json:"jobTemplate"`
+	}
+	unknown, err := unmarshal(data, &known)
+	if err != nil {
+		return scaledjobv1.ScaledJobSpec{}, Template{}, err
+	}
+	template, err := pack(known.JobTemplate)
+	if err != nil {
+		return scaledjobv1.ScaledJobSpec{}, Template{}, err
+	}
+	return known.ScaledJobSpec, template, checkFields(unknown)
 }
 
 // unmarshal decodes a part, which may be missing, and returns an error for each field that its type does not have. It
@@ -96,19 +109,8 @@ func (e *UnknownFieldsError) Error() string {
 // UnknownFields returns the paths of the fields.
 func (e *UnknownFieldsError) UnknownFields() []string { return e.fields }
 
-// checkFields returns an error for unknown fields of a spec. It leaves out those in the template of the Jobs: which
-// fields a Job has is up to Kubernetes. It does not decode the template, because the decoder notes no more than 100
-// unknown fields, so that those in the template could hide others.
-func checkFields(spec []byte) error {
-	var known struct {
-		scaledjobv1.ScaledJobSpec `json:",inline"`
-
-		JobTemplate json.RawMessage `json:"jobTemplate"`
-	}
-	unknown, err := unmarshal(spec, &known)
-	if err != nil {
-		return err
-	}
+// checkFields returns an error for the unknown fields of a spec.
+func checkFields(unknown []error) error {
 	var fields []string
 	for _, each := range unknown {
 		if field, named := errors.AsType[kjson.FieldError](each); named {
@@ -123,7 +125,7 @@ func checkFields(spec []byte) error {
 
 // DeepCopyObject implements runtime.Object.
 func (s *ScaledJob) DeepCopyObject() runtime.Object {
-	return &ScaledJob{ScaledJob: *s.DeepCopy(), SpecErr: s.SpecErr, StatusErr: s.StatusErr}
+	return &ScaledJob{ScaledJob: *s.DeepCopy(), Template: s.Template, SpecErr: s.SpecErr, StatusErr: s.StatusErr}
 }
 
 // DeepCopyObject implements runtime.Object.

@@ -3,8 +3,8 @@
 
 package scaledjob
 
-// Slim is a cache transform that strips the metadata of a ScaledJob that the operator does not use. It returns other
-// objects unchanged.
+// Slim is a cache transform that strips the metadata of a ScaledJob that the operator does not use, and large templates.
+// It returns other objects unchanged.
 func Slim(object any) (any, error) {
 	sj, ok := object.(*ScaledJob)
 	if !ok {
@@ -12,5 +12,6 @@ func Slim(object any) (any, error) {
 	}
 	sj.ManagedFields, sj.Annotations, sj.Labels = nil, nil, nil
 	sj.OwnerReferences, sj.Finalizers = nil, nil
+	sj.Template = sj.Template.slim()
 	return sj, nil
 }

@@ -1,0 +1,139 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scaledjob
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+)
+
+// usual is a template as users write it.
+func usual(g Gomega) *batchv1.JobTemplateSpec {
+	template := &batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{
+		BackoffLimit: new(int32(3)), TTLSecondsAfterFinished: new(int32(600)),
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "worker"}, Annotations: map[string]string{"a/b": "c"}},
+			Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyOnFailure, ServiceAccountName: "worker"},
+		},
+	}}
+	container := corev1.Container{Name: "worker", Image: "registry.example/team/worker:1.2.3", Args: []string{"--queue", "emails"}}
+	for i := range 20 {
+		container.Env = append(container.Env, corev1.EnvVar{Name: fmt.Sprint("VARIABLE_", i), ValueFrom: &corev1.EnvVarSource{
+			SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "worker"}, Key: fmt.Sprint("key-", i)},
+		}})
+	}
+	g.Expect(json.Unmarshal([]byte(`{"limits":{"memory":"1Gi"},"requests":{"cpu":"100m","memory":"1Gi"}}`), &container.Resources)).To(Succeed())
+	template.Spec.Template.Spec.Containers = []corev1.Container{container}
+	return template
+}
+
+// decoded returns the ScaledJob with this template as it comes from the API server.
+func decoded(g Gomega, template *batchv1.JobTemplateSpec) *ScaledJob {
+	data, err := json.Marshal(&scaledjobv1.ScaledJob{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "emails", Namespace: "mail", UID: "uid-1", ResourceVersion: "7", Generation: 2,
+			Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"a": "b"}, Finalizers: []string{"a/b"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
+		},
+		Spec: scaledjobv1.ScaledJobSpec{QueueName: "emails", JobTemplate: *template},
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	sj := &ScaledJob{}
+	g.Expect(sj.UnmarshalJSON(data)).To(Succeed())
+	g.Expect(sj.SpecErr).NotTo(HaveOccurred())
+	return sj
+}
+
+func TestTemplateIsKept(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	template := usual(g)
+	slimmed, err := Slim(decoded(g, template))
+	g.Expect(err).NotTo(HaveOccurred())
+	slim := slimmed.(*ScaledJob).DeepCopyObject().(*ScaledJob)
+	g.Expect(slim.Spec.JobTemplate).To(Equal(batchv1.JobTemplateSpec{}))
+	g.Expect(slim.Template.Hash).To(Equal(jobs.TemplateHash(template)))
+	g.Expect(slim.Template.Held()).To(BeTrue())
+	unpacked, err := slim.Template.Decode()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(jobs.TemplateHash(unpacked)).To(Equal(slim.Template.Hash))
+	g.Expect(unpacked.Spec.Template.Spec.Containers[0].Env).To(HaveLen(20))
+	g.Expect(slim.ObjectMeta).To(Equal(metav1.ObjectMeta{
+		Name: "emails", Namespace: "mail", UID: "uid-1", ResourceVersion: "7", Generation: 2,
+	}))
+}
+
+func TestLargeTemplatesAreNotKept(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for _, c := range []struct {
+		size int
+		held bool
+	}{{maxTemplate - 600, true}, {maxTemplate + 600, false}} {
+		template := usual(g)
+		already, err := json.Marshal(template)
+		g.Expect(err).NotTo(HaveOccurred())
+		template.Spec.Template.Spec.Containers[0].Args = []string{strings.Repeat("a", c.size-len(already))}
+		fresh := decoded(g, template)
+		g.Expect(fresh.Template.Held()).To(BeTrue(), "as it was read")
+		slimmed, err := Slim(fresh)
+		g.Expect(err).NotTo(HaveOccurred())
+		slim := slimmed.(*ScaledJob)
+		g.Expect(slim.Template.Held()).To(Equal(c.held))
+		g.Expect(slim.Template.Hash).To(Equal(jobs.TemplateHash(template)))
+		again, err := Slim(slim)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(again.(*ScaledJob).Template).To(Equal(slim.Template))
+	}
+}
+
+func TestWeightCoversWhatIsDecoded(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	long, err := pack([]byte(`{"spec":{"template":{"spec":{"schedulerName":"` + strings.Repeat("a", 1<<20) + `"}}}}`))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(long.Weight).To(BeNumerically("~", 8<<20, 1<<20))
+	many, err := pack([]byte(`{"spec":{"template":{"spec":{"tolerations":[` + strings.Repeat("{},", 1<<17) + `{}]}}}}`))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(many.Weight).To(BeNumerically(">", 50<<20))
+}
+
+func TestTemplateThatCanNotBeDecoded(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var sj ScaledJob
+	g.Expect(sj.UnmarshalJSON([]byte(`{"spec":{"queueName":"emails","jobTemplate":{"spec":7}}}`))).To(Succeed())
+	g.Expect(sj.SpecErr).To(MatchError(ContainSubstring("jobTemplate")))
+	g.Expect(sj.Spec).To(Equal(scaledjobv1.ScaledJobSpec{}))
+}
+
+func TestSlimPassesOnOthers(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	marker := toolscache.DeletedFinalStateUnknown{Key: "mail/emails"}
+	g.Expect(Slim(marker)).To(Equal(marker))
+}
+
+// BenchmarkDecodeTemplate is what a batch of creates costs because the cache keeps JSON.
+func BenchmarkDecodeTemplate(b *testing.B) {
+	template := decoded(NewWithT(b), usual(NewWithT(b))).Template
+	b.ReportMetric(float64(len(template.text)), "B-kept")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := template.Decode(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -49,6 +49,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	stores := &jobcontrol.Stores{}
 	cluster = rest.CopyConfig(cluster)
 	cluster.Wrap(pages.Bounded)
+	cluster.Wrap(pages.Brief)
 	lease, err := newLease(cluster, options)
 	if err != nil {
 		return fmt.Errorf("preparing leader election: %w", err)

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pages reads long lists of the API server so that they take little memory, however many objects there are and
-// however large they are.
+// Package pages bounds the memory that answers of the API server take, however many objects there are and however large
+// they are: it reads long lists in pages, and asks for no objects of which nothing is read.
 package pages
 
 import (
@@ -18,10 +18,10 @@ const (
 	most = 500
 	// maxBytes is the maximum size of the answer with a page of several objects.
 	maxBytes = 8 << 20
-	// fewer is by what the number of objects is divided if the answer is larger, and more is by what it is multiplied if
-	// it is not.
-	fewer = 4
-	more  = 2
+	// fewer is by what the number of objects is divided if the answer is larger. moreOf is the part of the number by which
+	// it grows if it is not: an eighth, so that few answers are read in vain.
+	fewer  = 4
+	moreOf = 8
 )
 
 // ErrTooLarge means that a page of several objects is larger than it may be.
@@ -81,7 +81,7 @@ func (s *Size) Read(read func(limit int64) error) error {
 		err := read(s.limit)
 		switch {
 		case err == nil:
-			s.limit = min(s.limit*more, most)
+			s.limit = min(s.limit+s.limit/moreOf+1, most)
 			return nil
 		case s.limit == 1 || !errors.Is(err, ErrTooLarge):
 			return err

@@ -34,11 +34,11 @@ func TestSizeFollowsTheObjects(t *testing.T) {
 	g.Expect(size.Read(fits(1000))).To(Succeed())
 	g.Expect(size.Read(fits(40))).To(Succeed())
 	g.Expect(size.Read(fits(1000))).To(Succeed())
-	g.Expect(asked).To(Equal([]int64{500, 500, 125, 31, 62}))
+	g.Expect(asked).To(Equal([]int64{500, 500, 125, 31, 35}))
 
 	asked = nil
 	g.Expect(size.Read(fits(1))).To(Succeed())
-	g.Expect(asked).To(Equal([]int64{124, 31, 7, 1}))
+	g.Expect(asked).To(Equal([]int64{40, 10, 2, 1}))
 	asked = nil
 	g.Expect(size.Read(fits(0))).To(MatchError(ErrTooLarge), "a page has one object at least")
 	g.Expect(asked).To(Equal([]int64{2, 1}))

@@ -4,7 +4,6 @@
 package scaledjob
 
 import (
-	"bytes"
 	"fmt"
 	"sync"
 
@@ -16,10 +15,13 @@ import (
 const (
 	// maxTemplate is the size up to which the cache keeps a template.
 	maxTemplate = 16 << 10
+	// maxItems is the number of JSON objects up to which a template is decoded. The Jobs that anybody needs have far fewer.
+	// Each may be two bytes of JSON, and hundreds when it is decoded.
+	maxItems = 20_000
 	// bytesPerByte and bytesPerItem are what a template takes at most when it is decoded, for each byte and for each
 	// object in it.
 	bytesPerByte = 8
-	bytesPerItem = 400
+	bytesPerItem = 700
 )
 
 // decoding is held while a template is decoded that the cache does not keep, so that one at a time takes memory.
@@ -42,15 +44,35 @@ func pack(text []byte) (Template, error) {
 		decoding.Lock()
 		defer decoding.Unlock()
 	}
+	items := objectsIn(text)
+	if items > maxItems {
+		return Template{}, fmt.Errorf("jobTemplate has more than %d objects in its lists and fields", maxItems)
+	}
 	decoded, err := decodeTemplate(text)
 	if err != nil {
 		return Template{}, err
 	}
 	return Template{
 		Hash:   jobs.TemplateHash(decoded),
-		Weight: int64(len(text))*bytesPerByte + int64(bytes.Count(text, []byte("{")))*bytesPerItem,
+		Weight: int64(len(text))*bytesPerByte + int64(items)*bytesPerItem,
 		text:   string(text),
 	}, nil
+}
+
+// objectsIn returns the number of objects in valid JSON.
+func objectsIn(text []byte) int {
+	objects, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch {
+		case quoted && text[i] == '\\':
+			i++
+		case text[i] == '"':
+			quoted = !quoted
+		case text[i] == '{' && !quoted:
+			objects++
+		}
+	}
+	return objects
 }
 
 func decodeTemplate(text []byte) (*batchv1.JobTemplateSpec, error) {

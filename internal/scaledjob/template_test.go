@@ -105,9 +105,36 @@ func TestWeightCoversWhatIsDecoded(t *testing.T) {
 	long, err := pack([]byte(`{"spec":{"template":{"spec":{"schedulerName":"` + strings.Repeat("a", 1<<20) + `"}}}}`))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(long.Weight).To(BeNumerically("~", 8<<20, 1<<20))
-	many, err := pack([]byte(`{"spec":{"template":{"spec":{"tolerations":[` + strings.Repeat("{},", 1<<17) + `{}]}}}}`))
+	many, err := pack(tolerations(maxItems - 4))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(many.Weight).To(BeNumerically(">", 50<<20))
+	g.Expect(many.Weight).To(BeNumerically(">", 10<<20))
+}
+
+// tolerations returns a template with this number of objects, and four more.
+func tolerations(count int) []byte {
+	return []byte(`{"spec":{"template":{"spec":{"tolerations":[` + strings.Repeat("{},", count-1) + `{}]}}}}`)
+}
+
+// A template of 1.4 MiB can have so many items that it takes a hundred times that when it is decoded.
+func TestTemplateWithVeryManyItems(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	_, err := pack(tolerations(maxItems - 3))
+	g.Expect(err).To(MatchError(ContainSubstring("more than 20000 objects")))
+	var sj ScaledJob
+	g.Expect(sj.UnmarshalJSON([]byte(`{"spec":{"jobTemplate":` + string(tolerations(450_000)) + `}}`))).To(Succeed())
+	g.Expect(sj.SpecErr).To(MatchError(ContainSubstring("more than 20000 objects")))
+	g.Expect(sj.Template).To(Equal(Template{}))
+}
+
+func TestObjectsIn(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for text, want := range map[string]int{
+		`{}`: 1, `{"a":{},"b":[{},{}]}`: 4, `{"a":"{{{"}`: 1, `{"a":"\"{"}`: 1, `{"a":"\\","b":{}}`: 2, `7`: 0, ``: 0,
+	} {
+		g.Expect(objectsIn([]byte(text))).To(Equal(want), text)
+	}
 }
 
 func TestTemplateThatCanNotBeDecoded(t *testing.T) {

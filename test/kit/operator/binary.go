@@ -28,20 +28,29 @@ const (
 // buildStopTimeout is how long an interrupted build may take to clean up.
 const buildStopTimeout = 10 * time.Second
 
-// built is the path of the operator of this process.
+// built are the paths of the operators of this process: with the race detector, and without it.
 var built struct {
-	mu   sync.Mutex
-	path string
+	mu    sync.Mutex
+	paths map[bool]string
 }
 
 // Binary returns the path of the operator, built from the source around the working directory by the first call of this
 // process, and with the race detector if the caller was built so. It says so on log, which may be nil. Processes share
 // the file, so that only the first of them links it.
 func Binary(ctx context.Context, log io.Writer) (string, error) {
+	return build(ctx, log, hasRaceDetector())
+}
+
+// ShippedBinary is Binary without the race detector, which takes many times the memory.
+func ShippedBinary(ctx context.Context, log io.Writer) (string, error) {
+	return build(ctx, log, false)
+}
+
+func build(ctx context.Context, log io.Writer, race bool) (string, error) {
 	built.mu.Lock()
 	defer built.mu.Unlock()
-	if built.path != "" {
-		return built.path, nil
+	if path := built.paths[race]; path != "" {
+		return path, nil
 	}
 	if log != nil {
 		_, _ = fmt.Fprintln(log, "building the operator …")
@@ -52,19 +61,23 @@ func Binary(ctx context.Context, log io.Writer) (string, error) {
 	}
 	// What git says of the source must not have the file replaced while tests run.
 	args, folder := []string{"build", "-buildvcs=false"}, fmt.Sprintf("operator-%x", sha256.Sum256(source))
-	if hasRaceDetector() {
+	if race {
 		args, folder = append(args, "-race"), folder+"-race"
 	}
+	var path string
 	err = toolcache.Shared(ctx, folder, func(dir string) error {
-		built.path = filepath.Join(dir, processName)
-		_, err := goCommand(ctx, append(args, "-o="+built.path, command)...)
+		path = filepath.Join(dir, processName)
+		_, err := goCommand(ctx, append(args, "-o="+path, command)...)
 		return err
 	})
 	if err != nil {
-		built.path = ""
 		return "", fmt.Errorf("building the operator: %w", err)
 	}
-	return built.path, nil
+	if built.paths == nil {
+		built.paths = map[bool]string{}
+	}
+	built.paths[race] = path
+	return path, nil
 }
 
 // hasRaceDetector reports whether this program was built with -race.

@@ -58,6 +58,10 @@ type Options struct {
 	// Networks are those that Redis may be in although they are denied, as
 	// --redis-allow-cidrs takes them. Empty means all loopback addresses.
 	Networks string
+	// Path is the program to run. Empty means that of Binary.
+	Path string
+	// Timeout bounds the start once the binary is there. 0 means a minute.
+	Timeout time.Duration
 	// Args are further flags, which win over those Start gives.
 	Args []string
 	// Log gets a line when the operator is built. Nil means none.
@@ -83,16 +87,19 @@ type Operator struct {
 // It serves its probes and, over HTTP, its metrics on free ports. The context
 // bounds the start, not the life of the operator.
 func Start(ctx context.Context, opts Options) (*Operator, error) {
-	path, err := Binary(ctx, opts.Log)
-	if err != nil {
-		return nil, err
+	path := opts.Path
+	if path == "" {
+		var err error
+		if path, err = Binary(ctx, opts.Log); err != nil {
+			return nil, err
+		}
 	}
 	box, err := sandbox.New()
 	if err != nil {
 		return nil, err
 	}
 	operator := &Operator{sandbox: box, logPath: filepath.Join(box.Dir(), processName+".log")}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(opts.Timeout, startTimeout))
 	defer cancel()
 	if err := operator.start(ctx, path, opts); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the operator: %w", err), box.Close())

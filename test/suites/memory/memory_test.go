@@ -1,0 +1,192 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+)
+
+// random is text that hardly can be compressed.
+var random = func() string {
+	raw := make([]byte, 2*mib)
+	numbers := rand.NewChaCha8([32]byte{})
+	_, _ = numbers.Read(raw)
+	return base64.RawURLEncoding.EncodeToString(raw)
+}()
+
+// text returns some of it, another for each number.
+func text(number, size int) string {
+	from := number * 997 % (len(random) - size)
+	return random[from : from+size]
+}
+
+// cronJobs are Jobs as CronJobs make them.
+func cronJobs(count int) contents {
+	managed := strings.Repeat(`"f:terminationMessagePath":{},`, 60)
+	return contents{"batch/v1", "Job", count, func(to io.Writer, i int, onlyMetadata bool) {
+		_, _ = fmt.Fprintf(to, `{"metadata":{"name":"report-%08d","namespace":"tenant","uid":"00000000-0000-4000-8000-%012d",
+			"resourceVersion":"%d","generation":1,"creationTimestamp":"2026-01-02T03:04:05Z",
+			"labels":{"batch.kubernetes.io/controller-uid":"00000000-0000-4000-8000-%012d","batch.kubernetes.io/job-name":"report-%08d"},
+			"annotations":{"batch.kubernetes.io/cronjob-scheduled-timestamp":"2026-01-02T03:04:00Z"},
+			"ownerReferences":[{"apiVersion":"batch/v1","kind":"CronJob","name":"report","uid":"cron","controller":true}],
+			"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"batch/v1",
+			"time":"2026-01-02T03:04:05Z","fieldsType":"FieldsV1","fieldsV1":{%s"f:a":{}}}]}`, i, i, i%900+1, i, i, managed)
+		if !onlyMetadata {
+			_, _ = io.WriteString(to, `,"spec":{"parallelism":1,"completions":1,"template":{"spec":{"restartPolicy":"OnFailure",
+				"containers":[{"name":"report","image":"registry.example/report:1","env":[{"name":"A","value":"B"}]}]}}},
+				"status":{"conditions":[{"type":"Complete","status":"True"}],"succeeded":1}`)
+		}
+		_, _ = io.WriteString(to, "}")
+	}}
+}
+
+// annotatedJobs are Jobs with long annotations.
+func annotatedJobs(count, size int) contents {
+	return contents{"batch/v1", "Job", count, func(to io.Writer, i int, _ bool) {
+		_, _ = fmt.Fprintf(to, `{"metadata":{"name":"note-%08d","namespace":"tenant","uid":"note-%d","resourceVersion":"%d",
+			"annotations":{"note":%q}}}`, i, i, i%900+1, text(i, size))
+	}}
+}
+
+// scaledJobs are ScaledJobs on a Redis server, each with the queue of its name. All but the first have the long
+// template.
+func scaledJobs(count int, redis, long string) contents {
+	return contents{"batch.miracle.dev/v1", "ScaledJob", count, func(to io.Writer, i int, onlyMetadata bool) {
+		_, _ = fmt.Fprintf(to, `{"apiVersion":"batch.miracle.dev/v1","kind":"ScaledJob","metadata":{"name":"sj-%d","namespace":%q,
+			"uid":"uid-%d","resourceVersion":"%d","generation":1}`, i, namespaceOf(i), i, i%900+1)
+		if !onlyMetadata {
+			template := `{"name":"worker","image":"worker:1"}`
+			if i > 0 {
+				template += "]," + strings.ReplaceAll(long, "RANDOM", text(i, 1300*kib)) + `,"volumes":[`
+			}
+			_, _ = fmt.Fprintf(to, `,"spec":{"queueName":"sj-%d","redisAddress":%q,"threshold":1,"maxReplicas":5,
+				"pollingIntervalSeconds":30,"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s]}}}}}`, i, redis, template)
+		}
+		_, _ = io.WriteString(to, "}")
+	}}
+}
+
+func namespaceOf(number int) string {
+	if number == 0 {
+		return "neighbour"
+	}
+	return "tenant"
+}
+
+const (
+	// longString is a template with one long string, and manyItems one with very many items, each of which is short as
+	// JSON and takes much memory when it is decoded.
+	longString = `"schedulerName":"RANDOM"`
+)
+
+var manyItems = `"tolerations":[` + strings.Repeat("{},", 450_000) + "{}]"
+
+// attack is what a namespace has beside the small ScaledJob of another one.
+type attack struct {
+	jobs contents
+	// scaledJobs have this template. refused is true if nobody gets Jobs of it.
+	scaledJobs int
+	template   string
+	refused    bool
+}
+
+// busy is how many of the ScaledJobs have messages.
+const busy = 20
+
+var attacks = map[string]attack{
+	"usual Jobs of CronJobs":          {jobs: cronJobs(50_000)},
+	"Jobs with long annotations":      {jobs: annotatedJobs(2000, 200*kib)},
+	"ScaledJobs with a long string":   {jobs: cronJobs(0), scaledJobs: 300, template: longString},
+	"ScaledJobs with very many items": {jobs: cronJobs(0), scaledJobs: 300, template: manyItems, refused: true},
+}
+
+// Nobody who may create Jobs and ScaledJobs can exhaust the memory of the operator: it stays within the limit of the
+// Deployment, and creates Jobs meanwhile.
+func TestMemoryOfTheShippedBinary(t *testing.T) {
+	for name, attack := range attacks {
+		t.Run(name, func(t *testing.T) { attack.run(t, true) })
+	}
+}
+
+// API servers of Kubernetes 1.33 do not stream lists.
+func TestMemoryWhereListsAreNotStreamed(t *testing.T) {
+	for name, attack := range attacks {
+		t.Run(name, func(t *testing.T) { attack.run(t, false) })
+	}
+}
+
+func (a attack) run(t *testing.T, streams bool) {
+	g := NewWithT(t)
+	redis := redistest.NewEmulated(t, redistest.EmulatedOptions{})
+	server := newAPIServer(t, streams, a.jobs, scaledJobs(a.scaledJobs+1, redis.Addr(), a.template))
+	withJobs := 1
+	for i := range min(a.scaledJobs, busy) + 1 {
+		g.Expect(redis.Client().LPush(t.Context(), fmt.Sprint("sj-", i), 1, 2).Err()).To(Succeed())
+		if i > 0 && !a.refused {
+			withJobs++
+		}
+	}
+	path, err := operator.ShippedBinary(t.Context(), nil)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	running := operator.New(t, operator.Options{Config: &rest.Config{Host: server.URL}, Path: path, Timeout: timeout})
+
+	g.Eventually(func() int { return server.jobsOf("neighbour/sj-0") }).Should(Equal(2))
+	g.Eventually(server.reports).Should(Equal(a.scaledJobs + 1))
+	g.Eventually(server.owners).Should(Equal(withJobs))
+	t.Logf("%d MiB of %d MiB", peak(g, running.PID())/mib, limit/mib)
+	g.Expect(peak(g, running.PID())).To(BeNumerically("<", limit))
+	g.Expect(server.asked(jobsPath, "watch=true streamed=true")).To(BeNumerically(">", 0))
+	lists := server.asked(jobsPath, "watch= streamed=false")
+	g.Expect(running.Logs()).To(ContainSubstring(map[bool]string{true: "streamed list", false: "list in pages"}[streams]))
+	g.Expect(lists).To(BeNumerically(">", 0), "that of the Jobs of previous leaders at least")
+}
+
+// peak returns the most memory that a process has had.
+func peak(g Gomega, pid int) int {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	g.Expect(err).NotTo(HaveOccurred())
+	found := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
+	g.Expect(found).To(HaveLen(2))
+	size, err := strconv.Atoi(string(found[1]))
+	g.Expect(err).NotTo(HaveOccurred())
+	return size * kib
+}
+
+// asJSON converts a Job that was sent in the binary form.
+func asJSON(body []byte) ([]byte, error) {
+	if !bytes.HasPrefix(body, []byte("k8s\x00")) {
+		return body, nil
+	}
+	codecs := serializer.NewCodecFactory(clientgoscheme.Scheme)
+	object, _, err := codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return runtime.Encode(codecs.LegacyCodec(batchv1.SchemeGroupVersion), object)
+}

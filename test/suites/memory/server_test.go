@@ -1,0 +1,308 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const (
+	jobsPath       = "/apis/batch/v1/jobs"
+	scaledJobsPath = "/apis/batch.miracle.dev/v1/scaledjobs"
+	initialEnd     = `"annotations":{"k8s.io/initial-events-end":"true"}`
+)
+
+// contents are the objects of a kind. Each is written when it is asked for, so that the test needs no memory for all.
+type contents struct {
+	apiVersion, kind string
+	count            int
+	// write writes the object with this number. Its fields beside the metadata are left out on demand.
+	write func(to io.Writer, number int, onlyMetadata bool)
+}
+
+// apiServer answers as much of the API as the operator needs. It keeps no object but those that were created.
+type apiServer struct {
+	*httptest.Server
+
+	// streams is true if lists can be streamed as the beginning of a watch.
+	streams    bool
+	jobs       contents
+	scaledJobs contents
+
+	mu      sync.Mutex
+	version int
+	// created counts the Jobs of each owner, and checked the dry runs.
+	created, checked map[string]int
+	// reported are the ScaledJobs whose status was written.
+	reported map[string]bool
+	// watchers receive the events of a kind.
+	watchers map[string]map[chan []byte]bool
+	// requests counts the lists and the watches by path.
+	requests map[string]int
+}
+
+func newAPIServer(t *testing.T, streams bool, jobs, scaledJobs contents) *apiServer {
+	t.Helper()
+	s := &apiServer{
+		streams: streams, jobs: jobs, scaledJobs: scaledJobs, version: 1000,
+		created: map[string]int{}, checked: map[string]int{}, reported: map[string]bool{}, requests: map[string]int{},
+		watchers: map[string]map[chan []byte]bool{jobsPath: {}, scaledJobsPath: {}},
+	}
+	mux := http.NewServeMux()
+	s.serveDiscovery(mux)
+	mux.HandleFunc("GET "+jobsPath, func(w http.ResponseWriter, r *http.Request) { s.read(w, r, &s.jobs) })
+	mux.HandleFunc("GET "+scaledJobsPath, func(w http.ResponseWriter, r *http.Request) { s.read(w, r, &s.scaledJobs) })
+	mux.HandleFunc("GET /apis/batch.miracle.dev/v1/namespaces/{namespace}/scaledjobs/{name}", s.get)
+	mux.HandleFunc("PATCH /apis/batch.miracle.dev/v1/namespaces/{namespace}/scaledjobs/{name}/status", s.patch)
+	mux.HandleFunc("POST /apis/batch/v1/namespaces/{namespace}/jobs", s.create)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		refuse(w, http.StatusForbidden, "Forbidden")
+	})
+	s.Server = httptest.NewServer(mux)
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+func (s *apiServer) serveDiscovery(mux *http.ServeMux) {
+	for path, body := range map[string]string{
+		"GET /version": `{"major":"1","minor":"36","gitVersion":"v1.36.0"}`,
+		"GET /api":     `{"kind":"APIVersions","versions":["v1"]}`,
+		"GET /api/v1":  `{"kind":"APIResourceList","groupVersion":"v1","resources":[]}`,
+		"GET /apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[` + group("batch") + "," +
+			group("batch.miracle.dev") + "]}",
+		"GET /apis/batch/v1":             resources("batch/v1", "jobs", "Job"),
+		"GET /apis/batch.miracle.dev/v1": resources("batch.miracle.dev/v1", "scaledjobs", "ScaledJob"),
+	} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, body) })
+	}
+}
+
+func group(name string) string {
+	version := fmt.Sprintf(`{"groupVersion":"%s/v1","version":"v1"}`, name)
+	return fmt.Sprintf(`{"name":%q,"versions":[%s],"preferredVersion":%s}`, name, version, version)
+}
+
+func resources(groupVersion, name, kind string) string {
+	return fmt.Sprintf(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":%q,"resources":[
+		{"name":%q,"namespaced":true,"kind":%q,"verbs":["create","get","list","patch","watch"]}]}`, groupVersion, name, kind)
+}
+
+func answer(w http.ResponseWriter, code int, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, body)
+}
+
+func refuse(w http.ResponseWriter, code int, reason string) {
+	answer(w, code, fmt.Sprintf(
+		`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"message":"not here","code":%d}`, reason, code))
+}
+
+// read answers lists and watches.
+func (s *apiServer) read(w http.ResponseWriter, r *http.Request, all *contents) {
+	query := r.URL.Query()
+	streamed := query.Get("sendInitialEvents") == "true"
+	s.count(r.URL.Path, query.Get("watch"), streamed)
+	switch {
+	case query.Get("watch") == "":
+		s.list(w, r, all)
+	case streamed && !s.streams:
+		refuse(w, http.StatusUnprocessableEntity, "Invalid")
+	default:
+		s.watch(w, r, all, streamed)
+	}
+}
+
+func (s *apiServer) count(path, watch string, streamed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests[fmt.Sprintf("%s watch=%s streamed=%v", path, watch, streamed)]++
+}
+
+// list answers with one page. Like API servers that serve from their cache, it gives all objects if any version will do.
+func (s *apiServer) list(w http.ResponseWriter, r *http.Request, all *contents) {
+	query, from, to, next := r.URL.Query(), 0, all.count, ""
+	limit, _ := strconv.Atoi(query.Get("limit"))
+	from, _ = strconv.Atoi(query.Get("continue"))
+	if limit > 0 && query.Get("resourceVersion") != "0" && from+limit < all.count {
+		to, next = from+limit, strconv.Itoa(from+limit)
+	}
+	onlyMetadata := isPartial(r)
+	apiVersion, kind := all.apiVersion, all.kind+"List"
+	if onlyMetadata {
+		apiVersion, kind = "meta.k8s.io/v1", "PartialObjectMetadataList"
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = fmt.Fprintf(w, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d","continue":%q},"items":[`,
+		apiVersion, kind, s.now(), next)
+	for i := from; i < to; i++ {
+		if i > from {
+			_, _ = io.WriteString(w, ",")
+		}
+		all.write(w, i, onlyMetadata)
+	}
+	_, _ = io.WriteString(w, "]}")
+}
+
+func isPartial(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")
+}
+
+func (s *apiServer) now() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version
+}
+
+// watch sends all objects if asked to, and then what happens.
+func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, all *contents, initial bool) {
+	events := make(chan []byte, 4096)
+	s.mu.Lock()
+	s.watchers[r.URL.Path][events] = true
+	version := s.version
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.watchers[r.URL.Path], events)
+	}()
+	w.Header().Set("Content-Type", "application/json")
+	if initial {
+		for i := range all.count {
+			_, _ = io.WriteString(w, `{"type":"ADDED","object":`)
+			all.write(w, i, false)
+			_, _ = io.WriteString(w, "}\n")
+		}
+		_, _ = fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d",%s}}}`+"\n",
+			all.apiVersion, all.kind, version, initialEnd)
+	}
+	w.(http.Flusher).Flush()
+	for {
+		select {
+		case event := <-events:
+			_, _ = w.Write(event)
+			w.(http.Flusher).Flush()
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// get answers with a ScaledJob.
+func (s *apiServer) get(w http.ResponseWriter, r *http.Request) {
+	number, err := strconv.Atoi(strings.TrimPrefix(r.PathValue("name"), "sj-"))
+	if err != nil || number >= s.scaledJobs.count {
+		refuse(w, http.StatusNotFound, "NotFound")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	s.scaledJobs.write(w, number, isPartial(r))
+}
+
+// patch answers to a status. It stores nothing.
+func (s *apiServer) patch(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	s.mu.Lock()
+	s.reported[r.PathValue("name")] = true
+	s.mu.Unlock()
+	s.get(w, r)
+}
+
+// create answers to a create of a Job, and announces it.
+func (s *apiServer) create(w http.ResponseWriter, r *http.Request) {
+	var job struct {
+		APIVersion string                     `json:"apiVersion"`
+		Kind       string                     `json:"kind"`
+		Metadata   map[string]json.RawMessage `json:"metadata"`
+		Spec       json.RawMessage            `json:"spec"`
+	}
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		body, err = asJSON(body)
+	}
+	if err == nil {
+		err = json.Unmarshal(body, &job)
+	}
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	dryRun := r.URL.Query().Has("dryRun")
+	owner := r.PathValue("namespace") + "/" + ownerOf(job.Metadata["ownerReferences"])
+	s.mu.Lock()
+	s.version++
+	version := s.version
+	if dryRun {
+		s.checked[owner]++
+	} else {
+		s.created[owner]++
+	}
+	s.mu.Unlock()
+	job.APIVersion, job.Kind = "batch/v1", "Job"
+	job.Metadata["uid"] = fmt.Appendf(nil, `"job-%d"`, version)
+	job.Metadata["resourceVersion"] = fmt.Appendf(nil, `"%d"`, version)
+	made, _ := json.Marshal(job)
+	if !dryRun {
+		s.announce(jobsPath, fmt.Appendf(nil, `{"type":"ADDED","object":%s}`+"\n", made))
+	}
+	answer(w, http.StatusCreated, string(made))
+}
+
+func ownerOf(references json.RawMessage) string {
+	var owners []struct {
+		Name string `json:"name"`
+	}
+	if json.Unmarshal(references, &owners) != nil || len(owners) == 0 {
+		return ""
+	}
+	return owners[0].Name
+}
+
+func (s *apiServer) announce(path string, event []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for watcher := range s.watchers[path] {
+		watcher <- event
+	}
+}
+
+// jobsOf returns the number of Jobs that were created for a ScaledJob.
+func (s *apiServer) jobsOf(owner string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.created[owner]
+}
+
+// owners returns for how many ScaledJobs a Job was created.
+func (s *apiServer) owners() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.created)
+}
+
+// reports returns how many ScaledJobs have a status.
+func (s *apiServer) reports() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.reported)
+}
+
+// asked returns how often requests of this form were made: "watch=… streamed=…".
+func (s *apiServer) asked(path, form string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests[path+" "+form]
+}

@@ -10,7 +10,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
+	"runtime/debug"
 
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -32,12 +34,24 @@ func main() {
 		fmt.Fprintln(os.Stdout, version)
 		return
 	}
+	reserveMemory()
 	log := zap.New(zap.UseFlagOptions(&options.zap))
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	if err := start(ctrl.SetupSignalHandler(), options); err != nil {
 		log.Error(err, "the operator ends")
 		os.Exit(1)
+	}
+}
+
+// memoryReserve is the part of the memory limit that the Go runtime leaves to what it does not count: a tenth.
+const memoryReserve = 10
+
+// reserveMemory lowers the memory limit of the Go runtime. GOMEMLIMIT is the limit of the container, beyond which the
+// kernel kills the process, and the Go runtime does not count the program itself.
+func reserveMemory() {
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		debug.SetMemoryLimit(limit - limit/memoryReserve)
 	}
 }
 

@@ -19,8 +19,9 @@ import (
 // DryRunsPerSecond is the maximum rate of dry runs, over all ScaledJobs.
 const DryRunsPerSecond = 5
 
-// fillRetry is the time after which a dry run is tried again whose template could not be had.
-const fillRetry = 250 * time.Millisecond
+// fillRetry is the time after which a dry run is tried again whose template could not be had. Nothing urgent waits for
+// it.
+const fillRetry = 5 * time.Second
 
 // DryRunner sends dry runs to find out whether the API server accepts Jobs of a template.
 type DryRunner struct {

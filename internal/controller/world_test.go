@@ -197,8 +197,8 @@ func (w *world) getCached(
 	if found, ok := object.(*scaledjob.ScaledJob); ok {
 		err := decodeAs(ctx, c, key, found, opts...)
 		found.SpecErr, found.StatusErr = w.specErr, w.statusErr
-		if err == nil {
-			_, err = scaledjob.Slim(found)
+		if slim, _ := scaledjob.Slim(found); err == nil {
+			*found = *slim.(*scaledjob.ScaledJob)
 		}
 		return err
 	}

@@ -10,8 +10,9 @@ func Slim(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	sj.ManagedFields, sj.Annotations, sj.Labels = nil, nil, nil
-	sj.OwnerReferences, sj.Finalizers = nil, nil
-	sj.Template = sj.Template.slim()
-	return sj, nil
+	slim := *sj
+	slim.ManagedFields, slim.Annotations, slim.Labels = nil, nil, nil
+	slim.OwnerReferences, slim.Finalizers = nil, nil
+	slim.Template = sj.Template.slim()
+	return &slim, nil
 }

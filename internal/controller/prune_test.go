@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
@@ -36,27 +37,29 @@ func TestPruneWithoutRedis(t *testing.T) {
 // An admission policy may always refuse the deletion of a Job.
 func TestPruningThatIsRefusedDoesNotHoldUpCreating(t *testing.T) {
 	t.Parallel()
-	sj := scaledJob()
-	sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
-	w := newWorld(t, sj)
-	w.warmUp(t.Context())
-	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
-	refused := 0
-	w.r.Client = interceptor.NewClient(w.r.Client.(client.WithWatch), interceptor.Funcs{
-		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
-			refused++
-			return errForbidden
-		},
+	synctest.Test(t, func(t *testing.T) {
+		sj := scaledJob()
+		sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
+		w := newWorld(t, sj)
+		w.warmUp(t.Context())
+		w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
+		refused := 0
+		w.r.Client = interceptor.NewClient(w.r.Client.(client.WithWatch), interceptor.Funcs{
+			Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+				refused++
+				return errForbidden
+			},
+		})
+
+		w.queues.SetDepth(emailQueue, 25)
+		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", retry.APIServer.After(1)))
+		w.queues.SetDepth(emailQueue, 45)
+		w.reconcile(t.Context())
+
+		w.Expect(w.names()).To(HaveLen(1 + 5))
+		w.Expect(refused).To(Equal(1), "the delete is retried later")
+		w.Expect(w.scrape()).To(HaveKeyWithValue("scaledjob_reconcile_errors_total", 1.0))
 	})
-
-	w.queues.SetDepth(emailQueue, 25)
-	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", retry.APIServer.After(1)))
-	w.queues.SetDepth(emailQueue, 45)
-	w.reconcile(t.Context())
-
-	w.Expect(w.names()).To(HaveLen(1 + 5))
-	w.Expect(refused).To(Equal(1), "the delete is retried later")
-	w.Expect(w.scrape()).To(HaveKeyWithValue("scaledjob_reconcile_errors_total", 1.0))
 }
 
 // Values stored under an older CRD may be below the current minimum.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -43,7 +44,7 @@ func startWith(t *testing.T, namespace string, through func(enqueue.Wakes) deliv
 	scaledjob.AddToScheme(scheme)
 	mgr, err := ctrl.NewManager(control.Config(), ctrl.Options{
 		Scheme:  scheme,
-		Cache:   controller.CacheOptions(stores, namespaces),
+		Cache:   controller.CacheOptions(stores, namespaces, logr.Discard()),
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		// One after the other has the same name in this process.
 		Controller: config.Controller{SkipNameValidation: new(true)},

@@ -6,6 +6,7 @@ package queue
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -64,6 +65,9 @@ func (i inquiry) readings(replies []any) ([]reading, error) {
 	return found, nil
 }
 
+// aborted is what the reply to a rejected EXEC begins with. The cause follows.
+const aborted = "EXECABORT Transaction discarded because of: "
+
 // transaction sends commands as one transaction, in one round trip, and returns their replies. If the server rejects
 // the transaction, there are none, and refusal is what it says.
 //
@@ -76,7 +80,7 @@ func transaction(ctx context.Context, client redis.Cmdable, commands [][]any) (r
 	}
 	for _, reply := range []any{all[0], all[len(all)-1]} {
 		if rejection, ok := reply.(resp.Error); ok {
-			return nil, rejection, nil
+			return nil, resp.Error(strings.TrimPrefix(string(rejection), aborted)), nil
 		}
 	}
 	replies, err = list(all[len(all)-1])

@@ -27,7 +27,8 @@ type ScaledJob struct {
 	// Template is the template of the Jobs.
 	Template Template `json:"-"`
 	// SpecErr is the error of decoding the spec, and StatusErr that of the status. A part that can't be decoded is
-	// empty. SpecErr is an [*UnknownFieldsError] if the spec has fields that this version of the operator does not know.
+	// empty. SpecErr is an [*UnknownFieldsError] if the spec has fields, or values of them, that this version of the
+	// operator does not know.
 	SpecErr   error `json:"-"`
 	StatusErr error `json:"-"`
 }
@@ -69,7 +70,7 @@ func (s *ScaledJob) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// decodeSpec decodes a spec. If that has unknown fields, decodeSpec also returns the rest. It leaves out those in the
+// decodeSpec decodes a spec. If that has unknown fields or values, decodeSpec also returns the rest. It leaves out those in the
 // template of the Jobs: which fields a Job has is up to Kubernetes. The decoder notes no more than 100 unknown fields,
 // so those in the template, which is decoded apart, hide no others.
 func decodeSpec(data []byte) (scaledjobv1.ScaledJobSpec, Template, error) {
@@ -86,7 +87,7 @@ func decodeSpec(data []byte) (scaledjobv1.ScaledJobSpec, Template, error) {
 	if err != nil {
 		return scaledjobv1.ScaledJobSpec{}, Template{}, err
 	}
-	return known.ScaledJobSpec, template, checkFields(unknown)
+	return known.ScaledJobSpec, template, check(unknown, &known.ScaledJobSpec)
 }
 
 // unmarshal decodes a part, which may be missing, and returns an error for each field that its type does not have. It
@@ -98,26 +99,26 @@ func unmarshal(data []byte, into any) (unknown []error, err error) {
 	return kjson.UnmarshalStrict(data, into, kjson.DisallowUnknownFields)
 }
 
-// UnknownFieldsError is the error of a spec with fields that this version of the operator does not know, because the
-// CRD is newer. The API server drops fields that the CRD does not have.
+// UnknownFieldsError is the error of a spec with fields, or values of them, that this version of the operator does not
+// know, because the CRD is newer. The API server drops fields that the CRD does not have.
 type UnknownFieldsError struct{ fields []string }
 
 func (e *UnknownFieldsError) Error() string {
-	return fmt.Sprintf("this version of the operator does not know the fields %s", strings.Join(e.fields, ", "))
+	return fmt.Sprintf("this version of the operator does not know %s", strings.Join(e.fields, ", "))
 }
 
-// UnknownFields returns the paths of the fields.
+// UnknownFields returns the paths of the fields. A path with an unknown value is followed by it.
 func (e *UnknownFieldsError) UnknownFields() []string { return e.fields }
 
-// checkFields returns an error for the unknown fields of a spec.
-func checkFields(unknown []error) error {
+// check returns an error for the unknown fields and values of a spec.
+func check(unknown []error, spec *scaledjobv1.ScaledJobSpec) error {
 	var fields []string
 	for _, each := range unknown {
 		if field, named := errors.AsType[kjson.FieldError](each); named {
 			fields = append(fields, "spec."+field.FieldPath())
 		}
 	}
-	if len(fields) == 0 {
+	if fields = append(fields, unknownValues(spec)...); len(fields) == 0 {
 		return nil
 	}
 	return &UnknownFieldsError{fields}

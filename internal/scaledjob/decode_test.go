@@ -58,7 +58,7 @@ func TestOneBrokenObjectLeavesTheOthersReadable(t *testing.T) {
 		{name: "old-spec", status: status, brokenSpec: "threshold"},
 		{name: "old-both", brokenSpec: "string", noState: "activeJobs"},
 		{name: "old-status", spec: spec, noState: "array"},
-		{name: "neither", brokenSpec: "fields spec.queueNAME"}, // Field names are case-sensitive.
+		{name: "neither", brokenSpec: "know spec.queueNAME"}, // Field names are case-sensitive.
 	} {
 		is := list.Items[i]
 		g.Expect(is.Name).To(Equal(want.name))

@@ -4,6 +4,7 @@
 package connection
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/netip"
@@ -124,44 +125,57 @@ func remoteOf(conn net.Conn) netip.AddrPort {
 	return netip.AddrPortFrom(remote.Addr().Unmap(), remote.Port())
 }
 
-// lookUpsAtOnce is the number of DNS look-ups at the same time.
+// lookUpsAtOnce is the number of DNS look-ups of one round at the same time.
 const lookUpsAtOnce = 8
 
 // followNames periodically resolves the host names in use, until ctx is done. This is needed because a server that was
-// replaced may keep running, and then its connections never end.
+// replaced may keep running, and then its connections never end. A round does not wait for the names that an earlier
+// one still looks up: somebody's name server may not answer.
 func (p *Pool) followNames(ctx context.Context) {
 	ticker := time.NewTicker(p.timing.lookUp)
 	defer ticker.Stop()
+	var rounds sync.WaitGroup
+	defer rounds.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		var group errgroup.Group
-		group.SetLimit(lookUpsAtOnce)
-		for _, server := range p.serversByName() {
-			group.Go(func() error {
-				if server.follow(ctx, p.dns, p.timing.restAfterMove) {
-					p.log.Info("The host name of a Redis server resolves to another address now", "endpoint", server.endpoint.String())
-				}
-				return nil
-			})
-		}
-		_ = group.Wait()
+		due := p.dueForLookUp()
+		rounds.Go(func() { p.lookUp(ctx, due) })
 	}
 }
 
-// serversByName returns the servers in use whose address is a host name.
-func (p *Pool) serversByName() []*server {
+// lookUp resolves the host names of servers.
+func (p *Pool) lookUp(ctx context.Context, due []*server) {
+	var round errgroup.Group
+	round.SetLimit(lookUpsAtOnce)
+	for _, server := range due {
+		round.Go(func() error {
+			defer server.lookingUp.Store(false)
+			if server.follow(ctx, p.dns, p.timing.restAfterMove) {
+				p.log.Info("The host name of a Redis server resolves to another address now", "endpoint", server.endpoint.String())
+			}
+			return nil
+		})
+	}
+	_ = round.Wait()
+}
+
+// dueForLookUp returns the servers in use whose address is a host name, except for those whose name is being looked up:
+// first one of each tenant, then a second one, and so on.
+func (p *Pool) dueForLookUp() []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var found []*server
 	for endpoint, server := range p.servers {
-		if _, err := netip.ParseAddrPort(endpoint.Address); err != nil && server.pin.Address().IsValid() {
+		if _, err := netip.ParseAddrPort(endpoint.Address); err != nil && server.pin.Address().IsValid() && !server.lookingUp.Swap(true) {
 			found = append(found, server)
 		}
 	}
+	turns := p.quota.turns()
+	slices.SortFunc(found, func(a, b *server) int { return cmp.Compare(turns[a.endpoint], turns[b.endpoint]) })
 	return found
 }
 

@@ -109,6 +109,21 @@ func (q *serverQuota) add(by claimant, wanted serverDatabase) error {
 	return nil
 }
 
+// turns numbers the endpoints of each tenant. An endpoint of several tenants has the lowest of its numbers.
+func (q *serverQuota) turns() map[auth.Endpoint]int {
+	turns := map[auth.Endpoint]int{}
+	for _, of := range q.tenants {
+		next := 0
+		for used := range of {
+			if turn, ok := turns[used.endpoint]; !ok || next < turn {
+				turns[used.endpoint] = next
+			}
+			next++
+		}
+	}
+	return turns
+}
+
 func tooManyServers(tenant string, limit int) *failure.Error {
 	return &failure.Error{
 		Reason: failure.ReasonTooManyServers,

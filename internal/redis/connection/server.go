@@ -5,6 +5,7 @@ package connection
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,6 +33,8 @@ type server struct {
 	dialSlots   dialSlots
 	// pin has the address that all connections to the endpoint use.
 	pin pin
+	// lookingUp is true while the host name is being looked up.
+	lookingUp atomic.Bool
 	usage
 
 	// gone is closed when the pool has forgotten the server.

@@ -204,7 +204,9 @@ func (x *channelSet) event(name string, cause coalesce.Cause) (rests, flooded bo
 			x.rest(name, each, now)
 			rests = true
 		}
-		x.markShare(each, cause)
+		if cause != coalesce.None {
+			x.markShare(each, cause)
+		}
 	}
 	if rests {
 		x.settle(name, c)

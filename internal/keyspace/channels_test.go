@@ -258,6 +258,19 @@ func TestSetWakesWhereMessagesCome(t *testing.T) {
 }
 
 // The state of a subscription has the time of its last change. The times of events are kept when a session ends.
+// An event such as expire says nothing about the number of elements.
+func TestSetWakesNobodyForAnEventOfNoMeaning(t *testing.T) {
+	t.Parallel()
+	var marked []string
+	x := newChannelSet(func(id ID, cause coalesce.Cause) { marked = append(marked, id.Name+" "+cause.String()) }, newBudgets())
+	x.add("jobs", named("mail"))
+	x.subscribed("jobs")
+	for _, cause := range []coalesce.Cause{coalesce.None, coalesce.Growth, coalesce.None} {
+		x.event("jobs", cause)
+	}
+	NewWithT(t).Expect(marked).To(HaveExactElements("mail Confirmed", "mail Growth"))
+}
+
 func TestSetTellsSinceWhen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

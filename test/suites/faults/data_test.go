@@ -86,7 +86,7 @@ func TestChangesOfConsumerGroups(t *testing.T) {
 				return func(ctx context.Context) error { return q.awaitWaiting(ctx, depth) }
 			}
 			// A Job is due that makes the group.
-			g.Expect(errors.Join(noGroup(t.Context()), q.AwaitSubscription(t.Context()))).To(Succeed())
+			g.Expect(errors.Join(noGroup(t.Context()), q.AwaitSubscription(t.Context()), q.AwaitRest(t.Context()))).To(Succeed())
 			for _, step := range []struct{ change, fact func(context.Context) error }{
 				{group("CREATE", q.Queue, "workers", "$"), deep(0)},
 				{group("SETID", q.Queue, "workers", "0"), deep(entries)},

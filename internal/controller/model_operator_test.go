@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,19 +94,18 @@ func newOperatorProcess(
 	}
 	cached, live := &cachedClient{p: p}, &liveReader{p: p}
 	p.r = &Reconciler{
-		Client:    cached,
-		Live:      live,
-		Jobs:      p,
-		Servers:   &fakeServers{},
-		Queues:    p,
-		Watcher:   p.watcher,
-		Gate:      jobcontrol.NewGate(cached, live, gateStores, nil),
-		Recorder:  &eventLog{},
-		Metrics:   metrics.New(prometheus.NewRegistry()),
-		Wakes:     make(enqueue.Wakes),
-		Leads:     func() bool { return true },
-		templates: jobcontrol.NewDryRunner(cached),
-		patience:  semaphore.NewWeighted(1),
+		Client:   cached,
+		Live:     live,
+		Jobs:     p,
+		Servers:  &fakeServers{},
+		Queues:   p,
+		Watcher:  p.watcher,
+		Gate:     jobcontrol.NewGate(cached, live, gateStores, nil),
+		Recorder: &eventLog{},
+		Metrics:  metrics.New(prometheus.NewRegistry()),
+		Wakes:    make(enqueue.Wakes),
+		Leads:    func() bool { return true },
+		places:   enqueue.NewPlaces(fleetWorkers, func(int, ...types.NamespacedName) {}),
 	}
 	return p
 }

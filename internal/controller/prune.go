@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 )
 
@@ -17,5 +18,6 @@ func (r *Reconciler) prune(
 ) jobcontrol.Deleted {
 	spec := &t.sj.Spec
 	finished := seen.jobs.Prunable(spec.SuccessfulJobsHistoryLimitOrDefault(), spec.FailedJobsHistoryLimitOrDefault())
-	return jobcontrol.Deleter{Client: r.Client}.Delete(ctx, t.sj, &t.mem.deletes, append(replaced, finished...))
+	deleter := jobcontrol.Deleter{Client: r.Client, Take: func() func() { return t.pass.Take(enqueue.KindDelete) }}
+	return deleter.Delete(ctx, t.sj, &t.mem.deletes, append(replaced, finished...))
 }

@@ -13,7 +13,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -134,19 +133,18 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	})
 	live := interceptor.NewClient(w.api, interceptor.Funcs{Get: w.getLive, List: w.listLive})
 	w.r = &Reconciler{
-		Client:    cached,
-		Live:      live,
-		Jobs:      cachedJobs(func() ([]batchv1.Job, error) { return w.shown(t.Context()) }),
-		Servers:   w.servers,
-		Queues:    w.queues,
-		Watcher:   w.watcher,
-		Gate:      jobcontrol.NewGate(cached, live, stores, nil),
-		Recorder:  w.events,
-		Metrics:   metrics.New(w.metrics),
-		Wakes:     make(enqueue.Wakes),
-		Leads:     func() bool { return true },
-		templates: jobcontrol.NewDryRunner(cached),
-		patience:  semaphore.NewWeighted(1),
+		Client:   cached,
+		Live:     live,
+		Jobs:     cachedJobs(func() ([]batchv1.Job, error) { return w.shown(t.Context()) }),
+		Servers:  w.servers,
+		Queues:   w.queues,
+		Watcher:  w.watcher,
+		Gate:     jobcontrol.NewGate(cached, live, stores, nil),
+		Recorder: w.events,
+		Metrics:  metrics.New(w.metrics),
+		Wakes:    make(enqueue.Wakes),
+		Leads:    func() bool { return true },
+		places:   enqueue.NewPlaces(fleetWorkers, func(int, ...types.NamespacedName) {}),
 	}
 	return w
 }
@@ -276,7 +274,9 @@ func (w *world) applyStatus(
 	if err := w.onApply(); err != nil {
 		return err
 	}
+	w.mu.Lock()
 	w.applied++
+	w.mu.Unlock()
 	return c.SubResource(subresource).Apply(ctx, status, opts...)
 }
 

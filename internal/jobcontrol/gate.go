@@ -99,6 +99,9 @@ func (g *Gate) Ready(ctx context.Context, uid types.UID) (bool, error) {
 	return true, nil
 }
 
+// TookOver reports whether the Jobs of previous leaders are known.
+func (g *Gate) TookOver() bool { return g.takeover.done.Load() }
+
 // wrote records that a Job of the owner with this ordinal exists, as the API server returned it.
 func (g *Gate) wrote(uid types.UID, ordinal int64, job *metav1.ObjectMeta) {
 	g.mu.Lock()

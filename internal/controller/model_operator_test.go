@@ -292,7 +292,7 @@ func (c *cachedClient) Delete(_ context.Context, object client.Object, options .
 	case !jobs.Finished(job):
 		s.faults = append(s.faults, fmt.Errorf("a delete of the unfinished Job %s", job.Name))
 	}
-	s.remove(job.Name)
+	s.prune(job.Name)
 	return nil
 }
 

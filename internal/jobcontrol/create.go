@@ -163,11 +163,8 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 		}
 		return "", c.resolve(ctx, owner.UID, attempt, err)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), errors.Is(err, errNotOwned):
-		c.Gate.answered(owner.UID, ordinal)
 		return "", fmt.Errorf("creating Job %s: %w: %w", attempt.Job.Name, ErrRefused, err)
-	case notCarriedOut(err):
-		c.Gate.answered(owner.UID, ordinal)
-	default:
+	case !notCarriedOut(err):
 		attempt.Since = time.Now()
 		c.Gate.Lost(owner.UID, attempt)
 	}

@@ -91,6 +91,8 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		Wakes:    wakes,
 		Leads:    func() bool { return lease == nil || lease.Held() },
 
+		LeaseLate: func() bool { return lease != nil && lease.Late() },
+
 		FallbackInterval: options.fallbackInterval,
 	}
 	if err := reconciler.SetupWithManager(ctx, mgr, options.workers); err != nil {

@@ -94,18 +94,19 @@ func newOperatorProcess(
 	}
 	cached, live := &cachedClient{p: p}, &liveReader{p: p}
 	p.r = &Reconciler{
-		Client:   cached,
-		Live:     live,
-		Jobs:     p,
-		Servers:  &fakeServers{},
-		Queues:   p,
-		Watcher:  p.watcher,
-		Gate:     jobcontrol.NewGate(cached, live, gateStores, nil),
-		Recorder: &eventLog{},
-		Metrics:  metrics.New(prometheus.NewRegistry()),
-		Wakes:    make(enqueue.Wakes),
-		Leads:    func() bool { return true },
-		places:   enqueue.NewPlaces(fleetWorkers, func(int, ...types.NamespacedName) {}),
+		Client:    cached,
+		Live:      live,
+		Jobs:      p,
+		Servers:   &fakeServers{},
+		Queues:    p,
+		Watcher:   p.watcher,
+		Gate:      jobcontrol.NewGate(cached, live, gateStores, nil),
+		Recorder:  &eventLog{},
+		Metrics:   metrics.New(prometheus.NewRegistry()),
+		Wakes:     make(enqueue.Wakes),
+		Leads:     func() bool { return true },
+		LeaseLate: func() bool { return false },
+		places:    enqueue.NewPlaces(fleetWorkers, func(int, ...types.NamespacedName) {}),
 	}
 	return p
 }

@@ -116,12 +116,13 @@ func queueStatuses(asked []scaledjobv1.Queue, seen queues) []scaledjobv1.QueueSt
 
 // statuses returns the writer of statuses for one reconcile. Conditions go before numbers.
 func (r *Reconciler) statuses(pass *enqueue.Pass) report.StatusWriter {
-	return report.StatusWriter{Client: r.Client, Take: func(conditions bool) func() {
+	take := func(conditions bool) func() {
 		if conditions {
 			return pass.Take(enqueue.KindCondition)
 		}
 		return pass.Take(enqueue.KindNumbers)
-	}}
+	}
+	return report.StatusWriter{Client: r.Client, Take: take, Yields: r.LeaseLate}
 }
 
 // emit emits events about the ScaledJob. The reference leaves out the resourceVersion: with it, repeated events would

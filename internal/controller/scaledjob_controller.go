@@ -108,6 +108,8 @@ type Reconciler struct {
 
 	// Leads reports whether this process is certainly the leader. While it is not, another replica may be the leader.
 	Leads func() bool
+	// LeaseLate reports whether a renewal of the Lease is late.
+	LeaseLate func() bool
 	// Wakes carries requests for reconciles from the watcher and from the search for overdue ScaledJobs.
 	Wakes enqueue.Wakes
 

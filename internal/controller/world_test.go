@@ -133,18 +133,19 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	})
 	live := interceptor.NewClient(w.api, interceptor.Funcs{Get: w.getLive, List: w.listLive})
 	w.r = &Reconciler{
-		Client:   cached,
-		Live:     live,
-		Jobs:     cachedJobs(func() ([]batchv1.Job, error) { return w.shown(t.Context()) }),
-		Servers:  w.servers,
-		Queues:   w.queues,
-		Watcher:  w.watcher,
-		Gate:     jobcontrol.NewGate(cached, live, stores, nil),
-		Recorder: w.events,
-		Metrics:  metrics.New(w.metrics),
-		Wakes:    make(enqueue.Wakes),
-		Leads:    func() bool { return true },
-		places:   enqueue.NewPlaces(fleetWorkers, func(int, ...types.NamespacedName) {}),
+		Client:    cached,
+		Live:      live,
+		Jobs:      cachedJobs(func() ([]batchv1.Job, error) { return w.shown(t.Context()) }),
+		Servers:   w.servers,
+		Queues:    w.queues,
+		Watcher:   w.watcher,
+		Gate:      jobcontrol.NewGate(cached, live, stores, nil),
+		Recorder:  w.events,
+		Metrics:   metrics.New(w.metrics),
+		Wakes:     make(enqueue.Wakes),
+		Leads:     func() bool { return true },
+		LeaseLate: func() bool { return false },
+		places:    enqueue.NewPlaces(fleetWorkers, func(int, ...types.NamespacedName) {}),
 	}
 	return w
 }

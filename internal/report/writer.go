@@ -79,6 +79,8 @@ type StatusWriter struct {
 	// Take takes a place for a write that changes conditions, or only numbers. It returns how to give it back; nil if
 	// there is none. Then the ScaledJob is reconciled when there is.
 	Take func(conditions bool) (giveBack func())
+	// Yields reports whether statuses have to leave the API server to more important requests.
+	Yields func() bool
 }
 
 // Write applies the status of a reconcile if it differs from the stored one and a write is allowed now. It returns the
@@ -100,6 +102,9 @@ func (w StatusWriter) Write(
 	}
 	if wait := max(record.wait(before, status, more, now), record.retry.Wait(now)); wait > 0 {
 		return nil, wait, nil
+	}
+	if w.Yields() {
+		return nil, leastInterval, nil
 	}
 	giveBack := w.Take(changed(before.Conditions, status.Conditions))
 	if giveBack == nil {

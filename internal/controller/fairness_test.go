@@ -304,3 +304,29 @@ func TestDryRunsOfScaledJobsThatGoAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// While the Jobs of previous leaders are listed, every ScaledJob is reconciled once, and again when the list is complete.
+func TestNobodySpinsDuringTheTakeover(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		crowd := crowd(noisy, crowdSize)
+		f := newFleet(t, crowd...)
+		complete := make(chan struct{})
+		f.onTakeover = func(context.Context) error { <-complete; return nil }
+		var reconciles atomic.Int32
+		f.r.Leads = func() bool { reconciles.Add(1); return true }
+		for _, sj := range crowd {
+			f.look(t.Context(), client.ObjectKeyFromObject(sj))
+		}
+		time.Sleep(10 * time.Second)
+		f.Expect(reconciles.Load()).To(BeEquivalentTo(crowdSize), "one each")
+		f.Expect(f.ended(noisy)).To(BeZero())
+
+		close(complete)
+		settled()
+
+		f.Expect(reconciles.Load()).To(BeNumerically(">=", 2*crowdSize-1))
+		time.Sleep(time.Second)
+		f.Expect(f.ended(noisy)).To(BeNumerically(">=", 2*crowdSize), "a dry run and a status each")
+	})
+}

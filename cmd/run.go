@@ -68,6 +68,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		return err
 	}
 	pool := newPool(mgr.GetAPIReader(), options)
+	live := jobcontrol.WithDeadlines(mgr.GetAPIReader())
 	wakes := make(enqueue.Wakes)
 	collectors := metrics.New(ctrlmetrics.Registry)
 	watcher := keyspace.New(keyspace.Options{
@@ -79,16 +80,18 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	})
 	reconciler := &controller.Reconciler{
 		Client:   mgr.GetClient(),
-		Live:     mgr.GetAPIReader(),
+		Live:     live,
 		Jobs:     stores,
 		Servers:  pool,
 		Queues:   queue.NewReader(pool),
 		Watcher:  watcher,
-		Gate:     jobcontrol.NewGate(mgr.GetClient(), mgr.GetAPIReader(), stores, options.namespaces),
+		Gate:     jobcontrol.NewGate(mgr.GetClient(), live, stores, options.namespaces),
 		Recorder: mgr.GetEventRecorder(name),
 		Metrics:  collectors,
 		Wakes:    wakes,
 		Leads:    func() bool { return lease == nil || lease.Held() },
+
+		LeaseLate: func() bool { return lease != nil && lease.Late() },
 
 		FallbackInterval: options.fallbackInterval,
 	}

@@ -109,6 +109,9 @@ const (
 	// ReasonCreateRefused: the API server rejects the creation of a Job, because of a quota, an admission policy or a
 	// missing permission.
 	ReasonCreateRefused = "CreateRefused"
+	// ReasonCreatesWaiting: Jobs are created when other requests to the API server have ended, because many requests
+	// about the namespace are slow.
+	ReasonCreatesWaiting = "CreatesWaiting"
 	// ReasonAtMaxReplicas: more Jobs are due than maxReplicas allows.
 	ReasonAtMaxReplicas = "AtMaxReplicas"
 	// ReasonNotLimited: no Job is held back.

@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -25,7 +26,9 @@ const overdueAfter = 1.5
 // load reads the ScaledJob from the cache, and its memory. If the ScaledJob does not exist or is being deleted, load
 // removes all state that the operator keeps for it. If its spec can't be used, load reports that. In both cases the
 // target is nil, and the reconcile ends with the returned result.
-func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*target, ctrl.Result, error) {
+func (r *Reconciler) load(
+	ctx context.Context, key types.NamespacedName, pass *enqueue.Pass,
+) (*target, ctrl.Result, error) {
 	var found scaledjob.ScaledJob
 	if err := r.Client.Get(ctx, key, &found); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -44,15 +47,19 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*targe
 	mem := r.memories.of(sj)
 	r.deadlines.Expect(key, time.Now().Add(time.Duration(overdueAfter*float64(sj.Spec.PollingInterval()))))
 	if found.StatusErr != nil && !mem.status.Written() {
-		if err := r.statuses().Drop(ctx, sj); err != nil && found.SpecErr == nil {
+		err := r.statuses(pass).Drop(ctx, sj)
+		if errors.Is(err, report.ErrNoPlace) {
+			return nil, enqueue.After(jitter(sj.Spec.PollingInterval()), enqueue.PriorityResync), nil
+		}
+		if err != nil && found.SpecErr == nil {
 			result, err := r.fail(sj, err)
 			return nil, result, err
 		}
 	}
-	if result, malformed := r.reportIfMalformed(ctx, &found, mem); malformed {
+	if result, malformed := r.reportIfMalformed(ctx, &found, mem, pass); malformed {
 		return nil, result, nil
 	}
-	return &target{sj: sj, asks: scaledjob.Resolve(sj), mem: mem, template: found.Template}, ctrl.Result{}, nil
+	return &target{sj: sj, asks: scaledjob.Resolve(sj), mem: mem, pass: pass, template: found.Template}, ctrl.Result{}, nil
 }
 
 // forget removes all state that the operator keeps for a ScaledJob that was deleted or is being deleted.
@@ -70,7 +77,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 // Jobs are created or pruned. If the API server rejects the status of such an object, only the event and the log report
 // the problem.
 func (r *Reconciler) reportIfMalformed(
-	ctx context.Context, found *scaledjob.ScaledJob, mem *memory,
+	ctx context.Context, found *scaledjob.ScaledJob, mem *memory, pass *enqueue.Pass,
 ) (result ctrl.Result, malformed bool) {
 	sj, cause := &found.ScaledJob, found.SpecErr
 	if cause == nil {
@@ -84,7 +91,7 @@ func (r *Reconciler) reportIfMalformed(
 		ctrl.LoggerFrom(ctx).Error(cause, "the spec can't be used; nothing is done until it is corrected")
 		r.emit(sj, report.Events(before, status)...)
 	}
-	wait, err := r.statuses().WriteAtOnce(ctx, sj, &mem.status, status)
+	wait, err := r.statuses(pass).WriteAtOnce(ctx, sj, &mem.status, status)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("failed to write the status that reports the invalid spec", "cause", err.Error())
 	}

@@ -4,6 +4,8 @@
 package controller
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,8 +41,9 @@ type memory struct {
 	deletes jobcontrol.Deletes
 	// notified is when the first notification arrived after the last complete reconcile; zero if none has.
 	notified time.Time
-	// createFailed is true if the last batch of creates met an error.
-	createFailed bool
+	// createFailed is true if the last batch of creates met an error. createsSlowly is true if creates have timed out,
+	// and none has been faster since.
+	createFailed, createsSlowly bool
 	// status is the last computed and the last written status.
 	status report.StatusRecord
 	// template is the state of the dry run of the template.
@@ -85,6 +88,13 @@ func (m *memories) of(sj *scaledjobv1.ScaledJob) *memory {
 		m.all[key] = &memory{uid: sj.UID, status: report.NewStatusRecord()}
 	}
 	return m.all[key]
+}
+
+// keys returns the ScaledJobs that have been reconciled.
+func (m *memories) keys() []types.NamespacedName {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.all))
 }
 
 // drop removes the memory of a ScaledJob and returns the UID of that ScaledJob.

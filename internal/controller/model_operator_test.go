@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,8 +105,8 @@ func newOperatorProcess(
 		Metrics:   metrics.New(prometheus.NewRegistry()),
 		Wakes:     make(enqueue.Wakes),
 		Leads:     func() bool { return true },
-		templates: jobcontrol.NewDryRunner(cached),
-		patience:  semaphore.NewWeighted(1),
+		LeaseLate: func() bool { return false },
+		places:    enqueue.NewPlaces(fleetWorkers, func(int, ...types.NamespacedName) {}),
 	}
 	return p
 }
@@ -294,7 +293,7 @@ func (c *cachedClient) Delete(_ context.Context, object client.Object, options .
 	case !jobs.Finished(job):
 		s.faults = append(s.faults, fmt.Errorf("a delete of the unfinished Job %s", job.Name))
 	}
-	s.remove(job.Name)
+	s.prune(job.Name)
 	return nil
 }
 

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
@@ -57,6 +59,21 @@ type queues struct {
 	failedKey string
 }
 
+// awaitCache returns nil if the Job cache shows all Jobs that were created, and otherwise when to look again.
+func (r *Reconciler) awaitCache(ctx context.Context, sj *scaledjobv1.ScaledJob) (*ctrl.Result, error) {
+	ready, err := r.Gate.Ready(ctx, sj.UID)
+	wait := enqueue.After(jitter(takeoverRetry), enqueue.PriorityResync)
+	if r.Gate.TookOver() {
+		// All other ScaledJobs have waited for the same list.
+		r.takenOver.Do(func() { r.requests.Add(enqueue.PriorityNormal, r.memories.keys()...) })
+		wait = enqueue.After(staleRetry, enqueue.PriorityNormal)
+	}
+	if err != nil || ready {
+		return nil, err
+	}
+	return &wait, nil
+}
+
 // observe counts the owned Jobs and then reads the queues. It reads the queues last: workers may take messages in the
 // meantime, and a depth from before the count would lead to surplus Jobs. A failed read is part of the observation.
 // observe returns an error only if the API server or the cache can't answer; then no decision is possible. serverErr is
@@ -73,7 +90,7 @@ func (r *Reconciler) observe(ctx context.Context, t *target, serverErr error) (o
 	}
 	seen.unanswered = r.Gate.Saw(t.sj.UID, &seen.jobs)
 	seen.claimed, seen.nextClaim = t.mem.countClaims(t.sj, seen.jobs.Active)
-	if seen.rollout, err = lastRollout(ctx, r.Live, t.sj, seen.before, seen.templateHash); err != nil {
+	if seen.rollout, err = r.lastRollout(ctx, t, seen.before, seen.templateHash); err != nil {
 		return observation{}, err
 	}
 	if notified := r.Watcher.TakeNotified(keyspace.ID(t.key())); t.mem.notified.IsZero() {

@@ -177,7 +177,7 @@ func TestReconcileBusyEndpoint(t *testing.T) {
 	result := w.reconcile(t.Context())
 
 	w.Expect(result.RequeueAfter).To(BeNumerically("~", busyRetry, busyRetry/5))
-	w.Expect(result.Priority).To(HaveValue(Equal(enqueue.PriorityNormal)))
+	w.Expect(result.Priority).To(HaveValue(Equal(enqueue.PriorityResync)), "others do not wait for it")
 	status := w.scaledJob(t.Context()).Status
 	w.Expect(apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionQueueConnected)).To(BeNil(),
 		"calls of other ScaledJobs that wait for the server say nothing about this queue")

@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/report"
 )
@@ -24,7 +25,7 @@ func (r *Reconciler) report(
 ) (statusWait time.Duration) {
 	now := time.Now()
 	status := report.Status(t.sj, seen.before, reconciled(t, seen, plan, done, now), now)
-	if plan.known && !done.unfinished() && !done.postponed && done.err == nil {
+	if plan.known && !done.unfinished() && !done.postponed && done.waits.IsZero() && done.err == nil {
 		t.mem.notified = time.Time{}
 	}
 	if done.created > 0 {
@@ -41,7 +42,7 @@ func (r *Reconciler) report(
 		ctrl.LoggerFrom(ctx).Info(warning.Note)
 		r.emit(t.sj, warning)
 	}
-	replaced, statusWait, statusErr := r.statuses().Write(ctx, t.sj, &t.mem.status, status, done.unfinished())
+	replaced, statusWait, statusErr := r.statuses(t.pass).Write(ctx, t.sj, &t.mem.status, status, done.unfinished())
 	if replaced != nil {
 		r.emit(t.sj, report.Events(replaced, status)...)
 	}
@@ -82,6 +83,7 @@ func reconciled(t *target, seen observation, plan plan, done outcome, now time.T
 		WithoutGroup:  seen.queues.withoutGroup(t.asks.Queues),
 		AtMax:         plan.atMax,
 		Limit:         t.mem.pause.Reason(now),
+		Waiting:       done.waitsLong(now),
 		Notifications: seen.events.Verdict,
 		Tracking:      seen.events.Tracking,
 		Template:      done.template,
@@ -112,8 +114,16 @@ func queueStatuses(asked []scaledjobv1.Queue, seen queues) []scaledjobv1.QueueSt
 	return statuses
 }
 
-// statuses returns the writer of statuses.
-func (r *Reconciler) statuses() report.StatusWriter { return report.StatusWriter{Client: r.Client} }
+// statuses returns the writer of statuses for one reconcile. Conditions go before numbers.
+func (r *Reconciler) statuses(pass *enqueue.Pass) report.StatusWriter {
+	take := func(conditions bool) func() {
+		if conditions {
+			return pass.Take(enqueue.KindCondition)
+		}
+		return pass.Take(enqueue.KindNumbers)
+	}
+	return report.StatusWriter{Client: r.Client, Take: take, Yields: r.LeaseLate}
+}
 
 // emit emits events about the ScaledJob. The reference leaves out the resourceVersion: with it, repeated events would
 // not be combined into one series.

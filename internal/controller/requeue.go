@@ -19,8 +19,12 @@ import (
 const (
 	// staleRetry is for a Job cache that lags behind. The event of the missing Job usually comes first.
 	staleRetry = 200 * time.Millisecond
-	// busyRetry is for a Redis server that is busy with calls of other ScaledJobs, and for creates that wait because
-	// many other creates are slow.
+	// takeoverRetry is for the list of the Jobs of previous leaders. All ScaledJobs are reconciled when it is complete.
+	takeoverRetry = 30 * time.Second
+	// leaseRetry is for a Lease that was not renewed in time.
+	leaseRetry = time.Second
+	// busyRetry is for a Redis server that is busy with calls of other ScaledJobs, and for creates that wait for a large
+	// template. It is longer if many share the server.
 	busyRetry = 250 * time.Millisecond
 	// unreadableRetry is for queues that can't be read. It is capped at half the polling interval.
 	unreadableRetry = 10 * time.Second
@@ -33,8 +37,11 @@ const (
 	idleDueSpacing = time.Second
 	// resyncJitter is the fraction of the polling interval by which the resync is randomly moved earlier or later.
 	resyncJitter = 0.1
-	// fallbackReads is the maximum total rate of fallback reads on one Redis server, per second.
+	// fallbackReads is the maximum total rate of fallback reads on one Redis server, per second, and of the retries while
+	// it is busy.
 	fallbackReads = 200
+	// waitShownAfter is how long creates wait for a place among the requests to the API server until the status shows it.
+	waitShownAfter = time.Second
 )
 
 // requeue returns when to reconcile next: immediately if work is left, before the resync if the depth could not be read
@@ -52,14 +59,17 @@ func (r *Reconciler) requeue(
 	if done.unfinished() {
 		return enqueue.After(moreRetry, enqueue.PriorityGrowth), nil
 	}
-	if seen.queues.err.Busy() || done.postponed {
+	if done.postponed {
 		return enqueue.After(jitter(busyRetry), enqueue.PriorityNormal), nil
 	}
 	interval := resyncInterval(t.sj, seen.events, r.FallbackInterval)
 	if seen.queues.err != nil {
 		interval = min(unreadableRetry, t.sj.Spec.PollingInterval()/2)
 	}
-	after := min(jitter(interval), untilChore(t.mem, plan.paused(t.sj), statusWait, now))
+	if seen.queues.err.Busy() {
+		interval = min(interval, max(busyRetry, share(seen.events)))
+	}
+	after := min(jitter(interval), untilChore(t.mem, plan.paused(t.sj), statusWait, now), done.untilShown(now))
 	if due := untilDue(seen, idle, now); due <= after {
 		return enqueue.After(due, enqueue.PriorityGrowth), nil
 	}
@@ -78,7 +88,7 @@ func until(then, now time.Time, least time.Duration) time.Duration {
 }
 
 // untilChore returns the time until the earliest of: the delayed status write, the retry of failed deletes, the end of
-// a pause, and the turn of the template's dry run. A pause that held back Jobs in this reconcile may have ended since.
+// a pause, and the retry of a dry run whose template could not be had. A pause that held back Jobs in this reconcile may have ended since.
 func untilChore(mem *memory, paused bool, statusWait time.Duration, now time.Time) time.Duration {
 	pauseEnd, _ := mem.pause.Holds(now)
 	if !paused && !pauseEnd.After(now) {
@@ -111,8 +121,25 @@ func resyncInterval(sj *scaledjobv1.ScaledJob, known keyspace.State, fallback ti
 	if known.Announced() || fallback == 0 || sj.Spec.Notifications == scaledjobv1.NotificationsDisabled {
 		return interval
 	}
-	share := time.Duration(known.Watchers) * time.Second / fallbackReads
-	return min(interval, max(fallback, share))
+	return min(interval, max(fallback, share(known)))
+}
+
+// share returns the time between two reads of a queue if all ScaledJobs on the server take turns.
+func share(known keyspace.State) time.Duration {
+	return time.Duration(known.Watchers) * time.Second / fallbackReads
+}
+
+// waitsLong reports whether creates have waited for a place long enough to show it.
+func (o outcome) waitsLong(now time.Time) bool {
+	return !o.waits.IsZero() && now.Sub(o.waits) >= waitShownAfter
+}
+
+// untilShown returns the time until the status shows that creates wait.
+func (o outcome) untilShown(now time.Time) time.Duration {
+	if o.waits.IsZero() || o.waitsLong(now) {
+		return never
+	}
+	return until(o.waits.Add(waitShownAfter), now, moreRetry)
 }
 
 func jitter(d time.Duration) time.Duration {

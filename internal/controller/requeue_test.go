@@ -10,8 +10,10 @@ import (
 	. "github.com/onsi/gomega"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
@@ -64,4 +66,17 @@ func TestAPauseThatEndsDuringTheReconcileIsNotForgotten(t *testing.T) {
 	g.Expect(untilChore(mem, true, 0, during)).To(Equal(time.Second))
 	g.Expect(untilChore(mem, true, 0, after)).To(Equal(moreRetry))
 	g.Expect(untilChore(mem, false, 0, after)).To(Equal(never), "the Jobs were created")
+}
+
+// Retries of a busy server take turns if many share it.
+func TestRetriesOfABusyServerTakeTurns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, scaledJob())
+	w.queues.SetError(emailQueue, failure.ErrBusy)
+	for watchers, want := range map[int]time.Duration{1: busyRetry, 1000: 5 * time.Second, 10_000: unreadableRetry} {
+		w.watcher.state.Watchers = watchers
+		result := w.reconcile(t.Context())
+		w.Expect(result.RequeueAfter).To(BeNumerically("~", want, want/5), "%d ScaledJobs", watchers)
+		w.Expect(result.Priority).To(HaveValue(Equal(enqueue.PriorityResync)))
+	}
 }

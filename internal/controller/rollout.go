@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,15 +17,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
+	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
 // checkTemplate sends the dry run of the template if it is due, and returns the condition to report, or nil if there is
-// nothing new.
+// nothing new. A dry run for which running Jobs are to be replaced goes first.
 func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observation) *report.Condition {
+	kind := enqueue.KindDryRun
+	if replaces(t.sj) && len(seen.jobs.Outdated(seen.templateHash, seen.rollout)) > 0 {
+		kind = enqueue.KindRollout
+	}
 	fill := func() error { return r.fillTemplate(ctx, t) }
-	sent, answer := r.templates.DryRun(ctx, t.sj, fill, &t.mem.template, seen.before.Conditions)
+	dryRunner := jobcontrol.DryRunner{Client: r.Client, Take: func() func() { return t.pass.Take(kind) }}
+	sent, answer := dryRunner.DryRun(ctx, t.sj, fill, &t.mem.template, seen.before.Conditions)
 	switch {
 	case sent:
 		return report.Template(answer)
@@ -39,14 +47,19 @@ func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observat
 // unless the rollout strategy is Immediate and replacements can be created: creation is neither suspended nor paused,
 // no create has just failed, and the API server accepts Jobs of the template.
 func replaceable(t *target, seen observation, plan plan, done outcome) []*batchv1.Job {
-	possible := plan.mayCreate && t.asks.Policy.MaxReplicas > 0 && !done.failed() && !done.postponed
-	if !possible || t.sj.Spec.Rollout.Strategy != scaledjobv1.RolloutImmediate {
+	possible := plan.mayCreate && t.asks.Policy.MaxReplicas > 0 && !done.failed() && !done.postponed && done.waits.IsZero()
+	if !possible || !replaces(t.sj) {
 		return nil
 	}
 	if !templateAccepted(t.sj, seen.before.Conditions, done.template) {
 		return nil
 	}
 	return seen.jobs.Outdated(seen.templateHash, seen.rollout)
+}
+
+// replaces reports whether running Jobs of an earlier template are to be replaced.
+func replaces(sj *scaledjobv1.ScaledJob) bool {
+	return sj.Spec.Rollout.Strategy == scaledjobv1.RolloutImmediate
 }
 
 // templateAccepted reports whether the API server accepts Jobs of this template, by the answer to the dry run, or
@@ -62,24 +75,34 @@ func templateAccepted(sj *scaledjobv1.ScaledJob, known []metav1.Condition, answe
 	return condition.Status == metav1.ConditionTrue
 }
 
-// maxWrites is the maximum number of earlier versions of a ScaledJob that are read.
-const maxWrites = 200
+const (
+	// maxWrites is the maximum number of earlier versions of a ScaledJob that are read.
+	maxWrites = 200
+	// historyTimeout bounds the reads of all of them.
+	historyTimeout = 10 * time.Second
+)
 
 // lastRollout returns the generation of the last edit of the template after which Jobs are to be replaced, and 0 if
 // none is known. The status has the value of the last reconcile. If the spec was edited since, lastRollout reads
 // earlier versions from the API server to find out whether the edit changed the template. A changed hash does not prove
 // that: the API server adds the defaults of the CRD when it reads an object, and a new CRD may have other defaults. The
 // API server keeps earlier versions for some minutes only; an edit that it no longer has is taken as no edit of the
-// template.
-func lastRollout(
-	ctx context.Context, live client.Reader,
-	sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, hash string,
+// template. lastRollout returns errNoPlace if the ScaledJob has to wait until it may read.
+func (r *Reconciler) lastRollout(
+	ctx context.Context, t *target, before *scaledjobv1.ScaledJobStatus, hash string,
 ) (int64, error) {
 	known := before.ObservedGeneration
-	if sj.Spec.Rollout.Strategy != scaledjobv1.RolloutImmediate || known == 0 || known == sj.Generation {
+	if !replaces(t.sj) || known == 0 || known == t.sj.Generation {
 		return before.RolloutGeneration, nil
 	}
-	edited, err := lastEdit(ctx, live, sj, known, hash)
+	giveBack := t.pass.Take(enqueue.KindHistory)
+	if giveBack == nil {
+		return 0, errNoPlace
+	}
+	defer giveBack()
+	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
+	defer cancel()
+	edited, err := lastEdit(ctx, r.Live, t.sj, known, hash)
 	return max(edited, before.RolloutGeneration), err
 }
 

@@ -13,9 +13,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
@@ -97,7 +99,10 @@ func TestLastRollout(t *testing.T) {
 			if c.observed == 0 {
 				before.RolloutGeneration = 0
 			}
-			got, err := lastRollout(t.Context(), c.server, &now.ScaledJob, &before, now.Template.Hash)
+			places := enqueue.NewPlaces(1, func(int, ...types.NamespacedName) {})
+			r := &Reconciler{Live: c.server, places: places}
+			asked := &target{sj: &now.ScaledJob, pass: places.Begin(types.NamespacedName{})}
+			got, err := r.lastRollout(t.Context(), asked, &before, now.Template.Hash)
 			if c.err != nil {
 				g.Expect(err).To(MatchError(c.err))
 				return

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/report"
 )
@@ -30,7 +31,7 @@ const (
 	// createTimeout is the timeout of one create. It is shorter than the time between a leader's last renewal of the
 	// Lease and the moment at which another replica can become leader.
 	createTimeout = 4 * time.Second
-	// patientTimeout is the timeout of one create after a create has failed. Admission webhooks may take up to 30 s,
+	// patientTimeout is the timeout of one create after a create has timed out. Admission webhooks may take up to 30 s,
 	// and start again if the operator gives up earlier.
 	patientTimeout = 32 * time.Second
 )
@@ -39,9 +40,10 @@ var (
 	// errOwnerGoing stops the creation of Jobs for a ScaledJob that is being deleted while the cache does not show that
 	// yet.
 	errOwnerGoing = errors.New("the ScaledJob is being deleted")
-	// errPostponed postpones creates that need the long timeout, or a large template, while too many such creates are
-	// running.
-	errPostponed = errors.New("too many creates of this kind are running")
+	// errNoPlace postpones requests until the ScaledJob has a place among those to the API server.
+	errNoPlace = errors.New("too many requests to the API server are running")
+	// errPostponed postpones creates of a large template while too many such creates are running.
+	errPostponed = errors.New("too many creates of large templates are running")
 )
 
 // outcome is the result of the steps that act.
@@ -54,9 +56,10 @@ type outcome struct {
 	// refusal is the answer with which the API server refused a Job. It is not retried with backoff: the pause
 	// determines when to try again.
 	refusal error
-	// more is true if creates are left for the next reconcile. postponed is true if creates wait until fewer slow
-	// creates are running.
+	// more is true if creates are left for the next reconcile. postponed is true if creates wait for a large template.
+	// waits is since when creates wait for a place among the requests to the API server; zero if they do not.
 	more, postponed bool
+	waits           time.Time
 	// template is what to report of the template; nil if that has not changed.
 	template *report.Condition
 	// pruned is the result of the deletes.
@@ -77,6 +80,8 @@ func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, pla
 	switch {
 	case errors.Is(err, errPostponed):
 		done.postponed = true
+	case errors.Is(err, errNoPlace):
+		done.waits = t.pass.Waits(t.mem.kindOfCreates())
 	case errors.Is(err, jobcontrol.ErrRefused):
 		ctrl.LoggerFrom(ctx).Error(err, "the API server refuses to create a Job")
 		t.mem.pause.Refused(time.Now())
@@ -100,7 +105,12 @@ func (r *Reconciler) create(
 	if len(resend)+len(fresh) == 0 {
 		return 0, false, nil
 	}
-	until := time.Now().Add(createWindow)
+	giveBack := t.pass.Take(mem.kindOfCreates())
+	if giveBack == nil {
+		return 0, false, errNoPlace
+	}
+	defer giveBack()
+	began, until, timeout := time.Now(), time.Now().Add(createWindow), mem.createTimeout()
 	if mem.ownerDoubted {
 		if err := r.confirmOwner(ctx, t.sj); err != nil {
 			return 0, false, ignoring(err, errOwnerGoing)
@@ -108,14 +118,6 @@ func (r *Reconciler) create(
 		mem.ownerDoubted = false
 	}
 	creator := jobcontrol.Creator{Client: r.Client, Gate: r.Gate, Leads: r.Leads}
-	timeout := createTimeout
-	if mem.createFailed {
-		if !r.patience.TryAcquire(1) {
-			return 0, false, errPostponed
-		}
-		defer r.patience.Release(1)
-		timeout = patientTimeout
-	}
 	if err := r.fillTemplate(ctx, t); err != nil {
 		return 0, false, err
 	}
@@ -127,17 +129,36 @@ func (r *Reconciler) create(
 	}
 	for _, batch := range ordered {
 		made, err := creator.Create(ctx, jobcontrol.Batch{
-			Owner: t.sj, Ordinals: batch, Floor: floor, Timeout: timeout, Until: until,
+			Owner: t.sj, TemplateHash: seen.templateHash, Ordinals: batch, Floor: floor, Timeout: timeout, Until: until,
 		})
 		created += len(made)
 		r.noteCreated(t, made)
 		if err != nil {
 			mem.createFailed = !errors.Is(err, jobcontrol.ErrTaken)
+			mem.createsSlowly = errors.Is(err, context.DeadlineExceeded)
 			return created, true, ignoring(err, jobcontrol.ErrTaken)
 		}
 	}
 	mem.createFailed = mem.createFailed && created == 0
+	mem.createsSlowly = mem.createsSlowly && time.Since(began) > createTimeout
 	return created, created < len(resend)+plan.create, nil
+}
+
+// kindOfCreates returns the kind of place that creates need. A create that may take long needs another one, so that such
+// creates leave places to others.
+func (m *memory) kindOfCreates() enqueue.Kind {
+	if m.createsSlowly {
+		return enqueue.KindSlowCreate
+	}
+	return enqueue.KindCreate
+}
+
+// createTimeout returns the timeout of a create.
+func (m *memory) createTimeout() time.Duration {
+	if m.createsSlowly {
+		return patientTimeout
+	}
+	return createTimeout
 }
 
 // batches splits the ordinals into the batches in which to create their Jobs. If careful is true, the first batch has

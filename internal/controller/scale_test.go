@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -131,23 +133,76 @@ func TestScaleIsPatientAfterATimeout(t *testing.T) {
 	})
 }
 
-// Reconciles that wait for slow creates block workers that other ScaledJobs need.
-func TestScaleIsPatientWithFewAtATime(t *testing.T) {
+// A create that gets an answer, whichever, is tried again like one that was never tried.
+func TestScaleIsPatientOnlyWithCreatesThatTimeOut(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
-	w.queues.SetDepth(emailQueue, 30)
-	w.onCreate = func(context.Context, *batchv1.Job, func() error) error { return errTimeout }
-	_ = w.reconcileFails(t.Context())
-	w.onCreate = send
-	w.Expect(w.r.patience.TryAcquire(1)).To(BeTrue())
+	for name, answer := range map[string]error{"overload": errOverload, "no time": errTimeout, "away": errAway} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, scaledJob())
+			w.queues.SetDepth(emailQueue, 30)
+			w.onCreate = refuse(answer)
+			_ = w.reconcileFails(t.Context())
+			w.Expect(w.r.memories.of(scaledJob()).createTimeout()).To(Equal(createTimeout))
+		})
+	}
+}
 
-	result := w.reconcile(t.Context())
+// Creates that need the long timeout keep it as long as they are slow.
+func TestScaleIsPatientWhileCreatesAreSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
+			if err := hangs(ctx, 10*time.Second); err != nil {
+				return err
+			}
+			return send()
+		}
+		w.queues.SetDepth(emailQueue, 1)
+		w.Expect(w.reconcileFails(t.Context())).To(MatchError(context.DeadlineExceeded))
+		for jobs := range 3 {
+			w.queues.SetDepth(emailQueue, int64(1+10*jobs))
+			w.reconcile(t.Context())
+			w.Expect(w.jobs(t.Context())).To(HaveLen(jobs+1), "no create gives up")
+		}
+		w.onCreate = send
+		w.queues.SetDepth(emailQueue, 31)
+		w.reconcile(t.Context())
+		w.Expect(w.r.memories.of(scaledJob()).createTimeout()).To(Equal(createTimeout))
+	})
+}
 
-	w.Expect(w.jobs(t.Context())).To(BeEmpty())
-	w.Expect(result.RequeueAfter).To(BeNumerically("~", busyRetry, busyRetry/5))
-	w.r.patience.Release(1)
-	w.reconcile(t.Context())
-	w.Expect(w.jobs(t.Context())).To(HaveLen(3))
+// Without a place among the requests, nothing is created, and the status shows it after a while.
+func TestScaleWaitsForAPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		var called []types.NamespacedName
+		w.r.places = enqueue.NewPlaces(fleetWorkers, func(_ int, keys ...types.NamespacedName) { called = append(called, keys...) })
+		w.reconcile(t.Context())
+		var held []func()
+		for i := range fleetWorkers / 2 {
+			pass := w.r.places.Begin(types.NamespacedName{Namespace: emails.Namespace, Name: fmt.Sprint(i)})
+			held = append(held, pass.Take(enqueue.KindCreate))
+		}
+		w.queues.SetDepth(emailQueue, 30)
+
+		result := w.reconcile(t.Context())
+
+		w.Expect(w.names()).To(BeEmpty())
+		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionScalingLimited).Reason).To(Equal(scaledjobv1.ReasonNotLimited))
+		time.Sleep(result.RequeueAfter)
+		w.Expect(w.reconcile(t.Context())).To(beResync())
+		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionScalingLimited).Reason).To(Equal(scaledjobv1.ReasonCreatesWaiting))
+
+		held[0]()
+		w.Expect(called).To(Equal([]types.NamespacedName{emails}))
+		time.Sleep(time.Second)
+		w.reconcile(t.Context())
+		w.Expect(w.names()).To(HaveLen(3))
+		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionScalingLimited).Reason).To(Equal(scaledjobv1.ReasonNotLimited))
+	})
 }
 
 func TestScaleLetsOthersHaveATurn(t *testing.T) {

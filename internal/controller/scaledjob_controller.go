@@ -25,9 +25,10 @@ package controller
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -107,27 +108,31 @@ type Reconciler struct {
 
 	// Leads reports whether this process is certainly the leader. While it is not, another replica may be the leader.
 	Leads func() bool
+	// LeaseLate reports whether a renewal of the Lease is late.
+	LeaseLate func() bool
 	// Wakes carries requests for reconciles from the watcher and from the search for overdue ScaledJobs.
 	Wakes enqueue.Wakes
 
 	memories  memories
 	deadlines enqueue.Deadlines
-	// templates sends the dry runs of templates.
-	templates *jobcontrol.DryRunner
-	// patience limits the reconciles that use the long timeout of creates, so that most workers stay available for
-	// other ScaledJobs.
-	patience *semaphore.Weighted
+	// places bounds how many workers wait for the API server. requests adds to the work queue.
+	places   *enqueue.Places
+	requests enqueue.Requests
+	// takenOver is done when the Jobs of previous leaders are known.
+	takenOver sync.Once
 	// large bounds the memory of large templates.
 	large large
 	// denied limits how often it is logged that statuses may not be written.
 	denied rate.Sometimes
 }
 
-// target is the subject of one reconcile: the ScaledJob, its resolved spec, and its memory.
+// target is the subject of one reconcile: the ScaledJob, its resolved spec, its memory, and its places among the
+// requests to the API server.
 type target struct {
 	sj   *scaledjobv1.ScaledJob
 	asks scaledjob.Resolved
 	mem  *memory
+	pass *enqueue.Pass
 	// template is the template of the Jobs. filled is true once it is decoded in sj, and largeTaken if that is bounded.
 	template           scaledjob.Template
 	filled, largeTaken bool
@@ -144,28 +149,35 @@ func (t target) key() types.NamespacedName { return client.ObjectKeyFromObject(t
 
 // Reconcile brings one ScaledJob to its desired number of Jobs. Each step has its own file in this package.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	pass := r.places.Begin(request.NamespacedName)
+	ending := enqueue.EndedFully
 	// 1. load.go
-	t, result, err := r.load(ctx, request.NamespacedName)
-	if t == nil {
-		return result, err
+	t, result, err := r.load(ctx, request.NamespacedName, pass)
+	if t != nil {
+		ending, result, err = r.act(ctx, t)
 	}
+	if err != nil {
+		ending = enqueue.EndedFailing
+	}
+	pass.End(ending)
+	return result, err
+}
+
+// act runs the steps after the first one.
+func (r *Reconciler) act(ctx context.Context, t *target) (enqueue.Ending, ctrl.Result, error) {
 	if !r.Leads() {
-		return enqueue.After(busyRetry, enqueue.PriorityNormal), nil
+		return enqueue.EndedEarly, enqueue.After(jitter(leaseRetry), enqueue.PriorityResync), nil
 	}
 	defer r.dropTemplate(t)
 	// 2. subscribe.go
 	serverErr := r.subscribe(t)
 	// 3. observe.go
-	ready, err := r.Gate.Ready(ctx, t.sj.UID)
-	if err != nil {
-		return r.fail(t.sj, err)
-	}
-	if !ready {
-		return enqueue.After(staleRetry, enqueue.PriorityNormal), nil
+	if wait, err := r.awaitCache(ctx, t.sj); wait != nil || err != nil {
+		return r.early(t.sj, wait, err)
 	}
 	seen, err := r.observe(ctx, t, serverErr)
 	if err != nil {
-		return r.fail(t.sj, err)
+		return r.early(t.sj, nil, err)
 	}
 	// 4. pause.go
 	paused := r.updatePause(t, seen)
@@ -181,7 +193,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	// 9. report.go
 	statusWait := r.report(ctx, t, seen, plan, done)
 	// 10. requeue.go
-	return r.requeue(t, seen, plan, done, statusWait)
+	result, err := r.requeue(t, seen, plan, done, statusWait)
+	return enqueue.EndedFully, result, err
+}
+
+// early ends a reconcile without an observation: after a failure, while it waits for a place, or with this result.
+func (r *Reconciler) early(sj *scaledjobv1.ScaledJob, wait *ctrl.Result, err error) (enqueue.Ending, ctrl.Result, error) {
+	switch {
+	case errors.Is(err, errNoPlace):
+		return enqueue.EndedEarly, enqueue.After(jitter(sj.Spec.PollingInterval()), enqueue.PriorityResync), nil
+	case err != nil:
+		result, err := r.fail(sj, err)
+		return enqueue.EndedFailing, result, err
+	}
+	return enqueue.EndedEarly, *wait, nil
 }
 
 // fail ends a reconcile that could not make an observation.

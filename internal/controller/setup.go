@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/sync/semaphore"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,14 +32,10 @@ import (
 // creates of a reconcile even if they time out one after the other.
 const reconcileTimeout = time.Minute
 
-// patientShare is the number of workers per reconcile that may use the long timeout of creates.
-const patientShare = 4
-
 // SetupWithManager adds the controller to the manager. workers is the maximum number of ScaledJobs reconciled at the
 // same time.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) error {
-	r.templates = jobcontrol.NewDryRunner(r.Client)
-	r.patience = semaphore.NewWeighted(int64(max(1, workers/patientShare)))
+	r.places = enqueue.NewPlaces(workers, r.requests.Add)
 	r.denied.Interval = deniedInterval
 	// Request these caches here, so that a standby replica fills them too. Otherwise they would start with the
 	// controller, which runs on the leader only.
@@ -62,6 +57,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		// Like Owns, but events do not bypass the backoff after errors.
 		Watches(&batchv1.Job{}, enqueue.JobHandler(r.countFinished), builder.WithPredicates(enqueue.JobChanged())).
 		WatchesRawSource(r.Wakes.Source()).
+		WatchesRawSource(r.requests.Source()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			ReconciliationTimeout:   reconcileTimeout,

@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,10 +13,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/jobcontrol"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 )
 
 // invalid is the answer to a Job with these errors.
@@ -81,27 +83,21 @@ func TestTemplateNotJudged(t *testing.T) {
 	})
 }
 
-// A waiting dry run schedules a reconcile for its turn, before the resync.
+// A dry run without a place is sent when there is one.
 func TestTemplateThatWaitsForItsCheckIsSeenInItsTurn(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
-		w.onDryRun = func() error { return nil }
-		w.r.templates.Turns.ReserveN(time.Now(), jobcontrol.DryRunsPerSecond)
-		w.r.templates.Turns.ReserveN(time.Now(), jobcontrol.DryRunsPerSecond)
-		result := w.reconcile(t.Context())
-		w.Expect(result.RequeueAfter).To(BeNumerically("~", 1200*time.Millisecond, time.Millisecond))
-		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).
-			To(Equal(scaledjobv1.ReasonNotChecked))
-		time.Sleep(result.RequeueAfter)
-		w.Expect(w.reconcile(t.Context())).To(beResync())
-		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).
-			To(Equal(scaledjobv1.ReasonAccepted))
-	})
+	w := newWorld(t, scaledJob())
+	giveBack := w.takeDryRuns()
+	w.Expect(w.reconcile(t.Context())).To(beResync())
+	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).
+		To(Equal(scaledjobv1.ReasonNotChecked))
+	giveBack()
+	w.Expect(w.reconcile(t.Context())).To(beResync())
+	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).
+		To(Equal(scaledjobv1.ReasonAccepted))
 }
 
-// The dry run of the previous generation was a moment ago. The next one must neither wait for the resync, nor cause a
-// loop of reconciles.
+// The dry run of the previous generation was a moment ago. The next one must not wait for the resync.
 func TestEditedTemplateIsCheckedInItsTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -114,15 +110,28 @@ func TestEditedTemplateIsCheckedInItsTurn(t *testing.T) {
 			To(Equal(scaledjobv1.ReasonRejected))
 
 		w.onDryRun = func() error { return nil }
-		w.r.templates.Turns.ReserveN(time.Now(), jobcontrol.DryRunsPerSecond)
+		giveBack := w.takeDryRuns()
 		edited := w.scaledJob(t.Context())
 		edited.Generation++
 		w.Expect(w.api.Update(t.Context(), edited)).To(Succeed())
-		passes := 0
-		for w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason != scaledjobv1.ReasonAccepted {
-			time.Sleep(w.reconcile(t.Context()).RequeueAfter)
-			passes++
-			w.Expect(passes).To(BeNumerically("<=", 3))
-		}
+		w.reconcile(t.Context())
+		giveBack()
+		time.Sleep(time.Second) // A status is written once a second.
+		w.reconcile(t.Context())
+		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).
+			To(Equal(scaledjobv1.ReasonAccepted))
 	})
+}
+
+// takeDryRuns takes all places for dry runs, and returns how to give one back.
+func (w *world) takeDryRuns() (giveBack func()) {
+	for i := 0; ; i++ {
+		pass := w.r.places.Begin(types.NamespacedName{Namespace: emails.Namespace, Name: fmt.Sprint(i)})
+		taken := pass.Take(enqueue.KindDryRun)
+		if taken == nil {
+			pass.End(enqueue.EndedFailing)
+			return giveBack
+		}
+		giveBack = taken
+	}
 }

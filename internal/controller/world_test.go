@@ -13,7 +13,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -85,6 +84,8 @@ type world struct {
 	onList    func() error
 	onApply   func() error
 	onLiveGet func(object client.Object) error
+	// onTakeover is called before the Jobs of previous leaders are listed.
+	onTakeover func(ctx context.Context) error
 	// onHistory returns earlier versions of the ScaledJob. The default is past, which has the version before each edit.
 	onHistory func(asked *client.ListOptions) (*scaledjobv1.ScaledJob, error)
 	past      []*scaledjobv1.ScaledJob
@@ -115,6 +116,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		onApply:   func() error { return nil },
 		onLiveGet: func(client.Object) error { return nil },
 		hidden:    func(*batchv1.Job) bool { return false },
+
+		onTakeover: func(context.Context) error { return nil },
 	}
 	w.onHistory = w.history
 	scheme := runtime.NewScheme()
@@ -145,8 +148,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Metrics:   metrics.New(w.metrics),
 		Wakes:     make(enqueue.Wakes),
 		Leads:     func() bool { return true },
-		templates: jobcontrol.NewDryRunner(cached),
-		patience:  semaphore.NewWeighted(1),
+		LeaseLate: func() bool { return false },
+		places:    enqueue.NewPlaces(fleetWorkers, func(int, ...types.NamespacedName) {}),
 	}
 	return w
 }
@@ -251,6 +254,9 @@ func decoded(stored *scaledjobv1.ScaledJob) (sj scaledjob.ScaledJob) {
 func (w *world) listLive(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 	past, ok := list.(*scaledjob.List)
 	if !ok {
+		if err := w.onTakeover(ctx); err != nil {
+			return err
+		}
 		return c.List(ctx, list, opts...)
 	}
 	was, err := w.onHistory((&client.ListOptions{}).ApplyOptions(opts))
@@ -276,7 +282,9 @@ func (w *world) applyStatus(
 	if err := w.onApply(); err != nil {
 		return err
 	}
+	w.mu.Lock()
 	w.applied++
+	w.mu.Unlock()
 	return c.SubResource(subresource).Apply(ctx, status, opts...)
 }
 

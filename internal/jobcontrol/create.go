@@ -60,6 +60,8 @@ type Creator struct {
 // Batch is a set of Jobs to create.
 type Batch struct {
 	Owner *scaledjobv1.ScaledJob
+	// TemplateHash is the hash of the owner's template.
+	TemplateHash string
 	// Ordinals are the ordinals of the Jobs. Floor is stored in each Job: all ordinals up to it have had their Jobs.
 	Ordinals []int64
 	Floor    int64
@@ -141,7 +143,7 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 	ctx, cancel := context.WithTimeout(ctx, batch.Timeout)
 	defer cancel()
 	owner := batch.Owner
-	job := jobs.Build(owner, ordinal, batch.Floor)
+	job := jobs.BuildHashed(owner, batch.TemplateHash, ordinal, batch.Floor)
 	attempt := Unanswered{Ordinal: ordinal, Job: client.ObjectKeyFromObject(job)}
 	var sent atomic.Int32
 	err := c.Client.Create(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Add(1) }}), job)
@@ -161,11 +163,8 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 		}
 		return "", c.resolve(ctx, owner.UID, attempt, err)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), errors.Is(err, errNotOwned):
-		c.Gate.answered(owner.UID, ordinal)
 		return "", fmt.Errorf("creating Job %s: %w: %w", attempt.Job.Name, ErrRefused, err)
-	case notCarriedOut(err):
-		c.Gate.answered(owner.UID, ordinal)
-	default:
+	case !notCarriedOut(err):
 		attempt.Since = time.Now()
 		c.Gate.Lost(owner.UID, attempt)
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -26,12 +27,18 @@ const (
 	deletesAtOnce = 16
 	// deletesPerReconcile is the maximum number of deletes per reconcile. It lets other ScaledJobs take their turns.
 	deletesPerReconcile = 128
+	// deleteTimeout is the timeout of a delete. Admission webhooks may take up to 30 s.
+	deleteTimeout = 32 * time.Second
+	// deleteWindow is how long deletes of one batch may start. The rest is left for the next reconcile.
+	deleteWindow = 2 * time.Second
 )
 
 // Deleter deletes Jobs.
 type Deleter struct {
 	// Client writes to the API server.
 	Client client.Writer
+	// Take takes a place for requests, and returns how to give it back; nil if there is none.
+	Take func() (giveBack func())
 }
 
 // Deletes is the state of the deletes of one ScaledJob between reconciles. The zero value is ready for use.
@@ -53,7 +60,7 @@ type Deleted struct {
 }
 
 // Delete deletes Jobs and their Pods. It skips Jobs that were deleted already but are still in the cache. After a
-// failure it tries one Job at a time.
+// failure it tries one Job at a time. Without a place it deletes none.
 func (d Deleter) Delete(
 	ctx context.Context, owner *scaledjobv1.ScaledJob, record *Deletes, wanted []*batchv1.Job,
 ) Deleted {
@@ -61,20 +68,25 @@ func (d Deleter) Delete(
 	if len(wanted) == 0 || record.Wait(time.Now()) > 0 {
 		return Deleted{}
 	}
+	giveBack := d.Take()
+	if giveBack == nil {
+		return Deleted{}
+	}
+	defer giveBack()
 	batch := wanted[:min(len(wanted), deletesPerReconcile)]
 	if tried := record.retry.Failures(); tried > 0 { // Another Job each time: one delete may always be refused.
 		batch = wanted[tried%len(wanted):][:1]
 	}
-	errs := d.deleteAll(ctx, owner, batch)
+	sent, errs := d.deleteAll(ctx, owner, batch)
 	done := Deleted{Err: errors.Join(errs...)}
 	for i, job := range batch {
-		if errs[i] == nil {
+		if sent[i] && errs[i] == nil {
 			record.deleted[job.UID] = struct{}{}
 			done.Unfinished = done.Unfinished || !jobs.Finished(job)
 		}
 	}
 	record.retry.Note(done.Err, time.Now())
-	done.More = done.Err == nil && len(wanted) > len(batch)
+	done.More = done.Err == nil && (len(wanted) > len(batch) || slices.Contains(sent, false))
 	return done
 }
 
@@ -93,9 +105,13 @@ func (r *Deletes) left(wanted []*batchv1.Job) []*batchv1.Job {
 	return left
 }
 
-// deleteAll deletes Jobs in parallel and returns the error of each.
-func (d Deleter) deleteAll(ctx context.Context, owner *scaledjobv1.ScaledJob, batch []*batchv1.Job) []error {
-	errs := make([]error, len(batch))
+// deleteAll deletes Jobs in parallel. It returns which deletes it has sent, and the error of each. If they are slow, it
+// does not send all of them.
+func (d Deleter) deleteAll(
+	ctx context.Context, owner *scaledjobv1.ScaledJob, batch []*batchv1.Job,
+) (sent []bool, errs []error) {
+	sent, errs = make([]bool, len(batch)), make([]error, len(batch))
+	until := time.Now().Add(deleteWindow)
 	var group errgroup.Group
 	group.SetLimit(deletesAtOnce)
 	for i, job := range batch {
@@ -104,17 +120,22 @@ func (d Deleter) deleteAll(ctx context.Context, owner *scaledjobv1.ScaledJob, ba
 			policy = owner.Spec.Rollout.DeletionPropagation()
 		}
 		group.Go(func() error {
-			errs[i] = d.delete(ctx, job, policy)
+			if time.Now().After(until) {
+				return nil
+			}
+			sent[i], errs[i] = true, d.delete(ctx, job, policy)
 			return nil
 		})
 	}
 	_ = group.Wait()
-	return errs
+	return sent, errs
 }
 
 // delete deletes a Job by UID, so that a new Job of the same name is not deleted. Without a propagation policy the API
 // server would orphan the Pods of the Job.
 func (d Deleter) delete(ctx context.Context, job *batchv1.Job, policy metav1.DeletionPropagation) error {
+	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
+	defer cancel()
 	target := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name}}
 	err := d.Client.Delete(ctx, target, client.PropagationPolicy(policy), client.Preconditions{UID: &job.UID})
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {

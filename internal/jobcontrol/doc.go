@@ -9,9 +9,9 @@
 // the [Gate] records each create, and the operator makes no decision for a ScaledJob until the cache shows its Jobs.
 // Two cases need more than the answer of the API server:
 //
-//   - A create without an answer may or may not have created a Job. Its ordinal counts as an active Job until a create
-//     with the same name was answered, or until the API server can no longer carry out the request. Then the gate asks
-//     the API server whether the Job exists.
+//   - A create without an answer may or may not have created a Job, and may still do so. While no Job of the ordinal is
+//     there, it counts as an active Job, until the API server can no longer carry out the request. Then the gate asks
+//     the API server whether the Job exists. An answer to another create of the same name does not end that.
 //   - The creates of the previous leader are unknown to this process. So a new process first lists all Jobs from the
 //     API server, and waits until the cache shows them. Creates of the previous leader that are still in flight have
 //     the same names as those of this process, so that no Job exists twice: see ordinals.go.

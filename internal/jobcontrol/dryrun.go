@@ -7,7 +7,6 @@ import (
 	"context"
 	"time"
 
-	"golang.org/x/time/rate"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,8 +15,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
-// DryRunsPerSecond is the maximum rate of dry runs, over all ScaledJobs.
-const DryRunsPerSecond = 5
+// dryRunTimeout is the timeout of a dry run. Admission webhooks may take up to 30 s.
+const dryRunTimeout = 32 * time.Second
 
 // fillRetry is the time after which a dry run is tried again whose template could not be had. Nothing urgent waits for
 // it.
@@ -27,18 +26,15 @@ const fillRetry = 5 * time.Second
 type DryRunner struct {
 	// Client writes to the API server.
 	Client client.Writer
-	// Turns limits the rate of dry runs, over all ScaledJobs.
-	Turns *rate.Limiter
-}
-
-// NewDryRunner returns a DryRunner that sends at most DryRunsPerSecond.
-func NewDryRunner(writer client.Writer) *DryRunner {
-	return &DryRunner{Client: writer, Turns: rate.NewLimiter(DryRunsPerSecond, DryRunsPerSecond)}
+	// Take takes a place for a request, and returns how to give it back; nil if there is none.
+	Take func() (giveBack func())
 }
 
 // DryRun is the state of the dry run of one ScaledJob's template. The zero value means that none was sent.
 type DryRun struct {
-	// Turn is when the dry run may be sent; zero if none is waiting.
+	// waits is true while a dry run waits for a place.
+	waits bool
+	// Turn is when a dry run is tried again whose template could not be had; zero if there is none.
 	Turn time.Time
 	// sent is when the last dry run was sent.
 	sent time.Time
@@ -46,32 +42,36 @@ type DryRun struct {
 
 // DryRun sends a dry run of the template once per generation. While the condition TemplateValid is Unknown, it sends
 // another one at the resync. known are the last reported conditions. fill puts the template into the ScaledJob; if it
-// fails, the dry run waits. DryRun returns whether it sent a dry run, and the
-// error that the API server answered. If the rate limit is exceeded, dry runs wait for their turns in order. Jobs are
-// created without waiting for the dry run.
-func (d *DryRunner) DryRun(
+// fails, the dry run waits. DryRun returns whether it sent a dry run, and the error that the API server answered. Without
+// a place the dry run waits. Jobs are created without waiting for it.
+func (d DryRunner) DryRun(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, fill func() error, run *DryRun, known []metav1.Condition,
 ) (sent bool, err error) {
 	now := time.Now()
 	if !run.due(sj, known, now) {
 		return false, nil
 	}
-	if run.Turn.IsZero() {
-		run.Turn = now.Add(d.Turns.ReserveN(now, 1).DelayFrom(now))
-	}
 	if now.Before(run.Turn) {
 		return false, nil
 	}
+	giveBack := d.Take()
+	if giveBack == nil {
+		run.waits = true
+		return false, nil
+	}
+	defer giveBack()
 	if err := fill(); err != nil {
-		run.Turn = now.Add(fillRetry)
+		*run = DryRun{sent: run.sent, Turn: now.Add(fillRetry)}
 		return false, err
 	}
 	*run = DryRun{sent: now}
+	ctx, cancel := context.WithTimeout(ctx, dryRunTimeout)
+	defer cancel()
 	return true, d.Client.Create(ctx, jobs.Build(sj, jobs.DryRunOrdinal, 0), client.DryRunAll)
 }
 
-// Waits reports whether a dry run waits for its turn.
-func (r *DryRun) Waits() bool { return !r.Turn.IsZero() }
+// Waits reports whether a dry run waits for a place or for its template.
+func (r *DryRun) Waits() bool { return r.waits || !r.Turn.IsZero() }
 
 func (r *DryRun) due(sj *scaledjobv1.ScaledJob, known []metav1.Condition, now time.Time) bool {
 	current := apimeta.FindStatusCondition(known, scaledjobv1.ConditionTemplateValid)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -80,7 +79,7 @@ func TestDryRunWaitsForItsTemplate(t *testing.T) {
 	g := NewWithT(t)
 	server := &dryRunServer{}
 	var run DryRun
-	sent, err := NewDryRunner(server).DryRun(t.Context(), scaledJob(), func() error { return errAway }, &run, nil)
+	sent, err := DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), func() error { return errAway }, &run, nil)
 	g.Expect(err).To(MatchError(errAway))
 	g.Expect(sent).To(BeFalse())
 	g.Expect(server.asked).To(BeEmpty())
@@ -94,7 +93,7 @@ func TestDryRunCreatesNothing(t *testing.T) {
 	server := &dryRunServer{}
 	var run DryRun
 
-	sent, err := NewDryRunner(server).DryRun(t.Context(), scaledJob(), filled, &run, nil)
+	sent, err := DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), filled, &run, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(sent).To(BeTrue())
 
@@ -104,30 +103,29 @@ func TestDryRunCreatesNothing(t *testing.T) {
 	g.Expect(run.sent).NotTo(BeZero())
 }
 
-// Ten thousand ScaledJobs at startup must not cause ten thousand dry runs at the same time.
-func TestDryRunsAreLimited(t *testing.T) {
+// Without a place nothing is sent, and the dry run stays due.
+func TestDryRunsWaitForAPlace(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		server := &dryRunServer{}
-		runner := NewDryRunner(server)
-		runs := make([]DryRun, 2*DryRunsPerSecond)
-		send := func(runs []DryRun) (sent []bool) {
-			for i := range runs {
-				now, err := runner.DryRun(t.Context(), scaledJob(), filled, &runs[i], nil)
-				g.Expect(err).NotTo(HaveOccurred())
-				sent = append(sent, now)
-			}
-			return sent
-		}
+	g := NewWithT(t)
+	server := &dryRunServer{}
+	known := []metav1.Condition{{
+		Type: scaledjobv1.ConditionTemplateValid, Status: metav1.ConditionUnknown, ObservedGeneration: 3,
+	}}
+	run := DryRun{sent: time.Now().Add(-time.Minute)}
 
-		sent := send(runs)
-		g.Expect(server.asked).To(HaveLen(DryRunsPerSecond))
-		g.Expect(sent[DryRunsPerSecond:]).To(HaveEach(false))
-		g.Expect(runs[DryRunsPerSecond:]).To(HaveEach(WithTransform(func(run DryRun) bool { return run.Waits() }, BeTrue())),
-			"the others are sent later")
-		time.Sleep(time.Second)
-		g.Expect(send(runs[DryRunsPerSecond:])).To(HaveEach(true), "each in its turn")
-		g.Expect(server.asked).To(HaveLen(2 * DryRunsPerSecond))
-	})
+	sent, err := DryRunner{server, noPlace}.DryRun(t.Context(), scaledJob(), filled, &run, known)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(sent).To(BeFalse())
+	g.Expect(run.Waits()).To(BeTrue())
+	g.Expect(server.asked).To(BeEmpty())
+
+	run.sent = time.Now()
+	sent, err = DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), filled, &run, known)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(sent).To(BeTrue())
+	g.Expect(run.Waits()).To(BeFalse())
 }
+
+// anyPlace and noPlace are whether there is a place for a request.
+func anyPlace() func() { return func() {} }
+func noPlace() func()  { return nil }

@@ -86,6 +86,7 @@ func (g *Gate) Ready(ctx context.Context, uid types.UID) (bool, error) {
 		if _, err := g.resolve(ctx, uid, lost); err != nil {
 			return false, err
 		}
+		g.settle(uid, lost.Ordinal)
 	}
 	awaited := g.awaited(uid)
 	for i, pending := range awaited {
@@ -99,12 +100,15 @@ func (g *Gate) Ready(ctx context.Context, uid types.UID) (bool, error) {
 	return true, nil
 }
 
-// wrote records that a Job of the owner with this ordinal exists, as the API server returned it.
+// TookOver reports whether the Jobs of previous leaders are known.
+func (g *Gate) TookOver() bool { return g.takeover.done.Load() }
+
+// wrote records that a Job of the owner with this ordinal exists, as the API server returned it. An earlier create of it
+// that got no answer stays in doubt: if the Job is deleted, the name is free, and that create may still be carried out.
 func (g *Gate) wrote(uid types.UID, ordinal int64, job *metav1.ObjectMeta) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	open := g.open(uid)
-	open.drop(ordinal)
 	open.ordinals.use(ordinal)
 	open.awaited = append(open.awaited, write{
 		key:     types.NamespacedName{Namespace: job.Namespace, Name: job.Name},
@@ -123,8 +127,8 @@ func (g *Gate) Lost(uid types.UID, lost Unanswered) {
 	open.unanswered = append(open.unanswered, lost)
 }
 
-// answered records that the API server answered the create of this ordinal.
-func (g *Gate) answered(uid types.UID, ordinal int64) {
+// settle records that no create of this ordinal can be carried out any more.
+func (g *Gate) settle(uid types.UID, ordinal int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if open := g.owners[uid]; open != nil {
@@ -133,14 +137,12 @@ func (g *Gate) answered(uid types.UID, ordinal int64) {
 }
 
 // resolve asks the API server which Job has the name of a create, and records the result: the gate waits until the
-// cache shows an owned Job, skips the ordinal if the Job belongs to another owner, and treats the create as answered if
-// no Job has the name.
+// cache shows an owned Job, and skips the ordinal if the Job belongs to another owner.
 func (g *Gate) resolve(ctx context.Context, uid types.UID, of Unanswered) (taken bool, err error) {
 	var job batchv1.Job
 	err = g.live.Get(ctx, of.Job, &job)
 	switch {
 	case apierrors.IsNotFound(err):
-		g.answered(uid, of.Ordinal)
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("reading the existing Job %s: %w", of.Job.Name, err)
@@ -175,8 +177,9 @@ func (g *Gate) TakeOthers(uid types.UID) bool {
 }
 
 // Saw records the owned Jobs. It returns the creates without an answer that have no Job among them, lowest ordinal
-// first: each may still create a Job. An owned Job with the ordinal does not count as an answer, because it may be an
-// older Job of the same name that was deleted since. Only an answer of the API server settles a create.
+// first: each may still create a Job. A Job with the ordinal keeps its name from being used again, but only until it is
+// deleted, and an answer to another create of the same name says nothing about the first one. Only time settles a
+// create.
 func (g *Gate) Saw(uid types.UID, owned *jobs.Owned) []Unanswered {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -213,6 +216,15 @@ func (g *Gate) Free(uid types.UID, count int) (ordinals []int64, floor int64) {
 		floor = min(floor, lost.Ordinal-1)
 	}
 	return open.ordinals.free(count, open.isUnanswered), floor
+}
+
+// InDoubt reports whether a create of this ordinal may still be carried out. A finished Job with the ordinal prevents
+// that, and must not be deleted.
+func (g *Gate) InDoubt(uid types.UID, ordinal int64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	open := g.owners[uid]
+	return open != nil && open.isUnanswered(ordinal)
 }
 
 // Newest returns the highest ordinal that any Job of the owner has had or may have.

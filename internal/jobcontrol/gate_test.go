@@ -228,9 +228,9 @@ func TestUnanswered(t *testing.T) {
 	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}, {Ordinal: 5, Since: start}}),
 		"a create that is sent again counts once")
 
-	gate.answered(owner1, 5)
-	gate.answered(owner1, 6)
-	gate.answered("owner-3", 5)
+	gate.settle(owner1, 5)
+	gate.settle(owner1, 6)
+	gate.settle("owner-3", 5)
 	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}}))
 	g.Expect(gate.Saw(owner2, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 9, Since: start}}))
 }
@@ -302,7 +302,7 @@ func TestNewest(t *testing.T) {
 	g.Expect(gate.Newest(owner1)).To(Equal(int64(5)))
 	gate.skip(owner1, 3)
 	g.Expect(gate.Newest(owner1)).To(Equal(int64(5)))
-	gate.answered(owner1, 5)
+	gate.settle(owner1, 5)
 	g.Expect(gate.Newest(owner1)).To(Equal(int64(3)), "a skipped ordinal stays skipped")
 	gate.skip(owner1, 2)
 	g.Expect(gate.Newest(owner1)).To(Equal(int64(3)))
@@ -335,7 +335,7 @@ func TestConcurrentOwners(t *testing.T) {
 				gate.Saw(uid, &jobs.Owned{})
 				gate.Free(uid, 1)
 				gate.Newest(uid)
-				gate.answered(uid, int64(version))
+				gate.settle(uid, int64(version))
 			}
 		})
 	}

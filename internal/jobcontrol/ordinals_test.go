@@ -109,7 +109,7 @@ func TestAJobThatIsShownHidesADoubtButDoesNotEndIt(t *testing.T) {
 	_, floor := gate.Free(owner1, 1)
 	g.Expect(floor).To(BeZero(), "the create may still be in flight")
 	g.Expect(gate.Saw(owner1, ownedJobs())).To(HaveLen(2))
-	gate.answered(owner1, 1)
+	gate.settle(owner1, 1)
 	g.Expect(gate.Saw(owner1, ownedJobs())).To(Equal([]Unanswered{{Ordinal: 2, Since: start}}))
 }
 
@@ -127,13 +127,13 @@ func TestUsedOrdinalsStaySo(t *testing.T) {
 	g.Expect(gate.owners[owner1].ordinals.used).To(BeEmpty(), "ordinals that follow without a gap are not stored")
 }
 
-// The API server rejected the create, so no Job was created and the ordinal is free.
-func TestRefusedOrdinalsAreFree(t *testing.T) {
+// No create of the ordinal can be carried out any more, so it is free.
+func TestSettledOrdinalsAreFree(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	gate := looked()
 	gate.Lost(owner1, Unanswered{Ordinal: 1, Since: start})
-	gate.answered(owner1, 1)
+	gate.settle(owner1, 1)
 	gate.Saw(owner1, ownedJobs(2, 3))
 	g.Expect(free(gate, 2)).To(Equal([]int64{1, 4}))
 }

@@ -196,7 +196,6 @@ func TestNamesTakenByRequestsThatWereSentAgain(t *testing.T) {
 						Owner: sj, Ordinals: []int64{ordinal + 1}, Timeout: time.Second, Until: time.Now().Add(time.Second),
 					})
 					g.Expect(err).To(MatchError(ErrTaken))
-					g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(BeEmpty(), "the answer is known")
 					reported = gate.TakeOthers(owner1) || reported
 					time.Sleep(time.Second)
 				}

@@ -33,6 +33,11 @@ const (
 // Build returns the Job with the given ordinal, built from the owner's template. floor is stored as
 // AnnotationOrdinalFloor. The Job shares no memory with the owner.
 func Build(owner *scaledjobv1.ScaledJob, ordinal, floor int64) *batchv1.Job {
+	return BuildHashed(owner, TemplateHash(&owner.Spec.JobTemplate), ordinal, floor)
+}
+
+// BuildHashed is like Build, for a template whose hash is known.
+func BuildHashed(owner *scaledjobv1.ScaledJob, hash string, ordinal, floor int64) *batchv1.Job {
 	template := owner.Spec.JobTemplate.DeepCopy()
 	ours := map[string]string{
 		scaledjobv1.LabelScaledJob: owner.Name,
@@ -43,7 +48,7 @@ func Build(owner *scaledjobv1.ScaledJob, ordinal, floor int64) *batchv1.Job {
 			Name:        Name(owner.Name, owner.UID, ordinal),
 			Namespace:   owner.Namespace,
 			Labels:      merge(template.Labels, ours),
-			Annotations: merge(template.Annotations, annotations(owner, ordinal, floor)),
+			Annotations: merge(template.Annotations, annotations(owner, hash, ordinal, floor)),
 			OwnerReferences: []metav1.OwnerReference{
 				*metav1.NewControllerRef(owner, scaledjobv1.GroupVersion.WithKind("ScaledJob")),
 			},
@@ -68,11 +73,11 @@ func Name(owner string, uid types.UID, ordinal int64) string {
 	return strings.TrimRight(prefix, "-.") + "-" + strconv.FormatUint(hash.Sum64(), 36)
 }
 
-func annotations(owner *scaledjobv1.ScaledJob, ordinal, floor int64) map[string]string {
+func annotations(owner *scaledjobv1.ScaledJob, hash string, ordinal, floor int64) map[string]string {
 	return map[string]string{
 		scaledjobv1.AnnotationOrdinal:      strconv.FormatInt(ordinal, 10),
 		scaledjobv1.AnnotationOrdinalFloor: strconv.FormatInt(floor, 10),
-		scaledjobv1.AnnotationTemplateHash: TemplateHash(&owner.Spec.JobTemplate),
+		scaledjobv1.AnnotationTemplateHash: hash,
 		scaledjobv1.AnnotationGeneration:   strconv.FormatInt(owner.Generation, 10),
 	}
 }

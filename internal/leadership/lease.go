@@ -31,6 +31,8 @@ const (
 	// checkInterval is the maximum interval between two checks of the Lease. A single long timer would not do, because
 	// timers stop while a machine is suspended.
 	checkInterval = time.Second
+	// lateRetries is the number of retry periods after which a renewal is late.
+	lateRetries = 2
 )
 
 // ErrRanOut means that other replicas are about to be able to take the Lease.
@@ -109,6 +111,13 @@ func (l *Lease) write(record resourcelock.LeaderElectionRecord, write func() err
 func (l *Lease) Held() bool {
 	age, known := l.age(time.Now())
 	return known && age < l.timing.Certain()
+}
+
+// Late reports whether a renewal of the Lease is late, for example because the API server has too many requests. Requests
+// that are not urgent must then not compete with it.
+func (l *Lease) Late() bool {
+	age, known := l.age(time.Now())
+	return known && age > lateRetries*l.timing.RetryPeriod
 }
 
 // Watch returns ErrRanOut shortly before other replicas may take the Lease, or nil when ctx ends. After ErrRanOut the

@@ -211,3 +211,21 @@ func TestLeaseGoesByTheClockThatWentOn(t *testing.T) {
 	g.Expect(known).To(BeTrue())
 	g.Expect(age).To(BeNumerically("~", time.Minute, time.Second))
 }
+
+// A renewal is late before the leader has to stop, and not while renewals come as usual.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		lease := NewLease(&lock{}, defaults)
+		g.Expect(lease.Late()).To(BeFalse(), "it does not lead")
+		g.Expect(lease.Create(t.Context(), ours)).To(Succeed())
+		time.Sleep(RetryPeriod)
+		g.Expect(lease.Late()).To(BeFalse())
+		time.Sleep(RetryPeriod + time.Millisecond)
+		g.Expect(lease.Late()).To(BeTrue())
+		g.Expect(lease.Held()).To(BeTrue())
+		g.Expect(lease.Update(t.Context(), ours)).To(Succeed())
+		g.Expect(lease.Late()).To(BeFalse())
+	})
+}

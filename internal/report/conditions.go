@@ -77,7 +77,7 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 		status.Mode = modeOf(*active, seen.Tracking)
 	}
 	if seen.Desired != nil {
-		limited := scalingLimited(seen.AtMax, seen.Limit)
+		limited := scalingLimited(seen)
 		if before, _ := Limit(status); string(before) != limited.Reason {
 			// Each reason gets its own transition time. After a restart, it tells since when creation has been paused.
 			apimeta.RemoveStatusCondition(&status.Conditions, scaledjobv1.ConditionScalingLimited)
@@ -167,11 +167,18 @@ var pauses = map[scaling.PauseReason]string{
 		"to true and back to false.",
 }
 
-func scalingLimited(atMax bool, limit scaling.PauseReason) Condition {
-	if message, pausing := pauses[limit]; pausing {
-		return Condition{metav1.ConditionTrue, string(limit), message}
+func scalingLimited(seen *Reconciled) Condition {
+	if message, pausing := pauses[seen.Limit]; pausing {
+		return Condition{metav1.ConditionTrue, string(seen.Limit), message}
 	}
-	if atMax {
+	if seen.Waiting {
+		return Condition{
+			metav1.ConditionTrue, scaledjobv1.ReasonCreatesWaiting,
+			"Jobs are due, and the operator creates them when other requests to the API server have ended. Many " +
+				"requests about this namespace are slow: check its admission webhooks for Jobs.",
+		}
+	}
+	if seen.AtMax {
 		return Condition{
 			metav1.ConditionTrue, scaledjobv1.ReasonAtMaxReplicas,
 			"More Jobs are due than spec.maxReplicas allows. Raise it to process the queue faster.",

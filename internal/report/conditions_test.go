@@ -75,16 +75,18 @@ func TestConditionsFollowWhatIsSeen(t *testing.T) {
 	is = queueConnected(&Reconciled{WithoutGroup: &scaledjobv1.Queue{Name: "clicks", Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"}}})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"False", "ConsumerGroupNotFound"}))
 	g.Expect(is.Message).To(And(ContainSubstring(`"clicks"`), ContainSubstring(`"workers"`)))
-	is = scalingLimited(true, scaling.NotPaused)
+	is = scalingLimited(&Reconciled{AtMax: true})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "AtMaxReplicas"}))
-	is = scalingLimited(false, scaling.NotPaused)
+	is = scalingLimited(&Reconciled{AtMax: true, Waiting: true})
+	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "CreatesWaiting"}))
+	is = scalingLimited(&Reconciled{})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"False", "NotLimited"}))
 }
 
 func TestAPauseIsToldOfFirst(t *testing.T) {
 	t.Parallel()
 	for _, why := range []scaling.PauseReason{scaling.JobsFailing, scaling.NoProgress, scaling.CreateRefused} {
-		is := scalingLimited(true, why)
+		is := scalingLimited(&Reconciled{AtMax: true, Waiting: true, Limit: why})
 		NewWithT(t).Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", string(why)}))
 		NewWithT(t).Expect(is.Message).To(ContainSubstring("five minutes"))
 	}

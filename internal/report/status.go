@@ -49,6 +49,8 @@ type Reconciled struct {
 	// AtMax is true if more Jobs are due than maxReplicas allows. Limit is why creation is paused.
 	AtMax bool
 	Limit scaling.PauseReason
+	// Waiting is true if creates have waited for a while because other requests to the API server are slow.
+	Waiting bool
 	// Notifications is what is known about the notifications for the queue.
 	Notifications verify.Verdict
 	// Tracking says whether Redis tells of changes because it tracks the keys.

@@ -5,6 +5,7 @@ package report
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -75,6 +76,11 @@ func (r *StatusRecord) Written() bool { return r.written != nil }
 type StatusWriter struct {
 	// Client writes to the API server.
 	Client client.StatusClient
+	// Take takes a place for a write that changes conditions, or only numbers. It returns how to give it back; nil if
+	// there is none. Then the ScaledJob is reconciled when there is.
+	Take func(conditions bool) (giveBack func())
+	// Yields reports whether statuses have to leave the API server to more important requests.
+	Yields func() bool
 }
 
 // Write applies the status of a reconcile if it differs from the stored one and a write is allowed now. It returns the
@@ -97,6 +103,14 @@ func (w StatusWriter) Write(
 	if wait := max(record.wait(before, status, more, now), record.retry.Wait(now)); wait > 0 {
 		return nil, wait, nil
 	}
+	if w.Yields() {
+		return nil, leastInterval, nil
+	}
+	giveBack := w.Take(changed(before.Conditions, status.Conditions))
+	if giveBack == nil {
+		return nil, 0, nil
+	}
+	defer giveBack()
 	err = w.apply(ctx, sj, status)
 	record.retry.Note(err, time.Now())
 	if err != nil {
@@ -116,6 +130,11 @@ func (w StatusWriter) WriteAtOnce(
 	if wait := record.retry.Wait(now); wait > 0 || equality.Semantic.DeepEqual(record.stored(sj), status) {
 		return wait, nil
 	}
+	giveBack := w.Take(true)
+	if giveBack == nil {
+		return 0, nil
+	}
+	defer giveBack()
 	err = w.apply(ctx, sj, status)
 	record.retry.Note(err, time.Now())
 	if err == nil {
@@ -157,8 +176,18 @@ func (w StatusWriter) apply(ctx context.Context, sj *scaledjobv1.ScaledJob, stat
 	return fmt.Errorf("applying the status: %w", err)
 }
 
+// ErrNoPlace means that the status waits for a place.
+var ErrNoPlace = errors.New("too many requests to the API server are running")
+
 // Drop removes a status that does not match the CRD. The API server would reject any status applied over it.
 func (w StatusWriter) Drop(ctx context.Context, sj *scaledjobv1.ScaledJob) error {
+	giveBack := w.Take(true)
+	if giveBack == nil {
+		return ErrNoPlace
+	}
+	defer giveBack()
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
 	err := w.Client.Status().Patch(ctx, identity(sj), client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))
 	if err != nil {
 		return fmt.Errorf("removing a status that can't be decoded: %w", err)

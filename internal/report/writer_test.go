@@ -81,7 +81,7 @@ func TestWrite(t *testing.T) {
 		api, record, sj := &server{}, NewStatusRecord(), &scaledjobv1.ScaledJob{}
 		expect := func(jobs int32, replaced *scaledjobv1.ScaledJobStatus, wait time.Duration) {
 			t.Helper()
-			gotReplaced, gotWait, err := StatusWriter{api}.Write(t.Context(), sj, &record, active(jobs), false)
+			gotReplaced, gotWait, err := StatusWriter{api, anyPlace, never}.Write(t.Context(), sj, &record, active(jobs), false)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(gotReplaced).To(Equal(replaced))
 			g.Expect(gotWait).To(Equal(wait))
@@ -108,7 +108,7 @@ func TestWriteThatFails(t *testing.T) {
 		g := NewWithT(t)
 		api, record, sj := &server{answer: errors.New("no")}, NewStatusRecord(), &scaledjobv1.ScaledJob{}
 		write := func() (time.Duration, error) {
-			replaced, wait, err := StatusWriter{api}.Write(t.Context(), sj, &record, active(1), false)
+			replaced, wait, err := StatusWriter{api, anyPlace, never}.Write(t.Context(), sj, &record, active(1), false)
 			g.Expect(replaced).To(BeNil())
 			return wait, err
 		}
@@ -131,16 +131,16 @@ func TestWriteAtOnce(t *testing.T) {
 		g := NewWithT(t)
 		api, record, sj := &server{}, NewStatusRecord(), &scaledjobv1.ScaledJob{}
 		for jobs := range int32(5) {
-			g.Expect(StatusWriter{api}.WriteAtOnce(t.Context(), sj, &record, active(jobs+1))).To(BeZero())
-			g.Expect(StatusWriter{api}.WriteAtOnce(t.Context(), sj, &record, active(jobs+1))).To(BeZero())
+			g.Expect(StatusWriter{api, anyPlace, never}.WriteAtOnce(t.Context(), sj, &record, active(jobs+1))).To(BeZero())
+			g.Expect(StatusWriter{api, anyPlace, never}.WriteAtOnce(t.Context(), sj, &record, active(jobs+1))).To(BeZero())
 		}
 		g.Expect(api.applied).To(Equal(5))
 
 		api.answer = errors.New("no")
-		wait, err := StatusWriter{api}.WriteAtOnce(t.Context(), sj, &record, active(1))
+		wait, err := StatusWriter{api, anyPlace, never}.WriteAtOnce(t.Context(), sj, &record, active(1))
 		g.Expect(err).To(MatchError(api.answer))
 		g.Expect(wait).To(Equal(retry.APIServer.After(1)))
-		g.Expect(StatusWriter{api}.WriteAtOnce(t.Context(), sj, &record, active(1))).To(Equal(wait))
+		g.Expect(StatusWriter{api, anyPlace, never}.WriteAtOnce(t.Context(), sj, &record, active(1))).To(Equal(wait))
 		g.Expect(api.applied).To(Equal(6))
 	})
 }
@@ -153,7 +153,7 @@ func TestSlowWritesThatFailAreSpacedOut(t *testing.T) {
 		slow := &slowServer{}
 		record := NewStatusRecord()
 		for sent := 1; sent <= 3; sent++ {
-			_, wait, err := StatusWriter{Client: slow}.Write(t.Context(), &scaledjobv1.ScaledJob{}, &record, active(int32(sent)), false)
+			_, wait, err := StatusWriter{slow, anyPlace, never}.Write(t.Context(), &scaledjobv1.ScaledJob{}, &record, active(int32(sent)), false)
 			g.Expect(err).To(MatchError(context.DeadlineExceeded))
 			g.Expect(wait).To(Equal(retry.APIServer.After(sent)))
 			g.Expect(slow.sent).To(Equal(sent))
@@ -176,4 +176,46 @@ func (s *slowServer) Apply(ctx context.Context, _ runtime.ApplyConfiguration, _ 
 	s.sent++
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// anyPlace is a place for every write.
+func anyPlace(bool) func() { return func() {} }
+
+// Without a place nothing is written, and the status stays different.
+func TestWritesWaitForAPlace(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	record := NewStatusRecord()
+	var asked []bool
+	none := func(conditions bool) func() { asked = append(asked, conditions); return nil }
+	sj, status := &scaledjobv1.ScaledJob{}, &scaledjobv1.ScaledJobStatus{ActiveJobs: 1}
+
+	replaced, wait, err := StatusWriter{nil, none, never}.Write(t.Context(), sj, &record, status, false)
+
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(replaced).To(BeNil())
+	g.Expect(wait).To(BeZero(), "it is called when there is a place")
+	status = status.DeepCopy()
+	status.Conditions = []metav1.Condition{{Type: scaledjobv1.ConditionReady}}
+	_, _, _ = StatusWriter{nil, none, never}.Write(t.Context(), sj, &record, status, false)
+	g.Expect(asked).To(Equal([]bool{false, true}), "conditions and numbers have places of their own")
+	g.Expect(record.Written()).To(BeFalse())
+}
+
+func never() bool { return false }
+
+// While a renewal of the Lease is late, statuses leave the API server to it.
+func TestWritesYieldToTheLease(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	record := NewStatusRecord()
+	status := &scaledjobv1.ScaledJobStatus{ActiveJobs: 1}
+	writer := StatusWriter{nil, anyPlace, func() bool { return true }}
+
+	replaced, wait, err := writer.Write(t.Context(), &scaledjobv1.ScaledJob{}, &record, status, false)
+
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(replaced).To(BeNil())
+	g.Expect(wait).To(Equal(leastInterval))
+	g.Expect(record.Latest(nil)).To(Equal(status), "the next reconcile goes on from it")
 }

@@ -30,9 +30,8 @@ const limitsPage = "docs/limits.md"
 
 // notLimits are numbers in the code that limit nothing a reader could meet, and what they are.
 var notLimits = map[string]string{
-	"controller.SetupWithManager: semaphore.NewWeighted(int64(max(1, workers / patientShare)))": "at least one",
 	"controller.never":                                                    "longer than any wait",
-	"controller.resyncInterval: time.Second":                              "the unit of controller.fallbackReads",
+	"controller.share: time.Second":                                       "the unit of controller.fallbackReads",
 	"connection.NewPool: make(chan struct{}, 1)":                          "a signal",
 	"connection.newClient.PipelinePoolSize":                               "none: pipelines go over the other connections",
 	"tracking.kinds":                                                      "the elements of a message",

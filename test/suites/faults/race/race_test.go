@@ -4,7 +4,6 @@
 package race
 
 import (
-	"context"
 	"os"
 	"testing"
 	"time"
@@ -43,7 +42,6 @@ func TestNoWakeUpIsLostWhileKeysAreTracked(t *testing.T) {
 // loseNothing plays waves until there were enough pushes, and fails the test if one of them was lost.
 func loseNothing(t *testing.T, a *arena) {
 	t.Helper()
-	takeTemplateTurns(t, a)
 	for pushed := 0; pushed < *pushes; {
 		g := NewWithT(t)
 		wave := a.newWave((*pushes - pushed + len(stages) - 1) / len(stages))
@@ -97,7 +95,6 @@ func losses(t *testing.T, from source, through func(enqueue.Wakes) delivery, lim
 	t.Helper()
 	a := newArena(t, from)
 	startWith(t, a.namespace, through)
-	takeTemplateTurns(t, a)
 	wave := a.newWave(waveSize)
 	lost := map[string]int{}
 	for _, stage := range stages {
@@ -129,16 +126,4 @@ func newArena(t *testing.T, from source) *arena {
 		jobs:      jobs,
 		random:    newRandom(*seed),
 	}
-}
-
-// takeTemplateTurns keeps the checks of templates away. Each is a pass that could
-// hide a lost wake-up, but there are five a second at most: a wave that nobody
-// counts takes the next ones, and every wave takes longer turns than it lasts.
-func takeTemplateTurns(t *testing.T, a *arena) {
-	t.Helper()
-	g := NewWithT(t)
-	wave := a.newWave(waveSize)
-	_, err := wave.play(t.Context(), stages[0], time.Second)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(wave.end(context.WithoutCancel(t.Context()))).To(Succeed())
 }

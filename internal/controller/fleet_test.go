@@ -1,0 +1,297 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/enqueue"
+	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/keyspace"
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+)
+
+// fleetWorkers is the number of workers of a fleet, as by default.
+const fleetWorkers = 32
+
+// The kinds of requests of a fleet.
+const (
+	creating = "create"
+	checking = "dry run"
+	deleting = "delete"
+	applying = "status"
+)
+
+// exchange is the beginning or the end of a request to the API server.
+type exchange struct {
+	kind  string
+	of    types.NamespacedName // the ScaledJob
+	ended bool
+}
+
+// fleet is a world with many ScaledJobs, behind the work queue and the workers of controller-runtime. It runs in a
+// bubble of testing/synctest.
+type fleet struct {
+	*world
+
+	mu  sync.Mutex
+	log []exchange
+	// existing are the Jobs by the UID of their owner and by name.
+	existing map[types.UID]map[string]*batchv1.Job
+	// onRequest is called for each write to the API server before it is carried out.
+	onRequest func(ctx context.Context, kind string, of types.NamespacedName) error
+}
+
+// newFleet starts the workers for these ScaledJobs and Jobs, with as many places for requests as there are workers.
+func newFleet(t *testing.T, objects ...client.Object) *fleet {
+	t.Helper()
+	return newFleetWithPlaces(t, fleetWorkers, objects...)
+}
+
+func newFleetWithPlaces(t *testing.T, places int, objects ...client.Object) *fleet {
+	t.Helper()
+	f := &fleet{world: newWorld(t, objects...), existing: map[types.UID]map[string]*batchv1.Job{}}
+	for _, object := range objects {
+		if job, ok := object.(*batchv1.Job); ok {
+			f.exists(job)
+		}
+	}
+	f.r.Jobs = f
+	f.onRequest = func(context.Context, string, types.NamespacedName) error { return nil }
+	f.r.Watcher, f.r.Servers, f.r.Recorder = deafWatcher{}, manyServers{}, silence{}
+	f.r.Client = interceptor.NewClient(f.r.Client.(client.WithWatch), interceptor.Funcs{
+		Create: f.createJob, Delete: f.deleteJob, SubResourceApply: f.apply,
+	})
+	f.r.places = enqueue.NewPlaces(places, f.r.requests.Add)
+	f.start(t)
+	return f
+}
+
+// start runs the controller until the test ends.
+func (f *fleet) start(t *testing.T) {
+	t.Helper()
+	loop, err := controller.NewUnmanaged("fleet", controller.Options{
+		Reconciler:              f.r,
+		MaxConcurrentReconciles: fleetWorkers,
+		ReconciliationTimeout:   reconcileTimeout,
+		RateLimiter:             enqueue.RateLimiter(),
+		SkipNameValidation:      new(true),
+		Logger:                  logr.Discard(),
+	})
+	f.Expect(err).NotTo(HaveOccurred())
+	for _, each := range []source.Source{f.r.Wakes.Source(), f.r.requests.Source()} {
+		f.Expect(loop.Watch(each)).To(Succeed())
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- loop.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		f.Expect(<-ended).To(Succeed())
+	})
+}
+
+// request carries out a request, and notes its beginning and its end.
+func (f *fleet) request(ctx context.Context, kind string, of types.NamespacedName, send func() error) error {
+	f.note(exchange{kind, of, false})
+	defer f.note(exchange{kind, of, true})
+	f.mu.Lock()
+	onRequest := f.onRequest
+	f.mu.Unlock()
+	if err := onRequest(ctx, kind, of); err != nil {
+		return err
+	}
+	return send()
+}
+
+func (f *fleet) note(happened exchange) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = append(f.log, happened)
+}
+
+func (f *fleet) createJob(
+	ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption,
+) error {
+	kind := creating
+	if len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) > 0 {
+		kind = checking
+	}
+	return f.request(ctx, kind, ownerOf(object), func() error {
+		err := c.Create(ctx, object, opts...)
+		if err == nil && kind == creating {
+			f.exists(object.(*batchv1.Job))
+		}
+		return err
+	})
+}
+
+// exists adds a Job to those that the cache shows.
+func (f *fleet) exists(job *batchv1.Job) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	owner := jobs.ControllerUID(job)
+	if f.existing[owner] == nil {
+		f.existing[owner] = map[string]*batchv1.Job{}
+	}
+	f.existing[owner][job.Name] = job
+}
+
+// Owned lists the Jobs that the cache shows. It implements jobLister.
+func (f *fleet) Owned(_ string, owner types.UID) ([]*batchv1.Job, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Values(f.existing[owner])), nil
+}
+
+func (f *fleet) deleteJob(
+	ctx context.Context, c client.WithWatch, object client.Object, opts ...client.DeleteOption,
+) error {
+	var job batchv1.Job
+	_ = f.api.Get(ctx, client.ObjectKeyFromObject(object), &job)
+	return f.request(ctx, deleting, ownerOf(&job), func() error {
+		f.mu.Lock()
+		delete(f.existing[jobs.ControllerUID(&job)], job.Name)
+		f.mu.Unlock()
+		return c.Delete(ctx, object, opts...)
+	})
+}
+
+func (f *fleet) apply(
+	ctx context.Context, c client.Client, subresource string, status runtime.ApplyConfiguration,
+	opts ...client.SubResourceApplyOption,
+) error {
+	of := client.ObjectKeyFromObject(status.(client.Object))
+	return f.request(ctx, applying, of, func() error { return c.SubResource(subresource).Apply(ctx, status, opts...) })
+}
+
+func ownerOf(job client.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: job.GetNamespace(), Name: job.GetLabels()[scaledjobv1.LabelScaledJob]}
+}
+
+// inFlight returns how many ScaledJobs of a namespace have requests of this kind in flight. Each takes a worker.
+func (f *fleet) inFlight(kind, namespace string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	open := map[types.NamespacedName]int{}
+	for _, each := range f.log {
+		switch {
+		case each.kind != kind || each.of.Namespace != namespace:
+		case each.ended:
+			open[each.of]--
+		default:
+			open[each.of]++
+		}
+	}
+	maps.DeleteFunc(open, func(_ types.NamespacedName, requests int) bool { return requests == 0 })
+	return len(open)
+}
+
+// ended returns how many requests of a namespace have ended.
+func (f *fleet) ended(namespace string) (ended int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, each := range f.log {
+		if each.of.Namespace == namespace && each.ended {
+			ended++
+		}
+	}
+	return ended
+}
+
+// on sets what is called for each request.
+func (f *fleet) on(request func(ctx context.Context, kind string, of types.NamespacedName) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.onRequest = request
+}
+
+// push puts messages into the queue of a ScaledJob, and tells of it like the watcher.
+func (f *fleet) push(ctx context.Context, of types.NamespacedName, depth int64) {
+	f.queues.SetDepth(of.String(), depth)
+	f.r.Wakes.Deliver(ctx, coalesce.Wake{ID: coalesce.ID(of), Cause: coalesce.Growth})
+}
+
+// look asks for a reconcile, like the watcher when it has subscribed.
+func (f *fleet) look(ctx context.Context, of types.NamespacedName) {
+	f.r.Wakes.Deliver(ctx, coalesce.Wake{ID: coalesce.ID(of), Cause: coalesce.Confirmed})
+}
+
+// settled lets everything happen that happens without time passing.
+func settled() { synctest.Wait() }
+
+// crowd returns ScaledJobs of a namespace, each with an empty queue of its own.
+func crowd(namespace string, size int) []client.Object {
+	all := make([]client.Object, size)
+	for i := range all {
+		sj := scaledJob()
+		sj.Namespace, sj.Name = namespace, fmt.Sprintf("%s-%d", namespace, i)
+		sj.UID = types.UID("uid of " + sj.Name)
+		sj.Spec.QueueName = client.ObjectKeyFromObject(sj).String()
+		all[i] = sj
+	}
+	return all
+}
+
+// jobsOf returns the number of Jobs of a ScaledJob.
+func (f *fleet) jobsOf(of types.NamespacedName) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.existing[types.UID("uid of "+of.Name)])
+}
+
+// hangs waits until the sender gives up, or for this long.
+func hangs(ctx context.Context, limit time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(limit):
+		return nil
+	}
+}
+
+// deafWatcher is a watcher for many ScaledJobs that hears nothing.
+type deafWatcher struct{}
+
+func (deafWatcher) Ensure(keyspace.ID, auth.Endpoint, keyspace.Sources, ...keyspace.Key) {}
+func (deafWatcher) Forget(keyspace.ID)                                                   {}
+func (deafWatcher) SetIdle(keyspace.ID, bool)                                            {}
+func (deafWatcher) TakeNotified(keyspace.ID) time.Time                                   { return time.Time{} }
+func (deafWatcher) Observed(keyspace.ID, string, int64, time.Time) bool                  { return false }
+func (deafWatcher) State(keyspace.ID) keyspace.State {
+	return keyspace.State{Verdict: verify.Verdict{Reason: verify.ReasonSubscribed}}
+}
+
+// manyServers lets everybody use every server.
+type manyServers struct{}
+
+func (manyServers) Claim(string, string, auth.Endpoint, int) error { return nil }
+func (manyServers) Release(string, string)                         {}
+func (manyServers) Rejected(auth.Endpoint) *failure.Error          { return nil }
+
+// silence drops events.
+type silence struct{}
+
+func (silence) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}

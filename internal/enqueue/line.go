@@ -1,0 +1,167 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package enqueue
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// line has the places of one kind of request: who has some, and who waits for one.
+type line struct {
+	// leave is the number of places that requests of this kind leave free for more urgent ones.
+	leave int
+	// held is the number of places in use by namespace.
+	held map[string]int
+	// tickets are the ScaledJobs that wait, and waiting has them by namespace in the order in which they came. turns are
+	// the namespaces of these, the next one first.
+	tickets map[types.NamespacedName]*ticket
+	waiting map[string][]*ticket
+	turns   []string
+	// called is the number of tickets that are called.
+	called int
+}
+
+// ticket is a ScaledJob that waits for a place.
+type ticket struct {
+	key   types.NamespacedName
+	since time.Time
+	state ticketState
+}
+
+type ticketState int
+
+const (
+	// queued means that the ScaledJob waits for a place.
+	queued ticketState = iota
+	// called means that a place is free for it, and that its reconcile was requested.
+	called
+	// away means that its reconcile came and ended early. It keeps its turn, but others need not wait for it.
+	away
+)
+
+func newLine(leave int) line {
+	return line{
+		leave: leave, held: map[string]int{},
+		tickets: map[types.NamespacedName]*ticket{}, waiting: map[string][]*ticket{},
+	}
+}
+
+// fits reports whether the namespace may take a place, with this many places free and this many others of the namespace
+// before it: it may have as many places as are free, apart from those that are left for more urgent requests. So one
+// namespace gets at most half of the places, and the more namespaces share them, the less each gets. Places for which
+// tickets are called, except that of the asking one, count as taken.
+func (l *line) fits(namespace string, free, ahead int, isCalled bool) bool {
+	others := l.called
+	if isCalled {
+		others--
+	}
+	return l.held[namespace]+ahead < free-l.leave-others
+}
+
+// take reports whether the ScaledJob may have a place now. Otherwise it waits from now on, unless it does already.
+func (l *line) take(key types.NamespacedName, free int, now time.Time) bool {
+	own := l.tickets[key]
+	if !l.fits(key.Namespace, free, l.ahead(key, free), own != nil && own.state == called) {
+		if own == nil {
+			l.join(key, now)
+		} else {
+			l.set(own, queued)
+		}
+		return false
+	}
+	l.drop(key)
+	l.held[key.Namespace]++
+	return true
+}
+
+// giveBack returns a place.
+func (l *line) giveBack(namespace string) {
+	if l.held[namespace]--; l.held[namespace] == 0 {
+		delete(l.held, namespace)
+	}
+}
+
+// ahead returns how many tickets of the namespace come before the ScaledJob, and no more than limit.
+func (l *line) ahead(key types.NamespacedName, limit int) (ahead int) {
+	for _, other := range l.waiting[key.Namespace] {
+		if other.key == key || ahead == limit {
+			break
+		}
+		if other.state != away {
+			ahead++
+		}
+	}
+	return ahead
+}
+
+// call calls the tickets for which places are free, one of each namespace in turn, and returns their ScaledJobs.
+func (l *line) call(free int) (keys []types.NamespacedName) {
+	for missed := 0; missed < len(l.turns) && free-l.leave > l.called; {
+		namespace := l.turns[0]
+		l.turns = append(l.turns[1:], namespace)
+		next := l.next(namespace, free)
+		if next == nil {
+			missed++
+			continue
+		}
+		l.set(next, called)
+		keys, missed = append(keys, next.key), 0
+	}
+	return keys
+}
+
+// next returns the ticket of the namespace to call next; nil if it has none that fits.
+func (l *line) next(namespace string, free int) *ticket {
+	ahead := 0
+	for _, each := range l.waiting[namespace] {
+		switch each.state {
+		case called:
+			ahead++
+		case queued:
+			if l.fits(namespace, free, ahead, false) {
+				return each
+			}
+			return nil
+		case away:
+		}
+	}
+	return nil
+}
+
+func (l *line) join(key types.NamespacedName, now time.Time) {
+	entry := &ticket{key: key, since: now}
+	l.tickets[key] = entry
+	if len(l.waiting[key.Namespace]) == 0 {
+		l.turns = append(l.turns, key.Namespace)
+	}
+	l.waiting[key.Namespace] = append(l.waiting[key.Namespace], entry)
+}
+
+// drop removes the ticket of a ScaledJob, if it has one.
+func (l *line) drop(key types.NamespacedName) {
+	own := l.tickets[key]
+	if own == nil {
+		return
+	}
+	l.set(own, away)
+	delete(l.tickets, key)
+	left := slices.DeleteFunc(l.waiting[key.Namespace], func(other *ticket) bool { return other == own })
+	if l.waiting[key.Namespace] = left; len(left) == 0 {
+		delete(l.waiting, key.Namespace)
+		l.turns = slices.DeleteFunc(l.turns, func(other string) bool { return other == key.Namespace })
+	}
+}
+
+// set sets the state of a ticket.
+func (l *line) set(own *ticket, state ticketState) {
+	if own.state == called {
+		l.called--
+	}
+	if own.state = state; state == called {
+		l.called++
+	}
+}

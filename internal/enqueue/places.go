@@ -1,0 +1,174 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package enqueue
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Kind is a kind of request to the API server. The kinds are in the order of their urgency.
+type Kind int
+
+const (
+	// KindCreate is for creates of Jobs.
+	KindCreate Kind = iota
+	// KindHistory is for reads of earlier versions of a ScaledJob, without which nothing is decided.
+	KindHistory
+	// KindSlowCreate is for creates with the long timeout.
+	KindSlowCreate
+	// KindCondition is for writes of statuses in which conditions have changed.
+	KindCondition
+	// KindRollout is for dry runs of templates for which running Jobs are to be replaced.
+	KindRollout
+	// KindDelete is for deletes of Jobs.
+	KindDelete
+	// KindDryRun is for all other dry runs.
+	KindDryRun
+	// KindNumbers is for writes of statuses in which only numbers have changed.
+	KindNumbers
+
+	kinds
+)
+
+const (
+	// leaveFew is the part of the places that requests leave to more urgent ones if a ScaledJob waits for their answer,
+	// and leaveMany is the part if none does: one in so many.
+	leaveFew  = 4
+	leaveMany = 2
+)
+
+// Places bounds how many workers wait for the API server at the same time, by namespace and kind of request. An
+// admission webhook may make every request about one namespace slow. A place is for one worker. A reconcile that gets
+// none goes on without the request, and is requested again when a place is free. Nothing is reserved for a ScaledJob
+// that does not come. Places is safe for concurrent use.
+type Places struct {
+	request func(priority int, keys ...types.NamespacedName)
+
+	mu    sync.Mutex
+	free  int
+	lines [kinds]line
+}
+
+// NewPlaces returns as many places as there are workers. request requests reconciles; it must not block.
+func NewPlaces(workers int, request func(priority int, keys ...types.NamespacedName)) *Places {
+	p := &Places{request: request, free: workers}
+	for kind := range p.lines {
+		p.lines[kind] = newLine(left(Kind(kind), workers))
+	}
+	return p
+}
+
+// left returns how many places requests of a kind leave to more urgent ones.
+func left(kind Kind, workers int) int {
+	switch kind {
+	case KindCreate:
+		return 0
+	case KindHistory, KindSlowCreate, KindCondition, KindRollout:
+		return workers / leaveFew
+	default:
+		return workers / leaveMany
+	}
+}
+
+// priority returns the priority of the reconcile for which a place is free.
+func (k Kind) priority() int {
+	switch k {
+	case KindCreate, KindSlowCreate:
+		return PriorityGrowth
+	case KindNumbers:
+		return PriorityResync
+	default:
+		return PriorityNormal
+	}
+}
+
+// Pass is one reconcile of a ScaledJob. A ScaledJob has one at a time.
+type Pass struct {
+	places *Places
+	key    types.NamespacedName
+	asked  [kinds]bool
+}
+
+// Begin begins a reconcile.
+func (p *Places) Begin(key types.NamespacedName) *Pass { return &Pass{places: p, key: key} }
+
+// Take takes a place for a request of this kind, and returns how to give it back. If there is none, it returns nil, and
+// a reconcile is requested when there is.
+func (p *Pass) Take(kind Kind) (giveBack func()) {
+	p.asked[kind] = true
+	places := p.places
+	places.mu.Lock()
+	defer places.mu.Unlock()
+	if !places.lines[kind].take(p.key, places.free, time.Now()) {
+		return nil
+	}
+	places.free--
+	return func() {
+		places.mu.Lock()
+		places.lines[kind].giveBack(p.key.Namespace)
+		places.free++
+		places.mu.Unlock()
+		places.call()
+	}
+}
+
+// Waits returns since when the ScaledJob has waited for a place of this kind; zero if it does not.
+func (p *Pass) Waits(kind Kind) time.Time {
+	p.places.mu.Lock()
+	defer p.places.mu.Unlock()
+	if own := p.places.lines[kind].tickets[p.key]; own != nil {
+		return own.since
+	}
+	return time.Time{}
+}
+
+// Ending is how a reconcile ends.
+type Ending int
+
+const (
+	// EndedEarly means that it did not come to all its requests, and did not fail.
+	EndedEarly Ending = iota
+	// EndedFully means that it has asked for every place that it needs.
+	EndedFully
+	// EndedFailing means that the ScaledJob is reconciled again after a delay.
+	EndedFailing
+)
+
+// End ends a reconcile. The ScaledJob no longer waits for places that it did not ask for, or for any if the reconcile
+// failed, because others must not wait for its delay. If it ended early, it keeps its turns.
+func (p *Pass) End(how Ending) {
+	places := p.places
+	places.mu.Lock()
+	for kind := range places.lines {
+		line := &places.lines[kind]
+		own := line.tickets[p.key]
+		switch {
+		case own == nil || how != EndedFailing && p.asked[kind]:
+		case how == EndedEarly && own.state == called:
+			line.set(own, away)
+		case how != EndedEarly:
+			line.drop(p.key)
+		}
+	}
+	places.mu.Unlock()
+	places.call()
+}
+
+// call requests reconciles of the ScaledJobs for which places are free, the most urgent requests first.
+func (p *Places) call() {
+	var keys [kinds][]types.NamespacedName
+	p.mu.Lock()
+	for kind := range p.lines {
+		keys[kind] = p.lines[kind].call(p.free)
+	}
+	p.mu.Unlock()
+	for kind, each := range keys {
+		if len(each) > 0 {
+			p.request(Kind(kind).priority(), each...)
+		}
+	}
+}

@@ -27,11 +27,12 @@ func TestBrief(t *testing.T) {
 			request := httptest.NewRequestWithContext(t.Context(), c.method, c.path, nil)
 			request.Header.Set("Accept", whole)
 			var sent string
-			_, err := Brief(roundTripper(func(request *http.Request) (*http.Response, error) {
+			response, err := Brief(roundTripper(func(request *http.Request) (*http.Response, error) {
 				sent = request.Header.Get("Accept")
 				return &http.Response{Body: http.NoBody}, nil
 			})).RoundTrip(request)
 			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(response.Body.Close()).To(Succeed())
 			g.Expect(sent).To(Equal(c.accept))
 			g.Expect(request.Header.Get("Accept")).To(Equal(whole), "the request of the caller is unchanged")
 		})

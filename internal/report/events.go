@@ -142,16 +142,17 @@ func aboutNotifications(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	if is == nil || is.Reason == scaledjobv1.ReasonDisabled {
 		return nil
 	}
-	wasActive := was != nil && was.Status == metav1.ConditionTrue
-	wasInactive := was != nil && was.Status == metav1.ConditionFalse
-	active := is.Status == metav1.ConditionTrue
+	wasActive := apimeta.IsStatusConditionTrue(before.Conditions, kind)
+	wasInactive := apimeta.IsStatusConditionFalse(before.Conditions, kind)
 	switch {
-	case wasActive && !active:
+	case is.Status == metav1.ConditionTrue:
+		if was != nil && !wasActive && was.Reason != scaledjobv1.ReasonDisabled {
+			return new(normal(eventNotificationsRestored, "Subscribe", is.Message))
+		}
+	case wasActive:
 		return new(warning(eventNotificationsUnavailable, "Subscribe", withoutOtherSource(is.Message)))
 	case is.Status == metav1.ConditionFalse && !wasInactive:
 		return new(normal(eventNotificationsUnavailable, "Subscribe", withoutOtherSource(is.Message)))
-	case active && was != nil && !wasActive && was.Reason != scaledjobv1.ReasonDisabled:
-		return new(normal(eventNotificationsRestored, "Subscribe", is.Message))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,9 +34,8 @@ func enumerations(path string, schema *apiextensionsv1.JSONSchemaProps, found ma
 // stored returns a ScaledJob in which the field at a path has this value.
 func stored(path, value string) []byte {
 	var object any = value
-	names := strings.Split(path, ".")
-	for i := len(names) - 1; i >= 0; i-- {
-		name, isList := strings.CutSuffix(names[i], "[0]")
+	for _, step := range slices.Backward(strings.Split(path, ".")) {
+		name, isList := strings.CutSuffix(step, "[0]")
 		if isList {
 			object = []any{object}
 		}

@@ -5,6 +5,7 @@ package api
 
 import (
 	"context"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -44,9 +45,7 @@ func applyPolicy(t *testing.T, file, namespace string, edit func(*unstructured.U
 // secured is a ScaledJob whose spec.redis has these fields.
 func secured(g Gomega, namespace, address string, fields map[string]any) client.Object {
 	redis := map[string]any{"addresses": []any{address}}
-	for name, field := range fields {
-		redis[name] = field
-	}
+	maps.Copy(redis, fields)
 	return typed(g, object(g, at("metadata.namespace", namespace), at("spec.redisAddress", nil), at("spec.redis", redis)))
 }
 

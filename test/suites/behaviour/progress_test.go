@@ -22,7 +22,7 @@ func TestJobsThatAreDoneWithTheirMessagesAreProgress(t *testing.T) {
 	t.Parallel()
 	server := allTypes(t)
 	const rounds = 6
-	for name, c := range map[string]struct {
+	for name, c := range scene.Rows(map[string]struct {
 		queues func(s *scaledJob) []scaledjobv1.Queue
 		begin  func(s *scaledJob)
 		work   func(s *scaledJob)
@@ -58,7 +58,7 @@ func TestJobsThatAreDoneWithTheirMessagesAreProgress(t *testing.T) {
 				s.Expect(err).NotTo(HaveOccurred())
 			},
 		},
-	} {
+	}, "stream") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJobOn(t, server)

@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -84,9 +86,11 @@ func attacks() []attack {
 		}},
 		{"creates hang", func(h *hostile) func() int {
 			w := h.webhook(webhook.CreateJob, webhook.Hang)
-			for _, each := range h.crowd("full", crowded) {
+			all := h.crowd("full", crowded)
+			for _, each := range all {
 				each.PushTogether(100)
 			}
+			h.untilOneTells(all, scaledjobv1.ConditionScalingLimited, scaledjobv1.ReasonCreatesWaiting)
 			return h.untilHeld(w, atOnce*workers/2)
 		}},
 		{"deletes hang", func(h *hostile) func() int {
@@ -158,6 +162,17 @@ func (h *hostile) untilHeld(w *webhook.Webhook, share int) func() int {
 	return func() int { return w.Counts().Ended }
 }
 
+// untilOneTells waits until one of the ScaledJobs has a condition with this reason.
+func (h *hostile) untilOneTells(all []*scene.Test, kind, reason string) {
+	h.t.Helper()
+	h.Eventually(func() bool {
+		return slices.ContainsFunc(all, func(each *scene.Test) bool {
+			condition := each.Condition(kind)
+			return condition != nil && condition.Reason == reason
+		})
+	}).WithPolling(time.Second).Should(BeTrue(), reason)
+}
+
 // silentServers makes ScaledJobs whose servers take connections and say nothing.
 func (h *hostile) silentServers(count int) {
 	h.t.Helper()
@@ -180,6 +195,7 @@ func (h *hostile) floods(count int) func() int {
 	h.t.Helper()
 	var mu sync.Mutex
 	thousands := 0
+	var all []*scene.Test
 	for i := range count {
 		address := redistest.Listen(h.t, func(conn net.Conn) {
 			flood(conn, func() {
@@ -188,7 +204,9 @@ func (h *hostile) floods(count int) func() int {
 				thousands++
 			})
 		})
-		h.one(fmt.Sprintf("flooding-%d", i)).Create(scene.At(address))
+		each := h.one(fmt.Sprintf("flooding-%d", i))
+		each.Create(scene.At(address))
+		all = append(all, each)
 	}
 	sent := func() int {
 		mu.Lock()
@@ -196,6 +214,7 @@ func (h *hostile) floods(count int) func() int {
 		return thousands
 	}
 	h.Eventually(sent).Should(BeNumerically(">=", count))
+	h.untilOneTells(all, scaledjobv1.ConditionNotificationsActive, scaledjobv1.ReasonTooManyNotifications)
 	return nil
 }
 

@@ -62,7 +62,7 @@ func (n *neighbour) edited() {
 }
 
 func TestANeighbourIsServedWhileANamespaceDoesItsWorst(t *testing.T) {
-	for _, each := range scene.RowsNamed(attacks(), func(a attack) string { return a.name }, "dry runs hang", "ScaledJobs come and go") {
+	for _, each := range scene.RowsNamed(attacks(), func(a attack) string { return a.name }, "dry runs hang") {
 		t.Run(each.name, func(t *testing.T) {
 			n := newNeighbour(t, ours(t))
 			n.expectServed(each.begin(newHostile(t)))

@@ -43,10 +43,8 @@ func (n *naive) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 		ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name, UID: "none"},
 		Spec:       scaledjobv1.ScaledJobSpec{JobTemplate: witness.IdleJob()},
 	}
-	if err := n.Create(ctx, jobs.Build(sj, n.served.Load()+1, 0), client.DryRunAll); err != nil {
-		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
-	}
-	if request.Namespace == n.victim {
+	accepted := n.Create(ctx, jobs.Build(sj, n.served.Load()+1, 0), client.DryRunAll) == nil
+	if accepted && request.Namespace == n.victim {
 		n.served.Add(1)
 		return ctrl.Result{}, nil
 	}

@@ -24,8 +24,8 @@ const halfASecond = 500 * time.Millisecond
 func TestPromiseIsKept(t *testing.T) {
 	t.Parallel()
 	representatives := []string{
-		"kill -9, restarted empty", "SIGSTOP", "half-open in both directions", "network down", "subscribers killed every 100 ms",
-		"maxclients reached, operator not connected", "a message is cut off half-way", "CLIENT PAUSE WRITE",
+		"SIGSTOP", "half-open in both directions", "network down", "subscribers killed every 100 ms",
+		"maxclients reached, operator not connected", "a message is cut off half-way",
 	}
 	for _, fault := range scene.RowsNamed(Catalogue(), nameOf, representatives...) {
 		t.Run(fault.Name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestPromiseIsKeptWhileKeysAreTracked(t *testing.T) {
 func TestPromiseIsKeptFromTheStart(t *testing.T) {
 	t.Parallel()
 	atStart := slices.DeleteFunc(Catalogue(), func(fault Fault) bool { return !fault.AtStart })
-	for _, fault := range scene.RowsNamed(atStart, nameOf, "kill -9, restarted empty", "network down") {
+	for _, fault := range scene.RowsNamed(atStart, nameOf, "kill -9, restarted empty") {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
 			fixture := newEmptyFixture(t)

@@ -24,6 +24,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
 const (
@@ -128,7 +129,7 @@ var attacks = map[string]attack{
 // Nobody who may create Jobs and ScaledJobs can exhaust the memory of the operator: it stays within the limit of the
 // Deployment, and creates Jobs meanwhile.
 func TestMemoryOfTheShippedBinary(t *testing.T) {
-	for name, attack := range attacks {
+	for name, attack := range scene.Rows(attacks, "Jobs with long annotations", "ScaledJobs with a long string") {
 		t.Run(name, func(t *testing.T) { attack.run(t, true) })
 	}
 }
@@ -141,6 +142,7 @@ func TestMemoryWhereListsAreNotStreamed(t *testing.T) {
 }
 
 func (a attack) run(t *testing.T, streams bool) {
+	t.Helper()
 	g := NewWithT(t)
 	redis := redistest.NewEmulated(t, redistest.EmulatedOptions{})
 	server := newAPIServer(t, streams, a.jobs, scaledJobs(a.scaledJobs+1, redis.Addr(), a.template))

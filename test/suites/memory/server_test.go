@@ -134,9 +134,9 @@ func (s *apiServer) count(path, watch string, streamed bool) {
 
 // list answers with one page. Like API servers that serve from their cache, it gives all objects if any version will do.
 func (s *apiServer) list(w http.ResponseWriter, r *http.Request, all *contents) {
-	query, from, to, next := r.URL.Query(), 0, all.count, ""
+	query, to, next := r.URL.Query(), all.count, ""
 	limit, _ := strconv.Atoi(query.Get("limit"))
-	from, _ = strconv.Atoi(query.Get("continue"))
+	from, _ := strconv.Atoi(query.Get("continue"))
 	if limit > 0 && query.Get("resourceVersion") != "0" && from+limit < all.count {
 		to, next = from+limit, strconv.Itoa(from+limit)
 	}

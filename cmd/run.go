@@ -44,12 +44,18 @@ const (
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// run runs the operator until ctx ends. It only connects the parts with each other.
-func run(ctx context.Context, cluster *rest.Config, options options) error {
-	stores := &jobcontrol.Stores{}
+// sparing returns the configuration for clients that bound the memory which answers take.
+func sparing(cluster *rest.Config) *rest.Config {
 	cluster = rest.CopyConfig(cluster)
 	cluster.Wrap(pages.Bounded)
 	cluster.Wrap(pages.Brief)
+	return cluster
+}
+
+// run runs the operator until ctx ends. It only connects the parts with each other.
+func run(ctx context.Context, cluster *rest.Config, options options) error {
+	stores := &jobcontrol.Stores{}
+	cluster = sparing(cluster)
 	lease, err := newLease(cluster, options)
 	if err != nil {
 		return fmt.Errorf("preparing leader election: %w", err)

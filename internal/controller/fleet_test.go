@@ -279,7 +279,9 @@ func (deafWatcher) Ensure(keyspace.ID, auth.Endpoint, keyspace.Sources, ...keysp
 func (deafWatcher) Forget(keyspace.ID)                                                   {}
 func (deafWatcher) SetIdle(keyspace.ID, bool)                                            {}
 func (deafWatcher) TakeNotified(keyspace.ID) time.Time                                   { return time.Time{} }
-func (deafWatcher) Observed(keyspace.ID, string, int64, time.Time) bool                  { return false }
+
+func (deafWatcher) Observed(keyspace.ID, string, int64, time.Time) bool { return false }
+
 func (deafWatcher) State(keyspace.ID) keyspace.State {
 	return keyspace.State{Verdict: verify.Verdict{Reason: verify.ReasonSubscribed}}
 }

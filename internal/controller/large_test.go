@@ -70,7 +70,7 @@ func TestLargeTemplateThatChangedMeanwhileCreatesNothing(t *testing.T) {
 
 	result := w.reconcile(t.Context())
 	w.Expect(w.jobs(t.Context())).To(BeEmpty())
-	w.Expect(result.RequeueAfter).To(BeNumerically("<", 2*busyRetry))
+	w.Expect(result.RequeueAfter).To(BeNumerically("<", 2*largeRetry))
 
 	lags = false
 	w.reconcile(t.Context())
@@ -98,7 +98,7 @@ func TestLargeTemplateWaitsForItsTurn(t *testing.T) {
 	w := newWorld(t, largeScaledJob())
 	w.Expect(w.r.large.take("mail", 1)).To(BeTrue(), "another one of the namespace")
 	w.queues.SetDepth(emailQueue, 30)
-	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<", 2*busyRetry))
+	w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<", 2*largeRetry))
 	w.Expect(w.jobs(t.Context())).To(BeEmpty())
 
 	w.r.large.giveBack("mail", 1)

@@ -23,9 +23,10 @@ const (
 	takeoverRetry = 30 * time.Second
 	// leaseRetry is for a Lease that was not renewed in time.
 	leaseRetry = time.Second
-	// busyRetry is for a Redis server that is busy with calls of other ScaledJobs, and for creates that wait for a large
-	// template. It is longer if many share the server.
+	// busyRetry is for a Redis server that is busy with calls of other ScaledJobs.
 	busyRetry = 250 * time.Millisecond
+	// largeRetry is for creates that wait for a large template.
+	largeRetry = time.Second
 	// unreadableRetry is for queues that can't be read. It is capped at half the polling interval.
 	unreadableRetry = 10 * time.Second
 	// moreRetry is for a reconcile that has more work to do. The short delay puts the request behind those of the same
@@ -60,7 +61,7 @@ func (r *Reconciler) requeue(
 		return enqueue.After(moreRetry, enqueue.PriorityGrowth), nil
 	}
 	if done.postponed {
-		return enqueue.After(jitter(busyRetry), enqueue.PriorityNormal), nil
+		return enqueue.After(jitter(largeRetry), enqueue.PriorityResync), nil
 	}
 	interval := resyncInterval(t.sj, seen.events, r.FallbackInterval)
 	if seen.queues.err != nil {

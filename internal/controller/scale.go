@@ -110,7 +110,6 @@ func (r *Reconciler) create(
 		return 0, false, errNoPlace
 	}
 	defer giveBack()
-	began, until, timeout := time.Now(), time.Now().Add(createWindow), mem.createTimeout()
 	if mem.ownerDoubted {
 		if err := r.confirmOwner(ctx, t.sj); err != nil {
 			return 0, false, ignoring(err, errOwnerGoing)
@@ -121,6 +120,7 @@ func (r *Reconciler) create(
 	if err := r.fillTemplate(ctx, t); err != nil {
 		return 0, false, err
 	}
+	began, until, timeout := time.Now(), time.Now().Add(createWindow), mem.createTimeout()
 	careful := mem.createFailed || !seen.jobs.HasTemplate(seen.templateHash)
 	defer func() { logCreated(ctx, seen, plan, created) }()
 	ordered := append([][]int64{resend}, batches(fresh, careful)...)

@@ -150,16 +150,21 @@ func (t target) key() types.NamespacedName { return client.ObjectKeyFromObject(t
 // Reconcile brings one ScaledJob to its desired number of Jobs. Each step has its own file in this package.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	pass := r.places.Begin(request.NamespacedName)
-	ending := enqueue.EndedFully
+	ending := enqueue.EndedFailing // Also if it panics.
+	defer func() { pass.End(ending) }()
 	// 1. load.go
 	t, result, err := r.load(ctx, request.NamespacedName, pass)
-	if t != nil {
-		ending, result, err = r.act(ctx, t)
+	if err != nil {
+		return result, err
 	}
+	if t == nil {
+		ending = enqueue.EndedFully
+		return result, nil
+	}
+	ending, result, err = r.act(ctx, t)
 	if err != nil {
 		ending = enqueue.EndedFailing
 	}
-	pass.End(ending)
 	return result, err
 }
 

@@ -50,22 +50,42 @@ func newLine(leave int) line {
 	}
 }
 
-// fits reports whether the namespace may take a place, with this many places free and this many others of the namespace
-// before it: it may have as many places as are free, apart from those that are left for more urgent requests. So one
-// namespace gets at most half of the places, and the more namespaces share them, the less each gets. Places for which
-// tickets are called, except that of the asking one, count as taken.
-func (l *line) fits(namespace string, free, ahead int, isCalled bool) bool {
-	others := l.called
+// room is what a line may give away.
+type room struct {
+	// places is the number of places that requests of this kind may still take.
+	places int
+	// last is how many of them are for namespaces that have no place of any kind, and settled are the namespaces that
+	// have one.
+	last    int
+	settled map[string]bool
+}
+
+// fits reports whether the namespace may take a place, with this room, and this many others of the namespace before it:
+// it may have as many places as there is room. So one namespace gets at most half of the places, and the more namespaces
+// share them, the less each gets. Places for which tickets are called, except that of the asking one, count as taken.
+func (l *line) fits(namespace string, in room, ahead int, isCalled bool) bool {
+	places := in.places - l.called
 	if isCalled {
-		others--
+		places++
 	}
-	return l.held[namespace]+ahead < free-l.leave-others
+	if in.settled[namespace] && places <= in.last {
+		return false
+	}
+	return l.held[namespace]+ahead < places
+}
+
+// inUse returns the number of places in use.
+func (l *line) inUse() (places int) {
+	for _, held := range l.held {
+		places += held
+	}
+	return places
 }
 
 // take reports whether the ScaledJob may have a place now. Otherwise it waits from now on, unless it does already.
-func (l *line) take(key types.NamespacedName, free int, now time.Time) bool {
+func (l *line) take(key types.NamespacedName, in room, now time.Time) bool {
 	own := l.tickets[key]
-	if !l.fits(key.Namespace, free, l.ahead(key, free), own != nil && own.state == called) {
+	if !l.fits(key.Namespace, in, l.ahead(key, in.places), own != nil && own.state == called) {
 		if own == nil {
 			l.join(key, now)
 		} else {
@@ -99,11 +119,11 @@ func (l *line) ahead(key types.NamespacedName, limit int) (ahead int) {
 }
 
 // call calls the tickets for which places are free, one of each namespace in turn, and returns their ScaledJobs.
-func (l *line) call(free int) (keys []types.NamespacedName) {
-	for missed := 0; missed < len(l.turns) && free-l.leave > l.called; {
+func (l *line) call(in room) (keys []types.NamespacedName) {
+	for missed := 0; missed < len(l.turns) && in.places > l.called; {
 		namespace := l.turns[0]
 		l.turns = append(l.turns[1:], namespace)
-		next := l.next(namespace, free)
+		next := l.next(namespace, in)
 		if next == nil {
 			missed++
 			continue
@@ -115,14 +135,14 @@ func (l *line) call(free int) (keys []types.NamespacedName) {
 }
 
 // next returns the ticket of the namespace to call next; nil if it has none that fits.
-func (l *line) next(namespace string, free int) *ticket {
+func (l *line) next(namespace string, in room) *ticket {
 	ahead := 0
 	for _, each := range l.waiting[namespace] {
 		switch each.state {
 		case called:
 			ahead++
 		case queued:
-			if l.fits(namespace, free, ahead, false) {
+			if l.fits(namespace, in, ahead, false) {
 				return each
 			}
 			return nil

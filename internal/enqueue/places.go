@@ -39,6 +39,8 @@ const (
 	// and leaveMany is the part if none does: one in so many.
 	leaveFew  = 4
 	leaveMany = 2
+	// lastPart is the part of the places that is for namespaces that have none: one in so many.
+	lastPart = 8
 )
 
 // Places bounds how many workers wait for the API server at the same time, by namespace and kind of request. An
@@ -48,6 +50,8 @@ const (
 type Places struct {
 	request func(priority int, keys ...types.NamespacedName)
 
+	workers int
+
 	mu    sync.Mutex
 	free  int
 	lines [kinds]line
@@ -55,7 +59,7 @@ type Places struct {
 
 // NewPlaces returns as many places as there are workers. request requests reconciles; it must not block.
 func NewPlaces(workers int, request func(priority int, keys ...types.NamespacedName)) *Places {
-	p := &Places{request: request, free: workers}
+	p := &Places{request: request, workers: workers, free: workers}
 	for kind := range p.lines {
 		p.lines[kind] = newLine(left(Kind(kind), workers))
 	}
@@ -65,13 +69,38 @@ func NewPlaces(workers int, request func(priority int, keys ...types.NamespacedN
 // left returns how many places requests of a kind leave to more urgent ones.
 func left(kind Kind, workers int) int {
 	switch kind {
-	case KindCreate:
+	case KindCreate, KindHistory:
 		return 0
-	case KindHistory, KindSlowCreate, KindCondition, KindRollout:
+	case KindSlowCreate, KindCondition, KindRollout:
 		return workers / leaveFew
 	default:
 		return workers / leaveMany
 	}
+}
+
+// room returns what requests of a kind may still take. It is never what more urgent requests are left, however many
+// places these have.
+func (p *Places) room(kind Kind) room {
+	in := room{places: p.free, last: p.workers / lastPart, settled: map[string]bool{}}
+	for each := range p.lines {
+		if leave := p.lines[each].leave; leave <= p.lines[kind].leave {
+			in.places = min(in.places, p.workers-leave-p.usedBy(leave))
+		}
+		for namespace := range p.lines[each].held {
+			in.settled[namespace] = true
+		}
+	}
+	return in
+}
+
+// usedBy returns how many places are in use by requests that leave as many places, or more.
+func (p *Places) usedBy(leave int) (used int) {
+	for kind := range p.lines {
+		if p.lines[kind].leave >= leave {
+			used += p.lines[kind].inUse()
+		}
+	}
+	return used
 }
 
 // priority returns the priority of the reconcile for which a place is free.
@@ -103,7 +132,7 @@ func (p *Pass) Take(kind Kind) (giveBack func()) {
 	places := p.places
 	places.mu.Lock()
 	defer places.mu.Unlock()
-	if !places.lines[kind].take(p.key, places.free, time.Now()) {
+	if !places.lines[kind].take(p.key, places.room(kind), time.Now()) {
 		return nil
 	}
 	places.free--
@@ -163,7 +192,7 @@ func (p *Places) call() {
 	var keys [kinds][]types.NamespacedName
 	p.mu.Lock()
 	for kind := range p.lines {
-		keys[kind] = p.lines[kind].call(p.free)
+		keys[kind] = p.lines[kind].call(p.room(Kind(kind)))
 	}
 	p.mu.Unlock()
 	for kind, each := range keys {

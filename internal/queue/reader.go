@@ -111,7 +111,7 @@ func (r *Reader) readAll(ctx context.Context, client redis.Cmdable, source Sourc
 	// The server has rejected the transaction or one of the commands. Without a transaction, the error tells which
 	// command it was. A server that is only busy will take the next transaction.
 	found, err := asked.withoutTransaction(ctx, client)
-	if err == nil && failure.IsRefusal(refusal) {
+	if err == nil && failure.IsUnsupported(refusal) {
 		r.refusals.add(source.Endpoint)
 	}
 	return found, err

@@ -175,7 +175,8 @@ func scalingLimited(seen *Reconciled) Condition {
 		return Condition{
 			metav1.ConditionTrue, scaledjobv1.ReasonCreatesWaiting,
 			"Jobs are due, and the operator creates them when other requests to the API server have ended. Many " +
-				"requests about this namespace are slow: check its admission webhooks for Jobs.",
+				"requests are slow, usually because of admission webhooks: check those for Jobs in this namespace. If they are " +
+				"well, those of other namespaces may be slow, or the API server.",
 		}
 	}
 	if seen.AtMax {

@@ -130,6 +130,9 @@ func (w StatusWriter) WriteAtOnce(
 	if wait := record.retry.Wait(now); wait > 0 || equality.Semantic.DeepEqual(record.stored(sj), status) {
 		return wait, nil
 	}
+	if w.Yields() {
+		return leastInterval, nil
+	}
 	giveBack := w.Take(true)
 	if giveBack == nil {
 		return 0, nil
@@ -176,11 +179,14 @@ func (w StatusWriter) apply(ctx context.Context, sj *scaledjobv1.ScaledJob, stat
 	return fmt.Errorf("applying the status: %w", err)
 }
 
-// ErrNoPlace means that the status waits for a place.
+// ErrNoPlace means that the status waits for a place, or for the renewal of the Lease.
 var ErrNoPlace = errors.New("too many requests to the API server are running")
 
 // Drop removes a status that does not match the CRD. The API server would reject any status applied over it.
 func (w StatusWriter) Drop(ctx context.Context, sj *scaledjobv1.ScaledJob) error {
+	if w.Yields() {
+		return ErrNoPlace
+	}
 	giveBack := w.Take(true)
 	if giveBack == nil {
 		return ErrNoPlace

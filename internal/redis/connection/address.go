@@ -153,7 +153,11 @@ func (p *Pool) lookUp(ctx context.Context, due []*server) {
 	round.SetLimit(lookUpsAtOnce)
 	for _, server := range due {
 		round.Go(func() error {
-			defer server.lookingUp.Store(false)
+			began := time.Now()
+			defer func() {
+				server.lookedUpInVain.Store(time.Since(began) >= lookUpTimeout)
+				server.lookingUp.Store(false)
+			}()
 			if server.follow(ctx, p.dns, p.timing.restAfterMove) {
 				p.log.Info("The host name of a Redis server resolves to another address now", "endpoint", server.endpoint.String())
 			}
@@ -164,7 +168,7 @@ func (p *Pool) lookUp(ctx context.Context, due []*server) {
 }
 
 // dueForLookUp returns the servers in use whose address is a host name, except for those whose name is being looked up:
-// first one of each tenant, then a second one, and so on.
+// first one of each tenant, then a second one, and so on. Names whose last look-up had no answer come at the end.
 func (p *Pool) dueForLookUp() []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +179,13 @@ func (p *Pool) dueForLookUp() []*server {
 		}
 	}
 	turns := p.quota.turns()
-	slices.SortFunc(found, func(a, b *server) int { return cmp.Compare(turns[a.endpoint], turns[b.endpoint]) })
+	turn := func(s *server) int {
+		if s.lookedUpInVain.Load() {
+			return len(turns) + turns[s.endpoint]
+		}
+		return turns[s.endpoint]
+	}
+	slices.SortFunc(found, func(a, b *server) int { return cmp.Compare(turn(a), turn(b)) })
 	return found
 }
 

@@ -33,8 +33,8 @@ type server struct {
 	dialSlots   dialSlots
 	// pin has the address that all connections to the endpoint use.
 	pin pin
-	// lookingUp is true while the host name is being looked up.
-	lookingUp atomic.Bool
+	// lookingUp is true while the host name is being looked up, and lookedUpInVain if the last look-up had no answer.
+	lookingUp, lookedUpInVain atomic.Bool
 	usage
 
 	// gone is closed when the pool has forgotten the server.

@@ -9,6 +9,7 @@ package failure
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -145,6 +146,15 @@ func IsRefusal(err error) bool {
 	reply := errorReply(err)
 	return strings.HasPrefix(reply, "NOPERM") || strings.HasPrefix(reply, "NOPROTO") ||
 		strings.HasPrefix(reply, "ERR ") && !TooManyClients(reply)
+}
+
+// IsUnsupported reports whether err is the reply of a server that does not know a command, or forbids it, so that there is
+// no use in sending it again soon. Services have texts of their own.
+func IsUnsupported(err error) bool {
+	reply := strings.ToLower(errorReply(err))
+	says := func(words string) bool { return strings.Contains(reply, words) }
+	return strings.HasPrefix(reply, "noperm") || strings.HasPrefix(reply, "err ") &&
+		slices.ContainsFunc([]string{"unknown", "unsupported", "not supported", "not allowed", "not permitted", "disabled"}, says)
 }
 
 // TooManyClients reports whether an error reply says that the server accepts no more clients.

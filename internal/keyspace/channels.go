@@ -63,6 +63,7 @@ type channelSet struct {
 // channel is a channel that is watched, or whose UNSUBSCRIBE is not confirmed yet.
 type channel struct {
 	shares []*share // one for each namespace
+	last   string   // the namespace whose share was removed last
 	status status
 	// since is when the subscription last began or ended, or when the channel was added.
 	since     time.Time
@@ -147,6 +148,7 @@ func (x *channelSet) remove(name string, id ID) {
 	delete(of.ids, id)
 	if len(of.ids) == 0 {
 		c.shares = slices.DeleteFunc(c.shares, func(each *share) bool { return each == of })
+		c.last = id.Namespace
 		x.namespaces[id.Namespace]--
 		if x.namespaces[id.Namespace] == 0 {
 			delete(x.namespaces, id.Namespace)
@@ -214,17 +216,29 @@ func (x *channelSet) event(name string, cause coalesce.Cause) (rests, flooded bo
 	return rests, false
 }
 
-// unasked takes an event that nobody asked for. Those who watch its channel pay for it: the server still sends what it
-// has published before UNSUBSCRIBE. If there are none, all pay who use the server.
+// unasked takes an event that nobody asked for. It reports whether nobody who uses the server can take more of them.
 func (x *channelSet) unasked(c *channel, now time.Time) (flooded bool) {
-	if c != nil && len(c.shares) > 0 {
-		namespaces := make([]string, len(c.shares))
-		for i, each := range c.shares {
-			namespaces[i] = each.namespace
-		}
-		return x.budgets.Exhausted(namespaces, 1, now)
+	if !x.budgets.Exhausted(x.payers(c), 1, now) {
+		return false
 	}
-	return x.budgets.Exhausted(slices.Collect(maps.Keys(x.namespaces)), 1, now)
+	return x.budgets.Exhausted(slices.Collect(maps.Keys(x.namespaces)), 0, now)
+}
+
+// payers returns the namespaces that pay for an event that nobody asked for: those that watch its channel, or did so
+// last, because the server still sends what it has published before UNSUBSCRIBE. If there are none, all who use the
+// server pay.
+func (x *channelSet) payers(c *channel) []string {
+	switch {
+	case c == nil:
+		return slices.Collect(maps.Keys(x.namespaces))
+	case len(c.shares) == 0:
+		return []string{c.last}
+	}
+	namespaces := make([]string, len(c.shares))
+	for i, each := range c.shares {
+		namespaces[i] = each.namespace
+	}
+	return namespaces
 }
 
 // rest begins the rest of a share.

@@ -265,6 +265,33 @@ func TestANamespaceHasOneBudgetForAllItsServers(t *testing.T) {
 	g.Expect(resting).To(BeNumerically(">=", 50))
 }
 
+// A flood of one namespace ends no session that another one needs, and the other one pays for none of it, also after the
+// one is gone.
+func TestAFloodIsPaidForByWhoCausedIt(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	x := newChannelSet(ignore, newBudgets())
+	noisy, quiet := ID{Namespace: "noisy", Name: "a"}, ID{Namespace: "quiet", Name: "a"}
+	x.add("c", noisy)
+	x.add("d", quiet)
+	x.takeWanted(2)
+	x.subscribed("c")
+	x.subscribed("d")
+	flood := func() {
+		for range 5 * namespaceBurst {
+			_, flooded := x.event("c", coalesce.Growth)
+			g.Expect(flooded).To(BeFalse())
+		}
+	}
+	flood()
+	g.Expect(x.takeUnwanted(1)).To(ConsistOf("c"))
+	x.remove("c", noisy)
+	flood()
+	rests, _ := x.event("d", coalesce.Growth)
+	g.Expect(rests).To(BeFalse())
+	g.Expect(x.state("d", "quiet").CalmAt).To(BeZero())
+}
+
 // A rest is over after a minute, and few notifications for another minute make them count as verified again.
 func TestARestIsOverAfterAMinute(t *testing.T) {
 	t.Parallel()

@@ -89,7 +89,8 @@ func until(then, now time.Time, least time.Duration) time.Duration {
 }
 
 // untilChore returns the time until the earliest of: the delayed status write, the retry of failed deletes, the end of
-// a pause, and the retry of a dry run whose template could not be had. A pause that held back Jobs in this reconcile may have ended since.
+// a pause, and the retry of a dry run whose template could not be read. A pause that held back Jobs in this
+// reconcile may have ended since.
 func untilChore(mem *memory, paused bool, statusWait time.Duration, now time.Time) time.Duration {
 	pauseEnd, _ := mem.pause.Holds(now)
 	if !paused && !pauseEnd.After(now) {

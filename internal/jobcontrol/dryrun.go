@@ -18,7 +18,7 @@ import (
 // dryRunTimeout is the timeout of a dry run. Admission webhooks may take up to 30 s.
 const dryRunTimeout = 32 * time.Second
 
-// fillRetry is the time after which a dry run is tried again whose template could not be had. Nothing urgent waits for
+// fillRetry is the time after which a dry run is tried again whose template could not be read. Nothing urgent waits for
 // it.
 const fillRetry = 5 * time.Second
 
@@ -34,7 +34,7 @@ type DryRunner struct {
 type DryRun struct {
 	// waits is true while a dry run waits for a place.
 	waits bool
-	// Turn is when a dry run is tried again whose template could not be had; zero if there is none.
+	// Turn is when a dry run is tried again whose template could not be read; zero if there is none.
 	Turn time.Time
 	// sent is when the last dry run was sent.
 	sent time.Time

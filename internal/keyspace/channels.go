@@ -182,7 +182,7 @@ func (c *channel) needed() bool {
 
 // event marks all ids that watch the channel, and records when a growth or shrink event came. If the events are too
 // many, those who watch the channel begin to rest: their keys must be watched in another way. flooded means that the
-// server sends events that nobody asked for, and that nobody of those who use it can take more of them.
+// server sends events that nobody asked for, and that no namespace that uses it can take more of them.
 func (x *channelSet) event(name string, cause coalesce.Cause) (rests, flooded bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

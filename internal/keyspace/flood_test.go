@@ -118,7 +118,7 @@ func TestAFloodIsTakenWithoutRests(t *testing.T) {
 	h.Eventually(count.received.Load).WithTimeout(timeout).Should(BeNumerically(">=", 5*keyBurst))
 }
 
-// Where tracking is not to be had, the state says that the queue must be polled. It is also the negative control of
+// Where tracking is not available, the state says that the queue must be polled. It is also the negative control of
 // the tests here: nothing tells of a push.
 func TestAFloodedKeyIsPolledWithoutTracking(t *testing.T) {
 	t.Parallel()

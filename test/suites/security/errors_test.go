@@ -83,7 +83,7 @@ func TestWhatKeepsFromListeningIsToldAndMended(t *testing.T) {
 			s.awaitJobs()
 			told := s.awaitFalse(scaledjobv1.ConditionNotificationsActive, row.reason, row.words)
 			s.Expect(told.Abnormal).To(BeEmpty(), "the queue is read")
-			s.awaitMode(scaledjobv1.ModePolling)
+			s.Expect(s.Status().Mode).NotTo(Equal(scaledjobv1.ModeEvents))
 			s.push(1)
 			s.awaitJobs()
 			s.Update(scene.Polling(scene.Never))

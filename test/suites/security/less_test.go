@@ -214,7 +214,7 @@ func TestSUBSCRIBEIsNotNeeded(t *testing.T) {
 			s.push(1)
 			s.awaitJobs()
 			s.awaitFalse(scaledjobv1.ConditionNotificationsActive, scaledjobv1.ReasonUnreachable, "")
-			s.awaitMode(scaledjobv1.ModePolling)
+			s.Expect(s.Status().Mode).NotTo(Equal(scaledjobv1.ModeEvents))
 			s.awaitConnected()
 			s.push(2)
 			s.awaitJobs()

@@ -65,6 +65,8 @@ func startWith(t *testing.T, namespace string, through func(enqueue.Wakes) deliv
 		Metrics:  metrics.New(prometheus.NewRegistry()),
 		Wakes:    wakes,
 		Leads:    func() bool { return true },
+
+		LeaseLate: func() bool { return false },
 	}
 	g.Expect(reconciler.SetupWithManager(t.Context(), mgr, 32)).To(Succeed())
 	g.Expect(mgr.Add(pool)).To(Succeed())

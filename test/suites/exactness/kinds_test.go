@@ -304,5 +304,6 @@ func (c *crew) findsWaste(t *testing.T, kind hesitant) {
 	g.Eventually(c.Wasted).WithTimeout(timeout).ShouldNot(BeZero())
 	g.Expect(c.Push(t.Context(), crewMessages-1)).To(Succeed())
 	c.awaitWorkedOff(t)
-	g.Expect(c.faults(t, 0)).To(ConsistOf(ContainSubstring("found no message")))
+	// More surplus Jobs may follow, and the last one may be unfinished.
+	g.Expect(c.faults(t, 0)).To(ContainElement(ContainSubstring("found no message")))
 }

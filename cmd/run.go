@@ -27,6 +27,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/pages"
 	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
@@ -50,6 +51,17 @@ func sparing(cluster *rest.Config) *rest.Config {
 	cluster.Wrap(pages.Bounded)
 	cluster.Wrap(pages.Brief)
 	return cluster
+}
+
+// newWatcher returns the watcher of the queues, which delivers its wakes to the controller.
+func newWatcher(pool *connection.Pool, wakes enqueue.Wakes, recorder keyspace.Recorder, options options) *keyspace.Watcher {
+	return keyspace.New(keyspace.Options{
+		Pool:      pool,
+		Deliver:   wakes.Deliver,
+		Configure: options.configureNotifications,
+		Recorder:  recorder,
+		Log:       ctrl.Log.WithName("keyspace"),
+	})
 }
 
 // run runs the operator until ctx ends. It only connects the parts with each other.
@@ -77,13 +89,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	live := jobcontrol.WithDeadlines(mgr.GetAPIReader())
 	wakes := make(enqueue.Wakes)
 	collectors := metrics.New(ctrlmetrics.Registry)
-	watcher := keyspace.New(keyspace.Options{
-		Pool:      pool,
-		Deliver:   wakes.Deliver,
-		Configure: options.configureNotifications,
-		Recorder:  collectors,
-		Log:       ctrl.Log.WithName("keyspace"),
-	})
+	watcher := newWatcher(pool, wakes, collectors, options)
 	reconciler := &controller.Reconciler{
 		Client:   mgr.GetClient(),
 		Live:     live,

@@ -87,7 +87,7 @@ const (
 // earlier versions from the API server to find out whether the edit changed the template. A changed hash does not prove
 // that: the API server adds the defaults of the CRD when it reads an object, and a new CRD may have other defaults. The
 // API server keeps earlier versions for some minutes only; an edit that it no longer has is taken as no edit of the
-// template. lastRollout returns errNoPlace if the ScaledJob has to wait until it may read.
+// template. lastRollout returns report.ErrNoPlace if the ScaledJob has to wait until it may read.
 func (r *Reconciler) lastRollout(
 	ctx context.Context, t *target, before *scaledjobv1.ScaledJobStatus, hash string,
 ) (int64, error) {
@@ -97,7 +97,7 @@ func (r *Reconciler) lastRollout(
 	}
 	giveBack := t.pass.Take(enqueue.KindHistory)
 	if giveBack == nil {
-		return 0, errNoPlace
+		return 0, report.ErrNoPlace
 	}
 	defer giveBack()
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)

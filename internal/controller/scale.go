@@ -40,8 +40,6 @@ var (
 	// errOwnerGoing stops the creation of Jobs for a ScaledJob that is being deleted while the cache does not show that
 	// yet.
 	errOwnerGoing = errors.New("the ScaledJob is being deleted")
-	// errNoPlace postpones requests until the ScaledJob has a place among those to the API server.
-	errNoPlace = errors.New("too many requests to the API server are running")
 	// errPostponed postpones creates of a large template while too many such creates are running.
 	errPostponed = errors.New("too many creates of large templates are running")
 )
@@ -80,7 +78,7 @@ func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, pla
 	switch {
 	case errors.Is(err, errPostponed):
 		done.postponed = true
-	case errors.Is(err, errNoPlace):
+	case errors.Is(err, report.ErrNoPlace):
 		done.waits = t.pass.Waits(t.mem.kindOfCreates())
 	case errors.Is(err, jobcontrol.ErrRefused):
 		ctrl.LoggerFrom(ctx).Error(err, "the API server refuses to create a Job")
@@ -107,7 +105,7 @@ func (r *Reconciler) create(
 	}
 	giveBack := t.pass.Take(mem.kindOfCreates())
 	if giveBack == nil {
-		return 0, false, errNoPlace
+		return 0, false, report.ErrNoPlace
 	}
 	defer giveBack()
 	if mem.ownerDoubted {

@@ -44,6 +44,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
@@ -205,7 +206,7 @@ func (r *Reconciler) act(ctx context.Context, t *target) (enqueue.Ending, ctrl.R
 // early ends a reconcile without an observation: after a failure, while it waits for a place, or with this result.
 func (r *Reconciler) early(sj *scaledjobv1.ScaledJob, wait *ctrl.Result, err error) (enqueue.Ending, ctrl.Result, error) {
 	switch {
-	case errors.Is(err, errNoPlace):
+	case errors.Is(err, report.ErrNoPlace):
 		return enqueue.EndedEarly, enqueue.After(jitter(sj.Spec.PollingInterval()), enqueue.PriorityResync), nil
 	case err != nil:
 		result, err := r.fail(sj, err)

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics defines all metrics of the operator: those of ScaledJobs in scaledjobs.go, those of Redis servers in
-// redis.go. The series of a ScaledJob or a server are removed together with it.
+// Package metrics defines all metrics of the operator: those of ScaledJobs in scaledjobs.go and
+// collector.go, those of Redis servers in redis.go. The series of a ScaledJob or a server are removed together with it.
 package metrics
 
 import (
@@ -14,29 +14,25 @@ import (
 
 // Metrics are the collectors. All methods are safe for concurrent use.
 type Metrics struct {
-	scaledJobs scaledJobs
-	redis      redis
-	reads      prometheus.Histogram
-	coalesced  prometheus.Counter
+	redis     redis
+	reads     prometheus.Histogram
+	coalesced prometheus.Counter
 
 	mu sync.Mutex
-	// queues are the label values of the current queues of the ScaledJobs.
-	queues map[types.NamespacedName]string
-	// depths are the label values of the keys with a depth, by ScaledJob.
-	depths map[types.NamespacedName]map[string]struct{}
+	// all are the series of the ScaledJobs.
+	all map[types.NamespacedName]*series
 }
 
 // Histogram buckets, in seconds.
 var (
-	reactionBuckets = []float64{.0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 30}
+	reactionBuckets = [...]float64{.0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 30}
 	readBuckets     = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}
 )
 
 // New creates the collectors and registers them.
 func New(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
-		scaledJobs: newScaledJobs(),
-		redis:      newRedis(),
+		redis: newRedis(),
 		reads: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "scaledjob_queue_read_seconds", Help: "Duration of successful reads of a depth.",
 			Buckets: readBuckets,
@@ -45,11 +41,9 @@ func New(registry prometheus.Registerer) *Metrics {
 			Name: "scaledjob_notifications_coalesced_total",
 			Help: "Notifications that caused no wake-up of their own, because one was already pending.",
 		}),
-		queues: map[types.NamespacedName]string{},
-		depths: map[types.NamespacedName]map[string]struct{}{},
+		all: map[types.NamespacedName]*series{},
 	}
-	registry.MustRegister(m.reads, m.coalesced)
-	registry.MustRegister(m.scaledJobs.collectors()...)
+	registry.MustRegister(m.reads, m.coalesced, scaledJobs{m})
 	registry.MustRegister(m.redis.collectors()...)
 	return m
 }

@@ -131,7 +131,7 @@ func TestForgottenScaledJobsLeaveNothing(t *testing.T) {
 	metrics.Forget(emails)
 	metrics.Finished(emails, true) // The events of its last Jobs arrive later.
 	g.Expect(scrape(g, registry)).To(Equal(before))
-	g.Expect(metrics.queues).To(HaveLen(2))
+	g.Expect(metrics.all).To(HaveLen(2))
 }
 
 func TestSeriesOfServers(t *testing.T) {

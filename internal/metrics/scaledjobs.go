@@ -4,94 +4,50 @@
 package metrics
 
 import (
+	"maps"
+	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The values of the label outcome of finished Jobs.
-const (
-	outcomeSucceeded = "succeeded"
-	outcomeFailed    = "failed"
-)
-
-// scaledJobs are the metrics of ScaledJobs, with the labels namespace, scaledjob and queue.
-type scaledJobs struct {
-	depth      *prometheus.GaugeVec
-	active     *prometheus.GaugeVec
-	pending    *prometheus.GaugeVec
-	desired    *prometheus.GaugeVec
-	pausing    *prometheus.GaugeVec
-	events     *prometheus.GaugeVec
-	lastRead   *prometheus.GaugeVec
-	lastEvent  *prometheus.GaugeVec
-	reconciles *prometheus.CounterVec
-	failures   *prometheus.CounterVec
-	missed     *prometheus.CounterVec
-	created    *prometheus.CounterVec
-	finished   *prometheus.CounterVec
-	reaction   *prometheus.HistogramVec
+// series are the values of one ScaledJob. They become metrics when they are scraped: metrics that are kept take many
+// times their memory.
+type series struct {
+	// queue is the label of the queue, and depths are the depths by the label of their key. depths is replaced and never
+	// changed.
+	queue  string
+	depths []depth
+	// observed is true once Jobs were counted. The fields up to the next comment are unknown before.
+	observed        bool
+	active, pending int32
+	pausing, events bool
+	// desired is nil, and the times are zero, while they are unknown.
+	desired             *int32
+	lastRead, lastEvent time.Time
+	// These count from 0.
+	reconciles, failures, missed, created uint64
+	// These appear with their first increase.
+	succeeded, failed uint64
+	reactions         *reactions
 }
 
-func newScaledJobs() scaledJobs {
-	labels := []string{"namespace", "scaledjob", "queue"}
-	return scaledJobs{
-		depth:    gauge("scaledjob_queue_depth", "Messages outstanding when the queue was last read.", labels...),
-		active:   gauge("scaledjob_active_jobs", "Jobs that have not finished.", labels...),
-		pending:  gauge("scaledjob_pending_jobs", "Jobs that have not finished and have no ready Pod.", labels...),
-		desired:  gauge("scaledjob_desired_jobs", "Jobs that should be active.", labels...),
-		pausing:  gauge("scaledjob_creation_pausing", "1 while the creation of Jobs is paused.", labels...),
-		events:   gauge("scaledjob_notifications_active", "1 in mode Events, 0 in mode Polling.", labels...),
-		lastRead: gauge("scaledjob_last_read_timestamp_seconds", "When the depth was last read.", labels...),
-		lastEvent: gauge("scaledjob_last_event_timestamp_seconds",
-			"When Redis last notified that the queue grew.", labels...),
-		reconciles: counter("scaledjob_reconcile_total", "Reconciliations of the ScaledJob.", labels...),
-		failures:   counter("scaledjob_reconcile_errors_total", "Reconciliations that met an error.", labels...),
-		missed: counter("scaledjob_notifications_missed_total",
-			"Growths of the queue without a notification.", labels...),
-		created: counter("scaledjob_jobs_created_total", "Jobs created.", labels...),
-		finished: counter("scaledjob_jobs_finished_total",
-			"Finished Jobs, by outcome.", append(labels, "outcome")...),
-		reaction: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "scaledjob_event_to_create_seconds",
-			Help:    "Time from the first notification since the last complete reconcile until a Job was created.",
-			Buckets: reactionBuckets,
-		}, labels),
-	}
+// depth is the depth of a key.
+type depth struct {
+	label    string
+	messages int64
 }
 
-func (s *scaledJobs) gauges() []*prometheus.GaugeVec {
-	return []*prometheus.GaugeVec{s.active, s.pending, s.desired, s.pausing, s.events, s.lastRead, s.lastEvent}
+// reactions is a histogram of reactions. buckets are not cumulative, and the last one has no upper bound.
+type reactions struct {
+	buckets [len(reactionBuckets) + 1]uint64
+	sum     time.Duration
 }
 
-func (s *scaledJobs) counters() []*prometheus.CounterVec {
-	return []*prometheus.CounterVec{s.reconciles, s.failures, s.missed, s.created}
-}
-
-func (s *scaledJobs) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{s.depth, s.finished, s.reaction}
-	for _, vector := range s.gauges() {
-		all = append(all, vector)
-	}
-	for _, vector := range s.counters() {
-		all = append(all, vector)
-	}
-	return all
-}
-
-// forget removes the series with these label values.
-func (s *scaledJobs) forget(values []string) {
-	for _, vector := range s.gauges() {
-		vector.DeleteLabelValues(values...)
-	}
-	for _, vector := range s.counters() {
-		vector.DeleteLabelValues(values...)
-	}
-	s.reaction.DeleteLabelValues(values...)
-	for _, outcome := range []string{outcomeSucceeded, outcomeFailed} {
-		s.finished.DeleteLabelValues(append(values, outcome)...)
-	}
+func (r *reactions) observe(reaction time.Duration) {
+	at, _ := slices.BinarySearch(reactionBuckets[:], reaction.Seconds())
+	r.buckets[at]++
+	r.sum += reaction
 }
 
 // Sample is the result of one reconcile.
@@ -122,7 +78,7 @@ type Sample struct {
 func (m *Metrics) Failed(key types.NamespacedName, queue string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.count(m.valuesOf(key, queue), true)
+	m.seriesOf(key, queue).count(true)
 }
 
 // Read records how long a read of a depth took.
@@ -132,44 +88,92 @@ func (m *Metrics) Read(took time.Duration) { m.reads.Observe(took.Seconds()) }
 func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	values := m.valuesOf(key, sample.Queue)
-	s := &m.scaledJobs
+	s := m.seriesOf(key, sample.Queue)
+	s.observed, s.active, s.pending = true, sample.Active, sample.Pending
+	s.pausing, s.events = sample.Pausing, sample.Events
 	if sample.Depths != nil {
-		m.setDepths(key, sample.Depths)
+		s.setDepths(sample.Depths)
 	}
 	if sample.Read {
-		s.lastRead.WithLabelValues(values...).SetToCurrentTime()
+		s.lastRead = time.Now()
 	}
 	if sample.Desired != nil {
-		s.desired.WithLabelValues(values...).Set(float64(*sample.Desired))
+		s.desired = sample.Desired
 	}
-	s.active.WithLabelValues(values...).Set(float64(sample.Active))
-	s.pending.WithLabelValues(values...).Set(float64(sample.Pending))
-	s.pausing.WithLabelValues(values...).Set(indicator(sample.Pausing))
-	s.events.WithLabelValues(values...).Set(indicator(sample.Events))
 	if !sample.LastEvent.IsZero() {
-		s.lastEvent.WithLabelValues(values...).Set(float64(sample.LastEvent.UnixMilli()) / 1000)
+		s.lastEvent = sample.LastEvent
 	}
 	if sample.Missed {
-		s.missed.WithLabelValues(values...).Inc()
+		s.missed++
 	}
-	m.count(values, sample.Failed)
+	s.count(sample.Failed)
 }
 
-// setDepths sets the depth of each key, and removes the series of all other keys of the ScaledJob.
-func (m *Metrics) setDepths(key types.NamespacedName, depths map[string]int64) {
-	now := make(map[string]struct{}, len(depths))
-	for queue, depth := range depths {
+// setDepths sets the depths. Keys that differ only behind the end of the label share a series.
+func (s *series) setDepths(depths map[string]int64) {
+	s.depths = nil
+	for _, queue := range slices.Sorted(maps.Keys(depths)) {
 		label := queueLabel(queue)
-		now[label] = struct{}{}
-		m.scaledJobs.depth.WithLabelValues(key.Namespace, key.Name, label).Set(float64(depth))
-	}
-	for label := range m.depths[key] {
-		if _, stays := now[label]; !stays {
-			m.scaledJobs.depth.DeleteLabelValues(key.Namespace, key.Name, label)
+		if same := slices.IndexFunc(s.depths, func(d depth) bool { return d.label == label }); same >= 0 {
+			s.depths[same].messages = depths[queue]
+			continue
 		}
+		s.depths = append(s.depths, depth{label, depths[queue]})
 	}
-	m.depths[key] = now
+}
+
+// count counts a reconcile.
+func (s *series) count(hasFailed bool) {
+	s.reconciles++
+	if hasFailed {
+		s.failures++
+	}
+}
+
+// Created counts a created Job. reaction is the time since the notification that caused it; zero if none did.
+func (m *Metrics) Created(key types.NamespacedName, queue string, reaction time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.seriesOf(key, queue)
+	s.created++
+	if reaction <= 0 {
+		return
+	}
+	if s.reactions == nil {
+		s.reactions = &reactions{}
+	}
+	s.reactions.observe(reaction)
+}
+
+// Finished counts a finished Job. It ignores Jobs of ScaledJobs that were not reconciled yet.
+func (m *Metrics) Finished(key types.NamespacedName, succeeded bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.all[key]
+	switch {
+	case s == nil:
+	case succeeded:
+		s.succeeded++
+	default:
+		s.failed++
+	}
+}
+
+// seriesOf returns the series of a ScaledJob. If its queue has changed, they start again.
+func (m *Metrics) seriesOf(key types.NamespacedName, queue string) *series {
+	label := queueLabel(queue)
+	if known := m.all[key]; known != nil && known.queue == label {
+		return known
+	}
+	m.all[key] = &series{queue: label}
+	return m.all[key]
+}
+
+// Forget removes the series of a deleted ScaledJob.
+func (m *Metrics) Forget(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.all, key)
 }
 
 // indicator returns 1 for true and 0 for false.
@@ -178,65 +182,4 @@ func indicator(is bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// count counts a reconcile. It creates all counters with the value 0, so that their first increase is visible.
-func (m *Metrics) count(values []string, hasFailed bool) {
-	for _, vector := range m.scaledJobs.counters() {
-		vector.WithLabelValues(values...)
-	}
-	m.scaledJobs.reconciles.WithLabelValues(values...).Inc()
-	if hasFailed {
-		m.scaledJobs.failures.WithLabelValues(values...).Inc()
-	}
-}
-
-// Created counts a created Job. reaction is the time since the notification that caused it; zero if none did.
-func (m *Metrics) Created(key types.NamespacedName, queue string, reaction time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	values := m.valuesOf(key, queue)
-	m.scaledJobs.created.WithLabelValues(values...).Inc()
-	if reaction > 0 {
-		m.scaledJobs.reaction.WithLabelValues(values...).Observe(reaction.Seconds())
-	}
-}
-
-// Finished counts a finished Job. It ignores Jobs of ScaledJobs that were not reconciled yet.
-func (m *Metrics) Finished(key types.NamespacedName, succeeded bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	queue, known := m.queues[key]
-	if !known {
-		return
-	}
-	outcome := outcomeFailed
-	if succeeded {
-		outcome = outcomeSucceeded
-	}
-	m.scaledJobs.finished.WithLabelValues(key.Namespace, key.Name, queue, outcome).Inc()
-}
-
-// valuesOf returns the label values of a ScaledJob. If its queue has changed, valuesOf removes the series of the
-// previous queue.
-func (m *Metrics) valuesOf(key types.NamespacedName, queue string) []string {
-	label := queueLabel(queue)
-	if known, has := m.queues[key]; has && known != label {
-		m.scaledJobs.forget([]string{key.Namespace, key.Name, known})
-		m.setDepths(key, nil)
-	}
-	m.queues[key] = label
-	return []string{key.Namespace, key.Name, label}
-}
-
-// Forget removes the series of a deleted ScaledJob.
-func (m *Metrics) Forget(key types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if label, known := m.queues[key]; known {
-		m.scaledJobs.forget([]string{key.Namespace, key.Name, label})
-		delete(m.queues, key)
-		m.setDepths(key, nil)
-		delete(m.depths, key)
-	}
 }

@@ -1,0 +1,65 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// BenchmarkObserve measures what a reconcile costs, and the memory of a ScaledJob's series.
+func BenchmarkObserve(b *testing.B) {
+	const scaledJobs = 10_000
+	metrics := New(prometheus.NewRegistry())
+	keys := make([]types.NamespacedName, scaledJobs)
+	samples := make([]Sample, scaledJobs)
+	for i := range keys {
+		name := fmt.Sprint("queue-", i)
+		keys[i] = types.NamespacedName{Namespace: "mail", Name: name}
+		samples[i] = Sample{Queue: name, Depths: map[string]int64{name: 1}, Read: true, Desired: new(int32(1)), LastEvent: time.Now()}
+	}
+	before := heap()
+	for i := range keys {
+		metrics.Observe(keys[i], samples[i])
+		metrics.Created(keys[i], keys[i].Name, time.Millisecond)
+	}
+	size := float64(heap()-before) / scaledJobs
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		metrics.Observe(keys[i%scaledJobs], samples[i%scaledJobs])
+		i++
+	}
+	b.ReportMetric(size, "B/ScaledJob")
+	runtime.KeepAlive(metrics)
+}
+
+// BenchmarkScrape measures a scrape of 10,000 ScaledJobs.
+func BenchmarkScrape(b *testing.B) {
+	registry := prometheus.NewRegistry()
+	metrics := New(registry)
+	for i := range 10_000 {
+		name := fmt.Sprint("queue-", i)
+		key := types.NamespacedName{Namespace: "mail", Name: name}
+		metrics.Observe(key, Sample{Queue: name, Depths: map[string]int64{name: 1}, Read: true})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := registry.Gather(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}

@@ -46,6 +46,8 @@ type memory struct {
 	createFailed, createsSlowly bool
 	// status is the last computed and the last written status.
 	status report.StatusRecord
+	// untold are the events to emit with the next status. They leave the API server to creates, as the status does.
+	untold []report.Event
 	// template is the state of the dry run of the template.
 	template jobcontrol.DryRun
 }
@@ -60,6 +62,13 @@ func (m *memory) suspensionLifted(sj *scaledjobv1.ScaledJob) bool {
 	}
 	m.suspended = sj.Spec.Suspend
 	return was && !sj.Spec.Suspend
+}
+
+// note keeps an event until the next status is written.
+func (m *memory) note(event report.Event) {
+	if !slices.Contains(m.untold, event) {
+		m.untold = append(m.untold, event)
+	}
 }
 
 // memories holds the memory of each ScaledJob. The zero value is ready for use.

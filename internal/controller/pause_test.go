@@ -72,7 +72,8 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 			w.Expect(w.names()).To(HaveLen(created))
 			w.Expect(w.limited(ctx)).To(Equal("JobsFailing"), "nothing has succeeded yet")
 		}
-		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "JobsFailing", "CreatedJobs", "CreatedJobs"}))
+		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "JobsFailing", "CreatedJobs"}),
+			"the last event waits for its status")
 
 		w.finish(ctx, w.names()[created-1], batchv1.JobComplete)
 		w.queues.SetDepth(emailQueue, 29)

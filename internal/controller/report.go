@@ -28,12 +28,29 @@ func (r *Reconciler) report(
 	if plan.known && !done.unfinished() && !done.postponed && done.waits.IsZero() && done.err == nil {
 		t.mem.notified = time.Time{}
 	}
+	r.emitWarnings(ctx, t, done)
 	if done.created > 0 {
-		r.emit(t.sj, report.CreatedJobs())
+		t.mem.note(report.CreatedJobs())
 	}
 	if done.pruned.Unfinished {
-		r.emit(t.sj, report.ReplacedJobs())
+		t.mem.note(report.ReplacedJobs())
 	}
+	replaced, statusWait, statusErr := r.statuses(t.pass).Write(ctx, t.sj, &t.mem.status, status, done.unfinished())
+	if replaced != nil {
+		r.emit(t.sj, report.Events(replaced, status)...)
+	}
+	if statusErr != nil || !t.mem.status.Waits() {
+		r.emit(t.sj, t.mem.untold...)
+		t.mem.untold = nil
+	}
+	chores := errors.Join(done.pruned.Err, statusErr)
+	r.logChores(ctx, done.pruned.Err, statusErr)
+	r.Metrics.Observe(t.key(), sample(t, status, seen, plan, errors.Join(done.err, done.refusal, chores)))
+	return statusWait
+}
+
+// emitWarnings emits the events about what went wrong with creates.
+func (r *Reconciler) emitWarnings(ctx context.Context, t *target, done outcome) {
 	if done.createFailing {
 		r.emit(t.sj, report.JobCreateFailed())
 	}
@@ -42,14 +59,6 @@ func (r *Reconciler) report(
 		ctrl.LoggerFrom(ctx).Info(warning.Note)
 		r.emit(t.sj, warning)
 	}
-	replaced, statusWait, statusErr := r.statuses(t.pass).Write(ctx, t.sj, &t.mem.status, status, done.unfinished())
-	if replaced != nil {
-		r.emit(t.sj, report.Events(replaced, status)...)
-	}
-	chores := errors.Join(done.pruned.Err, statusErr)
-	r.logChores(ctx, done.pruned.Err, statusErr)
-	r.Metrics.Observe(t.key(), sample(t, status, seen, plan, errors.Join(done.err, done.refusal, chores)))
-	return statusWait
 }
 
 // deniedInterval is the minimum time between two log lines that the operator may not write statuses. They concern all
@@ -116,11 +125,11 @@ func queueStatuses(asked []scaledjobv1.Queue, seen queues) []scaledjobv1.QueueSt
 
 // statuses returns the writer of statuses for one reconcile. Conditions go before numbers.
 func (r *Reconciler) statuses(pass *enqueue.Pass) report.StatusWriter {
-	take := func(conditions bool) func() {
+	take := func(conditions bool, since time.Time) func() {
 		if conditions {
-			return pass.Take(enqueue.KindCondition)
+			return pass.TakeSince(enqueue.KindCondition, since)
 		}
-		return pass.Take(enqueue.KindNumbers)
+		return pass.TakeSince(enqueue.KindNumbers, since)
 	}
 	return report.StatusWriter{Client: r.Client, Take: take, Yields: r.LeaseLate}
 }

@@ -58,7 +58,12 @@ type room struct {
 	// have one.
 	last    int
 	settled map[string]bool
+	// before is when a request must have been wanted at the latest; zero if that does not matter.
+	before time.Time
 }
+
+// isOpen reports whether a request may be sent that has been wanted since then.
+func (in room) isOpen(since time.Time) bool { return in.before.IsZero() || since.Before(in.before) }
 
 // fits reports whether the namespace may take a place, with this room, and this many others of the namespace before it:
 // it may have as many places as there is room. So one namespace gets at most half of the places, and the more namespaces
@@ -82,12 +87,13 @@ func (l *line) inUse() (places int) {
 	return places
 }
 
-// take reports whether the ScaledJob may have a place now. Otherwise it waits from now on, unless it does already.
-func (l *line) take(key types.NamespacedName, in room, now time.Time) bool {
+// take reports whether the ScaledJob may have a place now, for a request that has been wanted since then. Otherwise it
+// waits for one.
+func (l *line) take(key types.NamespacedName, in room, since time.Time) bool {
 	own := l.tickets[key]
-	if !l.fits(key.Namespace, in, l.ahead(key, in.places), own != nil && own.state == called) {
+	if !in.isOpen(since) || !l.fits(key.Namespace, in, l.ahead(key, in.places), own != nil && own.state == called) {
 		if own == nil {
-			l.join(key, now)
+			l.join(key, since)
 		} else {
 			l.set(own, queued)
 		}
@@ -142,7 +148,7 @@ func (l *line) next(namespace string, in room) *ticket {
 		case called:
 			ahead++
 		case queued:
-			if l.fits(namespace, in, ahead, false) {
+			if in.isOpen(each.since) && l.fits(namespace, in, ahead, false) {
 				return each
 			}
 			return nil
@@ -152,8 +158,8 @@ func (l *line) next(namespace string, in room) *ticket {
 	return nil
 }
 
-func (l *line) join(key types.NamespacedName, now time.Time) {
-	entry := &ticket{key: key, since: now}
+func (l *line) join(key types.NamespacedName, since time.Time) {
+	entry := &ticket{key: key, since: since}
 	l.tickets[key] = entry
 	if len(l.waiting[key.Namespace]) == 0 {
 		l.turns = append(l.turns, key.Namespace)

@@ -55,6 +55,11 @@ type Places struct {
 	mu    sync.Mutex
 	free  int
 	lines [kinds]line
+	// creates are the last creates, and written is the status whose write began last; nil if it has ended. callsLater is
+	// true while a timer is to call those who leave the API server to creates.
+	creates    recent
+	written    *status
+	callsLater bool
 }
 
 // NewPlaces returns as many places as there are workers. request requests reconciles; it must not block.
@@ -79,8 +84,9 @@ func left(kind Kind, workers int) int {
 }
 
 // room returns what requests of a kind may still take. It is never what more urgent requests are left, however many
-// places these have.
-func (p *Places) room(kind Kind) room {
+// places these have. creating says that Jobs are being
+// created.
+func (p *Places) room(kind Kind, creating bool, now time.Time) room {
 	in := room{places: p.free, last: p.workers / lastPart, settled: map[string]bool{}}
 	for each := range p.lines {
 		if leave := p.lines[each].leave; leave <= p.lines[kind].leave {
@@ -89,6 +95,9 @@ func (p *Places) room(kind Kind) room {
 		for namespace := range p.lines[each].held {
 			in.settled[namespace] = true
 		}
+	}
+	if creating && kind.isStatus() {
+		return p.yielding(in, now)
 	}
 	return in
 }
@@ -127,19 +136,24 @@ func (p *Places) Begin(key types.NamespacedName) *Pass { return &Pass{places: p,
 
 // Take takes a place for a request of this kind, and returns how to give it back. If there is none, it returns nil, and
 // a reconcile is requested when there is.
-func (p *Pass) Take(kind Kind) (giveBack func()) {
+func (p *Pass) Take(kind Kind) (giveBack func()) { return p.TakeSince(kind, time.Now()) }
+
+// TakeSince is like Take, for a request that has been wanted since then.
+func (p *Pass) TakeSince(kind Kind, since time.Time) (giveBack func()) {
 	p.asked[kind] = true
-	places := p.places
+	places, now := p.places, time.Now()
 	places.mu.Lock()
 	defer places.mu.Unlock()
-	if !places.lines[kind].take(p.key, places.room(kind), time.Now()) {
+	if !places.lines[kind].take(p.key, places.room(kind, places.creates.busy(p.key, now), now), since) {
 		return nil
 	}
 	places.free--
+	end := places.begin(kind, p.key)
 	return func() {
 		places.mu.Lock()
 		places.lines[kind].giveBack(p.key.Namespace)
 		places.free++
+		end()
 		places.mu.Unlock()
 		places.call()
 	}
@@ -191,8 +205,13 @@ func (p *Pass) End(how Ending) {
 func (p *Places) call() {
 	var keys [kinds][]types.NamespacedName
 	p.mu.Lock()
+	now := time.Now()
+	creating := p.creates.busy(types.NamespacedName{}, now)
 	for kind := range p.lines {
-		keys[kind] = p.lines[kind].call(p.room(Kind(kind)))
+		keys[kind] = p.lines[kind].call(p.room(Kind(kind), creating, now))
+	}
+	if creating {
+		p.callLater()
 	}
 	p.mu.Unlock()
 	for kind, each := range keys {

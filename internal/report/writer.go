@@ -69,6 +69,9 @@ func (r *StatusRecord) stored(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobS
 	return &sj.Status
 }
 
+// Waits reports whether the computed status still has to be written.
+func (r *StatusRecord) Waits() bool { return !r.changedAt.IsZero() }
+
 // Written reports whether a status was written.
 func (r *StatusRecord) Written() bool { return r.written != nil }
 
@@ -76,9 +79,9 @@ func (r *StatusRecord) Written() bool { return r.written != nil }
 type StatusWriter struct {
 	// Client writes to the API server.
 	Client client.StatusClient
-	// Take takes a place for a write that changes conditions, or only numbers. It returns how to give it back; nil if
-	// there is none. Then the ScaledJob is reconciled when there is.
-	Take func(conditions bool) (giveBack func())
+	// Take takes a place for a write that changes conditions, or only numbers, and has been wanted since then. It
+	// returns how to give it back; nil if there is none. Then the ScaledJob is reconciled when there is.
+	Take func(conditions bool, since time.Time) (giveBack func())
 	// Yields reports whether statuses have to leave the API server to more important requests.
 	Yields func() bool
 }
@@ -106,7 +109,7 @@ func (w StatusWriter) Write(
 	if w.Yields() {
 		return nil, leastInterval, nil
 	}
-	giveBack := w.Take(changed(before.Conditions, status.Conditions))
+	giveBack := w.Take(changed(before.Conditions, status.Conditions), record.changedAt)
 	if giveBack == nil {
 		return nil, 0, nil
 	}
@@ -133,7 +136,7 @@ func (w StatusWriter) WriteAtOnce(
 	if w.Yields() {
 		return leastInterval, nil
 	}
-	giveBack := w.Take(true)
+	giveBack := w.Take(true, time.Time{})
 	if giveBack == nil {
 		return 0, nil
 	}
@@ -187,7 +190,7 @@ func (w StatusWriter) Drop(ctx context.Context, sj *scaledjobv1.ScaledJob) error
 	if w.Yields() {
 		return ErrNoPlace
 	}
-	giveBack := w.Take(true)
+	giveBack := w.Take(true, time.Time{})
 	if giveBack == nil {
 		return ErrNoPlace
 	}

@@ -179,7 +179,7 @@ func (s *slowServer) Apply(ctx context.Context, _ runtime.ApplyConfiguration, _ 
 }
 
 // anyPlace is a place for every write.
-func anyPlace(bool) func() { return func() {} }
+func anyPlace(bool, time.Time) func() { return func() {} }
 
 // Without a place nothing is written, and the status stays different.
 func TestWritesWaitForAPlace(t *testing.T) {
@@ -187,7 +187,7 @@ func TestWritesWaitForAPlace(t *testing.T) {
 	g := NewWithT(t)
 	record := NewStatusRecord()
 	var asked []bool
-	none := func(conditions bool) func() { asked = append(asked, conditions); return nil }
+	none := func(conditions bool, _ time.Time) func() { asked = append(asked, conditions); return nil }
 	sj, status := &scaledjobv1.ScaledJob{}, &scaledjobv1.ScaledJobStatus{ActiveJobs: 1}
 
 	replaced, wait, err := StatusWriter{nil, none, never}.Write(t.Context(), sj, &record, status, false)

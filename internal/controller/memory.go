@@ -27,7 +27,8 @@ type memory struct {
 	// tally tracks the owned Jobs.
 	tally jobs.Tally
 	// ownerDoubted is true if an unfinished Job disappeared from the cache, or if that is unknown. The ScaledJob may
-	// then be in deletion, which has to be checked before Jobs are created.
+	// then be in deletion, which has to be checked before Jobs are created. The answer to a write of the status, which
+	// comes after the count of the Jobs, shows it as well.
 	ownerDoubted bool
 	// pause pauses creation while new Jobs fail, make no progress or are refused.
 	pause scaling.Pause

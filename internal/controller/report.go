@@ -38,6 +38,8 @@ func (r *Reconciler) report(
 	replaced, statusWait, statusErr := r.statuses(t.pass).Write(ctx, t.sj, &t.mem.status, status, done.unfinished())
 	if replaced != nil {
 		r.emit(t.sj, report.Events(replaced, status)...)
+		// The Jobs were counted before the API server has answered.
+		t.mem.ownerDoubted = t.mem.ownerDoubted && !t.mem.status.Alive()
 	}
 	if statusErr != nil || !t.mem.status.Waits() {
 		r.emit(t.sj, t.mem.untold...)

@@ -144,7 +144,7 @@ func (p *Pass) TakeSince(kind Kind, since time.Time) (giveBack func()) {
 	places, now := p.places, time.Now()
 	places.mu.Lock()
 	defer places.mu.Unlock()
-	if !places.lines[kind].take(p.key, places.room(kind, places.creates.busy(p.key, now), now), since) {
+	if !places.lines[kind].take(p.key, places.room(kind, places.busy(p.key, now), now), since) {
 		return nil
 	}
 	places.free--
@@ -206,7 +206,7 @@ func (p *Places) call() {
 	var keys [kinds][]types.NamespacedName
 	p.mu.Lock()
 	now := time.Now()
-	creating := p.creates.busy(types.NamespacedName{}, now)
+	creating := p.busy(types.NamespacedName{}, now)
 	for kind := range p.lines {
 		keys[kind] = p.lines[kind].call(p.room(Kind(kind), creating, now))
 	}

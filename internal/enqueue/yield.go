@@ -34,11 +34,15 @@ func (r *recent) note(key types.NamespacedName, now time.Time) {
 	r.last = now
 }
 
-// busy reports whether Jobs of other ScaledJobs are being created.
-func (r *recent) busy(key types.NamespacedName, now time.Time) bool {
-	last := r.last
-	if key == r.key {
-		last = r.other
+// busy reports whether Jobs of other ScaledJobs are being created. Creates under way count as long as they may cost the
+// API server something.
+func (p *Places) busy(key types.NamespacedName, now time.Time) bool {
+	last := p.creates.last
+	if key == p.creates.key {
+		last = p.creates.other
+	}
+	if p.lines[KindCreate].inUse() > 0 {
+		return now.Sub(last) < longestYield
 	}
 	return now.Sub(last) < quietTime
 }

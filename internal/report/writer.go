@@ -46,6 +46,8 @@ type StatusRecord struct {
 	changedAt time.Time
 	// retry delays writes after failures. Creating Jobs does not wait for them.
 	retry retry.Retry
+	// alive says whether the answer to the last write shows that the ScaledJob exists and is not being deleted.
+	alive bool
 }
 
 // NewStatusRecord returns the record of a ScaledJob whose status was not written yet.
@@ -68,6 +70,9 @@ func (r *StatusRecord) stored(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobS
 	}
 	return &sj.Status
 }
+
+// Alive reports whether the ScaledJob existed, and was not being deleted, when the last write was answered.
+func (r *StatusRecord) Alive() bool { return r.alive }
 
 // Waits reports whether the computed status still has to be written.
 func (r *StatusRecord) Waits() bool { return !r.changedAt.IsZero() }
@@ -114,7 +119,7 @@ func (w StatusWriter) Write(
 		return nil, 0, nil
 	}
 	defer giveBack()
-	err = w.apply(ctx, sj, status)
+	record.alive, err = w.apply(ctx, sj, status)
 	record.retry.Note(err, time.Now())
 	if err != nil {
 		return nil, record.retry.Wait(time.Now()), err
@@ -141,7 +146,7 @@ func (w StatusWriter) WriteAtOnce(
 		return 0, nil
 	}
 	defer giveBack()
-	err = w.apply(ctx, sj, status)
+	record.alive, err = w.apply(ctx, sj, status)
 	record.retry.Note(err, time.Now())
 	if err == nil {
 		record.written = status
@@ -164,22 +169,28 @@ func (r *StatusRecord) wait(before, status *scaledjobv1.ScaledJobStatus, more bo
 }
 
 // apply applies the whole status. It sends the UID, so that the status of a new ScaledJob of the same name is not
-// changed.
-func (w StatusWriter) apply(ctx context.Context, sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus) error {
+// changed. It returns whether the answer shows that the ScaledJob exists and is not being deleted.
+func (w StatusWriter) apply(
+	ctx context.Context, sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus,
+) (alive bool, err error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {
-		return fmt.Errorf("encoding the status: %w", err)
+		return false, fmt.Errorf("encoding the status: %w", err)
 	}
-	intent := identity(sj)
-	intent.Object["status"] = content
+	object := identity(sj)
+	object.Object["status"] = content
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	err = w.Client.Status().Apply(ctx,
-		client.ApplyConfigurationFromUnstructured(intent), fieldOwner, client.ForceOwnership)
-	if err == nil || apierrors.IsNotFound(err) {
-		return nil
+		client.ApplyConfigurationFromUnstructured(object), fieldOwner, client.ForceOwnership)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("applying the status: %w", err)
 	}
-	return fmt.Errorf("applying the status: %w", err)
+	// The object now has the answer. What was sent has no resourceVersion.
+	return object.GetResourceVersion() != "" && object.GetUID() == sj.UID && object.GetDeletionTimestamp() == nil, nil
 }
 
 // ErrNoPlace means that the status waits for a place, or for the renewal of the Lease.

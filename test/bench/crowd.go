@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -14,6 +15,9 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
+
+// listInterval is how often all ScaledJobs of a crowd are listed, which costs the API server much.
+const listInterval = 250 * time.Millisecond
 
 // crowd is the operator at work for ScaledJobs besides the one that is compared.
 type crowd []*contender
@@ -60,7 +64,7 @@ func (c crowd) has(name string) bool {
 func (c crowd) await(ctx context.Context, holds func(scaledjobv1.ScaledJobStatus) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextCancel(ctx, listInterval, true, func(ctx context.Context) (bool, error) {
 		var list scaledjobv1.ScaledJobList
 		if err := c[0].kube.List(ctx, &list, client.InNamespace(c[0].sj.Namespace)); err != nil {
 			return false, err

@@ -106,7 +106,16 @@ func (c crowd) serveOneEach(ctx context.Context) (taken []float64, err error) {
 		taken = append(taken, float64(job.at.Sub(pushed[i]))/float64(time.Millisecond))
 	}
 	// The reports of this round are not to meet the next one.
-	return taken, scene.Pause(ctx, settleTime)
+	return taken, errors.Join(c.reported(ctx), scene.Pause(ctx, settleTime))
+}
+
+// reported waits until the statuses count all Jobs, if the contender writes any.
+func (c crowd) reported(ctx context.Context) error {
+	if !c[0].reports {
+		return nil
+	}
+	active := int32(c[0].pushed)
+	return c.await(ctx, func(status scaledjobv1.ScaledJobStatus) bool { return status.ActiveJobs == active })
 }
 
 // subscribed waits until somebody listens to all queues.

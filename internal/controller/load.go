@@ -8,7 +8,6 @@ import (
 	"errors"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -87,7 +86,7 @@ func (r *Reconciler) reportIfMalformed(
 	r.Metrics.Failed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName)
 	before := mem.status.Latest(sj)
 	status := report.Malformed(sj, before, cause)
-	if !equality.Semantic.DeepEqual(before, status) {
+	if !report.SameStatus(before, status) {
 		ctrl.LoggerFrom(ctx).Error(cause, "the spec can't be used; nothing is done until it is corrected")
 		r.emit(sj, report.Events(before, status)...)
 	}

@@ -101,7 +101,7 @@ type world struct {
 }
 
 // newWorld returns a world with these objects and an empty queue.
-func newWorld(t *testing.T, objects ...client.Object) *world {
+func newWorld(t testing.TB, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{
 		Gomega:    NewWithT(t),

@@ -4,6 +4,7 @@
 package enqueue
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -205,6 +206,10 @@ func (p *Pass) End(how Ending) {
 func (p *Places) call() {
 	var keys [kinds][]types.NamespacedName
 	p.mu.Lock()
+	if !p.isAwaited() {
+		p.mu.Unlock()
+		return
+	}
 	now := time.Now()
 	creating := p.busy(types.NamespacedName{}, now)
 	for kind := range p.lines {
@@ -219,4 +224,9 @@ func (p *Places) call() {
 			p.request(Kind(kind).priority(), each...)
 		}
 	}
+}
+
+// isAwaited reports whether anybody waits for a place.
+func (p *Places) isAwaited() bool {
+	return slices.ContainsFunc(p.lines[:], func(line line) bool { return len(line.tickets) > 0 })
 }

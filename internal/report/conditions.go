@@ -80,7 +80,7 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 		limited := scalingLimited(seen)
 		if before, _ := Limit(status); string(before) != limited.Reason {
 			// Each reason gets its own transition time. After a restart, it tells since when creation has been paused.
-			apimeta.RemoveStatusCondition(&status.Conditions, scaledjobv1.ConditionScalingLimited)
+			remove(status, scaledjobv1.ConditionScalingLimited)
 		}
 		set(status, scaledjobv1.ConditionScalingLimited, limited)
 	}
@@ -107,8 +107,15 @@ func setReady(status *scaledjobv1.ScaledJobStatus, is Condition, present string,
 		if kind == present {
 			set(status, kind, Condition{metav1.ConditionTrue, cause.Reason, cause.Message})
 		} else {
-			apimeta.RemoveStatusCondition(&status.Conditions, kind)
+			remove(status, kind)
 		}
+	}
+}
+
+// remove removes a condition. Most often there is none, and then nothing is copied.
+func remove(status *scaledjobv1.ScaledJobStatus, kind string) {
+	if apimeta.FindStatusCondition(status.Conditions, kind) != nil {
+		apimeta.RemoveStatusCondition(&status.Conditions, kind)
 	}
 }
 

@@ -9,6 +9,7 @@
 //	template.go       the result of the template's dry run
 //	events.go         the events
 //	writer.go         when and how the status is written
+//	same.go           whether two statuses are the same
 package report
 
 import (

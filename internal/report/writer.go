@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -101,8 +100,9 @@ func (w StatusWriter) Write(
 	now := time.Now()
 	record.computed = status
 	before := record.stored(sj)
-	if equality.Semantic.DeepEqual(before, status) {
-		record.changedAt = time.Time{}
+	if SameStatus(before, status) {
+		// One of the two is enough to keep.
+		record.computed, record.changedAt = before, time.Time{}
 		return nil, 0, nil
 	}
 	if record.changedAt.IsZero() {
@@ -135,7 +135,7 @@ func (w StatusWriter) WriteAtOnce(
 ) (wait time.Duration, err error) {
 	now := time.Now()
 	record.computed = status
-	if wait := record.retry.Wait(now); wait > 0 || equality.Semantic.DeepEqual(record.stored(sj), status) {
+	if wait := record.retry.Wait(now); wait > 0 || SameStatus(record.stored(sj), status) {
 		return wait, nil
 	}
 	if w.Yields() {

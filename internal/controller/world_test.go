@@ -101,10 +101,10 @@ type world struct {
 }
 
 // newWorld returns a world with these objects and an empty queue.
-func newWorld(t testing.TB, objects ...client.Object) *world {
-	t.Helper()
+func newWorld(tb testing.TB, objects ...client.Object) *world {
+	tb.Helper()
 	w := &world{
-		Gomega:    NewWithT(t),
+		Gomega:    NewWithT(tb),
 		servers:   &fakeServers{},
 		queues:    &fakeQueues{},
 		watcher:   &fakeWatcher{state: keyspace.State{Verdict: verify.Verdict{Reason: verify.ReasonSubscribed}}},
@@ -139,7 +139,7 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 	w.r = &Reconciler{
 		Client:    cached,
 		Live:      live,
-		Jobs:      cachedJobs(func() ([]batchv1.Job, error) { return w.shown(t.Context()) }),
+		Jobs:      cachedJobs(func() ([]batchv1.Job, error) { return w.shown(tb.Context()) }),
 		Servers:   w.servers,
 		Queues:    w.queues,
 		Watcher:   w.watcher,

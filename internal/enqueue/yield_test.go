@@ -19,7 +19,7 @@ func (o *office) wants(key types.NamespacedName, since time.Time) (giveBack func
 	return pass.TakeSince(KindCondition, since)
 }
 
-// creates creates a Job of the ScaledJob every 10 ms for this long.
+// create creates a Job of the ScaledJob every 10 ms for this long.
 func (o *office) create(key types.NamespacedName, long time.Duration) {
 	for end := time.Now().Add(long); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
 		pass := o.Begin(key)

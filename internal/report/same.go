@@ -15,11 +15,14 @@ import (
 // longer than all the rest of a reconcile that finds nothing to do.
 func SameStatus(a, b *scaledjobv1.ScaledJobStatus) bool {
 	return a.ObservedGeneration == b.ObservedGeneration && a.RolloutGeneration == b.RolloutGeneration &&
-		a.ActiveJobs == b.ActiveJobs && a.PendingJobs == b.PendingJobs &&
-		a.SucceededJobs == b.SucceededJobs && a.FailedJobs == b.FailedJobs &&
-		a.Queue == b.Queue && a.Mode == b.Mode && a.LastScaleTime.Equal(b.LastScaleTime) &&
-		equalValues(a.QueueDepth, b.QueueDepth) && equalValues(a.DesiredJobs, b.DesiredJobs) &&
+		a.Queue == b.Queue && a.Mode == b.Mode && equalCounts(a, b) && a.LastScaleTime.Equal(b.LastScaleTime) &&
 		slices.EqualFunc(a.Queues, b.Queues, equalQueues) && slices.EqualFunc(a.Conditions, b.Conditions, equalConditions)
+}
+
+func equalCounts(a, b *scaledjobv1.ScaledJobStatus) bool {
+	return a.ActiveJobs == b.ActiveJobs && a.PendingJobs == b.PendingJobs &&
+		a.SucceededJobs == b.SucceededJobs && a.FailedJobs == b.FailedJobs &&
+		equalValues(a.QueueDepth, b.QueueDepth) && equalValues(a.DesiredJobs, b.DesiredJobs)
 }
 
 func equalQueues(a, b scaledjobv1.QueueStatus) bool {

@@ -4,6 +4,7 @@
 package report
 
 import (
+	"maps"
 	"reflect"
 	"testing"
 	"time"
@@ -38,9 +39,7 @@ func TestSameStatus(t *testing.T) {
 func fill(value reflect.Value, name string) map[string]reflect.Value {
 	leaves := map[string]reflect.Value{name: value}
 	add := func(below reflect.Value, name string) {
-		for each, leaf := range fill(below, name) {
-			leaves[each] = leaf
-		}
+		maps.Copy(leaves, fill(below, name))
 	}
 	switch {
 	case value.Type() == reflect.TypeFor[metav1.Time]():

@@ -141,9 +141,14 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	metrics.New(registry)
 	var names []string
 	for _, collector := range registry.collectors {
-		descriptions := make(chan *prometheus.Desc, 1)
-		collector.Describe(descriptions)
-		names = append(names, all(`fqName: "(\w+)"`, (<-descriptions).String())...)
+		descriptions := make(chan *prometheus.Desc)
+		go func() {
+			defer close(descriptions)
+			collector.Describe(descriptions)
+		}()
+		for description := range descriptions {
+			names = append(names, all(`fqName: "(\w+)"`, description.String())...)
+		}
 	}
 	NewWithT(t).Expect(all("(?m)^\\| `(scaledjob_\\w+)` \\|", read(t, "docs/metrics.md"))).To(ConsistOf(names))
 }

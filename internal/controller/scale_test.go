@@ -550,6 +550,37 @@ func TestScaleAsksBeforeItsFirstCreate(t *testing.T) {
 	w.Expect(w.names()).To(BeEmpty())
 }
 
+// The answer to a write of the status after the Jobs were counted shows that the ScaledJob exists, unless it says that it
+// is being deleted.
+func TestScaleTakesTheAnswerToAStatus(t *testing.T) {
+	t.Parallel()
+	for name, going := range map[string]bool{"exists": false, "is being deleted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, scaledJob())
+			asked := 0
+			w.onLiveGet = func(client.Object) error { asked++; return nil }
+			w.onAnswer = func(status client.Object) {
+				if going {
+					status.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
+				}
+			}
+			w.reconcile(t.Context())
+			w.Expect(w.applied).To(Equal(1))
+			w.queues.SetDepth(emailQueue, 25)
+
+			w.reconcile(t.Context())
+
+			w.Expect(w.names()).To(HaveLen(3))
+			if going {
+				w.Expect(asked).To(Equal(1))
+			} else {
+				w.Expect(asked).To(BeZero())
+			}
+		})
+	}
+}
+
 // If no Job has disappeared, or none is due, the operator does not read the ScaledJob from the API server.
 func TestScaleAsksOnlyIfAJobIsMissing(t *testing.T) {
 	t.Parallel()

@@ -84,6 +84,8 @@ type world struct {
 	onList    func() error
 	onApply   func() error
 	onLiveGet func(object client.Object) error
+	// onAnswer may change the answer to a write of the status.
+	onAnswer func(object client.Object)
 	// onTakeover is called before the Jobs of previous leaders are listed.
 	onTakeover func(ctx context.Context) error
 	// onHistory returns earlier versions of the ScaledJob. The default is past, which has the version before each edit.
@@ -116,6 +118,7 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 		onApply:   func() error { return nil },
 		onLiveGet: func(client.Object) error { return nil },
 		hidden:    func(*batchv1.Job) bool { return false },
+		onAnswer:  func(client.Object) { /* as it is */ },
 
 		onTakeover: func(context.Context) error { return nil },
 	}
@@ -285,7 +288,11 @@ func (w *world) applyStatus(
 	w.mu.Lock()
 	w.applied++
 	w.mu.Unlock()
-	return c.SubResource(subresource).Apply(ctx, status, opts...)
+	if err := c.SubResource(subresource).Apply(ctx, status, opts...); err != nil {
+		return err
+	}
+	w.onAnswer(status.(client.Object))
+	return nil
 }
 
 func requestOf(key types.NamespacedName) ctrl.Request { return ctrl.Request{NamespacedName: key} }

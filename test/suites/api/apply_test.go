@@ -5,6 +5,7 @@ package api
 
 import (
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,7 +56,7 @@ func TestTwoManagersApply(t *testing.T) {
 			record := report.NewStatusRecord()
 			writer := report.StatusWriter{
 				Client: api,
-				Take:   func(bool) func() { return func() { /* nothing to give back */ } },
+				Take:   func(bool, time.Time) func() { return func() { /* nothing to give back */ } },
 				Yields: func() bool { return false },
 			}
 			_, err := writer.WriteAtOnce(t.Context(), &stored, &record, status)

@@ -11,7 +11,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 )
@@ -53,32 +52,15 @@ func (s *Scripted) Addr() string { return s.addr }
 // Dials is how many connections have been accepted.
 func (s *Scripted) Dials() int { return int(s.dials.Load()) }
 
-// Listen serves connections on a free port of 127.0.0.1 until the test ends, and returns
-// host:port. A connection is closed when serve returns.
+// Listen is [Serve] until the test ends, and returns host:port.
 func Listen(tb testing.TB, serve func(net.Conn)) (addr string) {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := Serve(serve)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				defer func() { _ = conn.Close() }()
-				serve(conn)
-			})
-		}
-	})
-	tb.Cleanup(func() {
-		_ = listener.Close()
-		serving.Wait()
-	})
-	return listener.Addr().String()
+	tb.Cleanup(listener.Close)
+	return listener.Addr()
 }
 
 func (s *Scripted) serve(conn net.Conn) {

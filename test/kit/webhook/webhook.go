@@ -30,13 +30,24 @@ const timeoutSeconds = 30
 type Rule struct {
 	Operation                registrationv1.OperationType
 	Group, Version, Resource string
+	// Labels are those that the object must have. None means any object.
+	Labels map[string]string
+}
+
+// Labelled returns the rule for those objects that have these labels.
+func (r Rule) Labelled(labels map[string]string) Rule {
+	r.Labels = labels
+	return r
 }
 
 // What the operator asks the API server to do.
 var (
-	CreateJob    = Rule{registrationv1.Create, "batch", "v1", "jobs"}
-	DeleteJob    = Rule{registrationv1.Delete, "batch", "v1", "jobs"}
-	UpdateStatus = Rule{registrationv1.Update, scaledjobv1.GroupVersion.Group, scaledjobv1.GroupVersion.Version, "scaledjobs/status"}
+	CreateJob    = Rule{Operation: registrationv1.Create, Group: "batch", Version: "v1", Resource: "jobs"}
+	DeleteJob    = Rule{Operation: registrationv1.Delete, Group: "batch", Version: "v1", Resource: "jobs"}
+	UpdateStatus = Rule{
+		Operation: registrationv1.Update, Resource: "scaledjobs/status",
+		Group: scaledjobv1.GroupVersion.Group, Version: scaledjobv1.GroupVersion.Version,
+	}
 )
 
 // Answer handles one review. It returns false for no answer: the request then waits until the API server gives up.
@@ -90,6 +101,7 @@ func Start(ctx context.Context, api client.Client, namespace string, of Rule, an
 			AdmissionReviewVersions: []string{"v1"},
 			ClientConfig:            registrationv1.WebhookClientConfig{URL: &w.server.URL, CABundle: authority},
 			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+			ObjectSelector:          &metav1.LabelSelector{MatchLabels: of.Labels},
 			Rules: []registrationv1.RuleWithOperations{{
 				Operations: []registrationv1.OperationType{of.Operation},
 				Rule: registrationv1.Rule{

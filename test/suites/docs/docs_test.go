@@ -98,6 +98,26 @@ func TestConceptsNameEveryConditionAndReason(t *testing.T) {
 	g.Expect(slices.Compact(reasons)).To(ConsistOf(constants(t, conditionTypes, "Reason")))
 }
 
+// A suite that names a reason provokes it.
+func TestEveryReasonIsInASuite(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var suites strings.Builder
+	files, err := filepath.Glob(filepath.Join(root, "test/suites/*/*_test.go"))
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, path := range files {
+		content, err := os.ReadFile(path)
+		g.Expect(err).NotTo(HaveOccurred())
+		suites.Write(content)
+	}
+	named := all(`scaledjobv1\.(Reason\w+)`, suites.String())
+	reasons := all(`(?m)^\t(Reason\w+) += "`, read(t, conditionTypes))
+	g.Expect(reasons).NotTo(BeEmpty())
+	for _, reason := range reasons {
+		g.Expect(named).To(ContainElement(reason))
+	}
+}
+
 // conditionTable is the table of the concepts: the reasons of each condition.
 func conditionTable(t *testing.T) map[string][]string {
 	t.Helper()

@@ -4,18 +4,19 @@
 package fairness
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
@@ -23,12 +24,38 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/webhook"
 )
 
+const (
+	// atOnce is how many Jobs of one ScaledJob the operator creates or deletes at a time.
+	atOnce = 16
+	// crowded is more ScaledJobs than the operator reconciles at a time.
+	crowded = 3 * workers / 2
+)
+
+// sized returns the size of an attack in make test-all, or in make test.
+func sized(all, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return all
+}
+
+// databases is how many databases of Redis a namespace may use.
+func databases() int { return sized(64, 16) }
+
 // attack is the worst that a namespace does in one way.
 type attack struct {
 	name string
-	// begin begins it, and returns when the operator is hit. It goes on until the test ends. The result returns how
-	// often something of it has come to its end, such as a request that was given up; nil if nothing of it ends.
-	begin func(h *hostile) (ended func() int)
+	// begin begins it, and returns when the operator is hit. It goes on until the test ends, or all its parts are over.
+	begin func(h *hostile) course
+}
+
+// course is how an attack goes on.
+type course struct {
+	// ended returns how often something of it has come to its end, such as a request that was given up. It is nil where
+	// what ends tells nothing, because it ends at once.
+	ended func() int
+	// reach returns when so many parts of the attack are over. It is nil if the attack has no parts.
+	reach func(part, of int)
 }
 
 // hostile is a namespace that does its worst.
@@ -36,19 +63,85 @@ type hostile struct {
 	Gomega
 	t         *testing.T
 	namespace string
+	// servers is how many hostile servers of Redis an attack has, and passing how many ScaledJobs come and go.
+	servers, passing int
 }
 
+// newHostile returns a namespace for one attack.
 func newHostile(t *testing.T) *hostile {
 	t.Helper()
-	return &hostile{Gomega: NewWithT(t), t: t, namespace: shared.Cluster.NewNamespace(t, "hostile")}
+	return &hostile{
+		Gomega: NewWithT(t), t: t, namespace: shared.Cluster.NewNamespace(t, "hostile"),
+		servers: databases(), passing: sized(10_000, 100),
+	}
 }
+
+// newHostileInAllWays returns a namespace for all attacks together. One of its databases is that of its other ScaledJobs;
+// in make test-all, half of the rest are of servers that flood and half of silent ones.
+func newHostileInAllWays(t *testing.T) *hostile {
+	t.Helper()
+	h := newHostile(t)
+	h.servers, h.passing = sized((databases()-1)/2, databases()-1), sized(1000, 100)
+	return h
+}
+
+// attacks returns all of them, in an order in which one namespace can begin them together: first those that need Jobs,
+// and last the one after which no status tells of another.
+func attacks() []attack {
+	return []attack{
+		{"deletes hang", func(h *hostile) course {
+			all := h.crowd("replacing", crowded, immediate)
+			for _, each := range all {
+				each.PushTogether(2)
+				h.Eventually(func() int32 { return each.Status().ActiveJobs }).Should(BeEquivalentTo(2), each.Explain)
+				each.AwaitTemplateChecked()
+			}
+			w := h.webhook(webhook.DeleteJob.Labelled(of("replacing")), webhook.Hang)
+			for _, each := range all {
+				each.Update(otherImage)
+			}
+			return h.untilHeld(w, atOnce*workers/4)
+		}},
+		{"dry runs hang", func(h *hostile) course {
+			w := h.webhook(webhook.CreateJob.Labelled(of("empty")), webhook.Hang)
+			h.crowd("empty", crowded)
+			return h.untilHeld(w, workers/4)
+		}},
+		{"creates hang", func(h *hostile) course {
+			w := h.webhook(webhook.CreateJob.Labelled(of("full")), webhook.Hang)
+			for _, each := range h.crowd("full", crowded) {
+				each.PushTogether(100)
+			}
+			h.untilOneTells(scaledjobv1.ConditionScalingLimited, scaledjobv1.ReasonCreatesWaiting)
+			return h.untilHeld(w, atOnce*workers/2)
+		}},
+		{"creates are refused by 429", func(h *hostile) course { return h.busy("limited", webhook.Refuse(429)) }},
+		{"creates are refused by 403", func(h *hostile) course { return h.busy("forbidden", webhook.Refuse(403)) }},
+		{"creates are answered by lies", func(h *hostile) course { return h.busy("deceived", webhook.Lie) }},
+		{"servers flood", func(h *hostile) course { return h.floods() }},
+		{"servers are silent", func(h *hostile) course { return h.silentServers() }},
+		{"ScaledJobs come and go", func(h *hostile) course { return h.comeAndGo() }},
+		{"status writes hang", func(h *hostile) course {
+			w := h.webhook(webhook.UpdateStatus, webhook.Hang)
+			for _, each := range h.crowd("written", crowded) {
+				each.PushTogether(1)
+			}
+			return h.untilHeld(w, workers*3/8)
+		}},
+	}
+}
+
+// of returns the label of the Jobs of a crowd, by which a webhook has to do with these alone: of several webhooks for the
+// same Jobs, the one that hangs would hide what the others answer.
+func of(crowd string) map[string]string { return map[string]string{"crowd": crowd} }
 
 // crowd creates so many ScaledJobs with these changes, whose names begin with name.
 func (h *hostile) crowd(name string, count int, changes ...scene.Change) (all []*scene.Test) {
 	h.t.Helper()
+	labelled := func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Labels = of(name) }
 	for i := range count {
-		each := h.one(fmt.Sprintf("%s-%d", name, i))
-		each.Create(changes...)
+		each := h.one(name + "-" + strconv.Itoa(i))
+		each.Create(append(changes, labelled)...)
 		all = append(all, each)
 	}
 	return all
@@ -63,95 +156,30 @@ func (h *hostile) webhook(of webhook.Rule, answer webhook.Answer) *webhook.Webho
 	return w
 }
 
-func (h *hostile) one(name string) *scene.Test {
-	return scene.NewTest(h.t, timeout, &scene.ScaledJob{
+func (h *hostile) one(name string) *scene.Test { return scene.NewTest(h.t, timeout, h.scaledJob(name)) }
+
+func (h *hostile) scaledJob(name string) *scene.ScaledJob {
+	return &scene.ScaledJob{
 		API: shared.API, Redis: redis.Client(), Address: redis.Addr(), Operator: running,
 		Namespace: h.namespace, Name: name, Queue: h.namespace + ":" + name,
-	})
-}
-
-// atOnce is how many Jobs of one ScaledJob the operator creates or deletes at a time.
-const atOnce = 16
-
-// crowded is more ScaledJobs than the operator reconciles at a time.
-const crowded = 2 * workers
-
-// attacks returns all of them.
-func attacks() []attack {
-	return []attack{
-		{"dry runs hang", func(h *hostile) func() int {
-			w := h.webhook(webhook.CreateJob, webhook.Hang)
-			h.crowd("empty", crowded)
-			return h.untilHeld(w, workers/4)
-		}},
-		{"creates hang", func(h *hostile) func() int {
-			w := h.webhook(webhook.CreateJob, webhook.Hang)
-			all := h.crowd("full", crowded)
-			for _, each := range all {
-				each.PushTogether(100)
-			}
-			h.untilOneTells(all, scaledjobv1.ConditionScalingLimited, scaledjobv1.ReasonCreatesWaiting)
-			return h.untilHeld(w, atOnce*workers/2)
-		}},
-		{"deletes hang", func(h *hostile) func() int {
-			all := h.crowd("replacing", crowded, immediate)
-			for _, each := range all {
-				each.PushTogether(2)
-				h.Eventually(func() int32 { return each.Status().ActiveJobs }).Should(BeEquivalentTo(2), each.Explain)
-				each.AwaitTemplateChecked()
-			}
-			w := h.webhook(webhook.DeleteJob, webhook.Hang)
-			for _, each := range all {
-				each.Update(otherImage)
-			}
-			return h.untilHeld(w, atOnce*workers/4)
-		}},
-		{"status writes hang", func(h *hostile) func() int {
-			w := h.webhook(webhook.UpdateStatus, webhook.Hang)
-			for _, each := range h.crowd("written", crowded) {
-				each.PushTogether(1)
-			}
-			return h.untilHeld(w, workers*3/8)
-		}},
-		{"creates are refused by 429", refusing(429)},
-		{"creates are refused by 403", refusing(403)},
-		{"creates are answered by lies", func(h *hostile) func() int {
-			w := h.webhook(webhook.CreateJob, webhook.Lie)
-			return h.busy(w)
-		}},
-		{"servers are silent", func(h *hostile) func() int {
-			h.silentServers(4 * shareOfServers)
-			return nil
-		}},
-		{"servers flood", func(h *hostile) func() int {
-			return h.floods(shareOfServers)
-		}},
-		{"ScaledJobs come and go", func(h *hostile) func() int {
-			return h.comeAndGo()
-		}},
 	}
 }
 
-func refusing(code int32) func(h *hostile) func() int {
-	return func(h *hostile) func() int {
-		return h.busy(h.webhook(webhook.CreateJob, webhook.Refuse(code)))
-	}
-}
-
-// busy lets many ScaledJobs have messages. What ends then tells nothing: it ends at once.
-func (h *hostile) busy(w *webhook.Webhook) func() int {
-	for _, each := range h.crowd("refused", crowded) {
+// busy lets a crowd have messages, and a webhook answer the creates of its Jobs. What ends then tells nothing: it ends
+// at once.
+func (h *hostile) busy(name string, answer webhook.Answer) course {
+	h.t.Helper()
+	w := h.webhook(webhook.CreateJob.Labelled(of(name)), answer)
+	for _, each := range h.crowd(name, crowded) {
 		each.PushTogether(100)
 	}
-	h.Eventually(func() int {
-		return w.Counts().Ended
-	}).Should(BeNumerically(">=", crowded))
-	return nil
+	h.Eventually(func() int { return w.Counts().Ended }).Should(BeNumerically(">=", crowded))
+	return course{}
 }
 
-// untilHeld waits until the webhook has requests that wait, and returns what counts those that were given up. At the end,
-// no more may ever have waited at a time than the share of the namespace.
-func (h *hostile) untilHeld(w *webhook.Webhook, share int) func() int {
+// untilHeld waits until the webhook has requests that wait. What ends are those that were given up. At the end, no more
+// may ever have waited at a time than the share of the namespace, whatever else the namespace does.
+func (h *hostile) untilHeld(w *webhook.Webhook, share int) course {
 	h.t.Helper()
 	h.Eventually(func() int { return w.Counts().Waiting }).Should(BeNumerically(">=", 1))
 	h.t.Cleanup(func() {
@@ -159,125 +187,83 @@ func (h *hostile) untilHeld(w *webhook.Webhook, share int) func() int {
 		h.t.Logf("at most %d requests of the hostile namespace waited at a time", most)
 		h.Expect(most).To(BeNumerically("<=", share), "requests of the hostile namespace that waited at a time")
 	})
-	return func() int { return w.Counts().Ended }
+	return course{ended: func() int { return w.Counts().Ended }}
 }
 
-// untilOneTells waits until one of the ScaledJobs has a condition with this reason.
-func (h *hostile) untilOneTells(all []*scene.Test, kind, reason string) {
+// untilOneTells waits until one of the ScaledJobs of the namespace has a condition with this reason.
+func (h *hostile) untilOneTells(kind, reason string) {
 	h.t.Helper()
+	tells := func(sj scaledjobv1.ScaledJob) bool {
+		condition := apimeta.FindStatusCondition(sj.Status.Conditions, kind)
+		return condition != nil && condition.Reason == reason
+	}
 	h.Eventually(func() bool {
-		return slices.ContainsFunc(all, func(each *scene.Test) bool {
-			condition := each.Condition(kind)
-			return condition != nil && condition.Reason == reason
-		})
-	}).WithPolling(time.Second).Should(BeTrue(), reason)
+		var all scaledjobv1.ScaledJobList
+		h.Expect(shared.API.List(h.t.Context(), &all, client.InNamespace(h.namespace))).To(Succeed())
+		return slices.ContainsFunc(all.Items, tells)
+	}).WithPolling(10*pollInterval).Should(BeTrue(), reason)
 }
 
-// silentServers makes ScaledJobs whose servers take connections and say nothing.
-func (h *hostile) silentServers(count int) {
+// silentServers makes ScaledJobs whose servers take connections and say nothing: as many as the namespace may use, and as
+// many again.
+func (h *hostile) silentServers() course {
 	h.t.Helper()
-	var dialled sync.Map
-	for i := range count {
+	var dialled atomic.Int64
+	for i := range 2 * h.servers {
+		var first sync.Once
 		address := redistest.Listen(h.t, func(conn net.Conn) {
-			dialled.Store(i, true)
+			first.Do(func() { dialled.Add(1) })
 			_, _ = io.Copy(io.Discard, conn)
 		})
-		h.one(fmt.Sprintf("silent-%d", i)).Create(scene.At(address), scene.Polling(1))
+		h.one("silent-"+strconv.Itoa(i)).Create(scene.At(address), scene.Polling(1))
 	}
-	h.Eventually(func() (servers int) {
-		dialled.Range(func(any, any) bool { servers++; return true })
-		return servers
-	}).Should(BeNumerically(">=", shareOfServers))
+	h.Eventually(dialled.Load).Should(BeNumerically(">=", h.servers/2))
+	return course{}
 }
 
-// floods makes ScaledJobs whose servers send notifications without end. It returns how many thousands were sent.
-func (h *hostile) floods(count int) func() int {
+// floods makes ScaledJobs whose servers send notifications without end.
+func (h *hostile) floods() course {
 	h.t.Helper()
-	var mu sync.Mutex
-	thousands := 0
-	var all []*scene.Test
-	for i := range count {
-		address := redistest.Listen(h.t, func(conn net.Conn) {
-			flood(conn, func() {
-				mu.Lock()
-				defer mu.Unlock()
-				thousands++
-			})
-		})
-		each := h.one(fmt.Sprintf("flooding-%d", i))
-		each.Create(scene.At(address))
-		all = append(all, each)
+	var servers []*redistest.Flooding
+	for i := range h.servers {
+		server, err := redistest.StartFlooding()
+		h.Expect(err).NotTo(HaveOccurred())
+		h.t.Cleanup(server.Close)
+		h.one("flooding-" + strconv.Itoa(i)).Create(scene.At(server.Addr()))
+		servers = append(servers, server)
 	}
-	sent := func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		return thousands
+	for _, server := range servers {
+		h.Eventually(server.Sent).ShouldNot(BeZero())
 	}
-	h.Eventually(sent).Should(BeNumerically(">=", count))
-	h.untilOneTells(all, scaledjobv1.ConditionNotificationsActive, scaledjobv1.ReasonTooManyNotifications)
-	return nil
+	h.untilOneTells(scaledjobv1.ConditionNotificationsActive, scaledjobv1.ReasonTooManyNotifications)
+	return course{}
 }
 
-// flood plays a Redis that announces growth of whatever is subscribed to, as fast as the operator reads.
-func flood(conn net.Conn, sentThousand func()) {
-	reader := bufio.NewReader(conn)
-	for {
-		args, err := redistest.ReadCommand(reader)
-		if err != nil {
-			return
-		}
-		if _, err := io.WriteString(conn, redistest.UsualAnswer(args)); err != nil {
-			return
-		}
-		if args[0] != "subscribe" {
-			continue
-		}
-		const many = 1000
-		messages := strings.Repeat(redistest.Push("message", args[1], "lpush"), many)
-		for {
-			if _, err := io.WriteString(conn, messages); err != nil {
-				return
-			}
-			sentThousand()
-		}
-	}
-}
-
-// comeAndGo creates and deletes ScaledJobs until the test ends.
-func (h *hostile) comeAndGo() func() int {
+// comeAndGo has ScaledJobs come and go. What ends are hundreds of them.
+func (h *hostile) comeAndGo() course {
 	h.t.Helper()
+	named := func(number int) *scene.ScaledJob { return h.scaledJob(fmt.Sprintf("passing-%d", number)) }
+	all := &scene.Passing{
+		Create:  func(ctx context.Context, number int) error { return named(number).Create(ctx) },
+		Delete:  func(ctx context.Context, number int) error { return named(number).Delete(ctx) },
+		Present: sized(100, 20), Total: h.passing,
+	}
 	ctx, stop := context.WithCancel(h.t.Context())
 	var coming sync.WaitGroup
-	var mu sync.Mutex
-	gone := 0
-	const several = 4
-	for worker := range several {
-		coming.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
-				each := &scene.ScaledJob{
-					API: shared.API, Redis: redis.Client(), Address: redis.Addr(),
-					Namespace: h.namespace, Name: fmt.Sprintf("passing-%d-%d", worker, i), Queue: h.namespace + ":passing",
-				}
-				if each.Create(ctx) != nil || each.Delete(ctx) != nil {
-					continue
-				}
-				mu.Lock()
-				gone++
-				mu.Unlock()
-			}
-		})
-	}
+	coming.Go(func() {
+		if err := all.Run(ctx); err != nil {
+			h.t.Error(err)
+		}
+	})
 	h.t.Cleanup(func() {
 		stop()
 		coming.Wait()
 	})
-	count := func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		return gone
+	h.Eventually(all.Gone).ShouldNot(BeZero())
+	reach := func(part, of int) {
+		h.Eventually(all.Gone).WithTimeout(passingTimeout).Should(BeNumerically(">=", h.passing*part/of))
 	}
-	h.Eventually(count).Should(BeNumerically(">=", 100))
-	return nil
+	return course{ended: func() int { return all.Gone() / 100 }, reach: reach}
 }
 
 // immediate replaces running Jobs of an earlier template.
@@ -287,5 +273,5 @@ func immediate(spec *scaledjobv1.ScaledJobSpec) {
 
 // otherImage changes the template.
 func otherImage(spec *scaledjobv1.ScaledJobSpec) {
-	spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "other"
+	spec.JobTemplate.Spec.Template.Spec.Containers[0].Image += "-other"
 }

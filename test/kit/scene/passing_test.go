@@ -1,0 +1,92 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scene
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+// objects are those that are there.
+type objects struct {
+	mu            sync.Mutex
+	present, most int
+	ever          map[int]bool
+}
+
+func (o *objects) create(_ context.Context, number int) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ever[number] {
+		return errors.New("it has come before")
+	}
+	o.ever[number] = true
+	o.present++
+	o.most = max(o.most, o.present)
+	return nil
+}
+
+func (o *objects) delete(_ context.Context, number int) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.ever[number] {
+		return errors.New("it has not come")
+	}
+	o.present--
+	return nil
+}
+
+func TestPassing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		o := &objects{ever: map[int]bool{}}
+		p := &Passing{Create: o.create, Delete: o.delete, Present: 20, Interval: 100 * time.Millisecond}
+		ctx, cancel := context.WithTimeout(t.Context(), 9950*time.Millisecond)
+		defer cancel()
+
+		g.Expect(p.Run(ctx)).To(Succeed())
+
+		g.Expect(o.ever).To(HaveLen(100))
+		g.Expect(p.Gone()).To(Equal(100))
+		g.Expect(o.present).To(BeZero())
+		g.Expect(o.most).To(BeNumerically("~", 20, passingAtOnce))
+	})
+}
+
+func TestPassingEndsWhenAllHaveCome(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	o := &objects{ever: map[int]bool{}}
+	p := &Passing{Create: o.create, Delete: o.delete, Present: 3, Total: 10}
+
+	g.Expect(p.Run(t.Context())).To(Succeed())
+
+	g.Expect(o.ever).To(HaveLen(10))
+	g.Expect(p.Gone()).To(Equal(10))
+	g.Expect(o.present).To(BeZero())
+}
+
+func TestPassingReturnsWhatGoesWrong(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("refused")
+	for name, p := range map[string]*Passing{
+		"create": {Create: func(context.Context, int) error { return refused }},
+		"delete": {
+			Create: func(context.Context, int) error { return nil },
+			Delete: func(context.Context, int) error { return refused },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			NewWithT(t).Expect(p.Run(t.Context())).To(MatchError(refused))
+		})
+	}
+}

@@ -25,7 +25,7 @@ func (r *Reconciler) report(
 ) (statusWait time.Duration) {
 	now := time.Now()
 	status := report.Status(t.sj, seen.before, reconciled(t, seen, plan, done, now), now)
-	if plan.known && !done.unfinished() && !done.postponed && done.waits.IsZero() && done.err == nil {
+	if plan.known && !done.unfinished() && !done.waiting() && done.err == nil {
 		t.mem.notified = time.Time{}
 	}
 	r.emitWarnings(ctx, t, done)

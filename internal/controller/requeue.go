@@ -25,9 +25,8 @@ const (
 	leaseRetry = time.Second
 	// busyRetry is for a Redis server that is busy with calls of other ScaledJobs.
 	busyRetry = 250 * time.Millisecond
-	// largeRetry is for creates that wait for a large template.
-	largeRetry = time.Second
-	// unreadableRetry is for queues that can't be read. It is capped at half the polling interval.
+	// unreadableRetry is for queues that can't be read, and for a large template that the cache does not show as it is. It
+	// is capped at half the polling interval.
 	unreadableRetry = 10 * time.Second
 	// moreRetry is for a reconcile that has more work to do. The short delay puts the request behind those of the same
 	// priority that already wait.
@@ -60,11 +59,8 @@ func (r *Reconciler) requeue(
 	if done.unfinished() {
 		return enqueue.After(moreRetry, enqueue.PriorityGrowth), nil
 	}
-	if done.postponed {
-		return enqueue.After(jitter(largeRetry), enqueue.PriorityResync), nil
-	}
 	interval := resyncInterval(t.sj, seen.events, r.FallbackInterval)
-	if seen.queues.err != nil {
+	if seen.queues.err != nil || done.changed {
 		interval = min(unreadableRetry, t.sj.Spec.PollingInterval()/2)
 	}
 	if seen.queues.err.Busy() {
@@ -88,15 +84,14 @@ func until(then, now time.Time, least time.Duration) time.Duration {
 	return max(then.Sub(now), least)
 }
 
-// untilChore returns the time until the earliest of: the delayed status write, the retry of failed deletes, the end of
-// a pause, and the retry of a dry run whose template could not be read. A pause that held back Jobs in this
-// reconcile may have ended since.
+// untilChore returns the time until the earliest of: the delayed status write, the retry of failed deletes, and the end
+// of a pause. A pause that held back Jobs in this reconcile may have ended since.
 func untilChore(mem *memory, paused bool, statusWait time.Duration, now time.Time) time.Duration {
 	pauseEnd, _ := mem.pause.Holds(now)
 	if !paused && !pauseEnd.After(now) {
 		pauseEnd = time.Time{}
 	}
-	wait := min(until(pauseEnd, now, moreRetry), until(mem.template.Turn, now, moreRetry))
+	wait := until(pauseEnd, now, moreRetry)
 	for _, other := range []time.Duration{statusWait, mem.deletes.Wait(now)} {
 		if other > 0 {
 			wait = min(wait, other)

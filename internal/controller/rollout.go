@@ -24,17 +24,21 @@ import (
 )
 
 // checkTemplate sends the dry run of the template if it is due, and returns the condition to report, or nil if there is
-// nothing new. A dry run for which running Jobs are to be replaced goes first.
+// nothing new. A dry run for which running Jobs are to be replaced goes first. One of a large template uses the place of
+// its creates.
 func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observation) *report.Condition {
 	kind := enqueue.KindDryRun
-	if replaces(t.sj) && len(seen.jobs.Outdated(seen.templateHash, seen.rollout)) > 0 {
+	switch {
+	case !t.template.Held():
+		kind = enqueue.KindLarge
+	case replaces(t.sj) && len(seen.jobs.Outdated(seen.templateHash, seen.rollout)) > 0:
 		kind = enqueue.KindRollout
 	}
 	fill := func() error { return r.fillTemplate(ctx, t) }
-	dryRunner := jobcontrol.DryRunner{Client: r.Client, Take: func() func() { return t.pass.Take(kind) }}
-	sent, answer := dryRunner.DryRun(ctx, t.sj, fill, &t.mem.template, seen.before.Conditions)
+	dryRunner := jobcontrol.DryRunner{Client: r.Client, Take: func() func() { return t.place(kind) }}
+	asked, answer := dryRunner.DryRun(ctx, t.sj, fill, &t.mem.template, seen.before.Conditions)
 	switch {
-	case sent:
+	case asked:
 		return report.Template(answer)
 	case t.mem.template.Waits():
 		return report.TemplateUnasked
@@ -47,7 +51,7 @@ func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observat
 // unless the rollout strategy is Immediate and replacements can be created: creation is neither suspended nor paused,
 // no create has just failed, and the API server accepts Jobs of the template.
 func replaceable(t *target, seen observation, plan plan, done outcome) []*batchv1.Job {
-	possible := plan.mayCreate && t.asks.Policy.MaxReplicas > 0 && !done.failed() && !done.postponed && done.waits.IsZero()
+	possible := plan.mayCreate && t.asks.Policy.MaxReplicas > 0 && !done.failed() && !done.waiting()
 	if !possible || !replaces(t.sj) {
 		return nil
 	}

@@ -36,13 +36,8 @@ const (
 	patientTimeout = 32 * time.Second
 )
 
-var (
-	// errOwnerGoing stops the creation of Jobs for a ScaledJob that is being deleted while the cache does not show that
-	// yet.
-	errOwnerGoing = errors.New("the ScaledJob is being deleted")
-	// errPostponed postpones creates of a large template while too many such creates are running.
-	errPostponed = errors.New("too many creates of large templates are running")
-)
+// errOwnerGoing stops the creation of Jobs for a ScaledJob that is being deleted while the cache does not show that yet.
+var errOwnerGoing = errors.New("the ScaledJob is being deleted")
 
 // outcome is the result of the steps that act.
 type outcome struct {
@@ -54,10 +49,11 @@ type outcome struct {
 	// refusal is the answer with which the API server refused a Job. It is not retried with backoff: the pause
 	// determines when to try again.
 	refusal error
-	// more is true if creates are left for the next reconcile. postponed is true if creates wait for a large template.
-	// waits is since when creates wait for a place among the requests to the API server; zero if they do not.
-	more, postponed bool
-	waits           time.Time
+	// more is true if creates are left for the next reconcile. changed is true if creates wait until the cache shows an
+	// edit of the template. waits is since when creates wait for a place among the requests to the API server; zero if
+	// they do not.
+	more, changed bool
+	waits         time.Time
 	// template is what to report of the template; nil if that has not changed.
 	template *report.Condition
 	// pruned is the result of the deletes.
@@ -66,6 +62,9 @@ type outcome struct {
 
 // unfinished reports whether creates or deletes are left that can be sent immediately.
 func (o outcome) unfinished() bool { return o.more || o.pruned.More }
+
+// waiting reports whether creates wait for what others do.
+func (o outcome) waiting() bool { return o.changed || !o.waits.IsZero() }
 
 // failed reports whether a create failed or was refused.
 func (o outcome) failed() bool { return o.err != nil || o.refusal != nil }
@@ -76,10 +75,10 @@ func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, pla
 	created, more, err := r.create(ctx, t, seen, plan)
 	done := outcome{created: created, more: more}
 	switch {
-	case errors.Is(err, errPostponed):
-		done.postponed = true
+	case errors.Is(err, errChanged):
+		done.changed = true
 	case errors.Is(err, report.ErrNoPlace):
-		done.waits = t.pass.Waits(t.mem.kindOfCreates())
+		done.waits = t.pass.Waits(t.kindOfCreates())
 	case errors.Is(err, jobcontrol.ErrRefused):
 		ctrl.LoggerFrom(ctx).Error(err, "the API server refuses to create a Job")
 		t.mem.pause.Refused(time.Now())
@@ -103,7 +102,7 @@ func (r *Reconciler) create(
 	if len(resend)+len(fresh) == 0 {
 		return 0, false, nil
 	}
-	giveBack := t.pass.Take(mem.kindOfCreates())
+	giveBack := t.place(t.kindOfCreates())
 	if giveBack == nil {
 		return 0, false, report.ErrNoPlace
 	}
@@ -122,7 +121,7 @@ func (r *Reconciler) create(
 	careful := mem.createFailed || !seen.jobs.HasTemplate(seen.templateHash)
 	defer func() { logCreated(ctx, seen, plan, created) }()
 	ordered := append([][]int64{resend}, batches(fresh, careful)...)
-	if t.largeTaken {
+	if !t.template.Held() {
 		ordered = slices.Collect(slices.Chunk(slices.Concat(resend, fresh), 1))
 	}
 	for _, batch := range ordered {
@@ -142,13 +141,17 @@ func (r *Reconciler) create(
 	return created, created < len(resend)+plan.create, nil
 }
 
-// kindOfCreates returns the kind of place that creates need. A create that may take long needs another one, so that such
-// creates leave places to others.
-func (m *memory) kindOfCreates() enqueue.Kind {
-	if m.createsSlowly {
+// kindOfCreates returns the kind of place that creates need. A create that may take long, or much memory, needs another
+// one, so that such creates leave places to others.
+func (t *target) kindOfCreates() enqueue.Kind {
+	switch {
+	case !t.template.Held():
+		return enqueue.KindLarge
+	case t.mem.createsSlowly:
 		return enqueue.KindSlowCreate
+	default:
+		return enqueue.KindCreate
 	}
-	return enqueue.KindCreate
 }
 
 // createTimeout returns the timeout of a create.

@@ -121,8 +121,6 @@ type Reconciler struct {
 	requests enqueue.Requests
 	// takenOver is done when the Jobs of previous leaders are known.
 	takenOver sync.Once
-	// large bounds the memory of large templates.
-	large large
 	// denied limits how often it is logged that statuses may not be written.
 	denied rate.Sometimes
 }
@@ -134,9 +132,13 @@ type target struct {
 	asks scaledjob.Resolved
 	mem  *memory
 	pass *enqueue.Pass
-	// template is the template of the Jobs. filled is true once it is decoded in sj, and largeTaken if that is bounded.
-	template           scaledjob.Template
-	filled, largeTaken bool
+	// template is the template of the Jobs. filled is true once it was to be decoded into sj, and fillErr is the error.
+	template scaledjob.Template
+	filled   bool
+	fillErr  error
+	// large gives back the place for a large template; nil without one. largeAsked is true once it was asked for.
+	large      func()
+	largeAsked bool
 }
 
 // key returns the namespace and name of the ScaledJob.
@@ -174,7 +176,6 @@ func (r *Reconciler) act(ctx context.Context, t *target) (enqueue.Ending, ctrl.R
 	if !r.Leads() {
 		return enqueue.EndedEarly, enqueue.After(jitter(leaseRetry), enqueue.PriorityResync), nil
 	}
-	defer r.dropTemplate(t)
 	// 2. subscribe.go
 	serverErr := r.subscribe(t)
 	// 3. observe.go
@@ -189,18 +190,24 @@ func (r *Reconciler) act(ctx context.Context, t *target) (enqueue.Ending, ctrl.R
 	paused := r.updatePause(t, seen)
 	// 5. decide.go
 	plan := decide(&t.asks, seen, t.sj.Spec.Suspend || paused)
-	// 6. scale.go
-	done := r.scale(ctx, t, seen, plan)
-	// 7. rollout.go
-	done.template = r.checkTemplate(ctx, t, seen)
-	replaced := replaceable(t, seen, plan, done)
+	done := r.useTemplate(ctx, t, seen, plan)
 	// 8. prune.go
-	done.pruned = r.prune(ctx, t, seen, replaced)
+	done.pruned = r.prune(ctx, t, seen, replaceable(t, seen, plan, done))
 	// 9. report.go
 	statusWait := r.report(ctx, t, seen, plan, done)
 	// 10. requeue.go
 	result, err := r.requeue(t, seen, plan, done, statusWait)
 	return enqueue.EndedFully, result, err
+}
+
+// useTemplate runs the steps that make Jobs of the template.
+func (r *Reconciler) useTemplate(ctx context.Context, t *target, seen observation, plan plan) outcome {
+	defer t.dropTemplate()
+	// 6. scale.go
+	done := r.scale(ctx, t, seen, plan)
+	// 7. rollout.go
+	done.template = r.checkTemplate(ctx, t, seen)
+	return done
 }
 
 // early ends a reconcile without an observation: after a failure, while it waits for a place, or with this result.

@@ -5,30 +5,49 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
-// largeTemplates is how many bytes of large templates are decoded at the same time.
-const largeTemplates = 64 << 20
+// errChanged means that the template is not the one that was decided on. The cache will show the change.
+var errChanged = errors.New("the template has changed, and the cache does not show it yet")
 
-// fillTemplate puts the template of the Jobs into the ScaledJob, before the first Job is made of it. If the template is
-// too large for the cache, fillTemplate reads it from the API server, and lets only few reconciles do so at the same
-// time. It returns errPostponed if this one has to wait, also for a cache that lags behind the API server.
-func (r *Reconciler) fillTemplate(ctx context.Context, t *target) error {
-	if t.filled {
+// place takes a place for requests of this kind, and returns how to give it back; nil if there is none. The requests
+// with a large template share one place, so that a worker has no more than one at a time. Without it, none of them is
+// sent in this reconcile: otherwise the dry run might get the place for which the creates wait.
+func (t *target) place(kind enqueue.Kind) (giveBack func()) {
+	if kind != enqueue.KindLarge {
+		return t.pass.Take(kind)
+	}
+	if !t.largeAsked {
+		t.largeAsked, t.large = true, t.pass.Take(kind)
+	}
+	if t.large == nil {
 		return nil
 	}
+	return func() {}
+}
+
+// fillTemplate puts the template of the Jobs into the ScaledJob, before the first Job is made of it. The place for that
+// must have been taken. fillTemplate tries it once in a reconcile.
+func (r *Reconciler) fillTemplate(ctx context.Context, t *target) error {
+	if !t.filled {
+		t.filled, t.fillErr = true, r.decodeTemplate(ctx, t)
+	}
+	return t.fillErr
+}
+
+// decodeTemplate decodes the template of the Jobs. If it is too large for the cache, decodeTemplate reads it from the API
+// server, and returns errChanged if it is another one there.
+func (r *Reconciler) decodeTemplate(ctx context.Context, t *target) error {
 	template := t.template
 	if !template.Held() {
-		if !r.large.take(t.sj.Namespace, template.Weight) {
-			return errPostponed
-		}
-		t.largeTaken = true
 		var err error
 		if template, err = r.readTemplate(ctx, t); err != nil {
 			return err
@@ -38,7 +57,7 @@ func (r *Reconciler) fillTemplate(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
-	t.sj.Spec.JobTemplate, t.filled = *decoded, true
+	t.sj.Spec.JobTemplate = *decoded
 	return nil
 }
 
@@ -51,45 +70,15 @@ func (r *Reconciler) readTemplate(ctx context.Context, t *target) (scaledjob.Tem
 		return scaledjob.Template{}, fmt.Errorf("reading the template of the Jobs: %w", err)
 	}
 	if now.UID != t.sj.UID || now.Template.Hash != t.template.Hash {
-		return scaledjob.Template{}, errPostponed
+		return scaledjob.Template{}, errChanged
 	}
 	return now.Template, nil
 }
 
-// dropTemplate lets others use large templates.
-func (r *Reconciler) dropTemplate(t *target) {
-	if t.largeTaken {
-		r.large.giveBack(t.sj.Namespace, t.template.Weight)
+// dropTemplate drops the template, and lets others use large ones.
+func (t *target) dropTemplate() {
+	t.sj.Spec.JobTemplate = batchv1.JobTemplateSpec{}
+	if t.large != nil {
+		t.large()
 	}
-}
-
-// large bounds the large templates that are decoded at the same time: all together, and to one of each namespace. The
-// zero value is ready for use.
-type large struct {
-	mu    sync.Mutex
-	taken int64
-	by    map[string]bool
-}
-
-// take reports whether a template of this weight may be decoded. One that is too heavy in any case has to be alone.
-func (l *large) take(namespace string, weight int64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	weight = min(weight, largeTemplates)
-	if l.by[namespace] || l.taken+weight > largeTemplates {
-		return false
-	}
-	if l.by == nil {
-		l.by = map[string]bool{}
-	}
-	l.taken += weight
-	l.by[namespace] = true
-	return true
-}
-
-func (l *large) giveBack(namespace string, weight int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.taken -= min(weight, largeTemplates)
-	delete(l.by, namespace)
 }

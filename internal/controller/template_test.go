@@ -87,7 +87,7 @@ func TestTemplateNotJudged(t *testing.T) {
 func TestTemplateThatWaitsForItsCheckIsSeenInItsTurn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scaledJob())
-	giveBack := w.takeDryRuns()
+	giveBack := w.takeAll(enqueue.KindDryRun)
 	w.Expect(w.reconcile(t.Context())).To(beResync())
 	w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).
 		To(Equal(scaledjobv1.ReasonNotChecked))
@@ -110,7 +110,7 @@ func TestEditedTemplateIsCheckedInItsTurn(t *testing.T) {
 			To(Equal(scaledjobv1.ReasonRejected))
 
 		w.onDryRun = func() error { return nil }
-		giveBack := w.takeDryRuns()
+		giveBack := w.takeAll(enqueue.KindDryRun)
 		edited := w.scaledJob(t.Context())
 		edited.Generation++
 		w.Expect(w.api.Update(t.Context(), edited)).To(Succeed())
@@ -123,11 +123,11 @@ func TestEditedTemplateIsCheckedInItsTurn(t *testing.T) {
 	})
 }
 
-// takeDryRuns takes all places for dry runs, and returns how to give one back.
-func (w *world) takeDryRuns() (giveBack func()) {
+// takeAll takes all places of this kind that the namespace of the tests may have, and returns how to give one back.
+func (w *world) takeAll(kind enqueue.Kind) (giveBack func()) {
 	for i := 0; ; i++ {
 		pass := w.r.places.Begin(types.NamespacedName{Namespace: emails.Namespace, Name: fmt.Sprint(i)})
-		taken := pass.Take(enqueue.KindDryRun)
+		taken := pass.Take(kind)
 		if taken == nil {
 			pass.End(enqueue.EndedFailing)
 			return giveBack

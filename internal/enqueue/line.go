@@ -14,6 +14,8 @@ import (
 type line struct {
 	// leave is the number of places that requests of this kind leave free for more urgent ones.
 	leave int
+	// most is how many places there are of this kind, and each how many of them a namespace may have.
+	most, each int
 	// held is the number of places in use by namespace.
 	held map[string]int
 	// tickets are the ScaledJobs that wait, and waiting has them by namespace in the order in which they came. turns are
@@ -43,9 +45,9 @@ const (
 	away
 )
 
-func newLine(leave int) line {
+func newLine(leave, most, each int) line {
 	return line{
-		leave: leave, held: map[string]int{},
+		leave: leave, most: most, each: each, held: map[string]int{},
 		tickets: map[types.NamespacedName]*ticket{}, waiting: map[string][]*ticket{},
 	}
 }
@@ -67,16 +69,18 @@ func (in room) isOpen(since time.Time) bool { return in.before.IsZero() || since
 
 // fits reports whether the namespace may take a place, with this room, and this many others of the namespace before it:
 // it may have as many places as there is room. So one namespace gets at most half of the places, and the more namespaces
-// share them, the less each gets. Places for which tickets are called, except that of the asking one, count as taken.
+// share them, the less each gets. It never gets more than the kind allows. Places for which tickets are called, except
+// that of the asking one, count as taken.
 func (l *line) fits(namespace string, in room, ahead int, isCalled bool) bool {
-	places := in.places - l.called
+	others := l.called
 	if isCalled {
-		places++
+		others--
 	}
-	if in.settled[namespace] && places <= in.last {
+	places, share := in.places-others, l.held[namespace]+ahead
+	if l.inUse()+others >= l.most || in.settled[namespace] && places <= in.last {
 		return false
 	}
-	return l.held[namespace]+ahead < places
+	return share < min(places, l.each)
 }
 
 // inUse returns the number of places in use.

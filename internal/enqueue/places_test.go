@@ -5,6 +5,7 @@ package enqueue
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -58,11 +59,12 @@ func named(namespace string, i int) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)}
 }
 
-// At worst, a namespace has half of the places for creates, and a quarter for each kind that is not urgent.
+// At worst, a namespace has half of the places for creates, a quarter for each kind that is not urgent, and one for large
+// templates.
 func TestSharesOfANamespace(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[Kind]int{
-		KindCreate: 16, KindHistory: 16, KindSlowCreate: 12, KindCondition: 12, KindRollout: 12,
+		KindCreate: 16, KindHistory: 16, KindSlowCreate: 12, KindLarge: 1, KindCondition: 12, KindRollout: 12,
 		KindDelete: 8, KindDryRun: 8, KindNumbers: 8,
 	} {
 		NewWithT(t).Expect(newOffice(workers).fill("a", kind, 100)).To(HaveLen(want), "kind %d", kind)
@@ -102,7 +104,9 @@ func TestCreatesKeepNobodyFromDeletes(t *testing.T) {
 		o.fill(namespace, KindCreate, 100)
 	}
 	for kind := range kinds {
-		g.Expect(o.ask(named(fmt.Sprint("c-", kind), 0), kind)).NotTo(BeNil(), "kind %d", kind)
+		giveBack := o.ask(named("c", 0), kind)
+		g.Expect(giveBack).NotTo(BeNil(), "kind %d", kind)
+		giveBack()
 	}
 }
 
@@ -122,6 +126,48 @@ func TestManyNamespacesShareThePlaces(t *testing.T) {
 		o.fill(fmt.Sprint(i), KindNumbers, 100)
 	}
 	g.Expect(o.free).To(Equal(workers/2), "what is not urgent leaves half to creates, however many want it")
+}
+
+// However many namespaces have large templates, few of these are used at the same time, which bounds their memory. The
+// places for other requests are more.
+func TestLargeTemplatesAreFew(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[Kind]int{KindLarge: largeAtOnce, KindSlowCreate: 10} {
+		g := NewWithT(t)
+		o, used := newOffice(workers), 0
+		for i := range 10 {
+			used += len(o.fill(fmt.Sprint(i), kind, 1))
+		}
+		g.Expect(used).To(Equal(want), "kind %d", kind)
+		g.Expect(o.free).To(Equal(workers-want), "each is one worker")
+	}
+}
+
+// A namespace that never gives its place for large templates back, however many it wants, does not keep the others from
+// theirs. They take turns.
+func TestLargeTemplatesOfNamespacesTakeTurns(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	o := newOffice(workers)
+	g.Expect(o.fill("hostile", KindLarge, 100)).To(HaveLen(1))
+	var held []func()
+	for _, namespace := range []string{"a", "b", "c", "d", "e", "f"} {
+		held = append(held, o.fill(namespace, KindLarge, 2)...)
+	}
+	g.Expect(held).To(HaveLen(largeAtOnce - 1))
+
+	var order []string
+	for range 9 {
+		held[0]()
+		called := o.calls()
+		g.Expect(called).To(HaveLen(1))
+		order = append(order, called[0].Namespace)
+		g.Expect(o.ask(named("hostile", 200), KindLarge)).To(BeNil())
+		giveBack := o.ask(called[0], KindLarge)
+		g.Expect(giveBack).NotTo(BeNil())
+		held = append(held[1:], giveBack)
+	}
+	g.Expect(order).To(Equal([]string{"a", "b", "c", "d", "e", "f", "d", "e", "f"}))
 }
 
 // A place that is given back goes to the namespaces in turn, and within one in the order in which they came.
@@ -154,26 +200,31 @@ func TestPlacesAreGivenInTurn(t *testing.T) {
 func TestNothingIsReserved(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]Ending{"gone": EndedFully, "failed": EndedFailing, "early": EndedEarly} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			o := newOffice(1)
-			held := o.fill("a", KindDryRun, 1)
-			g.Expect(o.fill("b", KindDryRun, 3)).To(BeEmpty())
-			held[0]()
-			g.Expect(o.calls()).To(Equal([]types.NamespacedName{named("b", 0)}))
+		for _, kind := range []Kind{KindDryRun, KindLarge} {
+			t.Run(fmt.Sprint(name, " ", kind), func(t *testing.T) {
+				t.Parallel()
+				nothingIsReserved(NewWithT(t), kind, how)
+			})
+		}
+	}
+}
 
-			o.Begin(named("b", 0)).End(how)
+func nothingIsReserved(g Gomega, kind Kind, how Ending) {
+	o := newOffice(1)
+	held := o.fill("a", kind, 1)
+	g.Expect(o.fill("b", kind, 3)).To(BeEmpty())
+	held[0]()
+	g.Expect(o.calls()).To(Equal([]types.NamespacedName{named("b", 0)}))
 
-			g.Expect(o.calls()).To(Equal([]types.NamespacedName{named("b", 1)}), "the next one is called")
-			giveBack := o.ask(named("b", 1), KindDryRun)
-			g.Expect(giveBack).NotTo(BeNil())
-			if how == EndedEarly {
-				g.Expect(o.ask(named("b", 0), KindDryRun)).To(BeNil())
-				giveBack()
-				g.Expect(o.calls()).To(Equal([]types.NamespacedName{named("b", 0)}), "it has kept its turn")
-			}
-		})
+	o.Begin(named("b", 0)).End(how)
+
+	g.Expect(o.calls()).To(Equal([]types.NamespacedName{named("b", 1)}), "the next one is called")
+	giveBack := o.ask(named("b", 1), kind)
+	g.Expect(giveBack).NotTo(BeNil())
+	if how == EndedEarly {
+		g.Expect(o.ask(named("b", 0), kind)).To(BeNil())
+		giveBack()
+		g.Expect(o.calls()).To(Equal([]types.NamespacedName{named("b", 0)}), "it has kept its turn")
 	}
 }
 
@@ -216,6 +267,8 @@ func TestPlacesAreNeverLost(t *testing.T) {
 			}
 			note()
 			g.Expect(o.free + len(held)).To(Equal(total))
+			g.Expect(o.lines[KindLarge].inUse()).To(BeNumerically("<=", largeAtOnce))
+			g.Expect(maps.Values(o.lines[KindLarge].held)).NotTo(ContainElement(BeNumerically(">", 1)), "of each namespace")
 		}
 		for _, giveBack := range held {
 			giveBack()

@@ -18,10 +18,6 @@ import (
 // dryRunTimeout is the timeout of a dry run. Admission webhooks may take up to 30 s.
 const dryRunTimeout = 32 * time.Second
 
-// fillRetry is the time after which a dry run is tried again whose template could not be read. Nothing urgent waits for
-// it.
-const fillRetry = 5 * time.Second
-
 // DryRunner sends dry runs to find out whether the API server accepts Jobs of a template.
 type DryRunner struct {
 	// Client writes to the API server.
@@ -34,24 +30,19 @@ type DryRunner struct {
 type DryRun struct {
 	// waits is true while a dry run waits for a place.
 	waits bool
-	// Turn is when a dry run is tried again whose template could not be read; zero if there is none.
-	Turn time.Time
-	// sent is when the last dry run was sent.
+	// sent is when the last dry run was sent, or would have been if its template had been read.
 	sent time.Time
 }
 
 // DryRun sends a dry run of the template once per generation. While the condition TemplateValid is Unknown, it sends
-// another one at the resync. known are the last reported conditions. fill puts the template into the ScaledJob; if it
-// fails, the dry run waits. DryRun returns whether it sent a dry run, and the error that the API server answered. Without
-// a place the dry run waits. Jobs are created without waiting for it.
+// another one at the resync. known are the last reported conditions. fill puts the template into the ScaledJob. DryRun
+// returns whether it asked the API server, and the error that this answered to the dry run or to fill. Without a place
+// the dry run waits. Jobs are created without waiting for it.
 func (d DryRunner) DryRun(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, fill func() error, run *DryRun, known []metav1.Condition,
-) (sent bool, err error) {
+) (asked bool, err error) {
 	now := time.Now()
 	if !run.due(sj, known, now) {
-		return false, nil
-	}
-	if now.Before(run.Turn) {
 		return false, nil
 	}
 	giveBack := d.Take()
@@ -60,22 +51,21 @@ func (d DryRunner) DryRun(
 		return false, nil
 	}
 	defer giveBack()
-	if err := fill(); err != nil {
-		*run = DryRun{sent: run.sent, Turn: now.Add(fillRetry)}
-		return false, err
-	}
 	*run = DryRun{sent: now}
+	if err := fill(); err != nil {
+		return true, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, dryRunTimeout)
 	defer cancel()
 	return true, d.Client.Create(ctx, jobs.Build(sj, jobs.DryRunOrdinal, 0), client.DryRunAll)
 }
 
-// Waits reports whether a dry run waits for a place or for its template.
-func (r *DryRun) Waits() bool { return r.waits || !r.Turn.IsZero() }
+// Waits reports whether a dry run waits for a place.
+func (r *DryRun) Waits() bool { return r.waits }
 
 func (r *DryRun) due(sj *scaledjobv1.ScaledJob, known []metav1.Condition, now time.Time) bool {
 	current := apimeta.FindStatusCondition(known, scaledjobv1.ConditionTemplateValid)
-	if r.Waits() || current == nil || current.ObservedGeneration != sj.Generation {
+	if r.waits || current == nil || current.ObservedGeneration != sj.Generation {
 		return true
 	}
 	return current.Status == metav1.ConditionUnknown && now.Sub(r.sent) > sj.Spec.PollingInterval()/2

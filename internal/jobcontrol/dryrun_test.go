@@ -74,16 +74,23 @@ func TestDryRunDue(t *testing.T) {
 // filled is for ScaledJobs that have their template.
 func filled() error { return nil }
 
-func TestDryRunWaitsForItsTemplate(t *testing.T) {
+// A template that can't be read is asked for again at the resync, like one without a verdict.
+func TestDryRunWithoutItsTemplate(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := &dryRunServer{}
 	var run DryRun
-	sent, err := DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), func() error { return errAway }, &run, nil)
+	asked, err := DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), func() error { return errAway }, &run, nil)
 	g.Expect(err).To(MatchError(errAway))
-	g.Expect(sent).To(BeFalse())
+	g.Expect(asked).To(BeTrue())
 	g.Expect(server.asked).To(BeEmpty())
-	g.Expect(run.Turn).To(BeTemporally("~", time.Now().Add(fillRetry), fillRetry))
+	g.Expect(run.Waits()).To(BeFalse())
+
+	known := []metav1.Condition{{
+		Type: scaledjobv1.ConditionTemplateValid, Status: metav1.ConditionUnknown, ObservedGeneration: 3,
+	}}
+	g.Expect(run.due(scaledJob(), known, time.Now())).To(BeFalse())
+	g.Expect(run.due(scaledJob(), known, time.Now().Add(27*time.Second))).To(BeTrue())
 }
 
 // The dry run has the Job that would be created, under a name that no Job gets.
@@ -93,9 +100,9 @@ func TestDryRunCreatesNothing(t *testing.T) {
 	server := &dryRunServer{}
 	var run DryRun
 
-	sent, err := DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), filled, &run, nil)
+	asked, err := DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), filled, &run, nil)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(sent).To(BeTrue())
+	g.Expect(asked).To(BeTrue())
 
 	g.Expect(server.asked).To(HaveLen(1))
 	g.Expect(server.asked[0].Name).To(Equal(jobs.Name("emails", "uid-1", jobs.DryRunOrdinal)))
@@ -113,16 +120,16 @@ func TestDryRunsWaitForAPlace(t *testing.T) {
 	}}
 	run := DryRun{sent: time.Now().Add(-time.Minute)}
 
-	sent, err := DryRunner{server, noPlace}.DryRun(t.Context(), scaledJob(), filled, &run, known)
+	asked, err := DryRunner{server, noPlace}.DryRun(t.Context(), scaledJob(), filled, &run, known)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(sent).To(BeFalse())
+	g.Expect(asked).To(BeFalse())
 	g.Expect(run.Waits()).To(BeTrue())
 	g.Expect(server.asked).To(BeEmpty())
 
 	run.sent = time.Now()
-	sent, err = DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), filled, &run, known)
+	asked, err = DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), filled, &run, known)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(sent).To(BeTrue())
+	g.Expect(asked).To(BeTrue())
 	g.Expect(run.Waits()).To(BeFalse())
 }
 

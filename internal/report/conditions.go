@@ -183,7 +183,8 @@ func scalingLimited(seen *Reconciled) Condition {
 			metav1.ConditionTrue, scaledjobv1.ReasonCreatesWaiting,
 			"Jobs are due, and the operator creates them when other requests to the API server have ended. Many " +
 				"requests are slow, usually because of admission webhooks: check those for Jobs in this namespace. If they are " +
-				"well, those of other namespaces may be slow, or the API server.",
+				"well, those of other namespaces may be slow, or the API server. A template larger than 16 KiB also waits for " +
+				"other such templates.",
 		}
 	}
 	if seen.AtMax {

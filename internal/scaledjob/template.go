@@ -18,10 +18,6 @@ const (
 	// maxItems is the number of JSON objects up to which a template is decoded. The Jobs that anybody needs have far fewer.
 	// Each may be two bytes of JSON, and hundreds when it is decoded.
 	maxItems = 20_000
-	// bytesPerByte and bytesPerItem are what a template takes at most when it is decoded, for each byte and for each
-	// object in it.
-	bytesPerByte = 8
-	bytesPerItem = 700
 )
 
 // decoding is held while a template is decoded that the cache does not keep, so that one at a time takes memory.
@@ -32,8 +28,6 @@ var decoding sync.Mutex
 type Template struct {
 	// Hash is its hash.
 	Hash string
-	// Weight is how many bytes it takes at most when it is decoded.
-	Weight int64
 
 	text string
 }
@@ -44,19 +38,14 @@ func pack(text []byte) (Template, error) {
 		decoding.Lock()
 		defer decoding.Unlock()
 	}
-	items := objectsIn(text)
-	if items > maxItems {
+	if objectsIn(text) > maxItems {
 		return Template{}, fmt.Errorf("jobTemplate has more than %d objects in its lists and fields", maxItems)
 	}
 	decoded, err := decodeTemplate(text)
 	if err != nil {
 		return Template{}, err
 	}
-	return Template{
-		Hash:   jobs.TemplateHash(decoded),
-		Weight: int64(len(text))*bytesPerByte + int64(items)*bytesPerItem,
-		text:   string(text),
-	}, nil
+	return Template{Hash: jobs.TemplateHash(decoded), text: string(text)}, nil
 }
 
 // objectsIn returns the number of objects in valid JSON.
@@ -85,7 +74,7 @@ func decodeTemplate(text []byte) (*batchv1.JobTemplateSpec, error) {
 
 // Held reports whether the template is here. The cache does not keep large ones: they have to be read from the API
 // server.
-func (t Template) Held() bool { return t.text != "" || t.Weight == 0 }
+func (t Template) Held() bool { return t.text != "" || t.Hash == "" }
 
 // Decode returns the template, of which the caller may change anything.
 func (t Template) Decode() (*batchv1.JobTemplateSpec, error) { return decodeTemplate([]byte(t.text)) }

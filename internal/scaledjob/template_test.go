@@ -99,17 +99,6 @@ func TestLargeTemplatesAreNotKept(t *testing.T) {
 	}
 }
 
-func TestWeightCoversWhatIsDecoded(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	long, err := pack([]byte(`{"spec":{"template":{"spec":{"schedulerName":"` + strings.Repeat("a", 1<<20) + `"}}}}`))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(long.Weight).To(BeNumerically("~", 8<<20, 1<<20))
-	many, err := pack(tolerations(maxItems - 4))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(many.Weight).To(BeNumerically(">", 10<<20))
-}
-
 // tolerations returns a template with this number of objects, and four more.
 func tolerations(count int) []byte {
 	return []byte(`{"spec":{"template":{"spec":{"tolerations":[` + strings.Repeat("{},", count-1) + `{}]}}}}`)

@@ -75,11 +75,11 @@ func annotatedJobs(count, size int) contents {
 }
 
 // scaledJobs are ScaledJobs on a Redis server, each with the queue of its name. All but the first have the long
-// template.
-func scaledJobs(count int, redis, long string) contents {
+// template. If apart is true, each has a namespace of its own.
+func scaledJobs(count int, redis, long string, apart bool) contents {
 	return contents{"batch.miracle.dev/v1", "ScaledJob", count, func(to io.Writer, i int, onlyMetadata bool) {
 		_, _ = fmt.Fprintf(to, `{"apiVersion":"batch.miracle.dev/v1","kind":"ScaledJob","metadata":{"name":"sj-%d","namespace":%q,
-			"uid":"uid-%d","resourceVersion":"%d","generation":1}`, i, namespaceOf(i), i, i%900+1)
+			"uid":"uid-%d","resourceVersion":"%d","generation":1}`, i, namespaceOf(i, apart), i, i%900+1)
 		if !onlyMetadata {
 			template := `{"name":"worker","image":"worker:1"}`
 			if i > 0 {
@@ -92,20 +92,38 @@ func scaledJobs(count int, redis, long string) contents {
 	}}
 }
 
-func namespaceOf(number int) string {
-	if number == 0 {
-		return "neighbour"
+// neighbour is the namespace of the first ScaledJob.
+const neighbour = "neighbour"
+
+func namespaceOf(number int, apart bool) string {
+	switch {
+	case number == 0:
+		return neighbour
+	case apart:
+		return fmt.Sprint("tenant-", number)
 	}
 	return "tenant"
 }
 
-const (
-	// longString is a template with one long string, and manyItems one with very many items, each of which is short as
-	// JSON and takes much memory when it is decoded.
-	longString = `"schedulerName":"RANDOM"`
+// longString is a template with one long string.
+const longString = `"schedulerName":"RANDOM"`
+
+// manyItems is a template with very many items, each of which is short as JSON and takes much memory when it is decoded.
+// heaviest is a valid one with as many items as are allowed, and as many strings as etcd takes.
+var (
+	manyItems = `"tolerations":[` + strings.Repeat("{},", 450_000) + "{}]"
+	heaviest  = `"initContainers":[` + initContainers(19_970) + `{"name":"last","image":"a","args":[` +
+		strings.Repeat(`"",`, 280_000) + `""]}]`
 )
 
-var manyItems = `"tolerations":[` + strings.Repeat("{},", 450_000) + "{}]"
+// initContainers returns this number of containers as JSON, each with a comma.
+func initContainers(count int) string {
+	var all strings.Builder
+	for i := range count {
+		_, _ = fmt.Fprintf(&all, `{"name":"c-%d","image":"a"},`, i)
+	}
+	return all.String()
+}
 
 // attack is what a namespace has beside the small ScaledJob of another one.
 type attack struct {
@@ -114,16 +132,23 @@ type attack struct {
 	scaledJobs int
 	template   string
 	refused    bool
+	// hangs is true if each of the ScaledJobs has a namespace of its own, and their creates hang at first.
+	hangs bool
 }
 
-// busy is how many of the ScaledJobs have messages.
-const busy = 20
+const (
+	// busy is how many of the ScaledJobs have messages. There are 32 workers.
+	busy = 40
+	// largeAtOnce is how many large templates are used at the same time.
+	largeAtOnce = 4
+)
 
 var attacks = map[string]attack{
 	"usual Jobs of CronJobs":          {jobs: cronJobs(50_000)},
 	"Jobs with long annotations":      {jobs: annotatedJobs(2000, 200*kib)},
 	"ScaledJobs with a long string":   {jobs: cronJobs(0), scaledJobs: 300, template: longString},
 	"ScaledJobs with very many items": {jobs: cronJobs(0), scaledJobs: 300, template: manyItems, refused: true},
+	"ScaledJobs whose creates hang":   {jobs: cronJobs(0), scaledJobs: busy, template: heaviest, hangs: true},
 }
 
 // Nobody who may create Jobs and ScaledJobs can exhaust the memory of the operator: it stays within the limit of the
@@ -145,7 +170,10 @@ func (a attack) run(t *testing.T, streams bool) {
 	t.Helper()
 	g := NewWithT(t)
 	redis := redistest.NewEmulated(t, redistest.EmulatedOptions{})
-	server := newAPIServer(t, streams, a.jobs, scaledJobs(a.scaledJobs+1, redis.Addr(), a.template))
+	server := newAPIServer(t, streams, a.jobs, scaledJobs(a.scaledJobs+1, redis.Addr(), a.template, a.hangs))
+	if a.hangs {
+		server.hold()
+	}
 	withJobs := 1
 	for i := range min(a.scaledJobs, busy) + 1 {
 		g.Expect(redis.Client().LPush(t.Context(), fmt.Sprint("sj-", i), 1, 2).Err()).To(Succeed())
@@ -160,6 +188,10 @@ func (a attack) run(t *testing.T, streams bool) {
 
 	g.Eventually(func() int { return server.jobsOf("neighbour/sj-0") }).Should(Equal(2))
 	g.Eventually(server.reports).Should(Equal(a.scaledJobs + 1))
+	if a.hangs {
+		g.Eventually(server.held).Should(BeNumerically(">=", largeAtOnce))
+		server.release()
+	}
 	g.Eventually(server.owners).Should(Equal(withJobs))
 	t.Logf("%d MiB of %d MiB", peak(g, running.PID())/mib, limit/mib)
 	g.Expect(peak(g, running.PID())).To(BeNumerically("<", limit))

@@ -4,6 +4,7 @@
 package memory
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -48,6 +49,9 @@ type apiServer struct {
 	watchers map[string]map[chan []byte]bool
 	// requests counts the lists and the watches by path.
 	requests map[string]int
+	// released is closed when creates no longer hang; nil if they never do. hanging is how many do.
+	released chan struct{}
+	hanging  int
 }
 
 func newAPIServer(t *testing.T, streams bool, jobs, scaledJobs contents) *apiServer {
@@ -64,6 +68,9 @@ func newAPIServer(t *testing.T, streams bool, jobs, scaledJobs contents) *apiSer
 	mux.HandleFunc("GET /apis/batch.miracle.dev/v1/namespaces/{namespace}/scaledjobs/{name}", s.get)
 	mux.HandleFunc("PATCH /apis/batch.miracle.dev/v1/namespaces/{namespace}/scaledjobs/{name}/status", s.patch)
 	mux.HandleFunc("POST /apis/batch/v1/namespaces/{namespace}/jobs", s.create)
+	mux.HandleFunc("GET /apis/batch/v1/namespaces/{namespace}/jobs/{name}", func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusNotFound, "NotFound") // A create without an answer has created nothing.
+	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		refuse(w, http.StatusForbidden, "Forbidden")
@@ -241,6 +248,9 @@ func (s *apiServer) create(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	dryRun := r.URL.Query().Has("dryRun")
+	if !dryRun && r.PathValue("namespace") != neighbour && !s.pass(r.Context()) {
+		return
+	}
 	owner := r.PathValue("namespace") + "/" + ownerOf(job.Metadata["ownerReferences"])
 	s.mu.Lock()
 	s.version++
@@ -259,6 +269,39 @@ func (s *apiServer) create(w http.ResponseWriter, r *http.Request) {
 		s.announce(jobsPath, fmt.Appendf(nil, `{"type":"ADDED","object":%s}`+"\n", made))
 	}
 	answer(w, http.StatusCreated, string(made))
+}
+
+// hold makes creates hang until release, except those of the neighbour.
+func (s *apiServer) hold() { s.released = make(chan struct{}) }
+
+func (s *apiServer) release() { close(s.released) }
+
+// held returns how many creates hang.
+func (s *apiServer) held() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hanging
+}
+
+// pass waits while creates hang. It reports whether the client still waits for the answer.
+func (s *apiServer) pass(ctx context.Context) bool {
+	if s.released == nil {
+		return true
+	}
+	s.hangs(1)
+	defer s.hangs(-1)
+	select {
+	case <-s.released:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (s *apiServer) hangs(more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hanging += more
 }
 
 func ownerOf(references json.RawMessage) string {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -20,17 +21,31 @@ const workers = 32
 type office struct {
 	*Places
 
+	mu        sync.Mutex
 	requested []types.NamespacedName
 }
 
 func newOffice(places int) *office {
 	o := &office{}
-	o.Places = NewPlaces(places, func(_ int, keys ...types.NamespacedName) { o.requested = append(o.requested, keys...) })
+	o.Places = NewPlaces(places, func(_ int, keys ...types.NamespacedName) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.requested = append(o.requested, keys...)
+	})
 	return o
+}
+
+// forgetCreates makes all creates end long ago.
+func (o *office) forgetCreates() {
+	o.Places.mu.Lock()
+	defer o.Places.mu.Unlock()
+	o.creates = recent{}
 }
 
 // calls returns the ScaledJobs that were called since the last look.
 func (o *office) calls() []types.NamespacedName {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	called := o.requested
 	o.requested = nil
 	return called
@@ -39,7 +54,7 @@ func (o *office) calls() []types.NamespacedName {
 // ask is a reconcile that asks for one place, and ends. It returns how to give the place back; nil if there is none.
 // Creates that took a place before have ended long ago.
 func (o *office) ask(key types.NamespacedName, kind Kind) (giveBack func()) {
-	o.creates = recent{}
+	o.forgetCreates()
 	pass := o.Begin(key)
 	defer pass.End(EndedFully)
 	return pass.Take(kind)
@@ -273,8 +288,7 @@ func TestPlacesAreNeverLost(t *testing.T) {
 		for _, giveBack := range held {
 			giveBack()
 		}
-		// The creates ended long ago.
-		o.creates = recent{}
+		o.forgetCreates()
 		o.call()
 		note()
 		for len(called) > 0 {

@@ -88,7 +88,8 @@ func (r *Reconciler) reportIfMalformed(
 	status := report.Malformed(sj, before, cause)
 	if !report.SameStatus(before, status) {
 		ctrl.LoggerFrom(ctx).Error(cause, "the spec can't be used; nothing is done until it is corrected")
-		r.emit(sj, report.Events(before, status)...)
+		r.emit(sj, append(mem.untold, report.Events(before, status)...)...)
+		mem.untold = nil
 	}
 	wait, err := r.statuses(pass).WriteAtOnce(ctx, sj, &mem.status, status)
 	if err != nil {

@@ -25,6 +25,8 @@ type line struct {
 	turns   []string
 	// called is the number of tickets that are called.
 	called int
+	// turn is who may send a request, of all who yield.
+	turn turn
 }
 
 // ticket is a ScaledJob that waits for a place.
@@ -60,21 +62,22 @@ type room struct {
 	// have one.
 	last    int
 	settled map[string]bool
-	// before is when a request must have been wanted at the latest; zero if that does not matter.
-	before time.Time
+	// yields is true if the requests yield to creates, now.
+	yields bool
+	now    time.Time
 }
-
-// isOpen reports whether a request may be sent that has been wanted since then.
-func (in room) isOpen(since time.Time) bool { return in.before.IsZero() || since.Before(in.before) }
 
 // fits reports whether the namespace may take a place, with this room, and this many others of the namespace before it:
 // it may have as many places as there is room. So one namespace gets at most half of the places, and the more namespaces
 // share them, the less each gets. It never gets more than the kind allows. Places for which tickets are called, except
-// that of the asking one, count as taken.
+// that of the asking one, count as taken, but not for requests that yield: they have turns, which end.
 func (l *line) fits(namespace string, in room, ahead int, isCalled bool) bool {
 	others := l.called
 	if isCalled {
 		others--
+	}
+	if in.yields {
+		others = 0
 	}
 	places, share := in.places-others, l.held[namespace]+ahead
 	if l.inUse()+others >= l.most || in.settled[namespace] && places <= in.last {
@@ -95,7 +98,8 @@ func (l *line) inUse() (places int) {
 // waits for one.
 func (l *line) take(key types.NamespacedName, in room, since time.Time) bool {
 	own := l.tickets[key]
-	if !in.isOpen(since) || !l.fits(key.Namespace, in, l.ahead(key, in.places), own != nil && own.state == called) {
+	isCalled := own != nil && own.state == called
+	if !in.isOpen(since) || !l.mayTurn(key, in) || !l.fits(key.Namespace, in, l.ahead(key, in.places), isCalled) {
 		if own == nil {
 			l.join(key, since)
 		} else {
@@ -105,14 +109,18 @@ func (l *line) take(key types.NamespacedName, in room, since time.Time) bool {
 	}
 	l.drop(key)
 	l.held[key.Namespace]++
+	if in.yields {
+		l.turn = turn{key, in.now}
+	}
 	return true
 }
 
-// giveBack returns a place.
-func (l *line) giveBack(namespace string) {
-	if l.held[namespace]--; l.held[namespace] == 0 {
-		delete(l.held, namespace)
+// giveBack returns the place of the ScaledJob.
+func (l *line) giveBack(key types.NamespacedName) {
+	if l.held[key.Namespace]--; l.held[key.Namespace] == 0 {
+		delete(l.held, key.Namespace)
 	}
+	l.endTurn(key)
 }
 
 // ahead returns how many tickets of the namespace come before the ScaledJob, and no more than limit.
@@ -130,7 +138,7 @@ func (l *line) ahead(key types.NamespacedName, limit int) (ahead int) {
 
 // call calls the tickets for which places are free, one of each namespace in turn, and returns their ScaledJobs.
 func (l *line) call(in room) (keys []types.NamespacedName) {
-	for missed := 0; missed < len(l.turns) && in.places > l.called; {
+	for missed := 0; missed < len(l.turns) && l.mayCall(in); {
 		namespace := l.turns[0]
 		l.turns = append(l.turns[1:], namespace)
 		next := l.next(namespace, in)
@@ -139,6 +147,9 @@ func (l *line) call(in room) (keys []types.NamespacedName) {
 			continue
 		}
 		l.set(next, called)
+		if in.yields {
+			l.turn = turn{next.key, in.now}
+		}
 		keys, missed = append(keys, next.key), 0
 	}
 	return keys
@@ -190,6 +201,7 @@ func (l *line) drop(key types.NamespacedName) {
 func (l *line) set(own *ticket, state ticketState) {
 	if own.state == called {
 		l.called--
+		l.endTurn(own.key)
 	}
 	if own.state = state; state == called {
 		l.called++

@@ -64,10 +64,8 @@ type Places struct {
 	mu    sync.Mutex
 	free  int
 	lines [kinds]line
-	// creates are the last creates, and written is the status whose write began last; nil if it has ended. callsLater is
-	// true while a timer is to call those who leave the API server to creates.
+	// creates are the last creates. callsLater is true while a timer is to call those who leave the API server to them.
 	creates    recent
-	written    *status
 	callsLater bool
 }
 
@@ -94,10 +92,10 @@ func left(kind Kind, workers int) int {
 }
 
 // room returns what requests of a kind may still take. It is never what more urgent requests are left, however many
-// places these have. creating says that Jobs are being
-// created.
+// places these have. creating says
+// that Jobs are being created.
 func (p *Places) room(kind Kind, creating bool, now time.Time) room {
-	in := room{places: p.free, last: p.workers / lastPart, settled: map[string]bool{}}
+	in := room{places: p.free, last: p.workers / lastPart, settled: map[string]bool{}, now: now}
 	for each := range p.lines {
 		if leave := p.lines[each].leave; leave <= p.lines[kind].leave {
 			in.places = min(in.places, p.workers-leave-p.usedBy(leave))
@@ -107,7 +105,7 @@ func (p *Places) room(kind Kind, creating bool, now time.Time) room {
 		}
 	}
 	if creating && kind.isStatus() {
-		return p.yielding(in, now)
+		return yielding(in)
 	}
 	return in
 }
@@ -158,12 +156,12 @@ func (p *Pass) TakeSince(kind Kind, since time.Time) (giveBack func()) {
 		return nil
 	}
 	places.free--
-	end := places.begin(kind, p.key)
+	places.noteCreate(kind, p.key)
 	return func() {
 		places.mu.Lock()
-		places.lines[kind].giveBack(p.key.Namespace)
+		places.lines[kind].giveBack(p.key)
 		places.free++
-		end()
+		places.noteCreate(kind, p.key)
 		places.mu.Unlock()
 		places.call()
 	}

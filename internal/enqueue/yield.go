@@ -15,7 +15,7 @@ const (
 	// longestYield is how long a status waits while Jobs are created. It leaves a part of the second within which a
 	// status is written to the write.
 	longestYield = 800 * time.Millisecond
-	// shortWrite is how long the next status waits at most for one that is being written while Jobs are created.
+	// shortWrite is how long a status has its turn at most while Jobs are created.
 	shortWrite = 100 * time.Millisecond
 )
 
@@ -47,38 +47,51 @@ func (p *Places) busy(key types.NamespacedName, now time.Time) bool {
 	return now.Sub(last) < quietTime
 }
 
+// noteCreate notes that creates begin or end. Those that may be slow leave the API server time.
+func (p *Places) noteCreate(kind Kind, key types.NamespacedName) {
+	if kind == KindCreate {
+		p.creates.note(key, time.Now())
+	}
+}
+
 func (k Kind) isStatus() bool { return k == KindCondition || k == KindNumbers }
 
-// status is a write of a status that began then.
-type status struct{ began time.Time }
+// turn is the turn of a ScaledJob, of those that yield: from its call, or else from the beginning of its write, to the
+// end of its write. The zero value is no turn.
+type turn struct {
+	key types.NamespacedName
+	at  time.Time
+}
 
-// busy reports whether the write costs the API server something. One that lasts for long waits for something else.
-func (s *status) busy(now time.Time) bool { return s != nil && now.Sub(s.began) < shortWrite }
+// lasts reports whether the turn has not ended. A ScaledJob that does not come, and a write that lasts for long, end it:
+// they cost the API server nothing.
+func (t turn) lasts(now time.Time) bool { return now.Sub(t.at) < shortWrite }
 
-// begin notes that a request begins. Creates that are slow leave the API server time.
-func (p *Places) begin(kind Kind, key types.NamespacedName) (end func()) {
-	switch {
-	case kind == KindCreate:
-		p.creates.note(key, time.Now())
-		return func() { p.creates.note(key, time.Now()) }
-	case kind.isStatus():
-		own := &status{time.Now()}
-		p.written = own
-		return func() {
-			if p.written == own {
-				p.written = nil
-			}
-		}
+// isOpen reports whether a request may be sent that has been wanted since then.
+func (in room) isOpen(since time.Time) bool { return !in.yields || in.now.Sub(since) > longestYield }
+
+// mayTurn reports whether the ScaledJob may send a request without waiting for the turn of another one.
+func (l *line) mayTurn(key types.NamespacedName, in room) bool {
+	return !in.yields || l.turn.key == key || !l.turn.lasts(in.now)
+}
+
+// mayCall reports whether a further ticket may be called.
+func (l *line) mayCall(in room) bool {
+	if in.yields {
+		return !l.turn.lasts(in.now)
 	}
-	return func() { /* nobody yields to it */ }
+	return in.places > l.called
+}
+
+func (l *line) endTurn(key types.NamespacedName) {
+	if l.turn.key == key {
+		l.turn = turn{}
+	}
 }
 
 // yielding returns what a status may take while Jobs are created: one place, if it has waited for long.
-func (p *Places) yielding(in room, now time.Time) room {
-	in.places, in.last, in.before = min(in.places, 1), 0, now.Add(-longestYield)
-	if p.written.busy(now) {
-		in.places = 0
-	}
+func yielding(in room) room {
+	in.places, in.last, in.yields = min(in.places, 1), 0, true
 	return in
 }
 

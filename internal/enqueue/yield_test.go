@@ -76,3 +76,47 @@ func TestStatusesThatHaveWaitedForLongAreWrittenInTurn(t *testing.T) {
 		g.Expect(o.calls()).To(ConsistOf(named("b", 1)))
 	})
 }
+
+// Who is called and does not come, because something else of it hangs, holds up others only for a turn.
+func TestAStatusThatDoesNotComeLosesItsTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g, o := NewWithT(t), newOffice(workers)
+		creator := named("creator", 0)
+		o.create(creator, time.Millisecond)
+		began := time.Now()
+		for _, key := range []types.NamespacedName{named("a", 0), named("b", 0)} {
+			g.Expect(o.wants(key, began)).To(BeNil())
+		}
+
+		o.create(creator, longestYield+shortWrite-4*quietTime)
+		g.Expect(o.calls()).To(ConsistOf(named("a", 0)))
+		o.create(creator, 6*quietTime)
+		g.Expect(o.calls()).To(ConsistOf(named("b", 0)))
+		g.Expect(o.wants(named("b", 0), began)).NotTo(BeNil())
+	})
+}
+
+// Statuses that do not yield, because their own Jobs were the last ones, take no turn of others.
+func TestStatusesOfCreatorsTakeNoTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g, o := NewWithT(t), newOffice(workers)
+		creator, waiting := named("creator", 0), named("a", 0)
+		o.create(creator, time.Millisecond)
+		began := time.Now()
+		g.Expect(o.wants(waiting, began)).To(BeNil())
+
+		var calls []types.NamespacedName
+		end := func() { /* nothing is being written yet */ }
+		for time.Since(began) < longestYield+shortWrite {
+			o.create(creator, 10*time.Millisecond)
+			next := o.wants(creator, time.Now())
+			g.Expect(next).NotTo(BeNil())
+			end()
+			end = next
+			calls = append(calls, o.calls()...)
+		}
+		g.Expect(calls).To(ContainElement(waiting))
+	})
+}

@@ -98,7 +98,7 @@ func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 		s.lastRead = time.Now()
 	}
 	if sample.Desired != nil {
-		s.desired = sample.Desired
+		s.desired = new(*sample.Desired)
 	}
 	if !sample.LastEvent.IsZero() {
 		s.lastEvent = sample.LastEvent

@@ -101,8 +101,11 @@ func (w StatusWriter) Write(
 	record.computed = status
 	before := record.stored(sj)
 	if SameStatus(before, status) {
-		// One of the two is enough to keep.
-		record.computed, record.changedAt = before, time.Time{}
+		record.changedAt = time.Time{}
+		if record.written != nil {
+			// One of the two is enough to keep.
+			record.computed = record.written
+		}
 		return nil, 0, nil
 	}
 	if record.changedAt.IsZero() {
@@ -149,7 +152,7 @@ func (w StatusWriter) WriteAtOnce(
 	record.alive, err = w.apply(ctx, sj, status)
 	record.retry.Note(err, time.Now())
 	if err == nil {
-		record.written = status
+		record.written, record.writtenAt, record.changedAt = status, now, time.Time{}
 	}
 	return record.retry.Wait(time.Now()), err
 }
@@ -193,7 +196,7 @@ func (w StatusWriter) apply(
 	return object.GetResourceVersion() != "" && object.GetUID() == sj.UID && object.GetDeletionTimestamp() == nil, nil
 }
 
-// ErrNoPlace means that the status waits for a place, or for the renewal of the Lease.
+// ErrNoPlace means that a request waits for a place, or for the renewal of the Lease.
 var ErrNoPlace = errors.New("too many requests to the API server are running")
 
 // Drop removes a status that does not match the CRD. The API server would reject any status applied over it.

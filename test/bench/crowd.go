@@ -102,3 +102,23 @@ func (c crowd) remove(ctx context.Context) error {
 	}
 	return nil
 }
+
+// checkSeen fails unless as many Jobs of each were seen as it has messages.
+func (c crowd) checkSeen() error {
+	for _, member := range c {
+		if created := member.arrivals.count(member.sj.Name); created != member.pushed {
+			return fmt.Errorf("%s is not exact: %d Jobs for %d messages", member.sj.Name, created, member.pushed)
+		}
+	}
+	return nil
+}
+
+// empty takes all messages away.
+func (c crowd) empty(ctx context.Context) error {
+	for _, member := range c {
+		if err := member.empty(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

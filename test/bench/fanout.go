@@ -32,7 +32,7 @@ func measureFanOut(ctx context.Context, log io.Writer, s *setting, _ sizes) (all
 		shape func(*scaledjobv1.ScaledJobSpec)
 		mode  scaledjobv1.ScalingMode
 	}{
-		{"", func(*scaledjobv1.ScaledJobSpec) { /* as it is */ }, scaledjobv1.ModeEvents},
+		{"", asItIs, scaledjobv1.ModeEvents},
 		{", keys tracked", tracked, scaledjobv1.ModeTracking},
 	} {
 		floor, ours, err := s.fanOut(ctx, log, source.shape, source.mode)

@@ -4,10 +4,11 @@
 // Command bench measures how fast messages become Jobs, on a real API server and a real Redis, and compares the
 // operator with the floor: a bare loop that does the least there is to do (see the folder floor). The two take turns in
 // one run, so that whatever else the machine does hits both; the ratios are what to look at. So it does for single
-// messages, for bursts, for single messages to many queues, for single messages beside a burst, and for Jobs that finish
-// and are to be replaced. Besides, it compares the operator while other Redis servers are silent with itself while they
-// are not, and measures what floods of messages, ten thousand keys and dead servers cost, and how long nobody creates
-// Jobs when the leader ends.
+// messages, for bursts, for single messages to many queues, for single messages beside a burst or beside a namespace that
+// does its worst, and for Jobs that finish and are to be replaced. Besides, it compares the operator while other Redis
+// servers are silent with itself while they are not, and measures what floods of messages, ten thousand keys and dead
+// servers cost, how many ScaledJobs may change until their statuses are late, and how long nobody creates Jobs when the
+// leader ends.
 //
 // If asked to, it lets the same messages come to workers of every kind under every scaling strategy, and prints a table
 // in Markdown: how many Jobs that took, how many of them found no message, and how long the messages waited.
@@ -58,6 +59,7 @@ var measurements = []measurement{
 	{name: "dials", take: measureDials},
 	{name: "fairness", take: measureFairness},
 	{name: "neighbours", take: measureNeighbours},
+	{name: "statuses", take: measureStatuses},
 	{name: "churn", take: measureChurn},
 	{name: "failover", take: measureFailover},
 	{name: "strategies", take: measureStrategies, onDemand: true},

@@ -10,7 +10,10 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 
+	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -143,6 +146,21 @@ func (s *setting) startOurs(ctx context.Context, log io.Writer) (err error) {
 	}
 	s.ours.reports = true
 	return s.ours.subscribed(ctx)
+}
+
+// apiServerSeconds returns how many seconds of CPU the API server has used.
+func (s *setting) apiServerSeconds(ctx context.Context) (float64, error) {
+	clients, err := kubernetes.NewForConfig(s.control.Config())
+	if err != nil {
+		return 0, err
+	}
+	metrics, err := clients.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("reading the metrics of the API server: %w", err)
+	}
+	_, rest, _ := strings.Cut(string(metrics), "\n"+cpuSeconds+" ")
+	value, _, _ := strings.Cut(rest, "\n")
+	return strconv.ParseFloat(value, 64)
 }
 
 // inTurn are both contenders. In every other turn the other one is the first.

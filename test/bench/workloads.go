@@ -26,29 +26,38 @@ const (
 // seen.
 func measureLatency(ctx context.Context, log io.Writer, s *setting, size sizes) ([]comparison, error) {
 	_, _ = fmt.Fprintf(log, "pushing %d messages to each, one at a time …\n", size.samples)
-	times := map[*contender][]float64{}
-	for i := range warmUpSamples + size.samples {
+	times, err := s.takeTurns(ctx, meanGap, func(taken int) bool { return taken < size.samples })
+	if err != nil {
+		return nil, err
+	}
+	return []comparison{
+		{work: "push → Job seen, p50", unit: "ms", figures: ofQuantiles(times.floor, times.ours, 0.5), atMost: 1.25},
+		{work: "push → Job seen, p99", unit: "ms", figures: ofQuantiles(times.floor, times.ours, 0.99), atMost: 1.5},
+	}, nil
+}
+
+// takeTurns pushes single messages to each as long as more are wanted of those that count, with gaps of this mean.
+func (s *setting) takeTurns(ctx context.Context, gap time.Duration, more func(taken int) bool) (times latencies, err error) {
+	for i := 0; more(i - warmUpSamples); i++ {
 		for _, c := range s.inTurn(i) {
-			if err := scene.Pause(ctx, time.Duration((0.5+rand.Float64())*float64(meanGap))); err != nil {
-				return nil, err
+			if err := scene.Pause(ctx, time.Duration((0.5+rand.Float64())*float64(gap))); err != nil {
+				return latencies{}, err
 			}
 			took, err := c.serve(ctx, 1)
 			if err != nil {
-				return nil, err
+				return latencies{}, err
 			}
-			if i >= warmUpSamples {
-				times[c] = append(times[c], float64(took)/float64(time.Millisecond))
+			milliseconds := float64(took) / float64(time.Millisecond)
+			switch {
+			case i < warmUpSamples:
+			case c == s.floor:
+				times.floor = append(times.floor, milliseconds)
+			default:
+				times.ours = append(times.ours, milliseconds)
 			}
 		}
 	}
-	if err := s.checkAndClear(ctx); err != nil {
-		return nil, err
-	}
-	floor, ours := times[s.floor], times[s.ours]
-	return []comparison{
-		{work: "push → Job seen, p50", unit: "ms", figures: ofQuantiles(floor, ours, 0.5), atMost: 1.25},
-		{work: "push → Job seen, p99", unit: "ms", figures: ofQuantiles(floor, ours, 0.99), atMost: 1.5},
-	}, nil
+	return times, s.checkAndClear(ctx)
 }
 
 // measureBursts pushes many messages at once to empty queues, and takes the time until the last Job is seen.

@@ -28,7 +28,7 @@ const (
 	// atOnce is how many Jobs of one ScaledJob the operator creates or deletes at a time.
 	atOnce = 16
 	// crowded is more ScaledJobs than the operator reconciles at a time.
-	crowded = 3 * workers / 2
+	crowded = 5 * workers / 4
 )
 
 // sized returns the size of an attack in make test-all, or in make test.
@@ -246,7 +246,7 @@ func (h *hostile) comeAndGo() course {
 	all := &scene.Passing{
 		Create:  func(ctx context.Context, number int) error { return named(number).Create(ctx) },
 		Delete:  func(ctx context.Context, number int) error { return named(number).Delete(ctx) },
-		Present: sized(100, 20), Total: h.passing,
+		Present: sized(100, 4), Total: h.passing,
 	}
 	ctx, stop := context.WithCancel(h.t.Context())
 	var coming sync.WaitGroup

@@ -45,9 +45,10 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Run(m, 1, start, stop))
 }
 
-// start starts a control plane with a garbage collector, but without nodes: the Jobs are the tests' own to finish.
+// start starts a control plane without controllers and nodes: the Jobs are the tests' own to finish, and those of deleted
+// ScaledJobs stay.
 func start(ctx context.Context) (err error) {
-	if shared, err = scene.NewControlPlane(ctx, cluster.Options{ControllerManager: true, Log: os.Stderr}); err != nil {
+	if shared, err = scene.NewControlPlane(ctx, cluster.Options{Log: os.Stderr}); err != nil {
 		return err
 	}
 	if redis, err = redistest.Start(ctx, redistest.Options{Log: os.Stderr}); err != nil {

@@ -96,14 +96,20 @@ func newScaledJob(namespace, queue, redisAddress string) *scaledjobv1.ScaledJob 
 // beside makes another ScaledJob of this name, with a queue of its own, in the namespace of the contender. Both count
 // their own Jobs.
 func (c *contender) beside(ctx context.Context, name string, shape func(*scaledjobv1.ScaledJobSpec)) (*contender, error) {
-	other := *c
-	other.sj, other.pushed = newScaledJob(c.sj.Namespace, c.sj.Spec.QueueName+"-"+name, c.sj.Spec.RedisAddress), 0
-	other.sj.Name = name
+	other := c.another(name)
 	shape(&other.sj.Spec)
 	if err := c.kube.Create(ctx, other.sj); err != nil {
 		return nil, fmt.Errorf("creating %s: %w", name, err)
 	}
-	return &other, nil
+	return other, nil
+}
+
+// another is what beside makes, before the API server knows it.
+func (c *contender) another(name string) *contender {
+	other := *c
+	other.sj, other.pushed = newScaledJob(c.sj.Namespace, c.sj.Spec.QueueName+"-"+name, c.sj.Spec.RedisAddress), 0
+	other.sj.Name = name
+	return &other
 }
 
 // subscribed waits until the contender listens to its queue.

@@ -168,8 +168,13 @@ func (c *contender) check(ctx context.Context) error {
 	if err := c.kube.List(ctx, list, client.InNamespace(c.sj.Namespace), of); err != nil {
 		return fmt.Errorf("counting Jobs: %w", err)
 	}
-	if len(list.Items) != c.pushed {
-		return fmt.Errorf("%s is not exact: %d Jobs for %d messages", c.name, len(list.Items), c.pushed)
+	return c.exact(len(list.Items))
+}
+
+// exact fails unless these are as many Jobs as there are messages.
+func (c *contender) exact(created int) error {
+	if created != c.pushed {
+		return fmt.Errorf("%s is not exact: %d Jobs for %d messages", c.name, created, c.pushed)
 	}
 	return nil
 }

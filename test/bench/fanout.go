@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// fanOutQueues get one message each within fanOutTime, in each of fanOutRounds.
-	fanOutQueues = 300
+	// All queues get one message each within fanOutTime, in each of fanOutRounds.
 	fanOutTime   = time.Second
 	fanOutRounds = 5
 
@@ -24,22 +23,32 @@ const (
 	mostFanOut50, mostFanOut99 = 3.0, 1.5
 )
 
+// fanOutCase is a number of queues, and how ours hears of messages. The floor always hears by notifications.
+type fanOutCase struct {
+	queues int
+	name   string
+	shape  func(*scaledjobv1.ScaledJobSpec)
+	mode   scaledjobv1.ScalingMode
+}
+
+func fanOutCases() []fanOutCase {
+	usual := func(*scaledjobv1.ScaledJobSpec) { /* as it is */ }
+	return []fanOutCase{
+		{300, "", usual, scaledjobv1.ModeEvents},
+		{300, ", keys tracked", tracked, scaledjobv1.ModeTracking},
+		{1000, "", usual, scaledjobv1.ModeEvents},
+	}
+}
+
 // measureFanOut pushes single messages to many queues, each with a ScaledJob of its own, and takes the time until the
-// Job of each is seen: once while ours hears by notifications, and once while the server tracks the keys.
+// Job of each is seen.
 func measureFanOut(ctx context.Context, log io.Writer, s *setting, _ sizes) (all []comparison, err error) {
-	for _, source := range []struct {
-		name  string
-		shape func(*scaledjobv1.ScaledJobSpec)
-		mode  scaledjobv1.ScalingMode
-	}{
-		{"", func(*scaledjobv1.ScaledJobSpec) { /* as it is */ }, scaledjobv1.ModeEvents},
-		{", keys tracked", tracked, scaledjobv1.ModeTracking},
-	} {
-		floor, ours, err := s.fanOut(ctx, log, source.shape, source.mode)
+	for _, c := range fanOutCases() {
+		floor, ours, err := s.fanOut(ctx, log, c)
 		if err != nil {
 			return nil, err
 		}
-		work := fmt.Sprintf("fan-out, %d queues get a message each within %s%s: ", fanOutQueues, fanOutTime, source.name)
+		work := fmt.Sprintf("fan-out, %d queues get a message each within %s%s: ", c.queues, fanOutTime, c.name)
 		all = append(all,
 			comparison{work: work + "p50", unit: "ms", figures: ofQuantiles(floor, ours, 0.5), atMost: mostFanOut50},
 			comparison{work: work + "p99", unit: "ms", figures: ofQuantiles(floor, ours, 0.99), atMost: mostFanOut99})
@@ -48,13 +57,11 @@ func measureFanOut(ctx context.Context, log io.Writer, s *setting, _ sizes) (all
 }
 
 // fanOut returns how many milliseconds each message has waited for its Job.
-func (s *setting) fanOut(
-	ctx context.Context, log io.Writer, shape func(*scaledjobv1.ScaledJobSpec), mode scaledjobv1.ScalingMode,
-) (floor, ours []float64, err error) {
-	_, _ = fmt.Fprintf(log, "creating %d ScaledJobs for each …\n", fanOutQueues)
+func (s *setting) fanOut(ctx context.Context, log io.Writer, of fanOutCase) (floor, ours []float64, err error) {
+	_, _ = fmt.Fprintf(log, "creating %d ScaledJobs for each …\n", of.queues)
 	crowds := map[*contender]crowd{}
 	for _, c := range s.inTurn(0) {
-		if crowds[c], err = c.crowd(ctx, fanOutName, s.redis.Addr(), fanOutQueues, shape); err != nil {
+		if crowds[c], err = c.crowd(ctx, fanOutName, s.redis.Addr(), of.queues, of.shape); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -64,13 +71,13 @@ func (s *setting) fanOut(
 	}
 	times := map[*contender][]float64{}
 	begin := func() error {
-		return errors.Join(crowds[s.floor].subscribed(ctx), crowds[s.ours].hear(ctx, mode), s.checkAndClear(ctx))
+		return errors.Join(crowds[s.floor].subscribed(ctx), crowds[s.ours].hear(ctx, of.mode), s.checkAndClear(ctx))
 	}
 	if err := begin(); err != nil {
 		return nil, nil, errors.Join(err, process.Kill())
 	}
 	for round := range fanOutRounds {
-		_, _ = fmt.Fprintf(log, "pushing a message to %d queues of each, round %d of %d …\n", fanOutQueues, round+1, fanOutRounds)
+		_, _ = fmt.Fprintf(log, "pushing a message to %d queues of each, round %d of %d …\n", of.queues, round+1, fanOutRounds)
 		for _, c := range s.inTurn(round) {
 			taken, err := crowds[c].serveOneEach(ctx)
 			if err != nil {
@@ -140,14 +147,4 @@ func (c crowd) hear(ctx context.Context, mode scaledjobv1.ScalingMode) error {
 		}
 		return status.Mode == mode
 	})
-}
-
-// check fails unless each has exactly one Job per message.
-func (c crowd) check(ctx context.Context) error {
-	for _, member := range c {
-		if err := member.check(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }

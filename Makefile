@@ -66,8 +66,8 @@ fuzz: ## Fuzz for TIME=30s per target. PACKAGES=./internal/jobs selects packages
 	done
 
 .PHONY: bench
-bench: parts ## Measure how fast messages become Jobs and what floods and outages cost. MEASURE=latency,bursts selects measurements, SCALE=1,100 numbers of ScaledJobs.
-	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE)) $(if $(SCALE),-scale=$(SCALE))
+bench: parts ## Measure how fast messages become Jobs and what floods and outages cost. MEASURE=latency,bursts selects measurements, SCALE=1,100 numbers of ScaledJobs. JSON=file keeps the results.
+	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE)) $(if $(SCALE),-scale=$(SCALE)) $(if $(JSON),-json='$(JSON)')
 
 .PHONY: soak
 soak: parts ## Inject random storms and faults for MINUTES=10. SEED=n repeats the order of the faults, SUITES=no skips the long tests.

@@ -137,6 +137,21 @@ func (c *contender) serve(ctx context.Context, messages int) (time.Duration, err
 	return last.at.Sub(start), err
 }
 
+// burst pushes messages and returns how many milliseconds it takes until each of as many more Jobs is seen.
+func (c *contender) burst(ctx context.Context, messages int) (times []float64, err error) {
+	start, err := c.push(ctx, messages)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.nth(ctx, c.pushed); err != nil {
+		return nil, err
+	}
+	for _, job := range c.arrivals.those(c.sj.Name)[c.pushed-messages : c.pushed] {
+		times = append(times, float64(job.at.Sub(start))/float64(time.Millisecond))
+	}
+	return times, nil
+}
+
 // push adds messages, each by a command of its own, and tells when it began to.
 func (c *contender) push(ctx context.Context, messages int) (begun time.Time, err error) {
 	pipeline := c.queue.Pipeline()

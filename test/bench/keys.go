@@ -66,7 +66,7 @@ func measureKeys(ctx context.Context, log io.Writer, s *setting, _ sizes) (all [
 
 // figureOnly is a figure that is compared with nothing.
 func figureOnly(work string, perSecond float64) comparison {
-	return comparison{work: work, unit: "/s", figures: figures{reference: perSecond, ours: perSecond, ratio: 1}}
+	return comparison{work: work, unit: "/s", figures: figures{ours: perSecond}, beside: besideNothing}
 }
 
 // manyKeys gives the ScaledJob its keys. What touches them leaves no message behind.

@@ -17,6 +17,7 @@
 //	go run ./test/bench -measure=latency,bursts
 //	go run ./test/bench -measure=strategies
 //	go run ./test/bench -measure=scale -scale=1,100
+//	go run ./test/bench -json=results.json
 //
 // It fails if either makes another number of Jobs than there are messages. A missed target is only shown: one run on a
 // busy machine proves little.
@@ -101,6 +102,7 @@ func main() {
 	flag.IntVar(&size.burst, "burst", 1000, "How many messages are in a burst, at least 1.")
 	flag.Var(&size.scale, "scale", "With how many ScaledJobs to measure scale.")
 	names := flag.String("measure", list(false), "What to measure, separated by commas. Besides, there is "+list(true)+".")
+	file := flag.String("json", "", "Where to write the figures as JSON, after each measurement.")
 	flag.Parse()
 	chosen, err := choose(*names)
 	if err != nil || flag.NArg() > 0 || size.samples < 2 || min(size.rounds, size.burst) < 1 {
@@ -111,7 +113,7 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	err = run(ctx, chosen, size)
+	err = run(ctx, chosen, size, *file)
 	cancel()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -142,26 +144,37 @@ func choose(names string) (chosen []measurement, err error) {
 	return chosen, nil
 }
 
-func run(ctx context.Context, chosen []measurement, size sizes) (err error) {
+func run(ctx context.Context, chosen []measurement, size sizes, file string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	ctrllog.SetLogger(logr.Discard())
+	busy := load()
 	var log io.Writer = os.Stderr
 	s, err := newSetting(ctx, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.stop(ctx)) }()
+	document, err := s.describe(ctx, size)
+	if err != nil {
+		return err
+	}
+	document.Load = busy
 	var comparisons []comparison
 	for _, m := range chosen {
+		began := time.Now()
 		taken, err := m.take(ctx, log, s, size)
 		if err != nil {
 			return fmt.Errorf("measuring %s: %w", m.name, err)
 		}
 		comparisons = append(comparisons, taken...)
-	}
-	if len(comparisons) == 0 {
-		return nil
+		document.Measurements = append(document.Measurements, measured(m.name, time.Since(began), taken))
+		if file == "" {
+			continue
+		}
+		if err := document.Write(file); err != nil {
+			return fmt.Errorf("writing the figures: %w", err)
+		}
 	}
 	return printTable(os.Stdout, comparisons)
 }

@@ -76,7 +76,7 @@ func measureSaturation(ctx context.Context, log io.Writer, s *setting, _ sizes) 
 		within(first+"CPU", "cores", mostCores, one.cores),
 		within(first+"status writes", "/s", mostWrites, one.writes),
 		figureOnly(second+"pushes", many.pushes),
-		{work: second + "CPU, beside one", unit: "cores", figures: figures{one.cores, many.cores, many.cores / one.cores}},
+		{work: second + "CPU", unit: "cores", figures: figures{one.cores, many.cores, many.cores / one.cores}, beside: "one queue"},
 		within(second+"status writes each", "/s", mostWrites, many.writes),
 		within(fmt.Sprintf("%slongest time between reads of %d idle ones", second, idle), "s", mostIdle.Seconds(), many.oldest),
 	}, storms...), nil

@@ -33,8 +33,8 @@ func (c *scaleCosts) compare(first *scaleCosts) []comparison {
 	result := []comparison{
 		alone("created by a bare loop", "s", c.creating),
 		{
-			work: work("created → all Ready, above that; beside as many bare status writes"), unit: "s",
-			figures: figures{c.writing, above, above / c.writing}, atMost: mostReady,
+			work: work("created → all Ready, above that"), unit: "s",
+			figures: figures{c.writing, above, above / c.writing}, atMost: mostReady, beside: "bare status writes",
 		},
 		within(work("status writes each until all are Ready"), "", mostWritesEach, c.untilReady),
 		alone("status writes each until all hear by notifications", "", c.untilRest),
@@ -45,19 +45,18 @@ func (c *scaleCosts) compare(first *scaleCosts) []comparison {
 		alone("commands at rest", "/s", c.commands),
 	}
 	for _, q := range []struct {
-		name string
-		part float64
-	}{{"p50", 0.5}, {"p99", 0.99}} {
+		name    string
+		part    float64
+		samples latencies
+	}{{"p50", 0.5, c.latency}, {"p99", 0.99, latencies{}}} {
 		result = append(result, comparison{
 			work: work("push → Job seen, " + q.name), unit: "ms", figures: ofQuantiles(c.latency.floor, c.latency.ours, q.part),
+			samples: q.samples,
 		})
-		if c == first {
-			continue
+		if c != first {
+			with := fmt.Sprintf("push → Job seen, %s, times that with %d", q.name, first.count)
+			result = append(result, within(work(with), "", mostBesideOne, ofQuantiles(first.latency.ours, c.latency.ours, q.part).ratio))
 		}
-		result = append(result, comparison{
-			work: work(fmt.Sprintf("push → Job seen, %s, beside that with %d", q.name, first.count)), unit: "ms",
-			figures: ofQuantiles(first.latency.ours, c.latency.ours, q.part), atMost: mostBesideOne,
-		})
 	}
 	return append(result,
 		aimed(fmt.Sprintf("operator starts again → Jobs of %d pushes before that", restartPushes), "s", mostRestart, c.operator),

@@ -37,7 +37,7 @@ func TestOnlyManyScaledJobsHaveLimits(t *testing.T) {
 	_, verdict := rowOf(g, one.compare(&one), "memory of the process").target()
 	g.Expect(verdict).To(BeEmpty())
 	for row, expected := range map[string]string{
-		"memory of the process": "missed", "CPU at rest": "met", "p50, beside that with 1": "missed",
+		"memory of the process": "missed", "CPU at rest": "met", "p50, times that with 1": "missed",
 	} {
 		_, verdict := rowOf(g, many.compare(&one), row).target()
 		g.Expect(verdict).To(Equal(expected), row)

@@ -5,6 +5,8 @@ package main
 
 import (
 	"math"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,4 +47,23 @@ func TestFiguresForTheDocument(t *testing.T) {
 		{Work: "commands", Unit: "/s", Ours: 1235},
 		{Work: "longer than nothing", Unit: "s", Ours: 5, Beside: "another thing"},
 	}}))
+}
+
+// Whatever can be measured has a table on the page, which make bench-report fills.
+func TestEveryMeasurementHasATable(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	page, err := os.ReadFile("../../docs/performance.md")
+	g.Expect(err).NotTo(HaveOccurred())
+	var shown []string
+	for line := range strings.Lines(string(page)) {
+		if names, isTable := strings.CutPrefix(line, "<!-- drawn: table "); isTable {
+			shown = append(shown, strings.Fields(strings.TrimSuffix(names, " -->\n"))...)
+		}
+	}
+	var names []string
+	for _, m := range measurements {
+		names = append(names, m.name)
+	}
+	g.Expect(shown).To(ConsistOf(names))
 }

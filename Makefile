@@ -73,6 +73,10 @@ bench: parts ## Measure how fast messages become Jobs and what floods and outage
 bench-report: ## Draw the tables and plots of docs/performance.md from RESULTS='a.json b.json', one file for each run.
 	@go run ./test/bench/report $(RESULTS)
 
+.PHONY: bench-guard
+bench-guard: parts ## Measure again, and fail if the operator is slower, compared with the minimal loop, than in the committed results. MEASURE=latency selects measurements.
+	@go run ./test/bench/guard $(if $(MEASURE),-measure=$(MEASURE))
+
 .PHONY: soak
 soak: parts ## Inject random storms and faults for MINUTES=10. SEED=n repeats the order of the faults, SUITES=no skips the long tests.
 	@go run ./test/soak -minutes=$(or $(MINUTES),10) $(if $(SEED),-seed=$(SEED)) $(if $(filter no,$(SUITES)),-suites=false)

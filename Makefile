@@ -14,7 +14,7 @@ CRD     := config/crd/bases/batch.miracle.dev_scaledjobs.yaml
 
 .PHONY: help
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Puts the programs of a control plane into the cache folder. K8S=1.34 selects another minor version of Kubernetes, and
 # PARTS=compile downloads nothing.
@@ -66,8 +66,16 @@ fuzz: ## Fuzz for TIME=30s per target. PACKAGES=./internal/jobs selects packages
 	done
 
 .PHONY: bench
-bench: parts ## Measure how fast messages become Jobs and what floods and outages cost. MEASURE=latency,bursts selects measurements.
-	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE))
+bench: parts ## Measure how fast messages become Jobs and what floods and outages cost. MEASURE=latency,bursts selects measurements, SCALE=1,100 numbers of ScaledJobs. JSON=file keeps the results.
+	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE)) $(if $(SCALE),-scale=$(SCALE)) $(if $(JSON),-json='$(JSON)')
+
+.PHONY: bench-report
+bench-report: ## Draw the tables and plots of docs/performance.md from RESULTS='a.json b.json', one file for each run.
+	@go run ./test/bench/report $(RESULTS)
+
+.PHONY: bench-guard
+bench-guard: parts ## Measure again, and fail if the operator is slower, compared with the minimal loop, than in the committed results. MEASURE=latency selects measurements.
+	@go run ./test/bench/guard $(if $(MEASURE),-measure=$(MEASURE))
 
 .PHONY: soak
 soak: parts ## Inject random storms and faults for MINUTES=10. SEED=n repeats the order of the faults, SUITES=no skips the long tests.
@@ -95,6 +103,7 @@ verify: verify-generated lint ## Check that generated files are current, and for
 	$(LINT) fmt --diff
 	go mod tidy -diff
 	cd test/suites/gitops/engines && go mod tidy -diff && go vet .
+	cd test/bench/plot && go mod tidy -diff && go vet . && go test .
 	$(TOOL) kustomize build config/crd > /dev/null
 	$(TOOL) kustomize build config/default > /dev/null
 	$(TOOL) kustomize build config/samples > /dev/null

@@ -104,9 +104,7 @@ func (p *Places) room(kind Kind, creating bool, now time.Time) room {
 			in.settled[namespace] = true
 		}
 	}
-	if creating && kind.isStatus() {
-		return yielding(in)
-	}
+	in.yields = creating && kind.isStatus()
 	return in
 }
 

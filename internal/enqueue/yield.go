@@ -89,12 +89,6 @@ func (l *line) endTurn(key types.NamespacedName) {
 	}
 }
 
-// yielding returns what a status may take while Jobs are created: one place, if it has waited for long.
-func yielding(in room) room {
-	in.places, in.last, in.yields = min(in.places, 1), 0, true
-	return in
-}
-
 // callLater calls those who wait to write statuses after a while, when no Jobs are created any more, or when they have
 // waited for long.
 func (p *Places) callLater() {

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -132,6 +133,13 @@ func (a *arrivals) count(of string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.seen[of])
+}
+
+// those are the Jobs of a ScaledJob that were seen since the last reset, in their order.
+func (a *arrivals) those(of string) []arrival {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.seen[of])
 }
 
 // reset waits until all Jobs are gone, and counts from 1 again.

@@ -64,7 +64,7 @@ func measureChurn(ctx context.Context, log io.Writer, s *setting, _ sizes) (resu
 	}
 	work := fmt.Sprintf("churn, %d Jobs finish a second: ", time.Second/churnInterval)
 	return []comparison{
-		{work: work + "finished → replaced, p50", unit: "ms", figures: ofQuantiles(refills.floor, refills.ours, 0.5), atMost: mostRefill},
+		{work: work + "finished → replaced, p50", unit: "ms", figures: ofQuantiles(refills.floor, refills.ours, 0.5), atMost: mostRefill, samples: refills},
 		{work: work + "finished → replaced, p99", unit: "ms", figures: ofQuantiles(refills.floor, refills.ours, 0.99)},
 		within(work+"status writes", "/s", mostChurnWrites, quantile(c.writes, 1)),
 		within(work+"status right after its end", "s", mostBehind.Seconds(), quantile(c.behind, 1)),

@@ -4,11 +4,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"text/tabwriter"
+
+	"miracle.dev/scaledjob-operator/test/bench/results"
 )
 
 // figures are what was measured of the operator and what it is compared with, and the ratio of the two.
@@ -21,11 +24,45 @@ type comparison struct {
 
 	work, unit            string
 	atMost, atLeast, most float64
+	// beside says what the reference is. The zero value means the floor.
+	beside besides
+	// samples are those that the figures, and the ones of the same kind behind them, are quantiles of, and curves those
+	// of whole rounds. Plots are drawn of both.
+	samples latencies
+	curves  *results.Curves
+	// told says that another table has it.
+	told bool
+}
+
+// besides is a reference other than the floor.
+type besides string
+
+const (
+	besideLimit   besides = results.Limit
+	besideNothing besides = "nothing"
+)
+
+// figure is the comparison for the document.
+func (c comparison) figure() results.Figure {
+	f := results.Figure{
+		Work: c.work, Unit: c.unit, Ours: results.Round(c.ours), Beside: cmp.Or(string(c.beside), results.Loop),
+		Reference: results.Round(c.reference), Ratio: results.Ratio(c.ratio),
+		AtMost: c.atMost, AtLeast: c.atLeast, Most: c.most, Curves: c.curves,
+	}
+	if c.beside == besideNothing {
+		f.Beside, f.Reference, f.Ratio = results.Nothing, 0, nil
+	}
+	if len(c.samples.ours) > 0 {
+		f.Samples = &results.Samples{
+			Reference: results.Distribute(c.samples.floor), Ours: results.Distribute(c.samples.ours),
+		}
+	}
+	return f
 }
 
 // within compares with a figure that should not be exceeded.
 func within(work, unit string, limit, ours float64) comparison {
-	return comparison{work: work, unit: unit, figures: figures{limit, ours, ours / limit}, atMost: 1}
+	return comparison{work: work, unit: unit, figures: figures{limit, ours, ours / limit}, atMost: 1, beside: besideLimit}
 }
 
 // target is what is aimed at, and whether it is met. Some comparisons have none.
@@ -47,14 +84,21 @@ func (c comparison) target() (aim, verdict string) {
 	return aim, "missed"
 }
 
-// printTable writes one line per comparison.
+// printTable writes one line per comparison that no other table has.
 func printTable(out io.Writer, comparisons []comparison) error {
+	comparisons = slices.DeleteFunc(slices.Clone(comparisons), func(c comparison) bool { return c.told })
+	if len(comparisons) == 0 {
+		return nil
+	}
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	_, _ = fmt.Fprintln(table, "work\treference\tours\tratio\ttarget\t")
 	for _, c := range comparisons {
 		target, verdict := c.target()
-		_, _ = fmt.Fprintf(table, "%s\t%s %s\t%s %s\t%.2f\t%s\t%s\n",
-			c.work, digits(c.reference), c.unit, digits(c.ours), c.unit, c.ratio, target, verdict)
+		reference, ratio := digits(c.reference)+" "+c.unit, fmt.Sprintf("%.2f", c.ratio)
+		if c.beside == besideNothing {
+			reference, ratio = "–", "–"
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s %s\t%s\t%s\t%s\n", c.work, reference, digits(c.ours), c.unit, ratio, target, verdict)
 	}
 	return table.Flush()
 }

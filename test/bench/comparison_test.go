@@ -41,6 +41,8 @@ func TestTableTellsWhetherTargetsAreMet(t *testing.T) {
 		{work: "soon", unit: "ms", figures: figures{4, 54, 13.5}, most: 54},
 		{work: "late", unit: "ms", figures: figures{4, 54.1, 13.525}, most: 54},
 		{work: "without a target", unit: "s", figures: figures{1, 2, 2}},
+		{work: "told", told: true},
+		figureOnly("without a reference", 3),
 	})).To(Succeed())
 	lines := strings.Split(table.String(), "\n")
 	g.Expect(lines[1]).To(MatchRegexp(`^slower +4\.0 ms +5\.0 ms +1\.25 +≤ 1\.25 +met$`))
@@ -51,4 +53,14 @@ func TestTableTellsWhetherTargetsAreMet(t *testing.T) {
 	g.Expect(lines[6]).To(MatchRegexp(`^soon +4\.0 ms +54\.0 ms +13\.50 +≤ 54\.0 ms +met$`))
 	g.Expect(lines[7]).To(MatchRegexp(`^late .* missed$`))
 	g.Expect(lines[8]).To(MatchRegexp(`^without a target +1\.0 s +2\.0 s +2\.00 +– *$`))
+	g.Expect(lines[9]).To(MatchRegexp(`^without a reference +– +3\.0 /s +– +– *$`))
+	g.Expect(lines[10:]).To(Equal([]string{""}), "what is told elsewhere has no line")
+}
+
+func TestNoTableIsPrintedOfWhatIsToldElsewhere(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var table strings.Builder
+	g.Expect(printTable(&table, []comparison{{work: "told", told: true}})).To(Succeed())
+	g.Expect(table.String()).To(BeEmpty())
 }

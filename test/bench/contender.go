@@ -96,14 +96,20 @@ func newScaledJob(namespace, queue, redisAddress string) *scaledjobv1.ScaledJob 
 // beside makes another ScaledJob of this name, with a queue of its own, in the namespace of the contender. Both count
 // their own Jobs.
 func (c *contender) beside(ctx context.Context, name string, shape func(*scaledjobv1.ScaledJobSpec)) (*contender, error) {
-	other := *c
-	other.sj, other.pushed = newScaledJob(c.sj.Namespace, c.sj.Spec.QueueName+"-"+name, c.sj.Spec.RedisAddress), 0
-	other.sj.Name = name
+	other := c.another(name)
 	shape(&other.sj.Spec)
 	if err := c.kube.Create(ctx, other.sj); err != nil {
 		return nil, fmt.Errorf("creating %s: %w", name, err)
 	}
-	return &other, nil
+	return other, nil
+}
+
+// another is what beside makes, before the API server knows it.
+func (c *contender) another(name string) *contender {
+	other := *c
+	other.sj, other.pushed = newScaledJob(c.sj.Namespace, c.sj.Spec.QueueName+"-"+name, c.sj.Spec.RedisAddress), 0
+	other.sj.Name = name
+	return &other
 }
 
 // subscribed waits until the contender listens to its queue.
@@ -129,6 +135,21 @@ func (c *contender) serve(ctx context.Context, messages int) (time.Duration, err
 	}
 	last, err := c.nth(ctx, c.pushed)
 	return last.at.Sub(start), err
+}
+
+// burst pushes messages and returns how many milliseconds it takes until each of as many more Jobs is seen.
+func (c *contender) burst(ctx context.Context, messages int) (times []float64, err error) {
+	start, err := c.push(ctx, messages)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.nth(ctx, c.pushed); err != nil {
+		return nil, err
+	}
+	for _, job := range c.arrivals.those(c.sj.Name)[c.pushed-messages : c.pushed] {
+		times = append(times, float64(job.at.Sub(start))/float64(time.Millisecond))
+	}
+	return times, nil
 }
 
 // push adds messages, each by a command of its own, and tells when it began to.
@@ -162,8 +183,13 @@ func (c *contender) check(ctx context.Context) error {
 	if err := c.kube.List(ctx, list, client.InNamespace(c.sj.Namespace), of); err != nil {
 		return fmt.Errorf("counting Jobs: %w", err)
 	}
-	if len(list.Items) != c.pushed {
-		return fmt.Errorf("%s is not exact: %d Jobs for %d messages", c.name, len(list.Items), c.pushed)
+	return c.exact(len(list.Items))
+}
+
+// exact fails unless these are as many Jobs as there are messages.
+func (c *contender) exact(created int) error {
+	if created != c.pushed {
+		return fmt.Errorf("%s is not exact: %d Jobs for %d messages", c.name, created, c.pushed)
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -55,15 +54,20 @@ func (c crowd) queues() (keys []string) {
 	return keys
 }
 
-// has says whether a ScaledJob of this name belongs to the crowd.
-func (c crowd) has(name string) bool {
-	return slices.ContainsFunc(c, func(member *contender) bool { return member.sj.Name == name })
+// byName are the members by the names of their ScaledJobs.
+func (c crowd) byName() map[string]*contender {
+	members := make(map[string]*contender, len(c))
+	for _, member := range c {
+		members[member.sj.Name] = member
+	}
+	return members
 }
 
 // await waits until the condition holds of the status of each.
 func (c crowd) await(ctx context.Context, holds func(scaledjobv1.ScaledJobStatus) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
+	members := c.byName()
 	return wait.PollUntilContextCancel(ctx, listInterval, true, func(ctx context.Context) (bool, error) {
 		var list scaledjobv1.ScaledJobList
 		if err := c[0].kube.List(ctx, &list, client.InNamespace(c[0].sj.Namespace)); err != nil {
@@ -71,12 +75,30 @@ func (c crowd) await(ctx context.Context, holds func(scaledjobv1.ScaledJobStatus
 		}
 		left := len(c)
 		for i := range list.Items {
-			if c.has(list.Items[i].Name) && holds(list.Items[i].Status) {
+			if members[list.Items[i].Name] != nil && holds(list.Items[i].Status) {
 				left--
 			}
 		}
 		return left == 0, nil
 	})
+}
+
+// check fails unless each has exactly one Job per message.
+func (c crowd) check(ctx context.Context) error {
+	list := jobList()
+	if err := c[0].kube.List(ctx, list, client.InNamespace(c[0].sj.Namespace)); err != nil {
+		return fmt.Errorf("counting Jobs: %w", err)
+	}
+	created := map[string]int{}
+	for i := range list.Items {
+		created[list.Items[i].Labels[scaledjobv1.LabelScaledJob]]++
+	}
+	for _, member := range c {
+		if err := member.exact(created[member.sj.Name]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // reachable says whether the depth of the queue can be read.

@@ -22,7 +22,7 @@ const failovers = 3
 type ending struct {
 	name      string
 	end       func(*operator.Operator, context.Context) error
-	beside    string
+	beside    besides
 	reference time.Duration
 }
 
@@ -50,10 +50,10 @@ func measureFailover(ctx context.Context, log io.Writer, s *setting, _ sizes) (r
 			}
 			gaps = append(gaps, gap.Seconds())
 		}
-		work := fmt.Sprintf("%s of the leader → Job by the next, beside the %s", how.name, how.beside)
+		work := how.name + " of the leader → Job by the next"
 		reference := how.reference.Seconds()
 		for _, gap := range []float64{quantile(gaps, 0.5), quantile(gaps, 1)} {
-			result = append(result, comparison{work: work, unit: "s", figures: figures{reference, gap, gap / reference}})
+			result = append(result, comparison{work: work, unit: "s", figures: figures{reference, gap, gap / reference}, beside: how.beside})
 			work += ", longest"
 		}
 	}

@@ -57,7 +57,7 @@ func measureFairness(ctx context.Context, log io.Writer, s *setting, _ sizes) ([
 type latencies struct{ floor, ours []float64 }
 
 func (l latencies) compare() []comparison {
-	work := fmt.Sprintf("push → Job seen beside a burst of %d (%d pushes)", fairBurst, len(l.ours))
+	work := fmt.Sprintf("push → Job seen beside a burst of %d", fairBurst)
 	var result []comparison
 	for _, q := range []struct {
 		name string
@@ -66,6 +66,7 @@ func (l latencies) compare() []comparison {
 		f := ofQuantiles(l.floor, l.ours, q.part)
 		result = append(result, comparison{work: work + ", " + q.name, unit: "ms", figures: f, most: f.reference + mostAdded})
 	}
+	result[0].samples = l
 	return result
 }
 

@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// fanOutQueues get one message each within fanOutTime, in each of fanOutRounds.
-	fanOutQueues = 300
+	// All queues get one message each within fanOutTime, in each of fanOutRounds.
 	fanOutTime   = time.Second
 	fanOutRounds = 5
 
@@ -24,57 +23,64 @@ const (
 	mostFanOut50, mostFanOut99 = 3.0, 1.5
 )
 
+// fanOutCase is a number of queues, and how ours hears of messages. The floor always hears by notifications.
+type fanOutCase struct {
+	queues int
+	name   string
+	shape  func(*scaledjobv1.ScaledJobSpec)
+	mode   scaledjobv1.ScalingMode
+}
+
+func fanOutCases() []fanOutCase {
+	return []fanOutCase{
+		{300, "", asItIs, scaledjobv1.ModeEvents},
+		{300, ", keys tracked", tracked, scaledjobv1.ModeTracking},
+		{1000, "", asItIs, scaledjobv1.ModeEvents},
+	}
+}
+
 // measureFanOut pushes single messages to many queues, each with a ScaledJob of its own, and takes the time until the
-// Job of each is seen: once while ours hears by notifications, and once while the server tracks the keys.
+// Job of each is seen.
 func measureFanOut(ctx context.Context, log io.Writer, s *setting, _ sizes) (all []comparison, err error) {
-	for _, source := range []struct {
-		name  string
-		shape func(*scaledjobv1.ScaledJobSpec)
-		mode  scaledjobv1.ScalingMode
-	}{
-		{"", asItIs, scaledjobv1.ModeEvents},
-		{", keys tracked", tracked, scaledjobv1.ModeTracking},
-	} {
-		floor, ours, err := s.fanOut(ctx, log, source.shape, source.mode)
+	for _, c := range fanOutCases() {
+		seen, err := s.fanOut(ctx, log, c)
 		if err != nil {
 			return nil, err
 		}
-		work := fmt.Sprintf("fan-out, %d queues get a message each within %s%s: ", fanOutQueues, fanOutTime, source.name)
+		work := fmt.Sprintf("fan-out, %d queues get a message each within %s%s: ", c.queues, fanOutTime, c.name)
 		all = append(all,
-			comparison{work: work + "p50", unit: "ms", figures: ofQuantiles(floor, ours, 0.5), atMost: mostFanOut50},
-			comparison{work: work + "p99", unit: "ms", figures: ofQuantiles(floor, ours, 0.99), atMost: mostFanOut99})
+			comparison{work: work + "p50", unit: "ms", figures: ofQuantiles(seen.floor, seen.ours, 0.5), atMost: mostFanOut50, samples: seen},
+			comparison{work: work + "p99", unit: "ms", figures: ofQuantiles(seen.floor, seen.ours, 0.99), atMost: mostFanOut99})
 	}
 	return all, nil
 }
 
 // fanOut returns how many milliseconds each message has waited for its Job.
-func (s *setting) fanOut(
-	ctx context.Context, log io.Writer, shape func(*scaledjobv1.ScaledJobSpec), mode scaledjobv1.ScalingMode,
-) (floor, ours []float64, err error) {
-	_, _ = fmt.Fprintf(log, "creating %d ScaledJobs for each …\n", fanOutQueues)
+func (s *setting) fanOut(ctx context.Context, log io.Writer, of fanOutCase) (seen latencies, err error) {
+	_, _ = fmt.Fprintf(log, "creating %d ScaledJobs for each …\n", of.queues)
 	crowds := map[*contender]crowd{}
 	for _, c := range s.inTurn(0) {
-		if crowds[c], err = c.crowd(ctx, fanOutName, s.redis.Addr(), fanOutQueues, shape); err != nil {
-			return nil, nil, err
+		if crowds[c], err = c.crowd(ctx, fanOutName, s.redis.Addr(), of.queues, of.shape); err != nil {
+			return latencies{}, err
 		}
 	}
 	process, err := s.runFloorFor("fanout", s.floor.sj.Namespace, fanOutName)
 	if err != nil {
-		return nil, nil, err
+		return latencies{}, err
 	}
 	times := map[*contender][]float64{}
 	begin := func() error {
-		return errors.Join(crowds[s.floor].subscribed(ctx), crowds[s.ours].hear(ctx, mode), s.checkAndClear(ctx))
+		return errors.Join(crowds[s.floor].subscribed(ctx), crowds[s.ours].hear(ctx, of.mode), s.checkAndClear(ctx))
 	}
 	if err := begin(); err != nil {
-		return nil, nil, errors.Join(err, process.Kill())
+		return latencies{}, errors.Join(err, process.Kill())
 	}
 	for round := range fanOutRounds {
-		_, _ = fmt.Fprintf(log, "pushing a message to %d queues of each, round %d of %d …\n", fanOutQueues, round+1, fanOutRounds)
+		_, _ = fmt.Fprintf(log, "pushing a message to %d queues of each, round %d of %d …\n", of.queues, round+1, fanOutRounds)
 		for _, c := range s.inTurn(round) {
 			taken, err := crowds[c].serveOneEach(ctx)
 			if err != nil {
-				return nil, nil, errors.Join(err, endOf(ctx, process), process.Kill())
+				return latencies{}, errors.Join(err, endOf(ctx, process), process.Kill())
 			}
 			times[c] = append(times[c], taken...)
 		}
@@ -82,7 +88,7 @@ func (s *setting) fanOut(
 	for _, c := range s.inTurn(0) {
 		err = errors.Join(err, crowds[c].check(ctx), crowds[c].remove(ctx), c.clear(ctx))
 	}
-	return times[s.floor], times[s.ours], errors.Join(err, process.Kill(), s.redis.Client().FlushAll(ctx).Err())
+	return latencies{times[s.floor], times[s.ours]}, errors.Join(err, process.Kill(), s.redis.Client().FlushAll(ctx).Err())
 }
 
 // serveOneEach pushes one message to each queue, spread evenly over the time of a round, and returns how many
@@ -140,14 +146,4 @@ func (c crowd) hear(ctx context.Context, mode scaledjobv1.ScalingMode) error {
 		}
 		return status.Mode == mode
 	})
-}
-
-// check fails unless each has exactly one Job per message.
-func (c crowd) check(ctx context.Context) error {
-	for _, member := range c {
-		if err := member.check(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }

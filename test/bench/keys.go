@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
@@ -48,11 +50,11 @@ func measureKeys(ctx context.Context, log io.Writer, s *setting, _ sizes) (all [
 		if err := errors.Join(holders.hear(ctx, source.mode), scene.Pause(ctx, settleTime)); err != nil {
 			return nil, err
 		}
-		rest, err := s.commandsOf(ctx, func(ctx context.Context) (int, error) { return 0, scene.Pause(ctx, keysTime) })
+		rest, err := commandsOf(ctx, s.redis.Client(), func(ctx context.Context) (int, error) { return 0, scene.Pause(ctx, keysTime) })
 		if err != nil {
 			return nil, err
 		}
-		busy, err := s.commandsOf(ctx, holders.change)
+		busy, err := commandsOf(ctx, s.redis.Client(), holders.change)
 		if err := errors.Join(err, holders.remove(ctx), s.ours.clear(ctx), s.redis.Client().FlushAll(ctx).Err()); err != nil {
 			return nil, err
 		}
@@ -64,7 +66,7 @@ func measureKeys(ctx context.Context, log io.Writer, s *setting, _ sizes) (all [
 
 // figureOnly is a figure that is compared with nothing.
 func figureOnly(work string, perSecond float64) comparison {
-	return comparison{work: work, unit: "/s", figures: figures{reference: perSecond, ours: perSecond, ratio: 1}}
+	return comparison{work: work, unit: "/s", figures: figures{ours: perSecond}, beside: besideNothing}
 }
 
 // manyKeys gives the ScaledJob its keys. What touches them leaves no message behind.
@@ -100,8 +102,8 @@ func (c crowd) change(ctx context.Context) (commands int, err error) {
 }
 
 // commandsOf returns how many commands per second the server runs for others than the doer meanwhile.
-func (s *setting) commandsOf(ctx context.Context, do func(context.Context) (own int, err error)) (perSecond float64, err error) {
-	before, err := s.commands(ctx)
+func commandsOf(ctx context.Context, server *redis.Client, do func(context.Context) (own int, err error)) (perSecond float64, err error) {
+	before, err := commands(ctx, server)
 	if err != nil {
 		return 0, err
 	}
@@ -111,13 +113,13 @@ func (s *setting) commandsOf(ctx context.Context, do func(context.Context) (own 
 		return 0, err
 	}
 	took := time.Since(began)
-	after, err := s.commands(ctx)
+	after, err := commands(ctx, server)
 	return float64(after-before-own) / took.Seconds(), err
 }
 
 // commands returns how many commands the server has run.
-func (s *setting) commands(ctx context.Context) (int, error) {
-	info, err := s.redis.Client().Info(ctx, "stats").Result()
+func commands(ctx context.Context, server *redis.Client) (int, error) {
+	info, err := server.Info(ctx, "stats").Result()
 	if err != nil {
 		return 0, fmt.Errorf("counting commands: %w", err)
 	}

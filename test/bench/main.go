@@ -11,11 +11,14 @@
 // leader ends.
 //
 // If asked to, it lets the same messages come to workers of every kind under every scaling strategy, and prints a table
-// in Markdown: how many Jobs that took, how many of them found no message, and how long the messages waited.
+// in Markdown: how many Jobs that took, how many of them found no message, and how long the messages waited. Or it takes
+// what 1, 100, 1,000 and 10,000 ScaledJobs cost.
 //
 //	go run ./test/bench
 //	go run ./test/bench -measure=latency,bursts
 //	go run ./test/bench -measure=strategies
+//	go run ./test/bench -measure=scale -scale=1,100
+//	go run ./test/bench -json=results.json
 //
 // It fails if either makes another number of Jobs than there are messages. A missed target is only shown: one run on a
 // busy machine proves little.
@@ -30,15 +33,43 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // timeout bounds the whole run.
-const timeout = 30 * time.Minute
+const timeout = time.Hour
 
 // sizes say how much is measured.
-type sizes struct{ samples, rounds, burst int }
+type sizes struct {
+	samples, rounds, burst int
+	// scale are numbers of ScaledJobs.
+	scale numbers
+}
+
+// numbers is a flag: numbers of at least 1, separated by commas.
+type numbers []int
+
+func (n *numbers) String() string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint([]int(*n)), " ", ","), "[]")
+}
+
+// Set replaces all numbers.
+func (n *numbers) Set(text string) error {
+	*n = nil
+	for part := range strings.SplitSeq(text, ",") {
+		number, err := strconv.Atoi(part)
+		if err != nil || number < 1 {
+			return fmt.Errorf("%q is not a number of at least 1", part)
+		}
+		*n = append(*n, number)
+	}
+	return nil
+}
 
 // measurement is one of those to choose from.
 type measurement struct {
@@ -62,15 +93,18 @@ var measurements = []measurement{
 	{name: "statuses", take: measureStatuses},
 	{name: "churn", take: measureChurn},
 	{name: "failover", take: measureFailover},
+	{name: "scale", take: measureScale, onDemand: true},
 	{name: "strategies", take: measureStrategies, onDemand: true},
 }
 
 func main() {
-	var size sizes
+	size := sizes{scale: numbers{1, 100, 1000, 10_000}}
 	flag.IntVar(&size.samples, "samples", 400, "How many single messages to push to each, at least 2.")
 	flag.IntVar(&size.rounds, "rounds", 10, "How many bursts to push to each, at least 1.")
 	flag.IntVar(&size.burst, "burst", 1000, "How many messages are in a burst, at least 1.")
+	flag.Var(&size.scale, "scale", "With how many ScaledJobs to measure scale.")
 	names := flag.String("measure", list(false), "What to measure, separated by commas. Besides, there is "+list(true)+".")
+	file := flag.String("json", "", "Where to write the figures as JSON, after each measurement.")
 	flag.Parse()
 	chosen, err := choose(*names)
 	if err != nil || flag.NArg() > 0 || size.samples < 2 || min(size.rounds, size.burst) < 1 {
@@ -81,7 +115,7 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	err = run(ctx, chosen, size)
+	err = run(ctx, chosen, size, *file)
 	cancel()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -112,25 +146,37 @@ func choose(names string) (chosen []measurement, err error) {
 	return chosen, nil
 }
 
-func run(ctx context.Context, chosen []measurement, size sizes) (err error) {
+func run(ctx context.Context, chosen []measurement, size sizes, file string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	ctrllog.SetLogger(logr.Discard())
+	busy := load()
 	var log io.Writer = os.Stderr
 	s, err := newSetting(ctx, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.stop(ctx)) }()
+	document, err := s.describe(ctx, size)
+	if err != nil {
+		return err
+	}
+	document.Load = busy
 	var comparisons []comparison
 	for _, m := range chosen {
+		began := time.Now()
 		taken, err := m.take(ctx, log, s, size)
 		if err != nil {
 			return fmt.Errorf("measuring %s: %w", m.name, err)
 		}
 		comparisons = append(comparisons, taken...)
-	}
-	if len(comparisons) == 0 {
-		return nil
+		document.Measurements = append(document.Measurements, measured(m.name, time.Since(began), taken))
+		if file == "" {
+			continue
+		}
+		if err := document.Write(file); err != nil {
+			return fmt.Errorf("writing the figures: %w", err)
+		}
 	}
 	return printTable(os.Stdout, comparisons)
 }

@@ -25,10 +25,15 @@ const (
 	saturatedLimit  int32 = 2
 	pushesPerSecond       = 20_000
 	pushInterval          = 10 * time.Millisecond
+	// mostPiped pushes, each a command of its own, are sent together.
+	mostPiped = 500
 	// manySaturated queues share the pushes, while idle others only have their resync.
 	manySaturated, idle = 100, 50
 	floodTime           = 30 * time.Second
 	lookInterval        = 250 * time.Millisecond
+
+	// stormTime is how long a storm lasts, which has nothing else beside it.
+	stormTime = 10 * time.Second
 
 	mostCores, mostWrites = 0.1, 1.0
 	// mostIdle is twice the polling interval of the idle ones.
@@ -60,15 +65,21 @@ func measureSaturation(ctx context.Context, log io.Writer, s *setting, _ sizes) 
 	if err != nil {
 		return nil, err
 	}
-	first := fmt.Sprintf("one saturated queue, %.0f pushes/s: ", one.pushes)
-	second := fmt.Sprintf("%d saturated queues, %.0f pushes/s together: ", manySaturated, many.pushes)
-	return []comparison{
+	storms, err := s.storms(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	first := fmt.Sprintf("one saturated queue, %d pushes/s: ", pushesPerSecond)
+	second := fmt.Sprintf("%d saturated queues, %d pushes/s together: ", manySaturated, pushesPerSecond)
+	return append([]comparison{
+		figureOnly(first+"pushes", one.pushes),
 		within(first+"CPU", "cores", mostCores, one.cores),
 		within(first+"status writes", "/s", mostWrites, one.writes),
-		{work: second + "CPU, beside one", unit: "cores", figures: figures{one.cores, many.cores, many.cores / one.cores}},
+		figureOnly(second+"pushes", many.pushes),
+		{work: second + "CPU", unit: "cores", figures: figures{one.cores, many.cores, many.cores / one.cores}, beside: "one queue"},
 		within(second+"status writes each", "/s", mostWrites, many.writes),
 		within(fmt.Sprintf("%slongest time between reads of %d idle ones", second, idle), "s", mostIdle.Seconds(), many.oldest),
-	}, nil
+	}, storms...), nil
 }
 
 // flood pushes messages to queues that are at their limit, and watches what the operator does meanwhile.
@@ -105,58 +116,69 @@ func (s *setting) saturate(ctx context.Context, full crowd) error {
 
 // watchFlood has the flood come.
 func (s *setting) watchFlood(ctx context.Context, full crowd) (seen flooding, err error) {
+	var oldest float64
+	looked := time.Now()
+	seen, err = s.watchPushes(ctx, full, pushesPerSecond, floodTime, func() error {
+		if time.Since(looked) < lookInterval {
+			return nil
+		}
+		looked = time.Now()
+		now, err := s.oldestRead(ctx)
+		oldest = max(oldest, now)
+		return err
+	})
+	seen.oldest = oldest
+	return seen, err
+}
+
+// watchPushes pushes so often to queues that are at their limit, and tells what that costs.
+func (s *setting) watchPushes(
+	ctx context.Context, full crowd, perSecond int, lasting time.Duration, meanwhile func() error,
+) (flooding, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	writes, err := s.countStatusWrites(ctx, full)
 	if err != nil {
 		return flooding{}, err
 	}
-	before, err := s.running.Metrics(ctx)
+	before, err := cpuTime(s.running.PID())
 	if err != nil {
 		return flooding{}, err
 	}
 	begun := time.Now()
-	pushed, oldest, err := s.pour(ctx, full)
-	if err != nil {
-		return flooding{}, err
-	}
-	after, err := s.running.Metrics(ctx)
+	pushed, err := s.pour(ctx, full.queues(), perSecond, lasting, meanwhile)
 	if err != nil {
 		return flooding{}, err
 	}
 	took := time.Since(begun).Seconds()
+	after, err := cpuTime(s.running.PID())
 	return flooding{
 		pushes: float64(pushed) / took,
-		cores:  (after[cpuSeconds] - before[cpuSeconds]) / took,
+		cores:  (after - before) / took,
 		// Between two writes there is a second at least, so the first of each counts for none.
 		writes: max(0, float64(writes.Load())/float64(len(full))-1) / took,
-		oldest: oldest,
-	}, nil
+	}, err
 }
 
-// pour pushes for as long as a flood lasts, and tells for how many seconds the depth of some idle queue was not read
-// meanwhile.
-func (s *setting) pour(ctx context.Context, full crowd) (pushed int, oldest float64, err error) {
-	begun, looked := time.Now(), time.Now()
-	for time.Since(begun) < floodTime {
-		due := int(time.Since(begun).Seconds() * pushesPerSecond)
-		if err := s.push(ctx, full.queues(), due-pushed); err != nil {
-			return 0, 0, err
-		}
-		pushed = due
-		if time.Since(looked) > lookInterval {
-			looked = time.Now()
-			now, err := s.oldestRead(ctx)
-			if err != nil {
-				return 0, 0, err
+// pour pushes so often for so long.
+func (s *setting) pour(
+	ctx context.Context, queues []string, perSecond int, lasting time.Duration, meanwhile func() error,
+) (pushed int, err error) {
+	begun := time.Now()
+	for time.Since(begun) < lasting {
+		due := int(time.Since(begun).Seconds() * float64(perSecond))
+		for pushed < due {
+			some := min(due-pushed, mostPiped)
+			if err := s.push(ctx, queues, some); err != nil {
+				return 0, err
 			}
-			oldest = max(oldest, now)
+			pushed += some
 		}
-		if err := scene.Pause(ctx, pushInterval); err != nil {
-			return 0, 0, err
+		if err := errors.Join(meanwhile(), scene.Pause(ctx, pushInterval)); err != nil {
+			return 0, err
 		}
 	}
-	return pushed, oldest, nil
+	return pushed, nil
 }
 
 // push spreads messages over the queues.
@@ -181,10 +203,11 @@ func (s *setting) countStatusWrites(ctx context.Context, of crowd) (*atomic.Int6
 		return nil, fmt.Errorf("watching the ScaledJobs: %w", err)
 	}
 	var count atomic.Int64
+	members := of.byName()
 	go func() {
 		for change := range changes.ResultChan() {
 			object, ok := change.Object.(*metav1.PartialObjectMetadata)
-			if ok && change.Type == watch.Modified && of.has(object.Name) {
+			if ok && change.Type == watch.Modified && members[object.Name] != nil {
 				count.Add(1)
 			}
 		}
@@ -207,7 +230,4 @@ func (s *setting) oldestRead(ctx context.Context) (seconds float64, err error) {
 	return seconds, nil
 }
 
-const (
-	cpuSeconds = "process_cpu_seconds_total"
-	lastRead   = "scaledjob_last_read_timestamp_seconds"
-)
+const lastRead = "scaledjob_last_read_timestamp_seconds"

@@ -158,7 +158,7 @@ func (s *setting) apiServerSeconds(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("reading the metrics of the API server: %w", err)
 	}
-	_, rest, _ := strings.Cut(string(metrics), "\n"+cpuSeconds+" ")
+	_, rest, _ := strings.Cut(string(metrics), "\nprocess_cpu_seconds_total ")
 	value, _, _ := strings.Cut(rest, "\n")
 	return strconv.ParseFloat(value, 64)
 }

@@ -113,10 +113,11 @@ func (s *setting) watchAges(ctx context.Context, of crowd) (*ages, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watching the ScaledJobs: %w", err)
 	}
+	members := of.byName()
 	a := &ages{pushed: map[string][]time.Time{}, told: map[string]int{}, done: make(chan struct{}, 1)}
 	go func() {
 		for change := range changes.ResultChan() {
-			if sj, ok := change.Object.(*scaledjobv1.ScaledJob); ok && of.has(sj.Name) {
+			if sj, ok := change.Object.(*scaledjobv1.ScaledJob); ok && members[sj.Name] != nil {
 				a.note(sj, time.Now())
 			}
 		}

@@ -122,7 +122,28 @@ func measureStrategies(ctx context.Context, log io.Writer, s *setting, _ sizes) 
 		err = errors.Join(printTrials(os.Stdout, trials), checkLimits(trials))
 	}
 	stop()
-	return nil, errors.Join(err, group.Wait(), s.endTrials(ctx, trials))
+	return trialFigures(trials), errors.Join(err, group.Wait(), s.endTrials(ctx, trials))
+}
+
+// trialFigures are what printTrials prints.
+func trialFigures(trials []*trial) (all []comparison) {
+	for _, t := range trials {
+		mean, longest := meanAndLast(t.Waits())
+		for _, column := range []struct {
+			name, unit string
+			ours       float64
+		}{
+			{"Jobs", "", float64(t.Witness.Created())},
+			{"wasted Jobs", "", float64(t.Wasted())},
+			{"waiting time of a message, mean", "s", mean.Seconds()},
+			{"waiting time of a message, longest", "s", longest.Seconds()},
+		} {
+			figure := figureOnly(fmt.Sprintf("%s, a worker %s: %s", t.strategy, t.kind, column.name), column.ours)
+			figure.unit, figure.told = column.unit, true
+			all = append(all, figure)
+		}
+	}
+	return all
 }
 
 // startTrials makes all trials, whose workers and scalers are at work until ctx ends.

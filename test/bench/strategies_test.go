@@ -13,11 +13,11 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/workers"
 )
 
-func TestStrategiesAreMeasuredOnDemand(t *testing.T) {
+func TestWhatTakesLongIsMeasuredOnDemand(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	g.Expect(list(true)).To(Equal("strategies"))
-	g.Expect(list(false)).To(And(HavePrefix("latency,bursts,"), Not(ContainSubstring("strategies"))))
+	g.Expect(list(true)).To(Equal("scale,strategies"))
+	g.Expect(list(false)).To(And(HavePrefix("latency,bursts,"), Not(ContainSubstring("strategies")), Not(ContainSubstring("scale"))))
 	g.Expect(choose("strategies")).To(HaveLen(1))
 }
 

@@ -40,7 +40,8 @@ func measureTracking(ctx context.Context, log io.Writer, s *setting, size sizes)
 	if err != nil {
 		return nil, err
 	}
-	work := fmt.Sprintf("one saturated queue, %.0f pushes/s, key tracked: ", flood.pushes)
+	work := fmt.Sprintf("one saturated queue, %d pushes/s, key tracked: ", pushesPerSecond)
+	all = append(all, figureOnly(work+"pushes", flood.pushes))
 	all = append(all, within(work+"CPU", "cores", mostCores, flood.cores), within(work+"status writes", "/s", mostWrites, flood.writes))
 	return all, s.ours.hearBy(ctx, scaledjobv1.NotificationsEnabled, scaledjobv1.ModeEvents)
 }

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
+	"miracle.dev/scaledjob-operator/test/bench/results"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
@@ -20,6 +22,8 @@ const (
 	// meanGap is the mean time between a sample and the next push, to the other contender. In it the first one reports
 	// what it did. The gaps vary, so that samples do not fall into step with anything periodic.
 	meanGap = 100 * time.Millisecond
+
+	millisecondsPerSecond = 1000
 )
 
 // measureLatency pushes single messages to queues whose Jobs are all there, and takes the time until the new Job is
@@ -31,7 +35,7 @@ func measureLatency(ctx context.Context, log io.Writer, s *setting, size sizes) 
 		return nil, err
 	}
 	return []comparison{
-		{work: "push → Job seen, p50", unit: "ms", figures: ofQuantiles(times.floor, times.ours, 0.5), atMost: 1.25},
+		{work: "push → Job seen, p50", unit: "ms", figures: ofQuantiles(times.floor, times.ours, 0.5), atMost: 1.25, samples: times},
 		{work: "push → Job seen, p99", unit: "ms", figures: ofQuantiles(times.floor, times.ours, 0.99), atMost: 1.5},
 	}, nil
 }
@@ -62,16 +66,17 @@ func (s *setting) takeTurns(ctx context.Context, gap time.Duration, more func(ta
 
 // measureBursts pushes many messages at once to empty queues, and takes the time until the last Job is seen.
 func measureBursts(ctx context.Context, log io.Writer, s *setting, size sizes) ([]comparison, error) {
-	rates := map[*contender][]float64{}
+	rates, curves := map[*contender][]float64{}, map[*contender][][]float64{}
 	for i := range warmUpRounds + size.rounds {
 		_, _ = fmt.Fprintf(log, "pushing %d messages to each at once, round %d of %d …\n", size.burst, i+1, warmUpRounds+size.rounds)
 		for _, c := range s.inTurn(i) {
-			took, err := c.serve(ctx, size.burst)
+			times, err := c.burst(ctx, size.burst)
 			if err != nil {
 				return nil, err
 			}
 			if i >= warmUpRounds {
-				rates[c] = append(rates[c], float64(size.burst)/took.Seconds())
+				rates[c] = append(rates[c], float64(size.burst)/slices.Max(times)*millisecondsPerSecond)
+				curves[c] = append(curves[c], results.Curve(times))
 			}
 		}
 		if err := s.checkAndClear(ctx); err != nil {
@@ -79,6 +84,8 @@ func measureBursts(ctx context.Context, log io.Writer, s *setting, size sizes) (
 		}
 	}
 	work := fmt.Sprintf("burst of %d, median", size.burst)
-	figures := ofRounds(rates[s.floor], rates[s.ours])
-	return []comparison{{work: work, unit: "Jobs/s", figures: figures, atLeast: 0.9}}, nil
+	return []comparison{{
+		work: work, unit: "Jobs/s", figures: ofRounds(rates[s.floor], rates[s.ours]), atLeast: 0.9,
+		curves: &results.Curves{Count: size.burst, Reference: curves[s.floor], Ours: curves[s.ours]},
+	}}, nil
 }

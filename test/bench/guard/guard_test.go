@@ -1,0 +1,101 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/bench/results"
+)
+
+const (
+	median = "push → Job seen, p50"
+	tail   = "push → Job seen, p99"
+	rate   = "burst of 1000, median"
+)
+
+// took is a run in which the operator took so many times as long as the minimal loop, and in a burst made so many times
+// as many Jobs.
+func took(p50, p99, jobs float64) *results.Run {
+	figure := func(work string, ratio, atLeast float64) results.Figure {
+		return results.Figure{Work: work, Beside: results.Loop, Reference: 1, Ours: ratio, Ratio: results.Ratio(ratio), AtLeast: atLeast}
+	}
+	return &results.Run{Measurements: []results.Measurement{
+		{Name: "latency", Figures: []results.Figure{
+			figure(median, p50, 0), figure(tail, p99, 0),
+			{Work: "CPU", Beside: results.Limit, Reference: 1, Ours: p50, Ratio: results.Ratio(p50)},
+		}},
+		{Name: "bursts", Figures: []results.Figure{figure(rate, jobs, 0.9)}},
+	}}
+}
+
+// committed are three runs, of which the worst had 1.2, 1.5 and 0.8.
+func committed() []*results.Run {
+	return []*results.Run{took(1.1, 1.5, 0.9), took(1.2, 1.3, 0.8), took(1.15, 1.4, 0.85)}
+}
+
+// tried guards with one of these runs after the other, and tells what was measured.
+func tried(runs ...*results.Run) (measured [][]string, err error) {
+	err = guard(committed(), []string{"latency", "bursts"}, len(runs), func(names []string) (*results.Run, error) {
+		measured = append(measured, names)
+		return runs[len(measured)-1], nil
+	})
+	return measured, err
+}
+
+func TestWhatIsAsFastAsItWasPasses(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for _, as := range []*results.Run{took(1.1, 1.4, 0.9), took(0.5, 0.5, 2), took(1.55, 2.9, 0.62)} {
+		measured, err := tried(as, took(100, 100, 0))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(measured).To(HaveLen(1))
+	}
+}
+
+func TestASlowerResultFails(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for work, slower := range map[string]*results.Run{
+		median: took(1.6, 1.4, 0.9), tail: took(1.1, 3.1, 0.9), rate: took(1.1, 1.4, 0.6),
+	} {
+		_, err := tried(slower, slower, slower)
+		g.Expect(err).To(MatchError(And(HavePrefix(work+": its ratio to the minimal loop is "), Not(ContainSubstring("\n")))))
+	}
+	_, err := tried(took(1.6, 3.1, 0.6))
+	g.Expect(err).To(MatchError(And(ContainSubstring(median), ContainSubstring(tail), ContainSubstring(rate))))
+}
+
+func TestNoiseDoesNotFail(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	measured, err := tried(took(1.6, 1.4, 0.9), took(1.1, 1.4, 0.9), took(100, 100, 0))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(measured).To(Equal([][]string{{"latency", "bursts"}, {"latency"}}), "only what was too slow is measured again")
+	_, err = tried(took(1.6, 1.4, 0.9), took(1.1, 3.1, 0.9))
+	g.Expect(err).NotTo(HaveOccurred(), "each was fast enough once")
+	_, err = tried(took(1.6, 1.4, 0.9), took(1.6, 3.1, 0.9))
+	g.Expect(err).To(MatchError(HavePrefix(median)))
+}
+
+func TestWhatIsMeasuredNoMoreFails(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	less := took(1.1, 1.4, 0.9)
+	less.Measurements[0].Figures = less.Measurements[0].Figures[1:]
+	_, err := tried(less, less)
+	g.Expect(err).To(MatchError(median + ": it is measured no more"))
+	_, err = tried(&results.Run{})
+	g.Expect(err).To(MatchError(ContainSubstring(rate)))
+}
+
+func TestWithoutCommittedResultsNothingPasses(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	fast := func([]string) (*results.Run, error) { return took(1, 1, 1), nil }
+	g.Expect(guard(committed(), []string{"churn"}, 3, fast)).To(MatchError(ContainSubstring("compare nothing of churn")))
+	g.Expect(run(t.Context(), t.TempDir()+"/*.json", []string{"latency"}, 3)).To(MatchError(ContainSubstring("no committed results")))
+}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,8 +40,8 @@ var atHome = []string{
 	"create leases.coordination.k8s.io", "get leases.coordination.k8s.io", "update leases.coordination.k8s.io",
 }
 
-// forbidden is an error of the API server that says so.
-var forbidden = MatchError(apierrors.IsForbidden, "IsForbidden")
+// forbidden matches an error of the API server that says so. A matcher belongs to one test: it keeps what it matched.
+func forbidden() types.GomegaMatcher { return MatchError(apierrors.IsForbidden, "IsForbidden") }
 
 func TestTheOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
 	for namespace, want := range map[string][]string{
@@ -80,22 +81,22 @@ func TestTheOperatorIsRefusedWhatItDoesNotNeed(t *testing.T) {
 	here := client.InNamespace(namespace)
 
 	// Without these two there can be no informer of Secrets.
-	g.Expect(api.List(t.Context(), &corev1.SecretList{}, here)).To(forbidden)
+	g.Expect(api.List(t.Context(), &corev1.SecretList{}, here)).To(forbidden())
 	_, err := api.Watch(t.Context(), &corev1.SecretList{}, here)
-	g.Expect(err).To(forbidden)
-	g.Expect(api.List(t.Context(), &corev1.SecretList{})).To(forbidden)
+	g.Expect(err).To(forbidden())
+	g.Expect(api.List(t.Context(), &corev1.SecretList{})).To(forbidden())
 
-	g.Expect(api.Update(t.Context(), secret)).To(forbidden)
-	g.Expect(api.Delete(t.Context(), secret)).To(forbidden)
-	g.Expect(api.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "new"}})).To(forbidden)
+	g.Expect(api.Update(t.Context(), secret)).To(forbidden())
+	g.Expect(api.Delete(t.Context(), secret)).To(forbidden())
+	g.Expect(api.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "new"}})).To(forbidden())
 
 	lessen := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"maxReplicas":1}}`))
-	g.Expect(api.Patch(t.Context(), scaledJob, lessen)).To(forbidden)
-	g.Expect(api.SubResource("scale").Patch(t.Context(), scaledJob, lessen)).To(forbidden)
-	g.Expect(api.Delete(t.Context(), scaledJob)).To(forbidden)
+	g.Expect(api.Patch(t.Context(), scaledJob, lessen)).To(forbidden())
+	g.Expect(api.SubResource("scale").Patch(t.Context(), scaledJob, lessen)).To(forbidden())
+	g.Expect(api.Delete(t.Context(), scaledJob)).To(forbidden())
 
 	for _, others := range []client.ObjectList{&corev1.PodList{}, &corev1.ConfigMapList{}, &corev1.NamespaceList{}, &rbacv1.RoleBindingList{}} {
-		g.Expect(api.List(t.Context(), others)).To(forbidden)
+		g.Expect(api.List(t.Context(), others)).To(forbidden())
 	}
 }
 

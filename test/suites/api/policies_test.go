@@ -67,14 +67,14 @@ func TestSecretsThatTheWriterMayNotGet(t *testing.T) {
 	g.Eventually(func() error { return try(t.Context(), writer, stolen()) }).Should(Succeed(), "without the policy")
 	applyPolicy(t, "readable-secrets.yaml", namespace, func(*unstructured.Unstructured) { /* as it is */ })
 	g.Eventually(func() error { return try(t.Context(), writer, stolen()) }).Should(And(
-		forbidden, MatchError(ContainSubstring("spec.redis names Secrets, and you may not get all of them: database"))))
+		forbidden(), MatchError(ContainSubstring("spec.redis names Secrets, and you may not get all of them: database"))))
 
 	tls := reference("certSecretRef", "tls")
 	tls["keySecretRef"] = map[string]any{"name": "tls"}
 	for name, fields := range map[string]map[string]any{
 		"an authority": {"tls": reference("caSecretRef", "tls")}, "a certificate": {"tls": tls},
 	} {
-		g.Expect(try(t.Context(), writer, secured(g, namespace, here, fields))).To(forbidden, name)
+		g.Expect(try(t.Context(), writer, secured(g, namespace, here, fields))).To(forbidden(), name)
 		g.Expect(try(t.Context(), reader, secured(g, namespace, here, fields))).To(Succeed(), name)
 	}
 	g.Expect(try(t.Context(), writer, secured(g, namespace, here, nil))).To(Succeed(), "no Secret")
@@ -88,7 +88,7 @@ func TestSecretsThatTheWriterMayNotGet(t *testing.T) {
 		return writer.Patch(t.Context(), existing, client.RawPatch("application/merge-patch+json", []byte(`{"spec":`+spec+`}`)))
 	}
 	g.Expect(patch(`{"threshold":7}`)).To(Succeed())
-	g.Expect(patch(`{"redis":{"addresses":["192.0.2.2:6379"]}}`)).To(forbidden)
+	g.Expect(patch(`{"redis":{"addresses":["192.0.2.2:6379"]}}`)).To(forbidden())
 	g.Expect(patch(`{"redis":null,"redisAddress":"192.0.2.2:6379"}`)).To(Succeed(), "nothing is sent")
 }
 
@@ -106,10 +106,10 @@ func TestServersThatAreNotListed(t *testing.T) {
 			g.Expect(unstructured.SetNestedStringMap(applied.Object, map[string]string{namespace: "redis:6379 second:6379"}, "data")).To(Succeed())
 		}
 	})
-	g.Eventually(at).WithArguments("other:6379").Should(And(forbidden, MatchError(ContainSubstring("listed for this namespace"))))
+	g.Eventually(at).WithArguments("other:6379").Should(And(forbidden(), MatchError(ContainSubstring("listed for this namespace"))))
 	g.Eventually(at).WithArguments("redis:6379").Should(Succeed())
 	g.Expect(at("second:6379")).To(Succeed())
-	g.Expect(at("redis:63790")).To(forbidden)
+	g.Expect(at("redis:63790")).To(forbidden())
 	g.Expect(try(t.Context(), user, secured(g, namespace, "other:6379", nil))).To(Succeed(), "no Secret")
 
 	admin := newClientOf(t, control.Config())
@@ -117,7 +117,7 @@ func TestServersThatAreNotListed(t *testing.T) {
 	list.SetNamespace("scaledjob-operator-system")
 	list.SetName("scaledjob-listed-servers")
 	g.Expect(admin.Patch(t.Context(), list, client.RawPatch("application/merge-patch+json", []byte(`{"data":null}`)))).To(Succeed())
-	g.Eventually(at).WithArguments("redis:6379").Should(forbidden, "the namespace has no entry")
+	g.Eventually(at).WithArguments("redis:6379").Should(forbidden(), "the namespace has no entry")
 	g.Expect(admin.Delete(t.Context(), list)).To(Succeed())
 	g.Consistently(at).WithArguments("redis:6379").ShouldNot(Succeed(), "there is no list")
 }

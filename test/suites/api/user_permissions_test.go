@@ -79,12 +79,12 @@ func TestAnEditorScalesAndAViewerDoesNot(t *testing.T) {
 	stop := func() client.Patch {
 		return client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`))
 	}
-	g.Expect(viewer.SubResource("scale").Patch(t.Context(), emails.DeepCopy(), stop())).To(forbidden)
+	g.Expect(viewer.SubResource("scale").Patch(t.Context(), emails.DeepCopy(), stop())).To(forbidden())
 	g.Expect(editor.SubResource("scale").Patch(t.Context(), emails.DeepCopy(), stop())).To(Succeed())
 	g.Expect(viewer.Get(t.Context(), client.ObjectKeyFromObject(emails), emails)).To(Succeed())
 	g.Expect(emails.Spec.MaxReplicas).To(HaveValue(BeZero()))
 	pretend := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"queueDepth":0}}`))
-	g.Expect(editor.Status().Patch(t.Context(), emails.DeepCopy(), pretend)).To(forbidden)
+	g.Expect(editor.Status().Patch(t.Context(), emails.DeepCopy(), pretend)).To(forbidden())
 }
 
 // isNotOurs tells permissions to other things than ScaledJobs.

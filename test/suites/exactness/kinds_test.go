@@ -237,9 +237,9 @@ func TestWaitingMessagesAloneWaitForOtherJobs(t *testing.T) {
 	g := NewWithT(t)
 	namespace := newNamespace(t)
 	by := startOperator(t, startProxy(t), []string{namespace})
-	c := newCrew(t, namespace, "waiting", endlessPace, workers.PopAtStart(redis.Client(), namespace+":queue"))
 	// No worker may take a message before all wait.
-	g.Expect(c.scaledJob.Update(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })).To(Succeed())
+	suspended := func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true }
+	c := newCrew(t, namespace, "waiting", endlessPace, workers.PopAtStart(redis.Client(), namespace+":queue"), suspended)
 	g.Expect(c.Push(t.Context(), crewLimit/2)).To(Succeed())
 	g.Expect(c.scaledJob.Update(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = false })).To(Succeed())
 	g.Eventually(c.Waits).WithTimeout(timeout).Should(HaveLen(crewLimit / 2))

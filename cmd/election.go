@@ -40,7 +40,7 @@ func (o *options) bindElection(flags *flag.FlagSet) {
 		"How long the leader tries to renew the Lease before it exits. "+
 			"Must be longer than 1.2 times -leader-elect-retry-period.")
 	flags.DurationVar(&o.election.RetryPeriod, "leader-elect-retry-period", leadership.RetryPeriod,
-		"How long a replica waits between two attempts to acquire or renew the Lease.")
+		"How long the leader waits between two renewals of the Lease.")
 }
 
 const (
@@ -94,19 +94,18 @@ func checkElection(timing leadership.Timing) error {
 			"raise this flag or lower the other",
 			leaseDuration, timing.RenewDeadline, renewDeadline)
 	case timing.Certain() <= apart:
-		// The shortest valid lease: the present one plus what is missing, rounded up to the next whole second.
-		least := (timing.LeaseDuration + apart - timing.Certain()).Truncate(time.Second) + time.Second
 		return fmt.Errorf("invalid value for flag %s: must be at least %v with a %s of %v, "+
 			"because requests to create Jobs must end before another replica can become leader; "+
 			"raise this flag or lower the other",
-			leaseDuration, least, retryPeriod, timing.RetryPeriod)
+			leaseDuration, leadership.ShortestLease(apart), retryPeriod, timing.RetryPeriod)
 	}
 	return nil
 }
 
 // newLease returns the Lease for leader election; nil if leader election is disabled.
 func newLease(cluster *rest.Config, options options) (*leadership.Lease, error) {
-	lock, err := leaderelection.NewResourceLock(cluster, discardEvents{}, leaderelection.Options{
+	// NewResourceLock sets a timeout in the configuration that it gets, which would end each watch.
+	lock, err := leaderelection.NewResourceLock(rest.CopyConfig(cluster), discardEvents{}, leaderelection.Options{
 		LeaderElection:          options.leaderElect,
 		LeaderElectionID:        options.leaderElectionID,
 		LeaderElectionNamespace: options.leaderElectionNamespace,

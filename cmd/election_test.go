@@ -7,11 +7,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -64,16 +66,17 @@ func TestCheckElection(t *testing.T) {
 			"-leader-elect-lease-duration: must be more than 15s, which is -leader-elect-renew-deadline; " +
 				"raise this flag or lower the other",
 		},
+		"short lease": {5 * s, 3 * s, s, ""},
 		"lease too short for a create": {
-			5 * s, 4 * s, 500 * ms,
-			"-leader-elect-lease-duration: must be at least 6s with a -leader-elect-retry-period of 500ms, " +
+			2 * s, 1 * s, 500 * ms,
+			"-leader-elect-lease-duration: must be at least 3s with a -leader-elect-retry-period of 500ms, " +
 				"because requests to create Jobs must end before",
 		},
 		"lease too short for a create and a renewal": {
-			7 * s, 6 * s, 2 * s,
-			"-leader-elect-lease-duration: must be at least 8s",
+			5 * s, 4 * s, 2 * s,
+			"-leader-elect-lease-duration: must be at least 6s",
 		},
-		"lease longer by nothing": {8 * s, 7 * s, 2500 * ms, "must be at least 9s"},
+		"lease longer by nothing": {7 * s, 6 * s, 2500 * ms, "must be at least 8s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,7 +89,7 @@ func TestCheckElection(t *testing.T) {
 			}
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(timing.Certain()).To(BeNumerically(">", c.retry))
-			g.Expect(timing.Certain() + leadership.LongestCreate).To(BeNumerically("<", c.lease))
+			g.Expect(timing.Certain() + min(leadership.LongestCreate, c.lease/2)).To(BeNumerically("<", c.lease))
 		})
 	}
 }
@@ -124,6 +127,19 @@ func TestElectByNobody(t *testing.T) {
 	g.Expect(options.LeaderElection).To(BeFalse())
 	// A nil *Lease in an interface would not be nil.
 	g.Expect(options.LeaderElectionResourceLockInterface).To(BeNil())
+}
+
+// A timeout of the configuration would end each watch after this time.
+func TestTheElectionLeavesTheConfigurationAsItIs(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	options, err := parseOptions([]string{"--leader-elect", "--leader-election-namespace=default"}, io.Discard)
+	g.Expect(err).NotTo(HaveOccurred())
+	cluster := &rest.Config{Host: "https://192.0.2.1"}
+	lease, err := newLease(cluster, options)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(lease).NotTo(BeNil())
+	g.Expect(cluster).To(Equal(&rest.Config{Host: "https://192.0.2.1"}))
 }
 
 // held is a lock that every caller gets.

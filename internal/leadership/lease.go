@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
@@ -20,10 +21,11 @@ const (
 	LeaseDuration = 15 * time.Second
 	// RenewDeadline is the default time for which a leader tries to renew the Lease before it exits.
 	RenewDeadline = 10 * time.Second
-	// RetryPeriod is the default interval at which a leader renews the Lease, and others try to take it.
+	// RetryPeriod is the default interval at which a leader renews the Lease.
 	RetryPeriod = 2 * time.Second
 
-	// LongestCreate is the maximum duration of a create that starts while the Lease is held.
+	// LongestCreate is the maximum duration of a create that starts while the Lease is held. With a short Lease, the exit
+	// of the process may end it sooner.
 	LongestCreate = 4 * time.Second
 	// reserve is how long before other replicas may take the Lease this process has exited. It allows for the time in
 	// which the API server notices that the process has canceled its requests.
@@ -49,19 +51,29 @@ type Timing struct {
 }
 
 // Certain returns how long after a renewal new work may start. Work that starts then and takes at most LongestCreate
-// ends before this process exits.
+// ends before this process exits. A Lease that is too short for that is divided into equal parts, for the work to start
+// and to end.
 func (t Timing) Certain() time.Duration {
-	return min(t.RenewDeadline, t.expiresAfter()-LongestCreate)
+	return min(t.RenewDeadline, t.expiresAfter()-min(LongestCreate, t.expiresAfter()/2))
+}
+
+// ShortestLease returns the shortest duration of a Lease, in whole seconds, with which a leader that renews it at most
+// so far apart is certain at all times.
+func ShortestLease(apart time.Duration) time.Duration {
+	return (reserve + apart + min(LongestCreate, apart)).Truncate(time.Second) + time.Second
 }
 
 // expiresAfter returns how long after a renewal this process exits, which is before other replicas may take the Lease.
 func (t Timing) expiresAfter() time.Duration { return t.LeaseDuration - reserve }
 
-// Lease is the lock of a leader election. It remembers when it was last renewed. It is safe for concurrent use.
+// Lease is the lock of a leader election. It remembers when it was last renewed, and waits while others hold it. The
+// election itself uses it from one goroutine; the other methods are safe for concurrent use.
 type Lease struct {
 	resourcelock.Interface
 
-	timing Timing
+	timing   Timing
+	others   sighting
+	acquired time.Time
 
 	mu      sync.Mutex
 	renewed time.Time
@@ -74,27 +86,37 @@ func NewLease(lock resourcelock.Interface, timing Timing) *Lease {
 
 // Create implements resourcelock.Interface.
 func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.write(record, func() error { return l.Interface.Create(ctx, record) })
+	return l.write(ctx, record, l.Interface.Create)
 }
 
 // Update implements resourcelock.Interface. It does not renew a Lease that has expired, even if no other replica holds
 // it now: another one may have held it in between, and this process does not know what that one did. It does not
 // release a Lease that was not renewed in time: others would take it immediately.
 func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.write(record, func() error { return l.Interface.Update(ctx, record) })
+	return l.write(ctx, record, l.Interface.Update)
 }
 
-func (l *Lease) write(record resourcelock.LeaderElectionRecord, write func() error) error {
+func (l *Lease) write(
+	ctx context.Context, record resourcelock.LeaderElectionRecord,
+	write func(context.Context, resourcelock.LeaderElectionRecord) error,
+) error {
 	began := time.Now()
 	released := record.HolderIdentity != l.Identity()
 	age, known := l.age(began)
+	if !known {
+		l.acquired = began
+	}
 	switch {
 	case known && age > l.timing.LeaseDuration:
 		return errSuspended
 	case known && released && age >= l.timing.Certain():
 		return errNotReleased
 	}
-	if err := write(); err != nil {
+	if !released {
+		// client-go takes these times before Get, which may wait for days.
+		record.AcquireTime, record.RenewTime = metav1.NewTime(l.acquired), metav1.NewTime(began)
+	}
+	if err := write(ctx, record); err != nil {
 		return err
 	}
 	l.mu.Lock()

@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -105,13 +106,18 @@ func TestBlindStandbyTakesOver(t *testing.T) {
 	}, claim{scaledJob: s, jobs: messages})
 }
 
+// shortLease are the flags of the installation guide for a fast change of leaders.
+var shortLease = []string{
+	"--leader-elect-lease-duration=5s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s",
+}
+
 // The leader is killed in a storm, with Jobs that finish all the time. Until the
 // standby may lead its cache stands still, and then it is two seconds behind.
 func TestLeaderKilledInStorm(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	namespace := newNamespace(t)
-	election := elect(t, namespace)
+	election := append(elect(t, namespace), shortLease...)
 	sighted, blind := startProxy(t), startProxy(t)
 	leader := startOperator(t, sighted, []string{namespace}, election...)
 	growing := newScaledJob(t, namespace, "growing", 40, 100)
@@ -145,6 +151,46 @@ func TestLeaderKilledInStorm(t *testing.T) {
 	},
 		claim{scaledJob: growing, jobs: stormPushes / 40},
 		claim{scaledJob: worked, jobs: saturation + finished})
+}
+
+// Creates of a leader that was killed are held up for longer than its Lease lasts, and the next leader has used their
+// names. While its Jobs exist, they fail. After these were deleted, each creates a surplus Job: the known limit, which a
+// short Lease makes wider.
+func TestCreatesHeldLongerThanAShortLease(t *testing.T) {
+	t.Parallel()
+	for name, deleted := range scene.Rows(map[string]bool{"the Jobs stay": false, "the Jobs are deleted": true}, "the Jobs stay") {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const messages = 20
+			g := NewWithT(t)
+			namespace, former := newNamespace(t), startProxy(t)
+			election := append(elect(t, namespace), shortLease...)
+			leader := startOperator(t, former, []string{namespace}, election...)
+			s := newScaledJob(t, namespace, "held", 1, messages)
+			s.awaitSubscription(t) // only the leader does
+			standby := startOperator(t, startProxy(t), []string{namespace}, election...)
+			former.creates.hold(0, 1)
+			g.Expect(s.PushTogether(t.Context(), messages)).To(Succeed())
+			g.Eventually(former.creates.held).WithTimeout(timeout).Should(BeNumerically(">", 0))
+			g.Expect(leader.Kill()).To(Succeed())
+			g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(Equal(messages))
+			late := former.creates.held()
+			if !deleted {
+				g.Expect(former.creates.release()).To(Succeed())
+				prove(t, standby, witness.Row{
+					Fault:   "kill -9 of the leader with creates under way, which are carried out after a Lease of 5 s has expired",
+					Promise: "the next leader takes their names first, so that they fail",
+				}, claim{scaledJob: s, jobs: messages})
+				return
+			}
+			g.Expect(s.Redis.Del(t.Context(), s.Queue).Err()).To(Succeed())
+			s.awaitReconciles(t, standby, restReconciles) // None decides on the messages any more.
+			g.Expect(api.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(namespace),
+				client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+			g.Expect(former.creates.release()).To(Succeed())
+			g.Eventually(s.Witness.Created).WithTimeout(timeout).Should(Equal(messages + late))
+		})
+	}
 }
 
 // elect lets operators elect a leader of their own for this namespace, by the

@@ -1,0 +1,218 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package leadership
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+
+// stored is a Lease as the API server stores it.
+type stored struct {
+	mu      sync.Mutex
+	record  resourcelock.LeaderElectionRecord
+	version int
+	reads   int
+}
+
+// held returns the Lease as it is stored now.
+func (s *stored) held() resourcelock.LeaderElectionRecord {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record
+}
+
+// of is the lock of a replica on the Lease.
+func (s *stored) of(identity string) *replica { return &replica{stored: s, identity: identity} }
+
+// replica writes the Lease only if it has not changed since the replica last read or wrote it.
+type replica struct {
+	resourcelock.Interface
+	*stored
+
+	identity string
+	seen     int
+	away     bool
+}
+
+func (r *replica) Identity() string { return r.identity }
+
+func (r *replica) Describe() string { return "the lease" }
+
+func (r *replica) RecordEvent(string) { /* nobody reads them */ }
+
+func (r *replica) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reads++
+	switch {
+	case r.away:
+		return nil, nil, errAway
+	case r.version == 0:
+		return nil, nil, apierrors.NewNotFound(leases, "lease")
+	}
+	r.seen = r.version
+	record := r.record
+	raw, err := json.Marshal(record)
+	return &record, raw, err
+}
+
+func (r *replica) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return r.Update(ctx, record)
+}
+
+func (r *replica) Update(_ context.Context, record resourcelock.LeaderElectionRecord) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.away {
+		return errAway
+	}
+	if r.seen != r.version {
+		return apierrors.NewConflict(leases, "lease", errors.New("changed"))
+	}
+	r.version++
+	r.seen, r.record = r.version, record
+	return nil
+}
+
+// candidate takes part in an election of client-go until stop, or until kill, after which it does nothing more.
+type candidate struct {
+	leads      chan time.Time
+	stop, kill func()
+}
+
+func (s *stored) stand(t *testing.T, identity string, timing Timing) *candidate {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	lock := s.of(identity)
+	kill := func() {
+		lock.mu.Lock()
+		defer lock.mu.Unlock()
+		lock.away = true
+		stop()
+	}
+	c := &candidate{leads: make(chan time.Time, 1), stop: stop, kill: kill}
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: NewLease(lock, timing), LeaseDuration: timing.LeaseDuration, RenewDeadline: timing.RenewDeadline,
+		RetryPeriod: timing.RetryPeriod, ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { c.leads <- time.Now() },
+			OnStoppedLeading: func() {},
+		},
+	})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	go elector.Run(ctx)
+	t.Cleanup(stop)
+	return c
+}
+
+func TestStandbyLeadsAsSoonAsItMay(t *testing.T) {
+	t.Parallel()
+	forEachTiming(t, func(t *testing.T, timing Timing) {
+		t.Helper()
+		g := NewWithT(t)
+		lease := &stored{}
+		first := lease.stand(t, "first", timing)
+		<-first.leads
+		second, third := lease.stand(t, "second", timing), lease.stand(t, "third", timing)
+		time.Sleep(10 * time.Minute)
+		g.Expect(second.leads).To(BeEmpty())
+
+		renewed := lease.held().RenewTime.Time
+		first.kill()
+		var began time.Time
+		next, other := second, third
+		select {
+		case began = <-second.leads:
+		case began = <-third.leads:
+			next, other = third, second
+		}
+		g.Expect(began.Sub(renewed)).To(And(
+			BeNumerically(">=", timing.LeaseDuration), BeNumerically("<=", timing.LeaseDuration+standbyInterval)))
+		g.Expect(lease.held().AcquireTime.Time).To(Equal(began), "not when it began to wait")
+		g.Expect(lease.held().RenewTime.Time).To(Equal(began))
+		time.Sleep(10 * time.Minute)
+		g.Expect(other.leads).To(BeEmpty(), "one leads")
+		g.Expect(lease.held().AcquireTime.Time).To(Equal(began), "renewals keep it")
+
+		stopped := time.Now()
+		next.stop()
+		began = <-other.leads
+		g.Expect(began.Sub(stopped)).To(BeNumerically("<=", standbyInterval))
+	})
+}
+
+// The interval bounds the requests of a standby.
+func TestStandbyReadsTheLeaseAtItsInterval(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lease := &stored{}
+		first := lease.stand(t, "first", defaults)
+		<-first.leads
+		lease.stand(t, "second", defaults)
+		time.Sleep(time.Minute)
+		lease.mu.Lock()
+		defer lease.mu.Unlock()
+		NewWithT(t).Expect(lease.reads).To(BeNumerically("~", time.Minute/standbyInterval, 3))
+	})
+}
+
+// A standby that could not read the Lease for a time does not take it, unless it has seen no renewal for as long as the
+// Lease lasts.
+func TestStandbyThatCouldNotReadCountsFromWhatItSees(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		inner := (&stored{}).of("second")
+		inner.version, inner.record = 1, resourcelock.LeaderElectionRecord{HolderIdentity: "first", LeaseDurationSeconds: 15}
+		lease := NewLease(inner, defaults)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, _, err := lease.Get(ctx)
+		g.Expect(err).To(MatchError(context.DeadlineExceeded))
+
+		inner.away = true
+		time.Sleep(time.Hour)
+		_, _, err = lease.Get(t.Context())
+		g.Expect(err).To(MatchError(errAway))
+
+		inner.away = false
+		inner.record.LeaderTransitions++ // It was renewed meanwhile.
+		came := time.Now()
+		record, _, err := lease.Get(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(record.HolderIdentity).To(BeEmpty())
+		g.Expect(time.Since(came)).To(Equal(15 * time.Second))
+	})
+}
+
+// A leader that has lost its Lease to another must learn it at once.
+func TestLeaderDoesNotWaitForTheOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		inner := (&stored{}).of("first")
+		lease := NewLease(inner, defaults)
+		g.Expect(lease.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "first", LeaseDurationSeconds: 15})).To(Succeed())
+		inner.record.HolderIdentity = "second"
+		began := time.Now()
+		record, _, err := lease.Get(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(record.HolderIdentity).To(Equal("second"))
+		g.Expect(time.Since(began)).To(BeZero())
+	})
+}

@@ -4,7 +4,6 @@
 package leadership
 
 import (
-	"bytes"
 	"context"
 	"time"
 
@@ -14,10 +13,11 @@ import (
 // standbyInterval is the interval at which a standby reads the Lease.
 const standbyInterval = 500 * time.Millisecond
 
-// sighting is what a standby last read of the Lease, and when this was new to it.
+// sighting is the renewal of the Lease that a standby has last seen, and when it first saw it.
 type sighting struct {
-	raw   []byte
-	since time.Time
+	holder  string
+	renewed time.Time
+	since   time.Time
 }
 
 // Get implements resourcelock.Interface. While another replica holds the Lease, it returns only when that one has
@@ -34,7 +34,7 @@ func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 		if leads || record.HolderIdentity == "" {
 			return record, raw, nil
 		}
-		left := l.others.left(raw, time.Duration(record.LeaseDurationSeconds)*time.Second)
+		left := l.others.left(record)
 		if left <= 0 {
 			record.HolderIdentity = ""
 			return record, raw, nil
@@ -45,11 +45,13 @@ func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	}
 }
 
-// left returns how long a Lease that was read just now is still valid.
-func (s *sighting) left(raw []byte, duration time.Duration) time.Duration {
-	if !bytes.Equal(s.raw, raw) {
-		*s = sighting{raw, time.Now()}
+// left returns how long a Lease that was read just now is still valid. It compares the times of renewals, because what
+// client-go compares has them in whole seconds.
+func (s *sighting) left(record *resourcelock.LeaderElectionRecord) time.Duration {
+	if s.holder != record.HolderIdentity || !s.renewed.Equal(record.RenewTime.Time) {
+		*s = sighting{record.HolderIdentity, record.RenewTime.Time, time.Now()}
 	}
+	duration := time.Duration(record.LeaseDurationSeconds) * time.Second
 	return duration - time.Since(s.since)
 }
 

@@ -58,6 +58,8 @@ var notLimits = map[string]string{
 	"queue.left: time.Millisecond":                                        "the unit of the budget",
 	"queue.of: time.Second":                                               "the unit of the budget",
 	"queue.pair":                                                          "a member and its score",
+	"leadership.ShortestLease: time.Second":                               "the unit of a Lease",
+	"leadership.left: time.Second":                                        "the unit of a Lease",
 	"redact.tellingBytes":                                                 "how much of a password gives it away",
 	"report.fieldOwner":                                                   "a name",
 }

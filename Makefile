@@ -73,6 +73,10 @@ bench: parts ## Measure how fast messages become Jobs and what floods and outage
 bench-report: ## Draw the tables and plots of docs/performance.md from RESULTS='a.json b.json', one file for each run.
 	@go run ./test/bench/report $(RESULTS)
 
+.PHONY: bench-compare
+bench-compare: ## Compare the Go benchmarks of the hot paths with those of another commit: REF=main. PACKAGES=./internal/jobs selects packages, COUNT=6 rounds.
+	@COUNT='$(value COUNT)' hack/bench-compare.sh $(or $(REF),HEAD) $(PACKAGES)
+
 .PHONY: bench-guard
 bench-guard: parts ## Measure again, and fail if the operator is slower, compared with the minimal loop, than in the committed results. MEASURE=latency selects measurements.
 	@go run ./test/bench/guard $(if $(MEASURE),-measure=$(MEASURE))

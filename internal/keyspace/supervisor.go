@@ -22,7 +22,9 @@ import (
 type supervisor struct {
 	conn     *connection.Conn
 	endpoint auth.Endpoint
-	set      *channelSet
+	// name is the endpoint as metrics and logs name it, built once because each notification is counted.
+	name string
+	set  *channelSet
 	// evidence has what the inspector has read and which events have come. evidenceChanged is set when it changes.
 	evidence        *verify.Evidence
 	evidenceChanged coalesce.Signal
@@ -54,7 +56,7 @@ func (s *supervisor) run(ctx context.Context) {
 	others.Go(func() { s.inspector.run(ctx, s.due) })
 	others.Go(func() { s.wakeRestored(ctx) })
 	defer others.Wait()
-	s.recorder.Subscribed(s.endpoint.String(), false)
+	s.recorder.Subscribed(s.name, false)
 
 	var backoff connection.Backoff
 	var lastEnd string
@@ -74,7 +76,7 @@ func (s *supervisor) run(ctx context.Context) {
 			backoff.Reset()
 		}
 		end := failure.Classify(err)
-		s.recorder.Ended(s.endpoint.String(), string(end.Reason))
+		s.recorder.Ended(s.name, string(end.Reason))
 		if confirmed || end.Message != lastEnd {
 			s.log.Info("Not subscribed to keyspace notifications", "cause", err.Error())
 			lastEnd = end.Message
@@ -126,7 +128,7 @@ func (s *supervisor) session(ctx context.Context) (confirmed bool, err error) {
 		confirmed = confirmed || current.confirmed
 	}
 	if confirmed {
-		s.recorder.Subscribed(s.endpoint.String(), false)
+		s.recorder.Subscribed(s.name, false)
 	}
 	return confirmed, err
 }
@@ -137,7 +139,7 @@ func (s *supervisor) begin(resumes bool) {
 	if !resumes {
 		s.evidence.Begin()
 	}
-	s.recorder.Subscribed(s.endpoint.String(), true)
+	s.recorder.Subscribed(s.name, true)
 	s.due.Set()
 }
 
@@ -146,7 +148,7 @@ func (s *supervisor) begin(resumes bool) {
 func (s *supervisor) event(channel, name string) error {
 	m := meaningOf(name)
 	rests, flooded := s.set.event(channel, m.cause)
-	s.recorder.Received(s.endpoint.String())
+	s.recorder.Received(s.name)
 	if first := m.class != 0 && s.evidence.Heard(m.class); first || rests {
 		s.evidenceChanged.Set()
 	}

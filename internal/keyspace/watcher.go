@@ -234,10 +234,12 @@ func (w *Watcher) join(id ID, next, old *watch) {
 
 func (w *Watcher) newSupervisor(e auth.Endpoint) *supervisor {
 	conn, evidence := w.options.Pool.Conn(e, 0), &verify.Evidence{}
-	log := w.options.Log.WithValues("endpoint", e.String())
+	name := e.String()
+	log := w.options.Log.WithValues("endpoint", name)
 	s := &supervisor{
 		conn:     conn,
 		endpoint: e,
+		name:     name,
 		set:      newChannelSet(w.mark, w.budgets),
 		evidence: evidence,
 		recorder: w.options.Recorder,

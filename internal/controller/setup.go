@@ -76,12 +76,14 @@ func (r *Reconciler) countFinished(owner types.NamespacedName, job *batchv1.Job)
 }
 
 // CacheOptions returns the options of the controller's cache: objects are stored without unused fields, also while the
-// cache is filled, and the stores of Jobs are available to the gate. Jobs are not selected by label, because a running
+// cache is filled, and the stores of Jobs are available to the gate. Readers get the objects of the cache, not copies,
+// and must not change them. Jobs are not selected by label, because a running
 // Job would disappear from the cache if a user removed the label. No namespaces means all namespaces.
 func CacheOptions(stores *jobcontrol.Stores, namespaces []string, log logr.Logger) cache.Options {
 	options := cache.Options{
-		ReaderFailOnMissingInformer: true,
-		DefaultTransform:            slim,
+		ReaderFailOnMissingInformer:  true,
+		DefaultTransform:             slim,
+		DefaultUnsafeDisableDeepCopy: new(true),
 		NewInformer: func(
 			source toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers,
 		) toolscache.SharedIndexInformer {

@@ -100,6 +100,8 @@ type world struct {
 	// created are the names of the Jobs whose creates were sent, in order. applied is the number of status writes.
 	created []string
 	applied int
+	// shared are the ScaledJobs that were read from the cache.
+	shared []shared
 }
 
 // newWorld returns a world with these objects and an empty queue.
@@ -154,6 +156,7 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 		LeaseLate: func() bool { return false },
 		places:    enqueue.NewPlaces(fleetWorkers, func(int, ...types.NamespacedName) {}),
 	}
+	tb.Cleanup(w.expectNothingChanged)
 	return w
 }
 
@@ -197,6 +200,26 @@ func (w *world) shown(ctx context.Context) ([]batchv1.Job, error) {
 	return slices.DeleteFunc(w.jobs(ctx), func(job batchv1.Job) bool { return w.hidden(&job) }), nil
 }
 
+// share keeps an object of the cache, which all readers share, and a copy.
+func (w *world) share(cached *scaledjob.ScaledJob) *scaledjob.ScaledJob {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shared = append(w.shared, shared{cached, cached.DeepCopyObject()})
+	return cached
+}
+
+// shared is an object in the cache, and what it was when it was first read.
+type shared struct{ is, was runtime.Object }
+
+// expectNothingChanged expects that nobody has changed an object in the cache.
+func (w *world) expectNothingChanged() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, object := range w.shared {
+		w.Expect(object.is).To(Equal(object.was), "an object in the cache has changed")
+	}
+}
+
 func (w *world) getCached(
 	ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption,
 ) error {
@@ -204,7 +227,7 @@ func (w *world) getCached(
 		err := decodeAs(ctx, c, key, found, opts...)
 		found.SpecErr, found.StatusErr = w.specErr, w.statusErr
 		if slim, _ := scaledjob.Slim(found); err == nil {
-			*found = *slim.(*scaledjob.ScaledJob)
+			*found = *w.share(slim.(*scaledjob.ScaledJob))
 		}
 		return err
 	}

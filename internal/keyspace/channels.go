@@ -79,7 +79,7 @@ type channel struct {
 // share has the ids of one namespace that watch a channel.
 type share struct {
 	namespace string
-	ids       map[ID]struct{}
+	ids       []ID // usually one
 	// resting means that the ids are not marked, because the events were too many. floodedAt is when that began last.
 	resting   bool
 	floodedAt time.Time
@@ -114,11 +114,13 @@ func (x *channelSet) add(name string, id ID) bool {
 	}
 	of := c.share(id.Namespace)
 	if of == nil {
-		of = &share{namespace: id.Namespace, ids: map[ID]struct{}{}}
+		of = &share{namespace: id.Namespace}
 		c.shares = append(c.shares, of)
 		x.namespaces[id.Namespace]++
 	}
-	of.ids[id] = struct{}{}
+	if !slices.Contains(of.ids, id) {
+		of.ids = append(of.ids, id)
+	}
 	x.settle(name, c)
 	return c.status == present && !of.resting
 }
@@ -145,7 +147,7 @@ func (x *channelSet) remove(name string, id ID) {
 	if of == nil {
 		return
 	}
-	delete(of.ids, id)
+	of.ids = slices.DeleteFunc(of.ids, func(other ID) bool { return other == id })
 	if len(of.ids) == 0 {
 		c.shares = slices.DeleteFunc(c.shares, func(each *share) bool { return each == of })
 		c.last = id.Namespace
@@ -285,7 +287,7 @@ func (x *channelSet) markAll(c *channel, cause coalesce.Cause) {
 }
 
 func (x *channelSet) markShare(of *share, cause coalesce.Cause) {
-	for id := range of.ids {
+	for _, id := range of.ids {
 		x.mark(id, cause)
 	}
 }

@@ -25,7 +25,7 @@ import (
 )
 
 // timeout is how long a test waits for something that must happen.
-const timeout = 30 * time.Second
+const timeout = 2 * time.Minute
 
 // atOnce is how many tests run at the same time. They mostly wait.
 const atOnce = 16

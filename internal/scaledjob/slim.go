@@ -3,6 +3,8 @@
 
 package scaledjob
 
+import "slices"
+
 // Slim is a cache transform that strips the metadata of a ScaledJob that the operator does not use, and large templates.
 // It returns other objects unchanged.
 func Slim(object any) (any, error) {
@@ -14,5 +16,7 @@ func Slim(object any) (any, error) {
 	slim.ManagedFields, slim.Annotations, slim.Labels = nil, nil, nil
 	slim.OwnerReferences, slim.Finalizers = nil, nil
 	slim.Template = sj.Template.slim()
+	// The decoder leaves room for more of them.
+	slim.Status.Conditions = slices.Clip(slices.Clone(sj.Status.Conditions))
 	return &slim, nil
 }

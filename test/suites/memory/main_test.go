@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	timeout      = 4 * time.Minute
+	timeout      = 10 * time.Minute
 	pollInterval = 50 * time.Millisecond
 	manifest     = "../../../config/manager/manager.yaml"
 )

@@ -135,7 +135,6 @@ func attacks() []attack {
 			h.crowd("told", crowded, scene.At(unreachable))
 			return h.untilHeld(w, eventsAtOnce)
 		}},
-		{"delayed messages of slow servers fall due all the time", func(h *hostile) course { return h.delayed() }},
 		{"status writes hang", func(h *hostile) course {
 			w := h.webhook(webhook.UpdateStatus, webhook.Hang)
 			for _, each := range h.crowd("written", crowded) {
@@ -255,8 +254,8 @@ func (h *hostile) floods() course {
 }
 
 // delayed makes ScaledJobs with sorted sets of which a member is about to fall due at each look, in a server that is not
-// slow enough to be late. What ends are whole rounds, in which it has answered as often as there are ScaledJobs.
-func (h *hostile) delayed() course {
+// slow enough to be late. It returns how often the server has answered, in rounds of all these ScaledJobs.
+func (h *hostile) delayed() (rounds func() int) {
 	h.t.Helper()
 	var answers atomic.Int64
 	server := redistest.NewScripted(h.t, func(args []string) string {
@@ -274,9 +273,9 @@ func (h *hostile) delayed() course {
 		return redistest.Usual
 	})
 	h.crowd("delayed", delayedScaledJobs, scene.At(server.Addr()), delayedMessages)
-	rounds := func() int { return int(answers.Load()) / delayedScaledJobs }
+	rounds = func() int { return int(answers.Load()) / delayedScaledJobs }
 	h.Eventually(rounds).Should(BeNumerically(">=", 1))
-	return course{ended: rounds}
+	return rounds
 }
 
 // delayedMessages makes the queue a sorted set whose members fall due with time.

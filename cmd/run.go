@@ -28,6 +28,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/pages"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
@@ -45,11 +46,13 @@ const (
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// sparing returns the configuration for clients that bound the memory which answers take.
+// sparing returns the configuration for clients that bound the memory which answers take, and the events that are sent at
+// the same time.
 func sparing(cluster *rest.Config) *rest.Config {
 	cluster = rest.CopyConfig(cluster)
 	cluster.Wrap(pages.Bounded)
 	cluster.Wrap(pages.Brief)
+	cluster.Wrap(report.FewEvents)
 	return cluster
 }
 

@@ -44,6 +44,7 @@ func (r Rule) Labelled(labels map[string]string) Rule {
 var (
 	CreateJob    = Rule{Operation: registrationv1.Create, Group: "batch", Version: "v1", Resource: "jobs"}
 	DeleteJob    = Rule{Operation: registrationv1.Delete, Group: "batch", Version: "v1", Resource: "jobs"}
+	CreateEvent  = Rule{Operation: registrationv1.Create, Group: "events.k8s.io", Version: "v1", Resource: "events"}
 	UpdateStatus = Rule{
 		Operation: registrationv1.Update, Resource: "scaledjobs/status",
 		Group: scaledjobv1.GroupVersion.Group, Version: scaledjobv1.GroupVersion.Version,

@@ -1,0 +1,147 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+const (
+	// eventsEach is how many events about one namespace are sent at the same time, and eventsAtOnce how many about all. An
+	// admission webhook may make each of them slow, and the API server handles a limited number of requests of the operator
+	// at a time, of which creates of Jobs and renewals of the Lease are some.
+	eventsEach   = 2
+	eventsAtOnce = 64
+	// eventWait is how long an event waits to be sent. Then it is dropped.
+	eventWait = 10 * time.Second
+	// eventTimeout is the timeout of a request that sends an event.
+	eventTimeout = 5 * time.Second
+)
+
+// FewEvents is a transport that sends few events at the same time. It does not change other requests.
+func FewEvents(next http.RoundTripper) http.RoundTripper {
+	return &fewEvents{next: next, all: make(chan struct{}, eventsAtOnce), of: map[string]*eventPlaces{}}
+}
+
+// fewEvents sends events.
+type fewEvents struct {
+	next http.RoundTripper
+	all  chan struct{}
+
+	mu sync.Mutex
+	of map[string]*eventPlaces
+}
+
+// eventPlaces are the places for events about one namespace. users are those who have or want one.
+type eventPlaces struct {
+	taken chan struct{}
+	users int
+}
+
+// RoundTrip implements http.RoundTripper.
+func (f *fewEvents) RoundTrip(request *http.Request) (*http.Response, error) {
+	namespace, isEvent := eventNamespace(request)
+	if !isEvent {
+		return f.next.RoundTrip(request)
+	}
+	giveBack := f.take(request.Context(), namespace)
+	if giveBack == nil {
+		return dropped(request)
+	}
+	defer giveBack()
+	ctx, cancel := context.WithTimeout(request.Context(), eventTimeout)
+	defer cancel()
+	response, err := f.next.RoundTrip(request.WithContext(ctx))
+	if err != nil {
+		return nil, err
+	}
+	// The answer is read here, because reading it ends with ctx.
+	body, err := io.ReadAll(response.Body)
+	if closing := response.Body.Close(); err == nil {
+		err = closing
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	return response, err
+}
+
+// eventNamespace returns the namespace of the event that the request writes.
+func eventNamespace(request *http.Request) (namespace string, isEvent bool) {
+	rest, isEvent := strings.CutPrefix(request.URL.Path, "/apis/events.k8s.io/v1/namespaces/")
+	if !isEvent || request.Method != http.MethodPost && request.Method != http.MethodPatch {
+		return "", false
+	}
+	namespace, rest, _ = strings.Cut(rest, "/")
+	return namespace, rest == "events" || strings.HasPrefix(rest, "events/")
+}
+
+// take waits for a place and returns how to give it back; nil if there was none for long.
+func (f *fewEvents) take(ctx context.Context, namespace string) (giveBack func()) {
+	ctx, cancel := context.WithTimeout(ctx, eventWait)
+	defer cancel()
+	own := f.join(namespace)
+	select {
+	case own.taken <- struct{}{}:
+	case <-ctx.Done():
+		f.leave(namespace)
+		return nil
+	}
+	select {
+	case f.all <- struct{}{}:
+	case <-ctx.Done():
+		<-own.taken
+		f.leave(namespace)
+		return nil
+	}
+	return func() {
+		<-f.all
+		<-own.taken
+		f.leave(namespace)
+	}
+}
+
+func (f *fewEvents) join(namespace string) *eventPlaces {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.of[namespace] == nil {
+		f.of[namespace] = &eventPlaces{taken: make(chan struct{}, eventsEach)}
+	}
+	f.of[namespace].users++
+	return f.of[namespace]
+}
+
+func (f *fewEvents) leave(namespace string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.of[namespace].users--; f.of[namespace].users == 0 {
+		delete(f.of, namespace)
+	}
+}
+
+// dropped answers an event that is not sent. After an error of another kind client-go would keep the event, and try again
+// for minutes.
+func dropped(request *http.Request) (*http.Response, error) {
+	if request.Body != nil {
+		_ = request.Body.Close()
+	}
+	status := apierrors.NewTooManyRequestsError("too many events about the namespace wait to be sent").Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	body, err := json.Marshal(status)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a status: %w", err)
+	}
+	return &http.Response{
+		StatusCode: http.StatusTooManyRequests, Request: request,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)),
+	}, nil
+}

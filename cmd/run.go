@@ -28,7 +28,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/pages"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
-	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
@@ -52,7 +51,7 @@ func sparing(cluster *rest.Config) *rest.Config {
 	cluster = rest.CopyConfig(cluster)
 	cluster.Wrap(pages.Bounded)
 	cluster.Wrap(pages.Brief)
-	cluster.Wrap(report.FewEvents)
+	cluster.Wrap(pages.FewEvents)
 	return cluster
 }
 

@@ -6,7 +6,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,10 +16,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
-
-// overdueAfter is the number of polling intervals without a reconcile after which a ScaledJob gets the highest
-// priority.
-const overdueAfter = 1.5
 
 // load reads the ScaledJob from the cache, and its memory. If the ScaledJob does not exist or is being deleted, load
 // removes all state that the operator keeps for it. If its spec can't be used, load reports that. In both cases the
@@ -44,7 +39,6 @@ func (r *Reconciler) load(
 		return nil, ctrl.Result{}, nil
 	}
 	mem := r.memories.of(sj)
-	r.deadlines.Expect(key, time.Now().Add(time.Duration(overdueAfter*float64(sj.Spec.PollingInterval()))))
 	if found.StatusErr != nil && !mem.status.Written() {
 		err := r.statuses(pass).Drop(ctx, sj)
 		if errors.Is(err, report.ErrNoPlace) {
@@ -65,7 +59,6 @@ func (r *Reconciler) load(
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.unsubscribe(key)
 	r.Metrics.Forget(key)
-	r.deadlines.Forget(key)
 	if uid, known := r.memories.drop(key); known {
 		r.Gate.Forget(uid)
 	}

@@ -464,20 +464,3 @@ func TestReconcileStatusWriteFails(t *testing.T) {
 			"the next reconcile reports what the failed one did")
 	})
 }
-
-// A reconcile resets the deadline of the ScaledJob.
-func TestReconcileIsOverdueAfterOneAndAHalfIntervals(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		go w.r.deadlines.Promote(ctx, w.r.Wakes)
-		for range 2 {
-			start := time.Now()
-			w.reconcile(ctx)
-			<-w.r.Wakes
-			w.Expect(time.Since(start)).To(Equal(46 * time.Second))
-		}
-	})
-}

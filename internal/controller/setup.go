@@ -49,7 +49,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		return nil
 	}
 	if err := mgr.Add(manager.RunnableFunc(promote)); err != nil {
-		return fmt.Errorf("adding the search for overdue ScaledJobs: %w", err)
+		return fmt.Errorf("adding the search for overdue requests: %w", err)
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("scaledjob").
@@ -62,6 +62,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 			MaxConcurrentReconciles: workers,
 			ReconciliationTimeout:   reconcileTimeout,
 			RateLimiter:             enqueue.RateLimiter(),
+			NewQueue:                r.deadlines.NewQueue,
 		}).
 		Complete(r)
 	if err != nil {

@@ -4,49 +4,60 @@
 package enqueue
 
 import (
+	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
 const (
-	// overdueInterval is the interval of the search for overdue ScaledJobs.
+	// overdueInterval is the interval of the search for overdue requests.
 	overdueInterval = time.Second
-	// overdueAtOnce is the maximum number of ScaledJobs that a search moves ahead. If more are overdue all the time,
+	// longestWait is how long a request may wait, and half of its delay if that is longer. Then it is overdue.
+	longestWait = time.Second
+	// overdueAtOnce is the maximum number of requests that a search moves ahead. If more are overdue all the time,
 	// the operator has too few resources; growing queues must not wait for all of them.
 	overdueAtOnce = 100
 )
 
-// Deadlines tracks when each ScaledJob has to be reconciled next. The work queue always serves the highest priority
-// first. Without deadlines, a burst of notifications for some queues would delay the resync of the other ScaledJobs for
-// as long as it lasts. The zero value is ready for use. Deadlines is safe for concurrent use.
+// Deadlines tracks how long requests may wait in the work queue, which always serves the highest priority first. Without
+// deadlines, queues that grow all the time would hold up all other requests for as long as they grow: finished Jobs,
+// edits, statuses and the resync of the other ScaledJobs. The zero value is ready for use. Deadlines is safe for
+// concurrent use.
 type Deadlines struct {
 	mu sync.Mutex
 	by map[types.NamespacedName]time.Time
 }
 
-// Expect sets the deadline for the next reconcile of a ScaledJob.
-func (d *Deadlines) Expect(key types.NamespacedName, by time.Time) {
+// expect sets the deadline of a request that may be served after a delay, unless it has an earlier one.
+func (d *Deadlines) expect(key types.NamespacedName, delay time.Duration) {
+	by := time.Now().Add(delay + max(longestWait, delay/2))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.by == nil {
 		d.by = map[types.NamespacedName]time.Time{}
 	}
-	d.by[key] = by
+	if present, ok := d.by[key]; !ok || by.Before(present) {
+		d.by[key] = by
+	}
 }
 
-// Forget removes a deleted ScaledJob.
-func (d *Deadlines) Forget(key types.NamespacedName) {
+// served removes the deadline of a request that is served now.
+func (d *Deadlines) served(key types.NamespacedName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.by, key)
 }
 
-// Promote gives overdue ScaledJobs the highest priority, until ctx ends.
+// Promote gives overdue requests the highest priority, until ctx ends.
 func (d *Deadlines) Promote(ctx context.Context, wakes Wakes) {
 	ticker := time.NewTicker(overdueInterval)
 	defer ticker.Stop()
@@ -63,11 +74,73 @@ func (d *Deadlines) Promote(ctx context.Context, wakes Wakes) {
 	}
 }
 
-// overdue returns the ScaledJobs whose deadline has passed, the longest overdue first.
+// overdue returns the requests whose deadline has passed, the longest overdue first. The namespaces take turns.
 func (d *Deadlines) overdue(now time.Time) []types.NamespacedName {
+	type late struct {
+		key types.NamespacedName
+		by  time.Time
+		// turn is how many of its namespace are longer overdue.
+		turn int
+	}
+	var all []late
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	late := maps.Clone(d.by)
-	maps.DeleteFunc(late, func(_ types.NamespacedName, by time.Time) bool { return !now.After(by) })
-	return slices.SortedFunc(maps.Keys(late), func(a, b types.NamespacedName) int { return late[a].Compare(late[b]) })
+	for key, by := range d.by {
+		if now.After(by) {
+			all = append(all, late{key: key, by: by})
+		}
+	}
+	d.mu.Unlock()
+	slices.SortFunc(all, func(a, b late) int { return a.by.Compare(b.by) })
+	turns := map[string]int{}
+	for i := range all {
+		all[i].turn = turns[all[i].key.Namespace]
+		turns[all[i].key.Namespace]++
+	}
+	slices.SortStableFunc(all, func(a, b late) int { return cmp.Compare(a.turn, b.turn) })
+	keys := make([]types.NamespacedName, len(all))
+	for i, each := range all {
+		keys[i] = each.key
+	}
+	return keys
+}
+
+// NewQueue returns the work queue for a controller. Its requests have deadlines, except those for queues that grew, which
+// go first anyway.
+func (d *Deadlines) NewQueue(
+	name string, limiter workqueue.TypedRateLimiter[reconcile.Request],
+) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	return &watchedQueue{d, priorityqueue.New(name, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter })}
+}
+
+// watchedQueue is a work queue that notes what waits in it.
+type watchedQueue struct {
+	deadlines *Deadlines
+
+	priorityqueue.PriorityQueue[reconcile.Request]
+}
+
+// AddWithOpts implements priorityqueue.PriorityQueue.
+func (q *watchedQueue) AddWithOpts(options priorityqueue.AddOpts, requests ...reconcile.Request) {
+	delay := options.After
+	if options.RateLimited {
+		delay = max(delay, retry.APIServer.Longest)
+	}
+	if options.Priority == nil || *options.Priority < PriorityGrowth {
+		for _, request := range requests {
+			q.deadlines.expect(request.NamespacedName, delay)
+		}
+	}
+	q.PriorityQueue.AddWithOpts(options, requests...)
+}
+
+// Add implements workqueue.TypedInterface.
+func (q *watchedQueue) Add(request reconcile.Request) {
+	q.AddWithOpts(priorityqueue.AddOpts{}, request)
+}
+
+// GetWithPriority implements priorityqueue.PriorityQueue.
+func (q *watchedQueue) GetWithPriority() (request reconcile.Request, priority int, shutdown bool) {
+	request, priority, shutdown = q.PriorityQueue.GetWithPriority()
+	q.deadlines.served(request.NamespacedName)
+	return request, priority, shutdown
 }

@@ -1,8 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pages bounds the memory that answers of the API server take, however many objects there are and however large
-// they are: it reads long lists in pages, and asks for no objects of which nothing is read.
+// Package pages bounds what requests to the API server take, however many objects there are and however large they are:
+// it reads long lists in pages, asks for no objects of which nothing is read, and sends few events at the same time.
 package pages
 
 import (

@@ -104,7 +104,8 @@ func TestANeighbourIsServedWhileANamespaceDoesItsWorstInAllWays(t *testing.T) {
 // While one namespace keeps all workers with growth, in calls to Redis that are not late, the status of a neighbour and
 // the Jobs for its edits must not wait for many rounds of all those ScaledJobs.
 func TestANeighbourIsServedWhileDelayedMessagesFallDueAllTheTime(t *testing.T) {
-	const mostRounds = 2
+	// Without deadlines in the work queue, it takes sixty rounds.
+	const mostRounds = 15
 	n := newNeighbour(t)
 	rounds := newHostile(t).delayed()
 	expectFew := func(what string, do func()) {

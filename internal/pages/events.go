@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package report
+package pages
 
 import (
 	"bytes"
@@ -29,7 +29,8 @@ const (
 	eventTimeout = 5 * time.Second
 )
 
-// FewEvents is a transport that sends few events at the same time. It does not change other requests.
+// FewEvents is a transport that sends few events at the same time, and drops those that take too long. It does not change
+// other requests.
 func FewEvents(next http.RoundTripper) http.RoundTripper {
 	return &fewEvents{next: next, all: make(chan struct{}, eventsAtOnce), of: map[string]*eventPlaces{}}
 }
@@ -63,7 +64,10 @@ func (f *fewEvents) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(request.Context(), eventTimeout)
 	defer cancel()
 	response, err := f.next.RoundTrip(request.WithContext(ctx))
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil && request.Context().Err() == nil:
+		return dropped(request)
+	case err != nil:
 		return nil, err
 	}
 	// The answer is read here, because reading it ends with ctx.
@@ -134,7 +138,7 @@ func dropped(request *http.Request) (*http.Response, error) {
 	if request.Body != nil {
 		_ = request.Body.Close()
 	}
-	status := apierrors.NewTooManyRequestsError("too many events about the namespace wait to be sent").Status()
+	status := apierrors.NewTooManyRequestsError("sending events about the namespace takes too long").Status()
 	status.Kind, status.APIVersion = "Status", "v1"
 	body, err := json.Marshal(status)
 	if err != nil {

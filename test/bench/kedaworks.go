@@ -207,7 +207,9 @@ func (p *stage) storm(ctx context.Context) error {
 			return err
 		}
 		p.found.add(stormWork(p.size), p.name, cores)
-		if err := errors.Join(p.clear(ctx, p.of, crowd{full}), p.remove(ctx, crowd{full}, 1)); err != nil {
+		// The operator does not listen to a key for a while that changed too often, so that there is no rest before the end.
+		err = errors.Join(full.empty(ctx), p.remove(ctx, crowd{full}, 1), p.clear(ctx, p.of, nil))
+		if err != nil {
 			return err
 		}
 	}

@@ -87,6 +87,7 @@ func tallySample() *tally {
 	t.add(tallied{name: "push → Job, p99", unit: "ms", part: tail}, operatorName, 6, 5)
 	t.add(tallied{name: "burst", unit: "Jobs/s", part: median, rounds: true}, operatorName, 1000)
 	t.add(tallied{name: "storm", unit: "cores", part: median, rounds: true}, operatorName, 0.05)
+	t.add(tallied{name: "Jobs too many", part: median, rounds: true}, operatorName, 0, 122)
 	return t
 }
 
@@ -100,7 +101,7 @@ func TestTallyHasAFigureForEachContenderAndWork(t *testing.T) {
 	}
 	g.Expect(works).To(Equal([]string{
 		"minimal loop: burst", "minimal loop: push → Job, p99",
-		"operator: burst", "operator: push → Job, p99", "operator: storm",
+		"operator: burst", "operator: push → Job, p99", "operator: storm", "operator: Jobs too many",
 	}))
 	burst := m.Find("minimal loop: burst")
 	g.Expect(burst.Ours).To(Equal(1100.0))
@@ -120,6 +121,7 @@ func TestTallyIsPrintedWithAColumnForEachContender(t *testing.T) {
 	g.Expect(lines[0]).To(MatchRegexp(`^work +minimal loop +operator`))
 	g.Expect(lines[1]).To(MatchRegexp(`^burst +1100\.0 Jobs/s \(900\.0–1200\.0\) +1000\.0 Jobs/s`))
 	g.Expect(lines[3]).To(MatchRegexp(`^storm +– +0\.050 cores`))
+	g.Expect(lines[4]).To(MatchRegexp(`^Jobs too many +– +0 \(0–122\)`))
 }
 
 func TestSurplusIsOfAllScaledJobsTogether(t *testing.T) {

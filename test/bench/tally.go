@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -90,10 +91,18 @@ func (w *tallied) cell(column string) string {
 	if !found {
 		return "–"
 	}
-	text := strings.TrimSuffix(digits(result)+" "+w.unit, " ")
+	text := strings.TrimSuffix(w.digits(result)+" "+w.unit, " ")
 	if values := w.values[column]; w.rounds && len(values) > 1 {
 		s := results.SpreadOf(values)
-		text += fmt.Sprintf(" (%s–%s)", digits(s.Least), digits(s.Most))
+		text += fmt.Sprintf(" (%s–%s)", w.digits(s.Least), w.digits(s.Most))
 	}
 	return text
+}
+
+// digits tells a number. What has no unit is counted.
+func (w *tallied) digits(number float64) string {
+	if w.unit == "" {
+		return strconv.Itoa(int(number))
+	}
+	return digits(number)
 }

@@ -236,7 +236,7 @@ func (p *stage) awaitKEDA(ctx context.Context, count int) error {
 				atRest++
 			}
 		}
-		p.shown.Status("waiting until %d of %d ScaledJobs are at rest", count-atRest, count)
+		p.shown.Status("%d of %d ScaledJobs are at rest", atRest, count)
 		return len(list.Items) == count && atRest == count, nil
 	})
 	if err != nil {

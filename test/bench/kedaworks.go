@@ -108,9 +108,9 @@ func (p *stage) burst(ctx context.Context) error {
 		}
 		for _, c := range p.both(round) {
 			p.found.add(works[1], p.column(c), surplus(c, nil))
-		}
-		if err := p.finish(ctx); err != nil {
-			return err
+			if err := p.clear(ctx, c, nil); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

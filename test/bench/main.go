@@ -43,7 +43,7 @@ import (
 )
 
 // timeout bounds the whole run.
-const timeout = time.Hour
+const timeout = 3 * time.Hour
 
 // sizes say how much is measured.
 type sizes struct {

@@ -25,8 +25,9 @@ import (
 const (
 	// besideKEDA is the measurement that has KEDA take part.
 	besideKEDA = "keda"
-	// kedaPatience is for what KEDA does in its own time: with its limits, a thousand Jobs take it most of a minute.
-	kedaPatience = 5 * time.Minute
+	// kedaPatience is for what KEDA does in its own time: with its limits, a thousand Jobs take it most of a minute. On a
+	// busy machine its requests for hundreds of new ScaledJobs time out, and it repeats them.
+	kedaPatience = 10 * time.Minute
 	// kedaInterval is how often its ScaledJobs are listed.
 	kedaInterval = 250 * time.Millisecond
 

@@ -191,9 +191,8 @@ func choose(names string) (chosen []measurement, err error) {
 	return chosen, nil
 }
 
-func run(ctx context.Context, chosen []measurement, size sizes, file string) (err error) {
-	ctrllog.SetLogger(logr.Discard())
-	var log io.Writer = os.Stderr
+// prepare does what takes long the first time, before the servers run.
+func prepare(ctx context.Context, log io.Writer, chosen []measurement) error {
 	for _, m := range chosen {
 		if m.prepare == nil {
 			continue
@@ -201,6 +200,15 @@ func run(ctx context.Context, chosen []measurement, size sizes, file string) (er
 		if err := m.prepare(ctx, log); err != nil {
 			return fmt.Errorf("preparing %s: %w", m.name, err)
 		}
+	}
+	return nil
+}
+
+func run(ctx context.Context, chosen []measurement, size sizes, file string) (err error) {
+	ctrllog.SetLogger(logr.Discard())
+	var log io.Writer = os.Stderr
+	if err := prepare(ctx, log, chosen); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -66,8 +66,8 @@ fuzz: ## Fuzz for TIME=30s per target. PACKAGES=./internal/jobs selects packages
 	done
 
 .PHONY: bench
-bench: parts ## Measure how fast messages become Jobs and what floods and outages cost. MEASURE=latency,bursts selects measurements, SCALE=1,100 numbers of ScaledJobs. JSON=file keeps the results.
-	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE)) $(if $(SCALE),-scale=$(SCALE)) $(if $(JSON),-json='$(JSON)')
+bench: parts ## Measure how fast messages become Jobs and what floods and outages cost. MEASURE=latency,bursts selects measurements, SCALE=1,100 numbers of ScaledJobs. CONTENDERS=keda has KEDA do the same work instead, which takes minutes to build. JSON=file keeps the results.
+	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE)) $(if $(SCALE),-scale=$(SCALE)) $(if $(CONTENDERS),-contenders=$(CONTENDERS)) $(if $(JSON),-json='$(JSON)')
 
 .PHONY: bench-report
 bench-report: ## Draw the tables and plots of docs/performance.md from RESULTS='a.json b.json', one file for each run.

@@ -15,8 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
 // arrivals notes when the Jobs of a namespace are seen for the first time, on a watch that belongs to neither
@@ -24,6 +22,7 @@ import (
 type arrivals struct {
 	kube      client.WithWatch
 	namespace string
+	label     string // of a Job, which has the name of its ScaledJob
 
 	mu sync.Mutex
 	// seen are the Jobs of each ScaledJob since the last reset, in their order, and present is how many Jobs there are.
@@ -42,8 +41,8 @@ type arrival struct {
 }
 
 // newArrivals starts to watch a namespace that has no Jobs yet. It does so until ctx ends.
-func newArrivals(ctx context.Context, kube client.WithWatch, namespace string) (*arrivals, error) {
-	a := &arrivals{kube: kube, namespace: namespace, seen: map[string][]arrival{}, changed: make(chan struct{})}
+func newArrivals(ctx context.Context, kube client.WithWatch, namespace, label string) (*arrivals, error) {
+	a := &arrivals{kube: kube, namespace: namespace, label: label, seen: map[string][]arrival{}, changed: make(chan struct{})}
 	stream, err := a.watchFrom(ctx, "")
 	if err != nil {
 		return nil, err
@@ -101,7 +100,7 @@ func (a *arrivals) note(kind watch.EventType, job *metav1.PartialObjectMetadata,
 	defer a.mu.Unlock()
 	switch kind {
 	case watch.Added:
-		of := job.Labels[scaledjobv1.LabelScaledJob]
+		of := job.Labels[a.label]
 		a.seen[of] = append(a.seen[of], arrival{job.Name, at})
 		a.present++
 	case watch.Deleted:

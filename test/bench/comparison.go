@@ -30,6 +30,8 @@ type comparison struct {
 	// of whole rounds. Plots are drawn of both.
 	samples latencies
 	curves  *results.Curves
+	// rounds are the values whose median the figure is.
+	rounds []float64
 	// told says that another table has it.
 	told bool
 }
@@ -51,6 +53,9 @@ func (c comparison) figure() results.Figure {
 	}
 	if c.beside == besideNothing {
 		f.Beside, f.Reference, f.Ratio = results.Nothing, 0, nil
+	}
+	for _, value := range c.rounds {
+		f.Rounds = append(f.Rounds, results.Round(value))
 	}
 	if len(c.samples.ours) > 0 {
 		f.Samples = &results.Samples{

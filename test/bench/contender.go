@@ -31,13 +31,32 @@ const (
 	unlimited int32 = 1_000_000
 )
 
+// kind is which kind of ScaledJobs a contender works for.
+type kind struct {
+	// label is that of its Jobs which has the name of the ScaledJob.
+	label string
+	// object is what the API server gets for a ScaledJob.
+	object func(*scaledjobv1.ScaledJob) (client.Object, error)
+}
+
+// ourKind is that of the operator.
+func ourKind() kind {
+	return kind{
+		label:  scaledjobv1.LabelScaledJob,
+		object: func(sj *scaledjobv1.ScaledJob) (client.Object, error) { return sj, nil },
+	}
+}
+
 // contender is one of the programs that are compared, at work for one ScaledJob. Each has a namespace to itself.
 type contender struct {
 	name     string
 	queue    *redis.Client
 	kube     client.WithWatch
 	sj       *scaledjobv1.ScaledJob
+	of       kind
 	arrivals *arrivals
+	// patience is how long to wait for a Job.
+	patience time.Duration
 	// reports says that the contender writes the status of its ScaledJob.
 	reports bool
 	// pushed is how many messages are in the queue.
@@ -46,18 +65,37 @@ type contender struct {
 
 // newContender makes what the contender works on, but does not start it.
 func newContender(ctx context.Context, name string, queue *redis.Client, kube client.WithWatch) (*contender, error) {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bench-" + name}}
-	sj := newScaledJob(namespace.Name, "messages-"+name, queue.Options().Addr)
-	for _, object := range []client.Object{namespace, sj} {
-		if err := kube.Create(ctx, object); err != nil {
-			return nil, fmt.Errorf("creating %s: %w", object.GetName(), err)
-		}
-	}
-	seen, err := newArrivals(ctx, kube, namespace.Name)
+	c, err := newContenderOf(ctx, ourKind(), name, queue, kube)
 	if err != nil {
 		return nil, err
 	}
-	return &contender{name: name, queue: queue, kube: kube, sj: sj, arrivals: seen}, nil
+	return c, c.create(ctx)
+}
+
+// newContenderOf makes a namespace, but no ScaledJob of the kind yet.
+func newContenderOf(ctx context.Context, of kind, name string, queue *redis.Client, kube client.WithWatch) (*contender, error) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bench-" + name}}
+	if err := kube.Create(ctx, namespace); err != nil {
+		return nil, fmt.Errorf("creating %s: %w", namespace.Name, err)
+	}
+	seen, err := newArrivals(ctx, kube, namespace.Name, of.label)
+	if err != nil {
+		return nil, err
+	}
+	sj := newScaledJob(namespace.Name, "messages-"+name, queue.Options().Addr)
+	return &contender{name: name, queue: queue, kube: kube, sj: sj, of: of, arrivals: seen, patience: waitTimeout}, nil
+}
+
+// create has the API server know the ScaledJob.
+func (c *contender) create(ctx context.Context) error {
+	object, err := c.of.object(c.sj)
+	if err != nil {
+		return err
+	}
+	if err := c.kube.Create(ctx, object); err != nil {
+		return fmt.Errorf("creating %s: %w", c.sj.Name, err)
+	}
+	return nil
 }
 
 // newScaledJob asks for one Job of the usual size per message.
@@ -98,10 +136,7 @@ func newScaledJob(namespace, queue, redisAddress string) *scaledjobv1.ScaledJob 
 func (c *contender) beside(ctx context.Context, name string, shape func(*scaledjobv1.ScaledJobSpec)) (*contender, error) {
 	other := c.another(name)
 	shape(&other.sj.Spec)
-	if err := c.kube.Create(ctx, other.sj); err != nil {
-		return nil, fmt.Errorf("creating %s: %w", name, err)
-	}
-	return other, nil
+	return other, other.create(ctx)
 }
 
 // another is what beside makes, before the API server knows it.
@@ -168,7 +203,7 @@ func (c *contender) push(ctx context.Context, messages int) (begun time.Time, er
 
 // nth waits for the n-th Job since the last clearing, counted from 1.
 func (c *contender) nth(ctx context.Context, n int) (arrival, error) {
-	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	job, err := c.arrivals.nth(ctx, c.sj.Name, n)
 	if err != nil {
@@ -179,7 +214,7 @@ func (c *contender) nth(ctx context.Context, n int) (arrival, error) {
 
 // check fails unless there is exactly one Job per message.
 func (c *contender) check(ctx context.Context) error {
-	list, of := jobList(), client.MatchingLabels{scaledjobv1.LabelScaledJob: c.sj.Name}
+	list, of := jobList(), client.MatchingLabels{c.of.label: c.sj.Name}
 	if err := c.kube.List(ctx, list, client.InNamespace(c.sj.Namespace), of); err != nil {
 		return fmt.Errorf("counting Jobs: %w", err)
 	}
@@ -201,12 +236,19 @@ func (c *contender) clear(ctx context.Context) error {
 	if err := c.empty(ctx); err != nil {
 		return err
 	}
+	return errors.Join(c.deleteJobs(ctx), c.idle(ctx))
+}
+
+// deleteJobs deletes all Jobs of the namespace, and waits until they are gone.
+func (c *contender) deleteJobs(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
+	defer cancel()
 	err := c.kube.DeleteAllOf(ctx, &batchv1.Job{},
 		client.InNamespace(c.sj.Namespace), client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err != nil {
 		return fmt.Errorf("deleting Jobs: %w", err)
 	}
-	return errors.Join(c.arrivals.reset(ctx), c.idle(ctx))
+	return c.arrivals.reset(ctx)
 }
 
 // empty takes all messages away.
@@ -220,7 +262,11 @@ func (c *contender) empty(ctx context.Context) error {
 
 // remove deletes the ScaledJob.
 func (c *contender) remove(ctx context.Context) error {
-	if err := c.kube.Delete(ctx, c.sj); err != nil {
+	object, err := c.of.object(c.sj)
+	if err != nil {
+		return err
+	}
+	if err := c.kube.Delete(ctx, object); err != nil {
 		return fmt.Errorf("deleting %s: %w", c.sj.Name, err)
 	}
 	return nil

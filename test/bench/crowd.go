@@ -91,7 +91,7 @@ func (c crowd) check(ctx context.Context) error {
 	}
 	created := map[string]int{}
 	for i := range list.Items {
-		created[list.Items[i].Labels[scaledjobv1.LabelScaledJob]]++
+		created[list.Items[i].Labels[c[0].of.label]]++
 	}
 	for _, member := range c {
 		if err := member.exact(created[member.sj.Name]); err != nil {

@@ -52,7 +52,7 @@ func (s *setting) newFleet(ctx context.Context) (*fleet, error) {
 	if err := s.ours.kube.Create(ctx, namespace); err != nil {
 		return nil, fmt.Errorf("creating namespace %s: %w", fleetNamespace, err)
 	}
-	seen, err := newArrivals(ctx, s.ours.kube, fleetNamespace)
+	seen, err := newArrivals(ctx, s.ours.kube, fleetNamespace, ourKind().label)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,9 @@ func (s *setting) newFleet(ctx context.Context) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner := &contender{name: "scale", queue: server.Client(), kube: s.ours.kube, arrivals: seen, reports: true}
+	owner := &contender{
+		name: "scale", queue: server.Client(), kube: s.ours.kube, of: ourKind(), arrivals: seen, patience: waitTimeout, reports: true,
+	}
 	owner.sj = newScaledJob(fleetNamespace, "messages", server.Addr())
 	return &fleet{setting: s, owner: owner, redis: server}, nil
 }

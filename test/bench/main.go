@@ -12,12 +12,13 @@
 //
 // If asked to, it lets the same messages come to workers of every kind under every scaling strategy, and prints a table
 // in Markdown: how many Jobs that took, how many of them found no message, and how long the messages waited. Or it takes
-// what 1, 100, 1,000 and 10,000 ScaledJobs cost.
+// what 1, 100, 1,000 and 10,000 ScaledJobs cost, or has KEDA do the same work after the operator.
 //
 //	go run ./test/bench
 //	go run ./test/bench -measure=latency,bursts
 //	go run ./test/bench -measure=strategies
 //	go run ./test/bench -measure=scale -scale=1,100
+//	go run ./test/bench -contenders=keda
 //	go run ./test/bench -json=results.json
 //
 // It fails if either makes another number of Jobs than there are messages. A missed target is only shown: one run on a
@@ -42,13 +43,17 @@ import (
 )
 
 // timeout bounds the whole run.
-const timeout = time.Hour
+const timeout = 3 * time.Hour
 
 // sizes say how much is measured.
 type sizes struct {
 	samples, rounds, burst int
 	// scale are numbers of ScaledJobs.
 	scale numbers
+	// What is measured beside KEDA, and with which of its settings.
+	contenders       contenders
+	queues, messages int
+	storm            time.Duration
 }
 
 // numbers is a flag: numbers of at least 1, separated by commas.
@@ -75,6 +80,8 @@ func (n *numbers) Set(text string) error {
 type measurement struct {
 	name string
 	take func(context.Context, io.Writer, *setting, sizes) ([]comparison, error)
+	// prepare is what takes long the first time, if anything does. Nothing else runs meanwhile.
+	prepare func(context.Context, io.Writer) error
 	// onDemand says that it is only taken by its name.
 	onDemand bool
 }
@@ -95,19 +102,19 @@ var measurements = []measurement{
 	{name: "failover", take: measureFailover},
 	{name: "scale", take: measureScale, onDemand: true},
 	{name: "strategies", take: measureStrategies, onDemand: true},
+	{name: besideKEDA, take: measureKEDA, prepare: prepareKEDA, onDemand: true},
 }
 
 func main() {
 	size := sizes{scale: numbers{1, 100, 1000, 10_000}}
-	flag.IntVar(&size.samples, "samples", 400, "How many single messages to push to each, at least 2.")
-	flag.IntVar(&size.rounds, "rounds", 10, "How many bursts to push to each, at least 1.")
-	flag.IntVar(&size.burst, "burst", 1000, "How many messages are in a burst, at least 1.")
-	flag.Var(&size.scale, "scale", "With how many ScaledJobs to measure scale.")
-	names := flag.String("measure", list(false), "What to measure, separated by commas. Besides, there is "+list(true)+".")
+	names := size.flags(flag.CommandLine)
 	file := flag.String("json", "", "Where to write the figures as JSON, after each measurement.")
 	flag.Parse()
-	chosen, err := choose(*names)
-	if err != nil || flag.NArg() > 0 || size.samples < 2 || min(size.rounds, size.burst) < 1 {
+	chosen, err := choose(size.asked(*names))
+	if err == nil {
+		err = size.check()
+	}
+	if err != nil || flag.NArg() > 0 {
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
@@ -120,6 +127,44 @@ func main() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+}
+
+// flags has the command line set the sizes, and returns what names the measurements.
+func (s *sizes) flags(set *flag.FlagSet) (names *string) {
+	const samples, rounds, burst, queues, messages = 400, 10, 1000, 300, 300
+	set.IntVar(&s.samples, "samples", samples, "How many single messages to push to each, at least 2.")
+	set.IntVar(&s.rounds, "rounds", rounds, "How many bursts to push to each, at least 1.")
+	set.IntVar(&s.burst, "burst", burst, "How many messages are in a burst, at least 1.")
+	set.Var(&s.scale, "scale", "With how many ScaledJobs to measure scale.")
+	all := contenders(kedas())
+	set.Var(&s.contenders, "contenders",
+		"What to have the same work done after the operator, separated by commas: keda, or some of "+all.String()+". Unless -measure says more, only that is measured.")
+	set.IntVar(&s.queues, "queues", queues, "Beside KEDA: how many queues get a message each.")
+	set.IntVar(&s.messages, "messages", messages, "Beside KEDA: how many messages are processed, few at once.")
+	set.DurationVar(&s.storm, "storm", floodTime, "Beside KEDA: for how long messages are pushed to a queue at its limit.")
+	return set.String("measure", list(false), "What to measure, separated by commas. Besides, there is "+list(true)+".")
+}
+
+func (s *sizes) check() error {
+	if s.samples < 2 || min(s.rounds, s.burst, s.queues, s.messages) < 1 || s.storm <= 0 {
+		return errors.New("there is too little to measure")
+	}
+	return nil
+}
+
+// asked are the measurements that these names and the contenders ask for.
+func (s *sizes) asked(names string) string {
+	switch {
+	case len(s.contenders) == 0:
+		s.contenders = kedas()
+		return names
+	case names == list(false):
+		return besideKEDA
+	case slices.Contains(strings.Split(names, ","), besideKEDA):
+		return names
+	default:
+		return names + "," + besideKEDA
 	}
 }
 
@@ -146,12 +191,28 @@ func choose(names string) (chosen []measurement, err error) {
 	return chosen, nil
 }
 
+// prepare does what takes long the first time, before the servers run.
+func prepare(ctx context.Context, log io.Writer, chosen []measurement) error {
+	for _, m := range chosen {
+		if m.prepare == nil {
+			continue
+		}
+		if err := m.prepare(ctx, log); err != nil {
+			return fmt.Errorf("preparing %s: %w", m.name, err)
+		}
+	}
+	return nil
+}
+
 func run(ctx context.Context, chosen []measurement, size sizes, file string) (err error) {
+	ctrllog.SetLogger(logr.Discard())
+	var log io.Writer = os.Stderr
+	if err := prepare(ctx, log, chosen); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	ctrllog.SetLogger(logr.Discard())
 	busy := load()
-	var log io.Writer = os.Stderr
 	s, err := newSetting(ctx, log)
 	if err != nil {
 		return err

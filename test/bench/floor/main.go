@@ -6,10 +6,12 @@
 //
 //	floor growth KUBECONFIG NAMESPACE SCALEDJOB
 //	floor refill KUBECONFIG NAMESPACE SCALEDJOB
+//	floor drain  KUBECONFIG NAMESPACE SCALEDJOB
 //	floor fanout KUBECONFIG NAMESPACE PREFIX
 //
 // By growth, it hears of a message, reads the depth and creates the difference, 16 at once. By refill, it creates
-// maxReplicas Jobs, and another whenever one has finished. By fanout, it does as by growth for all ScaledJobs of the
+// maxReplicas Jobs, and another whenever one has finished. By drain, it does so when it hears of messages, and until it has
+// created a Job for each that there is by then. By fanout, it does as by growth for all ScaledJobs of the
 // namespace whose names begin with the prefix, over one subscription.
 package main
 
@@ -59,10 +61,14 @@ func run(ctx context.Context, by, kubeconfig string, key client.ObjectKey) error
 	if err := kube.Get(ctx, key, &sj); err != nil {
 		return err
 	}
-	if by == "refill" {
+	switch by {
+	case "refill":
 		return refill(ctx, kube, &sj)
+	case "drain":
+		return drain(ctx, kube, &sj)
+	default:
+		return grow(ctx, kube, &sj)
 	}
-	return grow(ctx, kube, &sj)
 }
 
 // channelPrefix is what the channels of all keys begin with.

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math"
 
 	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
@@ -19,6 +20,11 @@ import (
 // refill creates a Job for each that finishes. It neither asks whether there is a message for it nor takes away what
 // has finished.
 func refill(ctx context.Context, kube client.WithWatch, sj *scaledjobv1.ScaledJob) error {
+	return refillUpTo(ctx, kube, sj, math.MaxInt64)
+}
+
+// refillUpTo creates no more Jobs than so many.
+func refillUpTo(ctx context.Context, kube client.WithWatch, sj *scaledjobv1.ScaledJob, most int64) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	events, err := kube.Watch(ctx, &batchv1.JobList{},
@@ -30,13 +36,13 @@ func refill(ctx context.Context, kube client.WithWatch, sj *scaledjobv1.ScaledJo
 		job := jobs.Build(sj, ordinal, 0)
 		group.Go(func() error { return kube.Create(ctx, job) })
 	}
-	ordinal := int64(sj.Spec.MaxReplicasOrDefault())
+	ordinal := min(most, int64(sj.Spec.MaxReplicasOrDefault()))
 	for i := range ordinal {
 		create(i + 1)
 	}
 	for event := range events.ResultChan() {
 		job, ok := event.Object.(*batchv1.Job)
-		if !ok || event.Type != watch.Modified || !jobs.Finished(job) {
+		if !ok || ordinal == most || event.Type != watch.Modified || !jobs.Finished(job) {
 			continue
 		}
 		ordinal++

@@ -31,6 +31,11 @@ func alone(work, unit string, ours float64) results.Figure {
 	return results.Figure{Work: work, Unit: unit, Ours: ours}
 }
 
+// ofRounds makes a figure that is the second of three values.
+func ofRounds(work, unit string, rounds ...float64) results.Figure {
+	return results.Figure{Work: work, Unit: unit, Ours: rounds[1], Rounds: rounds}
+}
+
 // sampleRun is a run with figures of all kinds. The slower the machine, the longer they are.
 func sampleRun(day int, slow float64) *results.Run {
 	p50 := timesOf("push → Job seen, p50", results.Loop, 4*slow, 1+slow/10)
@@ -68,6 +73,11 @@ func sampleRun(day int, slow float64) *results.Run {
 			{Name: "strategies", Figures: []results.Figure{
 				alone("Default, a worker pops: Jobs", "", 60), alone("Default, a worker pops: waiting time", "s", 0.8),
 				alone("Eager, a worker pops: Jobs", "", 158), alone("Eager, a worker pops: waiting time", "s", 0.7),
+			}},
+			{Name: "keda", Figures: []results.Figure{
+				ofRounds("minimal loop: burst of 1000", "Jobs/s", 1300/slow, 1200/slow, 1100/slow), alone("minimal loop: burst of 1000, Jobs too many", "", 0),
+				ofRounds("KEDA, 1 s: burst of 1000", "Jobs/s", 630/slow, 620/slow, 610/slow), alone("KEDA, 1 s: burst of 1000, Jobs too many", "", 122),
+				alone("KEDA, 1 s: storm, CPU", "cores", 0.001),
 			}},
 		},
 	}

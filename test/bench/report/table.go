@@ -15,8 +15,9 @@ import (
 // Most measurements have a line for each figure. Where the work of a figure has two parts, as in "100 ScaledJobs: CPU at
 // rest", a line can have several figures: the first parts are the columns or the lines.
 const (
-	firstPartsAcross = "scale"
-	firstPartsDown   = "strategies"
+	scaleAcross    = "scale"
+	rivalsAcross   = "keda"
+	firstPartsDown = "strategies"
 )
 
 // none is an empty cell.
@@ -35,7 +36,7 @@ func table(names []string, runs []*results.Run) (string, error) {
 	switch {
 	case len(rows) == 0:
 		return "", nil
-	case slices.Equal(names, []string{firstPartsAcross}):
+	case slices.Equal(names, []string{scaleAcross}), slices.Equal(names, []string{rivalsAcross}):
 		return crossTable(rows, func(first, second string) (line, column string) { return second, first })
 	case slices.Equal(names, []string{firstPartsDown}):
 		return crossTable(rows, func(first, second string) (line, column string) { return first, second })

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Spread is the median of several runs, and between which values all of them are.
+// Spread is the median of several runs, or of all their rounds, and between which values all of them are.
 type Spread struct{ Median, Least, Most float64 }
 
 // SpreadOf returns the spread of one or more values. The median of an even number of them is the lower one.
@@ -73,7 +73,12 @@ func firstMissing(one, other *Measurement) string {
 func (r *Row) summarize() {
 	var ours, references, ratios []float64
 	for _, figure := range r.Figures {
-		ours, references = append(ours, figure.Ours), append(references, figure.Reference)
+		references = append(references, figure.Reference)
+		if len(figure.Rounds) > 0 {
+			ours = append(ours, figure.Rounds...)
+		} else {
+			ours = append(ours, figure.Ours)
+		}
 		if figure.Ratio != nil {
 			ratios = append(ratios, *figure.Ratio)
 		}

@@ -31,6 +31,17 @@ func TestRowsAreMediansOfTheRunsThatHaveThem(t *testing.T) {
 	g.Expect(results.Merge([]*results.Run{other}, "latency")).To(BeEmpty())
 }
 
+func TestRowsOfRoundsAreMediansOfAllRounds(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ofRounds := func(ours float64, rounds ...float64) *results.Run {
+		return &results.Run{Measurements: []results.Measurement{{Name: "keda", Figures: []results.Figure{{Work: "burst", Ours: ours, Rounds: rounds}}}}}
+	}
+	rows, err := results.Merge([]*results.Run{ofRounds(20, 10, 20, 30), ofRounds(40, 40, 50)}, "keda")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(rows[0].Ours).To(Equal(results.Spread{Median: 30, Least: 10, Most: 50}))
+}
+
 func TestRunsWithOtherFiguresAreNotMerged(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -79,6 +79,8 @@ type Figure struct {
 	AtMost  float64 `json:"atMost,omitempty"`
 	AtLeast float64 `json:"atLeast,omitempty"`
 	Most    float64 `json:"most,omitempty"`
+	// Rounds are the values that Ours is the median of, if each round has one.
+	Rounds []float64 `json:"rounds,omitempty"`
 	// Samples are those that this figure, and those that follow it with the same reference, are quantiles of.
 	Samples *Samples `json:"samples,omitempty"`
 	Curves  *Curves  `json:"curves,omitempty"`

@@ -6,12 +6,16 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
+
+// tokenLifetime is longer than any run takes: nobody gets a second token.
+const tokenLifetime = 24 * time.Hour
 
 // CreateNamespace makes a namespace whose name begins with prefix, and returns
 // the name when Pods can be created there.
@@ -33,10 +37,11 @@ func (c *Cluster) CreateNamespace(ctx context.Context, prefix string) (string, e
 }
 
 // ServiceAccountConfig returns a client configuration with a token of the
-// ServiceAccount, valid for an hour. The client may do what RBAC grants it.
+// ServiceAccount, valid for longer than any run takes. The client may do what RBAC grants it.
 func (c *Cluster) ServiceAccountConfig(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	account := corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	var request authenticationv1.TokenRequest
+	lifetime := int64(tokenLifetime.Seconds())
+	request := authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &lifetime}}
 	if err := c.client.SubResource("token").Create(ctx, &account, &request); err != nil {
 		return nil, fmt.Errorf("requesting a token for ServiceAccount %s/%s: %w", namespace, name, err)
 	}

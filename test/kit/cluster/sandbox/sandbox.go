@@ -64,6 +64,11 @@ func (s *Sandbox) Dir() string { return s.dir }
 // Start runs the program at path with args. The name is for messages and for
 // the log file; a process started again under the same name appends to it.
 func (s *Sandbox) Start(name, path string, args ...string) (*Process, error) {
+	return s.StartWith(nil, name, path, args...)
+}
+
+// StartWith is Start with more variables in the environment, each as NAME=value.
+func (s *Sandbox) StartWith(environment []string, name, path string, args ...string) (*Process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -76,6 +81,7 @@ func (s *Sandbox) Start(name, path string, args ...string) (*Process, error) {
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
+	cmd.Env = append(os.Environ(), environment...)
 	// A relative path is the caller's, not relative to Dir.
 	if cmd.Path, err = filepath.Abs(cmd.Path); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting %s: %w", name, err), log.Close())

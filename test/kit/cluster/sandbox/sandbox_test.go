@@ -171,6 +171,16 @@ func TestLogIsKeptOverASecondStart(t *testing.T) {
 	g.Expect(os.ReadFile(filepath.Join(box.Dir(), "echo.log"))).To(BeEquivalentTo("one\ntwo\n"))
 }
 
+func TestStartWithAddsToTheEnvironment(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	box := newSandbox(t)
+	process, err := box.StartWith([]string{"ADDED=value"}, "shell", "/bin/sh", "-c", `echo "$ADDED, $PATH"`)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(process.Wait(t.Context())).To(Succeed())
+	g.Expect(os.ReadFile(filepath.Join(box.Dir(), "shell.log"))).To(BeEquivalentTo("value, " + os.Getenv("PATH") + "\n"))
+}
+
 func TestPortsAreDistinct(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -111,7 +111,7 @@ type Reconciler struct {
 	Leads func() bool
 	// LeaseLate reports whether a renewal of the Lease is late.
 	LeaseLate func() bool
-	// Wakes carries requests for reconciles from the watcher and from the search for overdue ScaledJobs.
+	// Wakes carries requests for reconciles from the watcher and from the search for overdue requests.
 	Wakes enqueue.Wakes
 
 	memories  memories

@@ -5,7 +5,7 @@
 // and a priority.
 //
 // Requests come from the watcher, as [Wakes], from events of Jobs, from the result of the previous reconcile, and from
-// [Deadlines] for ScaledJobs that have waited too long. A request does not carry its cause.
+// [Deadlines] for requests that have waited too long. A request does not carry its cause.
 package enqueue
 
 import (
@@ -27,7 +27,7 @@ import (
 // The priorities of requests. A request waits for all requests of higher priority. The work queue does not raise the
 // priority of waiting requests; see [Deadlines].
 const (
-	// PriorityOverdue is for ScaledJobs that have waited too long behind others.
+	// PriorityOverdue is for requests that have waited too long behind others.
 	PriorityOverdue = 20
 	// PriorityGrowth is for queues that grew.
 	PriorityGrowth = 10

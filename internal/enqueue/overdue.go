@@ -79,7 +79,7 @@ func (d *Deadlines) overdue(now time.Time) []types.NamespacedName {
 	type late struct {
 		key types.NamespacedName
 		by  time.Time
-		// turn is how many of its namespace are longer overdue.
+		// turn is the number of requests of its namespace that are overdue for longer.
 		turn int
 	}
 	var all []late
@@ -121,12 +121,12 @@ type watchedQueue struct {
 
 // AddWithOpts implements priorityqueue.PriorityQueue.
 func (q *watchedQueue) AddWithOpts(options priorityqueue.AddOpts, requests ...reconcile.Request) {
-	delay := options.After
-	if options.RateLimited {
-		delay = max(delay, retry.APIServer.Longest)
-	}
 	if options.Priority == nil || *options.Priority < PriorityGrowth {
 		for _, request := range requests {
+			delay := options.After
+			if options.RateLimited {
+				delay = max(delay, retry.APIServer.After(q.NumRequeues(request)+1))
+			}
 			q.deadlines.expect(request.NamespacedName, delay)
 		}
 	}

@@ -71,7 +71,11 @@ func TestRequestThatWaitsLongGoesFirst(t *testing.T) {
 			func(queue requestQueue) { queue.Add(reconcile.Request{NamespacedName: emails}) }, longestWait,
 		},
 		"a status that is delayed": {func(queue requestQueue) { addAfter(queue, emails, time.Second) }, time.Second + longestWait},
-		"a resync":                 {func(queue requestQueue) { addAfter(queue, emails, 30*time.Second) }, 45 * time.Second},
+		"a retry": {func(queue requestQueue) {
+			queue.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(
+				priorityqueue.AddOpts{RateLimited: true}, reconcile.Request{NamespacedName: emails})
+		}, longestWait},
+		"a resync": {func(queue requestQueue) { addAfter(queue, emails, 30*time.Second) }, 45 * time.Second},
 		"an edit before a resync": {func(queue requestQueue) {
 			addAfter(queue, emails, 30*time.Second)
 			enqueue(queue, emails, PriorityNormal)
@@ -87,7 +91,7 @@ func TestRequestThatWaitsLongGoesFirst(t *testing.T) {
 					enqueue(queue, types.NamespacedName{Namespace: "growing", Name: fmt.Sprint(i)}, PriorityGrowth)
 				}
 				c.add(queue)
-				served := serve(queue, 2*time.Minute)
+				served := serve(queue, c.wait+2*time.Second)
 				g.Expect(served).To(HaveKeyWithValue(emails.Name, And(
 					BeNumerically(">=", c.wait), BeNumerically("<=", c.wait+overdueInterval+50*time.Millisecond))))
 				g.Expect(deadlines.by).NotTo(HaveKey(emails))
@@ -106,7 +110,7 @@ func TestUsualQueueServesGrowthOnly(t *testing.T) {
 			enqueue(queue, types.NamespacedName{Namespace: "growing", Name: fmt.Sprint(i)}, PriorityGrowth)
 		}
 		enqueue(queue, emails, PriorityNormal)
-		NewWithT(t).Expect(serve(queue, time.Minute)).NotTo(HaveKey(emails.Name))
+		NewWithT(t).Expect(serve(queue, 10*time.Second)).NotTo(HaveKey(emails.Name))
 	})
 }
 

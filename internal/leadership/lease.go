@@ -24,8 +24,8 @@ const (
 	// RetryPeriod is the default interval at which a leader renews the Lease.
 	RetryPeriod = 2 * time.Second
 
-	// LongestCreate is the maximum duration of a create that starts while the Lease is held. With a short Lease, the exit
-	// of the process may end it sooner.
+	// LongestCreate is the maximum duration of a create that starts while the Lease is held. With a Lease of less than 9
+	// seconds, the exit of the process may end it sooner.
 	LongestCreate = 4 * time.Second
 	// reserve is how long before other replicas may take the Lease this process has exited. It allows for the time in
 	// which the API server notices that the process has canceled its requests.

@@ -45,7 +45,7 @@ var (
 	timings = map[string]Timing{
 		"default":                 defaults,
 		"short":                   {LeaseDuration: 6 * time.Second, RenewDeadline: 5 * time.Second, RetryPeriod: 500 * time.Millisecond},
-		"profile":                 {LeaseDuration: 5 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: time.Second},
+		"installation guide":      {LeaseDuration: 5 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: time.Second},
 		"long":                    {LeaseDuration: 137 * time.Second, RenewDeadline: 107 * time.Second, RetryPeriod: 26 * time.Second},
 		"renewed for nearly long": {LeaseDuration: 30 * time.Second, RenewDeadline: 29 * time.Second, RetryPeriod: 2 * time.Second},
 		"renewed for short":       {LeaseDuration: 60 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: time.Second},
@@ -56,7 +56,7 @@ func TestCertain(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	want := map[string]time.Duration{
-		"default": 10 * time.Second, "short": 2500 * time.Millisecond, "profile": 2 * time.Second, "long": 107 * time.Second,
+		"default": 10 * time.Second, "short": 2500 * time.Millisecond, "installation guide": 2 * time.Second, "long": 107 * time.Second,
 		"renewed for nearly long": 25 * time.Second, "renewed for short": 3 * time.Second,
 	}
 	for name, timing := range timings {

@@ -25,6 +25,7 @@ var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "lease
 type stored struct {
 	mu      sync.Mutex
 	record  resourcelock.LeaderElectionRecord
+	exists  bool
 	version int
 	reads   int
 }
@@ -47,6 +48,8 @@ type replica struct {
 	identity string
 	seen     int
 	away     bool
+	// loses is how many of the next writes are carried out without an answer.
+	loses int
 }
 
 func (r *replica) Identity() string { return r.identity }
@@ -62,7 +65,7 @@ func (r *replica) Get(context.Context) (*resourcelock.LeaderElectionRecord, []by
 	switch {
 	case r.away:
 		return nil, nil, errAway
-	case r.version == 0:
+	case !r.exists:
 		return nil, nil, apierrors.NewNotFound(leases, "lease")
 	}
 	r.seen = r.version
@@ -71,21 +74,36 @@ func (r *replica) Get(context.Context) (*resourcelock.LeaderElectionRecord, []by
 	return &record, raw, err
 }
 
-func (r *replica) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return r.Update(ctx, record)
+func (r *replica) Create(_ context.Context, record resourcelock.LeaderElectionRecord) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.exists {
+		return apierrors.NewAlreadyExists(leases, "lease")
+	}
+	return r.store(record)
 }
 
 func (r *replica) Update(_ context.Context, record resourcelock.LeaderElectionRecord) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !r.exists || r.seen != r.version {
+		return apierrors.NewConflict(leases, "lease", errors.New("changed"))
+	}
+	return r.store(record)
+}
+
+// store is called with the lock held.
+func (r *replica) store(record resourcelock.LeaderElectionRecord) error {
 	if r.away {
 		return errAway
 	}
-	if r.seen != r.version {
-		return apierrors.NewConflict(leases, "lease", errors.New("changed"))
-	}
 	r.version++
-	r.seen, r.record = r.version, record
+	r.record, r.exists = record, true
+	if r.loses > 0 {
+		r.loses--
+		return errAway
+	}
+	r.seen = r.version
 	return nil
 }
 
@@ -142,7 +160,7 @@ func TestStandbyLeadsAsSoonAsItMay(t *testing.T) {
 			next, other = third, second
 		}
 		g.Expect(began.Sub(renewed)).To(And(
-			BeNumerically(">=", timing.LeaseDuration), BeNumerically("<=", timing.LeaseDuration+standbyInterval)))
+			BeNumerically(">=", timing.LeaseDuration), BeNumerically("<=", timing.LeaseDuration+StandbyInterval)))
 		g.Expect(lease.held().AcquireTime.Time).To(Equal(began), "not when it began to wait")
 		g.Expect(lease.held().RenewTime.Time).To(Equal(began))
 		time.Sleep(10 * time.Minute)
@@ -152,7 +170,7 @@ func TestStandbyLeadsAsSoonAsItMay(t *testing.T) {
 		stopped := time.Now()
 		next.stop()
 		began = <-other.leads
-		g.Expect(began.Sub(stopped)).To(BeNumerically("<=", standbyInterval))
+		g.Expect(began.Sub(stopped)).To(BeNumerically("<=", StandbyInterval))
 	})
 }
 
@@ -167,7 +185,7 @@ func TestStandbyReadsTheLeaseAtItsInterval(t *testing.T) {
 		time.Sleep(time.Minute)
 		lease.mu.Lock()
 		defer lease.mu.Unlock()
-		NewWithT(t).Expect(lease.reads).To(BeNumerically("~", time.Minute/standbyInterval, 3))
+		NewWithT(t).Expect(lease.reads).To(BeNumerically("~", time.Minute/StandbyInterval, 3))
 	})
 }
 
@@ -178,12 +196,14 @@ func TestStandbyThatCouldNotReadCountsFromWhatItSees(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		inner := (&stored{}).of("second")
-		inner.version, inner.record = 1, resourcelock.LeaderElectionRecord{HolderIdentity: "first", LeaseDurationSeconds: 15}
+		inner.exists, inner.record = true, resourcelock.LeaderElectionRecord{HolderIdentity: "first", LeaseDurationSeconds: 15}
 		lease := NewLease(inner, defaults)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		_, _, err := lease.Get(ctx)
-		g.Expect(err).To(MatchError(context.DeadlineExceeded))
+		record, _, err := lease.Get(ctx)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(record.HolderIdentity).To(Equal("first"))
+		g.Expect(ctx.Err()).To(HaveOccurred(), "it returns when it is stopped")
 
 		inner.away = true
 		time.Sleep(time.Hour)
@@ -193,7 +213,7 @@ func TestStandbyThatCouldNotReadCountsFromWhatItSees(t *testing.T) {
 		inner.away = false
 		inner.record.RenewTime.Time = time.Now().Add(-time.Millisecond)
 		came := time.Now()
-		record, _, err := lease.Get(t.Context())
+		record, _, err = lease.Get(t.Context())
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(record.HolderIdentity).To(BeEmpty())
 		g.Expect(time.Since(came)).To(Equal(15 * time.Second))
@@ -214,5 +234,54 @@ func TestLeaderDoesNotWaitForTheOther(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(record.HolderIdentity).To(Equal("second"))
 		g.Expect(time.Since(began)).To(BeZero())
+	})
+}
+
+// The answer to the write that took the Lease is lost. The next attempt renews it.
+func TestLeaseThatWasTakenWithoutAnAnswerIsOurs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		inner := (&stored{}).of("first")
+		inner.loses = 1
+		lease := NewLease(inner, defaults)
+		taken := resourcelock.LeaderElectionRecord{HolderIdentity: "first", LeaseDurationSeconds: 15}
+		g.Expect(lease.Create(t.Context(), taken)).NotTo(Succeed())
+		began := time.Now()
+		record, _, err := lease.Get(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(record.HolderIdentity).To(Equal("first"))
+		g.Expect(time.Since(began)).To(BeZero())
+	})
+}
+
+// Somebody deletes the Lease. Its holder creates it again, and a standby takes it only once the last renewal has expired.
+func TestDeletedLeaseIsStillHeld(t *testing.T) {
+	t.Parallel()
+	forEachTiming(t, func(t *testing.T, timing Timing) {
+		t.Helper()
+		g := NewWithT(t)
+		lease := &stored{}
+		remove := func() {
+			lease.mu.Lock()
+			defer lease.mu.Unlock()
+			lease.exists = false
+		}
+		first := lease.stand(t, "first", timing)
+		<-first.leads
+		second := lease.stand(t, "second", timing)
+		time.Sleep(time.Minute)
+		for range 10 {
+			remove()
+			time.Sleep(2*timing.RetryPeriod + time.Millisecond)
+			g.Expect(lease.held().HolderIdentity).To(Equal("first"))
+			g.Expect(second.leads).To(BeEmpty())
+		}
+		first.kill()
+		renewed := lease.held().RenewTime.Time
+		time.Sleep(StandbyInterval) // The standby sees the last renewal.
+		remove()
+		began := <-second.leads
+		g.Expect(began.Sub(renewed)).To(BeNumerically(">=", timing.LeaseDuration))
 	})
 }

@@ -7,8 +7,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -27,6 +29,9 @@ const (
 	eventWait = 10 * time.Second
 	// eventTimeout is the timeout of a request that sends an event.
 	eventTimeout = 5 * time.Second
+	// eventPause is how long no event about a namespace is sent after a timeout. client-go repeats the events of all
+	// namespaces one after the other from time to time, and would wait for each.
+	eventPause = time.Minute
 )
 
 // FewEvents is a transport that sends few events at the same time, and drops those that take too long. It does not change
@@ -44,10 +49,12 @@ type fewEvents struct {
 	of map[string]*eventPlaces
 }
 
-// eventPlaces are the places for events about one namespace. users are those who have or want one.
+// eventPlaces are the places for events about one namespace. users is the number of requests that hold or wait for one.
+// No event is sent before resume.
 type eventPlaces struct {
-	taken chan struct{}
-	users int
+	taken  chan struct{}
+	users  int
+	resume time.Time
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -63,20 +70,26 @@ func (f *fewEvents) RoundTrip(request *http.Request) (*http.Response, error) {
 	defer giveBack()
 	ctx, cancel := context.WithTimeout(request.Context(), eventTimeout)
 	defer cancel()
-	response, err := f.next.RoundTrip(request.WithContext(ctx))
-	switch {
-	case err != nil && ctx.Err() != nil && request.Context().Err() == nil:
+	response, err := f.send(request.WithContext(ctx))
+	if err != nil && ctx.Err() != nil && request.Context().Err() == nil {
+		f.pause(namespace)
 		return dropped(request)
-	case err != nil:
+	}
+	return response, err
+}
+
+// send sends an event, and reads the answer, because that ends with the context of the request.
+func (f *fewEvents) send(request *http.Request) (*http.Response, error) {
+	response, err := f.next.RoundTrip(request)
+	if err != nil {
 		return nil, err
 	}
-	// The answer is read here, because reading it ends with ctx.
 	body, err := io.ReadAll(response.Body)
-	if closing := response.Body.Close(); err == nil {
-		err = closing
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return nil, err
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
-	return response, err
+	return response, nil
 }
 
 // eventNamespace returns the namespace of the event that the request writes.
@@ -94,6 +107,9 @@ func (f *fewEvents) take(ctx context.Context, namespace string) (giveBack func()
 	ctx, cancel := context.WithTimeout(ctx, eventWait)
 	defer cancel()
 	own := f.join(namespace)
+	if own == nil {
+		return nil
+	}
 	select {
 	case own.taken <- struct{}{}:
 	case <-ctx.Done():
@@ -114,11 +130,16 @@ func (f *fewEvents) take(ctx context.Context, namespace string) (giveBack func()
 	}
 }
 
+// join returns the places for events about a namespace; nil while none is sent.
 func (f *fewEvents) join(namespace string) *eventPlaces {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	maps.DeleteFunc(f.of, func(_ string, of *eventPlaces) bool { return of.users == 0 && !of.pauses() })
 	if f.of[namespace] == nil {
 		f.of[namespace] = &eventPlaces{taken: make(chan struct{}, eventsEach)}
+	}
+	if f.of[namespace].pauses() {
+		return nil
 	}
 	f.of[namespace].users++
 	return f.of[namespace]
@@ -127,10 +148,17 @@ func (f *fewEvents) join(namespace string) *eventPlaces {
 func (f *fewEvents) leave(namespace string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.of[namespace].users--; f.of[namespace].users == 0 {
-		delete(f.of, namespace)
-	}
+	f.of[namespace].users--
 }
+
+// pause sends no event about a namespace for a while. Its caller holds a place.
+func (f *fewEvents) pause(namespace string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.of[namespace].resume = time.Now().Add(eventPause)
+}
+
+func (p *eventPlaces) pauses() bool { return time.Now().Before(p.resume) }
 
 // dropped answers an event that is not sent. After an error of another kind client-go would keep the event, and try again
 // for minutes.
@@ -138,7 +166,7 @@ func dropped(request *http.Request) (*http.Response, error) {
 	if request.Body != nil {
 		_ = request.Body.Close()
 	}
-	status := apierrors.NewTooManyRequestsError("sending events about the namespace takes too long").Status()
+	status := apierrors.NewTooManyRequestsError("sending events about the namespace takes too long; see its admission webhooks for events").Status()
 	status.Kind, status.APIVersion = "Status", "v1"
 	body, err := json.Marshal(status)
 	if err != nil {

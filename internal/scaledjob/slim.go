@@ -16,7 +16,7 @@ func Slim(object any) (any, error) {
 	slim.ManagedFields, slim.Annotations, slim.Labels = nil, nil, nil
 	slim.OwnerReferences, slim.Finalizers = nil, nil
 	slim.Template = sj.Template.slim()
-	// The decoder leaves room for more of them.
-	slim.Status.Conditions = slices.Clip(slices.Clone(sj.Status.Conditions))
+	// The decoder allocates more memory than the conditions need.
+	slim.Status.Conditions = slices.Clone(sj.Status.Conditions)
 	return &slim, nil
 }

@@ -28,8 +28,7 @@ type ending struct {
 
 // measureFailover has a leader end while another operator stands by, and a message come then. The gap is the time from
 // the signal to the leader until the Job is seen. There is no floor: who leads and who waits is a matter of the lease.
-// A standby may lead once the lease has run out that it saw last, and tries to every retry period at least, up to 2.2
-// times as late by chance.
+// A standby leads once the lease has expired that it saw last, or was released, which it reads at an interval.
 func measureFailover(ctx context.Context, log io.Writer, s *setting, _ sizes) (result []comparison, err error) {
 	r, err := s.newReplicas(ctx)
 	if err != nil {
@@ -39,7 +38,7 @@ func measureFailover(ctx context.Context, log io.Writer, s *setting, _ sizes) (r
 	killed := func(o *operator.Operator, _ context.Context) error { return o.Kill() }
 	for _, how := range []ending{
 		{"kill -9", killed, "lease duration", leadership.LeaseDuration},
-		{"clean stop", (*operator.Operator).Stop, "retry period", leadership.RetryPeriod},
+		{"clean stop", (*operator.Operator).Stop, "interval of the standby", leadership.StandbyInterval},
 	} {
 		var gaps []float64
 		for i := range failovers {

@@ -122,23 +122,21 @@ func addAfter(queue requestQueue, key types.NamespacedName, delay time.Duration)
 
 func TestNamespacesTakeTurnsIfManyRequestsAreOverdue(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		var deadlines Deadlines
-		g.Expect(deadlines.overdue(time.Now())).To(BeEmpty())
-		var crowd []types.NamespacedName
-		for i := range 3 {
-			crowd = append(crowd, types.NamespacedName{Namespace: "crowd", Name: fmt.Sprint(i)})
-			deadlines.expect(crowd[i], 0)
-			time.Sleep(time.Millisecond)
-		}
-		deadlines.expect(emails, 0)
-		g.Expect(deadlines.overdue(time.Now())).To(BeEmpty())
-		time.Sleep(longestWait + 1)
-		g.Expect(deadlines.overdue(time.Now())).To(Equal([]types.NamespacedName{crowd[0], emails, crowd[1], crowd[2]}))
-		deadlines.served(emails)
-		g.Expect(deadlines.overdue(time.Now())).To(Equal(crowd))
-	})
+	g := NewWithT(t)
+	var deadlines Deadlines
+	now := time.Now()
+	g.Expect(deadlines.overdue(now)).To(BeEmpty())
+	var crowd []types.NamespacedName
+	for i := range 3 {
+		crowd = append(crowd, types.NamespacedName{Namespace: "crowd", Name: fmt.Sprint(i)})
+		deadlines.expect(crowd[i], time.Duration(i)*time.Minute)
+	}
+	deadlines.expect(emails, time.Hour)
+	g.Expect(deadlines.overdue(now)).To(BeEmpty())
+	later := now.Add(2 * time.Hour)
+	g.Expect(deadlines.overdue(later)).To(Equal([]types.NamespacedName{crowd[0], emails, crowd[1], crowd[2]}))
+	deadlines.served(emails)
+	g.Expect(deadlines.overdue(later)).To(Equal(crowd))
 }
 
 func TestDeadlinesConcurrently(t *testing.T) {

@@ -28,6 +28,23 @@ type stored struct {
 	exists  bool
 	version int
 	reads   int
+	used    *sync.Cond // after each read and write
+}
+
+func newStored() *stored {
+	s := &stored{}
+	s.used = sync.NewCond(&s.mu)
+	return s
+}
+
+// await returns after so many further writes, and so many further reads.
+func (s *stored) await(writes, reads int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	writes, reads = s.version+writes, s.reads+reads
+	for s.version < writes || s.reads < reads {
+		s.used.Wait()
+	}
 }
 
 // held returns the Lease as it is stored now.
@@ -62,6 +79,7 @@ func (r *replica) Get(context.Context) (*resourcelock.LeaderElectionRecord, []by
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reads++
+	r.used.Broadcast()
 	switch {
 	case r.away:
 		return nil, nil, errAway
@@ -98,6 +116,7 @@ func (r *replica) store(record resourcelock.LeaderElectionRecord) error {
 		return errAway
 	}
 	r.version++
+	r.used.Broadcast()
 	r.record, r.exists = record, true
 	if r.loses > 0 {
 		r.loses--
@@ -143,11 +162,11 @@ func TestStandbyLeadsAsSoonAsItMay(t *testing.T) {
 	forEachTiming(t, func(t *testing.T, timing Timing) {
 		t.Helper()
 		g := NewWithT(t)
-		lease := &stored{}
+		lease := newStored()
 		first := lease.stand(t, "first", timing)
 		<-first.leads
 		second, third := lease.stand(t, "second", timing), lease.stand(t, "third", timing)
-		time.Sleep(10 * time.Minute)
+		lease.await(100, 100)
 		g.Expect(second.leads).To(BeEmpty())
 
 		renewed := lease.held().RenewTime.Time
@@ -163,7 +182,7 @@ func TestStandbyLeadsAsSoonAsItMay(t *testing.T) {
 			BeNumerically(">=", timing.LeaseDuration), BeNumerically("<=", timing.LeaseDuration+StandbyInterval)))
 		g.Expect(lease.held().AcquireTime.Time).To(Equal(began), "not when it began to wait")
 		g.Expect(lease.held().RenewTime.Time).To(Equal(began))
-		time.Sleep(10 * time.Minute)
+		lease.await(100, 100)
 		g.Expect(other.leads).To(BeEmpty(), "one leads")
 		g.Expect(lease.held().AcquireTime.Time).To(Equal(began), "renewals keep it")
 
@@ -178,14 +197,13 @@ func TestStandbyLeadsAsSoonAsItMay(t *testing.T) {
 func TestStandbyReadsTheLeaseAtItsInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		lease := &stored{}
+		lease := newStored()
 		first := lease.stand(t, "first", defaults)
 		<-first.leads
 		lease.stand(t, "second", defaults)
-		time.Sleep(time.Minute)
-		lease.mu.Lock()
-		defer lease.mu.Unlock()
-		NewWithT(t).Expect(lease.reads).To(BeNumerically("~", time.Minute/StandbyInterval, 3))
+		began := time.Now()
+		lease.await(0, 100)
+		NewWithT(t).Expect(time.Since(began)).To(BeNumerically("~", 100*StandbyInterval, 2*StandbyInterval))
 	})
 }
 
@@ -195,7 +213,7 @@ func TestStandbyThatCouldNotReadCountsFromWhatItSees(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		inner := (&stored{}).of("second")
+		inner := newStored().of("second")
 		inner.exists, inner.record = true, resourcelock.LeaderElectionRecord{HolderIdentity: "first", LeaseDurationSeconds: 15}
 		lease := NewLease(inner, defaults)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -225,7 +243,7 @@ func TestLeaderDoesNotWaitForTheOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		inner := (&stored{}).of("first")
+		inner := newStored().of("first")
 		lease := NewLease(inner, defaults)
 		g.Expect(lease.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "first", LeaseDurationSeconds: 15})).To(Succeed())
 		inner.record.HolderIdentity = "second"
@@ -242,7 +260,7 @@ func TestLeaseThatWasTakenWithoutAnAnswerIsOurs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		inner := (&stored{}).of("first")
+		inner := newStored().of("first")
 		inner.loses = 1
 		lease := NewLease(inner, defaults)
 		taken := resourcelock.LeaderElectionRecord{HolderIdentity: "first", LeaseDurationSeconds: 15}
@@ -261,7 +279,7 @@ func TestDeletedLeaseIsStillHeld(t *testing.T) {
 	forEachTiming(t, func(t *testing.T, timing Timing) {
 		t.Helper()
 		g := NewWithT(t)
-		lease := &stored{}
+		lease := newStored()
 		remove := func() {
 			lease.mu.Lock()
 			defer lease.mu.Unlock()
@@ -270,16 +288,17 @@ func TestDeletedLeaseIsStillHeld(t *testing.T) {
 		first := lease.stand(t, "first", timing)
 		<-first.leads
 		second := lease.stand(t, "second", timing)
-		time.Sleep(time.Minute)
+		lease.await(2, 2)
 		for range 10 {
 			remove()
-			time.Sleep(2*timing.RetryPeriod + time.Millisecond)
+			lease.await(1, 0) // Its holder creates it.
+			lease.await(0, 2) // The standby sees it.
 			g.Expect(lease.held().HolderIdentity).To(Equal("first"))
 			g.Expect(second.leads).To(BeEmpty())
 		}
 		first.kill()
 		renewed := lease.held().RenewTime.Time
-		time.Sleep(StandbyInterval) // The standby sees the last renewal.
+		lease.await(0, 2) // The standby sees the last renewal.
 		remove()
 		began := <-second.leads
 		g.Expect(began.Sub(renewed)).To(BeNumerically(">=", timing.LeaseDuration))

@@ -93,9 +93,9 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	collectors := metrics.New(ctrlmetrics.Registry)
 	watcher := newWatcher(pool, wakes, collectors, options)
 	reconciler := &controller.Reconciler{
+		Cache:    stores,
 		Client:   mgr.GetClient(),
 		Live:     live,
-		Jobs:     stores,
 		Servers:  pool,
 		Queues:   queue.NewReader(pool),
 		Watcher:  watcher,

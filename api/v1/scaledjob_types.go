@@ -146,7 +146,7 @@ type ScaledJobSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec.manualSelector)",message="manualSelector must not be set",fieldPath=".spec.manualSelector",reason=FieldValueForbidden
 	// +kubebuilder:validation:XValidation:rule="!has(self.metadata) || ((!has(self.metadata.labels) || self.metadata.labels.all(k, !k.startsWith('batch.miracle.dev/'))) && (!has(self.metadata.annotations) || self.metadata.annotations.all(k, !k.startsWith('batch.miracle.dev/'))))",message="labels and annotations under batch.miracle.dev/ are reserved for the operator",fieldPath=".metadata"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec.template.metadata) || ((!has(self.spec.template.metadata.labels) || self.spec.template.metadata.labels.all(k, !k.startsWith('batch.miracle.dev/'))) && (!has(self.spec.template.metadata.annotations) || self.spec.template.metadata.annotations.all(k, !k.startsWith('batch.miracle.dev/'))))",message="labels and annotations under batch.miracle.dev/ are reserved for the operator",fieldPath=".spec.template.metadata"
-	JobTemplate batchv1.JobTemplateSpec `json:"jobTemplate"`
+	JobTemplate *batchv1.JobTemplateSpec `json:"jobTemplate"`
 }
 
 // MaxReplicasOrDefault is maxReplicas, or its default where it is unset. A negative one, as an older CRD may have

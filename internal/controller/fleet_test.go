@@ -78,7 +78,7 @@ func newFleetWithPlaces(t *testing.T, places int, objects ...client.Object) *fle
 			f.exists(job)
 		}
 	}
-	f.r.Jobs = f
+	f.r.Cache = fleetCache{cacheReader: f.r.Cache, fleet: f}
 	f.onRequest = func(context.Context, string, types.NamespacedName) error { return nil }
 	f.r.Watcher, f.r.Servers, f.r.Recorder = deafWatcher{}, manyServers{}, silence{}
 	f.r.Client = interceptor.NewClient(f.r.Client.(client.WithWatch), interceptor.Funcs{
@@ -159,11 +159,17 @@ func (f *fleet) exists(job *batchv1.Job) {
 	f.existing[owner][job.Name] = job
 }
 
-// Owned lists the Jobs that the cache shows. It implements jobLister.
-func (f *fleet) Owned(_ string, owner types.UID) ([]*batchv1.Job, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Collect(maps.Values(f.existing[owner])), nil
+// fleetCache shows the Jobs of a fleet.
+type fleetCache struct {
+	cacheReader
+
+	fleet *fleet
+}
+
+func (c fleetCache) Owned(_ string, owner types.UID) ([]*batchv1.Job, error) {
+	c.fleet.mu.Lock()
+	defer c.fleet.mu.Unlock()
+	return slices.Collect(maps.Values(c.fleet.existing[owner])), nil
 }
 
 func (f *fleet) deleteJob(

@@ -189,8 +189,8 @@ func TestDryRunDoesNotTakeThePlaceOfTheCreates(t *testing.T) {
 	var called []types.NamespacedName
 	w.r.places = enqueue.NewPlaces(fleetWorkers, func(_ int, keys ...types.NamespacedName) { called = append(called, keys...) })
 	other := w.takeAll(enqueue.KindLarge)
-	var found scaledjob.ScaledJob
-	w.Expect(w.r.Client.Get(t.Context(), emails, &found)).To(Succeed())
+	found, err := w.r.Cache.ScaledJob(emails)
+	w.Expect(err).NotTo(HaveOccurred())
 	asking := &target{pass: w.r.places.Begin(emails), template: found.Template}
 
 	w.Expect(asking.place(enqueue.KindLarge)).To(BeNil())

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,13 +22,13 @@ import (
 func (r *Reconciler) load(
 	ctx context.Context, key types.NamespacedName, pass *enqueue.Pass,
 ) (*target, ctrl.Result, error) {
-	var found scaledjob.ScaledJob
-	if err := r.Client.Get(ctx, key, &found); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.forget(key)
-			return nil, ctrl.Result{}, nil
-		}
+	found, err := r.Cache.ScaledJob(key)
+	if err != nil {
 		return nil, enqueue.After(0, enqueue.PriorityNormal), err
+	}
+	if found == nil {
+		r.forget(key)
+		return nil, ctrl.Result{}, nil
 	}
 	sj := &found.ScaledJob
 	if sj.DeletionTimestamp != nil || r.memories.ofAnother(sj) {
@@ -49,7 +48,7 @@ func (r *Reconciler) load(
 			return nil, result, err
 		}
 	}
-	if result, malformed := r.reportIfMalformed(ctx, &found, mem, pass); malformed {
+	if result, malformed := r.reportIfMalformed(ctx, found, mem, pass); malformed {
 		return nil, result, nil
 	}
 	return &target{sj: sj, asks: scaledjob.Resolve(sj), mem: mem, pass: pass, template: found.Template}, ctrl.Result{}, nil

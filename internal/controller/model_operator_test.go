@@ -94,9 +94,9 @@ func newOperatorProcess(
 	}
 	cached, live := &cachedClient{p: p}, &liveReader{p: p}
 	p.r = &Reconciler{
+		Cache:     p,
 		Client:    cached,
 		Live:      live,
-		Jobs:      p,
 		Servers:   &fakeServers{},
 		Queues:    p,
 		Watcher:   p.watcher,
@@ -146,6 +146,16 @@ func (p *operatorProcess) shownScaledJob() *scaledjobv1.ScaledJob {
 	return p.server.sjChanges[p.sjSeen-1]
 }
 
+// ScaledJob returns what the cache shows, for the reconcile that begins.
+func (p *operatorProcess) ScaledJob(types.NamespacedName) (*scaledjob.ScaledJob, error) {
+	shown := p.shownScaledJob()
+	if shown == nil {
+		return nil, nil
+	}
+	p.reading = shown
+	return new(decoded(shown)), nil
+}
+
 // Owned lists Jobs in a fixed order, so that runs are repeatable.
 func (p *operatorProcess) Owned(namespace string, owner types.UID) ([]*batchv1.Job, error) {
 	if p.listFails {
@@ -188,22 +198,13 @@ type cachedClient struct {
 	p *operatorProcess
 }
 
-// Get reads from the caches.
+// Get reads a Job from the cache.
 func (c *cachedClient) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
-	if job, isJob := object.(*batchv1.Job); isJob {
-		shown, exists, _ := c.p.store.GetByKey(key.String())
-		if !exists {
-			return apierrors.NewNotFound(batchv1.Resource("jobs"), key.Name)
-		}
-		shown.(*batchv1.Job).DeepCopyInto(job)
-		return nil
+	shown, exists, _ := c.p.store.GetByKey(key.String())
+	if !exists {
+		return apierrors.NewNotFound(batchv1.Resource("jobs"), key.Name)
 	}
-	shown := c.p.shownScaledJob()
-	if shown == nil {
-		return apierrors.NewNotFound(scaledjobv1.GroupVersion.WithResource("scaledjobs").GroupResource(), key.Name)
-	}
-	c.p.reading = shown
-	*object.(*scaledjob.ScaledJob) = decoded(shown)
+	shown.(*batchv1.Job).DeepCopyInto(object.(*batchv1.Job))
 	return nil
 }
 

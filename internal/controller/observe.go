@@ -79,7 +79,7 @@ func (r *Reconciler) awaitCache(ctx context.Context, sj *scaledjobv1.ScaledJob) 
 // observe returns an error only if the API server or the cache can't answer; then no decision is possible. serverErr is
 // why no Redis server can be used; nil if one can.
 func (r *Reconciler) observe(ctx context.Context, t *target, serverErr error) (observation, error) {
-	owned, err := r.Jobs.Owned(t.sj.Namespace, t.sj.UID)
+	owned, err := r.Cache.Owned(t.sj.Namespace, t.sj.UID)
 	if err != nil {
 		return observation{}, err
 	}

@@ -37,6 +37,8 @@ const (
 	idleDueSpacing = time.Second
 	// resyncJitter is the fraction of the polling interval by which the resync is randomly moved earlier or later.
 	resyncJitter = 0.1
+	// resyncSlots is the number of moments in an interval at which resyncs are due.
+	resyncSlots = 300
 	// fallbackReads is the maximum total rate of fallback reads on one Redis server, per second, and of the retries while
 	// it is busy.
 	fallbackReads = 200
@@ -66,11 +68,20 @@ func (r *Reconciler) requeue(
 	if seen.queues.err.Busy() {
 		interval = min(interval, max(busyRetry, share(seen.events)))
 	}
-	after := min(jitter(interval), untilChore(t.mem, plan.paused(t.sj), statusWait, now), done.untilShown(now))
+	after := min(untilResync(interval, now), untilChore(t.mem, plan.paused(t.sj), statusWait, now), done.untilShown(now))
 	if due := untilDue(seen, idle, now); due <= after {
 		return enqueue.After(due, enqueue.PriorityGrowth), nil
 	}
 	return enqueue.After(after, enqueue.PriorityResync), nil
+}
+
+// untilResync returns the time until the next resync: the interval with jitter, and then until the end of a slot, in
+// which the resyncs of other ScaledJobs end too. Reconciles that come together cost less CPU time than as many that come
+// one by one.
+func untilResync(interval time.Duration, now time.Time) time.Duration {
+	after, slot := jitter(interval), interval/resyncSlots
+	then := now.Add(after).Round(0)
+	return after + then.Truncate(slot).Add(slot).Sub(then)
 }
 
 // never stands for no deadline.

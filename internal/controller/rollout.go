@@ -34,9 +34,9 @@ func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observat
 	case replaces(t.sj) && len(seen.jobs.Outdated(seen.templateHash, seen.rollout)) > 0:
 		kind = enqueue.KindRollout
 	}
-	fill := func() error { return r.fillTemplate(ctx, t) }
+	filled := func() (*scaledjobv1.ScaledJob, error) { return r.fill(ctx, t) }
 	dryRunner := jobcontrol.DryRunner{Client: r.Client, Take: func() func() { return t.place(kind) }}
-	asked, answer := dryRunner.DryRun(ctx, t.sj, fill, &t.mem.template, seen.before.Conditions)
+	asked, answer := dryRunner.DryRun(ctx, t.sj, filled, &t.mem.template, seen.before.Conditions)
 	switch {
 	case asked:
 		return report.Template(answer)

@@ -53,7 +53,7 @@ func (h history) List(_ context.Context, list client.ObjectList, opts ...client.
 func written(version string, generation int64, parallelism int32) scaledjob.ScaledJob {
 	sj := twiceEdited()
 	sj.ResourceVersion, sj.Generation = version, generation
-	sj.Spec.JobTemplate.Spec.Parallelism = &parallelism
+	sj.Spec.JobTemplate = &batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Parallelism: &parallelism}}
 	return decoded(sj)
 }
 

@@ -114,7 +114,8 @@ func (r *Reconciler) create(
 		mem.ownerDoubted = false
 	}
 	creator := jobcontrol.Creator{Client: r.Client, Gate: r.Gate, Leads: r.Leads}
-	if err := r.fillTemplate(ctx, t); err != nil {
+	owner, err := r.fill(ctx, t)
+	if err != nil {
 		return 0, false, err
 	}
 	began, until, timeout := time.Now(), time.Now().Add(createWindow), mem.createTimeout()
@@ -126,7 +127,7 @@ func (r *Reconciler) create(
 	}
 	for _, batch := range ordered {
 		made, err := creator.Create(ctx, jobcontrol.Batch{
-			Owner: t.sj, TemplateHash: seen.templateHash, Ordinals: batch, Floor: floor, Timeout: timeout, Until: until,
+			Owner: owner, TemplateHash: seen.templateHash, Ordinals: batch, Floor: floor, Timeout: timeout, Until: until,
 		})
 		created += len(made)
 		r.noteCreated(t, made)

@@ -54,8 +54,11 @@ type depthReader interface {
 	Observe(ctx context.Context, source queue.Source) ([]queue.Count, error)
 }
 
-// jobLister lists the Jobs in the cache that an object controls. The Jobs belong to the cache and must not be changed.
-type jobLister interface {
+// cacheReader reads what informers have cached. The objects belong to the cache and must not be changed.
+type cacheReader interface {
+	// ScaledJob returns a ScaledJob; nil if it does not exist.
+	ScaledJob(key types.NamespacedName) (*scaledjob.ScaledJob, error)
+	// Owned returns the Jobs that an object controls.
 	Owned(namespace string, owner types.UID) ([]*batchv1.Job, error)
 }
 
@@ -90,11 +93,10 @@ type servers interface {
 
 // Reconciler creates and deletes Jobs until each ScaledJob has the desired number of Jobs.
 type Reconciler struct {
-	// Client reads from the cache and writes to the API server; Live reads from the API server.
+	// Cache has ScaledJobs and Jobs. Client writes to the API server, and Live reads from it.
+	Cache  cacheReader
 	Client client.Client
 	Live   client.Reader
-	// Jobs lists the owned Jobs in the cache.
-	Jobs jobLister
 	// Servers tracks the Redis servers in use, Queues reads queues from them, and Watcher receives their notifications.
 	Servers servers
 	Queues  depthReader
@@ -132,9 +134,10 @@ type target struct {
 	asks scaledjob.Resolved
 	mem  *memory
 	pass *enqueue.Pass
-	// template is the template of the Jobs. filled is true once it was to be decoded into sj, and fillErr is the error.
+	// template is the template of the Jobs. filled is sj with the decoded template while Jobs are made of it, and fillErr
+	// is the error of decoding it.
 	template scaledjob.Template
-	filled   bool
+	filled   *scaledjobv1.ScaledJob
 	fillErr  error
 	// large gives back the place for a large template; nil without one. largeAsked is true once it was asked for.
 	large      func()

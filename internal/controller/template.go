@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 
-	batchv1 "k8s.io/api/batch/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
@@ -34,31 +34,32 @@ func (t *target) place(kind enqueue.Kind) (giveBack func()) {
 	return func() {}
 }
 
-// fillTemplate puts the template of the Jobs into the ScaledJob, before the first Job is made of it. The place for that
-// must have been taken. fillTemplate tries it once in a reconcile.
-func (r *Reconciler) fillTemplate(ctx context.Context, t *target) error {
-	if !t.filled {
-		t.filled, t.fillErr = true, r.decodeTemplate(ctx, t)
+// fill returns the ScaledJob with the template of its Jobs, to make Jobs of. The place for that must have been taken.
+// fill decodes the template once in a reconcile.
+func (r *Reconciler) fill(ctx context.Context, t *target) (*scaledjobv1.ScaledJob, error) {
+	if t.filled == nil && t.fillErr == nil {
+		t.filled, t.fillErr = r.decode(ctx, t)
 	}
-	return t.fillErr
+	return t.filled, t.fillErr
 }
 
-// decodeTemplate decodes the template of the Jobs. If it is too large for the cache, decodeTemplate reads it from the API
-// server, and returns errChanged if it is another one there.
-func (r *Reconciler) decodeTemplate(ctx context.Context, t *target) error {
+// decode returns the ScaledJob with the decoded template. If that is too large for the cache, decode reads it from the
+// API server, and returns errChanged if it is another one there.
+func (r *Reconciler) decode(ctx context.Context, t *target) (*scaledjobv1.ScaledJob, error) {
 	template := t.template
 	if !template.Held() {
 		var err error
 		if template, err = r.readTemplate(ctx, t); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	decoded, err := template.Decode()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	t.sj.Spec.JobTemplate = *decoded
-	return nil
+	filled := *t.sj
+	filled.Spec.JobTemplate = decoded
+	return &filled, nil
 }
 
 // readTemplate reads the template from the API server. It must be the one that was decided on.
@@ -77,7 +78,7 @@ func (r *Reconciler) readTemplate(ctx context.Context, t *target) (scaledjob.Tem
 
 // dropTemplate drops the template, and lets others use large ones.
 func (t *target) dropTemplate() {
-	t.sj.Spec.JobTemplate = batchv1.JobTemplateSpec{}
+	t.filled = nil
 	if t.large != nil {
 		t.large()
 	}

@@ -56,7 +56,7 @@ func scaledJob() *scaledjobv1.ScaledJob {
 			Threshold:              10,
 			MaxReplicas:            new(int32(20)),
 			PollingIntervalSeconds: 30,
-			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+			JobTemplate: &batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
 				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "worker", Image: "worker:1"}}},
 			}}},
 		},
@@ -142,9 +142,9 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 	})
 	live := interceptor.NewClient(w.api, interceptor.Funcs{Get: w.getLive, List: w.listLive})
 	w.r = &Reconciler{
+		Cache:     worldCache{w, tb.Context()},
 		Client:    cached,
 		Live:      live,
-		Jobs:      cachedJobs(func() ([]batchv1.Job, error) { return w.shown(tb.Context()) }),
 		Servers:   w.servers,
 		Queues:    w.queues,
 		Watcher:   w.watcher,
@@ -178,11 +178,28 @@ func (w *world) create(ctx context.Context, c client.WithWatch, object client.Ob
 	})
 }
 
-// cachedJobs lists the Jobs in the cache.
-type cachedJobs func() ([]batchv1.Job, error)
+// worldCache is what the cache shows of a world.
+type worldCache struct {
+	*world
 
-func (all cachedJobs) Owned(namespace string, owner types.UID) ([]*batchv1.Job, error) {
-	shown, err := all()
+	ctx context.Context
+}
+
+func (c worldCache) ScaledJob(key types.NamespacedName) (*scaledjob.ScaledJob, error) {
+	var found scaledjob.ScaledJob
+	if err := decodeAs(c.ctx, c.api, key, &found); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	found.SpecErr, found.StatusErr = c.specErr, c.statusErr
+	slim, err := scaledjob.Slim(&found)
+	if err != nil {
+		return nil, err
+	}
+	return c.share(slim.(*scaledjob.ScaledJob)), nil
+}
+
+func (c worldCache) Owned(namespace string, owner types.UID) ([]*batchv1.Job, error) {
+	shown, err := c.shown(c.ctx)
 	var owned []*batchv1.Job
 	for _, job := range shown {
 		if job.Namespace == namespace && jobs.ControllerUID(&job) == owner {
@@ -223,14 +240,6 @@ func (w *world) expectNothingChanged() {
 func (w *world) getCached(
 	ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption,
 ) error {
-	if found, ok := object.(*scaledjob.ScaledJob); ok {
-		err := decodeAs(ctx, c, key, found, opts...)
-		found.SpecErr, found.StatusErr = w.specErr, w.statusErr
-		if slim, _ := scaledjob.Slim(found); err == nil {
-			*found = *w.share(slim.(*scaledjob.ScaledJob))
-		}
-		return err
-	}
 	err := c.Get(ctx, key, object, opts...)
 	if job, ok := object.(*batchv1.Job); ok && err == nil && w.hidden(job) {
 		return apierrors.NewNotFound(batchv1.Resource("jobs"), key.Name)

@@ -56,7 +56,10 @@ func (s *apiServer) Get(_ context.Context, key client.ObjectKey, object client.O
 	return nil
 }
 
-var scaledJobOwner = &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: "emails", UID: "uid-1"}}
+var scaledJobOwner = &scaledjobv1.ScaledJob{
+	ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: "emails", UID: "uid-1"},
+	Spec:       scaledjobv1.ScaledJobSpec{JobTemplate: &batchv1.JobTemplateSpec{}},
+}
 
 // create creates a Job with each of these ordinals.
 func create(ctx context.Context, server *apiServer, change func(*Creator, *Batch)) ([]Created, *Gate, error) {

@@ -35,11 +35,12 @@ type DryRun struct {
 }
 
 // DryRun sends a dry run of the template once per generation. While the condition TemplateValid is Unknown, it sends
-// another one at the resync. known are the last reported conditions. fill puts the template into the ScaledJob. DryRun
-// returns whether it asked the API server, and the error that this answered to the dry run or to fill. Without a place
+// another one at the resync. known are the last reported conditions. filled returns the ScaledJob with its template. DryRun
+// returns whether it asked the API server, and the error that this answered to the dry run or to filled. Without a place
 // the dry run waits. Jobs are created without waiting for it.
 func (d DryRunner) DryRun(
-	ctx context.Context, sj *scaledjobv1.ScaledJob, fill func() error, run *DryRun, known []metav1.Condition,
+	ctx context.Context, sj *scaledjobv1.ScaledJob, filled func() (*scaledjobv1.ScaledJob, error),
+	run *DryRun, known []metav1.Condition,
 ) (asked bool, err error) {
 	now := time.Now()
 	if !run.due(sj, known, now) {
@@ -52,12 +53,13 @@ func (d DryRunner) DryRun(
 	}
 	defer giveBack()
 	*run = DryRun{sent: now}
-	if err := fill(); err != nil {
+	owner, err := filled()
+	if err != nil {
 		return true, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, dryRunTimeout)
 	defer cancel()
-	return true, d.Client.Create(ctx, jobs.Build(sj, jobs.DryRunOrdinal, 0), client.DryRunAll)
+	return true, d.Client.Create(ctx, jobs.Build(owner, jobs.DryRunOrdinal, 0), client.DryRunAll)
 }
 
 // Waits reports whether a dry run waits for a place.

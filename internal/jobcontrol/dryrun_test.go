@@ -22,7 +22,7 @@ import (
 func scaledJob() *scaledjobv1.ScaledJob {
 	return &scaledjobv1.ScaledJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: "emails", UID: "uid-1", Generation: 3, ResourceVersion: "30"},
-		Spec:       scaledjobv1.ScaledJobSpec{PollingIntervalSeconds: 30},
+		Spec:       scaledjobv1.ScaledJobSpec{PollingIntervalSeconds: 30, JobTemplate: &batchv1.JobTemplateSpec{}},
 	}
 }
 
@@ -72,7 +72,7 @@ func TestDryRunDue(t *testing.T) {
 }
 
 // filled is for ScaledJobs that have their template.
-func filled() error { return nil }
+func filled() (*scaledjobv1.ScaledJob, error) { return scaledJob(), nil }
 
 // A template that can't be read is asked for again at the resync, like one without a verdict.
 func TestDryRunWithoutItsTemplate(t *testing.T) {
@@ -80,7 +80,8 @@ func TestDryRunWithoutItsTemplate(t *testing.T) {
 	g := NewWithT(t)
 	server := &dryRunServer{}
 	var run DryRun
-	asked, err := DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), func() error { return errAway }, &run, nil)
+	away := func() (*scaledjobv1.ScaledJob, error) { return nil, errAway }
+	asked, err := DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), away, &run, nil)
 	g.Expect(err).To(MatchError(errAway))
 	g.Expect(asked).To(BeTrue())
 	g.Expect(server.asked).To(BeEmpty())

@@ -13,12 +13,10 @@ import (
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
@@ -175,7 +173,8 @@ func TestNamesTakenByRequestsThatWereSentAgain(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
-				sj := &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: "emails", UID: owner1}}
+				sj := scaledJobOwner.DeepCopy()
+				sj.UID = owner1
 				api := reading(interceptor.Funcs{
 					Create: func(ctx context.Context, _ client.WithWatch, job client.Object, _ ...client.CreateOption) error {
 						for range c.sent {

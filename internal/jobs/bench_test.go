@@ -15,7 +15,7 @@ import (
 
 func BenchmarkBuild(b *testing.B) {
 	owner := owner()
-	hash := TemplateHash(&owner.Spec.JobTemplate)
+	hash := TemplateHash(owner.Spec.JobTemplate)
 	b.ReportAllocs()
 	for b.Loop() {
 		BuildHashed(owner, hash, 1000, 998)

@@ -33,7 +33,7 @@ const (
 // Build returns the Job with the given ordinal, built from the owner's template. floor is stored as
 // AnnotationOrdinalFloor. The Job shares no memory with the owner.
 func Build(owner *scaledjobv1.ScaledJob, ordinal, floor int64) *batchv1.Job {
-	return BuildHashed(owner, TemplateHash(&owner.Spec.JobTemplate), ordinal, floor)
+	return BuildHashed(owner, TemplateHash(owner.Spec.JobTemplate), ordinal, floor)
 }
 
 // BuildHashed is like Build, for a template whose hash is known.

@@ -24,7 +24,7 @@ func owner() *scaledjobv1.ScaledJob {
 	return &scaledjobv1.ScaledJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: "emails", UID: "uid-1", Generation: 7},
 		Spec: scaledjobv1.ScaledJobSpec{
-			JobTemplate: batchv1.JobTemplateSpec{
+			JobTemplate: &batchv1.JobTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{
 					Name:            "a-name",
 					GenerateName:    "a-prefix-",
@@ -69,7 +69,7 @@ func TestBuildMetadata(t *testing.T) {
 			"note":                            "of the Job",
 			"batch.miracle.dev/ordinal":       "3",
 			"batch.miracle.dev/ordinal-floor": "2",
-			"batch.miracle.dev/template-hash": TemplateHash(&owner.Spec.JobTemplate),
+			"batch.miracle.dev/template-hash": TemplateHash(owner.Spec.JobTemplate),
 			"batch.miracle.dev/generation":    "7",
 		},
 		OwnerReferences: []metav1.OwnerReference{{
@@ -109,7 +109,7 @@ func TestBuildBareTemplate(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	owner := owner()
-	owner.Spec.JobTemplate = batchv1.JobTemplateSpec{}
+	owner.Spec.JobTemplate = &batchv1.JobTemplateSpec{}
 
 	job := Build(owner, 1, 0)
 
@@ -205,11 +205,11 @@ func expectJobName(g Gomega, name string) {
 func TestTemplateHash(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	template := &owner().Spec.JobTemplate
+	template := owner().Spec.JobTemplate
 	hash := TemplateHash(template)
 
 	g.Expect(validation.IsValidLabelValue(hash)).To(BeEmpty())
-	g.Expect(TemplateHash(&owner().Spec.JobTemplate)).To(Equal(hash), "the order of map keys does not matter")
+	g.Expect(TemplateHash(owner().Spec.JobTemplate)).To(Equal(hash), "the order of map keys does not matter")
 
 	changes := map[string]func(*batchv1.JobTemplateSpec){
 		"label":     func(t *batchv1.JobTemplateSpec) { t.Labels["team"] = "other" },
@@ -231,7 +231,7 @@ func TestTemplateHash(t *testing.T) {
 func TestTemplateHashSurvivesEncoding(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	template := &owner().Spec.JobTemplate
+	template := owner().Spec.JobTemplate
 	encoded, err := json.Marshal(template)
 	g.Expect(err).NotTo(HaveOccurred())
 	var decoded batchv1.JobTemplateSpec

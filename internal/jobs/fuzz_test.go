@@ -88,7 +88,7 @@ func FuzzBuild(f *testing.F) {
 		g := NewWithT(t)
 		sj := owner()
 		sj.Generation = generation
-		template := &sj.Spec.JobTemplate
+		template := sj.Spec.JobTemplate
 		template.Labels[label], template.Annotations[annotation] = value, note
 		template.Spec.Template.Labels[label] = value
 		before := sj.DeepCopy()

@@ -65,7 +65,7 @@ func TestSlimKeepsWhatCounts(t *testing.T) {
 	g.Expect(narrow.Pending()).To(Equal(wide.Pending()))
 	ordinal, _ := Ordinal(&slim[0].ObjectMeta)
 	g.Expect(ordinal).To(Equal(int64(1)))
-	g.Expect(narrow.HasTemplate(TemplateHash(&owner().Spec.JobTemplate))).To(BeTrue())
+	g.Expect(narrow.HasTemplate(TemplateHash(owner().Spec.JobTemplate))).To(BeTrue())
 	g.Expect(uids(narrow.Outdated("new", 2))).To(Equal(uids(wide.Outdated("new", 2))))
 	for i := range full {
 		g.Expect(Ready(slim[i])).To(Equal(Ready(full[i])))

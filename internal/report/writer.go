@@ -102,10 +102,7 @@ func (w StatusWriter) Write(
 	before := record.stored(sj)
 	if SameStatus(before, status) {
 		record.changedAt = time.Time{}
-		if record.written != nil {
-			// One of the two is enough to keep.
-			record.computed = record.written
-		}
+		record.share(sj, before)
 		return nil, 0, nil
 	}
 	if record.changedAt.IsZero() {
@@ -155,6 +152,17 @@ func (w StatusWriter) WriteAtOnce(
 		record.written, record.writtenAt, record.changedAt = status, now, time.Time{}
 	}
 	return record.retry.Wait(time.Now()), err
+}
+
+// share keeps one copy of a status that is computed, stored and, possibly, cached.
+func (r *StatusRecord) share(sj *scaledjobv1.ScaledJob, same *scaledjobv1.ScaledJobStatus) {
+	if SameStatus(&sj.Status, same) {
+		same = &sj.Status
+	}
+	r.computed = same
+	if r.written != nil {
+		r.written = same
+	}
 }
 
 // wait returns how long the write of a changed status is delayed. If a condition has changed, it is not delayed, unless

@@ -124,7 +124,7 @@ func newScaledJob(namespace, queue, redisAddress string) *scaledjobv1.ScaledJob 
 			RedisAddress: redisAddress,
 			Threshold:    1,
 			MaxReplicas:  &limit,
-			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+			JobTemplate: &batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
 				Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{worker}},
 			}}},
 		},

@@ -21,7 +21,7 @@ func newScaledJob() *scaledjobv1.ScaledJob {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "example", Name: "mail"},
 		Spec: scaledjobv1.ScaledJobSpec{
 			QueueName: "messages", RedisAddress: "redis:6379", Threshold: 2, MaxReplicas: &limit,
-			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			JobTemplate: &batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "worker", Image: "worker"}},
 			}}}},
 		},

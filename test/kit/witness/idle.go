@@ -15,9 +15,9 @@ import (
 
 // IdleJob returns a template of Jobs that only a test touches: Kubernetes'
 // controller of Jobs leaves alone those that are managed by another.
-func IdleJob() batchv1.JobTemplateSpec {
+func IdleJob() *batchv1.JobTemplateSpec {
 	manager := "test.batch.miracle.dev/worker"
-	return batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{
+	return &batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{
 		ManagedBy: &manager,
 		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever,

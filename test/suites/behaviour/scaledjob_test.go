@@ -94,7 +94,7 @@ func (s *scaledJob) create(changes ...scene.Change) {
 // withPods has Kubernetes run a Pod for each Job, and leaves the polling interval to its default.
 func withPods(spec *scaledjobv1.ScaledJobSpec) {
 	spec.PollingIntervalSeconds = 0
-	spec.JobTemplate = batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+	spec.JobTemplate = &batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "worker", Image: "none"}}},
 	}}}
 }

@@ -105,7 +105,7 @@ func createOne(t *testing.T, admin client.Client, redis *redistest.Server) {
 			RedisAddress:           redis.Addr(),
 			Threshold:              1,
 			PollingIntervalSeconds: 3600,
-			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+			JobTemplate: &batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
 				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "worker", Image: "none"}}},
 			}}},
 		},

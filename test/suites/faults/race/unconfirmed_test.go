@@ -54,9 +54,9 @@ func startWith(t *testing.T, namespace string, through func(enqueue.Wakes) deliv
 	pool := connection.NewPool(connection.Options{})
 	watcher := keyspace.New(keyspace.Options{Pool: pool, Deliver: through(wakes), Tracking: restless()})
 	reconciler := &controller.Reconciler{
+		Cache:    stores,
 		Client:   mgr.GetClient(),
 		Live:     mgr.GetAPIReader(),
-		Jobs:     stores,
 		Servers:  pool,
 		Queues:   queue.NewReader(pool),
 		Watcher:  watcher,

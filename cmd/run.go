@@ -68,7 +68,7 @@ func newWatcher(pool *connection.Pool, wakes enqueue.Wakes, recorder keyspace.Re
 
 // run runs the operator until ctx ends. It only connects the parts with each other.
 func run(ctx context.Context, cluster *rest.Config, options options) error {
-	stores := &jobcontrol.Stores{}
+	cached := &controller.Cache{}
 	cluster = sparing(cluster)
 	lease, err := newLease(cluster, options)
 	if err != nil {
@@ -79,7 +79,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		return err
 	}
 	mgr, err := awaitManager(ctx, func() (ctrl.Manager, error) {
-		return newManager(cluster, options, stores, lease, access.server)
+		return newManager(cluster, options, cached, lease, access.server)
 	})
 	if mgr == nil {
 		return err
@@ -93,13 +93,13 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	collectors := metrics.New(ctrlmetrics.Registry)
 	watcher := newWatcher(pool, wakes, collectors, options)
 	reconciler := &controller.Reconciler{
-		Cache:    stores,
+		Cache:    cached,
 		Client:   mgr.GetClient(),
 		Live:     live,
 		Servers:  pool,
 		Queues:   queue.NewReader(pool),
 		Watcher:  watcher,
-		Gate:     jobcontrol.NewGate(mgr.GetClient(), live, stores, options.namespaces),
+		Gate:     jobcontrol.NewGate(mgr.GetClient(), live, &cached.Stores, options.namespaces),
 		Recorder: mgr.GetEventRecorder(name),
 		Metrics:  collectors,
 		Wakes:    wakes,
@@ -113,7 +113,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		return err
 	}
 	synced := make(chan struct{})
-	for _, runnable := range []manager.Runnable{pool, watcher, checkStores(mgr, stores), closes(synced)} {
+	for _, runnable := range []manager.Runnable{pool, watcher, checkStores(mgr, &cached.Stores), closes(synced)} {
 		if err := mgr.Add(runnable); err != nil {
 			return fmt.Errorf("adding to the manager: %w", err)
 		}
@@ -156,7 +156,7 @@ func stoppable(synced <-chan struct{}, start func(context.Context) error) func(c
 }
 
 func newManager(
-	cluster *rest.Config, options options, stores *jobcontrol.Stores, lease *leadership.Lease,
+	cluster *rest.Config, options options, cached *controller.Cache, lease *leadership.Lease,
 	metricsOptions metricsserver.Options,
 ) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
@@ -166,7 +166,7 @@ func newManager(
 	scaledjob.AddToScheme(scheme)
 	managerOptions := ctrl.Options{
 		Scheme:                  scheme,
-		Cache:                   controller.CacheOptions(stores, options.namespaces, ctrl.Log.WithName("cache")),
+		Cache:                   cached.Options(options.namespaces, ctrl.Log.WithName("cache")),
 		Metrics:                 metricsOptions,
 		HealthProbeBindAddress:  options.probeAddress,
 		GracefulShutdownTimeout: new(shutdownTimeout),

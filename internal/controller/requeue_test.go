@@ -80,3 +80,18 @@ func TestRetriesOfABusyServerTakeTurns(t *testing.T) {
 		w.Expect(result.Priority).To(HaveValue(Equal(enqueue.PriorityResync)))
 	}
 }
+
+// Resyncs that come together cost less CPU time than as many that come one by one.
+func TestResyncsComeTogether(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	const interval = 30 * time.Second
+	began, moments := time.Now(), map[time.Time]int{}
+	for i := range 10_000 {
+		now := began.Add(time.Duration(i) * 3 * time.Millisecond)
+		after := untilResync(interval, now)
+		g.Expect(after).To(BeNumerically("~", interval, interval/10+interval/resyncSlots))
+		moments[now.Round(0).Add(after)]++
+	}
+	g.Expect(len(moments)).To(BeNumerically("<=", 2*resyncSlots))
+}

@@ -6,14 +6,10 @@ package controller
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	batchv1 "k8s.io/api/batch/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -22,9 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"miracle.dev/scaledjob-operator/internal/enqueue"
-	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/pages"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
@@ -74,38 +68,4 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 // countFinished counts a finished Job in the metrics.
 func (r *Reconciler) countFinished(owner types.NamespacedName, job *batchv1.Job) {
 	r.Metrics.Finished(owner, jobs.Succeeded(job))
-}
-
-// CacheOptions returns the options of the controller's cache: objects are stored without unused fields, also while the
-// cache is filled, and the stores of Jobs are available to the gate. Readers get the objects of the cache, not copies,
-// and must not change them. Jobs are not selected by label, because a running
-// Job would disappear from the cache if a user removed the label. No namespaces means all namespaces.
-func CacheOptions(stores *jobcontrol.Stores, namespaces []string, log logr.Logger) cache.Options {
-	options := cache.Options{
-		ReaderFailOnMissingInformer:  true,
-		DefaultTransform:             slim,
-		DefaultUnsafeDisableDeepCopy: new(true),
-		NewInformer: func(
-			source toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers,
-		) toolscache.SharedIndexInformer {
-			kind := strings.TrimPrefix(fmt.Sprintf("%T", object), "*")
-			return stores.NewInformer(pages.Source(source, slim, log.WithValues("type", kind)), object, resync, indexers)
-		},
-	}
-	for _, namespace := range namespaces {
-		if options.DefaultNamespaces == nil {
-			options.DefaultNamespaces = map[string]cache.Config{}
-		}
-		options.DefaultNamespaces[namespace] = cache.Config{}
-	}
-	return options
-}
-
-// slim strips an object for the cache.
-func slim(object any) (any, error) {
-	slimmed, err := jobs.Slim(object)
-	if err != nil {
-		return nil, err
-	}
-	return scaledjob.Slim(slimmed)
 }

@@ -17,77 +17,45 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"miracle.dev/scaledjob-operator/internal/jobs"
-	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
-// These mean that the cache has no informer for a kind. Without these errors there would seem to be no such objects.
-var (
-	errNoScaledJobInformer = errors.New("the cache has no informer for ScaledJobs")
-	errNoJobInformer       = errors.New("the cache has no informer for Jobs")
-)
+// errNoInformer means that the cache has no informer for Jobs. Without this error the list of Jobs would seem to be
+// empty.
+var errNoInformer = errors.New("the cache has no informer for Jobs")
 
 // ownerIndex is the name of the index of Jobs by namespace and controller UID.
 const ownerIndex = "jobs of an owner"
 
-// Stores holds the stores of the informers of ScaledJobs and Jobs behind a cache. Set its NewInformer in the options of
-// that cache. Its objects belong to the cache and must not be changed. The client of the manager would copy each of
-// them, and look up their kind.
+// Stores holds the stores of the Job informers behind a cache. Set its NewInformer in the options of that cache.
 type Stores struct {
-	mu         sync.RWMutex
-	scaledJobs []toolscache.Store
-	jobs       []toolscache.Indexer
+	mu   sync.RWMutex
+	jobs []toolscache.Indexer
 }
 
-// NewInformer creates an informer as the cache does by default, and keeps the stores of ScaledJobs and Jobs. Jobs get an
-// index by owner.
+// NewInformer creates an informer as the cache does by default. If the informer is for Jobs, NewInformer keeps its
+// store and adds an index by owner.
 func (s *Stores) NewInformer(
 	source toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers,
 ) toolscache.SharedIndexInformer {
-	_, isJob := object.(*batchv1.Job)
-	if isJob {
-		indexed := toolscache.Indexers{ownerIndex: indexOwner}
-		maps.Copy(indexed, indexers)
-		indexers = indexed
+	if _, isJob := object.(*batchv1.Job); !isJob {
+		return toolscache.NewSharedIndexInformer(source, object, resync, indexers)
 	}
-	informer := toolscache.NewSharedIndexInformer(source, object, resync, indexers)
-	_, isScaledJob := object.(*scaledjob.ScaledJob)
+	indexed := toolscache.Indexers{ownerIndex: indexOwner}
+	maps.Copy(indexed, indexers)
+	informer := toolscache.NewSharedIndexInformer(source, object, resync, indexed)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case isJob:
-		s.jobs = append(s.jobs, informer.GetIndexer())
-	case isScaledJob:
-		s.scaledJobs = append(s.scaledJobs, informer.GetStore())
-	}
+	s.jobs = append(s.jobs, informer.GetIndexer())
 	return informer
 }
 
-// ScaledJob returns a cached ScaledJob; nil if there is none.
-func (s *Stores) ScaledJob(key types.NamespacedName) (*scaledjob.ScaledJob, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if len(s.scaledJobs) == 0 {
-		return nil, errNoScaledJobInformer
-	}
-	name := key.String()
-	for _, store := range s.scaledJobs {
-		found, exists, err := store.GetByKey(name)
-		if err != nil {
-			return nil, fmt.Errorf("reading a ScaledJob: %w", err)
-		}
-		if exists {
-			return found.(*scaledjob.ScaledJob), nil
-		}
-	}
-	return nil, nil
-}
-
-// Owned returns the cached Jobs in the namespace that the owner controls, in no particular order.
+// Owned returns the cached Jobs in the namespace that the owner controls, in no particular order. The Jobs belong to
+// the cache and must not be changed. The client of the manager would copy every Job on every list.
 func (s *Stores) Owned(namespace string, owner types.UID) ([]*batchv1.Job, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if len(s.jobs) == 0 {
-		return nil, errNoJobInformer
+		return nil, errNoInformer
 	}
 	var owned []*batchv1.Job
 	for _, store := range s.jobs {
@@ -118,7 +86,7 @@ func (s *Stores) Check() error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if len(s.jobs) == 0 {
-		return errNoJobInformer
+		return errNoInformer
 	}
 	for _, store := range s.jobs {
 		if store.LastStoreSyncResourceVersion() == "" {

@@ -20,6 +20,8 @@ const countTimeout = 200 * time.Millisecond
 // Reader reads depths from Redis. It is safe for concurrent use.
 type Reader struct {
 	pool *connection.Pool
+	// lengths reads the lengths of lists.
+	lengths lengths
 	// refusals remembers the endpoints that reject transactions.
 	refusals refusals
 	// budgets limits the time for counting entries, for each endpoint.
@@ -82,10 +84,7 @@ func (r *Reader) length(ctx context.Context, source Source) ([]Count, error) {
 		is = &counts[0].InProgress
 	}
 	err := r.pool.ConnFor(source.Tenant, source.Endpoint, source.Database).Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
-		length, err := client.LLen(ctx, source.Queues[0].Key).Result()
-		if err == nil && length < 0 {
-			err = errNegative
-		}
+		length, err := r.lengths.read(ctx, client, source.Queues[0].Key)
 		*is = length
 		return err
 	})

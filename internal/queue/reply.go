@@ -11,7 +11,11 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
-var errNegative = errors.New("the server reports a negative number of messages")
+var (
+	errNegative = errors.New("the server reports a negative number of messages")
+	// errUnread is the error of a read that ended without a reply and without another error.
+	errUnread = errors.New("the length of the list was not read")
+)
 
 // resp.Error is classified like the error replies of the client library.
 var _ redis.Error = resp.Error("")

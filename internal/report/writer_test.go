@@ -219,3 +219,24 @@ func TestWritesYieldToTheLease(t *testing.T) {
 	g.Expect(wait).To(Equal(leastInterval))
 	g.Expect(record.Latest(nil)).To(Equal(status), "the next reconcile goes on from it")
 }
+
+// Thousands of statuses are in memory once, and not once each for what is computed, written and cached.
+func TestStatusIsKeptOnce(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	record, sj := NewStatusRecord(), &scaledjobv1.ScaledJob{}
+	writer := StatusWriter{&server{}, anyPlace, never}
+	replaced, _, err := writer.Write(t.Context(), sj, &record, active(3), false)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(replaced).NotTo(BeNil())
+	written := record.Latest(sj)
+	_, _, err = writer.Write(t.Context(), sj, &record, active(3), false)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(record.Latest(sj)).To(BeIdenticalTo(written), "the cache does not show it yet")
+
+	shown := &scaledjobv1.ScaledJob{Status: *active(3)}
+	_, _, err = writer.Write(t.Context(), shown, &record, active(3), false)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(record.Latest(shown)).To(BeIdenticalTo(&shown.Status))
+	g.Expect(record.stored(sj)).To(BeIdenticalTo(&shown.Status))
+}

@@ -38,13 +38,13 @@ type (
 func startWith(t *testing.T, namespace string, through func(enqueue.Wakes) delivery) {
 	t.Helper()
 	g := NewWithT(t)
-	namespaces, stores := []string{namespace}, &jobcontrol.Stores{}
+	namespaces, cached := []string{namespace}, &controller.Cache{}
 	scheme := runtime.NewScheme()
 	g.Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
 	scaledjob.AddToScheme(scheme)
 	mgr, err := ctrl.NewManager(control.Config(), ctrl.Options{
 		Scheme:  scheme,
-		Cache:   controller.CacheOptions(stores, namespaces, logr.Discard()),
+		Cache:   cached.Options(namespaces, logr.Discard()),
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		// One after the other has the same name in this process.
 		Controller: config.Controller{SkipNameValidation: new(true)},
@@ -54,13 +54,13 @@ func startWith(t *testing.T, namespace string, through func(enqueue.Wakes) deliv
 	pool := connection.NewPool(connection.Options{})
 	watcher := keyspace.New(keyspace.Options{Pool: pool, Deliver: through(wakes), Tracking: restless()})
 	reconciler := &controller.Reconciler{
-		Cache:    stores,
+		Cache:    cached,
 		Client:   mgr.GetClient(),
 		Live:     mgr.GetAPIReader(),
 		Servers:  pool,
 		Queues:   queue.NewReader(pool),
 		Watcher:  watcher,
-		Gate:     jobcontrol.NewGate(mgr.GetClient(), mgr.GetAPIReader(), stores, namespaces),
+		Gate:     jobcontrol.NewGate(mgr.GetClient(), mgr.GetAPIReader(), &cached.Stores, namespaces),
 		Recorder: mgr.GetEventRecorder("race"),
 		Metrics:  metrics.New(prometheus.NewRegistry()),
 		Wakes:    wakes,

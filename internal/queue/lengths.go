@@ -1,0 +1,112 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// roundTrips is how many round trips with lengths may be under way to one database of a server. The reads that come
+// meanwhile share the next one, which takes much less CPU time than one for each. With a few at the same time, a read
+// does not wait for a whole round trip if the server is far away.
+const roundTrips = 4
+
+// lengths reads the lengths of lists. The zero value is ready for use.
+type lengths struct {
+	mu sync.Mutex
+	of map[redis.Cmdable]*gathering
+}
+
+// gathering has the reads of one database.
+type gathering struct {
+	// users is how many reads there are.
+	users int
+	// turns has an element for each round trip that is under way.
+	turns chan struct{}
+	// next is the round trip that further reads join.
+	next *round
+}
+
+// round is a round trip with the lengths of several lists. replies and err are there when done is closed.
+type round struct {
+	commands [][]any
+	replies  []any
+	err      error
+	done     chan struct{}
+}
+
+// read returns the length of a list. ctx must have a deadline. Each read may send the next round trip, for all that have
+// joined it, so that none depends on another one that gives up.
+func (l *lengths) read(ctx context.Context, client redis.Cmdable, key string) (int64, error) {
+	from, joined, at := l.join(client, key)
+	defer l.leave(client)
+	select {
+	case from.turns <- struct{}{}:
+		l.send(ctx, client, from, joined)
+	case <-joined.done:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	select {
+	case <-joined.done:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	if joined.err != nil {
+		return 0, joined.err
+	}
+	return number(joined.replies[at])
+}
+
+// join adds a read to the next round trip, and returns its index in that.
+func (l *lengths) join(client redis.Cmdable, key string) (*gathering, *round, int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil {
+		l.of = map[redis.Cmdable]*gathering{}
+	}
+	from := l.of[client]
+	if from == nil {
+		from = &gathering{turns: make(chan struct{}, roundTrips), next: newRound()}
+		l.of[client] = from
+	}
+	from.users++
+	from.next.commands = append(from.next.commands, []any{"llen", key})
+	return from, from.next, len(from.next.commands) - 1
+}
+
+func newRound() *round { return &round{err: errUnread, done: make(chan struct{})} }
+
+// leave ends a read.
+func (l *lengths) leave(client redis.Cmdable) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	from := l.of[client]
+	if from.users--; from.users == 0 {
+		delete(l.of, client)
+	}
+}
+
+// send takes its turn to send a round trip, unless another read has sent it. The round trip has the deadline of this
+// read, but is not canceled with it, because others wait for it too.
+func (l *lengths) send(ctx context.Context, client redis.Cmdable, from *gathering, joined *round) {
+	defer func() { <-from.turns }()
+	l.mu.Lock()
+	isNext := from.next == joined
+	if isNext {
+		from.next = newRound()
+	}
+	l.mu.Unlock()
+	if !isNext {
+		return
+	}
+	defer close(joined.done)
+	deadline, _ := ctx.Deadline()
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	defer cancel()
+	joined.replies, joined.err = pipeline(ctx, client, joined.commands)
+}

@@ -24,7 +24,7 @@ import (
 
 const (
 	// createsPerReconcile is the maximum number of creates per reconcile. It lets other ScaledJobs take their turns.
-	createsPerReconcile = 128
+	createsPerReconcile = 512
 	// createWindow is how long after the Jobs and the queues were observed creates may start. After that a new
 	// reconcile observes them again.
 	createWindow = 2 * time.Second

@@ -10,7 +10,7 @@ import (
 )
 
 // missingRange is how far below the highest ordinal the operator searches for missing ordinals. Creates in flight
-// belong to one reconcile, with at most 128 creates, or were without an answer before it. The limit bounds the memory
+// belong to one reconcile, with at most 512 creates, or were without an answer before it. The limit bounds the memory
 // even if users forge ordinals.
 const missingRange = 1024
 

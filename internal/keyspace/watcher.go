@@ -97,8 +97,9 @@ func newWatch(e auth.Endpoint, keys []Key, trackingOnly bool) *watch {
 	}
 }
 
-func (w *watch) equals(other *watch) bool {
-	return w.endpoint == other.endpoint && w.trackingOnly == other.trackingOnly && slices.Equal(w.keys, other.keys)
+// is reports whether this is what [newWatch] returns for these.
+func (w *watch) is(e auth.Endpoint, keys []Key, trackingOnly bool) bool {
+	return w.endpoint == e && w.trackingOnly == trackingOnly && slices.Equal(w.keys, keys)
 }
 
 // index returns the index of the key with this name, or a negative number if there is none.
@@ -153,13 +154,13 @@ const (
 // Start, and is cheap if nothing has changed. Each new key causes a wake with the cause Confirmed once it is subscribed
 // to, or tracked.
 func (w *Watcher) Ensure(id ID, e auth.Endpoint, from Sources, keys ...Key) {
-	next := newWatch(e, keys, from == OnlyTracking)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	old, watching := w.watches[id]
-	if watching && old.equals(next) {
+	if watching && old.is(e, keys, from == OnlyTracking) {
 		return
 	}
+	next := newWatch(e, keys, from == OnlyTracking)
 	if !watching {
 		old = &watch{}
 	}

@@ -66,6 +66,8 @@ func set(status *scaledjobv1.ScaledJobStatus, kind string, is Condition) {
 	apimeta.SetStatusCondition(&status.Conditions, metav1.Condition{
 		Type: kind, Status: is.Status, Reason: is.Reason, Message: is.Message,
 		ObservedGeneration: status.ObservedGeneration,
+		// The API server stores whole seconds.
+		LastTransitionTime: metav1.Now().Rfc3339Copy(),
 	})
 }
 

@@ -4,6 +4,7 @@
 package report
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -140,4 +141,17 @@ func TestMalformedByFieldsOfANewerCRD(t *testing.T) {
 		g.Expect(is.Reason).To(Equal(scaledjobv1.ReasonInvalidSpec))
 		g.Expect(is.Message).To(HavePrefix(`This version of the operator does not know "spec.priority, spec.a\nb". Upgrade the operator, or remove`))
 	}
+}
+
+// What is written is the same as what comes back, so that it is kept once, and so that no difference is seen.
+func TestStatusComesBackAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	written := Status(scaledJob(), &scaledjobv1.ScaledJobStatus{}, Reconciled{Created: 3, Depth: new(int64(5)), Desired: new(int32(5))}, time.Now())
+	g.Expect(written.Conditions).NotTo(BeEmpty())
+	text, err := json.Marshal(written)
+	g.Expect(err).NotTo(HaveOccurred())
+	var back scaledjobv1.ScaledJobStatus
+	g.Expect(json.Unmarshal(text, &back)).To(Succeed())
+	g.Expect(SameStatus(written, &back)).To(BeTrue())
 }

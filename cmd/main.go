@@ -34,7 +34,7 @@ func main() {
 		fmt.Fprintln(os.Stdout, version)
 		return
 	}
-	reserveMemory()
+	boundMemory()
 	log := zap.New(zap.UseFlagOptions(&options.zap))
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
@@ -44,14 +44,22 @@ func main() {
 	}
 }
 
-// memoryReserve is the part of the memory limit that the Go runtime leaves to what it does not count: a tenth.
-const memoryReserve = 10
+const (
+	// memoryReserve is the part of the memory limit that the Go runtime leaves to what it does not count: a tenth.
+	memoryReserve = 10
+	// garbagePercent is how much garbage there is beside the objects in use before it is collected. Nearly all of the memory
+	// is caches, which last, so collecting twice as often as by default saves a quarter of it for little CPU time.
+	garbagePercent = 50
+)
 
-// reserveMemory lowers the memory limit of the Go runtime. GOMEMLIMIT is the limit of the container, beyond which the
-// kernel kills the process, and the Go runtime does not count the program itself.
-func reserveMemory() {
+// boundMemory sets how much memory the Go runtime takes. GOMEMLIMIT is the limit of the container, beyond which the
+// kernel kills the process, and the Go runtime does not count the program itself. GOGC takes precedence.
+func boundMemory() {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		debug.SetMemoryLimit(limit - limit/memoryReserve)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbagePercent)
 	}
 }
 

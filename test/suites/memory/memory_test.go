@@ -154,23 +154,16 @@ var attacks = map[string]attack{
 // Nobody who may create Jobs and ScaledJobs can exhaust the memory of the operator: it stays within the limit of the
 // Deployment, and creates Jobs meanwhile.
 func TestMemoryOfTheShippedBinary(t *testing.T) {
-	for name, attack := range scene.Rows(attacks, "Jobs with long annotations", "ScaledJobs with a long string") {
-		t.Run(name, func(t *testing.T) { attack.run(t, true) })
+	for name, attack := range scene.Rows(attacks, "Jobs with long annotations") {
+		t.Run(name, attack.run)
 	}
 }
 
-// API servers of Kubernetes 1.33 do not stream lists.
-func TestMemoryWhereListsAreNotStreamed(t *testing.T) {
-	for name, attack := range attacks {
-		t.Run(name, func(t *testing.T) { attack.run(t, false) })
-	}
-}
-
-func (a attack) run(t *testing.T, streams bool) {
+func (a attack) run(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
 	redis := redistest.NewEmulated(t, redistest.EmulatedOptions{})
-	server := newAPIServer(t, streams, a.jobs, scaledJobs(a.scaledJobs+1, redis.Addr(), a.template, a.hangs))
+	server := newAPIServer(t, a.jobs, scaledJobs(a.scaledJobs+1, redis.Addr(), a.template, a.hangs))
 	if a.hangs {
 		server.hold()
 	}
@@ -195,10 +188,8 @@ func (a attack) run(t *testing.T, streams bool) {
 	g.Eventually(server.owners).Should(Equal(withJobs))
 	t.Logf("%d MiB of %d MiB", peak(g, running.PID())/mib, limit/mib)
 	g.Expect(peak(g, running.PID())).To(BeNumerically("<", limit))
-	g.Expect(server.asked(jobsPath, "watch=true streamed=true")).To(BeNumerically(">", 0))
-	lists := server.asked(jobsPath, "watch= streamed=false")
-	g.Expect(running.Logs()).To(ContainSubstring(map[bool]string{true: "streamed list", false: "list in pages"}[streams]))
-	g.Expect(lists).To(BeNumerically(">", 0), "that of the Jobs of previous leaders at least")
+	g.Expect(server.asked(jobsPath, "watch=")).To(BeNumerically(">", 1), "for the cache, and for the Jobs of previous leaders")
+	g.Expect(server.asked(jobsPath, "watch=true")).To(BeNumerically(">", 0))
 }
 
 // peak returns the most memory that a process has had.

@@ -19,7 +19,6 @@ import (
 const (
 	jobsPath       = "/apis/batch/v1/jobs"
 	scaledJobsPath = "/apis/batch.miracle.dev/v1/scaledjobs"
-	initialEnd     = `"annotations":{"k8s.io/initial-events-end":"true"}`
 )
 
 // contents are the objects of a kind. Each is written when it is asked for, so that the test needs no memory for all.
@@ -34,8 +33,6 @@ type contents struct {
 type apiServer struct {
 	*httptest.Server
 
-	// streams is true if lists can be streamed as the beginning of a watch.
-	streams    bool
 	jobs       contents
 	scaledJobs contents
 
@@ -54,10 +51,10 @@ type apiServer struct {
 	hanging  int
 }
 
-func newAPIServer(t *testing.T, streams bool, jobs, scaledJobs contents) *apiServer {
+func newAPIServer(t *testing.T, jobs, scaledJobs contents) *apiServer {
 	t.Helper()
 	s := &apiServer{
-		streams: streams, jobs: jobs, scaledJobs: scaledJobs, version: 1000,
+		jobs: jobs, scaledJobs: scaledJobs, version: 1000,
 		created: map[string]int{}, checked: map[string]int{}, reported: map[string]bool{}, requests: map[string]int{},
 		watchers: map[string]map[chan []byte]bool{jobsPath: {}, scaledJobsPath: {}},
 	}
@@ -120,23 +117,19 @@ func refuse(w http.ResponseWriter, code int, reason string) {
 
 // read answers lists and watches.
 func (s *apiServer) read(w http.ResponseWriter, r *http.Request, all *contents) {
-	query := r.URL.Query()
-	streamed := query.Get("sendInitialEvents") == "true"
-	s.count(r.URL.Path, query.Get("watch"), streamed)
-	switch {
-	case query.Get("watch") == "":
+	watch := r.URL.Query().Get("watch")
+	s.count(r.URL.Path, watch)
+	if watch == "" {
 		s.list(w, r, all)
-	case streamed && !s.streams:
-		refuse(w, http.StatusUnprocessableEntity, "Invalid")
-	default:
-		s.watch(w, r, all, streamed)
+	} else {
+		s.watch(w, r)
 	}
 }
 
-func (s *apiServer) count(path, watch string, streamed bool) {
+func (s *apiServer) count(path, watch string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requests[fmt.Sprintf("%s watch=%s streamed=%v", path, watch, streamed)]++
+	s.requests[fmt.Sprintf("%s watch=%s", path, watch)]++
 }
 
 // list answers with one page. Like API servers that serve from their cache, it gives all objects if any version will do.
@@ -174,12 +167,11 @@ func (s *apiServer) now() int {
 	return s.version
 }
 
-// watch sends all objects if asked to, and then what happens.
-func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, all *contents, initial bool) {
+// watch sends what happens.
+func (s *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 	events := make(chan []byte, 4096)
 	s.mu.Lock()
 	s.watchers[r.URL.Path][events] = true
-	version := s.version
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -187,15 +179,6 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, all *contents,
 		delete(s.watchers[r.URL.Path], events)
 	}()
 	w.Header().Set("Content-Type", "application/json")
-	if initial {
-		for i := range all.count {
-			_, _ = io.WriteString(w, `{"type":"ADDED","object":`)
-			all.write(w, i, false)
-			_, _ = io.WriteString(w, "}\n")
-		}
-		_, _ = fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d",%s}}}`+"\n",
-			all.apiVersion, all.kind, version, initialEnd)
-	}
 	w.(http.Flusher).Flush()
 	for {
 		select {

@@ -43,9 +43,20 @@ type Stranger struct {
 	serve func(io.ReadWriter) error
 }
 
-// Strangers returns all of them.
+// Strangers returns those that do not flood a namespace with messages.
 func Strangers() []Stranger {
 	return slices.Concat(babbling(), overflowing(), refusing(), lying())
+}
+
+// Flooding returns strangers that send messages without a question. They use up the share of their namespace, so that
+// all queues of it are polled.
+func Flooding() []Stranger {
+	messages := flooding(message(">", planted))
+	return []Stranger{
+		{"messages without a question", "", outOfReach, messages},
+		{"messages without end for a length", outOfReach, "", until("LLEN", messages)},
+		{"messages without end for a confirmation", scaledjobv1.ReasonConnected, outOfReach, until("SUBSCRIBE", messages)},
+	}
 }
 
 // babbling returns strangers that do not care what they are asked.
@@ -56,7 +67,6 @@ func babbling() []Stranger {
 		{"endless line", outOfReach, "", endless("+", "x")},
 		{"HTTP", outOfReach, "", endless("", "HTTP/1.1 400 "+planted+"\r\n\r\n")},
 		{"replies without a question", "", outOfReach, flooding("+" + planted + "\r\n:7\r\n$-1\r\n")},
-		{"messages without a question", "", outOfReach, flooding(message(">", planted))},
 	}
 }
 
@@ -71,7 +81,6 @@ func overflowing() []Stranger {
 		"longest array":          endless("*9223372036854775807\r\n", ":1\r\n"),
 		"arrays in arrays":       endless("", "*1\r\n"),
 		"attributes without end": endless("", "|0\r\n"),
-		"messages without end":   flooding(message(">", planted)),
 		"maps as keys of maps":   endless("", "%1\r\n%0\r\n+x\r\n"),
 	} {
 		all = append(all,

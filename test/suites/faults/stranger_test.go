@@ -40,7 +40,7 @@ const memoryBound = announcedBytes / 2
 func TestStrangersHarmNobody(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	fixture, alley := newEmptyFixture(t), newEmptyFixture(t)
+	fixture, alley, flooded := newEmptyFixture(t), newEmptyFixture(t), newEmptyFixture(t)
 	neighbour := add(t, fixture, "neighbour")
 	g.Expect(fixture.AwaitSubscriptions(t.Context())).To(Succeed())
 	fault := Fault{
@@ -52,7 +52,7 @@ func TestStrangersHarmNobody(t *testing.T) {
 	var strangers []*lured
 	fault.Strike = func(ctx context.Context, _ *Target, lasting time.Duration, meanwhile Meanwhile) error {
 		before := rememberMemory(ctx, t)
-		strangers = lure(t, alley)
+		strangers = slices.Concat(lure(t, alley, Strangers()), lure(t, flooded, Flooding()))
 		return during(ctx, lasting, func(ctx context.Context) error {
 			err := errors.Join(meanwhile(ctx), neighbour.AwaitExpected(ctx))
 			for _, stranger := range strangers {
@@ -60,6 +60,7 @@ func TestStrangersHarmNobody(t *testing.T) {
 			}
 			before.expectBounded(t)
 			expectUnshown(t, alley)
+			expectUnshown(t, flooded)
 			return err
 		})
 	}
@@ -68,6 +69,7 @@ func TestStrangersHarmNobody(t *testing.T) {
 		stranger.expectCured(t)
 	}
 	expectUnshown(t, alley)
+	expectUnshown(t, flooded)
 	conclude(t, fixture, row, err, fault.Within)
 }
 
@@ -78,12 +80,12 @@ type lured struct {
 	listening *Listening
 }
 
-// lure has all strangers listen, and makes a queue with messages for each.
-func lure(t *testing.T, alley *Fixture) []*lured {
+// lure has strangers listen, and makes a queue with messages for each.
+func lure(t *testing.T, alley *Fixture, strangers []Stranger) []*lured {
 	t.Helper()
 	g := NewWithT(t)
 	var all []*lured
-	for i, stranger := range Strangers() {
+	for i, stranger := range strangers {
 		listening, err := stranger.Listen()
 		g.Expect(err).NotTo(HaveOccurred())
 		t.Cleanup(func() { g.Expect(listening.Close()).To(Succeed()) })

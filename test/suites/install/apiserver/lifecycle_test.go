@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,7 +61,9 @@ func (c *emptyCluster) createScaledJob() {
 	c.t.Helper()
 	scaledJob := &scaledjobv1.ScaledJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: user},
-		Spec:       scaledjobv1.ScaledJobSpec{QueueName: user, RedisAddress: "redis:6379", Threshold: 1},
+		Spec: scaledjobv1.ScaledJobSpec{
+			QueueName: user, RedisAddress: "redis:6379", Threshold: 1, JobTemplate: &batchv1.JobTemplateSpec{},
+		},
 	}
 	scaledJob.Spec.JobTemplate.Spec.Template.Spec.Containers = []corev1.Container{{Name: "worker", Image: "none"}}
 	// The kind is served a moment after its CRD is stored.

@@ -6,17 +6,24 @@ package queue
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// roundTrips is how many round trips with lengths may be under way to one database of a server. The reads that come
-// meanwhile share the next one, which takes much less CPU time than one for each. With a few at the same time, a read
-// does not wait for a whole round trip if the server is far away.
-const roundTrips = 4
+const (
+	// roundTrips is how many round trips with lengths are under way to one database of a server. The reads that come
+	// meanwhile share the next one, which takes much less CPU time than one for each.
+	roundTrips = 4
+	// longestGather is how long a read waits for that. If the server is far away, it takes no longer than without sharing.
+	longestGather = 2 * time.Millisecond
+)
 
-// lengths reads the lengths of lists. The zero value is ready for use.
+// lengths reads the lengths of lists.
 type lengths struct {
+	// gather is how long a read waits to share a round trip.
+	gather time.Duration
+
 	mu sync.Mutex
 	of map[redis.Cmdable]*gathering
 }
@@ -44,9 +51,13 @@ type round struct {
 func (l *lengths) read(ctx context.Context, client redis.Cmdable, key string) (int64, error) {
 	from, joined, at := l.join(client, key)
 	defer l.leave(client)
+	waited := time.NewTimer(l.gather)
+	defer waited.Stop()
 	select {
 	case from.turns <- struct{}{}:
-		l.send(ctx, client, from, joined)
+		l.send(ctx, client, from, joined, func() { <-from.turns })
+	case <-waited.C:
+		l.send(ctx, client, from, joined, func() { /* It has no turn. */ })
 	case <-joined.done:
 	case <-ctx.Done():
 		return 0, ctx.Err()
@@ -91,10 +102,10 @@ func (l *lengths) leave(client redis.Cmdable) {
 	}
 }
 
-// send takes its turn to send a round trip, unless another read has sent it. The round trip has the deadline of this
-// read, but is not canceled with it, because others wait for it too.
-func (l *lengths) send(ctx context.Context, client redis.Cmdable, from *gathering, joined *round) {
-	defer func() { <-from.turns }()
+// send sends a round trip, unless another read has, and gives back the turn for it. The round trip has the deadline of
+// this read, but is not canceled with it, because others wait for it too.
+func (l *lengths) send(ctx context.Context, client redis.Cmdable, from *gathering, joined *round, giveBack func()) {
+	defer giveBack()
 	l.mu.Lock()
 	isNext := from.next == joined
 	if isNext {

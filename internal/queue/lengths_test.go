@@ -60,6 +60,8 @@ func newOffice(t *testing.T, lists int) *office {
 		WithT: NewWithT(t), server: server,
 		trips:  trips{begun: make(chan int, lists), hold: make(chan error, lists)},
 		client: redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: lists}),
+		// So long that all tests but one decide when round trips begin.
+		lengths: lengths{gather: time.Hour},
 	}
 	t.Cleanup(func() { o.Expect(o.client.Close()).To(Succeed()) })
 	for messages := 1; messages < lists; messages++ {
@@ -213,4 +215,23 @@ func TestPanicIsNoLength(t *testing.T) {
 		o.Expect(got.err).To(HaveOccurred())
 	}
 	o.Expect(o.lengths.of).To(BeEmpty())
+}
+
+// A read waits neither for all round trips of others to a server that is far away, nor for long to begin its own.
+func TestReadsBeginSoonIfTheServerIsFarAway(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, 8)
+	o.lengths.gather = time.Millisecond
+	o.busy()
+	answers := []*answer{o.read(o.ctx, 6)}
+	o.Eventually(o.begun).Should(Receive(Equal(1)), "while the others are still under way")
+	answers = append(answers, o.read(o.ctx, 7))
+	o.Eventually(o.begun).Should(Receive(Equal(1)))
+	for range roundTrips + 2 {
+		o.hold <- nil
+	}
+	o.reads.Wait()
+	for i, got := range answers {
+		o.Expect(*got).To(Equal(answer{length: int64(6 + i)}))
+	}
 }

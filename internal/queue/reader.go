@@ -31,7 +31,9 @@ type Reader struct {
 }
 
 // NewReader returns a reader that uses the connections of pool.
-func NewReader(pool *connection.Pool) *Reader { return &Reader{pool: pool, now: time.Now} }
+func NewReader(pool *connection.Pool) *Reader {
+	return &Reader{pool: pool, lengths: lengths{gather: longestGather}, now: time.Now}
+}
 
 // Observe returns the count of each queue, in the order of the queues. A key that does not exist is empty. It takes at
 // most a second, plus a second for each stream whose entries must be counted. The error wraps a [*failure.Error], or

@@ -22,7 +22,10 @@ import (
 
 // owned returns a changed Job of the ScaledJob with this name.
 func owned(name string, changes ...func(*batchv1.Job)) *batchv1.Job {
-	sj := &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: emails.Namespace, Name: name, UID: "uid-1"}}
+	sj := &scaledjobv1.ScaledJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: emails.Namespace, Name: name, UID: "uid-1"},
+		Spec:       scaledjobv1.ScaledJobSpec{JobTemplate: &batchv1.JobTemplateSpec{}},
+	}
 	job := jobs.Build(sj, 1, 0)
 	for _, change := range changes {
 		change(job)

@@ -47,8 +47,8 @@ func main() {
 const (
 	// memoryReserve is the part of the memory limit that the Go runtime leaves to what it does not count: a tenth.
 	memoryReserve = 10
-	// garbagePercent is how much garbage there is beside the objects in use before it is collected. Nearly all of the memory
-	// is caches, which last, so collecting twice as often as by default saves a quarter of it for little CPU time.
+	// garbagePercent is how much garbage there is beside the objects in use before it is collected. Nearly all of the
+	// memory is caches, which last, so collecting twice as often as by default saves a quarter of it for little CPU time.
 	garbagePercent = 50
 )
 

@@ -76,8 +76,8 @@ func (r *Reconciler) requeue(
 }
 
 // untilResync returns the time until the next resync: the interval with jitter, and then until the end of a slot, in
-// which the resyncs of other ScaledJobs end too. Reconciles that come together cost less CPU time than as many that come
-// one by one.
+// which the resyncs of other ScaledJobs end too. Reconciles that come together cost less CPU time than as many that
+// come one by one.
 func untilResync(interval time.Duration, now time.Time) time.Duration {
 	after, slot := jitter(interval), interval/resyncSlots
 	then := now.Add(after).Round(0)

@@ -615,7 +615,8 @@ func TestScaleOrdinalsContinue(t *testing.T) {
 	w.Expect(slices.Sorted(slices.Values(w.names()))).To(Equal(slices.Sorted(slices.Values(want))))
 }
 
-// maxReplicas 0 is the emergency stop. With a slow API server, the creates of a reconcile take minutes.
+// maxReplicas 0 is the emergency stop. With a slow API server, creates of the reconcile that has begun would go on for
+// minutes.
 func TestCreatingEndsSoonAfterMaxReplicasIsLowered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -640,7 +641,7 @@ func TestCreatingEndsSoonAfterMaxReplicasIsLowered(t *testing.T) {
 		}()
 		w.reconcile(t.Context())
 		w.Expect(begunAfter.Load()).To(BeNumerically("<=", 16),
-			"creates sent after the emergency stop, one after the other")
+			"creates sent after the emergency stop")
 	})
 }
 

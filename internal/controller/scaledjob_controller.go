@@ -16,8 +16,8 @@
 //	report.go      writes status, events and metrics
 //	requeue.go     returns when to reconcile again
 //
-// memory.go has the state that is kept between reconciles, and cache.go reads the cache. setup.go adds the controller to
-// a manager. Package enqueue requests reconciles.
+// memory.go has the state that is kept between reconciles, and cache.go reads the cache. setup.go adds the controller
+// to a manager. Package enqueue requests reconciles.
 //
 // A reconcile does not know what triggered it. Notifications, finished Jobs, edits and the resync all add the same
 // request to the work queue, and the decision depends only on what the reconcile observes.

@@ -35,9 +35,9 @@ type DryRun struct {
 }
 
 // DryRun sends a dry run of the template once per generation. While the condition TemplateValid is Unknown, it sends
-// another one at the resync. known are the last reported conditions. filled returns the ScaledJob with its template. DryRun
-// returns whether it asked the API server, and the error that this answered to the dry run or to filled. Without a place
-// the dry run waits. Jobs are created without waiting for it.
+// another one at the resync. known are the last reported conditions. filled returns the ScaledJob with its template.
+// DryRun returns whether it asked the API server, and the error that this answered to the dry run or to filled. Without
+// a place the dry run waits. Jobs are created without waiting for it.
 func (d DryRunner) DryRun(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, filled func() (*scaledjobv1.ScaledJob, error),
 	run *DryRun, known []metav1.Condition,

@@ -97,11 +97,14 @@ func TestSourceFailsWithTheList(t *testing.T) {
 func TestInformerOfASource(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
+	watched := make(chan metav1.ListOptions, 1)
 	from := &toolscache.ListWatch{
 		ListWithContextFunc: (&jobs{sizes: make([]int, 1200)}).list,
 		WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			g.Expect(options.SendInitialEvents).To(BeNil())
-			g.Expect(options.ResourceVersion).To(Equal("7"), "it goes on where the list ends")
+			select {
+			case watched <- options:
+			default: // The first is enough.
+			}
 			return watch.NewFake(), nil
 		},
 	}
@@ -109,6 +112,10 @@ func TestInformerOfASource(t *testing.T) {
 	informer := toolscache.NewSharedIndexInformer(Source(from, withoutLabels, log), &batchv1.Job{}, 0, nil)
 	g.Expect(informer.SetTransform(withoutLabels)).To(Succeed())
 	go informer.RunWithContext(t.Context())
+	var asked metav1.ListOptions
+	g.Eventually(watched).Should(Receive(&asked))
+	g.Expect(asked.SendInitialEvents).To(BeNil())
+	g.Expect(asked.ResourceVersion).To(Equal("7"), "it goes on where the list ends")
 	g.Eventually(informer.HasSynced).Should(BeTrue())
 	g.Expect(informer.GetStore().List()).To(HaveLen(1200))
 	g.Expect(informer.GetStore().List()).To(HaveEach(HaveField("Labels", BeEmpty())))

@@ -5,10 +5,13 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 const (
@@ -46,18 +49,19 @@ type round struct {
 	done     chan struct{}
 }
 
-// read returns the length of a list. ctx must have a deadline. Each read may send the next round trip, for all that have
-// joined it, so that none depends on another one that gives up.
+// read returns the length of a list. ctx must have a deadline. Each read may send the next round trip, for all that
+// have joined it, so that none depends on another one that gives up.
 func (l *lengths) read(ctx context.Context, client redis.Cmdable, key string) (int64, error) {
 	from, joined, at := l.join(client, key)
 	defer l.leave(client)
 	waited := time.NewTimer(l.gather)
 	defer waited.Stop()
+	mine := false
 	select {
 	case from.turns <- struct{}{}:
-		l.send(ctx, client, from, joined, func() { <-from.turns })
+		mine = l.send(ctx, client, from, joined, func() { <-from.turns })
 	case <-waited.C:
-		l.send(ctx, client, from, joined, func() { /* It has no turn. */ })
+		mine = l.send(ctx, client, from, joined, func() { /* It has no turn. */ })
 	case <-joined.done:
 	case <-ctx.Done():
 		return 0, ctx.Err()
@@ -67,10 +71,15 @@ func (l *lengths) read(ctx context.Context, client redis.Cmdable, key string) (i
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	if joined.err != nil {
+	switch {
+	case joined.err == nil:
+		return number(joined.replies[at])
+	case !mine && failure.IsTimeout(joined.err):
+		// The server had the time of the sender, which may be less than that of this read.
+		return 0, fmt.Errorf("%w: %w", failure.ErrBusy, joined.err)
+	default:
 		return 0, joined.err
 	}
-	return number(joined.replies[at])
 }
 
 // join adds a read to the next round trip, and returns its index in that.
@@ -102,9 +111,11 @@ func (l *lengths) leave(client redis.Cmdable) {
 	}
 }
 
-// send sends a round trip, unless another read has, and gives back the turn for it. The round trip has the deadline of
-// this read, but is not canceled with it, because others wait for it too.
-func (l *lengths) send(ctx context.Context, client redis.Cmdable, from *gathering, joined *round, giveBack func()) {
+// send sends a round trip, unless another read has, and gives back the turn for it. It reports whether it did. The
+// round trip has the deadline of this read, but is not canceled with it, because others wait for it too.
+func (l *lengths) send(
+	ctx context.Context, client redis.Cmdable, from *gathering, joined *round, giveBack func(),
+) (sent bool) {
 	defer giveBack()
 	l.mu.Lock()
 	isNext := from.next == joined
@@ -113,11 +124,12 @@ func (l *lengths) send(ctx context.Context, client redis.Cmdable, from *gatherin
 	}
 	l.mu.Unlock()
 	if !isNext {
-		return
+		return false
 	}
 	defer close(joined.done)
 	deadline, _ := ctx.Deadline()
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	joined.replies, joined.err = pipeline(ctx, client, joined.commands)
+	return true
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 // trips counts round trips, and holds each until it is let go.
@@ -233,5 +235,29 @@ func TestReadsBeginSoonIfTheServerIsFarAway(t *testing.T) {
 	o.reads.Wait()
 	for i, got := range answers {
 		o.Expect(*got).To(Equal(answer{length: int64(6 + i)}))
+	}
+}
+
+// The time of the read that sends a round trip may end long before that of the others.
+func TestTimeoutOfAnotherReadIsNoTimeout(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, 8)
+	o.busy()
+	short, cancel := context.WithTimeout(o.ctx, time.Second)
+	defer cancel()
+	for range 15 {
+		o.read(short, 5)
+	}
+	waits := o.read(o.ctx, 6)
+	o.Eventually(o.joined).Should(Equal(16))
+	o.hold <- nil
+	o.Eventually(o.begun).Should(Receive(Equal(16)))
+	<-short.Done()
+	for range roundTrips {
+		o.hold <- nil
+	}
+	o.reads.Wait()
+	if waits.err != nil { // Otherwise it has sent the round trip itself.
+		o.Expect(waits.err).To(MatchError(failure.ErrBusy))
 	}
 }

@@ -5,7 +5,7 @@
 //
 // It reads all keys of a ScaledJob in one round trip and one transaction, so that a message which a worker moves from
 // one key to another counts once. It needs further round trips only if the server does not know a number, or rejects
-// the transaction.
+// the transaction. ScaledJobs with one list that are read at about the same time share a round trip.
 package queue
 
 import (

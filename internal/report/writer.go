@@ -154,10 +154,10 @@ func (w StatusWriter) WriteAtOnce(
 	return record.retry.Wait(time.Now()), err
 }
 
-// share keeps one copy of a status that is computed, stored and, possibly, cached.
+// share keeps one copy of a status that is computed, stored and, possibly, cached. It does not keep the cached object.
 func (r *StatusRecord) share(sj *scaledjobv1.ScaledJob, same *scaledjobv1.ScaledJobStatus) {
 	if SameStatus(&sj.Status, same) {
-		same = &sj.Status
+		same = new(sj.Status)
 	}
 	r.computed = same
 	if r.written != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,6 +32,9 @@ type ScaledJob struct {
 	// operator does not know.
 	SpecErr   error `json:"-"`
 	StatusErr error `json:"-"`
+
+	// words keep the strings of the conditions that other ScaledJobs share.
+	words []unique.Handle[words]
 }
 
 // List is a list of ScaledJobs.
@@ -126,7 +130,9 @@ func check(unknown []error, spec *scaledjobv1.ScaledJobSpec) error {
 
 // DeepCopyObject implements runtime.Object.
 func (s *ScaledJob) DeepCopyObject() runtime.Object {
-	return &ScaledJob{ScaledJob: *s.DeepCopy(), Template: s.Template, SpecErr: s.SpecErr, StatusErr: s.StatusErr}
+	return &ScaledJob{
+		ScaledJob: *s.DeepCopy(), Template: s.Template, SpecErr: s.SpecErr, StatusErr: s.StatusErr, words: s.words,
+	}
 }
 
 // DeepCopyObject implements runtime.Object.

@@ -20,21 +20,26 @@ func Slim(object any) (any, error) {
 	slim.ManagedFields, slim.Annotations, slim.Labels = nil, nil, nil
 	slim.OwnerReferences, slim.Finalizers = nil, nil
 	slim.Template = sj.Template.slim()
-	slim.Status.Conditions = slimConditions(sj.Status.Conditions)
+	slim.Status.Conditions, slim.words = slimConditions(sj.Status.Conditions)
 	return &slim, nil
 }
 
-// slimConditions returns the conditions with strings that they share with those of other ScaledJobs, in no more memory
-// than they need.
-func slimConditions(conditions []metav1.Condition) []metav1.Condition {
-	slim := make([]metav1.Condition, len(conditions))
-	for i, condition := range conditions {
-		condition.Type, condition.Status = shared(condition.Type), shared(condition.Status)
-		condition.Reason, condition.Message = shared(condition.Reason), shared(condition.Message)
-		slim[i] = condition
-	}
-	return slim
+// words are the strings of a condition.
+type words struct {
+	kind            string
+	status          metav1.ConditionStatus
+	reason, message string
 }
 
-// shared returns an equal string of which there is one in the memory.
-func shared[T comparable](value T) T { return unique.Make(value).Value() }
+// slimConditions returns the conditions in no more memory than they need, with strings that they share with those of
+// other ScaledJobs. The strings are shared for as long as the handles are kept.
+func slimConditions(conditions []metav1.Condition) ([]metav1.Condition, []unique.Handle[words]) {
+	slim, shared := make([]metav1.Condition, len(conditions)), make([]unique.Handle[words], len(conditions))
+	for i, condition := range conditions {
+		shared[i] = unique.Make(words{condition.Type, condition.Status, condition.Reason, condition.Message})
+		its := shared[i].Value()
+		condition.Type, condition.Status, condition.Reason, condition.Message = its.kind, its.status, its.reason, its.message
+		slim[i] = condition
+	}
+	return slim, shared
+}

@@ -52,7 +52,7 @@ func TestDeletionInMidBatch(t *testing.T) {
 	for _, propagation := range propagations(metav1.DeletePropagationForeground, metav1.DeletePropagationBackground) {
 		t.Run(string(propagation), func(t *testing.T) {
 			t.Parallel()
-			const messages, before = 8 * createsPerReconcile, 40
+			const messages, before = 2 * createsPerReconcile, 40
 			g := NewWithT(t)
 			namespace, proxy := newNamespace(t), startProxy(t)
 			operator := startOperator(t, proxy, []string{namespace})

@@ -21,7 +21,7 @@ const (
 	// createsAtOnce is how many creates of a ScaledJob are under way at a time.
 	createsAtOnce = 16
 	// createsPerReconcile is how many come from one look at its Jobs and its queue.
-	createsPerReconcile = 128
+	createsPerReconcile = 512
 )
 
 // The operator dies with creates under way, and the API server carries them out

@@ -75,13 +75,16 @@ func (r *Reconciler) requeue(
 	return enqueue.After(after, enqueue.PriorityResync), nil
 }
 
-// untilResync returns the time until the next resync: the interval with jitter, and then until the end of a slot, in
-// which the resyncs of other ScaledJobs end too. Reconciles that come together cost less CPU time than as many that
-// come one by one.
+// untilResync returns the time until the next resync: the interval with jitter, moved to a moment at which the resyncs of
+// other ScaledJobs are due too. Reconciles that come together cost less CPU time than as many that come one by one.
 func untilResync(interval time.Duration, now time.Time) time.Duration {
 	after, slot := jitter(interval), interval/resyncSlots
 	then := now.Add(after).Round(0)
-	return after + then.Truncate(slot).Add(slot).Sub(then)
+	after -= then.Sub(then.Truncate(slot))
+	if after < time.Duration(float64(interval)*(1-resyncJitter)) {
+		after += slot
+	}
+	return after
 }
 
 // never stands for no deadline.

@@ -90,7 +90,7 @@ func TestResyncsComeTogether(t *testing.T) {
 	for i := range 10_000 {
 		now := began.Add(time.Duration(i) * 3 * time.Millisecond)
 		after := untilResync(interval, now)
-		g.Expect(after).To(BeNumerically("~", interval, interval/10+interval/resyncSlots))
+		g.Expect(after).To(BeNumerically("~", interval, interval/10))
 		moments[now.Round(0).Add(after)]++
 	}
 	g.Expect(len(moments)).To(BeNumerically("<=", 2*resyncSlots))

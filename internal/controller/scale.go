@@ -164,14 +164,17 @@ func (m *memory) createTimeout() time.Duration {
 }
 
 // batches splits the ordinals into the batches in which to create their Jobs. If careful is true, the first batch has
-// one ordinal, and each further batch is twice as large. Then a template that the API server rejects, or a full quota,
-// costs few requests.
+// one ordinal, and each further batch is twice as large, up to as many as are sent at once; the rest are one batch. Then
+// a template that the API server rejects, or a full quota, costs few requests.
 func batches(ordinals []int64, careful bool) [][]int64 {
 	if !careful {
 		return [][]int64{ordinals}
 	}
 	var all [][]int64
 	for size := 1; len(ordinals) > 0; size *= 2 {
+		if size > jobcontrol.AtOnce {
+			size = len(ordinals)
+		}
 		next := min(size, len(ordinals))
 		all, ordinals = append(all, ordinals[:next]), ordinals[next:]
 	}

@@ -53,7 +53,8 @@ const (
 )
 
 // boundMemory sets how much memory the Go runtime takes. GOMEMLIMIT is the limit of the container, beyond which the
-// kernel kills the process, and the Go runtime does not count the program itself. GOGC takes precedence.
+// kernel kills the process, and the Go runtime does not count the program itself. The environment variable GOGC takes
+// precedence over garbagePercent.
 func boundMemory() {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		debug.SetMemoryLimit(limit - limit/memoryReserve)

@@ -108,6 +108,14 @@ func (o *office) busy() (answers []*answer) {
 	return answers
 }
 
+// finish lets so many round trips go, and waits until all reads have ended.
+func (o *office) finish(trips int) {
+	for range trips {
+		o.hold <- nil
+	}
+	o.reads.Wait()
+}
+
 // joined returns how many reads wait for the next round trip.
 func (o *office) joined() int {
 	o.lengths.mu.Lock()
@@ -125,10 +133,7 @@ func TestReadsShareARoundTrip(t *testing.T) {
 	}
 	o.Eventually(o.joined).Should(Equal(lists - roundTrips))
 	o.Consistently(o.begun, "20ms").ShouldNot(Receive(), "no more round trips than allowed")
-	for range roundTrips + 1 {
-		o.hold <- nil
-	}
-	o.reads.Wait()
+	o.finish(roundTrips + 1)
 
 	o.Expect(o.begun).To(Receive(Equal(lists - roundTrips)))
 	for messages, got := range answers {
@@ -147,10 +152,7 @@ func TestWrongTypeFailsAlone(t *testing.T) {
 	o.reads.Go(func() { _, wrong = o.lengths.read(o.ctx, o.client, "text") })
 	right := o.read(o.ctx, 7)
 	o.Eventually(o.joined).Should(Equal(2))
-	for range roundTrips + 1 {
-		o.hold <- nil
-	}
-	o.reads.Wait()
+	o.finish(roundTrips + 1)
 
 	o.Expect(wrong).To(MatchError(ContainSubstring("WRONGTYPE")))
 	o.Expect(*right).To(Equal(answer{length: 7}))
@@ -172,10 +174,7 @@ func TestReadThatGivesUpHoldsUpNobody(t *testing.T) {
 		defer o.lengths.mu.Unlock()
 		return o.lengths.of[o.client].users
 	}).Should(Equal(roundTrips + 1))
-	for range roundTrips + 1 {
-		o.hold <- nil
-	}
-	o.reads.Wait()
+	o.finish(roundTrips + 1)
 	o.Expect(gone.err).To(MatchError(context.Canceled))
 	o.Expect(*stays).To(Equal(answer{length: 6}))
 }
@@ -194,10 +193,7 @@ func TestSharedRoundTripOutlivesItsSender(t *testing.T) {
 	o.hold <- nil
 	o.Eventually(o.begun).Should(Receive(Equal(16)))
 	giveUp()
-	for range roundTrips {
-		o.hold <- nil
-	}
-	o.reads.Wait()
+	o.finish(roundTrips)
 	o.Expect(*stays).To(Equal(answer{length: 6}))
 }
 
@@ -229,10 +225,7 @@ func TestReadsBeginSoonIfTheServerIsFarAway(t *testing.T) {
 	o.Eventually(o.begun).Should(Receive(Equal(1)), "while the others are still under way")
 	answers = append(answers, o.read(o.ctx, 7))
 	o.Eventually(o.begun).Should(Receive(Equal(1)))
-	for range roundTrips + 2 {
-		o.hold <- nil
-	}
-	o.reads.Wait()
+	o.finish(roundTrips + 2)
 	for i, got := range answers {
 		o.Expect(*got).To(Equal(answer{length: int64(6 + i)}))
 	}
@@ -253,10 +246,7 @@ func TestTimeoutOfAnotherReadIsNoTimeout(t *testing.T) {
 	o.hold <- nil
 	o.Eventually(o.begun).Should(Receive(Equal(16)))
 	<-short.Done()
-	for range roundTrips {
-		o.hold <- nil
-	}
-	o.reads.Wait()
+	o.finish(roundTrips)
 	if waits.err != nil { // Otherwise it has sent the round trip itself.
 		o.Expect(waits.err).To(MatchError(failure.ErrBusy))
 	}

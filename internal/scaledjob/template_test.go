@@ -6,8 +6,10 @@ package scaledjob
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
@@ -152,4 +154,22 @@ func BenchmarkDecodeTemplate(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// Thousands of ScaledJobs have the same conditions, also long after the first was cached.
+func TestConditionsShareTheirStrings(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	message := func() *byte {
+		sj := &ScaledJob{}
+		sj.Status.Conditions = []metav1.Condition{{Message: strings.Repeat("all is well ", 3)}}
+		slim, err := Slim(sj)
+		g.Expect(err).NotTo(HaveOccurred())
+		t.Cleanup(func() { runtime.KeepAlive(slim) })
+		return unsafe.StringData(slim.(*ScaledJob).Status.Conditions[0].Message)
+	}
+	first := message()
+	runtime.GC()
+	runtime.GC()
+	g.Expect(message()).To(BeIdenticalTo(first))
 }

@@ -85,7 +85,7 @@ func measureBursts(ctx context.Context, log io.Writer, s *setting, size sizes) (
 	}
 	work := fmt.Sprintf("burst of %d, median", size.burst)
 	return []comparison{{
-		work: work, unit: "Jobs/s", figures: ofRounds(rates[s.floor], rates[s.ours]), atLeast: 0.9,
+		work: work, unit: "Jobs/s", figures: ofRounds(rates[s.floor], rates[s.ours]), atLeast: 0.95,
 		curves: &results.Curves{Count: size.burst, Reference: curves[s.floor], Ours: curves[s.ours]},
 	}}, nil
 }

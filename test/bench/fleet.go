@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,42 +37,59 @@ const (
 	subscriptionsInterval = 250 * time.Millisecond
 )
 
-// fleet is so many ScaledJobs, with a namespace, a Redis server and an operator of their own.
+// fleet is so many ScaledJobs, with a namespace, Redis servers and an operator of their own.
 type fleet struct {
 	setting *setting
 	owner   *contender // what all members share
-	redis   *redistest.Server
+	servers []*redistest.Server
 	running *operator.Operator
 	members crowd
 	shown   *progress.Line
 }
 
-// newFleet has a namespace and a server, but neither ScaledJobs nor an operator.
-func (s *setting) newFleet(ctx context.Context) (*fleet, error) {
+// newFleet has a namespace and so many servers, but neither ScaledJobs nor an operator.
+func (s *setting) newFleet(ctx context.Context, servers int) (*fleet, error) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleetNamespace}}
-	if err := s.ours.kube.Create(ctx, namespace); err != nil {
+	if err := client.IgnoreAlreadyExists(s.ours.kube.Create(ctx, namespace)); err != nil {
 		return nil, fmt.Errorf("creating namespace %s: %w", fleetNamespace, err)
 	}
 	seen, err := newArrivals(ctx, s.ours.kube, fleetNamespace, ourKind().label)
 	if err != nil {
 		return nil, err
 	}
-	server, err := redistest.Start(ctx, redistest.Options{})
-	if err != nil {
-		return nil, err
+	f := &fleet{setting: s, owner: &contender{
+		name: "scale", kube: s.ours.kube, of: ourKind(), arrivals: seen, patience: waitTimeout, reports: true,
+	}}
+	f.owner.sj = newScaledJob(fleetNamespace, "messages", "")
+	for range servers {
+		server, err := redistest.Start(ctx, redistest.Options{})
+		if err != nil {
+			return nil, errors.Join(err, f.stopServers())
+		}
+		f.servers = append(f.servers, server)
 	}
-	owner := &contender{
-		name: "scale", queue: server.Client(), kube: s.ours.kube, of: ourKind(), arrivals: seen, patience: waitTimeout, reports: true,
-	}
-	owner.sj = newScaledJob(fleetNamespace, "messages", server.Addr())
-	return &fleet{setting: s, owner: owner, redis: server}, nil
+	return f, nil
 }
 
-// populate makes the ScaledJobs. The API server does not know them yet.
+func (f *fleet) stopServers() (err error) {
+	for _, server := range f.servers {
+		err = errors.Join(err, server.Stop())
+	}
+	return err
+}
+
+// close ends the operator and the servers.
+func (f *fleet) close(ctx context.Context) error {
+	return errors.Join(f.end(context.WithoutCancel(ctx)), f.stopServers())
+}
+
+// populate makes the ScaledJobs, which take the servers in turns. The API server does not know them yet.
 func (f *fleet) populate(count int) {
 	f.members = make(crowd, count)
 	for i := range f.members {
-		f.members[i] = f.owner.another(fmt.Sprintf("queue-%d", i))
+		server, member := f.servers[i%len(f.servers)], f.owner.another(fmt.Sprintf("queue-%d", i))
+		member.queue, member.sj.Spec.RedisAddress = server.Client(), server.Addr()
+		f.members[i] = member
 	}
 }
 
@@ -99,13 +117,21 @@ func (f *fleet) create(ctx context.Context) error {
 // disband deletes the ScaledJobs and their Jobs. No operator is at work any more.
 func (f *fleet) disband(ctx context.Context) error {
 	err := f.each(ctx, "deleting", func(ctx context.Context, member *contender) error { return member.remove(ctx) })
-	return errors.Join(err, f.deleteJobs(ctx), f.redis.Client().FlushAll(ctx).Err())
+	for _, server := range f.servers {
+		err = errors.Join(err, server.Client().FlushAll(ctx).Err())
+	}
+	return errors.Join(err, f.deleteJobs(ctx))
 }
 
+// deleteJobs deletes all Jobs. The API server ends a request that deletes very many of them before it has deleted all.
 func (f *fleet) deleteJobs(ctx context.Context) error {
-	err := f.owner.kube.DeleteAllOf(ctx, &batchv1.Job{},
-		client.InNamespace(fleetNamespace), client.PropagationPolicy(metav1.DeletePropagationBackground))
-	return errors.Join(err, f.owner.arrivals.reset(ctx))
+	for {
+		err := f.owner.kube.DeleteAllOf(ctx, &batchv1.Job{},
+			client.InNamespace(fleetNamespace), client.PropagationPolicy(metav1.DeletePropagationBackground))
+		if !apierrors.IsTimeout(err) {
+			return errors.Join(err, f.owner.arrivals.reset(ctx))
+		}
+	}
 }
 
 // start starts the operator, with the memory limit of the Deployment.
@@ -116,7 +142,7 @@ func (f *fleet) start(ctx context.Context) (err error) {
 	}
 	f.running, err = operator.Start(ctx, operator.Options{
 		Cluster: f.setting.control,
-		Args:    []string{"--watch-namespaces=" + fleetNamespace},
+		Args:    []string{"--watch-namespaces=" + fleetNamespace, "--max-redis-servers-per-namespace=0"},
 	})
 	return errors.Join(err, os.Unsetenv(variable))
 }
@@ -171,9 +197,16 @@ func (f *fleet) subscribed(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
 	defer cancel()
 	return wait.PollUntilContextCancel(ctx, subscriptionsInterval, true, func(ctx context.Context) (bool, error) {
-		channels, err := f.redis.Client().PubSubChannels(ctx, "__keyspace@0__:"+f.owner.sj.Spec.QueueName+"-*").Result()
-		f.shown.Status("subscribing, %d of %d", len(channels), len(f.members))
-		return len(channels) == len(f.members), err
+		var listening int
+		for _, server := range f.servers {
+			channels, err := server.Client().PubSubChannels(ctx, "__keyspace@0__:"+f.owner.sj.Spec.QueueName+"-*").Result()
+			if err != nil {
+				return false, err
+			}
+			listening += len(channels)
+		}
+		f.shown.Status("subscribing, %d of %d", listening, len(f.members))
+		return listening == len(f.members), nil
 	})
 }
 

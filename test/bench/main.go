@@ -101,6 +101,8 @@ var measurements = []measurement{
 	{name: "churn", take: measureChurn},
 	{name: "failover", take: measureFailover},
 	{name: "scale", take: measureScale, onDemand: true},
+	{name: "servers", take: measureServers, onDemand: true},
+	{name: "jobs", take: measureJobs, onDemand: true},
 	{name: "strategies", take: measureStrategies, onDemand: true},
 	{name: besideKEDA, take: measureKEDA, prepare: prepareKEDA, onDemand: true},
 }

@@ -44,7 +44,7 @@ type scaleCosts struct {
 	untilReady, untilRest float64
 	// resident and live are bytes of memory: of the process, and of the Go objects in use.
 	resident, live float64
-	// cores and commands are at rest: CPU, and commands per second that the server runs.
+	// cores and commands are at rest: CPU, and commands per second that a server runs.
 	cores, commands float64
 	latency         latencies
 	// operator and server are how many seconds after their start the last Job of some pushes is seen.
@@ -53,11 +53,11 @@ type scaleCosts struct {
 
 // measureScale takes what each number of ScaledJobs costs that share a server. The operator starts anew for each.
 func measureScale(ctx context.Context, log io.Writer, s *setting, size sizes) (all []comparison, err error) {
-	f, err := s.newFleet(ctx)
+	f, err := s.newFleet(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, f.end(context.WithoutCancel(ctx)), f.redis.Stop()) }()
+	defer func() { err = errors.Join(err, f.close(ctx)) }()
 	var one *scaleCosts
 	for _, count := range size.scale {
 		f.shown = progress.Start(log, fmt.Sprintf("scale, %d ScaledJobs", count))
@@ -77,19 +77,31 @@ func measureScale(ctx context.Context, log io.Writer, s *setting, size sizes) (a
 // costs takes everything with this number of ScaledJobs, and leaves nothing behind.
 func (f *fleet) costs(ctx context.Context, count, samples int) (*scaleCosts, error) {
 	c := &scaleCosts{count: count}
-	for _, step := range []func(context.Context, *scaleCosts) error{
+	err := c.take(ctx,
 		f.bareLoops,
 		f.becomeReady,
 		f.atRest,
 		func(ctx context.Context, c *scaleCosts) error { return f.pushes(ctx, c, samples) },
+		func(ctx context.Context, _ *scaleCosts) error { return f.clear(ctx, f.spread(samples)) },
 		f.restartOperator,
-		f.restartServer,
-	} {
-		if err := step(ctx, c); err != nil {
-			return nil, err
-		}
+		func(ctx context.Context, _ *scaleCosts) error {
+			return errors.Join(f.clear(ctx, f.spread(restartPushes)), f.subscribed(ctx))
+		},
+		f.restartServer)
+	if err != nil {
+		return nil, err
 	}
 	return c, errors.Join(f.end(ctx), f.disband(ctx))
+}
+
+// take takes one step after the other.
+func (c *scaleCosts) take(ctx context.Context, steps ...func(context.Context, *scaleCosts) error) error {
+	for _, step := range steps {
+		if err := step(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // bareLoops creates the ScaledJobs and writes a status of each, with no operator at work, and deletes them again.
@@ -189,7 +201,7 @@ func (f *fleet) atRest(ctx context.Context, c *scaleCosts) error {
 	if err != nil {
 		return err
 	}
-	c.commands, err = commandsOf(ctx, f.redis.Client(), func(ctx context.Context) (int, error) { return 0, scene.Pause(ctx, restTime) })
+	c.commands, err = commandsOf(ctx, f.servers[0].Client(), func(ctx context.Context) (int, error) { return 0, scene.Pause(ctx, restTime) })
 	if err != nil {
 		return err
 	}
@@ -249,7 +261,7 @@ func (f *fleet) pushes(ctx context.Context, c *scaleCosts, samples int) error {
 			}
 		}
 	}
-	return errors.Join(f.clear(ctx, touched), f.setting.floor.check(ctx), f.setting.floor.clear(ctx))
+	return errors.Join(scene.Pause(ctx, settleTime), touched.check(ctx), f.setting.floor.check(ctx), f.setting.floor.clear(ctx))
 }
 
 // restartOperator has messages come while no operator is at work.
@@ -266,16 +278,14 @@ func (f *fleet) restartOperator(ctx context.Context, c *scaleCosts) error {
 	if err := f.start(ctx); err != nil {
 		return err
 	}
-	if c.operator, err = touched.lastJob(ctx, began); err != nil {
-		return err
-	}
-	return errors.Join(f.clear(ctx, touched), f.subscribed(ctx))
+	c.operator, err = touched.lastJob(ctx, began)
+	return err
 }
 
 // restartServer has messages come as soon as the server answers again. It was empty before, and is now.
 func (f *fleet) restartServer(ctx context.Context, c *scaleCosts) error {
 	f.shown.Status("starting Redis again")
-	if err := f.redis.Restart(ctx); err != nil {
+	if err := f.servers[0].Restart(ctx); err != nil {
 		return err
 	}
 	began := time.Now()

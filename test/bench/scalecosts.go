@@ -14,51 +14,74 @@ const (
 	bytesPerMB                  = 1e6
 )
 
+// afterRestart is the work that restartOperator takes the time of.
+var afterRestart = fmt.Sprintf("operator starts again → Jobs of %d pushes before that", restartPushes)
+
 // compare tells what the ScaledJobs cost. The latency is compared with the floor, and with that of the first number of
 // ScaledJobs in this run.
 func (c *scaleCosts) compare(first *scaleCosts) []comparison {
 	work := func(what string) string { return fmt.Sprintf("%d ScaledJobs: %s", c.count, what) }
-	alone := func(what, unit string, ours float64) comparison {
-		shown := figureOnly(work(what), ours)
-		shown.unit = unit
-		return shown
-	}
-	aimed := func(what, unit string, limit, ours float64) comparison {
-		if c.count < manyScaledJobs {
-			return alone(what, unit, ours)
-		}
-		return within(work(what), unit, limit, ours)
-	}
 	above := c.ready - c.creating
-	result := []comparison{
-		alone("created by a bare loop", "s", c.creating),
+	all := []comparison{
+		alone(work("created by a bare loop"), "s", c.creating),
 		{
 			work: work("created → all Ready, above that"), unit: "s",
 			figures: figures{c.writing, above, above / c.writing}, atMost: mostReady, beside: "bare status writes",
 		},
 		within(work("status writes each until all are Ready"), "", mostWritesEach, c.untilReady),
-		alone("status writes each until all hear by notifications", "", c.untilRest),
-		aimed("memory of the process", "MB", mostResident, c.resident/bytesPerMB),
-		alone("memory of objects in use", "MB", c.live/bytesPerMB),
-		aimed("CPU at rest", "cores", mostRestCores, c.cores),
-		alone("CPU time of one resync of all", "s", c.cores*resyncInterval.Seconds()),
-		alone("commands at rest", "/s", c.commands),
+		alone(work("status writes each until all hear by notifications"), "", c.untilRest),
 	}
-	for _, q := range []struct {
-		name    string
-		part    float64
-		samples latencies
-	}{{"p50", 0.5, c.latency}, {"p99", 0.99, latencies{}}} {
-		result = append(result, comparison{
-			work: work("push → Job seen, " + q.name), unit: "ms", figures: ofQuantiles(c.latency.floor, c.latency.ours, q.part),
-			samples: q.samples,
-		})
-		if c != first {
+	all = append(all, c.resting(work)...)
+	all = append(all,
+		alone(work("CPU time of one resync of all"), "s", c.cores*resyncInterval.Seconds()),
+		alone(work("commands at rest"), "/s", c.commands))
+	all = append(all, c.reaction(work)...)
+	if c != first {
+		for _, q := range []struct {
+			name string
+			part float64
+		}{{"p50", 0.5}, {"p99", 0.99}} {
 			with := fmt.Sprintf("push → Job seen, %s, times that with %d", q.name, first.count)
-			result = append(result, within(work(with), "", mostBesideOne, ofQuantiles(first.latency.ours, c.latency.ours, q.part).ratio))
+			all = append(all, within(work(with), "", mostBesideOne, ofQuantiles(first.latency.ours, c.latency.ours, q.part).ratio))
 		}
 	}
-	return append(result,
-		aimed(fmt.Sprintf("operator starts again → Jobs of %d pushes before that", restartPushes), "s", mostRestart, c.operator),
-		aimed(fmt.Sprintf("Redis answers again → Jobs of %d pushes after that", restartPushes), "s", mostRestart, c.server))
+	return append(all,
+		c.aimed(work(afterRestart), "s", mostRestart, c.operator),
+		c.aimed(work(fmt.Sprintf("Redis answers again → Jobs of %d pushes after that", restartPushes)), "s", mostRestart, c.server))
+}
+
+// resting tells what the operator takes at rest.
+func (c *scaleCosts) resting(work func(what string) string) []comparison {
+	return []comparison{
+		c.aimed(work("memory of the process"), "MB", mostResident, c.resident/bytesPerMB),
+		alone(work("memory of objects in use"), "MB", c.live/bytesPerMB),
+		c.aimed(work("CPU at rest"), "cores", mostRestCores, c.cores),
+	}
+}
+
+// reaction tells how soon a message has its Job.
+func (c *scaleCosts) reaction(work func(what string) string) []comparison {
+	of := func(name string, part float64) comparison {
+		return comparison{
+			work: work("push → Job seen, " + name), unit: "ms", figures: ofQuantiles(c.latency.floor, c.latency.ours, part),
+		}
+	}
+	p50, p99 := of("p50", 0.5), of("p99", 0.99)
+	p50.samples = c.latency
+	return []comparison{p50, p99}
+}
+
+// aimed is a result that has a limit if there are many ScaledJobs.
+func (c *scaleCosts) aimed(work, unit string, limit, ours float64) comparison {
+	if c.count < manyScaledJobs {
+		return alone(work, unit, ours)
+	}
+	return within(work, unit, limit, ours)
+}
+
+// alone is a result that is compared with nothing.
+func alone(work, unit string, ours float64) comparison {
+	shown := figureOnly(work, ours)
+	shown.unit = unit
+	return shown
 }

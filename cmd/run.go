@@ -28,6 +28,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/pages"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/topology"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
@@ -56,9 +57,12 @@ func sparing(cluster *rest.Config) *rest.Config {
 }
 
 // newWatcher returns the watcher of the queues, which delivers its wakes to the controller.
-func newWatcher(pool *connection.Pool, wakes enqueue.Wakes, recorder keyspace.Recorder, options options) *keyspace.Watcher {
+func newWatcher(
+	pool *connection.Pool, directory *topology.Directory, wakes enqueue.Wakes, recorder keyspace.Recorder, options options,
+) *keyspace.Watcher {
 	return keyspace.New(keyspace.Options{
 		Pool:      pool,
+		Directory: directory,
 		Deliver:   wakes.Deliver,
 		Configure: options.configureNotifications,
 		Recorder:  recorder,
@@ -88,16 +92,17 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		return err
 	}
 	pool := newPool(mgr.GetAPIReader(), options)
+	directory := topology.New(pool, ctrl.Log.WithName("topology"))
 	live := jobcontrol.WithDeadlines(mgr.GetAPIReader())
 	wakes := make(enqueue.Wakes)
 	collectors := metrics.New(ctrlmetrics.Registry)
-	watcher := newWatcher(pool, wakes, collectors, options)
+	watcher := newWatcher(pool, directory, wakes, collectors, options)
 	reconciler := &controller.Reconciler{
 		Cache:    cached,
 		Client:   mgr.GetClient(),
 		Live:     live,
-		Servers:  pool,
-		Queues:   queue.NewReader(pool),
+		Servers:  directory,
+		Queues:   queue.NewReader(pool, directory),
 		Watcher:  watcher,
 		Gate:     jobcontrol.NewGate(mgr.GetClient(), live, &cached.Stores, options.namespaces),
 		Recorder: mgr.GetEventRecorder(name),
@@ -113,7 +118,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		return err
 	}
 	synced := make(chan struct{})
-	for _, runnable := range []manager.Runnable{pool, watcher, checkStores(mgr, &cached.Stores), closes(synced)} {
+	for _, runnable := range []manager.Runnable{pool, directory, watcher, checkStores(mgr, &cached.Stores), closes(synced)} {
 		if err := mgr.Add(runnable); err != nil {
 			return fmt.Errorf("adding to the manager: %w", err)
 		}

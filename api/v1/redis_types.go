@@ -4,11 +4,18 @@
 package v1
 
 // RedisMode is the kind of Redis deployment.
-// +kubebuilder:validation:Enum=Standalone
+// +kubebuilder:validation:Enum=Standalone;Sentinel;Cluster
 type RedisMode string
 
-// RedisStandalone is one server, or a service that behaves like one server at a single address.
-const RedisStandalone RedisMode = "Standalone"
+// The modes.
+const (
+	// RedisStandalone is one server, or a service that behaves like one server at a single address.
+	RedisStandalone RedisMode = "Standalone"
+	// RedisSentinel is one master at a time, whose address sentinels know.
+	RedisSentinel RedisMode = "Sentinel"
+	// RedisCluster is a Redis Cluster: several masters that share the keys.
+	RedisCluster RedisMode = "Cluster"
+)
 
 // The default keys of a Secret. Those for TLS are the keys of Secrets of the type kubernetes.io/tls.
 const (
@@ -18,17 +25,21 @@ const (
 	DefaultPrivateKeyKey  = "tls.key"
 )
 
-// Redis specifies a Redis server, the database, the credentials and TLS.
+// Redis specifies a Redis server or deployment, the database, the credentials and TLS.
 //
-// +kubebuilder:validation:XValidation:rule="size(self.addresses) == 1",message="mode Standalone takes exactly one address",fieldPath=".addresses"
+// +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode != 'Standalone') || size(self.addresses) == 1",message="mode Standalone takes exactly one address",fieldPath=".addresses"
+// +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Sentinel') == has(self.sentinel)",message="mode Sentinel needs sentinel.masterName, and no other mode takes sentinel"
+// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Cluster' || !has(self.database) || self.database == 0",message="mode Cluster takes no other database than 0",fieldPath=".database"
 type Redis struct {
-	// mode is the kind of Redis deployment: Standalone (default), which is one server at a single address.
+	// mode is the kind of Redis deployment. Standalone (default) is one server at a single address. Sentinel is one
+	// master at a time, which sentinels choose. Cluster is a Redis Cluster.
 	// +optional
 	// +kubebuilder:default=Standalone
 	Mode RedisMode `json:"mode,omitempty"`
 
-	// addresses is the server as host:port, with IPv6 addresses in brackets, without a scheme or path. Exactly one
-	// address.
+	// addresses has each address as host:port, with IPv6 addresses in brackets, without a scheme or path. Standalone:
+	// exactly one, that of the server. Sentinel: those of the sentinels. Cluster: those of some nodes, which know the
+	// others.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -49,6 +60,29 @@ type Redis struct {
 
 	// tls encrypts the connections. Write tls: {} for a server with a certificate from an authority that the operator's
 	// system trusts. Kubernetes drops a bare tls:, and the connections are not encrypted.
+	// +optional
+	TLS *RedisTLS `json:"tls,omitempty"`
+
+	// sentinel says how to ask the sentinels for the master. Required with mode Sentinel.
+	// +optional
+	Sentinel *RedisSentinelAccess `json:"sentinel,omitempty"`
+}
+
+// RedisSentinelAccess specifies the master to ask sentinels for, and the credentials and TLS for that. auth and tls of
+// the Redis server do not apply to sentinels.
+type RedisSentinelAccess struct {
+	// masterName is the name that the sentinels have for the master, as in sentinel monitor.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
+	MasterName string `json:"masterName"`
+
+	// auth specifies the credentials for the sentinels. Without it the operator does not authenticate to them.
+	// +optional
+	Auth *RedisAuth `json:"auth,omitempty"`
+
+	// tls encrypts the connections to the sentinels.
 	// +optional
 	TLS *RedisTLS `json:"tls,omitempty"`
 }

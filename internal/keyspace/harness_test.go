@@ -21,6 +21,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/topology"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -69,11 +70,12 @@ func newHarnessOn(
 ) *harness {
 	t.Helper()
 	pool := connection.NewPool(options)
+	directory := topology.New(pool, logr.Discard())
 	h := &harness{
 		Gomega: NewWithT(t), t: t, pool: pool, endpoint: endpoint,
-		reader: queue.NewReader(pool), seen: map[string]int64{},
+		reader: queue.NewReader(pool, directory), seen: map[string]int64{},
 	}
-	h.Watcher = New(Options{Pool: pool, Deliver: h.deliver, Log: logr.Discard()})
+	h.Watcher = New(Options{Pool: pool, Directory: directory, Deliver: h.deliver, Log: logr.Discard()})
 	for _, change := range prepare {
 		change(h.Watcher)
 	}

@@ -19,12 +19,14 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/topology"
 )
 
 // newVerified returns a watcher that does not run, with ids whose keys are subscribed to and whose notifications are
 // verified.
 func newVerified(ids, keysEach int) *Watcher {
-	w := New(Options{Pool: connection.NewPool(connection.Options{}), Log: logr.Discard()})
+	pool := connection.NewPool(connection.Options{})
+	w := New(Options{Pool: pool, Directory: topology.New(pool, logr.Discard()), Log: logr.Discard()})
 	endpoint := auth.Endpoint{Address: "10.0.0.1:6379"}
 	for i := range ids {
 		keys := make([]Key, keysEach)

@@ -57,11 +57,10 @@ func (w *Watcher) State(id ID) State {
 	if watched.trackingOnly {
 		return state
 	}
-	server := w.supervisors[watched.endpoint]
-	for _, key := range watched.keys {
-		subscribed := server.set.state(key.channel(), id.Namespace)
+	for spot := range watched.spots() {
+		subscribed := w.supervisors[spot.server].set.state(spot.key.channel(), id.Namespace)
 		state.LastEvent = latest(state.LastEvent, subscribed.HeardAt)
-		if key.Final {
+		if spot.key.Final {
 			state.LastEnd = latest(state.LastEnd, subscribed.ShrunkAt)
 		}
 		state.Since = latest(state.Since, subscribed.Since)
@@ -74,7 +73,7 @@ func (w *Watcher) State(id ID) State {
 func (w *Watcher) judge(id ID, watched *watch, now time.Time) (changed bool) {
 	watched.judgedAt = w.version(watched)
 	verdict, settled := w.verdict(id, watched, now)
-	tracking := watched.judge(watched.keys, now)
+	tracking := w.judgeTracking(watched, now)
 	changed = verdict != watched.reported || tracking != watched.tracking
 	watched.reported, watched.tracking = verdict, tracking
 	watched.settled = settled && watched.unhurried()
@@ -84,11 +83,13 @@ func (w *Watcher) judge(id ID, watched *watch, now time.Time) (changed bool) {
 
 // version returns a number that grows when the state of the keys of an id may change.
 func (w *Watcher) version(of *watch) (version uint64) {
-	if !of.trackingOnly {
-		version = w.supervisors[of.endpoint].version()
-	}
-	if of.tracker != nil {
-		version += of.tracker.Version()
+	for spot := range of.spots() {
+		if !of.trackingOnly {
+			version += w.supervisors[spot.server].version()
+		}
+		if of.on {
+			version += w.trackerOf(spot).Version()
+		}
 	}
 	return version
 }
@@ -116,14 +117,18 @@ func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (mis
 	}
 	its, now := watched.keys[at], time.Now()
 	watched.settled = false
-	if watched.tracker != nil {
-		known := watched.tracker.State(its.trackingKey())
+	owner, known := watched.owner(at)
+	if !known {
+		return false
+	}
+	if watched.on {
+		known := w.trackers[database{owner, its.Database}].State(its.trackingKey(false))
 		missed = watched.tracked.audits[at].Read(depth, began, now, known.Armed, time.Time{})
 	}
 	if watched.trackingOnly {
 		return missed
 	}
-	server := w.supervisors[watched.endpoint]
+	server := w.supervisors[owner]
 	subscribed, silentUntil := server.set.state(its.channel(), id.Namespace), server.evidence.SilentUntil(its.Class, now)
 	return watched.audits[at].Read(depth, began, now, subscribed, silentUntil) || missed
 }
@@ -134,19 +139,41 @@ func (w *Watcher) verdict(id ID, watched *watch, now time.Time) (verdict verify.
 	if watched.trackingOnly {
 		return verify.Verdict{}, true
 	}
-	server := w.supervisors[watched.endpoint]
-	keys := make([]verify.Key, 0, len(watched.keys))
-	for i, key := range watched.keys {
-		keys = append(keys, verify.Key{
-			Class: key.Class, Subscription: server.set.state(key.channel(), id.Namespace), Audit: &watched.audits[i],
-		})
+	settled, verdict = true, verify.Verdict{Reason: verify.ReasonSubscribed}
+	located := 0
+	for spot := range watched.spots() {
+		if spot.before {
+			continue
+		}
+		server := w.supervisors[spot.server]
+		key := verify.Key{
+			Class: spot.key.Class, Subscription: server.set.state(spot.key.channel(), id.Namespace), Audit: &watched.audits[spot.index],
+		}
+		if spot.importing { // The audit is about the owner.
+			key.Audit = &verify.Audit{}
+		} else {
+			located++
+		}
+		settled = settled && key.Settled(now)
+		if verdict.Reason == verify.ReasonSubscribed {
+			verdict = verify.Judge(server.evidence, []verify.Key{key}, maps.Keys(server.classes), now)
+		}
 	}
-	settled = !slices.ContainsFunc(keys, func(key verify.Key) bool { return !key.Settled(now) })
-	verdict = verify.Judge(server.evidence, keys, maps.Keys(server.classes), now)
+	if located < len(watched.keys) {
+		return w.unlocated(watched, now), false
+	}
 	if verdict.Reason == verify.Undecided {
 		verdict = watched.reported
 	}
 	return verdict, settled
+}
+
+// unlocated returns the verdict on keys of which it is not known where they are.
+func (w *Watcher) unlocated(watched *watch, now time.Time) verify.Verdict {
+	if now.Sub(watched.since) < verify.GracePeriod {
+		return watched.reported
+	}
+	return verify.Verdict{Reason: verify.ReasonUnreachable}
 }
 
 // reviewer reviews the verdicts when there is new evidence, and every second, until ctx is done.
@@ -158,6 +185,7 @@ func (w *Watcher) reviewer(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-w.evidenceChanged:
+		case <-w.options.Directory.Changed():
 		case <-ticker.C:
 		}
 		w.review(time.Now())
@@ -181,7 +209,11 @@ func (w *Watcher) reviewSome(ids []ID, now time.Time) {
 	defer w.mu.Unlock()
 	for _, id := range ids {
 		watched, ok := w.watches[id]
-		if !ok || watched.settled && watched.judgedAt == w.version(watched) {
+		if !ok {
+			continue
+		}
+		w.relocate(id, watched, now)
+		if watched.settled && watched.judgedAt == w.version(watched) {
 			continue
 		}
 		if w.judge(id, watched, now) {

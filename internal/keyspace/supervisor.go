@@ -35,7 +35,7 @@ type supervisor struct {
 	// due is set when a session has begun and the inspector should read the setting, and when a key of a new class is
 	// watched.
 	due coalesce.Signal
-	// users is how many ids watch the endpoint, and classes how many keys of each class are watched. reclassed is how
+	// users is how often a key of the endpoint is watched, and classes how many keys of each class are watched. reclassed is how
 	// often a class came or went. The lock of the watcher guards them.
 	users     int
 	classes   map[verify.Class]int

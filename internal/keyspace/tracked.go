@@ -54,91 +54,122 @@ func (r trackerRecorder) Ended(reason string) { r.Recorder.Ended(r.of.endpoint.S
 
 // tracked is the tracking of the keys of one id.
 type tracked struct {
-	tracker *tracker       // nil while the keys are not tracked
-	audits  []verify.Audit // one for each key
+	on     bool           // the keys are tracked
+	audits []verify.Audit // one for each key
 	// tracking is the last reported state.
 	tracking verify.Tracking
 }
 
-// trackingKey returns the key for the tracker.
-func (k Key) trackingKey() tracking.Key { return tracking.Key{Name: k.Name, Class: k.Class} }
+// trackingKey returns the key for the tracker. A key whose slot is being moved to the server is read after ASKING.
+func (k Key) trackingKey(importing bool) tracking.Key {
+	return tracking.Key{Name: k.Name, Class: k.Class, Asking: importing}
+}
 
-func (t *tracked) setIdle(id ID, keys []Key, idle bool) {
-	if t.tracker == nil {
+// trackerOf returns the tracker of a spot, or nil.
+func (w *Watcher) trackerOf(s spot) *tracker { return w.trackers[database{s.server, s.key.Database}] }
+
+func (w *Watcher) setIdle(id ID, watched *watch, idle bool) {
+	if !watched.on {
 		return
 	}
-	for _, key := range keys {
-		t.tracker.SetIdle(key.trackingKey(), id, idle)
+	for spot := range watched.spots() {
+		w.trackerOf(spot).SetIdle(spot.key.trackingKey(spot.importing), id, idle)
 	}
 }
 
-// judge returns the state of the tracking of the keys.
-func (t *tracked) judge(keys []Key, now time.Time) verify.Tracking {
-	if t.tracker == nil || len(keys) == 0 {
+// judgeTracking returns the state of the tracking of the keys.
+func (w *Watcher) judgeTracking(watched *watch, now time.Time) verify.Tracking {
+	if !watched.on || len(watched.keys) == 0 {
 		return verify.NotTracked
 	}
-	for i, key := range keys {
-		if known := t.tracker.State(key.trackingKey()); !known.Tracked || t.audits[i].Disproved(now, known.Armed) {
+	state, found := verify.Tracked, 0
+	for spot := range watched.spots() {
+		if spot.before {
+			continue
+		}
+		if !spot.importing {
+			found++
+		}
+		to := w.trackerOf(spot)
+		known := to.State(spot.key.trackingKey(spot.importing))
+		if !known.Tracked || !spot.importing && watched.tracked.audits[spot.index].Disproved(now, known.Armed) {
 			return verify.NotTracked
 		}
+		if !to.Proven() {
+			state = verify.TrackedUnproven
+		}
 	}
-	if !t.tracker.Proven() {
-		return verify.TrackedUnproven
+	if found < len(watched.keys) { // It is not known where they are.
+		return verify.NotTracked
 	}
-	return verify.Tracked
+	return state
 }
 
 // unhurried reports whether the state of the tracking remains the same while time passes and nothing else happens.
 func (t *tracked) unhurried() bool {
-	return t.tracker == nil || !slices.ContainsFunc(t.audits, func(a verify.Audit) bool { return !a.Settled() })
+	return !t.on || !slices.ContainsFunc(t.audits, func(a verify.Audit) bool { return !a.Settled() })
 }
 
 // tracks reports whether one of the keys is read in this way.
-func (w *watch) tracks(key tracking.Key) bool {
-	return slices.ContainsFunc(w.keys, func(other Key) bool { return other.trackingKey() == key })
+func (w *watch) tracks(server auth.Endpoint, key tracking.Key) bool {
+	if !w.on {
+		return false
+	}
+	for spot := range w.spots() {
+		if spot.server == server && spot.key.trackingKey(spot.importing) == key {
+			return true
+		}
+	}
+	return false
 }
 
-// track begins to track the keys of an id.
-func (w *Watcher) track(id ID, next *watch) {
-	if next.tracker != nil || len(next.keys) == 0 {
+// track begins to track the keys of an id, except for those that old tracks already.
+func (w *Watcher) track(id ID, next, old *watch) {
+	if len(next.keys) == 0 {
 		return
 	}
-	at := database{next.endpoint, next.keys[0].Database}
-	to, ok := w.trackers[at]
-	if !ok {
-		recorder := trackerRecorder{w.options.Recorder, at}
-		to = &tracker{database: at, recorder: recorder, Tracker: tracking.New(tracking.Options{
-			Conn: w.options.Pool.Conn(at.endpoint, at.number), Mark: w.mark, Budgets: w.budgets, Proven: w.evidenceChanged,
-			Recorder: recorder, Timing: w.options.Tracking,
-			Log: w.options.Log.WithValues("endpoint", at.endpoint.String(), "database", at.number),
-		})}
-		w.trackers[at] = to
-		w.changed.Set()
+	next.on, next.settled = true, false
+	for spot := range next.spots() {
+		to := w.trackerOf(spot)
+		if to == nil {
+			to = w.newTracker(database{spot.server, spot.key.Database})
+		}
+		to.users++
+		if key := spot.key.trackingKey(spot.importing); !old.tracks(spot.server, key) {
+			to.Add(key, id)
+		}
 	}
-	to.users++
-	next.tracker, next.settled = to, false
-	for _, key := range next.keys {
-		to.Add(key.trackingKey(), id)
-	}
+}
+
+func (w *Watcher) newTracker(at database) *tracker {
+	recorder := trackerRecorder{w.options.Recorder, at}
+	to := &tracker{database: at, recorder: recorder, Tracker: tracking.New(tracking.Options{
+		Conn: w.options.Pool.Conn(at.endpoint, at.number), Mark: w.mark, Budgets: w.budgets, Proven: w.evidenceChanged,
+		Recorder: recorder, Timing: w.options.Tracking,
+		Log: w.options.Log.WithValues("endpoint", at.endpoint.String(), "database", at.number),
+	})}
+	w.trackers[at] = to
+	w.changed.Set()
+	return to
 }
 
 // untrack stops tracking the keys of an id, except for those that next tracks as well.
 func (w *Watcher) untrack(id ID, old, next *watch) {
-	from := old.tracker
-	if from == nil {
+	if !old.on {
 		return
 	}
-	old.tracker, old.settled = nil, false
-	for _, key := range old.keys {
-		if next.tracker != from || !next.tracks(key.trackingKey()) {
-			from.Remove(key.trackingKey(), id)
+	for spot := range old.spots() {
+		from, key := w.trackerOf(spot), spot.key.trackingKey(spot.importing)
+		if !next.tracks(spot.server, key) {
+			from.Remove(key, id)
+		}
+		from.users--
+		if from.users == 0 {
+			delete(w.trackers, from.database)
+			w.changed.Set()
 		}
 	}
-	from.users--
-	if from.users == 0 {
-		delete(w.trackers, from.database)
-		w.changed.Set()
-	}
+	old.on, old.settled = false, false
 }
 
 // choose tracks the keys of an id while notifications are not proven, also if there is never a verdict because no
@@ -150,7 +181,7 @@ func (w *Watcher) choose(id ID, watched *watch, now time.Time) {
 	case watched.reported.Reason == verify.Undecided && now.Sub(watched.since) < verify.GracePeriod:
 	case watched.reported.Reason == verify.ReasonSubscribed:
 		w.untrack(id, watched, &watch{})
-	default:
-		w.track(id, watched)
+	case !watched.on:
+		w.track(id, watched, &watch{})
 	}
 }

@@ -39,8 +39,8 @@ func TestACorrectedTypeIsReadByItsCommandOnly(t *testing.T) {
 	h.Consistently(func() int { return calls(t, server, "scard") }).Should(Equal(1))
 	h.Watcher.mu.Lock()
 	defer h.Watcher.mu.Unlock()
-	tracker := h.watches[named("corrected")].tracker
-	h.Expect(tracker.State(list("emails").trackingKey()).Tracked).To(BeFalse(), "nobody watches it as a list")
+	tracker := h.trackers[database{h.endpoint, 0}]
+	h.Expect(tracker.State(list("emails").trackingKey(false)).Tracked).To(BeFalse(), "nobody watches it as a list")
 }
 
 func TestNothingToTrackIsNotTracked(t *testing.T) {

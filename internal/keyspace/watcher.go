@@ -40,6 +40,8 @@ func (k Key) channel() string { return "__keyspace@" + strconv.Itoa(k.Database) 
 type Options struct {
 	// Pool has the connections.
 	Pool *connection.Pool
+	// Directory knows which servers have which keys.
+	Directory Directory
 	// Deliver is called for one wake after the other. It may block; the wakes of one id merge meanwhile.
 	Deliver func(ctx context.Context, w coalesce.Wake)
 	// Configure makes the watcher add the recommended flags to notify-keyspace-events of the servers.
@@ -85,6 +87,10 @@ type watch struct {
 	audits       []verify.Audit // of the notifications, one for each of keys
 	reported     verify.Verdict
 	tracked
+	// places has where each of keys is, if endpoint is a deployment, and nil otherwise. placedAt is the version of the
+	// Directory that says so.
+	places   []place
+	placedAt uint64
 	// settled means that what is reported remains the same as long as the version is judgedAt, however much time passes.
 	settled  bool
 	judgedAt uint64
@@ -107,8 +113,17 @@ func (w *watch) index(name string) int {
 	return slices.IndexFunc(w.keys, func(key Key) bool { return key.Name == name })
 }
 
-func (w *watch) includes(e auth.Endpoint, channel string) bool {
-	return w.endpoint == e && !w.trackingOnly && slices.ContainsFunc(w.keys, func(key Key) bool { return key.channel() == channel })
+// includes reports whether the channel of a server is watched.
+func (w *watch) includes(server auth.Endpoint, channel string) bool {
+	if w.trackingOnly {
+		return false
+	}
+	for spot := range w.spots() {
+		if spot.server == server && spot.key.channel() == channel {
+			return true
+		}
+	}
+	return false
 }
 
 // New returns a Watcher that watches nothing yet.
@@ -164,15 +179,25 @@ func (w *Watcher) Ensure(id ID, e auth.Endpoint, from Sources, keys ...Key) {
 	if !watching {
 		old = &watch{}
 	}
+	w.locate(next)
 	w.watches[id] = next
-	w.users[e]++
+	w.count(e, 1)
 	w.coalescer.Add(id)
 	w.join(id, next, old)
-	if next.trackingOnly || old.tracker != nil {
-		w.track(id, next)
+	if next.trackingOnly || old.on {
+		w.track(id, next, old)
 	}
 	if watching {
+		w.count(old.endpoint, -1)
 		w.leave(id, old, next)
+	}
+}
+
+// count counts the ids that watch keys of an endpoint.
+func (w *Watcher) count(e auth.Endpoint, more int) {
+	w.users[e] += more
+	if w.users[e] == 0 {
+		delete(w.users, e)
 	}
 }
 
@@ -186,6 +211,7 @@ func (w *Watcher) Forget(id ID) {
 	}
 	delete(w.watches, id)
 	w.coalescer.Remove(id)
+	w.count(old.endpoint, -1)
 	w.leave(id, old, &watch{})
 }
 
@@ -196,7 +222,7 @@ func (w *Watcher) SetIdle(id ID, idle bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if watched, ok := w.watches[id]; ok {
-		watched.setIdle(id, watched.keys, idle)
+		w.setIdle(id, watched, idle)
 	}
 }
 
@@ -204,30 +230,30 @@ func (w *Watcher) SetIdle(id ID, idle bool) {
 // none.
 func (w *Watcher) TakeNotified(id ID) time.Time { return w.coalescer.TakeNotified(id) }
 
-// join starts the watching of next, except for the keys that old includes.
+// join starts the watching of next, except for what old includes.
 func (w *Watcher) join(id ID, next, old *watch) {
 	if next.trackingOnly {
 		return
 	}
-	to, ok := w.supervisors[next.endpoint]
-	if !ok {
-		to = w.newSupervisor(next.endpoint)
-		w.supervisors[next.endpoint] = to
-		w.changed.Set()
-	}
-	to.users++
-	for _, key := range next.keys {
-		to.classes[key.Class]++
-		if to.classes[key.Class] == 1 {
+	for spot := range next.spots() {
+		to, ok := w.supervisors[spot.server]
+		if !ok {
+			to = w.newSupervisor(spot.server)
+			w.supervisors[spot.server] = to
+			w.changed.Set()
+		}
+		to.users++
+		to.classes[spot.key.Class]++
+		if to.classes[spot.key.Class] == 1 {
 			to.reclassed++
 			if ok {
 				to.due.Set()
 			}
 		}
-		if old.includes(next.endpoint, key.channel()) {
+		if old.includes(spot.server, spot.key.channel()) {
 			continue
 		}
-		if confirmed := to.set.add(key.channel(), id); confirmed {
+		if confirmed := to.set.add(spot.key.channel(), id); confirmed {
 			w.mark(id, coalesce.Confirmed)
 		}
 	}
@@ -266,31 +292,27 @@ func (w *Watcher) classes(of *supervisor) []verify.Class {
 	return slices.Collect(maps.Keys(of.classes))
 }
 
-// leave ends the watching of old, except for the keys that next includes.
+// leave ends the watching of old, except for what next includes.
 func (w *Watcher) leave(id ID, old, next *watch) {
-	w.users[old.endpoint]--
-	if w.users[old.endpoint] == 0 {
-		delete(w.users, old.endpoint)
-	}
 	w.untrack(id, old, next)
 	if old.trackingOnly {
 		return
 	}
-	from := w.supervisors[old.endpoint]
-	for _, key := range old.keys {
-		from.classes[key.Class]--
-		if from.classes[key.Class] == 0 {
-			delete(from.classes, key.Class)
+	for spot := range old.spots() {
+		from := w.supervisors[spot.server]
+		from.classes[spot.key.Class]--
+		if from.classes[spot.key.Class] == 0 {
+			delete(from.classes, spot.key.Class)
 			from.reclassed++
 		}
-		if !next.includes(old.endpoint, key.channel()) {
-			from.set.remove(key.channel(), id)
+		if !next.includes(spot.server, spot.key.channel()) {
+			from.set.remove(spot.key.channel(), id)
 		}
-	}
-	from.users--
-	if from.users == 0 {
-		delete(w.supervisors, old.endpoint)
-		w.changed.Set()
+		from.users--
+		if from.users == 0 {
+			delete(w.supervisors, spot.server)
+			w.changed.Set()
+		}
 	}
 }
 

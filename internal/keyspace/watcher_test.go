@@ -23,6 +23,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/topology"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
@@ -101,7 +102,8 @@ func TestEnsureReplacesWhatWasWatched(t *testing.T) {
 func TestClassesAreThoseOfTheKeysThatAreWatchedNow(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	w := New(Options{Pool: connection.NewPool(connection.Options{}), Log: logr.Discard()})
+	pool := connection.NewPool(connection.Options{})
+	w := New(Options{Pool: pool, Directory: topology.New(pool, logr.Discard()), Log: logr.Discard()})
 	endpoint := auth.Endpoint{Address: "127.0.0.1:1"}
 	expect := func(classes ...verify.Class) {
 		t.Helper()
@@ -542,7 +544,7 @@ func TestTheWatcherEndsWithItsContext(t *testing.T) {
 	pool := connection.NewPool(connection.Options{})
 	blocked := make(chan struct{}, 1)
 	w := New(Options{
-		Pool: pool,
+		Pool: pool, Directory: topology.New(pool, logr.Discard()),
 		Deliver: func(ctx context.Context, _ coalesce.Wake) {
 			blocked <- struct{}{}
 			<-ctx.Done()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
@@ -43,7 +44,7 @@ func newInquiry(queues []Queue, now time.Time) inquiry {
 
 // withoutTransaction sends the commands without a transaction.
 func (i inquiry) withoutTransaction(ctx context.Context, client redis.Cmdable) ([]reading, error) {
-	replies, err := pipeline(ctx, client, i.commands)
+	replies, err := connection.Pipeline(ctx, client, i.commands)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +75,7 @@ const aborted = "EXECABORT Transaction discarded because of: "
 // The TxPipelined of the client library cannot be used: it stops at the first command that is rejected, and the
 // remaining replies would be read by the next user of the connection.
 func transaction(ctx context.Context, client redis.Cmdable, commands [][]any) (replies []any, refusal, err error) {
-	all, err := pipeline(ctx, client, slices.Concat([][]any{{"multi"}}, commands, [][]any{{"exec"}}))
+	all, err := connection.Pipeline(ctx, client, slices.Concat([][]any{{"multi"}}, commands, [][]any{{"exec"}}))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -88,28 +89,4 @@ func transaction(ctx context.Context, client redis.Cmdable, commands [][]any) (r
 		return nil, nil, resp.ErrMalformed
 	}
 	return replies, nil, nil
-}
-
-// pipeline sends commands in one round trip and returns their replies, including error replies.
-func pipeline(ctx context.Context, client redis.Cmdable, commands [][]any) ([]any, error) {
-	sent := make([]*redis.RawCmd, len(commands))
-	_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		for i, args := range commands {
-			sent[i] = redis.NewRawCmd(ctx, args...)
-			if err := pipe.Process(ctx, sent[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	replies := make([]any, len(sent))
-	for i, command := range sent {
-		if replies[i], err = resp.Decode(command.Val()); err != nil {
-			return nil, err
-		}
-	}
-	return replies, nil
 }

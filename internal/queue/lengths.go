@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
@@ -130,6 +131,6 @@ func (l *lengths) send(
 	deadline, _ := ctx.Deadline()
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
-	joined.replies, joined.err = pipeline(ctx, client, joined.commands)
+	joined.replies, joined.err = connection.Pipeline(ctx, client, joined.commands)
 	return true
 }

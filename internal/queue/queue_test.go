@@ -21,6 +21,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/topology"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
@@ -44,7 +45,7 @@ func newReader(t *testing.T) *queue.Reader {
 	var running sync.WaitGroup
 	running.Go(func() { _ = pool.Start(t.Context()) })
 	t.Cleanup(running.Wait)
-	return queue.NewReader(pool)
+	return queue.NewReader(pool, topology.New(pool, logr.Discard()))
 }
 
 // scene is a real server and a reader.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
@@ -19,7 +20,8 @@ const countTimeout = 200 * time.Millisecond
 
 // Reader reads depths from Redis. It is safe for concurrent use.
 type Reader struct {
-	pool *connection.Pool
+	pool      *connection.Pool
+	directory Directory
 	// lengths reads the lengths of lists.
 	lengths lengths
 	// refusals remembers the endpoints that reject transactions.
@@ -30,9 +32,9 @@ type Reader struct {
 	now func() time.Time
 }
 
-// NewReader returns a reader that uses the connections of pool.
-func NewReader(pool *connection.Pool) *Reader {
-	return &Reader{pool: pool, lengths: lengths{gather: longestGather}, now: time.Now}
+// NewReader returns a reader that uses the connections of pool, and reads each key where directory says that it is.
+func NewReader(pool *connection.Pool, directory Directory) *Reader {
+	return &Reader{pool: pool, directory: directory, lengths: lengths{gather: longestGather}, now: time.Now}
 }
 
 // Observe returns the count of each queue, in the order of the queues. A key that does not exist is empty. It takes at
@@ -44,15 +46,25 @@ func NewReader(pool *connection.Pool) *Reader {
 // back may count twice. If many entries of a stream must be counted one by one, the count may be lower than their
 // number: see [Count.Partial].
 //
+// In a Cluster this applies to the keys of each slot. The slots are read one after the other, as without transactions.
+//
 // Scores are compared with the clock of the operator, not with that of the server.
 func (r *Reader) Observe(ctx context.Context, source Source) ([]Count, error) {
-	if len(source.Queues) == 1 && isList(source.Queues[0]) {
-		return r.length(ctx, source)
+	if source.Endpoint.Mode != auth.ModeStandalone {
+		return r.observeDeployment(ctx, source)
 	}
-	conn := r.pool.ConnFor(source.Tenant, source.Endpoint, source.Database)
+	return r.observeAt(ctx, source.Endpoint, source)
+}
+
+// observeAt reads queues of one server.
+func (r *Reader) observeAt(ctx context.Context, server auth.Endpoint, source Source) ([]Count, error) {
+	conn := r.pool.ConnFor(source.Tenant, server, source.Database)
+	if len(source.Queues) == 1 && isList(source.Queues[0]) {
+		return r.length(ctx, conn, source.Queues[0])
+	}
 	var found []reading
 	err := conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
-		found, err = r.readAll(ctx, client, source)
+		found, err = r.readAll(ctx, client, server, source.Queues)
 		return err
 	})
 	if err != nil {
@@ -65,9 +77,9 @@ func (r *Reader) Observe(ctx context.Context, source Source) ([]Count, error) {
 			continue
 		}
 		began := time.Now()
-		spent := min(countTimeout, r.budgets.left(source.Endpoint))
+		spent := min(countTimeout, r.budgets.left(server))
 		counts[i].Waiting, counts[i].Partial, err = countBacklog(ctx, conn, source.Queues[i].Key, is.backlog, source.CountLimit, began.Add(spent))
-		r.budgets.spend(source.Endpoint, time.Since(began))
+		r.budgets.spend(server, time.Since(began))
 		if err != nil {
 			return nil, fmt.Errorf("counting entries: %w", &KeyError{Key: source.Queues[i].Key, Err: err})
 		}
@@ -79,14 +91,14 @@ func (r *Reader) Observe(ctx context.Context, source Source) ([]Count, error) {
 func isList(q Queue) bool { return q.Type == List || q.Type == "" }
 
 // length is Observe for one list, which is by far the most common case.
-func (r *Reader) length(ctx context.Context, source Source) ([]Count, error) {
+func (r *Reader) length(ctx context.Context, conn *connection.Conn, list Queue) ([]Count, error) {
 	counts := make([]Count, 1)
 	is := &counts[0].Waiting
-	if source.Queues[0].InProgress {
+	if list.InProgress {
 		is = &counts[0].InProgress
 	}
-	err := r.pool.ConnFor(source.Tenant, source.Endpoint, source.Database).Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
-		length, err := r.lengths.read(ctx, client, source.Queues[0].Key)
+	err := conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
+		length, err := r.lengths.read(ctx, client, list.Key)
 		*is = length
 		return err
 	})
@@ -97,9 +109,9 @@ func (r *Reader) length(ctx context.Context, source Source) ([]Count, error) {
 }
 
 // readAll reads all queues, in a transaction if the server allows it.
-func (r *Reader) readAll(ctx context.Context, client redis.Cmdable, source Source) ([]reading, error) {
-	asked := newInquiry(source.Queues, r.now())
-	if len(asked.commands) < 2 || r.refusals.has(source.Endpoint) {
+func (r *Reader) readAll(ctx context.Context, client redis.Cmdable, server auth.Endpoint, queues []Queue) ([]reading, error) {
+	asked := newInquiry(queues, r.now())
+	if len(asked.commands) < 2 || r.refusals.has(server) {
 		return asked.withoutTransaction(ctx, client)
 	}
 	replies, refusal, err := transaction(ctx, client, asked.commands)
@@ -113,7 +125,7 @@ func (r *Reader) readAll(ctx context.Context, client redis.Cmdable, source Sourc
 	// command it was. A server that is only busy will take the next transaction.
 	found, err := asked.withoutTransaction(ctx, client)
 	if err == nil && failure.IsUnsupported(refusal) {
-		r.refusals.add(source.Endpoint)
+		r.refusals.add(server)
 	}
 	return found, err
 }

@@ -180,7 +180,7 @@ func countBacklog(
 // entriesAfter returns the number of entries after an ID, counted up to most, and the ID of the last of them.
 func entriesAfter(ctx context.Context, conn *connection.Conn, key, after string, most int64) (found int64, last string, err error) {
 	err = conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
-		replies, err := pipeline(ctx, client, [][]any{{"xrange", key, "(" + after, "+", "count", most}})
+		replies, err := connection.Pipeline(ctx, client, [][]any{{"xrange", key, "(" + after, "+", "count", most}})
 		if err != nil {
 			return err
 		}

@@ -5,33 +5,29 @@ package scaledjob
 
 import (
 	"cmp"
+	"errors"
+	"unique"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// endpointOf returns the Redis server of a ScaledJob in a namespace, and the database number. It returns an
-// [*failure.Error] if the address does not have the form host:port.
+// endpointOf returns the Redis server or deployment of a ScaledJob in a namespace, and the database number. It returns
+// an [*failure.Error] if an address does not have the form host:port.
 func endpointOf(namespace string, spec *scaledjobv1.ScaledJobSpec) (endpoint auth.Endpoint, database int, err error) {
 	redis := spec.Redis
 	if redis == nil {
-		endpoint, err = parse(spec.RedisAddress)
+		endpoint, err = parse(auth.ModeStandalone, []string{spec.RedisAddress})
 		return endpoint, 0, err
 	}
-	address := ""
-	if len(redis.Addresses) > 0 { // The CRD requires one, but objects stored under an older CRD may have none.
-		address = redis.Addresses[0]
-	}
-	if endpoint, err = parse(address); err != nil {
+	if endpoint, err = parse(modes[redis.Mode], redis.Addresses); err != nil {
 		return auth.Endpoint{}, 0, err
 	}
-	if redis.Auth != nil {
-		endpoint.Username = redis.Auth.Username
-		endpoint.Password = secretKey(redis.Auth.PasswordSecretRef, scaledjobv1.DefaultPasswordKey)
-	}
-	if redis.TLS != nil {
-		endpoint.TLS = encryption(redis.TLS)
+	endpoint.Username, endpoint.Password = login(redis.Auth)
+	endpoint.TLS = encryption(redis.TLS)
+	if endpoint.Mode == auth.ModeSentinel {
+		endpoint.Sentinels = unique.Make(sentinelsOf(redis.Sentinel))
 	}
 	if endpoint.NeedsSecrets() {
 		endpoint.Namespace = namespace
@@ -39,19 +35,55 @@ func endpointOf(namespace string, spec *scaledjobv1.ScaledJobSpec) (endpoint aut
 	return endpoint, int(redis.Database), nil
 }
 
-func parse(address string) (auth.Endpoint, error) {
-	endpoint, err := auth.ParseEndpoint(address)
+// modes maps the modes of the API. The mode of an object stored without one is Standalone.
+var modes = map[scaledjobv1.RedisMode]auth.Mode{
+	scaledjobv1.RedisSentinel: auth.ModeSentinel, scaledjobv1.RedisCluster: auth.ModeCluster,
+}
+
+// parse parses addresses. The CRD requires one, but objects stored under an older CRD may have none.
+func parse(mode auth.Mode, addresses []string) (endpoint auth.Endpoint, err error) {
+	switch {
+	case len(addresses) == 0:
+		err = errors.New("there is no address")
+	case mode == auth.ModeStandalone:
+		endpoint, err = auth.ParseEndpoint(addresses[0])
+	default:
+		endpoint, err = auth.ParseDeployment(mode, addresses)
+	}
 	if err != nil {
 		return auth.Endpoint{}, &failure.Error{
 			Reason:  failure.ReasonUnreachable,
-			Message: "The address of the Redis server does not have the form host:port. Correct it.",
+			Message: "An address of the Redis server does not have the form host:port. Correct it.",
 			Err:     err,
 		}
 	}
 	return endpoint, nil
 }
 
+// sentinelsOf converts the settings for sentinels. The CRD requires them, but they may be nil in an object that was
+// stored under another one.
+func sentinelsOf(given *scaledjobv1.RedisSentinelAccess) (with auth.Sentinels) {
+	if given == nil {
+		return auth.Sentinels{}
+	}
+	with.MasterName, with.TLS = given.MasterName, encryption(given.TLS)
+	with.Username, with.Password = login(given.Auth)
+	return with
+}
+
+// login converts credentials, which may be nil.
+func login(with *scaledjobv1.RedisAuth) (username string, password auth.SecretKey) {
+	if with == nil {
+		return "", auth.SecretKey{}
+	}
+	return with.Username, secretKey(with.PasswordSecretRef, scaledjobv1.DefaultPasswordKey)
+}
+
+// encryption converts TLS settings, which may be nil.
 func encryption(tls *scaledjobv1.RedisTLS) auth.TLS {
+	if tls == nil {
+		return auth.TLS{}
+	}
 	return auth.TLS{
 		Enabled:     true,
 		ServerName:  tls.ServerName,

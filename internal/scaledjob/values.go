@@ -24,7 +24,8 @@ func unknownValues(spec *scaledjobv1.ScaledJobSpec) []string {
 			scaledjobv1.PropagationForeground),
 	)
 	if spec.Redis != nil {
-		found = append(found, unknown("spec.redis.mode", spec.Redis.Mode, scaledjobv1.RedisStandalone)...)
+		found = append(found, unknown("spec.redis.mode", spec.Redis.Mode, scaledjobv1.RedisStandalone, scaledjobv1.RedisSentinel,
+			scaledjobv1.RedisCluster)...)
 	}
 	for i := range spec.Queues {
 		found = append(found, unknownOfQueue(fmt.Sprintf("spec.queues[%d]", i), &spec.Queues[i])...)

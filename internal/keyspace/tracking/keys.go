@@ -21,6 +21,8 @@ type Key struct {
 	Name string
 	// Class is the class of the command that reads the length of the key.
 	Class verify.Class
+	// Asking means that the key is read after ASKING, because its slot is being moved to this node of a Cluster.
+	Asking bool
 }
 
 // quietReplies is how many equal lengths in a row are taken for growth. A server whose table of tracked keys is full
@@ -300,9 +302,11 @@ func (s *keySet) changed(name string) (asked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for class := range readCommands {
-		key := Key{Name: name, Class: class}
-		if e, ok := s.keys[key]; ok && s.disarm(key, e) {
-			asked = true
+		for _, asking := range []bool{false, true} {
+			key := Key{Name: name, Class: class, Asking: asking}
+			if e, ok := s.keys[key]; ok && s.disarm(key, e) {
+				asked = true
+			}
 		}
 	}
 	return asked

@@ -52,7 +52,7 @@ type session struct {
 	inFlight []Key
 }
 
-// pinged stands for a PING among the reads.
+// pinged stands for a PING or an ASKING among the reads.
 var pinged = Key{}
 
 func newSession(t *Tracker, conn *connection.Tracking) *session {
@@ -214,16 +214,23 @@ func (s *session) next(now time.Time) (commands [][]string, wait time.Duration) 
 	if len(keys) == 0 && !now.Before(pingAt) {
 		keys = []Key{pinged}
 	}
+	var inFlight []Key
 	for _, key := range keys {
-		if key == pinged {
+		switch {
+		case key == pinged:
 			commands = append(commands, []string{"ping"})
-		} else {
+		case key.Asking:
+			commands = append(commands, []string{"asking"})
+			inFlight = append(inFlight, pinged)
+			fallthrough
+		default:
 			commands = append(commands, []string{readCommands[key.Class], key.Name})
 		}
+		inFlight = append(inFlight, key)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.inFlight = keys
+	s.inFlight = inFlight
 	if !retryAt.IsZero() && retryAt.Before(pingAt) {
 		return commands, retryAt.Sub(now)
 	}

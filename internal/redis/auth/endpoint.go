@@ -8,19 +8,65 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
+	"unique"
 )
 
 // maxHostLength is the maximum length of a DNS name.
 const maxHostLength = 253
 
-// Endpoint identifies a Redis server and how to authenticate to it and verify it. Endpoints are comparable, and equal
-// endpoints share their connections. An Endpoint contains only the names of Secrets, not their values; Secrets are
-// namespaced, so an endpoint with Secrets is never shared between namespaces.
+// Mode is how the servers of an endpoint work together.
+type Mode uint8
+
+// The modes.
+const (
+	// ModeStandalone is one server.
+	ModeStandalone Mode = iota
+	// ModeSentinel is one master at a time, whose address sentinels know.
+	ModeSentinel
+	// ModeCluster is several masters that share the keys.
+	ModeCluster
+)
+
+func (m Mode) String() string { return [...]string{"Standalone", "Sentinel", "Cluster"}[m] }
+
+// Role is what a server must be, as far as the operator knows.
+type Role uint8
+
+// The roles.
+const (
+	// RoleAny is any server that answers reads.
+	RoleAny Role = iota
+	// RoleMaster is the master that sentinels have named.
+	RoleMaster
+	// RoleNode is a node of a Cluster, which may be a master or a replica.
+	RoleNode
+	// RoleSentinel is a sentinel.
+	RoleSentinel
+)
+
+func (r Role) String() string { return [...]string{"server", "master", "node", "sentinel"}[r] }
+
+// Endpoint identifies a Redis server, or a deployment of several servers, and how to authenticate to it and verify it.
+// Endpoints are comparable, and equal endpoints share their connections. An Endpoint contains only the names of Secrets,
+// not their values; Secrets are namespaced, so an endpoint with Secrets is never shared between namespaces.
+//
+// A deployment has another mode than ModeStandalone, and no connections of its own. [Endpoint.ServerAt] and
+// [Endpoint.SentinelAt] return its servers.
 type Endpoint struct {
-	// Address is host:port, as [ParseEndpoint] returns it. The network is always TCP.
+	// Address is host:port, as [ParseEndpoint] returns it. The network is always TCP. A deployment has the addresses to
+	// ask first, separated by commas.
 	Address string
+	// Mode says whether this is a deployment, and Role what a server must be.
+	Mode Mode
+	Role Role
+	// Deployment is the deployment that a server belongs to, as text. It is empty for a server that the user names.
+	Deployment string
+	// Sentinels says how to ask the sentinels. It has a value only with ModeSentinel. As a handle it takes little memory
+	// in all other endpoints.
+	Sentinels unique.Handle[Sentinels]
 	// Username is the ACL user, and Password names its password. If both are empty, the operator does not authenticate.
 	Username string
 	Password SecretKey
@@ -28,6 +74,15 @@ type Endpoint struct {
 	TLS TLS
 	// Namespace is the namespace of the Secrets. It is empty if the endpoint names no Secret.
 	Namespace string
+}
+
+// Sentinels says which master to ask the sentinels for, how to authenticate to them, and how to verify them.
+type Sentinels struct {
+	// MasterName is the name that the sentinels have for the master.
+	MasterName string
+	Username   string
+	Password   SecretKey
+	TLS        TLS
 }
 
 // TLS has the settings for verifying the server, and for the client certificate.
@@ -46,12 +101,40 @@ type TLS struct {
 // SecretKey names a key of a Secret. The zero value means none.
 type SecretKey struct{ Name, Key string }
 
+// ServerAt returns the server with keys at an address: the master that sentinels have named, or a node of a Cluster. The
+// address has the form that [ParseEndpoint] returns.
+func (e Endpoint) ServerAt(address string) Endpoint {
+	role := RoleNode
+	if e.Mode == ModeSentinel {
+		role = RoleMaster
+	}
+	return Endpoint{
+		Address: address, Deployment: e.String(), Role: role,
+		Username: e.Username, Password: e.Password, TLS: e.TLS, Namespace: e.Namespace,
+	}
+}
+
+// SentinelAt returns the sentinel at an address.
+func (e Endpoint) SentinelAt(address string) Endpoint {
+	with := e.Sentinels.Value()
+	return Endpoint{
+		Address: address, Deployment: e.String(), Role: RoleSentinel,
+		Username: with.Username, Password: with.Password, TLS: with.TLS, Namespace: e.Namespace,
+	}
+}
+
+// Addresses returns the addresses of a deployment to ask first.
+func (e Endpoint) Addresses() []string { return strings.Split(e.Address, ",") }
+
 // String returns the address and every other field that is set, for example "redis:6379 user=reader namespace=team
 // password=redis/password tls". Different endpoints have different strings. It contains no secret values, so it can be
 // logged.
 func (e Endpoint) String() string {
 	if e == (Endpoint{Address: e.Address}) {
 		return e.Address
+	}
+	if e.Deployment != "" { // The rest follows from the deployment.
+		return e.Address + " (" + e.Role.String() + " of " + e.Deployment + ")"
 	}
 	var text strings.Builder
 	text.WriteString(e.Address)
@@ -60,19 +143,33 @@ func (e Endpoint) String() string {
 			text.WriteString(" " + name + "=" + value)
 		}
 	}
+	secure := func(with TLS) {
+		if with.Enabled {
+			text.WriteString(" tls")
+		}
+		if with.SkipVerify {
+			text.WriteString(" unverified")
+		}
+		add("name", with.ServerName)
+		add("ca", with.CA.String())
+		add("certificate", with.Certificate.String())
+		add("key", with.PrivateKey.String())
+	}
+	if e.Mode != ModeStandalone {
+		add("mode", e.Mode.String())
+	}
 	add("user", e.Username)
 	add("namespace", e.Namespace)
 	add("password", e.Password.String())
-	if e.TLS.Enabled {
-		text.WriteString(" tls")
+	secure(e.TLS)
+	if e.Mode == ModeSentinel {
+		with := e.Sentinels.Value()
+		add("master", with.MasterName)
+		text.WriteString(" sentinels:")
+		add("user", with.Username)
+		add("password", with.Password.String())
+		secure(with.TLS)
 	}
-	if e.TLS.SkipVerify {
-		text.WriteString(" unverified")
-	}
-	add("name", e.TLS.ServerName)
-	add("ca", e.TLS.CA.String())
-	add("certificate", e.TLS.Certificate.String())
-	add("key", e.TLS.PrivateKey.String())
 	return text.String()
 }
 
@@ -84,10 +181,20 @@ func (k SecretKey) String() string {
 	return k.Name + "/" + k.Key
 }
 
-// NeedsSecrets reports whether the endpoint names a Secret.
+// NeedsSecrets reports whether the endpoint names a Secret, also one for the sentinels of a deployment.
 func (e Endpoint) NeedsSecrets() bool {
 	none := SecretKey{}
-	return e.Password != none || e.TLS.CA != none || e.TLS.Certificate != none || e.TLS.PrivateKey != none
+	if e.Mode == ModeSentinel {
+		if with := e.Sentinels.Value(); with.Password != none || with.TLS.needsSecrets() {
+			return true
+		}
+	}
+	return e.Password != none || e.TLS.needsSecrets()
+}
+
+func (t TLS) needsSecrets() bool {
+	none := SecretKey{}
+	return t.CA != none || t.Certificate != none || t.PrivateKey != none
 }
 
 // ParseEndpoint parses "host:port". The host is a name, an IPv4 address, or an IPv6 address in brackets; the port is a
@@ -107,6 +214,21 @@ func ParseEndpoint(address string) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	return Endpoint{Address: net.JoinHostPort(host, strconv.FormatUint(number, 10))}, nil
+}
+
+// ParseDeployment parses the addresses of a deployment, each of which is like that of [ParseEndpoint]. The order of the
+// addresses, and repeated ones, make no difference.
+func ParseDeployment(mode Mode, addresses []string) (Endpoint, error) {
+	parsed := make([]string, 0, len(addresses))
+	for _, address := range addresses {
+		server, err := ParseEndpoint(address)
+		if err != nil {
+			return Endpoint{}, err
+		}
+		parsed = append(parsed, server.Address)
+	}
+	slices.Sort(parsed)
+	return Endpoint{Mode: mode, Address: strings.Join(slices.Compact(parsed), ",")}, nil
 }
 
 func normalizeHost(host string, bracketed bool) (string, error) {

@@ -44,8 +44,10 @@ const (
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 // newClient returns a client for one database. It honors the deadlines of contexts, dials only through dial, and sends
-// no commands of its own except HELLO, AUTH and SELECT.
-func newClient(e auth.Endpoint, with *auth.Credentials, database int, dial dialFunc) *redis.Client {
+// no commands of its own except HELLO, AUTH and SELECT. It calls meet with each new connection.
+func newClient(
+	e auth.Endpoint, with *auth.Credentials, database int, dial dialFunc, meet func(context.Context, *redis.Conn) error,
+) *redis.Client {
 	password, idle := with.Password(), idleConnection
 	if with.Secured() {
 		idle = idleSecured
@@ -60,6 +62,7 @@ func newClient(e auth.Endpoint, with *auth.Credentials, database int, dial dialF
 		Password:                 password,
 		DB:                       database,
 		Dialer:                   dial,
+		OnConnect:                meet,
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		ContextTimeoutEnabled:    true,

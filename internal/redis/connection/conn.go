@@ -23,6 +23,9 @@ type Conn struct {
 	database int
 }
 
+// Endpoint returns the endpoint.
+func (c *Conn) Endpoint() auth.Endpoint { return c.endpoint }
+
 // Do runs call with a client and a context that ends after one second. It fails at once, without running call, while
 // the server is down, while another call to the server is late, and while the tenant has too many late calls to any
 // servers.
@@ -50,7 +53,7 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 		client, err = server.firstClient(callCtx, c.database)
 	}
 	if err == nil {
-		err = protect(func() error { return call(callCtx, client) })
+		err = protect(func() error { return call(callCtx, server.clientOf(client)) })
 	}
 	switch {
 	case err == nil:
@@ -86,7 +89,7 @@ func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client re
 	if client == nil {
 		return failure.Classify(fmt.Errorf("asking %s: %w", c.endpoint, failure.ErrBusy)) // Do loads the credentials.
 	}
-	if err := protect(func() error { return call(callCtx, client) }); err != nil {
+	if err := protect(func() error { return call(callCtx, server.clientOf(client)) }); err != nil {
 		return server.passwords.Error(failure.Classify(err))
 	}
 	return nil

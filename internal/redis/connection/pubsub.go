@@ -66,7 +66,7 @@ func newPubSub(ctx context.Context, server *server, with *auth.Credentials, dial
 			p.remote = remoteOf(conn)
 		}
 		return conn, err
-	})
+	}, server.meet)
 	p.pubSub = client.Subscribe(ctx)
 	p.disconnect = func() {
 		_ = p.pubSub.Close()

@@ -40,16 +40,43 @@ func (p *Pool) Release(tenant, name string) {
 // drop removes what a claimant used, unless there are other claims for it. Call it with the lock held, and the returned
 // function without it.
 func (p *Pool) drop(given serverDatabase, had bool) (end func()) {
-	server := p.servers[given.endpoint]
-	switch {
-	case !had || server == nil || p.quota.claimed(given):
+	if !had || p.quota.claimed(given) {
 		return func() { /* nothing to close */ }
-	case p.quota.endpointClaimed(given.endpoint):
-		return func() { server.closeDatabase(given.number) }
-	default:
-		delete(p.servers, given.endpoint)
-		return server.end
 	}
+	servers := p.serversOf(given.endpoint)
+	if p.quota.endpointClaimed(given.endpoint) {
+		return func() {
+			for _, server := range servers {
+				server.closeDatabase(given.number)
+			}
+		}
+	}
+	for _, server := range servers {
+		delete(p.servers, server.endpoint)
+	}
+	return func() {
+		for _, server := range servers {
+			server.end()
+		}
+	}
+}
+
+// serversOf returns the servers of an endpoint that was claimed: itself, or those of a deployment. Call it with the lock
+// held.
+func (p *Pool) serversOf(claimed auth.Endpoint) (found []*server) {
+	if claimed.Mode == auth.ModeStandalone {
+		if server := p.servers[claimed]; server != nil {
+			found = append(found, server)
+		}
+		return found
+	}
+	name := claimed.String()
+	for endpoint, server := range p.servers {
+		if endpoint.Deployment == name {
+			found = append(found, server)
+		}
+	}
+	return found
 }
 
 // serverDatabase is a database of an endpoint.
@@ -70,8 +97,10 @@ type serverQuota struct {
 	// do.
 	tenants map[string]map[serverDatabase]int
 	users   map[serverDatabase]int
-	// endpoints has, for each endpoint, the number of its databases with a claim.
-	endpoints map[auth.Endpoint]int
+	// endpoints has, for each endpoint, the number of its databases with a claim. deployments has the names of those that
+	// are deployments.
+	endpoints   map[auth.Endpoint]int
+	deployments map[string]struct{}
 }
 
 // newServerQuota returns a serverQuota with a limit of perTenant databases for the owners of one tenant together. 0
@@ -80,6 +109,7 @@ func newServerQuota(perTenant int) *serverQuota {
 	return &serverQuota{
 		perTenant: perTenant, byClaimant: map[claimant]serverDatabase{},
 		tenants: map[string]map[serverDatabase]int{}, users: map[serverDatabase]int{}, endpoints: map[auth.Endpoint]int{},
+		deployments: map[string]struct{}{},
 	}
 }
 
@@ -105,6 +135,9 @@ func (q *serverQuota) add(by claimant, wanted serverDatabase) error {
 	q.users[wanted]++
 	if q.users[wanted] == 1 {
 		q.endpoints[wanted.endpoint]++
+		if wanted.endpoint.Mode != auth.ModeStandalone {
+			q.deployments[wanted.endpoint.String()] = struct{}{}
+		}
 	}
 	return nil
 }
@@ -145,8 +178,8 @@ func (q *serverQuota) remove(by claimant) (given serverDatabase, had bool) {
 	if len(of) == 0 {
 		delete(q.tenants, by.tenant)
 	}
-	if decrement(q.users, given) {
-		decrement(q.endpoints, given.endpoint)
+	if decrement(q.users, given) && decrement(q.endpoints, given.endpoint) && given.endpoint.Mode != auth.ModeStandalone {
+		delete(q.deployments, given.endpoint.String())
 	}
 	return given, true
 }
@@ -164,5 +197,12 @@ func decrement[K comparable](counts map[K]int, key K) (none bool) {
 // claimed reports whether there is a claim for the database.
 func (q *serverQuota) claimed(server serverDatabase) bool { return q.users[server] > 0 }
 
-// endpointClaimed reports whether there is a claim for any database of the endpoint.
-func (q *serverQuota) endpointClaimed(e auth.Endpoint) bool { return q.endpoints[e] > 0 }
+// endpointClaimed reports whether there is a claim for any database of the endpoint, or of the deployment that it
+// belongs to.
+func (q *serverQuota) endpointClaimed(e auth.Endpoint) bool {
+	if e.Deployment != "" {
+		_, claimed := q.deployments[e.Deployment]
+		return claimed
+	}
+	return q.endpoints[e] > 0
+}

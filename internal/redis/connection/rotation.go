@@ -121,18 +121,20 @@ func (p *Pool) handOver(ctx context.Context, server *server, inUse, loaded *auth
 	retired.close()
 }
 
-// Rejected returns why the server does not accept the current values of the Secrets, while the previous values are
-// still in use. It is nil if the server accepts them, or if that is not known.
+// Rejected returns why the server, or a server of the deployment, does not accept the current values of the Secrets,
+// while the previous values are still in use. It is nil if the server accepts them, or if that is not known.
 func (p *Pool) Rejected(e auth.Endpoint) *failure.Error {
 	if e.Namespace == "" { // The endpoint names no Secret.
 		return nil
 	}
 	p.mu.Lock()
-	server := p.servers[e]
+	servers := p.serversOf(e)
 	p.mu.Unlock()
-	if server == nil {
-		return nil
+	for _, server := range servers {
+		inUse, _ := server.health.current()
+		if rejected := server.credentials.rejection(inUse.credentials); rejected != nil {
+			return rejected
+		}
 	}
-	inUse, _ := server.health.current()
-	return server.credentials.rejection(inUse.credentials)
+	return nil
 }

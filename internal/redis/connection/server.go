@@ -33,6 +33,8 @@ type server struct {
 	dialSlots   dialSlots
 	// pin has the address that all connections to the endpoint use.
 	pin pin
+	// identity is what the server last said that it is.
+	identity atomic.Pointer[identity]
 	// lookingUp is true while the host name is being looked up, and lookedUpInVain if the last look-up had no answer.
 	lookingUp, lookedUpInVain atomic.Bool
 	usage
@@ -66,7 +68,7 @@ func (p *Pool) newServer(e auth.Endpoint) *server {
 
 // connect returns a client. The client dials when it is used.
 func (s *server) connect(with *auth.Credentials, database int) *redis.Client {
-	return newClient(s.endpoint, with, database, s.dialCommand(with))
+	return newClient(s.endpoint, with, database, s.dialCommand(with), s.meet)
 }
 
 // admit returns the client for a call, or an error if no call may begin now. The client is nil until credentials are

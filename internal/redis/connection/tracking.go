@@ -76,8 +76,14 @@ func (t *Tracking) greet(timeout time.Duration, database int) error {
 		if refusal, refused := reply.(resp.Error); refused {
 			return t.refusedTo(command[0], refusal)
 		}
-		if i == 0 && !speaksRESP3(reply) {
+		if i > 0 {
+			continue
+		}
+		if !speaksRESP3(reply) {
 			return fmt.Errorf("%w: it does not speak RESP3", ErrNotTracking)
+		}
+		if err := t.server.recognize(identityOf(reply)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -45,6 +45,10 @@ const (
 	ReasonSecretInvalid Reason = "SecretInvalid"
 	// ReasonSecretForbidden means that the operator may not read the Secret.
 	ReasonSecretForbidden Reason = "SecretForbidden"
+	// ReasonWrongMode means that the server is not of the kind that spec.redis.mode says.
+	ReasonWrongMode Reason = "WrongMode"
+	// ReasonMasterNotFound means that the sentinels know no master with the name.
+	ReasonMasterNotFound Reason = "MasterNotFound"
 	// ReasonTooManyServers means that a namespace uses more servers than the operator allows.
 	ReasonTooManyServers Reason = "TooManyServers"
 )
@@ -54,6 +58,9 @@ var (
 	// no answer for 100 ms, or because a connection or credentials could not be had in time. It does not mean that the
 	// server is down.
 	ErrBusy = errors.New("an earlier call is still unanswered")
+
+	// ErrNotMaster means that a server which must be the master is not. It does not mean that there is none.
+	ErrNotMaster = errors.New("the server is not a master")
 
 	// ErrClosed means that a call was made after the pool was closed.
 	ErrClosed = errors.New("the connection pool is closed")
@@ -138,6 +145,12 @@ func classifyCall(err error) (c class, ok bool) {
 
 // IsReply reports whether err is an error reply of the server. The connection can still be used then.
 func IsReply(err error) bool { return errorReply(err) != "" }
+
+// IsRedirection reports whether err is the reply of a node of a Cluster that another node has the key.
+func IsRedirection(err error) bool {
+	reply := errorReply(err)
+	return strings.HasPrefix(reply, "MOVED ") || strings.HasPrefix(reply, "ASK ")
+}
 
 // IsRefusal reports whether err is the reply of a server that does not support a command, or does not allow it to this
 // user, so the same command fails again. Managed services have error texts of their own, so every ERR counts, except

@@ -53,8 +53,12 @@ var replyClasses = []struct {
 		"The server is a replica that has lost its master and does not serve stale data. Use the address of the master.",
 	},
 	{
-		"MOVED", ReasonUnreachable,
-		"The server belongs to a Redis Cluster and does not hold the key. Use a server that is not in cluster mode.",
+		"MOVED", ReasonWrongMode,
+		"The server belongs to a Redis Cluster and does not have the key. Write mode: Cluster in spec.redis.",
+	},
+	{
+		"ASK ", ReasonWrongMode,
+		"The server belongs to a Redis Cluster and does not have the key. Write mode: Cluster in spec.redis.",
 	},
 	{
 		"CLUSTERDOWN", ReasonUnreachable,

@@ -53,6 +53,8 @@ type Options struct {
 	User string
 	// TLS has the server speak TLS, and nothing else. Nil is without.
 	TLS *TLS
+	// Cluster makes the server a node of a Redis Cluster, which has no slots yet.
+	Cluster bool
 	// Args are further arguments of redis-server, which win over those Start
 	// gives: "--maxmemory", "1mb".
 	Args []string
@@ -104,6 +106,13 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	config, err := opts.TLS.client()
 	if err != nil {
 		return nil, errors.Join(err, box.Close())
+	}
+	if opts.Cluster {
+		bus, err := box.Port()
+		if err != nil {
+			return nil, errors.Join(err, box.Close())
+		}
+		listening = append(listening, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-config-file", "nodes.conf")
 	}
 	server := &Server{
 		sandbox: box, path: path, args: arguments(listening, opts), addr: addr, tls: config, client: newClient(addr, opts.User, config),

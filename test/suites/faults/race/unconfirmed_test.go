@@ -25,6 +25,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/topology"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
@@ -52,13 +53,14 @@ func startWith(t *testing.T, namespace string, through func(enqueue.Wakes) deliv
 	g.Expect(err).NotTo(HaveOccurred())
 	wakes := make(enqueue.Wakes)
 	pool := connection.NewPool(connection.Options{})
-	watcher := keyspace.New(keyspace.Options{Pool: pool, Deliver: through(wakes), Tracking: restless()})
+	directory := topology.New(pool, logr.Discard())
+	watcher := keyspace.New(keyspace.Options{Pool: pool, Directory: directory, Deliver: through(wakes), Tracking: restless()})
 	reconciler := &controller.Reconciler{
 		Cache:    cached,
 		Client:   mgr.GetClient(),
 		Live:     mgr.GetAPIReader(),
 		Servers:  pool,
-		Queues:   queue.NewReader(pool),
+		Queues:   queue.NewReader(pool, directory),
 		Watcher:  watcher,
 		Gate:     jobcontrol.NewGate(mgr.GetClient(), mgr.GetAPIReader(), &cached.Stores, namespaces),
 		Recorder: mgr.GetEventRecorder("race"),

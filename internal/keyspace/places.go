@@ -1,0 +1,170 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/topology"
+)
+
+// leaveAfter is how long a key is still watched where it was before, if it is not watched yet where it is now.
+const leaveAfter = 5 * time.Second
+
+// Directory knows where keys are: see package topology.
+type Directory interface {
+	// Locate returns where a key of an endpoint is.
+	Locate(e auth.Endpoint, key string) (topology.Place, error)
+	// Changed has a token after a place may have changed. Version returns a number that grows then.
+	Changed() <-chan struct{}
+	Version(e auth.Endpoint) uint64
+}
+
+// place is where one key of a deployment is watched.
+type place struct {
+	topology.Place
+	// known means that Place is known.
+	known bool
+	// before are the servers where the key was watched until leftAt. It still is until the subscription to its new place
+	// is confirmed, so that no event is missed.
+	before []auth.Endpoint
+	leftAt time.Time
+}
+
+// spot is a key on a server where it is watched.
+type spot struct {
+	// index is the index of the key.
+	index  int
+	key    Key
+	server auth.Endpoint
+	// importing means that the slot of the key is being moved to the server. before means that the key was there before.
+	importing, before bool
+}
+
+// spots returns where the keys are watched. A key may be watched on several servers.
+func (w *watch) spots() iter.Seq[spot] {
+	return func(yield func(spot) bool) {
+		for i, key := range w.keys {
+			if !w.spotsOf(i, key, yield) {
+				return
+			}
+		}
+	}
+}
+
+// spotsOf yields the spots of one key, first the one on its owner.
+func (w *watch) spotsOf(i int, key Key, yield func(spot) bool) (goOn bool) {
+	if w.places == nil {
+		return yield(spot{index: i, key: key, server: w.endpoint})
+	}
+	at := &w.places[i]
+	if at.known && !yield(spot{index: i, key: key, server: at.Owner}) {
+		return false
+	}
+	if at.Importing != (auth.Endpoint{}) && !yield(spot{index: i, key: key, server: at.Importing, importing: true}) {
+		return false
+	}
+	for _, server := range at.before {
+		if !yield(spot{index: i, key: key, server: server, before: true}) {
+			return false
+		}
+	}
+	return true
+}
+
+// owner returns the server that has a key. known is false if that is not known.
+func (w *watch) owner(i int) (server auth.Endpoint, known bool) {
+	if w.places == nil {
+		return w.endpoint, true
+	}
+	return w.places[i].Owner, w.places[i].known
+}
+
+// locate finds out where the keys of a watch are. It reports whether anything has changed. A key stays where it was
+// while nothing is known about it.
+func (w *Watcher) locate(of *watch) (changed bool) {
+	if of.endpoint.Mode == auth.ModeStandalone {
+		return false
+	}
+	of.placedAt = w.options.Directory.Version(of.endpoint)
+	before := of.places
+	of.places = make([]place, len(of.keys))
+	for i, key := range of.keys {
+		if before != nil {
+			of.places[i] = before[i]
+		}
+		at, err := w.options.Directory.Locate(of.endpoint, key.Name)
+		if is := &of.places[i]; err == nil && (!is.known || is.Place != at) {
+			is.move(at, time.Now())
+			changed = true
+		}
+	}
+	return changed
+}
+
+// move records that a key is somewhere else.
+func (p *place) move(to topology.Place, now time.Time) {
+	var before []auth.Endpoint
+	for _, server := range append([]auth.Endpoint{p.Owner, p.Importing}, p.before...) {
+		if server != (auth.Endpoint{}) && server != to.Owner && server != to.Importing && !slices.Contains(before, server) {
+			before = append(before, server)
+		}
+	}
+	p.Place, p.known, p.before, p.leftAt = to, true, before, now
+}
+
+// relocate watches the keys of an id where they are now, if that may have changed.
+func (w *Watcher) relocate(id ID, watched *watch, now time.Time) {
+	if watched.places == nil {
+		return
+	}
+	next := *watched
+	next.places = slices.Clone(watched.places)
+	moved := watched.placedAt != w.options.Directory.Version(watched.endpoint) && w.locate(&next)
+	if left := next.leaveBefore(now, w.watchedAt(id, &next)); !moved && !left {
+		watched.placedAt = next.placedAt
+		return
+	}
+	if moved {
+		next.audits, next.tracked.audits = make([]verify.Audit, len(next.keys)), make([]verify.Audit, len(next.keys))
+		w.mark(id, coalesce.Changed)
+	}
+	next.settled = false
+	old := *watched
+	*watched = next
+	w.join(id, watched, &old)
+	if old.on {
+		w.track(id, watched, &old)
+	}
+	w.leave(id, &old, watched)
+}
+
+// watchedAt returns a function that reports whether growth of a key is announced where it is now.
+func (w *Watcher) watchedAt(id ID, watched *watch) func(i int) bool {
+	return func(i int) bool {
+		server, key := watched.places[i].Owner, watched.keys[i]
+		if to := w.supervisors[server]; !watched.trackingOnly && to != nil && to.set.state(key.channel(), id.Namespace).Present {
+			return true
+		}
+		to := w.trackers[database{server, key.Database}]
+		return watched.on && to != nil && to.State(key.trackingKey(false)).Tracked
+	}
+}
+
+// leaveBefore leaves the servers where keys were before, if the keys are watched where they are now, or after a while.
+// It reports whether there were any.
+func (w *watch) leaveBefore(now time.Time, announced func(i int) bool) (left bool) {
+	for i := range w.places {
+		at := &w.places[i]
+		if len(at.before) > 0 && (announced(i) || now.Sub(at.leftAt) >= leaveAfter) {
+			at.before, left = nil, true
+		}
+	}
+	return left
+}

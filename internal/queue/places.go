@@ -1,0 +1,170 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/topology"
+)
+
+// Directory knows where keys are: see package topology.
+type Directory interface {
+	// Locate returns where a key of an endpoint is.
+	Locate(e auth.Endpoint, key string) (topology.Place, error)
+	// Refresh returns when this may be known better.
+	Refresh(ctx context.Context, e auth.Endpoint)
+}
+
+// observeDeployment is Observe for a deployment. A reply may show that a key is elsewhere by now. Then the keys are read
+// once more, where they are.
+func (r *Reader) observeDeployment(ctx context.Context, source Source) ([]Count, error) {
+	counts, err := r.observeAll(ctx, source)
+	if !misplaced(err) {
+		return counts, err
+	}
+	r.directory.Refresh(ctx, source.Endpoint)
+	if counts, err = r.observeAll(ctx, source); misplaced(err) {
+		return nil, moving(err)
+	}
+	return counts, err
+}
+
+// misplaced reports whether an error says that a key has to be read from another server.
+func misplaced(err error) bool {
+	return failure.IsRedirection(err) || errors.Is(err, failure.ErrNotMaster)
+}
+
+// moving is the error for keys that were elsewhere again.
+func moving(err error) error {
+	if errors.Is(err, failure.ErrNotMaster) {
+		return err
+	}
+	return &failure.Error{
+		Reason:  failure.ReasonUnreachable,
+		Message: "The Redis Cluster is moving the slot of a key. The operator tries again; see that the migration of the slot ends.",
+		Err:     err,
+	}
+}
+
+// part has the queues of one slot of a Cluster, or all queues with sentinels.
+type part struct {
+	place topology.Place
+	Source
+	// at has the indexes of the queues in the whole source.
+	at []int
+}
+
+// observeAll reads the queues of a deployment: those of each slot at the same moment, and slots with queues in progress
+// first.
+func (r *Reader) observeAll(ctx context.Context, source Source) ([]Count, error) {
+	parts, err := r.split(source)
+	if err != nil {
+		return nil, fmt.Errorf("locating queues: %w", err)
+	}
+	counts := make([]Count, len(source.Queues))
+	for _, each := range parts {
+		found, err := r.observePart(ctx, each)
+		if err != nil {
+			return nil, err
+		}
+		for i, at := range each.at {
+			counts[at] = found[i]
+		}
+	}
+	return counts, nil
+}
+
+// split splits a source into parts that can be read at the same moment, in the order in which they are to be read.
+func (r *Reader) split(source Source) (parts []part, err error) {
+	slot := func(key string) uint16 {
+		if source.Endpoint.Mode == auth.ModeCluster {
+			return topology.SlotOf(key)
+		}
+		return 0
+	}
+	index := map[uint16]int{}
+	for _, inProgress := range []bool{true, false} {
+		for i, queue := range source.Queues {
+			if queue.InProgress != inProgress {
+				continue
+			}
+			at, known := index[slot(queue.Key)]
+			if !known {
+				is := part{Source: source}
+				if is.place, err = r.directory.Locate(source.Endpoint, queue.Key); err != nil {
+					return nil, err
+				}
+				is.Queues = nil
+				at, parts = len(parts), append(parts, is)
+				index[slot(queue.Key)] = at
+			}
+			parts[at].Queues = append(parts[at].Queues, queue)
+			parts[at].at = append(parts[at].at, i)
+		}
+	}
+	return parts, nil
+}
+
+// observePart reads a part. While its slot is being moved, the keys that its owner does not have any longer, or never
+// had, are read from the server that it is moved to.
+func (r *Reader) observePart(ctx context.Context, is part) ([]Count, error) {
+	counts, err := r.observeAt(ctx, is.place.Owner, is.Source)
+	if is.place.Importing == (auth.Endpoint{}) || !failure.IsRedirection(err) {
+		return counts, err
+	}
+	counts = make([]Count, len(is.Queues))
+	for i, queue := range is.Queues {
+		one := is.Source
+		one.Queues = []Queue{queue}
+		found, err := r.observeAt(ctx, is.place.Owner, one)
+		if failure.IsRedirection(err) {
+			found, err = r.observeImporting(ctx, is.place.Importing, one)
+		}
+		if err != nil {
+			return nil, err
+		}
+		counts[i] = found[0]
+	}
+	return counts, nil
+}
+
+// observeImporting reads one queue from the server that its slot is being moved to.
+func (r *Reader) observeImporting(ctx context.Context, from auth.Endpoint, source Source) ([]Count, error) {
+	asked := newInquiry(source.Queues, r.now())
+	var commands [][]any
+	for _, command := range asked.commands {
+		commands = append(commands, []any{"asking"}, command)
+	}
+	var found []reading
+	conn := r.pool.ConnFor(source.Tenant, from, source.Database)
+	err := conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
+		replies, err := connection.Pipeline(ctx, client, commands)
+		if err != nil {
+			return err
+		}
+		var read []any
+		for pair := range slices.Chunk(replies, 2) {
+			read = append(read, pair[1])
+		}
+		found, err = asked.readings(read)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading a queue whose slot is being moved: %w", err)
+	}
+	is := found[0].Count
+	if found[0].backlog.most > 0 { // The entries are counted after the move.
+		is.Waiting, is.Partial = 1, true
+	}
+	return []Count{is}, nil
+}

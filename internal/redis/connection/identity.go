@@ -1,0 +1,160 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connection
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
+)
+
+// helloCommand is the command whose reply says what a server is. Without arguments it needs no permission.
+const helloCommand = "hello"
+
+// identity is what a server says that it is. What it does not say is empty.
+type identity struct{ mode, role string }
+
+// The values in the reply to HELLO that matter here.
+const (
+	sentinelMode = "sentinel"
+	masterRole   = "master"
+)
+
+// identityOf parses the reply to HELLO. A server that does not know the command says nothing.
+func identityOf(reply any) identity {
+	fields, _ := reply.([]any)
+	var is identity
+	for i := 0; i+1 < len(fields); i += 2 {
+		value, _ := fields[i+1].(string)
+		switch fields[i] {
+		case "mode":
+			is.mode = value
+		case "role":
+			is.role = value
+		}
+	}
+	return is
+}
+
+// meet checks a new connection: the server must be what the endpoint says.
+func (s *server) meet(ctx context.Context, conn *redis.Conn) error {
+	asked := redis.NewRawCmd(ctx, helloCommand)
+	if err := conn.Process(ctx, asked); err != nil {
+		return err
+	}
+	reply, err := resp.Decode(asked.Val())
+	if err != nil {
+		return err
+	}
+	return s.recognize(identityOf(reply))
+}
+
+// recognize records what a server is, and returns an error if it is not what the endpoint says.
+func (s *server) recognize(is identity) error {
+	s.identity.Store(&is)
+	if fault := faultOf(s.endpoint.Role, is); fault != nil {
+		return fault
+	}
+	return nil
+}
+
+// faultOf returns why a server is not what it must be; nil if it is.
+func faultOf(role auth.Role, is identity) *failure.Error {
+	switch {
+	case role == auth.RoleSentinel && is.mode != "" && is.mode != sentinelMode:
+		return &failure.Error{
+			Reason: failure.ReasonWrongMode,
+			Message: "With mode Sentinel, spec.redis.addresses has the addresses of the sentinels, but this is the address of a Redis server. " +
+				"Write those of the sentinels, or mode: Standalone.",
+			Err: errors.New("the server is not a sentinel"),
+		}
+	case role != auth.RoleSentinel && is.mode == sentinelMode:
+		return &failure.Error{
+			Reason: failure.ReasonWrongMode,
+			Message: "The address is that of a sentinel, which has no keys. Write mode: Sentinel and sentinel.masterName in spec.redis, " +
+				"or the address of the Redis server.",
+			Err: errors.New("the server is a sentinel"),
+		}
+	case role == auth.RoleMaster && is.role != masterRole:
+		return notMaster()
+	}
+	return nil
+}
+
+func notMaster() *failure.Error {
+	return &failure.Error{
+		Reason:  failure.ReasonUnreachable,
+		Message: "The server that was the master is one no longer. The operator asks for the new one; see that the failover ends.",
+		Err:     failure.ErrNotMaster,
+	}
+}
+
+// Replica reports whether the server of an endpoint said that it is a replica.
+func (p *Pool) Replica(e auth.Endpoint) bool {
+	p.mu.Lock()
+	server := p.servers[e]
+	p.mu.Unlock()
+	if server == nil {
+		return false
+	}
+	is := server.identity.Load()
+	return is != nil && is.role != "" && is.role != masterRole
+}
+
+// masterClient is the client of a master that sentinels have named.
+type masterClient struct{ *redis.Client }
+
+// clientOf returns the client that a call gets.
+func (s *server) clientOf(client *redis.Client) redis.Cmdable {
+	if s.endpoint.Role == auth.RoleMaster {
+		return masterClient{client}
+	}
+	return client
+}
+
+// Pipeline sends commands in one round trip and returns their replies as package resp decodes them, including error
+// replies. If the server must be a master, it asks in the same round trip whether it still is one, and fails if not:
+// what a replica says is old. It asks last, because a replica that becomes a master has its data already.
+func Pipeline(ctx context.Context, client redis.Cmdable, commands [][]any) ([]any, error) {
+	if _, verified := client.(masterClient); !verified {
+		return pipeline(ctx, client, commands)
+	}
+	replies, err := pipeline(ctx, client, slices.Concat(commands, [][]any{{helloCommand}}))
+	if err != nil {
+		return nil, err
+	}
+	if err := faultOf(auth.RoleMaster, identityOf(replies[len(commands)])); err != nil {
+		return nil, err
+	}
+	return replies[:len(commands)], nil
+}
+
+func pipeline(ctx context.Context, client redis.Cmdable, commands [][]any) ([]any, error) {
+	sent := make([]*redis.RawCmd, len(commands))
+	_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, args := range commands {
+			sent[i] = redis.NewRawCmd(ctx, args...)
+			if err := pipe.Process(ctx, sent[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	replies := make([]any, len(sent))
+	for i, command := range sent {
+		if replies[i], err = resp.Decode(command.Val()); err != nil {
+			return nil, err
+		}
+	}
+	return replies, nil
+}

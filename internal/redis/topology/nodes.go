@@ -1,0 +1,168 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
+)
+
+// nodes is what a node of a Cluster says.
+type nodes struct {
+	// ranges are the slots that have a master.
+	ranges []slotRange
+	// epochs has the epoch of each node by its ID: of two nodes that claim a slot, the one with the higher epoch is right.
+	epochs map[string]uint64
+	// addresses has the address of each node by its ID.
+	addresses map[string]string
+	// moves are the slots that the node that was asked is moving to others.
+	moves []move
+}
+
+// slotRange are the slots from first to last, of one master.
+type slotRange struct {
+	first, last uint16
+	master      string // its ID
+}
+
+// move is a slot that is being moved to another node.
+type move struct {
+	slot uint16
+	to   string // the ID of the node
+}
+
+// parseNodes parses the replies to CLUSTER SLOTS and CLUSTER NODES. asked is the address that was asked: a node that
+// does not know its own host name is at that host. A user who may run only the first command does without the second.
+func parseNodes(inSlots, inNodes any, asked string) (*nodes, error) {
+	is := &nodes{epochs: map[string]uint64{}, addresses: map[string]string{}}
+	if text, ok := inNodes.(string); ok {
+		for line := range strings.Lines(text) {
+			is.parseLine(strings.Fields(line), asked)
+		}
+	}
+	listed, ok := inSlots.([]any)
+	if !ok {
+		return nil, resp.ErrMalformed
+	}
+	for _, each := range listed {
+		if err := is.parseRange(each, asked); err != nil {
+			return nil, err
+		}
+	}
+	return is, nil
+}
+
+// parseRange parses a range of CLUSTER SLOTS: first, last, the master, and its replicas. A node is its preferred
+// address, its port, and, from Redis 4 on, its ID.
+func (n *nodes) parseRange(reply any, asked string) error {
+	const least, leastOfNode = 3, 2
+	parts, _ := reply.([]any)
+	if len(parts) < least {
+		return resp.ErrMalformed
+	}
+	master, _ := parts[2].([]any)
+	first, isFirst := parts[0].(int64)
+	last, isLast := parts[1].(int64)
+	if !isFirst || !isLast || first < 0 || last < first || last >= slots || len(master) < leastOfNode {
+		return resp.ErrMalformed
+	}
+	address, err := addressOf(master[0], master[1], asked)
+	if err != nil {
+		return err
+	}
+	id := address
+	if len(master) > leastOfNode {
+		if named, ok := master[2].(string); ok && named != "" {
+			id = named
+		}
+	}
+	n.addresses[id] = address
+	n.ranges = append(n.ranges, slotRange{uint16(first), uint16(last), id})
+	return nil
+}
+
+// addressOf returns the address of a node. A host that is not known is that of the node that was asked.
+func addressOf(host, port any, asked string) (string, error) {
+	if name, _ := host.(string); name == "" || name == "?" {
+		own, _, err := net.SplitHostPort(asked)
+		if err != nil {
+			return "", resp.ErrMalformed
+		}
+		host = own
+	}
+	return joined(host, port)
+}
+
+// parseLine parses a line of CLUSTER NODES:
+//
+//	<id> <ip:port@bus-port[,hostname]> <flags> <master> <ping> <pong> <epoch> <link> <slot>...
+//
+// A slot that is being moved is [<slot>->-<id>], in the line of the node that was asked. Lines that are not like this
+// are left out: CLUSTER SLOTS has what matters most.
+func (n *nodes) parseLine(fields []string, asked string) {
+	const address, flags, epoch, firstSlot = 1, 2, 6, 8
+	if len(fields) < firstSlot {
+		return
+	}
+	id := fields[0]
+	if number, err := strconv.ParseUint(fields[epoch], 10, 64); err == nil {
+		n.epochs[id] = number
+	}
+	named, _, _ := strings.Cut(fields[address], ",")
+	named, _, _ = strings.Cut(named, "@")
+	if at := strings.LastIndexByte(named, ':'); at >= 0 {
+		if parsed, err := addressOf(named[:at], named[at+1:], asked); err == nil {
+			n.addresses[id] = parsed
+		}
+	}
+	if !slices.Contains(strings.Split(fields[flags], ","), "myself") {
+		return
+	}
+	for _, each := range fields[firstSlot:] {
+		inner, isMove := strings.CutPrefix(strings.TrimSuffix(each, "]"), "[")
+		number, to, outgoing := strings.Cut(inner, "->-")
+		slot, err := strconv.ParseUint(number, 10, 16)
+		if isMove && outgoing && err == nil && slot < slots {
+			n.moves = append(n.moves, move{uint16(slot), to})
+		}
+	}
+}
+
+// merge returns what follows from what several nodes say. Of two masters of a slot, the one with the higher epoch is
+// right.
+func merge(of auth.Endpoint, said []*nodes) *view {
+	v := &view{owners: make([]uint16, slots), importing: map[uint16]auth.Endpoint{}}
+	epochs := make([]uint64, slots)
+	index := map[string]uint16{} // of the master at an address, plus 1
+	for _, each := range said {
+		for _, r := range each.ranges {
+			address, epoch := each.addresses[r.master], each.epochs[r.master]
+			if index[address] == 0 {
+				if len(v.masters) == mostMasters {
+					continue
+				}
+				v.masters = append(v.masters, of.ServerAt(address))
+				index[address] = uint16(len(v.masters))
+			}
+			for slot := int(r.first); slot <= int(r.last); slot++ {
+				if v.owners[slot] == 0 || epoch > epochs[slot] {
+					v.owners[slot], epochs[slot] = index[address], epoch
+				}
+			}
+		}
+	}
+	for _, each := range said {
+		for _, m := range each.moves {
+			if address := each.addresses[m.to]; address != "" {
+				v.importing[m.slot] = of.ServerAt(address)
+			}
+		}
+	}
+	return v
+}

@@ -1,0 +1,71 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"context"
+	"time"
+
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+)
+
+const (
+	// askInterval is the time between two questions to a server, and leastInterval the time if something contradicts what
+	// is known.
+	askInterval   = time.Second
+	leastInterval = 50 * time.Millisecond
+)
+
+// answer is what a server has said last.
+type answer struct {
+	// asked is when the question was sent.
+	asked time.Time
+	// by is what a sentinel says, and others are the addresses of the other sentinels that it knows.
+	by     *naming
+	others []string
+	// nodes is what a node of a Cluster says.
+	nodes *nodes
+	// err is why there was no answer since.
+	err *failure.Error
+}
+
+// poller asks one server again and again.
+type poller struct {
+	address string
+	conn    *connection.Conn
+	ask     func(ctx context.Context, conn *connection.Conn) (answer, error)
+	// hurry has a token when the server is to be asked now.
+	hurry chan struct{}
+	stop  context.CancelFunc
+}
+
+// run asks until ctx is done, and reports each answer.
+func (p *poller) run(ctx context.Context, report func(answer)) {
+	for {
+		began := time.Now()
+		said, err := p.ask(ctx, p.conn)
+		if ctx.Err() != nil {
+			return
+		}
+		said.asked, said.err = began, failure.Classify(err)
+		report(said)
+		if !pause(ctx, time.Until(began.Add(leastInterval)), nil) || !pause(ctx, time.Until(began.Add(askInterval)), p.hurry) {
+			return
+		}
+	}
+}
+
+// pause waits for so long, or until there is a token. It returns false if ctx is done.
+func pause(ctx context.Context, lasting time.Duration, token <-chan struct{}) bool {
+	timer := time.NewTimer(max(0, lasting))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-token:
+	case <-timer.C:
+	}
+	return true
+}

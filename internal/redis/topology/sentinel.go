@@ -1,0 +1,243 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
+)
+
+// naming is the master that a sentinel names. It is comparable.
+type naming struct {
+	// master is the address of the master, and epoch the number of the failover that made it one. A later failover has a
+	// higher number.
+	master string
+	epoch  uint64
+}
+
+// sentinels is a deployment with sentinels.
+type sentinels struct{ auth.Endpoint }
+
+// server implements deployment.
+func (s sentinels) server(address string) auth.Endpoint { return s.SentinelAt(address) }
+
+// ask implements deployment. The address of the master is that of the new one as soon as a failover has made it a
+// master, and the epoch changes at the same moment.
+func (s sentinels) ask(ctx context.Context, conn *connection.Conn) (answer, error) {
+	name := s.Sentinels.Value().MasterName
+	var replies []any
+	err := conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
+		replies, err = connection.Pipeline(ctx, client, [][]any{
+			{"sentinel", "get-master-addr-by-name", name}, {"sentinel", "master", name}, {"sentinel", "sentinels", name},
+		})
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	is, others, err := parseNaming(replies)
+	return answer{by: is, others: others}, err
+}
+
+// parseNaming parses the replies to the three commands. It also returns the addresses of the other sentinels; a sentinel
+// may refuse to tell them.
+func parseNaming(replies []any) (is *naming, others []string, err error) {
+	for _, reply := range replies[:2] {
+		if refusal, refused := reply.(resp.Error); refused {
+			return nil, nil, refusalOf(refusal)
+		}
+	}
+	const hostAndPort = 2
+	parts, _ := replies[0].([]any)
+	if len(parts) != hostAndPort {
+		return nil, nil, masterNotFound()
+	}
+	is = &naming{}
+	if is.master, err = joined(parts[0], parts[1]); err != nil {
+		return nil, nil, err
+	}
+	text, _ := field(replies[1], "config-epoch").(string)
+	if is.epoch, err = strconv.ParseUint(text, 10, 64); err != nil {
+		return nil, nil, resp.ErrMalformed
+	}
+	listed, _ := replies[2].([]any)
+	for _, other := range listed {
+		if address, err := joined(field(other, "ip"), field(other, "port")); err == nil {
+			others = append(others, address)
+		}
+	}
+	return is, others, nil
+}
+
+// field returns a value of a reply that has names and values in turn; nil if there is no such name.
+func field(reply any, name string) any {
+	fields, _ := reply.([]any)
+	for i := 0; i+1 < len(fields); i += 2 {
+		if fields[i] == any(name) {
+			return fields[i+1]
+		}
+	}
+	return nil
+}
+
+// joined returns host:port in the form that [auth.ParseEndpoint] returns.
+func joined(host, port any) (string, error) {
+	name, _ := host.(string)
+	var number string
+	switch p := port.(type) {
+	case string:
+		number = p
+	case int64:
+		number = strconv.FormatInt(p, 10)
+	}
+	server, err := auth.ParseEndpoint(net.JoinHostPort(name, number))
+	if err != nil {
+		return "", resp.ErrMalformed
+	}
+	return server.Address, nil
+}
+
+// refusalOf returns the error for a command that a sentinel refused.
+func refusalOf(refusal resp.Error) error {
+	switch {
+	case strings.HasPrefix(string(refusal), "ERR No such master"):
+		return masterNotFound()
+	case strings.HasPrefix(string(refusal), "NOPERM"):
+		return &failure.Error{
+			Reason: failure.ReasonPermissionDenied,
+			Message: "The user of spec.redis.sentinel.auth may not ask the sentinels for the master. Grant it +sentinel|get-master-addr-by-name, " +
+				"+sentinel|master and +sentinel|sentinels on all sentinels.",
+			Err: refusal,
+		}
+	}
+	return refusal
+}
+
+func masterNotFound() error {
+	return &failure.Error{
+		Reason:  failure.ReasonMasterNotFound,
+		Message: "The sentinels know no master with the name in spec.redis.sentinel.masterName. Correct the name.",
+		Err:     errors.New("the sentinels know no such master"),
+	}
+}
+
+// decide implements deployment. The sentinel that knows of the latest failover is right: this is how sentinels agree
+// among themselves, too. If a sentinel has told of a later failover before, more than half of them must agree that there
+// is none: the others may be on the wrong side of a network partition.
+func (s sentinels) decide(said []answer, asked int, known *view) *view {
+	votes := map[naming]int{}
+	var latest naming
+	for _, each := range said {
+		if each.by == nil {
+			continue
+		}
+		is := naming{master: each.by.master, epoch: each.by.epoch}
+		votes[is]++
+		if len(votes) == 1 || is.epoch > latest.epoch || is.epoch == latest.epoch && votes[is] > votes[latest] {
+			latest = is
+		}
+	}
+	switch {
+	case len(votes) == 0:
+		return nil
+	case known != nil && latest.epoch < known.epoch && votes[latest]*2 <= asked:
+		return &view{err: failoverForgotten(), epoch: known.epoch}
+	}
+	return &view{masters: []auth.Endpoint{s.ServerAt(latest.master)}, epoch: latest.epoch}
+}
+
+func failoverForgotten() *failure.Error {
+	return &failure.Error{
+		Reason: failure.ReasonUnreachable,
+		Message: "The sentinels that answer do not know of a failover that another one knew of. Check that more than half of the sentinels run " +
+			"and reach each other and the operator.",
+		Err: errors.New("the sentinels name a master of an earlier failover"),
+	}
+}
+
+// explain implements deployment. The messages of connections are about the Redis server.
+func (s sentinels) explain(cause *failure.Error) *failure.Error {
+	about := *cause
+	switch cause.Reason {
+	case failure.ReasonWrongMode, failure.ReasonMasterNotFound:
+	default:
+		inSentinel := strings.NewReplacer("spec.redis.auth", "spec.redis.sentinel.auth", "spec.redis.tls", "spec.redis.sentinel.tls")
+		about.Message = "No sentinel answers. About one of them: " + inSentinel.Replace(cause.Message)
+	}
+	return &about
+}
+
+// wanted implements deployment: the sentinels that the user names, and those that they know.
+func (s sentinels) wanted(answers []answer, _ *view) []string {
+	wanted := s.Addresses()
+	for _, each := range answers {
+		for _, other := range each.others {
+			if len(wanted) < mostAsked && !slices.Contains(wanted, other) {
+				wanted = append(wanted, other)
+			}
+		}
+	}
+	return wanted
+}
+
+// switched is the channel on which a sentinel tells that there is a new master.
+const switched = "+switch-master"
+
+// listen has all sentinels be asked as soon as one tells of a new master, until ctx is done. If a sentinel does not let
+// it, the answers to the questions tell the same a little later.
+func (f *follower) listen(ctx context.Context, conn *connection.Conn) {
+	var backoff connection.Backoff
+	for conn.WaitUp(ctx) == nil {
+		backoff.Begin()
+		began := time.Now()
+		err := f.hear(ctx, conn)
+		if time.Since(began) > answerLife {
+			backoff.Reset()
+		}
+		delay := backoff.Delay()
+		if failure.IsReply(err) {
+			delay = refusedInterval
+		}
+		if !pause(ctx, delay, nil) {
+			return
+		}
+	}
+}
+
+// hear listens on one connection until it ends.
+func (f *follower) hear(ctx context.Context, conn *connection.Conn) error {
+	pubSub, err := conn.OpenPubSub(ctx)
+	if err != nil {
+		return err
+	}
+	defer pubSub.Close()
+	defer context.AfterFunc(ctx, pubSub.Close)()
+	if err := pubSub.Subscribe(ctx, switched); err != nil {
+		return err
+	}
+	for {
+		message, err := pubSub.Receive(ctx, listenTimeout)
+		if failure.IsTimeout(err) {
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, told := message.(*redis.Message); told {
+			f.hurry()
+		}
+	}
+}

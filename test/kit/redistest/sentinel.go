@@ -1,0 +1,197 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// MasterName is the name that the sentinels of StartReplicated have for the master.
+const MasterName = "jobs"
+
+const (
+	// downAfter is how long the master may be silent until a sentinel counts it as down.
+	downAfter = time.Second
+	// formTimeout bounds the time until servers know each other.
+	formTimeout  = 30 * time.Second
+	lookInterval = 50 * time.Millisecond
+)
+
+// ReplicatedOptions are the choices of StartReplicated.
+type ReplicatedOptions struct {
+	// Options are those of each server with data.
+	Options
+
+	// Replicas and Sentinels are how many there are. 0 means 2 and 3.
+	Replicas, Sentinels int
+	// SentinelArgs are further lines of the configuration of each sentinel.
+	SentinelArgs []string
+}
+
+// Replicated is a master with replicas, and sentinels that choose another master if it fails.
+type Replicated struct {
+	// Servers have the data. The first one is the master at the beginning.
+	Servers []*Server
+	// Sentinels watch them.
+	Sentinels []*Server
+}
+
+// StartReplicated starts servers and sentinels, and returns when all sentinels know each other and the replicas.
+func StartReplicated(ctx context.Context, opts ReplicatedOptions) (_ *Replicated, err error) {
+	if opts.Replicas == 0 {
+		opts.Replicas = 2
+	}
+	if opts.Sentinels == 0 {
+		opts.Sentinels = 3
+	}
+	r := &Replicated{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Stop())
+		}
+	}()
+	for i := range opts.Replicas + 1 {
+		each := opts.Options
+		each.Args = append([]string{"--repl-diskless-sync-delay", "0"}, each.Args...)
+		if i > 0 {
+			host, port, _ := strings.Cut(r.Servers[0].Addr(), ":")
+			each.Args = append(each.Args, "--replicaof", host+" "+port)
+		}
+		server, err := Start(ctx, each)
+		if err != nil {
+			return nil, err
+		}
+		r.Servers = append(r.Servers, server)
+	}
+	for range opts.Sentinels {
+		sentinel, err := startSentinel(ctx, r.Servers[0].Addr(), opts)
+		if err != nil {
+			return nil, err
+		}
+		r.Sentinels = append(r.Sentinels, sentinel)
+	}
+	return r, r.AwaitFormed(ctx)
+}
+
+// NewReplicated is StartReplicated for a test, at whose end everything is stopped.
+func NewReplicated(tb testing.TB, opts ReplicatedOptions) *Replicated {
+	tb.Helper()
+	r, err := StartReplicated(tb.Context(), opts)
+	if err != nil {
+		tb.Fatalf("starting Redis with sentinels: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := r.Stop(); err != nil {
+			tb.Errorf("stopping Redis with sentinels: %v", err)
+		}
+	})
+	return r
+}
+
+// startSentinel starts a sentinel that watches a master. A sentinel keeps what it knows in its configuration.
+func startSentinel(ctx context.Context, master string, opts ReplicatedOptions) (*Server, error) {
+	path, err := Binary(ctx, opts.Log)
+	if err != nil {
+		return nil, err
+	}
+	box, port, addr, err := newSandbox()
+	if err != nil {
+		return nil, err
+	}
+	lines := append([]string{
+		"port " + port, "bind " + host, "dir " + box.Dir(),
+		fmt.Sprintf("sentinel monitor %s %s %d", MasterName, strings.Replace(master, ":", " ", 1), opts.Sentinels/2+1),
+		fmt.Sprintf("sentinel down-after-milliseconds %s %d", MasterName, downAfter.Milliseconds()),
+		fmt.Sprintf("sentinel failover-timeout %s %d", MasterName, (5 * time.Second).Milliseconds()),
+	}, opts.SentinelArgs...)
+	if opts.User != "" {
+		lines = append(lines, "sentinel auth-user "+MasterName+" "+opts.User, "sentinel auth-pass "+MasterName+" "+opts.User)
+	}
+	config := filepath.Join(box.Dir(), "sentinel.conf")
+	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		return nil, errors.Join(err, box.Close())
+	}
+	sentinel := &Server{sandbox: box, path: path, args: []string{config, "--sentinel"}, addr: addr, client: newClient(addr, "", nil)}
+	if err := sentinel.launch(ctx); err != nil {
+		return nil, errors.Join(err, sentinel.Stop())
+	}
+	return sentinel, nil
+}
+
+// AwaitFormed waits until all sentinels know each other and name the same master, and all other servers have its data.
+func (r *Replicated) AwaitFormed(ctx context.Context) error {
+	err := wait.PollUntilContextTimeout(ctx, lookInterval, formTimeout, true, func(ctx context.Context) (bool, error) {
+		for _, sentinel := range r.Sentinels {
+			known := redis.NewMapStringStringCmd(ctx, "sentinel", "master", MasterName)
+			if err := sentinel.Client().Process(ctx, known); err != nil {
+				return false, err
+			}
+			is := known.Val()
+			if is["num-slaves"] != fmt.Sprint(len(r.Servers)-1) || is["num-other-sentinels"] != fmt.Sprint(len(r.Sentinels)-1) {
+				return false, nil
+			}
+		}
+		replicas := 0
+		for _, server := range r.Servers {
+			info, err := server.Client().Info(ctx, "replication").Result()
+			if err != nil {
+				return false, err
+			}
+			if strings.Contains(info, "master_link_status:up") {
+				replicas++
+			}
+		}
+		return replicas == len(r.Servers)-1, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until sentinels know each other: %w", err)
+	}
+	return nil
+}
+
+// Addresses are those of the sentinels.
+func (r *Replicated) Addresses() (all []string) {
+	for _, each := range r.Sentinels {
+		all = append(all, each.Addr())
+	}
+	return all
+}
+
+// Master returns the server that a sentinel names.
+func (r *Replicated) Master(ctx context.Context, by *Server) (*Server, error) {
+	found, err := by.Client().Do(ctx, "sentinel", "get-master-addr-by-name", MasterName).StringSlice()
+	if err != nil {
+		return nil, err
+	}
+	for _, each := range r.Servers {
+		if each.Addr() == net.JoinHostPort(found[0], found[1]) {
+			return each, nil
+		}
+	}
+	return nil, fmt.Errorf("the sentinel names %v, which is none of the servers", found)
+}
+
+// Failover has a sentinel make another server the master, although the present one works.
+func (r *Replicated) Failover(ctx context.Context, by *Server) error {
+	return by.Client().Do(ctx, "sentinel", "failover", MasterName).Err()
+}
+
+// Stop stops all servers and sentinels.
+func (r *Replicated) Stop() (err error) {
+	for _, each := range append(r.Sentinels, r.Servers...) {
+		err = errors.Join(err, each.Stop())
+	}
+	return err
+}

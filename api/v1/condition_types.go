@@ -66,6 +66,10 @@ const (
 	ReasonSecretInvalid = "SecretInvalid"
 	// ReasonSecretForbidden: the operator may not read the Secret.
 	ReasonSecretForbidden = "SecretForbidden"
+	// ReasonWrongMode: the server is not of the kind that spec.redis.mode says.
+	ReasonWrongMode = "WrongMode"
+	// ReasonMasterNotFound: the sentinels know no master with the name in spec.redis.sentinel.masterName.
+	ReasonMasterNotFound = "MasterNotFound"
 	// ReasonTooManyServers: the ScaledJobs of the namespace name more Redis servers than the operator allows per
 	// namespace.
 	ReasonTooManyServers = "TooManyServers"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
@@ -22,6 +23,9 @@ func (s *server) failed(database int, client *redis.Client, err error, began tim
 // classifyFailure classifies the error of a call, and marks the server down if the error means that.
 func (s *server) classifyFailure(database int, client *redis.Client, err error, began time.Time) *failure.Error {
 	cause := failure.Classify(err)
+	if s.endpoint.Role == auth.RoleAny {
+		cause = failure.InStandalone(cause)
+	}
 	if errors.Is(err, failure.ErrBusy) || !marksDown(cause) {
 		return cause
 	}

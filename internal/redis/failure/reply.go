@@ -11,7 +11,8 @@ const (
 		"on the server. Without a username, the user is default."
 	noSuchDatabase = "The server has no database with this number. Correct spec.redis.database, or raise the setting databases on the server. " +
 		"A Redis Cluster has only database 0."
-	noPassword = "The server has no password for this user, but the operator sent one. Set a password on the server, or remove spec.redis.auth."
+	nodeOfCluster = "The server is a node of a Redis Cluster, which shares the keys among several servers. Write mode: Cluster in spec.redis."
+	noPassword    = "The server has no password for this user, but the operator sent one. Set a password on the server, or remove spec.redis.auth."
 )
 
 // replyClasses are searched in order for the first prefix of an error reply.
@@ -52,17 +53,11 @@ var replyClasses = []struct {
 		"MASTERDOWN", ReasonUnreachable,
 		"The server is a replica that has lost its master and does not serve stale data. Use the address of the master.",
 	},
+	{"MOVED", ReasonWrongMode, nodeOfCluster},
+	{"ASK ", ReasonWrongMode, nodeOfCluster},
 	{
-		"MOVED", ReasonWrongMode,
-		"The server belongs to a Redis Cluster and does not have the key. Write mode: Cluster in spec.redis.",
-	},
-	{
-		"ASK ", ReasonWrongMode,
-		"The server belongs to a Redis Cluster and does not have the key. Write mode: Cluster in spec.redis.",
-	},
-	{
-		"CLUSTERDOWN", ReasonUnreachable,
-		"The server belongs to a Redis Cluster that is down. Repair the cluster.",
+		clusterDown, ReasonUnreachable,
+		"The Redis Cluster is down, at least for the slot of the key. Repair the cluster.",
 	},
 	{
 		"DENIED", ReasonUnreachable,
@@ -72,6 +67,17 @@ var replyClasses = []struct {
 		tooManyClients, ReasonUnreachable,
 		"Redis accepts no more clients. Raise maxclients, or find out which clients use the connections.",
 	},
+}
+
+// clusterDown is what the reply of a node begins with that cannot reach most masters, or if a slot has no master.
+const clusterDown = "CLUSTERDOWN"
+
+// InStandalone returns the class of an error of a server that should have all keys.
+func InStandalone(cause *Error) *Error {
+	if strings.HasPrefix(errorReply(cause.Err), clusterDown) {
+		return &Error{Reason: ReasonWrongMode, Message: nodeOfCluster, Err: cause.Err}
+	}
+	return cause
 }
 
 func classifyReply(reply string) class {

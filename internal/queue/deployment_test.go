@@ -1,0 +1,167 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue_test
+
+import (
+	"sync"
+	"testing"
+	"unique"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/topology"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+// deployed is a reader of a deployment.
+type deployed struct {
+	Gomega
+	t        *testing.T
+	reader   *queue.Reader
+	endpoint auth.Endpoint
+}
+
+func newDeployed(t *testing.T, mode auth.Mode, addresses ...string) *deployed {
+	t.Helper()
+	g := NewWithT(t)
+	endpoint, err := auth.ParseDeployment(mode, addresses)
+	g.Expect(err).NotTo(HaveOccurred())
+	if mode == auth.ModeSentinel {
+		endpoint.Sentinels = unique.Make(auth.Sentinels{MasterName: redistest.MasterName})
+	}
+	pool := connection.NewPool(connection.Options{})
+	directory := topology.New(pool, logr.Discard())
+	var running sync.WaitGroup
+	running.Go(func() { _ = pool.Start(t.Context()) })
+	running.Go(func() { _ = directory.Start(t.Context()) })
+	t.Cleanup(running.Wait)
+	g.Expect(directory.Claim("team", "emails", endpoint, 0)).To(Succeed())
+	return &deployed{Gomega: g, t: t, reader: queue.NewReader(pool, directory), endpoint: endpoint}
+}
+
+// counts returns the number of messages in each queue, waiting or in progress.
+func (d *deployed) counts(queues ...queue.Queue) func() ([]int64, error) {
+	return func() ([]int64, error) {
+		found, err := d.reader.Observe(d.t.Context(), queue.Source{Endpoint: d.endpoint, Queues: queues, CountLimit: countLimit})
+		if err != nil {
+			return nil, err
+		}
+		lengths := make([]int64, len(found))
+		for i, each := range found {
+			lengths[i] = each.Waiting + each.InProgress
+		}
+		return lengths, nil
+	}
+}
+
+// eventually waits until the counts are these.
+func (d *deployed) eventually(read func() ([]int64, error), lengths ...int64) {
+	d.t.Helper()
+	d.Eventually(read).WithTimeout(timeout).Should(Equal(lengths))
+}
+
+// never fails if the counts are ever anything else than these, while all queues can be read or not.
+func (d *deployed) never(read func() ([]int64, error), lengths ...int64) {
+	d.t.Helper()
+	d.Consistently(func() []int64 {
+		found, err := read()
+		if err != nil {
+			return lengths
+		}
+		return found
+	}).WithTimeout(2 * timeout / 10).Should(Equal(lengths))
+}
+
+// clusterClient returns a client that follows the slots.
+func clusterClient(t *testing.T, s *redistest.Sharded) *redis.ClusterClient {
+	t.Helper()
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addresses()})
+	t.Cleanup(func() { NewWithT(t).Expect(client.Close()).To(Succeed()) })
+	return client
+}
+
+// Keys are read from the masters that have them, also while their slot is being moved: before, while only one of the two
+// nodes has the key, and after.
+func TestKeysOfAClusterAreReadWhereTheyAre(t *testing.T) {
+	t.Parallel()
+	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
+	d := newDeployed(t, auth.ModeCluster, s.Nodes[0].Addr())
+	client := clusterClient(t, s)
+	push := func(key string) { d.Expect(client.LPush(t.Context(), key, "message").Err()).To(Succeed()) }
+	for _, key := range []string{"a", "b", "b", "{c}waiting", "{c}waiting", "{c}waiting", "{c}busy"} {
+		push(key)
+	}
+	spread := d.counts(queue.Queue{Key: "a"}, queue.Queue{Key: "b", InProgress: true}, queue.Queue{Key: "{c}waiting"},
+		queue.Queue{Key: "{c}busy", InProgress: true}, queue.Queue{Key: "absent"})
+	d.eventually(spread, 1, 2, 3, 1, 0)
+
+	to := s.Nodes[0]
+	from, err := s.Owner(t.Context(), to, "{c}waiting")
+	d.Expect(err).NotTo(HaveOccurred())
+	if from == to {
+		to = s.Nodes[1]
+	}
+	move, err := s.BeginMigration(t.Context(), "{c}waiting", to)
+	d.Expect(err).NotTo(HaveOccurred())
+	d.eventually(spread, 1, 2, 3, 1, 0)
+	push("{c}new") // It does not exist where the slot is, so it is made where the slot goes to.
+	some := d.counts(queue.Queue{Key: "{c}waiting"}, queue.Queue{Key: "{c}new", InProgress: true})
+	d.eventually(some, 3, 1)
+	one := d.counts(queue.Queue{Key: "{c}new"})
+	d.eventually(one, 1)
+	d.never(some, 3, 1)
+
+	d.Expect(move.MoveKeys(t.Context())).To(Succeed())
+	d.eventually(some, 3, 1)
+	d.Expect(move.End(t.Context())).To(Succeed())
+	d.eventually(spread, 1, 2, 3, 1, 0)
+	d.never(spread, 1, 2, 3, 1, 0)
+}
+
+// A master that sentinels have demoted answers as before. What it says is old, so it is not read any longer.
+func TestADemotedMasterIsNotRead(t *testing.T) {
+	t.Parallel()
+	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1, Sentinels: 1})
+	d := newDeployed(t, auth.ModeSentinel, r.Sentinels[0].Addr())
+	old := r.Servers[0]
+	d.Expect(old.Client().LPush(t.Context(), "emails", 1, 2).Err()).To(Succeed())
+	read := d.counts(queue.Queue{Key: "emails"})
+	both := d.counts(queue.Queue{Key: "emails"}, queue.Queue{Key: "{emails}busy", InProgress: true})
+	d.eventually(read, 2)
+	d.eventually(both, 2, 0)
+
+	// Behind the back of the sentinel, which goes on to name it. A replica of nothing keeps its data, and answers.
+	d.Expect(r.Sentinels[0].Client().Do(t.Context(), "sentinel", "set", redistest.MasterName, "down-after-milliseconds", "60000").Err()).To(Succeed())
+	d.Expect(old.Client().Do(t.Context(), "replicaof", "127.0.0.1", "1").Err()).To(Succeed())
+	for _, each := range []func() ([]int64, error){read, both} {
+		_, err := each()
+		d.Expect(err).To(MatchError(failure.ErrNotMaster))
+	}
+	length, err := old.Client().LLen(t.Context(), "emails").Result()
+	d.Expect(err).NotTo(HaveOccurred())
+	d.Expect(length).To(BeEquivalentTo(2), "the control: it answers")
+	d.Expect(old.Client().Do(t.Context(), "replicaof", "no", "one").Err()).To(Succeed())
+	d.eventually(read, 2)
+}
+
+// The same in one go, by the sentinels.
+func TestTheNewMasterIsRead(t *testing.T) {
+	t.Parallel()
+	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1})
+	d := newDeployed(t, auth.ModeSentinel, r.Addresses()...)
+	old, next := r.Servers[0], r.Servers[1]
+	d.Expect(old.Client().LPush(t.Context(), "emails", 1, 2).Err()).To(Succeed())
+	read := d.counts(queue.Queue{Key: "emails"})
+	d.eventually(read, 2)
+	d.Expect(r.AwaitFormed(t.Context())).To(Succeed())
+	d.Expect(old.Kill()).To(Succeed())
+	d.Eventually(func() error { return next.Client().LPush(t.Context(), "emails", 3).Err() }).WithTimeout(timeout).Should(Succeed())
+	d.eventually(read, 3)
+}

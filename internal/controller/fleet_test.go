@@ -311,6 +311,7 @@ type manyServers struct{}
 func (manyServers) Claim(string, string, auth.Endpoint, int) error { return nil }
 func (manyServers) Release(string, string)                         {}
 func (manyServers) Rejected(auth.Endpoint) *failure.Error          { return nil }
+func (manyServers) Replica(auth.Endpoint) bool                     { return false }
 
 // silence drops events.
 type silence struct{}

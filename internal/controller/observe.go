@@ -55,6 +55,8 @@ type queues struct {
 	// rejected is the error with which Redis rejects the current values of the Secrets, while connections made with the
 	// previous values still work; nil if it accepts them.
 	rejected *failure.Error
+	// replica means that the server is a replica, so that the depth may be old.
+	replica bool
 	// failedKey is the key that could not be read. It is empty if there is none, or if the spec has only one key.
 	failedKey string
 }
@@ -130,7 +132,10 @@ func (r *Reconciler) observeQueues(ctx context.Context, t *target, seen *observa
 // read reads the queues.
 func (r *Reconciler) read(ctx context.Context, source queue.Source) queues {
 	counts, err := r.Queues.Observe(ctx, source)
-	seen := queues{counts: counts, err: failure.Classify(err), rejected: r.Servers.Rejected(source.Endpoint)}
+	seen := queues{
+		counts: counts, err: failure.Classify(err),
+		rejected: r.Servers.Rejected(source.Endpoint), replica: r.Servers.Replica(source.Endpoint),
+	}
 	if failed, ok := errors.AsType[*queue.KeyError](err); ok && len(source.Queues) > 1 {
 		seen.failedKey = failed.Key
 	}

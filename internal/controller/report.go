@@ -90,6 +90,7 @@ func reconciled(t *target, seen observation, plan plan, done outcome, now time.T
 		Queues:        queueStatuses(t.asks.Queues, seen.queues),
 		QueueErr:      seen.queues.err,
 		Rejected:      seen.queues.rejected,
+		Replica:       seen.queues.replica,
 		FailedKey:     seen.queues.failedKey,
 		WithoutGroup:  seen.queues.withoutGroup(t.asks.Queues),
 		AtMax:         plan.atMax,

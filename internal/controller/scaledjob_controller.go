@@ -89,6 +89,8 @@ type servers interface {
 	// Rejected returns the error with which a server in use rejects the current values of the Secrets; nil if it
 	// accepts them.
 	Rejected(endpoint auth.Endpoint) *failure.Error
+	// Replica reports whether the server said that it is a replica.
+	Replica(endpoint auth.Endpoint) bool
 }
 
 // Reconciler creates and deletes Jobs until each ScaledJob has the desired number of Jobs.

@@ -425,6 +425,7 @@ func (w *world) scrape() map[string]float64 {
 
 // fakeServers records the claimed server, and can refuse all claims.
 type fakeServers struct {
+	replica  bool
 	claimed  *auth.Endpoint
 	refusal  error
 	rejected *failure.Error
@@ -441,6 +442,8 @@ func (f *fakeServers) Claim(_, _ string, endpoint auth.Endpoint, _ int) error {
 func (f *fakeServers) Release(_, _ string) { f.claimed = nil }
 
 func (f *fakeServers) Rejected(auth.Endpoint) *failure.Error { return f.rejected }
+
+func (f *fakeServers) Replica(auth.Endpoint) bool { return f.replica }
 
 // fakeWatcher records calls, and returns what the test sets.
 type fakeWatcher struct {

@@ -79,8 +79,12 @@ func newHarnessOn(
 	for _, change := range prepare {
 		change(h.Watcher)
 	}
+	if endpoint.Mode != auth.ModeStandalone {
+		h.Expect(directory.Claim("team", "all", endpoint, 0)).To(Succeed())
+	}
 	var running sync.WaitGroup
 	running.Go(func() { _ = pool.Start(t.Context()) })
+	running.Go(func() { _ = directory.Start(t.Context()) })
 	running.Go(func() { _ = h.Start(t.Context()) })
 	t.Cleanup(running.Wait)
 	return h

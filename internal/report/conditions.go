@@ -152,6 +152,13 @@ func queueConnected(seen *Reconciled) Condition {
 				seen.Rejected.Message,
 		}
 	}
+	if seen.Replica {
+		return Condition{
+			metav1.ConditionTrue, scaledjobv1.ReasonConnected,
+			"The depth of the queue was read. But the server is a replica, whose data may be old: a message may get a second Job, or wait. " +
+				"Use the address of the master, or mode: Sentinel.",
+		}
+	}
 	return Condition{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}
 }
 

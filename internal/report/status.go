@@ -41,6 +41,8 @@ type Reconciled struct {
 	// Rejected is the error with which Redis rejects the current values of the Secrets, while connections made with the
 	// previous values still work.
 	Rejected *failure.Error
+	// Replica means that the server is a replica.
+	Replica bool
 	// Queues are the queues of the spec, with the depth of each if it could be read.
 	Queues []scaledjobv1.QueueStatus
 	// FailedKey is the key that QueueErr is about, if the spec has several. WithoutGroup is a stream that lacks its

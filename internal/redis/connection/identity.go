@@ -25,6 +25,7 @@ type identity struct{ mode, role string }
 const (
 	sentinelMode = "sentinel"
 	masterRole   = "master"
+	replicaRole  = "replica"
 )
 
 // identityOf parses the reply to HELLO. A server that does not know the command says nothing.
@@ -105,7 +106,7 @@ func (p *Pool) Replica(e auth.Endpoint) bool {
 		return false
 	}
 	is := server.identity.Load()
-	return is != nil && is.role != "" && is.role != masterRole
+	return is != nil && is.role == replicaRole
 }
 
 // masterClient is the client of a master that sentinels have named.
@@ -117,6 +118,15 @@ func (s *server) clientOf(client *redis.Client) redis.Cmdable {
 		return masterClient{client}
 	}
 	return client
+}
+
+// Pipeline is [Conn.Do] for commands that are sent in one round trip. It returns their replies as [Pipeline] does.
+func (c *Conn) Pipeline(ctx context.Context, commands ...[]any) (replies []any, err error) {
+	err = c.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
+		replies, err = Pipeline(ctx, client, commands)
+		return err
+	})
+	return replies, err
 }
 
 // Pipeline sends commands in one round trip and returns their replies as package resp decodes them, including error

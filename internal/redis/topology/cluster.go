@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -34,11 +32,7 @@ func (c cluster) server(address string) auth.Endpoint { return c.ServerAt(addres
 
 // ask implements deployment.
 func (c cluster) ask(ctx context.Context, conn *connection.Conn) (answer, error) {
-	var replies []any
-	err := conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
-		replies, err = connection.Pipeline(ctx, client, [][]any{{"cluster", "slots"}, {"cluster", "nodes"}})
-		return err
-	})
+	replies, err := conn.Pipeline(ctx, []any{"cluster", "slots"}, []any{"cluster", "nodes"})
 	if err != nil {
 		return answer{}, err
 	}

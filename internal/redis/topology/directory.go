@@ -127,6 +127,9 @@ func (d *Directory) leaveLocked(by owner) {
 // Rejected is [connection.Pool.Rejected].
 func (d *Directory) Rejected(e auth.Endpoint) *failure.Error { return d.pool.Rejected(e) }
 
+// Replica is [connection.Pool.Replica].
+func (d *Directory) Replica(e auth.Endpoint) bool { return d.pool.Replica(e) }
+
 // Locate returns where a key is. Each key of a server that the user names is there. The error is an [*failure.Error],
 // which says why that is not known for a deployment.
 func (d *Directory) Locate(e auth.Endpoint, key string) (Place, error) {

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -38,13 +36,8 @@ func (s sentinels) server(address string) auth.Endpoint { return s.SentinelAt(ad
 // master, and the epoch changes at the same moment.
 func (s sentinels) ask(ctx context.Context, conn *connection.Conn) (answer, error) {
 	name := s.Sentinels.Value().MasterName
-	var replies []any
-	err := conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) (err error) {
-		replies, err = connection.Pipeline(ctx, client, [][]any{
-			{"sentinel", "get-master-addr-by-name", name}, {"sentinel", "master", name}, {"sentinel", "sentinels", name},
-		})
-		return err
-	})
+	replies, err := conn.Pipeline(ctx,
+		[]any{"sentinel", "get-master-addr-by-name", name}, []any{"sentinel", "master", name}, []any{"sentinel", "sentinels", name})
 	if err != nil {
 		return answer{}, err
 	}
@@ -229,15 +222,9 @@ func (f *follower) hear(ctx context.Context, conn *connection.Conn) error {
 		return err
 	}
 	for {
-		message, err := pubSub.Receive(ctx, listenTimeout)
-		if failure.IsTimeout(err) {
-			err = nil
-		}
-		if err != nil {
+		if _, err := pubSub.Receive(ctx, listenTimeout); err != nil {
 			return err
 		}
-		if _, told := message.(*redis.Message); told {
-			f.hurry()
-		}
+		f.hurry() // Also after the confirmation of the subscription: there may have been news before.
 	}
 }

@@ -1,0 +1,131 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package keyspace
+
+import (
+	"testing"
+	"unique"
+
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+
+	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
+	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+)
+
+func newDeployed(t *testing.T, mode auth.Mode, addresses ...string) *harness {
+	t.Helper()
+	endpoint, err := auth.ParseDeployment(mode, addresses)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	if mode == auth.ModeSentinel {
+		endpoint.Sentinels = unique.Make(auth.Sentinels{MasterName: redistest.MasterName})
+	}
+	return newHarnessOn(t, endpoint, connection.Options{})
+}
+
+// announced waits until growth of the keys of an id is announced.
+func (h *harness) announced(id string) {
+	h.t.Helper()
+	h.Eventually(func() bool { return h.State(id).Announced() }).WithTimeout(timeout).Should(BeTrue(), id)
+}
+
+// pushWakes fails unless a push wakes an id, which then reads this depth.
+func (h *harness) pushWakes(id string, push func() error, depth int64) {
+	h.t.Helper()
+	before := h.count(id, coalesce.Growth)
+	h.Expect(push()).To(Succeed())
+	h.Eventually(h.count).WithArguments(id, coalesce.Growth).WithTimeout(timeout).Should(BeNumerically(">", before), id)
+	h.eventually(id, depth)
+}
+
+// Each key is watched on the master that has it, and while its slot is being moved on both.
+func TestKeysOfAClusterAreWatchedWhereTheyAre(t *testing.T) {
+	t.Parallel()
+	for name, events := range map[string]string{"notifications": redistest.DefaultEvents, "tracking": redistest.NoEvents} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1, Options: redistest.Options{Events: events}})
+			h := newDeployed(t, auth.ModeCluster, s.Nodes[0].Addr())
+			client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addresses()})
+			t.Cleanup(func() { h.Expect(client.Close()).To(Succeed()) })
+			push := func(key string) func() error {
+				return func() error { return client.LPush(t.Context(), key, "message").Err() }
+			}
+			keys := []string{"a", "b", "c"} // On three masters.
+			for _, key := range keys {
+				h.Ensure(key, h.endpoint, list(key))
+				h.eventuallyWoken(key, coalesce.Confirmed, 1)
+				if events == redistest.NoEvents {
+					h.eventuallyTracked(key, verify.TrackedUnproven)
+				}
+				h.pushWakes(key, push(key), 1)
+				h.announced(key)
+			}
+
+			to := s.Nodes[0]
+			from, err := s.Owner(t.Context(), to, "a")
+			h.Expect(err).NotTo(HaveOccurred())
+			if from == to {
+				to = s.Nodes[1]
+			}
+			h.Expect(client.Del(t.Context(), "a").Err()).To(Succeed())
+			h.eventually("a", 0)
+			confirmed := h.count("a", coalesce.Confirmed)
+			move, err := s.BeginMigration(t.Context(), "a", to)
+			h.Expect(err).NotTo(HaveOccurred())
+			h.eventuallyWoken("a", coalesce.Confirmed, confirmed+1)
+			h.pushWakes("a", push("a"), 1) // It is made where the slot goes to.
+			h.Expect(move.MoveKeys(t.Context())).To(Succeed())
+			h.Expect(move.End(t.Context())).To(Succeed())
+			h.pushWakes("a", push("a"), 2)
+			h.announced("a")
+			h.pushWakes("b", push("b"), 2)
+		})
+	}
+}
+
+// Keys of one id on several masters. The verdict is about all of them.
+func TestKeysOfOneIDOnSeveralMasters(t *testing.T) {
+	t.Parallel()
+	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
+	h := newDeployed(t, auth.ModeCluster, s.Nodes[0].Addr())
+	h.Ensure("all", h.endpoint, list("a"), list("b"), list("c"))
+	h.Eventually(func() verify.Reason { return h.State("all").Reason }).WithTimeout(timeout).Should(Equal(verify.ReasonSubscribed))
+	for _, node := range s.Nodes {
+		channels, err := node.Client().PubSubChannels(t.Context(), "*").Result()
+		h.Expect(err).NotTo(HaveOccurred())
+		h.Expect(channels).To(HaveLen(1))
+	}
+	owner, err := s.Owner(t.Context(), s.Nodes[0], "b")
+	h.Expect(err).NotTo(HaveOccurred())
+	do(t, owner, "config", "set", "notify-keyspace-events", "")
+	h.Eventually(func() verify.Reason { return h.State("all").Reason }).WithTimeout(timeout).Should(Equal(verify.ReasonNotConfigured))
+	h.Forget("all")
+	for _, node := range s.Nodes {
+		h.Eventually(func() ([]string, error) { return node.Client().PubSubChannels(t.Context(), "*").Result() }).
+			WithTimeout(timeout).Should(BeEmpty())
+	}
+}
+
+// After a failover, the new master is watched, and the old one is left although it still answers.
+func TestTheNewMasterIsWatched(t *testing.T) {
+	t.Parallel()
+	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1})
+	h := newDeployed(t, auth.ModeSentinel, r.Addresses()...)
+	old, next := r.Servers[0], r.Servers[1]
+	h.Ensure("emails", h.endpoint, list("emails"))
+	h.eventuallyWoken("emails", coalesce.Confirmed, 1)
+	h.pushWakes("emails", func() error { return old.Client().LPush(t.Context(), "emails", 1).Err() }, 1)
+	h.Expect(r.AwaitFormed(t.Context())).To(Succeed())
+	h.Expect(r.Failover(t.Context(), r.Sentinels[0])).To(Succeed())
+	h.Eventually(func() error { return next.Client().LPush(t.Context(), "emails", 2).Err() }).WithTimeout(timeout).Should(Succeed())
+	h.eventually("emails", 2)
+	h.announced("emails")
+	h.pushWakes("emails", func() error { return next.Client().LPush(t.Context(), "emails", 3).Err() }, 3)
+	h.Eventually(func() ([]string, error) { return old.Client().PubSubChannels(t.Context(), "__keyspace*").Result() }).
+		WithTimeout(timeout).Should(BeEmpty())
+}

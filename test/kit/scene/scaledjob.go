@@ -53,7 +53,7 @@ type ScaledJob struct {
 	// API is a client of the administrator.
 	API client.Client
 	// Redis is a client of the server that has the queue, and Address where the operator reaches that server.
-	Redis   *redis.Client
+	Redis   redis.UniversalClient
 	Address string
 	// Operator serves the ScaledJob. Only what it logs and measures is asked for. It is nil where no operator runs yet.
 	Operator *operator.Operator
@@ -158,7 +158,11 @@ func (s *ScaledJob) Depth(ctx context.Context) (int, error) {
 
 // Channel is where the server publishes changes of the queue.
 func (s *ScaledJob) Channel() string {
-	return fmt.Sprintf("__keyspace@%d__:%s", s.Redis.Options().DB, s.Queue)
+	database := 0 // The only one of a Cluster.
+	if client, ok := s.Redis.(*redis.Client); ok {
+		database = client.Options().DB
+	}
+	return fmt.Sprintf("__keyspace@%d__:%s", database, s.Queue)
 }
 
 // Subscribers returns how many connections are subscribed to the queue.

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
@@ -26,31 +28,44 @@ const (
 // Fixture is a target of faults to itself, and ScaledJobs whose queues are there.
 type Fixture struct {
 	Setting *Setting
-	Target  *Target
-	Queues  []*Queue
+	// Target is nil if the queues are in a deployment of several servers.
+	Target *Target
+	Queues []*Queue
 	// Timeout bounds each wait for Jobs.
 	Timeout time.Duration
 
+	// client goes to the queues, past whatever is between them and the operator.
+	client    redis.UniversalClient
 	namespace string
 	always    []scene.Change
 }
 
 // NewFixture makes a fixture without any ScaledJob. Each that is added has these changes. The context bounds its making.
 func NewFixture(ctx context.Context, setting *Setting, always ...scene.Change) (*Fixture, error) {
-	namespace, err := setting.Control.CreateNamespace(ctx, "faults")
-	if err != nil {
-		return nil, err
-	}
 	target, err := NewTarget(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &Fixture{Setting: setting, Target: target, Timeout: timeout, namespace: namespace, always: always}, nil
+	fixture, err := NewFixtureOf(ctx, setting, target.Server.Client(), append([]scene.Change{scene.At(target.Addr())}, always...)...)
+	if err != nil {
+		return nil, errors.Join(err, target.Close())
+	}
+	fixture.Target = target
+	return fixture, nil
+}
+
+// NewFixtureOf is NewFixture for a deployment of several servers, to which the client goes, and which the changes name.
+func NewFixtureOf(ctx context.Context, setting *Setting, client redis.UniversalClient, always ...scene.Change) (*Fixture, error) {
+	namespace, err := setting.Control.CreateNamespace(ctx, "faults")
+	if err != nil {
+		return nil, err
+	}
+	return &Fixture{Setting: setting, Timeout: timeout, client: client, namespace: namespace, always: always}, nil
 }
 
 // Add makes a ScaledJob, one Job to a message unless changes say otherwise. Its witness stays until ctx ends.
 func (s *Fixture) Add(ctx context.Context, name string, changes ...scene.Change) (*Queue, error) {
-	q, err := newQueue(ctx, s.Setting, s.Target, s.namespace, name, slices.Concat(s.always, changes)...)
+	q, err := s.newQueue(ctx, name, slices.Concat(s.always, changes)...)
 	if err == nil {
 		s.Queues = append(s.Queues, q)
 	}
@@ -60,6 +75,9 @@ func (s *Fixture) Add(ctx context.Context, name string, changes ...scene.Change)
 // Close deletes the ScaledJobs, so that the operator listens no more, and ends the target.
 func (s *Fixture) Close(ctx context.Context) error {
 	err := s.each(ctx, func(q *Queue, ctx context.Context) error { return q.Delete(ctx) })
+	if s.Target == nil {
+		return err
+	}
 	return errors.Join(err, s.Target.Close())
 }
 

@@ -37,15 +37,15 @@ type Queue struct {
 }
 
 // newQueue makes a ScaledJob with an empty queue on the target.
-func newQueue(ctx context.Context, setting *Setting, target *Target, namespace, name string, changes ...scene.Change) (*Queue, error) {
-	q := &Queue{target: target, ScaledJob: &scene.ScaledJob{
-		API: setting.API, Operator: setting.Operator, Redis: target.Server.Client(), Address: target.Addr(),
-		Namespace: namespace, Name: name, Queue: namespace + ":" + name,
+func (s *Fixture) newQueue(ctx context.Context, name string, changes ...scene.Change) (*Queue, error) {
+	q := &Queue{target: s.Target, ScaledJob: &scene.ScaledJob{
+		API: s.Setting.API, Operator: s.Setting.Operator, Redis: s.client,
+		Namespace: s.namespace, Name: name, Queue: s.namespace + ":" + name,
 	}}
 	if err := q.Create(ctx, changes...); err != nil {
 		return nil, err
 	}
-	return q, q.Observe(ctx, setting.Control.Config(), q.limit)
+	return q, q.Observe(ctx, s.Setting.Control.Config(), q.limit)
 }
 
 // limit is how many Jobs may be unfinished.
@@ -67,8 +67,8 @@ func (q *Queue) Push(ctx context.Context, messages int) error {
 		q.depth++
 		q.peak = max(q.peak, q.depth)
 		q.mu.Unlock()
-		if err := q.target.command(ctx, "LPUSH", q.Queue, "message"); err != nil {
-			return err
+		if err := q.Redis.LPush(ctx, q.Queue, "message").Err(); err != nil {
+			return fmt.Errorf("pushing to %s: %w", q.Queue, err)
 		}
 	}
 	return nil

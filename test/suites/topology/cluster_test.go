@@ -1,0 +1,131 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/suites/faults"
+)
+
+// clusterFault is a fault of a Redis Cluster that concerns the key of one queue.
+type clusterFault struct {
+	name, promise string
+	strike        func(ctx context.Context, s *redistest.Sharded, key string, meanwhile faults.Meanwhile) error
+}
+
+func clusterFaults() []clusterFault {
+	const follows, migrates = "the new master is used as soon as a node says so", "read and watched on both nodes"
+	return []clusterFault{
+		{"CLUSTER FAILOVER", follows, func(ctx context.Context, s *redistest.Sharded, key string, meanwhile faults.Meanwhile) error {
+			replica, err := replicaOf(ctx, s, key)
+			if err != nil {
+				return err
+			}
+			return errors.Join(replica.Client().ClusterFailover(ctx).Err(), meanwhile(ctx))
+		}},
+		{"master killed", follows, func(ctx context.Context, s *redistest.Sharded, key string, meanwhile faults.Meanwhile) error {
+			master, err := s.Owner(ctx, s.Nodes[0], key)
+			if err != nil {
+				return err
+			}
+			return errors.Join(master.Kill(), meanwhile(ctx))
+		}},
+		{"master stopped, wakes as a second one", "the old master is not read", func(
+			ctx context.Context, s *redistest.Sharded, key string, meanwhile faults.Meanwhile,
+		) error {
+			old, err := s.Owner(ctx, s.Nodes[0], key)
+			if err != nil {
+				return err
+			}
+			return errors.Join(old.Pause(), awaitOtherOwner(ctx, s, key, old), old.Resume(), meanwhile(ctx))
+		}},
+		{"slot moved", migrates, func(ctx context.Context, s *redistest.Sharded, key string, meanwhile faults.Meanwhile) error {
+			return moveTwice(ctx, s, key, meanwhile)
+		}},
+		{"slot moved to a new node", migrates, func(ctx context.Context, s *redistest.Sharded, key string, meanwhile faults.Meanwhile) error {
+			fresh, err := s.Add(ctx, redistest.Options{})
+			if err != nil {
+				return err
+			}
+			return move(ctx, s, key, fresh, meanwhile)
+		}},
+	}
+}
+
+// replicaOf returns a replica of the master that has a key.
+func replicaOf(ctx context.Context, s *redistest.Sharded, key string) (*redistest.Server, error) {
+	master, err := s.Owner(ctx, s.Nodes[0], key)
+	if err != nil {
+		return nil, err
+	}
+	for i, each := range s.Nodes {
+		if each == master {
+			return s.Nodes[(i+len(s.Nodes)/2)%len(s.Nodes)], nil
+		}
+	}
+	return nil, errors.New("the master is none of the nodes")
+}
+
+// awaitOtherOwner waits until the other nodes name another master for a key.
+func awaitOtherOwner(ctx context.Context, s *redistest.Sharded, key string, old *redistest.Server) error {
+	return scene.Await(ctx, func(ctx context.Context) error {
+		by := s.Nodes[0]
+		if by == old {
+			by = s.Nodes[1]
+		}
+		owner, err := s.Owner(ctx, by, key)
+		if err == nil && owner == old {
+			err = errors.New("the nodes name the old master")
+		}
+		return err
+	})
+}
+
+// move moves the slot of a key, and calls meanwhile when each of both nodes has a part of it.
+func move(ctx context.Context, s *redistest.Sharded, key string, to *redistest.Server, meanwhile faults.Meanwhile) error {
+	moving, err := s.BeginMigration(ctx, key, to)
+	if err != nil {
+		return err
+	}
+	return errors.Join(meanwhile(ctx), moving.MoveKeys(ctx), meanwhile(ctx), moving.End(ctx))
+}
+
+// moveTwice moves the slot of a key to another master and back.
+func moveTwice(ctx context.Context, s *redistest.Sharded, key string, meanwhile faults.Meanwhile) error {
+	from, err := s.Owner(ctx, s.Nodes[0], key)
+	if err != nil {
+		return err
+	}
+	to := s.Nodes[0]
+	if to == from {
+		to = s.Nodes[1]
+	}
+	return errors.Join(move(ctx, s, key, to, meanwhile), move(ctx, s, key, from, meanwhile))
+}
+
+func TestPromiseIsKeptInAClusterOfSeveralMasters(t *testing.T) {
+	t.Parallel()
+	name := func(fault clusterFault) string { return fault.name }
+	for _, fault := range scene.RowsNamed(clusterFaults(), name, "slot moved") {
+		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
+			for mode, changes := range map[string][]scene.Change{"notifications": nil, "tracking": {scene.Tracking}} {
+				t.Run(mode, func(t *testing.T) {
+					t.Parallel()
+					s := redistest.NewSharded(t, redistest.ShardedOptions{})
+					fixture := inCluster(t, s, changes...)
+					key := fixture.Queues[0].Queue
+					play(t, fixture, fault.name+", "+mode, fault.promise, func(ctx context.Context, meanwhile faults.Meanwhile) error {
+						return errors.Join(fault.strike(ctx, s, key, meanwhile), writable(ctx, fixture))
+					})
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,134 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/witness"
+	"miracle.dev/scaledjob-operator/test/suites/faults"
+)
+
+const (
+	// parallel is how many tests run at the same time. Each has up to six servers.
+	parallel    = 4
+	stopTimeout = time.Minute
+	// capacity is the maxReplicas of the queue that reaches it.
+	capacity = 3
+)
+
+var tablePath = flag.String("table", "", "the file to write the table of faults to")
+
+var (
+	shared *faults.Setting
+	table  witness.Table
+)
+
+func TestMain(m *testing.M) {
+	connection.RedirectLogs(logr.Discard())
+	os.Exit(cluster.Run(m, parallel, start, stop))
+}
+
+func start(ctx context.Context) (err error) {
+	shared, err = faults.NewSetting(ctx, os.Stderr)
+	return err
+}
+
+func stop(ctx context.Context) error {
+	var err error
+	if shared != nil {
+		err = shared.Stop(ctx)
+	}
+	return errors.Join(err, table.Write(*tablePath))
+}
+
+// behindSentinels returns a fixture whose queues are behind sentinels: one that grows, and one that reaches its limit.
+func behindSentinels(t *testing.T, r *redistest.Replicated, changes ...scene.Change) *faults.Fixture {
+	t.Helper()
+	client := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: redistest.MasterName, SentinelAddrs: r.Addresses(), MaxRetries: -1,
+	})
+	return fixtureOf(t, client, append([]scene.Change{at(scaledjobv1.RedisSentinel, r.Addresses()...)}, changes...)...)
+}
+
+// inCluster returns a fixture whose queues are in a Redis Cluster, on several masters.
+func inCluster(t *testing.T, s *redistest.Sharded, changes ...scene.Change) *faults.Fixture {
+	t.Helper()
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addresses(), ClusterStateReloadInterval: time.Second})
+	return fixtureOf(t, client, append([]scene.Change{at(scaledjobv1.RedisCluster, s.Nodes[0].Addr(), s.Nodes[1].Addr())}, changes...)...)
+}
+
+// at sets the mode and the addresses.
+func at(mode scaledjobv1.RedisMode, addresses ...string) scene.Change {
+	return func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.RedisAddress = ""
+		spec.Redis = &scaledjobv1.Redis{Mode: mode, Addresses: addresses}
+		if mode == scaledjobv1.RedisSentinel {
+			spec.Redis.Sentinel = &scaledjobv1.RedisSentinelAccess{MasterName: redistest.MasterName}
+		}
+	}
+}
+
+func fixtureOf(t *testing.T, client redis.UniversalClient, changes ...scene.Change) *faults.Fixture {
+	t.Helper()
+	g := NewWithT(t)
+	fixture, err := faults.NewFixtureOf(t.Context(), shared, client, changes...)
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
+		defer cancel()
+		g.Expect(fixture.Close(ctx)).To(Succeed())
+		g.Expect(client.Close()).To(Succeed())
+	})
+	for name, change := range map[string]scene.Change{
+		"growing": func(*scaledjobv1.ScaledJobSpec) { /* as it is */ }, "more": func(*scaledjobv1.ScaledJobSpec) { /* on another master */ },
+		"capped": scene.AtMost(capacity),
+	} {
+		_, err := fixture.Add(t.Context(), name, change)
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	return fixture
+}
+
+// play plays a fault, and fails the test unless all Jobs are there that are due, and no others.
+func play(t *testing.T, fixture *faults.Fixture, name, promise string, strike func(ctx context.Context, meanwhile faults.Meanwhile) error) {
+	t.Helper()
+	g := NewWithT(t)
+	row, err := fixture.Play(t.Context(), faults.Fault{
+		Name: name, Promise: promise,
+		Strike: func(ctx context.Context, _ *faults.Target, _ time.Duration, meanwhile faults.Meanwhile) error {
+			return strike(ctx, meanwhile)
+		},
+	}, 0)
+	defer func() { table.Add(row) }()
+	g.Expect(err).NotTo(HaveOccurred())
+	row.Over, err = fixture.Prove(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+}
+
+// writable waits until all queues can be pushed to and read.
+func writable(ctx context.Context, fixture *faults.Fixture) error {
+	return scene.Await(ctx, func(ctx context.Context) error {
+		for _, q := range fixture.Queues {
+			if err := q.Redis.Set(ctx, q.Queue+":probe", 1, 0).Err(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

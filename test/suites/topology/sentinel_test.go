@@ -1,0 +1,99 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/suites/faults"
+)
+
+// sentinelFault is a fault of servers that sentinels watch.
+type sentinelFault struct {
+	name, promise string
+	strike        func(ctx context.Context, r *redistest.Replicated, meanwhile faults.Meanwhile) error
+}
+
+func sentinelFaults() []sentinelFault {
+	const follows = "the new master is used as soon as a sentinel names it"
+	return []sentinelFault{
+		{"failover by command", follows, func(ctx context.Context, r *redistest.Replicated, meanwhile faults.Meanwhile) error {
+			return errors.Join(r.Failover(ctx, r.Sentinels[0]), meanwhile(ctx))
+		}},
+		{"master killed", follows, func(ctx context.Context, r *redistest.Replicated, meanwhile faults.Meanwhile) error {
+			return errors.Join(r.Servers[0].Kill(), meanwhile(ctx))
+		}},
+		{"master stopped, wakes as a second one", "the old master is not read", func(
+			ctx context.Context, r *redistest.Replicated, meanwhile faults.Meanwhile,
+		) error {
+			old := r.Servers[0]
+			return errors.Join(old.Pause(), awaitOther(ctx, r, old), old.Resume(), meanwhile(ctx))
+		}},
+		{"all servers and sentinels restarted", "used again when the sentinels name it", func(
+			ctx context.Context, r *redistest.Replicated, meanwhile faults.Meanwhile,
+		) error {
+			var err error
+			for _, each := range append(r.Servers[:1:1], r.Sentinels...) {
+				err = errors.Join(err, each.Restart(ctx))
+			}
+			return errors.Join(err, meanwhile(ctx))
+		}},
+		{"sentinels gone", "the master is not used without a sentinel, and used again with one", func(
+			ctx context.Context, r *redistest.Replicated, meanwhile faults.Meanwhile,
+		) error {
+			var err error
+			for _, each := range r.Sentinels {
+				err = errors.Join(err, each.Pause())
+			}
+			err = errors.Join(err, meanwhile(ctx))
+			for _, each := range r.Sentinels {
+				err = errors.Join(err, each.Resume())
+			}
+			return err
+		}},
+		{"most sentinels gone", "one sentinel is enough", func(
+			ctx context.Context, r *redistest.Replicated, meanwhile faults.Meanwhile,
+		) error {
+			return errors.Join(r.Sentinels[0].Kill(), r.Sentinels[1].Kill(), meanwhile(ctx))
+		}},
+	}
+}
+
+// awaitOther waits until a sentinel names another master.
+func awaitOther(ctx context.Context, r *redistest.Replicated, old *redistest.Server) error {
+	return scene.Await(ctx, func(ctx context.Context) error {
+		master, err := r.Master(ctx, r.Sentinels[0])
+		if err == nil && master == old {
+			err = errors.New("the sentinel names the old master")
+		}
+		return err
+	})
+}
+
+func TestPromiseIsKeptBehindSentinels(t *testing.T) {
+	t.Parallel()
+	name := func(fault sentinelFault) string { return fault.name }
+	for _, fault := range scene.RowsNamed(sentinelFaults(), name, "master killed") {
+		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
+			for mode, changes := range map[string][]scene.Change{"notifications": nil, "tracking": {scene.Tracking}} {
+				t.Run(mode, func(t *testing.T) {
+					t.Parallel()
+					r := redistest.NewReplicated(t, redistest.ReplicatedOptions{})
+					fixture := behindSentinels(t, r, changes...)
+					NewWithT(t).Expect(r.AwaitFormed(t.Context())).To(Succeed())
+					play(t, fixture, fault.name+", "+mode, fault.promise, func(ctx context.Context, meanwhile faults.Meanwhile) error {
+						return errors.Join(fault.strike(ctx, r, meanwhile), writable(ctx, fixture))
+					})
+				})
+			}
+		})
+	}
+}

@@ -24,6 +24,8 @@ type naming struct {
 	// higher number.
 	master string
 	epoch  uint64
+	// down means that enough sentinels agree that the master does not answer, so that a failover may be under way.
+	down bool
 }
 
 // sentinels is a deployment with sentinels.
@@ -66,6 +68,8 @@ func parseNaming(replies []any) (is *naming, others []string, err error) {
 	if is.epoch, err = strconv.ParseUint(text, 10, 64); err != nil {
 		return nil, nil, resp.ErrMalformed
 	}
+	flags, _ := field(replies[1], "flags").(string)
+	is.down = slices.Contains(strings.Split(flags, ","), "o_down")
 	listed, _ := replies[2].([]any)
 	for _, other := range listed {
 		if address, err := joined(field(other, "ip"), field(other, "port")); err == nil {
@@ -129,9 +133,10 @@ func masterNotFound() error {
 
 // decide implements deployment. The sentinel that knows of the latest failover is right: this is how sentinels agree
 // among themselves, too. If a sentinel has told of a later failover before, more than half of them must agree that there
-// is none: the others may be on the wrong side of a network partition.
+// is none: the others may be on the wrong side of a network partition. A master that is down for the sentinels may answer
+// the operator, or answer again, while they make another server the master.
 func (s sentinels) decide(said []answer, asked int, known *view) *view {
-	votes := map[naming]int{}
+	votes, down := map[naming]int{}, map[naming]bool{}
 	var latest naming
 	for _, each := range said {
 		if each.by == nil {
@@ -139,6 +144,7 @@ func (s sentinels) decide(said []answer, asked int, known *view) *view {
 		}
 		is := naming{master: each.by.master, epoch: each.by.epoch}
 		votes[is]++
+		down[is] = down[is] || each.by.down
 		if len(votes) == 1 || is.epoch > latest.epoch || is.epoch == latest.epoch && votes[is] > votes[latest] {
 			latest = is
 		}
@@ -148,8 +154,18 @@ func (s sentinels) decide(said []answer, asked int, known *view) *view {
 		return nil
 	case known != nil && latest.epoch < known.epoch && votes[latest]*2 <= asked:
 		return &view{err: failoverForgotten(), epoch: known.epoch}
+	case down[latest]:
+		return &view{err: masterDown(), epoch: latest.epoch}
 	}
 	return &view{masters: []auth.Endpoint{s.ServerAt(latest.master)}, epoch: latest.epoch}
+}
+
+func masterDown() *failure.Error {
+	return &failure.Error{
+		Reason:  failure.ReasonUnreachable,
+		Message: "The sentinels say that the master is down. Wait for the failover; if there is none, see that a replica can take over.",
+		Err:     errors.New("the sentinels say that the master is down"),
+	}
 }
 
 func failoverForgotten() *failure.Error {
@@ -186,10 +202,10 @@ func (s sentinels) wanted(answers []answer, _ *view) []string {
 	return wanted
 }
 
-// switched is the channel on which a sentinel tells that there is a new master.
-const switched = "+switch-master"
+// news are the channels on which a sentinel tells that there is a new master, or that the master is down.
+var news = []string{"+switch-master", "+odown"}
 
-// listen has all sentinels be asked as soon as one tells of a new master, until ctx is done. If a sentinel does not let
+// listen has all sentinels be asked as soon as one tells news, until ctx is done. If a sentinel does not let
 // it, the answers to the questions tell the same a little later.
 func (f *follower) listen(ctx context.Context, conn *connection.Conn) {
 	var backoff connection.Backoff
@@ -218,7 +234,7 @@ func (f *follower) hear(ctx context.Context, conn *connection.Conn) error {
 	}
 	defer pubSub.Close()
 	defer context.AfterFunc(ctx, pubSub.Close)()
-	if err := pubSub.Subscribe(ctx, switched); err != nil {
+	if err := pubSub.Subscribe(ctx, news...); err != nil {
 		return err
 	}
 	for {

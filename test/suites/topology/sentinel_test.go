@@ -6,6 +6,7 @@ package topology
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -18,26 +19,26 @@ import (
 // sentinelFault is a fault of servers that sentinels watch.
 type sentinelFault struct {
 	name, promise string
-	strike        func(ctx context.Context, r *redistest.Replicated, meanwhile faults.Meanwhile) error
+	strike        func(ctx context.Context, r *redistest.Replicated, fixture *faults.Fixture, meanwhile faults.Meanwhile) error
 }
 
 func sentinelFaults() []sentinelFault {
 	const follows = "the new master is used as soon as a sentinel names it"
 	return []sentinelFault{
-		{"failover by command", follows, func(ctx context.Context, r *redistest.Replicated, meanwhile faults.Meanwhile) error {
+		{"failover by command", follows, func(ctx context.Context, r *redistest.Replicated, _ *faults.Fixture, meanwhile faults.Meanwhile) error {
 			return errors.Join(r.Failover(ctx, r.Sentinels[0]), meanwhile(ctx))
 		}},
-		{"master killed", follows, func(ctx context.Context, r *redistest.Replicated, meanwhile faults.Meanwhile) error {
+		{"master killed", follows, func(ctx context.Context, r *redistest.Replicated, _ *faults.Fixture, meanwhile faults.Meanwhile) error {
 			return errors.Join(r.Servers[0].Kill(), meanwhile(ctx))
 		}},
 		{"master stopped, wakes as a second one", "the old master is not read", func(
-			ctx context.Context, r *redistest.Replicated, meanwhile faults.Meanwhile,
+			ctx context.Context, r *redistest.Replicated, fixture *faults.Fixture, meanwhile faults.Meanwhile,
 		) error {
 			old := r.Servers[0]
-			return errors.Join(old.Pause(), awaitOther(ctx, r, old), old.Resume(), meanwhile(ctx))
+			return errors.Join(old.Pause(), awaitOther(ctx, r, old), old.Resume(), mislead(ctx, fixture, old), meanwhile(ctx))
 		}},
 		{"all servers and sentinels restarted", "used again when the sentinels name it", func(
-			ctx context.Context, r *redistest.Replicated, meanwhile faults.Meanwhile,
+			ctx context.Context, r *redistest.Replicated, _ *faults.Fixture, meanwhile faults.Meanwhile,
 		) error {
 			var err error
 			for _, each := range append(r.Servers[:1:1], r.Sentinels...) {
@@ -46,7 +47,7 @@ func sentinelFaults() []sentinelFault {
 			return errors.Join(err, meanwhile(ctx))
 		}},
 		{"sentinels gone", "the master is not used without a sentinel, and used again with one", func(
-			ctx context.Context, r *redistest.Replicated, meanwhile faults.Meanwhile,
+			ctx context.Context, r *redistest.Replicated, _ *faults.Fixture, meanwhile faults.Meanwhile,
 		) error {
 			var err error
 			for _, each := range r.Sentinels {
@@ -59,11 +60,26 @@ func sentinelFaults() []sentinelFault {
 			return err
 		}},
 		{"most sentinels gone", "one sentinel is enough", func(
-			ctx context.Context, r *redistest.Replicated, meanwhile faults.Meanwhile,
+			ctx context.Context, r *redistest.Replicated, _ *faults.Fixture, meanwhile faults.Meanwhile,
 		) error {
 			return errors.Join(r.Sentinels[0].Kill(), r.Sentinels[1].Kill(), meanwhile(ctx))
 		}},
 	}
+}
+
+// mislead pushes messages to an old master until it has become a replica, which loses them. No Job is due for them.
+func mislead(ctx context.Context, fixture *faults.Fixture, old *redistest.Server) error {
+	return scene.Await(ctx, func(ctx context.Context) error {
+		for _, q := range fixture.Queues {
+			if err := old.Client().LPush(ctx, q.Queue, "lost").Err(); err != nil {
+				if strings.HasPrefix(err.Error(), "READONLY") {
+					return nil
+				}
+				return err
+			}
+		}
+		return errors.New("the old master takes messages")
+	})
 }
 
 // awaitOther waits until a sentinel names another master.
@@ -90,7 +106,7 @@ func TestPromiseIsKeptBehindSentinels(t *testing.T) {
 					fixture := behindSentinels(t, r, changes...)
 					NewWithT(t).Expect(r.AwaitFormed(t.Context())).To(Succeed())
 					play(t, fixture, fault.name+", "+mode, fault.promise, func(ctx context.Context, meanwhile faults.Meanwhile) error {
-						return errors.Join(fault.strike(ctx, r, meanwhile), writable(ctx, fixture))
+						return errors.Join(fault.strike(ctx, r, fixture, meanwhile), writable(ctx, fixture))
 					})
 				})
 			}

@@ -4,6 +4,7 @@
 package topology
 
 import (
+	"cmp"
 	"net"
 	"slices"
 	"strconv"
@@ -72,24 +73,28 @@ func (n *nodes) parseRange(reply any, asked string) error {
 	if !isFirst || !isLast || first < 0 || last < first || last >= slots || len(master) < leastOfNode {
 		return resp.ErrMalformed
 	}
-	address, err := addressOf(master[0], master[1], asked)
-	if err != nil {
-		return err
-	}
-	id := address
+	id := ""
 	if len(master) > leastOfNode {
-		if named, ok := master[2].(string); ok && named != "" {
-			id = named
-		}
+		id, _ = master[2].(string)
 	}
-	n.addresses[id] = address
+	if host, _ := master[0].(string); host != unannounced || n.addresses[id] == "" { // Otherwise CLUSTER NODES has the IP address.
+		address, err := addressOf(master[0], master[1], asked)
+		if err != nil {
+			return err
+		}
+		id = cmp.Or(id, address)
+		n.addresses[id] = address
+	}
 	n.ranges = append(n.ranges, slotRange{uint16(first), uint16(last), id})
 	return nil
 }
 
+// unannounced is the host of a node that is to be known by a name, but has announced none.
+const unannounced = "?"
+
 // addressOf returns the address of a node. A host that is not known is that of the node that was asked.
 func addressOf(host, port any, asked string) (string, error) {
-	if name, _ := host.(string); name == "" || name == "?" {
+	if name, _ := host.(string); name == "" {
 		own, _, err := net.SplitHostPort(asked)
 		if err != nil {
 			return "", resp.ErrMalformed

@@ -208,7 +208,7 @@ type Migration struct {
 
 // BeginMigration begins to move the slot of a key to another master. Keys that exist stay where they are.
 func (s *Sharded) BeginMigration(ctx context.Context, key string, to *Server) (*Migration, error) {
-	from, err := s.Owner(ctx, to, key)
+	from, err := s.Owner(ctx, s.Nodes[0], key)
 	if err != nil {
 		return nil, err
 	}

@@ -103,35 +103,30 @@ func (c cluster) explain(cause *failure.Error) *failure.Error { return cause }
 // wanted implements deployment: the masters in use, because only they tell which of their slots are being moved. If one
 // does not answer, also the nodes that the user names, and other masters.
 func (c cluster) wanted(answers []answer, known *view) []string {
-	var wanted []string
-	want := func(address string) {
-		if len(wanted) < mostAsked && !slices.Contains(wanted, address) {
-			wanted = append(wanted, address)
-		}
-	}
-	if known != nil && known.err == nil {
-		masters := map[string]bool{}
-		for _, each := range known.masters {
-			masters[each.Address] = true
-		}
-		for _, address := range c.used.since(time.Now().Add(-useLife)) {
-			if masters[address] {
-				want(address)
+	wanted := c.mastersInUse(known)
+	if len(wanted) == 0 || slices.ContainsFunc(answers, func(a answer) bool { return a.err != nil }) {
+		wanted = append(wanted, c.Addresses()...)
+		if known != nil {
+			for _, each := range known.masters {
+				wanted = append(wanted, each.Address)
 			}
 		}
 	}
-	if len(wanted) > 0 && !slices.ContainsFunc(answers, func(a answer) bool { return a.err != nil }) {
-		return wanted
-	}
-	for _, address := range c.Addresses() {
-		want(address)
-	}
-	if known != nil {
-		for _, each := range known.masters {
-			want(each.Address)
+	var all []string
+	for _, address := range wanted {
+		if len(all) < mostAsked && !slices.Contains(all, address) {
+			all = append(all, address)
 		}
 	}
-	return wanted
+	return all
+}
+
+// mastersInUse returns the masters that are in use and still masters.
+func (c cluster) mastersInUse(known *view) []string {
+	used := c.used.since(time.Now().Add(-useLife))
+	return slices.DeleteFunc(used, func(address string) bool {
+		return known == nil || !slices.ContainsFunc(known.masters, func(is auth.Endpoint) bool { return is.Address == address })
+	})
 }
 
 // usage records which masters are in use. The zero value is ready. It is safe for concurrent use.

@@ -121,7 +121,8 @@ func TestRepliesOfNodes(t *testing.T) {
 		"Redis 6.2": {
 			[]any{slots(0, 16383, node("10.0.0.1", int64(6379), "a"), node("10.0.0.2", int64(6379), "b"))},
 			"a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-16383\nb 10.0.0.2:6379@16379 slave a 0 0 1 connected\n",
-			map[uint16]string{0: "10.0.0.1:6379", 16383: "10.0.0.1:6379"}, nil,
+			map[uint16]string{0: "10.0.0.1:6379", 16383: "10.0.0.1:6379"},
+			nil,
 		},
 		"Redis 7.0, host names, a slot on the move": {
 			[]any{
@@ -130,17 +131,21 @@ func TestRepliesOfNodes(t *testing.T) {
 			},
 			"a 10.0.0.1:6379@16379,a.example myself,master - 0 0 1 connected 0-99 [42->-b] [43-<-b]\n" +
 				"b 10.0.0.2:6379@16379,b.example master - 0 0 2 connected 100-16383\n",
-			map[uint16]string{42: "a.example:6379", 43: "a.example:6379", 100: "b.example:6379"}, map[uint16]string{42: "b.example:6379"},
+			map[uint16]string{42: "a.example:6379", 43: "a.example:6379", 100: "b.example:6379"},
+			map[uint16]string{42: "b.example:6379"},
 		},
 		"Redis 7.2 and Valkey, more fields behind the name": {
 			[]any{slots(0, 16383, node("10.0.0.1", int64(6379), "a", []any{}))},
 			"a 10.0.0.1:6379@16379,,tls-port=0,shard-id=7 myself,master - 0 0 1 connected 0-16383 [5->-b]\n" +
 				"b 10.0.0.2:6380@16379,,shard-id=8 master - 0 0 2 connected\n",
-			map[uint16]string{5: "10.0.0.1:6379"}, map[uint16]string{5: "10.0.0.2:6380"},
+			map[uint16]string{5: "10.0.0.1:6379"},
+			map[uint16]string{5: "10.0.0.2:6380"},
 		},
 		"a host that the node does not know": {
-			[]any{slots(0, 16383, node(nil, int64(6379), "a"))}, resp.Error("NOPERM"),
-			map[uint16]string{1: "seed.example:6379"}, nil,
+			[]any{slots(0, 16383, node(nil, int64(6379), "a"))},
+			resp.Error("NOPERM"),
+			map[uint16]string{1: "seed.example:6379"},
+			nil,
 		},
 		"an empty host": {
 			[]any{slots(0, 16383, node("", int64(6379), "a"))}, nil, map[uint16]string{1: "seed.example:6379"}, nil,
@@ -148,15 +153,20 @@ func TestRepliesOfNodes(t *testing.T) {
 		"a host name that is not announced": {
 			[]any{slots(0, 16383, node("?", int64(6379), "a", []any{"ip", "10.0.0.1"}))},
 			"a 10.0.0.1:6379@16379,? myself,master - 0 0 1 connected 0-16383\n",
-			map[uint16]string{1: "10.0.0.1:6379"}, nil,
+			map[uint16]string{1: "10.0.0.1:6379"},
+			nil,
 		},
 		"one virtual node of a service": {
-			[]any{slots(0, 16383, node("cache.example", int64(6379), "v", []any{"ip", "127.0.0.1"}))}, nil,
-			map[uint16]string{1: "cache.example:6379"}, nil,
+			[]any{slots(0, 16383, node("cache.example", int64(6379), "v", []any{"ip", "127.0.0.1"}))},
+			nil,
+			map[uint16]string{1: "cache.example:6379"},
+			nil,
 		},
 		"IPv6": {
-			[]any{slots(0, 16383, node("fd00::1", int64(6379), "a"))}, "a fd00::1:6379@16379 myself,master - 0 0 1 connected 0-16383\n",
-			map[uint16]string{1: "[fd00::1]:6379"}, nil,
+			[]any{slots(0, 16383, node("fd00::1", int64(6379), "a"))},
+			"a fd00::1:6379@16379 myself,master - 0 0 1 connected 0-16383\n",
+			map[uint16]string{1: "[fd00::1]:6379"},
+			nil,
 		},
 		"no slots":    {[]any{}, "", map[uint16]string{1: ""}, nil},
 		"before IDs":  {[]any{slots(0, 16383, node("10.0.0.1", int64(6379)))}, "", map[uint16]string{1: "10.0.0.1:6379"}, nil},

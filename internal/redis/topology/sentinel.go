@@ -136,28 +136,36 @@ func masterNotFound() error {
 // is none: the others may be on the wrong side of a network partition. A master that is down for the sentinels may answer
 // the operator, or answer again, while they make another server the master.
 func (s sentinels) decide(said []answer, asked int, known *view) *view {
-	votes, down := map[naming]int{}, map[naming]bool{}
-	var latest naming
+	latest, votes, down := latestOf(said)
+	switch {
+	case votes == 0:
+		return nil
+	case known != nil && latest.epoch < known.epoch && votes*2 <= asked:
+		return &view{err: failoverForgotten(), epoch: known.epoch}
+	case down:
+		return &view{err: masterDown(), epoch: latest.epoch}
+	}
+	return &view{masters: []auth.Endpoint{s.ServerAt(latest.master)}, epoch: latest.epoch}
+}
+
+// latestOf returns what the sentinels say that know of the latest failover, or most of them, how many they are, and
+// whether one of them says that the master is down.
+func latestOf(said []answer) (latest naming, votes int, down bool) {
+	same := map[naming]int{}
+	isDown := map[naming]bool{}
 	for _, each := range said {
 		if each.by == nil {
 			continue
 		}
-		is := naming{master: each.by.master, epoch: each.by.epoch}
-		votes[is]++
-		down[is] = down[is] || each.by.down
-		if len(votes) == 1 || is.epoch > latest.epoch || is.epoch == latest.epoch && votes[is] > votes[latest] {
+		is := *each.by
+		is.down = false
+		same[is]++
+		isDown[is] = isDown[is] || each.by.down
+		if len(same) == 1 || is.epoch > latest.epoch || is.epoch == latest.epoch && same[is] > same[latest] {
 			latest = is
 		}
 	}
-	switch {
-	case len(votes) == 0:
-		return nil
-	case known != nil && latest.epoch < known.epoch && votes[latest]*2 <= asked:
-		return &view{err: failoverForgotten(), epoch: known.epoch}
-	case down[latest]:
-		return &view{err: masterDown(), epoch: latest.epoch}
-	}
-	return &view{masters: []auth.Endpoint{s.ServerAt(latest.master)}, epoch: latest.epoch}
+	return latest, same[latest], isDown[latest]
 }
 
 func masterDown() *failure.Error {

@@ -45,9 +45,7 @@ func clusterFaults() []clusterFault {
 			}
 			return errors.Join(old.Pause(), awaitOtherOwner(ctx, s, key, old), old.Resume(), meanwhile(ctx))
 		}},
-		{"slot moved", migrates, func(ctx context.Context, s *redistest.Sharded, key string, meanwhile faults.Meanwhile) error {
-			return moveTwice(ctx, s, key, meanwhile)
-		}},
+		{"slot moved", migrates, moveTwice},
 		{"slot moved to a new node", migrates, func(ctx context.Context, s *redistest.Sharded, key string, meanwhile faults.Meanwhile) error {
 			fresh, err := s.Add(ctx, redistest.Options{})
 			if err != nil {

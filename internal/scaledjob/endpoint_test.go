@@ -140,3 +140,42 @@ func TestEndpointWithoutAnAddress(t *testing.T) {
 		})
 	}
 }
+
+func TestEndpointOfADeployment(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	spec := &scaledjobv1.ScaledJobSpec{Redis: &scaledjobv1.Redis{
+		Mode: scaledjobv1.RedisSentinel, Addresses: []string{"B:26379", "a:26379", "b:26379"}, Database: 2,
+		Auth: &scaledjobv1.RedisAuth{Username: "reader"},
+		Sentinel: &scaledjobv1.RedisSentinelAccess{
+			MasterName: "jobs", Auth: &scaledjobv1.RedisAuth{PasswordSecretRef: reference("sentinels", "")}, TLS: &scaledjobv1.RedisTLS{ServerName: "s"},
+		},
+	}}
+	found, database, err := endpointOf("team", spec)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(database).To(Equal(2))
+	g.Expect(found.Addresses()).To(Equal([]string{"a:26379", "b:26379"}))
+	g.Expect(found.ServerAt("x:6379")).To(Equal(auth.Endpoint{
+		Address: "x:6379", Role: auth.RoleMaster, Deployment: found.String(), Username: "reader", Namespace: "team",
+	}))
+	g.Expect(found.SentinelAt("a:26379")).To(Equal(auth.Endpoint{
+		Address: "a:26379", Role: auth.RoleSentinel, Deployment: found.String(), Namespace: "team",
+		Password: auth.SecretKey{Name: "sentinels", Key: "password"}, TLS: auth.TLS{Enabled: true, ServerName: "s"},
+	}))
+
+	spec.Redis.Mode, spec.Redis.Sentinel = scaledjobv1.RedisCluster, nil
+	found, _, err = endpointOf("team", spec)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found.Mode).To(Equal(auth.ModeCluster))
+	g.Expect(found.Namespace).To(BeEmpty(), "no Secret")
+	g.Expect(found.ServerAt("x:6379").Role).To(Equal(auth.RoleNode))
+
+	// Stored under a CRD that did not ask for what it lacks.
+	spec.Redis.Mode = scaledjobv1.RedisSentinel
+	found, _, err = endpointOf("team", spec)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found.NeedsSecrets()).To(BeFalse())
+	spec.Redis.Addresses = nil
+	_, _, err = endpointOf("team", spec)
+	g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonUnreachable))
+}

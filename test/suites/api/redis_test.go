@@ -26,8 +26,11 @@ func inRedis(fields string) string {
 func TestRedisAccepted(t *testing.T) {
 	t.Parallel()
 	testAccepted(t, map[string]string{
-		"an address alone":              "redisAddress: null\nredis: {addresses: ['redis:6379']}",
-		"Standalone":                    inRedis("mode: Standalone"),
+		"an address alone": "redisAddress: null\nredis: {addresses: ['redis:6379']}",
+		"Standalone":       inRedis("mode: Standalone"),
+		"sentinels": "redisAddress: null\nredis: {mode: Sentinel, addresses: ['a:26379', 'b:26379'], database: 2, " +
+			"sentinel: {masterName: my-master.1, auth: {passwordSecretRef: {name: s}}, tls: {caSecretRef: {name: s}}}}",
+		"a cluster":                     "redisAddress: null\nredis: {mode: Cluster, addresses: ['a:7000', 'b:7000'], database: 0}",
 		"first database":                inRedis("database: 0"),
 		"largest database":              inRedis("database: 2147483647"),
 		"a user alone":                  inRedis("auth: {username: scaledjob}"),
@@ -54,6 +57,7 @@ func TestRedisRefused(t *testing.T) {
 	const (
 		oneOfBoth   = "exactly one of redisAddress and redis is required"
 		oneAddress  = "mode Standalone takes exactly one address"
+		sentinels   = "mode Sentinel needs sentinel.masterName, and no other mode takes sentinel"
 		somebody    = "a username or a passwordSecretRef is required"
 		bothOrNone  = "certSecretRef and keySecretRef go together: give both or neither"
 		secretField = "spec.redis.auth.passwordSecretRef"
@@ -65,7 +69,14 @@ func TestRedisRefused(t *testing.T) {
 		"no address":              {"redisAddress: null\nredis: {addresses: []}", "spec.redis.addresses", "should have at least 1 items"},
 		"two addresses":           {"redisAddress: null\nredis: {addresses: ['a:1', 'b:2']}", "spec.redis.addresses", oneAddress},
 		"the same address twice":  {"redisAddress: null\nredis: {mode: Standalone, addresses: ['a:1', 'a:1']}", "spec.redis.addresses", oneAddress},
-		"another mode":            {inRedis("mode: Cluster"), "spec.redis.mode", `supported values: "Standalone"`},
+		"another mode":            {inRedis("mode: Proxy"), "spec.redis.mode", `supported values: "Standalone", "Sentinel", "Cluster"`},
+		"sentinels of what":       {inRedis("mode: Sentinel"), "spec.redis", sentinels},
+		"sentinels of one server": {inRedis("sentinel: {masterName: m}"), "spec.redis", sentinels},
+		"sentinels of a cluster":  {inRedis("mode: Cluster, sentinel: {masterName: m}"), "spec.redis", sentinels},
+		"no master name":          {inRedis("mode: Sentinel, sentinel: {}"), "spec.redis.sentinel.masterName", "Required value"},
+		"odd master name":         {inRedis("mode: Sentinel, sentinel: {masterName: 'a b'}"), "spec.redis.sentinel.masterName", "should match"},
+		"nobody for sentinels":    {inRedis("mode: Sentinel, sentinel: {masterName: m, auth: {}}"), "spec.redis.sentinel.auth", somebody},
+		"database of a cluster":   {inRedis("mode: Cluster, database: 1"), "spec.redis.database", "mode Cluster takes no other database than 0"},
 		"negative database":       {inRedis("database: -1"), "spec.redis.database", "greater than or equal to 0"},
 		"nobody":                  {inRedis("auth: {}"), "spec.redis.auth", somebody},
 		"empty user":              {inRedis("auth: {username: ''}"), "spec.redis.auth.username", "at least 1 chars long"},

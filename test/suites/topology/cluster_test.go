@@ -94,6 +94,9 @@ func move(ctx context.Context, s *redistest.Sharded, key string, to *redistest.S
 	return errors.Join(meanwhile(ctx), moving.MoveKeys(ctx), meanwhile(ctx), moving.End(ctx))
 }
 
+// none does nothing during a fault.
+func none(context.Context) error { return nil }
+
 // moveTwice moves the slot of a key to another master and back.
 func moveTwice(ctx context.Context, s *redistest.Sharded, key string, meanwhile faults.Meanwhile) error {
 	from, err := s.Owner(ctx, s.Nodes[0], key)

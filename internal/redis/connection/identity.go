@@ -54,6 +54,9 @@ func (s *server) meet(ctx context.Context, conn *redis.Conn) error {
 	if err != nil {
 		return err
 	}
+	if refusal, refused := reply.(resp.Error); refused && s.endpoint.Role == auth.RoleMaster {
+		return refusal
+	}
 	return s.recognize(identityOf(reply))
 }
 

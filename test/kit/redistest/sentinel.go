@@ -36,8 +36,8 @@ type ReplicatedOptions struct {
 
 	// Replicas and Sentinels are how many there are. 0 means 2 and 3.
 	Replicas, Sentinels int
-	// SentinelArgs are further lines of the configuration of each sentinel.
-	SentinelArgs []string
+	// SentinelPassword is what the sentinels ask for; empty for none.
+	SentinelPassword string
 }
 
 // Replicated is a master with replicas, and sentinels that choose another master if it fails.
@@ -110,12 +110,15 @@ func startSentinel(ctx context.Context, master string, opts ReplicatedOptions) (
 	if err != nil {
 		return nil, err
 	}
-	lines := append([]string{
+	lines := []string{
 		"port " + port, "bind " + host, "dir " + box.Dir(),
 		fmt.Sprintf("sentinel monitor %s %s %d", MasterName, strings.Replace(master, ":", " ", 1), opts.Sentinels/2+1),
 		fmt.Sprintf("sentinel down-after-milliseconds %s %d", MasterName, downAfter.Milliseconds()),
 		fmt.Sprintf("sentinel failover-timeout %s %d", MasterName, (5 * time.Second).Milliseconds()),
-	}, opts.SentinelArgs...)
+	}
+	if opts.SentinelPassword != "" {
+		lines = append(lines, "requirepass "+opts.SentinelPassword)
+	}
 	if opts.User != "" {
 		lines = append(lines, "sentinel auth-user "+MasterName+" "+opts.User, "sentinel auth-pass "+MasterName+" "+opts.User)
 	}
@@ -123,7 +126,9 @@ func startSentinel(ctx context.Context, master string, opts ReplicatedOptions) (
 	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		return nil, errors.Join(err, box.Close())
 	}
-	sentinel := &Server{sandbox: box, path: path, args: []string{config, "--sentinel"}, addr: addr, client: newClient(addr, "", nil)}
+	client := newClient(addr, "", nil)
+	client.Options().Password = opts.SentinelPassword
+	sentinel := &Server{sandbox: box, path: path, args: []string{config, "--sentinel"}, addr: addr, client: client}
 	if err := sentinel.launch(ctx); err != nil {
 		return nil, errors.Join(err, sentinel.Stop())
 	}

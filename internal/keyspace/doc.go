@@ -34,6 +34,7 @@
 //	settings.go     reads which events the server publishes
 //	state.go        what is known about the events of the keys of an id
 //	tracked.go      which keys are tracked by package tracking, and what is known about that
+//	places.go       which servers of a deployment have the keys, and how a key moves
 //
 // A message goes from the session through the supervisor and the channels to package coalesce, which limits the rate of
 // the wakes of an id and delivers them. A session never reconnects. An interruption always ends it, and the
@@ -73,9 +74,16 @@
 // after its end. They change what is wanted, and the supervisors follow. If an endpoint is watched again before its old
 // supervisor has ended, it has two for a moment. The old one has no watched channels, so it wakes nobody.
 //
+// # Deployments
+//
+// With sentinels or a Cluster, a Directory says which server has a key, and that may change. Each server has a supervisor
+// as a single one has. When a key moves, the new server's supervisor gets its channel, and the old one keeps it until the
+// new subscription is confirmed, or for a few seconds.
+//
 // # Locks
 //
-// Locks are taken in this order: the watcher, a session, its channels or tracked keys, the coalescer or the evidence. They are held
+// Locks are taken in this order: the watcher, the Directory or a session, its channels or tracked keys, the coalescer or the
+// evidence. They are held
 // only for map look-ups, never during I/O and not while a wake is delivered. A slow consumer delays nothing else; the
 // wakes of each id merge meanwhile.
 package keyspace

@@ -31,8 +31,8 @@ type place struct {
 	topology.Place
 	// known means that Place is known.
 	known bool
-	// before are the servers where the key was watched until leftAt. It still is until the subscription to its new place
-	// is confirmed, so that no event is missed.
+	// before are the servers where the key was until leftAt, at most two. It is watched there until the subscription to its
+	// new place is confirmed, so that no event is missed.
 	before []auth.Endpoint
 	leftAt time.Time
 }
@@ -86,12 +86,13 @@ func (w *watch) owner(i int) (server auth.Endpoint, known bool) {
 	return w.places[i].Owner, w.places[i].known
 }
 
-// locate finds out where the keys of a watch are. It reports whether anything has changed. A key stays where it was
-// while nothing is known about it.
-func (w *Watcher) locate(of *watch) (changed bool) {
+// locate finds out where the keys of a watch are. It reports whether a key has moved, and whether all are known again
+// after they were not. A key stays where it was while nothing is known about it.
+func (w *Watcher) locate(of *watch) (moved, known bool) {
 	if of.endpoint.Mode == auth.ModeStandalone {
-		return false
+		return false, false
 	}
+	lost := false
 	of.placedAt = w.options.Directory.Version(of.endpoint)
 	before := of.places
 	of.places = make([]place, len(of.keys))
@@ -100,18 +101,21 @@ func (w *Watcher) locate(of *watch) (changed bool) {
 			of.places[i] = before[i]
 		}
 		at, err := w.options.Directory.Locate(of.endpoint, key.Name)
+		lost = lost || err != nil
 		if is := &of.places[i]; err == nil && (!is.known || is.Place != at) {
 			is.move(at, time.Now())
-			changed = true
+			moved = true
 		}
 	}
-	return changed
+	known = of.lost && !lost
+	of.lost = lost
+	return moved, known
 }
 
 // move records that a key is somewhere else.
 func (p *place) move(to topology.Place, now time.Time) {
 	var before []auth.Endpoint
-	for _, server := range append([]auth.Endpoint{p.Owner, p.Importing}, p.before...) {
+	for _, server := range []auth.Endpoint{p.Owner, p.Importing} {
 		if server != (auth.Endpoint{}) && server != to.Owner && server != to.Importing && !slices.Contains(before, server) {
 			before = append(before, server)
 		}
@@ -121,19 +125,26 @@ func (p *place) move(to topology.Place, now time.Time) {
 
 // relocate watches the keys of an id where they are now, if that may have changed.
 func (w *Watcher) relocate(id ID, watched *watch, now time.Time) {
-	if watched.places == nil {
+	stale := watched.placedAt != w.options.Directory.Version(watched.endpoint)
+	leaving := slices.ContainsFunc(watched.places, func(at place) bool { return len(at.before) > 0 })
+	if watched.places == nil || !stale && !leaving {
 		return
 	}
 	next := *watched
 	next.places = slices.Clone(watched.places)
-	moved := watched.placedAt != w.options.Directory.Version(watched.endpoint) && w.locate(&next)
+	var moved bool
+	if stale {
+		var known bool
+		if moved, known = w.locate(&next); moved || known {
+			w.mark(id, coalesce.Changed)
+		}
+	}
 	if left := next.leaveBefore(now, w.watchedAt(id, &next)); !moved && !left {
-		watched.placedAt = next.placedAt
+		watched.placedAt, watched.lost = next.placedAt, next.lost
 		return
 	}
 	if moved {
 		next.audits, next.tracked.audits = make([]verify.Audit, len(next.keys)), make([]verify.Audit, len(next.keys))
-		w.mark(id, coalesce.Changed)
 	}
 	next.settled = false
 	old := *watched

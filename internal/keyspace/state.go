@@ -11,6 +11,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
 const (
@@ -118,7 +119,7 @@ func (w *Watcher) Observed(id ID, key string, depth int64, began time.Time) (mis
 	its, now := watched.keys[at], time.Now()
 	watched.settled = false
 	owner, known := watched.owner(at)
-	if !known {
+	if !known || watched.places != nil && watched.places[at].Importing != (auth.Endpoint{}) { // Two servers may have announced it.
 		return false
 	}
 	if watched.on {

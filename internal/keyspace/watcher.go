@@ -91,6 +91,8 @@ type watch struct {
 	// Directory that says so.
 	places   []place
 	placedAt uint64
+	// lost means that it was not known then where all keys are.
+	lost bool
 	// settled means that what is reported remains the same as long as the version is judgedAt, however much time passes.
 	settled  bool
 	judgedAt uint64

@@ -48,12 +48,12 @@ type session struct {
 	answered chan struct{}
 
 	mu sync.Mutex
-	// inFlight are the keys whose reads have no reply yet, in the order of the replies. A PING has the key pinged.
+	// inFlight are the keys whose reads have no reply yet, in the order of the replies. A PING has the key notARead.
 	inFlight []Key
 }
 
-// pinged stands for a PING or an ASKING among the reads.
-var pinged = Key{}
+// notARead stands for a PING or an ASKING among the reads.
+var notARead = Key{}
 
 func newSession(t *Tracker, conn *connection.Tracking) *session {
 	return &session{
@@ -140,7 +140,7 @@ func (s *session) answer(reply any) error {
 	switch {
 	case rejected:
 		return s.rejected(key, rejection)
-	case key == pinged:
+	case key == notARead:
 		return nil
 	case !isLength || length < 0:
 		return errUnexpected
@@ -170,11 +170,11 @@ func (s *session) rejected(key Key, reply resp.Error) error {
 	if cause.Reason == failure.ReasonAuthFailed {
 		return cause
 	}
-	if key == pinged {
+	if key == notARead {
 		return nil
 	}
 	after := s.tracker.timing.ForbiddenRetry
-	if cause.Reason == failure.ReasonUnreachable { // The server may be loading its data, for example.
+	if cause.Reason == failure.ReasonUnreachable || failure.IsRedirection(reply) { // The server may be loading its data, for example.
 		after = s.tracker.timing.RefusedRetry
 	}
 	s.tracker.keys.refuse(key, time.Now().Add(after))
@@ -212,16 +212,16 @@ func (s *session) next(now time.Time) (commands [][]string, wait time.Duration) 
 	keys := s.tracker.keys.take(maxReads)
 	pingAt := s.begun.Add(time.Duration(s.received.Load()) + s.tracker.timing.PingAfter)
 	if len(keys) == 0 && !now.Before(pingAt) {
-		keys = []Key{pinged}
+		keys = []Key{notARead}
 	}
 	var inFlight []Key
 	for _, key := range keys {
 		switch {
-		case key == pinged:
+		case key == notARead:
 			commands = append(commands, []string{"ping"})
 		case key.Asking:
 			commands = append(commands, []string{"asking"})
-			inFlight = append(inFlight, pinged)
+			inFlight = append(inFlight, notARead)
 			fallthrough
 		default:
 			commands = append(commands, []string{readCommands[key.Class], key.Name})

@@ -34,6 +34,12 @@
 //
 // Package redact removes passwords from everything that is reported about a server's answers.
 //
+// # Deployments
+//
+// A deployment of several servers has no connections of its own. Its servers are endpoints with a role, which the reply to
+// HELLO is compared with at each new connection. [Pipeline] asks a master that sentinels have named at each read. Claims are
+// for the deployment, and its servers live as long as it has one.
+//
 // # Structure
 //
 // The [Pool] has a server for each endpoint in use. A server has parts, each in a file of its own and with a lock of

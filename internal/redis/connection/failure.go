@@ -45,9 +45,10 @@ func (s *server) classifyFailure(database int, client *redis.Client, err error, 
 }
 
 // marksDown reports whether an error means that the server is down. A reply that is too large does not: it depends on
-// the key, and a user who can write to one key must not be able to cut all others off from the server.
+// the key, and a user who can write to one key must not be able to cut all others off from the server. A server that is not the
+// master answers, and may be the master again at any time.
 func marksDown(cause *failure.Error) bool {
-	if errors.Is(cause.Err, resp.ErrTooLarge) {
+	if errors.Is(cause.Err, resp.ErrTooLarge) || errors.Is(cause.Err, failure.ErrNotMaster) {
 		return false
 	}
 	return !failure.IsReply(cause.Err) || cause.Reason == failure.ReasonAuthFailed

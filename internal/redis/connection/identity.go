@@ -95,7 +95,7 @@ func faultOf(role auth.Role, is identity) *failure.Error {
 func notMaster() *failure.Error {
 	return &failure.Error{
 		Reason:  failure.ReasonUnreachable,
-		Message: "The server that was the master is one no longer. The operator asks for the new one; see that the failover ends.",
+		Message: "The server is not the master any more. The operator asks for the new one; see that the failover ends.",
 		Err:     failure.ErrNotMaster,
 	}
 }
@@ -123,13 +123,16 @@ func (s *server) clientOf(client *redis.Client) redis.Cmdable {
 	return client
 }
 
-// Pipeline is [Conn.Do] for commands that are sent in one round trip. It returns their replies as [Pipeline] does.
-func (c *Conn) Pipeline(ctx context.Context, commands ...[]any) (replies []any, err error) {
-	err = c.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
-		replies, err = Pipeline(ctx, client, commands)
-		return err
+// Pipeline is [Conn.Do] for commands that are sent in one round trip. It calls parse with their replies, as [Pipeline]
+// returns them.
+func (c *Conn) Pipeline(ctx context.Context, parse func(replies []any) error, commands ...[]any) error {
+	return c.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
+		replies, err := Pipeline(ctx, client, commands)
+		if err != nil {
+			return err
+		}
+		return parse(replies)
 	})
-	return replies, err
 }
 
 // Pipeline sends commands in one round trip and returns their replies as package resp decodes them, including error

@@ -46,7 +46,7 @@ func (s *server) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub
 		return nil, fmt.Errorf("connecting to %s: %w", s.endpoint, context.Cause(ctx))
 	}
 	cause := failure.Classify(err)
-	if !errors.Is(err, failure.ErrBusy) && !s.traffic.excused(cause, began) {
+	if !errors.Is(err, failure.ErrBusy) && !errors.Is(err, failure.ErrNotMaster) && !s.traffic.excused(cause, began) {
 		s.markDown(with, cause)
 	}
 	return nil, s.passwords.Error(cause)

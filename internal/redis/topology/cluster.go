@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
@@ -18,29 +16,23 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
-// useLife is how long after the last read of a key its master is asked.
-const useLife = time.Minute
-
 // cluster is a Redis Cluster.
-type cluster struct {
-	auth.Endpoint
-	used *usage
-}
+type cluster struct{ auth.Endpoint }
 
 // server implements deployment.
 func (c cluster) server(address string) auth.Endpoint { return c.ServerAt(address) }
 
 // ask implements deployment.
 func (c cluster) ask(ctx context.Context, conn *connection.Conn) (answer, error) {
-	replies, err := conn.Pipeline(ctx, []any{"cluster", "slots"}, []any{"cluster", "nodes"})
-	if err != nil {
-		return answer{}, err
-	}
-	if refusal, refused := replies[0].(resp.Error); refused {
-		return answer{}, clusterRefusal(refusal)
-	}
-	said, err := parseNodes(replies[0], replies[1], conn.Endpoint().Address)
-	return answer{nodes: said}, err
+	var said answer
+	err := conn.Pipeline(ctx, func(replies []any) (err error) {
+		if refusal, refused := replies[0].(resp.Error); refused {
+			return clusterRefusal(refusal)
+		}
+		said.nodes, err = parseNodes(replies[0], replies[1], conn.Endpoint().Address)
+		return err
+	}, []any{"cluster", "slots"}, []any{"cluster", "nodes"})
+	return said, err
 }
 
 // clusterRefusal returns the error for CLUSTER SLOTS that a server refused.
@@ -63,7 +55,7 @@ func clusterRefusal(refusal resp.Error) error {
 }
 
 // decide implements deployment.
-func (c cluster) decide(said []answer, _ int, _ *view) *view {
+func (c cluster) decide(said []answer, _ int, _ uint64) *view {
 	var all []*nodes
 	for _, each := range said {
 		if each.nodes != nil {
@@ -100,62 +92,22 @@ func slotUncovered(slot uint16) *failure.Error {
 // explain implements deployment.
 func (c cluster) explain(cause *failure.Error) *failure.Error { return cause }
 
-// wanted implements deployment: the masters in use, because only they tell which of their slots are being moved. If one
-// does not answer, also the nodes that the user names, and other masters.
-func (c cluster) wanted(answers []answer, known *view) []string {
-	wanted := c.mastersInUse(known)
-	if len(wanted) == 0 || slices.ContainsFunc(answers, func(a answer) bool { return a.err != nil }) {
-		wanted = append(wanted, c.Addresses()...)
-		if known != nil {
-			for _, each := range known.masters {
-				wanted = append(wanted, each.Address)
-			}
+// wanted implements deployment: all masters, because only they tell which of their slots are being moved. If one does not
+// answer, also the nodes that the user names.
+func (c cluster) wanted(answers []answer, masters []auth.Endpoint) []string {
+	var wanted []string
+	want := func(address string) {
+		if len(wanted) < mostAsked && !slices.Contains(wanted, address) {
+			wanted = append(wanted, address)
 		}
 	}
-	var all []string
-	for _, address := range wanted {
-		if len(all) < mostAsked && !slices.Contains(all, address) {
-			all = append(all, address)
+	if len(masters) == 0 || slices.ContainsFunc(answers, func(a answer) bool { return a.err != nil }) {
+		for _, address := range c.Addresses() {
+			want(address)
 		}
 	}
-	return all
-}
-
-// mastersInUse returns the masters that are in use and still masters.
-func (c cluster) mastersInUse(known *view) []string {
-	used := c.used.since(time.Now().Add(-useLife))
-	return slices.DeleteFunc(used, func(address string) bool {
-		return known == nil || !slices.ContainsFunc(known.masters, func(is auth.Endpoint) bool { return is.Address == address })
-	})
-}
-
-// usage records which masters are in use. The zero value is ready. It is safe for concurrent use.
-type usage struct {
-	mu sync.Mutex
-	at map[string]time.Time
-}
-
-func (u *usage) note(address string, now time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.at == nil {
-		u.at = map[string]time.Time{}
+	for _, each := range masters {
+		want(each.Address)
 	}
-	u.at[address] = now
-}
-
-// since returns the masters that were used since a time, and forgets the others.
-func (u *usage) since(then time.Time) []string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	var found []string
-	for address, at := range u.at {
-		if at.Before(then) {
-			delete(u.at, address)
-		} else {
-			found = append(found, address)
-		}
-	}
-	slices.Sort(found)
-	return found
+	return wanted
 }

@@ -27,31 +27,31 @@ func down(said answer) answer {
 func TestTheLatestFailoverIsRight(t *testing.T) {
 	t.Parallel()
 	const a, b = "10.0.0.1:6379", "10.0.0.2:6379"
-	later := &view{epoch: 7}
+	const later = 7
 	for name, c := range map[string]struct {
 		said   []answer
 		asked  int
-		known  *view
+		epoch  uint64
 		master string // empty if no server is to be used
 	}{
-		"nobody has answered":                  {nil, 3, nil, ""},
-		"all agree":                            {[]answer{names(a, 1), names(a, 1), names(a, 1)}, 3, nil, a},
-		"one is enough":                        {[]answer{names(a, 1)}, 3, nil, a},
-		"one knows of a failover":              {[]answer{names(a, 1), names(b, 2), names(a, 1)}, 3, nil, b},
-		"the first one knows of it":            {[]answer{names(b, 2), names(a, 1), names(a, 1)}, 3, nil, b},
-		"most of those that know as much":      {[]answer{names(a, 1), names(b, 1), names(b, 1)}, 3, nil, b},
+		"nobody has answered":                  {nil, 3, 0, ""},
+		"all agree":                            {[]answer{names(a, 1), names(a, 1), names(a, 1)}, 3, 0, a},
+		"one is enough":                        {[]answer{names(a, 1)}, 3, 0, a},
+		"one knows of a failover":              {[]answer{names(a, 1), names(b, 2), names(a, 1)}, 3, 0, b},
+		"the first one knows of it":            {[]answer{names(b, 2), names(a, 1), names(a, 1)}, 3, 0, b},
+		"most of those that know as much":      {[]answer{names(a, 1), names(b, 1), names(b, 1)}, 3, 0, b},
 		"one that was cut off":                 {[]answer{names(a, 6)}, 3, later, ""},
 		"half of them are not enough":          {[]answer{names(a, 6), names(a, 6)}, 4, later, ""},
 		"most know of no failover":             {[]answer{names(a, 0), names(a, 0)}, 3, later, a},
-		"down for one":                         {[]answer{names(a, 1), down(names(a, 1))}, 3, nil, ""},
-		"the old one is down":                  {[]answer{down(names(a, 1)), names(b, 2)}, 3, nil, b},
-		"a sentinel that has another password": {[]answer{{err: &failure.Error{Reason: failure.ReasonAuthFailed}}, names(a, 1)}, 2, nil, a},
+		"down for one":                         {[]answer{names(a, 1), down(names(a, 1))}, 3, 0, ""},
+		"the old one is down":                  {[]answer{down(names(a, 1)), names(b, 2)}, 3, 0, b},
+		"a sentinel that has another password": {[]answer{{err: &failure.Error{Reason: failure.ReasonAuthFailed}}, names(a, 1)}, 2, 0, a},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			e := auth.Endpoint{Mode: auth.ModeSentinel, Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-			is := sentinels{e}.decide(c.said, c.asked, c.known)
+			is := sentinels{e}.decide(c.said, c.asked, c.epoch)
 			if c.master == "" {
 				g.Expect(is == nil || is.err != nil && len(is.masters) == 0).To(BeTrue())
 				return

@@ -5,6 +5,7 @@ package topology
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
@@ -32,6 +34,11 @@ const (
 	answerLife = 5 * time.Second
 	// refreshTimeout bounds how long a worker waits for the answer to where a key has moved.
 	refreshTimeout = 250 * time.Millisecond
+	// mostStrangers is how many addresses may be new at once, and strangerInterval how often there may be one more. An
+	// address that was not named for forgetStranger is new again.
+	mostStrangers    = mostAsked + mostMasters
+	strangerInterval = time.Second
+	forgetStranger   = 10 * time.Minute
 )
 
 // deployment is what differs between a deployment with sentinels and a Cluster.
@@ -40,21 +47,21 @@ type deployment interface {
 	server(address string) auth.Endpoint
 	// ask asks a server.
 	ask(ctx context.Context, conn *connection.Conn) (answer, error)
-	// decide returns what follows from what was said, by servers of which so many are asked; nil if nothing does. known is
-	// what is known so far; it may be nil.
-	decide(said []answer, asked int, known *view) *view
+	// decide returns what follows from what was said, by servers of which so many are asked; nil if nothing does. epoch is
+	// that of the latest failover that any of them knew of.
+	decide(said []answer, asked int, epoch uint64) *view
 	// explain returns why nothing is known, by the error of one of the servers.
 	explain(cause *failure.Error) *failure.Error
-	// wanted returns the addresses of the servers to ask.
-	wanted(answers []answer, known *view) []string
+	// wanted returns the addresses of the servers to ask. masters are those that were known last.
+	wanted(answers []answer, masters []auth.Endpoint) []string
 }
 
 // view is what is known about a deployment. It does not change.
 type view struct {
 	// err is why nothing is known; nil if something is.
 	err *failure.Error
-	// masters are the masters. A deployment with sentinels has one, and epoch is the number of the failover that made it
-	// one.
+	// masters are the masters, in the order of their addresses. A deployment with sentinels has one, and epoch is the number
+	// of the failover that made it one.
 	masters []auth.Endpoint
 	epoch   uint64
 	// owners has, for each slot of a Cluster, the index of its master plus 1; 0 if there is none. It is nil with
@@ -86,27 +93,39 @@ type follower struct {
 	// news has a token when there is an answer that was not considered.
 	news chan struct{}
 
+	// known is what is known; nil before the first answers.
+	known atomic.Pointer[view]
+	// changes is how often places have changed.
+	changes atomic.Uint64
+	// epoch is that of the latest failover that any sentinel knew of, and masters are the masters that were known last.
+	// Only run uses them.
+	epoch   uint64
+	masters []auth.Endpoint
+	begun   time.Time
+	// strangers limits how many new addresses are used: servers may name ever new ones.
+	strangers *rate.Limiter
+	met       map[string]time.Time
+
 	mu      sync.Mutex
 	answers map[string]answer
 	pollers map[string]*poller
-	known   *view
-	// heard is closed, and replaced, after answers were considered. asked is when the latest of them was asked.
+	// differs means that an answer differs from the one before.
+	differs bool
+	// heard is closed, and replaced, after an answer. asked is when the latest of those that count was asked.
 	heard chan struct{}
 	asked time.Time
-
-	versions atomic.Uint64
-	used     usage
 }
 
 func newFollower(pool *connection.Pool, e auth.Endpoint, changed chan<- struct{}, log logr.Logger) *follower {
 	f := &follower{
 		endpoint: e, pool: pool, log: log, changed: changed, gone: make(chan struct{}), news: make(chan struct{}, 1),
-		answers: map[string]answer{}, pollers: map[string]*poller{}, heard: make(chan struct{}),
+		answers: map[string]answer{}, pollers: map[string]*poller{}, heard: make(chan struct{}), begun: time.Now(),
+		strangers: rate.NewLimiter(rate.Every(strangerInterval), mostStrangers), met: map[string]time.Time{},
 	}
 	if e.Mode == auth.ModeSentinel {
 		f.deployment = sentinels{e}
 	} else {
-		f.deployment = cluster{e, &f.used}
+		f.deployment = cluster{e}
 	}
 	return f
 }
@@ -138,7 +157,7 @@ func (f *follower) run(ctx context.Context) {
 func (f *follower) adjust(ctx context.Context, asking *sync.WaitGroup) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	wanted := f.wanted(slices.Collect(maps.Values(f.answers)), f.known)
+	wanted := f.wanted(slices.Collect(maps.Values(f.answers)), f.masters)
 	for address, p := range f.pollers {
 		if !slices.Contains(wanted, address) {
 			p.stop()
@@ -147,7 +166,7 @@ func (f *follower) adjust(ctx context.Context, asking *sync.WaitGroup) {
 		}
 	}
 	for _, address := range wanted {
-		if f.pollers[address] != nil {
+		if f.pollers[address] != nil || !f.meet(address) {
 			continue
 		}
 		polling, stop := context.WithCancel(ctx)
@@ -162,6 +181,17 @@ func (f *follower) adjust(ctx context.Context, asking *sync.WaitGroup) {
 	}
 }
 
+// meet reports whether an address may be used: it is known, or there were few new ones.
+func (f *follower) meet(address string) bool {
+	now := time.Now()
+	maps.DeleteFunc(f.met, func(_ string, at time.Time) bool { return now.Sub(at) > forgetStranger })
+	if _, known := f.met[address]; !known && !slices.Contains(f.endpoint.Addresses(), address) && !f.strangers.Allow() {
+		return false
+	}
+	f.met[address] = now
+	return true
+}
+
 // note takes an answer, unless its server is not asked any longer. After an error, what the server said before counts
 // for a while.
 func (f *follower) note(from *poller, said answer) {
@@ -170,52 +200,90 @@ func (f *follower) note(from *poller, said answer) {
 	if f.pollers[from.address] != from {
 		return
 	}
-	if before := f.answers[from.address]; said.err != nil {
-		said.asked, said.by, said.nodes = before.asked, before.by, before.nodes
+	before := f.answers[from.address]
+	if said.err != nil {
+		said.asked, said.by, said.others, said.nodes = before.asked, before.by, before.others, before.nodes
 	}
+	f.differs = f.differs || !said.same(before)
 	f.answers[from.address] = said
+	if said.asked.After(f.asked) {
+		f.asked = said.asked
+	}
+	close(f.heard)
+	f.heard = make(chan struct{})
 	set(f.news)
 }
 
-// consider publishes what follows from the answers.
+// consider publishes what follows from the answers, if they differ or have become old.
 func (f *follower) consider(now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var said []answer
-	for _, address := range slices.Sorted(maps.Keys(f.answers)) {
-		each := f.answers[address]
-		if now.Sub(each.asked) < answerLife {
-			said = append(said, each)
-		}
-		if each.asked.After(f.asked) {
-			f.asked = each.asked
-		}
+	said, causes, asked, complete := f.recent(now)
+	if said == nil && causes == nil && complete {
+		return // Nothing has changed.
 	}
-	next := f.decide(said, len(f.pollers), f.known)
+	next := f.decide(said, asked, f.epoch)
 	if next == nil {
-		cause := worst(slices.Collect(maps.Values(f.answers)))
-		if cause == nil {
+		cause := worst(causes)
+		if cause == nil || !complete && f.known.Load() == nil && now.Sub(f.begun) < askInterval {
 			return // The first answers are still to come.
 		}
 		next = &view{err: f.explain(cause)}
 	}
-	if f.known == nil || !f.known.same(next) {
-		f.describe(next)
-		f.versions.Add(1)
-		set(f.changed)
+	if next.err == nil && slices.ContainsFunc(next.masters, func(is auth.Endpoint) bool { return !f.meet(is.Address) }) {
+		next = &view{err: tooManyStrangers()}
 	}
-	f.known = next
-	close(f.heard)
-	f.heard = make(chan struct{})
+	if next.err == nil {
+		f.epoch, f.masters = next.epoch, next.masters
+	}
+	before := f.known.Swap(next)
+	if before == nil || !before.same(next) {
+		f.changes.Add(1)
+		set(f.changed)
+		f.describe(before, next)
+	}
+}
+
+// recent returns the answers that count now, why others have none, how many servers are asked, and whether each of them
+// was asked already. It returns no answers and no errors if they are as before.
+func (f *follower) recent(now time.Time) (said []answer, causes []*failure.Error, asked int, complete bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	complete = len(f.answers) == len(f.pollers)
+	for _, address := range slices.Sorted(maps.Keys(f.answers)) {
+		each := f.answers[address]
+		old := !each.asked.IsZero() && now.Sub(each.asked) >= answerLife
+		if old && each.hasSaid() {
+			each.by, each.nodes, f.differs = nil, nil, true
+			f.answers[address] = each
+		}
+		if each.hasSaid() {
+			said = append(said, each)
+		}
+		if each.err != nil {
+			causes = append(causes, each.err)
+		}
+	}
+	if !f.differs && f.known.Load() != nil {
+		return nil, nil, 0, true
+	}
+	f.differs = false
+	return said, causes, len(f.pollers), complete
+}
+
+func tooManyStrangers() *failure.Error {
+	return &failure.Error{
+		Reason:  failure.ReasonUnreachable,
+		Message: "The servers of the Redis deployment name too many different addresses. Check that spec.redis.addresses are those of your servers.",
+		Err:     errors.New("too many new addresses"),
+	}
 }
 
 // describe logs what is new.
-func (f *follower) describe(next *view) {
+func (f *follower) describe(before, next *view) {
 	if next.err != nil {
 		f.log.Info("The servers of a Redis deployment do not say where keys are", "reason", next.err.Reason, "cause", next.err.Cause())
 		return
 	}
-	if f.known == nil || f.known.err != nil || !slices.Equal(f.known.masters, next.masters) {
+	if before == nil || before.err != nil || !slices.Equal(before.masters, next.masters) {
 		addresses := make([]string, len(next.masters))
 		for i, each := range next.masters {
 			addresses[i] = each.Address
@@ -226,9 +294,7 @@ func (f *follower) describe(next *view) {
 
 // locate returns where a key is.
 func (f *follower) locate(key string) (Place, error) {
-	f.mu.Lock()
-	known := f.known
-	f.mu.Unlock()
+	known := f.known.Load()
 	switch {
 	case known == nil:
 		return Place{}, failure.Classify(fmt.Errorf("asking where keys of %s are: %w", f.endpoint, failure.ErrBusy))
@@ -242,14 +308,12 @@ func (f *follower) locate(key string) (Place, error) {
 	if owner == 0 {
 		return Place{}, slotUncovered(slot)
 	}
-	at := Place{Owner: known.masters[owner-1], Importing: known.importing[slot]}
-	f.used.note(at.Owner.Address, time.Now())
-	return at, nil
+	return Place{Owner: known.masters[owner-1], Importing: known.importing[slot]}, nil
 }
 
-func (f *follower) version() uint64 { return f.versions.Load() }
+func (f *follower) version() uint64 { return f.changes.Load() }
 
-// refresh asks all servers, and returns when one has answered.
+// refresh asks all servers, and returns when all have answered, or after a moment.
 func (f *follower) refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
@@ -257,9 +321,12 @@ func (f *follower) refresh(ctx context.Context) {
 	f.hurry()
 	for {
 		f.mu.Lock()
-		heard, asked := f.heard, f.asked
+		heard, waiting := f.heard, false
+		for address := range f.pollers {
+			waiting = waiting || !f.answers[address].tried.After(began)
+		}
 		f.mu.Unlock()
-		if asked.After(began) {
+		if !waiting {
 			return
 		}
 		select {
@@ -285,8 +352,8 @@ var severity = []failure.Reason{
 	failure.ReasonTLSFailed, failure.ReasonSecretNotFound, failure.ReasonSecretInvalid, failure.ReasonSecretForbidden,
 }
 
-// worst returns the error of the answers that tells most; nil if there is none.
-func worst(answers []answer) *failure.Error {
+// worst returns the error that tells most; nil if there is none.
+func worst(causes []*failure.Error) *failure.Error {
 	var found *failure.Error
 	rank := func(err *failure.Error) int {
 		if at := slices.Index(severity, err.Reason); at >= 0 {
@@ -294,9 +361,9 @@ func worst(answers []answer) *failure.Error {
 		}
 		return len(severity)
 	}
-	for _, each := range answers {
-		if each.err != nil && !each.err.Busy() && (found == nil || rank(each.err) < rank(found)) {
-			found = each.err
+	for _, each := range causes {
+		if !each.Busy() && (found == nil || rank(each) < rank(found)) {
+			found = each
 		}
 	}
 	return found

@@ -5,6 +5,7 @@ package topology
 
 import (
 	"cmp"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -24,6 +25,12 @@ type nodes struct {
 	addresses map[string]string
 	// moves are the slots that the node that was asked is moving to others.
 	moves []move
+}
+
+// same reports whether two nodes say the same.
+func (n *nodes) same(as *nodes) bool {
+	return slices.Equal(n.ranges, as.ranges) && slices.Equal(n.moves, as.moves) &&
+		maps.Equal(n.epochs, as.epochs) && maps.Equal(n.addresses, as.addresses)
 }
 
 // slotRange are the slots from first to last, of one master.
@@ -51,9 +58,14 @@ func parseNodes(inSlots, inNodes any, asked string) (*nodes, error) {
 	if !ok {
 		return nil, resp.ErrMalformed
 	}
+	covered := 0
 	for _, each := range listed {
 		if err := is.parseRange(each, asked); err != nil {
 			return nil, err
+		}
+		last := is.ranges[len(is.ranges)-1]
+		if covered += int(last.last-last.first) + 1; covered > slots { // Some overlap.
+			return nil, resp.ErrMalformed
 		}
 	}
 	return is, nil
@@ -144,16 +156,12 @@ func (n *nodes) parseLine(fields []string, asked string) {
 func merge(of auth.Endpoint, said []*nodes) *view {
 	v := &view{owners: make([]uint16, slots), importing: map[uint16]auth.Endpoint{}}
 	epochs := make([]uint64, slots)
-	index := map[string]uint16{} // of the master at an address, plus 1
+	index := v.index(of, said)
 	for _, each := range said {
 		for _, r := range each.ranges {
 			address, epoch := each.addresses[r.master], each.epochs[r.master]
 			if index[address] == 0 {
-				if len(v.masters) == mostMasters {
-					continue
-				}
-				v.masters = append(v.masters, of.ServerAt(address))
-				index[address] = uint16(len(v.masters))
+				continue
 			}
 			for slot := int(r.first); slot <= int(r.last); slot++ {
 				if v.owners[slot] == 0 || epoch > epochs[slot] {
@@ -170,4 +178,23 @@ func merge(of auth.Endpoint, said []*nodes) *view {
 		}
 	}
 	return v
+}
+
+// index adds the masters to the view, and returns the index of each address, plus 1.
+func (v *view) index(of auth.Endpoint, said []*nodes) map[string]uint16 {
+	found := map[string]bool{}
+	for _, each := range said {
+		for _, r := range each.ranges {
+			found[each.addresses[r.master]] = true
+		}
+	}
+	index := map[string]uint16{}
+	for _, address := range slices.Sorted(maps.Keys(found)) {
+		if len(v.masters) == mostMasters {
+			break
+		}
+		v.masters = append(v.masters, of.ServerAt(address))
+		index[address] = uint16(len(v.masters))
+	}
+	return index
 }

@@ -5,6 +5,7 @@ package topology
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
@@ -20,8 +21,8 @@ const (
 
 // answer is what a server has said last.
 type answer struct {
-	// asked is when the question was sent.
-	asked time.Time
+	// asked is when the question was sent, and tried when the last one was, with or without an answer.
+	asked, tried time.Time
 	// by is what a sentinel says, and others are the addresses of the other sentinels that it knows.
 	by     *naming
 	others []string
@@ -29,6 +30,21 @@ type answer struct {
 	nodes *nodes
 	// err is why there was no answer since.
 	err *failure.Error
+}
+
+// hasSaid reports whether there is an answer that counts.
+func (a answer) hasSaid() bool { return a.by != nil || a.nodes != nil }
+
+// same reports whether the same follows from two answers.
+func (a answer) same(as answer) bool {
+	reason := func(err *failure.Error) failure.Reason {
+		if err == nil {
+			return ""
+		}
+		return err.Reason
+	}
+	return a.hasSaid() == as.hasSaid() && reason(a.err) == reason(as.err) && slices.Equal(a.others, as.others) &&
+		(a.by == nil || *a.by == *as.by) && (a.nodes == nil || a.nodes.same(as.nodes))
 }
 
 // poller asks one server again and again.
@@ -49,7 +65,7 @@ func (p *poller) run(ctx context.Context, report func(answer)) {
 		if ctx.Err() != nil {
 			return
 		}
-		said.asked, said.err = began, failure.Classify(err)
+		said.asked, said.tried, said.err = began, began, failure.Classify(err)
 		report(said)
 		if !pause(ctx, time.Until(began.Add(leastInterval)), nil) || !pause(ctx, time.Until(began.Add(askInterval)), p.hurry) {
 			return

@@ -38,13 +38,12 @@ func (s sentinels) server(address string) auth.Endpoint { return s.SentinelAt(ad
 // master, and the epoch changes at the same moment.
 func (s sentinels) ask(ctx context.Context, conn *connection.Conn) (answer, error) {
 	name := s.Sentinels.Value().MasterName
-	replies, err := conn.Pipeline(ctx,
-		[]any{"sentinel", "get-master-addr-by-name", name}, []any{"sentinel", "master", name}, []any{"sentinel", "sentinels", name})
-	if err != nil {
-		return answer{}, err
-	}
-	is, others, err := parseNaming(replies)
-	return answer{by: is, others: others}, err
+	var said answer
+	err := conn.Pipeline(ctx, func(replies []any) (err error) {
+		said.by, said.others, err = parseNaming(replies)
+		return err
+	}, []any{"sentinel", "get-master-addr-by-name", name}, []any{"sentinel", "master", name}, []any{"sentinel", "sentinels", name})
+	return said, err
 }
 
 // parseNaming parses the replies to the three commands. It also returns the addresses of the other sentinels; a sentinel
@@ -135,15 +134,15 @@ func masterNotFound() error {
 // among themselves, too. If a sentinel has told of a later failover before, more than half of them must agree that there
 // is none: the others may be on the wrong side of a network partition. A master that is down for the sentinels may answer
 // the operator, or answer again, while they make another server the master.
-func (s sentinels) decide(said []answer, asked int, known *view) *view {
+func (s sentinels) decide(said []answer, asked int, epoch uint64) *view {
 	latest, votes, down := latestOf(said)
 	switch {
 	case votes == 0:
 		return nil
-	case known != nil && latest.epoch < known.epoch && votes*2 <= asked:
-		return &view{err: failoverForgotten(), epoch: known.epoch}
+	case latest.epoch < epoch && votes*2 <= asked:
+		return &view{err: failoverForgotten()}
 	case down:
-		return &view{err: masterDown(), epoch: latest.epoch}
+		return &view{err: masterDown()}
 	}
 	return &view{masters: []auth.Endpoint{s.ServerAt(latest.master)}, epoch: latest.epoch}
 }
@@ -198,7 +197,7 @@ func (s sentinels) explain(cause *failure.Error) *failure.Error {
 }
 
 // wanted implements deployment: the sentinels that the user names, and those that they know.
-func (s sentinels) wanted(answers []answer, _ *view) []string {
+func (s sentinels) wanted(answers []answer, _ []auth.Endpoint) []string {
 	wanted := s.Addresses()
 	for _, each := range answers {
 		for _, other := range each.others {
@@ -210,8 +209,8 @@ func (s sentinels) wanted(answers []answer, _ *view) []string {
 	return wanted
 }
 
-// news are the channels on which a sentinel tells that there is a new master, or that the master is down.
-var news = []string{"+switch-master", "+odown"}
+// failoverChannels are the channels on which a sentinel tells that there is a new master, or that the master is down.
+var failoverChannels = []string{"+switch-master", "+odown"}
 
 // listen has all sentinels be asked as soon as one tells news, until ctx is done. If a sentinel does not let
 // it, the answers to the questions tell the same a little later.
@@ -242,7 +241,7 @@ func (f *follower) hear(ctx context.Context, conn *connection.Conn) error {
 	}
 	defer pubSub.Close()
 	defer context.AfterFunc(ctx, pubSub.Close)()
-	if err := pubSub.Subscribe(ctx, news...); err != nil {
+	if err := pubSub.Subscribe(ctx, failoverChannels...); err != nil {
 		return err
 	}
 	for {

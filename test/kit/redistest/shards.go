@@ -110,7 +110,7 @@ func (s *Sharded) Add(ctx context.Context, opts Options) (*Server, error) {
 	}
 	return node, s.awaitAll(ctx, "until all nodes know each other", func(ctx context.Context, each *Server) (bool, error) {
 		known, err := each.Client().ClusterNodes(ctx).Result()
-		return err == nil && strings.Count(known, "connected") == len(s.Nodes) && !strings.Contains(known, "handshake"), err
+		return err == nil && strings.Count(known, " connected") == len(s.Nodes) && !strings.Contains(known, "handshake"), err
 	})
 }
 

@@ -43,7 +43,7 @@ func clusterFaults() []clusterFault {
 			if err != nil {
 				return err
 			}
-			return errors.Join(old.Pause(), awaitOtherOwner(ctx, s, key, old), old.Resume(), meanwhile(ctx))
+			return errors.Join(old.Pause(), awaitOtherOwner(ctx, s, key, old), old.Resume(), mislead(ctx, old, key), meanwhile(ctx))
 		}},
 		{"slot moved", migrates, moveTwice},
 		{"slot moved to a new node", migrates, func(ctx context.Context, s *redistest.Sharded, key string, meanwhile faults.Meanwhile) error {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,10 +126,38 @@ func play(t *testing.T, fixture *faults.Fixture, name, promise string, strike fu
 func writable(ctx context.Context, fixture *faults.Fixture) error {
 	return scene.Await(ctx, func(ctx context.Context) error {
 		for _, q := range fixture.Queues {
-			if err := q.Redis.Set(ctx, q.Queue+":probe", 1, 0).Err(); err != nil {
+			if err := q.Redis.Set(ctx, "{"+q.Queue+"}:probe", 1, 0).Err(); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// mislead pushes messages to an old master until it knows that it is one no longer, which loses them. No Job is due for
+// them.
+func mislead(ctx context.Context, old *redistest.Server, keys ...string) error {
+	return scene.Await(ctx, func(ctx context.Context) error {
+		for _, key := range keys {
+			err := old.Client().LPush(ctx, key, "lost").Err()
+			if err == nil {
+				continue
+			}
+			for _, refusal := range []string{"READONLY", "MOVED", "CLUSTERDOWN"} {
+				if strings.HasPrefix(err.Error(), refusal) {
+					return nil
+				}
+			}
+			return err
+		}
+		return errors.New("the old master takes messages")
+	})
+}
+
+// keysOf returns the keys of the queues.
+func keysOf(fixture *faults.Fixture) (keys []string) {
+	for _, q := range fixture.Queues {
+		keys = append(keys, q.Queue)
+	}
+	return keys
 }

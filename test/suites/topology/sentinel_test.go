@@ -6,7 +6,6 @@ package topology
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -35,7 +34,7 @@ func sentinelFaults() []sentinelFault {
 			ctx context.Context, r *redistest.Replicated, fixture *faults.Fixture, meanwhile faults.Meanwhile,
 		) error {
 			old := r.Servers[0]
-			return errors.Join(old.Pause(), awaitOther(ctx, r, old), old.Resume(), mislead(ctx, fixture, old), meanwhile(ctx))
+			return errors.Join(old.Pause(), awaitOther(ctx, r, old), old.Resume(), mislead(ctx, old, keysOf(fixture)...), meanwhile(ctx))
 		}},
 		{"all servers and sentinels restarted", "used again when the sentinels name it", func(
 			ctx context.Context, r *redistest.Replicated, _ *faults.Fixture, meanwhile faults.Meanwhile,
@@ -65,21 +64,6 @@ func sentinelFaults() []sentinelFault {
 			return errors.Join(r.Sentinels[0].Kill(), r.Sentinels[1].Kill(), meanwhile(ctx))
 		}},
 	}
-}
-
-// mislead pushes messages to an old master until it has become a replica, which loses them. No Job is due for them.
-func mislead(ctx context.Context, fixture *faults.Fixture, old *redistest.Server) error {
-	return scene.Await(ctx, func(ctx context.Context) error {
-		for _, q := range fixture.Queues {
-			if err := old.Client().LPush(ctx, q.Queue, "lost").Err(); err != nil {
-				if strings.HasPrefix(err.Error(), "READONLY") {
-					return nil
-				}
-				return err
-			}
-		}
-		return errors.New("the old master takes messages")
-	})
 }
 
 // awaitOther waits until a sentinel names another master.

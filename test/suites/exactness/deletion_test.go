@@ -117,7 +117,7 @@ func TestRecreation(t *testing.T) {
 		Fault:   "recreated with the same name and queue, watches 0.5 s late",
 		Promise: "the new ScaledJob gets its Jobs, and those of the old one go",
 	}, claim{scaledJob: second, jobs: saturation})
-	g.Expect(first.Witness.Unfinished()).To(BeEmpty())
+	g.Eventually(first.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "the garbage collector takes its time")
 	g.Expect(first.Witness.Verdict()).To(BeEmpty())
 	g.Expect(first.Witness.Created()).To(Equal(saturation))
 }

@@ -94,7 +94,7 @@ func overflowing() []Stranger {
 func refusing() []Stranger {
 	var all []Stranger
 	for code, reason := range map[string]string{
-		"ERR": outOfReach, "MOVED 1": outOfReach, "ASK 1": outOfReach, "LOADING": outOfReach,
+		"ERR": outOfReach, "MOVED 1": scaledjobv1.ReasonWrongMode, "ASK 1": scaledjobv1.ReasonWrongMode, "LOADING": outOfReach,
 		"WRONGPASS": scaledjobv1.ReasonAuthFailed, "NOPERM": scaledjobv1.ReasonPermissionDenied,
 		"WRONGTYPE": scaledjobv1.ReasonWrongType,
 	} {

@@ -51,7 +51,7 @@ func clusterFaults() []clusterFault {
 			if err != nil {
 				return err
 			}
-			return move(ctx, s, key, fresh, meanwhile)
+			return errors.Join(s.AwaitAgreed(ctx), move(ctx, s, key, fresh, meanwhile))
 		}},
 	}
 }
@@ -122,7 +122,7 @@ func TestPromiseIsKeptInAClusterOfSeveralMasters(t *testing.T) {
 					s := redistest.NewSharded(t, redistest.ShardedOptions{})
 					fixture := inCluster(t, s, changes...)
 					key := fixture.Queues[0].Queue
-					play(t, fixture, fault.name+", "+mode, fault.promise, func(ctx context.Context, meanwhile faults.Meanwhile) error {
+					play(t, fixture, "in a Cluster, "+fault.name+", "+mode, fault.promise, func(ctx context.Context, meanwhile faults.Meanwhile) error {
 						return errors.Join(fault.strike(ctx, s, key, meanwhile), writable(ctx, fixture))
 					})
 				})

@@ -89,7 +89,7 @@ func TestPromiseIsKeptBehindSentinels(t *testing.T) {
 					r := redistest.NewReplicated(t, redistest.ReplicatedOptions{})
 					fixture := behindSentinels(t, r, changes...)
 					NewWithT(t).Expect(r.AwaitFormed(t.Context())).To(Succeed())
-					play(t, fixture, fault.name+", "+mode, fault.promise, func(ctx context.Context, meanwhile faults.Meanwhile) error {
+					play(t, fixture, "behind sentinels, "+fault.name+", "+mode, fault.promise, func(ctx context.Context, meanwhile faults.Meanwhile) error {
 						return errors.Join(fault.strike(ctx, r, fixture, meanwhile), writable(ctx, fixture))
 					})
 				})

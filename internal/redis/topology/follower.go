@@ -220,16 +220,9 @@ func (f *follower) consider(now time.Time) {
 	if said == nil && causes == nil && complete {
 		return // Nothing has changed.
 	}
-	next := f.decide(said, asked, f.epoch)
+	next := f.conclude(said, causes, asked, complete || now.Sub(f.begun) >= askInterval)
 	if next == nil {
-		cause := worst(causes)
-		if cause == nil || !complete && f.known.Load() == nil && now.Sub(f.begun) < askInterval {
-			return // The first answers are still to come.
-		}
-		next = &view{err: f.explain(cause)}
-	}
-	if next.err == nil && slices.ContainsFunc(next.masters, func(is auth.Endpoint) bool { return !f.meet(is.Address) }) {
-		next = &view{err: tooManyStrangers()}
+		return // The first answers are still to come.
 	}
 	if next.err == nil {
 		f.epoch, f.masters = next.epoch, next.masters
@@ -240,6 +233,23 @@ func (f *follower) consider(now time.Time) {
 		set(f.changed)
 		f.describe(before, next)
 	}
+}
+
+// conclude returns what follows from the answers and from the errors of the servers that have not answered. It returns nil
+// if nothing is known yet and more answers are to come, unless there was patience enough.
+func (f *follower) conclude(said []answer, causes []*failure.Error, asked int, patient bool) *view {
+	next := f.decide(said, asked, f.epoch)
+	if next == nil {
+		cause := worst(causes)
+		if cause == nil || !patient && f.known.Load() == nil {
+			return nil
+		}
+		return &view{err: f.explain(cause)}
+	}
+	if next.err == nil && slices.ContainsFunc(next.masters, func(is auth.Endpoint) bool { return !f.meet(is.Address) }) {
+		return &view{err: tooManyStrangers()}
+	}
+	return next
 }
 
 // recent returns the answers that count now, why others have none, how many servers are asked, and whether each of them

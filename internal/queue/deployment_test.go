@@ -118,6 +118,13 @@ func TestKeysOfAClusterAreReadWhereTheyAre(t *testing.T) {
 	d.eventually(one, 1)
 	d.never(some, 3, 1)
 
+	// The operator is the user default.
+	d.Expect(to.Client().Do(t.Context(), "acl", "setuser", "default", "-asking").Err()).To(Succeed())
+	_, err = one()
+	d.Expect(failure.Classify(err)).To(And(
+		HaveField("Reason", failure.ReasonPermissionDenied), HaveField("Message", ContainSubstring("+asking"))))
+	d.Expect(to.Client().Do(t.Context(), "acl", "setuser", "default", "+asking").Err()).To(Succeed())
+
 	d.Expect(move.MoveKeys(t.Context())).To(Succeed())
 	d.eventually(some, 3, 1)
 	d.Expect(move.End(t.Context())).To(Succeed())

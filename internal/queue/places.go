@@ -14,6 +14,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
 )
 
@@ -154,6 +155,9 @@ func (r *Reader) observeImporting(ctx context.Context, from auth.Endpoint, sourc
 		}
 		var read []any
 		for pair := range slices.Chunk(replies, 2) {
+			if refusal, refused := pair[0].(resp.Error); refused {
+				return refusal
+			}
 			read = append(read, pair[1])
 		}
 		found, err = asked.readings(read)

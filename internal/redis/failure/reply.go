@@ -95,7 +95,7 @@ func classifyReply(reply string) class {
 // grants has the permission for each command that the operator runs, by the name that Redis uses in its error. Redis 6
 // omits the subcommand.
 var grants = map[string]string{
-	"ping": "+ping", "select": "+select", "subscribe": "+subscribe", "unsubscribe": "+unsubscribe",
+	"ping": "+ping", "select": "+select", "asking": "+asking", "subscribe": "+subscribe", "unsubscribe": "+unsubscribe",
 	"llen": "+llen", "scard": "+scard", "hlen": "+hlen",
 	"zcard": "+zcard", "zcount": "+zcount", "zrange": "+zrange",
 	"xlen": "+xlen", "xrange": "+xrange", "xinfo": "+xinfo|groups", "xinfo|groups": "+xinfo|groups",

@@ -111,9 +111,8 @@ type follower struct {
 	pollers map[string]*poller
 	// differs means that an answer differs from the one before.
 	differs bool
-	// heard is closed, and replaced, after an answer. asked is when the latest of those that count was asked.
+	// heard is closed, and replaced, after an answer.
 	heard chan struct{}
-	asked time.Time
 }
 
 func newFollower(pool *connection.Pool, e auth.Endpoint, changed chan<- struct{}, log logr.Logger) *follower {
@@ -206,9 +205,6 @@ func (f *follower) note(from *poller, said answer) {
 	}
 	f.differs = f.differs || !said.same(before)
 	f.answers[from.address] = said
-	if said.asked.After(f.asked) {
-		f.asked = said.asked
-	}
 	close(f.heard)
 	f.heard = make(chan struct{})
 	set(f.news)
@@ -236,12 +232,12 @@ func (f *follower) consider(now time.Time) {
 }
 
 // conclude returns what follows from the answers and from the errors of the servers that have not answered. It returns nil
-// if nothing is known yet and more answers are to come, unless there was patience enough.
-func (f *follower) conclude(said []answer, causes []*failure.Error, asked int, patient bool) *view {
+// while the first answers are still to come. Before that, waited says whether errors alone count.
+func (f *follower) conclude(said []answer, causes []*failure.Error, asked int, waited bool) *view {
 	next := f.decide(said, asked, f.epoch)
 	if next == nil {
 		cause := worst(causes)
-		if cause == nil || !patient && f.known.Load() == nil {
+		if cause == nil || !waited && f.known.Load() == nil {
 			return nil
 		}
 		return &view{err: f.explain(cause)}

@@ -212,8 +212,8 @@ func (s sentinels) wanted(answers []answer, _ []auth.Endpoint) []string {
 // failoverChannels are the channels on which a sentinel tells that there is a new master, or that the master is down.
 var failoverChannels = []string{"+switch-master", "+odown"}
 
-// listen has all sentinels be asked as soon as one tells news, until ctx is done. If a sentinel does not let
-// it, the answers to the questions tell the same a little later.
+// listen has all sentinels asked as soon as one publishes a failover, until ctx is done. If a sentinel rejects the
+// subscription, its next answer tells the same.
 func (f *follower) listen(ctx context.Context, conn *connection.Conn) {
 	var backoff connection.Backoff
 	for conn.WaitUp(ctx) == nil {

@@ -160,11 +160,12 @@ func (w *Watcher) relocate(id ID, watched *watch, now time.Time) {
 func (w *Watcher) watchedAt(id ID, watched *watch) func(i int) bool {
 	return func(i int) bool {
 		server, key := watched.places[i].Owner, watched.keys[i]
-		if to := w.supervisors[server]; !watched.trackingOnly && to != nil && to.set.state(key.channel(), id.Namespace).Present {
-			return true
+		if watched.on { // The notifications alone may not be enough.
+			to := w.trackers[database{server, key.Database}]
+			return to != nil && to.State(key.trackingKey(false)).Tracked
 		}
-		to := w.trackers[database{server, key.Database}]
-		return watched.on && to != nil && to.State(key.trackingKey(false)).Tracked
+		to := w.supervisors[server]
+		return to != nil && to.set.state(key.channel(), id.Namespace).Present
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 const (
 	// reviewInterval is the time between two reviews of the verdicts, which may change as time passes.
 	reviewInterval = time.Second
+	// reviewSpacing is the time between two reviews at least: servers may give evidence without end.
+	reviewSpacing = 50 * time.Millisecond
 	// reviewedAtOnce is for how many ids a review holds the lock of the watcher.
 	reviewedAtOnce = 32
 )
@@ -190,6 +192,13 @@ func (w *Watcher) reviewer(ctx context.Context) {
 		case <-ticker.C:
 		}
 		w.review(time.Now())
+		spacing := time.NewTimer(reviewSpacing)
+		select {
+		case <-ctx.Done():
+			spacing.Stop()
+			return
+		case <-spacing.C:
+		}
 	}
 }
 

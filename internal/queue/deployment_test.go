@@ -4,8 +4,10 @@
 package queue_test
 
 import (
+	"context"
 	"sync"
 	"testing"
+	"time"
 	"unique"
 
 	"github.com/go-logr/logr"
@@ -173,4 +175,41 @@ func TestTheNewMasterIsRead(t *testing.T) {
 	d.Expect(old.Kill()).To(Succeed())
 	d.Eventually(func() error { return next.Client().LPush(t.Context(), "emails", 3).Err() }).WithTimeout(timeout).Should(Succeed())
 	d.eventually(read, 3)
+}
+
+// places is a directory with a server for each key.
+type places map[string]auth.Endpoint
+
+func (p places) Locate(_ auth.Endpoint, key string) (topology.Place, error) {
+	return topology.Place{Owner: p[key]}, nil
+}
+
+func (places) Refresh(context.Context, auth.Endpoint) { /* nothing moves */ }
+
+// Servers that are slow, but not slow enough to be marked down, hold up a worker for a limited time altogether.
+func TestManySlowServersHoldUpAReadForALimitedTime(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	const servers, delay = 8, 700 * time.Millisecond
+	at, queues := places{}, []queue.Queue{}
+	for i := range servers {
+		server := redistest.NewScripted(t, func(args []string) string {
+			if args[0] != "llen" {
+				return ""
+			}
+			<-time.After(delay)
+			return ":1\r\n"
+		})
+		key := string(rune('a' + i))
+		at[key] = auth.Endpoint{Address: server.Addr()}
+		queues = append(queues, queue.Queue{Key: key})
+	}
+	pool := connection.NewPool(connection.Options{})
+	var running sync.WaitGroup
+	running.Go(func() { _ = pool.Start(t.Context()) })
+	t.Cleanup(running.Wait)
+	began := time.Now()
+	_, err := queue.NewReader(pool, at).Observe(t.Context(), queue.Source{Endpoint: auth.Endpoint{Mode: auth.ModeCluster}, Queues: queues})
+	g.Expect(time.Since(began)).To(BeNumerically("<", servers*delay))
+	g.Expect(failure.Classify(err)).To(And(HaveField("Reason", failure.ReasonUnreachable), HaveField("Message", ContainSubstring("takes too long"))))
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -17,6 +18,10 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
 )
+
+// deploymentTimeout is how long it may take altogether to read the queues of a deployment, whose keys may be on many
+// servers. It is longer than one call, so that a server which does not answer is marked down.
+const deploymentTimeout = 2 * time.Second
 
 // Directory knows where keys are: see package topology.
 type Directory interface {
@@ -29,15 +34,28 @@ type Directory interface {
 // observeDeployment is Observe for a deployment. A reply may show that a key is elsewhere by now. Then the keys are read
 // once more, where they are.
 func (r *Reader) observeDeployment(ctx context.Context, source Source) ([]Count, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, deploymentTimeout, slowDeployment())
+	defer cancel()
 	counts, err := r.observeAll(ctx, source)
 	if !misplaced(err) {
 		return counts, err
 	}
-	r.directory.Refresh(ctx, source.Endpoint)
+	if err := r.pool.Wait(source.Tenant, func() { r.directory.Refresh(ctx, source.Endpoint) }); err != nil {
+		return nil, err
+	}
 	if counts, err = r.observeAll(ctx, source); misplaced(err) {
 		return nil, moving(err)
 	}
 	return counts, err
+}
+
+// slowDeployment is the error for a deployment whose servers do not answer in time, though each answers.
+func slowDeployment() error {
+	return &failure.Error{
+		Reason:  failure.ReasonUnreachable,
+		Message: "Reading the keys from the servers of the Redis deployment takes too long. Check the servers for slow commands and overload.",
+		Err:     errors.New("reading from several servers takes too long"),
+	}
 }
 
 // misplaced reports whether an error says that a key has to be read from another server.

@@ -242,7 +242,7 @@ func (s *session) await(ctx context.Context, commands int) error {
 	overdue := time.NewTimer(s.tracker.timing.AnswerWithin)
 	defer overdue.Stop()
 	var spacing <-chan time.Time
-	if commands == maxReads {
+	if commands >= maxReads { // A key of a moving slot takes two.
 		spacing = time.After(readSpacing)
 	}
 	for answered := s.answered; answered != nil || spacing != nil; {

@@ -168,7 +168,8 @@ func (p *Pool) lookUp(ctx context.Context, due []*server) {
 }
 
 // dueForLookUp returns the servers in use whose address is a host name, except for those whose name is being looked up:
-// first one of each tenant, then a second one, and so on. Names whose last look-up had no answer come at the end.
+// first one of each tenant, then a second one, and so on, then those that only a deployment has named. Names whose last
+// look-up had no answer come at the end.
 func (p *Pool) dueForLookUp() []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,10 +181,14 @@ func (p *Pool) dueForLookUp() []*server {
 	}
 	turns := p.quota.turns()
 	turn := func(s *server) int {
-		if s.lookedUpInVain.Load() {
-			return len(turns) + turns[s.endpoint]
+		its, claimed := turns[s.endpoint]
+		if !claimed {
+			its = len(turns)
 		}
-		return turns[s.endpoint]
+		if s.lookedUpInVain.Load() {
+			its += len(turns) + 1
+		}
+		return its
 	}
 	slices.SortFunc(found, func(a, b *server) int { return cmp.Compare(turn(a), turn(b)) })
 	return found

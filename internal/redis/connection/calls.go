@@ -4,8 +4,11 @@
 package connection
 
 import (
+	"fmt"
 	"sync"
 	"time"
+
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
 const (
@@ -77,6 +80,19 @@ func (c *callQuota) countLate(tenant string, more int) {
 	if of.late >= lateCalls {
 		of.limitedAt = time.Now()
 	}
+}
+
+// Wait runs wait, which waits for something other than a call, as a call of a tenant: see [Pool.ConnFor]. The error is an
+// [*failure.Error] with the cause [failure.ErrBusy] if the tenant has too many late calls; then wait was not run.
+func (p *Pool) Wait(tenant string, wait func()) error {
+	if !p.calls.begin(tenant) {
+		return failure.Classify(fmt.Errorf("waiting on behalf of %s: %w", tenant, failure.ErrBusy))
+	}
+	defer p.calls.end(tenant)
+	var alone traffic // It has no server in common with other calls.
+	defer alone.clock(p.timing.lateAfter, func(more int) { p.calls.countLate(tenant, more) })()
+	wait()
+	return nil
 }
 
 // forgetIdle removes the tenants that make no calls.

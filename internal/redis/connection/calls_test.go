@@ -144,3 +144,25 @@ func TestTenantsThatDoNotCallAreForgotten(t *testing.T) {
 		g.Expect(calls).To(Equal(newCallQuota()))
 	})
 }
+
+// Somebody who waits for something else than a call holds up a worker just as well.
+func TestWaitsCountAsCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pool := start(t, refuse)
+		answered := make(chan struct{})
+		var waits sync.WaitGroup
+		for range lateCalls {
+			waits.Go(func() { g.Expect(pool.Wait("attacker", func() { <-answered })).To(Succeed()) })
+		}
+		time.Sleep(pool.timing.lateAfter + time.Millisecond)
+		synctest.Wait()
+		g.Expect(failure.Classify(pool.Wait("attacker", func() { t.Error("it waits") })).Busy()).To(BeTrue())
+		g.Expect(pool.Wait("other", func() { /* at once */ })).To(Succeed())
+		close(answered)
+		waits.Wait()
+		time.Sleep(limitedFor)
+		g.Expect(pool.Wait("attacker", func() { /* at once */ })).To(Succeed())
+	})
+}

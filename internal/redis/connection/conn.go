@@ -59,11 +59,19 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 	case err == nil:
 		server.succeeded()
 		return nil
-	case ctx.Err() != nil:
+	case ended(ctx):
 		return fmt.Errorf("calling %s: %w", c.endpoint, context.Cause(ctx))
 	default:
 		return server.failed(c.database, client, err, began)
 	}
+}
+
+// ended reports whether ctx is done. A connection may notice the deadline a moment before.
+func ended(ctx context.Context) bool {
+	if deadline, has := ctx.Deadline(); has && !time.Now().Before(deadline) {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
 }
 
 // clock counts the call as late once it takes too long, until done is called.

@@ -26,8 +26,11 @@ func (c cluster) server(address string) auth.Endpoint { return c.ServerAt(addres
 func (c cluster) ask(ctx context.Context, conn *connection.Conn) (answer, error) {
 	var said answer
 	err := conn.Pipeline(ctx, func(replies []any) (err error) {
-		if refusal, refused := replies[0].(resp.Error); refused {
-			return clusterRefusal(refusal)
+		for i, reply := range replies {
+			refusal, refused := reply.(resp.Error)
+			if refused && (i == 0 || strings.HasPrefix(string(refusal), noPermission)) {
+				return clusterRefusal(refusal)
+			}
 		}
 		said.nodes, err = parseNodes(replies[0], replies[1], conn.Endpoint().Address)
 		return err
@@ -35,10 +38,13 @@ func (c cluster) ask(ctx context.Context, conn *connection.Conn) (answer, error)
 	return said, err
 }
 
-// clusterRefusal returns the error for CLUSTER SLOTS that a server refused.
+// noPermission begins the error reply to a command that the user may not run.
+const noPermission = "NOPERM"
+
+// clusterRefusal returns the error for a command that a node refused.
 func clusterRefusal(refusal resp.Error) error {
 	switch {
-	case strings.HasPrefix(string(refusal), "NOPERM"):
+	case strings.HasPrefix(string(refusal), noPermission):
 		return &failure.Error{
 			Reason:  failure.ReasonPermissionDenied,
 			Message: "The Redis user may not ask where keys are. Grant it +cluster|slots and +cluster|nodes on all nodes.",

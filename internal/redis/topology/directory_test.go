@@ -128,6 +128,20 @@ func TestANameThatNoSentinelKnowsIsTold(t *testing.T) {
 	h.Eventually(h.why).Should(Equal(failure.ReasonMasterNotFound))
 }
 
+// Without it, the operator would not know that a slot is being moved.
+func TestAMissingPermissionToAskNodesIsTold(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"-cluster|slots", "-cluster|nodes"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.New(t, redistest.Options{Cluster: true})
+			NewWithT(t).Expect(server.Client().Do(t.Context(), "acl", "setuser", "default", command).Err()).To(Succeed())
+			h := follow(t, deployment(t, auth.ModeCluster, server.Addr()))
+			h.Eventually(h.why).Should(Equal(failure.ReasonPermissionDenied))
+		})
+	}
+}
+
 func TestWhatIsNoClusterIsTold(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})

@@ -29,6 +29,10 @@ const (
 	mostMasters     = 256
 	listenTimeout   = time.Minute
 	refusedInterval = time.Minute
+	// newsAtOnce is how many messages of a sentinel are followed at once, and newsInterval how often there may be one more. The
+	// others wait.
+	newsAtOnce   = 20
+	newsInterval = 500 * time.Millisecond
 	// answerLife is how long an answer counts. A master that no sentinel has named for so long is not used: there may be
 	// a new one by now. It is longer than the timeout of a question and the time until the next.
 	answerLife = 5 * time.Second

@@ -46,7 +46,7 @@ type move struct {
 }
 
 // parseNodes parses the replies to CLUSTER SLOTS and CLUSTER NODES. asked is the address that was asked: a node that
-// does not know its own host name is at that host. A user who may run only the first command does without the second.
+// does not know its own host name is at that host. A service that has only the first command does without the second.
 func parseNodes(inSlots, inNodes any, asked string) (*nodes, error) {
 	is := &nodes{epochs: map[string]uint64{}, addresses: map[string]string{}}
 	if text, ok := inNodes.(string); ok {

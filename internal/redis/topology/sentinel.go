@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -111,7 +113,7 @@ func refusalOf(refusal resp.Error) error {
 	switch {
 	case strings.HasPrefix(string(refusal), "ERR No such master"):
 		return masterNotFound()
-	case strings.HasPrefix(string(refusal), "NOPERM"):
+	case strings.HasPrefix(string(refusal), noPermission):
 		return &failure.Error{
 			Reason: failure.ReasonPermissionDenied,
 			Message: "The user of spec.redis.sentinel.auth may not ask the sentinels for the master. Grant it +sentinel|get-master-addr-by-name, " +
@@ -244,8 +246,12 @@ func (f *follower) hear(ctx context.Context, conn *connection.Conn) error {
 	if err := pubSub.Subscribe(ctx, failoverChannels...); err != nil {
 		return err
 	}
+	pace := rate.NewLimiter(rate.Every(newsInterval), newsAtOnce)
 	for {
 		if _, err := pubSub.Receive(ctx, listenTimeout); err != nil {
+			return err
+		}
+		if err := pace.Wait(ctx); err != nil {
 			return err
 		}
 		f.hurry() // Also after the confirmation of the subscription: there may have been news before.

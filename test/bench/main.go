@@ -96,6 +96,7 @@ var measurements = []measurement{
 	{name: "saturation", take: measureSaturation},
 	{name: "dials", take: measureDials},
 	{name: "fairness", take: measureFairness},
+	{name: "modes", take: measureModes},
 	{name: "neighbours", take: measureNeighbours},
 	{name: "statuses", take: measureStatuses},
 	{name: "churn", take: measureChurn},

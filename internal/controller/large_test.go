@@ -94,7 +94,7 @@ func TestLargeTemplateTakesOneWorker(t *testing.T) {
 	w.onDryRun = func() error { checks++; return nil }
 	w.queues.SetDepth(emailQueue, 10)
 	w.reconcile(t.Context())
-	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
+	w.finishAt(t.Context(), w.names()[0], batchv1.JobComplete, time.Now().Add(-historyDelay))
 	w.queues.SetDepth(emailQueue, 20)
 
 	w.reconcile(t.Context())

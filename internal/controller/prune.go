@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 
@@ -14,10 +15,17 @@ import (
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
+const (
+	// historyBatch is how many finished Jobs beyond the history limits may be left while Jobs are created, and historyDelay
+	// for how long. The next create does not wait for their deletes then, and together they take less time than one by one.
+	historyBatch = 16
+	historyDelay = 2 * time.Second
+)
+
 // prune deletes the Jobs to replace, and the finished Jobs beyond the history limits. It keeps a finished Job as long as
-// an earlier create of the same name may still be carried out.
+// an earlier create of the same name may still be carried out, and for a moment if this reconcile has created Jobs.
 func (r *Reconciler) prune(
-	ctx context.Context, t *target, seen observation, replaced []*batchv1.Job,
+	ctx context.Context, t *target, seen observation, done outcome, replaced []*batchv1.Job,
 ) jobcontrol.Deleted {
 	spec := &t.sj.Spec
 	finished := seen.jobs.Prunable(spec.SuccessfulJobsHistoryLimitOrDefault(), spec.FailedJobsHistoryLimitOrDefault())
@@ -25,6 +33,25 @@ func (r *Reconciler) prune(
 		ordinal, _ := jobs.Ordinal(&job.ObjectMeta)
 		return r.Gate.InDoubt(t.sj.UID, ordinal)
 	})
+	if done.created > 0 && len(finished) > 0 && len(replaced) == 0 && !pressing(finished, time.Now()) {
+		return jobcontrol.Deleted{Later: true}
+	}
 	deleter := jobcontrol.Deleter{Client: r.Client, Take: func() func() { return t.pass.Take(enqueue.KindDelete) }}
 	return deleter.Delete(ctx, t.sj, &t.mem.deletes, append(replaced, finished...))
+}
+
+// pressing reports whether so many finished Jobs are to be deleted, or one has finished so long ago, that this comes before
+// the next create.
+func pressing(finished []*batchv1.Job, now time.Time) bool {
+	return len(finished) >= historyBatch || slices.ContainsFunc(finished, func(job *batchv1.Job) bool {
+		return now.Sub(jobs.FinishTime(job)) >= historyDelay
+	})
+}
+
+// untilPruned returns the time until finished Jobs are deleted that were left.
+func (o outcome) untilPruned() time.Duration {
+	if o.pruned.Later {
+		return historyDelay
+	}
+	return never
 }

@@ -7,10 +7,12 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -42,7 +44,7 @@ func TestPruningThatIsRefusedDoesNotHoldUpCreating(t *testing.T) {
 		sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
 		w := newWorld(t, sj)
 		w.warmUp(t.Context())
-		w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
+		w.finishAt(t.Context(), w.names()[0], batchv1.JobComplete, time.Now().Add(-historyDelay))
 		refused := 0
 		w.r.Client = interceptor.NewClient(w.r.Client.(client.WithWatch), interceptor.Funcs{
 			Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
@@ -60,6 +62,47 @@ func TestPruningThatIsRefusedDoesNotHoldUpCreating(t *testing.T) {
 		w.Expect(refused).To(Equal(1), "the delete is retried later")
 		w.Expect(w.scrape()).To(HaveKeyWithValue("scaledjob_reconcile_errors_total", 1.0))
 	})
+}
+
+// Messages wait for creates, and nobody waits for the end of a finished Job.
+func TestFinishedJobsAreLeftWhileJobsAreCreated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sj := scaledJob()
+		sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
+		w := newWorld(t, sj)
+		w.warmUp(t.Context())
+		w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
+
+		w.queues.SetDepth(emailQueue, 25)
+		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", historyDelay))
+		w.Expect(w.jobs(t.Context())).To(HaveLen(1 + 3))
+		w.reconcile(t.Context())
+		w.Expect(w.jobs(t.Context())).To(HaveLen(3), "nothing is created")
+	})
+}
+
+func TestWhichFinishedJobsPress(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	for name, c := range map[string]struct {
+		jobs    int
+		age     time.Duration
+		pressed bool
+	}{
+		"few":               {historyBatch - 1, historyDelay - time.Second, false},
+		"many":              {historyBatch, 0, true},
+		"one from before":   {1, historyDelay, true},
+		"a clock that errs": {1, -time.Minute, false},
+	} {
+		finished := make([]*batchv1.Job, c.jobs)
+		for i := range finished {
+			finished[i] = &batchv1.Job{Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{
+				Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-c.age)),
+			}}}}
+		}
+		NewWithT(t).Expect(pressing(finished, now)).To(Equal(c.pressed), name)
+	}
 }
 
 // Values stored under an older CRD may be below the current minimum.

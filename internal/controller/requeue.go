@@ -25,6 +25,8 @@ const (
 	leaseRetry = time.Second
 	// busyRetry is for a Redis server that is busy with calls of other ScaledJobs.
 	busyRetry = 250 * time.Millisecond
+	// grownRetry is for a queue that has grown, on such a server. Each further retry comes after twice the time.
+	grownRetry = 50 * time.Millisecond
 	// unreadableRetry is for queues that can't be read, and for a large template that the cache does not show as it is. It
 	// is capped at half the polling interval.
 	unreadableRetry = 10 * time.Second
@@ -65,14 +67,18 @@ func (r *Reconciler) requeue(
 	if seen.queues.err != nil || done.changed {
 		interval = min(unreadableRetry, t.sj.Spec.PollingInterval()/2)
 	}
+	priority := enqueue.PriorityResync
 	if seen.queues.err.Busy() {
 		interval = min(interval, max(busyRetry, share(seen.events)))
+		if grown := t.mem.notified; !grown.IsZero() {
+			interval, priority = min(interval, max(grownRetry, now.Sub(grown))), enqueue.PriorityNormal
+		}
 	}
-	after := min(untilResync(interval, now), untilChore(t.mem, plan.paused(t.sj), statusWait, now), done.untilShown(now))
+	after := min(untilResync(interval, now), untilChore(t.mem, plan.paused(t.sj), statusWait, now), done.untilShown(now), done.untilPruned())
 	if due := untilDue(seen, idle, now); due <= after {
 		return enqueue.After(due, enqueue.PriorityGrowth), nil
 	}
-	return enqueue.After(after, enqueue.PriorityResync), nil
+	return enqueue.After(after, priority), nil
 }
 
 // untilResync returns the time until the next resync: the interval with jitter, moved to a moment at which the resyncs of

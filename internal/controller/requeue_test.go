@@ -5,6 +5,7 @@ package controller
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -79,6 +80,29 @@ func TestRetriesOfABusyServerTakeTurns(t *testing.T) {
 		w.Expect(result.RequeueAfter).To(BeNumerically("~", want, want/5), "%d ScaledJobs", watchers)
 		w.Expect(result.Priority).To(HaveValue(Equal(enqueue.PriorityResync)))
 	}
+}
+
+// A notification tells of messages once. The read that it causes is not made while the server is busy, so the next one
+// follows soon, however many share the server.
+func TestAGrownQueueOfABusyServerIsReadSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.queues.SetError(emailQueue, failure.ErrBusy)
+		w.watcher.state.Watchers = 10_000
+		grown := time.Now()
+		w.watcher.notified = grown
+		reads := 0
+		for ; time.Since(grown) < 5*time.Second; reads++ {
+			result := w.reconcile(t.Context())
+			w.Expect(result.RequeueAfter).To(BeNumerically("~", max(grownRetry, time.Since(grown)), max(grownRetry, time.Since(grown))/5))
+			w.Expect(result.Priority).To(HaveValue(Equal(enqueue.PriorityNormal)))
+			time.Sleep(result.RequeueAfter)
+		}
+		w.Expect(reads).To(BeNumerically("<", 12))
+		time.Sleep(time.Minute)
+		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("~", unreadableRetry, unreadableRetry/5), "as without growth")
+	})
 }
 
 // Resyncs that come together cost less CPU time than as many that come one by one.

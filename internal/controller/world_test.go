@@ -386,10 +386,15 @@ func (w *world) edit(ctx context.Context, change func(*scaledjobv1.ScaledJobSpec
 
 // finish makes a Job finish, like the Job controller.
 func (w *world) finish(ctx context.Context, name string, kind batchv1.JobConditionType) {
+	w.finishAt(ctx, name, kind, time.Now())
+}
+
+// finishAt is finish for a Job that ended at another time.
+func (w *world) finishAt(ctx context.Context, name string, kind batchv1.JobConditionType, at time.Time) {
 	var job batchv1.Job
 	w.Expect(w.api.Get(ctx, types.NamespacedName{Namespace: emails.Namespace, Name: name}, &job)).To(Succeed())
 	job.Status.Conditions = []batchv1.JobCondition{{
-		Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second)),
+		Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at.Truncate(time.Second)),
 	}}
 	w.Expect(w.api.Status().Update(ctx, &job)).To(Succeed())
 }

@@ -53,8 +53,9 @@ func (r *Deletes) Wait(now time.Time) time.Duration { return r.retry.Wait(now) }
 
 // Deleted is the result of the deletes of one reconcile.
 type Deleted struct {
-	// More is true if Jobs are left for the next reconcile. Unfinished is true if unfinished Jobs were deleted.
-	More, Unfinished bool
+	// More is true if Jobs are left for the next reconcile, and Later if they may wait for a moment. Unfinished is true if
+	// unfinished Jobs were deleted.
+	More, Later, Unfinished bool
 	// Err is the error of failed deletes. They are retried with backoff.
 	Err error
 }

@@ -30,17 +30,9 @@ const (
 
 // identityOf parses the reply to HELLO. A server that does not know the command says nothing.
 func identityOf(reply any) identity {
-	fields, _ := reply.([]any)
 	var is identity
-	for i := 0; i+1 < len(fields); i += 2 {
-		value, _ := fields[i+1].(string)
-		switch fields[i] {
-		case "mode":
-			is.mode = value
-		case "role":
-			is.role = value
-		}
-	}
+	is.mode, _ = resp.Field(reply, "mode").(string)
+	is.role, _ = resp.Field(reply, "role").(string)
 	return is
 }
 

@@ -53,6 +53,17 @@ func DecodeFirst(raw []byte) (reply any, rest []byte, err error) {
 	return reply, d.rest, nil
 }
 
+// Field returns a value of a reply that has names and values in turn, such as a map; nil if there is no such name.
+func Field(reply any, name string) any {
+	fields, _ := reply.([]any)
+	for i := 0; i+1 < len(fields); i += 2 {
+		if fields[i] == any(name) {
+			return fields[i+1]
+		}
+	}
+	return nil
+}
+
 type decoder struct{ rest []byte }
 
 // next decodes a reply that is nested in depth others.

@@ -57,6 +57,17 @@ func TestDecodeRefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
+func TestField(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	reply := []any{[]any{}, "first", "name", int64(1), "name", int64(2), "alone"}
+	g.Expect(Field(reply, "name")).To(Equal(int64(1)))
+	for _, absent := range []string{"alone", "first", ""} {
+		g.Expect(Field(reply, absent)).To(BeNil())
+	}
+	g.Expect(Field("text", "name")).To(BeNil())
+}
+
 func TestDecodeFirstReturnsTheRest(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

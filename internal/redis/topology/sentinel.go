@@ -65,30 +65,19 @@ func parseNaming(replies []any) (is *naming, others []string, err error) {
 	if is.master, err = joined(parts[0], parts[1]); err != nil {
 		return nil, nil, err
 	}
-	text, _ := field(replies[1], "config-epoch").(string)
+	text, _ := resp.Field(replies[1], "config-epoch").(string)
 	if is.epoch, err = strconv.ParseUint(text, 10, 64); err != nil {
 		return nil, nil, resp.ErrMalformed
 	}
-	flags, _ := field(replies[1], "flags").(string)
+	flags, _ := resp.Field(replies[1], "flags").(string)
 	is.down = slices.Contains(strings.Split(flags, ","), "o_down")
 	listed, _ := replies[2].([]any)
 	for _, other := range listed {
-		if address, err := joined(field(other, "ip"), field(other, "port")); err == nil {
+		if address, err := joined(resp.Field(other, "ip"), resp.Field(other, "port")); err == nil {
 			others = append(others, address)
 		}
 	}
 	return is, others, nil
-}
-
-// field returns a value of a reply that has names and values in turn; nil if there is no such name.
-func field(reply any, name string) any {
-	fields, _ := reply.([]any)
-	for i := 0; i+1 < len(fields); i += 2 {
-		if fields[i] == any(name) {
-			return fields[i+1]
-		}
-	}
-	return nil
 }
 
 // joined returns host:port in the form that [auth.ParseEndpoint] returns.
@@ -246,6 +235,8 @@ func (f *follower) hear(ctx context.Context, conn *connection.Conn) error {
 	if err := pubSub.Subscribe(ctx, failoverChannels...); err != nil {
 		return err
 	}
+	// This is for the news of all masters that the sentinel watches. Others than this one may use it up; the sentinels are
+	// asked every second anyway.
 	pace := rate.NewLimiter(rate.Every(newsInterval), newsAtOnce)
 	for {
 		if _, err := pubSub.Receive(ctx, listenTimeout); err != nil {

@@ -190,7 +190,7 @@ func (places) Refresh(context.Context, auth.Endpoint) { /* nothing moves */ }
 func TestManySlowServersHoldUpAReadForALimitedTime(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	const servers, delay = 8, 700 * time.Millisecond
+	const servers, delay = 8, 400 * time.Millisecond
 	at, queues := places{}, []queue.Queue{}
 	for i := range servers {
 		server := redistest.NewScripted(t, func(args []string) string {

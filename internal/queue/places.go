@@ -20,7 +20,7 @@ import (
 )
 
 // deploymentTimeout is how long it may take altogether to read the queues of a deployment, whose keys may be on many
-// servers. It is longer than one call, so that a server which does not answer is marked down.
+// servers. It is longer than one call, so that the first server that does not answer is marked down.
 const deploymentTimeout = 2 * time.Second
 
 // Directory knows where keys are: see package topology.

@@ -168,7 +168,8 @@ func (p *Pool) lookUp(ctx context.Context, due []*server) {
 }
 
 // dueForLookUp returns the servers in use whose address is a host name, except for those whose name is being looked up:
-// first one of each tenant, then a second one, and so on, then those that only a deployment has named. Names whose last
+// first one of each tenant, then a second one, and so on, then those that only a deployment has
+// named, the deployments taking turns as well. Names whose last
 // look-up had no answer come at the end.
 func (p *Pool) dueForLookUp() []*server {
 	p.mu.Lock()
@@ -179,18 +180,20 @@ func (p *Pool) dueForLookUp() []*server {
 			found = append(found, server)
 		}
 	}
-	turns := p.quota.turns()
-	turn := func(s *server) int {
-		its, claimed := turns[s.endpoint]
-		if !claimed {
-			its = len(turns)
+	claimed, named := p.quota.turns(), map[string]int{}
+	turns := make(map[*server]int, len(found))
+	for _, server := range found {
+		turn, ok := claimed[server.endpoint]
+		if !ok {
+			turn = len(claimed) + named[server.endpoint.Deployment]
+			named[server.endpoint.Deployment]++
 		}
-		if s.lookedUpInVain.Load() {
-			its += len(turns) + 1
+		if server.lookedUpInVain.Load() {
+			turn += len(claimed) + len(found)
 		}
-		return its
+		turns[server] = turn
 	}
-	slices.SortFunc(found, func(a, b *server) int { return cmp.Compare(turn(a), turn(b)) })
+	slices.SortFunc(found, func(a, b *server) int { return cmp.Compare(turns[a], turns[b]) })
 	return found
 }
 

@@ -145,7 +145,7 @@ func TestTenantsThatDoNotCallAreForgotten(t *testing.T) {
 	})
 }
 
-// Somebody who waits for something else than a call holds up a worker just as well.
+// A wait for something other than a call occupies a worker too.
 func TestWaitsCountAsCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

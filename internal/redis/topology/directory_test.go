@@ -4,14 +4,18 @@
 package topology_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unique"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
@@ -31,7 +35,11 @@ type harness struct {
 
 func follow(t *testing.T, e auth.Endpoint) *harness {
 	t.Helper()
-	pool := connection.NewPool(connection.Options{})
+	return followWith(t, connection.NewPool(connection.Options{}), e)
+}
+
+func followWith(t *testing.T, pool *connection.Pool, e auth.Endpoint) *harness {
+	t.Helper()
 	h := &harness{WithT: NewWithT(t), Directory: topology.New(pool, logr.Discard()), endpoint: e}
 	var running sync.WaitGroup
 	running.Go(func() { _ = pool.Start(t.Context()) })
@@ -142,6 +150,19 @@ func TestAMissingPermissionToAskNodesIsTold(t *testing.T) {
 	}
 }
 
+func TestAMissingPermissionToAskSentinelsIsTold(t *testing.T) {
+	t.Parallel()
+	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1, Sentinels: 1})
+	for _, command := range []string{"sentinel|get-master-addr-by-name", "sentinel|master"} {
+		server := r.Sentinels[0].Client()
+		g := NewWithT(t)
+		g.Expect(server.Do(t.Context(), "acl", "setuser", "default", "-"+command).Err()).To(Succeed())
+		h := follow(t, deployment(t, auth.ModeSentinel, r.Addresses()...))
+		h.Eventually(h.why).Should(Equal(failure.ReasonPermissionDenied))
+		g.Expect(server.Do(t.Context(), "acl", "setuser", "default", "+"+command).Err()).To(Succeed())
+	}
+}
+
 func TestWhatIsNoClusterIsTold(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
@@ -198,6 +219,52 @@ func TestADeploymentThatNobodyUsesIsNotAsked(t *testing.T) {
 		return len(splitLines(clients)), err
 	}
 	h.Eventually(connected).Should(Equal(1), "that of the test")
+}
+
+// A namespace may use one server. A Cluster is as one, however many nodes it has.
+func TestADeploymentCountsOnce(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
+	pool := connection.NewPool(connection.Options{ServersPerTenant: 1})
+	h := followWith(t, pool, deployment(t, auth.ModeCluster, s.Addresses()...))
+	for _, key := range []string{"a", "b", "c"} { // On three masters.
+		h.Eventually(h.owner(key)).ShouldNot(BeEmpty())
+		at, err := h.Locate(h.endpoint, key)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(pool.ConnFor("team", at.Owner, 0).Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
+			return client.LLen(ctx, key).Err()
+		})).To(Succeed())
+	}
+	g.Expect(h.Claim("team", "invoices", h.endpoint, 0)).To(Succeed(), "the same Cluster")
+	another := h.Claim("team", "reports", auth.Endpoint{Address: "127.0.0.1:1"}, 0)
+	g.Expect(failure.Classify(another).Reason).To(Equal(failure.ReasonTooManyServers))
+}
+
+// Each time that it is asked, a node names masters that it has never named before. The operator does not dial ever more.
+func TestEverNewAddressesAreTold(t *testing.T) {
+	t.Parallel()
+	const masters = 200
+	var asked atomic.Int64
+	hostile := redistest.NewScripted(t, func(args []string) string {
+		if args[0] != "cluster" {
+			return redistest.Usual
+		}
+		if args[1] != "slots" {
+			return "-ERR unknown subcommand\r\n"
+		}
+		reply := fmt.Sprintf("*%d\r\n", masters)
+		for i, round := 0, asked.Add(1); i < masters; i++ {
+			host := fmt.Sprintf("127.%d.%d.1", round%256, i)
+			reply += fmt.Sprintf("*3\r\n:%d\r\n:%d\r\n*2\r\n$%d\r\n%s\r\n:1\r\n", i, i, len(host), host)
+		}
+		return reply
+	})
+	h := follow(t, deployment(t, auth.ModeCluster, hostile.Addr()))
+	h.Eventually(func() string {
+		_, err := h.Locate(h.endpoint, "emails")
+		return failure.Classify(err).Message
+	}).Should(ContainSubstring("too many different addresses"))
 }
 
 func splitLines(text string) (lines []string) {

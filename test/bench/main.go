@@ -6,7 +6,8 @@
 // one run, so that whatever else the machine does hits both; the ratios are what to look at. So it does for single
 // messages, for bursts, for single messages to many queues, for single messages beside a burst or beside a namespace that
 // does its worst, and for Jobs that finish and are to be replaced. Besides, it compares the operator while other Redis
-// servers are silent with itself while they are not, and measures what floods of messages, ten thousand keys and dead
+// servers are silent with itself while they are not, and for queues behind sentinels and in a Redis Cluster with itself for
+// one on a single server, and measures what floods of messages, ten thousand keys and dead
 // servers cost, how many ScaledJobs may change until their statuses are late, and how long nobody creates Jobs when the
 // leader ends.
 //

@@ -16,7 +16,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 )
 
-// besideStandalone is one server, which the operator also listens to.
+// besideStandalone is the operator itself, for a queue on a single server.
 const besideStandalone besides = "Standalone"
 
 // measureModes pushes single messages to queues behind sentinels and in a Redis Cluster, and compares the time until the

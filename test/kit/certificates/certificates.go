@@ -55,6 +55,14 @@ func (a *Authority) Server(tb testing.TB, names ...string) Pair {
 	return a.issue(tb, serverTemplate(tb, names))
 }
 
+// Peer is Server for a server that is also a client of others, as the nodes of a Redis Cluster are.
+func (a *Authority) Peer(tb testing.TB, names ...string) Pair {
+	tb.Helper()
+	template := serverTemplate(tb, names)
+	template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
+	return a.issue(tb, template)
+}
+
 // Expired is Server for a certificate that was valid until an hour ago.
 func (a *Authority) Expired(tb testing.TB, names ...string) Pair {
 	tb.Helper()

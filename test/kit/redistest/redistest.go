@@ -126,16 +126,22 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 // New is Start for a test, at whose end the server is stopped.
 func New(tb testing.TB, opts Options) *Server {
 	tb.Helper()
-	server, err := Start(tb.Context(), opts)
+	return forTest(tb, "Redis", func(ctx context.Context) (*Server, error) { return Start(ctx, opts) })
+}
+
+// forTest starts something, and stops it at the end of the test.
+func forTest[S interface{ Stop() error }](tb testing.TB, name string, start func(context.Context) (S, error)) S {
+	tb.Helper()
+	started, err := start(tb.Context())
 	if err != nil {
-		tb.Fatalf("starting Redis: %v", err)
+		tb.Fatalf("starting %s: %v", name, err)
 	}
 	tb.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			tb.Errorf("stopping Redis: %v", err)
+		if err := started.Stop(); err != nil {
+			tb.Errorf("stopping %s: %v", name, err)
 		}
 	})
-	return server
+	return started
 }
 
 func arguments(listening []string, opts Options) []string {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,10 @@ type ReplicatedOptions struct {
 	Replicas, Sentinels int
 	// SentinelPassword is what the sentinels ask for; empty for none.
 	SentinelPassword string
+	// SentinelConfig are further lines of the configuration of each sentinel.
+	SentinelConfig []string
+	// Front returns the address at which the others reach the master, instead of its own. Nil means its own.
+	Front func(master string) string
 }
 
 // Replicated is a master with replicas, and sentinels that choose another master if it fails.
@@ -46,6 +51,10 @@ type Replicated struct {
 	Servers []*Server
 	// Sentinels watch them.
 	Sentinels []*Server
+
+	opts ReplicatedOptions
+	// master is where the first server is reached.
+	master string
 }
 
 // StartReplicated starts servers and sentinels, and returns when all sentinels know each other and the replicas.
@@ -56,7 +65,7 @@ func StartReplicated(ctx context.Context, opts ReplicatedOptions) (_ *Replicated
 	if opts.Sentinels == 0 {
 		opts.Sentinels = 3
 	}
-	r := &Replicated{}
+	r := &Replicated{opts: opts}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Stop())
@@ -66,7 +75,7 @@ func StartReplicated(ctx context.Context, opts ReplicatedOptions) (_ *Replicated
 		each := opts.Options
 		each.Args = append([]string{"--repl-diskless-sync-delay", "0"}, each.Args...)
 		if i > 0 {
-			host, port, _ := strings.Cut(r.Servers[0].Addr(), ":")
+			host, port, _ := strings.Cut(r.master, ":")
 			each.Args = append(each.Args, "--replicaof", host+" "+port)
 		}
 		server, err := Start(ctx, each)
@@ -74,13 +83,18 @@ func StartReplicated(ctx context.Context, opts ReplicatedOptions) (_ *Replicated
 			return nil, err
 		}
 		r.Servers = append(r.Servers, server)
+		switch {
+		case i > 0:
+		case opts.Front == nil:
+			r.master = server.Addr()
+		default:
+			r.master = opts.Front(server.Addr())
+		}
 	}
 	for range opts.Sentinels {
-		sentinel, err := startSentinel(ctx, r.Servers[0].Addr(), opts)
-		if err != nil {
+		if _, err := r.AddSentinel(ctx); err != nil {
 			return nil, err
 		}
-		r.Sentinels = append(r.Sentinels, sentinel)
 	}
 	return r, r.AwaitFormed(ctx)
 }
@@ -88,20 +102,22 @@ func StartReplicated(ctx context.Context, opts ReplicatedOptions) (_ *Replicated
 // NewReplicated is StartReplicated for a test, at whose end everything is stopped.
 func NewReplicated(tb testing.TB, opts ReplicatedOptions) *Replicated {
 	tb.Helper()
-	r, err := StartReplicated(tb.Context(), opts)
-	if err != nil {
-		tb.Fatalf("starting Redis with sentinels: %v", err)
-	}
-	tb.Cleanup(func() {
-		if err := r.Stop(); err != nil {
-			tb.Errorf("stopping Redis with sentinels: %v", err)
-		}
-	})
-	return r
+	return forTest(tb, "Redis with sentinels", func(ctx context.Context) (*Replicated, error) { return StartReplicated(ctx, opts) })
 }
 
-// startSentinel starts a sentinel that watches a master. A sentinel keeps what it knows in its configuration.
-func startSentinel(ctx context.Context, master string, opts ReplicatedOptions) (*Server, error) {
+// AddSentinel starts another sentinel, with further lines in its configuration. It does not wait until the others know
+// it.
+func (r *Replicated) AddSentinel(ctx context.Context, config ...string) (*Server, error) {
+	sentinel, err := r.startSentinel(ctx, config)
+	if err == nil {
+		r.Sentinels = append(r.Sentinels, sentinel)
+	}
+	return sentinel, err
+}
+
+// startSentinel starts a sentinel. It keeps what it knows in its configuration.
+func (r *Replicated) startSentinel(ctx context.Context, config []string) (*Server, error) {
+	opts := r.opts
 	path, err := Binary(ctx, opts.Log)
 	if err != nil {
 		return nil, err
@@ -110,9 +126,17 @@ func startSentinel(ctx context.Context, master string, opts ReplicatedOptions) (
 	if err != nil {
 		return nil, err
 	}
+	listening, err := opts.TLS.arguments(box.Dir(), port)
+	if err != nil {
+		return nil, errors.Join(err, box.Close())
+	}
+	secure, err := opts.TLS.client()
+	if err != nil {
+		return nil, errors.Join(err, box.Close())
+	}
 	lines := []string{
-		"port " + port, "bind " + host, "dir " + box.Dir(),
-		fmt.Sprintf("sentinel monitor %s %s %d", MasterName, strings.Replace(master, ":", " ", 1), opts.Sentinels/2+1),
+		"bind " + host, "dir " + box.Dir(),
+		fmt.Sprintf("sentinel monitor %s %s %d", MasterName, strings.Replace(r.master, ":", " ", 1), opts.Sentinels/2+1),
 		fmt.Sprintf("sentinel down-after-milliseconds %s %d", MasterName, downAfter.Milliseconds()),
 		fmt.Sprintf("sentinel failover-timeout %s %d", MasterName, (5 * time.Second).Milliseconds()),
 	}
@@ -122,13 +146,17 @@ func startSentinel(ctx context.Context, master string, opts ReplicatedOptions) (
 	if opts.User != "" {
 		lines = append(lines, "sentinel auth-user "+MasterName+" "+opts.User, "sentinel auth-pass "+MasterName+" "+opts.User)
 	}
-	config := filepath.Join(box.Dir(), "sentinel.conf")
-	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+	for option := range slices.Chunk(listening, 2) {
+		lines = append(lines, strings.TrimPrefix(option[0], "--")+" "+option[1])
+	}
+	lines = slices.Concat(lines, opts.SentinelConfig, config)
+	file := filepath.Join(box.Dir(), "sentinel.conf")
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		return nil, errors.Join(err, box.Close())
 	}
-	client := newClient(addr, "", nil)
+	client := newClient(addr, "", secure)
 	client.Options().Password = opts.SentinelPassword
-	sentinel := &Server{sandbox: box, path: path, args: []string{config, "--sentinel"}, addr: addr, client: client}
+	sentinel := &Server{sandbox: box, path: path, args: []string{file, "--sentinel"}, addr: addr, tls: secure, client: client}
 	if err := sentinel.launch(ctx); err != nil {
 		return nil, errors.Join(err, sentinel.Stop())
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -74,16 +75,7 @@ func StartSharded(ctx context.Context, opts ShardedOptions) (_ *Sharded, err err
 // NewSharded is StartSharded for a test, at whose end everything is stopped.
 func NewSharded(tb testing.TB, opts ShardedOptions) *Sharded {
 	tb.Helper()
-	s, err := StartSharded(tb.Context(), opts)
-	if err != nil {
-		tb.Fatalf("starting a Redis Cluster: %v", err)
-	}
-	tb.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			tb.Errorf("stopping a Redis Cluster: %v", err)
-		}
-	})
-	return s
+	return forTest(tb, "a Redis Cluster", func(ctx context.Context) (*Sharded, error) { return StartSharded(ctx, opts) })
 }
 
 // Add starts another node, which has no slots, and waits until all know it.
@@ -112,6 +104,19 @@ func (s *Sharded) Add(ctx context.Context, opts Options) (*Server, error) {
 		known, err := each.Client().ClusterNodes(ctx).Result()
 		return err == nil && strings.Count(known, " connected") == len(s.Nodes) && !strings.Contains(known, "handshake"), err
 	})
+}
+
+// Remove has all nodes forget one without slots and replicas, and stops it.
+func (s *Sharded) Remove(ctx context.Context, node *Server) error {
+	id, err := node.Client().ClusterMyID(ctx).Result()
+	if err != nil {
+		return err
+	}
+	s.Nodes = slices.DeleteFunc(s.Nodes, func(each *Server) bool { return each == node })
+	for _, each := range s.Nodes {
+		err = errors.Join(err, each.Client().ClusterForget(ctx, id).Err())
+	}
+	return errors.Join(err, node.Stop())
 }
 
 // busPort returns the port for the other nodes.

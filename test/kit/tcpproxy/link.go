@@ -88,7 +88,7 @@ func (l *link) carry(d Direction, to, from *net.TCPConn) {
 // await returns when bytes may pass. It reports false if the link has ended.
 func (l *link) await(d Direction) bool {
 	for {
-		held, released := l.proxy.holds(d)
+		held, released := l.held(d)
 		if !held {
 			return true
 		}
@@ -100,10 +100,12 @@ func (l *link) await(d Direction) bool {
 	}
 }
 
-func (p *Proxy) holds(d Direction) (held bool, released <-chan struct{}) {
+func (l *link) held(d Direction) (held bool, released <-chan struct{}) {
+	source, _, _ := net.SplitHostPort(l.client.RemoteAddr().String())
+	p := l.proxy
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.held&d != 0, p.released
+	return p.held&d != 0 && source != p.spared, p.released
 }
 
 // linger waits for as long as the delay is now. It reports false if the link has

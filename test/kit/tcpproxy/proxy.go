@@ -47,6 +47,7 @@ type Proxy struct {
 	dials    int
 	delay    time.Duration
 	held     Direction
+	spared   string // an IP address
 	// released is closed when less is held, and replaced.
 	released chan struct{}
 }
@@ -105,7 +106,7 @@ func (p *Proxy) Open() int {
 	return len(p.links)
 }
 
-// Pass ends what Hold, Delay and Refuse began. Connections that were broken or
+// Pass ends what Hold, Delay and Refuse began, for all. Connections that were broken or
 // stranded stay so.
 func (p *Proxy) Pass() error {
 	p.mu.Lock()
@@ -132,6 +133,15 @@ func (p *Proxy) Hold(d Direction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held |= d
+}
+
+// Spare lets the bytes of connections from an IP address pass while those of others are held.
+func (p *Proxy) Spare(ip string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spared = ip
+	close(p.released)
+	p.released = make(chan struct{})
 }
 
 // Delay keeps each piece of data back for this long, in both directions.

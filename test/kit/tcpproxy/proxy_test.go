@@ -153,6 +153,23 @@ func TestHeldBytesGoOn(t *testing.T) {
 	}
 }
 
+func TestSparedConnectionsGoOn(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	const source = "127.0.0.2"
+	held := s.dial()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
+	spared, err := dialer.DialContext(t.Context(), "tcp", s.proxy.Addr())
+	s.Expect(err).NotTo(HaveOccurred())
+	s.proxy.Spare(source)
+	s.proxy.Hold(Both)
+	s.send(held, "a")
+	s.send(spared, "b")
+	s.expect(spared, "b")
+	s.expectSilence(held)
+	s.Expect(spared.Close()).To(Succeed())
+}
+
 func TestStrandedConnectionsStaySo(t *testing.T) {
 	t.Parallel()
 	for name, direction := range map[string]Direction{"to server": ToServer, "to client": ToClient, "both": Both} {

@@ -29,11 +29,27 @@ func NewSetting(ctx context.Context, log io.Writer) (*Setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	running, err := operator.Start(ctx, operator.Options{Cluster: control, Args: []string{"--polling-fallback-interval=0"}, Log: log})
+	running, err := startOperator(ctx, control, log)
 	if err != nil {
 		return nil, errors.Join(err, control.Stop())
 	}
 	return &Setting{Control: control, API: api, Operator: running}, nil
+}
+
+// Restart stops the operator and starts another one.
+func (s *Setting) Restart(ctx context.Context) error {
+	if err := s.Operator.Stop(ctx); err != nil {
+		return err
+	}
+	next, err := startOperator(ctx, s.Control, nil)
+	if err == nil {
+		s.Operator = next
+	}
+	return err
+}
+
+func startOperator(ctx context.Context, control *cluster.Cluster, log io.Writer) (*operator.Operator, error) {
+	return operator.Start(ctx, operator.Options{Cluster: control, Args: []string{"--polling-fallback-interval=0"}, Log: log})
 }
 
 // Stop ends the operator, which must end well, and the control plane.

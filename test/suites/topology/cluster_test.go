@@ -6,8 +6,15 @@ package topology
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/suites/faults"
@@ -46,12 +53,18 @@ func clusterFaults() []clusterFault {
 			return errors.Join(old.Pause(), awaitOtherOwner(ctx, s, key, old), old.Resume(), mislead(ctx, old, key), meanwhile(ctx))
 		}},
 		{"slot moved", migrates, moveTwice},
-		{"slot moved to a new node", migrates, func(ctx context.Context, s *redistest.Sharded, key string, meanwhile faults.Meanwhile) error {
-			fresh, err := s.Add(ctx, redistest.Options{})
+		{"node added, and removed", migrates, func(ctx context.Context, s *redistest.Sharded, key string, meanwhile faults.Meanwhile) error {
+			old, err := s.Owner(ctx, s.Nodes[0], key)
 			if err != nil {
 				return err
 			}
-			return errors.Join(s.AwaitAgreed(ctx), move(ctx, s, key, fresh, meanwhile))
+			// Without slots it stays a master.
+			fresh, err := s.Add(ctx, redistest.Options{Args: []string{"--cluster-allow-replica-migration", "no"}})
+			if err != nil {
+				return err
+			}
+			return errors.Join(s.AwaitAgreed(ctx), move(ctx, s, key, fresh, meanwhile), move(ctx, s, key, old, meanwhile),
+				s.Remove(ctx, fresh), meanwhile(ctx))
 		}},
 	}
 }
@@ -85,13 +98,39 @@ func awaitOtherOwner(ctx context.Context, s *redistest.Sharded, key string, old 
 	})
 }
 
-// move moves the slot of a key, and calls meanwhile when each of both nodes has a part of it.
+// awaitOwner waits until all nodes name this master for a key, and the same epoch. Only then they agree whose claim is
+// newer when the slot moves again.
+func awaitOwner(ctx context.Context, s *redistest.Sharded, key string, owner *redistest.Server) error {
+	return scene.Await(ctx, func(ctx context.Context) error {
+		epochs := map[string]bool{}
+		for _, each := range s.Nodes {
+			named, err := s.Owner(ctx, each, key)
+			if err != nil {
+				return err
+			}
+			info, err := each.Client().ClusterInfo(ctx).Result()
+			if err != nil {
+				return err
+			}
+			_, epoch, _ := strings.Cut(info, "cluster_current_epoch:")
+			epoch, _, _ = strings.Cut(epoch, "\r\n")
+			epochs[epoch] = true
+			if named != owner || len(epochs) > 1 {
+				return errors.New("the nodes do not agree")
+			}
+		}
+		return nil
+	})
+}
+
+// move moves the slot of a key, and calls meanwhile when each of both nodes has a part of it. It returns when all nodes
+// know.
 func move(ctx context.Context, s *redistest.Sharded, key string, to *redistest.Server, meanwhile faults.Meanwhile) error {
 	moving, err := s.BeginMigration(ctx, key, to)
 	if err != nil {
 		return err
 	}
-	return errors.Join(meanwhile(ctx), moving.MoveKeys(ctx), meanwhile(ctx), moving.End(ctx))
+	return errors.Join(meanwhile(ctx), moving.MoveKeys(ctx), meanwhile(ctx), moving.End(ctx), awaitOwner(ctx, s, key, to))
 }
 
 // none does nothing during a fault.
@@ -129,4 +168,31 @@ func TestPromiseIsKeptInAClusterOfSeveralMasters(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Each of many messages comes while the slot of their key is being moved.
+func TestPromiseIsKeptUnderManyPushesToAMovingSlot(t *testing.T) {
+	t.Parallel()
+	const pushes, manyTimeout = 10_000, 5 * time.Minute
+	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addresses(), MaxRedirects: 16})
+	fixture := fixtureOf(t, shared, client, nil, at(scaledjobv1.RedisCluster, s.Nodes[0].Addr()))
+	queue, err := fixture.Add(t.Context(), "many", scene.AtMost(2*pushes))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	fixture.Timeout = manyTimeout
+	name := fmt.Sprintf("in a Cluster, slot moved back and forth under %d pushes", pushes)
+	play(t, fixture, name, "read and watched on both nodes", func(ctx context.Context, _ faults.Meanwhile) error {
+		pushing := make(chan error, 1)
+		go func() { pushing <- queue.Push(ctx, pushes) }()
+		for {
+			select {
+			case err := <-pushing:
+				return err
+			default:
+			}
+			if err := moveTwice(ctx, s, queue.Queue, none); err != nil {
+				return errors.Join(err, <-pushing)
+			}
+		}
+	})
 }

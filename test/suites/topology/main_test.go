@@ -26,9 +26,11 @@ import (
 )
 
 const (
-	// parallel is how many tests run at the same time. Each has up to six servers.
+	// parallel is how many tests run at the same time. Each has up to seven servers.
 	parallel    = 4
 	stopTimeout = time.Minute
+	// strikeTimeout is longer than any fault lasts.
+	strikeTimeout = 5 * time.Minute
 	// capacity is the maxReplicas of the queue that reaches it.
 	capacity = 3
 )
@@ -58,21 +60,36 @@ func stop(ctx context.Context) error {
 	return errors.Join(err, table.Write(*tablePath))
 }
 
-// behindSentinels returns a fixture whose queues are behind sentinels: one that grows, and one that reaches its limit.
+// behindSentinels returns a fixture whose queues are behind sentinels.
 func behindSentinels(t *testing.T, r *redistest.Replicated, changes ...scene.Change) *faults.Fixture {
 	t.Helper()
-	client := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: redistest.MasterName, SentinelAddrs: r.Addresses(), MaxRetries: -1,
-	})
-	return fixtureOf(t, client, append([]scene.Change{at(scaledjobv1.RedisSentinel, r.Addresses()...)}, changes...)...)
+	return fixtureOf(t, shared, failoverClient(r.Addresses()), usual, append([]scene.Change{at(scaledjobv1.RedisSentinel, r.Addresses()...)}, changes...)...)
 }
 
-// inCluster returns a fixture whose queues are in a Redis Cluster, on several masters.
+// failoverClient returns a client that asks these sentinels.
+func failoverClient(sentinels []string) *redis.Client {
+	return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: sentinels, MaxRetries: -1})
+}
+
+// inCluster returns a fixture whose queues are in a Redis Cluster.
 func inCluster(t *testing.T, s *redistest.Sharded, changes ...scene.Change) *faults.Fixture {
 	t.Helper()
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addresses(), ClusterStateReloadInterval: time.Second})
-	return fixtureOf(t, client, append([]scene.Change{at(scaledjobv1.RedisCluster, s.Nodes[0].Addr(), s.Nodes[1].Addr())}, changes...)...)
+	client := clusterClient(s)
+	return fixtureOf(t, shared, client, usual, append([]scene.Change{at(scaledjobv1.RedisCluster, s.Nodes[0].Addr(), s.Nodes[1].Addr())}, changes...)...)
 }
+
+// clusterClient returns a client that follows the slots.
+func clusterClient(s *redistest.Sharded) *redis.ClusterClient {
+	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addresses(), ClusterStateReloadInterval: time.Second})
+}
+
+// usual are the queues of most fixtures: two that grow, which in a Cluster may be on different masters, and one that
+// reaches its limit.
+var usual = map[string]scene.Change{
+	"growing": asItIs, "more": asItIs, "capped": scene.AtMost(capacity),
+}
+
+func asItIs(*scaledjobv1.ScaledJobSpec) { /* no change */ }
 
 // at sets the mode and the addresses.
 func at(mode scaledjobv1.RedisMode, addresses ...string) scene.Change {
@@ -85,25 +102,41 @@ func at(mode scaledjobv1.RedisMode, addresses ...string) scene.Change {
 	}
 }
 
-func fixtureOf(t *testing.T, client redis.UniversalClient, changes ...scene.Change) *faults.Fixture {
+// fixtureOf returns a fixture with these queues, each with these changes. At the end of the test the client is closed.
+func fixtureOf(
+	t *testing.T, setting *faults.Setting, client redis.UniversalClient, queues map[string]scene.Change, changes ...scene.Change,
+) *faults.Fixture {
 	t.Helper()
 	g := NewWithT(t)
-	fixture, err := faults.NewFixtureOf(t.Context(), shared, client, changes...)
+	fixture, err := faults.NewFixtureOf(t.Context(), setting, client, changes...)
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
 		defer cancel()
+		if t.Failed() {
+			explain(ctx, t, fixture)
+		}
 		g.Expect(fixture.Close(ctx)).To(Succeed())
 		g.Expect(client.Close()).To(Succeed())
 	})
-	for name, change := range map[string]scene.Change{
-		"growing": func(*scaledjobv1.ScaledJobSpec) { /* as it is */ }, "more": func(*scaledjobv1.ScaledJobSpec) { /* on another master */ },
-		"capped": scene.AtMost(capacity),
-	} {
+	for name, change := range queues {
 		_, err := fixture.Add(t.Context(), name, change)
 		g.Expect(err).NotTo(HaveOccurred())
 	}
 	return fixture
+}
+
+// explain shows the statuses, and what the operator has logged.
+func explain(ctx context.Context, t *testing.T, fixture *faults.Fixture) {
+	t.Helper()
+	for _, queue := range fixture.Queues {
+		is, err := queue.Get(ctx)
+		if err != nil {
+			t.Logf("%s: %v", queue.Name, err)
+			continue
+		}
+		t.Logf("%s: %s\n%s", queue.Name, scene.Explain(&is.Status), queue.Operator.LogsAbout(queue.Namespace+"/"+queue.Name))
+	}
 }
 
 // play plays a fault, and fails the test unless all Jobs are there that are due, and no others.
@@ -113,6 +146,8 @@ func play(t *testing.T, fixture *faults.Fixture, name, promise string, strike fu
 	row, err := fixture.Play(t.Context(), faults.Fault{
 		Name: name, Promise: promise,
 		Strike: func(ctx context.Context, _ *faults.Target, _ time.Duration, meanwhile faults.Meanwhile) error {
+			ctx, cancel := context.WithTimeout(ctx, strikeTimeout)
+			t.Cleanup(cancel) // Not before: a strike may add ScaledJobs.
 			return strike(ctx, meanwhile)
 		},
 	}, 0)

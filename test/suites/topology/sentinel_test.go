@@ -58,6 +58,18 @@ func sentinelFaults() []sentinelFault {
 			}
 			return err
 		}},
+		{"failover while keys are subscribed to", follows, func(
+			ctx context.Context, r *redistest.Replicated, fixture *faults.Fixture, meanwhile faults.Meanwhile,
+		) error {
+			failing := make(chan error, 1)
+			go func() { failing <- r.Failover(ctx, r.Sentinels[0]) }()
+			for _, name := range []string{"late", "later", "latest"} {
+				if _, err := fixture.Add(ctx, name); err != nil {
+					return errors.Join(err, <-failing)
+				}
+			}
+			return errors.Join(<-failing, meanwhile(ctx))
+		}},
 		{"most sentinels gone", "one sentinel is enough", func(
 			ctx context.Context, r *redistest.Replicated, _ *faults.Fixture, meanwhile faults.Meanwhile,
 		) error {

@@ -1,0 +1,269 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+)
+
+const (
+	// user is the user that docs/redis.md makes, who may read keys that begin with jobs.
+	user, queueKey = "scaledjob", "jobs:emails"
+	// serverName is in the certificates, instead of the addresses.
+	serverName = "redis.example"
+)
+
+// permissions are the commands of docs/redis.md that make users.
+type permissions struct {
+	// onServers makes the user on Redis servers, onNodes has what a Cluster takes in addition, and onSentinels makes the
+	// user on sentinels.
+	onServers, onNodes, onSentinels []string
+}
+
+func documentedPermissions(t *testing.T) permissions {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/redis.md")
+	g := NewWithT(t)
+	g.Expect(err).NotTo(HaveOccurred())
+	commands := regexp.MustCompile(`(?m)^ +(ACL SETUSER scaledjob on .*)$`).FindAllSubmatch(text, -1)
+	g.Expect(commands).To(HaveLen(2))
+	inCluster := regexp.MustCompile("(?m)^\\| `mode: Cluster`, on all nodes \\| `([^`]+)` \\|$").FindSubmatch(text)
+	g.Expect(inCluster).NotTo(BeNil())
+	return permissions{
+		onServers: strings.Fields(string(commands[0][1])), onNodes: strings.Fields(strings.ReplaceAll(string(inCluster[1]), `\|`, "|")),
+		onSentinels: strings.Fields(string(commands[1][1])),
+	}
+}
+
+// grant runs a documented command on servers, for a user with this password.
+func grant(t *testing.T, servers []*redistest.Server, password string, words ...string) {
+	t.Helper()
+	args := make([]any, len(words))
+	for i, word := range words {
+		args[i] = strings.Replace(word, "PASSWORD", password, 1)
+	}
+	for _, server := range servers {
+		NewWithT(t).Expect(server.Client().Do(t.Context(), args...).Err()).To(Succeed())
+	}
+}
+
+// access returns how the operator signs in by the Secret redis.
+func access() *scaledjobv1.RedisAuth {
+	return &scaledjobv1.RedisAuth{Username: user, PasswordSecretRef: &scaledjobv1.SecretKeyReference{Name: "redis"}}
+}
+
+// signedIn is a ScaledJob whose operator signs in by the Secret redis.
+type signedIn struct {
+	*WithT
+	*scene.ScaledJob
+	t *testing.T
+}
+
+func newSignedIn(t *testing.T, to redis.UniversalClient, secret map[string]string, changes ...scene.Change) *signedIn {
+	t.Helper()
+	s := &signedIn{WithT: NewWithT(t), t: t}
+	s.SetDefaultEventuallyTimeout(stopTimeout)
+	namespace, err := shared.Control.CreateNamespace(t.Context(), "signed-in")
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(shared.API.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "redis"}, StringData: secret,
+	})).To(Succeed())
+	s.ScaledJob = &scene.ScaledJob{
+		API: shared.API, Operator: shared.Operator, Redis: to, Namespace: namespace, Name: "emails", Queue: queueKey,
+	}
+	s.Expect(s.Create(t.Context(), append(changes, scene.AtMost(1000))...)).To(Succeed())
+	s.Expect(s.Observe(t.Context(), shared.Control.Config(), s.Pushed)).To(Succeed())
+	t.Cleanup(func() {
+		s.Expect(s.Delete(context.WithoutCancel(t.Context()))).To(Succeed())
+		s.Expect(to.Close()).To(Succeed())
+	})
+	return s
+}
+
+// awaitEvents pushes messages until the operator has heard of one. The user may not read the setting, so that only this
+// verifies notifications.
+func (s *signedIn) awaitEvents() {
+	s.t.Helper()
+	s.Eventually(func() (scaledjobv1.ScalingMode, error) {
+		if err := s.Push(s.t.Context(), 1); err != nil {
+			return "", err
+		}
+		is, err := s.Get(s.t.Context())
+		if err != nil {
+			return "", err
+		}
+		return is.Status.Mode, nil
+	}).WithPolling(time.Second).Should(Equal(scaledjobv1.ModeEvents), s.explain)
+	s.gets(0)
+}
+
+// gets pushes messages, and waits until there is a Job for each message that was ever pushed.
+func (s *signedIn) gets(messages int) {
+	s.t.Helper()
+	s.Expect(s.Push(s.t.Context(), messages)).To(Succeed())
+	s.Eventually(s.Witness.Created).Should(Equal(s.Pushed()), s.explain)
+	s.Expect(s.Witness.Verdict()).To(BeEmpty())
+}
+
+func (s *signedIn) explain() string {
+	is, err := s.Get(s.t.Context())
+	if err != nil {
+		return err.Error()
+	}
+	return scene.Explain(&is.Status)
+}
+
+// connected is the condition QueueConnected.
+func (s *signedIn) connected() *metav1.Condition {
+	s.t.Helper()
+	is, err := s.Get(s.t.Context())
+	s.Expect(err).NotTo(HaveOccurred())
+	return apimeta.FindStatusCondition(is.Status.Conditions, scaledjobv1.ConditionQueueConnected)
+}
+
+// store changes the password in the Secret.
+func (s *signedIn) store(password string) {
+	s.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "redis"}}
+	patch := fmt.Appendf(nil, `{"stringData":{"password":%q}}`, password)
+	s.Expect(shared.API.Patch(s.t.Context(), secret, client.RawPatch("application/merge-patch+json", patch))).To(Succeed())
+}
+
+// encrypted returns options for servers that speak only TLS, also with each other, the path to the certificate of their
+// authority, and the changes that have the operator verify it.
+func encrypted(t *testing.T, among string) (opts redistest.Options, authority string, how *scaledjobv1.RedisTLS, secret map[string]string) {
+	t.Helper()
+	by := certificates.NewAuthority(t)
+	authority = filepath.Join(t.TempDir(), "ca.crt")
+	NewWithT(t).Expect(os.WriteFile(authority, by.Certificate(), 0o600)).To(Succeed())
+	opts = redistest.Options{
+		TLS: &redistest.TLS{Server: by.Peer(t, serverName)}, Args: []string{"--" + among, "yes", "--tls-ca-cert-file", authority},
+	}
+	how = &scaledjobv1.RedisTLS{CASecretRef: &scaledjobv1.SecretKeyReference{Name: "redis"}, ServerName: serverName}
+	return opts, authority, how, map[string]string{"password": "secret", "ca.crt": string(by.Certificate())}
+}
+
+// Servers and sentinels have TLS, with certificates for another name than their addresses, and only the documented users.
+func TestTLSAndDocumentedUsersBehindSentinels(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	opts, authority, how, secret := encrypted(t, "tls-replication")
+	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{
+		Replicas: 1, Options: opts, SentinelConfig: []string{"tls-replication yes", "tls-ca-cert-file " + authority},
+	})
+	documented := documentedPermissions(t)
+	grant(t, r.Servers, "secret", documented.onServers...)
+	grant(t, r.Sentinels, "secret", documented.onSentinels...)
+	to := r.Servers[0].Client()
+	s := newSignedIn(t, to, secret, at(scaledjobv1.RedisSentinel, r.Addresses()...), func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.Redis.Auth, spec.Redis.TLS = access(), how
+		spec.Redis.Sentinel.Auth, spec.Redis.Sentinel.TLS = access(), how
+	})
+	s.awaitEvents()
+	s.gets(3)
+
+	g.Expect(to.Wait(t.Context(), 1, stopTimeout).Err()).To(Succeed())
+	g.Expect(r.Failover(t.Context(), r.Sentinels[0])).To(Succeed())
+	g.Expect(awaitOther(t.Context(), r, r.Servers[0])).To(Succeed())
+	s.Redis = r.Servers[1].Client()
+	s.gets(3)
+}
+
+// The same in a Cluster, in which the slot of the key moves.
+func TestTLSAndDocumentedUsersInACluster(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	opts, _, how, secret := encrypted(t, "tls-cluster")
+	nodes := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1, Options: opts})
+	documented := documentedPermissions(t)
+	grant(t, nodes.Nodes, "secret", append(documented.onServers, documented.onNodes...)...)
+	config := nodes.Nodes[0].Client().Options().TLSConfig
+	to := redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes.Addresses(), TLSConfig: config})
+	s := newSignedIn(t, to, secret, at(scaledjobv1.RedisCluster, nodes.Nodes[0].Addr()), func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.Redis.Auth, spec.Redis.TLS = access(), how
+	})
+	s.awaitEvents()
+	s.gets(3)
+	g.Expect(moveTwice(t.Context(), nodes, queueKey, func(context.Context) error {
+		s.gets(2)
+		return nil
+	})).To(Succeed())
+	s.gets(3)
+}
+
+// The password changes while another server becomes the master.
+func TestPasswordChangesDuringAFailover(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{Replicas: 1})
+	grant(t, r.Servers, "old", documentedPermissions(t).onServers...)
+	old := r.Servers[0].Client()
+	s := newSignedIn(t, old, map[string]string{"password": "old"}, at(scaledjobv1.RedisSentinel, r.Addresses()...),
+		func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.Auth = access() })
+	s.awaitEvents()
+	s.gets(3)
+
+	g.Expect(old.Wait(t.Context(), 1, stopTimeout).Err()).To(Succeed())
+	g.Expect(r.Failover(t.Context(), r.Sentinels[0])).To(Succeed())
+	grant(t, r.Servers, "new", "ACL", "SETUSER", user, ">PASSWORD", "<old")
+	s.store("new")
+	g.Expect(awaitOther(t.Context(), r, r.Servers[0])).To(Succeed())
+	s.Redis = r.Servers[1].Client()
+	s.gets(3)
+}
+
+// A sidecar renews tokens that are accepted for a minute. In each period, the server ends the connections, so that the
+// operator must sign in again.
+func TestTokensThatChangeEvery20Seconds(t *testing.T) {
+	t.Parallel()
+	const (
+		every    = 20 * time.Second
+		accepted = 3
+		renewals = 5
+	)
+	g := NewWithT(t)
+	nodes := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
+	documented := documentedPermissions(t)
+	token := func(number int) string { return fmt.Sprintf("token-%d", number) }
+	grant(t, nodes.Nodes, token(0), append(documented.onServers, documented.onNodes...)...)
+	s := newSignedIn(t, clusterClient(nodes), map[string]string{"password": token(0)}, at(scaledjobv1.RedisCluster, nodes.Nodes[0].Addr()),
+		func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.Auth = access() })
+	s.awaitEvents()
+	for number := 1; number <= renewals; number++ {
+		rules := []string{"ACL", "SETUSER", user, ">" + token(number)}
+		if number >= accepted {
+			rules = append(rules, "<"+token(number-accepted))
+		}
+		grant(t, nodes.Nodes, "", rules...)
+		s.store(token(number))
+		for begun := time.Now(); time.Since(begun) < every; {
+			s.gets(1)
+			g.Expect(s.connected()).To(HaveField("Status", metav1.ConditionTrue))
+			g.Expect(scene.Pause(t.Context(), time.Second)).To(Succeed())
+		}
+		for _, node := range nodes.Nodes {
+			g.Expect(node.Client().ClientKillByFilter(t.Context(), "user", user).Err()).To(Succeed())
+		}
+	}
+	s.gets(1)
+}

@@ -145,7 +145,7 @@ func (s *olderCluster) startOperator() {
 }
 
 // create makes a ScaledJob that wants a Job for each of the messages, unless
-// changes say otherwise.
+// changes say otherwise. A schema that was just installed may not apply yet.
 func (s *olderCluster) create(name string, changes ...func(object map[string]any)) {
 	s.t.Helper()
 	container := map[string]any{"name": "worker", "image": "none"}
@@ -158,7 +158,7 @@ func (s *olderCluster) create(name string, changes ...func(object map[string]any
 	for _, change := range changes {
 		change(object.Object)
 	}
-	s.Expect(s.admin.Create(s.t.Context(), object)).To(Succeed(), name)
+	s.Eventually(func() error { return s.admin.Create(s.t.Context(), object.DeepCopy()) }).WithTimeout(timeout).Should(Succeed(), name)
 }
 
 func olderObject(name string) *unstructured.Unstructured {

@@ -102,6 +102,7 @@ func TestTheUsualReconcilerMakesANeighbourWait(t *testing.T) {
 	attack := h.untilHeld(w, workers)
 	const few = 5
 	for i := range few {
+		g.Eventually(func() int { return w.Counts().Waiting }).WithPolling(time.Millisecond).Should(Equal(workers), "all workers")
 		before := attack.ended()
 		wake(victim, "victim")
 		g.Eventually(n.served.Load).Should(BeEquivalentTo(i + 1))

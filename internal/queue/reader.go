@@ -38,9 +38,9 @@ func NewReader(pool *connection.Pool, directory Directory) *Reader {
 }
 
 // Observe returns the count of each queue, in the order of the queues. A key that does not exist is empty. It takes at
-// most a second, plus a second for each stream whose entries must be counted. For a
-// deployment it takes at most two seconds altogether. The error wraps a [*failure.Error], or
-// the cause of ctx if ctx ended; then nothing is known about any of the queues.
+// most a second, plus a second for each stream whose entries must be counted. For a deployment it takes at most two
+// seconds altogether. The error wraps a [*failure.Error], or the cause of ctx if ctx ended; then nothing is known about
+// any of the queues.
 //
 // All keys are read at the same moment. Only if the server rejects transactions, the keys are read one after the other,
 // queues in progress first: a message that a worker takes in between may then not count, and a message that it gives

@@ -168,9 +168,8 @@ func (p *Pool) lookUp(ctx context.Context, due []*server) {
 }
 
 // dueForLookUp returns the servers in use whose address is a host name, except for those whose name is being looked up:
-// first one of each tenant, then a second one, and so on, then those that only a deployment has
-// named, the deployments taking turns as well. Names whose last
-// look-up had no answer come at the end.
+// first one of each tenant, then a second one, and so on, then those that only a deployment has named, one of each
+// deployment at a time. Names whose last look-up had no answer come at the end.
 func (p *Pool) dueForLookUp() []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -176,20 +176,29 @@ func (s *Sharded) Addresses() (all []string) {
 
 // Owner returns the master that has a key, as one node says.
 func (s *Sharded) Owner(ctx context.Context, by *Server, key string) (*Server, error) {
-	slot, err := by.Client().ClusterKeySlot(ctx, key).Result()
+	address, err := s.OwnerAddress(ctx, by, key)
 	if err != nil {
 		return nil, err
+	}
+	return s.at(address)
+}
+
+// OwnerAddress returns the address that a node announces of the master that has a key.
+func (s *Sharded) OwnerAddress(ctx context.Context, by *Server, key string) (string, error) {
+	slot, err := by.Client().ClusterKeySlot(ctx, key).Result()
+	if err != nil {
+		return "", err
 	}
 	ranges, err := by.Client().ClusterSlots(ctx).Result() //nolint:staticcheck // CLUSTER SHARDS has each master among its replicas.
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	for _, each := range ranges {
 		if int64(each.Start) <= slot && slot <= int64(each.End) {
-			return s.at(each.Nodes[0].Addr)
+			return each.Nodes[0].Addr, nil
 		}
 	}
-	return nil, fmt.Errorf("no node has slot %d", slot)
+	return "", fmt.Errorf("no node has slot %d", slot)
 }
 
 // at returns the node at an address.

@@ -73,12 +73,12 @@ func TestHangingRequestsOfANamespaceHoldUpNobodyElse(t *testing.T) {
 		kinds []string
 		share map[string]int // at most
 	}{
-		"dry runs": {[]string{checking}, map[string]int{checking: fleetWorkers / 4}},
+		"dry runs": {[]string{checking}, map[string]int{checking: fleetWorkers * 3 / 8}},
 		"deletes":  {[]string{deleting}, map[string]int{deleting: fleetWorkers / 4}},
 		"statuses": {[]string{applying}, map[string]int{applying: fleetWorkers / 2}},
 		"creates":  {[]string{creating}, map[string]int{creating: fleetWorkers * 3 / 4}},
 		"all": {[]string{checking, deleting, applying, creating}, map[string]int{
-			checking: fleetWorkers / 4, deleting: fleetWorkers / 4, applying: fleetWorkers / 2, creating: fleetWorkers * 3 / 4,
+			checking: fleetWorkers * 3 / 8, deleting: fleetWorkers / 4, applying: fleetWorkers / 2, creating: fleetWorkers * 3 / 4,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -28,10 +28,11 @@ const (
 	KindCondition
 	// KindRollout is for dry runs of templates for which running Jobs are to be replaced.
 	KindRollout
+	// KindDryRun is for all other dry runs. They leave others no more places than KindCondition does: otherwise the status
+	// of a new ScaledJob would be written before the dry run, and again after it.
+	KindDryRun
 	// KindDelete is for deletes of Jobs.
 	KindDelete
-	// KindDryRun is for all other dry runs.
-	KindDryRun
 	// KindNumbers is for writes of statuses in which only numbers have changed.
 	KindNumbers
 
@@ -84,7 +85,7 @@ func left(kind Kind, workers int) int {
 	switch kind {
 	case KindCreate, KindHistory:
 		return 0
-	case KindSlowCreate, KindLarge, KindCondition, KindRollout:
+	case KindSlowCreate, KindLarge, KindCondition, KindRollout, KindDryRun:
 		return workers / leaveFew
 	default:
 		return workers / leaveMany

@@ -54,6 +54,11 @@ func reference(field, secret string) map[string]any {
 	return map[string]any{field: map[string]any{"name": secret}}
 }
 
+// behindSentinels are fields for a deployment with sentinels, of which one has this value.
+func behindSentinels(field string, value map[string]any) map[string]any {
+	return map[string]any{"mode": "Sentinel", "sentinel": map[string]any{"masterName": "jobs", field: value}}
+}
+
 // Who may not read a Secret may not make the operator send it anywhere.
 func TestSecretsThatTheWriterMayNotGet(t *testing.T) {
 	t.Parallel()
@@ -73,6 +78,9 @@ func TestSecretsThatTheWriterMayNotGet(t *testing.T) {
 	tls["keySecretRef"] = map[string]any{"name": "tls"}
 	for name, fields := range map[string]map[string]any{
 		"an authority": {"tls": reference("caSecretRef", "tls")}, "a certificate": {"tls": tls},
+		"a password of sentinels":     behindSentinels("auth", reference("passwordSecretRef", "database")),
+		"an authority of sentinels":   behindSentinels("tls", reference("caSecretRef", "tls")),
+		"a certificate for sentinels": behindSentinels("tls", tls),
 	} {
 		g.Expect(try(t.Context(), writer, secured(g, namespace, here, fields))).To(forbidden(), name)
 		g.Expect(try(t.Context(), reader, secured(g, namespace, here, fields))).To(Succeed(), name)
@@ -110,6 +118,9 @@ func TestServersThatAreNotListed(t *testing.T) {
 	g.Eventually(at).WithArguments("redis:6379").Should(Succeed())
 	g.Expect(at("second:6379")).To(Succeed())
 	g.Expect(at("redis:63790")).To(forbidden())
+	toSentinels := behindSentinels("auth", reference("passwordSecretRef", "database"))
+	g.Expect(try(t.Context(), user, secured(g, namespace, "other:6379", toSentinels))).To(forbidden(), "the password of sentinels")
+	g.Expect(try(t.Context(), user, secured(g, namespace, "redis:6379", toSentinels))).To(Succeed(), "the password of sentinels")
 	g.Expect(try(t.Context(), user, secured(g, namespace, "other:6379", nil))).To(Succeed(), "no Secret")
 
 	admin := newClientOf(t, control.Config())

@@ -28,7 +28,7 @@ const (
 
 var (
 	errNoServer = errors.New(
-		"no redis-server on PATH: install Redis 7 or newer, or set " + serverVariable + "=/path/to/redis-server")
+		"no redis-server on PATH: install Redis 7.0 or Valkey 7.2, or newer, or set " + serverVariable + "=/path/to/redis-server")
 	errNoValkey = errors.New(
 		serverVariable + "=" + valkey + " fetches Valkey on Debian only: elsewhere set " + serverVariable + "=/path/to/valkey-server")
 )

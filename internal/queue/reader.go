@@ -47,7 +47,7 @@ func NewReader(pool *connection.Pool, directory Directory) *Reader {
 // back may count twice. If many entries of a stream must be counted one by one, the count may be lower than their
 // number: see [Count.Partial].
 //
-// In a Cluster this applies to the keys of each slot. The slots are read one after the other, as without transactions.
+// In a Cluster this applies to the keys of each slot. Slots with queues in progress are read before all others.
 //
 // Scores are compared with the clock of the operator, not with that of the server.
 func (r *Reader) Observe(ctx context.Context, source Source) ([]Count, error) {
@@ -73,19 +73,27 @@ func (r *Reader) observeAt(ctx context.Context, server auth.Endpoint, source Sou
 	}
 	counts := make([]Count, len(found))
 	for i, is := range found {
-		counts[i] = is.Count
-		if is.backlog.most == 0 {
-			continue
-		}
-		began := time.Now()
-		spent := min(countTimeout, r.budgets.left(server))
-		counts[i].Waiting, counts[i].Partial, err = countBacklog(ctx, conn, source.Queues[i].Key, is.backlog, source.CountLimit, began.Add(spent))
-		r.budgets.spend(server, time.Since(began))
-		if err != nil {
-			return nil, fmt.Errorf("counting entries: %w", &KeyError{Key: source.Queues[i].Key, Err: err})
+		if counts[i], err = r.settle(ctx, entries{conn: conn, key: source.Queues[i].Key}, is, source.CountLimit); err != nil {
+			return nil, err
 		}
 	}
 	return counts, nil
+}
+
+// settle returns the count of a queue, after it has counted the entries that are still to be counted.
+func (r *Reader) settle(ctx context.Context, of entries, is reading, limit int64) (Count, error) {
+	if is.backlog.most == 0 {
+		return is.Count, nil
+	}
+	server, began := of.conn.Endpoint(), time.Now()
+	spent := min(countTimeout, r.budgets.left(server))
+	var err error
+	is.Waiting, is.Partial, err = of.count(ctx, is.backlog, limit, began.Add(spent))
+	r.budgets.spend(server, time.Since(began))
+	if err != nil {
+		return Count{}, fmt.Errorf("counting entries: %w", &KeyError{Key: of.key, Err: err})
+	}
+	return is.Count, nil
 }
 
 // isList reports whether the queue is a list, for which one LLEN is enough.

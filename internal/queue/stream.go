@@ -6,6 +6,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -143,16 +144,22 @@ func optionalNumber(reply any) (int64, error) {
 	return max(n, -1), nil
 }
 
-// countBacklog counts a backlog up to limit. It reads pages until the time is up, but at least one. partial reports
-// whether there may be more entries. Each page is a call of its own, so that other commands to the server run in
-// between. An entry that is too large for a reply counts and ends the counting.
-func countBacklog(
-	ctx context.Context, conn *connection.Conn, key string, b backlog, limit int64, until time.Time,
-) (counted int64, partial bool, err error) {
+// entries are those of one stream on one server.
+type entries struct {
+	conn *connection.Conn
+	key  string
+	// asking is true if the slot of the key is being moved to the server.
+	asking bool
+}
+
+// count counts a backlog up to limit. It reads pages until the time is up, but at least one. partial reports whether
+// there may be more entries. Each page is a call of its own, so that other commands to the server run in between. An
+// entry that is too large for a reply counts and ends the counting.
+func (e entries) count(ctx context.Context, b backlog, limit int64, until time.Time) (counted int64, partial bool, err error) {
 	wanted := min(b.most, limit)
 	for page := int64(entriesPerPage); counted < wanted; {
 		began := time.Now()
-		found, last, err := entriesAfter(ctx, conn, key, b.after, page)
+		found, last, err := e.after(ctx, b.after, page)
 		switch {
 		case errors.Is(err, resp.ErrTooLarge) && page > 1:
 			page /= fewerEntries
@@ -177,14 +184,18 @@ func countBacklog(
 	return min(counted, wanted), wanted < b.most || counted < wanted, nil
 }
 
-// entriesAfter returns the number of entries after an ID, counted up to most, and the ID of the last of them.
-func entriesAfter(ctx context.Context, conn *connection.Conn, key, after string, most int64) (found int64, last string, err error) {
-	err = conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
-		replies, err := connection.Pipeline(ctx, client, [][]any{{"xrange", key, "(" + after, "+", "count", most}})
+// after returns the number of entries after an ID, counted up to most, and the ID of the last of them.
+func (e entries) after(ctx context.Context, id string, most int64) (found int64, last string, err error) {
+	commands := [][]any{{"xrange", e.key, "(" + id, "+", "count", most}}
+	if e.asking {
+		commands = slices.Insert(commands, 0, []any{"asking"})
+	}
+	err = e.conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
+		replies, err := connection.Pipeline(ctx, client, commands)
 		if err != nil {
 			return err
 		}
-		found, last, err = lastEntry(replies[0], most)
+		found, last, err = lastEntry(replies[len(replies)-1], most)
 		return err
 	})
 	return found, last, err

@@ -33,6 +33,7 @@ type bounds struct {
 	skip int    // remaining bytes of the current string
 	open []int  // remaining elements of each enclosing aggregate
 	size int    // bytes of the current reply so far
+	all  int    // elements of the current reply so far, at all depths
 
 	count int     // complete replies
 	first *string // the first reply, if it was an error
@@ -134,7 +135,11 @@ func (b *bounds) beginAggregate(announced []byte, each, more int) error {
 	if n > maxElements || len(b.open) == maxDepth {
 		return ErrTooLarge
 	}
-	if elements := max(n, 0)*each + more; elements > 0 { // A negative number means null.
+	elements := max(n, 0)*each + more // A negative number means null.
+	if b.all += elements; b.all > maxElements {
+		return ErrTooLarge
+	}
+	if elements > 0 {
 		b.open = append(b.open, elements)
 	} else {
 		b.end()
@@ -151,6 +156,6 @@ func (b *bounds) end() {
 		}
 		b.open = b.open[:last]
 	}
-	b.size = 0
+	b.size, b.all = 0, 0
 	b.count++
 }

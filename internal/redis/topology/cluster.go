@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -100,20 +101,14 @@ func (c cluster) explain(cause *failure.Error) *failure.Error { return cause }
 
 // wanted implements deployment: all masters, because only they tell which of their slots are being moved. If one does not
 // answer, also the nodes that the user names.
-func (c cluster) wanted(answers []answer, masters []auth.Endpoint) []string {
-	var wanted []string
-	want := func(address string) {
-		if len(wanted) < mostAsked && !slices.Contains(wanted, address) {
-			wanted = append(wanted, address)
-		}
-	}
-	if len(masters) == 0 || slices.ContainsFunc(answers, func(a answer) bool { return a.err != nil }) {
-		for _, address := range c.Addresses() {
-			want(address)
-		}
+func (c cluster) wanted(answers map[string]answer, masters []auth.Endpoint) []string {
+	var wanted addresses
+	failed := slices.ContainsFunc(slices.Collect(maps.Values(answers)), func(a answer) bool { return a.err != nil })
+	if len(masters) == 0 || failed {
+		wanted = c.Addresses()
 	}
 	for _, each := range masters {
-		want(each.Address)
+		wanted.add(each.Address)
 	}
 	return wanted
 }

@@ -4,9 +4,13 @@
 package topology
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 	"unique"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
@@ -20,6 +24,12 @@ func names(master string, epoch uint64) answer {
 
 func down(said answer) answer {
 	said.by.down = true
+	return said
+}
+
+// from is what the sentinel at an address says that knows some others.
+func from(address string, said answer, others ...string) answer {
+	said.from, said.others = address, others
 	return said
 }
 
@@ -46,6 +56,12 @@ func TestTheLatestFailoverIsRight(t *testing.T) {
 		"down for one":                         {[]answer{names(a, 1), down(names(a, 1))}, 3, 0, ""},
 		"the old one is down":                  {[]answer{down(names(a, 1)), names(b, 2)}, 3, 0, b},
 		"a sentinel that has another password": {[]answer{{err: &failure.Error{Reason: failure.ReasonAuthFailed}}, names(a, 1)}, 2, 0, a},
+		"one that has three addresses": {
+			[]answer{from("seed:1", names(a, 6)), from("other:1", names(a, 6)), from("s1:1", names(a, 6), "s2:1", "s3:1")}, 5, later, "",
+		},
+		"most of those that know each other": {
+			[]answer{from("s1:1", names(a, 6), "s2:1", "s3:1"), from("s2:1", names(a, 6), "s1:1", "s3:1")}, 5, later, a,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,34 +90,81 @@ func TestRepliesOfSentinels(t *testing.T) {
 		reason  failure.Reason
 	}{
 		"as expected": {
-			[]any{address, master, others}, &naming{master: "10.0.0.1:6379", epoch: 12}, []string{"redis-1.example:26379", "[fd00::1]:26379"}, "",
+			[]any{master, address, others}, &naming{master: "10.0.0.1:6379", epoch: 12}, []string{"redis-1.example:26379", "[fd00::1]:26379"}, "",
 		},
-		"a host name": {[]any{[]any{"Redis-0.example", "6379"}, master, nil}, &naming{master: "redis-0.example:6379", epoch: 12}, nil, ""},
+		"a host name": {[]any{master, []any{"Redis-0.example", "6379"}, nil}, &naming{master: "redis-0.example:6379", epoch: 12}, nil, ""},
 		"others denied": {
-			[]any{address, master, resp.Error("NOPERM")}, &naming{master: "10.0.0.1:6379", epoch: 12}, nil, "",
+			[]any{master, address, resp.Error("NOPERM")}, &naming{master: "10.0.0.1:6379", epoch: 12}, nil, "",
 		},
 		"down": {
-			[]any{address, []any{"flags", "s_down,o_down,master", "config-epoch", "1"}, nil}, &naming{master: "10.0.0.1:6379", epoch: 1, down: true}, nil, "",
+			[]any{[]any{"flags", "s_down,o_down,master", "config-epoch", "1"}, address, nil}, &naming{master: "10.0.0.1:6379", epoch: 1, down: true}, nil, "",
 		},
-		"no such master":    {[]any{nil, resp.Error("ERR No such master with that name"), resp.Error("ERR No such master with that name")}, nil, nil, failure.ReasonMasterNotFound},
-		"an unknown master": {[]any{nil, master, nil}, nil, nil, failure.ReasonMasterNotFound},
-		"denied":            {[]any{resp.Error("NOPERM this user has no permissions"), master, nil}, nil, nil, failure.ReasonPermissionDenied},
-		"no address":        {[]any{[]any{"", ""}, master, nil}, nil, nil, failure.ReasonUnreachable},
-		"a port too many":   {[]any{[]any{"10.0.0.1", "65536"}, master, nil}, nil, nil, failure.ReasonUnreachable},
-		"no epoch":          {[]any{address, []any{"flags", "master"}, nil}, nil, nil, failure.ReasonUnreachable},
+		"no such master":    {[]any{resp.Error("ERR No such master with that name"), nil, resp.Error("ERR No such master with that name")}, nil, nil, failure.ReasonMasterNotFound},
+		"an unknown master": {[]any{master, nil, nil}, nil, nil, failure.ReasonMasterNotFound},
+		"denied":            {[]any{master, resp.Error("NOPERM this user has no permissions"), nil}, nil, nil, failure.ReasonPermissionDenied},
+		"no address":        {[]any{master, []any{"", ""}, nil}, nil, nil, failure.ReasonUnreachable},
+		"a port too many":   {[]any{master, []any{"10.0.0.1", "65536"}, nil}, nil, nil, failure.ReasonUnreachable},
+		"no epoch":          {[]any{[]any{"flags", "master"}, address, nil}, nil, nil, failure.ReasonUnreachable},
 		"other types":       {[]any{int64(1), int64(2), int64(3)}, nil, nil, failure.ReasonMasterNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			is, others, err := parseNaming(c.replies)
-			g.Expect(is).To(Equal(c.is))
-			g.Expect(others).To(Equal(c.others))
+			said, err := parseNaming(c.replies)
+			g.Expect(said.by).To(Equal(c.is))
+			g.Expect(said.others).To(Equal(c.others))
 			if c.reason != "" {
 				g.Expect(failure.Classify(err).Reason).To(Equal(c.reason))
 			}
 		})
 	}
+}
+
+// A sentinel that may make another server the master soon is believed for a shorter time.
+func TestHowLongSentinelsAreBelieved(t *testing.T) {
+	t.Parallel()
+	for downAfter, life := range map[any]time.Duration{
+		"30000": answerLife, "5000": answerLife, "4000": 4 * time.Second, "1": leastLife, "-7": leastLife,
+		"": answerLife, "soon": answerLife, nil: answerLife, "9223372036854775807": answerLife,
+	} {
+		NewWithT(t).Expect(lifeBy(downAfter)).To(Equal(life), "%v", downAfter)
+	}
+}
+
+// A sentinel that is gone is asked for as long as others know it. Those that are gone together do not keep each other.
+func TestWhichSentinelsAreAsked(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	s := sentinels{auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1"}}
+	g.Expect(s.wanted(map[string]answer{
+		"seed:1": from("seed:1", names("m:1", 1), "s1:1", "gone:1"),
+		"s1:1":   from("s1:1", names("m:1", 1), "s2:1"),
+	}, nil)).To(ConsistOf("seed:1", "s1:1", "gone:1", "s2:1"))
+	g.Expect(s.wanted(map[string]answer{
+		"seed:1": {}, "s1:1": from("s1:1", names("m:1", 1)), "gone:1": {},
+	}, nil)).To(ConsistOf("seed:1", "s1:1"), "nobody knows the one that answers")
+	many := make([]any, 2*mostAsked)
+	for i := range many {
+		many[i] = []any{"ip", fmt.Sprintf("10.0.0.%d", i), "port", "26379"}
+	}
+	g.Expect(othersIn(many)).To(HaveLen(mostAsked))
+}
+
+// After the process was stopped for a while, or the machine was suspended, nothing is known until servers have answered.
+func TestWhatWasKnownBeforeAPauseIsNotUsed(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	f := newFollower(nil, auth.Endpoint{Mode: auth.ModeSentinel}, newShare(), nil, logr.Discard())
+	f.known.Store(&view{masters: []auth.Endpoint{{Address: "m:1"}}})
+	f.confirm(time.Now())
+	_, err := f.locate("emails")
+	g.Expect(err).NotTo(HaveOccurred())
+	f.confirmed.Store(new(time.Now().Add(-answerLife)))
+	_, err = f.locate("emails")
+	g.Expect(failure.Classify(err).Busy()).To(BeTrue())
+	now := time.Now()
+	g.Expect(since(now.Add(-time.Second), now)).To(Equal(time.Second))
+	g.Expect(since(now.Add(-time.Hour).Round(0), now)).To(BeNumerically("~", time.Hour, time.Second), "by the wall clock")
 }
 
 // CLUSTER SLOTS and CLUSTER NODES of several versions and services.
@@ -222,6 +285,43 @@ func TestTheNewerClaimOfASlotIsRight(t *testing.T) {
 		is := merge(e, said)
 		g.Expect(is.masters[is.owners[0]-1]).To(Equal(e.ServerAt("new:1")))
 	}
+}
+
+// A node has got another address. A node that is cut off does not know that yet.
+func TestANodeKnowsItsOwnAddressBest(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	claim := func(self, address string) *nodes {
+		return &nodes{
+			self: self, ranges: []slotRange{{0, slots - 1, "moved"}}, epochs: map[string]uint64{"moved": 3},
+			addresses: map[string]string{"moved": address},
+		}
+	}
+	e := auth.Endpoint{Mode: auth.ModeCluster}
+	is := merge(e, []*nodes{claim("cut-off", "old:1"), claim("moved", "new:1"), claim("other", "old:1")})
+	g.Expect(is.masters[is.owners[0]-1]).To(Equal(e.ServerAt("new:1")))
+}
+
+// A hostile node names nodes, and moves slots, without end.
+func TestWhatANodeSaysIsBounded(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var text strings.Builder
+	text.WriteString("a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-16383")
+	for slot := range slots {
+		fmt.Fprintf(&text, " [%d->-n%d]", slot, slot)
+	}
+	for i := range slots {
+		fmt.Fprintf(&text, "\nn%d n%d.example:1@2 master - 0 0 1 connected", i, i)
+	}
+	said, err := parseNodes([]any{[]any{int64(0), int64(slots - 1), []any{"10.0.0.1", int64(6379), "a"}}}, text.String(), "a:1")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(said.moves).To(HaveLen(mostMoves))
+	g.Expect(said.addresses).To(HaveLen(mostMoves + 1))
+	g.Expect(said.epochs).To(HaveLen(1))
+	is := merge(auth.Endpoint{Mode: auth.ModeCluster}, []*nodes{said})
+	g.Expect(is.importing).To(HaveLen(mostMasters))
+	g.Expect(is.servers()).To(HaveLen(mostMasters + 1))
 }
 
 // A hostile node announces masters without end.

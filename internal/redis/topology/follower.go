@@ -22,10 +22,11 @@ import (
 )
 
 const (
-	// mostAsked is how many servers of a deployment are asked where keys are, and mostMasters how many masters it may
-	// have. listenTimeout is how long a sentinel may be silent, and refusedInterval the time until it is asked again to tell
-	// of new masters, if it has refused.
+	// mostAsked is how many servers of a deployment are asked where keys are, askedAtOnce how many of a tenant's at the same
+	// time, and mostMasters how many masters a deployment may have. listenTimeout is how long a sentinel may be silent, and
+	// refusedInterval the time until it is asked again to tell of new masters, if it has refused.
 	mostAsked       = 64
+	askedAtOnce     = 8
 	mostMasters     = 256
 	listenTimeout   = time.Minute
 	refusedInterval = time.Minute
@@ -33,15 +34,21 @@ const (
 	// others wait.
 	newsAtOnce   = 20
 	newsInterval = 500 * time.Millisecond
+	// answersAtOnce is how many different answers are considered at once, and answersInterval how often there may be one
+	// more. The others wait.
+	answersAtOnce   = 20
+	answersInterval = 100 * time.Millisecond
 	// answerLife is how long an answer counts. A master that no sentinel has named for so long is not used: there may be
-	// a new one by now. It is longer than the timeout of a question and the time until the next.
+	// a new one by now. It is longer than the timeout of a question and the time until the next. The answer of a sentinel
+	// that may make another server the master sooner counts for less, but at least for leastLife.
 	answerLife = 5 * time.Second
+	leastLife  = 3 * askInterval
 	// refreshTimeout bounds how long a worker waits for the answer to where a key has moved.
 	refreshTimeout = 250 * time.Millisecond
-	// mostStrangers is how many addresses may be new at once, and strangerInterval how often there may be one more. An
-	// address that was not named for forgetStranger is new again.
-	mostStrangers    = mostAsked + mostMasters
-	strangerInterval = time.Second
+	// mostStrangers is how many addresses may be new at once in all deployments of a tenant, and strangerInterval how often
+	// there may be one more. An address that was not named for forgetStranger is new again.
+	mostStrangers    = 1024
+	strangerInterval = 5 * time.Second
 	forgetStranger   = 10 * time.Minute
 )
 
@@ -56,8 +63,18 @@ type deployment interface {
 	decide(said []answer, asked int, epoch uint64) *view
 	// explain returns why nothing is known, by the error of one of the servers.
 	explain(cause *failure.Error) *failure.Error
-	// wanted returns the addresses of the servers to ask. masters are those that were known last.
-	wanted(answers []answer, masters []auth.Endpoint) []string
+	// wanted returns the addresses of the servers to ask. answers are by address, and masters are those that were known
+	// last.
+	wanted(answers map[string]answer, masters []auth.Endpoint) []string
+}
+
+// addresses are those of servers to ask, each once.
+type addresses []string
+
+func (a *addresses) add(address string) {
+	if len(*a) < mostAsked && !slices.Contains(*a, address) {
+		*a = append(*a, address)
+	}
 }
 
 // view is what is known about a deployment. It does not change.
@@ -73,6 +90,11 @@ type view struct {
 	owners []uint16
 	// importing has the servers to which slots are being moved.
 	importing map[uint16]auth.Endpoint
+}
+
+// servers returns all servers of the view.
+func (v *view) servers() []auth.Endpoint {
+	return slices.AppendSeq(slices.Clone(v.masters), maps.Values(v.importing))
 }
 
 // same reports whether keys are at the same places.
@@ -97,8 +119,10 @@ type follower struct {
 	// news has a token when there is an answer that was not considered.
 	news chan struct{}
 
-	// known is what is known; nil before the first answers.
-	known atomic.Pointer[view]
+	// known is what is known; nil before the first answers. confirmed is when the last question was sent whose answer
+	// counts for it.
+	known     atomic.Pointer[view]
+	confirmed atomic.Pointer[time.Time]
 	// changes is how often places have changed.
 	changes atomic.Uint64
 	// epoch is that of the latest failover that any sentinel knew of, and masters are the masters that were known last.
@@ -106,9 +130,9 @@ type follower struct {
 	epoch   uint64
 	masters []auth.Endpoint
 	begun   time.Time
-	// strangers limits how many new addresses are used: servers may name ever new ones.
-	strangers *rate.Limiter
-	met       map[string]time.Time
+	// share is that of the first tenant who has used the deployment. met has when an address was named last.
+	share share
+	met   map[string]time.Time
 
 	mu      sync.Mutex
 	answers map[string]answer
@@ -119,11 +143,11 @@ type follower struct {
 	heard chan struct{}
 }
 
-func newFollower(pool *connection.Pool, e auth.Endpoint, changed chan<- struct{}, log logr.Logger) *follower {
+func newFollower(pool *connection.Pool, e auth.Endpoint, of share, changed chan<- struct{}, log logr.Logger) *follower {
 	f := &follower{
 		endpoint: e, pool: pool, log: log, changed: changed, gone: make(chan struct{}), news: make(chan struct{}, 1),
 		answers: map[string]answer{}, pollers: map[string]*poller{}, heard: make(chan struct{}), begun: time.Now(),
-		strangers: rate.NewLimiter(rate.Every(strangerInterval), mostStrangers), met: map[string]time.Time{},
+		share: of, met: map[string]time.Time{},
 	}
 	if e.Mode == auth.ModeSentinel {
 		f.deployment = sentinels{e}
@@ -141,6 +165,7 @@ func (f *follower) run(ctx context.Context) {
 	defer asking.Wait()
 	ticker := time.NewTicker(askInterval)
 	defer ticker.Stop()
+	pace := rate.NewLimiter(rate.Every(answersInterval), answersAtOnce)
 	for {
 		f.adjust(ctx, &asking)
 		select {
@@ -151,8 +176,11 @@ func (f *follower) run(ctx context.Context) {
 			return
 		case <-f.news:
 		case <-ticker.C: // Answers may have become old.
+			f.forget()
 		}
-		f.consider(time.Now())
+		if f.consider(time.Now()) && pace.Wait(ctx) != nil {
+			return
+		}
 	}
 }
 
@@ -160,12 +188,13 @@ func (f *follower) run(ctx context.Context) {
 func (f *follower) adjust(ctx context.Context, asking *sync.WaitGroup) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	wanted := f.wanted(slices.Collect(maps.Values(f.answers)), f.masters)
+	wanted := f.wanted(f.answers, f.masters)
 	for address, p := range f.pollers {
 		if !slices.Contains(wanted, address) {
 			p.stop()
 			delete(f.pollers, address)
 			delete(f.answers, address)
+			f.differs = true
 		}
 	}
 	for _, address := range wanted {
@@ -174,7 +203,8 @@ func (f *follower) adjust(ctx context.Context, asking *sync.WaitGroup) {
 		}
 		polling, stop := context.WithCancel(ctx)
 		p := &poller{
-			address: address, conn: f.pool.Conn(f.server(address), 0), ask: f.ask, hurry: make(chan struct{}, 1), stop: stop,
+			address: address, conn: f.pool.Conn(f.server(address), 0), ask: f.ask, places: f.share.asking,
+			hurry: make(chan struct{}, 1), stop: stop,
 		}
 		f.pollers[address] = p
 		asking.Go(func() { p.run(polling, func(said answer) { f.note(p, said) }) })
@@ -186,13 +216,16 @@ func (f *follower) adjust(ctx context.Context, asking *sync.WaitGroup) {
 
 // meet reports whether an address may be used: it is known, or there were few new ones.
 func (f *follower) meet(address string) bool {
-	now := time.Now()
-	maps.DeleteFunc(f.met, func(_ string, at time.Time) bool { return now.Sub(at) > forgetStranger })
-	if _, known := f.met[address]; !known && !slices.Contains(f.endpoint.Addresses(), address) && !f.strangers.Allow() {
+	if _, known := f.met[address]; !known && !slices.Contains(f.endpoint.Addresses(), address) && !f.share.strangers.Allow() {
 		return false
 	}
-	f.met[address] = now
+	f.met[address] = time.Now()
 	return true
+}
+
+// forget forgets the addresses that were not named for some time.
+func (f *follower) forget() {
+	maps.DeleteFunc(f.met, func(_ string, at time.Time) bool { return time.Since(at) > forgetStranger })
 }
 
 // note takes an answer, unless its server is not asked any longer. After an error, what the server said before counts
@@ -205,8 +238,9 @@ func (f *follower) note(from *poller, said answer) {
 	}
 	before := f.answers[from.address]
 	if said.err != nil {
-		said.asked, said.by, said.others, said.nodes = before.asked, before.by, before.others, before.nodes
+		said.asked, said.by, said.others, said.life, said.nodes = before.asked, before.by, before.others, before.life, before.nodes
 	}
+	said.from = from.address
 	f.differs = f.differs || !said.same(before)
 	f.answers[from.address] = said
 	close(f.heard)
@@ -214,18 +248,21 @@ func (f *follower) note(from *poller, said answer) {
 	set(f.news)
 }
 
-// consider publishes what follows from the answers, if they differ or have become old.
-func (f *follower) consider(now time.Time) {
+// consider publishes what follows from the answers, if they differ or have become old. It returns whether they do.
+func (f *follower) consider(now time.Time) (differ bool) {
 	said, causes, asked, complete := f.recent(now)
 	if said == nil && causes == nil && complete {
-		return // Nothing has changed.
+		return false
 	}
 	next := f.conclude(said, causes, asked, complete || now.Sub(f.begun) >= askInterval)
 	if next == nil {
-		return // The first answers are still to come.
+		return true // The first answers are still to come.
+	}
+	if next.err == nil || next.epoch > f.epoch {
+		f.epoch = next.epoch
 	}
 	if next.err == nil {
-		f.epoch, f.masters = next.epoch, next.masters
+		f.masters = next.masters
 	}
 	before := f.known.Swap(next)
 	if before == nil || !before.same(next) {
@@ -233,6 +270,7 @@ func (f *follower) consider(now time.Time) {
 		set(f.changed)
 		f.describe(before, next)
 	}
+	return true
 }
 
 // conclude returns what follows from the answers and from the errors of the servers that have not answered. It returns nil
@@ -246,7 +284,10 @@ func (f *follower) conclude(said []answer, causes []*failure.Error, asked int, w
 		}
 		return &view{err: f.explain(cause)}
 	}
-	if next.err == nil && slices.ContainsFunc(next.masters, func(is auth.Endpoint) bool { return !f.meet(is.Address) }) {
+	if next.err == nil && slices.ContainsFunc(next.servers(), func(is auth.Endpoint) bool { return !f.meet(is.Address) }) {
+		f.mu.Lock()
+		f.differs = true // Some may be met later.
+		f.mu.Unlock()
 		return &view{err: tooManyStrangers()}
 	}
 	return next
@@ -260,13 +301,13 @@ func (f *follower) recent(now time.Time) (said []answer, causes []*failure.Error
 	complete = len(f.answers) == len(f.pollers)
 	for _, address := range slices.Sorted(maps.Keys(f.answers)) {
 		each := f.answers[address]
-		old := !each.asked.IsZero() && now.Sub(each.asked) >= answerLife
-		if old && each.hasSaid() {
-			each.by, each.nodes, f.differs = nil, nil, true
+		if each.hasSaid() && each.old(now) {
+			each.by, each.others, each.nodes, f.differs = nil, nil, nil, true
 			f.answers[address] = each
 		}
 		if each.hasSaid() {
 			said = append(said, each)
+			f.confirm(each.asked)
 		}
 		if each.err != nil {
 			causes = append(causes, each.err)
@@ -279,6 +320,13 @@ func (f *follower) recent(now time.Time) (said []answer, causes []*failure.Error
 	return said, causes, len(f.pollers), complete
 }
 
+// confirm notes when a question was sent whose answer counts.
+func (f *follower) confirm(asked time.Time) {
+	if last := f.confirmed.Load(); last == nil || last.Before(asked) {
+		f.confirmed.Store(&asked)
+	}
+}
+
 func tooManyStrangers() *failure.Error {
 	return &failure.Error{
 		Reason:  failure.ReasonUnreachable,
@@ -289,27 +337,28 @@ func tooManyStrangers() *failure.Error {
 
 // describe logs what is new.
 func (f *follower) describe(before, next *view) {
+	const mostLogged = 8
 	if next.err != nil {
 		f.log.Info("The servers of a Redis deployment do not say where keys are", "reason", next.err.Reason, "cause", next.err.Cause())
 		return
 	}
 	if before == nil || before.err != nil || !slices.Equal(before.masters, next.masters) {
-		addresses := make([]string, len(next.masters))
-		for i, each := range next.masters {
-			addresses[i] = each.Address
+		first := make([]string, 0, mostLogged)
+		for _, each := range next.masters[:min(len(next.masters), mostLogged)] {
+			first = append(first, each.Address)
 		}
-		f.log.Info("The masters of a Redis deployment", "addresses", addresses)
+		f.log.Info("The masters of a Redis deployment", "masters", len(next.masters), "addresses", first)
 	}
 }
 
 // locate returns where a key is.
 func (f *follower) locate(key string) (Place, error) {
-	known := f.known.Load()
+	known, confirmed := f.known.Load(), f.confirmed.Load()
 	switch {
-	case known == nil:
-		return Place{}, failure.Classify(fmt.Errorf("asking where keys of %s are: %w", f.endpoint, failure.ErrBusy))
-	case known.err != nil:
+	case known != nil && known.err != nil:
 		return Place{}, known.err
+	case known == nil || since(*confirmed, time.Now()) >= answerLife: // The process may have been stopped for a while.
+		return Place{}, failure.Classify(fmt.Errorf("asking where keys of %s are: %w", f.endpoint, failure.ErrBusy))
 	case known.owners == nil:
 		return Place{Owner: known.masters[0]}, nil
 	}

@@ -15,13 +15,20 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
+// mostMoves is how many slots a node may be moving at the same time. If they are more, the others are found only where
+// they are moved from.
+const mostMoves = 1024
+
 // nodes is what a node of a Cluster says.
 type nodes struct {
+	// self is the ID of the node; empty if it does not tell.
+	self string
 	// ranges are the slots that have a master.
 	ranges []slotRange
-	// epochs has the epoch of each node by its ID: of two nodes that claim a slot, the one with the higher epoch is right.
+	// epochs has the epoch of each node with slots by its ID: of two nodes that claim a slot, the one with the higher epoch
+	// is right.
 	epochs map[string]uint64
-	// addresses has the address of each node by its ID.
+	// addresses has the address of each node by its ID: of those with slots, and of those that slots are moved to.
 	addresses map[string]string
 	// moves are the slots that the node that was asked is moving to others.
 	moves []move
@@ -29,7 +36,7 @@ type nodes struct {
 
 // same reports whether two nodes say the same.
 func (n *nodes) same(as *nodes) bool {
-	return slices.Equal(n.ranges, as.ranges) && slices.Equal(n.moves, as.moves) &&
+	return n.self == as.self && slices.Equal(n.ranges, as.ranges) && slices.Equal(n.moves, as.moves) &&
 		maps.Equal(n.epochs, as.epochs) && maps.Equal(n.addresses, as.addresses)
 }
 
@@ -68,7 +75,20 @@ func parseNodes(inSlots, inNodes any, asked string) (*nodes, error) {
 			return nil, resp.ErrMalformed
 		}
 	}
+	is.trim()
 	return is, nil
+}
+
+// trim leaves out the nodes that have no slots and get none. A hostile node may name very many.
+func (n *nodes) trim() {
+	epochs, addresses := map[string]uint64{}, map[string]string{}
+	for _, r := range n.ranges {
+		epochs[r.master], addresses[r.master] = n.epochs[r.master], n.addresses[r.master]
+	}
+	for _, m := range n.moves {
+		addresses[m.to] = n.addresses[m.to]
+	}
+	n.epochs, n.addresses = epochs, addresses
 }
 
 // parseRange parses a range of CLUSTER SLOTS: first, last, the master, and its replicas. A node is its preferred
@@ -141,18 +161,19 @@ func (n *nodes) parseLine(fields []string, asked string) {
 	if !slices.Contains(strings.Split(fields[flags], ","), "myself") {
 		return
 	}
+	n.self = strings.Clone(id)
 	for _, each := range fields[firstSlot:] {
 		inner, isMove := strings.CutPrefix(strings.TrimSuffix(each, "]"), "[")
 		number, to, outgoing := strings.Cut(inner, "->-")
 		slot, err := strconv.ParseUint(number, 10, 16)
-		if isMove && outgoing && err == nil && slot < slots {
-			n.moves = append(n.moves, move{uint16(slot), to})
+		if isMove && outgoing && err == nil && slot < slots && len(n.moves) < mostMoves {
+			n.moves = append(n.moves, move{uint16(slot), strings.Clone(to)})
 		}
 	}
 }
 
 // merge returns what follows from what several nodes say. Of two masters of a slot, the one with the higher epoch is
-// right.
+// right. What a node says about itself is newer than what others say about it.
 func merge(of auth.Endpoint, said []*nodes) *view {
 	v := &view{owners: make([]uint16, slots), importing: map[uint16]auth.Endpoint{}}
 	epochs := make([]uint64, slots)
@@ -164,20 +185,30 @@ func merge(of auth.Endpoint, said []*nodes) *view {
 				continue
 			}
 			for slot := int(r.first); slot <= int(r.last); slot++ {
-				if v.owners[slot] == 0 || epoch > epochs[slot] {
+				if v.owners[slot] == 0 || epoch > epochs[slot] || epoch == epochs[slot] && r.master == each.self {
 					v.owners[slot], epochs[slot] = index[address], epoch
 				}
 			}
 		}
 	}
+	v.addMoves(of, said)
+	return v
+}
+
+// addMoves adds the moves of slots, to no more servers than there may be masters.
+func (v *view) addMoves(of auth.Endpoint, said []*nodes) {
+	servers := map[string]auth.Endpoint{}
 	for _, each := range said {
 		for _, m := range each.moves {
-			if address := each.addresses[m.to]; address != "" {
-				v.importing[m.slot] = of.ServerAt(address)
+			address := each.addresses[m.to]
+			if _, known := servers[address]; !known && address != "" && len(servers) < mostMasters {
+				servers[address] = of.ServerAt(address)
+			}
+			if to, known := servers[address]; known {
+				v.importing[m.slot] = to
 			}
 		}
 	}
-	return v
 }
 
 // index adds the masters to the view, and returns the index of each address, plus 1.

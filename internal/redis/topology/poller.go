@@ -21,11 +21,15 @@ const (
 
 // answer is what a server has said last.
 type answer struct {
+	// from is the address of the server.
+	from string
 	// asked is when the question was sent, and tried when the last one was, with or without an answer.
 	asked, tried time.Time
-	// by is what a sentinel says, and others are the addresses of the other sentinels that it knows.
+	// by is what a sentinel says, and others are the addresses of the other sentinels that it knows. life is how long that
+	// counts, if this is less than answerLife.
 	by     *naming
 	others []string
+	life   time.Duration
 	// nodes is what a node of a Cluster says.
 	nodes *nodes
 	// err is why there was no answer since.
@@ -34,6 +38,20 @@ type answer struct {
 
 // hasSaid reports whether there is an answer that counts.
 func (a answer) hasSaid() bool { return a.by != nil || a.nodes != nil }
+
+// old reports whether the answer does not count any longer.
+func (a answer) old(now time.Time) bool {
+	life := answerLife
+	if a.life > 0 {
+		life = min(a.life, life)
+	}
+	return !a.asked.IsZero() && since(a.asked, now) >= life
+}
+
+// since returns the time between two moments. While a machine is suspended, only the wall clock goes on.
+func since(then, now time.Time) time.Duration {
+	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
+}
 
 // same reports whether the same follows from two answers.
 func (a answer) same(as answer) bool {
@@ -52,6 +70,8 @@ type poller struct {
 	address string
 	conn    *connection.Conn
 	ask     func(ctx context.Context, conn *connection.Conn) (answer, error)
+	// places are those for servers that are asked at the same time.
+	places chan struct{}
 	// hurry has a token when the server is to be asked now.
 	hurry chan struct{}
 	stop  context.CancelFunc
@@ -60,8 +80,14 @@ type poller struct {
 // run asks until ctx is done, and reports each answer.
 func (p *poller) run(ctx context.Context, report func(answer)) {
 	for {
+		select {
+		case <-ctx.Done():
+			return
+		case p.places <- struct{}{}:
+		}
 		began := time.Now()
 		said, err := p.ask(ctx, p.conn)
+		<-p.places
 		if ctx.Err() != nil {
 			return
 		}

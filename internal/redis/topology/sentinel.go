@@ -6,6 +6,7 @@ package topology
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -37,47 +38,63 @@ type sentinels struct{ auth.Endpoint }
 func (s sentinels) server(address string) auth.Endpoint { return s.SentinelAt(address) }
 
 // ask implements deployment. The address of the master is that of the new one as soon as a failover has made it a
-// master, and the epoch changes at the same moment.
-func (s sentinels) ask(ctx context.Context, conn *connection.Conn) (answer, error) {
+// master, and the epoch changes at the same moment. If that is between the first two commands, the answer has the new
+// master with the old epoch, and never the old master with the new epoch.
+func (s sentinels) ask(ctx context.Context, conn *connection.Conn) (said answer, err error) {
 	name := s.Sentinels.Value().MasterName
-	var said answer
-	err := conn.Pipeline(ctx, func(replies []any) (err error) {
-		said.by, said.others, err = parseNaming(replies)
+	err = conn.Pipeline(ctx, func(replies []any) (err error) {
+		said, err = parseNaming(replies)
 		return err
-	}, []any{"sentinel", "get-master-addr-by-name", name}, []any{"sentinel", "master", name}, []any{"sentinel", "sentinels", name})
+	}, []any{"sentinel", "master", name}, []any{"sentinel", "get-master-addr-by-name", name}, []any{"sentinel", "sentinels", name})
 	return said, err
 }
 
-// parseNaming parses the replies to the three commands. It also returns the addresses of the other sentinels; a sentinel
-// may refuse to tell them.
-func parseNaming(replies []any) (is *naming, others []string, err error) {
+// parseNaming parses the replies to the three commands. A sentinel may refuse to tell the others.
+func parseNaming(replies []any) (said answer, err error) {
 	for _, reply := range replies[:2] {
 		if refusal, refused := reply.(resp.Error); refused {
-			return nil, nil, refusalOf(refusal)
+			return answer{}, refusalOf(refusal)
 		}
 	}
 	const hostAndPort = 2
-	parts, _ := replies[0].([]any)
+	parts, _ := replies[1].([]any)
 	if len(parts) != hostAndPort {
-		return nil, nil, masterNotFound()
+		return answer{}, masterNotFound()
 	}
-	is = &naming{}
+	is := &naming{}
 	if is.master, err = joined(parts[0], parts[1]); err != nil {
-		return nil, nil, err
+		return answer{}, err
 	}
-	text, _ := resp.Field(replies[1], "config-epoch").(string)
+	text, _ := resp.Field(replies[0], "config-epoch").(string)
 	if is.epoch, err = strconv.ParseUint(text, 10, 64); err != nil {
-		return nil, nil, resp.ErrMalformed
+		return answer{}, resp.ErrMalformed
 	}
-	flags, _ := resp.Field(replies[1], "flags").(string)
+	flags, _ := resp.Field(replies[0], "flags").(string)
 	is.down = slices.Contains(strings.Split(flags, ","), "o_down")
-	listed, _ := replies[2].([]any)
+	return answer{by: is, others: othersIn(replies[2]), life: lifeBy(resp.Field(replies[0], "down-after-milliseconds"))}, nil
+}
+
+// othersIn returns the addresses of sentinels in a reply.
+func othersIn(reply any) (others []string) {
+	listed, _ := reply.([]any)
 	for _, other := range listed {
-		if address, err := joined(resp.Field(other, "ip"), resp.Field(other, "port")); err == nil {
+		address, err := joined(resp.Field(other, "ip"), resp.Field(other, "port"))
+		if err == nil && len(others) < mostAsked {
 			others = append(others, address)
 		}
 	}
-	return is, others, nil
+	return others
+}
+
+// lifeBy returns how long an answer counts if a sentinel takes its master for down after so many milliseconds: another
+// server may be the master soon after that.
+func lifeBy(downAfter any) time.Duration {
+	text, _ := downAfter.(string)
+	number, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || number >= answerLife.Milliseconds() {
+		return answerLife
+	}
+	return max(time.Duration(number)*time.Millisecond, leastLife)
 }
 
 // joined returns host:port in the form that [auth.ParseEndpoint] returns.
@@ -130,10 +147,10 @@ func (s sentinels) decide(said []answer, asked int, epoch uint64) *view {
 	switch {
 	case votes == 0:
 		return nil
-	case latest.epoch < epoch && votes*2 <= asked:
+	case latest.epoch < epoch && !agreed(said, latest, asked):
 		return &view{err: failoverForgotten()}
 	case down:
-		return &view{err: masterDown()}
+		return &view{err: masterDown(), epoch: latest.epoch}
 	}
 	return &view{masters: []auth.Endpoint{s.ServerAt(latest.master)}, epoch: latest.epoch}
 }
@@ -156,6 +173,28 @@ func latestOf(said []answer) (latest naming, votes int, down bool) {
 		}
 	}
 	return latest, same[latest], isDown[latest]
+}
+
+// agreed reports whether more than half of the sentinels name this master. Several addresses that the user has written may
+// lead to one sentinel. So the addresses count that the sentinels have of each other, and only if there are none, all
+// that are asked.
+func agreed(said []answer, is naming, asked int) bool {
+	known := map[string]bool{}
+	for _, each := range said {
+		for _, other := range each.others {
+			known[other] = true
+		}
+	}
+	votes := 0
+	for _, each := range said {
+		if each.by != nil && each.by.master == is.master && each.by.epoch == is.epoch && (len(known) == 0 || known[each.from]) {
+			votes++
+		}
+	}
+	if len(known) > 0 {
+		asked = len(known)
+	}
+	return votes*2 > asked
 }
 
 func masterDown() *failure.Error {
@@ -187,14 +226,18 @@ func (s sentinels) explain(cause *failure.Error) *failure.Error {
 	return &about
 }
 
-// wanted implements deployment: the sentinels that the user names, and those that they know.
-func (s sentinels) wanted(answers []answer, _ []auth.Endpoint) []string {
-	wanted := s.Addresses()
-	for _, each := range answers {
-		for _, other := range each.others {
-			if len(wanted) < mostAsked && !slices.Contains(wanted, other) {
-				wanted = append(wanted, other)
-			}
+// wanted implements deployment: the sentinels that the user names, those that answer, and those that they know.
+func (s sentinels) wanted(answers map[string]answer, _ []auth.Endpoint) []string {
+	wanted := addresses(s.Addresses())
+	known := slices.Sorted(maps.Keys(answers))
+	for _, address := range known {
+		if answers[address].by != nil {
+			wanted.add(address)
+		}
+	}
+	for _, address := range known {
+		for _, other := range answers[address].others {
+			wanted.add(other)
 		}
 	}
 	return wanted

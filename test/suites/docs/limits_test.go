@@ -71,6 +71,8 @@ var notLimits = map[string]string{
 	"topology.flags":                                                         "an index in a line",
 	"topology.hostAndPort":                                                   "the elements of a reply",
 	"topology.least":                                                         "the elements of a reply",
+	"topology.lifeBy: time.Millisecond":                                      "the unit of the setting",
+	"topology.mostLogged":                                                    "the addresses in one log line",
 	"topology.leastOfNode":                                                   "the elements of a reply",
 	"topology.bits":                                                          "a part of a checksum",
 	"topology.polynomial":                                                    "a part of a checksum",

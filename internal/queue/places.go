@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/sync/errgroup"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
@@ -23,9 +22,6 @@ import (
 // deploymentTimeout is how long it may take altogether to read the queues of a deployment, whose keys may be on many
 // servers. It is longer than one call, so that the first server that does not answer is marked down.
 const deploymentTimeout = 2 * time.Second
-
-// slotsAtOnce is how many slots of a Cluster are read at the same time for one ScaledJob.
-const slotsAtOnce = 8
 
 // Directory knows where keys are: see package topology.
 type Directory interface {
@@ -88,81 +84,54 @@ type part struct {
 }
 
 // observeAll reads the queues of a deployment: those of each slot at the same moment, and slots with queues in progress
-// before all others.
+// first.
 func (r *Reader) observeAll(ctx context.Context, source Source) ([]Count, error) {
-	inProgress, waiting, err := r.split(source)
+	parts, err := r.split(source)
 	if err != nil {
 		return nil, fmt.Errorf("locating queues: %w", err)
 	}
 	counts := make([]Count, len(source.Queues))
-	for _, parts := range [][]part{inProgress, waiting} {
-		if err := r.observeParts(ctx, parts, counts); err != nil {
+	for _, each := range parts {
+		found, err := r.observePart(ctx, each)
+		if err != nil {
 			return nil, err
+		}
+		for i, at := range each.at {
+			counts[at] = found[i]
 		}
 	}
 	return counts, nil
 }
 
-// observeParts reads parts, several at the same time, and sets the counts of their queues.
-func (r *Reader) observeParts(ctx context.Context, parts []part, counts []Count) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(slotsAtOnce)
-	for _, each := range parts {
-		group.Go(func() error {
-			found, err := r.observePart(ctx, each)
-			if err != nil {
-				return err
-			}
-			for i, at := range each.at {
-				counts[at] = found[i]
-			}
-			return nil
-		})
-	}
-	return group.Wait()
-}
-
-// split splits a source into parts that can be read at the same moment: those with queues in progress, and others.
-func (r *Reader) split(source Source) (inProgress, waiting []part, err error) {
+// split splits a source into parts that can be read at the same moment, in the order in which they are to be read.
+func (r *Reader) split(source Source) (parts []part, err error) {
 	slot := func(key string) uint16 {
 		if source.Endpoint.Mode == auth.ModeCluster {
 			return topology.SlotOf(key)
 		}
 		return 0
 	}
-	bySlot := map[uint16]*part{}
-	add := func(i int) error {
-		queue := source.Queues[i]
-		is := bySlot[slot(queue.Key)]
-		if is == nil {
-			is = &part{Source: source}
-			is.Queues = nil
-			if is.place, err = r.directory.Locate(source.Endpoint, queue.Key); err != nil {
-				return err
-			}
-			bySlot[slot(queue.Key)] = is
-		}
-		is.Queues, is.at = append(is.Queues, queue), append(is.at, i)
-		return nil
-	}
-	for _, busy := range []bool{true, false} { // Also within a part: see observePart.
+	index := map[uint16]int{}
+	for _, inProgress := range []bool{true, false} {
 		for i, queue := range source.Queues {
-			if queue.InProgress != busy {
+			if queue.InProgress != inProgress {
 				continue
 			}
-			if err := add(i); err != nil {
-				return nil, nil, err
+			at, known := index[slot(queue.Key)]
+			if !known {
+				is := part{Source: source}
+				if is.place, err = r.directory.Locate(source.Endpoint, queue.Key); err != nil {
+					return nil, err
+				}
+				is.Queues = nil
+				at, parts = len(parts), append(parts, is)
+				index[slot(queue.Key)] = at
 			}
+			parts[at].Queues = append(parts[at].Queues, queue)
+			parts[at].at = append(parts[at].at, i)
 		}
 	}
-	for _, is := range bySlot {
-		if is.Queues[0].InProgress {
-			inProgress = append(inProgress, *is)
-		} else {
-			waiting = append(waiting, *is)
-		}
-	}
-	return inProgress, waiting, nil
+	return parts, nil
 }
 
 // observePart reads a part. While its slot is being moved, the keys that its owner does not have any longer, or never

@@ -47,7 +47,7 @@ func NewReader(pool *connection.Pool, directory Directory) *Reader {
 // back may count twice. If many entries of a stream must be counted one by one, the count may be lower than their
 // number: see [Count.Partial].
 //
-// In a Cluster this applies to the keys of each slot. Slots with queues in progress are read before all others.
+// In a Cluster this applies to the keys of each slot. The slots are read one after the other, as without transactions.
 //
 // Scores are compared with the clock of the operator, not with that of the server.
 func (r *Reader) Observe(ctx context.Context, source Source) ([]Count, error) {

@@ -16,7 +16,8 @@ const (
 	maxLineBytes   = 4 << 10
 	maxStringBytes = 1 << 20
 	maxReplyBytes  = 4 << 20
-	maxElements    = 1 << 16
+	maxElements    = 1 << 16 // of one aggregate
+	maxAllElements = 1 << 18
 	maxDepth       = 8
 )
 
@@ -136,7 +137,7 @@ func (b *bounds) beginAggregate(announced []byte, each, more int) error {
 		return ErrTooLarge
 	}
 	elements := max(n, 0)*each + more // A negative number means null.
-	if b.all += elements; b.all > maxElements {
+	if b.all += elements; b.all > maxAllElements {
 		return ErrTooLarge
 	}
 	if elements > 0 {

@@ -58,6 +58,7 @@ func TestBoundsRefuse(t *testing.T) {
 		"depth":                {strings.Repeat("*1\r\n", maxDepth+1), ErrTooLarge},
 		"attributes for ever":  {strings.Repeat("|0\r\n", maxDepth+1), ErrTooLarge},
 		"a line without end":   {"-" + strings.Repeat("x", maxLineBytes), ErrTooLarge},
+		"arrays in arrays":     {"*5\r\n" + strings.Repeat("*65536\r\n"+strings.Repeat("_\r\n", 65536), 5), ErrTooLarge},
 		"strings without end":  {"*65536\r\n" + strings.Repeat("$1000000\r\n"+strings.Repeat("x", 1000000)+"\r\n", 5), ErrTooLarge},
 		"bad inside a map":     {"%1\r\n+a\r\nx\r\n", errNotRESP},
 		"bad after a reply":    {"+OK\r\nx\r\n", errNotRESP},

@@ -143,6 +143,7 @@ func TestWhichSentinelsAreAsked(t *testing.T) {
 	g.Expect(s.wanted(map[string]answer{
 		"seed:1": {}, "s1:1": from("s1:1", names("m:1", 1)), "gone:1": {},
 	}, nil)).To(ConsistOf("seed:1", "s1:1"), "nobody knows the one that answers")
+	g.Expect(s.wanted(map[string]answer{"seed:1": {}, "s1:1": {}}, nil)).To(ConsistOf("seed:1", "s1:1"), "nobody answers")
 	many := make([]any, 2*mostAsked)
 	for i := range many {
 		many[i] = []any{"ip", fmt.Sprintf("10.0.0.%d", i), "port", "26379"}
@@ -150,19 +151,33 @@ func TestWhichSentinelsAreAsked(t *testing.T) {
 	g.Expect(othersIn(many)).To(HaveLen(mostAsked))
 }
 
-// After the process was stopped for a while, or the machine was suspended, nothing is known until servers have answered.
-func TestWhatWasKnownBeforeAPauseIsNotUsed(t *testing.T) {
+// After the process was stopped for a while, or the machine was suspended, nothing is known until a server has answered.
+func TestAnswersThatHaveBecomeOldAreNotUsed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	f := newFollower(nil, auth.Endpoint{Mode: auth.ModeSentinel}, newShare(), nil, logr.Discard())
-	f.known.Store(&view{masters: []auth.Endpoint{{Address: "m:1"}}})
-	f.confirm(time.Now())
+	e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
+	f := newFollower(nil, e, make(chan struct{}, 1), logr.Discard())
+	now := time.Now()
+	hear := func(asked time.Time) {
+		f.pollers["s1:1"] = &poller{address: "s1:1"}
+		said := names("m:1", 1)
+		said.asked, said.life = asked, leastLife
+		f.note(f.pollers["s1:1"], said)
+	}
+	hear(now)
+	g.Expect(f.consider(now)).To(BeTrue())
 	_, err := f.locate("emails")
 	g.Expect(err).NotTo(HaveOccurred())
-	f.confirmed.Store(new(time.Now().Add(-answerLife)))
+	version := f.version()
+	g.Expect(f.consider(now.Add(leastLife - 1))).To(BeFalse())
+	g.Expect(f.consider(now.Add(leastLife))).To(BeTrue())
 	_, err = f.locate("emails")
 	g.Expect(failure.Classify(err).Busy()).To(BeTrue())
-	now := time.Now()
+	hear(now.Add(leastLife))
+	g.Expect(f.consider(now.Add(leastLife))).To(BeTrue())
+	_, err = f.locate("emails")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(f.version()).To(BeEquivalentTo(version+2), "what was not known meanwhile is looked for again")
 	g.Expect(since(now.Add(-time.Second), now)).To(Equal(time.Second))
 	g.Expect(since(now.Add(-time.Hour).Round(0), now)).To(BeNumerically("~", time.Hour, time.Second), "by the wall clock")
 }

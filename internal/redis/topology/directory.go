@@ -6,11 +6,9 @@ package topology
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/time/rate"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
@@ -38,16 +36,6 @@ type Directory struct {
 	followers map[auth.Endpoint]*follower
 	// starting are the followers that do not run yet.
 	starting []*follower
-	// shares has the share of each tenant who uses a deployment.
-	shares map[string]share
-}
-
-// share is what the deployments of a tenant may take together.
-type share struct {
-	// strangers limits how many new addresses are used: servers may name ever new ones.
-	strangers *rate.Limiter
-	// asking has a place for each server that is asked at the same time. Each answer takes memory while it is read.
-	asking chan struct{}
 }
 
 // owner is who uses a deployment: an object of a tenant.
@@ -57,7 +45,7 @@ type owner struct{ tenant, name string }
 func New(pool *connection.Pool, log logr.Logger) *Directory {
 	return &Directory{
 		pool: pool, log: log, changed: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
-		owners: map[owner]auth.Endpoint{}, followers: map[auth.Endpoint]*follower{}, shares: map[string]share{},
+		owners: map[owner]auth.Endpoint{}, followers: map[auth.Endpoint]*follower{},
 	}
 }
 
@@ -101,36 +89,13 @@ func (d *Directory) Claim(tenant, name string, e auth.Endpoint, database int) er
 	d.owners[by] = e
 	f, ok := d.followers[e]
 	if !ok {
-		f = newFollower(d.pool, e, d.shareOf(tenant), d.changed, d.log.WithValues("endpoint", e.String()))
+		f = newFollower(d.pool, e, d.changed, d.log.WithValues("endpoint", e.String()))
 		d.followers[e] = f
 		d.starting = append(d.starting, f)
 		set(d.fresh)
 	}
 	f.users++
 	return nil
-}
-
-// shareOf returns the share of a tenant.
-func (d *Directory) shareOf(tenant string) share {
-	found, ok := d.shares[tenant]
-	if !ok {
-		found = newShare()
-		d.shares[tenant] = found
-	}
-	return found
-}
-
-func newShare() share {
-	return share{strangers: rate.NewLimiter(rate.Every(strangerInterval), mostStrangers), asking: make(chan struct{}, askedAtOnce)}
-}
-
-// forgetShares forgets the shares of tenants who use no deployment and had no new addresses for some time.
-func (d *Directory) forgetShares() {
-	using := map[string]bool{}
-	for by := range d.owners {
-		using[by.tenant] = true
-	}
-	maps.DeleteFunc(d.shares, func(tenant string, is share) bool { return !using[tenant] && is.strangers.Tokens() >= mostStrangers })
 }
 
 // Release is [connection.Pool.Release]. A deployment that nobody uses any longer is not followed.
@@ -156,7 +121,6 @@ func (d *Directory) leaveLocked(by owner) {
 	if f.users == 0 {
 		delete(d.followers, e)
 		close(f.gone)
-		d.forgetShares()
 	}
 }
 

@@ -244,7 +244,7 @@ func TestADeploymentCountsOnce(t *testing.T) {
 // Each time that it is asked, a node names masters that it has never named before. The operator does not dial ever more.
 func TestEverNewAddressesAreTold(t *testing.T) {
 	t.Parallel()
-	const masters = 250
+	const masters = 200
 	var asked atomic.Int64
 	hostile := redistest.NewScripted(t, func(args []string) string {
 		if args[0] != "cluster" {

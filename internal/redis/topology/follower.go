@@ -22,11 +22,10 @@ import (
 )
 
 const (
-	// mostAsked is how many servers of a deployment are asked where keys are, askedAtOnce how many of a tenant's at the same
-	// time, and mostMasters how many masters a deployment may have. listenTimeout is how long a sentinel may be silent, and
-	// refusedInterval the time until it is asked again to tell of new masters, if it has refused.
+	// mostAsked is how many servers of a deployment are asked where keys are, and mostMasters how many masters it may
+	// have. listenTimeout is how long a sentinel may be silent, and refusedInterval the time until it is asked again to tell
+	// of new masters, if it has refused.
 	mostAsked       = 64
-	askedAtOnce     = 8
 	mostMasters     = 256
 	listenTimeout   = time.Minute
 	refusedInterval = time.Minute
@@ -36,8 +35,8 @@ const (
 	newsInterval = 500 * time.Millisecond
 	// answersAtOnce is how many different answers are considered at once, and answersInterval how often there may be one
 	// more. The others wait.
-	answersAtOnce   = 20
-	answersInterval = 100 * time.Millisecond
+	answersAtOnce   = 100
+	answersInterval = 20 * time.Millisecond
 	// answerLife is how long an answer counts. A master that no sentinel has named for so long is not used: there may be
 	// a new one by now. It is longer than the timeout of a question and the time until the next. The answer of a sentinel
 	// that may make another server the master sooner counts for less, but at least for leastLife.
@@ -45,10 +44,10 @@ const (
 	leastLife  = 3 * askInterval
 	// refreshTimeout bounds how long a worker waits for the answer to where a key has moved.
 	refreshTimeout = 250 * time.Millisecond
-	// mostStrangers is how many addresses may be new at once in all deployments of a tenant, and strangerInterval how often
-	// there may be one more. An address that was not named for forgetStranger is new again.
-	mostStrangers    = 1024
-	strangerInterval = 5 * time.Second
+	// mostStrangers is how many addresses may be new at once, and strangerInterval how often there may be one more. An
+	// address that was not named for forgetStranger is new again.
+	mostStrangers    = mostAsked + mostMasters
+	strangerInterval = time.Second
 	forgetStranger   = 10 * time.Minute
 )
 
@@ -119,10 +118,8 @@ type follower struct {
 	// news has a token when there is an answer that was not considered.
 	news chan struct{}
 
-	// known is what is known; nil before the first answers. confirmed is when the last question was sent whose answer
-	// counts for it.
-	known     atomic.Pointer[view]
-	confirmed atomic.Pointer[time.Time]
+	// known is what is known; nil before the first answers.
+	known atomic.Pointer[view]
 	// changes is how often places have changed.
 	changes atomic.Uint64
 	// epoch is that of the latest failover that any sentinel knew of, and masters are the masters that were known last.
@@ -130,9 +127,10 @@ type follower struct {
 	epoch   uint64
 	masters []auth.Endpoint
 	begun   time.Time
-	// share is that of the first tenant who has used the deployment. met has when an address was named last.
-	share share
-	met   map[string]time.Time
+	// strangers limits how many new addresses are used: servers may name ever new ones. met has when an address was in use
+	// last.
+	strangers *rate.Limiter
+	met       map[string]time.Time
 
 	mu      sync.Mutex
 	answers map[string]answer
@@ -143,11 +141,11 @@ type follower struct {
 	heard chan struct{}
 }
 
-func newFollower(pool *connection.Pool, e auth.Endpoint, of share, changed chan<- struct{}, log logr.Logger) *follower {
+func newFollower(pool *connection.Pool, e auth.Endpoint, changed chan<- struct{}, log logr.Logger) *follower {
 	f := &follower{
 		endpoint: e, pool: pool, log: log, changed: changed, gone: make(chan struct{}), news: make(chan struct{}, 1),
 		answers: map[string]answer{}, pollers: map[string]*poller{}, heard: make(chan struct{}), begun: time.Now(),
-		share: of, met: map[string]time.Time{},
+		strangers: rate.NewLimiter(rate.Every(strangerInterval), mostStrangers), met: map[string]time.Time{},
 	}
 	if e.Mode == auth.ModeSentinel {
 		f.deployment = sentinels{e}
@@ -203,8 +201,7 @@ func (f *follower) adjust(ctx context.Context, asking *sync.WaitGroup) {
 		}
 		polling, stop := context.WithCancel(ctx)
 		p := &poller{
-			address: address, conn: f.pool.Conn(f.server(address), 0), ask: f.ask, places: f.share.asking,
-			hurry: make(chan struct{}, 1), stop: stop,
+			address: address, conn: f.pool.Conn(f.server(address), 0), ask: f.ask, hurry: make(chan struct{}, 1), stop: stop,
 		}
 		f.pollers[address] = p
 		asking.Go(func() { p.run(polling, func(said answer) { f.note(p, said) }) })
@@ -216,15 +213,25 @@ func (f *follower) adjust(ctx context.Context, asking *sync.WaitGroup) {
 
 // meet reports whether an address may be used: it is known, or there were few new ones.
 func (f *follower) meet(address string) bool {
-	if _, known := f.met[address]; !known && !slices.Contains(f.endpoint.Addresses(), address) && !f.share.strangers.Allow() {
+	if _, known := f.met[address]; !known && !slices.Contains(f.endpoint.Addresses(), address) && !f.strangers.Allow() {
 		return false
 	}
 	f.met[address] = time.Now()
 	return true
 }
 
-// forget forgets the addresses that were not named for some time.
+// forget forgets the addresses that were not in use for some time.
 func (f *follower) forget() {
+	f.mu.Lock()
+	for address := range f.pollers {
+		f.met[address] = time.Now()
+	}
+	f.mu.Unlock()
+	if known := f.known.Load(); known != nil {
+		for _, each := range known.servers() {
+			f.met[each.Address] = time.Now()
+		}
+	}
 	maps.DeleteFunc(f.met, func(_ string, at time.Time) bool { return time.Since(at) > forgetStranger })
 }
 
@@ -250,8 +257,8 @@ func (f *follower) note(from *poller, said answer) {
 
 // consider publishes what follows from the answers, if they differ or have become old. It returns whether they do.
 func (f *follower) consider(now time.Time) (differ bool) {
-	said, causes, asked, complete := f.recent(now)
-	if said == nil && causes == nil && complete {
+	said, causes, asked, complete, differ := f.recent(now)
+	if !differ {
 		return false
 	}
 	next := f.conclude(said, causes, asked, complete || now.Sub(f.begun) >= askInterval)
@@ -279,10 +286,13 @@ func (f *follower) conclude(said []answer, causes []*failure.Error, asked int, w
 	next := f.decide(said, asked, f.epoch)
 	if next == nil {
 		cause := worst(causes)
-		if cause == nil || !waited && f.known.Load() == nil {
-			return nil
+		switch {
+		case cause != nil && (waited || f.known.Load() != nil):
+			return &view{err: f.explain(cause)}
+		case cause == nil && f.known.Load() != nil: // The answers have become old, and nothing has failed.
+			return &view{err: failure.Classify(fmt.Errorf("asking where keys of %s are: %w", f.endpoint, failure.ErrBusy))}
 		}
-		return &view{err: f.explain(cause)}
+		return nil
 	}
 	if next.err == nil && slices.ContainsFunc(next.servers(), func(is auth.Endpoint) bool { return !f.meet(is.Address) }) {
 		f.mu.Lock()
@@ -293,9 +303,9 @@ func (f *follower) conclude(said []answer, causes []*failure.Error, asked int, w
 	return next
 }
 
-// recent returns the answers that count now, why others have none, how many servers are asked, and whether each of them
-// was asked already. It returns no answers and no errors if they are as before.
-func (f *follower) recent(now time.Time) (said []answer, causes []*failure.Error, asked int, complete bool) {
+// recent returns the answers that count now, why others have none, how many servers are asked, whether each of them was
+// asked already, and whether anything of this differs from before.
+func (f *follower) recent(now time.Time) (said []answer, causes []*failure.Error, asked int, complete, differ bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	complete = len(f.answers) == len(f.pollers)
@@ -307,24 +317,14 @@ func (f *follower) recent(now time.Time) (said []answer, causes []*failure.Error
 		}
 		if each.hasSaid() {
 			said = append(said, each)
-			f.confirm(each.asked)
 		}
 		if each.err != nil {
 			causes = append(causes, each.err)
 		}
 	}
-	if !f.differs && f.known.Load() != nil {
-		return nil, nil, 0, true
-	}
+	differ = f.differs || f.known.Load() == nil
 	f.differs = false
-	return said, causes, len(f.pollers), complete
-}
-
-// confirm notes when a question was sent whose answer counts.
-func (f *follower) confirm(asked time.Time) {
-	if last := f.confirmed.Load(); last == nil || last.Before(asked) {
-		f.confirmed.Store(&asked)
-	}
+	return said, causes, len(f.pollers), complete, differ
 }
 
 func tooManyStrangers() *failure.Error {
@@ -353,12 +353,12 @@ func (f *follower) describe(before, next *view) {
 
 // locate returns where a key is.
 func (f *follower) locate(key string) (Place, error) {
-	known, confirmed := f.known.Load(), f.confirmed.Load()
+	known := f.known.Load()
 	switch {
-	case known != nil && known.err != nil:
-		return Place{}, known.err
-	case known == nil || since(*confirmed, time.Now()) >= answerLife: // The process may have been stopped for a while.
+	case known == nil:
 		return Place{}, failure.Classify(fmt.Errorf("asking where keys of %s are: %w", f.endpoint, failure.ErrBusy))
+	case known.err != nil:
+		return Place{}, known.err
 	case known.owners == nil:
 		return Place{Owner: known.masters[0]}, nil
 	}

@@ -4,6 +4,7 @@
 package topology
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -40,13 +41,7 @@ type answer struct {
 func (a answer) hasSaid() bool { return a.by != nil || a.nodes != nil }
 
 // old reports whether the answer does not count any longer.
-func (a answer) old(now time.Time) bool {
-	life := answerLife
-	if a.life > 0 {
-		life = min(a.life, life)
-	}
-	return !a.asked.IsZero() && since(a.asked, now) >= life
-}
+func (a answer) old(now time.Time) bool { return since(a.asked, now) >= cmp.Or(a.life, answerLife) }
 
 // since returns the time between two moments. While a machine is suspended, only the wall clock goes on.
 func since(then, now time.Time) time.Duration {
@@ -70,8 +65,6 @@ type poller struct {
 	address string
 	conn    *connection.Conn
 	ask     func(ctx context.Context, conn *connection.Conn) (answer, error)
-	// places are those for servers that are asked at the same time.
-	places chan struct{}
 	// hurry has a token when the server is to be asked now.
 	hurry chan struct{}
 	stop  context.CancelFunc
@@ -80,14 +73,8 @@ type poller struct {
 // run asks until ctx is done, and reports each answer.
 func (p *poller) run(ctx context.Context, report func(answer)) {
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case p.places <- struct{}{}:
-		}
 		began := time.Now()
 		said, err := p.ask(ctx, p.conn)
-		<-p.places
 		if ctx.Err() != nil {
 			return
 		}

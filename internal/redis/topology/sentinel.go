@@ -226,12 +226,14 @@ func (s sentinels) explain(cause *failure.Error) *failure.Error {
 	return &about
 }
 
-// wanted implements deployment: the sentinels that the user names, those that answer, and those that they know.
+// wanted implements deployment: the sentinels that the user names, those that answer, and those that they know. While none
+// answers, all that were asked last are.
 func (s sentinels) wanted(answers map[string]answer, _ []auth.Endpoint) []string {
 	wanted := addresses(s.Addresses())
 	known := slices.Sorted(maps.Keys(answers))
+	some := slices.ContainsFunc(known, func(address string) bool { return answers[address].by != nil })
 	for _, address := range known {
-		if answers[address].by != nil {
+		if answers[address].by != nil || !some {
 			wanted.add(address)
 		}
 	}

@@ -114,7 +114,7 @@ func attacks() []attack {
 		{"dry runs hang", func(h *hostile) course {
 			w := h.webhook(webhook.CreateJob.Labelled(of("empty")), webhook.Hang)
 			h.crowd("empty", crowded)
-			return h.untilHeld(w, workers/4)
+			return h.untilHeld(w, workers*3/8)
 		}},
 		{"creates hang", func(h *hostile) course {
 			w := h.webhook(webhook.CreateJob.Labelled(of("full")), webhook.Hang)

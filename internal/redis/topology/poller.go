@@ -26,8 +26,8 @@ type answer struct {
 	from string
 	// asked is when the question was sent, and tried when the last one was, with or without an answer.
 	asked, tried time.Time
-	// by is what a sentinel says, and others are the addresses of the other sentinels that it knows. life is how long that
-	// counts, if this is less than answerLife.
+	// by is what a sentinel says, and others are the addresses of the other sentinels that it knows. life is how long the
+	// answer counts; 0 means answerLife.
 	by     *naming
 	others []string
 	life   time.Duration

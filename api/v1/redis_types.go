@@ -37,9 +37,9 @@ type Redis struct {
 	// +kubebuilder:default=Standalone
 	Mode RedisMode `json:"mode,omitempty"`
 
-	// addresses has each address as host:port, with IPv6 addresses in brackets, without a scheme or path. Standalone:
-	// exactly one, that of the server. Sentinel: those of the sentinels. Cluster: those of some nodes, which know the
-	// others.
+	// addresses has each address as host:port, with IPv6 addresses in brackets and without a zone, without a scheme or
+	// path. Standalone: exactly one, that of the server. Sentinel: those of the sentinels. Cluster: those of some nodes,
+	// which know the others.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -53,13 +53,14 @@ type Redis struct {
 	// +kubebuilder:validation:Minimum=0
 	Database int32 `json:"database,omitempty"`
 
-	// auth specifies the credentials. Without it the operator does not authenticate, and Redis treats it as the user
-	// default.
+	// auth specifies the credentials for the Redis servers; sentinels have their own in sentinel.auth. Without it the
+	// operator does not authenticate, and Redis treats it as the user default.
 	// +optional
 	Auth *RedisAuth `json:"auth,omitempty"`
 
-	// tls encrypts the connections. Write tls: {} for a server with a certificate from an authority that the operator's
-	// system trusts. Kubernetes drops a bare tls:, and the connections are not encrypted.
+	// tls encrypts the connections to the Redis servers; sentinels have their own settings in sentinel.tls. Write tls: {}
+	// for a server with a certificate from an authority that the operator's system trusts. Kubernetes drops a bare tls:,
+	// and the connections are not encrypted.
 	// +optional
 	TLS *RedisTLS `json:"tls,omitempty"`
 

@@ -110,8 +110,9 @@ type ScaledJobSpec struct {
 	PollingIntervalSeconds int32 `json:"pollingIntervalSeconds,omitempty"`
 
 	// notifications says how the operator learns of new messages at once. Enabled (default) uses keyspace notifications
-	// where Redis sends them, and otherwise client tracking, which needs no setting. Tracking uses client tracking only.
-	// Disabled uses neither: the operator reads the queue at each polling interval.
+	// where Redis sends them, and otherwise client tracking, which needs no setting. Tracking uses only client tracking.
+	// Where neither works, the operator reads the queue every 5 seconds by default. Disabled uses neither: the operator
+	// reads the queue at each polling interval.
 	// +optional
 	// +kubebuilder:default=Enabled
 	Notifications NotificationMode `json:"notifications,omitempty"`

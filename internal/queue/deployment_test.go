@@ -6,7 +6,9 @@ package queue_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unique"
@@ -249,4 +251,104 @@ func TestManySlowServersHoldUpAReadForALimitedTime(t *testing.T) {
 	_, err := queue.NewReader(pool, at).Observe(t.Context(), queue.Source{Endpoint: auth.Endpoint{Mode: auth.ModeCluster}, Queues: queues})
 	g.Expect(time.Since(began)).To(BeNumerically("<", servers*delay))
 	g.Expect(failure.Classify(err)).To(And(HaveField("Reason", failure.ReasonUnreachable), HaveField("Message", ContainSubstring("takes too long"))))
+}
+
+// A replica takes over from a master that moves a slot. Its old master answers MOVED, not ASK: the key is not where the
+// slot was to be moved to.
+func TestAKeyIsNotEmptyBecauseTheMasterOfAMovingSlotWasReplaced(t *testing.T) {
+	t.Parallel()
+	const key, absent = "{c}waiting", "{c}new"
+	s := redistest.NewSharded(t, redistest.ShardedOptions{})
+	d := newDeployed(t, auth.ModeCluster, s.Nodes[0].Addr())
+	client := clusterClient(t, s)
+	d.Expect(client.LPush(t.Context(), key, 1, 2, 3).Err()).To(Succeed())
+	read := d.counts(queue.Queue{Key: key})
+	d.eventually(read, 3)
+
+	from, err := s.Owner(t.Context(), s.Nodes[0], key)
+	d.Expect(err).NotTo(HaveOccurred())
+	_, err = s.BeginMigration(t.Context(), key, d.notOwner(s, key))
+	d.Expect(err).NotTo(HaveOccurred())
+	d.Expect(client.LPush(t.Context(), absent, 1).Err()).To(Succeed()) // It is made where the slot goes to.
+	d.eventually(d.counts(queue.Queue{Key: absent}), 1)                // So the reader knows of the move.
+	d.eventually(read, 3)
+
+	replica := s.Nodes[slices.Index(s.Nodes, from)+len(s.Nodes)/2]
+	d.Expect(replica.Client().ClusterFailover(t.Context()).Err()).To(Succeed())
+	d.never(read, 3)
+	d.eventually(read, 3)
+}
+
+// pinned is a directory that says the same place for each key.
+type pinned topology.Place
+
+func (p pinned) Locate(auth.Endpoint, string) (topology.Place, error) { return topology.Place(p), nil }
+
+func (pinned) Refresh(context.Context, auth.Endpoint) { /* the place stays */ }
+
+// The same, whatever the timing: the old master has the rest of the keys no longer, and the node that the slot was to be
+// moved to never had this one.
+func TestMovedIsNotAsk(t *testing.T) {
+	t.Parallel()
+	old := redistest.NewScripted(t, func(args []string) string {
+		if args[0] == "llen" {
+			return "-MOVED 1 127.0.0.1:1\r\n"
+		}
+		return redistest.Usual
+	})
+	importing := redistest.NewScripted(t, func(args []string) string {
+		if args[0] == "asking" {
+			return "+OK\r\n"
+		}
+		return redistest.Usual // An empty list.
+	})
+	at := pinned{Owner: auth.Endpoint{Address: old.Addr()}, Importing: auth.Endpoint{Address: importing.Addr()}}
+	pool := connection.NewPool(connection.Options{})
+	var running sync.WaitGroup
+	running.Go(func() { _ = pool.Start(t.Context()) })
+	t.Cleanup(running.Wait)
+	counts, err := queue.NewReader(pool, at).Observe(t.Context(), queue.Source{
+		Endpoint: auth.Endpoint{Mode: auth.ModeCluster}, Queues: []queue.Queue{{Key: "emails"}},
+	})
+	NewWithT(t).Expect(err).To(HaveOccurred(), "%v", counts)
+}
+
+// A worker takes a message from a slot that also has messages in progress, to a key of another slot. As the slots are not
+// read at the same moment, the message may then count nowhere, but not twice.
+func TestAMessageThatIsTakenToAnotherSlotDoesNotCountTwice(t *testing.T) {
+	t.Parallel()
+	const busy, waits, elsewhere = "{a}busy", "{a}waiting", "{b}busy"
+	g := NewWithT(t)
+	var taken atomic.Bool
+	mixed := redistest.NewScripted(t, func(args []string) string {
+		switch args[0] {
+		case "multi":
+			return "+OK\r\n"
+		case "llen":
+			return "+QUEUED\r\n"
+		case "exec": // Just after it, a worker takes the message that waits.
+			if taken.Swap(true) {
+				return "*2\r\n:0\r\n:0\r\n"
+			}
+			return "*2\r\n:0\r\n:1\r\n"
+		}
+		return redistest.Usual
+	})
+	other := redistest.NewScripted(t, func(args []string) string {
+		if args[0] == "llen" && taken.Load() {
+			return ":1\r\n"
+		}
+		return redistest.Usual
+	})
+	at := places{busy: {Address: mixed.Addr()}, waits: {Address: mixed.Addr()}, elsewhere: {Address: other.Addr()}}
+	pool := connection.NewPool(connection.Options{})
+	var running sync.WaitGroup
+	running.Go(func() { _ = pool.Start(t.Context()) })
+	t.Cleanup(running.Wait)
+	counts, err := queue.NewReader(pool, at).Observe(t.Context(), queue.Source{
+		Endpoint: auth.Endpoint{Mode: auth.ModeCluster},
+		Queues:   []queue.Queue{{Key: busy, InProgress: true}, {Key: elsewhere, InProgress: true}, {Key: waits}},
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(queue.Counts(counts).Outstanding()).To(BeNumerically("<=", 1))
 }

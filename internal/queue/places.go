@@ -4,6 +4,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,8 +84,7 @@ type part struct {
 	at []int
 }
 
-// observeAll reads the queues of a deployment: those of each slot at the same moment, and slots with queues in progress
-// first.
+// observeAll reads the queues of a deployment: those of each slot at the same moment.
 func (r *Reader) observeAll(ctx context.Context, source Source) ([]Count, error) {
 	parts, err := r.split(source)
 	if err != nil {
@@ -103,7 +103,9 @@ func (r *Reader) observeAll(ctx context.Context, source Source) ([]Count, error)
 	return counts, nil
 }
 
-// split splits a source into parts that can be read at the same moment, in the order in which they are to be read.
+// split splits a source into parts that can be read at the same moment, in the order in which they are to be read: those
+// with only queues in progress first, and those without any last. A message that is taken meanwhile may then count nowhere.
+// It may count twice only if it moves between two slots that have both kinds of queues.
 func (r *Reader) split(source Source) (parts []part, err error) {
 	slot := func(key string) uint16 {
 		if source.Endpoint.Mode == auth.ModeCluster {
@@ -112,33 +114,43 @@ func (r *Reader) split(source Source) (parts []part, err error) {
 		return 0
 	}
 	index := map[uint16]int{}
-	for _, inProgress := range []bool{true, false} {
-		for i, queue := range source.Queues {
-			if queue.InProgress != inProgress {
-				continue
+	for i, queue := range source.Queues {
+		at, known := index[slot(queue.Key)]
+		if !known {
+			is := part{Source: source}
+			if is.place, err = r.directory.Locate(source.Endpoint, queue.Key); err != nil {
+				return nil, err
 			}
-			at, known := index[slot(queue.Key)]
-			if !known {
-				is := part{Source: source}
-				if is.place, err = r.directory.Locate(source.Endpoint, queue.Key); err != nil {
-					return nil, err
-				}
-				is.Queues = nil
-				at, parts = len(parts), append(parts, is)
-				index[slot(queue.Key)] = at
-			}
-			parts[at].Queues = append(parts[at].Queues, queue)
-			parts[at].at = append(parts[at].at, i)
+			is.Queues = nil
+			at, parts = len(parts), append(parts, is)
+			index[slot(queue.Key)] = at
 		}
+		parts[at].Queues = append(parts[at].Queues, queue)
+		parts[at].at = append(parts[at].at, i)
 	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(a.turn(), b.turn()) })
 	return parts, nil
 }
 
+// turn says when a part is read: the lower, the sooner.
+func (p *part) turn() int {
+	inProgress := func(is Queue) bool { return is.InProgress }
+	waiting := func(is Queue) bool { return !is.InProgress }
+	switch {
+	case !slices.ContainsFunc(p.Queues, waiting):
+		return 0
+	case slices.ContainsFunc(p.Queues, inProgress):
+		return 1
+	}
+	return 2
+}
+
 // observePart reads a part. While its slot is being moved, the keys that its owner does not have any longer, or never
-// had, are read from the server that it is moved to.
+// had, are read from the server that it is moved to. If the owner answers MOVED, the move has ended, or the owner was
+// replaced: then it is not known where the keys are.
 func (r *Reader) observePart(ctx context.Context, is part) ([]Count, error) {
 	counts, err := r.observeAt(ctx, is.place.Owner, is.Source)
-	if is.place.Importing == (auth.Endpoint{}) || !failure.IsRedirection(err) {
+	if is.place.Importing == (auth.Endpoint{}) || !failure.IsAsk(err) {
 		return counts, err
 	}
 	counts = make([]Count, len(is.Queues))
@@ -146,7 +158,7 @@ func (r *Reader) observePart(ctx context.Context, is part) ([]Count, error) {
 		one := is.Source
 		one.Queues = []Queue{queue}
 		found, err := r.observeAt(ctx, is.place.Owner, one)
-		if failure.IsRedirection(err) {
+		if failure.IsAsk(err) {
 			found, err = r.observeImporting(ctx, is.place.Importing, one)
 		}
 		if err != nil {

@@ -16,15 +16,19 @@ func TestFlags(t *testing.T) {
 		recommended Flags
 		shown       Flags
 	}{
-		"":        {false, "Klg", "Klg"},
-		"lK":      {true, "lKg", "Klg"},
-		"glK":     {true, "glK", "Klg"},
-		"AKE":     {true, "AKE", "KEA"},
-		"A":       {false, "AK", "KA"},
-		"E":       {false, "EKlg", "KElg"},
-		"xE":      {false, "xEKlg", "KElgx"},
-		"Kg":      {false, "Kgl", "Klg"},
-		"l":       {false, "lKg", "Klg"},
+		"":    {false, "Klg", "Klg"},
+		"lK":  {true, "lKg", "Klg"},
+		"glK": {true, "glK", "Klg"},
+		"AKE": {true, "AKE", "KEA"},
+		"A":   {false, "AK", "KA"},
+		"E":   {false, "EKlg", "KElg"},
+		"xE":  {false, "xEKlg", "KElgx"},
+		"Kg":  {false, "Kgl", "Klg"},
+		"l":   {false, "lKg", "Klg"},
+		// As Redis 7.0 and newer, 8.2 and newer, and 8.8 and newer return them.
+		"AKEmn":   {true, "AKEmn", "KEAmn"},
+		"AKEmnoc": {true, "AKEmnoc", "KEAmnoc"},
+		"KnSTIV":  {false, "KnSTIVlg", "Klgn"},
 		"K$z?Z\n": {false, "K$z?Z\nlg", "Klgz$"},
 	} {
 		t.Run(string(value), func(t *testing.T) {

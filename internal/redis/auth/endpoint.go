@@ -233,6 +233,9 @@ func ParseDeployment(mode Mode, addresses []string) (Endpoint, error) {
 
 func normalizeHost(host string, bracketed bool) (string, error) {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() == bracketed {
+		if ip.Zone() != "" { // It could have any characters, and any length.
+			return "", errors.New("the IPv6 address has a zone")
+		}
 		return ip.String(), nil
 	}
 	if bracketed {

@@ -21,7 +21,6 @@ func TestParseEndpoint(t *testing.T) {
 		"10.0.0.7:6379":                     "10.0.0.7:6379",
 		"[::1]:6379":                        "[::1]:6379",
 		"[2001:DB8:0::1]:6379":              "[2001:db8::1]:6379",
-		"[fe80::1%eth0]:6379":               "[fe80::1%eth0]:6379",
 	} {
 		t.Run(address, func(t *testing.T) {
 			t.Parallel()
@@ -39,6 +38,7 @@ func TestParseEndpointRefuses(t *testing.T) {
 	for name, address := range map[string]string{
 		"nothing":              "",
 		"no port":              "redis",
+		"a zone":               "[fe80::1%eth0]:6379",
 		"an empty port":        "redis:",
 		"no host":              ":6379",
 		"port zero":            "redis:0",

@@ -152,6 +152,10 @@ func IsRedirection(err error) bool {
 	return strings.HasPrefix(reply, "MOVED ") || strings.HasPrefix(reply, "ASK ")
 }
 
+// IsAsk reports whether err is the reply of a node of a Cluster that is moving the slot of the key to another node, and
+// does not have the key.
+func IsAsk(err error) bool { return strings.HasPrefix(errorReply(err), "ASK ") }
+
 // IsRefusal reports whether err is the reply of a server that does not support a command, or does not allow it to this
 // user, so the same command fails again. Managed services have error texts of their own, so every ERR counts, except
 // for "too many clients".

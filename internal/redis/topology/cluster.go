@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
@@ -99,14 +97,15 @@ func slotUncovered(slot uint16) *failure.Error {
 // explain implements deployment.
 func (c cluster) explain(cause *failure.Error) *failure.Error { return cause }
 
-// wanted implements deployment: all masters, because only they tell which of their slots are being moved. If one does not
-// answer, also the nodes that the user names.
-func (c cluster) wanted(answers map[string]answer, masters []auth.Endpoint) []string {
-	var wanted addresses
-	failed := slices.ContainsFunc(slices.Collect(maps.Values(answers)), func(a answer) bool { return a.err != nil })
-	if len(masters) == 0 || failed {
-		wanted = c.Addresses()
-	}
+// belongs implements deployment: a node is known by its ID. Where nodes have no IDs, their addresses are in place of them.
+func (c cluster) belongs(said answer, known map[string]bool) bool {
+	return known[said.nodes.self] || known[said.from]
+}
+
+// wanted implements deployment: the nodes that the user names, which know best what belongs to the Cluster, and all
+// masters, because only they tell which of their slots are being moved.
+func (c cluster) wanted(_ map[string]answer, masters []auth.Endpoint) []string {
+	wanted := addresses(c.Addresses())
 	for _, each := range masters {
 		wanted.add(each.Address)
 	}

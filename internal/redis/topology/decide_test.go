@@ -29,7 +29,10 @@ func down(said answer) answer {
 
 // from is what the sentinel at an address says that knows some others.
 func from(address string, said answer, others ...string) answer {
-	said.from, said.others = address, others
+	said.from = address
+	for _, each := range others {
+		said.others = append(said.others, other{each, each})
+	}
 	return said
 }
 
@@ -82,15 +85,18 @@ func TestRepliesOfSentinels(t *testing.T) {
 	t.Parallel()
 	address := []any{"10.0.0.1", "6379"}
 	master := []any{"name", "jobs", "ip", "10.0.0.1", "port", "6379", "runid", "x", "flags", "master", "config-epoch", "12", "new-field", "1"}
-	others := []any{[]any{"name", "y", "ip", "redis-1.example", "port", "26379"}, []any{"ip", "fd00::1", "port", "26379"}, []any{"ip", "", "port", "x"}}
+	others := []any{[]any{"name", "y", "ip", "redis-1.example", "port", "26379", "runid", "8f"}, []any{"ip", "fd00::1", "port", "26379"}, []any{"ip", "", "port", "x"}}
 	for name, c := range map[string]struct {
 		replies []any
 		is      *naming
-		others  []string
+		others  []other
 		reason  failure.Reason
 	}{
 		"as expected": {
-			[]any{master, address, others}, &naming{master: "10.0.0.1:6379", epoch: 12}, []string{"redis-1.example:26379", "[fd00::1]:26379"}, "",
+			[]any{master, address, others},
+			&naming{master: "10.0.0.1:6379", epoch: 12},
+			[]other{{"redis-1.example:26379", "8f"}, {"[fd00::1]:26379", "[fd00::1]:26379"}},
+			"",
 		},
 		"a host name": {[]any{master, []any{"Redis-0.example", "6379"}, nil}, &naming{master: "redis-0.example:6379", epoch: 12}, nil, ""},
 		"others denied": {
@@ -136,19 +142,94 @@ func TestWhichSentinelsAreAsked(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	s := sentinels{auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1"}}
-	g.Expect(s.wanted(map[string]answer{
+	wanted := func(said map[string]answer) []string { return s.wanted(said, nil) }
+	g.Expect(wanted(map[string]answer{
 		"seed:1": from("seed:1", names("m:1", 1), "s1:1", "gone:1"),
 		"s1:1":   from("s1:1", names("m:1", 1), "s2:1"),
-	}, nil)).To(ConsistOf("seed:1", "s1:1", "gone:1", "s2:1"))
-	g.Expect(s.wanted(map[string]answer{
+	})).To(ConsistOf("seed:1", "s1:1", "gone:1", "s2:1"))
+	g.Expect(wanted(map[string]answer{
 		"seed:1": {}, "s1:1": from("s1:1", names("m:1", 1)), "gone:1": {},
-	}, nil)).To(ConsistOf("seed:1", "s1:1"), "nobody knows the one that answers")
-	g.Expect(s.wanted(map[string]answer{"seed:1": {}, "s1:1": {}}, nil)).To(ConsistOf("seed:1", "s1:1"), "nobody answers")
+	})).To(ConsistOf("seed:1", "s1:1"), "nobody knows the one that answers")
+	g.Expect(wanted(map[string]answer{"seed:1": {}, "s1:1": {}})).To(ConsistOf("seed:1", "s1:1"), "nobody answers")
 	many := make([]any, 2*mostAsked)
 	for i := range many {
 		many[i] = []any{"ip", fmt.Sprintf("10.0.0.%d", i), "port", "26379"}
 	}
 	g.Expect(othersIn(many)).To(HaveLen(mostAsked))
+}
+
+// An address may by now be that of a server of another deployment.
+func TestServersOfOtherDeploymentsAreNotBelieved(t *testing.T) {
+	t.Parallel()
+	const sentinel, cluster = auth.ModeSentinel, auth.ModeCluster
+	node := func(address, self string, masters ...string) answer {
+		return answer{from: address, nodes: &nodes{self: self, masters: masters}}
+	}
+	says := func(address string, others ...string) answer { return from(address, names("m:1", 1), others...) }
+	for name, c := range map[string]struct {
+		mode     auth.Mode
+		said     []answer
+		before   string
+		believed string
+	}{
+		"they know each other":      {sentinel, []answer{says("seed:1", "a", "b"), says("a:1", "seed", "b"), says("b:1", "seed", "a")}, "", "seed:1 a:1 b:1"},
+		"of another deployment":     {sentinel, []answer{says("seed:1", "a", "b"), says("a:1", "x", "y")}, "", "seed:1"},
+		"one that knows nobody":     {sentinel, []answer{says("seed:1", "a", "b"), says("a:1")}, "", "seed:1"},
+		"two":                       {sentinel, []answer{says("seed:1", "a"), says("a:1", "seed")}, "", "seed:1 a:1"},
+		"known before":              {sentinel, []answer{says("a:1", "seed", "b"), says("x:1", "y", "z")}, "seed a b", "a:1"},
+		"a fresh one":               {sentinel, []answer{says("seed:1"), says("a:1", "seed", "b"), says("b:1", "seed", "a")}, "seed a b", "seed:1 a:1 b:1"},
+		"a fresh one and a dead":    {sentinel, []answer{says("seed:1", "a"), says("a:1", "old", "seed", "b")}, "old a b", "seed:1 a:1"},
+		"a sentinel was reset":      {sentinel, []answer{says("seed:1", "a", "b"), says("a:1", "seed")}, "seed a b", "seed:1 a:1"},
+		"a Service leads elsewhere": {sentinel, []answer{says("seed:1", "x", "y"), says("a:1", "seed", "b")}, "seed a b", "seed:1"},
+		"nodes": {
+			cluster, []answer{node("c:1", "c", "a", "b", "c"), node("a:1", "a", "a", "b", "c"), node("seed:1", "replica", "a", "b")}, "", "seed:1 a:1 c:1",
+		},
+		"a node of another Cluster":          {cluster, []answer{node("a:1", "x", "x", "y"), node("seed:1", "seed", "seed", "a")}, "", "seed:1"},
+		"nodes without IDs":                  {cluster, []answer{node("seed:1", "seed:1", "seed:1", "a:1"), node("a:1", "", "a:1")}, "", "seed:1 a:1"},
+		"nodes known before":                 {cluster, []answer{node("a:1", "a", "a", "b"), node("b:1", "b", "b")}, "a", "a:1 b:1"},
+		"an empty node":                      {cluster, []answer{node("seed:1", "empty"), node("a:1", "a", "a")}, "a", "seed:1 a:1"},
+		"a Service leads to another Cluster": {cluster, []answer{node("seed:1", "x", "x"), node("a:1", "a", "a")}, "a", "seed:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFollower(nil, auth.Endpoint{Mode: c.mode, Address: "seed:1"}, nil, logr.Discard())
+			f.peers = map[string]bool{}
+			for id := range strings.FieldsSeq(c.before) {
+				f.peers[id] = true
+			}
+			var believed []string
+			for _, each := range f.judge(c.said) {
+				believed = append(believed, each.from)
+			}
+			NewWithT(t).Expect(believed).To(ConsistOf(strings.Fields(c.believed)))
+			NewWithT(t).Expect(f.strange).To(HaveLen(len(c.said) - len(believed)))
+		})
+	}
+}
+
+// The Service that the user names leads to a sentinel that has just started. It knows nobody, and no failover.
+func TestAFreshSentinelDoesNotLeadBackToTheOldMaster(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	f := newFollower(nil, auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})},
+		make(chan struct{}, 1), logr.Discard())
+	say := func(all ...answer) {
+		for _, each := range all {
+			each.asked = time.Now()
+			if f.pollers[each.from] == nil {
+				f.pollers[each.from] = &poller{address: each.from, stop: func() {}}
+			}
+			f.note(f.pollers[each.from], each)
+		}
+		f.consider(time.Now())
+		g.Expect(f.wanted(f.ofDeployment(), nil)).To(ConsistOf("seed:1", "a:1", "b:1"))
+	}
+	say(from("seed:1", names("new:1", 5), "a:1", "b:1"), from("a:1", names("new:1", 5), "seed:1", "b:1"), from("b:1", names("new:1", 5), "seed:1", "a:1"))
+	g.Expect(f.locate("emails")).To(HaveField("Owner.Address", "new:1"))
+	for range 3 {
+		say(from("seed:1", names("old:1", 0)))
+		g.Expect(f.locate("emails")).To(HaveField("Owner.Address", "new:1"))
+	}
 }
 
 // After the process was stopped for a while, or the machine was suspended, nothing is known until a server has answered.
@@ -292,7 +373,8 @@ func TestTheNewerClaimOfASlotIsRight(t *testing.T) {
 	g := NewWithT(t)
 	claim := func(id string, epoch uint64) *nodes {
 		return &nodes{
-			ranges: []slotRange{{0, slots - 1, id}}, epochs: map[string]uint64{id: epoch}, addresses: map[string]string{id: id + ":1"},
+			masters: []string{id}, ranges: []slotRange{{0, slots - 1, 0}}, epochs: map[string]uint64{id: epoch},
+			addresses: map[string]string{id: id + ":1"},
 		}
 	}
 	e := auth.Endpoint{Mode: auth.ModeCluster}
@@ -308,7 +390,7 @@ func TestANodeKnowsItsOwnAddressBest(t *testing.T) {
 	g := NewWithT(t)
 	claim := func(self, address string) *nodes {
 		return &nodes{
-			self: self, ranges: []slotRange{{0, slots - 1, "moved"}}, epochs: map[string]uint64{"moved": 3},
+			self: self, masters: []string{"moved"}, ranges: []slotRange{{0, slots - 1, 0}}, epochs: map[string]uint64{"moved": 3},
 			addresses: map[string]string{"moved": address},
 		}
 	}
@@ -347,7 +429,7 @@ func TestMastersAreBounded(t *testing.T) {
 	for i := range uint16(slots) {
 		id := string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676))
 		said.addresses[id] = id + ".example:1"
-		said.ranges = append(said.ranges, slotRange{i, i, id})
+		said.masters, said.ranges = append(said.masters, id), append(said.ranges, slotRange{i, i, i})
 	}
 	is := merge(auth.Endpoint{Mode: auth.ModeCluster}, []*nodes{said})
 	g.Expect(is.masters).To(HaveLen(mostMasters))

@@ -62,6 +62,8 @@ type deployment interface {
 	decide(said []answer, asked int, epoch uint64) *view
 	// explain returns why nothing is known, by the error of one of the servers.
 	explain(cause *failure.Error) *failure.Error
+	// belongs reports whether a server is one of those that the deployment is known to have.
+	belongs(said answer, known map[string]bool) bool
 	// wanted returns the addresses of the servers to ask. answers are by address, and masters are those that were known
 	// last.
 	wanted(answers map[string]answer, masters []auth.Endpoint) []string
@@ -122,10 +124,13 @@ type follower struct {
 	known atomic.Pointer[view]
 	// changes is how often places have changed.
 	changes atomic.Uint64
-	// epoch is that of the latest failover that any sentinel knew of, and masters are the masters that were known last.
-	// Only run uses them.
+	// epoch is that of the latest failover that any sentinel knew of, masters are the masters that were known last, and
+	// peers is what the servers of the deployment were known by then. strange has the addresses of servers that answer and do
+	// not belong to it. Only run uses them.
 	epoch   uint64
 	masters []auth.Endpoint
+	peers   map[string]bool
+	strange map[string]bool
 	begun   time.Time
 	// strangers limits how many new addresses are used: servers may name ever new ones. met has when an address was in use
 	// last.
@@ -186,7 +191,7 @@ func (f *follower) run(ctx context.Context) {
 func (f *follower) adjust(ctx context.Context, asking *sync.WaitGroup) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	wanted := f.wanted(f.answers, f.masters)
+	wanted := f.wanted(f.ofDeployment(), f.masters)
 	for address, p := range f.pollers {
 		if !slices.Contains(wanted, address) {
 			p.stop()
@@ -211,9 +216,63 @@ func (f *follower) adjust(ctx context.Context, asking *sync.WaitGroup) {
 	}
 }
 
+// judge returns the answers of servers that belong to the deployment, and keeps which ones do not. An address, such as that
+// of a Pod, may by now be that of a server of another deployment. So a server counts if the user names it, or if servers that
+// count know it, or did before.
+func (f *follower) judge(said []answer) (believed []answer) {
+	known := f.knownBefore(said)
+	f.strange = map[string]bool{}
+	for _, each := range said {
+		f.strange[each.from] = true
+	}
+	for before := -1; before < len(believed); {
+		before = len(believed)
+		for _, each := range said {
+			if !f.strange[each.from] || !f.names(each.from) && !f.belongs(each, known) {
+				continue
+			}
+			delete(f.strange, each.from)
+			believed = append(believed, each)
+			for _, peer := range each.peers() {
+				known[peer] = true
+			}
+		}
+	}
+	return believed
+}
+
+// names reports whether the user names an address.
+func (f *follower) names(address string) bool {
+	return slices.Contains(f.endpoint.Addresses(), address)
+}
+
+// knownBefore returns what the servers of the deployment were known by. It is empty if those that the user names know
+// others, but none of these: then the addresses lead to another deployment now.
+func (f *follower) knownBefore(said []answer) map[string]bool {
+	var told []string
+	for _, each := range said {
+		if f.names(each.from) {
+			told = append(told, each.peers()...)
+		}
+	}
+	known := map[string]bool{}
+	if len(told) == 0 || slices.ContainsFunc(told, func(peer string) bool { return f.peers[peer] }) {
+		maps.Copy(known, f.peers)
+	}
+	return known
+}
+
+// ofDeployment returns the answers, except for those of servers that do not belong to the deployment. Call it with the
+// lock held.
+func (f *follower) ofDeployment() map[string]answer {
+	all := maps.Clone(f.answers)
+	maps.DeleteFunc(all, func(address string, _ answer) bool { return f.strange[address] })
+	return all
+}
+
 // meet reports whether an address may be used: it is known, or there were few new ones.
 func (f *follower) meet(address string) bool {
-	if _, known := f.met[address]; !known && !slices.Contains(f.endpoint.Addresses(), address) && !f.strangers.Allow() {
+	if _, known := f.met[address]; !known && !f.names(address) && !f.strangers.Allow() {
 		return false
 	}
 	f.met[address] = time.Now()
@@ -261,7 +320,11 @@ func (f *follower) consider(now time.Time) (differ bool) {
 	if !differ {
 		return false
 	}
-	next := f.conclude(said, causes, asked, complete || now.Sub(f.begun) >= askInterval)
+	believed := f.judge(said)
+	if len(believed) == 0 && len(said) > 0 {
+		causes = append(causes, anotherDeployment())
+	}
+	next := f.conclude(believed, causes, asked, complete || now.Sub(f.begun) >= askInterval)
 	if next == nil {
 		return true // The first answers are still to come.
 	}
@@ -269,7 +332,7 @@ func (f *follower) consider(now time.Time) (differ bool) {
 		f.epoch = next.epoch
 	}
 	if next.err == nil {
-		f.masters = next.masters
+		f.masters, f.peers = next.masters, peersOf(believed)
 	}
 	before := f.known.Swap(next)
 	if before == nil || !before.same(next) {
@@ -278,6 +341,17 @@ func (f *follower) consider(now time.Time) (differ bool) {
 		f.describe(before, next)
 	}
 	return true
+}
+
+// peersOf returns what servers are known by.
+func peersOf(said []answer) map[string]bool {
+	peers := map[string]bool{}
+	for _, each := range said {
+		for _, peer := range each.peers() {
+			peers[peer] = true
+		}
+	}
+	return peers
 }
 
 // conclude returns what follows from the answers and from the errors of the servers that have not answered. It returns nil
@@ -327,6 +401,14 @@ func (f *follower) recent(now time.Time) (said []answer, causes []*failure.Error
 	return said, causes, len(f.pollers), complete, differ
 }
 
+func anotherDeployment() *failure.Error {
+	return &failure.Error{
+		Reason:  failure.ReasonUnreachable,
+		Message: "The servers that answer belong to another Redis deployment. Check that spec.redis.addresses are those of your servers.",
+		Err:     errors.New("no server that answers is known to the others"),
+	}
+}
+
 func tooManyStrangers() *failure.Error {
 	return &failure.Error{
 		Reason:  failure.ReasonUnreachable,
@@ -372,7 +454,7 @@ func (f *follower) locate(key string) (Place, error) {
 
 func (f *follower) version() uint64 { return f.changes.Load() }
 
-// refresh asks all servers, and returns when all have answered, or after a moment.
+// refresh asks all servers, and returns when all have answered that did so before, or after a moment.
 func (f *follower) refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
@@ -382,7 +464,8 @@ func (f *follower) refresh(ctx context.Context) {
 		f.mu.Lock()
 		heard, waiting := f.heard, false
 		for address := range f.pollers {
-			waiting = waiting || !f.answers[address].tried.After(began)
+			last := f.answers[address]
+			waiting = waiting || last.err == nil && !last.tried.After(began)
 		}
 		f.mu.Unlock()
 		if !waiting {

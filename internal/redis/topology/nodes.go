@@ -15,6 +15,9 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
+// longestID is the length of the longest ID of a node or sentinel that is kept. Redis has IDs of 40 characters.
+const longestID = 64
+
 // mostMoves is how many slots a node may be moving at the same time. If they are more, the others are found only where
 // they are moved from.
 const mostMoves = 1024
@@ -23,8 +26,9 @@ const mostMoves = 1024
 type nodes struct {
 	// self is the ID of the node; empty if it does not tell.
 	self string
-	// ranges are the slots that have a master.
-	ranges []slotRange
+	// masters are the IDs of the masters with slots, each once, and ranges are their slots.
+	masters []string
+	ranges  []slotRange
 	// epochs has the epoch of each node with slots by its ID: of two nodes that claim a slot, the one with the higher epoch
 	// is right.
 	epochs map[string]uint64
@@ -36,14 +40,14 @@ type nodes struct {
 
 // same reports whether two nodes say the same.
 func (n *nodes) same(as *nodes) bool {
-	return n.self == as.self && slices.Equal(n.ranges, as.ranges) && slices.Equal(n.moves, as.moves) &&
-		maps.Equal(n.epochs, as.epochs) && maps.Equal(n.addresses, as.addresses)
+	return n.self == as.self && slices.Equal(n.masters, as.masters) && slices.Equal(n.ranges, as.ranges) &&
+		slices.Equal(n.moves, as.moves) && maps.Equal(n.epochs, as.epochs) && maps.Equal(n.addresses, as.addresses)
 }
 
-// slotRange are the slots from first to last, of one master.
+// slotRange are the slots from first to last, of one master. A node may have very many ranges.
 type slotRange struct {
 	first, last uint16
-	master      string // its ID
+	master      uint16 // its index
 }
 
 // move is a slot that is being moved to another node.
@@ -65,25 +69,40 @@ func parseNodes(inSlots, inNodes any, asked string) (*nodes, error) {
 	if !ok {
 		return nil, resp.ErrMalformed
 	}
-	covered := 0
+	index, covered := map[string]uint16{}, 0
 	for _, each := range listed {
-		if err := is.parseRange(each, asked); err != nil {
+		r, id, err := is.parseRange(each, asked)
+		if err != nil {
 			return nil, err
 		}
-		last := is.ranges[len(is.ranges)-1]
-		if covered += int(last.last-last.first) + 1; covered > slots { // Some overlap.
+		if covered += int(r.last-r.first) + 1; covered > slots { // Some overlap.
 			return nil, resp.ErrMalformed
 		}
+		at, known := index[id]
+		if !known {
+			if len(is.masters) == mostMasters {
+				continue
+			}
+			at = uint16(len(is.masters))
+			index[id], is.masters = at, append(is.masters, id)
+		}
+		r.master = at
+		is.ranges = append(is.ranges, r)
 	}
 	is.trim()
+	for _, id := range is.masters {
+		if is.self == "" && is.addresses[id] == asked {
+			is.self = id
+		}
+	}
 	return is, nil
 }
 
 // trim leaves out the nodes that have no slots and get none. A hostile node may name very many.
 func (n *nodes) trim() {
 	epochs, addresses := map[string]uint64{}, map[string]string{}
-	for _, r := range n.ranges {
-		epochs[r.master], addresses[r.master] = n.epochs[r.master], n.addresses[r.master]
+	for _, id := range n.masters {
+		epochs[id], addresses[id] = n.epochs[id], n.addresses[id]
 	}
 	for _, m := range n.moves {
 		addresses[m.to] = n.addresses[m.to]
@@ -91,34 +110,44 @@ func (n *nodes) trim() {
 	n.epochs, n.addresses = epochs, addresses
 }
 
-// parseRange parses a range of CLUSTER SLOTS: first, last, the master, and its replicas. A node is its preferred
-// address, its port, and, from Redis 4 on, its ID.
-func (n *nodes) parseRange(reply any, asked string) error {
+// parseRange parses a range of CLUSTER SLOTS: first, last, the master, and its replicas. It returns the ID of the master.
+// A node is its preferred address, its port, and, from Redis 4 on, its ID.
+func (n *nodes) parseRange(reply any, asked string) (is slotRange, id string, err error) {
 	const least, leastOfNode = 3, 2
 	parts, _ := reply.([]any)
 	if len(parts) < least {
-		return resp.ErrMalformed
+		return slotRange{}, "", resp.ErrMalformed
 	}
 	master, _ := parts[2].([]any)
 	first, isFirst := parts[0].(int64)
 	last, isLast := parts[1].(int64)
 	if !isFirst || !isLast || first < 0 || last < first || last >= slots || len(master) < leastOfNode {
-		return resp.ErrMalformed
+		return slotRange{}, "", resp.ErrMalformed
 	}
-	id := ""
-	if len(master) > leastOfNode {
-		id, _ = master[2].(string)
+	if id, err = idOf(master); err != nil {
+		return slotRange{}, "", err
 	}
 	if host, _ := master[0].(string); host != unannounced || n.addresses[id] == "" { // Otherwise CLUSTER NODES has the IP address.
 		address, err := addressOf(master[0], master[1], asked)
 		if err != nil {
-			return err
+			return slotRange{}, "", err
 		}
 		id = cmp.Or(id, address)
 		n.addresses[id] = address
 	}
-	n.ranges = append(n.ranges, slotRange{uint16(first), uint16(last), id})
-	return nil
+	return slotRange{first: uint16(first), last: uint16(last)}, id, nil
+}
+
+// idOf returns the ID of a node in CLUSTER SLOTS, if it is told.
+func idOf(node []any) (id string, err error) {
+	const at = 2
+	if len(node) > at {
+		id, _ = node[at].(string)
+	}
+	if len(id) > longestID {
+		return "", resp.ErrMalformed
+	}
+	return id, nil
 }
 
 // unannounced is the host of a node that is to be known by a name, but has announced none.
@@ -144,7 +173,7 @@ func addressOf(host, port any, asked string) (string, error) {
 // are left out: CLUSTER SLOTS has what matters most.
 func (n *nodes) parseLine(fields []string, asked string) {
 	const address, flags, epoch, firstSlot = 1, 2, 6, 8
-	if len(fields) < firstSlot {
+	if len(fields) < firstSlot || len(fields[0]) > longestID {
 		return
 	}
 	id := fields[0]
@@ -163,13 +192,28 @@ func (n *nodes) parseLine(fields []string, asked string) {
 	}
 	n.self = strings.Clone(id)
 	for _, each := range fields[firstSlot:] {
-		inner, isMove := strings.CutPrefix(strings.TrimSuffix(each, "]"), "[")
-		number, to, outgoing := strings.Cut(inner, "->-")
-		slot, err := strconv.ParseUint(number, 10, 16)
-		if isMove && outgoing && err == nil && slot < slots && len(n.moves) < mostMoves {
-			n.moves = append(n.moves, move{uint16(slot), strings.Clone(to)})
+		if is, isMove := parseMove(each); isMove && len(n.moves) < mostMoves {
+			n.moves = append(n.moves, is)
 		}
 	}
+}
+
+// parseMove parses [<slot>->-<id>]. Other slots have other forms.
+func parseMove(field string) (is move, isMove bool) {
+	inner, bracketed := strings.CutPrefix(strings.TrimSuffix(field, "]"), "[")
+	number, to, outgoing := strings.Cut(inner, "->-")
+	slot, err := strconv.ParseUint(number, 10, 16)
+	if !bracketed || !outgoing || err != nil || slot >= slots || len(to) > longestID {
+		return move{}, false
+	}
+	return move{uint16(slot), strings.Clone(to)}, true
+}
+
+// claim is what a master of a slot is known by: its index, its epoch, and whether it says so itself.
+type claim struct {
+	index uint16
+	epoch uint64
+	own   bool
 }
 
 // merge returns what follows from what several nodes say. Of two masters of a slot, the one with the higher epoch is
@@ -179,14 +223,15 @@ func merge(of auth.Endpoint, said []*nodes) *view {
 	epochs := make([]uint64, slots)
 	index := v.index(of, said)
 	for _, each := range said {
+		claims := make([]claim, len(each.masters))
+		for i, id := range each.masters {
+			claims[i] = claim{index[each.addresses[id]], each.epochs[id], id == each.self}
+		}
 		for _, r := range each.ranges {
-			address, epoch := each.addresses[r.master], each.epochs[r.master]
-			if index[address] == 0 {
-				continue
-			}
-			for slot := int(r.first); slot <= int(r.last); slot++ {
-				if v.owners[slot] == 0 || epoch > epochs[slot] || epoch == epochs[slot] && r.master == each.self {
-					v.owners[slot], epochs[slot] = index[address], epoch
+			by := claims[r.master]
+			for slot := int(r.first); by.index != 0 && slot <= int(r.last); slot++ {
+				if v.owners[slot] == 0 || by.epoch > epochs[slot] || by.epoch == epochs[slot] && by.own {
+					v.owners[slot], epochs[slot] = by.index, by.epoch
 				}
 			}
 		}
@@ -215,8 +260,8 @@ func (v *view) addMoves(of auth.Endpoint, said []*nodes) {
 func (v *view) index(of auth.Endpoint, said []*nodes) map[string]uint16 {
 	found := map[string]bool{}
 	for _, each := range said {
-		for _, r := range each.ranges {
-			found[each.addresses[r.master]] = true
+		for _, id := range each.masters {
+			found[each.addresses[id]] = true
 		}
 	}
 	index := map[string]uint16{}

@@ -29,12 +29,26 @@ type answer struct {
 	// by is what a sentinel says, and others are the addresses of the other sentinels that it knows. life is how long the
 	// answer counts; 0 means answerLife.
 	by     *naming
-	others []string
+	others []other
 	life   time.Duration
 	// nodes is what a node of a Cluster says.
 	nodes *nodes
 	// err is why there was no answer since.
 	err *failure.Error
+}
+
+// other is a sentinel that another one knows. id is its run ID, or its address if that is not told.
+type other struct{ address, id string }
+
+// peers returns the IDs of the servers that the server knows.
+func (a answer) peers() (ids []string) {
+	if a.nodes != nil {
+		return a.nodes.masters
+	}
+	for _, its := range a.others {
+		ids = append(ids, its.id)
+	}
+	return ids
 }
 
 // hasSaid reports whether there is an answer that counts.

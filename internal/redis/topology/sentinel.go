@@ -74,14 +74,19 @@ func parseNaming(replies []any) (said answer, err error) {
 	return answer{by: is, others: othersIn(replies[2]), life: lifeBy(resp.Field(replies[0], "down-after-milliseconds"))}, nil
 }
 
-// othersIn returns the addresses of sentinels in a reply.
-func othersIn(reply any) (others []string) {
+// othersIn returns the sentinels in a reply.
+func othersIn(reply any) (others []other) {
 	listed, _ := reply.([]any)
-	for _, other := range listed {
-		address, err := joined(resp.Field(other, "ip"), resp.Field(other, "port"))
-		if err == nil && len(others) < mostAsked {
-			others = append(others, address)
+	for _, each := range listed {
+		address, err := joined(resp.Field(each, "ip"), resp.Field(each, "port"))
+		if err != nil || len(others) == mostAsked {
+			continue
 		}
+		id, _ := resp.Field(each, "runid").(string)
+		if id == "" || len(id) > longestID {
+			id = address
+		}
+		others = append(others, other{address, strings.Clone(id)})
 	}
 	return others
 }
@@ -181,8 +186,8 @@ func latestOf(said []answer) (latest naming, votes int, down bool) {
 func agreed(said []answer, is naming, asked int) bool {
 	known := map[string]bool{}
 	for _, each := range said {
-		for _, other := range each.others {
-			known[other] = true
+		for _, its := range each.others {
+			known[its.address] = true
 		}
 	}
 	votes := 0
@@ -226,6 +231,15 @@ func (s sentinels) explain(cause *failure.Error) *failure.Error {
 	return &about
 }
 
+// belongs implements deployment: a sentinel that is known knows others that are. Of two sentinels, each knows only the
+// other.
+func (s sentinels) belongs(said answer, known map[string]bool) bool {
+	if len(said.others) == 1 && len(known) == 1 {
+		return true
+	}
+	return slices.ContainsFunc(said.others, func(its other) bool { return known[its.id] })
+}
+
 // wanted implements deployment: the sentinels that the user names, those that answer, and those that they know. While none
 // answers, all that were asked last are.
 func (s sentinels) wanted(answers map[string]answer, _ []auth.Endpoint) []string {
@@ -238,8 +252,8 @@ func (s sentinels) wanted(answers map[string]answer, _ []auth.Endpoint) []string
 		}
 	}
 	for _, address := range known {
-		for _, other := range answers[address].others {
-			wanted.add(other)
+		for _, its := range answers[address].others {
+			wanted.add(its.address)
 		}
 	}
 	return wanted

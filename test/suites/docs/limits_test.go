@@ -66,6 +66,7 @@ var notLimits = map[string]string{
 	"topology.adjust: make(chan struct{}, 1)":                                "a signal",
 	"topology.newFollower: make(chan struct{}, 1)":                           "a signal",
 	"topology.address":                                                       "an index in a line",
+	"topology.at":                                                            "an index in a reply",
 	"topology.epoch":                                                         "an index in a line",
 	"topology.firstSlot":                                                     "an index in a line",
 	"topology.flags":                                                         "an index in a line",

@@ -19,13 +19,14 @@ import (
 type receiver struct {
 	*session
 
-	push *redis.Message
+	watcher *Watcher
+	push    *redis.Message
 }
 
 func newReceiver() *receiver {
 	w := newVerified(10, 1)
 	server := w.supervisors[auth.Endpoint{Address: "10.0.0.1:6379"}]
-	return &receiver{&session{supervisor: server}, &redis.Message{Channel: list("queue-7-0").channel(), Payload: "lpush"}}
+	return &receiver{&session{supervisor: server}, w, &redis.Message{Channel: list("queue-7-0").channel(), Payload: "lpush"}}
 }
 
 // allow forgets how many pushes came, so that they are not too many.
@@ -56,6 +57,30 @@ func BenchmarkNotification(b *testing.B) {
 		}
 		if err := r.answer(r.push); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkNotificationToWake measures a notification of an idle queue, from when its message was read until its wake is
+// taken, and that the ScaledJob begins and ends to be watched.
+func BenchmarkNotificationToWake(b *testing.B) {
+	r := newReceiver()
+	wakes, id := r.watcher.coalescer, ID{Namespace: "tenant", Name: "7"}
+	for _, more := wakes.Take(); more; _, more = wakes.Take() {
+		continue
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%keyBurst == 0 {
+			r.allow()
+		}
+		wakes.Remove(id)
+		wakes.Add(id)
+		if err := r.answer(r.push); err != nil {
+			b.Fatal(err)
+		}
+		if _, woken := wakes.Take(); !woken {
+			b.Fatal("no wake")
 		}
 	}
 }

@@ -125,9 +125,12 @@ func (p *place) move(to topology.Place, now time.Time) {
 
 // relocate watches the keys of an id where they are now, if that may have changed.
 func (w *Watcher) relocate(id ID, watched *watch, now time.Time) {
+	if watched.places == nil {
+		return
+	}
 	stale := watched.placedAt != w.options.Directory.Version(watched.endpoint)
 	leaving := slices.ContainsFunc(watched.places, func(at place) bool { return len(at.before) > 0 })
-	if watched.places == nil || !stale && !leaving {
+	if !stale && !leaving {
 		return
 	}
 	next := *watched

@@ -150,10 +150,14 @@ func TestAReviewLeavesOutWhatCannotHaveChanged(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.review(time.Now())
 		g.Expect(open()).To(BeZero())
+		w.review(time.Now())
+		g.Expect(w.reviewed).To(BeEmpty())
 		w.Observed(ID{Namespace: "tenant", Name: "7"}, "queue-7-0", 1, time.Now())
 		g.Expect(open()).To(Equal(1))
 		w.supervisors[auth.Endpoint{Address: "10.0.0.1:6379"}].evidence.Begin()
 		g.Expect(open()).To(Equal(100))
+		w.review(time.Now())
+		g.Expect(w.reviewed).To(HaveLen(100))
 	})
 }
 

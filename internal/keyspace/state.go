@@ -206,11 +206,26 @@ func (w *Watcher) reviewer(ctx context.Context) {
 // everybody else waits for it meanwhile.
 func (w *Watcher) review(now time.Time) {
 	w.mu.Lock()
-	w.reviewed = slices.AppendSeq(w.reviewed[:0], maps.Keys(w.watches))
+	w.reviewed = w.appendOpen(w.reviewed[:0])
 	w.mu.Unlock()
 	for some := range slices.Chunk(w.reviewed, reviewedAtOnce) {
 		w.reviewSome(some, now)
 	}
+}
+
+// appendOpen appends the ids to review. If nothing has changed on any server since the last review began, these are the
+// ones for which time matters, and those whose keys may move.
+func (w *Watcher) appendOpen(ids []ID) []ID {
+	changed := false
+	for each := range w.needed() {
+		changed = each.noteVersion() || changed
+	}
+	for id, watched := range w.watches {
+		if changed || !watched.settled || watched.places != nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // reviewSome reviews ids, except for those where nothing can have changed.

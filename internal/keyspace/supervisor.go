@@ -36,10 +36,11 @@ type supervisor struct {
 	// watched.
 	due coalesce.Signal
 	// users is how often a key of the endpoint is watched, and classes how many keys of each class are watched. reclassed is how
-	// often a class came or went. The lock of the watcher guards them.
+	// often a class came or went. reviewed is the version that the last review saw. The lock of the watcher guards them.
 	users     int
 	classes   map[verify.Class]int
 	reclassed uint64
+	reviewed  uint64
 }
 
 func (s *supervisor) server() auth.Endpoint { return s.endpoint }
@@ -47,6 +48,12 @@ func (s *supervisor) server() auth.Endpoint { return s.endpoint }
 // version returns a number that grows when verdicts may change. It is called with the lock of the watcher.
 func (s *supervisor) version() uint64 {
 	return s.set.versionNow() + s.evidence.Version() + s.reclassed
+}
+
+func (s *supervisor) noteVersion() (changed bool) {
+	before := s.reviewed
+	s.reviewed = s.version()
+	return s.reviewed != before
 }
 
 // run runs one session after the other until ctx is done. While the endpoint is down it waits for the prober of the

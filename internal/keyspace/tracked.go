@@ -24,8 +24,16 @@ type tracker struct {
 	*tracking.Tracker
 	database
 	recorder trackerRecorder
-	// users is how many ids have keys in the tracker. The lock of the watcher guards it.
-	users int
+	// users is how many ids have keys in the tracker, and reviewed the version that the last review saw. The lock of the
+	// watcher guards them.
+	users    int
+	reviewed uint64
+}
+
+func (t *tracker) noteVersion() (changed bool) {
+	before := t.reviewed
+	t.reviewed = t.Version()
+	return t.reviewed != before
 }
 
 func (t *tracker) run(ctx context.Context) {

@@ -63,7 +63,7 @@ type Watcher struct {
 	mark      func(id ID, cause coalesce.Cause) // Mark of the coalescer
 	budgets   *coalesce.Budgets                 // how many events each namespace may take
 
-	// reviewed has the ids of the last review. Only the reviewer uses it.
+	// reviewed has the ids that the last review looked at. Only the reviewer uses it.
 	reviewed []ID
 
 	mu          sync.Mutex
@@ -348,6 +348,8 @@ func (w *Watcher) Start(ctx context.Context) error {
 type runner interface {
 	run(ctx context.Context)
 	server() auth.Endpoint
+	// noteVersion reports whether verdicts may have changed since the last call. It is called with the lock of the watcher.
+	noteVersion() bool
 }
 
 // needed returns the supervisors and the trackers whose keys are watched.

@@ -5,7 +5,9 @@ package scaledjob
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
+	"weak"
 
 	batchv1 "k8s.io/api/batch/v1"
 
@@ -29,11 +31,26 @@ type Template struct {
 	// Hash is its hash.
 	Hash string
 
-	text string
+	// kept is the template itself; nil if there is none, or if it is not held.
+	kept *kept
 }
+
+// kept is a template that was found to be valid.
+type kept struct{ text, hash string }
+
+// known are the kept templates by their texts. Most events of a ScaledJob do not change its template, and many
+// ScaledJobs may have the same one: then it needs neither be decoded nor hashed again, and is in the memory once. The
+// pointers are weak, so that only templates that somebody holds are known.
+var known = struct {
+	sync.Mutex
+	templates map[string]weak.Pointer[kept]
+}{templates: map[string]weak.Pointer[kept]{}}
 
 // pack returns the template with this JSON, or an error if it can't be decoded.
 func pack(text []byte) (Template, error) {
+	if same := recall(text); same != nil {
+		return Template{Hash: same.hash, kept: same}, nil
+	}
 	if len(text) > maxTemplate {
 		decoding.Lock()
 		defer decoding.Unlock()
@@ -45,7 +62,36 @@ func pack(text []byte) (Template, error) {
 	if err != nil {
 		return Template{}, err
 	}
-	return Template{Hash: jobs.TemplateHash(decoded), text: string(text)}, nil
+	packed := &kept{text: string(text), hash: jobs.TemplateHash(decoded)}
+	remember(packed)
+	return Template{Hash: packed.hash, kept: packed}, nil
+}
+
+// recall returns the known template with this text; nil if it is not known.
+func recall(text []byte) *kept {
+	known.Lock()
+	defer known.Unlock()
+	return known.templates[string(text)].Value()
+}
+
+// remember makes a template known until nobody holds it. Large ones are held only while they are read.
+func remember(template *kept) {
+	if len(template.text) > maxTemplate {
+		return
+	}
+	known.Lock()
+	defer known.Unlock()
+	known.templates[template.text] = weak.Make(template)
+	runtime.AddCleanup(template, forget, template.text)
+}
+
+// forget removes a template that nobody holds any more. Another one with the same text may have become known since.
+func forget(text string) {
+	known.Lock()
+	defer known.Unlock()
+	if known.templates[text].Value() == nil {
+		delete(known.templates, text)
+	}
 }
 
 // objectsIn returns the number of objects in valid JSON.
@@ -74,15 +120,20 @@ func decodeTemplate(text []byte) (*batchv1.JobTemplateSpec, error) {
 
 // Held reports whether the template is here. The cache does not keep large ones: they have to be read from the API
 // server.
-func (t Template) Held() bool { return t.text != "" || t.Hash == "" }
+func (t Template) Held() bool { return t.kept != nil || t.Hash == "" }
 
 // Decode returns the template, of which the caller may change anything.
-func (t Template) Decode() (*batchv1.JobTemplateSpec, error) { return decodeTemplate([]byte(t.text)) }
+func (t Template) Decode() (*batchv1.JobTemplateSpec, error) {
+	if t.kept == nil {
+		return decodeTemplate(nil)
+	}
+	return decodeTemplate([]byte(t.kept.text))
+}
 
 // slim returns the template for the cache.
 func (t Template) slim() Template {
-	if len(t.text) > maxTemplate {
-		t.text = ""
+	if t.kept != nil && len(t.kept.text) > maxTemplate {
+		t.kept = nil
 	}
 	return t
 }

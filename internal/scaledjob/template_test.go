@@ -144,10 +144,46 @@ func TestSlimPassesOnOthers(t *testing.T) {
 	g.Expect(Slim(marker)).To(Equal(marker))
 }
 
+// Equal templates are in the memory once, and none stays there that nobody holds.
+func TestTemplatesAreKnownWhileTheyAreHeld(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	isKnown := func(text string) bool { return recall([]byte(text)) != nil }
+	const text = `{"metadata":{"name":"held once"}}`
+	first, err := pack([]byte(text))
+	g.Expect(err).NotTo(HaveOccurred())
+	second, err := pack([]byte(text))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(second.kept).To(BeIdenticalTo(first.kept))
+	other, err := pack([]byte(`{"metadata":{"name":"another"}}`))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(other.Hash).NotTo(Equal(first.Hash))
+	runtime.GC()
+	g.Expect(isKnown(text)).To(BeTrue())
+	runtime.KeepAlive(first)
+	runtime.KeepAlive(second)
+
+	g.Eventually(func() int {
+		runtime.GC()
+		known.Lock()
+		defer known.Unlock()
+		if _, is := known.templates[text]; is {
+			return 1
+		}
+		return 0
+	}).Should(BeZero())
+	large, err := pack([]byte(`{"metadata":{"name":"` + strings.Repeat("a", maxTemplate) + `"}}`))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(isKnown(large.kept.text)).To(BeFalse())
+	_, err = pack([]byte(`{"metadata":7}`))
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(isKnown(`{"metadata":7}`)).To(BeFalse())
+}
+
 // BenchmarkDecodeTemplate is what a batch of creates costs because the cache keeps JSON.
 func BenchmarkDecodeTemplate(b *testing.B) {
 	template := decoded(NewWithT(b), usual(NewWithT(b))).Template
-	b.ReportMetric(float64(len(template.text)), "B-kept")
+	b.ReportMetric(float64(len(template.kept.text)), "B-kept")
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := template.Decode(); err != nil {

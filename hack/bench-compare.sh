@@ -10,7 +10,7 @@ trap 'git worktree remove --force "$folder/tree" > /dev/null 2>&1 || true; rm -r
 git worktree add --quiet --detach "$folder/tree" "$commit"
 # run writes the results of the benchmarks in a tree to a file. They take turns, so that load on the machine meets both.
 run() {
-	(cd "$1" && go test -run '^$' -bench . -benchtime 200ms "${@:3}") >> "$2"
+	(cd "$1" && go test -run '^$' -bench . -benchmem -benchtime 200ms "${@:3}") >> "$2"
 }
 packages=("$@")
 if [ ${#packages[@]} = 0 ]; then

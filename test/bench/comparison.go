@@ -65,6 +65,11 @@ func (c comparison) figure() results.Figure {
 	return f
 }
 
+// alone is a result that is compared with nothing.
+func alone(work, unit string, ours float64) comparison {
+	return comparison{work: work, unit: unit, figures: figures{ours: ours}, beside: besideNothing}
+}
+
 // within compares with a figure that should not be exceeded.
 func within(work, unit string, limit, ours float64) comparison {
 	return comparison{work: work, unit: unit, figures: figures{limit, ours, ours / limit}, atMost: 1, beside: besideLimit}

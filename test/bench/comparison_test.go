@@ -42,7 +42,7 @@ func TestTableTellsWhetherTargetsAreMet(t *testing.T) {
 		{work: "late", unit: "ms", figures: figures{4, 54.1, 13.525}, most: 54},
 		{work: "without a target", unit: "s", figures: figures{1, 2, 2}},
 		{work: "told", told: true},
-		figureOnly("without a reference", 3),
+		alone("without a reference", "/s", 3),
 	})).To(Succeed())
 	lines := strings.Split(table.String(), "\n")
 	g.Expect(lines[1]).To(MatchRegexp(`^slower +4\.0 ms +5\.0 ms +1\.25 +≤ 1\.25 +met$`))

@@ -231,17 +231,16 @@ func (c *contender) exact(created int) error {
 
 // clear takes its messages and all Jobs of the namespace away, and waits until the contender knows.
 func (c *contender) clear(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
-	defer cancel()
 	if err := c.empty(ctx); err != nil {
 		return err
 	}
 	return errors.Join(c.deleteJobs(ctx), c.idle(ctx))
 }
 
-// deleteJobs deletes all Jobs of the namespace, and waits until they are gone.
+// deleteJobs deletes all Jobs of the namespace, and waits until they are gone. Beside KEDA, which takes all of the API
+// server, that takes minutes.
 func (c *contender) deleteJobs(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, kedaPatience)
 	defer cancel()
 	err := c.kube.DeleteAllOf(ctx, &batchv1.Job{},
 		client.InNamespace(c.sj.Namespace), client.PropagationPolicy(metav1.DeletePropagationBackground))

@@ -36,7 +36,7 @@ func TestFiguresForTheDocument(t *testing.T) {
 	found := measured("latency", 90*time.Second, []comparison{
 		{work: "p50", unit: "ms", figures: figures{4, 5, ratio}, atMost: 1.5, samples: latencies{floor: []float64{5, 3}, ours: []float64{5}}},
 		within("cheap", "cores", 0.1, 0.125),
-		figureOnly("commands", 1234.56),
+		alone("commands", "/s", 1234.56),
 		{work: "longer than nothing", unit: "s", figures: figures{0, 5, math.Inf(1)}, beside: "another thing"},
 	})
 	g.Expect(found).To(Equal(results.Measurement{Name: "latency", Seconds: 90, Figures: []results.Figure{

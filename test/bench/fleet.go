@@ -45,6 +45,8 @@ type fleet struct {
 	running *operator.Operator
 	members crowd
 	shown   *progress.Line
+	// unwatch ends the watch of the Jobs of the members.
+	unwatch context.CancelFunc
 }
 
 // newFleet has a namespace and so many servers, but neither ScaledJobs nor an operator.
@@ -53,18 +55,20 @@ func (s *setting) newFleet(ctx context.Context, servers int) (*fleet, error) {
 	if err := client.IgnoreAlreadyExists(s.ours.kube.Create(ctx, namespace)); err != nil {
 		return nil, fmt.Errorf("creating namespace %s: %w", fleetNamespace, err)
 	}
-	seen, err := newArrivals(ctx, s.ours.kube, fleetNamespace, ourKind().label)
+	watching, unwatch := context.WithCancel(ctx)
+	seen, err := newArrivals(watching, s.ours.kube, fleetNamespace, ourKind().label)
 	if err != nil {
+		unwatch()
 		return nil, err
 	}
-	f := &fleet{setting: s, owner: &contender{
+	f := &fleet{setting: s, unwatch: unwatch, owner: &contender{
 		name: "scale", kube: s.ours.kube, of: ourKind(), arrivals: seen, patience: waitTimeout, reports: true,
 	}}
 	f.owner.sj = newScaledJob(fleetNamespace, "messages", "")
 	for range servers {
 		server, err := redistest.Start(ctx, redistest.Options{})
 		if err != nil {
-			return nil, errors.Join(err, f.stopServers())
+			return nil, errors.Join(err, f.close(ctx))
 		}
 		f.servers = append(f.servers, server)
 	}
@@ -78,8 +82,9 @@ func (f *fleet) stopServers() (err error) {
 	return err
 }
 
-// close ends the operator and the servers.
+// close ends the operator, the servers and the watch.
 func (f *fleet) close(ctx context.Context) error {
+	f.unwatch()
 	return errors.Join(f.end(context.WithoutCancel(ctx)), f.stopServers())
 }
 

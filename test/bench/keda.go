@@ -107,7 +107,7 @@ func measureKEDA(ctx context.Context, log io.Writer, s *setting, size sizes) ([]
 	}
 	s.running = nil
 	if err := s.runKEDAs(ctx, log, program, size, found); err != nil {
-		return nil, err
+		return found.comparisons(), err
 	}
 	if err := found.print(os.Stdout); err != nil {
 		return nil, err

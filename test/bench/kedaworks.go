@@ -19,7 +19,7 @@ const median, tail = 0.5, 0.99
 // newTally has the works in the order of the table, with no values.
 func newTally(size sizes) *tally {
 	t := &tally{}
-	for _, work := range slices.Concat(latencyWorks(), burstWorks(size), fanOutWorks(size), churnWorks(size), []tallied{stormWork(size)}) {
+	for _, work := range slices.Concat(latencyWorks(), []tallied{surplusWork()}, burstWorks(size), fanOutWorks(size), churnWorks(size), []tallied{stormWork(size)}) {
 		t.add(work, loopName)
 	}
 	return t
@@ -32,11 +32,15 @@ func latencyWorks() []tallied {
 	}
 }
 
+func surplusWork() tallied {
+	return tallied{name: "single messages, Jobs too many", part: median, rounds: true}
+}
+
 // latency pushes single messages at times that have nothing to do with those of the polls.
 func (p *stage) latency(ctx context.Context) error {
 	const warmUpPart = 20
 	warmUp := p.samples() / warmUpPart
-	after := offsets(warmUp+p.samples(), p.interval)
+	after, extra := offsets(warmUp+p.samples(), p.interval), map[*contender]float64{}
 	for i := range after {
 		for _, c := range p.both(i) {
 			p.shown.Status("message %d of %d", i+1, len(after))
@@ -47,6 +51,8 @@ func (p *stage) latency(ctx context.Context) error {
 			if err := scene.Pause(ctx, gap); err != nil {
 				return err
 			}
+			// A surplus Job is not the Job of the next message.
+			extra[c] += p.adopt(c)
 			took, err := c.serve(ctx, 1)
 			if err != nil {
 				return err
@@ -58,14 +64,27 @@ func (p *stage) latency(ctx context.Context) error {
 			}
 		}
 	}
-	return p.finish(ctx)
+	return p.finish(ctx, extra)
 }
 
-// finish clears the queues of both, after the time in which Jobs could still come that nobody asked for.
-func (p *stage) finish(ctx context.Context) error {
+// adopt returns how many surplus Jobs KEDA has created so far, and counts them as asked for. The others fail for them.
+func (p *stage) adopt(c *contender) (extra float64) {
+	if c != p.of || !p.polls() {
+		return 0
+	}
+	extra = max(0, surplus(c, nil))
+	c.pushed += int(extra)
+	return extra
+}
+
+// finish counts the surplus Jobs of both, after the time in which more could come, and clears their queues.
+func (p *stage) finish(ctx context.Context, extra map[*contender]float64) error {
 	p.shown.Status("clearing")
 	if err := p.settle(ctx); err != nil {
 		return err
+	}
+	for _, c := range p.both(0) {
+		p.found.add(surplusWork(), p.column(c), extra[c]+surplus(c, nil))
 	}
 	return errors.Join(p.clear(ctx, p.floor, nil), p.clear(ctx, p.of, nil))
 }

@@ -59,14 +59,10 @@ func measureKeys(ctx context.Context, log io.Writer, s *setting, _ sizes) (all [
 			return nil, err
 		}
 		work := fmt.Sprintf("%d keys, %s: commands ", keyHolders*keysEach, source.name)
-		all = append(all, figureOnly(work+"at rest", rest), figureOnly(fmt.Sprintf("%swhile %d keys change per second", work, changesPerSecond), busy))
+		all = append(all, alone(work+"at rest", "/s", rest),
+			alone(fmt.Sprintf("%swhile %d keys change per second", work, changesPerSecond), "/s", busy))
 	}
 	return all, nil
-}
-
-// figureOnly is a figure that is compared with nothing.
-func figureOnly(work string, perSecond float64) comparison {
-	return comparison{work: work, unit: "/s", figures: figures{ours: perSecond}, beside: besideNothing}
 }
 
 // manyKeys gives the ScaledJob its keys. What touches them leaves no message behind.

@@ -211,12 +211,12 @@ func prepare(ctx context.Context, log io.Writer, chosen []measurement) error {
 func run(ctx context.Context, chosen []measurement, size sizes, file string) (err error) {
 	ctrllog.SetLogger(logr.Discard())
 	var log io.Writer = os.Stderr
+	busy := load()
 	if err := prepare(ctx, log, chosen); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	busy := load()
 	s, err := newSetting(ctx, log)
 	if err != nil {
 		return err
@@ -231,16 +231,15 @@ func run(ctx context.Context, chosen []measurement, size sizes, file string) (er
 	for _, m := range chosen {
 		began := time.Now()
 		taken, err := m.take(ctx, log, s, size)
+		if len(taken) > 0 {
+			comparisons = append(comparisons, taken...)
+			document.Measurements = append(document.Measurements, measured(m.name, time.Since(began), taken))
+		}
+		if file != "" && len(taken) > 0 {
+			err = errors.Join(err, document.Write(file))
+		}
 		if err != nil {
 			return fmt.Errorf("measuring %s: %w", m.name, err)
-		}
-		comparisons = append(comparisons, taken...)
-		document.Measurements = append(document.Measurements, measured(m.name, time.Since(began), taken))
-		if file == "" {
-			continue
-		}
-		if err := document.Write(file); err != nil {
-			return fmt.Errorf("writing the figures: %w", err)
 		}
 	}
 	return printTable(os.Stdout, comparisons)

@@ -17,6 +17,9 @@ import (
 // jobOwners ScaledJobs have jobsEach unfinished Jobs.
 const jobOwners, jobsEach = 100, 1_000
 
+// pushSpacing keeps the pushes of jobsEach messages below what a namespace may announce in a second.
+const pushSpacing = 250 * time.Millisecond
+
 // measureJobs takes what it costs to have very many Jobs.
 func measureJobs(ctx context.Context, log io.Writer, s *setting, size sizes) (all []comparison, err error) {
 	f, err := s.newFleet(ctx, 1)
@@ -35,6 +38,7 @@ func measureJobs(ctx context.Context, log io.Writer, s *setting, size sizes) (al
 		func(ctx context.Context, c *scaleCosts) error {
 			return f.pushes(ctx, c, max(2, size.samples/scaleSamplesPart))
 		},
+		f.inUse,
 		f.restartOperator,
 		func(ctx context.Context, _ *scaleCosts) error {
 			return errors.Join(scene.Pause(ctx, settleTime), f.members.check(ctx))
@@ -45,11 +49,15 @@ func measureJobs(ctx context.Context, log io.Writer, s *setting, size sizes) (al
 	return c.ofJobs(), errors.Join(f.end(ctx), f.disband(ctx))
 }
 
-// createJobs pushes as many messages to each queue as it is to have Jobs, and waits for them.
+// createJobs pushes as many messages to each queue as it is to have Jobs, and waits for them, and until the operator hears
+// of messages at once.
 func (f *fleet) createJobs(ctx context.Context, c *scaleCosts) error {
 	began := time.Now()
 	for _, member := range f.members {
 		if _, err := member.push(ctx, jobsEach); err != nil {
+			return err
+		}
+		if err := scene.Pause(ctx, pushSpacing); err != nil {
 			return err
 		}
 	}
@@ -60,7 +68,7 @@ func (f *fleet) createJobs(ctx context.Context, c *scaleCosts) error {
 		}
 	}
 	c.creating = time.Since(began).Seconds()
-	return scene.Pause(ctx, settleTime)
+	return errors.Join(f.subscribed(ctx), f.members.await(ctx, heard), scene.Pause(ctx, settleTime))
 }
 
 // ofJobs tells what the Jobs cost.

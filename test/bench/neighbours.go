@@ -102,7 +102,7 @@ func (s *setting) measureBeside(ctx context.Context, log io.Writer, attack attac
 		{work: work + ", p50", unit: "ms", figures: ofQuantiles(times.floor, times.ours, 0.5), atMost: mostBesides},
 		{work: work + ", p99", unit: "ms", figures: p99, atMost: mostBesides},
 		within(work+", p99, of the operator alone", "ms", mostBesidesMS, p99.ours),
-		{work: work + ", CPU of the API server", unit: "cores", figures: figures{cores, cores, 1}},
+		alone(work+", CPU of the API server", "cores", cores),
 	}, nil
 }
 

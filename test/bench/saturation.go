@@ -72,10 +72,10 @@ func measureSaturation(ctx context.Context, log io.Writer, s *setting, _ sizes) 
 	first := fmt.Sprintf("one saturated queue, %d pushes/s: ", pushesPerSecond)
 	second := fmt.Sprintf("%d saturated queues, %d pushes/s together: ", manySaturated, pushesPerSecond)
 	return append([]comparison{
-		figureOnly(first+"pushes", one.pushes),
+		alone(first+"pushes", "/s", one.pushes),
 		within(first+"CPU", "cores", mostCores, one.cores),
 		within(first+"status writes", "/s", mostWrites, one.writes),
-		figureOnly(second+"pushes", many.pushes),
+		alone(second+"pushes", "/s", many.pushes),
 		{work: second + "CPU", unit: "cores", figures: figures{one.cores, many.cores, many.cores / one.cores}, beside: "one queue"},
 		within(second+"status writes each", "/s", mostWrites, many.writes),
 		within(fmt.Sprintf("%slongest time between reads of %d idle ones", second, idle), "s", mostIdle.Seconds(), many.oldest),

@@ -44,8 +44,9 @@ type scaleCosts struct {
 	untilReady, untilRest float64
 	// resident and live are bytes of memory: of the process, and of the Go objects in use.
 	resident, live float64
-	// cores and commands are at rest: CPU, and commands per second that a server runs.
+	// cores and commands are at rest: CPU, and commands per second that a server runs. rested is when the rest began.
 	cores, commands float64
+	rested          time.Time
 	latency         latencies
 	// operator and server are how many seconds after their start the last Job of some pushes is seen.
 	operator, server float64
@@ -82,6 +83,7 @@ func (f *fleet) costs(ctx context.Context, count, samples int) (*scaleCosts, err
 		f.becomeReady,
 		f.atRest,
 		func(ctx context.Context, c *scaleCosts) error { return f.pushes(ctx, c, samples) },
+		f.inUse,
 		func(ctx context.Context, _ *scaleCosts) error { return f.clear(ctx, f.spread(samples)) },
 		f.restartOperator,
 		func(ctx context.Context, _ *scaleCosts) error {
@@ -104,28 +106,31 @@ func (c *scaleCosts) take(ctx context.Context, steps ...func(context.Context, *s
 	return nil
 }
 
-// bareLoops creates the ScaledJobs and writes a status of each, with no operator at work, and deletes them again.
+// bareLoops creates the ScaledJobs and writes a status of each, with no operator at work, and deletes them again. Both are
+// watched, as when the operator is at work.
 func (f *fleet) bareLoops(ctx context.Context, c *scaleCosts) error {
 	f.populate(c.count)
 	seen, err := f.newReadiness(ctx)
 	if err != nil {
 		return err
 	}
+	write, err := f.bareWrite(ctx)
+	if err != nil {
+		return err
+	}
+	written := make(chan error, 1)
+	go func() { written <- seen.all(ctx, "seeing the statuses", seen.ready) }()
 	began := time.Now()
 	if err := f.create(ctx); err != nil {
 		return err
 	}
 	c.creating = time.Since(began).Seconds()
-	write, err := f.bareWrite(ctx)
-	if err != nil {
-		return err
-	}
 	began = time.Now()
-	if err := f.each(ctx, "writing statuses", write); err != nil {
+	if err := errors.Join(f.each(ctx, "writing statuses", write), <-written); err != nil {
 		return err
 	}
 	c.writing = time.Since(began).Seconds()
-	return errors.Join(seen.all(ctx, "seeing the statuses", seen.ready), f.disband(ctx))
+	return f.disband(ctx)
 }
 
 // bareWrite writes the status that a ScaledJob which is Ready has, as the operator does and with its rights.
@@ -192,11 +197,12 @@ func (f *fleet) becomeReady(ctx context.Context, c *scaleCosts) error {
 }
 
 // atRest takes the CPU time and the commands of the operator while it reads each queue every 30 seconds and does
-// nothing else, and then its memory. Nobody reads its metrics before that: this takes CPU time and memory too.
+// nothing else, and then the memory of the process. Nobody reads its metrics before that: this takes CPU time and memory
+// too.
 func (f *fleet) atRest(ctx context.Context, c *scaleCosts) error {
 	f.shown.Status("watching the operator at rest")
 	pid := f.running.PID()
-	began := time.Now()
+	c.rested = time.Now()
 	before, err := cpuTime(pid)
 	if err != nil {
 		return err
@@ -209,11 +215,15 @@ func (f *fleet) atRest(ctx context.Context, c *scaleCosts) error {
 	if err != nil {
 		return err
 	}
-	c.cores = (after - before) / time.Since(began).Seconds()
-	if c.resident, err = residentBytes(pid); err != nil {
-		return err
-	}
-	c.live, err = f.liveHeap(ctx, began)
+	c.cores = (after - before) / time.Since(c.rested).Seconds()
+	c.resident, err = residentBytes(pid)
+	return err
+}
+
+// inUse takes the memory of the Go objects in use, after the rest and the single messages: by then garbage was usually
+// collected.
+func (f *fleet) inUse(ctx context.Context, c *scaleCosts) (err error) {
+	c.live, err = f.liveHeap(ctx, c.rested)
 	return err
 }
 

@@ -8,7 +8,9 @@ import "fmt"
 const (
 	mostReady, mostWritesEach = 1.15, 1.05
 	// The others are aimed at with manyScaledJobs. Memory is in megabytes.
-	manyScaledJobs              = 10_000
+	manyScaledJobs = 10_000
+	// leastCompared is the number of ScaledJobs from which on the creates and the status writes take long enough to compare.
+	leastCompared               = 100
 	mostResident, mostRestCores = 180.0, 0.08
 	mostRestart, mostBesideOne  = 3.0, 1.5
 	bytesPerMB                  = 1e6
@@ -22,15 +24,16 @@ var afterRestart = fmt.Sprintf("operator starts again → Jobs of %d pushes befo
 func (c *scaleCosts) compare(first *scaleCosts) []comparison {
 	work := func(what string) string { return fmt.Sprintf("%d ScaledJobs: %s", c.count, what) }
 	above := c.ready - c.creating
-	all := []comparison{
-		alone(work("created by a bare loop"), "s", c.creating),
-		{
-			work: work("created → all Ready, above that"), unit: "s",
+	all := []comparison{alone(work("created by a bare loop"), "s", c.creating)}
+	if c.count >= leastCompared {
+		all = append(all, comparison{
+			work: work("all Ready, beyond the creates"), unit: "s",
 			figures: figures{c.writing, above, above / c.writing}, atMost: mostReady, beside: "bare status writes",
-		},
-		within(work("status writes each until all are Ready"), "", mostWritesEach, c.untilReady),
-		alone(work("status writes each until all hear by notifications"), "", c.untilRest),
+		})
 	}
+	all = append(all,
+		within(work("status writes each until all are Ready"), "", mostWritesEach, c.untilReady),
+		alone(work("status writes each until all hear by notifications"), "", c.untilRest))
 	all = append(all, c.resting(work)...)
 	all = append(all,
 		alone(work("CPU time of one resync of all"), "s", c.cores*resyncInterval.Seconds()),
@@ -77,11 +80,4 @@ func (c *scaleCosts) aimed(work, unit string, limit, ours float64) comparison {
 		return alone(work, unit, ours)
 	}
 	return within(work, unit, limit, ours)
-}
-
-// alone is a result that is compared with nothing.
-func alone(work, unit string, ours float64) comparison {
-	shown := figureOnly(work, ours)
-	shown.unit = unit
-	return shown
 }

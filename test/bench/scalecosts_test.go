@@ -26,7 +26,7 @@ func TestCreatingIsNoPartOfTheTimeUntilReady(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	c := scaleCosts{count: 100, creating: 4, writing: 5, ready: 14, latency: latencies{floor: []float64{2}, ours: []float64{3}}}
-	g.Expect(rowOf(g, c.compare(&c), "above that").figures).To(Equal(figures{reference: 5, ours: 10, ratio: 2}))
+	g.Expect(rowOf(g, c.compare(&c), "beyond the creates").figures).To(Equal(figures{reference: 5, ours: 10, ratio: 2}))
 }
 
 func TestOnlyManyScaledJobsHaveLimits(t *testing.T) {

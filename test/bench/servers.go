@@ -31,6 +31,7 @@ func measureServers(ctx context.Context, log io.Writer, s *setting, size sizes) 
 		func(ctx context.Context, c *scaleCosts) error {
 			return f.pushes(ctx, c, max(2, size.samples/scaleSamplesPart))
 		},
+		f.inUse,
 		f.restartOperator)
 	if err != nil {
 		return nil, err

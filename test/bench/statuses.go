@@ -56,9 +56,9 @@ func measureStatuses(ctx context.Context, log io.Writer, s *setting, _ sizes) (r
 	}
 	work := fmt.Sprintf("ScaledJobs that change while no status is older than %s", oldestStatus)
 	return []comparison{
-		figureOnly(work, kept),
+		alone(work, "/s", kept),
 		within("meanwhile: oldest status", "s", oldestStatus.Seconds(), age.Seconds()),
-		{work: "meanwhile: CPU of the API server", unit: "cores", figures: figures{cores, cores, 1}},
+		alone("meanwhile: CPU of the API server", "cores", cores),
 	}, errors.Join(changing.remove(ctx), s.ours.clear(ctx))
 }
 

@@ -27,7 +27,7 @@ func (s *setting) storms(ctx context.Context, log io.Writer) (all []comparison, 
 		}
 		work := fmt.Sprintf("storm of %d pushes/s to one saturated queue, %s: ", storm.perSecond, stormTime)
 		all = append(all,
-			figureOnly(work+"pushes", seen.pushes),
+			alone(work+"pushes", "/s", seen.pushes),
 			within(work+"CPU", "cores", storm.mostCores, seen.cores),
 			within(work+"status writes", "/s", mostWrites, seen.writes))
 	}

@@ -138,8 +138,8 @@ func trialFigures(trials []*trial) (all []comparison) {
 			{"waiting time of a message, mean", "s", mean.Seconds()},
 			{"waiting time of a message, longest", "s", longest.Seconds()},
 		} {
-			figure := figureOnly(fmt.Sprintf("%s, a worker %s: %s", t.strategy, t.kind, column.name), column.ours)
-			figure.unit, figure.told = column.unit, true
+			figure := alone(fmt.Sprintf("%s, a worker %s: %s", t.strategy, t.kind, column.name), column.unit, column.ours)
+			figure.told = true
 			all = append(all, figure)
 		}
 	}

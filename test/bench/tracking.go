@@ -41,7 +41,7 @@ func measureTracking(ctx context.Context, log io.Writer, s *setting, size sizes)
 		return nil, err
 	}
 	work := fmt.Sprintf("one saturated queue, %d pushes/s, key tracked: ", pushesPerSecond)
-	all = append(all, figureOnly(work+"pushes", flood.pushes))
+	all = append(all, alone(work+"pushes", "/s", flood.pushes))
 	all = append(all, within(work+"CPU", "cores", mostCores, flood.cores), within(work+"status writes", "/s", mostWrites, flood.writes))
 	return all, s.ours.hearBy(ctx, scaledjobv1.NotificationsEnabled, scaledjobv1.ModeEvents)
 }

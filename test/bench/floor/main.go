@@ -86,6 +86,7 @@ func grow(ctx context.Context, kube client.Client, sj *scaledjobv1.ScaledJob) er
 
 // growOn creates a Job for each message that there is whenever next returns.
 func growOn(ctx context.Context, kube client.Client, queue *redis.Client, sj *scaledjobv1.ScaledJob, next func() error) error {
+	hash := jobs.TemplateHash(sj.Spec.JobTemplate)
 	for ordinal, created := int64(0), int64(0); ; {
 		if err := next(); err != nil {
 			return err
@@ -98,7 +99,7 @@ func growOn(ctx context.Context, kube client.Client, queue *redis.Client, sj *sc
 		group.SetLimit(parallel)
 		for ; created < depth; created++ {
 			ordinal++
-			job := jobs.Build(sj, ordinal, 0)
+			job := jobs.BuildHashed(sj, hash, ordinal, 0)
 			group.Go(func() error { return kube.Create(ctx, job) })
 		}
 		if err := group.Wait(); err != nil {

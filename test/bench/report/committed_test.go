@@ -6,6 +6,8 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -18,7 +20,8 @@ const (
 	publishedFolder = "../../../docs/performance"
 )
 
-// Nobody types a figure: what is between the comments of the page is what the results that are committed give.
+// Nobody types a figure: what is between the comments of the page is what the results that are committed give. What none
+// of them has is empty.
 func TestThePageHasTheFiguresOfTheCommittedResults(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -26,18 +29,17 @@ func TestThePageHasTheFiguresOfTheCommittedResults(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	files, err := filepath.Glob(filepath.Join(publishedFolder, "*.json"))
 	g.Expect(err).NotTo(HaveOccurred())
-	if len(files) == 0 {
-		for _, found := range block.FindAllStringSubmatch(string(text), -1) {
-			g.Expect(found[3]).To(BeEmpty(), "no results are committed, but there are figures of "+found[2])
-		}
-		return
-	}
 	runs, err := results.Read(files...)
 	g.Expect(err).NotTo(HaveOccurred())
 	drawn, err := draw(string(text), filepath.Base(publishedFolder), runs)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(drawn.page).To(Equal(string(text)), "run make bench-report RESULTS='docs/performance/*.json'")
-	g.Expect(drawn.unmeasured).To(BeEmpty())
+	for _, found := range block.FindAllStringSubmatch(drawn.page, -1) {
+		_, names, _ := strings.Cut(found[2], " ")
+		if slices.Contains(drawn.unmeasured, strings.Join(strings.Fields(names), ", ")) {
+			g.Expect(found[3]).To(BeEmpty(), "no results of "+names+" are committed, but there are figures")
+		}
+	}
 	for _, p := range drawn.plots {
 		file, err := os.ReadFile(filepath.Join(publishedFolder, p.File))
 		g.Expect(err).NotTo(HaveOccurred())

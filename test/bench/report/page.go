@@ -66,7 +66,7 @@ func allClosed(page string) error {
 func (d *drawing) block(kind string, names []string, now, folder string, runs []*results.Run) (content string, err error) {
 	switch kind {
 	case "runs":
-		return runsTable(runs), nil
+		content = runsTable(runs)
 	case "table":
 		content, err = table(names, runs)
 		err = errors.Join(err, nothingLost(now, content))

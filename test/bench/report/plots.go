@@ -59,7 +59,7 @@ var plots = map[string]func([]*results.Run) (plot, error){
 	"latency":       shares("latency", "Messages that have their Job, by the time since their push"),
 	"fanout":        shares("fanout", "Fan-out: messages that have their Job, by the time since their push"),
 	"bursts":        bursts,
-	"scale-ready":   scale("Time until all ScaledJobs are Ready", "seconds", "created → all Ready, above that"),
+	"scale-ready":   scale("Time until all ScaledJobs are Ready, beyond the creates", "seconds", "all Ready, beyond the creates"),
 	"scale-memory":  scale("Memory of the operator at rest", "MB", "memory of the process", "memory of objects in use"),
 	"scale-cpu":     scale("CPU of the operator at rest", "cores", "CPU at rest"),
 	"scale-latency": scale("Time from a push to its Job", milliseconds, "push → Job seen, p50", "push → Job seen, p99"),

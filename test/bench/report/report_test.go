@@ -50,7 +50,7 @@ func sampleRun(day int, slow float64) *results.Run {
 	}
 	scale := func(count string, cost float64) []results.Figure {
 		return []results.Figure{
-			timesOf(count+" ScaledJobs: created → all Ready, above that", "bare status writes", 10*cost, slow),
+			timesOf(count+" ScaledJobs: all Ready, beyond the creates", "bare status writes", 10*cost, slow),
 			within(count+" ScaledJobs: memory of the process", "MB", 180, 60+cost*slow),
 			alone(count+" ScaledJobs: CPU at rest", "cores", cost/1000),
 		}

@@ -45,9 +45,12 @@ func table(names []string, runs []*results.Run) (string, error) {
 	}
 }
 
-// runsTable tells on what the runs were taken.
+// runsTable tells on what the runs were taken. It is empty if there are none.
 func runsTable(runs []*results.Run) string {
-	cells := [][]string{{"run", "commit", "Go", "Kubernetes", "Redis", "CPU", "load average before"}}
+	if len(runs) == 0 {
+		return ""
+	}
+	cells := [][]string{{"run", "commit", "Go", "Kubernetes", "Redis", "CPU", "load average before", "measured"}}
 	for _, run := range runs {
 		commit := run.Commit
 		if run.Modified {
@@ -55,10 +58,19 @@ func runsTable(runs []*results.Run) string {
 		}
 		cells = append(cells, []string{
 			run.Date.Format("2006-01-02 15:04"), commit, strings.TrimPrefix(run.Go, "go"), strings.TrimPrefix(run.Kubernetes, "v"),
-			run.Redis, fmt.Sprintf("%d cores, %s", run.Cores, run.CPU), number(run.Load),
+			run.Redis, fmt.Sprintf("%d cores, %s", run.Cores, run.CPU), number(run.Load), measuredIn(run),
 		})
 	}
 	return markdown(cells)
+}
+
+// measuredIn are the names of what was measured in a run.
+func measuredIn(run *results.Run) string {
+	names := make([]string, len(run.Measurements))
+	for i, m := range run.Measurements {
+		names[i] = m.Name
+	}
+	return strings.Join(names, ", ")
 }
 
 // listTable has a line for each figure. A column in which nothing stands is left out.
@@ -162,8 +174,8 @@ func crossCell(row *results.Row) string {
 	if shown := ratio(row); shown != none {
 		cell += ", " + shown + " ×"
 	}
-	if row.Missed() {
-		cell += " (target " + strings.TrimSuffix(target(row), ", missed") + ")"
+	if aim := target(row); aim != none {
+		cell += " (target " + aim + ")"
 	}
 	return cell
 }

@@ -27,8 +27,6 @@ import (
 
 const (
 	timeout = 30 * time.Second
-	// pollInterval is between attempts to read much.
-	pollInterval = 300 * time.Millisecond
 	// admin is a user with all permissions, even where the operator lacks some.
 	admin = "admin"
 	// countLimit is more than most tests have entries.

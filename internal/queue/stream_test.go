@@ -54,7 +54,7 @@ func (s *scene) eventuallyCounts(limit, want int64) {
 		told := s.observeUpTo(limit, jobs)[0].Waiting
 		s.Expect(told).To(BeNumerically("<=", want))
 		return told
-	}).WithTimeout(timeout).WithPolling(3*time.Second).Should(Equal(want))
+	}).WithTimeout(timeout).WithPolling(3 * time.Second).Should(Equal(want))
 }
 
 func TestAStreamWithoutAGroupWaits(t *testing.T) {

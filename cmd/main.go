@@ -44,24 +44,16 @@ func main() {
 	}
 }
 
-const (
-	// memoryReserve is the part of the memory limit that the Go runtime leaves to what it does not count: a tenth.
-	memoryReserve = 10
-	// garbagePercent is how much garbage there is beside the objects in use before it is collected. Nearly all of the
-	// memory is caches, which last, so collecting twice as often as by default saves a quarter of it for little CPU time.
-	garbagePercent = 50
-)
+// memoryReserve is the part of the memory limit that the Go runtime leaves to what it does not count: a tenth.
+const memoryReserve = 10
 
 // boundMemory sets how much memory the Go runtime takes. GOMEMLIMIT is the limit of the container, beyond which the
-// kernel kills the process, and the Go runtime does not count the program itself. The environment variable GOGC takes
-// precedence over garbagePercent.
+// kernel kills the process, and the Go runtime does not count the program itself.
 func boundMemory() {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		debug.SetMemoryLimit(limit - limit/memoryReserve)
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbagePercent)
-	}
+	boundGarbage()
 }
 
 // start loads the client configuration of the cluster and runs the operator until ctx ends.

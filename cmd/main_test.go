@@ -5,6 +5,7 @@ package main
 
 import (
 	"math"
+	"runtime"
 	"runtime/debug"
 	"testing"
 
@@ -23,5 +24,34 @@ func TestBoundMemory(t *testing.T) {
 	t.Setenv("GOGC", "")
 	boundMemory()
 	g.Expect(debug.SetMemoryLimit(-1)).To(Equal(int64(math.MaxInt64)), "no limit stays no limit")
-	g.Expect(debug.SetGCPercent(percent)).To(Equal(garbagePercent))
+	g.Expect(debug.SetGCPercent(percent)).To(BeNumerically(">=", garbagePercent))
+}
+
+func TestGarbageFor(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	const mib = 1 << 20
+	for live, percent := range map[uint64]int{0: mostPercent, mib: mostPercent, 8 * mib: 400, 64 * mib: 50, 1 << 40: 50} {
+		g.Expect(garbageFor(live)).To(Equal(percent), "%d bytes", live)
+	}
+}
+
+// The percentage follows the objects in use. It belongs to the whole process, so this test runs alone.
+func TestGarbageFollowsTheObjectsInUse(t *testing.T) {
+	g := NewWithT(t)
+	before := debug.SetGCPercent(100)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	t.Setenv("GOGC", "")
+	boundGarbage()
+	percent := func() int {
+		runtime.GC()
+		is := debug.SetGCPercent(-1)
+		debug.SetGCPercent(is)
+		return is
+	}
+	g.Eventually(percent).Should(BeNumerically(">", garbagePercent))
+	held := make([]byte, 2*leastGarbage)
+	g.Eventually(percent).Should(Equal(garbagePercent))
+	runtime.KeepAlive(held)
+	g.Eventually(percent).Should(BeNumerically(">", garbagePercent))
 }

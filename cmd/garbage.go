@@ -1,0 +1,52 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+)
+
+const (
+	// garbagePercent is how much garbage there may be beside the objects in use before it is collected. Nearly all of the
+	// memory is caches, which last, so collecting twice as often as by default saves a quarter of it for little CPU time.
+	garbagePercent = 50
+	// leastGarbage is how many bytes of garbage there may be in any case. Few objects would be collected again and again
+	// while many Jobs are created, which took a quarter of the CPU time of the operator.
+	leastGarbage = 32 << 20
+	// mostPercent is garbagePercent while there are hardly any objects.
+	mostPercent = 800
+)
+
+// boundGarbage sets how much garbage there may be, unless users have with the environment variable GOGC. The Go runtime
+// knows only percentages, so it sets another one after each collection.
+func boundGarbage() {
+	if os.Getenv("GOGC") == "" {
+		followCollections(0)
+	}
+}
+
+// followCollections sets the percentage again after each collection. set is the one that is set.
+func followCollections(set int) {
+	if percent := garbageFor(liveBytes()); percent != set {
+		debug.SetGCPercent(percent)
+		set = percent
+	}
+	// The next collection finds that nobody holds this. It is too large to share memory with others.
+	runtime.AddCleanup(new([64]byte), followCollections, set)
+}
+
+// garbageFor returns the percentage of garbage to allow beside this many bytes in use.
+func garbageFor(live uint64) (percent int) {
+	return int(min(max(garbagePercent, leastGarbage*100/max(live, 1)), mostPercent))
+}
+
+// liveBytes returns how many bytes the last collection found in use.
+func liveBytes() uint64 {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	return live[0].Value.Uint64()
+}

@@ -128,14 +128,21 @@ func ofQuantiles(reference, ours []float64, part float64) figures {
 	return f
 }
 
-// ofRounds compares the medians. The ratio is the median of those of the single rounds, whose two measurements were
-// taken one right after the other: on a machine with something else to do, the rounds differ more than the contenders.
+// ofRounds compares the rates of all rounds together, which all had the same work: their harmonic means. In a round in
+// which the API server collects garbage, it is much slower than in another one, so a median would be that of rounds with
+// or of rounds without.
 func ofRounds(reference, ours []float64) figures {
-	ratios := make([]float64, len(ours))
-	for i := range ratios {
-		ratios[i] = ours[i] / reference[i]
+	is := figures{reference: harmonicMean(reference), ours: harmonicMean(ours)}
+	is.ratio = is.ours / is.reference
+	return is
+}
+
+func harmonicMean(values []float64) float64 {
+	inverse := 0.0
+	for _, each := range values {
+		inverse += 1 / each
 	}
-	return figures{reference: quantile(reference, 0.5), ours: quantile(ours, 0.5), ratio: quantile(ratios, 0.5)}
+	return float64(len(values)) / inverse
 }
 
 // quantile is the smallest value that at least the given part of the values, of which there is one or more, do not

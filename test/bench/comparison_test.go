@@ -24,8 +24,9 @@ func TestQuantile(t *testing.T) {
 func TestRatioOfRounds(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	// The machine was busy in the second round, and busier still when ours was measured in the third.
-	g.Expect(ofRounds([]float64{100, 50, 100}, []float64{90, 45, 40})).To(Equal(figures{reference: 100, ours: 45, ratio: 0.9}))
+	is := ofRounds([]float64{100, 50, 100}, []float64{40, 80, 80})
+	g.Expect([]float64{is.reference, is.ours, is.ratio}).To(HaveExactElements(
+		BeNumerically("~", 75), BeNumerically("~", 60), BeNumerically("~", 0.8)))
 }
 
 func TestTableTellsWhetherTargetsAreMet(t *testing.T) {

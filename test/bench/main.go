@@ -136,7 +136,7 @@ func main() {
 
 // flags has the command line set the sizes, and returns what names the measurements.
 func (s *sizes) flags(set *flag.FlagSet) (names *string) {
-	const samples, rounds, burst, queues, messages = 400, 10, 1000, 300, 300
+	const samples, rounds, burst, queues, messages = 400, 20, 1000, 300, 300
 	set.IntVar(&s.samples, "samples", samples, "How many single messages to push to each, at least 2.")
 	set.IntVar(&s.rounds, "rounds", rounds, "How many bursts to push to each, at least 1.")
 	set.IntVar(&s.burst, "burst", burst, "How many messages are in a burst, at least 1.")

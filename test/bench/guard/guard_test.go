@@ -14,7 +14,7 @@ import (
 const (
 	median = "push → Job seen, p50"
 	tail   = "push → Job seen, p99"
-	rate   = "burst of 1000, median"
+	rate   = "burst of 1000"
 )
 
 // took is a run in which the operator took so many times as long as the minimal loop, and in a burst made so many times

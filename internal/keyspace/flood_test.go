@@ -69,13 +69,16 @@ func (h *harness) eventuallyJudged(key string, want verify.Reason) {
 		WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(want), key)
 }
 
-// The flood of one key is not taken for long. Its queue is tracked meanwhile, and other queues notice nothing.
+// The flood of one key is not taken for long. Its queue is tracked meanwhile, and other namespaces notice nothing.
 func TestAFloodedKeyIsTracked(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
 	h, count := newCounting(t, server.Addr())
-	h.ensure("flooded", "quiet")
-	h.eventuallyJudged("quiet", verify.ReasonSubscribed)
+	quiet := ID{Namespace: "another", Name: "quiet"}
+	stateOfQuiet := func() State { return h.Watcher.State(quiet) }
+	h.Watcher.Ensure(quiet, h.endpoint, AnySource, list("quiet"))
+	h.ensure("flooded")
+	h.Eventually(stateOfQuiet).WithTimeout(timeout).Should(HaveField("Reason", verify.ReasonSubscribed))
 	ctx, stop := context.WithCancel(t.Context())
 	var flooding sync.WaitGroup
 	defer flooding.Wait()
@@ -89,8 +92,8 @@ func TestAFloodedKeyIsTracked(t *testing.T) {
 	do(t, server, "lpush", "quiet", 1)
 	h.eventually("quiet", 1)
 	h.Consistently(func() int64 { return count.received.Load() - taken }).WithTimeout(time.Second).Should(BeNumerically("<=", 1))
-	h.Expect(h.State("quiet").Verdict).To(Equal(verify.Verdict{Reason: verify.ReasonSubscribed}))
-	h.Expect(h.State("quiet").Tracking).To(Equal(verify.NotTracked))
+	h.Expect(stateOfQuiet().Verdict).To(Equal(verify.Verdict{Reason: verify.ReasonSubscribed}))
+	h.Expect(stateOfQuiet().Tracking).To(Equal(verify.NotTracked))
 
 	stop()
 	flooding.Wait()

@@ -52,7 +52,7 @@ func newArrivals(ctx context.Context, kube client.WithWatch, namespace, label st
 }
 
 func (a *arrivals) watchFrom(ctx context.Context, version string) (watch.Interface, error) {
-	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}}
+	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}}
 	stream, err := a.kube.Watch(ctx, jobList(), client.InNamespace(a.namespace), from)
 	if err != nil {
 		return nil, fmt.Errorf("watching the Jobs in %s: %w", a.namespace, err)
@@ -81,7 +81,8 @@ func (a *arrivals) follow(ctx context.Context, stream watch.Interface) {
 	a.notify()
 }
 
-// drain notes all there is to a watch, and returns the resource version that it got to.
+// drain notes all there is to a watch, and returns the resource version that it got to. A bookmark keeps that recent in
+// a namespace where nothing happens for long.
 func (a *arrivals) drain(stream watch.Interface, version string) (string, error) {
 	defer stream.Stop()
 	for event := range stream.ResultChan() {
@@ -90,7 +91,9 @@ func (a *arrivals) drain(stream watch.Interface, version string) (string, error)
 			return version, fmt.Errorf("watching the Jobs in %s: %w", a.namespace, apierrors.FromObject(event.Object))
 		}
 		version = job.ResourceVersion
-		a.note(event.Type, job, time.Now())
+		if event.Type != watch.Bookmark {
+			a.note(event.Type, job, time.Now())
+		}
 	}
 	return version, nil
 }

@@ -54,7 +54,7 @@ func measureChurn(ctx context.Context, log io.Writer, s *setting, _ sizes) (resu
 	}
 	for i := range churnTurns {
 		_, _ = fmt.Fprintf(log, "finishing Jobs of each, %d a second, turn %d of %d …\n", time.Second/churnInterval, i+1, churnTurns)
-		if err := c.turn(ctx, s); err != nil {
+		if err := c.turn(ctx, s, i); err != nil {
 			return nil, errors.Join(err, endOf(ctx, floor))
 		}
 	}
@@ -110,11 +110,21 @@ func (s *setting) startChurn(ctx context.Context) (*churn, *sandbox.Process, err
 	return c, floor, scene.Pause(ctx, settleTime)
 }
 
-// turn has the workers of one work after the other.
-func (c *churn) turn(ctx context.Context, s *setting) error {
-	if err := c.floor.work(ctx, churnTime); err != nil {
+// turn has the workers of one work after the other. In every other turn the other one is the first.
+func (c *churn) turn(ctx context.Context, s *setting, number int) error {
+	works := []func() error{
+		func() error { return c.floor.work(ctx, churnTime) },
+		func() error { return c.turnOfOurs(ctx, s) },
+	}
+	first := number % len(works)
+	if err := works[first](); err != nil {
 		return err
 	}
+	return works[1-first]()
+}
+
+// turnOfOurs has the workers of the operator work, and sees what it writes meanwhile.
+func (c *churn) turnOfOurs(ctx context.Context, s *setting) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	writes, err := s.countStatusWrites(ctx, crowd{c.ours.contender})
@@ -129,7 +139,11 @@ func (c *churn) turn(ctx context.Context, s *setting) error {
 		return err
 	}
 	behind := time.Since(ended)
-	c.writes = append(c.writes, float64(writes.Load())/(churnTime+behind).Seconds())
+	count, err := writes()
+	if err != nil {
+		return err
+	}
+	c.writes = append(c.writes, float64(count)/(churnTime+behind).Seconds())
 	c.behind = append(c.behind, behind.Seconds())
 	return nil
 }

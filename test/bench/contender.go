@@ -276,6 +276,8 @@ func (c *contender) idle(ctx context.Context) error {
 	if !c.reports {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, c.patience)
+	defer cancel()
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		err := c.kube.Get(ctx, client.ObjectKeyFromObject(c.sj), c.sj)
 		status := c.sj.Status

@@ -65,7 +65,7 @@ func TestSlowRivalsTakeFewerSamples(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	for _, r := range kedas() {
-		p := &stage{rival: r, size: sizes{samples: 400, rounds: 10}}
+		p := &stage{rival: r, size: sizes{samples: 400, rounds: 20}}
 		smallest := &stage{rival: r, size: sizes{samples: 2, rounds: 1}}
 		if r.interval > time.Second {
 			g.Expect(p.samples()).To(Equal(8))

@@ -65,7 +65,11 @@ func (p *stage) churn(ctx context.Context) error {
 			if err := p.settle(ctx); err != nil {
 				return err
 			}
-			p.found.add(works[1], p.column(c), surplus(member, nil))
+			extra, err := p.surplus(c, crowd{member})
+			if err != nil {
+				return err
+			}
+			p.found.add(works[1], p.column(c), extra)
 			if err := p.endChurn(ctx, c, member); err != nil {
 				return err
 			}

@@ -19,7 +19,9 @@ const median, tail = 0.5, 0.99
 // newTally has the works in the order of the table, with no values.
 func newTally(size sizes) *tally {
 	t := &tally{}
-	for _, work := range slices.Concat(latencyWorks(), []tallied{surplusWork()}, burstWorks(size), fanOutWorks(size), churnWorks(size), []tallied{stormWork(size)}) {
+	for _, work := range slices.Concat(
+		latencyWorks(), []tallied{surplusWork()}, burstWorks(size), fanOutWorks(size), churnWorks(size), stormWorks(size),
+	) {
 		t.add(work, loopName)
 	}
 	return t
@@ -52,7 +54,11 @@ func (p *stage) latency(ctx context.Context) error {
 				return err
 			}
 			// A surplus Job is not the Job of the next message.
-			extra[c] += p.adopt(c)
+			more, err := p.adopt(ctx, c)
+			if err != nil {
+				return err
+			}
+			extra[c] += more
 			took, err := c.serve(ctx, 1)
 			if err != nil {
 				return err
@@ -67,14 +73,15 @@ func (p *stage) latency(ctx context.Context) error {
 	return p.finish(ctx, extra)
 }
 
-// adopt returns how many surplus Jobs KEDA has created so far, and counts them as asked for. The others fail for them.
-func (p *stage) adopt(c *contender) (extra float64) {
-	if c != p.of || !p.polls() {
-		return 0
+// adopt returns how many surplus Jobs KEDA has created so far, and pushes messages for them: KEDA takes a surplus Job for
+// that of the next message.
+func (p *stage) adopt(ctx context.Context, c *contender) (extra float64, err error) {
+	extra, err = p.surplus(c, nil)
+	if err != nil || extra <= 0 {
+		return 0, err
 	}
-	extra = max(0, surplus(c, nil))
-	c.pushed += int(extra)
-	return extra
+	_, err = c.push(ctx, int(extra))
+	return extra, err
 }
 
 // finish counts the surplus Jobs of both, after the time in which more could come, and clears their queues.
@@ -84,7 +91,11 @@ func (p *stage) finish(ctx context.Context, extra map[*contender]float64) error 
 		return err
 	}
 	for _, c := range p.both(0) {
-		p.found.add(surplusWork(), p.column(c), extra[c]+surplus(c, nil))
+		more, err := p.surplus(c, nil)
+		if err != nil {
+			return err
+		}
+		p.found.add(surplusWork(), p.column(c), extra[c]+more)
 	}
 	return errors.Join(p.clear(ctx, p.floor, nil), p.clear(ctx, p.of, nil))
 }
@@ -113,7 +124,7 @@ func (p *stage) burst(ctx context.Context) error {
 	for round, after := range offsets(p.rounds(), p.interval) {
 		for _, c := range p.both(round) {
 			p.shown.Status("burst of %d, round %d of %d", p.size.burst, round+1, p.rounds())
-			if err := p.pauseFor(ctx, c, after); err != nil {
+			if err := errors.Join(scene.Pause(ctx, settleTime), p.pauseFor(ctx, c, after)); err != nil {
 				return err
 			}
 			times, err := c.burst(ctx, p.size.burst)
@@ -126,7 +137,11 @@ func (p *stage) burst(ctx context.Context) error {
 			return err
 		}
 		for _, c := range p.both(round) {
-			p.found.add(works[1], p.column(c), surplus(c, nil))
+			extra, err := p.surplus(c, nil)
+			if err != nil {
+				return err
+			}
+			p.found.add(works[1], p.column(c), extra)
 			if err := p.clear(ctx, c, nil); err != nil {
 				return err
 			}
@@ -196,7 +211,11 @@ func (p *stage) fanOutRound(ctx context.Context, round int, after time.Duration,
 		return err
 	}
 	for _, c := range p.both(round) {
-		p.found.add(works[2], p.column(c), surplus(c, crowds[c]))
+		extra, err := p.surplus(c, crowds[c])
+		if err != nil {
+			return err
+		}
+		p.found.add(works[2], p.column(c), extra)
 		if err := p.clear(ctx, c, crowds[c]); err != nil {
 			return err
 		}
@@ -204,9 +223,11 @@ func (p *stage) fanOutRound(ctx context.Context, round int, after time.Duration,
 	return nil
 }
 
-func stormWork(size sizes) tallied {
-	return tallied{
-		name: fmt.Sprintf("%d pushes/s to a queue at its limit, %s, CPU", pushesPerSecond, size.storm), unit: "cores", part: median, rounds: true,
+func stormWorks(size sizes) []tallied {
+	name := fmt.Sprintf("%d pushes/s to a queue at its limit, %s", pushesPerSecond, size.storm)
+	return []tallied{
+		{name: name + ", CPU", unit: "cores", part: median, rounds: true},
+		{name: name + ", pushes", unit: "/s", part: median, rounds: true},
 	}
 }
 
@@ -221,11 +242,13 @@ func (p *stage) storm(ctx context.Context) error {
 		if err := p.awaitRest(ctx, crowd{full}); err != nil {
 			return err
 		}
-		cores, err := p.stormOn(ctx, full)
+		seen, err := p.stormOn(ctx, full)
 		if err != nil {
 			return err
 		}
-		p.found.add(stormWork(p.size), p.name, cores)
+		works := stormWorks(p.size)
+		p.found.add(works[0], p.name, seen.cores)
+		p.found.add(works[1], p.name, seen.pushes)
 		// The operator does not listen to a key for a while that changed too often, so that there is no rest before the end.
 		err = errors.Join(full.empty(ctx), p.remove(ctx, crowd{full}, 1), p.clear(ctx, p.of, nil))
 		if err != nil {
@@ -235,22 +258,24 @@ func (p *stage) storm(ctx context.Context) error {
 	return nil
 }
 
-// stormOn returns how many cores the rival takes.
-func (p *stage) stormOn(ctx context.Context, full *contender) (cores float64, err error) {
+// stormOn tells what the storm costs the rival.
+func (p *stage) stormOn(ctx context.Context, full *contender) (flooding, error) {
 	if _, err := full.serve(ctx, int(saturatedLimit)); err != nil {
-		return 0, err
+		return flooding{}, err
 	}
 	if err := p.settle(ctx); err != nil {
-		return 0, err
+		return flooding{}, err
 	}
 	before, err := cpuTime(p.pid)
 	if err != nil {
-		return 0, err
+		return flooding{}, err
 	}
 	begun := time.Now()
-	if _, err := p.pour(ctx, []string{full.sj.Spec.QueueName}, pushesPerSecond, p.size.storm, func() error { return nil }); err != nil {
-		return 0, err
+	pushed, err := p.pour(ctx, []string{full.sj.Spec.QueueName}, pushesPerSecond, p.size.storm, func() error { return nil })
+	if err != nil {
+		return flooding{}, err
 	}
+	took := time.Since(begun).Seconds()
 	after, err := cpuTime(p.pid)
-	return (after - before) / time.Since(begun).Seconds(), err
+	return flooding{pushes: float64(pushed) / took, cores: (after - before) / took}, err
 }

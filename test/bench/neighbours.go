@@ -161,6 +161,9 @@ func beginFlooding(ctx context.Context, log io.Writer, s *setting) (end func() e
 			sent += server.Sent()
 		}
 		_, _ = fmt.Fprintf(log, "the servers have sent %d notifications\n", sent)
+		if len(servers) == floodingServers && sent == 0 {
+			err = errors.Join(err, errors.New("no server has sent a notification"))
+		}
 		return err
 	}
 	for i := range floodingServers {

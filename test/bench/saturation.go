@@ -152,11 +152,15 @@ func (s *setting) watchPushes(
 	}
 	took := time.Since(begun).Seconds()
 	after, err := cpuTime(s.running.PID())
+	if err != nil {
+		return flooding{}, err
+	}
+	written, err := writes()
 	return flooding{
 		pushes: float64(pushed) / took,
 		cores:  (after - before) / took,
 		// Between two writes there is a second at least, so the first of each counts for none.
-		writes: max(0, float64(writes.Load())/float64(len(full))-1) / took,
+		writes: max(0, float64(written)/float64(len(full))-1) / took,
 	}, err
 }
 
@@ -194,25 +198,32 @@ func (s *setting) push(ctx context.Context, queues []string, messages int) error
 }
 
 // countStatusWrites counts the changes of the ScaledJobs, of which nobody changes anything but the status, until ctx
-// ends.
-func (s *setting) countStatusWrites(ctx context.Context, of crowd) (*atomic.Int64, error) {
+// ends. The count fails if the watch has ended before.
+func (s *setting) countStatusWrites(ctx context.Context, of crowd) (count func() (int64, error), err error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJobList"))
 	changes, err := s.ours.kube.Watch(ctx, list, client.InNamespace(s.ours.sj.Namespace))
 	if err != nil {
 		return nil, fmt.Errorf("watching the ScaledJobs: %w", err)
 	}
-	var count atomic.Int64
+	var seen atomic.Int64
+	var ended atomic.Bool
 	members := of.byName()
 	go func() {
+		defer ended.Store(true)
 		for change := range changes.ResultChan() {
 			object, ok := change.Object.(*metav1.PartialObjectMetadata)
 			if ok && change.Type == watch.Modified && members[object.Name] != nil {
-				count.Add(1)
+				seen.Add(1)
 			}
 		}
 	}()
-	return &count, nil
+	return func() (int64, error) {
+		if ended.Load() {
+			return 0, errors.New("the watch of the ScaledJobs has ended")
+		}
+		return seen.Load(), nil
+	}, nil
 }
 
 // oldestRead is for how many seconds the depth of some idle queue was not read.
@@ -221,11 +232,15 @@ func (s *setting) oldestRead(ctx context.Context) (seconds float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	now := float64(time.Now().UnixMilli()) / 1000
+	now, reads := float64(time.Now().UnixMilli())/1000, 0
 	for series, read := range all {
 		if strings.HasPrefix(series, lastRead+"{") && strings.Contains(series, `scaledjob="idle-`) {
 			seconds = max(seconds, now-read)
+			reads++
 		}
+	}
+	if reads < idle {
+		return 0, fmt.Errorf("the operator reports the reads of %d of %d idle queues", reads, idle)
 	}
 	return seconds, nil
 }

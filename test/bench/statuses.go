@@ -54,10 +54,13 @@ func measureStatuses(ctx context.Context, log io.Writer, s *setting, _ sizes) (r
 		}
 		kept, age, cores = rate, oldest, used
 	}
+	if kept == 0 {
+		return nil, fmt.Errorf("a status was older than %s with the fewest ScaledJobs", oldestStatus)
+	}
 	work := fmt.Sprintf("ScaledJobs that change while no status is older than %s", oldestStatus)
 	return []comparison{
 		alone(work, "/s", kept),
-		within("meanwhile: oldest status", "s", oldestStatus.Seconds(), age.Seconds()),
+		alone("meanwhile: oldest status", "s", age.Seconds()),
 		alone("meanwhile: CPU of the API server", "cores", cores),
 	}, errors.Join(changing.remove(ctx), s.ours.clear(ctx))
 }

@@ -67,10 +67,15 @@ func (s *setting) takeTurns(ctx context.Context, gap time.Duration, more func(ta
 // measureBursts pushes many messages at once to empty queues, and takes the time until the last Job is seen.
 func measureBursts(ctx context.Context, log io.Writer, s *setting, size sizes) ([]comparison, error) {
 	rates, curves := map[*contender][]float64{}, map[*contender][][]float64{}
-	for i := range warmUpRounds + size.rounds {
+	// Their order is random, so that the API server does not collect garbage while the same one is measured each time, and
+	// each is the first as often as the other.
+	for i, turn := range rand.Perm(warmUpRounds + size.rounds) {
 		_, _ = fmt.Fprintf(log, "pushing %d messages to each at once, round %d of %d …\n", size.burst, i+1, warmUpRounds+size.rounds)
-		// Their order varies, so that the API server does not collect garbage while the same one is measured each time.
-		for _, c := range s.inTurn(rand.IntN(2)) {
+		for _, c := range s.inTurn(turn) {
+			// The one before has nothing left to do for its Jobs.
+			if err := scene.Pause(ctx, settleTime); err != nil {
+				return nil, err
+			}
 			times, err := c.burst(ctx, size.burst)
 			if err != nil {
 				return nil, err

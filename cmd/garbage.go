@@ -14,15 +14,15 @@ const (
 	// garbagePercent is how much garbage there may be beside the objects in use before it is collected. Nearly all of the
 	// memory is caches, which last, so collecting twice as often as by default saves a quarter of it for little CPU time.
 	garbagePercent = 50
-	// leastGarbage is how many bytes of garbage there may be in any case. Few objects would be collected again and again
-	// while many Jobs are created, which took a quarter of the CPU time of the operator.
+	// leastGarbage is how many bytes of garbage a small heap may have, within mostPercent. Without it, collections took a
+	// third of the operator's CPU time in a burst.
 	leastGarbage = 32 << 20
 	// mostPercent is garbagePercent while there are hardly any objects.
 	mostPercent = 800
 )
 
-// boundGarbage sets how much garbage there may be, unless users have with the environment variable GOGC. The Go runtime
-// knows only percentages, so it sets another one after each collection.
+// boundGarbage sets how much garbage there may be, unless the user has set the environment variable GOGC. The Go runtime
+// only knows a percentage, so boundGarbage sets another one after each collection.
 func boundGarbage() {
 	if os.Getenv("GOGC") == "" {
 		followCollections(0)

@@ -133,7 +133,9 @@ func (s *setting) runKEDAs(ctx context.Context, log io.Writer, program keda.Prog
 			return err
 		}
 		p := &stage{setting: s, rival: r, of: served, pid: running.PID(), size: size, found: found}
-		err = errors.Join(served.create(ctx), p.runAndRemove(ctx, log))
+		err = errors.Join(served.create(ctx), whileRunning(ctx, running, func(ctx context.Context) error {
+			return p.runAndRemove(ctx, log)
+		}))
 		if err != nil {
 			logs, _ := running.Logs()
 			err = fmt.Errorf("%s: %w\nlog of KEDA:\n%s", r.name, err, lastLines(logs))
@@ -141,6 +143,23 @@ func (s *setting) runKEDAs(ctx context.Context, log io.Writer, program keda.Prog
 		if err := errors.Join(err, running.Stop(context.WithoutCancel(ctx))); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// whileRunning does this work, and ends it if KEDA ends.
+func whileRunning(ctx context.Context, running *keda.KEDA, work func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-running.Exited():
+			cancel(errors.New("it has ended"))
+		case <-ctx.Done():
+		}
+	}()
+	if err := work(ctx); err != nil {
+		return errors.Join(err, context.Cause(ctx))
 	}
 	return nil
 }

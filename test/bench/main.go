@@ -1,19 +1,9 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures how fast messages become Jobs, on a real API server and a real Redis, and compares the
-// operator with the floor: a bare loop that does the least there is to do (see the folder floor). The two take turns in
-// one run, so that whatever else the machine does hits both; the ratios are what to look at. So it does for single
-// messages, for bursts, for single messages to many queues, for single messages beside a burst or beside a namespace that
-// does its worst, and for Jobs that finish and are to be replaced. Besides, it compares the operator while other Redis
-// servers are silent with itself while they are not, and for queues behind sentinels and in a Redis Cluster with itself for
-// one on a single server, and measures what floods of messages, ten thousand keys and dead
-// servers cost, how many ScaledJobs may change until their statuses are late, and how long nobody creates Jobs when the
-// leader ends.
-//
-// If asked to, it lets the same messages come to workers of every kind under every scaling strategy, and prints a table
-// in Markdown: how many Jobs that took, how many of them found no message, and how long the messages waited. Or it takes
-// what 1, 100, 1,000 and 10,000 ScaledJobs cost, or has KEDA do the same work after the operator.
+// Command bench measures how fast messages become Jobs, on a real API server and a real Redis. The operator and a minimal
+// loop (folder floor) take turns, so that other load affects both: compare the ratios. Other measurements compare the
+// operator with itself, with a limit, or with KEDA.
 //
 //	go run ./test/bench
 //	go run ./test/bench -measure=latency,bursts
@@ -22,8 +12,8 @@
 //	go run ./test/bench -contenders=keda
 //	go run ./test/bench -json=results.json
 //
-// It fails if either makes another number of Jobs than there are messages. A missed target is only shown: one run on a
-// busy machine proves little.
+// It fails if the operator or the minimal loop creates another number of Jobs than there are messages. A missed target is
+// only shown: one run on a busy machine proves little.
 package main
 
 import (

@@ -52,6 +52,16 @@ func guard(committed []*results.Run, names []string, tries int, measure func(nam
 	return errors.Join(errs...)
 }
 
+// otherCores is a warning, unless all committed results are of machines with this number of cores.
+func otherCores(committed []*results.Run, here int) string {
+	for _, run := range committed {
+		if run.Cores != here {
+			return fmt.Sprintf("warning: committed results are of a machine with %d cores, and this one has %d: the ratios may differ", run.Cores, here)
+		}
+	}
+	return ""
+}
+
 // compare returns what is too slow. It fails if there is nothing to compare with.
 func compare(committed []*results.Run, now *results.Run, name string) (faults, error) {
 	rows, err := results.Merge(committed, name)
@@ -81,7 +91,7 @@ func tooSlow(row *results.Row, now *results.Measurement) error {
 		figure = now.Find(row.Work())
 	}
 	if figure == nil || figure.Ratio == nil {
-		return errors.New("it is measured no more")
+		return errors.New("it is no longer measured")
 	}
 	allowed := margin
 	if isTail(row.Work()) {

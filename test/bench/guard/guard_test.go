@@ -87,7 +87,7 @@ func TestWhatIsMeasuredNoMoreFails(t *testing.T) {
 	less := took(1.1, 1.4, 0.9)
 	less.Measurements[0].Figures = less.Measurements[0].Figures[1:]
 	_, err := tried(less, less)
-	g.Expect(err).To(MatchError(median + ": it is measured no more"))
+	g.Expect(err).To(MatchError(median + ": it is no longer measured"))
 	_, err = tried(&results.Run{})
 	g.Expect(err).To(MatchError(ContainSubstring(rate)))
 }
@@ -98,4 +98,12 @@ func TestWithoutCommittedResultsNothingPasses(t *testing.T) {
 	fast := func([]string) (*results.Run, error) { return took(1, 1, 1), nil }
 	g.Expect(guard(committed(), []string{"churn"}, 3, fast)).To(MatchError(ContainSubstring("compare nothing of churn")))
 	g.Expect(run(t.Context(), t.TempDir()+"/*.json", []string{"latency"}, 3)).To(MatchError(ContainSubstring("no committed results")))
+}
+
+func TestOtherCoresAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	of := func(cores int) *results.Run { return &results.Run{Cores: cores} }
+	g.Expect(otherCores([]*results.Run{of(2), of(2)}, 2)).To(BeEmpty())
+	g.Expect(otherCores([]*results.Run{of(2), of(4)}, 2)).To(ContainSubstring("with 4 cores, and this one has 2"))
 }

@@ -6,8 +6,8 @@
 //
 //	go run ./test/bench/guard
 //
-// Only ratios are compared, so that the machine need not be the same. What is too slow is measured again: a figure
-// fails if it is too slow each time.
+// Only ratios are compared, so the machine may be another one, but should have the same number of cores. What is too slow
+// is measured again: a figure fails if it is too slow each time.
 package main
 
 import (
@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"miracle.dev/scaledjob-operator/test/bench/results"
@@ -55,6 +56,9 @@ func run(ctx context.Context, committed string, names []string, tries int) error
 	runs, err := results.Read(files...)
 	if err != nil {
 		return err
+	}
+	if note := otherCores(runs, runtime.NumCPU()); note != "" {
+		fmt.Fprintln(os.Stderr, note)
 	}
 	folder, err := os.MkdirTemp("", "guard")
 	if err != nil {

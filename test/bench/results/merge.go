@@ -12,10 +12,11 @@ import (
 // Spread is the median of several runs, or of all their rounds, and between which values all of them are.
 type Spread struct{ Median, Least, Most float64 }
 
-// SpreadOf returns the spread of one or more values. The median of an even number of them is the lower one.
+// SpreadOf returns the spread of one or more values.
 func SpreadOf(values []float64) Spread {
 	sorted := slices.Sorted(slices.Values(values))
-	return Spread{Median: sorted[(len(sorted)-1)/2], Least: sorted[0], Most: sorted[len(sorted)-1]}
+	middle := (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+	return Spread{Median: middle, Least: sorted[0], Most: sorted[len(sorted)-1]}
 }
 
 // Row is a figure of several runs. Ratio is nil unless all have one.

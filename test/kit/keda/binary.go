@@ -34,9 +34,7 @@ const (
 
 // Program is KEDA's operator and its CustomResourceDefinitions, as files.
 type Program struct {
-	// Version is that of the module, with a v in front.
-	Version string
-	folder  string
+	folder string
 }
 
 // Build returns the program, from the cache folder if it was built before. Otherwise that takes minutes, with progress
@@ -58,7 +56,7 @@ func Build(ctx context.Context, log io.Writer) (Program, error) {
 		},
 	}
 	folder, err := tool.Dir(ctx, log)
-	return Program{Version: version, folder: folder}, err
+	return Program{folder: folder}, err
 }
 
 // fill puts the program and its CustomResourceDefinitions into a folder.

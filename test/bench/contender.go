@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -182,7 +183,7 @@ func (c *contender) burst(ctx context.Context, messages int) (times []float64, e
 		return nil, err
 	}
 	for _, job := range c.arrivals.those(c.sj.Name)[c.pushed-messages : c.pushed] {
-		times = append(times, float64(job.at.Sub(start))/float64(time.Millisecond))
+		times = append(times, inMilliseconds(job.at.Sub(start)))
 	}
 	return times, nil
 }
@@ -288,3 +289,10 @@ func (c *contender) idle(ctx context.Context) error {
 	}
 	return nil
 }
+
+// about is a random duration of this mean, and of half of it at least.
+func about(mean time.Duration) time.Duration {
+	return time.Duration((0.5 + rand.Float64()) * float64(mean))
+}
+
+func inMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

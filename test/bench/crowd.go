@@ -15,7 +15,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// listInterval is how often all ScaledJobs of a crowd are listed, which costs the API server much.
+// listInterval is how often many objects are listed, which costs the API server much.
 const listInterval = 250 * time.Millisecond
 
 // crowd is the operator at work for ScaledJobs besides the one that is compared.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -101,7 +100,7 @@ func (s *setting) pushBesideBurst(ctx context.Context, others crowd) (latencies,
 func (s *setting) pushSingles(ctx context.Context, others crowd) (singles []single, err error) {
 	for _, other := range others {
 		for _, to := range []*contender{s.floor, other} {
-			if err := scene.Pause(ctx, time.Duration((0.5+rand.Float64())*float64(fairGap))); err != nil {
+			if err := scene.Pause(ctx, about(fairGap)); err != nil {
 				return nil, err
 			}
 			pushed, err := to.push(ctx, 1)
@@ -121,7 +120,7 @@ func (s *setting) takeLatencies(ctx context.Context, singles []single, over time
 		if err != nil {
 			return latencies{}, err
 		}
-		took := float64(job.at.Sub(message.pushed)) / float64(time.Millisecond)
+		took := inMilliseconds(job.at.Sub(message.pushed))
 		switch {
 		case message.pushed.After(over):
 		case message.to == s.floor:

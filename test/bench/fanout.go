@@ -109,7 +109,7 @@ func (c crowd) serveOneEach(ctx context.Context) (taken []float64, err error) {
 		if err != nil {
 			return nil, err
 		}
-		taken = append(taken, float64(job.at.Sub(pushed[i]))/float64(time.Millisecond))
+		taken = append(taken, inMilliseconds(job.at.Sub(pushed[i])))
 	}
 	// The reports of this round are not to meet the next one.
 	return taken, errors.Join(c.reported(ctx), scene.Pause(ctx, settleTime))

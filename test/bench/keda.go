@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/bench/results"
 	"miracle.dev/scaledjob-operator/test/kit/keda"
 	"miracle.dev/scaledjob-operator/test/kit/progress"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -28,10 +29,8 @@ const (
 	// kedaPatience is for what KEDA does in its own time: with its limits, a thousand Jobs take it most of a minute. On a
 	// busy machine its requests for hundreds of new ScaledJobs time out, and it repeats them.
 	kedaPatience = 10 * time.Minute
-	// kedaInterval is how often its ScaledJobs are listed.
-	kedaInterval = 250 * time.Millisecond
 
-	loopName, operatorName = "minimal loop", "operator"
+	loopName, operatorName = results.Loop, "operator"
 )
 
 // rival is a program that takes turns with the minimal loop.
@@ -245,7 +244,7 @@ func (p *stage) awaitKEDA(ctx context.Context, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, kedaPatience)
 	defer cancel()
 	atRest := 0
-	err := wait.PollUntilContextCancel(ctx, kedaInterval, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, listInterval, true, func(ctx context.Context) (bool, error) {
 		list := keda.List()
 		if err := p.of.kube.List(ctx, list, client.InNamespace(p.of.sj.Namespace)); err != nil {
 			return false, err

@@ -46,7 +46,7 @@ func (p *stage) latency(ctx context.Context) error {
 	for i := range after {
 		for _, c := range p.both(i) {
 			p.shown.Status("message %d of %d", i+1, len(after))
-			gap := time.Duration((0.5 + rand.Float64()) * float64(meanGap))
+			gap := about(meanGap)
 			if c == p.of {
 				gap += after[i]
 			}
@@ -65,7 +65,7 @@ func (p *stage) latency(ctx context.Context) error {
 			}
 			for _, work := range latencyWorks() {
 				if i >= warmUp {
-					p.found.add(work, p.column(c), float64(took)/float64(time.Millisecond))
+					p.found.add(work, p.column(c), inMilliseconds(took))
 				}
 			}
 		}

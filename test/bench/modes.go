@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"time"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
@@ -88,7 +86,7 @@ func (c crowd) oneAtATime(ctx context.Context, samples int) (times [][]float64, 
 	for i := range warmUpSamples + samples {
 		for turn := range c {
 			at := (i + turn) % len(c)
-			if err := scene.Pause(ctx, time.Duration((0.5+rand.Float64())*float64(meanGap))); err != nil {
+			if err := scene.Pause(ctx, about(meanGap)); err != nil {
 				return nil, err
 			}
 			took, err := c[at].serve(ctx, 1)
@@ -96,7 +94,7 @@ func (c crowd) oneAtATime(ctx context.Context, samples int) (times [][]float64, 
 				return nil, err
 			}
 			if i >= warmUpSamples {
-				times[at] = append(times[at], float64(took)/float64(time.Millisecond))
+				times[at] = append(times[at], inMilliseconds(took))
 			}
 		}
 	}

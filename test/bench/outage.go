@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"time"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -108,14 +107,14 @@ func switchAll(ctx context.Context, neighbours []neighbour, hold bool) error {
 // sample pushes single messages and returns how many milliseconds each took to be a Job.
 func (c *contender) sample(ctx context.Context, samples int) (times []float64, err error) {
 	for range samples {
-		if err := scene.Pause(ctx, time.Duration((0.5+rand.Float64())*float64(meanGap))); err != nil {
+		if err := scene.Pause(ctx, about(meanGap)); err != nil {
 			return nil, err
 		}
 		took, err := c.serve(ctx, 1)
 		if err != nil {
 			return nil, err
 		}
-		times = append(times, float64(took)/float64(time.Millisecond))
+		times = append(times, inMilliseconds(took))
 	}
 	return times, nil
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -259,7 +258,7 @@ func (f *fleet) pushes(ctx context.Context, c *scaleCosts, samples int) error {
 			*contender
 			times *[]float64
 		}{{f.setting.floor, &c.latency.floor}, {touched[i%len(touched)], &c.latency.ours}} {
-			if err := scene.Pause(ctx, time.Duration((0.5+rand.Float64())*float64(meanGap))); err != nil {
+			if err := scene.Pause(ctx, about(meanGap)); err != nil {
 				return err
 			}
 			took, err := to.serve(ctx, 1)
@@ -267,7 +266,7 @@ func (f *fleet) pushes(ctx context.Context, c *scaleCosts, samples int) error {
 				return err
 			}
 			if i >= warmUpSamples {
-				*to.times = append(*to.times, float64(took)/float64(time.Millisecond))
+				*to.times = append(*to.times, inMilliseconds(took))
 			}
 		}
 	}

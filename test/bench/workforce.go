@@ -66,7 +66,7 @@ func (w *workforce) refills(ctx context.Context) (times []float64, err error) {
 		if err != nil {
 			return nil, err
 		}
-		times = append(times, float64(replacement.at.Sub(at))/float64(time.Millisecond))
+		times = append(times, inMilliseconds(replacement.at.Sub(at)))
 	}
 	return times, nil
 }

@@ -44,14 +44,14 @@ func measureLatency(ctx context.Context, log io.Writer, s *setting, size sizes) 
 func (s *setting) takeTurns(ctx context.Context, gap time.Duration, more func(taken int) bool) (times latencies, err error) {
 	for i := 0; more(i - warmUpSamples); i++ {
 		for _, c := range s.inTurn(i) {
-			if err := scene.Pause(ctx, time.Duration((0.5+rand.Float64())*float64(gap))); err != nil {
+			if err := scene.Pause(ctx, about(gap)); err != nil {
 				return latencies{}, err
 			}
 			took, err := c.serve(ctx, 1)
 			if err != nil {
 				return latencies{}, err
 			}
-			milliseconds := float64(took) / float64(time.Millisecond)
+			milliseconds := inMilliseconds(took)
 			switch {
 			case i < warmUpSamples:
 			case c == s.floor:

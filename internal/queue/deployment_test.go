@@ -352,3 +352,42 @@ func TestAMessageThatIsTakenToAnotherSlotDoesNotCountTwice(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(queue.Counts(counts).Outstanding()).To(BeNumerically("<=", 1))
 }
+
+// Both lists are already on the node that their slot is moved to. A worker takes the message that waits there, just after
+// the first read.
+func TestAMessageThatIsTakenWhileItsSlotMovesDoesNotCountTwice(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var taken atomic.Bool
+	old := redistest.NewScripted(t, func(args []string) string {
+		switch args[0] {
+		case "multi":
+			return "+OK\r\n"
+		case "llen", "exec":
+			return "-ASK 1 127.0.0.1:1\r\n"
+		}
+		return redistest.Usual
+	})
+	importing := redistest.NewScripted(t, func(args []string) string {
+		switch {
+		case args[0] == "asking":
+			return "+OK\r\n"
+		case args[0] != "llen":
+			return redistest.Usual
+		case taken.Swap(true) == (args[1] == "{a}busy"):
+			return ":1\r\n"
+		}
+		return ":0\r\n"
+	})
+	at := pinned{Owner: auth.Endpoint{Address: old.Addr()}, Importing: auth.Endpoint{Address: importing.Addr()}}
+	pool := connection.NewPool(connection.Options{})
+	var running sync.WaitGroup
+	running.Go(func() { _ = pool.Start(t.Context()) })
+	t.Cleanup(running.Wait)
+	counts, err := queue.NewReader(pool, at).Observe(t.Context(), queue.Source{
+		Endpoint: auth.Endpoint{Mode: auth.ModeCluster},
+		Queues:   []queue.Queue{{Key: "{a}waiting"}, {Key: "{a}busy", InProgress: true}},
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(queue.Counts(counts).Outstanding()).To(BeNumerically("<=", 1))
+}

@@ -154,8 +154,8 @@ func (r *Reader) observePart(ctx context.Context, is part) ([]Count, error) {
 		return counts, err
 	}
 	counts = make([]Count, len(is.Queues))
-	for i, queue := range is.Queues {
-		one := is.Source
+	for _, i := range newInquiry(is.Queues, r.now()).order { // A message that moves meanwhile must not count twice.
+		queue, one := is.Queues[i], is.Source
 		one.Queues = []Queue{queue}
 		found, err := r.observeAt(ctx, is.place.Owner, one)
 		if failure.IsAsk(err) {

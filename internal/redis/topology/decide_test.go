@@ -105,6 +105,10 @@ func TestRepliesOfSentinels(t *testing.T) {
 		"down": {
 			[]any{[]any{"flags", "s_down,o_down,master", "config-epoch", "1"}, address, nil}, &naming{master: "10.0.0.1:6379", epoch: 1, down: true}, nil, "",
 		},
+		"the master before is down": {
+			[]any{[]any{"ip", "10.0.0.9", "port", "6379", "flags", "o_down,master", "config-epoch", "2"}, address, nil},
+			&naming{master: "10.0.0.1:6379", epoch: 2}, nil, "",
+		},
 		"no such master":    {[]any{resp.Error("ERR No such master with that name"), nil, resp.Error("ERR No such master with that name")}, nil, nil, failure.ReasonMasterNotFound},
 		"an unknown master": {[]any{master, nil, nil}, nil, nil, failure.ReasonMasterNotFound},
 		"denied":            {[]any{master, resp.Error("NOPERM this user has no permissions"), nil}, nil, nil, failure.ReasonPermissionDenied},
@@ -293,6 +297,19 @@ func TestRepliesOfNodes(t *testing.T) {
 			map[uint16]string{42: "a.example:6379", 43: "a.example:6379", 100: "b.example:6379"},
 			map[uint16]string{42: "b.example:6379"},
 		},
+		"a node without an address": {
+			[]any{slots(0, 99, node("10.0.0.1", int64(6379), "a")), slots(100, 16383, node("", int64(0), "b"))},
+			"a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-99\nb :0@0 master,noaddr - 0 0 2 disconnected 100-16383\n",
+			map[uint16]string{0: "10.0.0.1:6379", 100: ""},
+			nil,
+		},
+		"a move by a former owner": {
+			[]any{slots(0, 16383, node("10.0.0.2", int64(6379), "b"))},
+			"a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected [5->-c]\nb 10.0.0.2:6379@16379 master - 0 0 2 connected 0-16383\n" +
+				"c 10.0.0.3:6379@16379 master - 0 0 3 connected\n",
+			map[uint16]string{5: "10.0.0.2:6379"},
+			nil,
+		},
 		"Redis 7.2 and Valkey, more fields behind the name": {
 			[]any{slots(0, 16383, node("10.0.0.1", int64(6379), "a", []any{}))},
 			"a 10.0.0.1:6379@16379,,tls-port=0,shard-id=7 myself,master - 0 0 1 connected 0-16383 [5->-b]\n" +
@@ -360,7 +377,7 @@ func TestRepliesOfNodes(t *testing.T) {
 		"no list": "OK", "an element": []any{int64(1)}, "a short range": []any{[]any{int64(0), int64(1)}},
 		"no master": []any{[]any{int64(0), int64(1), "x"}}, "a slot too many": []any{slots(0, 16384, node("h", int64(1), "a"))},
 		"backwards": []any{slots(2, 1, node("h", int64(1), "a"))}, "below": []any{slots(-1, 1, node("h", int64(1), "a"))},
-		"a bad host": []any{slots(0, 1, node("h\r\n", int64(1), "a"))}, "a bad port": []any{slots(0, 1, node("h", int64(0), "a"))},
+		"a bad host": []any{slots(0, 1, node("h\r\n", int64(1), "a"))}, "a bad port": []any{slots(0, 1, node("h", int64(-1), "a"))},
 	} {
 		_, err := parseNodes(reply, "", asked)
 		NewWithT(t).Expect(err).To(MatchError(resp.ErrMalformed), name)
@@ -381,6 +398,35 @@ func TestTheNewerClaimOfASlotIsRight(t *testing.T) {
 	for _, said := range [][]*nodes{{claim("old", 1), claim("new", 2)}, {claim("new", 2), claim("old", 1)}} {
 		is := merge(e, said)
 		g.Expect(is.masters[is.owners[0]-1]).To(Equal(e.ServerAt("new:1")))
+	}
+}
+
+// The address of a master is now that of a node of another Cluster. The other nodes do not know that yet.
+func TestANodeOfAnotherClusterHasNoSlots(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	own := &nodes{
+		self: "a", masters: []string{"a", "b"}, ranges: []slotRange{{0, 99, 0}, {100, slots - 1, 1}}, epochs: map[string]uint64{},
+		addresses: map[string]string{"a": "seed:1", "b": "b:1"},
+	}
+	other := &nodes{
+		self: "x", masters: []string{"x"}, ranges: []slotRange{{100, slots - 1, 0}}, epochs: map[string]uint64{}, addresses: map[string]string{"x": "b:1"},
+	}
+	same := *own
+	same.self = "b"
+	for name, c := range map[string]struct {
+		second *nodes
+		owner  uint16
+	}{"another Cluster": {other, 0}, "the same": {&same, 1}} {
+		f := newFollower(nil, auth.Endpoint{Mode: auth.ModeCluster, Address: "seed:1"}, make(chan struct{}, 1), logr.Discard())
+		f.met["b:1"] = time.Now()
+		f.answers["seed:1"] = answer{from: "seed:1", asked: time.Now(), nodes: own}
+		f.answers["b:1"] = answer{from: "b:1", asked: time.Now(), nodes: c.second}
+		f.consider(time.Now())
+		is := f.known.Load()
+		g.Expect(is.err).To(BeNil(), name)
+		g.Expect(is.owners[0]).To(Equal(uint16(2)), name)
+		g.Expect(is.owners[100]).To(Equal(c.owner), name)
 	}
 }
 

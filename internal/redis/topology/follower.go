@@ -122,7 +122,8 @@ type follower struct {
 
 	// known is what is known; nil before the first answers.
 	known atomic.Pointer[view]
-	// changes is how often places have changed.
+	// changes grows when places have changed. It begins with the time, so that a deployment that was not followed for a while
+	// does not get a number again.
 	changes atomic.Uint64
 	// epoch is that of the latest failover that any sentinel knew of, masters are the masters that were known last, and
 	// peers is what the servers of the deployment were known by then. strange has the addresses of servers that answer and do
@@ -152,6 +153,7 @@ func newFollower(pool *connection.Pool, e auth.Endpoint, changed chan<- struct{}
 		answers: map[string]answer{}, pollers: map[string]*poller{}, heard: make(chan struct{}), begun: time.Now(),
 		strangers: rate.NewLimiter(rate.Every(strangerInterval), mostStrangers), met: map[string]time.Time{},
 	}
+	f.changes.Store(uint64(f.begun.UnixNano()))
 	if e.Mode == auth.ModeSentinel {
 		f.deployment = sentinels{e}
 	} else {
@@ -241,6 +243,18 @@ func (f *follower) judge(said []answer) (believed []answer) {
 	return believed
 }
 
+// foreign returns the addresses of nodes that have the ID of another Cluster, by what they say themselves. The nodes that
+// believe such an address to be that of one of them do not know yet.
+func (f *follower) foreign(said []answer) map[string]bool {
+	found := map[string]bool{}
+	for _, each := range said {
+		if f.strange[each.from] && each.nodes != nil && each.nodes.self != "" {
+			found[each.from] = true
+		}
+	}
+	return found
+}
+
 // names reports whether the user names an address.
 func (f *follower) names(address string) bool {
 	return slices.Contains(f.endpoint.Addresses(), address)
@@ -328,6 +342,7 @@ func (f *follower) consider(now time.Time) (differ bool) {
 	if next == nil {
 		return true // The first answers are still to come.
 	}
+	next.leaveOut(f.foreign(said))
 	if next.err == nil || next.epoch > f.epoch {
 		f.epoch = next.epoch
 	}

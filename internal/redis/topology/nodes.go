@@ -5,6 +5,7 @@ package topology
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"net"
 	"slices"
@@ -72,6 +73,9 @@ func parseNodes(inSlots, inNodes any, asked string) (*nodes, error) {
 	index, covered := map[string]uint16{}, 0
 	for _, each := range listed {
 		r, id, err := is.parseRange(each, asked)
+		if errors.Is(err, errNoAddress) {
+			continue // Nobody has its slots.
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -127,6 +131,9 @@ func (n *nodes) parseRange(reply any, asked string) (is slotRange, id string, er
 	if id, err = idOf(master); err != nil {
 		return slotRange{}, "", err
 	}
+	if master[1] == int64(0) {
+		return slotRange{}, "", errNoAddress
+	}
 	if host, _ := master[0].(string); host != unannounced || n.addresses[id] == "" { // Otherwise CLUSTER NODES has the IP address.
 		address, err := addressOf(master[0], master[1], asked)
 		if err != nil {
@@ -152,6 +159,9 @@ func idOf(node []any) (id string, err error) {
 
 // unannounced is the host of a node that is to be known by a name, but has announced none.
 const unannounced = "?"
+
+// errNoAddress is that of a node whose address the others have lost, or that has no port for such clients.
+var errNoAddress = errors.New("the node has no address")
 
 // addressOf returns the address of a node. A host that is not known is that of the node that was asked.
 func addressOf(host, port any, asked string) (string, error) {
@@ -240,12 +250,16 @@ func merge(of auth.Endpoint, said []*nodes) *view {
 	return v
 }
 
-// addMoves adds the moves of slots, to no more servers than there may be masters.
+// addMoves adds the moves of slots, to no more servers than there may be masters. Only the owner of a slot moves it: what a
+// former owner says is left over from a move that was interrupted.
 func (v *view) addMoves(of auth.Endpoint, said []*nodes) {
 	servers := map[string]auth.Endpoint{}
 	for _, each := range said {
 		for _, m := range each.moves {
-			address := each.addresses[m.to]
+			owner, address := v.owners[m.slot], each.addresses[m.to]
+			if owner == 0 || v.masters[owner-1].Address != each.addresses[each.self] {
+				continue
+			}
 			if _, known := servers[address]; !known && address != "" && len(servers) < mostMasters {
 				servers[address] = of.ServerAt(address)
 			}
@@ -254,6 +268,16 @@ func (v *view) addMoves(of auth.Endpoint, said []*nodes) {
 			}
 		}
 	}
+}
+
+// leaveOut takes the slots from servers that are not what the others take them for. Nobody has these slots then.
+func (v *view) leaveOut(foreign map[string]bool) {
+	for slot, owner := range v.owners {
+		if owner > 0 && foreign[v.masters[owner-1].Address] {
+			v.owners[slot] = 0
+		}
+	}
+	maps.DeleteFunc(v.importing, func(_ uint16, to auth.Endpoint) bool { return foreign[to.Address] })
 }
 
 // index adds the masters to the view, and returns the index of each address, plus 1.

@@ -69,9 +69,16 @@ func parseNaming(replies []any) (said answer, err error) {
 	if is.epoch, err = strconv.ParseUint(text, 10, 64); err != nil {
 		return answer{}, resp.ErrMalformed
 	}
-	flags, _ := resp.Field(replies[0], "flags").(string)
-	is.down = slices.Contains(strings.Split(flags, ","), "o_down")
+	is.down = isDown(replies[0], is.master)
 	return answer{by: is, others: othersIn(replies[2]), life: lifeBy(resp.Field(replies[0], "down-after-milliseconds"))}, nil
+}
+
+// isDown reports whether a reply to SENTINEL MASTER says that this master is down. From the moment at which a failover has
+// made another server the master until all replicas follow it, the reply is about the old one.
+func isDown(reply any, master string) bool {
+	flags, _ := resp.Field(reply, "flags").(string)
+	of, err := joined(resp.Field(reply, "ip"), resp.Field(reply, "port"))
+	return (err != nil || of == master) && slices.Contains(strings.Split(flags, ","), "o_down")
 }
 
 // othersIn returns the sentinels in a reply.

@@ -18,6 +18,8 @@ import (
 const (
 	publishedPage   = "../../../docs/performance.md"
 	publishedFolder = "../../../docs/performance"
+	// typed is a measured figure in a table.
+	typed = `(?m)^\|.*\d (ms|Jobs/s|cores|MB|per second)\b`
 )
 
 // Nobody types a figure: what is between the comments of the page is what the results that are committed give. What none
@@ -40,6 +42,7 @@ func TestThePageHasTheFiguresOfTheCommittedResults(t *testing.T) {
 			g.Expect(found[3]).To(BeEmpty(), "no results of "+names+" are committed, but there are figures")
 		}
 	}
+	g.Expect(block.ReplaceAllString(drawn.page, "")).NotTo(MatchRegexp(typed), "a table with figures that are not drawn")
 	for _, p := range drawn.plots {
 		file, err := os.ReadFile(filepath.Join(publishedFolder, p.File))
 		g.Expect(err).NotTo(HaveOccurred())

@@ -159,7 +159,8 @@ func TestARefusedCreateWaitsForNobodyElse(t *testing.T) {
 				f.attack(t.Context(), slices.DeleteFunc(crowd, func(sj client.Object) bool {
 					return client.ObjectKeyFromObject(sj) == victim
 				}))
-				time.Sleep(30 * time.Second) // All creates have timed out once.
+				// All creates have timed out once. A resync, which would try again at once, comes at a multiple of 100 ms.
+				time.Sleep(30*time.Second + 10*time.Millisecond)
 				f.Expect(f.waiting(t.Context())).To(BeNumerically(">", 20), "ScaledJobs whose status shows that they wait")
 
 				f.push(t.Context(), victim, 10)

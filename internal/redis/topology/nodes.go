@@ -66,32 +66,8 @@ func parseNodes(inSlots, inNodes any, asked string) (*nodes, error) {
 			is.parseLine(strings.Fields(line), asked)
 		}
 	}
-	listed, ok := inSlots.([]any)
-	if !ok {
-		return nil, resp.ErrMalformed
-	}
-	index, covered := map[string]uint16{}, 0
-	for _, each := range listed {
-		r, id, err := is.parseRange(each, asked)
-		if errors.Is(err, errNoAddress) {
-			continue // Nobody has its slots.
-		}
-		if err != nil {
-			return nil, err
-		}
-		if covered += int(r.last-r.first) + 1; covered > slots { // Some overlap.
-			return nil, resp.ErrMalformed
-		}
-		at, known := index[id]
-		if !known {
-			if len(is.masters) == mostMasters {
-				continue
-			}
-			at = uint16(len(is.masters))
-			index[id], is.masters = at, append(is.masters, id)
-		}
-		r.master = at
-		is.ranges = append(is.ranges, r)
+	if err := is.parseSlots(inSlots, asked); err != nil {
+		return nil, err
 	}
 	is.trim()
 	for _, id := range is.masters {
@@ -100,6 +76,39 @@ func parseNodes(inSlots, inNodes any, asked string) (*nodes, error) {
 		}
 	}
 	return is, nil
+}
+
+// parseSlots parses the reply to CLUSTER SLOTS. Of a Cluster with more than mostMasters, it leaves out the slots of the
+// others.
+func (n *nodes) parseSlots(reply any, asked string) error {
+	listed, ok := reply.([]any)
+	if !ok {
+		return resp.ErrMalformed
+	}
+	index, covered := map[string]uint16{}, 0
+	for _, each := range listed {
+		r, id, err := n.parseRange(each, asked)
+		if errors.Is(err, errNoAddress) {
+			continue // Nobody has its slots.
+		}
+		if err != nil {
+			return err
+		}
+		if covered += int(r.last-r.first) + 1; covered > slots { // Some overlap.
+			return resp.ErrMalformed
+		}
+		at, known := index[id]
+		if !known {
+			if len(n.masters) == mostMasters {
+				continue
+			}
+			at = uint16(len(n.masters))
+			index[id], n.masters = at, append(n.masters, id)
+		}
+		r.master = at
+		n.ranges = append(n.ranges, r)
+	}
+	return nil
 }
 
 // trim leaves out the nodes that have no slots and get none. A hostile node may name very many.
@@ -122,27 +131,36 @@ func (n *nodes) parseRange(reply any, asked string) (is slotRange, id string, er
 	if len(parts) < least {
 		return slotRange{}, "", resp.ErrMalformed
 	}
-	master, _ := parts[2].([]any)
 	first, isFirst := parts[0].(int64)
 	last, isLast := parts[1].(int64)
+	master, _ := parts[2].([]any)
 	if !isFirst || !isLast || first < 0 || last < first || last >= slots || len(master) < leastOfNode {
 		return slotRange{}, "", resp.ErrMalformed
 	}
+	id, err = n.parseMaster(master, asked)
+	return slotRange{first: uint16(first), last: uint16(last)}, id, err
+}
+
+// parseMaster parses the master of a range, keeps its address, and returns its ID. A node without an ID is known by its
+// address.
+func (n *nodes) parseMaster(master []any, asked string) (id string, err error) {
 	if id, err = idOf(master); err != nil {
-		return slotRange{}, "", err
+		return "", err
 	}
-	if master[1] == int64(0) {
-		return slotRange{}, "", errNoAddress
+	host, port := master[0], master[1]
+	if port == int64(0) {
+		return "", errNoAddress
 	}
-	if host, _ := master[0].(string); host != unannounced || n.addresses[id] == "" { // Otherwise CLUSTER NODES has the IP address.
-		address, err := addressOf(master[0], master[1], asked)
-		if err != nil {
-			return slotRange{}, "", err
-		}
-		id = cmp.Or(id, address)
-		n.addresses[id] = address
+	if host == unannounced && n.addresses[id] != "" {
+		return id, nil // CLUSTER NODES has the IP address.
 	}
-	return slotRange{first: uint16(first), last: uint16(last)}, id, nil
+	address, err := addressOf(host, port, asked)
+	if err != nil {
+		return "", err
+	}
+	id = cmp.Or(id, address)
+	n.addresses[id] = address
+	return id, nil
 }
 
 // idOf returns the ID of a node in CLUSTER SLOTS, if it is told.

@@ -24,7 +24,7 @@ func TestBoundMemory(t *testing.T) {
 	t.Setenv("GOGC", "")
 	boundMemory()
 	g.Expect(debug.SetMemoryLimit(-1)).To(Equal(int64(math.MaxInt64)), "no limit stays no limit")
-	g.Expect(debug.SetGCPercent(percent)).To(BeNumerically(">=", garbagePercent))
+	g.Expect(debug.SetGCPercent(percent)).NotTo(Equal(100), "the operator has chosen")
 }
 
 func TestGarbageFor(t *testing.T) {

@@ -19,8 +19,7 @@ import (
 type inquiry struct {
 	queues []Queue
 	now    time.Time
-	// order has the indexes of the queues in the order in which they are read: queues in progress first. Without a
-	// transaction, a message that moves between the reads may then count nowhere, but does not count twice.
+	// order has the indexes of the queues in the order in which they are read.
 	order []int
 	// commands has the commands for all queues in that order. ends has, for each queue, the index after its last
 	// command.
@@ -29,17 +28,26 @@ type inquiry struct {
 }
 
 func newInquiry(queues []Queue, now time.Time) inquiry {
-	asked := inquiry{queues: queues, now: now}
+	asked := inquiry{queues: queues, now: now, order: readingOrder(queues)}
+	for _, at := range asked.order {
+		asked.commands = append(asked.commands, queues[at].commands(now)...)
+		asked.ends = append(asked.ends, len(asked.commands))
+	}
+	return asked
+}
+
+// readingOrder returns the indexes of the queues in the order in which they are read: queues in progress first. If they
+// are not read at the same moment, a message that is taken between the reads may then count nowhere, but does not count
+// twice.
+func readingOrder(queues []Queue) (order []int) {
 	for _, inProgress := range []bool{true, false} {
 		for at, queue := range queues {
 			if queue.InProgress == inProgress {
-				asked.order = append(asked.order, at)
-				asked.commands = append(asked.commands, queue.commands(now)...)
-				asked.ends = append(asked.ends, len(asked.commands))
+				order = append(order, at)
 			}
 		}
 	}
-	return asked
+	return order
 }
 
 // withoutTransaction sends the commands without a transaction.

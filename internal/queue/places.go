@@ -105,7 +105,8 @@ func (r *Reader) observeAll(ctx context.Context, source Source) ([]Count, error)
 
 // split splits a source into parts that can be read at the same moment, in the order in which they are to be read: those
 // with only queues in progress first, and those without any last. A message that is taken meanwhile may then count nowhere.
-// It may count twice only if it moves between two slots that have both kinds of queues.
+// It may count twice only if a worker gives it back meanwhile, or if it moves between two slots that have both kinds of
+// queues.
 func (r *Reader) split(source Source) (parts []part, err error) {
 	slot := func(key string) uint16 {
 		if source.Endpoint.Mode == auth.ModeCluster {
@@ -154,7 +155,7 @@ func (r *Reader) observePart(ctx context.Context, is part) ([]Count, error) {
 		return counts, err
 	}
 	counts = make([]Count, len(is.Queues))
-	for _, i := range newInquiry(is.Queues, r.now()).order { // A message that moves meanwhile must not count twice.
+	for _, i := range readingOrder(is.Queues) {
 		queue, one := is.Queues[i], is.Source
 		one.Queues = []Queue{queue}
 		found, err := r.observeAt(ctx, is.place.Owner, one)

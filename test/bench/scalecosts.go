@@ -32,7 +32,7 @@ func (c *scaleCosts) compare(first *scaleCosts) []comparison {
 		})
 	}
 	all = append(all,
-		within(work("status writes each until all are Ready"), "", mostWritesEach, c.untilReady),
+		c.aimed(work("status writes each until all are Ready"), "", mostWritesEach, c.untilReady),
 		alone(work("status writes each until all hear by notifications"), "", c.untilRest))
 	all = append(all, c.resting(work)...)
 	all = append(all,

@@ -206,7 +206,7 @@ func TestServersOfOtherDeploymentsAreNotBelieved(t *testing.T) {
 				believed = append(believed, each.from)
 			}
 			NewWithT(t).Expect(believed).To(ConsistOf(strings.Fields(c.believed)))
-			NewWithT(t).Expect(f.strange).To(HaveLen(len(c.said) - len(believed)))
+			NewWithT(t).Expect(f.outsiders).To(HaveLen(len(c.said) - len(believed)))
 		})
 	}
 }
@@ -233,6 +233,48 @@ func TestAFreshSentinelDoesNotLeadBackToTheOldMaster(t *testing.T) {
 	for range 3 {
 		say(from("seed:1", names("old:1", 0)))
 		g.Expect(f.locate("emails")).To(HaveField("Owner.Address", "new:1"))
+	}
+}
+
+// Sentinels are remembered that were met while there was no master, and also if the one that the user names has started
+// again, and knows nobody.
+func TestSentinelsAreRememberedWhileTheOneThatIsNamedIsGone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ first, later []answer }{
+		"met while the master was down": {first: []answer{
+			down(from("seed:1", names("old:1", 1), "a:1", "b:1")),
+			down(from("a:1", names("old:1", 1), "seed:1", "b:1")), down(from("b:1", names("old:1", 1), "seed:1", "a:1")),
+		}},
+		"the named one knows nobody now": {first: []answer{
+			from("seed:1", names("old:1", 0), "a:1", "b:1"),
+			from("a:1", names("old:1", 0), "seed:1", "b:1"), from("b:1", names("old:1", 0), "seed:1", "a:1"),
+		}, later: []answer{from("seed:1", names("old:1", 0))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
+			f := newFollower(nil, e, make(chan struct{}, 1), logr.Discard())
+			say := func(at time.Time, each answer) {
+				each.asked = at
+				if f.pollers[each.from] == nil {
+					f.pollers[each.from] = &poller{address: each.from, stop: func() {}}
+				}
+				f.note(f.pollers[each.from], each)
+				f.consider(at)
+			}
+			now := time.Now()
+			for _, each := range c.first {
+				say(now, each)
+			}
+			later := now.Add(answerLife) // All answers are old by then.
+			f.consider(later)
+			for _, each := range append(c.later, from("a:1", names("new:1", 2), "seed:1", "b:1"), from("b:1", names("new:1", 2), "seed:1", "a:1")) {
+				say(later, each)
+			}
+			g.Expect(f.wanted(f.ofDeployment(), nil)).To(ConsistOf("seed:1", "a:1", "b:1"))
+			g.Expect(f.locate("emails")).To(HaveField("Owner.Address", "new:1"))
+		})
 	}
 }
 

@@ -44,11 +44,11 @@ const (
 	leastLife  = 3 * askInterval
 	// refreshTimeout bounds how long a worker waits for the answer to where a key has moved.
 	refreshTimeout = 250 * time.Millisecond
-	// mostStrangers is how many addresses may be new at once, and strangerInterval how often there may be one more. An
-	// address that was not named for forgetStranger is new again.
-	mostStrangers    = mostAsked + mostMasters
-	strangerInterval = time.Second
-	forgetStranger   = 10 * time.Minute
+	// mostNewAddresses is how many addresses may be new at once, and newAddressInterval how often there may be one more. An
+	// address that was not named for forgetAddress is new again.
+	mostNewAddresses   = mostAsked + mostMasters
+	newAddressInterval = time.Second
+	forgetAddress      = 10 * time.Minute
 )
 
 // deployment is what differs between a deployment with sentinels and a Cluster.
@@ -126,17 +126,17 @@ type follower struct {
 	// does not get a number again.
 	changes atomic.Uint64
 	// epoch is that of the latest failover that any sentinel knew of, masters are the masters that were known last, and
-	// peers is what the servers of the deployment were known by then. strange has the addresses of servers that answer and do
-	// not belong to it. Only run uses them.
-	epoch   uint64
-	masters []auth.Endpoint
-	peers   map[string]bool
-	strange map[string]bool
-	begun   time.Time
-	// strangers limits how many new addresses are used: servers may name ever new ones. met has when an address was in use
-	// last.
-	strangers *rate.Limiter
-	met       map[string]time.Time
+	// peers is what the servers of the deployment were last known by. outsiders has the addresses of servers that answer and
+	// do not belong to it. Only run uses them.
+	epoch     uint64
+	masters   []auth.Endpoint
+	peers     map[string]bool
+	outsiders map[string]bool
+	begun     time.Time
+	// newAddresses limits how many new addresses are used: servers may name ever new ones. met has when an address was in
+	// use last.
+	newAddresses *rate.Limiter
+	met          map[string]time.Time
 
 	mu      sync.Mutex
 	answers map[string]answer
@@ -151,7 +151,7 @@ func newFollower(pool *connection.Pool, e auth.Endpoint, changed chan<- struct{}
 	f := &follower{
 		endpoint: e, pool: pool, log: log, changed: changed, gone: make(chan struct{}), news: make(chan struct{}, 1),
 		answers: map[string]answer{}, pollers: map[string]*poller{}, heard: make(chan struct{}), begun: time.Now(),
-		strangers: rate.NewLimiter(rate.Every(strangerInterval), mostStrangers), met: map[string]time.Time{},
+		newAddresses: rate.NewLimiter(rate.Every(newAddressInterval), mostNewAddresses), met: map[string]time.Time{},
 	}
 	f.changes.Store(uint64(f.begun.UnixNano()))
 	if e.Mode == auth.ModeSentinel {
@@ -223,17 +223,17 @@ func (f *follower) adjust(ctx context.Context, asking *sync.WaitGroup) {
 // count know it, or did before.
 func (f *follower) judge(said []answer) (believed []answer) {
 	known := f.knownBefore(said)
-	f.strange = map[string]bool{}
+	f.outsiders = map[string]bool{}
 	for _, each := range said {
-		f.strange[each.from] = true
+		f.outsiders[each.from] = true
 	}
 	for before := -1; before < len(believed); {
 		before = len(believed)
 		for _, each := range said {
-			if !f.strange[each.from] || !f.names(each.from) && !f.belongs(each, known) {
+			if !f.outsiders[each.from] || !f.names(each.from) && !f.belongs(each, known) {
 				continue
 			}
-			delete(f.strange, each.from)
+			delete(f.outsiders, each.from)
 			believed = append(believed, each)
 			for _, peer := range each.peers() {
 				known[peer] = true
@@ -248,7 +248,7 @@ func (f *follower) judge(said []answer) (believed []answer) {
 func (f *follower) foreign(said []answer) map[string]bool {
 	found := map[string]bool{}
 	for _, each := range said {
-		if f.strange[each.from] && each.nodes != nil && each.nodes.self != "" {
+		if f.outsiders[each.from] && each.nodes != nil && each.nodes.self != "" {
 			found[each.from] = true
 		}
 	}
@@ -280,13 +280,13 @@ func (f *follower) knownBefore(said []answer) map[string]bool {
 // lock held.
 func (f *follower) ofDeployment() map[string]answer {
 	all := maps.Clone(f.answers)
-	maps.DeleteFunc(all, func(address string, _ answer) bool { return f.strange[address] })
+	maps.DeleteFunc(all, func(address string, _ answer) bool { return f.outsiders[address] })
 	return all
 }
 
 // meet reports whether an address may be used: it is known, or there were few new ones.
 func (f *follower) meet(address string) bool {
-	if _, known := f.met[address]; !known && !f.names(address) && !f.strangers.Allow() {
+	if _, known := f.met[address]; !known && !f.names(address) && !f.newAddresses.Allow() {
 		return false
 	}
 	f.met[address] = time.Now()
@@ -305,7 +305,7 @@ func (f *follower) forget() {
 			f.met[each.Address] = time.Now()
 		}
 	}
-	maps.DeleteFunc(f.met, func(_ string, at time.Time) bool { return time.Since(at) > forgetStranger })
+	maps.DeleteFunc(f.met, func(_ string, at time.Time) bool { return time.Since(at) > forgetAddress })
 }
 
 // note takes an answer, unless its server is not asked any longer. After an error, what the server said before counts
@@ -347,7 +347,11 @@ func (f *follower) consider(now time.Time) (differ bool) {
 		f.epoch = next.epoch
 	}
 	if next.err == nil {
-		f.masters, f.peers = next.masters, peersOf(believed)
+		f.masters = next.masters
+	}
+	// Servers that know nobody, as right after a start, do not show that the others are gone.
+	if peers := peersOf(believed); len(peers) > 0 {
+		f.peers = peers
 	}
 	before := f.known.Swap(next)
 	if before == nil || !before.same(next) {
@@ -387,7 +391,7 @@ func (f *follower) conclude(said []answer, causes []*failure.Error, asked int, w
 		f.mu.Lock()
 		f.differs = true // Some may be met later.
 		f.mu.Unlock()
-		return &view{err: tooManyStrangers()}
+		return &view{err: tooManyAddresses()}
 	}
 	return next
 }
@@ -424,7 +428,7 @@ func anotherDeployment() *failure.Error {
 	}
 }
 
-func tooManyStrangers() *failure.Error {
+func tooManyAddresses() *failure.Error {
 	return &failure.Error{
 		Reason:  failure.ReasonUnreachable,
 		Message: "The servers of the Redis deployment name too many different addresses. Check that spec.redis.addresses are those of your servers.",
@@ -469,7 +473,7 @@ func (f *follower) locate(key string) (Place, error) {
 
 func (f *follower) version() uint64 { return f.changes.Load() }
 
-// refresh asks all servers, and returns when all have answered that did so before, or after a moment.
+// refresh asks all servers, and returns when all have answered, except those whose last question failed, or after a moment.
 func (f *follower) refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()

@@ -76,7 +76,7 @@ func TestAnswersThatKeepChangingAreSpaced(t *testing.T) {
 	})
 }
 
-// Servers in use are no strangers, however long ago they were met.
+// The addresses of servers in use are not new, however long ago they were met.
 func TestServersInUseAreNotNew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -89,18 +89,18 @@ func TestServersInUseAreNotNew(t *testing.T) {
 		f.known.Store(&view{
 			masters: []auth.Endpoint{{Address: "master:1"}}, importing: map[uint16]auth.Endpoint{7: {Address: "importing:1"}},
 		})
-		for range 2 * forgetStranger / askInterval {
+		for range 2 * forgetAddress / askInterval {
 			time.Sleep(askInterval)
 			f.forget()
 		}
-		for met := 0; f.meet(fmt.Sprintf("stranger-%d:1", met)); met++ {
-			g.Expect(met).To(BeNumerically("<", mostStrangers))
+		for met := 0; f.meet(fmt.Sprintf("new-%d:1", met)); met++ {
+			g.Expect(met).To(BeNumerically("<", mostNewAddresses))
 		}
 		for _, address := range []string{"asked:1", "master:1", "importing:1"} {
 			g.Expect(f.meet(address)).To(BeTrue(), address)
 		}
 		g.Expect(f.meet("gone:1")).To(BeFalse())
-		time.Sleep(strangerInterval)
+		time.Sleep(newAddressInterval)
 		g.Expect(f.meet("gone:1")).To(BeTrue())
 	})
 }

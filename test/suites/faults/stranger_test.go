@@ -37,8 +37,8 @@ import (
 // sends more at once.
 const memoryBound = announcedBytes / 2
 
+// It is not parallel: other tests would make the operator grow, too.
 func TestStrangersHarmNobody(t *testing.T) {
-	t.Parallel()
 	g := NewWithT(t)
 	fixture, alley, flooded := newEmptyFixture(t), newEmptyFixture(t), newEmptyFixture(t)
 	neighbour := add(t, fixture, "neighbour")

@@ -30,14 +30,32 @@ const dialTimeout = callTimeout * 9 / 10
 // dialCommand dials connections for reads, unless the endpoint is down.
 func (s *server) dialCommand(with *auth.Credentials) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		return s.dialIfUp(ctx, with, network, address, s.traffic.count)
+		conn, observer, err := s.dialIfUp(ctx, with, network, address)
+		if err != nil {
+			return nil, err
+		}
+		observer.Serving = s.traffic.count
+		return resp.Guard(conn, observer), nil
 	}
 }
 
-// dialDedicated dials dedicated connections, unless the endpoint is down.
-func (s *server) dialDedicated(with *auth.Credentials) dialFunc {
+// dialTracking dials a connection on which keys are tracked, unless the endpoint is down.
+func (s *server) dialTracking(ctx context.Context, with *auth.Credentials) (net.Conn, error) {
+	conn, observer, err := s.dialIfUp(ctx, with, "tcp", s.endpoint.Address)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Guard(conn, observer), nil
+}
+
+// dialPubSub dials connections for subscriptions, unless the endpoint is down.
+func (s *server) dialPubSub(with *auth.Credentials) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		return s.dialIfUp(ctx, with, network, address, nil)
+		conn, observer, err := s.dialIfUp(ctx, with, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return resp.GuardMessages(conn, observer), nil
 	}
 }
 
@@ -64,11 +82,11 @@ func (s *server) dial(ctx context.Context, with *auth.Credentials, network, addr
 }
 
 // dialIfUp dials, unless the server is down. It marks the server down if no other connection works and the dial fails,
-// or the connection ends before the server has sent anything. count counts the connections that work.
-func (s *server) dialIfUp(ctx context.Context, with *auth.Credentials, network, address string, count func(more int)) (net.Conn, error) {
+// or the connection ends before the server has sent anything. The caller must guard the connection with the observer.
+func (s *server) dialIfUp(ctx context.Context, with *auth.Credentials, network, address string) (net.Conn, resp.Observer, error) {
 	alone, done, err := s.acquireDial(ctx)
 	if err != nil {
-		return nil, err
+		return nil, resp.Observer{}, err
 	}
 	greeted := func(err error) {
 		ours := errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed)
@@ -79,14 +97,14 @@ func (s *server) dialIfUp(ctx context.Context, with *auth.Credentials, network, 
 	}
 	if _, down := s.health.current(); down != nil {
 		greeted(nil)
-		return nil, down
+		return nil, resp.Observer{}, down
 	}
 	conn, err := s.dial(ctx, with, network, address)
 	if err != nil {
 		greeted(err)
-		return nil, err
+		return nil, resp.Observer{}, err
 	}
-	return resp.Guard(conn, resp.Observer{Greeted: greeted, Serving: count}), nil
+	return conn, resp.Observer{Greeted: greeted, Received: s.traffic.receive}, nil
 }
 
 // dialSlots limit the dials to a server. While no connection works, first is held from the dial until the server has

@@ -38,7 +38,7 @@ func (s *server) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub
 	with, err := s.firstCredentials(openCtx)
 	if err == nil {
 		var opened *PubSub
-		if opened, err = newPubSub(openCtx, s, with, s.dialDedicated(with)); err == nil {
+		if opened, err = newPubSub(openCtx, s, with, s.dialPubSub(with)); err == nil {
 			return opened, nil
 		}
 	}

@@ -224,6 +224,27 @@ func TestAPubSubNeverReconnects(t *testing.T) {
 	g.Expect(strings.Count(clients, "addr=")).To(Equal(2*1), "only the connection of the test, which has addr and laddr")
 }
 
+// Whoever may publish on a channel, or is the server, decides how large a message is.
+func TestALargeMessageEndsAPubSub(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := redistest.New(t, redistest.Options{})
+	pubSub, err := startReal(t).Conn(auth.Endpoint{Address: server.Addr()}, 0).OpenPubSub(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	defer pubSub.Close()
+	g.Expect(pubSub.Receive(t.Context(), timeout)).To(BeAssignableToTypeOf(&redis.Pong{}))
+	g.Expect(pubSub.Subscribe(t.Context(), "news")).To(Succeed())
+	g.Expect(pubSub.Receive(t.Context(), timeout)).To(HaveField("Channel", "news"))
+	publish := func(bytes int) {
+		g.Expect(server.Client().Publish(t.Context(), "news", strings.Repeat("x", bytes)).Err()).To(Succeed())
+	}
+	publish(8 << 10)
+	g.Expect(pubSub.Receive(t.Context(), timeout)).To(HaveField("Payload", HaveLen(8<<10)))
+	publish(20 << 10)
+	_, err = pubSub.Receive(t.Context(), timeout)
+	g.Expect(failure.Classify(err).Message).To(ContainSubstring("replies that are too large"))
+}
+
 func TestAPubSubKeepsItsEndpoint(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -42,7 +42,7 @@ func (s *server) openTracking(ctx context.Context, database int, timeout time.Du
 	if err != nil {
 		return nil, s.passwords.Error(failure.Classify(err))
 	}
-	conn, err := s.dialDedicated(with)(openCtx, "tcp", s.endpoint.Address)
+	conn, err := s.dialTracking(openCtx, with)
 	if err != nil {
 		return nil, s.passwords.Error(failure.Classify(err))
 	}

@@ -5,6 +5,7 @@ package resp
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"strconv"
 )
@@ -16,9 +17,12 @@ const (
 	maxLineBytes   = 4 << 10
 	maxStringBytes = 1 << 20
 	maxReplyBytes  = 4 << 20
-	maxElements    = 1 << 16 // of one aggregate
-	maxAllElements = 1 << 18
-	maxDepth       = 8
+	// maxMessageBytes is the limit of a message of a subscription, where it applies: there may be very many of them. The longest
+	// name of a key in a ScaledJob has 4 KiB.
+	maxMessageBytes = 16 << 10
+	maxElements     = 1 << 16 // of one aggregate
+	maxAllElements  = 1 << 18
+	maxDepth        = 8
 )
 
 var (
@@ -30,6 +34,7 @@ var (
 
 // bounds checks a stream of replies against the limits. The zero value is ready.
 type bounds struct {
+	most int    // size of a reply; 0 means maxReplyBytes
 	line []byte // the header line that is being read
 	skip int    // remaining bytes of the current string
 	open []int  // remaining elements of each enclosing aggregate
@@ -48,6 +53,8 @@ func (b *bounds) onlyError() *string {
 	return nil
 }
 
+func (b *bounds) limit() int { return cmp.Or(b.most, maxReplyBytes) }
+
 // check checks the next bytes of the stream.
 func (b *bounds) check(next []byte) error {
 	for len(next) > 0 {
@@ -58,7 +65,7 @@ func (b *bounds) check(next []byte) error {
 			part = next[:newline+1]
 		}
 		next = next[len(part):]
-		if b.size += len(part); b.size > maxReplyBytes {
+		if b.size += len(part); b.size > b.limit() {
 			return ErrTooLarge
 		}
 		if err := b.follow(part); err != nil {
@@ -117,7 +124,7 @@ func (b *bounds) beginString(length []byte) error {
 	switch {
 	case err != nil:
 		return errNotRESP
-	case n > maxStringBytes:
+	case n > min(maxStringBytes, b.limit()):
 		return ErrTooLarge
 	case n < 0:
 		b.end()
@@ -133,7 +140,7 @@ func (b *bounds) beginAggregate(announced []byte, each, more int) error {
 	if err != nil {
 		return errNotRESP
 	}
-	if n > maxElements || len(b.open) == maxDepth {
+	if n > min(maxElements, b.limit()) || len(b.open) == maxDepth {
 		return ErrTooLarge
 	}
 	elements := max(n, 0)*each + more // A negative number means null.

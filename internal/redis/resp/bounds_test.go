@@ -4,6 +4,7 @@
 package resp
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -73,6 +74,33 @@ func TestBoundsRefuse(t *testing.T) {
 				}
 				var b bounds
 				g.Expect(feed(&b, test.stream, step)).To(MatchError(test.want))
+			}
+		})
+	}
+}
+
+func TestBoundsOfMessages(t *testing.T) {
+	t.Parallel()
+	message := func(payload int) string {
+		return fmt.Sprintf(">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$%d\r\n%s\r\n", payload, strings.Repeat("x", payload))
+	}
+	for name, test := range map[string]struct {
+		stream string
+		want   error
+	}{
+		"a message about a long key": {strings.Repeat(message(5<<10), 10), nil},
+		"a large message":            {message(maxMessageBytes - 10), ErrTooLarge},
+		"a large string announced":   {"$16385\r\n", ErrTooLarge},
+		"a large array announced":    {"*16385\r\n", ErrTooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			b := bounds{most: maxMessageBytes}
+			if test.want == nil {
+				g.Expect(feed(&b, test.stream, 1000)).To(Succeed())
+			} else {
+				g.Expect(feed(&b, test.stream, 1000)).To(MatchError(test.want))
 			}
 		})
 	}

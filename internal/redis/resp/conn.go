@@ -20,6 +20,8 @@ type Observer struct {
 	// Serving is called with 1 when the server has sent a reply that is not an error, and after that with -1 when the
 	// connection is closed.
 	Serving func(more int)
+	// Received is called with the number of bytes of each read.
+	Received func(bytes int)
 }
 
 // guarded is a connection whose replies are checked.
@@ -61,7 +63,15 @@ func (e *FarewellError) Error() string {
 // Guard wraps a new connection and notifies the observer about it. The result is a [syscall.Conn] if conn is one: the
 // client library uses that to check whether the server has closed the connection.
 func Guard(conn net.Conn, observer Observer) net.Conn {
-	guarded := &guarded{Conn: conn, observer: observer}
+	return guard(conn, &guarded{Conn: conn, observer: observer})
+}
+
+// GuardMessages is [Guard] for a connection that subscribes: its replies and messages are small.
+func GuardMessages(conn net.Conn, observer Observer) net.Conn {
+	return guard(conn, &guarded{Conn: conn, observer: observer, replies: bounds{most: maxMessageBytes}})
+}
+
+func guard(conn net.Conn, guarded *guarded) net.Conn {
 	if socket, ok := conn.(syscall.Conn); ok {
 		return &guardedSocket{guarded: guarded, socket: socket}
 	}
@@ -82,6 +92,9 @@ func (c *guarded) Read(b []byte) (int, error) {
 		return 0, c.bad
 	}
 	n, err := c.Conn.Read(b)
+	if c.observer.Received != nil {
+		c.observer.Received(n)
+	}
 	if c.bad = c.replies.check(b[:n]); c.bad != nil {
 		n, err = 0, c.bad
 	}

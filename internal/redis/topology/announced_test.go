@@ -27,8 +27,8 @@ func TestZonesThatServersAnnounceAreRefused(t *testing.T) {
 	}
 }
 
-// An answer is kept of each of 64 nodes, and of each of 64 deployments of a namespace. It is not parallel: it measures
-// the memory of the process.
+// An answer is kept of each of 512 nodes of a namespace, for some seconds. It is not parallel: it measures the memory of the
+// process.
 func TestAnAnswerOfANodeTakesLittleMemory(t *testing.T) {
 	const most, idLength = 1 << 20, longestID
 	heap := func() int64 {

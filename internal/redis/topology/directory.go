@@ -26,8 +26,9 @@ type Place struct {
 
 // Directory knows where keys are. It is safe for concurrent use.
 type Directory struct {
-	pool *connection.Pool
-	log  logr.Logger
+	pool   *connection.Pool
+	shares *shares
+	log    logr.Logger
 	// changed has a token after a place may have changed. fresh has one while there is a follower that does not run.
 	changed, fresh chan struct{}
 
@@ -44,7 +45,7 @@ type owner struct{ tenant, name string }
 // New returns a Directory that follows nothing yet.
 func New(pool *connection.Pool, log logr.Logger) *Directory {
 	return &Directory{
-		pool: pool, log: log, changed: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
+		pool: pool, shares: newShares(), log: log, changed: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
 		owners: map[owner]auth.Endpoint{}, followers: map[auth.Endpoint]*follower{},
 	}
 }
@@ -89,12 +90,12 @@ func (d *Directory) Claim(tenant, name string, e auth.Endpoint, database int) er
 	d.owners[by] = e
 	f, ok := d.followers[e]
 	if !ok {
-		f = newFollower(d.pool, e, d.changed, d.log.WithValues("endpoint", e.String()))
+		f = newFollower(d.pool, d.shares, e, d.changed, d.log.WithValues("endpoint", e.String()))
 		d.followers[e] = f
 		d.starting = append(d.starting, f)
 		set(d.fresh)
 	}
-	f.users++
+	d.shares.join(f, tenant)
 	return nil
 }
 
@@ -117,8 +118,7 @@ func (d *Directory) leaveLocked(by owner) {
 	}
 	delete(d.owners, by)
 	f := d.followers[e]
-	f.users--
-	if f.users == 0 {
+	if d.shares.leave(f, by.tenant) {
 		delete(d.followers, e)
 		close(f.gone)
 	}

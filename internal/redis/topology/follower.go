@@ -33,10 +33,6 @@ const (
 	// others wait.
 	newsAtOnce   = 20
 	newsInterval = 500 * time.Millisecond
-	// answersAtOnce is how many different answers are considered at once, and answersInterval how often there may be one
-	// more. The others wait.
-	answersAtOnce   = 100
-	answersInterval = 20 * time.Millisecond
 	// answerLife is how long an answer counts. A master that no sentinel has named for so long is not used: there may be
 	// a new one by now. It is longer than the timeout of a question and the time until the next. The answer of a sentinel
 	// that may make another server the master sooner counts for less, but at least for leastLife.
@@ -110,12 +106,14 @@ type follower struct {
 	endpoint auth.Endpoint
 	pool     *connection.Pool
 	log      logr.Logger
+	// shares are those of the tenants that use the deployment. users is how many owners of each tenant do; the lock of
+	// shares guards it.
+	shares *shares
+	users  map[string]int
 	// changed is set when a place may have changed.
 	changed chan<- struct{}
-	// gone is closed when nobody uses the deployment any longer. users is how many do. The lock of the Directory guards
-	// it.
-	gone  chan struct{}
-	users int
+	// gone is closed when nobody uses the deployment any longer.
+	gone chan struct{}
 
 	// news has a token when there is an answer that was not considered.
 	news chan struct{}
@@ -147,10 +145,11 @@ type follower struct {
 	heard chan struct{}
 }
 
-func newFollower(pool *connection.Pool, e auth.Endpoint, changed chan<- struct{}, log logr.Logger) *follower {
+func newFollower(pool *connection.Pool, shares *shares, e auth.Endpoint, changed chan<- struct{}, log logr.Logger) *follower {
 	f := &follower{
-		endpoint: e, pool: pool, log: log, changed: changed, gone: make(chan struct{}), news: make(chan struct{}, 1),
-		answers: map[string]answer{}, pollers: map[string]*poller{}, heard: make(chan struct{}), begun: time.Now(),
+		endpoint: e, pool: pool, log: log, shares: shares, users: map[string]int{},
+		changed: changed, gone: make(chan struct{}), news: make(chan struct{}, 1), heard: make(chan struct{}),
+		answers: map[string]answer{}, pollers: map[string]*poller{}, begun: time.Now(),
 		newAddresses: rate.NewLimiter(rate.Every(newAddressInterval), mostNewAddresses), met: map[string]time.Time{},
 	}
 	f.changes.Store(uint64(f.begun.UnixNano()))
@@ -170,9 +169,10 @@ func (f *follower) run(ctx context.Context) {
 	defer asking.Wait()
 	ticker := time.NewTicker(askInterval)
 	defer ticker.Stop()
-	pace := rate.NewLimiter(rate.Every(answersInterval), answersAtOnce)
+	next := f.begun.Add(askInterval)
+	f.adjust(ctx, &asking)
 	for {
-		f.adjust(ctx, &asking)
+		end := free
 		select {
 		case <-ctx.Done():
 			return
@@ -180,13 +180,26 @@ func (f *follower) run(ctx context.Context) {
 			stop()
 			return
 		case <-f.news:
-		case <-ticker.C: // Answers may have become old.
+			var err error
+			if end, err = f.await(ctx, next); err != nil {
+				continue // The ticker is next, or ctx is done.
+			}
+		case now := <-ticker.C: // Answers may have become old, which waits for nobody.
+			next = now.Add(askInterval)
 			f.forget()
 		}
-		if f.consider(time.Now()) && pace.Wait(ctx) != nil {
-			return
-		}
+		began := time.Now()
+		f.consider(began)
+		f.adjust(ctx, &asking)
+		end(conclusionCost * time.Since(began))
 	}
+}
+
+// await waits for a place in which to draw conclusions, until a moment at the latest.
+func (f *follower) await(ctx context.Context, latest time.Time) (end func(time.Duration), err error) {
+	ctx, cancel := context.WithDeadline(ctx, latest)
+	defer cancel()
+	return f.begin(ctx)
 }
 
 // adjust asks the servers that are to be asked, and no others.
@@ -203,18 +216,30 @@ func (f *follower) adjust(ctx context.Context, asking *sync.WaitGroup) {
 		}
 	}
 	for _, address := range wanted {
-		if f.pollers[address] != nil || !f.meet(address) {
-			continue
+		if f.pollers[address] == nil && f.meet(address) {
+			f.poll(ctx, asking, address)
 		}
-		polling, stop := context.WithCancel(ctx)
-		p := &poller{
-			address: address, conn: f.pool.Conn(f.server(address), 0), ask: f.ask, hurry: make(chan struct{}, 1), stop: stop,
-		}
-		f.pollers[address] = p
-		asking.Go(func() { p.run(polling, func(said answer) { f.note(p, said) }) })
-		if f.endpoint.Mode == auth.ModeSentinel {
-			asking.Go(func() { f.listen(polling, p.conn) })
-		}
+	}
+}
+
+// poll begins to ask a server, if there may be one more. Call it with the lock held.
+func (f *follower) poll(ctx context.Context, asking *sync.WaitGroup, address string) {
+	leave, admitted := f.shares.admit(f)
+	if !admitted {
+		return
+	}
+	polling, stop := context.WithCancel(ctx)
+	p := &poller{
+		address: address, conn: f.pool.Conn(f.server(address), 0), ask: f.ask, begin: f.begin,
+		hurry: make(chan struct{}, 1), stop: stop,
+	}
+	f.pollers[address] = p
+	asking.Go(func() {
+		defer leave()
+		p.run(polling, func(said answer) { f.note(p, said) })
+	})
+	if f.endpoint.Mode == auth.ModeSentinel {
+		asking.Go(func() { f.listen(polling, p.conn) })
 	}
 }
 
@@ -308,6 +333,11 @@ func (f *follower) forget() {
 	maps.DeleteFunc(f.met, func(_ string, at time.Time) bool { return time.Since(at) > forgetAddress })
 }
 
+// begin waits until a server may be asked.
+func (f *follower) begin(ctx context.Context) (end func(time.Duration), err error) {
+	return f.shares.begin(ctx, f)
+}
+
 // note takes an answer, unless its server is not asked any longer. After an error, what the server said before counts
 // for a while.
 func (f *follower) note(from *poller, said answer) {
@@ -328,11 +358,11 @@ func (f *follower) note(from *poller, said answer) {
 	set(f.news)
 }
 
-// consider publishes what follows from the answers, if they differ or have become old. It returns whether they do.
-func (f *follower) consider(now time.Time) (differ bool) {
+// consider publishes what follows from the answers, if they differ or have become old.
+func (f *follower) consider(now time.Time) {
 	said, causes, asked, complete, differ := f.recent(now)
 	if !differ {
-		return false
+		return
 	}
 	believed := f.judge(said)
 	if len(believed) == 0 && len(said) > 0 {
@@ -340,7 +370,7 @@ func (f *follower) consider(now time.Time) (differ bool) {
 	}
 	next := f.conclude(believed, causes, asked, complete || now.Sub(f.begun) >= askInterval)
 	if next == nil {
-		return true // The first answers are still to come.
+		return // The first answers are still to come.
 	}
 	next.leaveOut(f.foreign(said))
 	if next.err == nil || next.epoch > f.epoch {
@@ -359,7 +389,6 @@ func (f *follower) consider(now time.Time) (differ bool) {
 		set(f.changed)
 		f.describe(before, next)
 	}
-	return true
 }
 
 // peersOf returns what servers are known by.
@@ -402,6 +431,9 @@ func (f *follower) recent(now time.Time) (said []answer, causes []*failure.Error
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	complete = len(f.answers) == len(f.pollers)
+	if len(f.pollers) == 0 {
+		causes = append(causes, tooManyAsked())
+	}
 	for _, address := range slices.Sorted(maps.Keys(f.answers)) {
 		each := f.answers[address]
 		if each.hasSaid() && each.old(now) {

@@ -19,58 +19,64 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 )
 
-// counting is a deployment that counts how often its answers are considered.
-type counting struct {
+// slow is a deployment whose answers take so long to consider.
+type slow struct {
 	cluster
 
+	lasting    time.Duration
 	considered atomic.Int64
 }
 
-func (c *counting) belongs(answer, map[string]bool) bool { return true }
+func (*slow) belongs(answer, map[string]bool) bool { return true }
 
-func (c *counting) decide([]answer, int, uint64) *view {
-	c.considered.Add(1)
+func (s *slow) decide([]answer, int, uint64) *view {
+	time.Sleep(s.lasting)
+	s.considered.Add(1)
 	return &view{err: masterDown()}
 }
 
-func (c *counting) wanted(map[string]answer, []auth.Endpoint) []string {
-	return []string{"node:1"}
-}
+func (*slow) wanted(map[string]answer, []auth.Endpoint) []string { return []string{"node:1"} }
 
 func newIdleFollower() *follower {
-	return newFollower(nil, auth.Endpoint{Mode: auth.ModeCluster}, make(chan struct{}, 1), logr.Discard())
+	return newFollower(nil, newShares(), auth.Endpoint{Mode: auth.ModeCluster}, make(chan struct{}, 1), logr.Discard())
 }
 
-// A server that says something else all the time costs no more than a server that says so now and then.
-func TestAnswersThatKeepChangingAreSpaced(t *testing.T) {
+// Servers of a tenant that say something else all the time take no more than a part of one core, however many they are.
+func TestConclusionsOfATenantAreSpaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		const deployments, lasting, each = 16, 5 * time.Millisecond, 10 * time.Second
 		g := NewWithT(t)
-		of, f := &counting{}, newIdleFollower()
-		f.deployment = of
-		node := &poller{address: "node:1", stop: func() {}}
-		f.pollers[node.address] = node
+		shares := newShares()
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { f.run(ctx) })
-		said := 0
-		say := func() {
-			said++
-			f.note(node, answer{asked: time.Now(), nodes: &nodes{self: strconv.Itoa(said)}})
-			synctest.Wait()
+		var all []*slow
+		for range deployments {
+			of, f := &slow{lasting: lasting}, newIdleFollower()
+			f.deployment, f.shares = of, shares
+			shares.join(f, "hostile")
+			node := &poller{address: "node:1", stop: func() {}}
+			f.pollers[node.address] = node
+			running.Go(func() { f.run(ctx) })
+			running.Go(func() {
+				for said := 0; pause(ctx, time.Millisecond, nil); said++ {
+					f.note(node, answer{asked: time.Now(), nodes: &nodes{self: strconv.Itoa(said)}})
+				}
+			})
+			all = append(all, of)
 		}
-		for range 10 * answersAtOnce {
-			say()
+		time.Sleep(each)
+		var took time.Duration
+		for _, of := range all {
+			considered := of.considered.Load()
+			g.Expect(considered).To(BeNumerically(">=", each/askInterval), "old answers are found in time")
+			took += time.Duration(considered) * lasting
 		}
-		g.Expect(of.considered.Load()).To(BeNumerically("~", answersAtOnce, 1), "at once")
-		for range 10 {
-			before := of.considered.Load()
-			for range 100 {
-				say()
-				time.Sleep(time.Millisecond)
-			}
-			g.Expect(of.considered.Load()-before).To(BeNumerically("~", 100*time.Millisecond/answersInterval, 1), "in 100 ms")
-		}
+		inPlaces := each * placesEach / (1 + conclusionCost)
+		const ticks = deployments * int64(each/askInterval)
+		byTicks := time.Duration(ticks) * lasting
+		g.Expect(took).To(BeNumerically("<=", inPlaces+byTicks+placesEach*lasting))
+		g.Expect(took).To(BeNumerically(">=", inPlaces/2))
 		stop()
 		running.Wait()
 	})

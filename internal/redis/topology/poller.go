@@ -79,6 +79,8 @@ type poller struct {
 	address string
 	conn    *connection.Conn
 	ask     func(ctx context.Context, conn *connection.Conn) (answer, error)
+	// begin waits until the server may be asked, until its context is done. end is called with the cost of the question.
+	begin func(ctx context.Context) (end func(cost time.Duration), err error)
 	// hurry has a token when the server is to be asked now.
 	hurry chan struct{}
 	stop  context.CancelFunc
@@ -87,8 +89,13 @@ type poller struct {
 // run asks until ctx is done, and reports each answer.
 func (p *poller) run(ctx context.Context, report func(answer)) {
 	for {
-		began := time.Now()
+		end, err := p.begin(ctx)
+		if err != nil {
+			return
+		}
+		began, before := time.Now(), p.conn.Received()
 		said, err := p.ask(ctx, p.conn)
+		end(costOf(p.conn.Received() - before))
 		if ctx.Err() != nil {
 			return
 		}

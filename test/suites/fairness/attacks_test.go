@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,6 +33,10 @@ const (
 	crowded = 5 * workers / 4
 	// eventsAtOnce is how many events about one namespace the operator sends at a time.
 	eventsAtOnce = 2
+	// askedAtOnce is how many nodes of Clusters the operator asks at a time on behalf of one namespace, and largeReply the
+	// size of a reply that makes it read the next one later.
+	askedAtOnce = 4
+	largeReply  = 500_000
 	// unreachable is an address where nothing listens.
 	unreachable = "127.0.0.1:1"
 	// delayedScaledJobs is how many ScaledJobs wait for delayed messages, and slowAnswer how long the server takes for each
@@ -129,6 +134,7 @@ func attacks() []attack {
 		{"creates are answered by lies", func(h *hostile) course { return h.busy("deceived", webhook.Lie) }},
 		{"servers flood", func(h *hostile) course { return h.floods() }},
 		{"servers are silent", func(h *hostile) course { return h.silentServers() }},
+		{"nodes of Clusters tell ever new things", func(h *hostile) course { return h.lyingClusters() }},
 		{"ScaledJobs come and go", func(h *hostile) course { return h.comeAndGo() }},
 		{"events hang", func(h *hostile) course {
 			w := h.webhook(webhook.CreateEvent, webhook.Hang)
@@ -251,6 +257,55 @@ func (h *hostile) floods() course {
 	}
 	h.untilOneTells(scaledjobv1.ConditionNotificationsActive, scaledjobv1.ReasonTooManyNotifications)
 	return course{}
+}
+
+// lyingClusters makes ScaledJobs of Clusters whose nodes have other slots each time that they are asked, and tell so slowly
+// and at length. At the end, no more of them may ever have been asked at a time than the share of the namespace.
+func (h *hostile) lyingClusters() course {
+	h.t.Helper()
+	var answers, asked, most atomic.Int64
+	for i := range h.servers {
+		server := redistest.NewScripted(h.t, func(args []string) string {
+			switch {
+			case args[0] != "cluster":
+				return redistest.Usual
+			case args[1] != "slots":
+				return "+\r\n"
+			}
+			defer asked.Add(-1)
+			now := asked.Add(1)
+			for before := most.Load(); now > before && !most.CompareAndSwap(before, now); before = most.Load() {
+			}
+			<-time.After(slowAnswer)
+			return changingSlots(answers.Add(1))
+		})
+		h.one("lying-"+strconv.Itoa(i)).Create(scene.At(""), func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.Redis = &scaledjobv1.Redis{Mode: scaledjobv1.RedisCluster, Addresses: []string{server.Addr()}}
+		})
+	}
+	h.Eventually(most.Load).Should(BeNumerically(">=", askedAtOnce))
+	h.t.Cleanup(func() {
+		h.t.Logf("nodes of the hostile namespace answered %d times, at most %d at a time", answers.Load(), most.Load())
+		h.Expect(most.Load()).To(BeNumerically("<=", askedAtOnce), "nodes of the hostile namespace that were asked at a time")
+	})
+	return course{}
+}
+
+// changingSlots returns a reply to CLUSTER SLOTS that differs from all others.
+func changingSlots(number int64) string {
+	const slots = 16384
+	node := func(slot int64) string {
+		id := fmt.Sprintf("%040d", number*slots+slot)
+		return fmt.Sprintf("*3\r\n:%d\r\n:%d\r\n*3\r\n$9\r\n127.0.0.1\r\n:1\r\n$%d\r\n%s\r\n", slot, slot, len(id), id)
+	}
+	one := node(0)
+	ranges := int64(largeReply / len(one))
+	var reply strings.Builder
+	fmt.Fprintf(&reply, "*%d\r\n", ranges)
+	for slot := range ranges {
+		reply.WriteString(node(slot))
+	}
+	return reply.String()
 }
 
 // delayed makes ScaledJobs with sorted sets of which a member is about to fall due at each look, in a server that is not

@@ -19,7 +19,6 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
-	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
@@ -41,10 +40,9 @@ func newDeployed(t *testing.T, mode auth.Mode, addresses ...string) *deployed {
 	if mode == auth.ModeSentinel {
 		endpoint.Sentinels = unique.Make(auth.Sentinels{MasterName: redistest.MasterName})
 	}
-	pool := connection.NewPool(connection.Options{})
+	pool := startPool(t)
 	directory := topology.New(pool, logr.Discard())
 	var running sync.WaitGroup
-	running.Go(func() { _ = pool.Start(t.Context()) })
 	running.Go(func() { _ = directory.Start(t.Context()) })
 	t.Cleanup(running.Wait)
 	g.Expect(directory.Claim("team", "emails", endpoint, 0)).To(Succeed())
@@ -243,10 +241,7 @@ func TestManySlowServersHoldUpAReadForALimitedTime(t *testing.T) {
 		at[key] = auth.Endpoint{Address: server.Addr()}
 		queues = append(queues, queue.Queue{Key: key})
 	}
-	pool := connection.NewPool(connection.Options{})
-	var running sync.WaitGroup
-	running.Go(func() { _ = pool.Start(t.Context()) })
-	t.Cleanup(running.Wait)
+	pool := startPool(t)
 	began := time.Now()
 	_, err := queue.NewReader(pool, at).Observe(t.Context(), queue.Source{Endpoint: auth.Endpoint{Mode: auth.ModeCluster}, Queues: queues})
 	g.Expect(time.Since(began)).To(BeNumerically("<", servers*delay))
@@ -303,10 +298,7 @@ func TestMovedIsNotAsk(t *testing.T) {
 		return redistest.Usual // An empty list.
 	})
 	at := pinned{Owner: auth.Endpoint{Address: old.Addr()}, Importing: auth.Endpoint{Address: importing.Addr()}}
-	pool := connection.NewPool(connection.Options{})
-	var running sync.WaitGroup
-	running.Go(func() { _ = pool.Start(t.Context()) })
-	t.Cleanup(running.Wait)
+	pool := startPool(t)
 	counts, err := queue.NewReader(pool, at).Observe(t.Context(), queue.Source{
 		Endpoint: auth.Endpoint{Mode: auth.ModeCluster}, Queues: []queue.Queue{{Key: "emails"}},
 	})
@@ -341,10 +333,7 @@ func TestAMessageThatIsTakenToAnotherSlotDoesNotCountTwice(t *testing.T) {
 		return redistest.Usual
 	})
 	at := places{busy: {Address: mixed.Addr()}, waits: {Address: mixed.Addr()}, elsewhere: {Address: other.Addr()}}
-	pool := connection.NewPool(connection.Options{})
-	var running sync.WaitGroup
-	running.Go(func() { _ = pool.Start(t.Context()) })
-	t.Cleanup(running.Wait)
+	pool := startPool(t)
 	counts, err := queue.NewReader(pool, at).Observe(t.Context(), queue.Source{
 		Endpoint: auth.Endpoint{Mode: auth.ModeCluster},
 		Queues:   []queue.Queue{{Key: busy, InProgress: true}, {Key: elsewhere, InProgress: true}, {Key: waits}},
@@ -380,10 +369,7 @@ func TestAMessageThatIsTakenWhileItsSlotMovesDoesNotCountTwice(t *testing.T) {
 		return ":0\r\n"
 	})
 	at := pinned{Owner: auth.Endpoint{Address: old.Addr()}, Importing: auth.Endpoint{Address: importing.Addr()}}
-	pool := connection.NewPool(connection.Options{})
-	var running sync.WaitGroup
-	running.Go(func() { _ = pool.Start(t.Context()) })
-	t.Cleanup(running.Wait)
+	pool := startPool(t)
 	counts, err := queue.NewReader(pool, at).Observe(t.Context(), queue.Source{
 		Endpoint: auth.Endpoint{Mode: auth.ModeCluster},
 		Queues:   []queue.Queue{{Key: "{a}waiting"}, {Key: "{a}busy", InProgress: true}},

@@ -41,11 +41,18 @@ func TestMain(m *testing.M) {
 // newReader returns a reader whose connections are closed at the end of the test.
 func newReader(t *testing.T) *queue.Reader {
 	t.Helper()
+	pool := startPool(t)
+	return queue.NewReader(pool, topology.New(pool, logr.Discard()))
+}
+
+// startPool returns a pool that is closed at the end of the test.
+func startPool(t *testing.T) *connection.Pool {
+	t.Helper()
 	pool := connection.NewPool(connection.Options{})
 	var running sync.WaitGroup
 	running.Go(func() { _ = pool.Start(t.Context()) })
 	t.Cleanup(running.Wait)
-	return queue.NewReader(pool, topology.New(pool, logr.Discard()))
+	return pool
 }
 
 // scene is a real server and a reader.

@@ -5,6 +5,8 @@ package scene
 
 import (
 	"context"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,13 +27,25 @@ type Test struct {
 	Timeout time.Duration
 }
 
-// NewTest wraps a ScaledJob for a test. If the test fails, it shows what the operator logged about the namespace.
+// mostShown is how many lines of the operator's log are shown about a namespace.
+const mostShown = 200
+
+// shown has the namespaces of tests that failed, about which the log was shown.
+var shown sync.Map
+
+// NewTest wraps a ScaledJob for a test. If the test fails, it shows what the operator logged last about the namespace, once
+// for all ScaledJobs of the namespace.
 func NewTest(tb testing.TB, timeout time.Duration, scaledJob *ScaledJob) *Test {
 	tb.Helper()
 	s := &Test{ScaledJob: scaledJob, TB: tb, Timeout: timeout}
 	tb.Cleanup(func() {
-		if tb.Failed() && scaledJob.Operator != nil {
-			tb.Logf("what the operator logged about namespace %s:\n%s", s.Namespace, scaledJob.Operator.LogsAbout(s.Namespace))
+		if !tb.Failed() || scaledJob.Operator == nil {
+			return
+		}
+		if _, before := shown.LoadOrStore(s.Namespace, true); !before {
+			lines := strings.SplitAfter(scaledJob.Operator.LogsAbout(s.Namespace), "\n")
+			last := strings.Join(lines[max(0, len(lines)-mostShown):], "")
+			tb.Logf("what the operator logged last about namespace %s:\n%s", s.Namespace, last)
 		}
 	})
 	return s

@@ -91,11 +91,11 @@ func newHostile(t *testing.T) *hostile {
 }
 
 // newHostileInAllWays returns a namespace for all attacks together. One of its databases is that of its other ScaledJobs;
-// in make test-all, half of the rest are of servers that flood and half of silent ones.
+// in make test-all, a third of the rest are of servers that flood, a third of Clusters and a third of silent servers.
 func newHostileInAllWays(t *testing.T) *hostile {
 	t.Helper()
 	h := newHostile(t)
-	h.servers, h.passing = sized((databases()-1)/2, databases()-1), sized(1000, 100)
+	h.servers, h.passing = sized((databases()-1)/3, databases()-1), sized(1000, 100)
 	return h
 }
 
@@ -133,8 +133,8 @@ func attacks() []attack {
 		{"creates are refused by 403", func(h *hostile) course { return h.busy("forbidden", webhook.Refuse(403)) }},
 		{"creates are answered by lies", func(h *hostile) course { return h.busy("deceived", webhook.Lie) }},
 		{"servers flood", func(h *hostile) course { return h.floods() }},
-		{"servers are silent", func(h *hostile) course { return h.silentServers() }},
 		{"nodes of Clusters tell ever new things", func(h *hostile) course { return h.lyingClusters() }},
+		{"servers are silent", func(h *hostile) course { return h.silentServers() }},
 		{"ScaledJobs come and go", func(h *hostile) course { return h.comeAndGo() }},
 		{"events hang", func(h *hostile) course {
 			w := h.webhook(webhook.CreateEvent, webhook.Hang)

@@ -13,9 +13,9 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
-// traffic counts the late calls, the working connections and the bytes of one server. It distinguishes a slow or full server from
-// one that is down. It needs no lock in common with [health], because its counts may be outdated at any moment. It is
-// safe for concurrent use. The zero value is ready.
+// traffic counts the late calls, the working connections and the bytes of one server. It distinguishes a slow or full
+// server from one that is down. It needs no lock in common with [health], because its counts may be outdated at any
+// moment. It is safe for concurrent use. The zero value is ready.
 type traffic struct {
 	mu     sync.Mutex
 	late   int       // late calls

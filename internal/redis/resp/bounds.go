@@ -17,12 +17,14 @@ const (
 	maxLineBytes   = 4 << 10
 	maxStringBytes = 1 << 20
 	maxReplyBytes  = 4 << 20
-	// maxMessageBytes is the limit of a message of a subscription, where it applies: there may be very many of them. The longest
-	// name of a key in a ScaledJob has 4 KiB.
+	// maxMessageBytes is the limit of a reply for [GuardMessages]: there may be very many such connections. The longest name
+	// of a key in a ScaledJob has 4 KiB.
 	maxMessageBytes = 16 << 10
-	maxElements     = 1 << 16 // of one aggregate
-	maxAllElements  = 1 << 18
-	maxDepth        = 8
+	// leastElement is the size of the shortest element, in bytes.
+	leastElement   = 3
+	maxElements    = 1 << 16 // of one aggregate
+	maxAllElements = 1 << 18
+	maxDepth       = 8
 )
 
 var (
@@ -140,11 +142,11 @@ func (b *bounds) beginAggregate(announced []byte, each, more int) error {
 	if err != nil {
 		return errNotRESP
 	}
-	if n > min(maxElements, b.limit()) || len(b.open) == maxDepth {
+	if n > maxElements || len(b.open) == maxDepth {
 		return ErrTooLarge
 	}
 	elements := max(n, 0)*each + more // A negative number means null.
-	if b.all += elements; b.all > maxAllElements {
+	if b.all += elements; b.all > min(maxAllElements, b.limit()/leastElement) {
 		return ErrTooLarge
 	}
 	if elements > 0 {

@@ -91,7 +91,8 @@ func TestBoundsOfMessages(t *testing.T) {
 		"a message about a long key": {strings.Repeat(message(5<<10), 10), nil},
 		"a large message":            {message(maxMessageBytes - 10), ErrTooLarge},
 		"a large string announced":   {"$16385\r\n", ErrTooLarge},
-		"a large array announced":    {"*16385\r\n", ErrTooLarge},
+		"a large array announced":    {"*5462\r\n", ErrTooLarge},
+		"arrays in arrays announced": {strings.Repeat("*2000\r\n", 3), ErrTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -66,7 +66,7 @@ func Guard(conn net.Conn, observer Observer) net.Conn {
 	return guard(conn, &guarded{Conn: conn, observer: observer})
 }
 
-// GuardMessages is [Guard] for a connection that subscribes: its replies and messages are small.
+// GuardMessages is [Guard] for a connection that subscribes. Its replies and messages have at most 16 KiB each.
 func GuardMessages(conn net.Conn, observer Observer) net.Conn {
 	return guard(conn, &guarded{Conn: conn, observer: observer, replies: bounds{most: maxMessageBytes}})
 }

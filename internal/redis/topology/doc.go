@@ -16,7 +16,7 @@
 //	directory.go   the deployments in use
 //	follower.go    one deployment: whom to ask, and what is published
 //	poller.go      one server that is asked, again and again
-//	shares.go      how much is done on behalf of each tenant
+//	shares.go      how much is asked on behalf of each tenant
 //	sentinel.go    what sentinels say, and which of them is right
 //	cluster.go     what nodes say, and which of them is right
 //	nodes.go       parses the replies of nodes

@@ -106,10 +106,10 @@ type follower struct {
 	endpoint auth.Endpoint
 	pool     *connection.Pool
 	log      logr.Logger
-	// shares are those of the tenants that use the deployment. users is how many owners of each tenant do; the lock of
-	// shares guards it.
-	shares *shares
-	users  map[string]int
+	// shares are those of the tenants that use the deployment. users is how many owners of each tenant do, and asked how
+	// many servers are asked on behalf of each. The lock of shares guards them.
+	shares       *shares
+	users, asked map[string]int
 	// changed is set when a place may have changed.
 	changed chan<- struct{}
 	// gone is closed when nobody uses the deployment any longer.
@@ -141,13 +141,17 @@ type follower struct {
 	pollers map[string]*poller
 	// differs means that an answer differs from the one before.
 	differs bool
-	// heard is closed, and replaced, after an answer.
+	// noted numbers the answers that say something new. considered is the number of the last one that was considered, and
+	// lasted how long that took.
+	noted, considered uint64
+	lasted            time.Duration
+	// heard is closed, and replaced, after an answer, and after answers were considered.
 	heard chan struct{}
 }
 
 func newFollower(pool *connection.Pool, shares *shares, e auth.Endpoint, changed chan<- struct{}, log logr.Logger) *follower {
 	f := &follower{
-		endpoint: e, pool: pool, log: log, shares: shares, users: map[string]int{},
+		endpoint: e, pool: pool, log: log, shares: shares, users: map[string]int{}, asked: map[string]int{},
 		changed: changed, gone: make(chan struct{}), news: make(chan struct{}, 1), heard: make(chan struct{}),
 		answers: map[string]answer{}, pollers: map[string]*poller{}, begun: time.Now(),
 		newAddresses: rate.NewLimiter(rate.Every(newAddressInterval), mostNewAddresses), met: map[string]time.Time{},
@@ -169,10 +173,8 @@ func (f *follower) run(ctx context.Context) {
 	defer asking.Wait()
 	ticker := time.NewTicker(askInterval)
 	defer ticker.Stop()
-	next := f.begun.Add(askInterval)
 	f.adjust(ctx, &asking)
 	for {
-		end := free
 		select {
 		case <-ctx.Done():
 			return
@@ -180,26 +182,25 @@ func (f *follower) run(ctx context.Context) {
 			stop()
 			return
 		case <-f.news:
-			var err error
-			if end, err = f.await(ctx, next); err != nil {
-				continue // The ticker is next, or ctx is done.
-			}
-		case now := <-ticker.C: // Answers may have become old, which waits for nobody.
-			next = now.Add(askInterval)
+		case <-ticker.C: // Answers may have become old.
 			f.forget()
 		}
-		began := time.Now()
-		f.consider(began)
-		f.adjust(ctx, &asking)
-		end(conclusionCost * time.Since(began))
+		f.step(ctx, &asking)
 	}
 }
 
-// await waits for a place in which to draw conclusions, until a moment at the latest.
-func (f *follower) await(ctx context.Context, latest time.Time) (end func(time.Duration), err error) {
-	ctx, cancel := context.WithDeadline(ctx, latest)
-	defer cancel()
-	return f.begin(ctx)
+// step considers the answers and asks the servers that follow from them.
+func (f *follower) step(ctx context.Context, asking *sync.WaitGroup) {
+	f.mu.Lock()
+	noted := f.noted
+	f.mu.Unlock()
+	began := time.Now()
+	f.consider(began)
+	f.adjust(ctx, asking)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.considered, f.lasted = noted, time.Since(began)
+	f.announce()
 }
 
 // adjust asks the servers that are to be asked, and no others.
@@ -224,7 +225,7 @@ func (f *follower) adjust(ctx context.Context, asking *sync.WaitGroup) {
 
 // poll begins to ask a server, if there may be one more. Call it with the lock held.
 func (f *follower) poll(ctx context.Context, asking *sync.WaitGroup, address string) {
-	leave, admitted := f.shares.admit(f)
+	end, admitted := f.shares.admit(f)
 	if !admitted {
 		return
 	}
@@ -235,8 +236,8 @@ func (f *follower) poll(ctx context.Context, asking *sync.WaitGroup, address str
 	}
 	f.pollers[address] = p
 	asking.Go(func() {
-		defer leave()
-		p.run(polling, func(said answer) { f.note(p, said) })
+		defer end()
+		p.run(polling, func(said answer) time.Duration { return f.settle(polling, f.note(p, said)) })
 	})
 	if f.endpoint.Mode == auth.ModeSentinel {
 		asking.Go(func() { f.listen(polling, p.conn) })
@@ -338,24 +339,52 @@ func (f *follower) begin(ctx context.Context) (end func(time.Duration), err erro
 	return f.shares.begin(ctx, f)
 }
 
-// note takes an answer, unless its server is not asked any longer. After an error, what the server said before counts
-// for a while.
-func (f *follower) note(from *poller, said answer) {
+// note takes an answer, unless its server is not asked any longer, and returns its number; 0 if it says the same as the
+// one before. After an error, what the server said before counts for a while.
+func (f *follower) note(from *poller, said answer) (number uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.pollers[from.address] != from {
-		return
+		return 0
 	}
 	before := f.answers[from.address]
 	if said.err != nil {
 		said.asked, said.by, said.others, said.life, said.nodes = before.asked, before.by, before.others, before.life, before.nodes
 	}
-	said.from = from.address
-	f.differs = f.differs || !said.same(before)
+	said.from, said.number = from.address, before.number
+	if !said.same(before) {
+		f.noted++
+		number, said.number = f.noted, f.noted
+		f.differs = true
+		set(f.news)
+	}
 	f.answers[from.address] = said
+	f.announce()
+	return number
+}
+
+// announce wakes those who wait for answers. Call it with the lock held.
+func (f *follower) announce() {
 	close(f.heard)
 	f.heard = make(chan struct{})
-	set(f.news)
+}
+
+// settle waits until the answer with this number was considered or ctx is done, and returns how long that took.
+func (f *follower) settle(ctx context.Context, number uint64) (lasted time.Duration) {
+	for number > 0 {
+		f.mu.Lock()
+		heard, considered, lasted := f.heard, f.considered, f.lasted
+		f.mu.Unlock()
+		if considered >= number {
+			return lasted
+		}
+		select {
+		case <-ctx.Done():
+			return 0
+		case <-heard:
+		}
+	}
+	return 0
 }
 
 // consider publishes what follows from the answers, if they differ or have become old.
@@ -505,7 +534,8 @@ func (f *follower) locate(key string) (Place, error) {
 
 func (f *follower) version() uint64 { return f.changes.Load() }
 
-// refresh asks all servers, and returns when all have answered, except those whose last question failed, or after a moment.
+// refresh asks all servers, and returns when all have answered, except those whose last question failed, and the answers
+// were considered, or after a moment.
 func (f *follower) refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
@@ -516,7 +546,7 @@ func (f *follower) refresh(ctx context.Context) {
 		heard, waiting := f.heard, false
 		for address := range f.pollers {
 			last := f.answers[address]
-			waiting = waiting || last.err == nil && !last.tried.After(began)
+			waiting = waiting || last.err == nil && last.tried.Before(began) || last.number > f.considered
 		}
 		f.mu.Unlock()
 		if !waiting {

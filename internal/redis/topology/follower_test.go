@@ -17,12 +17,14 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
 )
 
 // slow is a deployment whose answers take so long to consider.
 type slow struct {
 	cluster
 
+	addresses  []string
 	lasting    time.Duration
 	considered atomic.Int64
 }
@@ -35,7 +37,7 @@ func (s *slow) decide([]answer, int, uint64) *view {
 	return &view{err: masterDown()}
 }
 
-func (*slow) wanted(map[string]answer, []auth.Endpoint) []string { return []string{"node:1"} }
+func (s *slow) wanted(map[string]answer, []auth.Endpoint) []string { return s.addresses }
 
 func newIdleFollower() *follower {
 	return newFollower(nil, newShares(), auth.Endpoint{Mode: auth.ModeCluster}, make(chan struct{}, 1), logr.Discard())
@@ -45,38 +47,89 @@ func newIdleFollower() *follower {
 func TestConclusionsOfATenantAreSpaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const deployments, lasting, each = 16, 5 * time.Millisecond, 10 * time.Second
+		const deployments, lasting, measured = 16, 5 * time.Millisecond, 10 * time.Second
 		g := NewWithT(t)
 		shares := newShares()
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		var all []*slow
 		for range deployments {
-			of, f := &slow{lasting: lasting}, newIdleFollower()
-			f.deployment, f.shares = of, shares
-			shares.join(f, "hostile")
+			of, f := &slow{lasting: lasting, addresses: []string{"node:1"}}, shares.follower("hostile")
+			f.deployment = of
 			node := &poller{address: "node:1", stop: func() {}}
 			f.pollers[node.address] = node
 			running.Go(func() { f.run(ctx) })
-			running.Go(func() {
-				for said := 0; pause(ctx, time.Millisecond, nil); said++ {
-					f.note(node, answer{asked: time.Now(), nodes: &nodes{self: strconv.Itoa(said)}})
-				}
-			})
+			running.Go(func() { tellEverNew(ctx, f, node) })
 			all = append(all, of)
 		}
-		time.Sleep(each)
+		time.Sleep(measured)
 		var took time.Duration
 		for _, of := range all {
 			considered := of.considered.Load()
-			g.Expect(considered).To(BeNumerically(">=", each/askInterval), "old answers are found in time")
+			g.Expect(considered).To(BeNumerically(">=", measured/askInterval), "old answers are found in time")
 			took += time.Duration(considered) * lasting
 		}
-		inPlaces := each * placesEach / (1 + conclusionCost)
-		const ticks = deployments * int64(each/askInterval)
-		byTicks := time.Duration(ticks) * lasting
-		g.Expect(took).To(BeNumerically("<=", inPlaces+byTicks+placesEach*lasting))
+		inPlaces := measured * placesEach / (1 + conclusionCost)
+		const ticks = deployments * int64(measured/askInterval)
+		g.Expect(took).To(BeNumerically("<=", inPlaces+time.Duration(ticks)*lasting+placesEach*lasting))
 		g.Expect(took).To(BeNumerically(">=", inPlaces/2))
+		stop()
+		running.Wait()
+	})
+}
+
+// tellEverNew has a node say something new whenever it may be asked, until ctx is done.
+func tellEverNew(ctx context.Context, f *follower, node *poller) {
+	for said := 0; ; said++ {
+		end, err := f.begin(ctx)
+		if err != nil {
+			return
+		}
+		number := f.note(node, answer{asked: time.Now(), nodes: &nodes{self: strconv.Itoa(said)}})
+		end(costOf(0, f.settle(ctx, number)))
+	}
+}
+
+// A read that was told MOVED is repeated where the key is now, by what the servers have said since.
+func TestWhatServersHaveSaidIsKnownAfterARefresh(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const servers, lasting = 16, time.Millisecond
+		g := NewWithT(t)
+		f := newShares().follower("team")
+		of := &slow{lasting: lasting}
+		f.deployment = of
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for i := range servers {
+			node := &poller{
+				address: fmt.Sprintf("node-%d:1", i), conn: connection.NewPool(connection.Options{}).Conn(auth.Endpoint{Address: "node:1"}, 0),
+				begin: f.begin, hurry: make(chan struct{}, 1), stop: func() {},
+			}
+			node.ask = func(context.Context, *connection.Conn) (answer, error) {
+				time.Sleep(time.Millisecond)
+				return answer{nodes: &nodes{self: time.Now().String()}}, nil
+			}
+			of.addresses = append(of.addresses, node.address)
+			f.pollers[node.address] = node
+			running.Go(func() {
+				node.run(ctx, func(said answer) time.Duration { return f.settle(ctx, f.note(node, said)) })
+			})
+		}
+		running.Go(func() { f.run(ctx) })
+		time.Sleep(time.Minute)
+		for range 10 {
+			began := time.Now()
+			f.refresh(ctx)
+			g.Expect(time.Since(began)).To(BeNumerically("<", refreshTimeout))
+			f.mu.Lock()
+			for _, said := range f.answers {
+				g.Expect(said.tried).To(BeTemporally(">=", began))
+				g.Expect(said.number).To(BeNumerically("<=", f.considered))
+			}
+			f.mu.Unlock()
+			time.Sleep(askInterval / 2)
+		}
 		stop()
 		running.Wait()
 	})

@@ -24,6 +24,8 @@ const (
 type answer struct {
 	// from is the address of the server.
 	from string
+	// number numbers the answers of all servers that say something new.
+	number uint64
 	// asked is when the question was sent, and tried when the last one was, with or without an answer.
 	asked, tried time.Time
 	// by is what a sentinel says, and others are the addresses of the other sentinels that it knows. life is how long the
@@ -86,8 +88,8 @@ type poller struct {
 	stop  context.CancelFunc
 }
 
-// run asks until ctx is done, and reports each answer.
-func (p *poller) run(ctx context.Context, report func(answer)) {
+// run asks until ctx is done, and reports each answer. report returns how long it took to consider the answer.
+func (p *poller) run(ctx context.Context, report func(answer) time.Duration) {
 	for {
 		end, err := p.begin(ctx)
 		if err != nil {
@@ -95,12 +97,13 @@ func (p *poller) run(ctx context.Context, report func(answer)) {
 		}
 		began, before := time.Now(), p.conn.Received()
 		said, err := p.ask(ctx, p.conn)
-		end(costOf(p.conn.Received() - before))
+		received := p.conn.Received() - before
 		if ctx.Err() != nil {
+			end(costOf(received, 0))
 			return
 		}
 		said.asked, said.tried, said.err = began, began, failure.Classify(err)
-		report(said)
+		end(costOf(received, report(said)))
 		if !pause(ctx, time.Until(began.Add(leastInterval)), nil) || !pause(ctx, time.Until(began.Add(askInterval)), p.hurry) {
 			return
 		}

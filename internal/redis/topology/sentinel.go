@@ -230,7 +230,7 @@ func failoverForgotten() *failure.Error {
 func (s sentinels) explain(cause *failure.Error) *failure.Error {
 	about := *cause
 	switch cause.Reason {
-	case failure.ReasonWrongMode, failure.ReasonMasterNotFound:
+	case failure.ReasonWrongMode, failure.ReasonMasterNotFound, failure.ReasonTooManyServers:
 	default:
 		inSentinel := strings.NewReplacer("spec.redis.auth", "spec.redis.sentinel.auth", "spec.redis.tls", "spec.redis.sentinel.tls")
 		about.Message = "No sentinel answers. About one of them: " + inSentinel.Replace(cause.Message)

@@ -34,7 +34,7 @@ func (a *asking) ask(ctx context.Context, running *sync.WaitGroup, f *follower, 
 				time.Sleep(lasting)
 				a.under.Add(-1)
 				a.ended.Add(1)
-				end(costOf(received))
+				end(costOf(received, 0))
 			}
 		})
 	}
@@ -50,7 +50,8 @@ func (s *shares) follower(tenants ...string) *follower {
 	return f
 }
 
-// One tenant has very many servers that are silent. Another one, and a deployment that both use, are asked as usual.
+// One tenant has very many servers that are silent, or send very large replies. Another one, and a deployment that both use,
+// are asked as usual.
 func TestServersOfATenantAreAskedFewAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,16 +60,16 @@ func TestServersOfATenantAreAskedFewAtATime(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		var silent, alone, common asking
-		silent.ask(ctx, &running, all.follower("hostile"), 1000, time.Second, 0)
+		silent.ask(ctx, &running, all.follower("hostile"), 1000, time.Second, 8<<20)
 		time.Sleep(time.Second)
 		alone.ask(ctx, &running, all.follower("team"), 1, time.Millisecond, 0)
-		common.ask(ctx, &running, all.follower("hostile", "team"), 1, time.Millisecond, 0)
+		common.ask(ctx, &running, all.follower("hostile", "team"), 3, time.Millisecond, 0)
 		const lasting = 10 * time.Second
 		time.Sleep(lasting)
 		g.Expect(silent.most.Load()).To(BeEquivalentTo(placesEach))
 		const usual = lasting / (time.Millisecond + questionCost)
 		g.Expect(alone.ended.Load()).To(BeNumerically(">=", usual/2))
-		g.Expect(common.ended.Load()).To(BeNumerically(">=", usual/2))
+		g.Expect(common.ended.Load()).To(BeNumerically(">=", 3*usual/2))
 		stop()
 		running.Wait()
 	})
@@ -77,7 +78,7 @@ func TestServersOfATenantAreAskedFewAtATime(t *testing.T) {
 // However fast servers answer, and however large the replies are, what they make the operator read is bounded.
 func TestRepliesToATenantAreBounded(t *testing.T) {
 	t.Parallel()
-	for _, size := range []int64{0, 100 << 10, 4 << 20, 8 << 20} {
+	for _, size := range []int64{0, 100 << 10, 4 << 20, 12 << 20, 24 << 20} {
 		synctest.Test(t, func(t *testing.T) {
 			g := NewWithT(t)
 			ctx, stop := context.WithCancel(t.Context())
@@ -89,7 +90,7 @@ func TestRepliesToATenantAreBounded(t *testing.T) {
 			ended := fast.ended.Load()
 			g.Expect(ended).To(BeNumerically("<=", placesEach*(1+lasting/questionCost)))
 			g.Expect(ended * size).To(BeNumerically("<=", placesEach*(size+int64(lasting/byteCost))))
-			g.Expect(ended).To(BeNumerically(">=", placesEach*(lasting/(costOf(size)+time.Millisecond))))
+			g.Expect(ended).To(BeNumerically(">=", placesEach*(lasting/(costOf(size, 0)+time.Millisecond))))
 			stop()
 			running.Wait()
 		})
@@ -119,6 +120,16 @@ func TestServersOfATenantThatAreAskedAreBounded(t *testing.T) {
 	g.Expect(all.leave(common, "hostile")).To(BeFalse())
 	back := all.follower("hostile")
 	g.Expect(admitted(back)).To(BeFalse(), "who leaves and comes again")
+	g.Expect(all.of["team"].asked).To(Equal(1))
+
+	late := all.follower("other")
+	all.join(late, "team")
+	for range 10 {
+		g.Expect(admitted(late)).To(BeTrue())
+	}
+	g.Expect(all.leave(late, "other")).To(BeFalse())
+	g.Expect(all.of).NotTo(HaveKey("other"), "those who still use it have it asked")
+	g.Expect(all.of["team"].asked).To(Equal(1 + 10))
 	for _, leave := range leaves {
 		leave()
 	}
@@ -181,5 +192,7 @@ func TestATenantThatComesAgainHasNoFurtherPlaces(t *testing.T) {
 		g.Expect(all.leave(f, "team")).To(BeFalse())
 		g.Expect(all.leave(f, "team")).To(BeTrue())
 		g.Expect(all.of).NotTo(HaveKey("team"), "nothing is kept of who has left")
+		_, err := all.begin(t.Context(), f)
+		g.Expect(err).To(MatchError(errUnused))
 	})
 }

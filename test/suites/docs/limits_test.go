@@ -65,6 +65,7 @@ var notLimits = map[string]string{
 	"topology.New: make(chan struct{}, 1)":                                   "a signal",
 	"topology.poll: make(chan struct{}, 1)":                                  "a signal",
 	"topology.newFollower: make(chan struct{}, 1)":                           "a signal",
+	"topology.take: make(chan string, 1)":                                    "a signal",
 	"topology.address":                                                       "an index in a line",
 	"topology.at":                                                            "an index in a reply",
 	"topology.epoch":                                                         "an index in a line",
@@ -249,10 +250,10 @@ var timeUnits = map[string]int64{
 
 // quantitiesIn are the quantities in a cell, as "50 ms up to 30 s" or "5 of 256 bytes".
 func quantitiesIn(cell string) []quantity {
-	times := map[string]string{"µs": "Microsecond", "ms": "Millisecond", "s": "Second", "min": "Minute", "h": "Hour"}
+	times := map[string]string{"ns": "Nanosecond", "ms": "Millisecond", "s": "Second", "min": "Minute", "h": "Hour"}
 	factors := map[string]int64{"": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 	var found []quantity
-	for _, match := range regexp.MustCompile(`(\d[\d,]*(?:\.\d+)?)(?: (%|(?:µs|ms|s|min|h|KiB|MiB)\b))?`).FindAllStringSubmatch(cell, -1) {
+	for _, match := range regexp.MustCompile(`(\d[\d,]*(?:\.\d+)?)(?: (%|(?:ns|ms|s|min|h|KiB|MiB)\b))?`).FindAllStringSubmatch(cell, -1) {
 		number := constant.MakeFromLiteral(strings.ReplaceAll(match[1], ",", ""), token.FLOAT, 0)
 		unit, isTime := times[match[2]]
 		switch {

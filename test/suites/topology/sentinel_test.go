@@ -24,8 +24,10 @@ type sentinelFault struct {
 func sentinelFaults() []sentinelFault {
 	const follows = "the new master is used as soon as a sentinel names it"
 	return []sentinelFault{
-		{"failover by command", follows, func(ctx context.Context, r *redistest.Replicated, _ *faults.Fixture, meanwhile faults.Meanwhile) error {
-			return errors.Join(r.Failover(ctx, r.Sentinels[0]), meanwhile(ctx))
+		{"failover by command", follows, func(
+			ctx context.Context, r *redistest.Replicated, fixture *faults.Fixture, meanwhile faults.Meanwhile,
+		) error {
+			return errors.Join(r.Failover(ctx, r.Sentinels[0]), awaitFollowed(ctx, r, fixture), meanwhile(ctx))
 		}},
 		{"master killed", follows, func(ctx context.Context, r *redistest.Replicated, _ *faults.Fixture, meanwhile faults.Meanwhile) error {
 			return errors.Join(r.Servers[0].Kill(), meanwhile(ctx))
@@ -68,7 +70,7 @@ func sentinelFaults() []sentinelFault {
 					return errors.Join(err, <-failing)
 				}
 			}
-			return errors.Join(<-failing, meanwhile(ctx))
+			return errors.Join(<-failing, awaitFollowed(ctx, r, fixture), meanwhile(ctx))
 		}},
 		{"most sentinels gone", "one sentinel is enough", func(
 			ctx context.Context, r *redistest.Replicated, _ *faults.Fixture, meanwhile faults.Meanwhile,
@@ -86,6 +88,28 @@ func awaitOther(ctx context.Context, r *redistest.Replicated, old *redistest.Ser
 			err = errors.New("the sentinel names the old master")
 		}
 		return err
+	})
+}
+
+// awaitFollowed waits until what the clients of the queues write is on the new master. A failover by command loses what they
+// write to the old one until then.
+func awaitFollowed(ctx context.Context, r *redistest.Replicated, fixture *faults.Fixture) error {
+	if err := awaitOther(ctx, r, r.Servers[0]); err != nil {
+		return err
+	}
+	return scene.Await(ctx, func(ctx context.Context) error {
+		master, err := r.Master(ctx, r.Sentinels[0])
+		if err != nil {
+			return err
+		}
+		for _, q := range fixture.Queues {
+			probe := q.Queue + ":followed"
+			err := errors.Join(q.Redis.Set(ctx, probe, 1, 0).Err(), master.Client().Get(ctx, probe).Err())
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

@@ -30,7 +30,7 @@ func TestPromiseIsKeptWhenTheOperatorRestartsDuringAFailover(t *testing.T) {
 	fixture := fixtureOf(t, setting, failoverClient(r.Addresses()), usual, at(scaledjobv1.RedisSentinel, r.Addresses()...))
 	play(t, fixture, "behind sentinels, operator restarted during a failover", "the next one reads and watches the new master",
 		func(ctx context.Context, meanwhile faults.Meanwhile) error {
-			err := errors.Join(r.Failover(ctx, r.Sentinels[0]), setting.Restart(ctx), meanwhile(ctx))
+			err := errors.Join(r.Failover(ctx, r.Sentinels[0]), setting.Restart(ctx), awaitFollowed(ctx, r, fixture), meanwhile(ctx))
 			for _, queue := range fixture.Queues {
 				queue.Operator = setting.Operator
 			}

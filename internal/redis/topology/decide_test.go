@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unique"
 
@@ -308,6 +309,30 @@ func TestAnswersThatHaveBecomeOldAreNotUsed(t *testing.T) {
 	g.Expect(f.version()).To(BeEquivalentTo(version+2), "what was not known meanwhile is looked for again")
 	g.Expect(since(now.Add(-time.Second), now)).To(Equal(time.Second))
 	g.Expect(since(now.Add(-time.Hour).Round(0), now)).To(BeNumerically("~", time.Hour, time.Second), "by the wall clock")
+}
+
+// A read may come before anything else when the process goes on, and the master may have been replaced meanwhile.
+func TestNothingIsKnownBeforeOldAnswersWereLookedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
+		f := newFollower(nil, newShares(), e, make(chan struct{}, 1), logr.Discard())
+		f.pollers["s1:1"] = &poller{address: "s1:1"}
+		said := names("m:1", 1)
+		said.asked = time.Now()
+		f.note(f.pollers["s1:1"], said)
+		f.consider(time.Now())
+		time.Sleep(lookTimeout - 1)
+		_, err := f.locate("emails")
+		g.Expect(err).NotTo(HaveOccurred())
+		time.Sleep(1)
+		_, err = f.locate("emails")
+		g.Expect(failure.Classify(err).Busy()).To(BeTrue())
+		f.consider(time.Now())
+		_, err = f.locate("emails")
+		g.Expect(err).NotTo(HaveOccurred())
+	})
 }
 
 // CLUSTER SLOTS and CLUSTER NODES of several versions and services.

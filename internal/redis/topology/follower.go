@@ -38,6 +38,8 @@ const (
 	// that may make another server the master sooner counts for less, but at least for leastLife.
 	answerLife = 5 * time.Second
 	leastLife  = 3 * askInterval
+	// lookTimeout is how long nobody may have looked for old answers, as while the process was stopped. Then nothing is known.
+	lookTimeout = 2 * askInterval
 	// refreshTimeout bounds how long a worker waits for the answer to where a key has moved.
 	refreshTimeout = 250 * time.Millisecond
 	// mostNewAddresses is how many addresses may be new at once, and newAddressInterval how often there may be one more. An
@@ -120,6 +122,8 @@ type follower struct {
 
 	// known is what is known; nil before the first answers.
 	known atomic.Pointer[view]
+	// looked is when run last looked for answers that have become old.
+	looked atomic.Pointer[time.Time]
 	// changes grows when places have changed. It begins with the time, so that a deployment that was not followed for a while
 	// does not get a number again.
 	changes atomic.Uint64
@@ -389,6 +393,7 @@ func (f *follower) settle(ctx context.Context, number uint64) (lasted time.Durat
 
 // consider publishes what follows from the answers, if they differ or have become old.
 func (f *follower) consider(now time.Time) {
+	f.looked.Store(&now)
 	said, causes, asked, complete, differ := f.recent(now)
 	if !differ {
 		return
@@ -515,9 +520,9 @@ func (f *follower) describe(before, next *view) {
 
 // locate returns where a key is.
 func (f *follower) locate(key string) (Place, error) {
-	known := f.known.Load()
+	known, looked := f.known.Load(), f.looked.Load()
 	switch {
-	case known == nil:
+	case known == nil || since(*looked, time.Now()) >= lookTimeout:
 		return Place{}, failure.Classify(fmt.Errorf("asking where keys of %s are: %w", f.endpoint, failure.ErrBusy))
 	case known.err != nil:
 		return Place{}, known.err

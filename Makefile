@@ -18,15 +18,14 @@ help: ## Show this list.
 
 # Puts the programs of a control plane into the cache folder. K8S=1.34 selects another minor version of Kubernetes, and
 # PARTS=compile downloads nothing.
-PREPARE = hack/compile.sh "what prepares the programs" bin/prepare ./test/kit/cluster/binaries/prepare; bin/prepare
+PREPARE = [ -e bin/prepare ] || echo "Compiling what prepares the rest, which takes up to a minute."; \
+	mkdir -p bin; go build -o bin/prepare.$$$$ ./test/kit/cluster/binaries/prepare && mv bin/prepare.$$$$ bin/prepare && bin/prepare
 
 ##@ Try it
 
 .PHONY: demo
 demo: ## Show the operator at work, then remove everything. SCENE=burst plays one scene, SCENE=list lists them; REDIS=host:port; KEEP=1 leaves it running.
 	@$(PREPARE) demo
-	@# The demo builds the operator itself, which takes seconds once its packages are compiled.
-	@hack/compile.sh "the demo" bin/ ./hack/demo ./cmd
 	@bin/demo $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE)
 
 .PHONY: picture

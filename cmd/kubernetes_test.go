@@ -29,9 +29,9 @@ func TestOldKubernetesIsLogged(t *testing.T) {
 		waits time.Duration
 		says  []string // empty if nothing is logged
 	}{
-		"supported":       {answers("v1.33.0"), 0, nil},
+		"supported":       {answers("v1.34.0"), 0, nil},
 		"newer":           {answers("v1.99.1+build"), 0, nil},
-		"too old":         {answers("v1.32.9-gke.7"), 0, []string{"upgrade the cluster", `"version"="v1.32.9-gke.7"`, `"oldestSupported"="1.33"`}},
+		"too old":         {answers("v1.33.9-gke.7"), 0, []string{"upgrade the cluster", `"version"="v1.33.9-gke.7"`, `"oldestSupported"="1.34"`}},
 		"no version":      {answers("unknown"), 0, []string{"starting without checking it", "unknown"}},
 		"not told":        {fails, 0, []string{"starting without checking it", "forbidden"}},
 		"no answer comes": {hangs, 5 * time.Second, []string{"starting without checking it", "deadline"}},

@@ -47,7 +47,7 @@ func (d *demo) introduce() {
 		d.lines.line("  %-18s%-20s%20d%14d", scaledJob.Name, queue, spec.Threshold, spec.MaxReplicasOrDefault())
 	}
 	d.lines.line("")
-	d.lines.line("No container runs here. KWOK plays the node, and for each Pod this demo waits")
+	d.lines.line("No container runs here. The node is simulated, and for each Pod this demo waits")
 	d.lines.line("%s, then removes the messages of a Job from the list and ends the Pod.", view.Duration(environment.WorkDuration))
 	d.lines.line("")
 }

@@ -10,9 +10,9 @@ import (
 )
 
 // OldestKubernetes is the oldest version of Kubernetes that the operator supports.
-const OldestKubernetes = "1.33"
+const OldestKubernetes = "1.34"
 
-// Supported reports whether the operator supports a version of Kubernetes, such as v1.33.4-gke.100. It returns an error
+// Supported reports whether the operator supports a version of Kubernetes, such as v1.34.4-gke.100. It returns an error
 // if the text is not a version.
 func Supported(kubernetes string) (bool, error) {
 	is, err := version.ParseGeneric(kubernetes)

@@ -59,7 +59,7 @@ func (e *Environment) Steps() []Step {
 	return []Step{
 		{redis, e.startRedis},
 		{"build the operator from this source", e.buildOperator},
-		{"start etcd, kube-apiserver, kube-controller-manager, KWOK", e.startCluster},
+		{"start etcd, kube-apiserver, kube-controller-manager", e.startCluster},
 		{"install and start the operator", e.startOperator},
 		{"create the ScaledJobs and wait until they are ready", e.createScaledJobs},
 	}
@@ -82,7 +82,7 @@ func (e *Environment) startRedis(ctx context.Context, _ io.Writer) (err error) {
 
 func (e *Environment) startCluster(ctx context.Context, progress io.Writer) (err error) {
 	e.cluster, err = cluster.Start(ctx, cluster.Options{
-		ControllerManager: true, KWOK: true, CRDs: []string{crds}, Log: progress,
+		ControllerManager: true, FakeNode: true, CRDs: []string{crds}, Log: progress,
 	})
 	if err != nil {
 		return err

@@ -3,7 +3,7 @@
 
 // Package cluster starts a real Kubernetes control plane as child processes:
 // etcd and kube-apiserver, and on demand kube-controller-manager, which makes
-// Jobs work, and KWOK, which plays a node for their Pods. It needs neither root
+// Jobs work. On demand it simulates a Node for their Pods. It needs neither root
 // nor Docker. One cluster serves all tests of a package:
 //
 //	var control *cluster.Cluster
@@ -11,7 +11,7 @@
 //	func TestMain(m *testing.M) { os.Exit(cluster.Run(m, 0, start, stop)) }
 //
 //	func start(ctx context.Context) (err error) {
-//		control, err = cluster.Start(ctx, cluster.Options{ControllerManager: true, KWOK: true})
+//		control, err = cluster.Start(ctx, cluster.Options{ControllerManager: true, FakeNode: true})
 //		return err
 //	}
 package cluster
@@ -48,8 +48,8 @@ type Options struct {
 	// namespaces, ServiceAccounts, quotas and aggregated roles. Without it no
 	// Pod needs a ServiceAccount.
 	ControllerManager bool
-	// KWOK runs a fake node that every Pod is placed on, see PodReadyAfter.
-	KWOK bool
+	// FakeNode simulates a Node that every Pod is placed on, see PodReadyAfter.
+	FakeNode bool
 	// NodeAddress is the address of a real node that is going to join, see package node. The API server listens on it, so
 	// that Pods reach it, and the scheduler and every controller run. Empty means no such node.
 	NodeAddress string
@@ -68,7 +68,9 @@ type Cluster struct {
 	sandbox *sandbox.Sandbox
 	access  *access
 	etcdURL string
-	client  client.Client
+	client  client.WithWatch
+
+	stopFakeNode func() // nil if none was started
 
 	mu        sync.Mutex
 	apiServer *sandbox.Process
@@ -99,21 +101,10 @@ func findPrograms(ctx context.Context, opts Options) (map[binaries.Program]strin
 	if opts.ControllerManager {
 		needed = append(needed, binaries.ControllerManager)
 	}
-	if opts.KWOK {
-		needed = append(needed, binaries.KWOK)
-	}
 	if opts.NodeAddress != "" {
 		needed = append(needed, binaries.Scheduler)
 	}
-	paths := map[binaries.Program]string{}
-	for _, program := range needed {
-		path, err := binaries.Path(ctx, opts.Log, program)
-		if err != nil {
-			return nil, err
-		}
-		paths[program] = path
-	}
-	return paths, nil
+	return binaries.Paths(ctx, opts.Log, needed...)
 }
 
 func (c *Cluster) start(ctx context.Context) error {
@@ -143,24 +134,29 @@ func (c *Cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if c.opts.KWOK {
-		return c.startKWOK(ctx)
+	if c.opts.FakeNode {
+		return c.startFakeNode(ctx)
 	}
 	return nil
 }
 
 // newClient makes a client that knows the kinds this package handles.
-func newClient(config *rest.Config) (client.Client, error) {
+func newClient(config *rest.Config) (client.WithWatch, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	return client.New(config, client.Options{Scheme: scheme})
+	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }
 
 // Stop ends all processes and removes their files. Stopping again does
 // nothing.
-func (c *Cluster) Stop() error { return c.sandbox.Close() }
+func (c *Cluster) Stop() error {
+	if c.stopFakeNode != nil {
+		c.stopFakeNode()
+	}
+	return c.sandbox.Close()
+}
 
 // Config returns a client configuration for a cluster administrator, without a
 // client-side rate limit. Each call returns a new one.

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 func start(ctx context.Context) (err error) {
-	control, err = cluster.Start(ctx, cluster.Options{ControllerManager: true, KWOK: true, Log: os.Stderr})
+	control, err = cluster.Start(ctx, cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr})
 	return err
 }
 

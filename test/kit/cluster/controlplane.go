@@ -112,7 +112,7 @@ func (c *Cluster) apiServerArguments() []string {
 	if c.opts.NodeAddress == "" {
 		arguments = append(arguments, "--endpoint-reconciler-type=none") // the others refuse a loopback address
 	}
-	if c.opts.KWOK {
+	if c.opts.FakeNode {
 		arguments = append(arguments, policyArguments...)
 	}
 	if !c.opts.ControllerManager {

@@ -30,7 +30,7 @@ const parentVariable = "CLUSTER_TEST_PARENT"
 func TestLifeOfACluster(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	own := cluster.New(t, cluster.Options{ControllerManager: true, KWOK: true, CRDs: []string{"testdata/widgets.yaml"}})
+	own := cluster.New(t, cluster.Options{ControllerManager: true, FakeNode: true, CRDs: []string{"testdata/widgets.yaml"}})
 	c := newClient(t, own.Config())
 	widget := newWidget(metav1.NamespaceDefault)
 	g.Expect(c.Create(t.Context(), widget)).To(Succeed())
@@ -51,7 +51,7 @@ func TestLifeOfACluster(t *testing.T) {
 	}).WithTimeout(timeout).Should(BeTrue())
 
 	dir := filepath.Dir(own.Kubeconfig())
-	g.Expect(processesIn(g, dir)).To(HaveLen(4))
+	g.Expect(processesIn(g, dir)).To(HaveLen(3))
 	g.Expect(own.Stop()).To(Succeed())
 	g.Expect(processesIn(g, dir)).To(BeEmpty())
 	g.Expect(dir).NotTo(BeADirectory())

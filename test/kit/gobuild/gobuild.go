@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gobuild runs go build and shows how far it is.
+// Package gobuild runs go build and shows how far it is and how long it will still take.
 package gobuild
 
 import (
@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,48 +25,71 @@ const (
 	stopTimeout = 10 * time.Second
 	// cached is how the go command says that a package needs no compilation.
 	cached = "not installed but available in build cache"
+	// listFormat prints the import path of a package, why it is to be compiled, its folder and its source files.
+	listFormat = "{{.ImportPath}}\t{{.StaleReason}}\t{{.Dir}}\t{{join .GoFiles \"\t\"}}\t{{join .CgoFiles \"\t\"}}"
 )
 
-// Build is a program to build.
+// Build is what to build.
 type Build struct {
-	Dir     string   // of the module
-	Env     []string // besides that of this process
-	Flags   []string // of go build, without -o
-	Package string
+	Dir      string   // of the module
+	Env      []string // besides that of this process
+	Flags    []string // of go build, without -o
+	Packages []string
+	// Output is the file of the program, or with a slash at its end the folder of several. Without it, the packages are
+	// only compiled.
+	Output string
+	// After returns how many bytes of source are compiled by others afterwards, for the estimate. It may be nil.
+	After func() int64
 }
 
-// Run writes the program to the file target, and on line how many modules it downloads and packages it compiles.
-func (b Build) Run(ctx context.Context, line *progress.Line, target string) error {
+// Run builds, and shows on line how far it is.
+func (b Build) Run(ctx context.Context, line *progress.Line) error {
 	line.Status("looking for what is to be compiled")
-	count := counter{line: line}
-	stale, err := b.stale(ctx, &count)
+	watch := &watcher{line: line, after: b.After}
+	stale, err := b.stale(ctx, watch)
 	if err != nil {
 		return err
 	}
-	count.compiling, count.total = true, stale
-	count.show()
-	_, err = b.command(ctx, &count, "build", "-v", "-o="+target)
+	watch.compile(stale)
+	args := []string{"build", "-v"}
+	if b.Output != "" {
+		args = append(args, "-o="+b.Output)
+	}
+	_, err = b.command(ctx, watch, args...)
 	return err
 }
 
-// stale returns how many packages have to be compiled. The first time, the modules are downloaded meanwhile.
-func (b Build) stale(ctx context.Context, count *counter) (int, error) {
-	reasons, err := b.command(ctx, count, "list", "-deps", "-f={{.StaleReason}}")
+// stale returns the packages that have to be compiled, with the size of their source. The first time, the modules are
+// downloaded meanwhile.
+func (b Build) stale(ctx context.Context, watch *watcher) (map[string]int64, error) {
+	listed, err := b.command(ctx, watch, "list", "-deps", "-f="+listFormat)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	stale := 0
-	for reason := range strings.Lines(reasons) {
-		if reason = strings.TrimSpace(reason); reason != "" && reason != cached {
-			stale++
+	sizes := map[string]int64{}
+	for text := range strings.Lines(listed) {
+		fields := strings.Split(strings.TrimSpace(text), "\t")
+		if len(fields) < 3 || fields[1] == "" || fields[1] == cached {
+			continue
+		}
+		sizes[fields[0]] = sizeOf(fields[2], fields[3:])
+	}
+	return sizes, nil
+}
+
+// sizeOf returns the size of files in a folder. What cannot be read counts as nothing.
+func sizeOf(dir string, files []string) (size int64) {
+	for _, file := range files {
+		if info, err := os.Stat(filepath.Join(dir, file)); err == nil && !info.IsDir() {
+			size += info.Size()
 		}
 	}
-	return stale, nil
+	return size
 }
 
 // command runs the go command and returns its standard output.
-func (b Build) command(ctx context.Context, count *counter, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", slices.Concat(args, b.Flags, []string{b.Package})...)
+func (b Build) command(ctx context.Context, watch *watcher, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", slices.Concat(args, b.Flags, b.Packages)...)
 	cmd.Dir, cmd.Env = b.Dir, append(os.Environ(), b.Env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = stopTimeout
@@ -78,31 +102,51 @@ func (b Build) command(ctx context.Context, count *counter, args ...string) (str
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}
-	messages := count.read(stderr)
-	if err := cmd.Wait(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", cmd, err, messages)
+	messages := watch.read(stderr)
+	err = cmd.Wait()
+	switch {
+	case err == nil:
+		return output.String(), nil
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case strings.Contains(messages, "no space left on device"):
+		return "", fmt.Errorf("the disk is full: Go's caches (go env GOCACHE GOMODCACHE) and %s need a few GB: %w\n%s",
+			os.TempDir(), err, messages)
+	default:
+		return "", fmt.Errorf("%s %s: %w\n%s", cmd.Path, args[0], err, messages)
 	}
-	return output.String(), nil
 }
 
-// counter counts the lines of the go command.
-type counter struct {
+// watcher follows the lines of the go command.
+type watcher struct {
 	line       *progress.Line
-	compiling  bool
-	total      int // of the packages to compile
+	after      func() int64 // may be nil
 	downloaded int
-	compiled   int
+	compiling  bool
+	stale      map[string]int64 // the packages that are not compiled yet
+	total      int              // of the packages to compile
+	left       int64            // bytes of source
+	begin      time.Time
 }
 
-// read counts until the end, and returns the lines that are no progress.
-func (c *counter) read(from io.Reader) (messages string) {
+// compile says which packages the following lines are about.
+func (w *watcher) compile(stale map[string]int64) {
+	w.compiling, w.stale, w.total, w.begin = true, stale, len(stale), time.Now()
+	for _, size := range stale {
+		w.left += size
+	}
+	w.show()
+}
+
+// read follows the lines until the end, and returns those that are no progress.
+func (w *watcher) read(from io.Reader) (messages string) {
 	var rest strings.Builder
-	for lines := bufio.NewScanner(from); lines.Scan(); c.show() {
+	for lines := bufio.NewScanner(from); lines.Scan(); w.show() {
 		switch text := lines.Text(); {
 		case strings.HasPrefix(text, "go: downloading "):
-			c.downloaded++
-		case c.compiling && !strings.ContainsAny(text, " \t"):
-			c.compiled++
+			w.downloaded++
+		case w.compiling && !strings.ContainsAny(text, " \t"):
+			w.compiled(text)
 		default:
 			rest.WriteString(text + "\n")
 		}
@@ -111,13 +155,34 @@ func (c *counter) read(from io.Reader) (messages string) {
 	return rest.String()
 }
 
-func (c *counter) show() {
-	switch {
-	case !c.compiling:
-		c.line.Status("downloading modules, %d so far", c.downloaded)
-	case c.compiled < c.total:
-		c.line.Status("compiling, %d of %d packages", c.compiled, c.total)
-	default:
-		c.line.Status("linking")
+func (w *watcher) compiled(path string) {
+	size, found := w.stale[path]
+	if !found {
+		return
 	}
+	delete(w.stale, path)
+	w.left -= size
+	Machine.compiled(size, time.Since(w.begin))
+	w.begin = time.Now()
+}
+
+func (w *watcher) show() {
+	switch {
+	case !w.compiling && w.downloaded > 0:
+		w.line.Status("downloading modules, %d so far", w.downloaded)
+	case !w.compiling:
+	case len(w.stale) > 0:
+		w.line.Left(Machine.Estimate(w.left + w.afterwards()))
+		w.line.Status("compiling, %d of %d packages", w.total-len(w.stale), w.total)
+	default:
+		w.line.Left(Machine.Estimate(w.afterwards()))
+		w.line.Status("linking")
+	}
+}
+
+func (w *watcher) afterwards() int64 {
+	if w.after == nil {
+		return 0
+	}
+	return w.after()
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -35,24 +36,27 @@ func write(t *testing.T, main string) (dir string) {
 func TestBuildCountsWhatItCompiles(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	build := Build{Dir: write(t, "part.Say()"), Package: "."}
-	count := counter{line: progress.Start(nil, "")}
-	g.Expect(build.stale(t.Context(), &count)).To(Equal(2))
+	build := Build{Dir: write(t, "part.Say()"), Packages: []string{"."}, Output: filepath.Join(t.TempDir(), "example")}
+	watch := &watcher{line: progress.Start(nil, "")}
+	stale, err := build.stale(t.Context(), watch)
+	g.Expect(err).NotTo(HaveOccurred())
+	part, err := os.Stat(filepath.Join(build.Dir, "part/part.go"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(stale).To(And(HaveLen(2), HaveKeyWithValue("example/part", part.Size())))
 
-	target := filepath.Join(t.TempDir(), "example")
-	g.Expect(build.Run(t.Context(), count.line, target)).To(Succeed())
-	output, err := exec.Command(target).CombinedOutput()
+	g.Expect(build.Run(t.Context(), watch.line)).To(Succeed())
+	output, err := exec.Command(build.Output).CombinedOutput()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(output)).To(Equal("built in " + build.Dir + "\n"))
-	g.Expect(build.stale(t.Context(), &count)).To(BeNumerically("<", 2), "the package part is in the cache")
+	g.Expect(build.stale(t.Context(), watch)).NotTo(HaveKey("example/part"), "it is in the cache")
 }
 
 func TestBuildSaysWhatTheCompilerSaid(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	build := Build{Dir: write(t, "part.Say(); mistake"), Package: "."}
+	build := Build{Dir: write(t, "part.Say(); mistake"), Packages: []string{"."}}
 
-	err := build.Run(t.Context(), progress.Start(nil, ""), filepath.Join(t.TempDir(), "example"))
+	err := build.Run(t.Context(), progress.Start(nil, ""))
 	g.Expect(err).To(MatchError(ContainSubstring("undefined: mistake")))
 	g.Expect(err).NotTo(MatchError(ContainSubstring("\nexample/part\n")))
 }
@@ -60,13 +64,33 @@ func TestBuildSaysWhatTheCompilerSaid(t *testing.T) {
 func TestProgressIsNoMessage(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	count := counter{line: progress.Start(nil, "")}
-	g.Expect(count.read(strings.NewReader("go: downloading a v1\ngo: downloading b v1\ngo: a is wrong\n"))).To(Equal("go: a is wrong\n"))
-	g.Expect(count.downloaded).To(Equal(2))
+	watch := &watcher{line: progress.Start(nil, "")}
+	g.Expect(watch.read(strings.NewReader("go: downloading a v1\ngo: downloading b v1\ngo: a is wrong\n"))).To(Equal("go: a is wrong\n"))
+	g.Expect(watch.downloaded).To(Equal(2))
 
-	count.compiling = true
-	g.Expect(count.read(strings.NewReader("unicode\ngo: downloading c v1\nexample/a\n# example/b\nb.go:1:2: wrong\n"))).
+	watch.compile(map[string]int64{"unicode": 10, "example/a": 20, "example/b": 30})
+	g.Expect(watch.read(strings.NewReader("unicode\ngo: downloading c v1\nexample/a\n# example/b\nb.go:1:2: wrong\n"))).
 		To(Equal("# example/b\nb.go:1:2: wrong\n"))
-	g.Expect(count.downloaded).To(Equal(3))
-	g.Expect(count.compiled).To(Equal(2))
+	g.Expect(watch.downloaded).To(Equal(3))
+	g.Expect(watch.stale).To(Equal(map[string]int64{"example/b": 30}))
+	g.Expect(watch.left).To(BeEquivalentTo(30))
+}
+
+// The trial at the beginning counts less and less.
+func TestEstimateFollowsWhatWasMeasured(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	pace := Pace{bytes: 1000, time: 1}
+	g.Expect(pace.Estimate(500)).To(Equal(500 * time.Millisecond))
+	pace.compiled(1000, 3*time.Second)
+	g.Expect(pace.Estimate(500)).To(Equal(time.Second))
+	pace.compiled(98_000, 96*time.Second)
+	g.Expect(pace.Estimate(500)).To(Equal(500 * time.Millisecond))
+}
+
+func TestEstimateBeginsWithATrial(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var pace Pace
+	g.Expect(pace.Estimate(1_000_000)).To(BeNumerically(">", time.Millisecond))
 }

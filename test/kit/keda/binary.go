@@ -61,8 +61,11 @@ func Build(ctx context.Context, log io.Writer) (Program, error) {
 
 // fill puts the program and its CustomResourceDefinitions into a folder.
 func fill(ctx context.Context, source, folder string, line *progress.Line) error {
-	build := gobuild.Build{Dir: source, Env: []string{"GOWORK=off"}, Flags: []string{"-buildvcs=false"}, Package: command}
-	if err := build.Run(ctx, line, filepath.Join(folder, program)); err != nil {
+	build := gobuild.Build{
+		Dir: source, Env: []string{"GOWORK=off"}, Flags: []string{"-buildvcs=false"},
+		Packages: []string{command}, Output: filepath.Join(folder, program),
+	}
+	if err := build.Run(ctx, line); err != nil {
 		return err
 	}
 	downloaded, err := goCommand(ctx, source, "list", "-m", "-f={{.Dir}}", module)

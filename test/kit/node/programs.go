@@ -41,13 +41,9 @@ func prepare(ctx context.Context, log io.Writer) (programs, error) {
 	if err := Possible(); err != nil {
 		return programs{}, err
 	}
-	paths := map[binaries.Program]string{}
-	for _, program := range append(binaries.ControlPlane(), binaries.Node()...) {
-		path, err := binaries.Path(ctx, log, program)
-		if err != nil {
-			return programs{}, err
-		}
-		paths[program] = path
+	paths, err := binaries.Paths(ctx, log, append(binaries.ControlPlane(), binaries.Node()...)...)
+	if err != nil {
+		return programs{}, err
 	}
 	tool := toolcache.Tool{
 		Folder:   fmt.Sprintf("node-%s-%s", debian.Release(), runtime.GOARCH),

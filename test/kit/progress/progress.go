@@ -31,6 +31,7 @@ type Line struct {
 
 	mu     sync.Mutex
 	status string
+	end    time.Time // when the activity is expected to end; zero if nobody knows
 }
 
 // Start shows the activity on out until Stop is called. A nil out shows nothing.
@@ -90,6 +91,16 @@ func (l *Line) Status(format string, args ...any) {
 	l.status = fmt.Sprintf(format, args...)
 }
 
+// Left says how long the activity is expected to last still. Zero means that nobody knows.
+func (l *Line) Left(left time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end = time.Time{}
+	if left > 0 {
+		l.end = time.Now().Add(left)
+	}
+}
+
 // Say writes a sentence that stays on the terminal.
 func (l *Line) Say(format string, args ...any) {
 	if l.out == nil {
@@ -116,7 +127,11 @@ func (l *Line) write() {
 	if l.status != "" {
 		text += ": " + l.status
 	}
-	text += fmt.Sprintf(", %s …", time.Since(l.begin).Round(time.Second))
+	text += fmt.Sprintf(", %s", time.Since(l.begin).Round(time.Second))
+	if left := time.Until(l.end); left > 0 {
+		text += ", about " + Roughly(left) + " left"
+	}
+	text += " …"
 	if l.columns == 0 {
 		_, _ = fmt.Fprintln(l.out, text)
 		return
@@ -126,6 +141,15 @@ func (l *Line) write() {
 		text = string(runes[:l.columns-1])
 	}
 	_, _ = fmt.Fprint(l.out, clearLine+text)
+}
+
+// Roughly returns a duration as a person would say it: "40 s" or "3 min".
+func Roughly(duration time.Duration) string {
+	const coarse = 10 * time.Second
+	if duration < 2*time.Minute {
+		return fmt.Sprintf("%d s", int(max(duration.Round(coarse), coarse).Seconds()))
+	}
+	return fmt.Sprintf("%d min", int(duration.Round(time.Minute).Minutes()))
 }
 
 func (l *Line) erase() {

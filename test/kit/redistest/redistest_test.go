@@ -6,7 +6,6 @@ package redistest_test
 import (
 	"net"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -125,84 +124,6 @@ func TestStartSaysWhyTheServerEnded(t *testing.T) {
 	g := NewWithT(t)
 	_, err := redistest.Start(t.Context(), redistest.Options{Args: []string{"--no-such-setting", "1"}})
 	g.Expect(err).To(MatchError(ContainSubstring("no-such-setting")))
-}
-
-func TestBinaryIsTheOneNamed(t *testing.T) {
-	g := NewWithT(t)
-	program := filepath.Join(t.TempDir(), "my-redis")
-	t.Setenv("REDIS_SERVER", program)
-
-	_, err := redistest.Binary(t.Context(), nil)
-	g.Expect(err).To(MatchError(ContainSubstring("REDIS_SERVER")))
-
-	g.Expect(os.WriteFile(program, nil, 0o755)).To(Succeed())
-	g.Expect(redistest.Binary(t.Context(), nil)).To(Equal(program))
-
-	t.Chdir(filepath.Dir(program))
-	t.Setenv("REDIS_SERVER", "./my-redis")
-	_, err = redistest.Binary(t.Context(), nil)
-	g.Expect(err).To(MatchError(ContainSubstring("REDIS_SERVER=./my-redis is a relative path")))
-}
-
-func TestVersionIsWhatTheServerCallsItself(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct{ says, want string }{
-		"Redis":  {"Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=0", "Redis 7.0.15"},
-		"Valkey": {"Valkey server v=8.0.1 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=0", "Valkey 8.0.1"},
-		"KeyDB":  {"KeyDB server v=6.3.4 sha=00000000:0", "KeyDB 6.3.4"},
-		"none":   {"cat (GNU coreutils) 9.1", ""},
-		"silent": {"", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			program := filepath.Join(t.TempDir(), "server")
-			script := "#!/bin/sh\necho '" + test.says + "'\n"
-			g.Expect(os.WriteFile(program, []byte(script), 0o755)).To(Succeed())
-
-			version, err := redistest.Version(t.Context(), program)
-			g.Expect(version).To(Equal(test.want))
-			if test.want == "" {
-				g.Expect(err).To(MatchError(HavePrefix(program + " is not a Redis or Valkey server")))
-			}
-		})
-	}
-}
-
-// A process that the program leaves behind keeps its output open.
-func TestVersionIsNotAwaitedForEver(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	program := filepath.Join(t.TempDir(), "server")
-	g.Expect(os.WriteFile(program, []byte("#!/bin/sh\nsleep 20 &\n"), 0o755)).To(Succeed())
-	began := time.Now()
-	_, err := redistest.Version(t.Context(), program)
-	g.Expect(err).To(MatchError(HavePrefix(program + " is not a Redis or Valkey server")))
-	g.Expect(time.Since(began)).To(BeNumerically("<", 15*time.Second))
-}
-
-func TestVersionOfTheServerInUse(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	path, err := redistest.Binary(t.Context(), nil)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(redistest.Version(t.Context(), path)).To(MatchRegexp(`^\w+ \d+\.\d+`))
-}
-
-func TestValkeyIsAskedForWhereItCannotBeFetched(t *testing.T) {
-	g := NewWithT(t)
-	t.Setenv("REDIS_SERVER", "valkey")
-	t.Setenv("PATH", t.TempDir())
-	_, err := redistest.Binary(t.Context(), nil)
-	g.Expect(err).To(MatchError(ContainSubstring("set REDIS_SERVER=/path/to/valkey-server")))
-}
-
-func TestBinaryAsksForOneWhereNoneCanBeFetched(t *testing.T) {
-	g := NewWithT(t)
-	t.Setenv("REDIS_SERVER", "")
-	t.Setenv("PATH", t.TempDir())
-	_, err := redistest.Binary(t.Context(), nil)
-	g.Expect(err).To(MatchError(ContainSubstring("set REDIS_SERVER=/path/to/redis-server")))
 }
 
 // subscribe returns the notifications of a key, once the subscription stands.

@@ -83,7 +83,7 @@ func startShared(ctx context.Context) (err error) {
 	if shared.redis, err = redistest.Start(ctx, redistest.Options{Events: allEvents, Log: os.Stderr}); err != nil {
 		return err
 	}
-	if shared.ControlPlane, err = scene.NewControlPlane(ctx, cluster.Options{ControllerManager: true, KWOK: true, Log: os.Stderr}); err != nil {
+	if shared.ControlPlane, err = scene.NewControlPlane(ctx, cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}); err != nil {
 		return err
 	}
 	shared.operator, err = operator.Start(ctx, operator.Options{

@@ -96,8 +96,8 @@ func TestKubernetesThatIsTooOldIsLogged(t *testing.T) {
 	t.Parallel()
 	const sentence = "Kubernetes is older than the versions that this operator supports: upgrade the cluster"
 	for version, matches := range map[string]types.GomegaMatcher{
-		"v1.32.9-gke.7": And(ContainSubstring(sentence), ContainSubstring("v1.32.9-gke.7")),
-		"v1.33.0":       Not(ContainSubstring("Kubernetes is older")),
+		"v1.33.9-gke.7": And(ContainSubstring(sentence), ContainSubstring("v1.33.9-gke.7")),
+		"v1.34.0":       Not(ContainSubstring("Kubernetes is older")),
 		"unknown":       ContainSubstring("the API server does not tell its version; starting without checking it"),
 	} {
 		t.Run(version, func(t *testing.T) {

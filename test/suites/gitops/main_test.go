@@ -85,8 +85,8 @@ func buildEngines(ctx context.Context, log io.Writer) (string, error) {
 		Folder:   fmt.Sprintf("gitops-engines-%x-%s-%s-%s", version.Sum(nil)[:8], runtime.Version(), runtime.GOOS, runtime.GOARCH),
 		Activity: "the engines of Argo CD and Flux",
 		Make: func(ctx context.Context, dir string, line *progress.Line) error {
-			build := gobuild.Build{Dir: "engines", Flags: []string{"-buildvcs=false"}, Package: "."}
-			return build.Run(ctx, line, filepath.Join(dir, name))
+			build := gobuild.Build{Dir: "engines", Flags: []string{"-buildvcs=false"}, Packages: []string{"."}, Output: filepath.Join(dir, name)}
+			return build.Run(ctx, line)
 		},
 	}
 	dir, err := tool.Dir(ctx, log)

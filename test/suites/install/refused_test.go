@@ -114,7 +114,7 @@ func TestKubernetesThatIsTooOldIsRefused(t *testing.T) {
 	image, err := render.Image(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	for version, accepted := range map[string]bool{
-		"1.32.9": false, "v1.32.9-gke.100": false, preflight.OldestKubernetes: true, "v1.33.0-rc.1": true, "v1.33.4-gke.100": true,
+		"1.33.9": false, "v1.33.9-gke.100": false, preflight.OldestKubernetes: true, "v1.34.0-rc.1": true, "v1.34.4-gke.100": true,
 	} {
 		_, err := render.Helm(t.Context(), "", "template", "jobs", chart, "--values="+image, "--kube-version="+version)
 		if accepted {

@@ -14,10 +14,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster/toolcache"
 	"miracle.dev/scaledjob-operator/test/kit/progress"
@@ -31,7 +34,6 @@ const (
 	Etcd              Program = "etcd"
 	KubeAPIServer     Program = "kube-apiserver"
 	ControllerManager Program = "kube-controller-manager"
-	KWOK              Program = "kwok"
 	Kubectl           Program = "kubectl"
 )
 
@@ -45,12 +47,12 @@ const (
 
 // ControlPlane returns what all tests need.
 func ControlPlane() []Program {
-	return []Program{KubeAPIServer, ControllerManager, Etcd, KWOK, Kubectl}
+	return []Program{KubeAPIServer, ControllerManager, Etcd, Kubectl}
 }
 
 // Demo returns what the demo needs of it.
 func Demo() []Program {
-	return []Program{KubeAPIServer, ControllerManager, Etcd, KWOK}
+	return []Program{KubeAPIServer, ControllerManager, Etcd}
 }
 
 // Node returns what a real node needs besides.
@@ -62,51 +64,166 @@ func Node() []Program {
 // takes its programs from.
 const assetsVariable = "KUBEBUILDER_ASSETS"
 
-// Path returns the path of a program: in the folder KUBEBUILDER_ASSETS names if
-// it is there, in the cache folder if it was made before, else downloaded or
-// compiled now, with progress on log. It must be called from inside the source
-// of this module, as the nested modules are found from there.
+// Path is Paths for one program.
 func Path(ctx context.Context, log io.Writer, program Program) (string, error) {
-	if path, found := asset(program); found {
-		return path, nil
-	}
-	source, dir, version, err := locate(program)
-	if err != nil {
-		return "", err
-	}
-	tool := toolcache.Tool{
-		Folder:   fmt.Sprintf("%s-%s-%s-%s", program, version, runtime.GOOS, runtime.GOARCH),
-		Activity: fmt.Sprintf("%s %s", program, version),
-		Make: func(ctx context.Context, folder string, line *progress.Line) error {
-			target := filepath.Join(folder, string(program))
-			compile := func() error { return source.build(ctx, line, dir, version, target) }
-			if offer, found := publishedFor(program, version, runtime.GOOS, runtime.GOARCH); found {
-				return internet.provide(ctx, line, offer, target, compile)
-			}
-			return compile()
-		},
-	}
-	made, err := tool.Dir(ctx, log)
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(made, string(program)), nil
+	paths, err := Paths(ctx, log, program)
+	return paths[program], err
 }
 
-// locate returns where a program is built from: the folder of the nested module
-// and the version.
-func locate(program Program) (from source, dir, version string, err error) {
+// Paths returns the path of each program: in the folder KUBEBUILDER_ASSETS
+// names if it is there, in the cache folder if it was made before, else
+// downloaded or compiled now, with progress on log. It must be called from
+// inside the source of this module, as the nested modules are found from there.
+func Paths(ctx context.Context, log io.Writer, programs ...Program) (map[Program]string, error) {
+	paths, err := Download(ctx, log, programs...)
+	if err != nil {
+		return nil, err
+	}
+	missing := map[string][]build{} // by the folder of the module
+	for _, program := range programs {
+		if paths[program] == "" {
+			located, err := locate(program)
+			if err != nil {
+				return nil, err
+			}
+			missing[located.dir] = append(missing[located.dir], located)
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(missing)) {
+		compiled, err := compileAll(ctx, log, missing[dir])
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(paths, compiled)
+	}
+	return paths, nil
+}
+
+// Missing returns those programs that Paths would have to download or compile.
+func Missing(programs ...Program) ([]Program, error) {
+	var missing []Program
+	for _, program := range programs {
+		if _, found := asset(program); found {
+			continue
+		}
+		located, err := locate(program)
+		if err != nil {
+			return nil, err
+		}
+		exists, err := toolcache.Exists(located.folder())
+		if err != nil {
+			return nil, err
+		}
+		if !exists {
+			missing = append(missing, program)
+		}
+	}
+	return missing, nil
+}
+
+// Download is Paths without compiling: what cannot be downloaded is not in its result.
+func Download(ctx context.Context, log io.Writer, programs ...Program) (map[Program]string, error) {
+	paths := map[Program]string{}
+	var wanted []build
+	for _, program := range programs {
+		if path, found := asset(program); found {
+			paths[program] = path
+			continue
+		}
+		located, err := locate(program)
+		if err != nil {
+			return nil, err
+		}
+		wanted = append(wanted, located)
+	}
+	provided, err := provide(ctx, log, "downloading", wanted, func(ctx context.Context, targets map[build]string, line *progress.Line) error {
+		return internet.fetchAll(ctx, line, targets)
+	})
+	maps.Copy(paths, provided)
+	return paths, err
+}
+
+// compileAll returns the paths of programs of one module, which are compiled now.
+func compileAll(ctx context.Context, log io.Writer, programs []build) (map[Program]string, error) {
+	return provide(ctx, log, "compiling", programs, compile)
+}
+
+// provide returns the paths of programs in the cache. Those that are not there are made now, each as the file that is its
+// target. A program that has no target afterwards is not in the result.
+func provide(
+	ctx context.Context, log io.Writer, activity string, programs []build,
+	make func(ctx context.Context, targets map[build]string, line *progress.Line) error,
+) (map[Program]string, error) {
+	var folders, names []string
+	for _, each := range programs {
+		folders, names = append(folders, each.folder()), append(names, string(each.program))
+	}
+	tools := toolcache.Tools{Folders: folders, Activity: activity + " " + strings.Join(names, ", ")}
+	tools.Make = func(ctx context.Context, missing map[string]string, line *progress.Line) error {
+		targets := map[build]string{}
+		for _, each := range programs {
+			if dir, isMissing := missing[each.folder()]; isMissing {
+				targets[each] = filepath.Join(dir, string(each.program))
+			}
+		}
+		if err := make(ctx, targets, line); err != nil {
+			return err
+		}
+		return removeEmpty(missing)
+	}
+	dirs, err := tools.Dirs(ctx, log)
+	paths := map[Program]string{}
+	for _, each := range programs {
+		if dir := dirs[each.folder()]; dir != "" {
+			paths[each.program] = filepath.Join(dir, string(each.program))
+		}
+	}
+	return paths, err
+}
+
+// removeEmpty removes the folders that hold nothing.
+func removeEmpty(folders map[string]string) error {
+	for _, folder := range folders {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			return err
+		}
+		if len(entries) == 0 {
+			if err := os.Remove(folder); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// build is a program, and where it is built from.
+type build struct {
+	program Program
+	dir     string // of the module that pins it
+	version string
+}
+
+// folder returns the name of the program's folder in the cache.
+func (b build) folder() string {
+	return fmt.Sprintf("%s-%s-%s-%s", b.program, b.version, runtime.GOOS, runtime.GOARCH)
+}
+
+// locate returns where a program is built from.
+func locate(program Program) (build, error) {
 	from, found := sources[program]
 	if !found {
-		return source{}, "", "", fmt.Errorf("%q is no program of a control plane", program)
+		return build{}, fmt.Errorf("%q is no program of a control plane", program)
 	}
-	if dir, err = from.dir(); err != nil {
-		return source{}, "", "", fmt.Errorf("finding the source of %s: %w", program, err)
+	dir, err := from.dir()
+	if err != nil {
+		return build{}, fmt.Errorf("finding the source of %s: %w", program, err)
 	}
-	if version, err = from.version(dir); err != nil {
-		return source{}, "", "", fmt.Errorf("finding the version of %s: %w", program, err)
+	version, err := from.version(dir)
+	if err != nil {
+		return build{}, fmt.Errorf("finding the version of %s: %w", program, err)
 	}
-	return from, dir, version, nil
+	return build{program: program, dir: dir, version: version}, nil
 }
 
 func asset(program Program) (path string, found bool) {

@@ -17,8 +17,11 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"miracle.dev/scaledjob-operator/test/kit/download"
 	"miracle.dev/scaledjob-operator/test/kit/progress"
@@ -50,19 +53,28 @@ type fetcher struct {
 // internet is the fetcher of this process.
 var internet = &fetcher{digests: committedDigests}
 
-// provide writes a program to the file target: downloaded if it can be had and is what it should be, else compiled.
-func (f *fetcher) provide(
-	ctx context.Context, line *progress.Line, offer published, target string, compile func() error,
-) error {
-	fetched, err := f.fetch(ctx, line, offer, target)
-	if err != nil || fetched {
-		return err
+// fetchAll downloads programs at the same time, each to its file. Those that it cannot have it leaves out, and says so on
+// line.
+func (f *fetcher) fetchAll(ctx context.Context, line *progress.Line, targets map[build]string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	shown := newTransfers(line)
+	for wanted, target := range targets {
+		offer, found := publishedFor(wanted.program, wanted.version, runtime.GOOS, runtime.GOARCH)
+		if !found {
+			continue
+		}
+		group.Go(func() error {
+			_, err := f.fetch(ctx, line, shown, offer, target)
+			return err
+		})
 	}
-	return compile()
+	return group.Wait()
 }
 
 // fetch downloads a program and reports whether it did. If it could not, it says so on line.
-func (f *fetcher) fetch(ctx context.Context, line *progress.Line, offer published, target string) (bool, error) {
+func (f *fetcher) fetch(
+	ctx context.Context, line *progress.Line, shown *transfers, offer published, target string,
+) (bool, error) {
 	prefix, err := origin()
 	if err != nil || prefix == "" {
 		return false, err
@@ -72,18 +84,18 @@ func (f *fetcher) fetch(ctx context.Context, line *progress.Line, offer publishe
 	if (digest == "" && offer.checksum == "") || f.hasFailed(host) {
 		return false, nil
 	}
-	err = f.get(ctx, line, offer, prefix, digest, target)
+	err = f.get(ctx, line, shown, offer, prefix, digest, target)
 	if err == nil || ctx.Err() != nil {
 		return err == nil, err
 	}
 	if fault, isLocal := errors.AsType[*fs.PathError](err); isLocal {
 		return false, fault // such as a full disk, on which nothing can be compiled either
 	}
-	f.fail(host)
-	if errors.Is(err, download.ErrUnreachable) {
-		line.Say("%s is %v: compiling, which takes about 10 minutes for a control plane on two cores.", host, err)
-	} else {
+	switch first := f.fail(host); {
+	case !errors.Is(err, download.ErrUnreachable):
 		line.Say("%s from %s can't be used: %v. Compiling instead.", filepath.Base(target), host, err)
+	case first:
+		line.Say("%s is %v. Compiling instead.", host, err)
 	}
 	return false, nil
 }
@@ -119,7 +131,9 @@ func origin() (prefix string, err error) {
 }
 
 // get downloads a program. An empty digest is replaced by the one that is published beside the file.
-func (f *fetcher) get(ctx context.Context, line *progress.Line, offer published, prefix, digest, target string) error {
+func (f *fetcher) get(
+	ctx context.Context, line *progress.Line, shown *transfers, offer published, prefix, digest, target string,
+) error {
 	trust := "checking the SHA-256 in the source"
 	if digest == "" {
 		trust = "trusting its checksum"
@@ -133,7 +147,7 @@ func (f *fetcher) get(ctx context.Context, line *progress.Line, offer published,
 	}
 	line.Say("Downloading %s from %s, %s.", filepath.Base(target), hostOf(prefix+offer.file), trust)
 	file := target + ".download"
-	if err := f.client.File(ctx, prefix+offer.file, digest, file, show(line)); err != nil {
+	if err := f.client.File(ctx, prefix+offer.file, digest, file, shown.of(offer.file)); err != nil {
 		return err
 	}
 	if offer.member == "" {
@@ -142,15 +156,30 @@ func (f *fetcher) get(ctx context.Context, line *progress.Line, offer published,
 	return errors.Join(extract(file, offer.member, target), os.Remove(file))
 }
 
-// show returns a function that says on line how much has come.
-func show(line *progress.Line) func(come, size int64) {
+// transfers are downloads at the same time.
+type transfers struct {
+	line *progress.Line
+
+	mu         sync.Mutex
+	come, size map[string]int64 // by the file; a size may be unknown
+}
+
+func newTransfers(line *progress.Line) *transfers {
+	return &transfers{line: line, come: map[string]int64{}, size: map[string]int64{}}
+}
+
+// of returns a function that says on the line how much has come of a file and of the others.
+func (t *transfers) of(file string) func(come, size int64) {
 	const megabyte = 1_000_000
 	return func(come, size int64) {
-		if size < 0 {
-			line.Status("downloading, %d MB", come/megabyte)
-			return
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.come[file], t.size[file] = come, max(come, size)
+		var allCome, allSize int64
+		for file := range t.come {
+			allCome, allSize = allCome+t.come[file], allSize+t.size[file]
 		}
-		line.Status("downloading, %d of %d MB", come/megabyte, size/megabyte)
+		t.line.Status("%d of %d MB", allCome/megabyte, allSize/megabyte)
 	}
 }
 
@@ -223,11 +252,14 @@ func (f *fetcher) hasFailed(host string) bool {
 	return f.failed[host]
 }
 
-func (f *fetcher) fail(host string) {
+// fail notes that a host is not to be asked again, and reports whether that was not known before.
+func (f *fetcher) fail(host string) (first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.failed == nil {
 		f.failed = map[string]bool{}
 	}
+	first = !f.failed[host]
 	f.failed[host] = true
+	return first
 }

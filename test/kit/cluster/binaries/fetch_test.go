@@ -93,12 +93,12 @@ func try(t *testing.T, from *site, fetcher *fetcher, offer published) trial {
 	target := filepath.Join(result.dir, "program")
 	var log bytes.Buffer
 	line := progress.Start(&log, "program v1")
-	err := fetcher.provide(t.Context(), line, offer, target, func() error {
-		result.compiled = true
-		return os.WriteFile(target, []byte("compiled"), 0o700)
-	})
+	fetched, err := fetcher.fetch(t.Context(), line, newTransfers(line), offer, target)
 	line.Stop()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	if result.compiled = !fetched; result.compiled {
+		NewWithT(t).Expect(os.WriteFile(target, []byte("compiled"), 0o700)).To(Succeed())
+	}
 	result.said = log.String()
 	return result
 }
@@ -220,7 +220,7 @@ func TestRedirectToPlainHTTPIsRefused(t *testing.T) {
 		http.Redirect(writer, request, "http://portal.example/", http.StatusFound)
 	}})
 	got := try(t, from, &fetcher{}, apiServer)
-	g.Expect(got.said).To(ContainSubstring("not reachable (redirected to http://portal.example/, which is not HTTPS): compiling"))
+	g.Expect(got.said).To(ContainSubstring("not reachable (redirected to http://portal.example/, which is not HTTPS). Compiling instead."))
 	got.expectProgram(g, "compiled")
 }
 
@@ -230,7 +230,7 @@ func TestUnreachableHostIsAskedOnce(t *testing.T) {
 	from.Close()
 	shared := &fetcher{}
 	g.Expect(try(t, from, shared, apiServer).said).
-		To(And(HavePrefix(hostOf(from.URL)+" is not reachable ("), HaveSuffix("compiling, which takes about 10 minutes for a control plane on two cores.\n")))
+		To(And(HavePrefix(hostOf(from.URL)+" is not reachable ("), HaveSuffix(". Compiling instead.\n")))
 	again := try(t, from, shared, apiServer)
 	g.Expect(again.said).To(BeEmpty())
 	again.expectProgram(g, "compiled")
@@ -279,7 +279,7 @@ func TestWrongVariablesAreRefused(t *testing.T) {
 			g := NewWithT(t)
 			t.Setenv(partsVariable, "")
 			t.Setenv(test.variable, test.value)
-			err := (&fetcher{}).provide(t.Context(), progress.Start(nil, ""), apiServer, "", func() error { panic("compiled") })
+			_, err := (&fetcher{}).fetch(t.Context(), progress.Start(nil, ""), newTransfers(nil), apiServer, "")
 			g.Expect(err).To(MatchError(ContainSubstring(test.want)))
 		})
 	}
@@ -309,7 +309,7 @@ func TestFaultOfTheDiskEndsIt(t *testing.T) {
 	from := publish(t, map[string]http.HandlerFunc{apiServerPath: text(content), apiServerChecksum: text(sha(content))})
 	faulty := fetcher{client: download.Client{HTTP: from.Client()}}
 	target := filepath.Join(t.TempDir(), "missing", "program")
-	err := faulty.provide(t.Context(), progress.Start(nil, ""), apiServer, target, func() error { panic("compiled") })
+	_, err := faulty.fetch(t.Context(), progress.Start(nil, ""), newTransfers(progress.Start(nil, "")), apiServer, target)
 	g.Expect(err).To(MatchError(fs.ErrNotExist))
 }
 
@@ -321,7 +321,7 @@ func TestInterruptedDownloadIsNotFollowedByACompilation(t *testing.T) {
 		<-request.Context().Done()
 	}})
 	interrupted := fetcher{client: download.Client{HTTP: from.Client()}}
-	err := interrupted.provide(ctx, progress.Start(nil, ""), apiServer, "", func() error { panic("compiled") })
+	_, err := interrupted.fetch(ctx, progress.Start(nil, ""), newTransfers(nil), apiServer, "")
 	g.Expect(err).To(MatchError(context.Canceled))
 }
 
@@ -344,9 +344,6 @@ func TestOfficialAddresses(t *testing.T) {
 			file:     "github.com/etcd-io/etcd/releases/download/v3.6.16/etcd-v3.6.16-linux-arm64.tar.gz",
 			checksum: "github.com/etcd-io/etcd/releases/download/v3.6.16/SHA256SUMS",
 			member:   "etcd-v3.6.16-linux-arm64/etcd",
-		}},
-		"kwok": {KWOK, "v0.8.0", "linux", "amd64", published{
-			file: "github.com/kubernetes-sigs/kwok/releases/download/v0.8.0/kwok-linux-amd64",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

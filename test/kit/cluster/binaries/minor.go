@@ -15,7 +15,7 @@ import (
 const (
 	// minorVariable names the environment variable that selects the minor version of Kubernetes.
 	minorVariable = "K8S"
-	defaultMinor  = "1.36"
+	defaultMinor  = "1.37"
 	// kubernetes has a nested module for each minor version.
 	kubernetes = "kubernetes"
 )

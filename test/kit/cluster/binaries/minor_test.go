@@ -11,10 +11,10 @@ import (
 
 func TestMinorVersionIsSelected(t *testing.T) {
 	for name, test := range map[string]struct{ k8s, apiServer, etcd string }{
-		"none is the default":         {"", `^v1\.36\.\d+$`, `^v3\.`},
-		"an older one":                {"1.33", `^v1\.33\.\d+$`, `^v3\.`},
+		"none is the default":         {"", `^v1\.37\.\d+$`, `^v3\.`},
+		"an older one":                {"1.35", `^v1\.35\.\d+$`, `^v3\.`},
 		"the others follow":           {"1.34", `^v1\.34\.\d+$`, `^v3\.`},
-		"the default, by its version": {"1.36", `^v1\.36\.\d+$`, `^v3\.`},
+		"the default, by its version": {"1.37", `^v1\.37\.\d+$`, `^v3\.`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -28,19 +28,19 @@ func TestMinorVersionIsSelected(t *testing.T) {
 }
 
 func TestUnknownMinorVersionIsRefused(t *testing.T) {
-	for _, version := range []string{"1.32", "v1.36", "1.36.3", "..", "latest"} {
+	for _, version := range []string{"1.33", "v1.36", "1.36.3", "..", "latest"} {
 		t.Run(version, func(t *testing.T) {
 			g := NewWithT(t)
 			t.Setenv(assetsVariable, "")
 			t.Setenv(minorVariable, version)
 			_, err := Path(t.Context(), nil, KubeAPIServer)
 			g.Expect(err).To(MatchError(ContainSubstring(
-				"K8S=" + version + " is not a version to run; choose one of 1.33, 1.34, 1.35, 1.36")))
+				"K8S=" + version + " is not a version to run; choose one of 1.34, 1.35, 1.36, 1.37")))
 		})
 	}
 }
 
 func located(program Program) (string, error) {
-	_, _, version, err := locate(program)
-	return version, err
+	from, err := locate(program)
+	return from.version, err
 }

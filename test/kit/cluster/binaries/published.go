@@ -29,9 +29,6 @@ func publishedFor(program Program, version, system, machine string) (published, 
 		name := fmt.Sprintf("etcd-%s-%s-%s", version, system, machine)
 		archive := published{file: release + "/" + name + ".tar.gz", checksum: release + "/SHA256SUMS", member: name + "/etcd"}
 		return archive, slices.Contains(linux, platform)
-	case KWOK:
-		file := fmt.Sprintf("github.com/kubernetes-sigs/kwok/releases/download/%s/kwok-%s-%s", version, system, machine)
-		return published{file: file}, slices.Contains(linux, platform)
 	default:
 		return published{}, false
 	}

@@ -4,10 +4,12 @@
 package binaries
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -19,6 +21,8 @@ import (
 const (
 	rootModule    = "miracle.dev/scaledjob-operator"
 	nestedModules = "test/kit/cluster/binaries"
+	// versions is the package with the version of each program of Kubernetes.
+	versions = "k8s.io/component-base/version"
 )
 
 // source is where a program is built from.
@@ -32,25 +36,20 @@ type source struct {
 
 var sources = map[Program]source{
 	Etcd: {
-		folder:  "etcd",
+		folder:  kubernetes,
 		module:  "go.etcd.io/etcd/server/v3",
 		command: "go.etcd.io/etcd/server/v3",
 	},
 	KubeAPIServer:     inKubernetes(KubeAPIServer),
 	ControllerManager: inKubernetes(ControllerManager),
-	KWOK: {
-		folder:  "kwok",
-		module:  "sigs.k8s.io/kwok",
-		command: "sigs.k8s.io/kwok/cmd/kwok",
-	},
-	Kubectl:   inKubernetes(Kubectl),
-	Scheduler: inKubernetes(Scheduler),
-	Kubelet:   inKubernetes(Kubelet),
-	Proxy:     inKubernetes(Proxy),
+	Kubectl:           inKubernetes(Kubectl),
+	Scheduler:         inKubernetes(Scheduler),
+	Kubelet:           inKubernetes(Kubelet),
+	Proxy:             inKubernetes(Proxy),
 	CoreDNS: {
 		folder:  "coredns",
 		module:  "github.com/coredns/coredns",
-		command: ".",
+		command: rootModule + "/" + nestedModules + "/coredns",
 		static:  true,
 	},
 }
@@ -61,7 +60,7 @@ func inKubernetes(program Program) source {
 		folder:  kubernetes,
 		module:  "k8s.io/kubernetes",
 		command: "k8s.io/kubernetes/cmd/" + string(program),
-		stamped: "k8s.io/component-base/version",
+		stamped: versions,
 	}
 }
 
@@ -115,14 +114,43 @@ func (s source) version(dir string) (string, error) {
 	return string(match[1]), nil
 }
 
-// build compiles the program to the file target, with progress on line.
-func (s source) build(ctx context.Context, line *progress.Line, dir, version, target string) error {
-	env := []string{"GOWORK=off"}
-	if s.static {
-		env = append(env, "CGO_ENABLED=0")
+// compile builds programs of one module, each to its file, with progress on line.
+func compile(ctx context.Context, targets map[build]string, line *progress.Line) error {
+	commands, stamp := map[build]source{}, ""
+	var all gobuild.Build
+	for wanted, target := range targets {
+		from := sources[wanted.program]
+		commands[wanted], stamp = from, cmp.Or(from.stamp(wanted.version), stamp)
+		all.Dir, all.Output, all.Env = wanted.dir, filepath.Dir(target)+"/", from.environment()
+		all.Packages = append(all.Packages, from.command)
 	}
-	flags := []string{"-trimpath", "-ldflags=" + s.stamp(version)}
-	return gobuild.Build{Dir: dir, Env: env, Flags: flags, Package: s.command}.Run(ctx, line, target)
+	// Without -trimpath, as tests are built: what both import is compiled once.
+	all.Flags = []string{"-buildvcs=false", "-ldflags=" + stamp}
+	if err := all.Run(ctx, line); err != nil {
+		return err
+	}
+	for wanted, target := range targets {
+		if err := os.Rename(filepath.Join(all.Output, commands[wanted].file()), target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// environment returns variables for the go command.
+func (s source) environment() []string {
+	if s.static {
+		return []string{"GOWORK=off", "CGO_ENABLED=0"}
+	}
+	return []string{"GOWORK=off"}
+}
+
+// file returns the name that go build gives the program: the last part of the path that is no major version.
+func (s source) file() string {
+	if regexp.MustCompile(`/v\d+$`).MatchString(s.command) {
+		return path.Base(path.Dir(s.command))
+	}
+	return path.Base(s.command)
 }
 
 // stamp returns the linker flags that tell a Kubernetes program its version.

@@ -5,14 +5,12 @@ package binaries
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
-
-	"miracle.dev/scaledjob-operator/test/kit/progress"
 )
 
 func TestPinnedModulesAreFound(t *testing.T) {
@@ -51,17 +49,46 @@ func TestVersionIsTheOneRequired(t *testing.T) {
 	}
 }
 
-func TestBuildStampsTheVersion(t *testing.T) {
+func TestStampIsTheVersion(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	dir := t.TempDir()
-	program := "package main\n\nvar gitVersion, gitMajor, gitMinor string\n\nfunc main() { println(gitVersion, gitMajor, gitMinor) }\n"
-	g.Expect(os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example\n\ngo 1.26\n"), 0o600)).To(Succeed())
-	g.Expect(os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600)).To(Succeed())
-	target := filepath.Join(t.TempDir(), "example")
+	g.Expect(sources[KubeAPIServer].stamp("v1.36.3")).To(Equal("-X k8s.io/component-base/version.gitVersion=v1.36.3 " +
+		"-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"))
+	g.Expect(sources[Etcd].stamp("v3.7.3")).To(BeEmpty())
+}
 
-	g.Expect(source{command: ".", stamped: "main"}.build(t.Context(), progress.Start(nil, ""), dir, "v1.36.3", target)).To(Succeed())
-	output, err := exec.Command(target).CombinedOutput()
+func TestFileIsTheOneOfGoBuild(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for program, file := range map[Program]string{Etcd: "server", KubeAPIServer: "kube-apiserver", CoreDNS: "coredns"} {
+		g.Expect(sources[program].file()).To(Equal(file))
+	}
+}
+
+// What the control plane and the product both import is compiled once only if it has the same version in both.
+func TestControlPlaneAndProductShareVersions(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dir, err := sources[KubeAPIServer].dir()
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(string(output)).To(Equal("v1.36.3 1 36\n"))
+	product := required(g, filepath.Join(dir, "../../../../../../go.mod"))
+	shared := 0
+	for module, version := range required(g, filepath.Join(dir, "go.mod")) {
+		if other, found := product[module]; found && version != "v0.0.0" { // such a version is replaced
+			g.Expect(version).To(Equal(other), "go.mod and the go.mod of Kubernetes require %s", module)
+			shared++
+		}
+	}
+	g.Expect(shared).To(BeNumerically(">", 50))
+}
+
+// required returns the versions of the modules that a go.mod requires.
+func required(g *WithT, path string) map[string]string {
+	content, err := os.ReadFile(path)
+	g.Expect(err).NotTo(HaveOccurred())
+	versions := map[string]string{}
+	for _, match := range regexp.MustCompile(`(?m)^\t(\S+) (v\S+)(?: // indirect)?$`).FindAllStringSubmatch(string(content), -1) {
+		versions[match[1]] = match[2]
+	}
+	return versions
 }

@@ -10,8 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -40,20 +42,58 @@ type Tool struct {
 // Dir returns the path of the tool's folder, made now if it is not there.
 // While that lasts, by this process or by another, log shows it.
 func (t Tool) Dir(ctx context.Context, log io.Writer) (string, error) {
+	make := func(ctx context.Context, missing map[string]string, line *progress.Line) error {
+		return t.Make(ctx, missing[t.Folder], line)
+	}
+	dirs, err := Tools{Folders: []string{t.Folder}, Activity: t.Activity, Make: make}.Dirs(ctx, log)
+	return dirs[t.Folder], err
+}
+
+// Tools are folders of the cache that are made together.
+type Tools struct {
+	// Folders are as that of a Tool.
+	Folders []string
+	// Activity is as that of a Tool.
+	Activity string
+	// Make fills empty folders, and may say on line how far it is. The key is the name of each folder that is missing in
+	// the cache, the value its path for now. A folder that Make removes is not kept, and none is if Make fails.
+	Make func(ctx context.Context, missing map[string]string, line *progress.Line) error
+}
+
+// Dirs returns the path of each folder by its name. Those that are missing are made now. A folder that Make has removed
+// has no path.
+func (t Tools) Dirs(ctx context.Context, log io.Writer) (map[string]string, error) {
 	root, err := cacheRoot()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	dir := filepath.Join(root, t.Folder)
-	if exists(dir) {
-		return dir, nil
+	if len(t.missing(root)) > 0 {
+		line := progress.Start(log, t.Activity+", once per version")
+		defer line.Stop()
+		if err := t.makeOnce(ctx, root, line); err != nil {
+			return nil, fmt.Errorf("%s: %w", t.Activity, err)
+		}
 	}
-	line := progress.Start(log, t.Activity+", once per version")
-	defer line.Stop()
-	if err := t.makeOnce(ctx, dir, line); err != nil {
-		return "", fmt.Errorf("%s: %w", t.Activity, err)
+	dirs := map[string]string{}
+	for _, folder := range t.Folders {
+		if dir := filepath.Join(root, folder); exists(dir) {
+			dirs[folder] = dir
+		}
 	}
-	return dir, nil
+	return dirs, nil
+}
+
+// missing returns the names of the folders that do not exist, sorted.
+func (t Tools) missing(root string) []string {
+	missing := slices.DeleteFunc(slices.Clone(t.Folders), func(folder string) bool { return exists(filepath.Join(root, folder)) })
+	slices.Sort(missing)
+	return missing
+}
+
+// Exists reports whether a folder of the cache exists.
+func Exists(folder string) (bool, error) {
+	root, err := cacheRoot()
+	return err == nil && exists(filepath.Join(root, folder)), err
 }
 
 // Shared calls do with the path of a folder of the cache that processes share, and lets only one of them in at a time.
@@ -74,33 +114,40 @@ func Shared(ctx context.Context, folder string, do func(dir string) error) error
 	return do(dir)
 }
 
-// makeOnce makes the folder under another name and renames it when it is
-// complete, so that a folder of the right name is always whole.
-func (t Tool) makeOnce(ctx context.Context, dir string, line *progress.Line) error {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+// makeOnce makes the folders under other names and renames them when they are complete, so that a folder of the right
+// name is always complete.
+func (t Tools) makeOnce(ctx context.Context, root string, line *progress.Line) error {
+	if err := os.MkdirAll(root, 0o755); err != nil {
 		return err
 	}
 	line.Status("waiting for another process")
-	unlock, err := lock(ctx, dir+".lock")
-	if err != nil {
-		return err
+	for _, folder := range t.missing(root) { // each process takes the locks in the same order
+		unlock, err := lock(ctx, filepath.Join(root, folder+".lock"))
+		if err != nil {
+			return err
+		}
+		defer unlock()
 	}
-	defer unlock()
 	line.Status("")
-	if exists(dir) {
+	unfinished := map[string]string{}
+	for _, folder := range t.missing(root) {
+		unfinished[folder] = filepath.Join(root, folder+".unfinished")
+		if err := errors.Join(os.RemoveAll(unfinished[folder]), os.Mkdir(unfinished[folder], 0o755)); err != nil {
+			return err
+		}
+	}
+	if len(unfinished) == 0 {
 		return nil
 	}
-	unfinished := dir + ".unfinished"
-	if err := os.RemoveAll(unfinished); err != nil {
-		return err
+	err := t.Make(ctx, maps.Clone(unfinished), line)
+	for folder, dir := range unfinished {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		} else if exists(dir) {
+			err = os.Rename(dir, filepath.Join(root, folder))
+		}
 	}
-	if err := os.Mkdir(unfinished, 0o755); err != nil {
-		return err
-	}
-	if err := t.Make(ctx, unfinished, line); err != nil {
-		return errors.Join(err, os.RemoveAll(unfinished))
-	}
-	return os.Rename(unfinished, dir)
+	return err
 }
 
 // lock waits for the lock of a file. It polls, as a blocked flock could not be

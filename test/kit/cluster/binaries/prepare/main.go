@@ -1,10 +1,12 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command prepare puts every program the tests run into the cache folder: the
-// control plane, kubectl and Redis, and with the argument demo only those that
-// the demo runs. The first run takes minutes, which are better spent here than
-// inside go test, where output is hidden and time-outs run.
+// Command prepare makes everything ready that takes minutes the first time, and
+// shows for how long. Without an argument, it puts every program that the tests
+// run into the cache folder: the control plane, kubectl and Redis. With "demo",
+// it does so for the programs of the demo, and compiles the demo to bin/demo and
+// what the operator imports. "compile WHAT ARGUMENTS…" runs go build with the
+// arguments, without an output, and calls it WHAT.
 //
 // Environment variables: K8S is the minor version of Kubernetes, PARTS=compile
 // downloads no program, and PARTS_MIRROR is where to download from instead of
@@ -15,78 +17,86 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
 	"strings"
+	"syscall"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster/binaries"
-	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/gobuild"
+	"miracle.dev/scaledjob-operator/test/kit/progress"
+	"miracle.dev/scaledjob-operator/test/kit/redistest/program"
 )
 
+// interrupted is the exit code that shells use after Ctrl-C.
+const interrupted = 130
+
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := prepare(ctx, os.Stdout, slices.Contains(os.Args[1:], "demo"))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Stdout, os.Args[1:])
+	wasInterrupted := ctx.Err() != nil
 	stop()
-	if err != nil {
+	switch {
+	case wasInterrupted:
+		_, _ = fmt.Fprintln(os.Stderr, "Interrupted. What was compiled is kept: the same command continues there.")
+		os.Exit(interrupted)
+	case err != nil:
 		_, _ = fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// prepare writes to log which versions run, and before, except for the demo, the path of each program.
-func prepare(ctx context.Context, log io.Writer, forDemo bool) error {
+func run(ctx context.Context, log io.Writer, args []string) error {
+	switch {
+	case len(args) == 0:
+		return prepareTests(ctx, log)
+	case len(args) == 1 && args[0] == "demo":
+		return prepareDemo(ctx, log)
+	case len(args) > 2 && args[0] == "compile":
+		line := progress.Start(log, "compiling "+args[1])
+		defer line.Stop()
+		return gobuild.Build{Packages: args[2:]}.Run(ctx, line)
+	default:
+		return errors.New("usage: prepare, or prepare demo, or prepare compile WHAT ARGUMENTS…")
+	}
+}
+
+// prepareTests writes the path of each program to log, and then which versions run.
+func prepareTests(ctx context.Context, log io.Writer) error {
 	programs := binaries.ControlPlane()
-	if forDemo {
-		programs = binaries.Demo()
-	}
-	paths := map[binaries.Program]string{}
-	for _, program := range programs {
-		path, err := binaries.Path(ctx, log, program)
-		if err != nil {
-			return err
-		}
-		paths[program] = path
-		if !forDemo {
-			_, _ = fmt.Fprintln(log, path)
-		}
-	}
-	running, err := version(ctx, paths[binaries.KubeAPIServer])
+	paths, err := binaries.Paths(ctx, log, programs...)
 	if err != nil {
 		return err
 	}
-	if !forDemo {
-		redis, err := prepareRedis(ctx, log)
-		if err != nil {
-			return err
-		}
-		running += ", " + redis
+	redis, err := program.Path(ctx, log)
+	if err != nil {
+		return err
 	}
-	_, err = fmt.Fprintln(log, running)
+	for _, each := range programs {
+		_, _ = fmt.Fprintln(log, paths[each])
+	}
+	_, _ = fmt.Fprintln(log, redis)
+	kubernetes, err := version(ctx, paths[binaries.KubeAPIServer])
+	if err != nil {
+		return err
+	}
+	server, err := program.Version(ctx, redis)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(log, "%s, %s\n", kubernetes, server)
 	return err
 }
 
-// version returns what kube-apiserver calls itself: "Kubernetes v1.36.3".
+// version returns what kube-apiserver calls itself: "Kubernetes v1.37.2".
 func version(ctx context.Context, path string) (string, error) {
 	output, err := exec.CommandContext(ctx, path, "--version").Output()
 	if err != nil {
 		return "", fmt.Errorf("%s --version: %w", path, err)
 	}
 	return strings.TrimSpace(string(output)), nil
-}
-
-// prepareRedis writes the path of the server to log and returns its version.
-func prepareRedis(ctx context.Context, log io.Writer) (string, error) {
-	path, err := redistest.Binary(ctx, log)
-	if err != nil {
-		return "", err
-	}
-	version, err := redistest.Version(ctx, path)
-	if err == nil {
-		_, err = fmt.Fprintln(log, path)
-	}
-	return version, err
 }

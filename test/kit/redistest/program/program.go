@@ -1,7 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package redistest
+// Package program finds the redis-server that tests run.
+package program
 
 import (
 	"context"
@@ -33,11 +34,11 @@ var (
 		serverVariable + "=" + valkey + " fetches Valkey on Debian only: elsewhere set " + serverVariable + "=/path/to/valkey-server")
 )
 
-// Binary returns the path of a redis-server: the one REDIS_SERVER names, the
+// Path returns the path of a redis-server: the one REDIS_SERVER names, the
 // one on PATH, or on Debian and its kin one fetched into the cache folder,
 // with progress on log. REDIS_SERVER=valkey fetches a valkey-server. Nothing is
 // installed on the system, so that no root is needed and no service starts.
-func Binary(ctx context.Context, log io.Writer) (string, error) {
+func Path(ctx context.Context, log io.Writer) (string, error) {
 	switch named := os.Getenv(serverVariable); named {
 	case "":
 	case valkey:

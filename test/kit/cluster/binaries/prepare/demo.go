@@ -1,0 +1,104 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"miracle.dev/scaledjob-operator/test/kit/cluster/binaries"
+	"miracle.dev/scaledjob-operator/test/kit/gobuild"
+	"miracle.dev/scaledjob-operator/test/kit/progress"
+)
+
+// How many bytes of source there are to compile the first time, for the estimate before go list has said what is stale.
+const (
+	demoSource         = 60_000_000
+	controlPlaneSource = 60_000_000 // besides what the demo imports too
+)
+
+// prepareDemo downloads the control plane while it compiles the demo, and compiles what could not be downloaded.
+func prepareDemo(ctx context.Context, log io.Writer) error {
+	missing, err := binaries.Missing(binaries.Demo()...)
+	if err != nil {
+		return err
+	}
+	announce(log, missing)
+	var after atomic.Int64 // what is left to compile when the demo is
+	group, ctx := errgroup.WithContext(ctx)
+	line := progress.Start(log, "compiling the demo")
+	group.Go(func() error {
+		_, err := binaries.Download(ctx, sentences{line}, binaries.Demo()...)
+		if missing, missingErr := binaries.Missing(binaries.Demo()...); missingErr == nil && len(missing) > 0 {
+			after.Store(controlPlaneSource)
+		}
+		return err
+	})
+	group.Go(func() error {
+		return compileDemo(ctx, line, after.Load)
+	})
+	err = group.Wait()
+	line.Stop()
+	if err != nil {
+		return err
+	}
+	paths, err := binaries.Paths(ctx, log, binaries.Demo()...)
+	if err != nil {
+		return err
+	}
+	kubernetes, err := version(ctx, paths[binaries.KubeAPIServer])
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(log, kubernetes)
+	return err
+}
+
+// compileDemo writes bin/demo, and compiles what the operator imports: the demo itself builds the operator from that. Another
+// process may run the file, so it is replaced.
+func compileDemo(ctx context.Context, line *progress.Line, after func() int64) error {
+	imports, err := exec.CommandContext(ctx, "go", "list", "-f={{join .Imports \"\\n\"}}", "./cmd").Output()
+	if err != nil {
+		return fmt.Errorf("go list ./cmd: %w", err)
+	}
+	dir, err := os.MkdirTemp("bin", "demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	packages := append([]string{"./hack/demo"}, strings.Fields(string(imports))...)
+	if err := (gobuild.Build{Packages: packages, Output: dir + "/", After: after}).Run(ctx, line); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(dir, "demo"), "bin/demo")
+}
+
+// announce says how long it takes the first time, before anything is known but the speed of this machine.
+func announce(log io.Writer, missing []binaries.Program) {
+	if len(missing) == 0 {
+		return
+	}
+	least := progress.Roughly(gobuild.Machine.Estimate(demoSource))
+	most := progress.Roughly(gobuild.Machine.Estimate(demoSource + controlPlaneSource))
+	_, _ = fmt.Fprintf(log, `The first time, the demo is compiled. On this machine that takes at most %s, or %s if
+Kubernetes cannot be downloaded and is compiled too. Later it starts at once. Ctrl-C stops
+it, and the same command continues there.
+`, least, most)
+}
+
+// sentences says on a line what is written to it.
+type sentences struct{ line *progress.Line }
+
+func (s sentences) Write(text []byte) (int, error) {
+	s.line.Say("%s", strings.TrimSuffix(string(text), "\n"))
+	return len(text), nil
+}

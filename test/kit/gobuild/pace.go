@@ -1,0 +1,85 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gobuild
+
+import (
+	"go/build"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+)
+
+const (
+	// trialTime is how long a trial lasts that tells how fast this machine is.
+	trialTime = 200 * time.Millisecond
+	// parsing is how many times as fast the Go parser reads source as go build compiles and links it.
+	parsing = 60
+	// trialWeight is how many bytes of source have to be compiled until what was measured counts as much as the trial.
+	trialWeight = 4_000_000
+)
+
+// Machine is how fast this machine compiles.
+var Machine Pace
+
+// Pace estimates how long compiling takes: at first from a short trial, and the more was compiled, the more from that. It
+// is safe for concurrent use.
+type Pace struct {
+	mu    sync.Mutex
+	bytes float64 // of source
+	time  float64 // in seconds, for these bytes
+}
+
+// Estimate returns how long it takes to compile so many bytes of source. The first call takes a fraction of a second.
+func (p *Pace) Estimate(bytes int64) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bytes == 0 {
+		p.bytes, p.time = trialWeight, trialWeight*parsing/parse()
+	}
+	return time.Duration(float64(bytes) * p.time / p.bytes * float64(time.Second))
+}
+
+// compiled notes that it took so long to compile so many bytes.
+func (p *Pace) compiled(bytes int64, took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bytes > 0 {
+		p.bytes += float64(bytes)
+		p.time += took.Seconds()
+	}
+}
+
+// parse returns how many bytes of source all processors together parse in a second.
+func parse() float64 {
+	files, err := filepath.Glob(filepath.Join(build.Default.GOROOT, "src", "net", "http", "*.go"))
+	if err != nil || len(files) == 0 {
+		return 1
+	}
+	var (
+		group  sync.WaitGroup
+		mu     sync.Mutex
+		parsed float64
+	)
+	begin := time.Now()
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			for i := 0; time.Since(begin) < trialTime; i++ {
+				source, err := os.ReadFile(files[i%len(files)])
+				if err != nil {
+					continue
+				}
+				_, _ = parser.ParseFile(token.NewFileSet(), "", source, parser.SkipObjectResolution)
+				mu.Lock()
+				parsed += float64(len(source))
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return max(parsed, 1) / time.Since(begin).Seconds()
+}

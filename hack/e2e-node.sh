@@ -33,4 +33,4 @@ fi
 
 echo "4 of 4: the tests. A node starts first, which takes about a minute."
 go build -modfile=hack/tools/helm/go.mod -o bin/helm helm.sh/helm/v3/cmd/helm
-PATH=$PWD/bin:$PATH PACKAGES=./test/suites/node RACE=no exec hack/test.sh "$tier"
+PATH=$PWD/bin:$PATH E2E_NODE=${E2E_NODE:-isolated} PACKAGES=./test/suites/node RACE=no exec hack/test.sh "$tier"

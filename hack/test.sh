@@ -10,14 +10,8 @@ race=()
 # The race detector needs a C compiler.
 [ "${RACE:-}" != no ] && [ "$(go env CGO_ENABLED)" = 1 ] && race=(-race)
 case "$tier" in short | all) ;; *) echo "no such tier: $tier" >&2; exit 2 ;; esac
-if [ -n "${RUN:-}" ]; then
-	# Whoever names a test wants it, whichever tier it is in.
-	flags+=(-run="$RUN")
-elif [ "$tier" = short ]; then
-	# The page on architecture lists what only "all" runs, with the reasons.
-	left=$(awk '/^### Only in make test-all/ {on = 1; next} /^#/ {on = 0} on && /^\| `Test/ {split($0, cell, "`"); print "^" cell[2] "$"}' docs/architecture.md | paste -sd '|')
-	flags+=(-short -skip="$left")
-fi
+[ "$tier" = short ] && flags+=(-short)
+[ -n "${RUN:-}" ] && flags+=(-run="$RUN")
 # Go shows nothing while it compiles tests.
 # shellcheck disable=SC2086 # Several packages are several words, here and below.
 imports=$(go list -test -deps -f \

@@ -17,8 +17,9 @@ help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Puts the programs of a control plane into the cache folder. K8S=1.34 selects another minor version of Kubernetes, and
-# PARTS=compile downloads nothing.
-PREPARE = hack/compile.sh "what prepares the programs" bin/prepare ./test/kit/cluster/binaries/prepare; bin/prepare
+# PARTS=compile downloads nothing. The program is linked beside its place and moved there as a whole, because another make
+# may run it.
+PREPARE = mkdir -p bin; GOTMPDIR='$(CURDIR)/bin' hack/compile.sh "what prepares the programs" bin/prepare ./test/kit/cluster/binaries/prepare; bin/prepare
 
 ##@ Try it
 

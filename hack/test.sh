@@ -3,12 +3,18 @@
 # tests, and what failed in either, as commands that repeat it. "short" runs go test -short, with the race detector only
 # where goroutines share something; "all" runs everything with it.
 # PACKAGES chooses packages, RUN tests by a regular expression, RACE=no leaves out the race detector.
-set -euo pipefail
+#
 # shellcheck disable=SC2086 # Several packages are several words.
+set -euo pipefail
 
 refuse() {
 	echo "$*" >&2
 	exit 2
+}
+
+needs_space() {
+	[ "$(df -Pk "$scratch" | awk 'END {print $4}')" -ge 500000 ] ||
+		refuse "Less than 500 MB are free in ${TMPDIR:-/tmp}, where Go puts what it compiles. TMPDIR selects another folder."
 }
 
 # stoppable runs a command in a process group of its own, so that Ctrl-C ends all of it at once.
@@ -89,8 +95,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exec 2> /dev/null; kill -KILL -- "-$group"; wait; exit 130' INT TERM HUP
 export GOTMPDIR=$scratch # Go leaves nothing elsewhere when it is killed.
-[ "$(df -Pk "$scratch" | awk 'END {print $4}')" -ge 500000 ] ||
-	refuse "Less than 500 MB are free in ${TMPDIR:-/tmp}, where Go puts what it compiles. TMPDIR selects another folder."
+needs_space
 
 unknown=$(go list -e -f '{{if not (or .Name .InvalidGoFiles)}}{{.ImportPath}}{{end}}' ${PACKAGES:-./...})
 [ -z "$unknown" ] || refuse "No such package: $unknown."
@@ -110,7 +115,7 @@ format=pkgname-and-test-fails fresh=
 [ -z "${PACKAGES:-}" ] || format=testname fresh=-count=1
 
 if [ -n "$with" ]; then
-	echo "The packages where goroutines share something. Results of what has not changed come from the cache."
+	echo "The packages${race:+ with the race detector}. Results of what has not changed come from the cache."
 	compile "$with"
 	run 1-shared "$format" $race $fresh $with
 fi
@@ -118,12 +123,12 @@ fi
 [ "$target" = test-all ] || race=
 compile "$without $suites"
 if [ -n "$without" ]; then
-	echo "The other packages."
+	echo "The packages without the race detector."
 	run 2-others "$format" $fresh $without
 fi
 half=$SECONDS
 if [ -n "$suites" ]; then
-	echo "The suites, with a real API server and real Redis servers."
+	echo "The suites, with a real API server and real Redis servers${race:+, and the race detector}."
 	# They run the operator as a process. They do not depend on it as Go sees it, so none of their results may come from
 	# the cache.
 	run 3-suites testname $race -count=1 $suites
@@ -139,10 +144,10 @@ slowest || true
 if [ "$status" != 0 ]; then
 	printf '\nThis failed:\n'
 	failed | grep . || echo "  No test: see the errors above."
+	needs_space
 elif ! grep -qE '"Action":"(pass|fail)",.*"Test":"' "$scratch"/*.json; then
-	if grep -q '"Action":"skip",.*"Test":"' "$scratch"/*.json; then
-		refuse "make $target skips every test that matches RUN=${RUN:-}, for the reasons above."
-	fi
-	refuse "No test matches RUN=${RUN:-} in ${PACKAGES:-any package}."
+	grep -q '"Action":"skip",.*"Test":"' "$scratch"/*.json ||
+		refuse "No test${RUN:+ matches RUN=$RUN} in ${PACKAGES:-any package}."
+	[ -z "${RUN:-}" ] || refuse "make $target skips every test that matches RUN=$RUN, for the reasons above."
 fi
 exit "$status"

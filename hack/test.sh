@@ -45,10 +45,9 @@ run() {
 
 # slowest lists the twenty slowest tests.
 slowest() {
-	cat "$scratch"/*.json | "${gotestsum[@]}" tool slowest |
-		awk -v module="$module" '$2 !~ "/" && n++ < 20 {
-			printf "%s  %10s  %s %s\n", n == 1 ? "The slowest tests:\n" : "", $3, "." substr($1, length(module) + 1), $2
-		}'
+	cat "$scratch"/*.json | "${gotestsum[@]}" tool slowest --num=20 | awk -v module="$module" '
+		NR == 1 { print "The slowest tests:" }
+		{ printf "  %10s  %s %s\n", $3, "." substr($1, length(module) + 1), $2 }'
 }
 
 # failed lists each test that failed, and each package that failed by something else.

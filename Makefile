@@ -17,7 +17,7 @@ help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Puts the programs of a control plane into the cache folder. K8S=1.34 selects another minor version of Kubernetes, and
-# PARTS=compile downloads nothing.
+# PARTS=compile downloads nothing. The program is replaced as a whole, because another make may run it.
 PREPARE = [ -e bin/prepare ] || echo "Compiling what prepares the rest, which takes up to a minute."; \
 	mkdir -p bin; go build -o bin/prepare.$$$$ ./test/kit/cluster/binaries/prepare && mv bin/prepare.$$$$ bin/prepare && bin/prepare
 

@@ -10,9 +10,10 @@ previous=108db9f217173127ed00aacf6c4b81e8867dfd19
 
 echo "1 of 4: the programs of a node."
 mkdir -p bin
+go build -o bin/prepare ./test/kit/cluster/binaries/prepare
 if [ "${E2E_NODE:-}" != kind ]; then
 	go run ./test/kit/node/prepare || { echo "With E2E_NODE=kind, the tests need kind and Docker instead." >&2; exit 1; }
-	ln -sf "$(go run ./test/kit/cluster/binaries/prepare | grep '/kubectl$')" bin/kubectl
+	ln -sf "$(bin/prepare | grep '/kubectl$')" bin/kubectl
 fi
 
 echo "2 of 4: a release of this tree."
@@ -33,4 +34,4 @@ fi
 
 echo "4 of 4: the tests. A node starts first, which takes about a minute."
 go build -modfile=hack/tools/helm/go.mod -o bin/helm helm.sh/helm/v3/cmd/helm
-PATH=$PWD/bin:$PATH PACKAGES=./test/suites/node RACE=no exec hack/test.sh "$tier"
+PATH=$PWD/bin:$PATH E2E_NODE=${E2E_NODE:-isolated} PACKAGES=./test/suites/node RACE=no exec hack/test.sh "$tier"

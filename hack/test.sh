@@ -1,63 +1,152 @@
 #!/usr/bin/env bash
-# Runs the tests and shows each as it ends. "short" runs each promise once, and the representatives of each matrix; "all" runs everything.
-# PACKAGES chooses packages, RUN tests by a regular expression, RACE=no leaves out the race detector. Without PACKAGES, "short" leaves it out for
-# the suites, which take twice as long with it.
+# Runs the tests: first the packages and then the suites, whatever came of the packages. At the end it prints the slowest
+# tests, and what failed in either, as commands that repeat it. "short" runs go test -short, with the race detector only
+# where goroutines share something; "all" runs everything with it.
+# PACKAGES chooses packages, RUN tests by a regular expression, RACE=no leaves out the race detector.
+#
+# shellcheck disable=SC2086 # Several packages are several words.
 set -euo pipefail
-tier=${1:?short or all}
-tests=(go tool -modfile=hack/tools/go.mod gotestsum --hide-summary=skipped)
-flags=(-timeout=40m)
-race=()
-# The race detector needs a C compiler.
-[ "${RACE:-}" != no ] && [ "$(go env CGO_ENABLED)" = 1 ] && race=(-race)
-case "$tier" in short | all) ;; *) echo "no such tier: $tier" >&2; exit 2 ;; esac
-if [ -n "${RUN:-}" ]; then
-	# Whoever names a test wants it, whichever tier it is in.
-	flags+=(-run="$RUN")
-elif [ "$tier" = short ]; then
-	# The page on architecture lists what only "all" runs, with the reasons.
-	left=$(awk '/^### Only in make test-all/ {on = 1; next} /^#/ {on = 0} on && /^\| `Test/ {split($0, cell, "`"); print "^" cell[2] "$"}' docs/architecture.md | paste -sd '|')
-	flags+=(-short -skip="$left")
-fi
-# Go shows nothing while it compiles tests.
-# shellcheck disable=SC2086 # Several packages are several words, here and below.
-imports=$(go list -test -deps -f \
-	'{{if and .GoFiles (ne .Name "main") (not .ForTest) (not .Standard)}}{{.ImportPath}}{{end}}' ${PACKAGES:-./...})
-# shellcheck disable=SC2086
-hack/compile.sh "what the tests import" "" "${race[@]}" $imports
-if [ -n "${PACKAGES:-}" ]; then
-	echo "Testing $PACKAGES."
-	log=$(mktemp)
-	trap 'rm -f "$log"' EXIT
-	# shellcheck disable=SC2086 # Several packages are several words.
-	"${tests[@]}" --format=testname -- "${flags[@]}" "${race[@]}" -count=1 $PACKAGES | tee "$log"
-	if grep -q '^DONE 0 tests' "$log"; then
-		echo "no test matches RUN=${RUN:-} in $PACKAGES" >&2
-		exit 1
-	fi
-	exit
-fi
-# shellcheck disable=SC2046
-(cd test/suites/gitops/engines && ../../../../hack/compile.sh "what the engines of Argo CD and Flux import" "" $(go list -f '{{join .Imports " "}}' .))
-# Suites run the operator as a process. They do not depend on it as Go sees it, so none of their results may come from the cache. The
-# longest come first.
-longest=(./test/suites/{behaviour,exactness,faults,security,faults/race})
+
+refuse() {
+	echo "$*" >&2
+	exit 2
+}
+
+needs_space() {
+	[ "$(df -Pk "$scratch" | awk 'END {print $4}')" -ge 500000 ] ||
+		refuse "Less than 500 MB are free in ${TMPDIR:-/tmp}, where Go puts what it compiles. TMPDIR selects another folder."
+}
+
+# stoppable runs a command in a process group of its own, so that Ctrl-C ends all of it at once.
+stoppable() {
+	set -m
+	"$@" &
+	set +m
+	group=$!
+	wait "$group"
+}
+
+# compile compiles what the tests of packages import, because Go does not show how far it is with tests. An error is not
+# the end: it fails the tests of some packages, and those of others run.
+compile() {
+	local imports
+	imports=$(go list -e -test -deps -f \
+		'{{if and .GoFiles (ne .Name "main") (not .ForTest) (not .Standard)}}{{.ImportPath}}{{end}}' $1)
+	[ -z "$imports" ] || stoppable bin/prepare compile "what the tests import" $race $imports || true
+}
+
+# run runs tests, and keeps what go test says of them.
+run() {
+	local name=$1 format=$2
+	shift 2
+	stoppable "${gotestsum[@]}" --jsonfile="$scratch/$name.json" --format="$format" --format-hide-empty-pkg \
+		--hide-summary="$hidden" -- "${flags[@]}" "$@" || status=1
+}
+
+# slowest lists the twenty slowest tests.
+slowest() {
+	cat "$scratch"/*.json | "${gotestsum[@]}" tool slowest --num=20 | awk -v module="$module" '
+		NR == 1 { print "The slowest tests:" }
+		{ printf "  %10s  %s %s\n", $3, "." substr($1, length(module) + 1), $2 }'
+}
+
+# failed lists each test that failed, and each package that failed by something else.
+failed() {
+	awk -v module="$module" -v target="$target" -v node="$node" '
+		function value(key) {
+			return match($0, "\"" key "\":\"[^\"\\\\]*") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4) : ""
+		}
+		function list(reason) {
+			path = "." substr(package, length(module) + 1)
+			printf "  make %s", path ~ "/suites/node$" ? node : target " PACKAGES=" path
+			if (test) printf " RUN=\047^%s$\047", test
+			if (FILENAME ~ "tracking") reason = reason (reason ? ", " : "") "with -tracking"
+			print reason ? "  # " reason : ""
+		}
+		{
+			action = value("Action"); package = value("Package"); test = value("Test")
+			sub("/.*", "", test); where = FILENAME " " package
+		}
+		match($0, /"Output":"(panic: |fatal error: |signal: |testing: race |testing: invalid )[^"\\]*/) {
+			why[where] = substr($0, RSTART + 10, RLENGTH - 10)
+		}
+		/"FailedBuild":/ { why[where] = "build failed" }
+		action == "fail" && test && !known[where, test]++ { tests[where]++; list() }
+		action == "fail" && !test && (why[where] || !tests[where]) { list(why[where] ? why[where] : "failed outside its tests") }
+	' "$scratch"/*.json
+}
+
+minutes() { printf '%dm%02ds' $(($1 / 60)) $(($1 % 60)); }
+
+flags=(-timeout=40m) hidden=skipped status=0 group=
+case "${1:-}" in
+short) target=test node='e2e-node SHORT=yes' flags+=(-short) ;;
+all) target=test-all node=e2e-node ;;
+*) refuse "usage: hack/test.sh short, or hack/test.sh all" ;;
+esac
+[ -z "${RUN:-}" ] || { flags+=(-run="$RUN"); hidden=none; }
+module=$(go list -m)
+gotestsum=(go tool -modfile=hack/tools/go.mod gotestsum)
+race=-race # It needs a C compiler.
+if [ "${RACE:-}" = no ] || [ "$(go env CGO_ENABLED)" != 1 ]; then race=; fi
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exec 2> /dev/null; kill -KILL -- "-$group"; wait; exit 130' INT TERM HUP
+export GOTMPDIR=$scratch # Go leaves nothing elsewhere when it is killed.
+needs_space
+
+unknown=$(go list -e -f '{{if not (or .Name .InvalidGoFiles)}}{{.ImportPath}}{{end}}' ${PACKAGES:-./...})
+[ -z "$unknown" ] || refuse "No such package: $unknown."
+packages=$(go list -e ${PACKAGES:-./...})
 # The suite on a real node needs root and a release: make e2e-node.
-suites=$( { go list "${longest[@]}"; go list ./test/suites/... ./test/kit/{cluster,operator,redistest}/... ./hack/demo/...; } |
-	grep -v '/test/suites/node$' | awk '!seen[$0]++')
-echo "1 of 2: the packages one by one. Results of what has not changed come from the cache."
-listed=$(go list ./... | grep -vE '/test/(suites|kit/(cluster|operator|redistest))|/hack/demo')
-# shellcheck disable=SC2086
-"${tests[@]}" --format=pkgname-and-test-fails --format-hide-empty-pkg -- "${flags[@]}" "${race[@]}" $listed
-if [ "$tier" = short ] && [ ${#race[@]} -gt 0 ]; then
-	race=()
-	# shellcheck disable=SC2086
-	hack/compile.sh "what the suites import" "" $imports
+[ -n "${PACKAGES:-}" ] || packages=$(grep -v '/test/suites/node$' <<< "$packages")
+[ -n "$packages" ] || refuse "No package matches PACKAGES=$PACKAGES"
+choose() { grep -E "$@" <<< "$packages" || true; }
+suite='/test/suites/|/test/kit/(cluster|operator|redistest)|/hack/demo'
+longest='/test/suites/(behaviour|exactness|faults|faults/race|security)$'
+suites=$(choose "$longest"; choose "$suite" | grep -vE "$longest" || true)
+packages=$(choose -v "$suite")
+shared='/internal/(keyspace|keyspace/.*|redis/(connection|topology|resp)|queue|jobcontrol|enqueue|leadership|metrics|controller)$'
+[ "$target" = test ] || shared=.
+with=$(choose "$shared") without=$(choose -v "$shared")
+format=pkgname-and-test-fails fresh=
+[ -z "${PACKAGES:-}" ] || format=testname fresh=-count=1
+
+if [ -n "$with" ]; then
+	echo "The packages${race:+ with the race detector}. Results of what has not changed come from the cache."
+	compile "$with"
+	run 1-shared "$format" $race $fresh $with
 fi
-echo "2 of 2: the suites, with a real API server and real Redis servers."
-# shellcheck disable=SC2086
-"${tests[@]}" --format=testname -- "${flags[@]}" "${race[@]}" -count=1 $suites
-if [ "$tier" = all ]; then
+# What the suites import is compiled once for them and for the other packages.
+[ "$target" = test-all ] || race=
+compile "$without $suites"
+if [ -n "$without" ]; then
+	echo "The packages without the race detector."
+	run 2-others "$format" $fresh $without
+fi
+half=$SECONDS
+if [ -n "$suites" ]; then
+	echo "The suites, with a real API server and real Redis servers${race:+, and the race detector}."
+	# They run the operator as a process. They do not depend on it as Go sees it, so none of their results may come from
+	# the cache.
+	run 3-suites testname $race -count=1 $suites
+fi
+if [ "$target" = test-all ] && grep -q '/test/suites/exactness$' <<< "$suites"; then
 	echo "Once more: exactness, with the keys of all ScaledJobs tracked."
 	# The naive reconcilers know only notifications.
-	"${tests[@]}" --format=testname -- "${flags[@]}" "${race[@]}" -skip=Naive -count=1 ./test/suites/exactness -args -tracking
+	run 4-tracking testname $race -skip=Naive -count=1 ./test/suites/exactness -args -tracking
 fi
+
+printf '\nThe packages took %s, the suites %s.\n' "$(minutes "$half")" "$(minutes $((SECONDS - half)))"
+slowest || true
+if [ "$status" != 0 ]; then
+	printf '\nThis failed:\n'
+	failed | grep . || echo "  No test: see the errors above."
+	needs_space
+elif ! grep -qE '"Action":"(pass|fail)",.*"Test":"' "$scratch"/*.json; then
+	grep -q '"Action":"skip",.*"Test":"' "$scratch"/*.json ||
+		refuse "No test${RUN:+ matches RUN=$RUN} in ${PACKAGES:-any package}."
+	[ -z "${RUN:-}" ] || refuse "make $target skips every test that matches RUN=$RUN, for the reasons above."
+fi
+exit "$status"

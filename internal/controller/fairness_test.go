@@ -30,8 +30,13 @@ const noisy = "noisy"
 
 var calm = types.NamespacedName{Namespace: "calm", Name: "calm-0"}
 
-// crowdSize is the number of ScaledJobs in the namespace in which requests hang.
-const crowdSize = 100
+// crowdSize is the number of ScaledJobs in the namespace in which requests hang: more than there are workers.
+func crowdSize() int {
+	if testing.Short() {
+		return 40
+	}
+	return 100
+}
 
 // hangIn makes the requests of these kinds hang in a namespace, until the operator gives up.
 func (f *fleet) hangIn(namespace string, kinds ...string) {
@@ -84,7 +89,7 @@ func TestHangingRequestsOfANamespaceHoldUpNobodyElse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				crowd := crowd(noisy, crowdSize)
+				crowd := crowd(noisy, crowdSize())
 				f := newFleet(t, append(withFinishedJobs(crowd), crowdOf(calm)...)...)
 				f.look(t.Context(), calm)
 				settled()
@@ -117,7 +122,7 @@ func crowdOf(key types.NamespacedName) []client.Object { return crowd(key.Namesp
 func TestWithoutSharesHangingDryRunsHoldUpOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		crowd := crowd(noisy, crowdSize)
+		crowd := crowd(noisy, crowdSize())
 		f := newFleetWithPlaces(t, 100*fleetWorkers, append(crowd, crowdOf(calm)...)...)
 		f.look(t.Context(), calm)
 		settled()
@@ -233,7 +238,7 @@ func TestDryRunsForRolloutsGoFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				crowd := append(crowd(noisy, crowdSize), crowdOf(calm)...)
+				crowd := append(crowd(noisy, crowdSize()), crowdOf(calm)...)
 				for _, object := range crowd {
 					if client.ObjectKeyFromObject(object) == victim {
 						object.(*scaledjobv1.ScaledJob).Spec.Rollout.Strategy = scaledjobv1.RolloutImmediate
@@ -281,7 +286,7 @@ func (f *fleet) editTemplate(ctx context.Context, of types.NamespacedName) {
 func TestDryRunsOfScaledJobsThatGoAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		crowd := crowd(noisy, crowdSize)
+		crowd := crowd(noisy, crowdSize())
 		f := newFleet(t, append(crowd, crowdOf(calm)...)...)
 		f.hangIn(noisy, checking)
 		for _, sj := range crowd {
@@ -311,7 +316,7 @@ func TestDryRunsOfScaledJobsThatGoAreForgotten(t *testing.T) {
 func TestNobodySpinsDuringTheTakeover(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		crowd := crowd(noisy, crowdSize)
+		crowd := crowd(noisy, crowdSize())
 		f := newFleet(t, crowd...)
 		complete := make(chan struct{})
 		f.onTakeover = func(context.Context) error { <-complete; return nil }
@@ -321,14 +326,14 @@ func TestNobodySpinsDuringTheTakeover(t *testing.T) {
 			f.look(t.Context(), client.ObjectKeyFromObject(sj))
 		}
 		time.Sleep(10 * time.Second)
-		f.Expect(reconciles.Load()).To(BeEquivalentTo(crowdSize), "one each")
+		f.Expect(reconciles.Load()).To(BeEquivalentTo(crowdSize()), "one each")
 		f.Expect(f.ended(noisy)).To(BeZero())
 
 		close(complete)
 		settled()
 
-		f.Expect(reconciles.Load()).To(BeNumerically(">=", 2*crowdSize-1))
+		f.Expect(reconciles.Load()).To(BeNumerically(">=", 2*crowdSize()-1))
 		time.Sleep(time.Second)
-		f.Expect(f.ended(noisy)).To(BeNumerically(">=", 2*crowdSize), "a dry run and a status each")
+		f.Expect(f.ended(noisy)).To(BeNumerically(">=", 2*crowdSize()), "a dry run and a status each")
 	})
 }

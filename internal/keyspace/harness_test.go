@@ -28,14 +28,14 @@ import (
 // timeout is how long a test waits for something that must happen.
 const timeout = 2 * time.Minute
 
-// atOnce is how many tests run at the same time. They mostly wait.
+// atOnce is how many tests run at the same time, unless the flag -parallel says otherwise. They mostly wait.
 const atOnce = 16
 
 func TestMain(m *testing.M) {
-	flag.Parse()
 	if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
 		panic(err)
 	}
+	flag.Parse()
 	connection.RedirectLogs(logr.Discard())
 	goleak.VerifyTestMain(m)
 }

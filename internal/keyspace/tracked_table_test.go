@@ -14,6 +14,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // trackMany tracks this many lists until each is armed, and returns their names.
@@ -66,6 +67,7 @@ func TestAFullTableCostsOneReadASecondForEachKey(t *testing.T) {
 
 // At rest the server is asked for nothing except a PING. The test is heavy, so it runs alone.
 func TestTenThousandTrackedKeys(t *testing.T) {
+	skip.UnderShort(t, "TestFlushesAndOtherDatabasesLoseNothing has a thousand keys")
 	h, server := newTracked(t)
 	keys := h.trackMany(10_000)
 	h.Eventually(func() int { // The first wakes read too.

@@ -26,17 +26,17 @@ const (
 	stopTimeout     = time.Minute
 )
 
-// Run runs the tests of a package between start and stop and returns the exit code for TestMain. Up to parallel tests
-// run at the same time, or as many as the flag says if it is 0. Stop is called even if start has failed half-way.
-// Controllers in the tests log nothing.
+// Run runs the tests of a package between start and stop and returns the exit code for TestMain. Up to parallel tests run
+// at the same time, or as many as usual if it is 0; the flag -parallel overrides both. Stop is called even if start has
+// failed half-way. Controllers in the tests log nothing.
 func Run(m *testing.M, parallel int, start, stop func(context.Context) error) int {
 	log.SetLogger(logr.Discard())
-	flag.Parse()
 	if parallel > 0 {
 		if err := flag.Set("test.parallel", strconv.Itoa(parallel)); err != nil {
 			panic(err)
 		}
 	}
+	flag.Parse()
 	code := 1
 	err := within(programsTimeout, start)
 	if err == nil {

@@ -11,26 +11,25 @@ import (
 
 // Rows are the rows of a matrix that this run tests: all of them, or with -short, as make test runs, those that
 // represent the others.
-func Rows[R any](all map[string]R, representatives ...string) map[string]R {
-	if !testing.Short() {
-		return all
-	}
-	chosen := maps.Clone(all)
-	maps.DeleteFunc(chosen, func(name string, _ R) bool { return !slices.Contains(representatives, name) })
-	if len(chosen) != len(representatives) {
-		panic("a representative is none of the rows")
+func Rows[R any](t *testing.T, all map[string]R, representatives ...string) map[string]R {
+	t.Helper()
+	names := RowsNamed(t, slices.Sorted(maps.Keys(all)), func(name string) string { return name }, representatives...)
+	chosen := map[string]R{}
+	for _, name := range names {
+		chosen[name] = all[name]
 	}
 	return chosen
 }
 
 // RowsNamed is Rows for rows in an order, each with a name.
-func RowsNamed[R any](all []R, name func(R) string, representatives ...string) []R {
-	if !testing.Short() {
-		return all
-	}
+func RowsNamed[R any](t *testing.T, all []R, name func(R) string, representatives ...string) []R {
+	t.Helper()
 	chosen := slices.DeleteFunc(slices.Clone(all), func(row R) bool { return !slices.Contains(representatives, name(row)) })
 	if len(chosen) != len(representatives) {
-		panic("a representative is none of the rows")
+		t.Fatalf("not all of %q are rows of the test", representatives)
+	}
+	if !testing.Short() {
+		return all
 	}
 	return chosen
 }

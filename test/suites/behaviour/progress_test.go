@@ -22,7 +22,7 @@ func TestJobsThatAreDoneWithTheirMessagesAreProgress(t *testing.T) {
 	t.Parallel()
 	server := allTypes(t)
 	const rounds = 6
-	for name, c := range scene.Rows(map[string]struct {
+	for name, c := range scene.Rows(t, map[string]struct {
 		queues func(s *scaledJob) []scaledjobv1.Queue
 		begin  func(s *scaledJob)
 		work   func(s *scaledJob)

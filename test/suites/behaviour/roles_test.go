@@ -29,6 +29,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // account is a ServiceAccount in a namespace of its own that has no permissions yet.
@@ -145,6 +146,7 @@ func TestOperatorWaitsForItsPermissions(t *testing.T) {
 }
 
 func TestPermissionsInOneOfTwoNamespacesAreNotEnough(t *testing.T) {
+	skip.UnderShort(t, "waits a minute; see TestOperatorWaitsForItsPermissions and TestPermissionsThatDoNotCome")
 	t.Parallel()
 	a, one, two := newAccount(t), newLonelyScaledJob(t), newLonelyScaledJob(t)
 	a.grant(one.Namespace, a.rules("ClusterRole"))

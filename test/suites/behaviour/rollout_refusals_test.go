@@ -18,6 +18,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // forbid has an admission policy answer 403 to what is done with Jobs of the namespace, unless the expression is true.
@@ -144,6 +145,7 @@ func replacingOlder(t *testing.T) (s *olderCluster, first []types.UID) {
 
 // Many edits may come between two reconciles, as of one who scales maxReplicas, or other writes, as of labels.
 func TestADefaultThatTheCRDGainsReplacesNothingAfterManyWrites(t *testing.T) {
+	skip.UnderShort(t, "TestADefaultThatTheCRDGainsReplacesNothing adds the same default")
 	t.Parallel()
 	s, first := replacingOlder(t)
 	s.Expect(s.operator.Stop(t.Context())).To(Succeed())
@@ -159,6 +161,7 @@ func TestADefaultThatTheCRDGainsReplacesNothingAfterManyWrites(t *testing.T) {
 
 // What the status told of the template is gone. Nobody knows then of which template the Jobs are.
 func TestADefaultThatTheCRDGainsReplacesNothingWhereTheStatusIsGone(t *testing.T) {
+	skip.UnderShort(t, "TestADefaultThatTheCRDGainsReplacesNothing adds the same default")
 	t.Parallel()
 	s, first := replacingOlder(t)
 	s.patch("worker", `{"spec":{"maxReplicas":50}}`)
@@ -174,6 +177,7 @@ func TestADefaultThatTheCRDGainsReplacesNothingWhereTheStatusIsGone(t *testing.T
 
 // The operator ends after it has made Jobs of a template, and before it could tell of that.
 func TestATemplateThatWasTakenBackReplacesItsJobsAfterACrash(t *testing.T) {
+	skip.UnderShort(t, "TestAnEditedTemplateReplacesJobsWhereThatIsAskedFor; internal/controller tests a restart")
 	t.Parallel()
 	s, _ := replacingOlder(t)
 	before := olderObject("worker")

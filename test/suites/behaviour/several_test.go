@@ -12,6 +12,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // operateFor starts an operator for the namespace of the ScaledJob, as this account, which elects its leader with a Lease
@@ -108,6 +109,7 @@ func TestTwoInstallationsForOneNamespaceAreReported(t *testing.T) {
 
 // The control: one operator works after the other, or for some seconds beside it, as in an upgrade.
 func TestOneOperatorAfterAnotherIsNotReported(t *testing.T) {
+	skip.UnderShort(t, "a control that waits a minute; TestJobsOfAnotherOperator tests the same with a fake clock")
 	t.Parallel()
 	for name, c := range map[string]struct {
 		leases  [2]string

@@ -341,20 +341,6 @@ func TestEveryThreatNamesItsTests(t *testing.T) {
 	}
 }
 
-// A test that only make test-all runs, and those that stand in for it, exist.
-func TestWhatOnlyTestAllRunsExists(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	_, table, found := strings.Cut(read(t, "docs/architecture.md"), "### Only in make test-all")
-	g.Expect(found).To(BeTrue())
-	existing := testFunctions(t)
-	named := all("`((?:Test)\\w+)`", table)
-	g.Expect(len(named)).To(BeNumerically(">", 10))
-	for _, name := range named {
-		g.Expect(existing).To(ContainElement(name))
-	}
-}
-
 // testFunctions are the names of all tests and fuzz targets.
 func testFunctions(t *testing.T) []string {
 	t.Helper()

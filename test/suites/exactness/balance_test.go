@@ -12,10 +12,12 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // Messages come as fast as Jobs finish, so that the depth crosses the limit again and again.
 func TestStatusOfAQueueInBalanceAtItsLimit(t *testing.T) {
+	skip.UnderShort(t, "TestJobsThatFinishAllTheTimeWriteTheStatusSparsely has the same bound")
 	t.Parallel()
 	g := NewWithT(t)
 	const limit, rounds = 10, 400

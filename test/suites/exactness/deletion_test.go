@@ -17,16 +17,20 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 // While a ScaledJob is deleted, its Jobs go one after the other, and the operator
 // sees that half a second before it sees the deletion. None may be replaced.
 func TestDeletion(t *testing.T) {
+	skip.UnderShort(t, "TestDeletionInMidBatch deletes the ScaledJob at a harder moment")
 	t.Parallel()
 	namespace, proxy := newNamespace(t), startProxy(t)
 	operator := startOperator(t, proxy, []string{namespace})
-	for _, propagation := range propagations(metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan, metav1.DeletePropagationBackground) {
+	for _, propagation := range []metav1.DeletionPropagation{
+		metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan, metav1.DeletePropagationBackground,
+	} {
 		t.Run(string(propagation), func(t *testing.T) {
 			g := NewWithT(t)
 			proxy.scaledJobs.Set(0)
@@ -49,8 +53,10 @@ func TestDeletion(t *testing.T) {
 // when it is gone with all Jobs that it had, and long before the operator hears.
 func TestDeletionInMidBatch(t *testing.T) {
 	t.Parallel()
-	for _, propagation := range propagations(metav1.DeletePropagationForeground, metav1.DeletePropagationBackground) {
-		t.Run(string(propagation), func(t *testing.T) {
+	for name, propagation := range scene.Rows(t, map[string]metav1.DeletionPropagation{
+		"foreground": metav1.DeletePropagationForeground, "background": metav1.DeletePropagationBackground,
+	}, "background") {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const messages, before = 2 * createsPerReconcile, 40
 			g := NewWithT(t)
@@ -120,10 +126,4 @@ func TestRecreation(t *testing.T) {
 	g.Eventually(first.Witness.Unfinished).WithTimeout(timeout).Should(BeEmpty(), "the garbage collector takes its time")
 	g.Expect(first.Witness.Verdict()).To(BeEmpty())
 	g.Expect(first.Witness.Created()).To(Equal(saturation))
-}
-
-// propagations are the rows of a test for each way to delete a ScaledJob. The usual one represents them.
-func propagations(all ...metav1.DeletionPropagation) []metav1.DeletionPropagation {
-	name := func(propagation metav1.DeletionPropagation) string { return string(propagation) }
-	return scene.RowsNamed(all, name, string(metav1.DeletePropagationBackground))
 }

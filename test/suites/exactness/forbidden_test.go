@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -65,6 +66,7 @@ func TestQuota(t *testing.T) {
 // The negative control: under the same quota the usual reconciler does not leave off, with no more messages than a
 // storm has.
 func TestNaiveReconcilerIsRefusedOverAndOver(t *testing.T) {
+	skip.UnderShort(t, "a control; TestNaiveReconcilerCreatesTooMany is enough to see that the witness can fail")
 	t.Parallel()
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)
@@ -82,6 +84,7 @@ func TestNaiveReconcilerIsRefusedOverAndOver(t *testing.T) {
 // While a namespace terminates, its Jobs go, and the operator sees nothing of the
 // deletion of the ScaledJob.
 func TestNamespaceTerminates(t *testing.T) {
+	skip.UnderShort(t, "TestNamespaceWithAScaledJobCanBeDeleted deletes a namespace too")
 	t.Parallel()
 	g := NewWithT(t)
 	doomedNamespace, err := control.CreateNamespace(t.Context(), "doomed")

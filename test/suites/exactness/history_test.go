@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -42,6 +43,7 @@ func TestJobsWithoutTimeToLive(t *testing.T) {
 // The operator deletes each Job that has finished. When none is left it is killed,
 // and the next one cannot know which names there were.
 func TestNoHistory(t *testing.T) {
+	skip.UnderShort(t, "TestJobsWithoutTimeToLive tests the other limit of what is kept")
 	t.Parallel()
 	g := NewWithT(t)
 	namespace, proxy := newNamespace(t), startProxy(t)

@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
 
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -56,6 +57,7 @@ func TestCreatesCarriedOutAfterTheNextOperator(t *testing.T) {
 // The same in a storm, with Jobs that finish and are deleted all the time: their
 // names are missing as well, below those of the creates under way.
 func TestCreatesOfAStormCarriedOutAfterTheNextOperator(t *testing.T) {
+	skip.UnderShort(t, "TestCreatesCarriedOutAfterTheNextOperator is the same with fewer messages")
 	t.Parallel()
 	g := NewWithT(t)
 	namespace, former := newNamespace(t), startProxy(t)

@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -45,6 +46,7 @@ func TestAnswersGetLost(t *testing.T) {
 }
 
 func TestTimeoutsInMidBatch(t *testing.T) {
+	skip.UnderShort(t, "TestAnswersGetLost has time-outs too")
 	t.Parallel()
 	const messages, before = 60, createsAtOnce / 2
 	namespace, proxy := newNamespace(t), startProxy(t)

@@ -24,13 +24,14 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // The negative control: by the same proxy, under the same storm and before the
 // same witness, the usual reconciler creates too many Jobs.
 func TestNaiveReconcilerCreatesTooMany(t *testing.T) {
 	t.Parallel()
-	for _, lag := range scene.RowsNamed([]time.Duration{shortLag, longLag}, time.Duration.String, longLag.String()) {
+	for _, lag := range scene.RowsNamed(t, []time.Duration{shortLag, longLag}, time.Duration.String, longLag.String()) {
 		t.Run(lag.String(), func(t *testing.T) {
 			const due = 10
 			g := NewWithT(t)
@@ -49,6 +50,7 @@ func TestNaiveReconcilerCreatesTooMany(t *testing.T) {
 
 // A standby whose cache is stale takes over.
 func TestNaiveStandbyCreatesTooMany(t *testing.T) {
+	skip.UnderShort(t, "a control; TestNaiveReconcilerCreatesTooMany is enough to see that the witness can fail")
 	t.Parallel()
 	sighted, blind := startProxy(t), startProxy(t)
 	s := newScaledJob(t, newNamespace(t), "capped", 1, saturation)
@@ -68,6 +70,7 @@ func TestNaiveStandbyCreatesTooMany(t *testing.T) {
 }
 
 func TestTwoNaiveReconcilersCreateTooMany(t *testing.T) {
+	skip.UnderShort(t, "a control; TestNaiveReconcilerCreatesTooMany is enough to see that the witness can fail")
 	t.Parallel()
 	s := newScaledJob(t, newNamespace(t), "capped", 1, saturation)
 	for range 2 {
@@ -83,6 +86,7 @@ func TestTwoNaiveReconcilersCreateTooMany(t *testing.T) {
 
 // A create is carried out after the next reconciler has replaced it.
 func TestNaiveReconcilerAfterAnotherCreatesTooMany(t *testing.T) {
+	skip.UnderShort(t, "a control; TestNaiveReconcilerCreatesTooMany is enough to see that the witness can fail")
 	t.Parallel()
 	s := newScaledJob(t, newNamespace(t), "capped", 1, saturation)
 	former := startProxy(t)
@@ -101,6 +105,7 @@ func TestNaiveReconcilerAfterAnotherCreatesTooMany(t *testing.T) {
 
 // Jobs that go because their ScaledJob is deleted are replaced.
 func TestNaiveReconcilerReplacesWhatIsDeleted(t *testing.T) {
+	skip.UnderShort(t, "a control; TestNaiveReconcilerCreatesTooMany is enough to see that the witness can fail")
 	t.Parallel()
 	proxy := startProxy(t)
 	s := newScaledJob(t, newNamespace(t), "deleted", 1, saturation)

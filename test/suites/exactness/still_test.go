@@ -17,6 +17,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -24,6 +25,7 @@ import (
 // leader creates the rest, the workers do all there is to do, and the Jobs are pruned, so that their names are free.
 // Then the first one goes on.
 func TestLeaderStandsStill(t *testing.T) {
+	skip.UnderShort(t, "waits for leases to expire; TestLeaderKilledInStorm tests the change of leaders")
 	t.Parallel()
 	const scaledJobs, messages = 8, 100
 	g := NewWithT(t)

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -43,12 +44,14 @@ func TestStormWatchingAllNamespaces(t *testing.T) {
 }
 
 func TestStormWatchingOneNamespace(t *testing.T) {
+	skip.UnderShort(t, "TestStormWatchingAllNamespaces is the same storm; only the caches differ")
 	t.Parallel()
 	namespace := newNamespace(t)
 	weatherStorms(t, [3]string{namespace, namespace, namespace}, namespace)
 }
 
 func TestStormWatchingTwoNamespaces(t *testing.T) {
+	skip.UnderShort(t, "TestStormWatchingAllNamespaces is the same storm; internal/jobcontrol tests several caches")
 	t.Parallel()
 	first, second := newNamespace(t), newNamespace(t)
 	weatherStorms(t, [3]string{first, second, first}, first, second)
@@ -61,7 +64,7 @@ func weatherStorms(t *testing.T, namespaces [3]string, watched ...string) {
 	t.Helper()
 	proxy := startProxy(t)
 	operator := startOperator(t, proxy, watched)
-	for _, lag := range scene.RowsNamed(lags, time.Duration.String, longLag.String()) {
+	for _, lag := range scene.RowsNamed(t, lags, time.Duration.String, longLag.String()) {
 		t.Run(lag.String(), func(t *testing.T) {
 			g := NewWithT(t)
 			capped := newScaledJob(t, namespaces[0], "capped", 1, 10)

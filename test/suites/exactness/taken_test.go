@@ -12,12 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 // Jobs which somebody else has created for the ScaledJob are there, and the cache
 // shows nothing of them. They are among those that are due.
 func TestNamesTakenByJobsOfOurs(t *testing.T) {
+	skip.UnderShort(t, "TestNamesTakenByJobsOfOthers takes names in the same way")
 	t.Parallel()
 	const due = 10
 	g := NewWithT(t)

@@ -15,12 +15,13 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
 func TestWatchesFreeze(t *testing.T) {
 	t.Parallel()
-	for name, freeze := range scene.Rows(map[string]func(*proxy, time.Duration){
+	for name, freeze := range scene.Rows(t, map[string]func(*proxy, time.Duration){
 		"of Jobs":                func(p *proxy, lag time.Duration) { p.jobs.Set(lag) },
 		"of ScaledJobs":          func(p *proxy, lag time.Duration) { p.scaledJobs.Set(lag) },
 		"of Jobs and ScaledJobs": (*proxy).lag,
@@ -45,6 +46,7 @@ func TestWatchesFreeze(t *testing.T) {
 }
 
 func TestConnectionsBreak(t *testing.T) {
+	skip.UnderShort(t, "TestWatchesExpire ends the same watches")
 	t.Parallel()
 	g := NewWithT(t)
 	p := newPair(t, startProxy(t))

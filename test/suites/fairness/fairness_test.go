@@ -11,6 +11,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 const (
@@ -82,6 +83,7 @@ func (n *neighbour) edit() {
 }
 
 func TestANeighbourIsServedWhileANamespaceDoesItsWorst(t *testing.T) {
+	skip.UnderShort(t, "TestANeighbourIsServedWhileANamespaceDoesItsWorstInAllWays is smaller, with three at once")
 	for _, each := range attacks() {
 		t.Run(each.name, func(t *testing.T) {
 			n := newNeighbour(t)
@@ -94,7 +96,7 @@ func TestANeighbourIsServedWhileANamespaceDoesItsWorstInAllWays(t *testing.T) {
 	n := newNeighbour(t)
 	h := newHostileInAllWays(t)
 	var courses []course
-	for _, each := range scene.RowsNamed(attacks(), func(a attack) string { return a.name },
+	for _, each := range scene.RowsNamed(t, attacks(), func(a attack) string { return a.name },
 		"dry runs hang", "servers flood", "ScaledJobs come and go") {
 		courses = append(courses, each.begin(h))
 	}
@@ -104,6 +106,7 @@ func TestANeighbourIsServedWhileANamespaceDoesItsWorstInAllWays(t *testing.T) {
 // While one namespace keeps all workers with growth, in calls to Redis that are not late, the status of a neighbour and
 // the Jobs for its edits must not wait for many rounds of all those ScaledJobs.
 func TestANeighbourIsServedWhileDelayedMessagesFallDueAllTheTime(t *testing.T) {
+	skip.UnderShort(t, "takes minutes; TestRequestThatWaitsLongGoesFirst tests the order")
 	// Without deadlines in the work queue, it takes sixty rounds.
 	const mostRounds = 15
 	n := newNeighbour(t)

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
 
@@ -27,7 +28,7 @@ func TestPromiseIsKept(t *testing.T) {
 		"SIGSTOP", "half-open in both directions", "network down", "subscribers killed every 100 ms",
 		"maxclients reached, operator not connected", "a message is cut off half-way",
 	}
-	for _, fault := range scene.RowsNamed(Catalogue(), nameOf, representatives...) {
+	for _, fault := range scene.RowsNamed(t, Catalogue(), nameOf, representatives...) {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
 			fixture := newFixture(t)
@@ -41,7 +42,7 @@ func TestPromiseIsKept(t *testing.T) {
 func TestPromiseIsKeptWhileKeysAreTracked(t *testing.T) {
 	t.Parallel()
 	faults := slices.DeleteFunc(Catalogue(), func(fault Fault) bool { return fault.OfSubscribers })
-	for _, fault := range scene.RowsNamed(faults, nameOf, "half-open in both directions") {
+	for _, fault := range scene.RowsNamed(t, faults, nameOf, "half-open in both directions") {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
 			fixture := newFixture(t, scene.Tracking)
@@ -56,7 +57,7 @@ func TestPromiseIsKeptWhileKeysAreTracked(t *testing.T) {
 func TestPromiseIsKeptFromTheStart(t *testing.T) {
 	t.Parallel()
 	atStart := slices.DeleteFunc(Catalogue(), func(fault Fault) bool { return !fault.AtStart })
-	for _, fault := range scene.RowsNamed(atStart, nameOf, "kill -9, restarted empty") {
+	for _, fault := range scene.RowsNamed(t, atStart, nameOf, "kill -9, restarted empty") {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
 			fixture := newEmptyFixture(t)
@@ -73,9 +74,9 @@ func TestPromiseIsKeptFromTheStart(t *testing.T) {
 // Jobs change during these faults, so that the operator reads the queues and gets
 // no answer.
 func TestPromiseIsKeptAfterReadsHaveFailed(t *testing.T) {
+	skip.UnderShort(t, "TestPromiseIsKept has the same faults, without the reads")
 	t.Parallel()
-	itself := func(name string) string { return name }
-	for _, name := range scene.RowsNamed([]string{"SIGSTOP", "CLIENT PAUSE ALL", "network down"}, itself, "SIGSTOP") {
+	for _, name := range []string{"SIGSTOP", "CLIENT PAUSE ALL", "network down"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fixture := newFixture(t)
@@ -96,6 +97,7 @@ func TestPromiseIsKeptAfterReadsHaveFailed(t *testing.T) {
 
 // The name is corrected at the end, which no notification tells of.
 func TestUnknownHost(t *testing.T) {
+	skip.UnderShort(t, "the suite security has a name that cannot be resolved; here it is corrected too")
 	t.Parallel()
 	fault := Fault{
 		Name: "unknown host", Promise: "others are not concerned, and messages get their Jobs once the name is right",

@@ -19,6 +19,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 	"miracle.dev/scaledjob-operator/test/kit/witness"
 )
@@ -84,6 +85,7 @@ func mostDials(within time.Duration) int {
 // While more servers never answer than the operator has workers, those with healthy
 // ones are served, by events and by the resync.
 func TestSilentServersHoldUpNobodyElse(t *testing.T) {
+	skip.UnderShort(t, "TestStrangersHarmNobody has such servers, and internal/redis/connection tests them")
 	t.Parallel()
 	const silentServers, each, resyncs = 40, 2, 3
 	g := NewWithT(t)

@@ -19,7 +19,7 @@ import (
 func TestPromiseIsKeptForOneQueue(t *testing.T) {
 	t.Parallel()
 	name := func(fault QueueFault) string { return fault.Name }
-	for _, fault := range scene.RowsNamed(QueueFaults(), name, "expiry", `notify-keyspace-events ""`, trackedMeanwhile) {
+	for _, fault := range scene.RowsNamed(t, QueueFaults(), name, "expiry", `notify-keyspace-events ""`, trackedMeanwhile) {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
 			fixture := newEmptyFixture(t)
@@ -34,7 +34,7 @@ func TestPromiseIsKeptForOneQueue(t *testing.T) {
 func TestPromiseIsKeptForOneQueueWhileItsKeyIsTracked(t *testing.T) {
 	t.Parallel()
 	name := func(fault QueueFault) string { return fault.Name }
-	for _, fault := range scene.RowsNamed(trackedFaults(), name, "SWAPDB, keys tracked") {
+	for _, fault := range scene.RowsNamed(t, trackedFaults(), name, "SWAPDB, keys tracked") {
 		t.Run(fault.Name, func(t *testing.T) {
 			t.Parallel()
 			fixture := newEmptyFixture(t)

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // deafness is how long a wake-up must not come to be deemed lost. The operator
@@ -25,12 +26,14 @@ const deafness = atNextPing + 3*time.Second
 // that one writes first loses wake-ups.
 
 func TestUsualWatcherStaysDeafOnAHalfOpenConnection(t *testing.T) {
+	skip.UnderShort(t, "a control; TestUsualWatcherMissesWhatComesBetweenReadAndSubscription is enough")
 	t.Parallel()
 	expectUsualToLose(t, "half-open from server to operator")
 }
 
 // The client library subscribes again by itself, and tells nobody.
 func TestUsualWatcherMissesWhatComesDuringAReconnect(t *testing.T) {
+	skip.UnderShort(t, "a control; TestUsualWatcherMissesWhatComesBetweenReadAndSubscription is enough")
 	t.Parallel()
 	expectAwake(t, expectUsualToLose(t, "connections reset, new ones refused"))
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -58,6 +59,7 @@ func TestALeaseForSeveralReleases(t *testing.T) {
 
 // The overlay of the page makes an installation of its own, also in the namespace of another such overlay.
 func TestOverlayForASecondInstallation(t *testing.T) {
+	skip.UnderShort(t, "TestALeaseForSeveralReleases has two installations; the suite install renders the overlay")
 	t.Parallel()
 	g := NewWithT(t)
 	root, err := render.Root(t.Context())

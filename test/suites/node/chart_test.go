@@ -12,10 +12,13 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // TestChart installs the chart, upgrades it, and uninstalls it while a Job runs.
 func TestChart(t *testing.T) {
+	skip.UnderShort(t, "TestHelmUpgradesAndUninstalls tests the same without containers")
 	g := NewWithT(t)
 	deleteCRD(t) // one that was not installed by Helm is not Helm's to upgrade
 	helmInstall(t, "scaledjob-operator", system, "--create-namespace")
@@ -41,6 +44,7 @@ func TestChart(t *testing.T) {
 // TestRolesOnly installs the chart for one namespace, in that namespace. The namespace enforces the Pod security
 // standard "restricted", for the operator and for its Jobs.
 func TestRolesOnly(t *testing.T) {
+	skip.UnderShort(t, "TestRoleOnlyIsEnoughToWork tests the same with a process")
 	g := NewWithT(t)
 	kubectl(t, "apply", "-f", root("dist/crds.yaml"))
 	w := newWork(t)

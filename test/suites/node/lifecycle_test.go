@@ -10,10 +10,13 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // TestWorkIsDone installs the operator by its manifests, and has real containers take messages from a real Redis.
 func TestWorkIsDone(t *testing.T) {
+	skip.UnderShort(t, "TestReadmeWithKind runs real containers too")
 	install(t)
 	w := newWork(t)
 	w.start(10)
@@ -23,6 +26,7 @@ func TestWorkIsDone(t *testing.T) {
 
 // TestUninstall removes the operator while Jobs run, and installs it again.
 func TestUninstall(t *testing.T) {
+	skip.UnderShort(t, "takes two minutes; TestRemovingTheOperatorByItsLabelLeavesScaledJobs needs no node")
 	g := NewWithT(t)
 	install(t)
 	w := newWork(t)

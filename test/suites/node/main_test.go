@@ -37,10 +37,14 @@ var (
 	clients kubernetes.Interface
 )
 
-// nodeVariable set to kind makes the tests use kind and Docker.
+// nodeVariable is set by make e2e-node. If it is kind, the tests use kind and Docker.
 const nodeVariable = "E2E_NODE"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(nodeVariable) == "" {
+		_, _ = fmt.Fprintln(os.Stderr, "the tests on a real node need a release and root: run make e2e-node")
+		return
+	}
 	tests := func() int { return cluster.Run(m, 1, start, stop) }
 	if onKind() {
 		os.Exit(tests())

@@ -13,11 +13,14 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // TestLeaderRunsOutOfMemory has the kernel kill the leader in the middle of a burst. The Jobs are suspended: what counts
 // is how many there are.
 func TestLeaderRunsOutOfMemory(t *testing.T) {
+	skip.UnderShort(t, "TestKilledInMidBurst ends the operator in the same way, by a signal")
 	const messages = 1000
 	g := NewWithT(t)
 	install(t)

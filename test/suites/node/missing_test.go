@@ -14,11 +14,14 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // TestWhatIsMissingIsSaid starts the operator with a CRD that lacks a field, then without the permission to lead. It is
 // never ready, says what to do, and starts as soon as it can.
 func TestWhatIsMissingIsSaid(t *testing.T) {
+	skip.UnderShort(t, "the suites behaviour and install test the same with a process")
 	g := NewWithT(t)
 	crd, err := os.ReadFile(root("dist/crds.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -39,6 +42,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 
 // TestNodeWithoutMemory asks for more memory than there is. The replicas that run go on.
 func TestNodeWithoutMemory(t *testing.T) {
+	skip.UnderShort(t, "tests the words of the scheduler")
 	g := NewWithT(t)
 	install(t)
 	w := newWork(t)
@@ -53,6 +57,7 @@ func TestNodeWithoutMemory(t *testing.T) {
 
 // TestImageOfAnotherArchitecture loads the archive that is not for this node.
 func TestImageOfAnotherArchitecture(t *testing.T) {
+	skip.UnderShort(t, "tests the words of containerd")
 	g := NewWithT(t)
 	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
 	archives, err := filepath.Glob(root("dist/*-linux-" + other + ".tar"))

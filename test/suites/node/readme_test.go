@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/registry"
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // TestReadmeWithKind runs the commands by which the README installs, uses and removes the operator with kind.
@@ -32,6 +34,7 @@ func TestReadmeWithKind(t *testing.T) {
 // TestReadmeInACluster pushes the image to a registry and has the node pull it, with kubectl and with Helm. The nodes of
 // kind can't reach this registry; they have the image already.
 func TestReadmeInACluster(t *testing.T) {
+	skip.UnderShort(t, "TestReadmeWithKind follows the README too, and the tests of hack/release push images")
 	image := ContainSubstring("@sha256:")
 	if onKind() {
 		image = Not(BeEmpty())

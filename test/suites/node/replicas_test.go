@@ -14,10 +14,13 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // TestLeaderIsDeleted deletes the Pod that leads while Jobs run and messages arrive.
 func TestLeaderIsDeleted(t *testing.T) {
+	skip.UnderShort(t, "TestUpgrade changes the leader too")
 	g := NewWithT(t)
 	install(t)
 	w := newWork(t)
@@ -35,6 +38,7 @@ func TestLeaderIsDeleted(t *testing.T) {
 
 // TestDrainKeepsAReplica asks for the eviction of both replicas, as a drain of their node does.
 func TestDrainKeepsAReplica(t *testing.T) {
+	skip.UnderShort(t, "Kubernetes itself keeps to the PodDisruptionBudget")
 	g := NewWithT(t)
 	install(t)
 	pods := operatorPods(t)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // pushes are the commands for those samples that name none in their comments.
@@ -25,6 +27,7 @@ const slow = "videos"
 
 // TestSamples applies all samples, runs the commands that they name, and waits until each has a Job that is complete.
 func TestSamples(t *testing.T) {
+	skip.UnderShort(t, "takes two minutes; the suite behaviour runs the workers of the samples")
 	g := NewWithT(t)
 	install(t)
 	shell(t, "kubectl apply --namespace=default --kustomize=config/samples")

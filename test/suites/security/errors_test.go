@@ -52,7 +52,7 @@ func situation(r row) string { return r.situation }
 
 func TestWhatKeepsFromReadingIsToldAndMended(t *testing.T) {
 	t.Parallel()
-	for _, row := range scene.RowsNamed(readingRows(), situation, representativeErrors...) {
+	for _, row := range scene.RowsNamed(t, readingRows(), situation, representativeErrors...) {
 		t.Run(row.situation, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
@@ -73,7 +73,7 @@ func TestWhatKeepsFromReadingIsToldAndMended(t *testing.T) {
 
 func TestWhatKeepsFromListeningIsToldAndMended(t *testing.T) {
 	t.Parallel()
-	for _, row := range scene.RowsNamed(channelRows(), situation, "the user lacks `subscribe`") {
+	for _, row := range scene.RowsNamed(t, channelRows(), situation, "the user lacks `subscribe`") {
 		t.Run(row.situation, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)

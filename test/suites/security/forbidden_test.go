@@ -14,6 +14,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // secretReader is the role by which the operator reads Secrets, and the binding of
@@ -35,6 +36,7 @@ func forbiddenRow() row {
 // This has a control plane of its own, since it takes a right from the operator, which
 // logs as much as it can here.
 func TestSecretsThatMayNotBeRead(t *testing.T) {
+	skip.UnderShort(t, "TestSecretsOfChosenNamespaces has the same permissions")
 	t.Parallel()
 	p := ownControlPlane(t, "--allow-insecure-redis-tls", "--zap-log-level=10")
 	before, deaf, secretless, after := newScaledJobIn(t, p), newScaledJobIn(t, p), newScaledJobIn(t, p), newScaledJobIn(t, p)

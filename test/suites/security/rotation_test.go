@@ -13,6 +13,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 const (
@@ -38,7 +39,7 @@ func TestCredentialsChangeWithoutALossUnderLoad(t *testing.T) {
 		{"authority and certificate of the operator", rotateClient},
 	}
 	name := func(r rotation) string { return r.name }
-	for _, rotation := range scene.RowsNamed(rotations, name, "password, in the Secret first", "authority and certificate of the server") {
+	for _, rotation := range scene.RowsNamed(t, rotations, name, "password, in the Secret first", "authority and certificate of the server") {
 		t.Run(rotation.name, func(t *testing.T) {
 			t.Parallel()
 			s := newScaledJob(t)
@@ -62,6 +63,7 @@ func TestCredentialsChangeWithoutALossUnderLoad(t *testing.T) {
 
 // That a Secret was looked at shows by another one, which is looked at as often.
 func TestASecretWithTheSameContentReconnectsNobody(t *testing.T) {
+	skip.UnderShort(t, "internal/redis/connection tests the same")
 	t.Parallel()
 	server := newClosedServer(t)
 	still, changing := newScaledJob(t), newScaledJob(t)

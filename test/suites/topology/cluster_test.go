@@ -17,6 +17,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/suites/faults"
 )
 
@@ -152,7 +153,7 @@ func moveTwice(ctx context.Context, s *redistest.Sharded, key string, meanwhile 
 func TestPromiseIsKeptInAClusterOfSeveralMasters(t *testing.T) {
 	t.Parallel()
 	name := func(fault clusterFault) string { return fault.name }
-	for _, fault := range scene.RowsNamed(clusterFaults(), name, "slot moved") {
+	for _, fault := range scene.RowsNamed(t, clusterFaults(), name, "slot moved") {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel()
 			for mode, changes := range map[string][]scene.Change{"notifications": nil, "tracking": {scene.Tracking}} {
@@ -172,6 +173,7 @@ func TestPromiseIsKeptInAClusterOfSeveralMasters(t *testing.T) {
 
 // Each of many messages comes while the slot of their key is being moved.
 func TestPromiseIsKeptUnderManyPushesToAMovingSlot(t *testing.T) {
+	skip.UnderShort(t, "creates 10,000 Jobs; TestPromiseIsKeptInAClusterOfSeveralMasters moves a slot too")
 	t.Parallel()
 	const pushes, manyTimeout = 10_000, 5 * time.Minute
 	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})

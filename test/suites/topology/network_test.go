@@ -18,6 +18,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 	"miracle.dev/scaledjob-operator/test/suites/faults"
 )
@@ -51,6 +52,7 @@ func fronted(t *testing.T, sentinels int) (*redistest.Replicated, *tcpproxy.Prox
 
 // The operator does not reach the master, and the sentinels do, so that there is no failover.
 func TestPromiseIsKeptWhileOnlySentinelsReachTheMaster(t *testing.T) {
+	skip.UnderShort(t, "needs Redis servers of its own; TestPromiseIsKept cuts the network to a single server")
 	t.Parallel()
 	r, proxy := fronted(t, 3)
 	proxy.Spare(ofServers)
@@ -64,6 +66,7 @@ func TestPromiseIsKeptWhileOnlySentinelsReachTheMaster(t *testing.T) {
 
 // The same in a Cluster: the nodes reach each other by the ports that only they use.
 func TestPromiseIsKeptWhileOnlyNodesReachAMaster(t *testing.T) {
+	skip.UnderShort(t, "needs Redis servers of its own; TestPromiseIsKept cuts the network to a single server")
 	t.Parallel()
 	g := NewWithT(t)
 	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
@@ -106,6 +109,7 @@ func TestPromiseIsKeptWhileOnlyNodesReachAMaster(t *testing.T) {
 // One sentinel and the master are separated from all others, which make another server the master. The operator reaches
 // all. Messages for the old master are lost, so no Job is due for them.
 func TestPromiseIsKeptWhileSentinelsArePartitioned(t *testing.T) {
+	skip.UnderShort(t, "needs Redis servers of its own; TestPromiseIsKeptBehindSentinels tests the change of masters")
 	t.Parallel()
 	g := NewWithT(t)
 	r, proxy := fronted(t, 2)

@@ -15,11 +15,13 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/suites/faults"
 )
 
 // An operator ends, and the next one begins to watch, while another server becomes the master.
 func TestPromiseIsKeptWhenTheOperatorRestartsDuringAFailover(t *testing.T) {
+	skip.UnderShort(t, "needs a control plane of its own; see TestPromiseIsKeptFromTheStart")
 	t.Parallel()
 	setting := newSetting(t)
 	r := redistest.NewReplicated(t, redistest.ReplicatedOptions{})

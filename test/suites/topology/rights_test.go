@@ -24,6 +24,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/certificates"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 const (
@@ -235,6 +236,7 @@ func TestPasswordChangesDuringAFailover(t *testing.T) {
 // A sidecar renews tokens that are accepted for a minute. In each period, the server ends the connections, so that the
 // operator must sign in again.
 func TestTokensThatChangeEvery20Seconds(t *testing.T) {
+	skip.UnderShort(t, "takes two minutes; TestCredentialsChangeWithoutALossUnderLoad changes a password in use")
 	t.Parallel()
 	const (
 		every    = 20 * time.Second

@@ -116,7 +116,7 @@ func awaitFollowed(ctx context.Context, r *redistest.Replicated, fixture *faults
 func TestPromiseIsKeptBehindSentinels(t *testing.T) {
 	t.Parallel()
 	name := func(fault sentinelFault) string { return fault.name }
-	for _, fault := range scene.RowsNamed(sentinelFaults(), name, "master killed") {
+	for _, fault := range scene.RowsNamed(t, sentinelFaults(), name, "master killed") {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel()
 			for mode, changes := range map[string][]scene.Change{"notifications": nil, "tracking": {scene.Tracking}} {

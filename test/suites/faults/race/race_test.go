@@ -13,7 +13,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
-	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
 	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
 )
 
@@ -33,6 +33,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 }
 
 func TestNoWakeUpIsLostWhileKeysAreTracked(t *testing.T) {
+	skip.UnderShort(t, "TestNoPushIsMissedWhateverElseChanges is the same without Kubernetes")
 	t.Parallel()
 	a := newArena(t, tracked)
 	startWith(t, a.namespace, all)
@@ -63,8 +64,9 @@ func loseNothing(t *testing.T, a *arena) {
 // subscription some milliseconds, and a few are. The same operator that is woken, put
 // together in the same way, loses nothing.
 func TestWakeUpsAreLostWithoutConfirmations(t *testing.T) {
+	skip.UnderShort(t, "a control; TestUsualWatcherMissesWhatComesBetweenReadAndSubscription is enough")
 	t.Parallel()
-	rows := map[string]func(*testing.T){
+	for name, test := range map[string]func(*testing.T){
 		"with confirmations": func(t *testing.T) {
 			t.Helper()
 			for stage, lost := range losses(t, notifications, all, timeout) {
@@ -81,8 +83,7 @@ func TestWakeUpsAreLostWithoutConfirmations(t *testing.T) {
 			lost := losses(t, tracked, allButConfirmations, soon)
 			NewWithT(t).Expect(lost[killed]).To(BeNumerically(">", 0), "pushes lost around a reconnect, seed %d", *seed)
 		},
-	}
-	for name, test := range scene.Rows(rows, "without") {
+	} {
 		t.Run(name, test)
 	}
 }

@@ -27,7 +27,7 @@ import (
 )
 
 // timeout is how long a test waits for something that must happen.
-const timeout = 2 * time.Minute
+const timeout = 4 * time.Minute
 
 // atOnce is how many tests run at the same time, unless -parallel says it. They mostly wait.
 const atOnce = 16

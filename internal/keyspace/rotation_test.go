@@ -173,7 +173,7 @@ func (r *rotation) pushesMeanwhile(string) {
 
 func TestNoPushIsMissedWhilePasswordsChange(t *testing.T) {
 	t.Parallel()
-	r := newRotation(t)
+	r := newRotation(t, waking(coalesce.Growth, coalesce.Confirmed))
 	r.watch()
 	before := r.ids("")
 	ctx, stop := context.WithCancel(t.Context())

@@ -61,7 +61,7 @@ func (r *rotation) pushWhileRotating(times int) map[string]int64 {
 
 func TestNoPushToATrackedKeyIsMissedWhilePasswordsChange(t *testing.T) {
 	t.Parallel()
-	r := newTrackedRotation(t)
+	r := newTrackedRotation(t, waking(coalesce.Growth, coalesce.Confirmed))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var watching sync.WaitGroup

@@ -466,7 +466,7 @@ func TestAnIdleSessionLives(t *testing.T) {
 func TestAPushAroundEnsureIsSeen(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := newHarness(t, server.Addr())
+	h := newHarness(t, server.Addr(), waking(coalesce.Growth, coalesce.Confirmed))
 	const parallel = 8
 	rounds := 3000
 	if testing.Short() {
@@ -530,9 +530,9 @@ func TestNothingIsLostBeforeAnyoneTakesWakes(t *testing.T) {
 	h := newHarness(t, server.Addr(), func(w *Watcher) {
 		deliver := w.options.Deliver
 		w.options.Deliver = func(ctx context.Context, w coalesce.Wake) {
+			deliver(ctx, w)
 			select {
 			case <-release:
-				deliver(ctx, w)
 			case <-ctx.Done():
 			}
 		}

@@ -40,7 +40,8 @@ func TestEvidenceBeginsAnewWithTheFirstConfirmation(t *testing.T) {
 			return redistest.Usual
 		})
 		secret := &passwordSecret{value: "p0"}
-		h := newHarnessOn(t, withPassword, connection.Options{Dial: server.Dial, Secrets: secret, LookAgain: 50 * time.Millisecond})
+		options := connection.Options{Dial: server.Dial, Secrets: secret, LookAgain: 50 * time.Millisecond}
+		h := newHarnessOn(t, withPassword, options)
 		h.Ensure("emails", withPassword, list("emails"))
 		h.eventuallyJudged("emails", verify.ReasonSubscribed)
 

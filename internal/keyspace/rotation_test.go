@@ -49,7 +49,9 @@ func (s *passwordSecret) Read(context.Context, string, string) (map[string][]byt
 }
 
 // withPassword is an endpoint that takes its password from a [passwordSecret].
-var withPassword = auth.Endpoint{Address: "redis:6379", Namespace: "team", Password: auth.SecretKey{Name: "redis", Key: "password"}}
+var withPassword = auth.Endpoint{
+	Address: "redis:6379", Namespace: "team", Password: auth.SecretKey{Name: "redis", Key: "password"},
+}
 
 // rotation is a server with latency, and a watcher that authenticates to it with a password from a Secret.
 type rotation struct {
@@ -208,7 +210,8 @@ func TestTheVerdictStaysWhilePasswordsChange(t *testing.T) {
 			return redistest.Usual
 		})
 		secret := &passwordSecret{value: "p0"}
-		h := newHarnessOn(t, withPassword, connection.Options{Dial: server.Dial, Secrets: secret, LookAgain: 50 * time.Millisecond})
+		options := connection.Options{Dial: server.Dial, Secrets: secret, LookAgain: 50 * time.Millisecond}
+		h := newHarnessOn(t, withPassword, options)
 		h.Ensure("emails", withPassword, list("emails"))
 		h.eventuallyJudged("emails", verify.ReasonSubscribed)
 		secret.set("p1")

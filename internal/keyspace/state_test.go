@@ -259,7 +259,10 @@ func TestADeniedChannelAndAServerThatIsAway(t *testing.T) {
 // A short interruption does not change the verdict.
 func TestAShortGapIsNotTold(t *testing.T) {
 	t.Parallel()
-	for gap, told := range map[time.Duration]bool{verify.GracePeriod - time.Second: false, verify.GracePeriod + time.Second: true} {
+	for gap, told := range map[time.Duration]bool{
+		verify.GracePeriod - time.Second: false,
+		verify.GracePeriod + time.Second: true,
+	} {
 		t.Run(gap.String(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

@@ -173,7 +173,8 @@ func TestNothingIsMissedWhileAServerOfTrackedKeysLoads(t *testing.T) {
 	o.push()
 	do(t, o.server, "save")
 	// It would load for minutes. Loading ends when the test has seen that the server loads.
-	o.Expect(o.server.RestartSaved(t.Context(), "--key-load-delay", "5000", "--loading-process-events-interval-bytes", "1024")).To(Succeed())
+	slowly := []string{"--key-load-delay", "5000", "--loading-process-events-interval-bytes", "1024"}
+	o.Expect(o.server.RestartSaved(t.Context(), slowly...)).To(Succeed())
 	o.Expect(o.server.Client().LLen(t.Context(), o.keys[0]).Err()).To(MatchError(HavePrefix("LOADING")), "the server loads")
 	do(t, o.server, "config", "set", "key-load-delay", 0)
 	o.Eventually(func() error { return o.server.Client().LLen(t.Context(), o.keys[0]).Err() }).WithTimeout(timeout).Should(Succeed())

@@ -247,8 +247,9 @@ func TestAKeyThatMayNotBeReadHarmsNoOther(t *testing.T) {
 func TestManyReconnectsLeaveABoundedNumberOfItems(t *testing.T) {
 	t.Parallel()
 	h, server := newTracked(t, func(w *Watcher) {
-		w.options.Tracking = shortened()
-		w.options.Tracking.ShortSession, w.options.Tracking.FirstRest, w.options.Tracking.LongestRest = time.Hour, time.Hour, time.Hour
+		timing := shortened()
+		timing.ShortSession, timing.FirstRest, timing.LongestRest = time.Hour, time.Hour, time.Hour
+		w.options.Tracking = timing
 	})
 	const many, sessions = 20, 3 // After three short ones comes the first rest.
 	h.trackMany(many)

@@ -532,7 +532,8 @@ func TestRepliesOfOtherKeysLoseNoWake(t *testing.T) {
 			return lengths[key] + told(key)
 		}), DefaultTiming(), "a", "b")
 		h.Eventually(reads.Load).WithTimeout(timeout).Should(BeNumerically(">=", 41))
-		h.Eventually(func() int { return len(h.marked()) - int(reads.Load()) }).WithTimeout(timeout).Should(BeZero(), "each read wakes")
+		unwoken := func() int { return int(reads.Load()) - len(h.marked()) }
+		h.Eventually(unwoken).WithTimeout(timeout).Should(BeZero(), "each read wakes")
 		h.Expect(h.ended()).To(BeZero())
 	})
 }

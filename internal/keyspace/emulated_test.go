@@ -35,6 +35,8 @@ func TestTheLifeOfAWatcher(t *testing.T) {
 		h.Ensure("late", endpoint, list("queue"))
 		h.eventuallyWoken("late", coalesce.Confirmed, 1)
 		h.eventuallySubscribed(server, "queue")
+		h.eventuallyJudged("early", verify.ReasonSubscribed)
+		h.eventuallyJudged("late", verify.ReasonSubscribed)
 		must(t, server.Client().LPush(t.Context(), "queue", 1))
 		h.eventuallyWoken("early", coalesce.Growth, 1)
 		h.eventuallyWoken("late", coalesce.Growth, 1)
@@ -57,6 +59,7 @@ func TestOnePushWakesAllWhoWatchTheQueue(t *testing.T) {
 	}
 	for i := range many {
 		h.eventuallyWoken(fmt.Sprint(i), coalesce.Confirmed, 1)
+		h.eventuallyJudged(fmt.Sprint(i), verify.ReasonSubscribed)
 	}
 	must(t, server.Client().LPush(t.Context(), "queue", 1))
 	for i := range many {

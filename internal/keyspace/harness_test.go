@@ -8,6 +8,7 @@ import (
 	"flag"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ import (
 )
 
 // timeout is how long a test waits for something that must happen.
-const timeout = 2 * time.Minute
+const timeout = 4 * time.Minute
 
 // atOnce is how many tests run at the same time, unless the flag -parallel says otherwise. They mostly wait.
 const atOnce = 16
@@ -48,11 +49,35 @@ type harness struct {
 	pool     *connection.Pool
 	endpoint auth.Endpoint
 	reader   *queue.Reader
+	recorded *recorded
 
 	mu    sync.Mutex
 	wakes []coalesce.Wake
 	// seen has the depth that was read at the last wake of each id. The id has the name of the key.
 	seen map[string]int64
+}
+
+// recorded is what a watcher has told its recorder.
+type recorded struct {
+	noRecorder
+	received   atomic.Int64 // notifications
+	subscribed atomic.Bool
+	ended      atomic.Int32 // subscriptions that the server had confirmed
+	trackings  atomic.Int32 // sessions that tracked keys, since the start
+}
+
+func (r *recorded) Received(string) { r.received.Add(1) }
+
+func (r *recorded) Subscribed(_ string, subscribed bool) {
+	if r.subscribed.Swap(subscribed) && !subscribed {
+		r.ended.Add(1)
+	}
+}
+
+func (r *recorded) Tracked(_ string, _ int, tracked bool) {
+	if tracked {
+		r.trackings.Add(1)
+	}
 }
 
 // newHarness runs a watcher of the server at address until the test ends. The prepare functions may change the watcher
@@ -64,7 +89,15 @@ func newHarness(t *testing.T, address string, prepare ...func(*Watcher)) *harnes
 	return newHarnessOn(t, endpoint, connection.Options{}, prepare...)
 }
 
-// newHarnessOn is newHarness with a pool that has these options.
+// newPiped runs a watcher of a scripted server in a synctest bubble, until the test in the bubble ends.
+func newPiped(t *testing.T, script redistest.Script, prepare ...func(*Watcher)) *harness {
+	t.Helper()
+	dial := redistest.NewPiped(script).Dial
+	return newHarnessOn(t, auth.Endpoint{Address: "redis:6379"}, connection.Options{Dial: dial}, prepare...)
+}
+
+// newHarnessOn is newHarness with a pool that has these options. A session waits for answers as long as a test does, so
+// that it does not end because the machine is busy.
 func newHarnessOn(
 	t *testing.T, endpoint auth.Endpoint, options connection.Options, prepare ...func(*Watcher),
 ) *harness {
@@ -73,9 +106,10 @@ func newHarnessOn(
 	directory := topology.New(pool, logr.Discard())
 	h := &harness{
 		Gomega: NewWithT(t), t: t, pool: pool, endpoint: endpoint,
-		reader: queue.NewReader(pool, directory), seen: map[string]int64{},
+		reader: queue.NewReader(pool, directory), recorded: &recorded{}, seen: map[string]int64{},
 	}
-	h.Watcher = New(Options{Pool: pool, Directory: directory, Deliver: h.deliver, Log: logr.Discard()})
+	h.Watcher = New(Options{Pool: pool, Directory: directory, Deliver: h.deliver, Recorder: h.recorded, Log: logr.Discard()})
+	h.timing.answerWithin, h.options.Tracking.AnswerWithin = timeout, timeout
 	for _, change := range prepare {
 		change(h.Watcher)
 	}
@@ -176,6 +210,28 @@ func (h *harness) ensure(keys ...string) {
 	for _, key := range keys {
 		h.eventuallyWoken(key, coalesce.Confirmed, 1)
 	}
+}
+
+// verified is ensure, and waits until notifications are verified. From then on, the keys are not tracked as well.
+func (h *harness) verified(keys ...string) {
+	h.t.Helper()
+	h.ensure(keys...)
+	for _, key := range keys {
+		h.eventuallyJudged(key, verify.ReasonSubscribed)
+	}
+}
+
+// eventuallyJudged waits for a verdict on the keys of an id.
+func (h *harness) eventuallyJudged(id string, want verify.Reason) {
+	h.t.Helper()
+	h.Eventually(func() verify.Reason { return h.State(id).Reason }).
+		WithTimeout(timeout).WithPolling(time.Millisecond).Should(Equal(want), id)
+}
+
+// continues fails the test if a subscription that the server had confirmed has ended.
+func (h *harness) continues() {
+	h.t.Helper()
+	h.Expect(h.recorded.ended.Load()).To(BeZero(), "the session continues")
 }
 
 // eventuallyWoken waits until an id was woken this many times by a cause.

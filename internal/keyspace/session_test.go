@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -50,8 +51,22 @@ type end struct {
 	err       error
 }
 
-// hold runs a session with one id, "a", that watches these channels.
-func hold(t *testing.T, addr string, timing timing, channels ...string) *held {
+// hold runs a session with one id, "a", that watches these channels. It waits for answers as long as a test does.
+func hold(t *testing.T, addr string, channels ...string) *held {
+	t.Helper()
+	timing := defaultTiming()
+	timing.answerWithin = timeout
+	return holdOn(t, auth.Endpoint{Address: addr}, connection.Options{}, timing, channels...)
+}
+
+// holdPiped is hold with a scripted server, in a synctest bubble.
+func holdPiped(t *testing.T, script redistest.Script, timing timing, channels ...string) *held {
+	t.Helper()
+	dial := redistest.NewPiped(script).Dial
+	return holdOn(t, auth.Endpoint{Address: "redis:6379"}, connection.Options{Dial: dial}, timing, channels...)
+}
+
+func holdOn(t *testing.T, endpoint auth.Endpoint, options connection.Options, timing timing, channels ...string) *held {
 	t.Helper()
 	h := &held{Gomega: NewWithT(t), ended: make(chan end, 1)}
 	h.channelSet = newChannelSet(func(id ID, cause coalesce.Cause) {
@@ -62,9 +77,7 @@ func hold(t *testing.T, addr string, timing timing, channels ...string) *held {
 	for _, channel := range channels {
 		h.add(channel, named("a"))
 	}
-	pool := connection.NewPool(connection.Options{})
-	endpoint, err := auth.ParseEndpoint(addr)
-	h.Expect(err).NotTo(HaveOccurred())
+	pool := connection.NewPool(options)
 	pubSub, err := pool.Conn(endpoint, 0).OpenPubSub(t.Context())
 	h.Expect(err).NotTo(HaveOccurred())
 	session := &session{pubSub: pubSub, supervisor: &supervisor{
@@ -108,7 +121,7 @@ func names(many int) []string {
 func TestASessionSubscribesAndPassesMessagesOn(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := hold(t, server.Addr(), defaultTiming(), "c", "d")
+	h := hold(t, server.Addr(), "c", "d")
 	h.eventuallyPresent("c", "d")
 	h.Expect(h.marked()).To(ConsistOf("a Confirmed", "a Confirmed"))
 	h.Expect(server.Client().Publish(t.Context(), "c", "hello").Err()).To(Succeed())
@@ -124,7 +137,7 @@ func TestASessionSubscribesAndPassesMessagesOn(t *testing.T) {
 func TestTheEndOfASessionMarksWhatWasSubscribedTo(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	h := hold(t, server.Addr(), defaultTiming(), "c")
+	h := hold(t, server.Addr(), "c")
 	h.eventuallyPresent("c")
 	h.stop()
 	var got end
@@ -155,18 +168,20 @@ func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := redistest.NewScripted(t, func(args []string) string {
-				if args[0] == "subscribe" {
-					return test.answer
+			synctest.Test(t, func(t *testing.T) {
+				script := func(args []string) string {
+					if args[0] == "subscribe" {
+						return test.answer
+					}
+					return redistest.Usual
 				}
-				return redistest.Usual
+				h := holdPiped(t, script, impatientTiming(), "c")
+				var got end
+				h.Eventually(h.ended).WithTimeout(timeout).Should(Receive(&got))
+				h.Expect(got.err).To(test.want)
+				h.Expect(got.confirmed).To(BeFalse())
+				h.Expect(h.marked()).NotTo(ContainElement(Or(Equal("a Confirmed"), Equal("a Lost"))), "nothing was subscribed to")
 			})
-			h := hold(t, server.Addr(), impatientTiming(), "c")
-			var got end
-			h.Eventually(h.ended).WithTimeout(timeout).Should(Receive(&got))
-			h.Expect(got.err).To(test.want)
-			h.Expect(got.confirmed).To(BeFalse())
-			h.Expect(h.marked()).NotTo(ContainElement(Or(Equal("a Confirmed"), Equal("a Lost"))), "nothing was subscribed to")
 		})
 	}
 }
@@ -174,18 +189,20 @@ func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
 // UNSUBSCRIBE needs no permission, so a server cannot reject it.
 func TestAnErrorToAnUnsubscribeEndsTheSession(t *testing.T) {
 	t.Parallel()
-	server := redistest.NewScripted(t, func(args []string) string {
-		if args[0] == "unsubscribe" {
-			return "-ERR no\r\n"
+	synctest.Test(t, func(t *testing.T) {
+		script := func(args []string) string {
+			if args[0] == "unsubscribe" {
+				return "-ERR no\r\n"
+			}
+			return redistest.Usual
 		}
-		return redistest.Usual
+		h := holdPiped(t, script, defaultTiming(), "c")
+		h.eventuallyPresent("c")
+		h.remove("c", named("a"))
+		var got end
+		h.Eventually(h.ended).WithTimeout(timeout).Should(Receive(&got))
+		h.Expect(got.err).To(MatchError(errUnexpected))
 	})
-	h := hold(t, server.Addr(), defaultTiming(), "c")
-	h.eventuallyPresent("c")
-	h.remove("c", named("a"))
-	var got end
-	h.Eventually(h.ended).WithTimeout(timeout).Should(Receive(&got))
-	h.Expect(got.err).To(MatchError(errUnexpected))
 }
 
 func TestARefusalThatIsNotForGood(t *testing.T) {
@@ -193,17 +210,19 @@ func TestARefusalThatIsNotForGood(t *testing.T) {
 	for _, refusal := range []string{"BUSY Redis is busy", "LOADING Redis is loading", "ERR anything"} {
 		t.Run(refusal, func(t *testing.T) {
 			t.Parallel()
-			var asked atomic.Int32
-			server := redistest.NewScripted(t, func(args []string) string {
-				if args[0] == "subscribe" && asked.Add(1) <= 2 {
-					return "-" + refusal + "\r\n"
+			synctest.Test(t, func(t *testing.T) {
+				var asked atomic.Int32
+				script := func(args []string) string {
+					if args[0] == "subscribe" && asked.Add(1) <= 2 {
+						return "-" + refusal + "\r\n"
+					}
+					return redistest.Usual
 				}
-				return redistest.Usual
+				h := holdPiped(t, script, impatientTiming(), "c", "d")
+				h.eventuallyPresent("c", "d")
+				h.Expect(h.ended).NotTo(Receive())
+				h.Expect(asked.Load()).To(BeEquivalentTo(3), "only a command without permission is split")
 			})
-			h := hold(t, server.Addr(), impatientTiming(), "c", "d")
-			h.eventuallyPresent("c", "d")
-			h.Expect(server.Dials()).To(Equal(1), "the session continues")
-			h.Expect(asked.Load()).To(BeEquivalentTo(3), "only a command without permission is split")
 		})
 	}
 }
@@ -211,66 +230,72 @@ func TestARefusalThatIsNotForGood(t *testing.T) {
 // A user may lack the permission for PING. The session does not need it.
 func TestARefusedPingIsAnAnswer(t *testing.T) {
 	t.Parallel()
-	var pings atomic.Int32
-	server := redistest.NewScripted(t, func(args []string) string {
-		if args[0] == "ping" {
-			pings.Add(1)
-			return "-NOPERM this user has no permissions to run the 'ping' command\r\n"
+	synctest.Test(t, func(t *testing.T) {
+		var pings atomic.Int32
+		script := func(args []string) string {
+			if args[0] == "ping" {
+				pings.Add(1)
+				return "-NOPERM this user has no permissions to run the 'ping' command\r\n"
+			}
+			return redistest.Usual
 		}
-		return redistest.Usual
+		timing := impatientTiming()
+		timing.pingAfter = 10 * time.Millisecond
+		h := holdPiped(t, script, timing, "c")
+		h.eventuallyPresent("c")
+		h.Eventually(pings.Load).WithTimeout(timeout).Should(BeNumerically(">", 5), "the session sends PING again and again")
+		h.Expect(h.ended).NotTo(Receive())
 	})
-	timing := impatientTiming()
-	timing.pingAfter = 10 * time.Millisecond
-	h := hold(t, server.Addr(), timing, "c")
-	h.eventuallyPresent("c")
-	h.Eventually(pings.Load).WithTimeout(timeout).Should(BeNumerically(">", 5), "the session sends PING again and again")
-	h.Expect(h.ended).NotTo(Receive())
 }
 
 func TestAForbiddenChannelIsFoundInFewCommands(t *testing.T) {
 	t.Parallel()
-	const secret = "c77"
-	var mu sync.Mutex
-	var sizes []int // number of channels in each SUBSCRIBE
-	server := redistest.NewScripted(t, func(args []string) string {
-		if args[0] != "subscribe" {
+	synctest.Test(t, func(t *testing.T) {
+		const secret = "c77"
+		var mu sync.Mutex
+		var sizes []int // number of channels in each SUBSCRIBE
+		script := func(args []string) string {
+			if args[0] != "subscribe" {
+				return redistest.Usual
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			sizes = append(sizes, len(args)-1)
+			if slices.Contains(args, secret) {
+				return forbidden
+			}
 			return redistest.Usual
 		}
+		channels := names(600)
+		h := holdPiped(t, script, defaultTiming(), channels...)
+		h.eventuallyPresent(slices.DeleteFunc(channels, func(name string) bool { return name == secret })...)
+		h.Eventually(func() bool { return h.state(secret, "").Forbidden }).WithTimeout(timeout).Should(BeTrue())
 		mu.Lock()
 		defer mu.Unlock()
-		sizes = append(sizes, len(args)-1)
-		if slices.Contains(args, secret) {
-			return forbidden
-		}
-		return redistest.Usual
+		h.Expect(slices.Max(sizes)).To(Equal(maxChannels), "servers limit the number of arguments")
+		// There are three commands, and two more for each time that the command with the forbidden channel is halved.
+		h.Expect(len(sizes)).To(BeNumerically("<=", 3+2*8))
+		h.Expect(h.ended).NotTo(Receive())
 	})
-	channels := names(600)
-	h := hold(t, server.Addr(), defaultTiming(), channels...)
-	h.eventuallyPresent(slices.DeleteFunc(channels, func(name string) bool { return name == secret })...)
-	h.Eventually(func() bool { return h.state(secret, "").Forbidden }).WithTimeout(timeout).Should(BeTrue())
-	mu.Lock()
-	defer mu.Unlock()
-	h.Expect(slices.Max(sizes)).To(Equal(maxChannels), "servers limit the number of arguments")
-	// There are three commands, and two more for each time that the command with the forbidden channel is halved.
-	h.Expect(len(sizes)).To(BeNumerically("<=", 3+2*8))
-	h.Expect(h.ended).NotTo(Receive())
 }
 
 func TestAForbiddenChannelIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	var granted atomic.Bool
-	server := redistest.NewScripted(t, func(args []string) string {
-		if args[0] == "subscribe" && !granted.Load() {
-			return forbidden
+	synctest.Test(t, func(t *testing.T) {
+		var granted atomic.Bool
+		script := func(args []string) string {
+			if args[0] == "subscribe" && !granted.Load() {
+				return forbidden
+			}
+			return redistest.Usual
 		}
-		return redistest.Usual
+		timing := impatientTiming()
+		timing.forbiddenRetry = 10 * time.Millisecond
+		h := holdPiped(t, script, timing, "c")
+		h.Eventually(func() bool { return h.state("c", "").Forbidden }).WithTimeout(timeout).Should(BeTrue())
+		granted.Store(true)
+		h.eventuallyPresent("c")
+		h.Expect(h.state("c", "").Forbidden).To(BeFalse())
+		h.Expect(h.ended).NotTo(Receive())
 	})
-	timing := impatientTiming()
-	timing.forbiddenRetry = 10 * time.Millisecond
-	h := hold(t, server.Addr(), timing, "c")
-	h.Eventually(func() bool { return h.state("c", "").Forbidden }).WithTimeout(timeout).Should(BeTrue())
-	granted.Store(true)
-	h.eventuallyPresent("c")
-	h.Expect(h.state("c", "").Forbidden).To(BeFalse())
-	h.Expect(server.Dials()).To(Equal(1), "the session continues")
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -25,12 +26,27 @@ import (
 // noFlags is the reply of a server that publishes no events.
 const noFlags = "%1\r\n$22\r\nnotify-keyspace-events\r\n$0\r\n\r\n"
 
+// listFlags is the reply of a server that publishes the events of lists.
+const listFlags = "%1\r\n$22\r\nnotify-keyspace-events\r\n$3\r\nKlg\r\n"
+
 // start runs an inspector of the server at addr until the test ends, for keys of these classes. A session has begun.
 func start(t *testing.T, addr string, configure bool, classes ...verify.Class) *inspector {
 	t.Helper()
-	endpoint, err := auth.ParseEndpoint(addr)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	pool := connection.NewPool(connection.Options{})
+	return startOn(t, auth.Endpoint{Address: addr}, connection.Options{}, configure, classes...)
+}
+
+// startPiped is start with a scripted server, in a synctest bubble.
+func startPiped(t *testing.T, script redistest.Script, configure bool, classes ...verify.Class) *inspector {
+	t.Helper()
+	dial := redistest.NewPiped(script).Dial
+	return startOn(t, auth.Endpoint{Address: "redis:6379"}, connection.Options{Dial: dial}, configure, classes...)
+}
+
+func startOn(
+	t *testing.T, endpoint auth.Endpoint, options connection.Options, configure bool, classes ...verify.Class,
+) *inspector {
+	t.Helper()
+	pool := connection.NewPool(options)
 	inspector := &inspector{
 		conn: pool.Conn(endpoint, 0), evidence: &verify.Evidence{}, changed: coalesce.NewSignal(),
 		configure: configure, classes: func() []verify.Class { return classes }, log: logr.Discard(),
@@ -79,21 +95,22 @@ func TestOddAnswersToTheQuestion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := NewWithT(t)
-			var asked atomic.Int32
-			server := redistest.NewScripted(t, func(args []string) string {
-				if args[0] == "config" {
-					asked.Add(1)
-					return c.answer
-				}
-				return redistest.Usual
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				var asked atomic.Int32
+				inspector := startPiped(t, func(args []string) string {
+					if args[0] == "config" {
+						asked.Add(1)
+						return c.answer
+					}
+					return redistest.Usual
+				}, false, verify.ClassList)
+				g.Eventually(asked.Load).WithTimeout(timeout).Should(BeNumerically(">=", 1))
+				g.Eventually(func() verify.Reason { return verdict(inspector).Reason }).WithTimeout(timeout).Should(Equal(c.want))
+				g.Expect(inspector.conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
+					return client.LLen(ctx, "emails").Err()
+				})).To(Succeed(), "other commands still work")
 			})
-			inspector := start(t, server.Addr(), false, verify.ClassList)
-			g.Eventually(asked.Load).WithTimeout(timeout).Should(BeNumerically(">=", 1))
-			g.Eventually(func() verify.Reason { return verdict(inspector).Reason }).WithTimeout(timeout).Should(Equal(c.want))
-			g.Expect(inspector.conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
-				return client.LLen(ctx, "emails").Err()
-			})).To(Succeed(), "other commands still work")
 		})
 	}
 }
@@ -113,20 +130,20 @@ func TestNewsIsTold(t *testing.T) {
 // A service may reply OK and change nothing.
 func TestASettingThatWasNotTakenIsNotBelieved(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	server := redistest.NewScripted(t, func(args []string) string {
-		switch {
-		case args[0] != "config":
-			return redistest.Usual
-		case args[1] == "get":
-			return noFlags
-		default:
-			return "+OK\r\n"
-		}
+	synctest.Test(t, func(t *testing.T) {
+		inspector := startPiped(t, func(args []string) string {
+			switch {
+			case args[0] != "config":
+				return redistest.Usual
+			case args[1] == "get":
+				return noFlags
+			default:
+				return "+OK\r\n"
+			}
+		}, true, verify.ClassList)
+		NewWithT(t).Eventually(func() verify.Verdict { return verdict(inspector) }).WithTimeout(timeout).Should(Equal(
+			verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true}))
 	})
-	inspector := start(t, server.Addr(), true, verify.ClassList)
-	g.Eventually(func() verify.Verdict { return verdict(inspector) }).WithTimeout(timeout).Should(Equal(
-		verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg", ConfigureRefused: true}))
 }
 
 func TestFlagsAreAddedForTheClassesThatAreWatched(t *testing.T) {

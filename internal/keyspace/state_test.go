@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -224,6 +225,7 @@ func TestSilentGrowthDisproves(t *testing.T) {
 func TestSilenceThatIsConfiguredIsNoMiss(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{Events: redistest.NoEvents})
+	do(t, server, "acl", "setuser", "default", "-client|tracking") // Tracking would announce the growth.
 	j := newJudging(t, server, false)
 	j.watch("emails")
 	j.eventually("emails", verify.Verdict{Reason: verify.ReasonNotConfigured, Flags: "Klg"})
@@ -257,15 +259,41 @@ func TestADeniedChannelAndAServerThatIsAway(t *testing.T) {
 // A short interruption does not change the verdict.
 func TestAShortGapIsNotTold(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, redistest.Options{})
-	j := newJudging(t, server, false)
-	j.watch("emails")
-	j.eventually("emails", verify.Verdict{Reason: verify.ReasonSubscribed})
-	do(t, server, "client", "kill", "type", "pubsub")
-	j.Eventually(func() []string { return subscriptions(t, server) }).WithTimeout(timeout).Should(BeEmpty())
-	j.Expect(j.State("emails").Verdict).To(Equal(verify.Verdict{Reason: verify.ReasonSubscribed}))
-	j.Eventually(func() []string { return subscriptions(t, server) }).WithTimeout(timeout).ShouldNot(BeEmpty())
-	j.Expect(j.State("emails").Verdict).To(Equal(verify.Verdict{Reason: verify.ReasonSubscribed}))
+	for gap, told := range map[time.Duration]bool{
+		verify.GracePeriod - time.Second: false,
+		verify.GracePeriod + time.Second: true,
+	} {
+		t.Run(gap.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var hangUp atomic.Bool
+				var subscriptions atomic.Int32
+				h := newPiped(t, func(args []string) string {
+					switch {
+					case args[0] == "config":
+						return listFlags
+					case args[0] == "ping" && hangUp.CompareAndSwap(true, false):
+						return redistest.HangUp
+					case args[0] == "subscribe" && subscriptions.Add(1) == 2:
+						time.Sleep(gap)
+					}
+					return redistest.Usual
+				})
+				h.Ensure("emails", h.endpoint, list("emails"))
+				h.eventuallyJudged("emails", verify.ReasonSubscribed)
+				hangUp.Store(true)
+				h.Eventually(h.recorded.ended.Load).WithTimeout(timeout).Should(BeEquivalentTo(1))
+				if told {
+					h.eventuallyJudged("emails", verify.ReasonUnreachable)
+					h.eventuallyJudged("emails", verify.ReasonSubscribed)
+					return
+				}
+				h.Consistently(func() verify.Reason { return h.State("emails").Reason }).WithTimeout(2 * gap).
+					Should(Equal(verify.ReasonSubscribed))
+				h.Expect(h.recorded.subscribed.Load()).To(BeTrue(), "the gap is over")
+			})
+		})
+	}
 }
 
 // flagsOf returns the setting of the server.

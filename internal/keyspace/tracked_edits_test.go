@@ -60,7 +60,7 @@ func TestNothingToTrackIsNotTracked(t *testing.T) {
 // The key of a list has another type. Redis tells when that changes.
 func TestAKeyThatGetsItsTypeIsTrackedAtOnce(t *testing.T) {
 	t.Parallel()
-	h, server := newTracked(t)
+	h, server := newTracked(t, func(w *Watcher) { w.options.Tracking.ForbiddenRetry = time.Hour })
 	do(t, server, "set", "emails", "no list")
 	h.Track("emails", h.endpoint, list("emails"), list("other"))
 	h.Eventually(func() int { return calls(t, server, "llen") }).WithTimeout(timeout).Should(BeNumerically(">=", 2))

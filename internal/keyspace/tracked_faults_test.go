@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -31,7 +32,7 @@ type outage struct {
 // impatientTracking returns intervals for servers that do not answer.
 func impatientTracking() tracking.Timing {
 	timing := shortened()
-	timing.PingAfter, timing.AnswerWithin = 100*time.Millisecond, 500*time.Millisecond
+	timing.PingAfter, timing.AnswerWithin = 100*time.Millisecond, 2*time.Second
 	timing.ForbiddenRetry = time.Hour // Nothing is forbidden.
 	return timing
 }
@@ -171,8 +172,11 @@ func TestNothingIsMissedWhileAServerOfTrackedKeysLoads(t *testing.T) {
 	do(t, o.server, "eval", "for i = 1, 50000 do redis.call('set', 'other-' .. i, i) end return 1", 0)
 	o.push()
 	do(t, o.server, "save")
-	o.Expect(o.server.RestartSaved(t.Context(), "--key-load-delay", "20", "--loading-process-events-interval-bytes", "1024")).To(Succeed())
+	// It would load for minutes. Loading ends when the test has seen that the server loads.
+	slowly := []string{"--key-load-delay", "5000", "--loading-process-events-interval-bytes", "1024"}
+	o.Expect(o.server.RestartSaved(t.Context(), slowly...)).To(Succeed())
 	o.Expect(o.server.Client().LLen(t.Context(), o.keys[0]).Err()).To(MatchError(HavePrefix("LOADING")), "the server loads")
+	do(t, o.server, "config", "set", "key-load-delay", 0)
 	o.Eventually(func() error { return o.server.Client().LLen(t.Context(), o.keys[0]).Err() }).WithTimeout(timeout).Should(Succeed())
 	o.push()
 	o.allTracked()
@@ -181,38 +185,32 @@ func TestNothingIsMissedWhileAServerOfTrackedKeysLoads(t *testing.T) {
 }
 
 // Redis closes connections on which nothing was sent for so long. It spares subscribers only.
+func TestATrackedConnectionIsClosedByTheTimeoutOfTheServerWithoutPings(t *testing.T) {
+	t.Parallel()
+	h, server := newTracked(t, func(w *Watcher) {
+		w.options.Tracking = shortened()
+		w.options.Tracking.PingAfter = time.Hour
+	})
+	do(t, server, "config", "set", "timeout", 1)
+	h.Track("emails", h.endpoint, list("emails"))
+	h.eventuallyWoken("emails", coalesce.Lost, 1)
+	do(t, server, "lpush", "emails", 1)
+	h.eventually("emails", 1)
+}
+
+// A PING keeps a tracked connection from being idle for so long.
 func TestATrackedConnectionSurvivesTheTimeoutOfTheServer(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		pingAfter time.Duration
-		survives  bool
-	}{
-		"by PING":      {tracking.DefaultTiming().PingAfter, true},
-		"without PING": {time.Hour, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h, server := newTracked(t, func(w *Watcher) {
-				timing := tracking.DefaultTiming()
-				timing.PingAfter = c.pingAfter
-				w.options.Tracking = timing
-			})
-			do(t, server, "config", "set", "timeout", 3)
-			h.Track("emails", h.endpoint, list("emails"))
-			h.eventuallyTracked("emails", verify.TrackedUnproven)
-			first, err := server.TrackingClients(t.Context())
-			h.Expect(err).NotTo(HaveOccurred())
-			h.Expect(first).To(HaveLen(1))
-			if c.survives {
-				h.Consistently(h.count).WithArguments("emails", coalesce.Lost).WithTimeout(10 * time.Second).Should(BeZero())
-				h.Expect(server.TrackingClients(t.Context())).To(Equal(first))
-			} else {
-				h.eventuallyWoken("emails", coalesce.Lost, 1)
-			}
-			do(t, server, "lpush", "emails", 1)
-			h.eventually("emails", 1)
-		})
-	}
+	h, server := newTracked(t, func(w *Watcher) { w.options.Tracking.PingAfter = 100 * time.Millisecond })
+	h.Expect(tracking.DefaultTiming().PingAfter).To(BeNumerically("<", 3*time.Second))
+	h.Track("emails", h.endpoint, list("emails"))
+	h.eventuallyTracked("emails", verify.TrackedUnproven)
+	h.Eventually(func() string {
+		clients, err := server.Client().ClientList(t.Context()).Result()
+		h.Expect(err).NotTo(HaveOccurred())
+		return clients
+	}).WithTimeout(timeout).Should(MatchRegexp(` age=([2-9]|\d\d+) idle=0 flags=t .* cmd=ping `), "nothing else is sent on it")
+	h.Expect(h.recorded.trackings.Load()).To(BeEquivalentTo(1))
 }
 
 // A server, or a proxy in front of it, may accept the tracking and never tell of a change. Depths that grow disprove it.
@@ -221,38 +219,39 @@ func TestAServerThatNeverTellsIsFoundByDepths(t *testing.T) {
 	for name, tells := range map[string]bool{"it never tells": false, "it tells": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var depth atomic.Int64
-			server := redistest.NewScripted(t, func(args []string) string {
-				switch args[0] {
-				case "client":
-					return "+OK\r\n"
-				case "llen":
-					reply := fmt.Sprintf(":%d\r\n", depth.Load())
-					if tells && depth.Load() < 5 { // After that the key is armed and does not change.
-						reply += ">2\r\n+invalidate\r\n*1\r\n+emails\r\n"
+			synctest.Test(t, func(t *testing.T) {
+				var depth atomic.Int64
+				h := newPiped(t, func(args []string) string {
+					switch args[0] {
+					case "client":
+						return "+OK\r\n"
+					case "llen":
+						reply := fmt.Sprintf(":%d\r\n", depth.Load())
+						if tells && depth.Load() < 5 { // After that the key is armed and does not change.
+							reply += ">2\r\n+invalidate\r\n*1\r\n+emails\r\n"
+						}
+						return reply
 					}
-					return reply
+					return redistest.Usual
+				})
+				h.Track("emails", h.endpoint, list("emails"))
+				h.Eventually(func() verify.Tracking { return h.State("emails").Tracking }).WithTimeout(timeout).
+					Should(BeNumerically(">=", verify.TrackedUnproven))
+				missed := false
+				grow := func() verify.Tracking {
+					missed = h.Observed("emails", "emails", depth.Add(1), time.Now()) || missed
+					return h.State("emails").Tracking
 				}
-				return redistest.Usual
+				const everySo = 600 * time.Millisecond
+				if tells {
+					h.eventuallyTracked("emails", verify.Tracked)
+					h.Consistently(grow).WithTimeout(8 * everySo).WithPolling(everySo).Should(Equal(verify.Tracked))
+					return
+				}
+				h.Eventually(grow).WithTimeout(timeout).WithPolling(everySo).Should(Equal(verify.NotTracked))
+				h.Expect(missed).To(BeTrue())
+				h.Expect(h.State("emails").Announced()).To(BeFalse())
 			})
-			h := newHarness(t, server.Addr())
-			h.Track("emails", h.endpoint, list("emails"))
-			h.Eventually(func() verify.Tracking { return h.State("emails").Tracking }).WithTimeout(timeout).
-				Should(BeNumerically(">=", verify.TrackedUnproven))
-			missed := false
-			grow := func() verify.Tracking {
-				missed = h.Observed("emails", "emails", depth.Add(1), time.Now()) || missed
-				return h.State("emails").Tracking
-			}
-			const everySo = 600 * time.Millisecond
-			if tells {
-				h.eventuallyTracked("emails", verify.Tracked)
-				h.Consistently(grow).WithTimeout(8 * everySo).WithPolling(everySo).Should(Equal(verify.Tracked))
-				return
-			}
-			h.Eventually(grow).WithTimeout(timeout).WithPolling(everySo).Should(Equal(verify.NotTracked))
-			h.Expect(missed).To(BeTrue())
-			h.Expect(h.State("emails").Announced()).To(BeFalse())
 		})
 	}
 }
@@ -260,12 +259,24 @@ func TestAServerThatNeverTellsIsFoundByDepths(t *testing.T) {
 // A proxy may end silent connections so soon that there is never a verdict on notifications.
 func TestKeysAreTrackedWhereNoSubscriptionLasts(t *testing.T) {
 	t.Parallel()
-	h, server := newTracked(t)
-	do(t, server, "acl", "setuser", "default", "-config")
-	h.ensure("emails")
-	h.Eventually(func() verify.Tracking {
-		must(t, server.Client().ClientKillByFilter(t.Context(), "type", "pubsub"))
-		return h.State("emails").Tracking
-	}).WithTimeout(timeout).WithPolling(300 * time.Millisecond).Should(Equal(verify.TrackedUnproven))
-	h.Expect(h.State("emails").Reason).To(Equal(verify.Undecided))
+	synctest.Test(t, func(t *testing.T) {
+		var silent atomic.Bool
+		h := newPiped(t, func(args []string) string {
+			switch args[0] {
+			case "subscribe":
+				silent.Store(true)
+			case "ping":
+				if silent.CompareAndSwap(true, false) {
+					return redistest.HangUp
+				}
+			case "client":
+				return "+OK\r\n"
+			}
+			return redistest.Usual
+		}, func(w *Watcher) { w.timing.pingAfter = 300 * time.Millisecond })
+		h.Ensure("emails", h.endpoint, list("emails"))
+		h.eventuallyTracked("emails", verify.TrackedUnproven)
+		h.Expect(h.State("emails").Reason).To(Equal(verify.Undecided))
+		h.Expect(h.recorded.ended.Load()).To(BeNumerically(">=", 3))
+	})
 }

@@ -129,11 +129,15 @@ func (s *session) countUnasked(n int) error {
 	return nil
 }
 
-// answer handles the reply to the oldest command in flight.
+// answer handles the reply to the oldest command in flight. The next commands are chosen after that: if the read was
+// rejected, they depend on when it is repeated.
 func (s *session) answer(reply any) error {
-	key, err := s.takeAnswered()
+	key, last, err := s.takeAnswered()
 	if err != nil {
 		return err
+	}
+	if last {
+		defer func() { s.answered <- struct{}{} }()
 	}
 	rejection, rejected := reply.(resp.Error)
 	length, isLength := reply.(int64)
@@ -149,19 +153,16 @@ func (s *session) answer(reply any) error {
 	return nil
 }
 
-// takeAnswered removes the oldest command in flight.
-func (s *session) takeAnswered() (Key, error) {
+// takeAnswered removes the oldest command in flight, and reports whether it is the last one.
+func (s *session) takeAnswered() (key Key, last bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.inFlight) == 0 {
-		return Key{}, errUnexpected
+		return Key{}, false, errUnexpected
 	}
-	key := s.inFlight[0]
+	key = s.inFlight[0]
 	s.inFlight = s.inFlight[1:]
-	if len(s.inFlight) == 0 {
-		s.answered <- struct{}{}
-	}
-	return key, nil
+	return key, len(s.inFlight) == 0, nil
 }
 
 // rejected handles an error reply. A read that is rejected is not tracked; the others are.

@@ -5,12 +5,15 @@ package tracking
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -25,9 +28,13 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 )
 
+// timeout is how long a test waits for something that must happen. The clock is that of its bubble.
 const timeout = 30 * time.Second
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// spacing is the least time between two reads of a key.
+const spacing = 25 * time.Millisecond
 
 const (
 	hello3   = "%1\r\n+proto\r\n:3\r\n"
@@ -36,6 +43,9 @@ const (
 	flushed  = ">2\r\n+invalidate\r\n_\r\n"
 	otherMsg = ">3\r\n+message\r\n+a\r\n+lpush\r\n"
 )
+
+// dialer connects to a server in the bubble of the test.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 // harness runs a tracker of a scripted server.
 type harness struct {
@@ -90,22 +100,17 @@ func impatient() Timing {
 }
 
 // track tracks lists on the server, each for an id of the same name.
-func track(t *testing.T, server *redistest.Scripted, keys ...string) *harness {
+func track(t *testing.T, dial dialer, keys ...string) *harness {
 	t.Helper()
-	return trackAt(t, server.Addr(), keys...)
+	return trackTimed(t, dial, impatient(), keys...)
 }
 
-func trackAt(t *testing.T, addr string, keys ...string) *harness {
-	t.Helper()
-	return trackTimed(t, addr, impatient(), keys...)
-}
-
-func trackTimed(t *testing.T, addr string, timing Timing, keys ...string) *harness {
+func trackTimed(t *testing.T, dial dialer, timing Timing, keys ...string) *harness {
 	t.Helper()
 	h := &harness{Gomega: NewWithT(t)}
-	pool := connection.NewPool(connection.Options{})
+	pool := connection.NewPool(connection.Options{Dial: dial})
 	h.Tracker = New(Options{
-		Conn: pool.Conn(auth.Endpoint{Address: addr}, 0), Mark: h.mark, Proven: coalesce.NewSignal(),
+		Conn: pool.Conn(auth.Endpoint{Address: "redis:6379"}, 0), Mark: h.mark, Proven: coalesce.NewSignal(),
 		Budgets:  budgets(),
 		Recorder: h, Timing: timing, Log: logr.Discard(),
 	})
@@ -122,9 +127,8 @@ func trackTimed(t *testing.T, addr string, timing Timing, keys ...string) *harne
 func listOf(name string) Key { return Key{Name: name, Class: verify.ClassList} }
 
 // scripted is a server that tracks keys and answers LLEN by the script.
-func scripted(t *testing.T, llen func(key string) string) *redistest.Scripted {
-	t.Helper()
-	return redistest.NewScripted(t, func(args []string) string {
+func scripted(llen func(key string) string) dialer {
+	return redistest.NewPiped(func(args []string) string {
 		switch args[0] {
 		case "hello":
 			return hello3
@@ -134,71 +138,142 @@ func scripted(t *testing.T, llen func(key string) string) *redistest.Scripted {
 			return llen(args[1])
 		}
 		return redistest.Usual
-	})
+	}).Dial
 }
 
 func (h *harness) eventuallyMarked(marks ...string) {
 	h.Eventually(h.marked).WithTimeout(timeout).WithPolling(time.Millisecond).Should(ContainElements(marks))
 }
 
+// told is the message that a key has changed.
+func told(key string) string { return ">2\r\n+invalidate\r\n*1\r\n+" + key + "\r\n" }
+
 func TestAnInvalidationIsFollowedByAReadAndAWake(t *testing.T) {
 	t.Parallel()
-	var reads atomic.Int32
-	server := scripted(t, func(string) string {
-		if reads.Add(1) == 1 {
-			return ":0\r\n" + toldOfA
-		}
-		return ":1\r\n"
+	synctest.Test(t, func(t *testing.T) {
+		var reads atomic.Int32
+		h := track(t, scripted(func(string) string {
+			if reads.Add(1) == 1 {
+				return ":0\r\n" + toldOfA
+			}
+			return ":1\r\n"
+		}), "a")
+		h.eventuallyMarked("a Confirmed", "a Growth")
+		h.Expect(reads.Load()).To(BeEquivalentTo(2))
+		h.Expect(h.Proven()).To(BeTrue())
+		h.Expect(h.State(listOf("a")).Tracked).To(BeTrue())
 	})
-	h := track(t, server, "a")
-	h.eventuallyMarked("a Confirmed", "a Growth")
-	h.Expect(reads.Load()).To(BeEquivalentTo(2))
-	h.Expect(h.Proven()).To(BeTrue())
-	h.Expect(h.State(listOf("a")).Tracked).To(BeTrue())
 }
 
 func TestPushesInTheMiddleOfReplies(t *testing.T) {
 	t.Parallel()
-	var reads atomic.Int32
-	server := scripted(t, func(string) string {
-		if reads.Add(1) > 2 {
-			return ":5\r\n"
-		}
-		return otherMsg + toldOfB + ":0\r\n" + flushed + otherMsg
+	synctest.Test(t, func(t *testing.T) {
+		var reads atomic.Int32
+		h := track(t, scripted(func(string) string {
+			if reads.Add(1) > 2 {
+				return ":5\r\n"
+			}
+			return otherMsg + toldOfB + ":0\r\n" + flushed + otherMsg
+		}), "a", "b")
+		h.eventuallyMarked("a Confirmed", "b Confirmed", "a Growth", "b Growth")
+		h.Expect(h.ended()).To(BeZero())
 	})
-	h := track(t, server, "a", "b")
-	h.eventuallyMarked("a Confirmed", "b Confirmed", "a Growth", "b Growth")
-	h.Expect(h.ended()).To(BeZero())
 }
 
 // A server whose table of tracked keys is full sends invalidations although nothing has changed.
 func TestInvalidationsWithoutAChangeCauseOneReadASecond(t *testing.T) {
 	t.Parallel()
-	var reads atomic.Int32
-	server := scripted(t, func(string) string {
-		reads.Add(1)
-		return ":7\r\n" + toldOfA
+	synctest.Test(t, func(t *testing.T) {
+		var reads atomic.Int32
+		h := trackTimed(t, scripted(func(string) string {
+			reads.Add(1)
+			return ":7\r\n" + toldOfA
+		}), DefaultTiming(), "a")
+		h.eventuallyMarked("a Shrink")
+		before := reads.Load()
+		time.Sleep(10*time.Second + spacing)
+		h.Expect(reads.Load()-before).To(BeEquivalentTo(10), "no wake is dropped")
 	})
-	h := trackTimed(t, server.Addr(), DefaultTiming(), "a") // Another session would read the key again.
-	h.eventuallyMarked("a Shrink")
-	before := reads.Load()
-	h.Consistently(func() int32 { return reads.Load() - before }).WithTimeout(2500 * time.Millisecond).Should(BeNumerically("<=", 3))
-	h.Eventually(func() int32 { return reads.Load() - before }).WithTimeout(timeout).Should(BeNumerically(">=", 3), "no wake is dropped")
+}
+
+// The server's table has room for a third of the keys. So it forgets a key with each read, and tells of it.
+func TestAFullTableCostsOneReadASecondForEachKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const many, room = 300, 100
+		var table []string // One connection has one goroutine.
+		var reads atomic.Int32
+		dial := scripted(func(key string) string {
+			reads.Add(1)
+			table = append(table, key)
+			if len(table) <= room {
+				return ":0\r\n"
+			}
+			forgotten := table[0]
+			table = table[1:]
+			return ":0\r\n" + told(forgotten)
+		})
+		var keys []string
+		for i := range many {
+			keys = append(keys, strconv.Itoa(i))
+		}
+		h := trackTimed(t, dial, DefaultTiming(), keys...)
+		time.Sleep(10 * time.Second) // Each length was equal often enough.
+		before := reads.Load()
+		const seconds = 20
+		time.Sleep(seconds * time.Second)
+		synctest.Wait()
+		h.Expect(reads.Load() - before).To(And(BeNumerically(">=", seconds*(many-room-1)), BeNumerically("<=", (seconds+1)*many)))
+		h.Expect(h.marked()).To(HaveLen(int(reads.Load())), "each read wakes")
+		h.Expect(h.ended()).To(BeZero())
+	})
+}
+
+// At rest the server is asked for nothing except a PING.
+func TestKeysAtRestCostNoReads(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var reads, pings atomic.Int32
+		dial := redistest.NewPiped(func(args []string) string {
+			switch args[0] {
+			case "hello":
+				return hello3
+			case "client":
+				return "+OK\r\n"
+			case "llen":
+				reads.Add(1)
+			case "ping":
+				pings.Add(1)
+			}
+			return redistest.Usual
+		}).Dial
+		const many = 1000
+		var keys []string
+		for i := range many {
+			keys = append(keys, strconv.Itoa(i))
+		}
+		h := trackTimed(t, dial, DefaultTiming(), keys...)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		h.Expect(reads.Load()).To(BeEquivalentTo(many))
+		h.Expect(pings.Load()).To(And(BeNumerically(">", 1700), BeNumerically("<=", 1800)), "one each two seconds")
+		h.Expect(h.ended()).To(BeZero())
+	})
 }
 
 // What nobody asked for wakes nobody, and too much of it ends the session.
 func TestInvalidationsThatNobodyAskedFor(t *testing.T) {
 	t.Parallel()
-	server := scripted(t, func(string) string { return ":0\r\n" + toldOfB + toldOfA + toldOfA + toldOfB })
-	h := track(t, server, "a")
-	h.eventuallyMarked("a Confirmed", "a Growth")
-	h.Expect(h.marked()).NotTo(ContainElement(HavePrefix("b")))
-	h.Expect(h.ended()).To(BeZero())
+	synctest.Test(t, func(t *testing.T) {
+		h := track(t, scripted(func(string) string { return ":0\r\n" + toldOfB + toldOfA + toldOfA + toldOfB }), "a")
+		h.eventuallyMarked("a Confirmed", "a Growth")
+		h.Expect(h.marked()).NotTo(ContainElement(HavePrefix("b")))
+		h.Expect(h.ended()).To(BeZero())
 
-	flood := scripted(t, func(string) string { return ":0\r\n" + strings.Repeat(toldOfB, 3*burst) })
-	h = track(t, flood, "a")
-	h.Eventually(h.ended).WithTimeout(timeout).Should(BeNumerically(">=", 1))
-	h.Expect(h.marked()).To(Equal([]string{"a Confirmed", "a Lost"}))
+		h = track(t, scripted(func(string) string { return ":0\r\n" + strings.Repeat(toldOfB, 3*burst) }), "a")
+		h.Eventually(h.ended).WithTimeout(timeout).Should(BeNumerically(">=", 1))
+		h.Expect(h.marked()).To(Equal([]string{"a Confirmed", "a Lost"}))
+	})
 }
 
 func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
@@ -216,9 +291,11 @@ func TestASessionEndsWhenTheServerMisbehaves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := track(t, scripted(t, func(string) string { return answer }), "a")
-			h.Eventually(h.ended).WithTimeout(timeout).Should(BeNumerically(">=", 1))
-			h.Expect(h.Proven()).To(BeFalse())
+			synctest.Test(t, func(t *testing.T) {
+				h := track(t, scripted(func(string) string { return answer }), "a")
+				h.Eventually(h.ended).WithTimeout(timeout).Should(BeNumerically(">=", 1))
+				h.Expect(h.Proven()).To(BeFalse())
+			})
 		})
 	}
 }
@@ -239,23 +316,24 @@ func TestServersThatDoNotTrack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var reads atomic.Int32
-			server := redistest.NewScripted(t, func(args []string) string {
-				switch args[0] {
-				case "hello":
-					return c.hello
-				case "client":
-					return c.client
-				case "llen":
-					reads.Add(1)
-				}
-				return redistest.Usual
+			synctest.Test(t, func(t *testing.T) {
+				var reads atomic.Int32
+				h := track(t, redistest.NewPiped(func(args []string) string {
+					switch args[0] {
+					case "hello":
+						return c.hello
+					case "client":
+						return c.client
+					case "llen":
+						reads.Add(1)
+					}
+					return redistest.Usual
+				}).Dial, "a")
+				h.Eventually(h.ended).WithTimeout(timeout).Should(BeNumerically(">=", 2), "it is tried again")
+				h.Expect(reads.Load()).To(BeZero())
+				h.Expect(h.State(listOf("a")).Tracked).To(BeFalse())
+				h.Expect(h.conn.WaitUp(t.Context())).To(Succeed(), "the server is not down")
 			})
-			h := track(t, server, "a")
-			h.Eventually(h.ended).WithTimeout(timeout).Should(BeNumerically(">=", 2), "it is tried again")
-			h.Expect(reads.Load()).To(BeZero())
-			h.Expect(h.State(listOf("a")).Tracked).To(BeFalse())
-			h.Expect(h.conn.WaitUp(t.Context())).To(Succeed(), "the server is not down")
 		})
 	}
 }
@@ -265,16 +343,18 @@ func TestAReadThatIsRefusedIsRepeated(t *testing.T) {
 	for _, refusal := range []string{"NOPERM no", "LOADING Redis is loading", "MOVED 1 host:1", "WRONGTYPE no"} {
 		t.Run(refusal, func(t *testing.T) {
 			t.Parallel()
-			var reads atomic.Int32
-			h := track(t, scripted(t, func(key string) string {
-				if key == "a" && reads.Add(1) < 3 {
-					return "-" + refusal + "\r\n"
-				}
-				return ":0\r\n"
-			}), "a", "b")
-			h.eventuallyMarked("b Confirmed", "a Confirmed")
-			h.Expect(reads.Load()).To(BeNumerically(">=", 3))
-			h.Expect(h.ended()).To(BeZero())
+			synctest.Test(t, func(t *testing.T) {
+				var reads atomic.Int32
+				h := track(t, scripted(func(key string) string {
+					if key == "a" && reads.Add(1) < 3 {
+						return "-" + refusal + "\r\n"
+					}
+					return ":0\r\n"
+				}), "a", "b")
+				h.eventuallyMarked("b Confirmed", "a Confirmed")
+				h.Expect(reads.Load()).To(BeEquivalentTo(3))
+				h.Expect(h.ended()).To(BeZero())
+			})
 		})
 	}
 }
@@ -282,103 +362,114 @@ func TestAReadThatIsRefusedIsRepeated(t *testing.T) {
 // What only a person can mend is tried again after a minute, and what heals by itself after a second.
 func TestAReadIsRepeatedSoonIfTheRefusalMayEndByItself(t *testing.T) {
 	t.Parallel()
-	for refusal, soon := range map[string]bool{
-		"NOPERM no": false, "WRONGTYPE no": false, "LOADING Redis is loading": true, "BUSY a script": true,
+	for refusal, readsInAMinute := range map[string]int{
+		"NOPERM no": 1, "WRONGTYPE no": 1, "LOADING Redis is loading": 60, "BUSY a script": 60,
 	} {
 		t.Run(refusal, func(t *testing.T) {
 			t.Parallel()
-			timing := impatient()
-			timing.ForbiddenRetry = time.Hour
-			var reads atomic.Int32
-			h := trackTimed(t, scripted(t, func(string) string {
-				reads.Add(1)
-				return "-" + refusal + "\r\n"
-			}).Addr(), timing, "a")
-			if soon {
-				h.Eventually(reads.Load).WithTimeout(timeout).Should(BeNumerically(">=", 3))
-				return
-			}
-			h.Eventually(reads.Load).WithTimeout(timeout).Should(BeNumerically("==", 1))
-			h.Consistently(reads.Load).Should(BeNumerically("==", 1))
+			synctest.Test(t, func(t *testing.T) {
+				var reads atomic.Int32
+				h := trackTimed(t, scripted(func(string) string {
+					reads.Add(1)
+					return "-" + refusal + "\r\n"
+				}), DefaultTiming(), "a")
+				time.Sleep(time.Minute - time.Millisecond)
+				h.Expect(reads.Load()).To(BeEquivalentTo(readsInAMinute))
+				time.Sleep(time.Second)
+				h.Expect(reads.Load()).To(BeEquivalentTo(readsInAMinute + 1))
+			})
 		})
 	}
 }
 
 func TestIdleKeysAreReadOnceASecond(t *testing.T) {
 	t.Parallel()
-	var reads atomic.Int32
-	h := trackTimed(t, scripted(t, func(string) string {
-		if n := reads.Add(1); n%2 == 0 { // The length changes all the time.
-			return ":1\r\n" + toldOfA
-		}
-		return ":0\r\n" + toldOfA
-	}).Addr(), DefaultTiming(), "a")
-	h.SetIdle(listOf("a"), ID{Name: "a"}, true)
-	h.eventuallyMarked("a Confirmed")
-	h.Consistently(reads.Load).WithTimeout(1500 * time.Millisecond).Should(BeNumerically("<=", 4))
-	h.SetIdle(listOf("a"), ID{Name: "a"}, false)
-	h.Eventually(reads.Load).WithTimeout(timeout).Should(BeNumerically(">=", 20))
+	synctest.Test(t, func(t *testing.T) {
+		var reads atomic.Int32
+		h := trackTimed(t, scripted(func(string) string {
+			if n := reads.Add(1); n%2 == 0 { // The length changes all the time.
+				return ":1\r\n" + toldOfA
+			}
+			return ":0\r\n" + toldOfA
+		}), DefaultTiming(), "a")
+		h.eventuallyMarked("a Confirmed")
+		h.SetIdle(listOf("a"), ID{Name: "a"}, true)
+		time.Sleep(time.Second)
+		idle := reads.Load()
+		time.Sleep(10 * time.Second)
+		h.Expect(reads.Load() - idle).To(BeEquivalentTo(10))
+		h.SetIdle(listOf("a"), ID{Name: "a"}, false)
+		busy := reads.Load()
+		time.Sleep(time.Second)
+		h.Expect(reads.Load() - busy).To(BeNumerically("~", time.Second/spacing, 1))
+	})
 }
 
 func TestPauseGrowsAfterShortSessions(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	timing := DefaultTiming()
-	var p pause
-	var waits []time.Duration
-	for range 8 {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		timing := DefaultTiming()
+		var p pause
+		var waits []time.Duration
+		for range 8 {
+			p.begin()
+			waits = append(waits, p.after(true, errGone, timing))
+		}
+		g.Expect(waits[:2]).To(HaveEach(BeNumerically("<", time.Second)))
+		g.Expect(waits[2:]).To(Equal([]time.Duration{
+			time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 10 * time.Minute, 10 * time.Minute,
+		}))
 		p.begin()
-		waits = append(waits, p.after(true, errGone, timing))
-	}
-	g.Expect(waits[:2]).To(HaveEach(BeNumerically("<", time.Second)))
-	g.Expect(waits[2:]).To(Equal([]time.Duration{
-		time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 10 * time.Minute, 10 * time.Minute,
-	}))
-	p.begun = time.Now().Add(-timing.ShortSession)
-	g.Expect(p.after(true, errGone, timing)).To(BeNumerically("<", time.Second), "a long session begins anew")
-	g.Expect(p.after(false, connection.ErrNotTracking, timing)).To(Equal(time.Minute))
+		time.Sleep(timing.ShortSession)
+		g.Expect(p.after(true, errGone, timing)).To(BeNumerically("<", time.Second), "a long session begins anew")
+		g.Expect(p.after(false, connection.ErrNotTracking, timing)).To(Equal(time.Minute))
+	})
 }
 
 // errGone is why a session may end.
 var errGone = errUnanswered
 
-// stream runs a server that greets a tracker, answers its reads with 0, and also sends what flood returns again and
+// stream is a server that greets a tracker, answers its reads with 0, and also sends what flood returns again and
 // again, until the connection ends.
-func stream(t *testing.T, flood func() string) (addr string) {
-	t.Helper()
-	return redistest.Listen(t, func(conn net.Conn) {
-		var sending sync.Mutex
-		send := func(text string) bool {
-			sending.Lock()
-			defer sending.Unlock()
-			_, err := io.WriteString(conn, text)
-			return err == nil
+func stream(flood func() string) dialer {
+	return func(context.Context, string, string) (net.Conn, error) {
+		return redistest.Pipe(func(conn net.Conn) { serveStream(conn, flood) }), nil
+	}
+}
+
+func serveStream(conn net.Conn, flood func() string) {
+	var sending sync.Mutex
+	send := func(text string) bool {
+		sending.Lock()
+		defer sending.Unlock()
+		_, err := io.WriteString(conn, text)
+		return err == nil
+	}
+	var flooding sync.WaitGroup
+	defer flooding.Wait()
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() {
+		ok := true
+		switch strings.ToLower(lines.Text()) {
+		case "hello":
+			ok = send(hello3)
+		case "client":
+			ok = send("+OK\r\n")
+			flooding.Go(func() {
+				for send(flood()) {
+				}
+			})
+		case "llen":
+			ok = send(":0\r\n")
+		case "ping":
+			ok = send("+PONG\r\n")
 		}
-		var flooding sync.WaitGroup
-		defer flooding.Wait()
-		lines := bufio.NewScanner(conn)
-		for lines.Scan() {
-			ok := true
-			switch strings.ToLower(lines.Text()) {
-			case "hello":
-				ok = send(hello3)
-			case "client":
-				ok = send("+OK\r\n")
-				flooding.Go(func() {
-					for send(flood()) {
-					}
-				})
-			case "llen":
-				ok = send(":0\r\n")
-			case "ping":
-				ok = send("+PONG\r\n")
-			}
-			if !ok {
-				return
-			}
+		if !ok {
+			return
 		}
-		_ = conn.Close()
-	})
+	}
+	_ = conn.Close()
 }
 
 // Floods cost a bounded number of reads and wakes, and end the session.
@@ -397,9 +488,11 @@ func TestFloodsAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := trackAt(t, stream(t, func() string { return strings.Repeat(message, 100) }), "a")
-			h.Eventually(h.ended).WithTimeout(timeout).Should(BeNumerically(">=", 1))
-			h.Expect(len(h.marked())).To(BeNumerically("<=", 200), "a key is read every 25 ms at most")
+			synctest.Test(t, func(t *testing.T) {
+				h := track(t, stream(func() string { return strings.Repeat(message, 100) }), "a")
+				h.Eventually(h.ended).WithTimeout(timeout).Should(BeNumerically(">=", 1))
+				h.Expect(len(h.marked())).To(BeNumerically("<=", 200), "a key is read every 25 ms at most")
+			})
 		})
 	}
 }
@@ -407,35 +500,40 @@ func TestFloodsAreBounded(t *testing.T) {
 // A message that comes byte by byte is given up after some time, and does not delay the replies for ever.
 func TestAMessageThatDripsEndsTheSession(t *testing.T) {
 	t.Parallel()
-	var sent atomic.Int32
-	h := trackAt(t, stream(t, func() string {
-		select {
-		case <-t.Context().Done():
-		case <-time.After(5 * time.Millisecond):
-		}
-		if sent.Add(1) == 1 {
-			return ">2\r\n+invalidate\r\n*1\r\n$1000000\r\n"
-		}
-		return "x"
-	}), "a")
-	h.Eventually(h.ended).WithTimeout(timeout).Should(BeNumerically(">=", 1))
+	synctest.Test(t, func(t *testing.T) {
+		var sent atomic.Int32
+		h := track(t, stream(func() string {
+			select {
+			case <-t.Context().Done():
+			case <-time.After(5 * time.Millisecond):
+			}
+			if sent.Add(1) == 1 {
+				return ">2\r\n+invalidate\r\n*1\r\n$1000000\r\n"
+			}
+			return "x"
+		}), "a")
+		h.Eventually(h.ended).WithTimeout(timeout).Should(BeNumerically(">=", 1))
+	})
 }
 
 // A server may answer with the lengths of other keys. Every change that it tells of still wakes.
 func TestRepliesOfOtherKeysLoseNoWake(t *testing.T) {
 	t.Parallel()
-	var reads atomic.Int32
-	h := trackTimed(t, scripted(t, func(key string) string {
-		lengths := map[string]string{"a": ":100\r\n", "b": ":1\r\n"}
-		if n := reads.Add(1); n > 2 && n%2 == 0 { // That of the other key.
-			lengths["a"], lengths["b"] = lengths["b"], lengths["a"]
-		}
-		if reads.Load() > 40 {
-			return lengths[key]
-		}
-		return lengths[key] + ">2\r\n+invalidate\r\n*1\r\n+" + key + "\r\n"
-	}).Addr(), DefaultTiming(), "a", "b")
-	h.Eventually(reads.Load).WithTimeout(timeout).Should(BeNumerically(">=", 41))
-	h.Eventually(func() int { return len(h.marked()) - int(reads.Load()) }).WithTimeout(timeout).Should(BeZero(), "each read wakes")
-	h.Expect(h.ended()).To(BeZero())
+	synctest.Test(t, func(t *testing.T) {
+		var reads atomic.Int32
+		h := trackTimed(t, scripted(func(key string) string {
+			lengths := map[string]string{"a": ":100\r\n", "b": ":1\r\n"}
+			if n := reads.Add(1); n > 2 && n%2 == 0 { // That of the other key.
+				lengths["a"], lengths["b"] = lengths["b"], lengths["a"]
+			}
+			if reads.Load() > 40 {
+				return lengths[key]
+			}
+			return lengths[key] + told(key)
+		}), DefaultTiming(), "a", "b")
+		h.Eventually(reads.Load).WithTimeout(timeout).Should(BeNumerically(">=", 41))
+		unwoken := func() int { return int(reads.Load()) - len(h.marked()) }
+		h.Eventually(unwoken).WithTimeout(timeout).Should(BeZero(), "each read wakes")
+		h.Expect(h.ended()).To(BeZero())
+	})
 }

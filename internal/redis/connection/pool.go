@@ -86,6 +86,8 @@ type Options struct {
 	// Control is called before each connect with the resolved address, and may deny it. If it is nil, all addresses are
 	// allowed.
 	Control func(ctx context.Context, network, address string, conn syscall.RawConn) error
+	// Dial connects to servers in tests. If it is nil, the pool uses a [net.Dialer] with Control.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// AllowInsecureTLS allows endpoints to skip the verification of the server's certificate.
 	AllowInsecureTLS bool
 	// ServersPerTenant is how many databases of servers the owners of one tenant may claim together. 0 means no limit.
@@ -103,10 +105,13 @@ func NewPool(options Options) *Pool {
 	if options.LookAgain > 0 {
 		timing.reread, timing.refusedAuth = options.LookAgain, options.LookAgain
 	}
+	if options.Dial == nil {
+		options.Dial = (&net.Dialer{Timeout: callTimeout, ControlContext: options.Control}).DialContext
+	}
 	return &Pool{
 		log:       options.Log,
 		timing:    timing,
-		dialer:    (&net.Dialer{Timeout: callTimeout, ControlContext: options.Control}).DialContext,
+		dialer:    options.Dial,
 		dns:       net.DefaultResolver,
 		resolver:  auth.NewResolver(options.Secrets, options.AllowInsecureTLS),
 		passwords: redact.NewRegister(),

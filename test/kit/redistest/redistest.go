@@ -38,8 +38,10 @@ const (
 	NoEvents = "off"
 
 	host = "127.0.0.1"
-	// answerTimeout bounds what waits for the server, which a test may pause.
+	// answerTimeout bounds one attempt to find out whether the server is ready.
 	answerTimeout = 2 * time.Second
+	// commandTimeout bounds a command of a test. It is long, because on a busy machine an answer may be late.
+	commandTimeout = 30 * time.Second
 	// savedData is the file that the command SAVE writes.
 	savedData = "dump.rdb"
 )
@@ -179,9 +181,9 @@ func newClient(addr, user string, config *tls.Config) *redis.Client {
 		TLSConfig:             config,
 		MaxRetries:            -1,
 		DialerRetries:         1,
-		DialTimeout:           answerTimeout,
-		ReadTimeout:           answerTimeout,
-		WriteTimeout:          answerTimeout,
+		DialTimeout:           commandTimeout,
+		ReadTimeout:           commandTimeout,
+		WriteTimeout:          commandTimeout,
 		ContextTimeoutEnabled: true,
 	})
 }

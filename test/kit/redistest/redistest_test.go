@@ -4,6 +4,7 @@
 package redistest_test
 
 import (
+	"context"
 	"net"
 	"os"
 	"testing"
@@ -99,7 +100,9 @@ func TestPausedServerKeepsConnectionsAndAnswersNothing(t *testing.T) {
 	g.Expect(server.Client().Ping(t.Context()).Err()).To(Succeed())
 
 	g.Expect(server.Pause()).To(Succeed())
-	err := server.Client().Ping(t.Context()).Err()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	err := server.Client().Ping(ctx).Err()
 	g.Expect(err).To(MatchError(os.ErrDeadlineExceeded), "a time-out, not a closed connection")
 	g.Expect(server.Resume()).To(Succeed())
 	g.Eventually(func() error { return server.Client().Ping(t.Context()).Err() }).WithTimeout(timeout).Should(Succeed())

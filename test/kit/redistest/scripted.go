@@ -5,6 +5,7 @@ package redistest
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -44,6 +45,22 @@ func NewScripted(tb testing.TB, script Script) *Scripted {
 	s := &Scripted{script: script}
 	s.addr = Listen(tb, s.serve)
 	return s
+}
+
+// NewPiped returns a server without a port, whom only [Scripted.Dial] reaches. It works under testing/synctest.
+func NewPiped(script Script) *Scripted { return &Scripted{script: script} }
+
+// Dial connects to the server. The connection has no buffer: each side waits until the other one has read.
+func (s *Scripted) Dial(context.Context, string, string) (net.Conn, error) { return Pipe(s.serve), nil }
+
+// Pipe returns a connection whose other end is served, and closed when serve returns.
+func Pipe(serve func(net.Conn)) net.Conn {
+	client, server := net.Pipe()
+	go func() {
+		defer func() { _ = server.Close() }()
+		serve(server)
+	}()
+	return client
 }
 
 // Addr returns host:port.

@@ -253,7 +253,7 @@ func (m *Migration) MoveKeys(ctx context.Context) error {
 			return err
 		}
 		for _, key := range keys {
-			if err := m.from.Client().Migrate(ctx, toHost, toPort, key, 0, answerTimeout).Err(); err != nil {
+			if err := m.from.Client().Migrate(ctx, toHost, toPort, key, 0, commandTimeout).Err(); err != nil {
 				return err
 			}
 		}

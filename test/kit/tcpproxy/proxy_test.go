@@ -209,6 +209,23 @@ func TestStreamIsCutInTheMiddle(t *testing.T) {
 	s.dial()
 }
 
+func TestStreamsOfNewConnectionsAreCutInTheMiddle(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	open := s.dial()
+	s.proxy.CutNewAfter(len("well") + 3)
+	conn := s.dial()
+	s.send(conn, "message")
+	s.expect(conn, "mes")
+	s.expectEnd(conn, io.EOF)
+	s.send(open, "message")
+	s.expect(open, "message")
+	s.Expect(s.proxy.Pass()).To(Succeed())
+	conn = s.dial()
+	s.send(conn, "message")
+	s.expect(conn, "message")
+}
+
 func TestConnectionsAreCut(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -77,7 +77,11 @@ func inOffice(t *testing.T, test func(o *office)) {
 			// So long that all tests but one decide when round trips begin.
 			lengths: lengths{gather: time.Hour},
 		}
-		defer func() { o.Expect(o.client.Close()).To(Succeed()) }()
+		defer func() {
+			close(o.hold) // Nothing is held any longer if the test has failed.
+			o.reads.Wait()
+			o.Expect(o.client.Close()).To(Succeed())
+		}()
 		o.client.AddHook(o.trips)
 		var cancel context.CancelFunc
 		o.ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
@@ -216,16 +220,20 @@ func TestSharedRoundTripOutlivesItsSender(t *testing.T) {
 func TestPanicIsNoLength(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.busy()
-		answers := []*answer{o.read(o.ctx, 6), o.read(o.ctx, 7)}
+		sends := o.read(o.ctx, 6) // It waits longest.
+		o.expectJoined(1)
+		waits := o.read(o.ctx, 7)
 		o.expectJoined(2)
-		for range roundTrips {
+		o.hold <- nil
+		o.expectBegun(2)
+		for range roundTrips - 1 {
 			o.hold <- nil
 		}
+		synctest.Wait()
 		o.hold <- fmt.Errorf("a malformed reply")
 		o.reads.Wait()
-		for _, got := range answers {
-			o.Expect(got.err).To(HaveOccurred())
-		}
+		o.Expect(sends.err).To(MatchError("a malformed reply"))
+		o.Expect(waits.err).To(MatchError(errUnread))
 		o.Expect(o.lengths.of).To(BeEmpty())
 	})
 }
@@ -260,7 +268,7 @@ func TestTimeoutOfAnotherReadIsNoTimeout(t *testing.T) {
 		o.expectJoined(2)
 		o.hold <- nil
 		o.expectBegun(2)
-		<-short.Done()
+		<-time.After(2 * time.Second)
 		o.finish(roundTrips)
 		o.Expect(sends.err).To(MatchError(context.DeadlineExceeded))
 		o.Expect(sends.err).NotTo(MatchError(failure.ErrBusy))

@@ -6,6 +6,8 @@ set -euo pipefail
 tier=${1:?short or all}
 tests=(go tool -modfile=hack/tools/go.mod gotestsum --hide-summary=skipped)
 flags=(-timeout=40m)
+# On a busy machine, what a test waits for may take long to come. Unless the test says for how long, Gomega waits for one second.
+export GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT=30s
 race=()
 # The race detector needs a C compiler.
 [ "${RACE:-}" != no ] && [ "$(go env CGO_ENABLED)" = 1 ] && race=(-race)

@@ -38,7 +38,7 @@ const (
 
 	host = "127.0.0.1"
 	// answerTimeout bounds what waits for the server, which a test may pause.
-	answerTimeout = 2 * time.Second
+	answerTimeout = 5 * time.Second
 	// savedData is the file that the command SAVE writes.
 	savedData = "dump.rdb"
 )

@@ -4,9 +4,7 @@
 package main
 
 import (
-	"os"
 	"runtime"
-	"runtime/debug"
 	"runtime/metrics"
 )
 
@@ -21,22 +19,24 @@ const (
 	mostPercent = 800
 )
 
-// boundGarbage sets how much garbage there may be, unless the user has set the environment variable GOGC. The Go runtime
-// only knows a percentage, so boundGarbage sets another one after each collection.
-func boundGarbage() {
-	if os.Getenv("GOGC") == "" {
-		followCollections(0)
-	}
+// garbage is how much of it there may be. The Go runtime only knows a percentage, so it is set again after each
+// collection.
+type garbage struct {
+	// live returns how many bytes the last collection found in use.
+	live func() uint64
+	// setPercent is [debug.SetGCPercent].
+	setPercent func(percent int) (before int)
+	percent    int
 }
 
-// followCollections sets the percentage again after each collection. set is the one that is set.
-func followCollections(set int) {
-	if percent := garbageFor(liveBytes()); percent != set {
-		debug.SetGCPercent(percent)
-		set = percent
+// bound sets the percentage now and after each collection.
+func (g *garbage) bound() {
+	if percent := garbageFor(g.live()); percent != g.percent {
+		g.setPercent(percent)
+		g.percent = percent
 	}
 	// The next collection finds that nobody holds this. It is too large to share memory with others.
-	runtime.AddCleanup(new([64]byte), followCollections, set)
+	runtime.AddCleanup(new([64]byte), (*garbage).bound, g)
 }
 
 // garbageFor returns the percentage of garbage to allow beside this many bytes in use.

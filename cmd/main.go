@@ -34,7 +34,7 @@ func main() {
 		fmt.Fprintln(os.Stdout, version)
 		return
 	}
-	boundMemory()
+	boundMemory(&garbage{live: liveBytes, setPercent: debug.SetGCPercent})
 	log := zap.New(zap.UseFlagOptions(&options.zap))
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
@@ -48,12 +48,15 @@ func main() {
 const memoryReserve = 10
 
 // boundMemory sets how much memory the Go runtime takes. GOMEMLIMIT is the limit of the container, beyond which the
-// kernel kills the process, and the Go runtime does not count the program itself.
-func boundMemory() {
+// kernel kills the process, and the Go runtime does not count the program itself. The garbage is not bounded if the user
+// has set the environment variable GOGC.
+func boundMemory(collected *garbage) {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		debug.SetMemoryLimit(limit - limit/memoryReserve)
 	}
-	boundGarbage()
+	if os.Getenv("GOGC") == "" {
+		collected.bound()
+	}
 }
 
 // start loads the client configuration of the cluster and runs the operator until ctx ends.

@@ -7,24 +7,30 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 )
 
-// Both belong to the whole process, so this test runs alone.
+// The memory limit belongs to the whole process, so this test runs alone.
 func TestBoundMemory(t *testing.T) {
 	g := NewWithT(t)
-	limit, percent := debug.SetMemoryLimit(512<<20), debug.SetGCPercent(100)
-	t.Cleanup(func() { debug.SetMemoryLimit(limit); debug.SetGCPercent(percent) })
+	limit := debug.SetMemoryLimit(512 << 20)
+	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
+	percent := 0
+	collected := func() *garbage {
+		return &garbage{live: func() uint64 { return 1 << 40 }, setPercent: func(is int) int { percent = is; return 0 }}
+	}
 	t.Setenv("GOGC", "100")
-	boundMemory()
+	boundMemory(collected())
 	g.Expect(debug.SetMemoryLimit(math.MaxInt64)).To(BeNumerically("~", 461<<20, 1<<20))
-	g.Expect(debug.SetGCPercent(100)).To(Equal(100), "users have chosen")
+	g.Expect(percent).To(BeZero(), "users have chosen")
 	t.Setenv("GOGC", "")
-	boundMemory()
+	boundMemory(collected())
 	g.Expect(debug.SetMemoryLimit(-1)).To(Equal(int64(math.MaxInt64)), "no limit stays no limit")
-	g.Expect(debug.SetGCPercent(percent)).NotTo(Equal(100), "the operator has chosen")
+	g.Expect(percent).To(Equal(garbagePercent), "the operator has chosen")
 }
 
 func TestGarbageFor(t *testing.T) {
@@ -36,22 +42,32 @@ func TestGarbageFor(t *testing.T) {
 	}
 }
 
-// The percentage follows the objects in use. It belongs to the whole process, so this test runs alone.
 func TestGarbageFollowsTheObjectsInUse(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
-	before := debug.SetGCPercent(100)
-	t.Cleanup(func() { debug.SetGCPercent(before) })
-	t.Setenv("GOGC", "")
-	boundGarbage()
-	percent := func() int {
+	var live atomic.Uint64
+	percents := make(chan int, 1)
+	collected := &garbage{live: live.Load, setPercent: func(percent int) int { percents <- percent; return 0 }}
+	collected.bound()
+	g.Expect(percents).To(Receive(Equal(mostPercent)))
+	follows := func(bytes uint64, percent int) {
+		live.Store(bytes)
 		runtime.GC()
-		is := debug.SetGCPercent(-1)
-		debug.SetGCPercent(is)
-		return is
+		var set int
+		g.Eventually(percents).WithTimeout(30 * time.Second).Should(Receive(&set))
+		g.Expect(set).To(Equal(percent))
+		runtime.GC() // It changes nothing.
 	}
-	g.Eventually(percent).Should(BeNumerically(">", garbagePercent))
-	held := make([]byte, 2*leastGarbage)
-	g.Eventually(percent).Should(Equal(garbagePercent))
+	for range 3 {
+		follows(2*leastGarbage, garbagePercent)
+		follows(0, mostPercent)
+	}
+}
+
+func TestLiveBytes(t *testing.T) {
+	t.Parallel()
+	held := make([]byte, leastGarbage)
+	runtime.GC()
+	NewWithT(t).Expect(liveBytes()).To(BeNumerically(">=", len(held)))
 	runtime.KeepAlive(held)
-	g.Eventually(percent).Should(BeNumerically(">", garbagePercent))
 }

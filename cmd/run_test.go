@@ -20,26 +20,23 @@ func TestStopBeforeTheCachesHaveSynced(t *testing.T) {
 	timing := leadership.Timing{
 		LeaseDuration: leadership.LeaseDuration, RenewDeadline: leadership.RenewDeadline, RetryPeriod: leadership.RetryPeriod,
 	}
-	for name, lease := range map[string]*leadership.Lease{
-		"without leader election": nil,
-		"with leader election":    leadership.NewLease(held{}, timing),
-	} {
+	for name, elects := range map[string]bool{"without leader election": false, "with leader election": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := NewWithT(t)
-			hangs := make(chan struct{})
-			defer close(hangs)
-			neverSynced := make(chan struct{})
-			ctx, stop := context.WithCancel(t.Context())
-			returned := make(chan error, 1)
-			go func() {
-				returned <- within(ctx, lease, stoppable(neverSynced, func(context.Context) error {
+			synctest.Test(t, func(t *testing.T) {
+				var lease *leadership.Lease
+				if elects {
+					lease = leadership.NewLease(held{}, timing)
+				}
+				hangs, neverSynced := make(chan struct{}), make(chan struct{})
+				defer close(hangs)
+				ctx, stop := context.WithCancel(t.Context())
+				stop()
+				NewWithT(t).Expect(within(ctx, lease, stoppable(neverSynced, func(context.Context) error {
 					<-hangs
 					return nil
-				}))
-			}()
-			stop()
-			g.Eventually(returned).Should(Receive(BeNil()))
+				}))).To(Succeed())
+			})
 		})
 	}
 }

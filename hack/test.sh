@@ -93,6 +93,8 @@ if [ "${RACE:-}" = no ] || [ "$(go env CGO_ENABLED)" != 1 ]; then race=; fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exec 2> /dev/null; kill -KILL -- "-$group"; wait; exit 130' INT TERM HUP
+# On a busy machine, what a test waits for may take long. Unless the test says how long, Gomega waits for one second.
+export GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT=30s
 export GOTMPDIR=$scratch # Go leaves nothing elsewhere when it is killed.
 needs_space
 

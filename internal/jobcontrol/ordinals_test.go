@@ -164,7 +164,7 @@ func TestForgedLargestOrdinalsDoNotStopTheOperator(t *testing.T) {
 			gate.Saw(owner1, owned)
 			claimed := make(chan []int64)
 			go func() { claimed <- free(gate, 5) }()
-			g.Eventually(claimed).WithTimeout(5 * time.Second).Should(Receive(HaveLen(5)))
+			g.Eventually(claimed).WithTimeout(30 * time.Second).Should(Receive(HaveLen(5)))
 		})
 	}
 }

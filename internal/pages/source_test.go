@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
@@ -96,27 +97,30 @@ func TestSourceFailsWithTheList(t *testing.T) {
 // An informer lists from the source, also if the API server would stream.
 func TestInformerOfASource(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	watched := make(chan metav1.ListOptions, 1)
-	from := &toolscache.ListWatch{
-		ListWithContextFunc: (&jobs{sizes: make([]int, 1200)}).list,
-		WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			select {
-			case watched <- options:
-			default: // The first is enough.
-			}
-			return watch.NewFake(), nil
-		},
-	}
-	log := funcr.New(func(_, _ string) {}, funcr.Options{})
-	informer := toolscache.NewSharedIndexInformer(Source(from, withoutLabels, log), &batchv1.Job{}, 0, nil)
-	g.Expect(informer.SetTransform(withoutLabels)).To(Succeed())
-	go informer.RunWithContext(t.Context())
-	var asked metav1.ListOptions
-	g.Eventually(watched).Should(Receive(&asked))
-	g.Expect(asked.SendInitialEvents).To(BeNil())
-	g.Expect(asked.ResourceVersion).To(Equal("7"), "it goes on where the list ends")
-	g.Eventually(informer.HasSynced).Should(BeTrue())
-	g.Expect(informer.GetStore().List()).To(HaveLen(1200))
-	g.Expect(informer.GetStore().List()).To(HaveEach(HaveField("Labels", BeEmpty())))
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		watched := make(chan metav1.ListOptions, 1)
+		from := &toolscache.ListWatch{
+			ListWithContextFunc: (&jobs{sizes: make([]int, 1200)}).list,
+			WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				select {
+				case watched <- options:
+				default: // The first is enough.
+				}
+				return watch.NewFake(), nil
+			},
+		}
+		log := funcr.New(func(_, _ string) {}, funcr.Options{})
+		informer := toolscache.NewSharedIndexInformer(Source(from, withoutLabels, log), &batchv1.Job{}, 0, nil)
+		g.Expect(informer.SetTransform(withoutLabels)).To(Succeed())
+		go informer.RunWithContext(t.Context())
+		synctest.Wait()
+		var asked metav1.ListOptions
+		g.Expect(watched).To(Receive(&asked))
+		g.Expect(asked.SendInitialEvents).To(BeNil())
+		g.Expect(asked.ResourceVersion).To(Equal("7"), "it goes on where the list ends")
+		g.Expect(informer.HasSynced()).To(BeTrue())
+		g.Expect(informer.GetStore().List()).To(HaveLen(1200))
+		g.Expect(informer.GetStore().List()).To(HaveEach(HaveField("Labels", BeEmpty())))
+	})
 }

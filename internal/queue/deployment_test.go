@@ -228,13 +228,15 @@ func (places) Refresh(context.Context, auth.Endpoint) { /* nothing moves */ }
 func TestManySlowServersHoldUpAReadForALimitedTime(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	const servers, delay = 8, 400 * time.Millisecond
+	const servers, delay = 8, 400 * time.Millisecond // Together they take longer than it may.
 	at, queues := places{}, []queue.Queue{}
+	var asked atomic.Int32
 	for i := range servers {
 		server := redistest.NewScripted(t, func(args []string) string {
 			if args[0] != "llen" {
 				return ""
 			}
+			asked.Add(1)
 			<-time.After(delay)
 			return ":1\r\n"
 		})
@@ -243,9 +245,8 @@ func TestManySlowServersHoldUpAReadForALimitedTime(t *testing.T) {
 		queues = append(queues, queue.Queue{Key: key})
 	}
 	pool := startPool(t)
-	began := time.Now()
 	_, err := queue.NewReader(pool, at).Observe(t.Context(), queue.Source{Endpoint: auth.Endpoint{Mode: auth.ModeCluster}, Queues: queues})
-	g.Expect(time.Since(began)).To(BeNumerically("<", servers*delay))
+	g.Expect(asked.Load()).To(BeNumerically("<", servers))
 	g.Expect(failure.Classify(err)).To(And(HaveField("Reason", failure.ReasonUnreachable), HaveField("Message", ContainSubstring("takes too long"))))
 }
 

@@ -9,16 +9,18 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-// trips counts round trips, and holds each until it is let go.
+// trips are the round trips to a server whose lists have as many messages as their names say. Each is held until it is
+// let go.
 type trips struct {
 	redis.Hook
 
@@ -30,53 +32,62 @@ func (t trips) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (t trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
-func (t trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (t trips) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, commands []redis.Cmder) error {
-		if commands[0].Name() != "llen" {
-			return next(ctx, commands) // The handshake of a connection.
-		}
 		t.begun <- len(commands)
 		if err := <-t.hold; err != nil {
 			panic(err)
 		}
-		return next(ctx, commands)
+		for _, command := range commands {
+			reply := fmt.Sprintf(":%v\r\n", command.Args()[1])
+			if command.Args()[1] == text {
+				reply = "-WRONGTYPE not a list\r\n"
+			}
+			command.(*redis.RawCmd).SetVal([]byte(reply))
+		}
+		return ctx.Err()
 	}
 }
 
-// office has lists of 0, 1, 2 and so on messages, and reads their lengths.
+// text is a key that is not a list.
+const text = "text"
+
+// office reads the lengths of lists.
 type office struct {
 	*WithT
 	trips
 
-	server  *miniredis.Miniredis
 	client  *redis.Client
 	lengths lengths
 	ctx     context.Context
 	reads   sync.WaitGroup
 }
 
-func newOffice(t *testing.T, lists int) *office {
+// inOffice runs a test with an office.
+func inOffice(t *testing.T, test func(o *office)) {
 	t.Helper()
-	server := miniredis.RunT(t)
-	o := &office{
-		WithT: NewWithT(t), server: server,
-		trips:  trips{begun: make(chan int, lists), hold: make(chan error, lists)},
-		client: redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: lists}),
-		// So long that all tests but one decide when round trips begin.
-		lengths: lengths{gather: time.Hour},
-	}
-	t.Cleanup(func() { o.Expect(o.client.Close()).To(Succeed()) })
-	for messages := 1; messages < lists; messages++ {
-		for range messages {
-			_, err := server.Push(strconv.Itoa(messages), "message")
-			o.Expect(err).NotTo(HaveOccurred())
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const most = 100 // No test has as many reads.
+		o := &office{
+			WithT: NewWithT(t), trips: trips{begun: make(chan int, most), hold: make(chan error, most)},
+			client: redis.NewClient(&redis.Options{
+				MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}, // It would look up a name.
+			}),
+			// So long that all tests but one decide when round trips begin.
+			lengths: lengths{gather: time.Hour},
 		}
-	}
-	o.client.AddHook(o.trips)
-	var cancel context.CancelFunc
-	o.ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return o
+		defer func() {
+			close(o.hold) // Nothing is held any longer if the test has failed.
+			o.reads.Wait()
+			o.Expect(o.client.Close()).To(Succeed())
+		}()
+		o.client.AddHook(o.trips)
+		var cancel context.CancelFunc
+		o.ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		test(o)
+	})
 }
 
 // answer is what a read has returned.
@@ -87,6 +98,11 @@ type answer struct {
 
 // read begins to read the length of the list with so many messages.
 func (o *office) read(ctx context.Context, messages int) *answer {
+	return o.readKey(ctx, strconv.Itoa(messages))
+}
+
+// readKey begins to read the length of a list.
+func (o *office) readKey(ctx context.Context, key string) *answer {
 	got := &answer{length: -1}
 	o.reads.Go(func() {
 		defer func() {
@@ -94,7 +110,7 @@ func (o *office) read(ctx context.Context, messages int) *answer {
 				got.err = fmt.Errorf("%v", cause)
 			}
 		}()
-		got.length, got.err = o.lengths.read(ctx, o.client, strconv.Itoa(messages))
+		got.length, got.err = o.lengths.read(ctx, o.client, key)
 	})
 	return got
 }
@@ -103,9 +119,25 @@ func (o *office) read(ctx context.Context, messages int) *answer {
 func (o *office) busy() (answers []*answer) {
 	for messages := range roundTrips {
 		answers = append(answers, o.read(o.ctx, messages))
-		o.Eventually(o.begun).Should(Receive(Equal(1)))
+		o.expectBegun(1)
 	}
 	return answers
+}
+
+// expectBegun sees that one round trip has begun, and with how many commands.
+func (o *office) expectBegun(commands int) {
+	synctest.Wait()
+	o.Expect(o.begun).To(Receive(Equal(commands)))
+	o.Expect(o.begun).NotTo(Receive())
+}
+
+// expectJoined sees how many reads wait for the next round trip, which has not begun.
+func (o *office) expectJoined(reads int) {
+	synctest.Wait()
+	o.lengths.mu.Lock()
+	defer o.lengths.mu.Unlock()
+	o.Expect(o.lengths.of[o.client].next.commands).To(HaveLen(reads))
+	o.Expect(o.begun).NotTo(Receive())
 }
 
 // finish lets so many round trips go, and waits until all reads have ended.
@@ -116,138 +148,130 @@ func (o *office) finish(trips int) {
 	o.reads.Wait()
 }
 
-// joined returns how many reads wait for the next round trip.
-func (o *office) joined() int {
-	o.lengths.mu.Lock()
-	defer o.lengths.mu.Unlock()
-	return len(o.lengths.of[o.client].next.commands)
-}
-
 func TestReadsShareARoundTrip(t *testing.T) {
-	t.Parallel()
-	const lists = 25
-	o := newOffice(t, lists)
-	answers := o.busy()
-	for messages := roundTrips; messages < lists; messages++ {
-		answers = append(answers, o.read(o.ctx, messages))
-	}
-	o.Eventually(o.joined).Should(Equal(lists - roundTrips))
-	o.Consistently(o.begun, "20ms").ShouldNot(Receive(), "no more round trips than allowed")
-	o.finish(roundTrips + 1)
+	inOffice(t, func(o *office) {
+		const lists = 25
+		answers := o.busy()
+		for messages := roundTrips; messages < lists; messages++ {
+			answers = append(answers, o.read(o.ctx, messages))
+		}
+		o.expectJoined(lists - roundTrips)
+		o.finish(roundTrips + 1)
 
-	o.Expect(o.begun).To(Receive(Equal(lists - roundTrips)))
-	for messages, got := range answers {
-		o.Expect(*got).To(Equal(answer{length: int64(messages)}))
-	}
-	o.Expect(o.lengths.of).To(BeEmpty(), "nothing is kept")
+		o.expectBegun(lists - roundTrips)
+		for messages, got := range answers {
+			o.Expect(*got).To(Equal(answer{length: int64(messages)}))
+		}
+		o.Expect(o.lengths.of).To(BeEmpty(), "nothing is kept")
+	})
 }
 
 // A list that is none has an error of its own, and the others have their lengths.
 func TestWrongTypeFailsAlone(t *testing.T) {
-	t.Parallel()
-	o := newOffice(t, 8)
-	o.Expect(o.server.Set("text", "not a list")).To(Succeed())
-	o.busy()
-	var wrong error
-	o.reads.Go(func() { _, wrong = o.lengths.read(o.ctx, o.client, "text") })
-	right := o.read(o.ctx, 7)
-	o.Eventually(o.joined).Should(Equal(2))
-	o.finish(roundTrips + 1)
+	inOffice(t, func(o *office) {
+		o.busy()
+		wrong := o.readKey(o.ctx, text)
+		right := o.read(o.ctx, 7)
+		o.expectJoined(2)
+		o.finish(roundTrips + 1)
 
-	o.Expect(wrong).To(MatchError(ContainSubstring("WRONGTYPE")))
-	o.Expect(*right).To(Equal(answer{length: 7}))
+		o.Expect(wrong.err).To(MatchError(ContainSubstring("WRONGTYPE")))
+		o.Expect(*right).To(Equal(answer{length: 7}))
+	})
 }
 
 // Whoever gives up, whether it waits or sends, the others get their lengths.
 func TestReadThatGivesUpHoldsUpNobody(t *testing.T) {
-	t.Parallel()
-	o := newOffice(t, 8)
-	giving, giveUp := context.WithCancel(o.ctx)
-	o.busy()
-	gone := o.read(giving, 5)
-	o.Eventually(o.joined).Should(Equal(1))
-	stays := o.read(o.ctx, 6)
-	o.Eventually(o.joined).Should(Equal(2))
-	giveUp()
-	o.Eventually(func() int {
-		o.lengths.mu.Lock()
-		defer o.lengths.mu.Unlock()
-		return o.lengths.of[o.client].users
-	}).Should(Equal(roundTrips + 1))
-	o.finish(roundTrips + 1)
-	o.Expect(gone.err).To(MatchError(context.Canceled))
-	o.Expect(*stays).To(Equal(answer{length: 6}))
+	inOffice(t, func(o *office) {
+		giving, giveUp := context.WithCancel(o.ctx)
+		o.busy()
+		gone := o.read(giving, 5)
+		o.expectJoined(1)
+		stays := o.read(o.ctx, 6)
+		o.expectJoined(2)
+		giveUp()
+		synctest.Wait()
+		o.Expect(gone.err).To(MatchError(context.Canceled))
+		o.finish(roundTrips + 1)
+		o.Expect(*stays).To(Equal(answer{length: 6}))
+	})
 }
 
 // The one that sends the round trip is most likely one that gives up then.
 func TestSharedRoundTripOutlivesItsSender(t *testing.T) {
-	t.Parallel()
-	o := newOffice(t, 8)
-	giving, giveUp := context.WithCancel(o.ctx)
-	o.busy()
-	for range 15 {
-		o.read(giving, 5)
-	}
-	stays := o.read(o.ctx, 6)
-	o.Eventually(o.joined).Should(Equal(16))
-	o.hold <- nil
-	o.Eventually(o.begun).Should(Receive(Equal(16)))
-	giveUp()
-	o.finish(roundTrips)
-	o.Expect(*stays).To(Equal(answer{length: 6}))
+	inOffice(t, func(o *office) {
+		giving, giveUp := context.WithCancel(o.ctx)
+		o.busy()
+		gone := o.read(giving, 5) // It waits longest, so it sends.
+		o.expectJoined(1)
+		stays := o.read(o.ctx, 6)
+		o.expectJoined(2)
+		o.hold <- nil
+		o.expectBegun(2)
+		giveUp()
+		synctest.Wait()
+		o.Expect(gone.length).To(BeEquivalentTo(-1), "it sends, which it does not give up")
+		o.finish(roundTrips)
+		o.Expect(*stays).To(Equal(answer{length: 6}))
+	})
 }
 
 // A panic of the client library is not a length of 0 for those who share the round trip.
 func TestPanicIsNoLength(t *testing.T) {
-	t.Parallel()
-	o := newOffice(t, 8)
-	o.busy()
-	answers := []*answer{o.read(o.ctx, 6), o.read(o.ctx, 7)}
-	o.Eventually(o.joined).Should(Equal(2))
-	for range roundTrips {
+	inOffice(t, func(o *office) {
+		o.busy()
+		sends := o.read(o.ctx, 6) // It waits longest.
+		o.expectJoined(1)
+		waits := o.read(o.ctx, 7)
+		o.expectJoined(2)
 		o.hold <- nil
-	}
-	o.hold <- fmt.Errorf("a malformed reply")
-	o.reads.Wait()
-	for _, got := range answers {
-		o.Expect(got.err).To(HaveOccurred())
-	}
-	o.Expect(o.lengths.of).To(BeEmpty())
+		o.expectBegun(2)
+		for range roundTrips - 1 {
+			o.hold <- nil
+		}
+		synctest.Wait()
+		o.hold <- fmt.Errorf("a malformed reply")
+		o.reads.Wait()
+		o.Expect(sends.err).To(MatchError("a malformed reply"))
+		o.Expect(waits.err).To(MatchError(errUnread))
+		o.Expect(o.lengths.of).To(BeEmpty())
+	})
 }
 
 // A read waits neither for all round trips of others to a server that is far away, nor for long to begin its own.
 func TestReadsBeginSoonIfTheServerIsFarAway(t *testing.T) {
-	t.Parallel()
-	o := newOffice(t, 8)
-	o.lengths.gather = time.Millisecond
-	o.busy()
-	answers := []*answer{o.read(o.ctx, 6)}
-	o.Eventually(o.begun).Should(Receive(Equal(1)), "while the others are still under way")
-	answers = append(answers, o.read(o.ctx, 7))
-	o.Eventually(o.begun).Should(Receive(Equal(1)))
-	o.finish(roundTrips + 2)
-	for i, got := range answers {
-		o.Expect(*got).To(Equal(answer{length: int64(6 + i)}))
-	}
+	inOffice(t, func(o *office) {
+		o.lengths.gather = time.Millisecond
+		o.busy()
+		began := time.Now()
+		answers := []*answer{o.read(o.ctx, 6)}
+		o.Expect(<-o.begun).To(Equal(1), "while the others are still under way")
+		answers = append(answers, o.read(o.ctx, 7))
+		o.Expect(<-o.begun).To(Equal(1))
+		o.Expect(time.Since(began)).To(Equal(2 * time.Millisecond))
+		o.finish(roundTrips + 2)
+		for i, got := range answers {
+			o.Expect(*got).To(Equal(answer{length: int64(6 + i)}))
+		}
+	})
 }
 
 // The time of the read that sends a round trip may end long before that of the others.
 func TestTimeoutOfAnotherReadIsNoTimeout(t *testing.T) {
-	t.Parallel()
-	o := newOffice(t, 8)
-	o.busy()
-	short, cancel := context.WithTimeout(o.ctx, time.Second)
-	defer cancel()
-	for range 15 {
-		o.read(short, 5)
-	}
-	waits := o.read(o.ctx, 6)
-	o.Eventually(o.joined).Should(Equal(16))
-	o.hold <- nil
-	o.Eventually(o.begun).Should(Receive(Equal(16)))
-	<-short.Done()
-	o.finish(roundTrips)
-	if waits.err != nil { // Otherwise it has sent the round trip itself.
+	inOffice(t, func(o *office) {
+		o.busy()
+		short, cancel := context.WithTimeout(o.ctx, time.Second)
+		defer cancel()
+		sends := o.read(short, 5) // It waits longest.
+		o.expectJoined(1)
+		waits := o.read(o.ctx, 6)
+		o.expectJoined(2)
+		o.hold <- nil
+		o.expectBegun(2)
+		<-time.After(2 * time.Second)
+		o.finish(roundTrips)
+		o.Expect(sends.err).To(MatchError(context.DeadlineExceeded))
+		o.Expect(sends.err).NotTo(MatchError(failure.ErrBusy))
 		o.Expect(waits.err).To(MatchError(failure.ErrBusy))
-	}
+	})
 }

@@ -45,10 +45,10 @@ func newReader(t *testing.T) *queue.Reader {
 	return queue.NewReader(pool, topology.New(pool, logr.Discard()))
 }
 
-// startPool returns a pool that is closed at the end of the test.
+// startPool returns a pool that is closed at the end of the test. It is patient, since a machine may be busy.
 func startPool(t *testing.T) *connection.Pool {
 	t.Helper()
-	pool := connection.NewPool(connection.Options{})
+	pool := connection.NewPool(connection.Options{CallTimeout: timeout})
 	var running sync.WaitGroup
 	running.Go(func() { _ = pool.Start(t.Context()) })
 	t.Cleanup(running.Wait)

@@ -46,7 +46,8 @@ type dialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 // newClient returns a client for one database. It honors the deadlines of contexts, dials only through dial, and sends
 // no commands of its own except HELLO, AUTH and SELECT. It calls meet with each new connection.
 func newClient(
-	e auth.Endpoint, with *auth.Credentials, database int, dial dialFunc, meet func(context.Context, *redis.Conn) error,
+	e auth.Endpoint, with *auth.Credentials, database int, timeout time.Duration, dial dialFunc,
+	meet func(context.Context, *redis.Conn) error,
 ) *redis.Client {
 	password, idle := with.Password(), idleConnection
 	if with.Secured() {
@@ -66,9 +67,9 @@ func newClient(
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		ContextTimeoutEnabled:    true,
-		DialTimeout:              callTimeout,
-		ReadTimeout:              callTimeout,
-		WriteTimeout:             callTimeout,
+		DialTimeout:              timeout,
+		ReadTimeout:              timeout,
+		WriteTimeout:             timeout,
 		DialerRetries:            dialAttempts,
 		MaxRetries:               callRetries,
 		PoolSize:                 commandConnections,

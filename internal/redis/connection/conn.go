@@ -47,7 +47,7 @@ func (c *Conn) Do(ctx context.Context, call func(ctx context.Context, client red
 	}
 	defer c.clock(server)()
 	began := time.Now()
-	callCtx, cancel := context.WithTimeout(ctx, callTimeout)
+	callCtx, cancel := context.WithTimeout(ctx, server.timing.call)
 	defer cancel()
 	if client == nil {
 		client, err = server.firstClient(callCtx, c.database)
@@ -103,7 +103,7 @@ func (c *Conn) Ask(ctx context.Context, call func(ctx context.Context, client re
 	if err != nil {
 		return err
 	}
-	callCtx, cancel := context.WithTimeout(ctx, callTimeout)
+	callCtx, cancel := context.WithTimeout(ctx, server.timing.call)
 	defer cancel()
 	if client == nil {
 		return failure.Classify(fmt.Errorf("asking %s: %w", c.endpoint, failure.ErrBusy)) // Do loads the credentials.

@@ -165,7 +165,7 @@ func (s *server) inUse() (*auth.Credentials, error) {
 
 // reload is load with the timeout of a call.
 func (s *server) reload(ctx context.Context) (*auth.Credentials, *failure.Error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timing.call)
 	defer cancel()
 	return s.load(ctx)
 }

@@ -93,7 +93,7 @@ func TestOneLoadsWhileOthersWait(t *testing.T) {
 	g := NewWithT(t)
 	server, secrets := redistest.New(t, redistest.Options{}), &slowSecrets{answer: make(chan struct{})}
 	secrets.set(map[string]string{"password": "first"})
-	conn := startReal(t, withSecrets(secrets), func(p *Pool) { p.timing.lateAfter = time.Minute }).Conn(user(t, server, "reader", "first"), 0)
+	conn := startReal(t, withSecrets(secrets)).Conn(user(t, server, "reader", "first"), 0)
 	var callers sync.WaitGroup
 	for range 8 {
 		callers.Go(func() {
@@ -111,7 +111,8 @@ func TestASlowAPIServerHoldsNobodyForLong(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	secrets := &slowSecrets{answer: make(chan struct{})}
-	conn := startReal(t, withSecrets(secrets)).Conn(auth.Endpoint{Address: "127.0.0.1:1", Password: password, Namespace: namespace}, 0)
+	endpoint := auth.Endpoint{Address: "127.0.0.1:1", Password: password, Namespace: namespace}
+	conn := startReal(t, withSecrets(secrets), impatient).Conn(endpoint, 0)
 	_, err := readLength(t.Context(), conn)
 	g.Expect(err).To(MatchError(context.DeadlineExceeded))
 	g.Expect(failure.Classify(err).Message).To(ContainSubstring("API server"))

@@ -72,7 +72,7 @@ func (s *server) dialProbe(with *auth.Credentials) dialFunc {
 
 // dial connects to the address in use, with TLS if the credentials are for TLS.
 func (s *server) dial(ctx context.Context, with *auth.Credentials, network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timing.dial)
 	defer cancel()
 	conn, err := s.pin.Dial(ctx, s.dialer, network, address)
 	if err != nil {

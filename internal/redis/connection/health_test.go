@@ -23,7 +23,7 @@ func newCredentials() *auth.Credentials { return &auth.Credentials{} }
 // newTestHealth returns the health of a server with these credentials in use.
 func newTestHealth(inUse *auth.Credentials) *health {
 	unused := &clients{connect: func(with *auth.Credentials, database int) *redis.Client {
-		return newClient(somewhere, with, database, refuse, nil)
+		return newClient(somewhere, with, database, callTimeout, refuse, nil)
 	}}
 	return newHealth(unused.successor(inUse))
 }

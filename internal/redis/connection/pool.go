@@ -25,6 +25,8 @@ const callTimeout = time.Second
 
 // timing has the intervals that tests shorten.
 type timing struct {
+	call        time.Duration // timeout of a call
+	dial        time.Duration // timeout of a dial
 	lateAfter   time.Duration // age at which an unanswered call makes others fail at once
 	openTimeout time.Duration // timeout for opening a pub/sub connection
 	refusedAuth time.Duration // time between attempts with rejected credentials
@@ -38,6 +40,8 @@ type timing struct {
 
 func productionTiming() timing {
 	return timing{
+		call:        callTimeout,
+		dial:        dialTimeout,
 		lateAfter:   100 * time.Millisecond,
 		openTimeout: 3 * time.Second,
 		refusedAuth: 30 * time.Second,
@@ -95,6 +99,8 @@ type Options struct {
 	// LookAgain is the approximate time between two reads of a Secret in use, and the minimum time between two attempts
 	// with credentials that a server rejected. 0 means 30 seconds.
 	LookAgain time.Duration
+	// CallTimeout is the timeout of one call. 0 means one second.
+	CallTimeout time.Duration
 	// Log gets a line when an endpoint is marked down or up.
 	Log logr.Logger
 }
@@ -105,8 +111,11 @@ func NewPool(options Options) *Pool {
 	if options.LookAgain > 0 {
 		timing.reread, timing.refusedAuth = options.LookAgain, options.LookAgain
 	}
+	if options.CallTimeout > 0 {
+		timing.call, timing.dial = options.CallTimeout, options.CallTimeout*9/10
+	}
 	if options.Dial == nil {
-		options.Dial = (&net.Dialer{Timeout: callTimeout, ControlContext: options.Control}).DialContext
+		options.Dial = (&net.Dialer{Timeout: timing.call, ControlContext: options.Control}).DialContext
 	}
 	return &Pool{
 		log:       options.Log,

@@ -81,7 +81,7 @@ func (s *server) check(ctx context.Context, candidate *auth.Credentials, refused
 
 // ping connects with these credentials and waits for one reply.
 func ping(ctx context.Context, server *server, with *auth.Credentials) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, server.timing.call)
 	defer cancel()
 	pubSub, err := newPubSub(ctx, server, with, server.dialProbe(with))
 	if err != nil {
@@ -89,7 +89,7 @@ func ping(ctx context.Context, server *server, with *auth.Credentials) error {
 	}
 	defer pubSub.Close()
 	defer context.AfterFunc(ctx, pubSub.Close)()
-	_, err = pubSub.Receive(ctx, callTimeout)
+	_, err = pubSub.Receive(ctx, server.timing.call)
 	return err
 }
 

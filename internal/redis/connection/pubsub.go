@@ -57,7 +57,7 @@ func (s *server) openPubSub(ctx context.Context, timeout time.Duration) (*PubSub
 func newPubSub(ctx context.Context, server *server, with *auth.Credentials, dial dialFunc) (*PubSub, error) {
 	var dialed atomic.Bool
 	p := &PubSub{dedicated: dedicated{server: server, credentials: with}}
-	client := newClient(server.endpoint, with, 0, func(ctx context.Context, network, address string) (net.Conn, error) {
+	client := newClient(server.endpoint, with, 0, server.timing.call, func(ctx context.Context, network, address string) (net.Conn, error) {
 		if dialed.Swap(true) {
 			return nil, errNoReconnect
 		}

@@ -116,7 +116,7 @@ func (p *Pool) handOver(ctx context.Context, server *server, inUse, loaded *auth
 	p.log.Info("Redis is now used with the new values of the Secrets", "endpoint", server.endpoint.String())
 	select { // Let the calls that use the old clients end.
 	case <-ctx.Done():
-	case <-time.After(callTimeout):
+	case <-time.After(p.timing.call):
 	}
 	retired.close()
 }

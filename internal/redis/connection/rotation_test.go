@@ -14,6 +14,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -68,13 +69,14 @@ type rotating struct {
 	conn    *Conn
 }
 
-func newRotating(t *testing.T) *rotating {
+func newRotating(t *testing.T, prepare ...func(*Pool)) *rotating {
 	t.Helper()
 	server, secrets := redistest.New(t, redistest.Options{}), newSecrets(map[string]string{"password": "first"})
 	endpoint := user(t, server, "reader", "first")
-	r := &rotating{
-		WithT: NewWithT(t), t: t, server: server, secrets: secrets, conn: startReal(t, withSecrets(secrets), quick).Conn(endpoint, 0),
-	}
+	// The old connections are closed after the time of a call.
+	calls := func(p *Pool) { p.timing.call = 5 * time.Second }
+	pool := startReal(t, append([]func(*Pool){withSecrets(secrets), quick, calls}, prepare...)...)
+	r := &rotating{WithT: NewWithT(t), t: t, server: server, secrets: secrets, conn: pool.Conn(endpoint, 0)}
 	length(t, r.conn)
 	return r
 }
@@ -112,25 +114,21 @@ func TestCallsGoOnWhileThePasswordChanges(t *testing.T) {
 	t.Parallel()
 	r := newRotating(t)
 	before := r.ids()
-	ctx, stop := context.WithCancel(t.Context())
+	stop := keepUsing(t, 4, func() {
+		if _, err := readLength(t.Context(), r.conn); err != nil && !failure.Classify(err).Busy() {
+			t.Errorf("a call failed: %v", err)
+		}
+	})
 	defer stop()
-	var readers sync.WaitGroup
-	for range 4 {
-		readers.Go(func() {
-			for ctx.Err() == nil {
-				if _, err := readLength(ctx, r.conn); err != nil && ctx.Err() == nil && !failure.Classify(err).Busy() {
-					t.Errorf("a call failed: %v", err)
-				}
-			}
-		})
-	}
 	r.acl(">second")
-	r.secrets.set(map[string]string{"password": "second"})
-	r.Eventually(r.inUse).WithTimeout(timeout).Should(Equal("second"))
+	r.Expect(r.conn.Do(t.Context(), func(ctx context.Context, client redis.Cmdable) error {
+		r.secrets.set(map[string]string{"password": "second"})
+		r.Eventually(r.inUse).WithTimeout(timeout).Should(Equal("second"))
+		return client.LLen(ctx, "emails").Err()
+	})).To(Succeed(), "a call that began before")
 	r.acl("<first")
 	r.Eventually(r.ids).WithTimeout(timeout).ShouldNot(ContainElement(BeElementOf(before)), "the old connections are closed")
 	stop()
-	readers.Wait()
 }
 
 func TestANewPasswordThatIsRefusedReplacesNothing(t *testing.T) {
@@ -255,7 +253,7 @@ func TestASubscriptionHasASuccessor(t *testing.T) {
 // works.
 func TestAServerThatComesBackIsUsedAsBeforeUntilItKnowsTheNewPassword(t *testing.T) {
 	t.Parallel()
-	r := newRotating(t)
+	r := newRotating(t, impatient)
 	r.secrets.set(map[string]string{"password": "not yet"})
 	seen := r.secrets.count()
 	r.Eventually(r.secrets.count).WithTimeout(timeout).Should(BeNumerically(">", seen+3))

@@ -324,7 +324,7 @@ func TestServersThatSpeakNoTLS(t *testing.T) {
 
 	// Redis reads the handshake as the beginning of a command, and waits for the rest.
 	waiting := redistest.New(t, redistest.Options{})
-	g.Expect(reasonOf(t, startReal(t, secrets).Conn(tlsEndpoint(waiting.Addr()), 0))).To(Equal(string(failure.ReasonUnreachable)))
+	g.Expect(reasonOf(t, startReal(t, secrets, impatient).Conn(tlsEndpoint(waiting.Addr()), 0))).To(Equal(string(failure.ReasonUnreachable)))
 }
 
 func TestAServerThatSpeaksNothingButTLS(t *testing.T) {
@@ -344,11 +344,10 @@ func TestAHandshakeThatStalls(t *testing.T) {
 		}
 	})
 	secrets := withSecrets(newSecrets(map[string]string{"ca.crt": string(certificates.NewAuthority(t).Certificate())}))
-	conn := startReal(t, secrets).Conn(tlsEndpoint(address), 0)
-	g.Eventually(func() (said bool) { // On a busy machine the whole call may take too long first.
-		_, err := readLength(t.Context(), conn)
-		g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonUnreachable))
-		_, said = errors.AsType[*failure.HandshakeError](err)
-		return said && errors.Is(err, context.DeadlineExceeded)
-	}).WithTimeout(timeout).Should(BeTrue(), "the error says that the handshake took too long")
+	conn := startReal(t, secrets, func(p *Pool) { p.timing.dial = 100 * time.Millisecond }).Conn(tlsEndpoint(address), 0)
+	_, err := readLength(t.Context(), conn)
+	g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonUnreachable))
+	g.Expect(err).To(MatchError(context.DeadlineExceeded))
+	_, said := errors.AsType[*failure.HandshakeError](err)
+	g.Expect(said).To(BeTrue(), "the error says that the handshake took too long")
 }

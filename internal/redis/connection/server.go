@@ -22,6 +22,7 @@ import (
 // change together, they are in the same part, or the code compares a pointer that changes together with the other fact.
 type server struct {
 	endpoint auth.Endpoint
+	timing   timing
 	dialer   dialFunc
 	// passwords has the passwords that were loaded last. They are removed from errors and logs.
 	passwords *redact.Passwords
@@ -54,7 +55,8 @@ type usage struct {
 
 func (p *Pool) newServer(e auth.Endpoint) *server {
 	s := &server{
-		endpoint: e, dialer: p.dialer, passwords: p.passwords.Add(), wentDown: p.wentDown, gone: make(chan struct{}),
+		endpoint: e, timing: p.timing, dialer: p.dialer, passwords: p.passwords.Add(), wentDown: p.wentDown,
+		gone:        make(chan struct{}),
 		credentials: credentials{resolver: p.resolver, loading: make(chan struct{}, firstLoads)},
 		dialSlots:   dialSlots{first: make(chan struct{}, firstDials), more: make(chan struct{}, moreDials)},
 	}
@@ -68,7 +70,7 @@ func (p *Pool) newServer(e auth.Endpoint) *server {
 
 // connect returns a client. The client dials when it is used.
 func (s *server) connect(with *auth.Credentials, database int) *redis.Client {
-	return newClient(s.endpoint, with, database, s.dialCommand(with), s.meet)
+	return newClient(s.endpoint, with, database, s.timing.call, s.dialCommand(with), s.meet)
 }
 
 // admit returns the client for a call, or an error if no call may begin now. The client is nil until credentials are

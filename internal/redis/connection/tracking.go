@@ -131,7 +131,7 @@ func (t *Tracking) Send(commands ...[]string) error {
 	for _, command := range commands {
 		t.command = resp.AppendCommand(t.command, command...)
 	}
-	if err := t.conn.SetWriteDeadline(time.Now().Add(callTimeout)); err != nil {
+	if err := t.conn.SetWriteDeadline(time.Now().Add(t.server.timing.call)); err != nil {
 		return t.classified(err)
 	}
 	_, err := t.conn.Write(t.command)

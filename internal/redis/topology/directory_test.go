@@ -226,7 +226,7 @@ func TestADeploymentCountsOnce(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
-	pool := connection.NewPool(connection.Options{ServersPerTenant: 1})
+	pool := connection.NewPool(connection.Options{ServersPerTenant: 1, CallTimeout: timeout})
 	h := followWith(t, pool, deployment(t, auth.ModeCluster, s.Addresses()...))
 	for _, key := range []string{"a", "b", "c"} { // On three masters.
 		h.Eventually(h.owner(key)).ShouldNot(BeEmpty())

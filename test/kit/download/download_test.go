@@ -26,12 +26,13 @@ var digest = func() string {
 	return hex.EncodeToString(sum[:])
 }()
 
-// serve answers requests at the returned address. The client knows the certificate of the server.
+// serve answers requests at the returned address. The client knows the certificate of the server, and is patient, since a
+// machine may be busy.
 func serve(t *testing.T, answer http.HandlerFunc) (Client, string) {
 	t.Helper()
 	server := httptest.NewTLSServer(answer)
 	t.Cleanup(server.Close)
-	return Client{HTTP: server.Client()}, server.URL
+	return Client{HTTP: server.Client(), Reach: time.Minute, Stall: time.Minute}, server.URL
 }
 
 func write200(writer http.ResponseWriter, text string) {
@@ -82,7 +83,6 @@ func TestWhatIsWrongIsNotKept(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			client, address := serve(t, test.answer)
-			client.Reach, client.Stall = time.Minute, time.Minute
 			if name == "stalled" {
 				client.Stall = 100 * time.Millisecond
 			}
@@ -150,7 +150,7 @@ func TestServerWithAnUnknownCertificateIsUnreachable(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	_, address := serve(t, func(writer http.ResponseWriter, _ *http.Request) { write200(writer, content) })
-	_, err := Client{}.Text(t.Context(), address)
+	_, err := Client{Reach: time.Minute}.Text(t.Context(), address)
 	g.Expect(err).To(And(MatchError(ErrUnreachable), MatchError(ContainSubstring("certificate"))))
 }
 

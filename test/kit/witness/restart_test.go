@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +22,7 @@ func TestWitnessOutlivesTheAPIServer(t *testing.T) {
 	control := cluster.New(t, cluster.Options{Log: os.Stderr})
 	object := &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "emails", UID: owner}}
 	const restarts = 2
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), catchUpTimeout)
 	defer cancel()
 	w, err := Start(t.Context(), control.Config(), object, func() int { return restarts })
 	g.Expect(err).NotTo(HaveOccurred())

@@ -89,19 +89,20 @@ func (s *scaledJob) awaitDeletion() {
 	}).Should(BeTrue())
 }
 
-// pushOn pushes messages as fast as Redis takes them until the returned
-// function is called, or the test ends.
+// pushOn pushes a thousand messages a second, or as fast as Redis takes them, until the returned function is called, or the
+// test ends.
 func (s *scaledJob) pushOn() (stop func()) {
-	done := make(chan struct{})
+	done, turns := make(chan struct{}), time.NewTicker(time.Millisecond)
 	var pushing sync.WaitGroup
 	pushing.Go(func() {
+		defer turns.Stop()
 		for i := 0; ; i++ {
 			select {
 			case <-done:
 				return
 			case <-s.t.Context().Done():
 				return
-			default:
+			case <-turns.C:
 				// A list that grows for as long as this would fill the memory.
 				pipe := s.redis.Client().Pipeline()
 				pipe.LPush(s.t.Context(), s.Queue, i)

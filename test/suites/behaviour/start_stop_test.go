@@ -15,7 +15,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
@@ -37,7 +36,7 @@ func TestOperatorStopsWhileItsCachesWait(t *testing.T) {
 			early := startEarly(t, writeKubeconfig(t, access), args...)
 			g.Eventually(asked).Should(BeClosed())
 			g.Expect(early.process.Signal(syscall.SIGTERM)).To(Succeed())
-			soon, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			soon, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
 			g.Expect(early.process.Wait(soon)).To(Succeed(), "it exits with 0")
 			g.Expect(early.log()).NotTo(ContainSubstring("the operator ends"))

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
@@ -43,7 +42,7 @@ func TestOperatorStartsBeforeItsCRD(t *testing.T) {
 		early := startEarly(t, account)
 		early.awaitWaiting(t)
 		g.Expect(early.process.Signal(syscall.SIGTERM)).To(Succeed())
-		soon, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		soon, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
 		g.Expect(early.process.Wait(soon)).To(Succeed(), "it exits with 0")
 		g.Expect(early.log()).NotTo(ContainSubstring("the operator ends"))

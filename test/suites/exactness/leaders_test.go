@@ -118,7 +118,7 @@ func TestLeaderKilledInStorm(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	namespace := newNamespace(t)
-	election := append(elect(t, namespace), shortLease...)
+	election := elect(t, namespace)
 	sighted, blind := startProxy(t), startProxy(t)
 	leader := startOperator(t, sighted, []string{namespace}, election...)
 	growing := newScaledJob(t, namespace, "growing", 40, 100)

@@ -27,7 +27,7 @@ import (
 const (
 	// timeout is how long a fact is waited for. Credentials that were refused are
 	// tried every half minute, forbidden channels every minute.
-	timeout = 75 * time.Second
+	timeout = 2 * time.Minute
 	// pollInterval is how often it is looked for.
 	pollInterval = 50 * time.Millisecond
 	// parallel is how many tests run at the same time. They wait more than they work.

@@ -24,7 +24,7 @@ const (
 	serverVariable = "REDIS_SERVER"
 	valkey         = "valkey"
 
-	versionTimeout = 5 * time.Second
+	versionTimeout = 30 * time.Second
 )
 
 var (

@@ -554,8 +554,11 @@ func TestNothingIsLostBeforeAnyoneTakesWakes(t *testing.T) {
 	close(release)
 	for _, key := range keys {
 		h.eventually(key, pushes)
-		h.Expect(h.count(key, coalesce.Growth)).To(BeNumerically("<=", 2), "wakes merge until they are delivered")
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	wakes := slices.DeleteFunc(h.wakes, func(w coalesce.Wake) bool { return w.Cause == coalesce.Changed }) // The verdict.
+	h.Expect(len(wakes)).To(BeNumerically("<=", 3*len(keys)), "wakes merge until they are delivered")
 }
 
 func TestTheWatcherEndsWithItsContext(t *testing.T) {

@@ -49,7 +49,7 @@ func (c *Cluster) startFakeNode(ctx context.Context) error {
 	if err := c.createNode(ctx); err != nil {
 		return fmt.Errorf("creating %s: %w", FakeNode, err)
 	}
-	running, stop := context.WithCancel(context.Background())
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	kubelet := newKubelet(c.client)
 	c.stopFakeNode = func() { stop(); kubelet.wait() }
 	kubelet.start(running)

@@ -152,7 +152,7 @@ func compileAll(ctx context.Context, log io.Writer, programs []build) (map[Progr
 // target. A program that has no target afterwards is not in the result.
 func provide(
 	ctx context.Context, log io.Writer, activity string, programs []build,
-	make func(ctx context.Context, targets map[build]string, line *progress.Line) error,
+	fill func(ctx context.Context, targets map[build]string, line *progress.Line) error,
 ) (map[Program]string, error) {
 	var folders, names []string
 	for _, each := range programs {
@@ -166,7 +166,7 @@ func provide(
 				targets[each] = filepath.Join(dir, string(each.program))
 			}
 		}
-		if err := make(ctx, targets, line); err != nil {
+		if err := fill(ctx, targets, line); err != nil {
 			return err
 		}
 		return removeEmpty(missing)

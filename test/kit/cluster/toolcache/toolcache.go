@@ -42,10 +42,10 @@ type Tool struct {
 // Dir returns the path of the tool's folder, made now if it is not there.
 // While that lasts, by this process or by another, log shows it.
 func (t Tool) Dir(ctx context.Context, log io.Writer) (string, error) {
-	make := func(ctx context.Context, missing map[string]string, line *progress.Line) error {
+	fill := func(ctx context.Context, missing map[string]string, line *progress.Line) error {
 		return t.Make(ctx, missing[t.Folder], line)
 	}
-	dirs, err := Tools{Folders: []string{t.Folder}, Activity: t.Activity, Make: make}.Dirs(ctx, log)
+	dirs, err := Tools{Folders: []string{t.Folder}, Activity: t.Activity, Make: fill}.Dirs(ctx, log)
 	return dirs[t.Folder], err
 }
 

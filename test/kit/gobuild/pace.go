@@ -18,7 +18,7 @@ const (
 	// trialTime is how long a trial lasts that tells how fast this machine is.
 	trialTime = 200 * time.Millisecond
 	// parsing is how many times as fast the Go parser reads source as go build compiles and links it.
-	parsing = 60
+	parsing = 105
 	// trialWeight is how many bytes of source have to be compiled until what was measured counts as much as the trial.
 	trialWeight = 4_000_000
 )

@@ -34,17 +34,17 @@ func prepareDemo(ctx context.Context, log io.Writer) error {
 	}
 	announce(log, missing)
 	var after atomic.Int64 // what is left to compile when the demo is
-	group, ctx := errgroup.WithContext(ctx)
+	group, together := errgroup.WithContext(ctx)
 	line := progress.Start(log, "compiling the demo")
 	group.Go(func() error {
-		_, err := binaries.Download(ctx, sentences{line}, binaries.Demo()...)
+		_, err := binaries.Download(together, sentences{line}, binaries.Demo()...)
 		if missing, missingErr := binaries.Missing(binaries.Demo()...); missingErr == nil && len(missing) > 0 {
 			after.Store(controlPlaneSource)
 		}
 		return err
 	})
 	group.Go(func() error {
-		return compileDemo(ctx, line, after.Load)
+		return compileDemo(together, line, after.Load)
 	})
 	err = group.Wait()
 	line.Stop()

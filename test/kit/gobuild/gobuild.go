@@ -59,8 +59,8 @@ func (b Build) Run(ctx context.Context, line *progress.Line) error {
 	return err
 }
 
-// stale returns the packages that have to be compiled, with the size of their source. The first time, the modules are
-// downloaded meanwhile.
+// stale returns the packages that have to be compiled, with the size of their source and perPackage. The first time, the
+// modules are downloaded meanwhile.
 func (b Build) stale(ctx context.Context, watch *watcher) (map[string]int64, error) {
 	listed, err := b.command(ctx, watch, "list", "-deps", "-f="+listFormat)
 	if err != nil {
@@ -72,7 +72,7 @@ func (b Build) stale(ctx context.Context, watch *watcher) (map[string]int64, err
 		if len(fields) < 3 || fields[1] == "" || fields[1] == cached {
 			continue
 		}
-		sizes[fields[0]] = sizeOf(fields[2], fields[3:])
+		sizes[fields[0]] = perPackage + sizeOf(fields[2], fields[3:])
 	}
 	return sizes, nil
 }

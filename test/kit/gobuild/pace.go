@@ -17,10 +17,12 @@ import (
 const (
 	// trialTime is how long a trial lasts that tells how fast this machine is.
 	trialTime = 200 * time.Millisecond
-	// parsing is how many times as fast the Go parser reads source as go build compiles and links it.
-	parsing = 105
+	// perPackage is how much source takes as long to compile as a package takes without any.
+	perPackage = 500_000
+	// parsing is how many times as fast the Go parser reads source as go build compiles it, with perPackage for each package.
+	parsing = 13
 	// trialWeight is how many bytes of source have to be compiled until what was measured counts as much as the trial.
-	trialWeight = 4_000_000
+	trialWeight = 40_000_000
 )
 
 // Machine is how fast this machine compiles.

@@ -20,10 +20,11 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/progress"
 )
 
-// How many bytes of source there are to compile the first time, for the estimate before go list has said what is stale.
+// How much there is to compile the first time, in the bytes of package gobuild, for the estimate before go list has
+// reported what is stale.
 const (
-	demoSource         = 68_000_000
-	controlPlaneSource = 42_000_000 // besides what the demo imports too
+	demoSource         = 560_000_000
+	controlPlaneSource = 930_000_000 // besides what the demo imports too
 )
 
 // prepareDemo downloads the control plane while it compiles the demo, and compiles what could not be downloaded.

@@ -23,6 +23,8 @@ import (
 const (
 	// stopTimeout is how long an interrupted build may take to remove its temporary files.
 	stopTimeout = 10 * time.Second
+	// lessGarbage has the compiler collect garbage less often, which saves a twelfth of its time.
+	lessGarbage = "GOGC=400"
 	// cached is how the go command says that a package needs no compilation.
 	cached = "not installed but available in build cache"
 	// listFormat prints the import path of a package, why it is to be compiled, its folder and its source files.
@@ -90,7 +92,7 @@ func sizeOf(dir string, files []string) (size int64) {
 // command runs the go command and returns its standard output.
 func (b Build) command(ctx context.Context, watch *watcher, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", slices.Concat(args, b.Flags, b.Packages)...)
-	cmd.Dir, cmd.Env = b.Dir, append(os.Environ(), b.Env...)
+	cmd.Dir, cmd.Env = b.Dir, slices.Concat(os.Environ(), []string{lessGarbage}, b.Env)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = stopTimeout
 	var output bytes.Buffer

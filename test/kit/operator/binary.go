@@ -60,7 +60,7 @@ func build(ctx context.Context, log io.Writer, race bool) (string, error) {
 		return "", fmt.Errorf("looking for the source of the operator: %w", err)
 	}
 	// What git says of the source must not have the file replaced while tests run.
-	args, folder := []string{"build", "-buildvcs=false"}, fmt.Sprintf("operator-%x", sha256.Sum256(source))
+	args, folder := []string{"build", "-buildvcs=false", "-ldflags=-w"}, fmt.Sprintf("operator-%x", sha256.Sum256(source))
 	if race {
 		args, folder = append(args, "-race"), folder+"-race"
 	}

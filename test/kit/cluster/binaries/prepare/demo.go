@@ -77,7 +77,7 @@ func compileDemo(ctx context.Context, line *progress.Line, after func() int64) e
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	packages := append([]string{"./hack/demo"}, strings.Fields(string(imports))...)
-	if err := (gobuild.Build{Packages: packages, Output: dir + "/", After: after}).Run(ctx, line); err != nil {
+	if err := (gobuild.Build{Flags: []string{"-ldflags=-w"}, Packages: packages, Output: dir + "/", After: after}).Run(ctx, line); err != nil {
 		return err
 	}
 	return os.Rename(filepath.Join(dir, "demo"), "bin/demo")

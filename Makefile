@@ -18,7 +18,7 @@ help: ## Show this list.
 
 # Puts the programs of a control plane into the cache folder. K8S=1.34 selects another minor version of Kubernetes, and
 # PARTS=compile downloads nothing. The program is replaced as a whole, because another make may run it.
-PREPARE = [ -e bin/prepare ] || echo "Compiling what prepares the rest, which takes up to a minute."; \
+PREPARE = [ -e bin/prepare ] || echo "Compiling bin/prepare first, which takes about half a minute. It shows how long the rest takes."; \
 	mkdir -p bin; go build -o bin/prepare.$$$$ ./test/kit/cluster/binaries/prepare && mv bin/prepare.$$$$ bin/prepare && bin/prepare
 
 ##@ Try it

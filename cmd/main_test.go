@@ -52,9 +52,8 @@ func TestGarbageFollowsTheObjectsInUse(t *testing.T) {
 	g.Expect(percents).To(Receive(Equal(mostPercent)))
 	follows := func(bytes uint64, percent int) {
 		live.Store(bytes)
-		runtime.GC()
 		var set int
-		g.Eventually(percents).WithTimeout(30 * time.Second).Should(Receive(&set))
+		g.Eventually(func() <-chan int { runtime.GC(); return percents }).WithTimeout(30 * time.Second).Should(Receive(&set))
 		g.Expect(set).To(Equal(percent))
 		runtime.GC() // It changes nothing.
 	}

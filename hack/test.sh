@@ -23,7 +23,10 @@ stoppable() {
 	"$@" &
 	set +m
 	group=$!
-	wait "$group"
+	local code=0
+	wait "$group" || code=$?
+	group=
+	return "$code"
 }
 
 # compile compiles what the tests of packages import, because Go does not show how far it is with tests. An error is not
@@ -93,7 +96,7 @@ if [ "${RACE:-}" = no ] || [ "$(go env CGO_ENABLED)" != 1 ]; then race=; fi
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-trap 'exec 2> /dev/null; kill -KILL -- "-$group"; wait; exit 130' INT TERM HUP
+trap 'exec 2> /dev/null; [ -z "$group" ] || kill -KILL -- "-$group" || true; wait; exit 130' INT TERM HUP
 # On a busy machine, what a test waits for may take long. Unless the test says how long, Gomega waits for one second.
 export GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT=30s
 export GOTMPDIR=$scratch # Go leaves nothing elsewhere when it is killed.

@@ -164,8 +164,8 @@ func TestTemplatesAreKnownWhileTheyAreHeld(t *testing.T) {
 	runtime.KeepAlive(first)
 	runtime.KeepAlive(second)
 
-	runtime.GC()
-	g.Eventually(func() (is bool) { // The Go runtime runs clean-ups some time after the collection.
+	g.Eventually(func() (is bool) { // The Go runtime runs clean-ups some time after a collection.
+		runtime.GC()
 		known.Lock()
 		defer known.Unlock()
 		_, is = known.templates[text]

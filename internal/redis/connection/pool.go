@@ -23,7 +23,7 @@ import (
 // callTimeout is the timeout of one call, including the time to get a connection.
 const callTimeout = time.Second
 
-// timing has the intervals that tests shorten.
+// timing has the times that tests change.
 type timing struct {
 	call        time.Duration // timeout of a call
 	dial        time.Duration // timeout of a dial
@@ -90,7 +90,7 @@ type Options struct {
 	// Control is called before each connect with the resolved address, and may deny it. If it is nil, all addresses are
 	// allowed.
 	Control func(ctx context.Context, network, address string, conn syscall.RawConn) error
-	// Dial connects to servers in tests. If it is nil, the pool uses a [net.Dialer] with Control.
+	// Dial replaces the dialer in tests. Control is not called then.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// AllowInsecureTLS allows endpoints to skip the verification of the server's certificate.
 	AllowInsecureTLS bool

@@ -354,8 +354,8 @@ func TestAFullServerKeepsTheConnectionsItHas(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred(), "the existing connection still works")
 }
 
-// Many calls that begin at once wait for connections, and the higher the latency, the longer. That does not mean that
-// the server is down.
+// Many calls that begin at once wait for dials, and the higher the latency, the longer. That does not mean that the server
+// is down.
 func TestADistantServerIsNotTakenToBeDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -7,6 +7,7 @@ package gobuild
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -40,8 +41,8 @@ type Build struct {
 	// Output is the file of the program, or with a slash at its end the folder of several. Without it, the packages are
 	// only compiled.
 	Output string
-	// After returns how many bytes of source are compiled by others afterwards, for the estimate. It may be nil.
-	After func() int64
+	// After returns how much is to be compiled afterwards, for the estimate. It may be nil.
+	After func() Work
 }
 
 // Run builds, and shows on line how far it is.
@@ -53,37 +54,32 @@ func (b Build) Run(ctx context.Context, line *progress.Line) error {
 		return err
 	}
 	watch.compile(stale)
-	args := []string{"build", "-v"}
-	if b.Output != "" {
-		args = append(args, "-o="+b.Output)
-	}
-	_, err = b.command(ctx, watch, args...)
+	_, err = b.command(ctx, watch, "build", "-v", "-o="+cmp.Or(b.Output, os.DevNull))
 	return err
 }
 
-// stale returns the packages that have to be compiled, with the size of their source and perPackage. The first time, the
-// modules are downloaded meanwhile.
-func (b Build) stale(ctx context.Context, watch *watcher) (map[string]int64, error) {
+// stale returns the packages that have to be compiled. The first time, the modules are downloaded meanwhile.
+func (b Build) stale(ctx context.Context, watch *watcher) (map[string]Work, error) {
 	listed, err := b.command(ctx, watch, "list", "-deps", "-f="+listFormat)
 	if err != nil {
 		return nil, err
 	}
-	sizes := map[string]int64{}
+	stale := map[string]Work{}
 	for text := range strings.Lines(listed) {
 		fields := strings.Split(strings.TrimSpace(text), "\t")
 		if len(fields) < 3 || fields[1] == "" || fields[1] == cached {
 			continue
 		}
-		sizes[fields[0]] = perPackage + sizeOf(fields[2], fields[3:])
+		stale[fields[0]] = perPackage + sizeOf(fields[2], fields[3:])
 	}
-	return sizes, nil
+	return stale, nil
 }
 
 // sizeOf returns the size of files in a folder. What cannot be read counts as nothing.
-func sizeOf(dir string, files []string) (size int64) {
+func sizeOf(dir string, files []string) (size Work) {
 	for _, file := range files {
 		if info, err := os.Stat(filepath.Join(dir, file)); err == nil && !info.IsDir() {
-			size += info.Size()
+			size += Work(info.Size())
 		}
 	}
 	return size
@@ -122,17 +118,17 @@ func (b Build) command(ctx context.Context, watch *watcher, args ...string) (str
 // watcher follows the lines of the go command.
 type watcher struct {
 	line       *progress.Line
-	after      func() int64 // may be nil
+	after      func() Work // may be nil
 	downloaded int
 	compiling  bool
-	stale      map[string]int64 // the packages that are not compiled yet
-	total      int              // of the packages to compile
-	left       int64            // bytes of source
+	stale      map[string]Work // the packages that are not compiled yet
+	total      int             // of the packages to compile
+	left       Work
 	begin      time.Time
 }
 
 // compile says which packages the following lines are about.
-func (w *watcher) compile(stale map[string]int64) {
+func (w *watcher) compile(stale map[string]Work) {
 	w.compiling, w.stale, w.total, w.begin = true, stale, len(stale), time.Now()
 	for _, size := range stale {
 		w.left += size
@@ -175,14 +171,14 @@ func (w *watcher) show() {
 	case !w.compiling:
 	case len(w.stale) > 0:
 		w.line.Left(Machine.Estimate(w.left + w.afterwards()))
-		w.line.Status("compiling, %d of %d packages", w.total-len(w.stale), w.total)
+		w.line.Status("%d of %d packages", w.total-len(w.stale), w.total)
 	default:
 		w.line.Left(Machine.Estimate(w.afterwards()))
 		w.line.Status("linking")
 	}
 }
 
-func (w *watcher) afterwards() int64 {
+func (w *watcher) afterwards() Work {
 	if w.after == nil {
 		return 0
 	}

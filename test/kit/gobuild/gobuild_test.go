@@ -42,7 +42,7 @@ func TestBuildCountsWhatItCompiles(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	part, err := os.Stat(filepath.Join(build.Dir, "part/part.go"))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(stale).To(And(HaveLen(2), HaveKeyWithValue("example/part", part.Size()+perPackage)))
+	g.Expect(stale).To(And(HaveLen(2), HaveKeyWithValue("example/part", Work(part.Size())+perPackage)))
 
 	g.Expect(build.Run(t.Context(), watch.line)).To(Succeed())
 	output, err := exec.Command(build.Output).CombinedOutput()
@@ -68,11 +68,11 @@ func TestProgressIsNoMessage(t *testing.T) {
 	g.Expect(watch.read(strings.NewReader("go: downloading a v1\ngo: downloading b v1\ngo: a is wrong\n"))).To(Equal("go: a is wrong\n"))
 	g.Expect(watch.downloaded).To(Equal(2))
 
-	watch.compile(map[string]int64{"unicode": 10, "example/a": 20, "example/b": 30})
+	watch.compile(map[string]Work{"unicode": 10, "example/a": 20, "example/b": 30})
 	g.Expect(watch.read(strings.NewReader("unicode\ngo: downloading c v1\nexample/a\n# example/b\nb.go:1:2: wrong\n"))).
 		To(Equal("# example/b\nb.go:1:2: wrong\n"))
 	g.Expect(watch.downloaded).To(Equal(3))
-	g.Expect(watch.stale).To(Equal(map[string]int64{"example/b": 30}))
+	g.Expect(watch.stale).To(Equal(map[string]Work{"example/b": 30}))
 	g.Expect(watch.left).To(BeEquivalentTo(30))
 }
 
@@ -80,7 +80,7 @@ func TestProgressIsNoMessage(t *testing.T) {
 func TestEstimateFollowsWhatWasMeasured(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	pace := Pace{bytes: 1000, time: 1}
+	pace := Pace{work: 1000, time: 1}
 	g.Expect(pace.Estimate(500)).To(Equal(500 * time.Millisecond))
 	pace.compiled(1000, 3*time.Second)
 	g.Expect(pace.Estimate(500)).To(Equal(time.Second))

@@ -17,13 +17,16 @@ import (
 const (
 	// trialTime is how long a trial lasts that tells how fast this machine is.
 	trialTime = 200 * time.Millisecond
-	// perPackage is how much source takes as long to compile as a package takes without any.
+	// perPackage is how many bytes of source take as long to compile as a package without any.
 	perPackage = 500_000
-	// parsing is how many times as fast the Go parser reads source as go build compiles it, with perPackage for each package.
+	// parsing is how many times as fast the Go parser reads source as go build does its work.
 	parsing = 13
-	// trialWeight is how many bytes of source have to be compiled until what was measured counts as much as the trial.
+	// trialWeight is how much work has to be done until what was measured counts as much as the trial.
 	trialWeight = 40_000_000
 )
+
+// Work is how much there is to compile: the bytes of source, and perPackage for each package.
+type Work int64
 
 // Machine is how fast this machine compiles.
 var Machine Pace
@@ -31,27 +34,27 @@ var Machine Pace
 // Pace estimates how long compiling takes: at first from a short trial, and the more was compiled, the more from that. It
 // is safe for concurrent use.
 type Pace struct {
-	mu    sync.Mutex
-	bytes float64 // of source
-	time  float64 // in seconds, for these bytes
+	mu   sync.Mutex
+	work float64
+	time float64 // in seconds, for this work
 }
 
-// Estimate returns how long it takes to compile so many bytes of source. The first call takes a fraction of a second.
-func (p *Pace) Estimate(bytes int64) time.Duration {
+// Estimate returns how long work takes. The first call takes a fraction of a second.
+func (p *Pace) Estimate(work Work) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bytes == 0 {
-		p.bytes, p.time = trialWeight, trialWeight*parsing/parse()
+	if p.work == 0 {
+		p.work, p.time = trialWeight, trialWeight*parsing/parse()
 	}
-	return time.Duration(float64(bytes) * p.time / p.bytes * float64(time.Second))
+	return time.Duration(float64(work) * p.time / p.work * float64(time.Second))
 }
 
-// compiled notes that it took so long to compile so many bytes.
-func (p *Pace) compiled(bytes int64, took time.Duration) {
+// compiled notes how long work took.
+func (p *Pace) compiled(work Work, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bytes > 0 {
-		p.bytes += float64(bytes)
+	if p.work > 0 {
+		p.work += float64(work)
 		p.time += took.Seconds()
 	}
 }

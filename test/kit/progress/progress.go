@@ -31,7 +31,7 @@ type Line struct {
 
 	mu     sync.Mutex
 	status string
-	end    time.Time // when the activity is expected to end; zero if nobody knows
+	end    time.Time // when the activity is expected to end; zero if unknown
 }
 
 // Start shows the activity on out until Stop is called. A nil out shows nothing.
@@ -91,7 +91,7 @@ func (l *Line) Status(format string, args ...any) {
 	l.status = fmt.Sprintf(format, args...)
 }
 
-// Left says how long the activity is expected to last still. Zero means that nobody knows.
+// Left sets how long the activity is expected to take from now. Zero means unknown.
 func (l *Line) Left(left time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -36,9 +36,9 @@ func TestOperatorStopsWhileItsCachesWait(t *testing.T) {
 			early := startEarly(t, writeKubeconfig(t, access), args...)
 			g.Eventually(asked).Should(BeClosed())
 			g.Expect(early.process.Signal(syscall.SIGTERM)).To(Succeed())
-			soon, cancel := context.WithTimeout(t.Context(), timeout)
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
-			g.Expect(early.process.Wait(soon)).To(Succeed(), "it exits with 0")
+			g.Expect(early.process.Wait(ctx)).To(Succeed(), "it exits with 0")
 			g.Expect(early.log()).NotTo(ContainSubstring("the operator ends"))
 		})
 	}

@@ -54,11 +54,7 @@ func TestConnectionsBreak(t *testing.T) {
 
 	storms := p.beginStorms(t.Context())
 	// Twice, at which the watches begin anew.
-	moments := []int{10, 30}
-	if testing.Short() {
-		moments = moments[:1] // Each list that follows comes later, since the operator waits longer before it tries again.
-	}
-	for _, jobs := range moments {
+	for _, jobs := range []int{10, 30} {
 		g.Eventually(p.growing.Witness.Created).WithTimeout(timeout).Should(BeNumerically(">=", jobs))
 		p.proxy.disconnect()
 	}
@@ -75,8 +71,8 @@ func TestWatchesExpire(t *testing.T) {
 	p.proxy.lag(longLag)
 
 	storms := p.beginStorms(t.Context())
-	// In the long form twice, with what the watches have not delivered yet lost for good. A watch that breaks within an event is listed
-	// anew without an attempt to go on, so connections are broken until one has gone on.
+	// What the watches have not delivered yet is lost for good: once with -short, otherwise twice. A watch that breaks within
+	// an event is listed anew without an attempt to go on, so connections are broken until one has gone on.
 	moments := []int{10, 30}
 	if testing.Short() {
 		moments = moments[:1] // Each list that follows comes later, since the operator waits longer before it tries again.

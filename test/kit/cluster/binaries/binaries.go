@@ -12,6 +12,7 @@ package binaries
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -166,10 +167,7 @@ func provide(
 				targets[each] = filepath.Join(dir, string(each.program))
 			}
 		}
-		if err := fill(ctx, targets, line); err != nil {
-			return err
-		}
-		return removeEmpty(missing)
+		return errors.Join(fill(ctx, targets, line), removeWithout(targets))
 	}
 	dirs, err := tools.Dirs(ctx, log)
 	paths := map[Program]string{}
@@ -181,20 +179,15 @@ func provide(
 	return paths, err
 }
 
-// removeEmpty removes the folders that hold nothing.
-func removeEmpty(folders map[string]string) error {
-	for _, folder := range folders {
-		entries, err := os.ReadDir(folder)
-		if err != nil {
-			return err
-		}
-		if len(entries) == 0 {
-			if err := os.Remove(folder); err != nil {
-				return err
-			}
+// removeWithout removes the folders of targets that do not exist, so that only complete ones are kept.
+func removeWithout(targets map[build]string) error {
+	var errs []error
+	for _, target := range targets {
+		if _, err := os.Stat(target); err != nil {
+			errs = append(errs, os.RemoveAll(filepath.Dir(target)))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // build is a program, and where it is built from.

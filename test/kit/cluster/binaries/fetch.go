@@ -160,26 +160,26 @@ func (f *fetcher) get(
 type transfers struct {
 	line *progress.Line
 
-	mu         sync.Mutex
-	come, size map[string]int64 // by the file; a size may be unknown
+	mu             sync.Mutex
+	received, size map[string]int64 // in bytes, by the file
 }
 
 func newTransfers(line *progress.Line) *transfers {
-	return &transfers{line: line, come: map[string]int64{}, size: map[string]int64{}}
+	return &transfers{line: line, received: map[string]int64{}, size: map[string]int64{}}
 }
 
-// of returns a function that says on the line how much has come of a file and of the others.
-func (t *transfers) of(file string) func(come, size int64) {
+// of returns a function that shows on the line how much was received of a file and of the others.
+func (t *transfers) of(file string) func(received, size int64) {
 	const megabyte = 1_000_000
-	return func(come, size int64) {
+	return func(received, size int64) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.come[file], t.size[file] = come, max(come, size)
-		var allCome, allSize int64
-		for file := range t.come {
-			allCome, allSize = allCome+t.come[file], allSize+t.size[file]
+		t.received[file], t.size[file] = received, max(received, size)
+		var allReceived, allSize int64
+		for file := range t.received {
+			allReceived, allSize = allReceived+t.received[file], allSize+t.size[file]
 		}
-		t.line.Status("%d of %d MB", allCome/megabyte, allSize/megabyte)
+		t.line.Status("%d of %d MB", allReceived/megabyte, allSize/megabyte)
 	}
 }
 

@@ -80,9 +80,9 @@ func text(content string) http.HandlerFunc {
 
 // trial is what has come of a program.
 type trial struct {
-	compiled bool
-	said     string
-	dir      string
+	fetched bool
+	said    string
+	dir     string
 }
 
 // try has a program provided by a fetcher that trusts the site.
@@ -93,12 +93,10 @@ func try(t *testing.T, from *site, fetcher *fetcher, offer published) trial {
 	target := filepath.Join(result.dir, "program")
 	var log bytes.Buffer
 	line := progress.Start(&log, "program v1")
-	fetched, err := fetcher.fetch(t.Context(), line, newTransfers(line), offer, target)
+	var err error
+	result.fetched, err = fetcher.fetch(t.Context(), line, newTransfers(line), offer, target)
 	line.Stop()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	if result.compiled = !fetched; result.compiled {
-		NewWithT(t).Expect(os.WriteFile(target, []byte("compiled"), 0o700)).To(Succeed())
-	}
 	result.said = log.String()
 	return result
 }
@@ -116,6 +114,13 @@ func (r trial) expectProgram(g *WithT, content string) {
 	g.Expect(info.Mode().Perm() & 0o100).NotTo(BeZero())
 }
 
+// expectNothing fails unless nothing was fetched, and no file is left that another process would take for the program.
+func (r trial) expectNothing(g *WithT) {
+	g.THelper()
+	g.Expect(r.fetched).To(BeFalse())
+	g.Expect(filepath.Join(r.dir, "program")).NotTo(BeAnExistingFile())
+}
+
 var apiServer = published{file: "dl.k8s.io/v1/kube-apiserver", checksum: "dl.k8s.io/v1/kube-apiserver.sha256"}
 
 const apiServerPath, apiServerChecksum = "/dl.k8s.io/v1/kube-apiserver", "/dl.k8s.io/v1/kube-apiserver.sha256"
@@ -124,7 +129,7 @@ func TestGoodDownloadIsUsed(t *testing.T) {
 	g := NewWithT(t)
 	from := publish(t, map[string]http.HandlerFunc{apiServerPath: text(content), apiServerChecksum: text(sha(content))})
 	got := try(t, from, &fetcher{}, apiServer)
-	g.Expect(got.compiled).To(BeFalse())
+	g.Expect(got.fetched).To(BeTrue())
 	g.Expect(got.said).To(Equal("Downloading program from " + hostOf(from.URL) + ", trusting its checksum.\n"))
 	got.expectProgram(g, content)
 }
@@ -136,13 +141,13 @@ func TestArchiveIsUnpacked(t *testing.T) {
 	sums := sha("another") + "  other.tar.gz\n" + sha(archive) + "  etcd.tar.gz\n"
 	from := publish(t, map[string]http.HandlerFunc{"/github.com/etcd.tar.gz": text(archive), "/github.com/SHA256SUMS": text(sums)})
 	got := try(t, from, &fetcher{}, offer)
-	g.Expect(got.compiled).To(BeFalse())
+	g.Expect(got.fetched).To(BeTrue())
 	got.expectProgram(g, "content of etcd-v3/etcd")
 
 	offer.member = "etcd-v3/absent"
 	got = try(t, from, &fetcher{}, offer)
 	g.Expect(got.said).To(ContainSubstring("can't be used: looking for etcd-v3/absent"))
-	got.expectProgram(g, "compiled")
+	got.expectNothing(g)
 }
 
 func pack(t *testing.T, names ...string) string {
@@ -176,7 +181,7 @@ func TestLinkInAnArchiveIsNoProgram(t *testing.T) {
 	})
 	got := try(t, from, &fetcher{}, offer)
 	g.Expect(got.said).To(ContainSubstring("can't be used: etcd-v3/etcd in program.download is not a file"))
-	got.expectProgram(g, "compiled")
+	got.expectNothing(g)
 }
 
 func TestBadDownloadIsDiscardedAndTheProgramCompiled(t *testing.T) {
@@ -207,9 +212,8 @@ func TestBadDownloadIsDiscardedAndTheProgramCompiled(t *testing.T) {
 				from.stall = 100 * time.Millisecond
 			}
 			got := try(t, from, &fetcher{}, apiServer)
-			g.Expect(got.compiled).To(BeTrue())
 			g.Expect(got.said).To(And(ContainSubstring(test.want), HaveSuffix("Compiling instead.\n")))
-			got.expectProgram(g, "compiled")
+			got.expectNothing(g)
 		})
 	}
 }
@@ -221,7 +225,7 @@ func TestRedirectToPlainHTTPIsRefused(t *testing.T) {
 	}})
 	got := try(t, from, &fetcher{}, apiServer)
 	g.Expect(got.said).To(ContainSubstring("not reachable (redirected to http://portal.example/, which is not HTTPS). Compiling instead."))
-	got.expectProgram(g, "compiled")
+	got.expectNothing(g)
 }
 
 func TestUnreachableHostIsAskedOnce(t *testing.T) {
@@ -233,7 +237,7 @@ func TestUnreachableHostIsAskedOnce(t *testing.T) {
 		To(And(HavePrefix(hostOf(from.URL)+" is not reachable ("), HaveSuffix(". Compiling instead.\n")))
 	again := try(t, from, shared, apiServer)
 	g.Expect(again.said).To(BeEmpty())
-	again.expectProgram(g, "compiled")
+	again.expectNothing(g)
 }
 
 func TestCommittedDigestReplacesThePublishedOne(t *testing.T) {
@@ -246,7 +250,7 @@ func TestCommittedDigestReplacesThePublishedOne(t *testing.T) {
 
 	// A server whose file and checksum agree cannot replace the file.
 	forged := publish(t, map[string]http.HandlerFunc{apiServerPath: text("forged"), apiServerChecksum: text(sha("forged"))})
-	try(t, forged, &fetcher{digests: sha(content) + "  " + apiServer.file + "\n"}, apiServer).expectProgram(g, "compiled")
+	try(t, forged, &fetcher{digests: sha(content) + "  " + apiServer.file + "\n"}, apiServer).expectNothing(g)
 }
 
 func TestFileWithoutAnyDigestIsNotDownloaded(t *testing.T) {
@@ -254,7 +258,7 @@ func TestFileWithoutAnyDigestIsNotDownloaded(t *testing.T) {
 	from := publish(t, map[string]http.HandlerFunc{apiServerPath: text(content)})
 	got := try(t, from, &fetcher{}, published{file: apiServer.file})
 	g.Expect(got.said).To(BeEmpty())
-	got.expectProgram(g, "compiled")
+	got.expectNothing(g)
 	g.Expect(from.paths()).To(BeEmpty())
 }
 
@@ -262,7 +266,7 @@ func TestPartsCompileDownloadsNothing(t *testing.T) {
 	g := NewWithT(t)
 	from := publish(t, map[string]http.HandlerFunc{apiServerPath: text(content), apiServerChecksum: text(sha(content))})
 	t.Setenv(partsVariable, compileParts)
-	try(t, from, &fetcher{}, apiServer).expectProgram(g, "compiled")
+	try(t, from, &fetcher{}, apiServer).expectNothing(g)
 	g.Expect(from.paths()).To(BeEmpty())
 }
 
@@ -297,7 +301,7 @@ func TestCredentialsOfAMirrorAreNotShown(t *testing.T) {
 			}})
 			t.Setenv(mirrorVariable, strings.Replace(from.URL, https, https+"reader:hunter2@", 1))
 			got := try(t, from, &fetcher{}, offer)
-			g.Expect(got.compiled).To(Equal(name == "missing"))
+			g.Expect(got.fetched).To(Equal(name == "used"))
 			g.Expect(got.said).To(And(ContainSubstring(hostOf(from.URL)), Not(ContainSubstring("hunter2"))))
 		})
 	}

@@ -124,8 +124,8 @@ func compile(ctx context.Context, targets map[build]string, line *progress.Line)
 		all.Dir, all.Output, all.Env = wanted.dir, filepath.Dir(target)+"/", from.environment()
 		all.Packages = append(all.Packages, from.command)
 	}
-	// Without -trimpath, as tests are built: what both import is compiled once. Nobody debugs these programs, and what only
-	// they import is compiled faster without debug information.
+	// No -trimpath: tests are built without it, and packages that both import are then compiled once. Nobody debugs these
+	// programs, and what only they import is compiled faster without debug information.
 	all.Flags = []string{"-buildvcs=false", "-ldflags=-w " + stamp, "-gcflags=k8s.io/kubernetes/...=-dwarf=false"}
 	if err := all.Run(ctx, line); err != nil {
 		return err

@@ -5,12 +5,15 @@ package binaries
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"miracle.dev/scaledjob-operator/test/kit/progress"
 )
 
 func TestPinnedModulesAreFound(t *testing.T) {
@@ -46,6 +49,33 @@ func TestVersionIsTheOneRequired(t *testing.T) {
 			g.Expect(version).To(Equal(test.want))
 			g.Expect(err == nil).To(Equal(test.want != ""))
 		})
+	}
+}
+
+// Programs of a module are built by one command, and each is then where it is expected, whatever go build calls it.
+func TestProgramsOfAModuleAreBuiltTogether(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	for path, content := range map[string]string{
+		"go.mod":            "module example\n\ngo 1.26\n",
+		"stamp/stamp.go":    "package stamp\n\nvar gitVersion string\n\nfunc Version() string { return gitVersion }\n",
+		"first/main.go":     "package main\n\nimport \"example/stamp\"\n\nfunc main() { println(stamp.Version()) }\n",
+		"server/v3/main.go": "package main\n\nfunc main() { println(\"second\") }\n",
+	} {
+		path = filepath.Join(dir, path)
+		g.Expect(os.MkdirAll(filepath.Dir(path), 0o755)).To(Succeed())
+		g.Expect(os.WriteFile(path, []byte(content), 0o600)).To(Succeed())
+	}
+	sources["first"] = source{command: "example/first", stamped: "example/stamp"}
+	sources["second"] = source{command: "example/server/v3"}
+	t.Cleanup(func() { delete(sources, "first"); delete(sources, "second") })
+	first, second := build{"first", dir, "v1.36.3"}, build{"second", dir, "v3.7.3"}
+	targets := map[build]string{first: filepath.Join(t.TempDir(), "first"), second: filepath.Join(t.TempDir(), "second")}
+	g.Expect(compile(t.Context(), targets, progress.Start(nil, ""))).To(Succeed())
+	for program, prints := range map[build]string{first: "v1.36.3\n", second: "second\n"} {
+		output, err := exec.Command(targets[program]).CombinedOutput()
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(output)).To(Equal(prints))
 	}
 }
 

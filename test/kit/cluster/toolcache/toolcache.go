@@ -43,7 +43,11 @@ type Tool struct {
 // While that lasts, by this process or by another, log shows it.
 func (t Tool) Dir(ctx context.Context, log io.Writer) (string, error) {
 	fill := func(ctx context.Context, missing map[string]string, line *progress.Line) error {
-		return t.Make(ctx, missing[t.Folder], line)
+		err := t.Make(ctx, missing[t.Folder], line)
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(missing[t.Folder]))
+		}
+		return err
 	}
 	dirs, err := Tools{Folders: []string{t.Folder}, Activity: t.Activity, Make: fill}.Dirs(ctx, log)
 	return dirs[t.Folder], err
@@ -56,7 +60,8 @@ type Tools struct {
 	// Activity is as that of a Tool.
 	Activity string
 	// Make fills empty folders, and may say on line how far it is. The key is the name of each folder that is missing in
-	// the cache, the value its path for now. A folder that Make removes is not kept, and none is if Make fails.
+	// the cache, the value its path for now. Make removes those that are not complete when it returns; the others are
+	// kept, also if it fails.
 	Make func(ctx context.Context, missing map[string]string, line *progress.Line) error
 }
 
@@ -141,10 +146,8 @@ func (t Tools) makeOnce(ctx context.Context, root string, line *progress.Line) e
 	}
 	err := t.Make(ctx, maps.Clone(unfinished), line)
 	for folder, dir := range unfinished {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(dir))
-		} else if exists(dir) {
-			err = os.Rename(dir, filepath.Join(root, folder))
+		if exists(dir) {
+			err = errors.Join(err, os.Rename(dir, filepath.Join(root, folder)))
 		}
 	}
 	return err

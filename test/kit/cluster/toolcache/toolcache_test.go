@@ -63,6 +63,31 @@ func TestDirIsNotKeptWhenMakeFails(t *testing.T) {
 	g.Expect(dir).To(BeADirectory())
 }
 
+// A folder that Make removes is not kept, and those that are complete are kept whatever becomes of the others.
+func TestCompleteFoldersAreKept(t *testing.T) {
+	g := NewWithT(t)
+	root := useCache(t)
+	failure := errors.New("no compiler")
+	tools := toolcache.Tools{
+		Folders: []string{"b-v1", "a-v1"}, Activity: "building a, b",
+		Make: func(_ context.Context, missing map[string]string, _ *progress.Line) error {
+			g.Expect(missing).To(HaveLen(2))
+			return errors.Join(failure, os.Remove(missing["b-v1"]))
+		},
+	}
+	_, err := tools.Dirs(t.Context(), nil)
+	g.Expect(err).To(MatchError(failure))
+
+	tools.Make = func(_ context.Context, missing map[string]string, _ *progress.Line) error {
+		g.Expect(missing).To(And(HaveLen(1), HaveKey("b-v1")))
+		return os.Remove(missing["b-v1"])
+	}
+	g.Expect(tools.Dirs(t.Context(), nil)).To(Equal(map[string]string{"a-v1": filepath.Join(root, "a-v1")}))
+
+	tools.Make = func(context.Context, map[string]string, *progress.Line) error { return nil }
+	g.Expect(tools.Dirs(t.Context(), nil)).To(HaveLen(2))
+}
+
 func TestLeftoversOfAKilledProcessAreIgnored(t *testing.T) {
 	g := NewWithT(t)
 	root := useCache(t)

@@ -6,9 +6,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"go/build"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -20,11 +20,10 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/progress"
 )
 
-// How much there is to compile the first time, in the bytes of package gobuild, for the estimate before go list has
-// reported what is stale.
+// How much there is to compile the first time, for the estimate before go list has reported what is stale.
 const (
-	demoSource         = 560_000_000
-	controlPlaneSource = 930_000_000 // besides what the demo imports too
+	demoWork         gobuild.Work = 560_000_000
+	controlPlaneWork gobuild.Work = 930_000_000 // without what the demo imports
 )
 
 // prepareDemo downloads the control plane while it compiles the demo, and compiles what could not be downloaded.
@@ -40,12 +39,12 @@ func prepareDemo(ctx context.Context, log io.Writer) error {
 	group.Go(func() error {
 		_, err := binaries.Download(together, sentences{line}, binaries.Demo()...)
 		if missing, missingErr := binaries.Missing(binaries.Demo()...); missingErr == nil && len(missing) > 0 {
-			after.Store(controlPlaneSource)
+			after.Store(int64(controlPlaneWork))
 		}
 		return err
 	})
 	group.Go(func() error {
-		return compileDemo(together, line, after.Load)
+		return compileDemo(together, line, func() gobuild.Work { return gobuild.Work(after.Load()) })
 	})
 	err = group.Wait()
 	line.Stop()
@@ -66,17 +65,17 @@ func prepareDemo(ctx context.Context, log io.Writer) error {
 
 // compileDemo writes bin/demo, and compiles what the operator imports: the demo itself builds the operator from that. Another
 // process may run the file, so it is replaced.
-func compileDemo(ctx context.Context, line *progress.Line, after func() int64) error {
-	imports, err := exec.CommandContext(ctx, "go", "list", "-f={{join .Imports \"\\n\"}}", "./cmd").Output()
+func compileDemo(ctx context.Context, line *progress.Line, after func() gobuild.Work) error {
+	operator, err := build.ImportDir("cmd", 0)
 	if err != nil {
-		return fmt.Errorf("go list ./cmd: %w", err)
+		return err
 	}
 	dir, err := os.MkdirTemp("bin", "demo-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	packages := append([]string{"./hack/demo"}, strings.Fields(string(imports))...)
+	packages := append([]string{"./hack/demo"}, operator.Imports...)
 	if err := (gobuild.Build{Flags: []string{"-ldflags=-w"}, Packages: packages, Output: dir + "/", After: after}).Run(ctx, line); err != nil {
 		return err
 	}
@@ -88,18 +87,20 @@ func announce(log io.Writer, missing []binaries.Program) {
 	if len(missing) == 0 {
 		return
 	}
-	least := progress.Roughly(gobuild.Machine.Estimate(demoSource))
-	most := progress.Roughly(gobuild.Machine.Estimate(demoSource + controlPlaneSource))
-	_, _ = fmt.Fprintf(log, `The first time, the demo is compiled. On this machine that takes at most %s, or %s if
-Kubernetes cannot be downloaded and is compiled too. Later it starts at once. Ctrl-C stops
-it, and the same command continues there.
+	least := progress.Roughly(gobuild.Machine.Estimate(demoWork))
+	most := progress.Roughly(gobuild.Machine.Estimate(demoWork + controlPlaneWork))
+	_, _ = fmt.Fprintf(log, `The first time, the demo is compiled. On this machine, that takes about %s, or about
+%s if Kubernetes cannot be downloaded and is compiled too. Later, the demo starts at
+once. Press Ctrl-C to stop; the same command then continues.
 `, least, most)
 }
 
-// sentences says on a line what is written to it.
+// sentences says on a line what is written to it, except how far a download is.
 type sentences struct{ line *progress.Line }
 
 func (s sentences) Write(text []byte) (int, error) {
-	s.line.Say("%s", strings.TrimSuffix(string(text), "\n"))
+	if said := strings.TrimSuffix(string(text), "\n"); !strings.HasSuffix(said, " …") {
+		s.line.Say("%s", said)
+	}
 	return len(text), nil
 }

@@ -5,8 +5,8 @@
 // shows for how long. Without an argument, it puts every program that the tests
 // run into the cache folder: the control plane, kubectl and Redis. With "demo",
 // it does so for the programs of the demo, and compiles the demo to bin/demo and
-// what the operator imports. "compile WHAT ARGUMENTS…" runs go build with the
-// arguments, without an output, and calls it WHAT.
+// what the operator imports. "compile NAME ARGUMENTS…" compiles packages with the
+// arguments of go build. NAME is what the progress line calls them.
 //
 // Environment variables: K8S is the minor version of Kubernetes, PARTS=compile
 // downloads no program, and PARTS_MIRROR is where to download from instead of
@@ -61,7 +61,7 @@ func run(ctx context.Context, log io.Writer, args []string) error {
 		defer line.Stop()
 		return gobuild.Build{Packages: args[2:]}.Run(ctx, line)
 	default:
-		return errors.New("usage: prepare, or prepare demo, or prepare compile WHAT ARGUMENTS…")
+		return errors.New("usage: prepare, or prepare demo, or prepare compile NAME ARGUMENTS…")
 	}
 }
 

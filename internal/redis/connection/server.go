@@ -56,7 +56,7 @@ type usage struct {
 func (p *Pool) newServer(e auth.Endpoint) *server {
 	s := &server{
 		endpoint: e, timing: p.timing, dialer: p.dialer, passwords: p.passwords.Add(), wentDown: p.wentDown,
-		gone: make(chan struct{}),
+		gone:        make(chan struct{}),
 		credentials: credentials{resolver: p.resolver, loading: make(chan struct{}, firstLoads)},
 		dialSlots:   dialSlots{first: make(chan struct{}, firstDials), more: make(chan struct{}, moreDials)},
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,9 +33,14 @@ var controllers = []string{
 	"ttl-after-finished-controller",
 }
 
-// environment has the garbage collectors of a control plane run less often: many control planes share few processors, and
-// their heaps are small.
-var environment = []string{"GOGC=300"}
+// environment has the garbage collectors of a control plane run less often in tests, in which many control planes with small
+// heaps share few processors. Benchmarks have them run as users do.
+func environment() []string {
+	if testing.Testing() {
+		return []string{"GOGC=300"}
+	}
+	return nil
+}
 
 const (
 	// serviceRange holds the addresses of Services, and serviceAddress the first of them: the API server as Pods see it.
@@ -51,7 +57,7 @@ func (c *Cluster) startEtcd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	process, err := c.sandbox.StartWith(environment, "etcd", c.paths[binaries.Etcd],
+	process, err := c.sandbox.StartWith(environment(), "etcd", c.paths[binaries.Etcd],
 		"--data-dir="+filepath.Join(c.sandbox.Dir(), "etcd"),
 		"--listen-client-urls="+clients, "--advertise-client-urls="+clients,
 		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers,
@@ -80,7 +86,7 @@ func (c *Cluster) localURL() (string, error) {
 // startAPIServer starts a kube-apiserver on the port of the cluster. It exits
 // if etcd does not answer yet.
 func (c *Cluster) startAPIServer(ctx context.Context) error {
-	process, err := c.sandbox.StartWith(environment, "kube-apiserver", c.paths[binaries.KubeAPIServer], c.apiServerArguments()...)
+	process, err := c.sandbox.StartWith(environment(), "kube-apiserver", c.paths[binaries.KubeAPIServer], c.apiServerArguments()...)
 	if err != nil {
 		return err
 	}
@@ -141,7 +147,7 @@ func (c *Cluster) startControllerManager(ctx context.Context) error {
 	if c.opts.NodeAddress != "" {
 		run = "*"
 	}
-	process, err := c.sandbox.StartWith(environment, "kube-controller-manager", c.paths[binaries.ControllerManager],
+	process, err := c.sandbox.StartWith(environment(), "kube-controller-manager", c.paths[binaries.ControllerManager],
 		"--kubeconfig="+c.Kubeconfig(),
 		"--controllers="+run,
 		"--root-ca-file="+c.access.certificateFile,

@@ -136,7 +136,8 @@ if [ -n "$suites" ]; then
 	echo "The suites, with a real API server and real Redis servers${race:+, and the race detector}."
 	# They run the operator as a process. They do not depend on it as Go sees it, so none of their results may come from
 	# the cache.
-	run 3-suites testname $race -count=1 $suites
+	# They mostly wait, so one more runs at a time than there are processors.
+	run 3-suites testname $race -count=1 -p $(($(getconf _NPROCESSORS_ONLN) + 1)) $suites
 fi
 if [ "$target" = test-all ] && grep -q '/test/suites/exactness$' <<< "$suites"; then
 	echo "Once more: exactness, with the keys of all ScaledJobs tracked."

@@ -57,7 +57,7 @@ type harness struct {
 	seen map[string]int64
 }
 
-// recorded is what a watcher has told its recorder.
+// recorded is what a watcher has recorded.
 type recorded struct {
 	noRecorder
 	received   atomic.Int64 // notifications

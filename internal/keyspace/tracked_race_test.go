@@ -118,7 +118,7 @@ type naive struct {
 	armed int // replies to the reads that arm
 }
 
-// run reads and arms each key, and again when the server tells of a change, until the connection is closed.
+// run reads and arms each key, and again when the server reports a change, until the connection is closed.
 func (n *naive) run(server *redistest.Server, keys []string) {
 	wake := func(key string) {
 		depth := server.Client().LLen(n.t.Context(), key).Val()
@@ -149,7 +149,7 @@ func (n *naive) run(server *redistest.Server, keys []string) {
 	}
 }
 
-// A push between reading and arming is told to nobody. The last key has none, so a later push to it is told.
+// A push between reading and arming is not reported. The last key has none, so a later push to it is reported.
 func TestPushesAreMissedIfAKeyIsArmedAfterItWasRead(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -28,7 +28,7 @@ func (h *harness) trackMany(many int) (keys []string) {
 	return keys
 }
 
-// The server's table has room for a third of the keys, so it forgets keys all the time, and tells of each. How often
+// The server's table has room for a third of the keys, so it forgets keys all the time, and invalidates each. How often
 // they are read is proven in package tracking.
 func TestAFullTableLosesNoWake(t *testing.T) {
 	t.Parallel()

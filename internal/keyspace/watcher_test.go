@@ -151,7 +151,7 @@ func TestNoWakeIsLostWhenSubscribersAreKilled(t *testing.T) {
 	}
 }
 
-// The push comes in the same transaction as the end of the subscription, so nobody is told of it.
+// The push comes in the same transaction as the end of the subscription, so nobody is notified of it.
 func TestAWakeIsLostIfConfirmationsDoNotWake(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})

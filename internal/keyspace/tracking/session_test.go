@@ -145,7 +145,7 @@ func (h *harness) eventuallyMarked(marks ...string) {
 	h.Eventually(h.marked).WithTimeout(timeout).WithPolling(time.Millisecond).Should(ContainElements(marks))
 }
 
-// told is the message that a key has changed.
+// told is the invalidation of a key.
 func told(key string) string { return ">2\r\n+invalidate\r\n*1\r\n+" + key + "\r\n" }
 
 func TestAnInvalidationIsFollowedByAReadAndAWake(t *testing.T) {
@@ -196,7 +196,7 @@ func TestInvalidationsWithoutAChangeCauseOneReadASecond(t *testing.T) {
 	})
 }
 
-// The server's table has room for a third of the keys. So it forgets a key with each read, and tells of it.
+// The server's table has room for a third of the keys. So it forgets a key with each read, and invalidates it.
 func TestAFullTableCostsOneReadASecondForEachKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -422,7 +422,7 @@ func TestPauseGrowsAfterShortSessions(t *testing.T) {
 		}))
 		p.begin()
 		time.Sleep(timing.ShortSession)
-		g.Expect(p.after(true, errGone, timing)).To(BeNumerically("<", time.Second), "a long session begins anew")
+		g.Expect(p.after(true, errGone, timing)).To(BeNumerically("<", time.Second), "a long session starts the delays again")
 		g.Expect(p.after(false, connection.ErrNotTracking, timing)).To(Equal(time.Minute))
 	})
 }

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// trialTime is how long a trial lasts that tells how fast this machine is.
+	// trialTime is how long the trial lasts that measures how fast this machine is.
 	trialTime = 200 * time.Millisecond
 	// perPackage is how many bytes of source take as long to compile as a package without any.
 	perPackage = 500_000

@@ -48,7 +48,7 @@ type Proxy struct {
 	delay    time.Duration
 	held     Direction
 	spared   string // an IP address
-	cutNew   int    // what CutNewAfter was told, or 0
+	cutNew   int    // the argument of CutNewAfter, or 0
 	// released is closed when less is held, and replaced.
 	released chan struct{}
 }

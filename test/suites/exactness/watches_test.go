@@ -72,7 +72,7 @@ func TestWatchesExpire(t *testing.T) {
 
 	storms := p.beginStorms(t.Context())
 	// What the watches have not delivered yet is lost for good: once with -short, otherwise twice. A watch that breaks within
-	// an event is listed anew without an attempt to go on, so connections are broken until one has gone on.
+	// an event is listed again without an attempt to go on, so connections are broken until one has gone on.
 	moments := []int{10, 30}
 	if testing.Short() {
 		moments = moments[:1] // Each list that follows comes later, since the operator waits longer before it tries again.
@@ -89,7 +89,7 @@ func TestWatchesExpire(t *testing.T) {
 	}
 	g.Expect(storms.Wait()).To(Succeed())
 	p.prove(t, witness.Row{
-		Fault:   "watches 0.5 s late break in a storm and have expired, so that all is listed anew",
+		Fault:   "watches 0.5 s late break in a storm and have expired, so that all is listed again",
 		Promise: "what the list shows late is awaited as well",
 	})
 }

@@ -252,7 +252,7 @@ func (f *fetcher) hasFailed(host string) bool {
 	return f.failed[host]
 }
 
-// fail notes that a host is not to be asked again, and reports whether that was not known before.
+// fail notes that a host has failed, and reports whether it is the first time.
 func (f *fetcher) fail(host string) (first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -41,7 +41,7 @@ func defaultTiming() timing {
 	return timing{
 		pingAfter:      5 * time.Second,
 		answerWithin:   10 * time.Second,
-		forbiddenRetry: time.Minute,
+		forbiddenRetry: failure.RejectedRetry,
 		refusedRetry:   time.Second,
 		restFor:        time.Minute,
 	}

@@ -16,12 +16,9 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 )
 
-const (
-	// settingInterval is the time between two reads of the setting, which may change at any time. refusedInterval is
-	// the time if the server rejects reading or changing it, because Redis logs each rejected command in its ACL LOG.
-	settingInterval = 5 * time.Second
-	refusedInterval = time.Minute
-)
+// settingInterval is the time between two reads of the setting, which may change at any time, while the server allows to
+// read and to change it.
+const settingInterval = 5 * time.Second
 
 // inspector reads which events a server publishes, and adds missing flags if it is configured to. The result is
 // evidence for package verify. Anybody may change the setting at any time, many users may not read it, and even fewer
@@ -84,7 +81,7 @@ func (i *inspector) ask(ctx context.Context) (told verify.Setting, answered bool
 // untilAsking returns the time until the next read.
 func untilAsking(told verify.Setting, answered bool) time.Duration {
 	if answered && (told.Refused || !told.Readable) {
-		return refusedInterval
+		return failure.RejectedRetry
 	}
 	return settingInterval
 }

@@ -18,6 +18,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/internal/keyspace/coalesce"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
+	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
@@ -72,8 +73,8 @@ func TestUntilAsking(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(untilAsking(verify.Setting{}, false)).To(Equal(settingInterval), "the server did not answer")
 	g.Expect(untilAsking(verify.Setting{Readable: true, Flags: "Kl"}, true)).To(Equal(settingInterval))
-	g.Expect(untilAsking(verify.Setting{}, true)).To(Equal(refusedInterval), "the server logs each rejected command")
-	g.Expect(untilAsking(verify.Setting{Readable: true, Refused: true}, true)).To(Equal(refusedInterval))
+	g.Expect(untilAsking(verify.Setting{}, true)).To(Equal(failure.RejectedRetry), "the server logs each rejected command")
+	g.Expect(untilAsking(verify.Setting{Readable: true, Refused: true}, true)).To(Equal(failure.RejectedRetry))
 }
 
 // A reply that cannot be parsed does not count, and does no harm.

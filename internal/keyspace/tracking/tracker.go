@@ -42,7 +42,7 @@ func DefaultTiming() Timing {
 	return Timing{
 		PingAfter:      2 * time.Second,
 		AnswerWithin:   10 * time.Second,
-		ForbiddenRetry: time.Minute,
+		ForbiddenRetry: failure.RejectedRetry,
 		RefusedRetry:   time.Second,
 		ShortSession:   time.Minute,
 		FirstRest:      time.Minute,

@@ -44,11 +44,11 @@ func productionTiming() timing {
 		dial:        dialTimeout,
 		lateAfter:   100 * time.Millisecond,
 		openTimeout: 3 * time.Second,
-		refusedAuth: 30 * time.Second,
+		refusedAuth: failure.RejectedRetry / 2,
 		idle:        10 * time.Minute,
 		sweep:       time.Minute,
 		lookUp:      15 * time.Second,
-		reread:      30 * time.Second,
+		reread:      failure.RejectedRetry / 2,
 
 		restAfterMove: 5 * time.Minute,
 	}

@@ -23,12 +23,10 @@ import (
 
 const (
 	// mostAsked is how many servers of a deployment are asked where keys are, and mostMasters how many masters it may
-	// have. listenTimeout is how long a sentinel may be silent, and refusedInterval the time until it is asked again to tell
-	// of new masters, if it has refused.
-	mostAsked       = 64
-	mostMasters     = 256
-	listenTimeout   = time.Minute
-	refusedInterval = time.Minute
+	// have. listenTimeout is how long a sentinel may be silent.
+	mostAsked     = 64
+	mostMasters   = 256
+	listenTimeout = time.Minute
 	// newsAtOnce is how many messages of a sentinel are followed at once, and newsInterval how often there may be one more. The
 	// others wait.
 	newsAtOnce   = 20

@@ -282,7 +282,7 @@ func (f *follower) listen(ctx context.Context, conn *connection.Conn) {
 		}
 		delay := backoff.Delay()
 		if failure.IsReply(err) {
-			delay = refusedInterval
+			delay = failure.RejectedRetry
 		}
 		if !pause(ctx, delay, nil) {
 			return

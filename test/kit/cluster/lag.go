@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"net/url"
@@ -26,7 +27,8 @@ type Lag struct {
 
 	mu      sync.Mutex
 	delay   time.Duration
-	changed chan struct{} // closed by the next Set
+	ended   int           // calls of End
+	changed chan struct{} // closed by the next Set or End
 }
 
 // NewLag returns a Lag of no duration for watches of the given resources, as
@@ -49,11 +51,22 @@ func (l *Lag) Set(delay time.Duration) {
 	l.changed = make(chan struct{})
 }
 
-// current returns the delay and a channel that is closed when it changes.
-func (l *Lag) current() (time.Duration, <-chan struct{}) {
+// End ends the watches of now, between two events. What they have not delivered
+// yet is lost.
+func (l *Lag) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.delay, l.changed
+	l.ended++
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// current returns the delay, how often watches were ended, and a channel that is
+// closed when either changes.
+func (l *Lag) current() (delay time.Duration, ended int, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.delay, l.ended, l.changed
 }
 
 // Wrap returns a transport that delays the watches that come over next.
@@ -106,6 +119,9 @@ type laggingBody struct {
 	close  func() error
 	closed chan struct{}
 
+	began  int  // calls of End before this watch began
+	inside bool // whether a part of an event is delivered, and the rest is not
+
 	mu       sync.Mutex
 	chunks   []chunk
 	appended chan struct{} // holds a value when chunks has grown
@@ -119,7 +135,8 @@ type chunk struct {
 }
 
 func newLaggingBody(lag *Lag, body io.ReadCloser) *laggingBody {
-	b := &laggingBody{lag: lag, body: body, closed: make(chan struct{}), appended: make(chan struct{}, 1)}
+	_, ended, _ := lag.current()
+	b := &laggingBody{lag: lag, body: body, began: ended, closed: make(chan struct{}), appended: make(chan struct{}, 1)}
 	b.close = sync.OnceValue(func() error {
 		close(b.closed)
 		return body.Close()
@@ -155,8 +172,15 @@ func (b *laggingBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	first := &b.chunks[0]
-	n := copy(p, first.data)
+	data := first.data
+	if end := bytes.IndexByte(data, '\n') + 1; end > 0 && b.isEnded() {
+		data = data[:end]
+	}
+	n := copy(p, data)
 	first.data = first.data[n:]
+	if n > 0 {
+		b.inside = p[n-1] != '\n' // Each event is a line.
+	}
 	if len(first.data) > 0 {
 		return n, nil
 	}
@@ -167,10 +191,19 @@ func (b *laggingBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// awaitDue returns when the first chunk is due, or with an error after Close.
+func (b *laggingBody) isEnded() bool {
+	_, ended, _ := b.lag.current()
+	return ended != b.began
+}
+
+// awaitDue returns when the first chunk is due, or with an error after End or
+// Close.
 func (b *laggingBody) awaitDue() error {
 	for {
-		delay, changed := b.lag.current()
+		delay, ended, changed := b.lag.current()
+		if ended != b.began && !b.inside {
+			return io.EOF
+		}
 		var due <-chan time.Time // never, while there is no chunk
 		if arrived, found := b.firstArrival(); found {
 			left := time.Until(arrived.Add(delay))

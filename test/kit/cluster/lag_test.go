@@ -208,3 +208,18 @@ func send(t *testing.T, source io.Writer, line string) {
 	_, err := io.WriteString(source, line+"\n")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 }
+
+func TestEndLosesWhatWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		lag, source, lines := lagging(t)
+		send(t, source, "one")
+		g.Expect(lines.Scan()).To(BeTrue())
+		lag.Set(time.Hour)
+		send(t, source, "two")
+		lag.End()
+		g.Expect(lines.Scan()).To(BeFalse())
+		g.Expect(lines.Err()).NotTo(HaveOccurred())
+	})
+}

@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster/toolcache"
@@ -61,6 +62,9 @@ func build(ctx context.Context, log io.Writer, race bool) (string, error) {
 	}
 	// What git says of the source must not have the file replaced while tests run.
 	args, folder := []string{"build", "-buildvcs=false", "-ldflags=-w"}, fmt.Sprintf("operator-%x", sha256.Sum256(source))
+	if testing.Testing() && testing.Short() {
+		args, folder = append(args, "-tags=quickretry"), folder+"-quick"
+	}
 	if race {
 		args, folder = append(args, "-race"), folder+"-race"
 	}

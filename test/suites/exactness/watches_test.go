@@ -71,21 +71,13 @@ func TestWatchesExpire(t *testing.T) {
 	p.proxy.lag(longLag)
 
 	storms := p.beginStorms(t.Context())
-	// What the watches have not delivered yet is lost for good: once with -short, otherwise twice. A watch that breaks within
-	// an event is listed again without an attempt to go on, so connections are broken until one has gone on.
-	moments := []int{10, 30}
-	if testing.Short() {
-		moments = moments[:1] // Each list that follows comes later, since the operator waits longer before it tries again.
-	}
-	for _, jobs := range moments {
+	// Twice, what the watches have not delivered yet is lost for good.
+	for _, jobs := range []int{10, 30} {
 		g.Expect(p.growing.Witness.AwaitCreated(t.Context(), jobs)).To(Succeed())
-		p.proxy.expiries.enable()
-		for _, resource := range []string{"jobs", "scaledjobs"} {
-			g.Eventually(func() int {
-				p.proxy.disconnect()
-				return p.proxy.expiries.of(resource)
-			}).WithTimeout(timeout).WithPolling(time.Second).Should(BeNumerically(">", 0), "expired watches of %s", resource)
-		}
+		p.proxy.expiries.await("jobs", "scaledjobs")
+		p.proxy.jobs.End()
+		p.proxy.scaledJobs.End()
+		g.Eventually(p.proxy.expiries.left).WithTimeout(timeout).Should(BeZero(), "watches that have not expired")
 	}
 	g.Expect(storms.Wait()).To(Succeed())
 	p.prove(t, witness.Row{
@@ -94,31 +86,34 @@ func TestWatchesExpire(t *testing.T) {
 	})
 }
 
-// expiries make watches too old to go on, once enabled. One that begins with a
-// list is none.
+// expiries make the next watch of some resources too old to go on. One that begins
+// with a list is none.
 type expiries struct {
 	next http.RoundTripper
 
-	mu     sync.Mutex
-	counts map[string]int // by resource; nil while none expires
+	mu  sync.Mutex
+	due map[string]bool // by resource
 }
 
 // expired is what an API server answers to a watch that is too old.
 const expired = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
 	`"message":"too old resource version: 1 (2)","reason":"Expired","code":410}}`
 
-// enable begins to let watches expire.
-func (e *expiries) enable() {
+// await lets the next watch of each of the resources expire.
+func (e *expiries) await(resources ...string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.counts = map[string]int{}
+	e.due = map[string]bool{}
+	for _, resource := range resources {
+		e.due[resource] = true
+	}
 }
 
-// of is how many watches of the resource have expired.
-func (e *expiries) of(resource string) int {
+// left is how many watches have not expired yet.
+func (e *expiries) left() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.counts[resource]
+	return len(e.due)
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -134,10 +129,11 @@ func (e *expiries) RoundTrip(request *http.Request) (*http.Response, error) {
 func (e *expiries) strike(request *http.Request) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.counts == nil || !watches(request) || request.URL.Query().Has("sendInitialEvents") {
+	resource := path.Base(request.URL.Path)
+	if !e.due[resource] || !watches(request) || request.URL.Query().Has("sendInitialEvents") {
 		return false
 	}
-	e.counts[path.Base(request.URL.Path)]++
+	delete(e.due, resource)
 	return true
 }
 

@@ -36,10 +36,10 @@ func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observat
 	}
 	filled := func() (*scaledjobv1.ScaledJob, error) { return r.fill(ctx, t) }
 	dryRunner := jobcontrol.DryRunner{Client: r.Client, Take: func() func() { return t.place(kind) }}
-	asked, answer := dryRunner.DryRun(ctx, t.sj, filled, &t.mem.template, seen.before.Conditions)
+	asked, warnings, answer := dryRunner.DryRun(ctx, t.sj, filled, &t.mem.template, seen.before.Conditions)
 	switch {
 	case asked:
-		return report.Template(answer)
+		return report.Checked(answer, warnings)
 	case t.mem.template.Waits():
 		return report.TemplateUnasked
 	default:

@@ -118,14 +118,14 @@ func TestTemplateAccepted(t *testing.T) {
 	condition := func(status metav1.ConditionStatus, generation int64) []metav1.Condition {
 		return []metav1.Condition{{Type: scaledjobv1.ConditionTemplateValid, Status: status, ObservedGeneration: generation}}
 	}
-	rejected := report.Template(apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "emails", nil))
+	rejected := report.Checked(apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "emails", nil), nil)
 	for name, c := range map[string]struct {
 		known  []metav1.Condition
 		answer *report.Condition
 		want   bool
 	}{
 		"never asked":              {},
-		"accepted now":             {answer: report.Template(nil), want: true},
+		"accepted now":             {answer: report.Checked(nil, nil), want: true},
 		"rejected now":             {known: condition(metav1.ConditionTrue, 3), answer: rejected},
 		"no verdict":               {answer: report.TemplateUnasked},
 		"no verdict any more":      {known: condition(metav1.ConditionTrue, 3), answer: report.TemplateUnasked},

@@ -31,7 +31,7 @@ import (
 var (
 	jobResource = batchv1.Resource("jobs")
 
-	errForbidden = apierrors.NewForbidden(jobResource, "", errors.New("exceeded quota"))
+	errForbidden = apierrors.NewForbidden(jobResource, "", errors.New("exceeded quota: small, requested: count/jobs.batch=1, used: count/jobs.batch=9, limited: count/jobs.batch=9"))
 	errOverload  = apierrors.NewTooManyRequests("later", 1)
 	errTimeout   = apierrors.NewTimeoutError("the request did not complete in time", 1)
 )
@@ -223,26 +223,30 @@ func TestScaleLetsOthersHaveATurn(t *testing.T) {
 
 func TestScaleStopsAtAnError(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, scaledJob())
-	w.queues.SetDepth(emailQueue, 200)
-	w.onCreate = refuse(errOverload)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 200)
+		w.onCreate = refuse(errOverload)
 
-	for attempt := range 3 {
-		w.Expect(w.reconcileFails(t.Context())).To(MatchError(errOverload))
-		w.Expect(w.names()).To(HaveLen(attempt+1), "one per reconcile")
-	}
-	w.Expect(sets.New(w.names()...)).To(HaveLen(1), "the ordinal of a refused Job is used again")
-	w.Expect(w.events.reasons).To(Equal([]string{"JobCreateFailed"}), "once, and not in every reconcile")
-	w.Expect(w.watcher.idle).To(BeTrue())
+		for attempt := range 3 {
+			w.Expect(w.reconcileFails(t.Context())).To(MatchError(errOverload))
+			w.Expect(w.names()).To(HaveLen(attempt+1), "one per reconcile")
+		}
+		w.Expect(sets.New(w.names()...)).To(HaveLen(1), "the ordinal of a refused Job is used again")
+		w.Expect(w.events.reasons).To(Equal([]string{"CreateFailing"}), "once, and not in every reconcile")
+		w.Expect(w.watcher.idle).To(BeTrue())
 
-	w.onCreate = send
-	w.Expect(w.reconcile(t.Context())).To(beSettled())
-	w.Expect(w.jobs(t.Context())).To(HaveLen(20))
+		time.Sleep(time.Minute) // so that no write of the status is delayed
+		w.onCreate = send
+		w.Expect(w.reconcile(t.Context())).To(beSettled())
+		w.Expect(w.jobs(t.Context())).To(HaveLen(20))
 
-	w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
-	w.onCreate = refuse(errOverload)
-	_ = w.reconcileFails(t.Context())
-	w.Expect(w.events.reasons).To(Equal([]string{"JobCreateFailed", "CreatedJobs", "JobCreateFailed"}))
+		w.finish(t.Context(), w.names()[0], batchv1.JobComplete)
+		time.Sleep(time.Minute)
+		w.onCreate = refuse(errOverload)
+		_ = w.reconcileFails(t.Context())
+		w.Expect(w.events.reasons).To(Equal([]string{"CreateFailing", "CreationResumed", "CreatedJobs", "CreateFailing"}))
+	})
 }
 
 // After a create of a batch has failed, the remaining ones are not sent.
@@ -522,7 +526,8 @@ func TestScaleReplacesNoJobOfAGoingOwner(t *testing.T) {
 			w.delete(t.Context(), w.names()[1])
 			w.onLiveGet = answer
 
-			for range 2 {
+			_, _ = w.r.Reconcile(t.Context(), requestOf(emails))
+			if name != "not to ask" { // The answer to the write of that condition shows that the ScaledJob exists.
 				_, _ = w.r.Reconcile(t.Context(), requestOf(emails))
 			}
 			w.Expect(w.names()).To(HaveLen(3))

@@ -31,6 +31,7 @@ import (
 
 	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -211,7 +212,11 @@ func (r *Reconciler) useTemplate(ctx context.Context, t *target, seen observatio
 	// 6. scale.go
 	done := r.scale(ctx, t, seen, plan)
 	// 7. rollout.go
-	done.template = r.checkTemplate(ctx, t, seen)
+	known := apimeta.FindStatusCondition(seen.before.Conditions, scaledjobv1.ConditionTemplateValid)
+	if known != nil && known.ObservedGeneration != t.sj.Generation {
+		known = nil
+	}
+	done.template = report.Tried(done.created, done.refused, r.checkTemplate(ctx, t, seen), known)
 	return done
 }
 

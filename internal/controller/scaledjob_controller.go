@@ -25,7 +25,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -44,7 +43,6 @@ import (
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
-	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
@@ -215,12 +213,9 @@ func (r *Reconciler) useTemplate(ctx context.Context, t *target, seen observatio
 	return done
 }
 
-// early ends a reconcile without an observation: after a failure, while it waits for a place, or with this result.
+// early ends a reconcile without an observation: after a failure, or with this result.
 func (r *Reconciler) early(sj *scaledjobv1.ScaledJob, wait *ctrl.Result, err error) (enqueue.Ending, ctrl.Result, error) {
-	switch {
-	case errors.Is(err, report.ErrNoPlace):
-		return enqueue.EndedEarly, enqueue.After(jitter(sj.Spec.PollingInterval()), enqueue.PriorityResync), nil
-	case err != nil:
+	if err != nil {
 		result, err := r.fail(sj, err)
 		return enqueue.EndedFailing, result, err
 	}

@@ -54,7 +54,7 @@ func CreatedJobs() Event {
 // ReplacedJobs reports that unfinished Jobs of an earlier template were deleted.
 func ReplacedJobs() Event {
 	return normal(eventReplacedJobs, "RollOut",
-		"Deleted unfinished Jobs of an earlier template, because spec.rollout.strategy is Immediate.")
+		"Deleted unfinished Jobs of an earlier template, because of spec.rollout.strategy.")
 }
 
 // JobCreateFailed reports that creates have started to fail.

@@ -35,8 +35,8 @@ type memory struct {
 	pause scaling.Pause
 	// suspended is spec.suspend at the last reconcile.
 	suspended bool
-	// claims records which Jobs are assumed to have taken their messages.
-	claims jobs.Claims
+	// readiness records which Jobs have, and have had, a ready Pod.
+	readiness jobs.Readiness
 	// templateHash is the hash of the template at the last reconcile; empty before the first.
 	templateHash string
 	// deletes tracks the deletes of owned Jobs.

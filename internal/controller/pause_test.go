@@ -451,7 +451,7 @@ func TestFinishesAreInOrderOfTime(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	job := func(ordinal int64, hash string, ended batchv1.JobConditionType, second int64) *batchv1.Job {
-		job := jobs.Build(scaledJob(), ordinal, 0)
+		job := jobs.Build(scaledJob(), "template", ordinal, 0)
 		job.Annotations[scaledjobv1.AnnotationTemplateHash] = hash
 		job.Status.Conditions = []batchv1.JobCondition{{
 			Type: ended, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(second, 0),

@@ -106,8 +106,6 @@ func reconciled(t *target, seen observation, plan plan, done outcome, now time.T
 		Notifications: seen.events.Verdict,
 		Tracking:      seen.events.Tracking,
 		Template:      done.template,
-
-		RolloutGeneration: seen.rollout,
 	}
 	if plan.known {
 		result.Depth, result.Desired = new(seen.queues.counts.Outstanding()), &plan.desired

@@ -222,11 +222,12 @@ func (r *Reconciler) confirmOwner(ctx context.Context, sj *scaledjobv1.ScaledJob
 	return nil
 }
 
-// noteCreated adds the created Jobs to the tally and to the metrics, with the time since the notification that caused
+// noteCreated adds the created Jobs to the memory and to the metrics, with the time since the notification that caused
 // them.
 func (r *Reconciler) noteCreated(t *target, made []jobcontrol.Created) {
 	for _, job := range made {
 		t.mem.tally.Created(job.UID)
+		t.mem.readiness.Created(job.UID, job.At)
 		var reaction time.Duration
 		if !t.mem.notified.IsZero() {
 			reaction = job.At.Sub(t.mem.notified)

@@ -412,7 +412,7 @@ func TestScaleNameTakenByOurOwn(t *testing.T) {
 	w.hidden = func(*batchv1.Job) bool { return true }
 	w.cacheIsAt("0")
 	w.reconcile(t.Context())
-	own := jobs.Build(scaledJob(), 1, 0)
+	own := jobs.Build(scaledJob(), "template", 1, 0)
 	own.UID = "own"
 	w.Expect(w.api.Create(t.Context(), own)).To(Succeed())
 	w.queues.SetDepth(emailQueue, 25)
@@ -432,7 +432,7 @@ func TestScaleNameTakenByOurOwn(t *testing.T) {
 func TestScaleNameTakenByOurOwnWithoutItsNumber(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
-	own := jobs.Build(sj, 1, 0)
+	own := jobs.Build(sj, "template", 1, 0)
 	own.UID, own.Annotations = "own", nil
 	w := newWorld(t, sj, own)
 	w.queues.SetDepth(emailQueue, 25)
@@ -448,9 +448,9 @@ func TestScaleNameTakenByAForeignJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		sj := scaledJob()
-		foreign := jobs.Build(sj, 1, 0)
+		foreign := jobs.Build(sj, "template", 1, 0)
 		foreign.OwnerReferences = nil
-		former := jobs.Build(sj, 2, 0)
+		former := jobs.Build(sj, "template", 2, 0)
 		former.OwnerReferences[0].UID = "another"
 		w := newWorld(t, sj, foreign, former)
 		w.queues.SetDepth(emailQueue, 25)
@@ -484,7 +484,7 @@ func TestScaleNameFreeAgain(t *testing.T) {
 func TestScaleNameTakenAndNobodyTells(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
-	own := jobs.Build(sj, 1, 0)
+	own := jobs.Build(sj, "template", 1, 0)
 	own.UID = "own"
 	w := newWorld(t, sj, own)
 	w.hidden = func(*batchv1.Job) bool { return true }

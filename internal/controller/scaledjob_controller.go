@@ -25,7 +25,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -220,12 +219,9 @@ func (r *Reconciler) useTemplate(ctx context.Context, t *target, seen observatio
 	return done
 }
 
-// early ends a reconcile without an observation: after a failure, while it waits for a place, or with this result.
+// early ends a reconcile without an observation: after a failure, or with this result.
 func (r *Reconciler) early(sj *scaledjobv1.ScaledJob, wait *ctrl.Result, err error) (enqueue.Ending, ctrl.Result, error) {
-	switch {
-	case errors.Is(err, report.ErrNoPlace):
-		return enqueue.EndedEarly, enqueue.After(jitter(sj.Spec.PollingInterval()), enqueue.PriorityResync), nil
-	case err != nil:
+	if err != nil {
 		result, err := r.fail(sj, err)
 		return enqueue.EndedFailing, result, err
 	}

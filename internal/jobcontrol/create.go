@@ -145,7 +145,7 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 	ctx, cancel := context.WithTimeout(ctx, batch.Timeout)
 	defer cancel()
 	owner := batch.Owner
-	job := jobs.BuildHashed(owner, batch.TemplateHash, ordinal, batch.Floor)
+	job := jobs.Build(owner, batch.TemplateHash, ordinal, batch.Floor)
 	attempt := Unanswered{Ordinal: ordinal, Job: client.ObjectKeyFromObject(job)}
 	var sent atomic.Int32
 	err := c.Client.Create(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Add(1) }}), job)

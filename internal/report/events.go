@@ -55,7 +55,7 @@ func CreatedJobs() Event {
 // ReplacedJobs reports that unfinished Jobs of an earlier template were deleted.
 func ReplacedJobs() Event {
 	return normal(eventReplacedJobs, "RollOut",
-		"Deleted unfinished Jobs of an earlier template, because spec.rollout.strategy is Immediate.")
+		"Deleted unfinished Jobs of an earlier template, because of spec.rollout.strategy.")
 }
 
 // AnotherOperator reports that another operator creates Jobs for the ScaledJob.

@@ -69,8 +69,6 @@ type Reconciled struct {
 	Tracking verify.Tracking
 	// Template is the result of the template's dry run; nil if none was sent.
 	Template *Condition
-	// RolloutGeneration is the generation of the last edit of the template after which Jobs are to be replaced.
-	RolloutGeneration int64
 }
 
 // Status returns the complete status after a reconcile that ended now. Fields that the reconcile has no information
@@ -84,7 +82,6 @@ func Status(
 	status.PendingJobs = int32(seen.Jobs.Pending() + seen.Created)
 	status.SucceededJobs = int32(len(seen.Jobs.Succeeded))
 	status.FailedJobs = int32(len(seen.Jobs.Failed))
-	status.RolloutGeneration = seen.RolloutGeneration
 	if before.ObservedGeneration != sj.Generation || seen.Desired != nil {
 		// After an edit the previous values may belong to other queues.
 		status.QueueDepth, status.DesiredJobs, status.Queues = seen.Depth, seen.Desired, seen.Queues

@@ -93,6 +93,7 @@ func reconciled(t *target, seen observation, plan plan, done outcome, now time.T
 		Replica:       seen.queues.replica,
 		FailedKey:     seen.queues.failedKey,
 		WithoutGroup:  seen.queues.withoutGroup(t.asks.Queues),
+		Trimmed:       seen.queues.trimmed(t.asks.Queues),
 		AtMax:         plan.atMax,
 		Limit:         t.mem.pause.Reason(now),
 		Waiting:       done.waitsLong(now),

@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -155,10 +156,18 @@ func (r *Reconciler) compare(t *target, counts queue.Counts, began time.Time) (m
 
 // withoutGroup returns the first stream that lacks its consumer group, or nil.
 func (q *queues) withoutGroup(asked []scaledjobv1.Queue) *scaledjobv1.Queue {
-	for i, count := range q.counts {
-		if count.GroupMissing {
-			return &asked[i]
-		}
+	return q.first(asked, func(count queue.Count) bool { return count.GroupMissing })
+}
+
+// trimmed returns the first stream with pending entries that it has lost, or nil.
+func (q *queues) trimmed(asked []scaledjobv1.Queue) *scaledjobv1.Queue {
+	return q.first(asked, func(count queue.Count) bool { return count.Trimmed })
+}
+
+// first returns the first queue whose count is so, or nil.
+func (q *queues) first(asked []scaledjobv1.Queue, isSo func(queue.Count) bool) *scaledjobv1.Queue {
+	if i := slices.IndexFunc(q.counts, isSo); i >= 0 {
+		return &asked[i]
 	}
 	return nil
 }

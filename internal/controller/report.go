@@ -96,6 +96,7 @@ func reconciled(t *target, seen observation, plan plan, done outcome, now time.T
 		Replica:       seen.queues.replica,
 		FailedKey:     seen.queues.failedKey,
 		WithoutGroup:  seen.queues.withoutGroup(t.asks.Queues),
+		Trimmed:       seen.queues.trimmed(t.asks.Queues),
 		AtMax:         plan.atMax,
 		Limit:         t.mem.pause.Reason(now),
 		Due:           plan.known && int(plan.desired) > len(seen.jobs.Active)+done.created,

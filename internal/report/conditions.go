@@ -160,6 +160,9 @@ func queueConnected(seen *Reconciled) Condition {
 				seen.Rejected.Message,
 		}
 	}
+	if seen.Trimmed != nil {
+		return Condition{metav1.ConditionTrue, scaledjobv1.ReasonConnected, trimmed(seen.Trimmed)}
+	}
 	if seen.Replica {
 		return Condition{
 			metav1.ConditionTrue, scaledjobv1.ReasonConnected,
@@ -168,6 +171,15 @@ func queueConnected(seen *Reconciled) Condition {
 		}
 	}
 	return Condition{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}
+}
+
+// trimmed returns the message for a stream that has lost entries which are still pending. XAUTOCLAIM removes these whatever
+// the idle time is; with such a long one, it takes no other entry from its worker.
+func trimmed(from *scaledjobv1.Queue) string {
+	stream, group := quoted(from.Name), quoted(from.Stream.ConsumerGroup)
+	return "The depth of the queue was read. But pending entries of the consumer group " + group + " are older than the first entry of the stream " +
+		stream + ": they were trimmed or deleted, and no worker can process them. They do not count. To remove them, run XAUTOCLAIM " +
+		stream + " " + group + " CONSUMER 9999999999 0 (from Redis 7.0) until it lists no more, or XACK."
 }
 
 // quoted quotes the name of a key or a consumer group, which may be long and contain any bytes.

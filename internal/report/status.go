@@ -51,6 +51,8 @@ type Reconciled struct {
 	// consumer group; nil if there is none.
 	FailedKey    string
 	WithoutGroup *scaledjobv1.Queue
+	// Trimmed is a stream that has lost entries which are still pending; nil if there is none.
+	Trimmed *scaledjobv1.Queue
 	// AtMax is true if more Jobs are due than maxReplicas allows. Limit is why creation is paused.
 	AtMax bool
 	Limit scaling.PauseReason

@@ -31,6 +31,7 @@ func TestStrategiesAccepted(t *testing.T) {
 		"Accurate over many":      queues("[{name: a}, {name: b, role: InProgress}]") + "\nscalingStrategy: {type: Accurate}",
 		"no rollout":              "rollout: {}",
 		"Gradual":                 "rollout: {strategy: Gradual}",
+		"Unstarted":               "rollout: {strategy: Unstarted}",
 		"Immediate":               "rollout: {strategy: Immediate}",
 		"Immediate in background": "rollout: {strategy: Immediate, propagationPolicy: Background}",
 		"Immediate in foreground": "rollout: {strategy: Immediate, propagationPolicy: Foreground}",
@@ -60,7 +61,7 @@ func TestStrategiesRefused(t *testing.T) {
 		"percentage as a fraction":  {"scalingStrategy: {type: Custom, custom: {runningJobPercentage: 0.5}}", percentage, "must be of type integer"},
 		"percentage as text":        {`scalingStrategy: {type: Custom, custom: {runningJobPercentage: "50"}}`, percentage, "must be of type integer"},
 		"percentage of more digits": {"scalingStrategy: {type: Custom, custom: {runningJobPercentage: 4294967346}}", percentage, "less than or equal to 100"},
-		"unknown rollout":           {"rollout: {strategy: immediate}", "spec.rollout.strategy", `"Gradual", "Immediate"`},
+		"unknown rollout":           {"rollout: {strategy: immediate}", "spec.rollout.strategy", `"Gradual", "Unstarted", "Immediate"`},
 		"unknown propagation":       {"rollout: {propagationPolicy: Orphan}", "spec.rollout.propagationPolicy", `"Background", "Foreground"`},
 		"rollout as text":           {"rollout: Immediate", "spec.rollout", "must be of type object"},
 	})

@@ -18,7 +18,6 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // forbid has an admission policy answer 403 to what is done with Jobs of the namespace, unless the expression is true.
@@ -141,66 +140,4 @@ func replacingOlder(t *testing.T) (s *olderCluster, first []types.UID) {
 	s.expectJobs("worker", 3)
 	s.awaitReconciles("worker")
 	return s, s.uids("worker")
-}
-
-// Many edits may come between two reconciles, as of one who scales maxReplicas, or other writes, as of labels.
-func TestADefaultThatTheCRDGainsReplacesNothingAfterManyWrites(t *testing.T) {
-	skip.UnderShort(t, "TestADefaultThatTheCRDGainsReplacesNothing adds the same default")
-	t.Parallel()
-	s, first := replacingOlder(t)
-	s.Expect(s.operator.Stop(t.Context())).To(Succeed())
-	s.gainDefault("parallelism", "1")
-	s.patch("worker", `{"spec":{"maxReplicas":50}}`)
-	for i := range 16 {
-		s.patch("worker", fmt.Sprintf(`{"metadata":{"annotations":{"example.com/note":"%d"}}}`, i))
-	}
-	s.startOperator()
-	s.awaitReconciles("worker")
-	s.Expect(s.uids("worker")).To(ConsistOf(first))
-}
-
-// What the status told of the template is gone. Nobody knows then of which template the Jobs are.
-func TestADefaultThatTheCRDGainsReplacesNothingWhereTheStatusIsGone(t *testing.T) {
-	skip.UnderShort(t, "TestADefaultThatTheCRDGainsReplacesNothing adds the same default")
-	t.Parallel()
-	s, first := replacingOlder(t)
-	s.patch("worker", `{"spec":{"maxReplicas":50}}`)
-	s.awaitReconciles("worker")
-	s.Expect(s.operator.Stop(t.Context())).To(Succeed())
-	s.gainDefault("parallelism", "1")
-	s.Expect(s.admin.Status().Patch(t.Context(), olderObject("worker"),
-		client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))).To(Succeed())
-	s.startOperator()
-	s.awaitReconciles("worker")
-	s.Expect(s.uids("worker")).To(ConsistOf(first))
-}
-
-// The operator ends after it has made Jobs of a template, and before it could tell of that.
-func TestATemplateThatWasTakenBackReplacesItsJobsAfterACrash(t *testing.T) {
-	skip.UnderShort(t, "TestAnEditedTemplateReplacesJobsWhereThatIsAskedFor; internal/controller tests a restart")
-	t.Parallel()
-	s, _ := replacingOlder(t)
-	before := olderObject("worker")
-	s.Expect(s.admin.Get(t.Context(), client.ObjectKeyFromObject(before), before)).To(Succeed())
-	change := func(image string) {
-		s.patch("worker", fmt.Sprintf(
-			`{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"worker","image":%q}]}}}}}}`, image))
-	}
-	images := func() (all []string) {
-		for _, job := range s.jobsOf("worker") {
-			all = append(all, job.Spec.Template.Spec.Containers[0].Image)
-		}
-		return all
-	}
-	change("other")
-	s.Eventually(images).Should(HaveExactElements("other", "other", "other"))
-	s.Expect(s.operator.Kill()).To(Succeed())
-	status, _, _ := unstructured.NestedMap(before.Object, "status")
-	current := olderObject("worker")
-	s.Expect(s.admin.Get(t.Context(), client.ObjectKeyFromObject(current), current)).To(Succeed())
-	current.Object["status"] = status // as if the last one was not written
-	s.Expect(s.admin.Status().Update(t.Context(), current)).To(Succeed())
-	change("none")
-	s.startOperator()
-	s.Eventually(images).Should(HaveExactElements("none", "none", "none"))
 }

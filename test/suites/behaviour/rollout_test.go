@@ -4,12 +4,14 @@
 package behaviour
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admission/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,7 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
+	"miracle.dev/scaledjob-operator/test/kit/webhook"
 )
 
 // replacing has unfinished Jobs replaced when the template is edited.
@@ -90,70 +95,163 @@ func TestATemplateThatIsRejectedReplacesNothing(t *testing.T) {
 	s.Eventually(s.images).Should(HaveExactElements("other", "other"))
 }
 
-// What the CRD has as a default is put into objects when they are read. A later version may have more of them than the
-// one under which an object was stored, so its template reads otherwise though nobody has edited it.
-func TestADefaultThatTheCRDGainsReplacesNothing(t *testing.T) {
+// The strategy is about the Jobs that are there, and not about edits from then on.
+func TestImmediateReplacesJobsOfEarlierEdits(t *testing.T) {
+	t.Parallel()
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), running)
+	s.Push(2)
+	s.Eventually(s.images).Should(HaveExactElements("none", "none"))
+	first := s.uids()
+	s.Update(image("other"))
+	s.Push(1)
+	s.Eventually(s.images).Should(ConsistOf("none", "none", "other"), "the strategy is Gradual")
+
+	s.Update(image("none"))
+	s.Update(replacing)
+	s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
+	s.Expect(s.uids()).To(ContainElements(first), "they have this template again")
+	s.Update(image("third"))
+	s.Eventually(s.images).Should(HaveExactElements("third", "third", "third"))
+	s.Eventually(s.jobsEver).Should(Equal(7))
+}
+
+// uids are those of the Jobs of the namespace.
+func (s *scaledJob) uids() (uids []types.UID) {
+	s.t.Helper()
+	for _, job := range s.jobs() {
+		uids = append(uids, job.UID)
+	}
+	return uids
+}
+
+// unstarted has the Jobs replaced that have never had a ready Pod.
+func unstarted(spec *scaledjobv1.ScaledJobSpec) {
+	spec.Rollout = scaledjobv1.Rollout{Strategy: scaledjobv1.RolloutUnstarted}
+}
+
+// never keeps all Pods from becoming ready, as an image that can't be pulled does.
+func never(spec *scaledjobv1.ScaledJobSpec) {
+	spec.JobTemplate.Spec.Template.Annotations = map[string]string{cluster.PodReadyAfter: "24h"}
+}
+
+// start makes the Pod of a Job ready.
+func (s *scaledJob) start(job *batchv1.Job) {
+	s.t.Helper()
+	s.Eventually(s.podsOf).WithArguments(job).Should(HaveLen(1))
+	s.Expect(endPod(s.t.Context(), s.API, &s.podsOf(job)[0], cluster.PodReadyAfter)).To(Succeed())
+}
+
+// ready is how many of its Pods are ready, as the status of the Job says.
+func (s *scaledJob) ready(job *batchv1.Job) (int32, error) {
+	var now batchv1.Job
+	if err := s.API.Get(s.t.Context(), client.ObjectKeyFromObject(job), &now); err != nil || now.Status.Ready == nil {
+		return 0, err
+	}
+	return *now.Status.Ready, nil
+}
+
+func TestAMendedImageReplacesJobsThatHaveNeverStarted(t *testing.T) {
+	t.Parallel()
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), scene.AtMost(3), never, unstarted)
+	s.Push(5)
+	s.Eventually(s.images).Should(HaveExactElements("none", "none", "none"))
+	works := s.job()
+	s.start(works)
+	s.Eventually(s.Status).Should(HaveField("PendingJobs", BeEquivalentTo(2)))
+
+	s.Update(func(spec *scaledjobv1.ScaledJobSpec) {
+		image("other")(spec)
+		running(spec)
+	})
+	s.Eventually(s.images).Should(ConsistOf("none", "other", "other"))
+	s.Eventually(s.Status).Should(HaveField("PendingJobs", BeEquivalentTo(0)))
+	s.Expect(s.uids()).To(ContainElement(works.UID))
+	s.AwaitQuiet(quietPeriod)
+	s.Expect(s.jobsEver()).To(Equal(5))
+}
+
+// The Pod of a Job becomes ready after the operator has decided to delete the Job, and before the API server does it.
+func TestAJobThatStartsAtTheLastMomentStays(t *testing.T) {
+	t.Parallel()
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), never, unstarted)
+	s.Push(2)
+	s.Eventually(s.images).Should(HaveExactElements("none", "none"))
+	late := s.job()
+	s.Eventually(s.podsOf).WithArguments(late).Should(HaveLen(1))
+	pod := s.podsOf(late)[0]
+	hook, err := webhook.Start(t.Context(), s.API, s.Namespace, webhook.DeleteJob, func(review *admissionv1.AdmissionReview) (any, bool) {
+		if review.Request.Name == late.Name && !*review.Request.DryRun {
+			_ = endPod(t.Context(), s.API, &pod, cluster.PodReadyAfter)
+			for ready, err := s.ready(late); ready == 0 && err == nil; ready, err = s.ready(late) {
+				time.Sleep(50 * time.Millisecond)
+			}
+		}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		review.Request = nil
+		return review, true
+	})
+	s.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = hook.Stop(context.WithoutCancel(t.Context())) })
+	s.Eventually(func() int {
+		s.Expect(s.API.Delete(t.Context(), late.DeepCopy(), client.DryRunAll)).To(Succeed())
+		return hook.Counts().Ended
+	}).Should(BeNumerically(">", 0), "the API server asks the webhook")
+
+	s.Update(func(spec *scaledjobv1.ScaledJobSpec) {
+		image("other")(spec)
+		running(spec)
+	})
+	s.Eventually(s.images).Should(ConsistOf("none", "other"))
+	s.Eventually(s.Status).Should(HaveField("PendingJobs", BeEquivalentTo(0)))
+	s.AwaitQuiet(quietPeriod)
+	s.Expect(s.images()).To(ConsistOf("none", "other"))
+	s.Expect(s.uids()).To(ContainElement(late.UID))
+}
+
+// Neither a rollback nor an upgrade of the CRD, nor a restart, changes the JSON of a template that is stored.
+func TestAnUpgradeOfTheCRDReplacesNothing(t *testing.T) {
 	t.Parallel()
 	s, first := replacingOlder(t)
-	maximum := int64(10)
-	editMaximum := func() {
-		maximum++
-		s.patch("worker", fmt.Sprintf(`{"spec":{"maxReplicas":%d}}`, maximum))
-	}
 	unchanged := func(when string) {
 		t.Helper()
 		s.awaitReconciles("worker")
 		s.Expect(s.uids("worker")).To(ConsistOf(first), when)
 	}
-
-	editMaximum()
-	unchanged("another maximum")
-	s.gainDefault("ttlSecondsAfterFinished", "3600")
-	unchanged("a default")
-	editMaximum()
-	unchanged("a default, and then another maximum")
-
-	s.gainDefault("activeDeadlineSeconds", "7200")
-	editMaximum()
-	unchanged("a default that is seen with another maximum for the first time")
-
-	s.gainDefault("backoffLimit", "3")
+	s.Expect(s.installAnySchema()).To(Succeed())
+	s.patch("worker", `{"spec":{"maxReplicas":50}}`)
+	unchanged("an earlier CRD")
 	s.Expect(s.operator.Stop(t.Context())).To(Succeed())
+	s.installSchema()
+	s.patch("worker", `{"spec":{"maxReplicas":51}}`)
 	s.startOperator()
-	unchanged("a default, and a restart")
-	editMaximum()
-	unchanged("a default, a restart, and then another maximum")
+	unchanged("an upgrade, a restart, and an edit of another field")
 
 	s.Expect(s.operator.Stop(t.Context())).To(Succeed())
-	s.gainDefault("parallelism", "1")
-	editMaximum()
-	editMaximum()
+	s.edit("other")
+	for maximum := range 5 {
+		s.patch("worker", fmt.Sprintf(`{"spec":{"maxReplicas":%d}}`, 60+maximum))
+	}
+	s.Expect(s.admin.Status().Patch(t.Context(), olderObject("worker"),
+		client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))).To(Succeed())
 	s.startOperator()
-	unchanged("a default and another maximum while the operator was away")
-
-	s.patch("worker", `{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"worker","image":"other"}]}}}}}}`)
-	s.Eventually(func() []types.UID { return s.uids("worker") }).Should(And(HaveLen(3), Not(ContainElement(BeElementOf(first)))))
+	s.Eventually(func() []types.UID { return s.uids("worker") }).
+		Should(And(HaveLen(3), Not(ContainElement(BeElementOf(first)))), "an edit while no operator was there, and nothing tells of it")
 }
 
-// Earlier versions of the CRD stored the protocol of a port. To apply the manifest again removes it.
-func TestADefaultThatTheCRDHasLostReplacesNothing(t *testing.T) {
+// A default that a CRD sets below the template changes how it reads. Without an edit nothing is replaced for it.
+func TestATemplateThatReadsOtherwiseReplacesNothing(t *testing.T) {
+	skip.UnderShort(t, "TestWhatDoesNotReplaceJobs of internal/controller; our CRD has no such default")
 	t.Parallel()
-	s := newScaledJob(t)
-	port := func(protocol corev1.Protocol) scene.Change {
-		return func(spec *scaledjobv1.ScaledJobSpec) {
-			spec.JobTemplate.Spec.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8080, Protocol: protocol}}
-		}
-	}
-	s.create(scene.Polling(scene.Never), running, replacing, port(corev1.ProtocolTCP))
-	s.Push(2)
-	s.Eventually(s.images).Should(HaveLen(2))
-	s.Update(port(""))
-	s.Eventually(func() bool { return s.Status().ObservedGeneration == s.Get().Generation }).Should(BeTrue())
-	s.AwaitQuiet(quietPeriod)
-	s.Expect(s.jobsEver()).To(Equal(2))
-
-	s.Update(port(corev1.ProtocolUDP))
-	s.Eventually(s.jobsEver).Should(Equal(4))
+	s, first := replacingOlder(t)
+	s.gainDefault("backoffLimit", "3")
+	s.awaitReconciles("worker")
+	s.Expect(s.operator.Stop(t.Context())).To(Succeed())
+	s.startOperator()
+	s.awaitReconciles("worker")
+	s.Expect(s.uids("worker")).To(ConsistOf(first))
 }
 
 // gainDefault gives a field of the template's spec a default, and returns when objects are read with it.
@@ -171,6 +269,13 @@ func (s *olderCluster) gainDefault(field, value string) {
 		read, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "jobTemplate", "spec", field)
 		return fmt.Sprint(read), err
 	}).Should(Equal(value), field)
+}
+
+// edit changes the image.
+func (s *olderCluster) edit(image string) {
+	s.t.Helper()
+	s.patch("worker", fmt.Sprintf(
+		`{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"worker","image":%q}]}}}}}}`, image))
 }
 
 // patch changes a ScaledJob as kubectl patch does.

@@ -26,11 +26,12 @@ const (
 	ConditionStalled     = "Stalled"
 )
 
-// The reasons that only ConditionReady has.
+// The reasons of ConditionReady besides those of the other conditions.
 const (
 	// ReasonReconciled: the operator can read the queue, and the template is not known to be invalid.
 	ReasonReconciled = "Reconciled"
-	// ReasonSuspended: spec.suspend is true. The operator creates no Jobs; everything else continues.
+	// ReasonSuspended: spec.suspend is true. The operator creates no Jobs; everything else continues. Also of
+	// ConditionScalingLimited, while Jobs are due.
 	ReasonSuspended = "Suspended"
 	// ReasonInvalidSpec: the operator can't decode the spec, which may have been stored under an older CRD, or the spec
 	// has fields of a newer CRD that this version of the operator does not know.
@@ -116,6 +117,9 @@ const (
 	// ReasonCreateFailing: the API server could not create a Job, for example because an admission webhook does not
 	// answer, or gave no answer.
 	ReasonCreateFailing = "CreateFailing"
+	// ReasonJobsNotStarting: messages are outstanding, or minReplicas asks for Jobs, and Jobs have had no ready Pod for a
+	// minute or longer.
+	ReasonJobsNotStarting = "JobsNotStarting"
 	// ReasonCreatesWaiting: Jobs are created when other requests to the API server have ended, because many requests
 	// about the namespace are slow.
 	ReasonCreatesWaiting = "CreatesWaiting"

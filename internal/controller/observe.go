@@ -36,6 +36,10 @@ type observation struct {
 	// next Job will count as claimed; zero if none will.
 	claimed   int
 	nextClaim time.Time
+	// waiting are the active Jobs that have had no ready Pod for long. nextWaiting is when the next Job will be one of
+	// them; zero if none will.
+	waiting     jobs.Waiting
+	nextWaiting time.Time
 	// queues is the content of the queues of the spec.
 	queues queues
 	// events is the state of the keyspace notifications. missed is true if a queue grew and no notification arrived.
@@ -91,6 +95,7 @@ func (r *Reconciler) observe(ctx context.Context, t *target, serverErr error) (o
 	}
 	seen.unanswered = r.Gate.Saw(t.sj.UID, &seen.jobs)
 	seen.claimed, seen.nextClaim = t.mem.observeReadiness(t.sj, seen.jobs.Active)
+	seen.waiting, seen.nextWaiting = t.mem.readiness.Waiting(seen.jobs.Active, seen.templateHash, time.Now())
 	if notified := r.Watcher.TakeNotified(keyspace.ID(t.key())); t.mem.notified.IsZero() {
 		t.mem.notified = notified
 	}

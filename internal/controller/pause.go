@@ -71,6 +71,7 @@ func queueState(asks *scaledjob.Resolved, seen observation, newest int64) scalin
 		Since:    seen.events.Since,
 		Progress: seen.queues.counts.Progress(),
 		Newest:   newest,
+		At:       time.Now(),
 	}
 	if seen.queues.counts.Partial() {
 		state.Depth = math.MaxInt64 // A partial count can't show whether messages left.

@@ -393,7 +393,7 @@ func TestARestartDoesNotMakePausesLonger(t *testing.T) {
 			time.Sleep(time.Minute)
 			pass(batchv1.JobFailed, batchv1.JobComplete)
 		}
-		w.Expect(w.limited(ctx)).To(Equal("AtMaxReplicas"))
+		w.Expect(w.limited(ctx)).To(Equal("JobsNotStarting"), "not a pause")
 		time.Sleep(time.Minute)
 		w.finishActive(ctx, batchv1.JobFailed)
 		w.reconcile(ctx)

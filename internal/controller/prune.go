@@ -23,12 +23,17 @@ const (
 )
 
 // prune deletes the Jobs to replace, and the finished Jobs beyond the history limits. It keeps a finished Job as long as
-// an earlier create of the same name may still be carried out, and for a moment if this reconcile has created Jobs.
+// an earlier create of the same name may still be carried out, and for a moment if this reconcile has created Jobs. If a
+// quota for Jobs is used up, the oldest finished Jobs give way to as many new ones as are due.
 func (r *Reconciler) prune(
-	ctx context.Context, t *target, seen observation, done outcome, replaced []*batchv1.Job,
+	ctx context.Context, t *target, seen observation, plan plan, done *outcome, replaced []*batchv1.Job,
 ) jobcontrol.Deleted {
 	spec := &t.sj.Spec
 	finished := seen.jobs.Prunable(spec.SuccessfulJobsHistoryLimitOrDefault(), spec.FailedJobsHistoryLimitOrDefault())
+	if room := roomNeeded(plan, *done); room > len(finished) {
+		finished = seen.jobs.Oldest(room)
+		done.gaveWay = len(finished) > 0
+	}
 	finished = slices.DeleteFunc(finished, func(job *batchv1.Job) bool {
 		ordinal, _ := jobs.Ordinal(&job.ObjectMeta)
 		return r.Gate.InDoubt(t.sj.UID, ordinal)
@@ -38,6 +43,17 @@ func (r *Reconciler) prune(
 	}
 	deleter := jobcontrol.Deleter{Client: r.Client, Take: func() func() { return t.pass.Take(enqueue.KindDelete) }}
 	return deleter.Delete(ctx, t.sj, &t.mem.deletes, append(replaced, finished...))
+}
+
+// jobQuota is the resource of a quota that limits how many Jobs exist in a namespace, finished or not.
+const jobQuota = "count/jobs.batch"
+
+// roomNeeded returns how many Jobs could be created if a quota for Jobs were not used up.
+func roomNeeded(plan plan, done outcome) int {
+	if !slices.Contains(done.refused.Exceeded, jobQuota) {
+		return 0
+	}
+	return max(0, plan.create-done.created)
 }
 
 // pressing reports whether so many finished Jobs are to be deleted, or one has finished so long ago, that this comes before

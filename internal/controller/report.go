@@ -35,6 +35,9 @@ func (r *Reconciler) report(
 	if done.created > 0 {
 		t.mem.note(report.CreatedJobs())
 	}
+	if done.gaveWay {
+		t.mem.note(report.DeletedHistory(done.refused.Name))
+	}
 	if done.pruned.Unfinished {
 		t.mem.note(report.ReplacedJobs())
 	}
@@ -62,6 +65,9 @@ func (r *Reconciler) emitWarnings(ctx context.Context, t *target) {
 		r.emit(t.sj, warning)
 	}
 }
+
+// stillAfter is how long no message must have left the queue until the status mentions it.
+const stillAfter = 10 * time.Minute
 
 // requoteInterval is the minimum time between two changes of the words of the API server in the status.
 const requoteInterval = time.Minute
@@ -102,6 +108,8 @@ func reconciled(t *target, seen observation, plan plan, done outcome, now time.T
 		Due:           plan.known && int(plan.desired) > len(seen.jobs.Active)+done.created,
 		Failures:      t.mem.failures,
 		Answer:        t.mem.answer,
+		NotReady:      seen.waiting,
+		Still:         plan.known && now.Sub(t.mem.pause.StillSince()) >= stillAfter,
 		Requote:       now.Sub(t.mem.quoted) >= requoteInterval,
 		Waiting:       done.waitsLong(now),
 		Notifications: seen.events.Verdict,

@@ -94,7 +94,7 @@ func TestStatusAfterARestart(t *testing.T) {
 		w.reconcile(t.Context())
 		w.reconcile(t.Context())
 		before := w.scaledJob(t.Context())
-		time.Sleep(time.Hour)
+		time.Sleep(jobs.StartTimeout / 2)
 
 		w.r.memories = memories{}
 		w.Expect(w.reconcile(t.Context())).To(beResync())

@@ -74,7 +74,8 @@ func (r *Reconciler) requeue(
 			interval, priority = min(interval, max(grownRetry, now.Sub(grown))), enqueue.PriorityNormal
 		}
 	}
-	after := min(untilResync(interval, now), untilChore(t.mem, plan.paused(t.sj), statusWait, now), done.untilShown(now), done.untilPruned())
+	after := min(untilResync(interval, now), untilChore(t.mem, plan.paused(t.sj), statusWait, now), done.untilShown(now), done.untilPruned(),
+		until(seen.nextWaiting, now, idleDueSpacing))
 	if due := untilDue(seen, idle, now); due <= after {
 		return enqueue.After(due, enqueue.PriorityGrowth), nil
 	}

@@ -57,8 +57,10 @@ type outcome struct {
 	waits         time.Time
 	// template is what to report of the template; nil if that has not changed.
 	template *report.Condition
-	// pruned is the result of the deletes.
-	pruned jobcontrol.Deleted
+	// pruned is the result of the deletes. gaveWay is true if finished Jobs within the history limits are among them,
+	// because a quota leaves no room for new ones.
+	pruned  jobcontrol.Deleted
+	gaveWay bool
 }
 
 // unfinished reports whether creates or deletes are left that can be sent immediately.

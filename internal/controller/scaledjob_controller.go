@@ -197,7 +197,7 @@ func (r *Reconciler) act(ctx context.Context, t *target) (enqueue.Ending, ctrl.R
 	plan := decide(&t.asks, seen, t.sj.Spec.Suspend || paused)
 	done := r.useTemplate(ctx, t, seen, plan)
 	// 8. prune.go
-	done.pruned = r.prune(ctx, t, seen, done, replaceable(t, seen, plan, done))
+	done.pruned = r.prune(ctx, t, seen, plan, &done, replaceable(t, seen, plan, done))
 	// 9. report.go
 	statusWait := r.report(ctx, t, seen, plan, done)
 	// 10. requeue.go

@@ -173,6 +173,7 @@ func (w *world) create(ctx context.Context, c client.WithWatch, object client.Ob
 	w.mu.Unlock()
 	return w.onCreate(ctx, job, func() error {
 		job.UID = types.UID("uid of " + job.Name)
+		job.CreationTimestamp = metav1.Now().Rfc3339Copy()
 		return c.Create(ctx, job, opts...)
 	})
 }

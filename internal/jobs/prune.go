@@ -17,6 +17,12 @@ func (c *Owned) Prunable(succeededLimit, failedLimit int32) []*batchv1.Job {
 	return append(beyond(c.Succeeded, int(succeededLimit)), beyond(c.Failed, int(failedLimit))...)
 }
 
+// Oldest returns the n finished Jobs that finished first. It ignores Jobs that are already being deleted.
+func (c *Owned) Oldest(n int) []*batchv1.Job {
+	finished := beyond(append(slices.Clone(c.Succeeded), c.Failed...), 0)
+	return finished[:min(n, len(finished))]
+}
+
 // beyond returns all but the limit most recently finished Jobs.
 func beyond(finished []*batchv1.Job, limit int) []*batchv1.Job {
 	present := slices.DeleteFunc(slices.Clone(finished), func(job *batchv1.Job) bool {

@@ -52,6 +52,17 @@ func TestPrunable(t *testing.T) {
 	}
 }
 
+func TestOldest(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	owned := Classify([]*batchv1.Job{
+		job("d", succeeded(4)), job("b", failed(2)), job("going", failed(1), terminating), job("active"), job("c", succeeded(3)),
+	}, "uid-1")
+	g.Expect(names(owned.Oldest(0))).To(BeEmpty())
+	g.Expect(names(owned.Oldest(2))).To(Equal([]string{"b", "c"}))
+	g.Expect(names(owned.Oldest(9))).To(Equal([]string{"b", "c", "d"}))
+}
+
 // Prunable must not change the lists, which are used after it.
 func TestPrunableLeavesTheCensus(t *testing.T) {
 	t.Parallel()

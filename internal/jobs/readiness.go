@@ -43,6 +43,9 @@ func (r *Readiness) Observe(active []*batchv1.Job, now time.Time) {
 		seen, known := (*r)[job.UID]
 		if ready := Ready(job); !known || ready != seen.Ready {
 			seen.Ready, seen.Since, seen.EverReady = ready, now, seen.EverReady || ready
+			if !known && !ready && endedPods(&job.Status) == 0 {
+				seen.Since = job.CreationTimestamp.Time // It has had no Pod that could have been ready.
+			}
 			(*r)[job.UID] = seen
 		}
 	}

@@ -68,8 +68,15 @@ func TestReadinessRecordsWhatWasObserved(t *testing.T) {
 	g.Expect(r).To(Equal(Readiness{"made": {Since: at(5), EverReady: true, FromStart: true}}))
 
 	r.Created("lost", at(6))
-	r.Observe([]*batchv1.Job{withReady("another", 0)}, at(7))
-	g.Expect(r).To(Equal(Readiness{"another": {Since: at(7)}}), "as many, and not the same")
+	another := withReady("another", 0)
+	another.CreationTimestamp = metav1.NewTime(at(3))
+	r.Observe([]*batchv1.Job{another}, at(7))
+	g.Expect(r).To(Equal(Readiness{"another": {Since: at(3)}}), "as many, and not the same")
+
+	another = withReady("retried", 0)
+	another.CreationTimestamp, another.Status.Failed = metav1.NewTime(at(3)), 1
+	r.Observe([]*batchv1.Job{another}, at(8))
+	g.Expect(r).To(Equal(Readiness{"retried": {Since: at(8)}}), "a Pod that has ended may have been ready")
 }
 
 func TestNeverReady(t *testing.T) {

@@ -77,6 +77,7 @@ func Requoted(before, after *scaledjobv1.ScaledJobStatus) bool {
 // quotes are the reasons whose messages quote the API server, or hold numbers.
 var quotes = map[string]bool{
 	scaledjobv1.ReasonCreateRefused: true, scaledjobv1.ReasonCreateFailing: true, scaledjobv1.ReasonRejected: true,
+	scaledjobv1.ReasonJobsNotStarting: true,
 }
 
 // setConditions sets the mode and all conditions that the reconcile has information about. Ready follows from the

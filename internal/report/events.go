@@ -19,6 +19,7 @@ import (
 const (
 	eventCreatedJobs      = "CreatedJobs"
 	eventReplacedJobs     = "ReplacedJobs"
+	eventDeletedHistory   = "DeletedHistory"
 	eventCreationResumed  = "CreationResumed"
 	eventRedisUnreachable = "RedisUnreachable"
 	eventQueueConnected   = "QueueConnected"
@@ -56,6 +57,12 @@ func CreatedJobs() Event {
 func ReplacedJobs() Event {
 	return normal(eventReplacedJobs, "RollOut",
 		"Deleted unfinished Jobs of an earlier template, because of spec.rollout.strategy.")
+}
+
+// DeletedHistory reports that finished Jobs within the history limits were deleted.
+func DeletedHistory(quota string) Event {
+	return normal(eventDeletedHistory, "Prune", "Deleted the oldest finished Jobs, because the quota "+quoted(quota)+
+		" has no room for new Jobs beside them. Lower spec.successfulJobsHistoryLimit and spec.failedJobsHistoryLimit, or raise the quota.")
 }
 
 // AnotherOperator reports that another operator creates Jobs for the ScaledJob.
@@ -123,7 +130,7 @@ func aboutLimits(before, after *scaledjobv1.ScaledJobStatus) *Event {
 // warned reports whether there was a warning about ScalingLimited as it is in the status.
 func warned(status *scaledjobv1.ScaledJobStatus) bool {
 	why, _ := Limit(status)
-	return Pausing(status) || string(why) == scaledjobv1.ReasonCreateFailing
+	return Pausing(status) || string(why) == scaledjobv1.ReasonCreateFailing || string(why) == scaledjobv1.ReasonJobsNotStarting
 }
 
 func aboutQueue(before, after *scaledjobv1.ScaledJobStatus) *Event {

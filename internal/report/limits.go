@@ -4,6 +4,7 @@
 package report
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -55,6 +56,8 @@ func scalingLimited(spec *scaledjobv1.ScaledJobSpec, seen *Reconciled) Condition
 		return limited(scaledjobv1.ReasonCreateRefused, refused(seen.Answer))
 	case seen.Due && seen.Failures > 0:
 		return limited(scaledjobv1.ReasonCreateFailing, failing(seen.Answer))
+	case seen.wantsJobs() && seen.NotReady.Unstarted > 0:
+		return limited(scaledjobv1.ReasonJobsNotStarting, notStarting(seen))
 	case seen.Waiting:
 		return limited(scaledjobv1.ReasonCreatesWaiting,
 			"Jobs are due, and the operator creates them when other requests to the API server have ended. Many "+
@@ -68,16 +71,51 @@ func scalingLimited(spec *scaledjobv1.ScaledJobSpec, seen *Reconciled) Condition
 	return Condition{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, notLimited(spec, seen)}
 }
 
+// wantsJobs reports whether any Job should be active.
+func (r *Reconciled) wantsJobs() bool { return r.Desired != nil && *r.Desired > 0 }
+
 func limited(reason, message string) Condition {
 	return Condition{metav1.ConditionTrue, reason, message}
 }
 
 // notLimited says why no Job is due although messages are outstanding, or that none is held back.
 func notLimited(spec *scaledjobv1.ScaledJobSpec, seen *Reconciled) string {
-	if depth := seen.Depth; depth != nil && *depth > 0 && *depth <= spec.ActivationThreshold && *seen.Desired == 0 {
+	if depth := seen.Depth; depth != nil && *depth > 0 && *depth <= spec.ActivationThreshold && !seen.wantsJobs() {
 		return "Messages are outstanding, but no more than spec.activationThreshold. No Job is due until there are more."
 	}
+	if seen.wantsJobs() && !seen.Due && (seen.NotReady.Unended > 0 || seen.Still) {
+		return notEnding
+	}
 	return "No Job is held back."
+}
+
+// notEnding is for Jobs that are counted for messages and, probably, do nothing for them.
+const notEnding = "As many Jobs are unfinished as are due, but some have no ready Pod any more, or no message has left the queue " +
+	"for ten minutes or longer. A Job that has done its work must end: make sidecars init containers with restartPolicy: " +
+	"Always, or set activeDeadlineSeconds in spec.jobTemplate. If each Job works on a message for long after it has taken it, " +
+	"set spec.scalingStrategy.type to Accurate, so that the next message gets a Job of its own."
+
+// notStarting says how many Jobs have not started, and what can be known of the cause.
+func notStarting(seen *Reconciled) string {
+	jobs, total := seen.NotReady, len(seen.Jobs.Active)+seen.Created
+	text := fmt.Sprintf("%d of %d unfinished Jobs have had no ready Pod for a minute or longer.", jobs.Unstarted, total)
+	if jobs.WithoutPod > 0 {
+		text += fmt.Sprintf(" %d of them have no Pod: the events in kubectl describe jobs --selector=%s=NAME say why, for example a "+
+			"quota (finished Jobs keep their Pods), PodSecurity, or a missing ServiceAccount.", jobs.WithoutPod, scaledjobv1.LabelScaledJob)
+	}
+	if jobs.Suspended > 0 {
+		text += fmt.Sprintf(" %d of them are suspended: whoever has suspended them, such as Kueue or spec.jobTemplate, has to resume them.", jobs.Suspended)
+	}
+	if jobs.Unstarted > jobs.WithoutPod+jobs.Suspended {
+		text += fmt.Sprintf(" %d of them have Pods that are not ready: see kubectl describe pods --selector=%s=NAME, for example "+
+			"an image that can't be pulled, no node with room, or a readiness probe that fails.",
+			jobs.Unstarted-jobs.WithoutPod-jobs.Suspended, scaledjobv1.LabelScaledJob)
+	}
+	if jobs.Outdated > 0 {
+		text += fmt.Sprintf(" %d of them have an earlier template, and keep their places until they end: delete them, or set "+
+			"spec.rollout.strategy to Unstarted.", jobs.Outdated)
+	}
+	return text
 }
 
 // resume tells users how to end a pause immediately.

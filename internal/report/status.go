@@ -61,6 +61,10 @@ type Reconciled struct {
 	Due      bool
 	Failures int
 	Answer   admission.Answer
+	// NotReady are the active Jobs that have had no ready Pod for long. Still is true if no message has left the queue for
+	// long.
+	NotReady jobs.Waiting
+	Still    bool
 	// Requote is true if messages with the words of the API server may change although their reasons have not.
 	Requote bool
 	// Waiting is true if creates have waited for a while because other requests to the API server are slow.

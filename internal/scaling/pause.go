@@ -55,8 +55,9 @@ type QueueState struct {
 	// Progress describes how far the consumers have read, if Redis reports it. It is only compared with that of earlier
 	// states.
 	Progress string
-	// Newest is the highest ordinal that any Job had when the queue was observed.
+	// Newest is the highest ordinal that any Job had when the queue was observed, and At is when that was.
 	Newest int64
+	At     time.Time
 }
 
 // Pause pauses the creation of Jobs of one ScaledJob. The zero value pauses nothing. It is not safe for concurrent use.
@@ -82,6 +83,8 @@ type Pause struct {
 	// number of later Jobs that have finished.
 	newestAtChange int64
 	idle           int
+	// stillSince is when the queue was last observed so that messages may have left; at first when it was first observed.
+	stillSince time.Time
 }
 
 // ResumePause restores the pause after a restart. was and since are the reason and start of the pause according to the
@@ -118,12 +121,12 @@ func (p *Pause) Saw(q QueueState) {
 	before, blind := p.seen, p.blind
 	p.seen, p.blind = &q, false
 	if before == nil {
-		p.newestAtChange, p.idle = q.Newest, 0
+		p.newestAtChange, p.idle, p.stillSince = q.Newest, 0, q.At
 		return
 	}
 	shrunk := q.Depth < before.Depth || q.ShrunkAt.After(before.ShrunkAt) || q.Progress != before.Progress
 	if shrunk || q.mayHaveShrunk(*before, blind) {
-		p.newestAtChange, p.idle = q.Newest, 0
+		p.newestAtChange, p.idle, p.stillSince = q.Newest, 0, q.At
 		p.endIfUnfounded(q, *before)
 	}
 	p.shrunk = p.shrunk || shrunk
@@ -148,6 +151,9 @@ func (p *Pause) endIfUnfounded(q, before QueueState) {
 		p.end()
 	}
 }
+
+// StillSince returns since when no message has left the queue, as far as observations can tell.
+func (p *Pause) StillSince() time.Time { return p.stillSince }
 
 // Unseen records that the queue could not be observed.
 func (p *Pause) Unseen() { p.blind = true }

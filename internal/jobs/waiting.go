@@ -1,0 +1,60 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+)
+
+// StartTimeout is how long an active Job may have no ready Pod before it counts as one that does not start, or, if it had
+// a ready Pod, as one that does not end.
+const StartTimeout = time.Minute
+
+// Waiting are the active Jobs that have had no ready Pod for at least [StartTimeout].
+type Waiting struct {
+	// Unstarted is the number of those that were never observed with a ready Pod. WithoutPod of these have no Pod at all,
+	// Suspended of these are suspended, and Outdated of these have another template than the current one.
+	Unstarted, WithoutPod, Suspended, Outdated int
+	// Unended is the number of those that were observed with a ready Pod before. Their Pods have ended, or are not ready
+	// any more.
+	Unended int
+}
+
+// Waiting counts the active Jobs that have had no ready Pod for at least [StartTimeout]. hash is that of the current
+// template. Waiting also returns when the next Job will have had none for so long; zero if none will.
+func (r Readiness) Waiting(active []*batchv1.Job, hash string, now time.Time) (found Waiting, next time.Time) {
+	for _, job := range active {
+		seen := r[job.UID]
+		if seen.Ready || job.DeletionTimestamp != nil {
+			continue
+		}
+		if until := seen.Since.Add(StartTimeout); now.Before(until) {
+			if next.IsZero() || until.Before(next) {
+				next = until
+			}
+			continue
+		}
+		found.add(job, seen.EverReady, hash)
+	}
+	return found, next
+}
+
+func (w *Waiting) add(job *batchv1.Job, everReady bool, hash string) {
+	if everReady {
+		w.Unended++
+		return
+	}
+	w.Unstarted++
+	switch {
+	case job.Spec.Suspend != nil && *job.Spec.Suspend:
+		w.Suspended++
+	case job.Status.Active == 0:
+		w.WithoutPod++
+	}
+	if !HasTemplate(job, hash) {
+		w.Outdated++
+	}
+}

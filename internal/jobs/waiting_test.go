@@ -1,0 +1,60 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+)
+
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	began := at(100)
+	record := Readiness{}
+	list := make([]*batchv1.Job, 0, 8)
+	add := func(name string, seen Observed, changes ...change) {
+		record[job(name).UID] = seen
+		list = append(list, job(name, changes...))
+	}
+	pod := func(job *batchv1.Job) { job.Status.Active = 1 }
+	suspended := func(job *batchv1.Job) { job.Spec.Suspend = new(true) }
+	outdated := func(job *batchv1.Job) {
+		job.Annotations = map[string]string{scaledjobv1.AnnotationTemplateHash: "old"}
+	}
+	add("ready", Observed{Ready: true, EverReady: true, Since: began}, pod, readyPods(1))
+	add("pending", Observed{Since: began}, pod)
+	add("without-pod", Observed{Since: began})
+	add("suspended", Observed{Since: began}, suspended)
+	add("outdated", Observed{Since: began}, pod, outdated)
+	add("sidecar", Observed{Since: began, EverReady: true}, pod)
+	add("going", Observed{Since: began}, pod, terminating)
+	add("young", Observed{Since: began.Add(30 * time.Second)}, pod)
+
+	for after, want := range map[time.Duration]struct {
+		found Waiting
+		next  time.Duration
+	}{
+		StartTimeout - 1:   {Waiting{}, StartTimeout},
+		StartTimeout:       {Waiting{Unstarted: 4, WithoutPod: 1, Suspended: 1, Outdated: 1, Unended: 1}, StartTimeout + 30*time.Second},
+		2 * StartTimeout:   {Waiting{Unstarted: 5, WithoutPod: 1, Suspended: 1, Outdated: 1, Unended: 1}, -1},
+		100 * StartTimeout: {Waiting{Unstarted: 5, WithoutPod: 1, Suspended: 1, Outdated: 1, Unended: 1}, -1},
+	} {
+		t.Run(after.String(), func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			found, next := record.Waiting(list, "new", began.Add(after))
+			g.Expect(found).To(Equal(want.found))
+			if want.next < 0 {
+				g.Expect(next).To(BeZero())
+			} else {
+				g.Expect(next).To(Equal(began.Add(want.next)))
+			}
+		})
+	}
+}

@@ -224,6 +224,8 @@ func (p places) Locate(_ auth.Endpoint, key string) (topology.Place, error) {
 
 func (places) Refresh(context.Context, auth.Endpoint) { /* nothing moves */ }
 
+func (places) About(_, _ auth.Endpoint, err error) error { return err }
+
 // Servers that are slow, but not slow enough to be marked down, hold up a worker for a limited time altogether.
 func TestManySlowServersHoldUpAReadForALimitedTime(t *testing.T) {
 	t.Parallel()
@@ -283,6 +285,8 @@ type pinned topology.Place
 func (p pinned) Locate(auth.Endpoint, string) (topology.Place, error) { return topology.Place(p), nil }
 
 func (pinned) Refresh(context.Context, auth.Endpoint) { /* the place stays */ }
+
+func (pinned) About(_, _ auth.Endpoint, err error) error { return err }
 
 // The same, whatever the timing: the old master has the rest of the keys no longer, and the node that the slot was to be
 // moved to never had this one.

@@ -101,6 +101,32 @@ func (d *deployed) notOwner(s *redistest.Sharded, key string) *redistest.Server 
 	return s.Nodes[0]
 }
 
+// Pending entries that were trimmed are found on the owner of a slot, and on the server that the slot is moved to.
+func TestTrimmedEntriesDoNotCountWhileTheirSlotIsMoved(t *testing.T) {
+	t.Parallel()
+	const key, group = "stream", "workers"
+	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
+	d := newDeployed(t, auth.ModeCluster, s.Nodes[0].Addr())
+	client := clusterClient(t, s)
+	for range 5 {
+		d.Expect(client.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: []string{"message", "1"}}).Err()).To(Succeed())
+	}
+	d.Expect(client.XGroupCreate(t.Context(), key, group, "0").Err()).To(Succeed())
+	d.Expect(client.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: group, Consumer: "c", Streams: []string{key, ">"}}).Err()).To(Succeed())
+	read := d.counts(queue.Queue{Key: key, Type: queue.Stream, Group: group})
+	d.eventually(read, 5)
+	d.Expect(client.XTrimMaxLen(t.Context(), key, 2).Err()).To(Succeed())
+	d.eventually(read, 2)
+
+	move, err := s.BeginMigration(t.Context(), key, d.notOwner(s, key))
+	d.Expect(err).NotTo(HaveOccurred())
+	d.Expect(move.MoveKeys(t.Context())).To(Succeed())
+	d.eventually(read, 2)
+	d.never(read, 2)
+	d.Expect(move.End(t.Context())).To(Succeed())
+	d.eventually(read, 2)
+}
+
 // Entries are counted too where Redis does not say how many a group has not read, and not guessed.
 func TestAReadStreamIsEmptyWhileItsSlotIsMoved(t *testing.T) {
 	t.Parallel()

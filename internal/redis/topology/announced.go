@@ -39,7 +39,7 @@ func (f *follower) about(server auth.Endpoint, err error) error {
 	}
 	if f.lost(server.Address) {
 		f.log.Info("A server that only the Redis deployment names cannot be used", "server", f.shown(server.Address),
-			"role", server.Role.String(), "namedBy", f.askedAt(), "reason", cause.Reason, "cause", cause.Cause())
+			"role", server.Role.String(), "namedBy", f.askedAt(), "reason", cause.Reason, "cause", f.withoutPassword(cause.Cause()))
 	}
 	return f.announced(server, cause, err)
 }
@@ -80,13 +80,19 @@ func (f *follower) announced(server auth.Endpoint, cause *failure.Error, err err
 // shown returns an address for a message. A hostile server may announce anything that looks like a name, also a password
 // that it was given.
 func (f *follower) shown(address string) string {
-	if f.pool.ContainsPassword(address) {
-		return "[redacted]"
-	}
+	address = f.withoutPassword(address)
 	if len(address) > longestShown {
 		return address[:longestShown] + "…"
 	}
 	return address
+}
+
+// withoutPassword returns a text, unless it contains a password in upper or lower case.
+func (f *follower) withoutPassword(text string) string {
+	if f.pool.ContainsPassword(text) {
+		return "[redacted]"
+	}
+	return text
 }
 
 // askedAt returns the address at which the deployment was asked: one that the user has written, and as long as it answers

@@ -526,7 +526,7 @@ func (f *follower) describe(before, next *view) {
 	if before == nil || before.err != nil || !slices.Equal(before.masters, next.masters) {
 		first := make([]string, 0, mostLogged)
 		for _, each := range next.masters[:min(len(next.masters), mostLogged)] {
-			first = append(first, each.Address)
+			first = append(first, f.shown(each.Address))
 		}
 		f.log.Info("The masters of a Redis deployment", "masters", len(next.masters), "addresses", first)
 	}

@@ -101,6 +101,32 @@ func (d *deployed) notOwner(s *redistest.Sharded, key string) *redistest.Server 
 	return s.Nodes[0]
 }
 
+// Pending entries that were trimmed are found on the owner of a slot, and on the server that the slot is moved to.
+func TestTrimmedEntriesDoNotCountWhileTheirSlotIsMoved(t *testing.T) {
+	t.Parallel()
+	const key, group = "stream", "workers"
+	s := redistest.NewSharded(t, redistest.ShardedOptions{Replicas: -1})
+	d := newDeployed(t, auth.ModeCluster, s.Nodes[0].Addr())
+	client := clusterClient(t, s)
+	for range 5 {
+		d.Expect(client.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: []string{"message", "1"}}).Err()).To(Succeed())
+	}
+	d.Expect(client.XGroupCreate(t.Context(), key, group, "0").Err()).To(Succeed())
+	d.Expect(client.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: group, Consumer: "c", Streams: []string{key, ">"}}).Err()).To(Succeed())
+	read := d.counts(queue.Queue{Key: key, Type: queue.Stream, Group: group})
+	d.eventually(read, 5)
+	d.Expect(client.XTrimMaxLen(t.Context(), key, 2).Err()).To(Succeed())
+	d.eventually(read, 2)
+
+	move, err := s.BeginMigration(t.Context(), key, d.notOwner(s, key))
+	d.Expect(err).NotTo(HaveOccurred())
+	d.Expect(move.MoveKeys(t.Context())).To(Succeed())
+	d.eventually(read, 2)
+	d.never(read, 2)
+	d.Expect(move.End(t.Context())).To(Succeed())
+	d.eventually(read, 2)
+}
+
 // Entries are counted too where Redis does not say how many a group has not read, and not guessed.
 func TestAReadStreamIsEmptyWhileItsSlotIsMoved(t *testing.T) {
 	t.Parallel()
@@ -224,6 +250,8 @@ func (p places) Locate(_ auth.Endpoint, key string) (topology.Place, error) {
 
 func (places) Refresh(context.Context, auth.Endpoint) { /* nothing moves */ }
 
+func (places) About(_, _ auth.Endpoint, err error) error { return err }
+
 // Servers that are slow, but not slow enough to be marked down, hold up a worker for a limited time altogether.
 func TestManySlowServersHoldUpAReadForALimitedTime(t *testing.T) {
 	t.Parallel()
@@ -283,6 +311,8 @@ type pinned topology.Place
 func (p pinned) Locate(auth.Endpoint, string) (topology.Place, error) { return topology.Place(p), nil }
 
 func (pinned) Refresh(context.Context, auth.Endpoint) { /* the place stays */ }
+
+func (pinned) About(_, _ auth.Endpoint, err error) error { return err }
 
 // The same, whatever the timing: the old master has the rest of the keys no longer, and the node that the slot was to be
 // moved to never had this one.

@@ -37,6 +37,15 @@ func TestPendingEntriesThatWereTrimmedDoNotCount(t *testing.T) {
 	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{}}))
 }
 
+func TestNothingIsCountedWhereAllPendingEntriesWereTrimmed(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.readAll(5)
+	s.do("xack jobs workers 0-4 0-5", "xtrim jobs maxlen 2", "config resetstat")
+	s.Expect(s.observe(jobs)).To(Equal([]queue.Count{{Trimmed: true}}))
+	s.Expect(s.calls("xpending")).To(Equal(1))
+}
+
 // This is the command that the operator tells. With such a long time, it takes no entry from a worker.
 func TestXautoclaimRemovesOnlyWhatIsGone(t *testing.T) {
 	t.Parallel()

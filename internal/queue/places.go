@@ -30,6 +30,9 @@ type Directory interface {
 	Locate(e auth.Endpoint, key string) (topology.Place, error)
 	// Refresh returns when this may be known better.
 	Refresh(ctx context.Context, e auth.Endpoint)
+	// About returns the error of a read from a server of an endpoint, nil if there is none. If the server cannot be used
+	// and the user does not name it, the error says so.
+	About(e, server auth.Endpoint, err error) error
 }
 
 // observeDeployment is Observe for a deployment. A reply may show that a key is elsewhere by now. Then the keys are read
@@ -150,7 +153,7 @@ func (p *part) turn() int {
 // had, are read from the server that it is moved to. If the owner answers MOVED, the move has ended, or the owner was
 // replaced: then it is not known where the keys are.
 func (r *Reader) observePart(ctx context.Context, is part) ([]Count, error) {
-	counts, err := r.observeAt(ctx, is.place.Owner, is.Source)
+	counts, err := r.observeOwner(ctx, is.place.Owner, is.Source)
 	if is.place.Importing == (auth.Endpoint{}) || !failure.IsAsk(err) {
 		return counts, err
 	}
@@ -158,9 +161,10 @@ func (r *Reader) observePart(ctx context.Context, is part) ([]Count, error) {
 	for _, i := range readingOrder(is.Queues) {
 		queue, one := is.Queues[i], is.Source
 		one.Queues = []Queue{queue}
-		found, err := r.observeAt(ctx, is.place.Owner, one)
+		found, err := r.observeOwner(ctx, is.place.Owner, one)
 		if failure.IsAsk(err) {
 			found, err = r.observeImporting(ctx, is.place.Importing, one)
+			err = r.about(ctx, one.Endpoint, is.place.Importing, err)
 		}
 		if err != nil {
 			return nil, err
@@ -168,6 +172,20 @@ func (r *Reader) observePart(ctx context.Context, is part) ([]Count, error) {
 		counts[i] = found[0]
 	}
 	return counts, nil
+}
+
+// observeOwner reads queues of one server of a deployment.
+func (r *Reader) observeOwner(ctx context.Context, server auth.Endpoint, source Source) ([]Count, error) {
+	counts, err := r.observeAt(ctx, server, source)
+	return counts, r.about(ctx, source.Endpoint, server, err)
+}
+
+// about has an error name the server that it is about, unless the time for the whole deployment is over.
+func (r *Reader) about(ctx context.Context, deployment, server auth.Endpoint, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return r.directory.About(deployment, server, err)
 }
 
 // observeImporting reads one queue from the server that its slot is being moved to.

@@ -143,6 +143,9 @@ func (p *Pool) ConnFor(tenant string, e auth.Endpoint, database int) *Conn {
 	return &Conn{pool: p, tenant: tenant, endpoint: e, database: database}
 }
 
+// ContainsPassword reports whether a text contains the password of a server, in upper or lower case.
+func (p *Pool) ContainsPassword(text string) bool { return p.passwords.In(text) }
+
 // Start manages the endpoints until ctx is done. Then it closes all connections and returns nil. Call it once. Before
 // Start, an endpoint that is marked down stays down.
 func (p *Pool) Start(ctx context.Context) error {

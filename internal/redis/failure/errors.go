@@ -3,7 +3,7 @@
 
 // Package failure classifies the errors of connections to Redis. Each class has a reason and a message that tells the
 // user what to correct. A message contains no text of the server: at most the name of the command, among those that the
-// operator runs, that the server rejected.
+// operator runs, that the server rejected. Package topology adds an address that servers have announced, in bounds.
 package failure
 
 import (
@@ -71,7 +71,7 @@ type Error struct {
 	// Reason is the class of the error.
 	Reason Reason
 	// Message describes the problem and what to do about it. It is constant for each cause: it contains neither values
-	// that change with each occurrence nor data from the network.
+	// that change with each occurrence nor data from the network, except for an announced address in bounds.
 	Message string
 	// Err is the cause. It may contain addresses, ports and bytes from the server, so write it to the log and not to a
 	// status.

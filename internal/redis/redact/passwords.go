@@ -5,6 +5,7 @@ package redact
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -36,6 +37,21 @@ func (r *Register) Text(text string) string {
 		text = cutOut(text, spelled)
 	}
 	return text
+}
+
+// In reports whether a text contains the password of a server, in upper or lower case.
+func (r *Register) In(text string) bool {
+	text = strings.ToLower(text)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, spelled := range r.spelled {
+		for _, each := range spelled {
+			if each = strings.ToLower(each); strings.Contains(text, each[:min(len(each), tellingBytes)]) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Passwords has the passwords of one server. It is safe for concurrent use.

@@ -20,5 +20,6 @@
 //	sentinel.go    what sentinels say, and which of them is right
 //	cluster.go     what nodes say, and which of them is right
 //	nodes.go       parses the replies of nodes
+//	announced.go   errors about servers that the user does not name
 //	slot.go        the slot of a key
 package topology

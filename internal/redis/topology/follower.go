@@ -133,6 +133,11 @@ type follower struct {
 	peers     map[string]bool
 	outsiders map[string]bool
 	begun     time.Time
+	// witness is the address that the user has written and that has answered; nil before the first answer. unused has the
+	// announced servers that cannot be used.
+	witness  atomic.Pointer[string]
+	unusedMu sync.Mutex
+	unused   map[string]bool
 	// newAddresses limits how many new addresses are used: servers may name ever new ones. met has when an address was in
 	// use last.
 	newAddresses *rate.Limiter
@@ -157,6 +162,7 @@ func newFollower(pool *connection.Pool, shares *shares, e auth.Endpoint, changed
 		changed: changed, gone: make(chan struct{}), news: make(chan struct{}, 1), heard: make(chan struct{}),
 		answers: map[string]answer{}, pollers: map[string]*poller{}, begun: time.Now(),
 		newAddresses: rate.NewLimiter(rate.Every(newAddressInterval), mostNewAddresses), met: map[string]time.Time{},
+		unused: map[string]bool{},
 	}
 	f.changes.Store(uint64(f.begun.UnixNano()))
 	if e.Mode == auth.ModeSentinel {
@@ -404,6 +410,7 @@ func (f *follower) consider(now time.Time) {
 	if next == nil {
 		return // The first answers are still to come.
 	}
+	f.attest(believed)
 	next.leaveOut(f.foreign(said))
 	if next.err == nil || next.epoch > f.epoch {
 		f.epoch = next.epoch
@@ -420,6 +427,7 @@ func (f *follower) consider(now time.Time) {
 		f.changes.Add(1)
 		set(f.changed)
 		f.describe(before, next)
+		f.forgetUnused(next)
 	}
 }
 
@@ -476,12 +484,20 @@ func (f *follower) recent(now time.Time) (said []answer, causes []*failure.Error
 			said = append(said, each)
 		}
 		if each.err != nil {
-			causes = append(causes, each.err)
+			causes = append(causes, f.aboutAsked(address, each.err))
 		}
 	}
 	differ = f.differs || f.known.Load() == nil
 	f.differs = false
 	return said, causes, len(f.pollers), complete, differ
+}
+
+// aboutAsked returns why a server does not answer the question where keys are.
+func (f *follower) aboutAsked(address string, cause *failure.Error) *failure.Error {
+	if f.names(address) || !outOfReach(cause) {
+		return cause
+	}
+	return f.announced(f.server(address), cause, cause)
 }
 
 func anotherDeployment() *failure.Error {
@@ -510,7 +526,7 @@ func (f *follower) describe(before, next *view) {
 	if before == nil || before.err != nil || !slices.Equal(before.masters, next.masters) {
 		first := make([]string, 0, mostLogged)
 		for _, each := range next.masters[:min(len(next.masters), mostLogged)] {
-			first = append(first, each.Address)
+			first = append(first, f.shown(each.Address))
 		}
 		f.log.Info("The masters of a Redis deployment", "masters", len(next.masters), "addresses", first)
 	}

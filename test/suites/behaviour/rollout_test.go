@@ -104,6 +104,7 @@ func TestImmediateReplacesJobsOfEarlierEdits(t *testing.T) {
 	s.Eventually(s.images).Should(HaveExactElements("none", "none"))
 	first := s.uids()
 	s.Update(image("other"))
+	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
 	s.Push(1)
 	s.Eventually(s.images).Should(ConsistOf("none", "none", "other"), "the strategy is Gradual")
 

@@ -31,6 +31,7 @@ const limitsPage = "docs/limits.md"
 
 // notLimits are numbers in the code that limit nothing a reader could meet, and what they are.
 var notLimits = map[string]string{
+	"admission.miscellaneous":                                             "the code of a warning",
 	"controller.never":                                                    "longer than any wait",
 	"controller.share: time.Second":                                       "the unit of controller.fallbackReads",
 	"connection.NewPool: make(chan struct{}, 1)":                          "a signal",

@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -144,7 +146,9 @@ type Counts struct{ Waiting, Most, Ended int }
 // Start has the API server ask about what matches the rule in a namespace.
 func Start(ctx context.Context, api client.Client, namespace string, of Rule, answer Answer, changes ...Change) (*Webhook, error) {
 	w := &Webhook{answer: answer, api: api, stopped: make(chan struct{})}
-	w.server = httptest.NewTLSServer(w)
+	w.server = httptest.NewUnstartedServer(w)
+	w.server.Config.ErrorLog = log.New(io.Discard, "", 0) // An API server that does not trust it tries again and again.
+	w.server.StartTLS()
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.server.Certificate().Raw})
 	none, fail, seconds := registrationv1.SideEffectClassNone, registrationv1.Fail, int32(timeoutSeconds)
 	w.configuration = &registrationv1.ValidatingWebhookConfiguration{

@@ -94,6 +94,7 @@ func reaching() []situation {
 		proxy := tcpproxy.New(s.t, redisServer.Addr())
 		s.createWell(scene.At(proxy.Addr()))
 		s.Expect(proxy.Refuse()).To(Succeed())
+		proxy.Cut()
 		s.push(2)
 		s.undo = func() { s.Expect(proxy.Pass()).To(Succeed()) }
 	}, undo)
@@ -429,7 +430,7 @@ func electing() []situation {
 				words: []string{"the server is a replica", "mode: Sentinel"},
 			},
 			cure: func(s *stage) { s.Update(redisOf(s.Address)) },
-			then: append(well[:len(well):len(well)], claim{
+			then: wellAnd(claim{
 				kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonConnected, without: "replica",
 			}),
 		},
@@ -513,7 +514,7 @@ func streaming() []situation {
 			kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonConnected, words: []string{"trimmed"},
 		},
 		cure: func(s *stage) { s.redis("xreadgroup", "group", group, "mailer", "streams", s.Queue, ">") },
-		then: append(well[:len(well):len(well)], claim{
+		then: wellAnd(claim{
 			kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonConnected, without: "trimmed",
 		}),
 	}
@@ -536,7 +537,7 @@ func silent(status metav1.ConditionStatus, reason string, words ...string) claim
 
 // notifying are situations in which the operator hears of messages late, or by tracking alone.
 func notifying() []situation {
-	subscribed := append(well[:len(well):len(well)],
+	subscribed := wellAnd(
 		claim{kind: scaledjobv1.ConditionNotificationsActive, status: yes, reason: scaledjobv1.ReasonSubscribed})
 	lacks := func(name, words, rule, right string) situation {
 		return situation{
@@ -563,7 +564,8 @@ func notifying() []situation {
 				"CONFIG SET notify-keyspace-events", "Meanwhile Redis tracks the keys and tells the operator of changes"),
 			cure: func(s *stage) { s.redis("config", "set", "notify-keyspace-events", "Klg") },
 			then: subscribed,
-		}, {
+		},
+		{
 			name: "notifications-disabled", modes: []scaledjobv1.ScalingMode{scaledjobv1.ModePolling},
 			bring: func(s *stage) {
 				s.createWell()
@@ -572,7 +574,8 @@ func notifying() []situation {
 			says: silent(no, scaledjobv1.ReasonDisabled, "spec.notifications is Disabled", "polls the queue"),
 			cure: update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsEnabled }),
 			then: subscribed,
-		}, {
+		},
+		{
 			name: "notifications-unverified",
 			bring: func(s *stage) {
 				s.user("-config")
@@ -593,7 +596,7 @@ func notifying() []situation {
 			},
 			says: silent(no, scaledjobv1.ReasonDisabled, "polls the queue", "+client|tracking"),
 			cure: func(s *stage) { s.permit("+client|tracking") },
-			then: append(well[:len(well):len(well)], silent(no, scaledjobv1.ReasonDisabled, "Redis tracks the keys")),
+			then: wellAnd(silent(no, scaledjobv1.ReasonDisabled, "Redis tracks the keys")),
 		},
 	}
 }

@@ -273,7 +273,7 @@ func warned() situation {
 		},
 		event: warning("TemplateWarning", wouldViolate),
 		cure:  func(s *stage) { s.Update(unprivileged) },
-		then: append(well[:len(well):len(well)], claim{
+		then: wellAnd(claim{
 			kind: scaledjobv1.ConditionTemplateValid, status: yes, reason: scaledjobv1.ReasonAccepted, without: wouldViolate,
 		}),
 	}

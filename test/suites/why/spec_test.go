@@ -27,7 +27,8 @@ func bySpec() []situation {
 			},
 			also: []claim{{kind: scaledjobv1.ConditionReady, status: yes, reason: scaledjobv1.ReasonSuspended}},
 			cure: func(s *stage) { s.Update(suspend(false)) },
-		}, {
+		},
+		{
 			name: "activation-threshold", modes: everyMode,
 			bring: func(s *stage) {
 				s.createWell(func(spec *scaledjobv1.ScaledJobSpec) { spec.ActivationThreshold = 3 })
@@ -38,11 +39,12 @@ func bySpec() []situation {
 				words: []string{"spec.activationThreshold"},
 			},
 			cure: func(s *stage) { s.push(1) },
-			then: append(well[:len(well):len(well)], claim{
+			then: wellAnd(claim{
 				kind: scaledjobv1.ConditionScalingLimited, status: no, reason: scaledjobv1.ReasonNotLimited,
 				without: "spec.activationThreshold",
 			}),
-		}, {
+		},
+		{
 			name: "max-replicas-0", short: true,
 			bring: func(s *stage) {
 				s.push(2)

@@ -80,6 +80,9 @@ var well = []claim{
 	{kind: scaledjobv1.ConditionScalingLimited, status: no, reason: scaledjobv1.ReasonNotLimited},
 }
 
+// wellAnd is what the conditions say when nothing is wrong, and more.
+func wellAnd(more ...claim) []claim { return slices.Concat(well, more) }
+
 // situations are all.
 func situations() []situation {
 	return slices.Concat(refused(), notRunning(), unread(), bySpec())

@@ -114,8 +114,9 @@ func reaching() []situation {
 			s.create(scene.At("redis.nowhere.invalid:6379"))
 		}, func(s *stage) { s.Update(scene.At(redisServer.Addr())) }),
 		unreachable("too-many-clients", []string{"no more clients", "maxclients"}, func(s *stage) {
-			s.on(redistest.New(s.t, redistest.Options{Args: []string{"--maxclients", "1"}}))
-			s.push(1) // which takes the only connection
+			s.on(redistest.New(s.t, redistest.Options{}))
+			s.push(1)
+			s.redis("config", "set", "maxclients", 1) // which is that of the test
 			s.create()
 		}, func(s *stage) { s.redis("config", "set", "maxclients", 1000) }),
 		unreachable("replica-without-master", []string{"lost its master"}, func(s *stage) {

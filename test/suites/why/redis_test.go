@@ -27,6 +27,8 @@ const (
 	group = "mailers"
 	// eventUnreachable is the event about a server that can't be reached.
 	eventUnreachable = "RedisUnreachable"
+	// lastSlot is the last slot of a Redis Cluster.
+	lastSlot = 16383
 )
 
 // unread are the situations in which the operator can't read the queue, or hears of messages late.
@@ -113,6 +115,8 @@ func reaching() []situation {
 			s.push(1)
 			s.create(scene.At("redis.nowhere.invalid:6379"))
 		}, func(s *stage) { s.Update(scene.At(redisServer.Addr())) }),
+		answering("closes-connections", "broke", ""),
+		answering("no-redis", "does not speak the Redis protocol", "HTTP/1.1 400 Bad Request\r\n\r\n"),
 		unreachable("too-many-clients", []string{"no more clients", "maxclients"}, func(s *stage) {
 			s.on(redistest.New(s.t, redistest.Options{}))
 			s.push(1)
@@ -127,6 +131,17 @@ func reaching() []situation {
 			s.create()
 		}, func(s *stage) { s.redis("replicaof", "no", "one") }),
 	}
+}
+
+// answering is an address where somebody else than Redis answers, and closes the connection.
+func answering(name, words, answer string) situation {
+	return unreachable(name, []string{words}, func(s *stage) {
+		s.push(1)
+		s.create(scene.At(redistest.Listen(s.t, func(conn net.Conn) {
+			_, _ = conn.Read(make([]byte, 1<<10))
+			_, _ = conn.Write([]byte(answer))
+		})))
+	}, func(s *stage) { s.Update(scene.At(redisServer.Addr())) })
 }
 
 // redis sends a command to the server of the queue.
@@ -210,8 +225,17 @@ func permitting() []situation {
 		s.push(2)
 	})
 	key.modes, kind.modes = everyMode, everyMode
+	several := unreadable("wrong-type-of-one-queue", scaledjobv1.ReasonWrongType, []string{`"NAMESPACE:letters" of spec.queues`}, func(s *stage) {
+		s.push(2)
+		letters := s.Queue[:len(s.Queue)-len("emails")] + "letters"
+		s.Expect(s.Redis.Set(s.t.Context(), letters, "no list", 0).Err()).To(Succeed())
+		s.undo = func() { s.Expect(s.Redis.Del(s.t.Context(), letters).Err()).To(Succeed()) }
+		s.create(func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.Queues, spec.QueueName = []scaledjobv1.Queue{{Name: spec.QueueName}, {Name: letters}}, ""
+		})
+	}, undo)
 	return []situation{
-		lacks("no-permission-for-command", "Grant it +llen", "-llen", "+llen"), key, kind,
+		lacks("no-permission-for-command", "Grant it +llen", "-llen", "+llen"), key, kind, several,
 		unreadable("no-such-database", scaledjobv1.ReasonDatabaseNotFound, []string{"spec.redis.database"}, func(s *stage) {
 			s.push(1)
 			s.create(redisOf(s.Address, inDatabase(99)))
@@ -241,16 +265,22 @@ func encrypting() []situation {
 			s.create(redisOf(greeting, secured(&scaledjobv1.RedisTLS{})))
 		}, atShared),
 		unreadable("tls-unknown-authority", failed, []string{"authority that is not trusted", "spec.redis.tls.caSecretRef"}, func(s *stage) {
-			_ = s.encrypted()
+			_ = s.encrypted(loopback)
 			s.putSecret(map[string]string{scaledjobv1.DefaultCAKey: string(certificates.NewAuthority(s.t).Certificate())})
 			s.create(redisOf(s.Address, secured(trusting)))
 		}, undo),
+		unreadable("tls-other-name", failed, []string{"for another name", "spec.redis.tls.serverName"}, func(s *stage) {
+			s.putSecret(s.encrypted("redis.example"))
+			s.create(redisOf(s.Address, secured(trusting)))
+		}, func(s *stage) {
+			s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.TLS.ServerName = "redis.example" })
+		}),
 		unreachable("tls-required", []string{"spec.redis.tls"}, func(s *stage) {
-			s.putSecret(s.encrypted())
+			s.putSecret(s.encrypted(loopback))
 			s.create()
 		}, func(s *stage) { s.Update(redisOf(s.Address, secured(trusting))) }),
 		unreadable("tls-unverified", failed, []string{"--allow-insecure-redis-tls"}, func(s *stage) {
-			s.putSecret(s.encrypted())
+			s.putSecret(s.encrypted(loopback))
 			s.create(redisOf(s.Address, secured(&scaledjobv1.RedisTLS{InsecureSkipVerify: true})))
 		}, func(s *stage) { s.Update(redisOf(s.Address, secured(trusting))) }),
 	}
@@ -263,12 +293,12 @@ func secured(by *scaledjobv1.RedisTLS) func(*scaledjobv1.Redis) {
 	return func(to *scaledjobv1.Redis) { to.TLS = by.DeepCopy() }
 }
 
-// encrypted moves the queue to a server that speaks TLS only, with a message, and returns what the Secret must have.
-// That is stored by undo.
-func (s *stage) encrypted() map[string]string {
+// encrypted moves the queue to a server that speaks TLS only, with a certificate for this name and a message, and
+// returns what the Secret must have. That is stored by undo.
+func (s *stage) encrypted(name string) map[string]string {
 	s.t.Helper()
 	authority := certificates.NewAuthority(s.t)
-	s.on(redistest.New(s.t, redistest.Options{TLS: &redistest.TLS{Server: authority.Server(s.t, loopback)}}))
+	s.on(redistest.New(s.t, redistest.Options{TLS: &redistest.TLS{Server: authority.Server(s.t, name)}}))
 	s.push(1)
 	right := map[string]string{scaledjobv1.DefaultCAKey: string(authority.Certificate())}
 	s.undo = func() { s.putSecret(right) }
@@ -464,10 +494,21 @@ func sharding() []situation {
 			s.on(redistest.New(s.t, redistest.Options{Cluster: true}))
 			s.create(redisOf(s.Address, inCluster))
 		}, func(s *stage) {
-			s.redis("cluster", "addslotsrange", 0, 16383)
-			s.Eventually(func() error { return s.Redis.LLen(s.t.Context(), s.Queue).Err() }).Should(Succeed())
-			s.push(1)
+			s.redis("cluster", "addslotsrange", 0, lastSlot)
+			s.pushWhenUp()
 		}),
+		unreachable("cluster-without-a-slot", []string{"No node of the Redis Cluster has the slot of a key"}, func(s *stage) {
+			s.on(redistest.New(s.t, redistest.Options{Cluster: true}))
+			slot, err := s.Redis.ClusterKeySlot(s.t.Context(), s.Queue).Result()
+			s.Expect(err).NotTo(HaveOccurred())
+			s.redis("cluster", "addslotsrange", 0, lastSlot)
+			s.redis("cluster", "delslots", slot)
+			s.undo = func() {
+				s.redis("cluster", "addslots", slot)
+				s.pushWhenUp()
+			}
+			s.create(redisOf(s.Address, inCluster))
+		}, undo),
 		unreachable("cluster-announces-unreachable-address", []string{"ADDRESS"}, func(s *stage) {
 			node := redistest.NewSharded(s.t, redistest.ShardedOptions{Masters: 1, Replicas: -1}).Nodes[0]
 			s.on(node)
@@ -478,6 +519,13 @@ func sharding() []situation {
 			s.create(redisOf(node.Addr(), inCluster))
 		}, undo),
 	}
+}
+
+// pushWhenUp pushes a message as soon as the Cluster takes it.
+func (s *stage) pushWhenUp() {
+	s.t.Helper()
+	s.Eventually(func() error { return s.Redis.LLen(s.t.Context(), s.Queue).Err() }).Should(Succeed())
+	s.push(1)
 }
 
 // streaming are situations of streams.

@@ -19,6 +19,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"miracle.dev/scaledjob-operator/internal/admission"
 	"miracle.dev/scaledjob-operator/internal/controller"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
@@ -53,6 +54,7 @@ func sparing(cluster *rest.Config) *rest.Config {
 	cluster.Wrap(pages.Bounded)
 	cluster.Wrap(pages.Brief)
 	cluster.Wrap(pages.FewEvents)
+	cluster.WarningHandlerWithContext = admission.WarningHandler{}
 	return cluster
 }
 

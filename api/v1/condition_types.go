@@ -7,15 +7,15 @@ package v1
 // Stalled.
 const (
 	// ConditionReady is True while the operator scales the ScaledJob as its spec says. If it is False, its reason is
-	// that of QueueConnected or TemplateValid, or InvalidSpec.
+	// that of QueueConnected or TemplateValid, InvalidSpec, or, if creates failed repeatedly, that of ScalingLimited.
 	ConditionReady = "Ready"
 	// ConditionQueueConnected is True while the operator can read the depth of the queue.
 	ConditionQueueConnected = "QueueConnected"
 	// ConditionNotificationsActive tells whether Redis sends keyspace notifications for the queue. It is Unknown until
 	// that is verified. It never affects Ready: without notifications the operator polls the queue.
 	ConditionNotificationsActive = "NotificationsActive"
-	// ConditionTemplateValid tells whether the API server accepts a Job built from the template, checked with a dry run
-	// once per generation. It never prevents the creation of a Job.
+	// ConditionTemplateValid tells whether the API server accepts a Job built from the template: it follows from a dry
+	// run in each generation, and from the answers to creates. It never prevents the creation of a Job.
 	ConditionTemplateValid = "TemplateValid"
 	// ConditionScalingLimited is True while the operator wants fewer Jobs than are due.
 	ConditionScalingLimited = "ScalingLimited"
@@ -98,7 +98,7 @@ const (
 const (
 	// ReasonAccepted: the API server accepts a Job built from the template.
 	ReasonAccepted = "Accepted"
-	// ReasonRejected: the API server rejects a Job built from the template as invalid.
+	// ReasonRejected: the API server, an admission webhook or an admission policy rejects a Job built from the template.
 	ReasonRejected = "Rejected"
 	// ReasonNotChecked: the API server did not respond, or rejected the dry run for another cause than the template.
 	ReasonNotChecked = "NotChecked"
@@ -110,9 +110,12 @@ const (
 	ReasonJobsFailing = "JobsFailing"
 	// ReasonNoProgress: Jobs finish, but no message leaves the queue, and Job creation pauses.
 	ReasonNoProgress = "NoProgress"
-	// ReasonCreateRefused: the API server rejects the creation of a Job, because of a quota, an admission policy or a
-	// missing permission.
+	// ReasonCreateRefused: the API server refuses to create a Job, because of a quota, an admission webhook or policy, or
+	// a missing permission.
 	ReasonCreateRefused = "CreateRefused"
+	// ReasonCreateFailing: the API server could not create a Job, for example because an admission webhook does not
+	// answer, or gave no answer.
+	ReasonCreateFailing = "CreateFailing"
 	// ReasonCreatesWaiting: Jobs are created when other requests to the API server have ended, because many requests
 	// about the namespace are slow.
 	ReasonCreatesWaiting = "CreatesWaiting"

@@ -21,8 +21,10 @@ const (
 	// AnnotationOrdinalFloor is an ordinal up to which no other Job was on its way when a Job was created: each of them
 	// has, or had, its Job.
 	AnnotationOrdinalFloor = KeyPrefix + "ordinal-floor"
-	// AnnotationTemplateHash is the hash of the job template that a Job was built from.
-	AnnotationTemplateHash = KeyPrefix + "template-hash"
-	// AnnotationGeneration is the generation of the ScaledJob that a Job was built from.
+	// AnnotationTemplateHash is the hash of the JSON of the job template that a Job was built from. Earlier versions wrote
+	// another hash, under another name, so that the two are never compared.
+	AnnotationTemplateHash = KeyPrefix + "template"
+	// AnnotationGeneration is the generation of the ScaledJob that a Job was built from. The operator never replaces a Job
+	// of the current or a later generation: a cache may show an earlier one.
 	AnnotationGeneration = KeyPrefix + "generation"
 )

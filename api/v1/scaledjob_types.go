@@ -134,7 +134,7 @@ type ScaledJobSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	FailedJobsHistoryLimit *int32 `json:"failedJobsHistoryLimit,omitempty"`
 
-	// rollout says what happens to unfinished Jobs when jobTemplate is edited. By default they continue unchanged.
+	// rollout says what happens to unfinished Jobs of an earlier jobTemplate. By default they continue unchanged.
 	// +optional
 	Rollout Rollout `json:"rollout,omitzero"`
 
@@ -243,11 +243,6 @@ type ScaledJobStatus struct {
 	// lastScaleTime is when the operator last created a Job.
 	// +optional
 	LastScaleTime *metav1.Time `json:"lastScaleTime,omitempty"`
-
-	// rolloutGeneration is the generation of the last edit of jobTemplate with rollout strategy Immediate. The operator
-	// replaces unfinished Jobs of earlier generations that have another template. Absent if there was no such edit.
-	// +optional
-	RolloutGeneration int64 `json:"rolloutGeneration,omitempty"`
 
 	// mode is how the operator learns that the queue has grown: Events (keyspace notifications), Tracking (client
 	// tracking) or Polling. Absent until it is known.

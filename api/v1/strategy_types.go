@@ -76,14 +76,17 @@ func (s *ScalingStrategy) ClaimGrace() time.Duration {
 	return time.Duration(orDefault(s.ClaimGraceSeconds, DefaultClaimGraceSeconds)) * time.Second
 }
 
-// RolloutStrategy says what happens to unfinished Jobs when the template is edited.
-// +kubebuilder:validation:Enum=Gradual;Immediate
+// RolloutStrategy says what happens to unfinished Jobs of an earlier template.
+// +kubebuilder:validation:Enum=Gradual;Unstarted;Immediate
 type RolloutStrategy string
 
 const (
 	// RolloutGradual keeps them: they finish unchanged, and new Jobs have the new template.
 	RolloutGradual RolloutStrategy = "Gradual"
-	// RolloutImmediate deletes them, and creates Jobs of the new template in their place.
+	// RolloutUnstarted deletes those that have never had a ready Pod, and creates Jobs of the current template in their
+	// place. It keeps the others.
+	RolloutUnstarted RolloutStrategy = "Unstarted"
+	// RolloutImmediate deletes all of them, and creates Jobs of the current template in their place.
 	RolloutImmediate RolloutStrategy = "Immediate"
 )
 
@@ -100,10 +103,12 @@ const (
 	PropagationForeground PropagationPolicy = "Foreground"
 )
 
-// Rollout says what happens to unfinished Jobs when jobTemplate is edited. Other edits do not affect existing Jobs.
+// Rollout says what happens to unfinished Jobs of an earlier jobTemplate. Edits of other fields do not affect existing
+// Jobs.
 type Rollout struct {
-	// strategy is Gradual (default), which keeps unfinished Jobs, or Immediate, which deletes unfinished Jobs of an
-	// earlier template and creates new Jobs in their place.
+	// strategy says what happens to unfinished Jobs of an earlier template, whenever it was edited. Gradual (default)
+	// keeps them. Unstarted replaces those that have never had a ready Pod, as far as the operator can tell: it deletes
+	// them and creates new Jobs in their place. Immediate replaces all of them, also those that are at work.
 	// +optional
 	// +kubebuilder:default=Gradual
 	Strategy RolloutStrategy `json:"strategy,omitempty"`

@@ -62,7 +62,7 @@ func withFinishedJobs(crowd []client.Object) []client.Object {
 	for _, object := range crowd {
 		sj := object.(*scaledjobv1.ScaledJob)
 		sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
-		job := jobs.Build(sj, 1, 0)
+		job := jobs.Build(sj, "template", 1, 0)
 		job.UID = types.UID("uid of " + job.Name)
 		job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 		all = append(all, job)
@@ -276,7 +276,6 @@ func TestDryRunsForRolloutsGoFirst(t *testing.T) {
 func (f *fleet) editTemplate(ctx context.Context, of types.NamespacedName) {
 	var sj scaledjobv1.ScaledJob
 	f.Expect(f.api.Get(ctx, of, &sj)).To(Succeed())
-	f.past = append(f.past, sj.DeepCopy())
 	sj.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:2"
 	sj.Generation++
 	f.Expect(f.api.Update(ctx, &sj)).To(Succeed())

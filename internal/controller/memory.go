@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/admission"
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/report"
@@ -34,17 +35,21 @@ type memory struct {
 	pause scaling.Pause
 	// suspended is spec.suspend at the last reconcile.
 	suspended bool
-	// claims records which Jobs are assumed to have taken their messages.
-	claims jobs.Claims
+	// readiness records which Jobs have, and have had, a ready Pod.
+	readiness jobs.Readiness
 	// templateHash is the hash of the template at the last reconcile; empty before the first.
 	templateHash string
 	// deletes tracks the deletes of owned Jobs.
 	deletes jobcontrol.Deletes
 	// notified is when the first notification arrived after the last complete reconcile; zero if none has.
 	notified time.Time
-	// createFailed is true if the last batch of creates met an error. createsSlowly is true if creates have timed out,
-	// and none has been faster since.
-	createFailed, createsSlowly bool
+	// failures is the number of reconciles in a row whose creates ended with an error, and answer is the last one.
+	failures int
+	answer   admission.Answer
+	// createsSlowly is true if creates have timed out, and none has been faster since.
+	createsSlowly bool
+	// quoted is when the status last got other words of the API server.
+	quoted time.Time
 	// status is the last computed and the last written status.
 	status report.StatusRecord
 	// untold are the events to emit with the next status. They leave the API server to creates, as the status does.

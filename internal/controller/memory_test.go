@@ -17,26 +17,26 @@ func TestMemories(t *testing.T) {
 	g := NewWithT(t)
 	var all memories
 	mem := all.of(scaledJob())
-	mem.createFailed = true
+	mem.failures = 3
 
 	g.Expect(all.of(scaledJob())).To(BeIdenticalTo(mem))
 	neighbour := scaledJob()
 	neighbour.Namespace = "images"
-	g.Expect(all.of(neighbour).createFailed).To(BeFalse())
+	g.Expect(all.of(neighbour).failures).To(BeZero())
 
 	uid, known := all.drop(emails)
 	g.Expect(known).To(BeTrue())
 	g.Expect(uid).To(Equal(types.UID("uid-1")))
 	_, known = all.drop(emails)
 	g.Expect(known).To(BeFalse())
-	g.Expect(all.of(scaledJob()).createFailed).To(BeFalse())
+	g.Expect(all.of(scaledJob()).failures).To(BeZero())
 }
 
 func TestMemoriesOfARecreatedScaledJob(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var all memories
-	all.of(scaledJob()).createFailed = true
+	all.of(scaledJob()).failures = 3
 	again := scaledJob()
 	again.UID = "uid-2"
 
@@ -45,7 +45,7 @@ func TestMemoriesOfARecreatedScaledJob(t *testing.T) {
 	all.drop(emails)
 	g.Expect(all.ofAnother(again)).To(BeFalse())
 	g.Expect(all.of(again).uid).To(Equal(again.UID))
-	g.Expect(all.of(again).createFailed).To(BeFalse())
+	g.Expect(all.of(again).failures).To(BeZero())
 }
 
 func TestMemoriesConcurrently(t *testing.T) {
@@ -58,7 +58,7 @@ func TestMemoriesConcurrently(t *testing.T) {
 		key := types.NamespacedName{Namespace: sj.Namespace, Name: sj.Name}
 		passes.Go(func() {
 			for range 100 {
-				all.of(sj).createFailed = true
+				all.of(sj).failures = 3
 				all.drop(key)
 			}
 		})

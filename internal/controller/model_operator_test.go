@@ -359,18 +359,11 @@ func (l *liveReader) Get(_ context.Context, key client.ObjectKey, object client.
 	return nil
 }
 
-// List lists the metadata of all Jobs, or the ScaledJob at a given version.
-func (l *liveReader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+// List lists the metadata of all Jobs.
+func (l *liveReader) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	s := l.p.server
 	if l.p.liveFails || l.p.dead {
 		return errUnheard
-	}
-	if past, ok := list.(*scaledjob.List); ok {
-		asked := (&client.ListOptions{}).ApplyOptions(options)
-		if was := s.scaledJobAt(asked.Raw.ResourceVersion); was != nil {
-			past.Items = []scaledjob.ScaledJob{decoded(was)}
-		}
-		return nil
 	}
 	found := list.(*metav1.PartialObjectMetadataList)
 	for _, job := range s.jobs {

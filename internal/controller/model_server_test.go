@@ -240,23 +240,3 @@ func (s *apiServer) history() string {
 	}
 	return text.String()
 }
-
-// scaledJobAt returns the ScaledJob at this version; nil if there was none.
-func (s *apiServer) scaledJobAt(version string) *scaledjobv1.ScaledJob {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var at *scaledjobv1.ScaledJob
-	for _, change := range s.sjChanges {
-		if change != nil && number(change.ResourceVersion) > number(version) {
-			break
-		}
-		at = change
-	}
-	return at
-}
-
-// number parses a resource version.
-func number(version string) int64 {
-	n, _ := strconv.ParseInt(version, 10, 64)
-	return n
-}

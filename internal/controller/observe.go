@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -40,10 +41,8 @@ type observation struct {
 	// events is the state of the keyspace notifications. missed is true if a queue grew and no notification arrived.
 	events keyspace.State
 	missed bool
-	// templateHash is the hash of the template. rollout is the generation of the spec before which unfinished Jobs of
-	// another template are to be replaced; 0 if there is none.
+	// templateHash is the hash of the template.
 	templateHash string
-	rollout      int64
 }
 
 // queues is the result of reading the queues of a spec.
@@ -91,10 +90,7 @@ func (r *Reconciler) observe(ctx context.Context, t *target, serverErr error) (o
 		templateHash: t.template.Hash,
 	}
 	seen.unanswered = r.Gate.Saw(t.sj.UID, &seen.jobs)
-	seen.claimed, seen.nextClaim = t.mem.countClaims(t.sj, seen.jobs.Active)
-	if seen.rollout, err = r.lastRollout(ctx, t, seen.before, seen.templateHash); err != nil {
-		return observation{}, err
-	}
+	seen.claimed, seen.nextClaim = t.mem.observeReadiness(t.sj, seen.jobs.Active)
 	if notified := r.Watcher.TakeNotified(keyspace.ID(t.key())); t.mem.notified.IsZero() {
 		t.mem.notified = notified
 	}
@@ -107,15 +103,15 @@ func (r *Reconciler) observe(ctx context.Context, t *target, serverErr error) (o
 	return seen, nil
 }
 
-// countClaims returns how many of the active Jobs have taken their messages, and when the next Job will count as
-// claimed. Both are zero for strategies that do not need them.
-func (m *memory) countClaims(sj *scaledjobv1.ScaledJob, active []*batchv1.Job) (claimed int, next time.Time) {
-	strategy := &sj.Spec.ScalingStrategy
+// observeReadiness records which of the active Jobs have a ready Pod. It returns how many of them have taken their
+// messages, and when the next Job will count as claimed. Both are zero for strategies that do not need them.
+func (m *memory) observeReadiness(sj *scaledjobv1.ScaledJob, active []*batchv1.Job) (claimed int, next time.Time) {
+	now, strategy := time.Now(), &sj.Spec.ScalingStrategy
+	m.readiness.Observe(active, now)
 	if !scaling.Strategy(strategy.Type).CountsClaimed() {
-		m.claims = nil
 		return 0, time.Time{}
 	}
-	return m.claims.Count(active, strategy.ClaimGrace(), time.Now())
+	return m.readiness.Claimed(strategy.ClaimGrace(), now)
 }
 
 // observeQueues reads the queues and compares their depths with the notifications.
@@ -160,10 +156,18 @@ func (r *Reconciler) compare(t *target, counts queue.Counts, began time.Time) (m
 
 // withoutGroup returns the first stream that lacks its consumer group, or nil.
 func (q *queues) withoutGroup(asked []scaledjobv1.Queue) *scaledjobv1.Queue {
-	for i, count := range q.counts {
-		if count.GroupMissing {
-			return &asked[i]
-		}
+	return q.first(asked, func(count queue.Count) bool { return count.GroupMissing })
+}
+
+// trimmed returns the first stream with pending entries that it has lost, or nil.
+func (q *queues) trimmed(asked []scaledjobv1.Queue) *scaledjobv1.Queue {
+	return q.first(asked, func(count queue.Count) bool { return count.Trimmed })
+}
+
+// first returns the first queue whose count is so, or nil.
+func (q *queues) first(asked []scaledjobv1.Queue, isSo func(queue.Count) bool) *scaledjobv1.Queue {
+	if i := slices.IndexFunc(q.counts, isSo); i >= 0 {
+		return &asked[i]
 	}
 	return nil
 }

@@ -122,6 +122,28 @@ func TestTheStatusTellsOfEachQueue(t *testing.T) {
 	w.Expect(w.scrape()).NotTo(HaveKey("scaledjob_queue_depth"))
 }
 
+func TestEntriesThatWereTrimmedAreTold(t *testing.T) {
+	t.Parallel()
+	sj := scaledJob()
+	sj.Spec.QueueName = ""
+	sj.Spec.Queues = []scaledjobv1.Queue{{Name: "other"}, {
+		Name: "stream", Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"},
+	}}
+	w := newWorld(t, sj)
+	w.queues.SetCount("stream", queue.Count{Trimmed: true})
+	w.reconcile(t.Context())
+	is := w.condition(t.Context(), scaledjobv1.ConditionQueueConnected)
+	w.Expect(is.Status).To(Equal(metav1.ConditionTrue))
+	w.Expect(is.Message).To(ContainSubstring(`XAUTOCLAIM "stream" "workers" `))
+	w.Expect(w.names()).To(BeEmpty())
+
+	w.queues.SetCount("stream", queue.Count{})
+	w.Eventually(func() string { // A change of the message alone waits for a second.
+		w.reconcile(t.Context())
+		return w.condition(t.Context(), scaledjobv1.ConditionQueueConnected).Message
+	}).WithTimeout(30 * time.Second).Should(Equal("The depth of the queue was read."))
+}
+
 // A worker has to start to create the group.
 func TestAMissingGroupIsToldAndHasAJob(t *testing.T) {
 	t.Parallel()

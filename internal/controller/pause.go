@@ -35,6 +35,7 @@ func (r *Reconciler) updatePause(t *target, seen observation) (paused bool) {
 		// With Jobs of other templates only, a user has edited the template while the operator was down.
 		was, begun := report.Limit(&t.sj.Status)
 		mem.pause = scaling.ResumePause(was, begun, finishes, now)
+		mem.failures = report.FailuresBefore(&t.sj.Status)
 	}
 	if since.MadeRoom {
 		mem.pause.MadeRoom()

@@ -241,7 +241,7 @@ func TestForbiddenReadsAreErrors(t *testing.T) {
 	w.queues.SetDepth(emailQueue, 10)
 	w.onLiveGet = func(client.Object) error { return errForbidden }
 	w.Expect(w.reconcileFails(t.Context())).To(MatchError(errForbidden))
-	w.Expect(w.limited(t.Context())).To(Equal("NotLimited"))
+	w.Expect(w.limited(t.Context())).To(Equal("CreateFailing"))
 }
 
 // A create without an answer is resolved soon, even if another create was refused.
@@ -259,7 +259,7 @@ func TestALostAnswerIsNoRefusal(t *testing.T) {
 	}
 	for len(w.inDoubt(t.Context())) == 0 {
 		w.r.memories.of(scaledJob()).pause = scaling.Pause{}
-		w.r.memories.of(scaledJob()).createFailed = false
+		w.r.memories.of(scaledJob()).failures = 0
 		_, err := w.r.Reconcile(t.Context(), requestOf(emails))
 		if len(w.inDoubt(t.Context())) > 0 {
 			w.Expect(err).To(MatchError(errTimeout))
@@ -451,7 +451,7 @@ func TestFinishesAreInOrderOfTime(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	job := func(ordinal int64, hash string, ended batchv1.JobConditionType, second int64) *batchv1.Job {
-		job := jobs.Build(scaledJob(), ordinal, 0)
+		job := jobs.Build(scaledJob(), "template", ordinal, 0)
 		job.Annotations[scaledjobv1.AnnotationTemplateHash] = hash
 		job.Status.Conditions = []batchv1.JobCondition{{
 			Type: ended, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(second, 0),

@@ -26,7 +26,7 @@ func TestPruneWithoutRedis(t *testing.T) {
 	t.Parallel()
 	sj := scaledJob()
 	sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
-	done := jobs.Build(sj, 1, 0)
+	done := jobs.Build(sj, "template", 1, 0)
 	done.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 	w := newWorld(t, sj, done)
 	w.queues.SetError(emailQueue, unreachable)

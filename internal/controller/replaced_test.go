@@ -5,11 +5,14 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,10 +21,25 @@ import (
 )
 
 // replacing is a ScaledJob with the rollout strategy Immediate.
-func replacing() *scaledjobv1.ScaledJob {
+func replacing() *scaledjobv1.ScaledJob { return rollingOut(scaledjobv1.RolloutImmediate) }
+
+func rollingOut(strategy scaledjobv1.RolloutStrategy) *scaledjobv1.ScaledJob {
 	sj := scaledJob()
-	sj.Spec.Rollout.Strategy = scaledjobv1.RolloutImmediate
+	sj.Spec.Rollout.Strategy = strategy
 	return sj
+}
+
+// rollOut sets the strategy.
+func (w *world) rollOut(ctx context.Context, strategy scaledjobv1.RolloutStrategy) {
+	w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Rollout.Strategy = strategy })
+}
+
+// pods sets the numbers of Pods of a Job, like the Job controller.
+func (w *world) pods(ctx context.Context, name string, active, ready int32) {
+	var job batchv1.Job
+	w.Expect(w.api.Get(ctx, client.ObjectKey{Namespace: emails.Namespace, Name: name}, &job)).To(Succeed())
+	job.Status.Active, job.Status.Ready = active, &ready
+	w.Expect(w.api.Status().Update(ctx, &job)).To(Succeed())
 }
 
 func anotherImage(spec *scaledjobv1.ScaledJobSpec) {
@@ -63,17 +81,15 @@ func TestWhatDoesNotReplaceJobs(t *testing.T) {
 		change  func(ctx context.Context, w *world)
 	}{
 		"another image, with the strategy Gradual": {gradual: true, change: func(ctx context.Context, w *world) { w.edit(ctx, anotherImage) }},
-		"a later change of the strategy to Immediate": {gradual: true, change: func(ctx context.Context, w *world) {
-			w.edit(ctx, anotherImage)
-			w.reconcile(ctx)
-			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.Rollout.Strategy = scaledjobv1.RolloutImmediate })
+		"a change of the strategy to Immediate": {gradual: true, change: func(ctx context.Context, w *world) {
+			w.rollOut(ctx, scaledjobv1.RolloutImmediate)
 		}},
 		"another image, if no Job may be created": {change: func(ctx context.Context, w *world) {
 			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { anotherImage(spec); spec.MaxReplicas = new(int32(0)) })
 		}},
-		"another image, after the earlier versions have expired": {change: func(ctx context.Context, w *world) {
+		"another image, edited back": {change: func(ctx context.Context, w *world) {
 			w.edit(ctx, anotherImage)
-			w.past = nil
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate = scaledJob().Spec.JobTemplate })
 		}},
 		"an image that a policy forbids": {change: func(ctx context.Context, w *world) {
 			w.onDryRun = func() error { return errForbidden }
@@ -99,24 +115,29 @@ func TestWhatDoesNotReplaceJobs(t *testing.T) {
 			w.onDryRun = func() error { return rejected }
 			w.edit(ctx, anotherImage)
 		}},
-		"a default that the CRD has now": {change: func(ctx context.Context, w *world) { w.reread(ctx, anotherImage) }},
-		"a default that the CRD has now, and a restart": {change: func(ctx context.Context, w *world) {
+		"an earlier template in a cache that lags": {change: func(ctx context.Context, w *world) {
+			// As a new leader sees it, to which the cache shows what was before the last edit.
+			sj := w.scaledJob(ctx)
+			anotherImage(&sj.Spec)
+			sj.Generation--
+			w.Expect(w.api.Update(ctx, sj)).To(Succeed())
+			w.forgetAll()
+		}},
+		"a template that reads otherwise without an edit": {change: func(ctx context.Context, w *world) {
 			w.reread(ctx, anotherImage)
 			w.forgetAll()
 		}},
-		"a default that the CRD has now, and then another maximum": {change: func(ctx context.Context, w *world) {
-			w.reread(ctx, anotherImage)
-			w.reconcile(ctx)
-			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = new(int32(2)) })
-		}},
-		"a default that is first seen with another maximum": {change: func(ctx context.Context, w *world) {
-			before := w.scaledJob(ctx)
-			anotherImage(&before.Spec) // With the new default.
-			w.onHistory = func(asked *client.ListOptions) (*scaledjobv1.ScaledJob, error) {
-				w.Expect(asked.Raw.ResourceVersionMatch).To(BeEquivalentTo("Exact"))
-				return before, nil
+		"another image, of Jobs of a version with other hashes": {change: func(ctx context.Context, w *world) {
+			for _, job := range w.jobs(ctx) {
+				delete(job.Annotations, scaledjobv1.AnnotationTemplateHash)
+				job.Annotations["batch.miracle.dev/template-hash"] = "former"
+				w.Expect(w.api.Update(ctx, &job)).To(Succeed())
 			}
-			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { anotherImage(spec); spec.MaxReplicas = new(int32(2)) })
+			w.edit(ctx, anotherImage)
+		}},
+		"another image of a spec that can't be decoded": {change: func(ctx context.Context, w *world) {
+			w.edit(ctx, anotherImage)
+			w.specErr = errAway
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,70 +165,145 @@ func (w *world) reread(ctx context.Context, change func(*scaledjobv1.ScaledJobSp
 	sj := w.scaledJob(ctx)
 	change(&sj.Spec)
 	w.Expect(w.api.Update(ctx, sj)).To(Succeed())
-	for _, was := range w.past {
-		change(&was.Spec)
+}
+
+// It does not matter when the template was edited, when the strategy was, and whether an operator was there to see it.
+func TestJobsOfEveryEarlierTemplateAreReplaced(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(ctx context.Context, w *world){
+		"the strategy follows the edit": func(ctx context.Context, w *world) {
+			w.edit(ctx, anotherImage)
+			w.reconcile(ctx)
+			w.rollOut(ctx, scaledjobv1.RolloutImmediate)
+		},
+		"the strategy precedes the edit": func(ctx context.Context, w *world) {
+			w.rollOut(ctx, scaledjobv1.RolloutImmediate)
+			w.reconcile(ctx)
+			w.edit(ctx, anotherImage)
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 60 })
+		},
+		"an operator that was away, and a status that is gone": func(ctx context.Context, w *world) {
+			w.edit(ctx, anotherImage)
+			w.rollOut(ctx, scaledjobv1.RolloutImmediate)
+			w.forgetAll()
+			sj := w.scaledJob(ctx)
+			sj.Status = scaledjobv1.ScaledJobStatus{}
+			w.Expect(w.api.Status().Update(ctx, sj)).To(Succeed())
+		},
+		"there and back, with Jobs of both": func(ctx context.Context, w *world) {
+			w.edit(ctx, anotherImage)
+			w.queues.SetDepth(emailQueue, 40)
+			w.reconcile(ctx)
+			w.Expect(w.images(ctx)).To(Equal(map[string]int{"worker:1": 3, "worker:2": 1}))
+			w.edit(ctx, func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate = scaledJob().Spec.JobTemplate })
+			w.reconcile(ctx)
+			w.edit(ctx, anotherImage)
+			w.rollOut(ctx, scaledjobv1.RolloutImmediate)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, rollingOut(scaledjobv1.RolloutGradual))
+			w.queues.SetDepth(emailQueue, 30)
+			w.reconcile(t.Context())
+			for _, job := range w.names() {
+				w.pods(t.Context(), job, 1, 1)
+			}
+
+			change(t.Context(), w)
+			for range 3 {
+				w.reconcile(t.Context())
+			}
+			w.Expect(w.images(t.Context())).To(HaveLen(1))
+			w.Expect(w.images(t.Context())).To(HaveKey("worker:2"))
+		})
 	}
 }
 
-// An earlier edit still counts after edits of other fields, and after the template was another one for a while.
-func TestAnEditIsFoundOut(t *testing.T) {
+// A mended image takes effect without touching what is at work.
+func TestUnstartedReplacesOnlyJobsThatWereNeverReady(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		restart bool
+		want    map[string]int
+	}{
+		"this process has seen all of it": {want: map[string]int{"worker:1": 2, "worker:2": 2}},
+		// What has a Pod may have been ready before.
+		"another process has created them": {restart: true, want: map[string]int{"worker:1": 3, "worker:2": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, rollingOut(scaledjobv1.RolloutUnstarted))
+			w.queues.SetDepth(emailQueue, 40)
+			w.reconcile(t.Context())
+			names := w.names()
+			w.pods(t.Context(), names[0], 1, 1)
+			w.pods(t.Context(), names[1], 1, 1)
+			w.pods(t.Context(), names[2], 1, 0)
+			w.reconcile(t.Context())
+			w.pods(t.Context(), names[1], 1, 0) // was ready
+			w.reconcile(t.Context())
+			if c.restart {
+				w.forgetAll()
+				w.reconcile(t.Context())
+			}
+
+			w.edit(t.Context(), anotherImage)
+			for range 3 {
+				w.reconcile(t.Context())
+			}
+			w.Expect(w.images(t.Context())).To(Equal(c.want))
+			w.Expect(w.events.reasons).To(ContainElement("ReplacedJobs"))
+		})
+	}
+}
+
+// The Pod of a Job becomes ready while the operator deletes the Job.
+func TestUnstartedKeepsAJobThatBecomesReady(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, rollingOut(scaledjobv1.RolloutUnstarted))
+		w.queues.SetDepth(emailQueue, 20)
+		w.reconcile(t.Context())
+		names := w.names()
+		w.pods(t.Context(), names[0], 1, 0)
+		w.onDelete = func(ctx context.Context, object client.Object, expected *metav1.Preconditions) error {
+			if object.GetName() == names[0] {
+				w.pods(ctx, names[0], 1, 1)
+			}
+			var job batchv1.Job
+			w.Expect(w.api.Get(ctx, client.ObjectKeyFromObject(object), &job)).To(Succeed())
+			w.Expect(expected.UID).To(HaveValue(Equal(job.UID)))
+			if w.Expect(expected.ResourceVersion).NotTo(BeNil()); *expected.ResourceVersion != job.ResourceVersion {
+				return apierrors.NewConflict(batchv1.Resource("jobs"), job.Name, errors.New("it has changed"))
+			}
+			return nil
+		}
+
+		w.edit(t.Context(), anotherImage)
+		w.Expect(w.reconcile(t.Context()).RequeueAfter).To(BeNumerically("<=", historyDelay), "it is looked at again")
+		for range 3 {
+			w.reconcile(t.Context())
+		}
+		w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 1, "worker:2": 1}))
+		w.Expect(w.names()).To(HaveLen(3))
+	})
+}
+
+// A strategy without a precondition on the state deletes what changes all the time.
+func TestImmediateDeletesByUIDOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, replacing())
-	w.queues.SetDepth(emailQueue, 30)
+	w.queues.SetDepth(emailQueue, 10)
 	w.reconcile(t.Context())
-	w.edit(t.Context(), anotherImage)
-	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.PollingIntervalSeconds = 60 })
-	w.reconcile(t.Context())
-	w.reconcile(t.Context())
-	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:2": 3}))
-
-	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) {
-		spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = "worker:1"
-	})
-	w.edit(t.Context(), anotherImage)
-	w.reconcile(t.Context())
-	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:2": 3}), "they have the current template")
-	sj := w.scaledJob(t.Context())
-	w.Expect(w.r.memories.of(sj).status.Latest(sj).RolloutGeneration).To(Equal(int64(5)))
-}
-
-// Finding out whether an edit changed the template is worth a delay only if Jobs could be deleted for it.
-func TestWithoutHistory(t *testing.T) {
-	t.Parallel()
-	for _, strategy := range []scaledjobv1.RolloutStrategy{scaledjobv1.RolloutGradual, scaledjobv1.RolloutImmediate} {
-		sj := replacing()
-		sj.Spec.Rollout.Strategy = strategy
-		w := newWorld(t, sj)
-		w.queues.SetDepth(emailQueue, 30)
-		w.reconcile(t.Context())
-		w.edit(t.Context(), anotherImage)
-		w.onHistory = func(*client.ListOptions) (*scaledjobv1.ScaledJob, error) { return nil, errAway }
-		w.queues.SetDepth(emailQueue, 40)
-		if strategy == scaledjobv1.RolloutGradual {
-			w.reconcile(t.Context())
-			w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 3, "worker:2": 1}))
-			continue
-		}
-		w.Expect(w.reconcileFails(t.Context())).To(MatchError(errAway))
-		w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 3}))
+	deletes := 0
+	w.onDelete = func(_ context.Context, _ client.Object, expected *metav1.Preconditions) error {
+		deletes++
+		w.Expect(expected.UID).NotTo(BeNil())
+		w.Expect(expected.ResourceVersion).To(BeNil())
+		return nil
 	}
-}
-
-// Only an edit of the template replaces Jobs. Setting the strategy to Immediate does not replace Jobs of earlier edits.
-func TestAnEditOfTheRolloutAloneReplacesNothing(t *testing.T) {
-	t.Parallel()
-	sj := replacing()
-	sj.Spec.Rollout.Strategy = scaledjobv1.RolloutGradual
-	w := newWorld(t, sj)
-	w.queues.SetDepth(emailQueue, 30)
-	w.reconcile(t.Context())
 	w.edit(t.Context(), anotherImage)
 	w.reconcile(t.Context())
-	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 3}))
-
-	w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Rollout.Strategy = scaledjobv1.RolloutImmediate })
-	for range 3 {
-		w.reconcile(t.Context())
-	}
-	w.Expect(w.images(t.Context())).To(Equal(map[string]int{"worker:1": 3}))
+	w.Expect(deletes).To(Equal(1))
 }

@@ -25,10 +25,13 @@ func (r *Reconciler) report(
 ) (statusWait time.Duration) {
 	now := time.Now()
 	status := report.Status(t.sj, seen.before, reconciled(t, seen, plan, done, now), now)
+	if report.Requoted(seen.before, status) {
+		t.mem.quoted = now
+	}
 	if plan.known && !done.unfinished() && !done.waiting() && done.err == nil {
 		t.mem.notified = time.Time{}
 	}
-	r.emitWarnings(ctx, t, done)
+	r.emitWarnings(ctx, t)
 	if done.created > 0 {
 		t.mem.note(report.CreatedJobs())
 	}
@@ -51,17 +54,17 @@ func (r *Reconciler) report(
 	return statusWait
 }
 
-// emitWarnings emits the events about what went wrong with creates.
-func (r *Reconciler) emitWarnings(ctx context.Context, t *target, done outcome) {
-	if done.createFailing {
-		r.emit(t.sj, report.JobCreateFailed())
-	}
+// emitWarnings emits the event that another operator creates Jobs.
+func (r *Reconciler) emitWarnings(ctx context.Context, t *target) {
 	if r.Gate.TakeOthers(t.sj.UID) {
 		warning := report.AnotherOperator()
 		ctrl.LoggerFrom(ctx).Info(warning.Note)
 		r.emit(t.sj, warning)
 	}
 }
+
+// requoteInterval is the minimum time between two changes of the words of the API server in the status.
+const requoteInterval = time.Minute
 
 // deniedInterval is the minimum time between two log lines that the operator may not write statuses. They concern all
 // ScaledJobs.
@@ -93,14 +96,17 @@ func reconciled(t *target, seen observation, plan plan, done outcome, now time.T
 		Replica:       seen.queues.replica,
 		FailedKey:     seen.queues.failedKey,
 		WithoutGroup:  seen.queues.withoutGroup(t.asks.Queues),
+		Trimmed:       seen.queues.trimmed(t.asks.Queues),
 		AtMax:         plan.atMax,
 		Limit:         t.mem.pause.Reason(now),
+		Due:           plan.known && int(plan.desired) > len(seen.jobs.Active)+done.created,
+		Failures:      t.mem.failures,
+		Answer:        t.mem.answer,
+		Requote:       now.Sub(t.mem.quoted) >= requoteInterval,
 		Waiting:       done.waitsLong(now),
 		Notifications: seen.events.Verdict,
 		Tracking:      seen.events.Tracking,
 		Template:      done.template,
-
-		RolloutGeneration: seen.rollout,
 	}
 	if plan.known {
 		result.Depth, result.Desired = new(seen.queues.counts.Outstanding()), &plan.desired

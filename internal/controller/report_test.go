@@ -206,7 +206,7 @@ func TestAnotherOperatorIsReported(t *testing.T) {
 					w.reconcile(ctx)
 					w.queues.SetDepth(emailQueue, min(200, 10*ordinal))
 					if another {
-						w.Expect(w.api.Create(ctx, jobs.Build(w.scaledJob(ctx), ordinal+1, 0))).To(Succeed())
+						w.Expect(w.api.Create(ctx, jobs.Build(w.scaledJob(ctx), "template", ordinal+1, 0))).To(Succeed())
 					}
 					time.Sleep(time.Second)
 				}

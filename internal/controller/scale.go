@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/admission"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/report"
@@ -43,12 +44,12 @@ var errOwnerGoing = errors.New("the ScaledJob is being deleted")
 type outcome struct {
 	// created is the number of Jobs that were created.
 	created int
-	// err is the error of a failed create. createFailing is true if creates have just started to fail.
-	err           error
-	createFailing bool
+	// err is the error of a failed create.
+	err error
 	// refusal is the answer with which the API server refused a Job. It is not retried with backoff: the pause
 	// determines when to try again.
 	refusal error
+	refused admission.Answer
 	// more is true if creates are left for the next reconcile. changed is true if creates wait until the cache shows an
 	// edit of the template. waits is since when creates wait for a place among the requests to the API server; zero if
 	// they do not.
@@ -71,7 +72,6 @@ func (o outcome) failed() bool { return o.err != nil || o.refusal != nil }
 
 // scale creates the Jobs of the plan, and tells the pause whether the API server accepted them.
 func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, plan plan) outcome {
-	failedBefore := t.mem.createFailed
 	created, more, err := r.create(ctx, t, seen, plan)
 	done := outcome{created: created, more: more}
 	switch {
@@ -83,12 +83,30 @@ func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, pla
 		ctrl.LoggerFrom(ctx).Error(err, "the API server refuses to create a Job")
 		t.mem.pause.Refused(time.Now())
 		done.refusal, done.more = err, false
+		t.mem.failed(answerTo(err))
+		done.refused = t.mem.answer
 	case err != nil:
-		done.err, done.createFailing = err, t.mem.createFailed && !failedBefore
+		done.err, done.more = err, false
+		t.mem.failed(answerTo(err))
 	case created > 0:
 		t.mem.pause.Accepted()
+		t.mem.failures = 0
 	}
 	return done
+}
+
+// failed records that creates ended with an error.
+func (m *memory) failed(answer admission.Answer) {
+	m.failures++
+	m.answer = answer
+}
+
+// answerTo returns what the error of a create means.
+func answerTo(err error) admission.Answer {
+	if errors.Is(err, jobcontrol.ErrNotOwned) {
+		return admission.Answer{Refused: true, Text: jobcontrol.ErrNotOwned.Error()}
+	}
+	return admission.Judge(err)
 }
 
 // create creates the Jobs of the plan. It first sends the creates without an answer again, and then the new ones, in
@@ -119,7 +137,7 @@ func (r *Reconciler) create(
 		return 0, false, err
 	}
 	began, until, timeout := time.Now(), time.Now().Add(createWindow), mem.createTimeout()
-	careful := mem.createFailed || !seen.jobs.HasTemplate(seen.templateHash)
+	careful := mem.failures > 0 || !seen.jobs.HasTemplate(seen.templateHash)
 	defer func() { logCreated(ctx, seen, plan, created) }()
 	ordered := append([][]int64{resend}, batches(fresh, careful)...)
 	if !t.template.Held() {
@@ -132,12 +150,10 @@ func (r *Reconciler) create(
 		created += len(made)
 		r.noteCreated(t, made)
 		if err != nil {
-			mem.createFailed = !errors.Is(err, jobcontrol.ErrTaken)
 			mem.createsSlowly = errors.Is(err, context.DeadlineExceeded)
 			return created, true, ignoring(err, jobcontrol.ErrTaken)
 		}
 	}
-	mem.createFailed = mem.createFailed && created == 0
 	mem.createsSlowly = mem.createsSlowly && time.Since(began) > createTimeout
 	return created, created < len(resend)+plan.create, nil
 }
@@ -206,11 +222,12 @@ func (r *Reconciler) confirmOwner(ctx context.Context, sj *scaledjobv1.ScaledJob
 	return nil
 }
 
-// noteCreated adds the created Jobs to the tally and to the metrics, with the time since the notification that caused
+// noteCreated adds the created Jobs to the memory and to the metrics, with the time since the notification that caused
 // them.
 func (r *Reconciler) noteCreated(t *target, made []jobcontrol.Created) {
 	for _, job := range made {
 		t.mem.tally.Created(job.UID)
+		t.mem.readiness.Created(job.UID, job.At)
 		var reaction time.Duration
 		if !t.mem.notified.IsZero() {
 			reaction = job.At.Sub(t.mem.notified)

@@ -25,12 +25,12 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -211,16 +211,17 @@ func (r *Reconciler) useTemplate(ctx context.Context, t *target, seen observatio
 	// 6. scale.go
 	done := r.scale(ctx, t, seen, plan)
 	// 7. rollout.go
-	done.template = r.checkTemplate(ctx, t, seen)
+	known := apimeta.FindStatusCondition(seen.before.Conditions, scaledjobv1.ConditionTemplateValid)
+	if known != nil && known.ObservedGeneration != t.sj.Generation {
+		known = nil
+	}
+	done.template = report.Tried(done.created, done.refused, r.checkTemplate(ctx, t, seen), known)
 	return done
 }
 
-// early ends a reconcile without an observation: after a failure, while it waits for a place, or with this result.
+// early ends a reconcile without an observation: after a failure, or with this result.
 func (r *Reconciler) early(sj *scaledjobv1.ScaledJob, wait *ctrl.Result, err error) (enqueue.Ending, ctrl.Result, error) {
-	switch {
-	case errors.Is(err, report.ErrNoPlace):
-		return enqueue.EndedEarly, enqueue.After(jitter(sj.Spec.PollingInterval()), enqueue.PriorityResync), nil
-	case err != nil:
+	if err != nil {
 		result, err := r.fail(sj, err)
 		return enqueue.EndedFailing, result, err
 	}

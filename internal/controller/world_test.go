@@ -88,9 +88,8 @@ type world struct {
 	onAnswer func(object client.Object)
 	// onTakeover is called before the Jobs of previous leaders are listed.
 	onTakeover func(ctx context.Context) error
-	// onHistory returns earlier versions of the ScaledJob. The default is past, which has the version before each edit.
-	onHistory func(asked *client.ListOptions) (*scaledjobv1.ScaledJob, error)
-	past      []*scaledjobv1.ScaledJob
+	// onDelete is called before a Job is deleted.
+	onDelete func(ctx context.Context, job client.Object, expected *metav1.Preconditions) error
 	// specErr and statusErr are the errors of decoding the ScaledJob.
 	specErr, statusErr error
 	// hidden are the Jobs that the cache does not show.
@@ -119,12 +118,12 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 		onList:    func() error { return nil },
 		onApply:   func() error { return nil },
 		onLiveGet: func(client.Object) error { return nil },
+		onDelete:  func(context.Context, client.Object, *metav1.Preconditions) error { return nil },
 		hidden:    func(*batchv1.Job) bool { return false },
 		onAnswer:  func(client.Object) { /* as it is */ },
 
 		onTakeover: func(context.Context) error { return nil },
 	}
-	w.onHistory = w.history
 	scheme := runtime.NewScheme()
 	w.Expect(scaledjobv1.AddToScheme(scheme)).To(Succeed())
 	w.Expect(batchv1.AddToScheme(scheme)).To(Succeed())
@@ -138,7 +137,7 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 	w.store = stores.NewInformer(nil, &batchv1.Job{}, 0, toolscache.Indexers{}).GetStore()
 	w.cacheIsAt("1000000")
 	cached := interceptor.NewClient(w.api, interceptor.Funcs{
-		Create: w.create, Get: w.getCached, SubResourceApply: w.applyStatus,
+		Create: w.create, Get: w.getCached, Delete: w.remove, SubResourceApply: w.applyStatus,
 	})
 	live := interceptor.NewClient(w.api, interceptor.Funcs{Get: w.getLive, List: w.listLive})
 	w.r = &Reconciler{
@@ -285,30 +284,20 @@ func decoded(stored *scaledjobv1.ScaledJob) (sj scaledjob.ScaledJob) {
 	return sj
 }
 
-// listLive answers lists of earlier versions of a ScaledJob by onHistory.
+// listLive lists the Jobs of previous leaders.
 func (w *world) listLive(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-	past, ok := list.(*scaledjob.List)
-	if !ok {
-		if err := w.onTakeover(ctx); err != nil {
-			return err
-		}
-		return c.List(ctx, list, opts...)
+	if err := w.onTakeover(ctx); err != nil {
+		return err
 	}
-	was, err := w.onHistory((&client.ListOptions{}).ApplyOptions(opts))
-	if was != nil {
-		past.Items = []scaledjob.ScaledJob{decoded(was)}
-	}
-	return err
+	return c.List(ctx, list, opts...)
 }
 
-// history returns the ScaledJob before the last edit up to a version.
-func (w *world) history(asked *client.ListOptions) (*scaledjobv1.ScaledJob, error) {
-	for _, was := range slices.Backward(w.past) {
-		if number(was.ResourceVersion) <= number(asked.Raw.ResourceVersion) {
-			return was, nil
-		}
+// remove deletes a Job.
+func (w *world) remove(ctx context.Context, c client.WithWatch, job client.Object, opts ...client.DeleteOption) error {
+	if err := w.onDelete(ctx, job, (&client.DeleteOptions{}).ApplyOptions(opts).Preconditions); err != nil {
+		return err
 	}
-	return nil, nil
+	return c.Delete(ctx, job, opts...)
 }
 
 func (w *world) applyStatus(
@@ -378,7 +367,6 @@ func (w *world) scaledJob(ctx context.Context) *scaledjobv1.ScaledJob {
 // edit changes the spec and increments the generation.
 func (w *world) edit(ctx context.Context, change func(*scaledjobv1.ScaledJobSpec)) {
 	sj := w.scaledJob(ctx)
-	w.past = append(w.past, sj.DeepCopy())
 	change(&sj.Spec)
 	sj.Generation++
 	w.Expect(w.api.Update(ctx, sj)).To(Succeed())

@@ -26,7 +26,7 @@ func owned(name string, changes ...func(*batchv1.Job)) *batchv1.Job {
 		ObjectMeta: metav1.ObjectMeta{Namespace: emails.Namespace, Name: name, UID: "uid-1"},
 		Spec:       scaledjobv1.ScaledJobSpec{JobTemplate: &batchv1.JobTemplateSpec{}},
 	}
-	job := jobs.Build(sj, 1, 0)
+	job := jobs.Build(sj, "template", 1, 0)
 	for _, change := range changes {
 		change(job)
 	}

@@ -17,8 +17,6 @@ type Kind int
 const (
 	// KindCreate is for creates of Jobs.
 	KindCreate Kind = iota
-	// KindHistory is for reads of earlier versions of a ScaledJob, without which nothing is decided.
-	KindHistory
 	// KindSlowCreate is for creates with the long timeout.
 	KindSlowCreate
 	// KindLarge is for all creates and dry runs of a reconcile with a large template, instead of their own kinds. It bounds
@@ -83,7 +81,7 @@ func NewPlaces(workers int, request func(priority int, keys ...types.NamespacedN
 // left returns how many places requests of a kind leave to more urgent ones.
 func left(kind Kind, workers int) int {
 	switch kind {
-	case KindCreate, KindHistory:
+	case KindCreate:
 		return 0
 	case KindSlowCreate, KindLarge, KindCondition, KindRollout, KindDryRun:
 		return workers / leaveFew

@@ -79,8 +79,8 @@ func named(namespace string, i int) types.NamespacedName {
 func TestSharesOfANamespace(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[Kind]int{
-		KindCreate: 16, KindHistory: 16, KindSlowCreate: 12, KindLarge: 1, KindCondition: 12, KindRollout: 12,
-		KindDryRun: 12, KindDelete: 8, KindNumbers: 8,
+		KindCreate: 16, KindSlowCreate: 12, KindLarge: 1, KindCondition: 12, KindRollout: 12, KindDryRun: 12, KindDelete: 8,
+		KindNumbers: 8,
 	} {
 		NewWithT(t).Expect(newOffice(workers).fill("a", kind, 100)).To(HaveLen(want), "kind %d", kind)
 	}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/admission"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
@@ -36,15 +37,16 @@ var (
 	// ErrTaken means that a Job with the next name already exists. It ends the batch, but is not a failure: the gate
 	// records which Job has the name.
 	ErrTaken = errors.New("a Job of this name exists already")
-	// ErrRefused means that the API server refused the Job with status 403 or 422, or that an admission policy changed
-	// it so that it is not an owned Job.
+	// ErrRefused means that the API server would refuse the same Job again, or that an admission policy changed it so that
+	// it is not an owned Job.
 	ErrRefused = errors.New("the API server refuses the Job")
+
+	// ErrNotOwned means that the created Job would not count as an owned Job.
+	ErrNotOwned = errors.New("an admission policy removed the owner reference or changed the name; " +
+		"without them the operator can't count the Job, and has deleted it")
 
 	// errNoJob means that the answer does not identify a Job, so that a Job may or may not exist.
 	errNoJob = errors.New("the answer of the API server does not identify the created Job")
-	// errNotOwned means that the created Job would not count as an owned Job.
-	errNotOwned = errors.New("an admission policy removed the owner reference or changed the name; " +
-		"without them the operator can't count the Job, and has deleted it")
 )
 
 // Creator creates Jobs.
@@ -143,18 +145,19 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 	ctx, cancel := context.WithTimeout(ctx, batch.Timeout)
 	defer cancel()
 	owner := batch.Owner
-	job := jobs.BuildHashed(owner, batch.TemplateHash, ordinal, batch.Floor)
+	job := jobs.Build(owner, batch.TemplateHash, ordinal, batch.Floor)
 	attempt := Unanswered{Ordinal: ordinal, Job: client.ObjectKeyFromObject(job)}
 	var sent atomic.Int32
 	err := c.Client.Create(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Add(1) }}), job)
 	if err == nil {
 		err = c.check(ctx, owner.UID, attempt.Job, job)
 	}
+	refused := errors.Is(err, ErrNotOwned) || admission.Judge(err).Refused
 	switch {
 	case err == nil:
 		c.Gate.wrote(owner.UID, ordinal, &job.ObjectMeta)
 		return job.UID, nil
-	case apierrors.IsAlreadyExists(err):
+	case apierrors.IsAlreadyExists(err) && !refused:
 		if sent.Load() > 1 {
 			// client-go has sent the request again, because the answer had a Retry-After. The first one may have created the
 			// Job.
@@ -162,7 +165,7 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 			c.Gate.Lost(owner.UID, attempt)
 		}
 		return "", c.resolve(ctx, owner.UID, attempt, err)
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), errors.Is(err, errNotOwned):
+	case refused:
 		return "", fmt.Errorf("creating Job %s: %w: %w", attempt.Job.Name, ErrRefused, err)
 	case !notCarriedOut(err):
 		attempt.Since = time.Now()
@@ -182,7 +185,7 @@ func (c Creator) check(ctx context.Context, owner types.UID, name client.ObjectK
 	}
 	err := c.Client.Delete(ctx, made,
 		client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &made.UID})
-	return errors.Join(errNotOwned, client.IgnoreNotFound(err))
+	return errors.Join(ErrNotOwned, client.IgnoreNotFound(err))
 }
 
 // resolve handles the answer that the Job's name already exists. It returns ErrTaken if a Job has that name. Otherwise

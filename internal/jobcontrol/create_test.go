@@ -126,7 +126,7 @@ func TestWhatBecomesOfACreate(t *testing.T) {
 		"no version":                 {answer: func(job *batchv1.Job) error { job.ResourceVersion = ""; return nil }, want: errNoJob, inDoubt: true},
 		"without its scaledJobOwner": {answer: func(job *batchv1.Job) error { job.OwnerReferences = nil; return nil }, want: ErrRefused, freed: true},
 		"under another name":         {answer: func(job *batchv1.Job) error { job.Name = "renamed"; return nil }, want: ErrRefused, freed: true},
-		"of another controller":      {answer: func(job *batchv1.Job) error { job.OwnerReferences[0].UID = "x"; return nil }, want: errNotOwned, freed: true},
+		"of another controller":      {answer: func(job *batchv1.Job) error { job.OwnerReferences[0].UID = "x"; return nil }, want: ErrNotOwned, freed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -54,7 +54,7 @@ func (r *Deletes) Wait(now time.Time) time.Duration { return r.retry.Wait(now) }
 // Deleted is the result of the deletes of one reconcile.
 type Deleted struct {
 	// More is true if Jobs are left for the next reconcile, and Later if they may wait for a moment. Unfinished is true if
-	// unfinished Jobs were deleted.
+	// unfinished Jobs were deleted. A Job that is another one by now, or in another state, is left for later.
 	More, Later, Unfinished bool
 	// Err is the error of failed deletes. They are retried with backoff.
 	Err error
@@ -79,13 +79,17 @@ func (d Deleter) Delete(
 		batch = wanted[tried%len(wanted):][:1]
 	}
 	sent, errs := d.deleteAll(ctx, owner, batch)
-	done := Deleted{Err: errors.Join(errs...)}
+	var done Deleted
 	for i, job := range batch {
-		if sent[i] && errs[i] == nil {
+		switch {
+		case errors.Is(errs[i], errChanged):
+			done.Later, errs[i] = true, nil
+		case sent[i] && errs[i] == nil:
 			record.deleted[job.UID] = struct{}{}
 			done.Unfinished = done.Unfinished || !jobs.Finished(job)
 		}
 	}
+	done.Err = errors.Join(errs...)
 	record.retry.Note(done.Err, time.Now())
 	done.More = done.Err == nil && (len(wanted) > len(batch) || slices.Contains(sent, false))
 	return done
@@ -116,15 +120,12 @@ func (d Deleter) deleteAll(
 	var group errgroup.Group
 	group.SetLimit(deletesAtOnce)
 	for i, job := range batch {
-		policy := metav1.DeletePropagationBackground
-		if !jobs.Finished(job) {
-			policy = owner.Spec.Rollout.DeletionPropagation()
-		}
+		options := optionsFor(owner, job)
 		group.Go(func() error {
 			if time.Now().After(until) {
 				return nil
 			}
-			sent[i], errs[i] = true, d.delete(ctx, job, policy)
+			sent[i], errs[i] = true, d.delete(ctx, job, options)
 			return nil
 		})
 	}
@@ -132,15 +133,34 @@ func (d Deleter) deleteAll(
 	return sent, errs
 }
 
-// delete deletes a Job by UID, so that a new Job of the same name is not deleted. Without a propagation policy the API
-// server would orphan the Pods of the Job.
-func (d Deleter) delete(ctx context.Context, job *batchv1.Job, policy metav1.DeletionPropagation) error {
+// optionsFor returns how to delete a Job: by UID, so that a new Job of the same name is not deleted, and with a
+// propagation policy, without which the API server would orphan its Pods. A Job that is deleted because it has not
+// started must not have changed since it was observed: its Pod may have become ready.
+func optionsFor(owner *scaledjobv1.ScaledJob, job *batchv1.Job) []client.DeleteOption {
+	policy, expected := metav1.DeletePropagationBackground, client.Preconditions{UID: &job.UID}
+	if rollout := &owner.Spec.Rollout; !jobs.Finished(job) {
+		policy = rollout.DeletionPropagation()
+		if rollout.Strategy == scaledjobv1.RolloutUnstarted {
+			expected.ResourceVersion = &job.ResourceVersion
+		}
+	}
+	return []client.DeleteOption{client.PropagationPolicy(policy), expected}
+}
+
+// errChanged means that the Job is not the expected one, or not in the expected state. It is looked at again.
+var errChanged = errors.New("the Job has changed")
+
+// delete deletes a Job. A Job that is gone is no error.
+func (d Deleter) delete(ctx context.Context, job *batchv1.Job, options []client.DeleteOption) error {
 	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()
 	target := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name}}
-	err := d.Client.Delete(ctx, target, client.PropagationPolicy(policy), client.Preconditions{UID: &job.UID})
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
+	err := d.Client.Delete(ctx, target, options...)
+	switch {
+	case apierrors.IsConflict(err):
+		return errChanged
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("deleting Job %s: %w", job.Name, err)
 	}
-	return fmt.Errorf("deleting Job %s: %w", job.Name, err)
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/admission"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
@@ -34,32 +35,35 @@ type DryRun struct {
 	sent time.Time
 }
 
-// DryRun sends a dry run of the template once per generation. While the condition TemplateValid is Unknown, it sends
+// DryRun sends a dry run of the template once per generation. While the condition TemplateValid is not True, it sends
 // another one at the resync. known are the last reported conditions. filled returns the ScaledJob with its template.
-// DryRun returns whether it asked the API server, and the error that this answered to the dry run or to filled. Without
-// a place the dry run waits. Jobs are created without waiting for it.
+// DryRun returns whether it asked the API server, the error that this answered to the dry run or to filled, and its
+// warnings. Without a place the dry run waits. Jobs are created without waiting for it.
 func (d DryRunner) DryRun(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, filled func() (*scaledjobv1.ScaledJob, error),
 	run *DryRun, known []metav1.Condition,
-) (asked bool, err error) {
+) (asked bool, warnings []string, err error) {
 	now := time.Now()
 	if !run.due(sj, known, now) {
-		return false, nil
+		return false, nil, nil
 	}
 	giveBack := d.Take()
 	if giveBack == nil {
 		run.waits = true
-		return false, nil
+		return false, nil, nil
 	}
 	defer giveBack()
 	*run = DryRun{sent: now}
 	owner, err := filled()
 	if err != nil {
-		return true, err
+		return true, nil, err
 	}
+	ctx, collected := admission.WithWarnings(ctx)
 	ctx, cancel := context.WithTimeout(ctx, dryRunTimeout)
 	defer cancel()
-	return true, d.Client.Create(ctx, jobs.Build(owner, jobs.DryRunOrdinal, 0), client.DryRunAll)
+	job := jobs.Build(owner, "", jobs.DryRunOrdinal, 0) // Nobody compares the hash of a Job that does not come to exist.
+	err = d.Client.Create(ctx, job, client.DryRunAll)
+	return true, collected.Texts(), err
 }
 
 // Waits reports whether a dry run waits for a place.
@@ -70,5 +74,5 @@ func (r *DryRun) due(sj *scaledjobv1.ScaledJob, known []metav1.Condition, now ti
 	if r.waits || current == nil || current.ObservedGeneration != sj.Generation {
 		return true
 	}
-	return current.Status == metav1.ConditionUnknown && now.Sub(r.sent) > sj.Spec.PollingInterval()/2
+	return current.Status != metav1.ConditionTrue && now.Sub(r.sent) > sj.Spec.PollingInterval()/2
 }

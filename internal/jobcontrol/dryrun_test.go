@@ -54,7 +54,8 @@ func TestDryRunDue(t *testing.T) {
 	}{
 		"never asked":                   {want: true},
 		"accepted":                      {conditions: condition(metav1.ConditionTrue, 3)},
-		"rejected":                      {conditions: condition(metav1.ConditionFalse, 3)},
+		"rejected a moment ago":         {conditions: condition(metav1.ConditionFalse, 3), sent: now.Add(-time.Second)},
+		"rejected at the last resync":   {conditions: condition(metav1.ConditionFalse, 3), sent: now.Add(-27 * time.Second), want: true},
 		"accepted before the edit":      {conditions: condition(metav1.ConditionTrue, 2), sent: now, want: true},
 		"rejected before the edit":      {conditions: condition(metav1.ConditionFalse, 2), sent: now, want: true},
 		"no answer a moment ago":        {conditions: condition(metav1.ConditionUnknown, 3), sent: now.Add(-time.Second)},
@@ -81,7 +82,7 @@ func TestDryRunWithoutItsTemplate(t *testing.T) {
 	server := &dryRunServer{}
 	var run DryRun
 	away := func() (*scaledjobv1.ScaledJob, error) { return nil, errAway }
-	asked, err := DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), away, &run, nil)
+	asked, _, err := DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), away, &run, nil)
 	g.Expect(err).To(MatchError(errAway))
 	g.Expect(asked).To(BeTrue())
 	g.Expect(server.asked).To(BeEmpty())
@@ -101,7 +102,7 @@ func TestDryRunCreatesNothing(t *testing.T) {
 	server := &dryRunServer{}
 	var run DryRun
 
-	asked, err := DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), filled, &run, nil)
+	asked, _, err := DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), filled, &run, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(asked).To(BeTrue())
 
@@ -121,14 +122,14 @@ func TestDryRunsWaitForAPlace(t *testing.T) {
 	}}
 	run := DryRun{sent: time.Now().Add(-time.Minute)}
 
-	asked, err := DryRunner{server, noPlace}.DryRun(t.Context(), scaledJob(), filled, &run, known)
+	asked, _, err := DryRunner{server, noPlace}.DryRun(t.Context(), scaledJob(), filled, &run, known)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(asked).To(BeFalse())
 	g.Expect(run.Waits()).To(BeTrue())
 	g.Expect(server.asked).To(BeEmpty())
 
 	run.sent = time.Now()
-	asked, err = DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), filled, &run, known)
+	asked, _, err = DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), filled, &run, known)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(asked).To(BeTrue())
 	g.Expect(run.Waits()).To(BeFalse())

@@ -15,10 +15,9 @@ import (
 
 func BenchmarkBuild(b *testing.B) {
 	owner := owner()
-	hash := TemplateHash(owner.Spec.JobTemplate)
 	b.ReportAllocs()
 	for b.Loop() {
-		BuildHashed(owner, hash, 1000, 998)
+		Build(owner, "hash", 1000, 998)
 	}
 }
 
@@ -26,7 +25,7 @@ func BenchmarkBuild(b *testing.B) {
 func BenchmarkCount(b *testing.B) {
 	all := make([]*batchv1.Job, 10_000)
 	for i := range all {
-		all[i] = Build(owner(), int64(i), 0)
+		all[i] = Build(owner(), "hash", int64(i), 0)
 		all[i].UID = types.UID(fmt.Sprint("job-", i))
 		all[i].OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner(), batchv1.SchemeGroupVersion.WithKind("ScaledJob"))}
 		if i%10 > 0 {

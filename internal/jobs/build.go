@@ -30,14 +30,9 @@ const (
 	DryRunOrdinal int64 = 0
 )
 
-// Build returns the Job with the given ordinal, built from the owner's template. floor is stored as
-// AnnotationOrdinalFloor. The Job shares no memory with the owner.
-func Build(owner *scaledjobv1.ScaledJob, ordinal, floor int64) *batchv1.Job {
-	return BuildHashed(owner, TemplateHash(owner.Spec.JobTemplate), ordinal, floor)
-}
-
-// BuildHashed is like Build, for a template whose hash is known.
-func BuildHashed(owner *scaledjobv1.ScaledJob, hash string, ordinal, floor int64) *batchv1.Job {
+// Build returns the Job with the given ordinal, built from the owner's template. hash is the hash of the template. floor
+// is stored as AnnotationOrdinalFloor. The Job shares no memory with the owner.
+func Build(owner *scaledjobv1.ScaledJob, hash string, ordinal, floor int64) *batchv1.Job {
 	template := owner.Spec.JobTemplate.DeepCopy()
 	ours := map[string]string{
 		scaledjobv1.LabelScaledJob: owner.Name,

@@ -4,7 +4,6 @@
 package jobs
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -54,7 +53,7 @@ func TestBuildMetadata(t *testing.T) {
 	g := NewWithT(t)
 	owner := owner()
 
-	job := Build(owner, 3, 2)
+	job := Build(owner, "hash", 3, 2)
 
 	// No other metadata of the template is copied: neither name, namespace, finalizers nor owners.
 	g.Expect(job.ObjectMeta).To(Equal(metav1.ObjectMeta{
@@ -69,7 +68,7 @@ func TestBuildMetadata(t *testing.T) {
 			"note":                            "of the Job",
 			"batch.miracle.dev/ordinal":       "3",
 			"batch.miracle.dev/ordinal-floor": "2",
-			"batch.miracle.dev/template-hash": TemplateHash(owner.Spec.JobTemplate),
+			"batch.miracle.dev/template":      "hash",
 			"batch.miracle.dev/generation":    "7",
 		},
 		OwnerReferences: []metav1.OwnerReference{{
@@ -84,7 +83,7 @@ func TestBuildSpec(t *testing.T) {
 	g := NewWithT(t)
 	owner := owner()
 
-	job := Build(owner, 3, 0)
+	job := Build(owner, "hash", 3, 0)
 
 	want := owner.Spec.JobTemplate.Spec.DeepCopy()
 	want.Template.Labels = map[string]string{
@@ -102,7 +101,7 @@ func TestBuildKeepsRestartPolicy(t *testing.T) {
 	owner := owner()
 	owner.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 
-	g.Expect(Build(owner, 1, 0).Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyNever))
+	g.Expect(Build(owner, "hash", 1, 0).Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyNever))
 }
 
 func TestBuildBareTemplate(t *testing.T) {
@@ -111,7 +110,7 @@ func TestBuildBareTemplate(t *testing.T) {
 	owner := owner()
 	owner.Spec.JobTemplate = &batchv1.JobTemplateSpec{}
 
-	job := Build(owner, 1, 0)
+	job := Build(owner, "hash", 1, 0)
 
 	ours := map[string]string{
 		scaledjobv1.LabelScaledJob: "emails",
@@ -127,7 +126,7 @@ func TestBuildSharesNoMemory(t *testing.T) {
 	g := NewWithT(t)
 	owner := owner()
 	before := owner.DeepCopy()
-	job := Build(owner, 1, 0)
+	job := Build(owner, "hash", 1, 0)
 
 	job.Labels["new"] = "label"
 	job.Annotations["new"] = "annotation"
@@ -141,9 +140,9 @@ func TestBuildSharesNoMemory(t *testing.T) {
 	g.Expect(owner).To(Equal(before))
 
 	// Nor may changes of the owner change a Job, or one Job change another.
-	job = Build(owner, 1, 0)
+	job = Build(owner, "hash", 1, 0)
 	again := job.DeepCopy()
-	Build(owner, 2, 0).Labels["new"] = "label"
+	Build(owner, "hash", 2, 0).Labels["new"] = "label"
 	owner.Spec.JobTemplate.Labels["new"] = "label"
 	owner.Spec.JobTemplate.Spec.Template.Annotations["new"] = "annotation"
 	g.Expect(job).To(Equal(again))
@@ -200,42 +199,4 @@ func expectJobName(g Gomega, name string) {
 	g.Expect(validation.IsDNS1123Subdomain(name)).To(BeEmpty(), name)
 	g.Expect(validation.IsValidLabelValue(name)).To(BeEmpty(), name)
 	g.Expect(len(name)).To(BeNumerically("<=", 63), name)
-}
-
-func TestTemplateHash(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	template := owner().Spec.JobTemplate
-	hash := TemplateHash(template)
-
-	g.Expect(validation.IsValidLabelValue(hash)).To(BeEmpty())
-	g.Expect(TemplateHash(owner().Spec.JobTemplate)).To(Equal(hash), "the order of map keys does not matter")
-
-	changes := map[string]func(*batchv1.JobTemplateSpec){
-		"label":     func(t *batchv1.JobTemplateSpec) { t.Labels["team"] = "other" },
-		"image":     func(t *batchv1.JobTemplateSpec) { t.Spec.Template.Spec.Containers[0].Image = "worker:2" },
-		"zero":      func(t *batchv1.JobTemplateSpec) { t.Spec.BackoffLimit = new(int32(0)) },
-		"unset":     func(t *batchv1.JobTemplateSpec) { t.Spec.BackoffLimit = nil },
-		"pod label": func(t *batchv1.JobTemplateSpec) { t.Spec.Template.Labels["app"] = "other" },
-	}
-	hashes := map[string]bool{hash: true}
-	for _, change := range changes {
-		changed := template.DeepCopy()
-		change(changed)
-		hashes[TemplateHash(changed)] = true
-	}
-	g.Expect(hashes).To(HaveLen(1+len(changes)), "each change gives another hash")
-}
-
-// The hash is compared with that of a template that went through the API server and the cache.
-func TestTemplateHashSurvivesEncoding(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	template := owner().Spec.JobTemplate
-	encoded, err := json.Marshal(template)
-	g.Expect(err).NotTo(HaveOccurred())
-	var decoded batchv1.JobTemplateSpec
-	g.Expect(json.Unmarshal(encoded, &decoded)).To(Succeed())
-
-	g.Expect(TemplateHash(&decoded)).To(Equal(TemplateHash(template)))
 }

@@ -60,8 +60,9 @@ func (c *Owned) Pending() int {
 func Ready(job *batchv1.Job) bool { return job.Status.Ready != nil && *job.Status.Ready > 0 }
 
 // Outdated returns the active Jobs that were built from a template with another hash, and from an earlier generation of
-// the spec than the given one. It leaves out terminating Jobs, and Jobs without the annotations that identify their
-// template.
+// the spec than the given one. A cache that lags may show an earlier spec than the one of which a former leader made
+// Jobs, and without an edit no Job is outdated. Outdated leaves out terminating Jobs, and Jobs without the annotations
+// that identify their template.
 func (c *Owned) Outdated(hash string, generation int64) []*batchv1.Job {
 	var outdated []*batchv1.Job
 	for _, job := range c.Active {

@@ -201,6 +201,28 @@ func TestHasTemplate(t *testing.T) {
 	g.Expect(HasTemplate(job("a"), "any")).To(BeTrue(), "without the annotation the template is unknown")
 }
 
+func TestOutdated(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	made := func(name, hash, generation string, changes ...change) *batchv1.Job {
+		of := []change{annotated(scaledjobv1.AnnotationTemplateHash, hash), annotated(scaledjobv1.AnnotationGeneration, generation)}
+		return job(name, append(of, changes...)...)
+	}
+	owned := Classify([]*batchv1.Job{
+		made("earlier", "old", "1"), made("before the last edit", "old", "4"), made("the same template", "now", "1"),
+		made("going", "old", "1", terminating), made("finished", "old", "1", succeeded(1)), made("failed", "old", "1", failed(1)),
+		// A cache that lags shows generation 5 while a former leader has made Jobs of a later one.
+		made("of a later edit", "newer", "6"),
+		// No edit came between, so it is the hash that has changed: the CRD has another default, or somebody wrote it.
+		made("of this generation", "forged", "5"),
+		made("unknown generation", "old", ""), made("no number", "old", "x"),
+		job("no annotations"), job("former scheme", annotated("batch.miracle.dev/template-hash", "old"), annotated(scaledjobv1.AnnotationGeneration, "1")),
+	}, "uid-1")
+
+	g.Expect(names(owned.Outdated("now", 5))).To(Equal([]string{"earlier", "before the last edit"}))
+	g.Expect(names(owned.Outdated("now", 1))).To(BeEmpty())
+}
+
 func TestAllEndsEarly(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -31,9 +31,11 @@ func Slim(object any) (any, error) {
 			Namespace:         job.Namespace,
 			UID:               job.UID,
 			ResourceVersion:   job.ResourceVersion,
+			CreationTimestamp: job.CreationTimestamp,
 			DeletionTimestamp: job.DeletionTimestamp,
 		},
-		Status: batchv1.JobStatus{Ready: job.Status.Ready},
+		Spec:   batchv1.JobSpec{Suspend: job.Spec.Suspend},
+		Status: slimStatus(&job.Status),
 	}
 	if controller := metav1.GetControllerOfNoCopy(job); controller != nil {
 		slim.OwnerReferences = []metav1.OwnerReference{slimReference(controller)}
@@ -64,6 +66,16 @@ func slimAnnotations(all map[string]string) map[string]string {
 		}
 	}
 	return kept
+}
+
+// slimStatus returns the numbers of Pods. Pods that Kubernetes has not counted yet count as failed ones: it is enough to
+// know that there were some, and their list may be long.
+func slimStatus(status *batchv1.JobStatus) batchv1.JobStatus {
+	uncounted := endedPods(status) - int(status.Succeeded) - int(status.Failed)
+	return batchv1.JobStatus{
+		Active: status.Active, Ready: status.Ready, Terminating: status.Terminating,
+		Succeeded: status.Succeeded, Failed: status.Failed + int32(uncounted),
+	}
 }
 
 // slimConditions returns the conditions that end a Job.

@@ -20,7 +20,7 @@ import (
 
 // owned returns a changed Job of the ScaledJob.
 func owned(changes ...change) *batchv1.Job {
-	job := Build(owner(), 1, 0)
+	job := Build(owner(), "hash", 1, 0)
 	for _, change := range changes {
 		change(job)
 	}
@@ -40,6 +40,13 @@ func TestSlimKeepsWhatCounts(t *testing.T) {
 		owned(failed(30)),
 		owned(func(job *batchv1.Job) { job.OwnerReferences[0].UID = "another" }),
 		owned(func(job *batchv1.Job) { job.Annotations = nil }),
+		owned(func(job *batchv1.Job) { job.Status.Active = 1 }),
+		owned(func(job *batchv1.Job) { job.Status.Succeeded = 1 }),
+		owned(func(job *batchv1.Job) { job.Status.Failed = 1 }),
+		owned(func(job *batchv1.Job) { job.Status.Terminating = new(int32(1)) }),
+		owned(func(job *batchv1.Job) {
+			job.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Succeeded: []types.UID{"pod"}}
+		}),
 	}
 	var slim []*batchv1.Job
 	for i, job := range full {
@@ -65,8 +72,9 @@ func TestSlimKeepsWhatCounts(t *testing.T) {
 	g.Expect(narrow.Pending()).To(Equal(wide.Pending()))
 	ordinal, _ := Ordinal(&slim[0].ObjectMeta)
 	g.Expect(ordinal).To(Equal(int64(1)))
-	g.Expect(narrow.HasTemplate(TemplateHash(owner().Spec.JobTemplate))).To(BeTrue())
-	g.Expect(uids(narrow.Outdated("new", 2))).To(Equal(uids(wide.Outdated("new", 2))))
+	g.Expect(narrow.HasTemplate("hash")).To(BeTrue())
+	g.Expect(uids(narrow.Outdated("new", 8))).To(And(Equal(uids(wide.Outdated("new", 8))), HaveLen(7)))
+	g.Expect(uids(Readiness{}.Unstarted(narrow.Active))).To(And(Equal(uids(Readiness{}.Unstarted(wide.Active))), HaveLen(3)))
 	for i := range full {
 		g.Expect(Ready(slim[i])).To(Equal(Ready(full[i])))
 		g.Expect(ControllerUID(slim[i])).To(Equal(ControllerUID(full[i])))
@@ -81,13 +89,15 @@ func TestSlimDropsTheRest(t *testing.T) {
 	job := owned(func(job *batchv1.Job) {
 		job.Annotations["note"] = "long"
 		job.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody"}}
+		job.CreationTimestamp, job.Spec.Suspend = metav1.Unix(7, 0), new(true)
 	})
 
 	slimmed, err := Slim(job)
 
 	g.Expect(err).NotTo(HaveOccurred())
 	slim := slimmed.(*batchv1.Job)
-	g.Expect(slim.Spec).To(Equal(batchv1.JobSpec{}))
+	g.Expect(slim.Spec).To(Equal(batchv1.JobSpec{Suspend: new(true)}))
+	g.Expect(slim.CreationTimestamp).To(Equal(metav1.Unix(7, 0)))
 	g.Expect(slim.Labels).To(BeEmpty())
 	g.Expect(slim.ManagedFields).To(BeEmpty())
 	g.Expect(slim.Annotations).To(HaveLen(4))

@@ -185,6 +185,23 @@ func TestTheCRDSetsNoMoreDefaults(t *testing.T) {
 	))
 }
 
+// The API server would add a default to every template when it reads it. Then all Jobs would seem to have an earlier
+// template after the next edit of any field.
+func TestTheCRDSetsNoDefaultInTheTemplate(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var template schemaProps
+	document(t, func(found *schemaProps) { template = found.Properties["spec"].Properties["jobTemplate"] })
+	g.Expect(defaultsIn("spec.jobTemplate", template)).To(BeEmpty())
+
+	container := template.Properties["spec"].Properties["template"].Properties["spec"].Properties["containers"].Items.Schema
+	ports := container.Properties["ports"].Items.Schema
+	protocol := ports.Properties["protocol"]
+	protocol.Default = &apiextensionsv1.JSON{Raw: []byte(`"TCP"`)}
+	ports.Properties["protocol"] = protocol
+	g.Expect(defaultsIn("spec.jobTemplate", template)).To(HaveExactElements(HaveSuffix("containers[].ports[].protocol")))
+}
+
 // defaultsIn are the paths of the fields with a default.
 func defaultsIn(path string, of schemaProps) (paths []string) {
 	if of.Default != nil {
@@ -195,6 +212,9 @@ func defaultsIn(path string, of schemaProps) (paths []string) {
 	}
 	if of.Items != nil {
 		paths = append(paths, defaultsIn(path+"[]", *of.Items.Schema)...)
+	}
+	if values := of.AdditionalProperties; values != nil && values.Schema != nil {
+		paths = append(paths, defaultsIn(path+"{}", *values.Schema)...)
 	}
 	return paths
 }

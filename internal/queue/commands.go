@@ -15,6 +15,8 @@ type reading struct {
 	Count
 	// backlog is the part of a stream that is still to be counted.
 	backlog backlog
+	// delivered are the entries among which the pending ones are still to be looked for.
+	delivered delivered
 }
 
 // commands returns the commands that read the depth of the queue.

@@ -4,6 +4,7 @@
 package queue_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -34,6 +35,16 @@ func info(fields ...string) string {
 		reply.WriteString(field + "\r\n")
 	}
 	return reply.String()
+}
+
+// firstEntry is a reply to XRANGE.
+const firstEntry = "*1\r\n*1\r\n+0-5\r\n"
+
+// gone are the answers of a server with an entry that is pending and may be gone.
+func gone(pending, first string) map[string]string {
+	return map[string]string{
+		"xinfo": info("+pending", ":1", "+last-delivered-id", "+0-9", "+lag", ":0"), "xpending": pending, "xrange": first,
+	}
 }
 
 func TestAnswersThatMakeNoSenseAreErrors(t *testing.T) {
@@ -69,6 +80,12 @@ func TestAnswersThatMakeNoSenseAreErrors(t *testing.T) {
 		"entries without an ID":   {jobs, map[string]string{"xinfo": lag("_"), "xrange": "*1\r\n*1\r\n:1\r\n"}, "malformed"},
 		"too many entries":        {jobs, map[string]string{"xinfo": lag("_"), "xrange": "*101\r\n" + strings.Repeat("*1\r\n+0-1\r\n", 101)}, "malformed"},
 		"an error in between":     {jobs, map[string]string{"xinfo": lag("_"), "xrange": "-WRONGTYPE\r\n"}, "WRONGTYPE"},
+		"pending that is none":    {jobs, gone(":1\r\n", firstEntry), "malformed"},
+		"pending without IDs":     {jobs, gone("*4\r\n:1\r\n*-1\r\n*-1\r\n*-1\r\n", firstEntry), "malformed"},
+		"pending below nothing":   {jobs, gone("*4\r\n:-1\r\n+0-1\r\n+0-1\r\n*0\r\n", firstEntry), "negative"},
+		"pending of a bad ID":     {jobs, gone("*4\r\n:1\r\n+0-1\r\n+x\r\n*0\r\n", firstEntry), "malformed"},
+		"pending, then an error":  {jobs, gone("-WRONGTYPE\r\n", firstEntry), "WRONGTYPE"},
+		"a first of a bad ID":     {jobs, gone("*4\r\n:1\r\n+0-1\r\n+0-1\r\n*0\r\n", "*1\r\n*1\r\n+1\r\n"), "malformed"},
 		"no entries":              {jobs, map[string]string{"xinfo": lag("_"), "xrange": redistest.Nothing}, "Unreachable"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +135,7 @@ func TestGroupsAreUnderstoodInBothProtocols(t *testing.T) {
 			g := NewWithT(t)
 			answers := map[string]string{
 				"multi": "-ERR unknown command\r\n", "exec": "-ERR unknown command\r\n",
-				"xlen": ":200\r\n", "xinfo": c.reply, "xrange": c.entries,
+				"xlen": ":200\r\n", "xinfo": c.reply, "xrange": cmp.Or(c.entries, "*0\r\n"), "xpending": "-ERR unknown command\r\n",
 			}
 			g.Expect(answering(t, answers, jobs)).To(Equal([]queue.Count{c.told}))
 		})

@@ -91,6 +91,9 @@ type Count struct {
 	NextDue time.Time
 	// GroupMissing means that a stream has entries, but the consumer group does not exist. Then Waiting is 1.
 	GroupMissing bool
+	// Trimmed means that pending entries of a stream are older than its first entry, so that no worker can process them.
+	// They do not count.
+	Trimmed bool
 	// Progress changes whenever the consumer group of a stream reads or acknowledges entries.
 	Progress string
 	// Partial means that more messages may wait, because not all entries were counted.

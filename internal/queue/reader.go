@@ -5,6 +5,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
 
 // countTimeout is how long the entries of one stream are counted at most.
@@ -26,6 +28,8 @@ type Reader struct {
 	lengths lengths
 	// refusals remembers the endpoints that reject transactions.
 	refusals refusals
+	// untold remembers the endpoints that do not tell which entries are pending.
+	untold refusals
 	// budgets limits the time for counting entries, for each endpoint.
 	budgets budgets
 	// now is the clock that scores are compared with.
@@ -38,7 +42,7 @@ func NewReader(pool *connection.Pool, directory Directory) *Reader {
 }
 
 // Observe returns the count of each queue, in the order of the queues. A key that does not exist is empty. It takes at
-// most a second, plus a second for each stream whose entries must be counted. For a deployment it takes at most two
+// most a second, plus up to two for each stream whose entries must be counted. For a deployment it takes at most two
 // seconds altogether. The error wraps a [*failure.Error], or the cause of ctx if ctx ended; then nothing is known about
 // any of the queues.
 //
@@ -82,18 +86,45 @@ func (r *Reader) observeAt(ctx context.Context, server auth.Endpoint, source Sou
 
 // settle returns the count of a queue, after it has counted the entries that are still to be counted.
 func (r *Reader) settle(ctx context.Context, of entries, is reading, limit int64) (Count, error) {
-	if is.backlog.most == 0 {
+	server, began := of.conn.Endpoint(), time.Now()
+	if is.delivered.inDoubt() && r.untold.has(server) {
+		is.delivered = delivered{}
+	}
+	if is.backlog.most == 0 && !is.delivered.inDoubt() {
 		return is.Count, nil
 	}
-	server, began := of.conn.Endpoint(), time.Now()
 	spent := min(countTimeout, r.budgets.left(server))
-	var err error
-	is.Waiting, is.Partial, err = of.count(ctx, is.backlog, limit, began.Add(spent))
+	err := r.count(ctx, &of, &is, limit, began.Add(spent))
 	r.budgets.spend(server, time.Since(began))
 	if err != nil {
 		return Count{}, fmt.Errorf("counting entries: %w", &KeyError{Key: of.key, Err: err})
 	}
 	return is.Count, nil
+}
+
+// count counts the backlog of a reading, and then the pending entries. If the server does not tell which entries are
+// pending, or the first entry is too large for a reply, all of them count.
+func (r *Reader) count(ctx context.Context, of *entries, is *reading, limit int64, until time.Time) (err error) {
+	if is.delivered.inDoubt() {
+		of.along = is.delivered.commands(of.key)
+	}
+	if is.backlog.most > 0 {
+		if is.Waiting, is.Partial, err = of.count(ctx, is.backlog, limit, until); err != nil {
+			return err
+		}
+	}
+	if !is.delivered.inDoubt() {
+		return nil
+	}
+	err = of.settlePending(ctx, is, limit, until)
+	switch {
+	case errors.Is(err, errUntold):
+		r.untold.add(of.conn.Endpoint())
+		return nil
+	case errors.Is(err, errGroupGone), errors.Is(err, resp.ErrTooLarge):
+		return nil
+	}
+	return err
 }
 
 // isList reports whether the queue is a list, for which one LLEN is enough.

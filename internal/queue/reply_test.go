@@ -35,6 +35,7 @@ func FuzzGroups(f *testing.F) {
 		g.Expect(is.Waiting).To(And(BeNumerically(">=", 0), BeNumerically("<=", length)))
 		g.Expect(is.InProgress).To(BeNumerically(">=", 0))
 		g.Expect(is.backlog.most).To(And(BeNumerically(">=", 0), BeNumerically("<=", length)))
+		g.Expect(is.Trimmed).To(Or(BeFalse(), Equal(length == 0)))
 		g.Expect(is.GroupMissing).To(Or(BeFalse(), Equal(is.Waiting == 1)))
 	})
 }

@@ -77,12 +77,28 @@ func streamReading(length, groups any, name string) (reading, error) {
 	}
 	progress := found.last + "/" + strconv.FormatInt(found.pending, 10)
 	is := reading{Count: Count{InProgress: found.pending, Progress: progress}}
+	is.doubt(found, total, name)
 	if lag, certain := found.lagIn(total); certain {
 		is.Waiting = lag
 	} else if found.last != lastID {
 		is.backlog = backlog{after: found.last, most: total}
 	}
 	return is, nil
+}
+
+// doubt finds out whether pending entries may be gone from a stream of this length. If it is empty, all are. If the
+// server says that no entry was ever removed from it, none is; so most streams cost no further command.
+func (r *reading) doubt(of *group, length int64, name string) {
+	switch lag, certain := of.lagIn(length); {
+	case of.pending == 0:
+	case length == 0:
+		r.InProgress, r.Trimmed = 0, true
+	case certain && of.read >= 0 && of.read == length-lag:
+	default:
+		if last, err := parseID(of.last); err == nil {
+			r.delivered = delivered{group: name, last: last}
+		}
+	}
 }
 
 // findGroup returns the group with this name in the reply to XINFO GROUPS, or nil.
@@ -150,12 +166,40 @@ type entries struct {
 	key  string
 	// asking is true if the slot of the key is being moved to the server.
 	asking bool
+	// along are commands to send with the first page, and told are the replies to them; nil if there are none.
+	along [][]any
+	told  []any
+}
+
+// ask sends commands in one round trip and returns their replies.
+func (e *entries) ask(ctx context.Context, commands ...[]any) (replies []any, err error) {
+	sent := commands
+	if e.asking {
+		sent = nil
+		for _, each := range commands {
+			sent = append(sent, []any{"asking"}, each)
+		}
+	}
+	err = e.conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
+		all, err := connection.Pipeline(ctx, client, sent)
+		if err != nil {
+			return err
+		}
+		replies = nil
+		for i, reply := range all {
+			if !e.asking || i%2 == 1 {
+				replies = append(replies, reply)
+			}
+		}
+		return nil
+	})
+	return replies, err
 }
 
 // count counts a backlog up to limit. It reads pages until the time is up, but at least one. partial reports whether
 // there may be more entries. Each page is a call of its own, so that other commands to the server run in between. An
 // entry that is too large for a reply counts and ends the counting.
-func (e entries) count(ctx context.Context, b backlog, limit int64, until time.Time) (counted int64, partial bool, err error) {
+func (e *entries) count(ctx context.Context, b backlog, limit int64, until time.Time) (counted int64, partial bool, err error) {
 	wanted := min(b.most, limit)
 	for page := int64(entriesPerPage); counted < wanted; {
 		began := time.Now()
@@ -184,24 +228,22 @@ func (e entries) count(ctx context.Context, b backlog, limit int64, until time.T
 	return min(counted, wanted), wanted < b.most || counted < wanted, nil
 }
 
-// after returns the number of entries after an ID, counted up to most, and the ID of the last of them.
-func (e entries) after(ctx context.Context, id string, most int64) (found int64, last string, err error) {
-	commands := [][]any{{"xrange", e.key, "(" + id, "+", "count", most}}
-	if e.asking {
-		commands = slices.Insert(commands, 0, []any{"asking"})
+// after returns the number of entries after an ID, counted up to most, and the ID of the last of them. The commands along
+// are sent once: one of their replies may be what is too large.
+func (e *entries) after(ctx context.Context, id string, most int64) (found int64, last string, err error) {
+	page := []any{"xrange", e.key, "(" + id, "+", "count", most}
+	replies, err := e.ask(ctx, slices.Concat([][]any{page}, e.along)...)
+	if err == nil && e.along != nil {
+		e.told = replies[1:]
 	}
-	err = e.conn.Do(ctx, func(ctx context.Context, client redis.Cmdable) error {
-		replies, err := connection.Pipeline(ctx, client, commands)
-		if err != nil {
-			return err
-		}
-		found, last, err = lastEntry(replies[len(replies)-1], most)
-		return err
-	})
-	return found, last, err
+	e.along = nil
+	if err != nil {
+		return 0, "", err
+	}
+	return lastEntry(replies[0], most)
 }
 
-// lastEntry returns the number of entries in the reply to XRANGE, and the ID of the last one.
+// lastEntry returns the number of entries in the reply to XRANGE, or to XPENDING for a range, and the ID of the last one.
 func lastEntry(reply any, most int64) (found int64, last string, err error) {
 	entries, err := list(reply)
 	if err != nil || len(entries) == 0 {

@@ -6,13 +6,11 @@ package report
 import (
 	"slices"
 	"strconv"
-	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 // Condition is the content of a status condition. Messages tell users what to do. They contain nothing that changes
@@ -29,20 +27,6 @@ func changed(before, after []metav1.Condition) bool {
 		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason &&
 			a.ObservedGeneration == b.ObservedGeneration
 	})
-}
-
-// Limit returns why scaling is limited according to the status, and since when.
-func Limit(status *scaledjobv1.ScaledJobStatus) (why scaling.PauseReason, since time.Time) {
-	if limited := apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionScalingLimited); limited != nil {
-		return scaling.PauseReason(limited.Reason), limited.LastTransitionTime.Time
-	}
-	return scaling.NotPaused, time.Time{}
-}
-
-// Pausing reports whether creation is paused according to the status.
-func Pausing(status *scaledjobv1.ScaledJobStatus) bool {
-	why, _ := Limit(status)
-	return pauses[why] != ""
 }
 
 // conditionOrder is the order of the conditions in the status: the summary first, then the conditions that it follows
@@ -71,6 +55,30 @@ func set(status *scaledjobv1.ScaledJobStatus, kind string, is Condition) {
 	})
 }
 
+// quote is set, but keeps the message if only that has changed and requote is false: the words of the API server may
+// hold numbers that change with each request.
+func quote(status *scaledjobv1.ScaledJobStatus, kind string, is Condition, requote bool) {
+	before := apimeta.FindStatusCondition(status.Conditions, kind)
+	same := before != nil && before.Reason == is.Reason && before.ObservedGeneration == status.ObservedGeneration
+	if same && !requote && quotes[is.Reason] {
+		is.Message = before.Message
+	}
+	set(status, kind, is)
+}
+
+// Requoted reports whether a message with the words of the API server has changed.
+func Requoted(before, after *scaledjobv1.ScaledJobStatus) bool {
+	return slices.ContainsFunc(after.Conditions, func(is metav1.Condition) bool {
+		was := apimeta.FindStatusCondition(before.Conditions, is.Type)
+		return quotes[is.Reason] && (was == nil || was.Message != is.Message)
+	})
+}
+
+// quotes are the reasons whose messages quote the API server, or hold numbers.
+var quotes = map[string]bool{
+	scaledjobv1.ReasonCreateRefused: true, scaledjobv1.ReasonCreateFailing: true, scaledjobv1.ReasonRejected: true,
+}
+
 // setConditions sets the mode and all conditions that the reconcile has information about. Ready follows from the
 // others.
 func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus, seen *Reconciled) {
@@ -79,20 +87,20 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 		status.Mode = modeOf(*active, seen.Tracking)
 	}
 	if seen.Desired != nil {
-		limited := scalingLimited(seen)
+		limited := scalingLimited(&sj.Spec, seen)
 		if before, _ := Limit(status); string(before) != limited.Reason {
 			// Each reason gets its own transition time. After a restart, it tells since when creation has been paused.
 			remove(status, scaledjobv1.ConditionScalingLimited)
 		}
-		set(status, scaledjobv1.ConditionScalingLimited, limited)
+		quote(status, scaledjobv1.ConditionScalingLimited, limited, seen.Requote)
 	}
 	if seen.Template != nil {
-		set(status, scaledjobv1.ConditionTemplateValid, *seen.Template)
+		quote(status, scaledjobv1.ConditionTemplateValid, *seen.Template, seen.Requote)
 	}
 	switch {
 	case !seen.QueueErr.Busy():
 		set(status, scaledjobv1.ConditionQueueConnected, queueConnected(seen))
-		is := ready(sj.Spec.Suspend, status.Conditions)
+		is := ready(sj.Spec.Suspend, status.Conditions, seen.Failures)
 		present, cause := abnormal(is, status.Conditions)
 		setReady(status, is, present, cause)
 	case !isConnectionKnown(sj.Generation, status.Conditions): // Ready must not seem to apply to this spec.
@@ -152,6 +160,9 @@ func queueConnected(seen *Reconciled) Condition {
 				seen.Rejected.Message,
 		}
 	}
+	if seen.Trimmed != nil {
+		return Condition{metav1.ConditionTrue, scaledjobv1.ReasonConnected, trimmed(seen.Trimmed)}
+	}
 	if seen.Replica {
 		return Condition{
 			metav1.ConditionTrue, scaledjobv1.ReasonConnected,
@@ -162,65 +173,42 @@ func queueConnected(seen *Reconciled) Condition {
 	return Condition{metav1.ConditionTrue, scaledjobv1.ReasonConnected, "The depth of the queue was read."}
 }
 
+// trimmed returns the message for a stream that has lost entries which are still pending. XAUTOCLAIM removes these whatever
+// the idle time is; with such a long one, it takes no other entry from its worker.
+func trimmed(from *scaledjobv1.Queue) string {
+	stream, group := quoted(from.Name), quoted(from.Stream.ConsumerGroup)
+	return "The depth of the queue was read. But pending entries of the consumer group " + group + " are older than the first entry of the stream " +
+		stream + ": they were trimmed or deleted, and no worker can process them. They do not count. To remove them, run XAUTOCLAIM " +
+		stream + " " + group + " CONSUMER 9999999999 0 (from Redis 7.0) until it lists no more, or XACK."
+}
+
 // quoted quotes the name of a key or a consumer group, which may be long and contain any bytes.
 func quoted(name string) string { return strconv.Quote(shorten(name, maxCause)) }
-
-// resume tells users how to end a pause immediately.
-const resume = " To resume at once, edit spec.jobTemplate, or set spec.suspend to true and back to false."
-
-// pauses are the messages of ScalingLimited while creation is paused.
-var pauses = map[scaling.PauseReason]string{
-	scaling.JobsFailing: "The last Jobs to finish have all failed. Until a Job succeeds and messages leave the " +
-		"queue, the operator repeatedly pauses Job creation, for up to five minutes each time. Find the cause with " +
-		"kubectl logs --selector=batch.miracle.dev/scaledjob=NAME, and correct the workers or spec.jobTemplate." +
-		resume,
-	scaling.NoProgress: "Jobs finish, but no message leaves the queue. Until that changes, the operator repeatedly " +
-		"pauses Job creation, for up to five minutes each time. Check that the workers take messages from this key " +
-		"on this server, and that they take over the messages of workers that died." + resume,
-	scaling.CreateRefused: "The API server rejects the creation of a Job. Check quotas, admission policies and the " +
-		"condition TemplateValid; the operator's log has the response. The operator tries again when a Job finishes " +
-		"or is deleted, and otherwise at growing intervals of up to five minutes. To try at once, set spec.suspend " +
-		"to true and back to false.",
-}
-
-func scalingLimited(seen *Reconciled) Condition {
-	if message, pausing := pauses[seen.Limit]; pausing {
-		return Condition{metav1.ConditionTrue, string(seen.Limit), message}
-	}
-	if seen.Waiting {
-		return Condition{
-			metav1.ConditionTrue, scaledjobv1.ReasonCreatesWaiting,
-			"Jobs are due, and the operator creates them when other requests to the API server have ended. Many " +
-				"requests are slow, usually because of admission webhooks: check those for Jobs in this namespace. If they are " +
-				"well, those of other namespaces may be slow, or the API server. A template larger than 16 KiB also waits for " +
-				"other such templates.",
-		}
-	}
-	if seen.AtMax {
-		return Condition{
-			metav1.ConditionTrue, scaledjobv1.ReasonAtMaxReplicas,
-			"More Jobs are due than spec.maxReplicas allows. Raise it to process the queue faster.",
-		}
-	}
-	return Condition{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, "No Job is held back."}
-}
 
 // readyFollows are the conditions that determine Ready.
 var readyFollows = []string{scaledjobv1.ConditionQueueConnected, scaledjobv1.ConditionTemplateValid}
 
+// manyFailures is the number of failed or refused creates in a row from which on Ready is False.
+const manyFailures = 2
+
 // ready returns False with the reason and message of the first condition that prevents scaling, and True otherwise.
-func ready(suspended bool, conditions []metav1.Condition) Condition {
+// failures is the number of failed or refused creates in a row.
+func ready(suspended bool, conditions []metav1.Condition, failures int) Condition {
 	for _, kind := range readyFollows {
 		cause := apimeta.FindStatusCondition(conditions, kind)
 		if cause != nil && cause.Status == metav1.ConditionFalse {
 			return Condition{metav1.ConditionFalse, cause.Reason, cause.Message}
 		}
 	}
-	if suspended {
+	limited := apimeta.FindStatusCondition(conditions, scaledjobv1.ConditionScalingLimited)
+	switch {
+	case suspended:
 		return Condition{
 			metav1.ConditionTrue, scaledjobv1.ReasonSuspended,
 			"The operator creates no Jobs while spec.suspend is true.",
 		}
+	case failures >= manyFailures && limited != nil && aboutCreates(limited.Reason):
+		return Condition{metav1.ConditionFalse, limited.Reason, limited.Message}
 	}
 	return Condition{
 		metav1.ConditionTrue, scaledjobv1.ReasonReconciled,

@@ -27,6 +27,7 @@ func TestReady(t *testing.T) {
 	for name, c := range map[string]struct {
 		suspend    bool
 		conditions []metav1.Condition
+		failures   int
 		status     metav1.ConditionStatus
 		reason     string
 	}{
@@ -43,6 +44,22 @@ func TestReady(t *testing.T) {
 			conditions: []metav1.Condition{condition("TemplateValid", metav1.ConditionUnknown, "NotChecked")},
 			status:     metav1.ConditionTrue, reason: "Reconciled",
 		},
+		"one create refused": {
+			conditions: []metav1.Condition{condition("ScalingLimited", metav1.ConditionTrue, "CreateRefused")},
+			failures:   1, status: metav1.ConditionTrue, reason: "Reconciled",
+		},
+		"creates refused": {
+			conditions: []metav1.Condition{condition("ScalingLimited", metav1.ConditionTrue, "CreateRefused")},
+			failures:   2, status: metav1.ConditionFalse, reason: "CreateRefused",
+		},
+		"creates failing": {
+			conditions: []metav1.Condition{condition("ScalingLimited", metav1.ConditionTrue, "CreateFailing")},
+			failures:   2, status: metav1.ConditionFalse, reason: "CreateFailing",
+		},
+		"no creates any more": {
+			conditions: []metav1.Condition{condition("ScalingLimited", metav1.ConditionFalse, "NotLimited")},
+			failures:   2, status: metav1.ConditionTrue, reason: "Reconciled",
+		},
 		"limited is no fault": {
 			conditions: []metav1.Condition{condition("ScalingLimited", metav1.ConditionTrue, "AtMaxReplicas")},
 			status:     metav1.ConditionTrue, reason: "Reconciled",
@@ -51,7 +68,7 @@ func TestReady(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			is := ready(c.suspend, c.conditions)
+			is := ready(c.suspend, c.conditions, c.failures)
 
 			g.Expect(is.Status).To(Equal(c.status))
 			g.Expect(is.Reason).To(Equal(c.reason))
@@ -75,18 +92,21 @@ func TestConditionsFollowWhatIsSeen(t *testing.T) {
 	is = queueConnected(&Reconciled{WithoutGroup: &scaledjobv1.Queue{Name: "clicks", Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"}}})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"False", "ConsumerGroupNotFound"}))
 	g.Expect(is.Message).To(And(ContainSubstring(`"clicks"`), ContainSubstring(`"workers"`)))
-	is = scalingLimited(&Reconciled{AtMax: true})
+	is = queueConnected(&Reconciled{Trimmed: &scaledjobv1.Queue{Name: "cl icks", Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"}}})
+	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "Connected"}))
+	g.Expect(is.Message).To(ContainSubstring(`run XAUTOCLAIM "cl icks" "workers" CONSUMER 9999999999 0 `))
+	is = scalingLimited(&scaledjobv1.ScaledJobSpec{}, &Reconciled{AtMax: true})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "AtMaxReplicas"}))
-	is = scalingLimited(&Reconciled{AtMax: true, Waiting: true})
+	is = scalingLimited(&scaledjobv1.ScaledJobSpec{}, &Reconciled{AtMax: true, Waiting: true})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "CreatesWaiting"}))
-	is = scalingLimited(&Reconciled{})
+	is = scalingLimited(&scaledjobv1.ScaledJobSpec{}, &Reconciled{})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"False", "NotLimited"}))
 }
 
 func TestAPauseIsToldOfFirst(t *testing.T) {
 	t.Parallel()
 	for _, why := range []scaling.PauseReason{scaling.JobsFailing, scaling.NoProgress, scaling.CreateRefused} {
-		is := scalingLimited(&Reconciled{AtMax: true, Waiting: true, Limit: why})
+		is := scalingLimited(&scaledjobv1.ScaledJobSpec{}, &Reconciled{AtMax: true, Waiting: true, Limit: why})
 		NewWithT(t).Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", string(why)}))
 		NewWithT(t).Expect(is.Message).To(ContainSubstring("five minutes"))
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 // The reasons of events. If the queue can't be read for another cause than the network, the event has the reason of the
@@ -18,11 +19,11 @@ import (
 const (
 	eventCreatedJobs      = "CreatedJobs"
 	eventReplacedJobs     = "ReplacedJobs"
-	eventJobCreateFailed  = "JobCreateFailed"
 	eventCreationResumed  = "CreationResumed"
 	eventRedisUnreachable = "RedisUnreachable"
 	eventQueueConnected   = "QueueConnected"
 	eventTemplateRejected = "TemplateRejected"
+	eventTemplateWarning  = "TemplateWarning"
 	eventAnotherOperator  = "AnotherOperator"
 
 	eventNotificationsUnavailable = "NotificationsUnavailable"
@@ -54,14 +55,7 @@ func CreatedJobs() Event {
 // ReplacedJobs reports that unfinished Jobs of an earlier template were deleted.
 func ReplacedJobs() Event {
 	return normal(eventReplacedJobs, "RollOut",
-		"Deleted unfinished Jobs of an earlier template, because spec.rollout.strategy is Immediate.")
-}
-
-// JobCreateFailed reports that creates have started to fail.
-func JobCreateFailed() Event {
-	return warning(eventJobCreateFailed, "Scale",
-		"The API server did not create a Job, and did not reject it either. The operator tries again; see its log "+
-			"for the response.")
+		"Deleted unfinished Jobs of an earlier template, because of spec.rollout.strategy.")
 }
 
 // AnotherOperator reports that another operator creates Jobs for the ScaledJob.
@@ -77,7 +71,7 @@ func Events(before, after *scaledjobv1.ScaledJobStatus) []Event {
 	var all []Event
 	for _, found := range []*Event{
 		aboutSpec(before, after), aboutQueue(before, after), aboutNotifications(before, after),
-		aboutPauses(before, after), aboutTemplate(before, after),
+		aboutLimits(before, after), aboutTemplate(before, after),
 	} {
 		if found != nil {
 			all = append(all, *found)
@@ -95,25 +89,41 @@ func aboutSpec(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	return nil
 }
 
+// aboutTemplate reports a rejected template, and warnings about one.
 func aboutTemplate(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	is := changedCondition(before, after, scaledjobv1.ConditionTemplateValid)
+	if why, _ := Limit(after); why == scaling.CreateRefused {
+		return nil // There is an event about that.
+	}
 	if is != nil && is.Status == metav1.ConditionFalse {
 		return new(warning(eventTemplateRejected, "CheckTemplate", is.Message))
+	}
+	is = apimeta.FindStatusCondition(after.Conditions, scaledjobv1.ConditionTemplateValid)
+	was := apimeta.FindStatusCondition(before.Conditions, scaledjobv1.ConditionTemplateValid)
+	if is != nil && strings.HasPrefix(is.Message, templateAccepted.Message+warns) && (was == nil || was.Message != is.Message) {
+		return new(warning(eventTemplateWarning, "CheckTemplate", is.Message))
 	}
 	return nil
 }
 
-// aboutPauses reports that creation was paused, and that it was resumed.
-func aboutPauses(before, after *scaledjobv1.ScaledJobStatus) *Event {
+// aboutLimits reports that something keeps Jobs from being created, and that it ended. That more Jobs are due than
+// maxReplicas allows, or that a user has suspended creation, needs no warning.
+func aboutLimits(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	is := changedCondition(before, after, scaledjobv1.ConditionScalingLimited)
 	switch {
 	case is == nil:
-	case Pausing(after):
+	case warned(after):
 		return new(warning(is.Reason, "Scale", is.Message))
-	case Pausing(before):
-		return new(normal(eventCreationResumed, "Scale", "Job creation is no longer paused."))
+	case warned(before):
+		return new(normal(eventCreationResumed, "Scale", "Nothing keeps Jobs from being created any more."))
 	}
 	return nil
+}
+
+// warned reports whether there was a warning about ScalingLimited as it is in the status.
+func warned(status *scaledjobv1.ScaledJobStatus) bool {
+	why, _ := Limit(status)
+	return Pausing(status) || string(why) == scaledjobv1.ReasonCreateFailing
 }
 
 func aboutQueue(before, after *scaledjobv1.ScaledJobStatus) *Event {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/admission"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/scaling"
@@ -74,14 +75,17 @@ func passOf(queue, limit, events, template uint8, text string) Reconciled {
 	}
 	kind := schema.GroupKind{Group: "batch", Kind: "Job"}
 	templates := []*Condition{
-		nil, Template(nil), TemplateUnasked,
-		Template(apierrors.NewInvalid(kind, text, field.ErrorList{field.Invalid(field.NewPath("spec").Key(text), text, text)})),
-		Template(apierrors.NewForbidden(schema.GroupResource{}, text, errors.New(text))),
+		nil, Checked(nil, []string{text}), TemplateUnasked,
+		Checked(apierrors.NewInvalid(kind, text, field.ErrorList{field.Invalid(field.NewPath("spec").Key(text), text, text)}), nil),
+		Checked(apierrors.NewForbidden(schema.GroupResource{}, text, errors.New(text)), nil),
 	}
 	return Reconciled{
 		AtMax:         limit&0x80 != 0,
 		QueueErr:      queueErrs[int(queue)%len(queueErrs)],
 		Limit:         limits[int(limit)%len(limits)],
+		Due:           limit&0x40 != 0,
+		Failures:      int(limit>>2) % 4,
+		Answer:        admission.Judge(apierrors.NewForbidden(schema.GroupResource{}, text, errors.New(text))),
 		Notifications: verify.Verdict{Reason: verdicts[int(events)%len(verdicts)], Flags: string(verify.Flags(text).WithRecommended().Known())},
 		Template:      templates[int(template)%len(templates)],
 	}

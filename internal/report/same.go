@@ -14,7 +14,7 @@ import (
 // SameStatus reports whether two statuses are the same. Each reconcile asks for it, and comparing by reflection takes
 // longer than all the rest of a reconcile that finds nothing to do.
 func SameStatus(a, b *scaledjobv1.ScaledJobStatus) bool {
-	return a.ObservedGeneration == b.ObservedGeneration && a.RolloutGeneration == b.RolloutGeneration &&
+	return a.ObservedGeneration == b.ObservedGeneration &&
 		a.Queue == b.Queue && a.Mode == b.Mode && equalCounts(a, b) && a.LastScaleTime.Equal(b.LastScaleTime) &&
 		slices.EqualFunc(a.Queues, b.Queues, equalQueues) && slices.EqualFunc(a.Conditions, b.Conditions, equalConditions)
 }

@@ -5,6 +5,7 @@
 // those about errors of Redis, which are in package failure. It is pure, except for the writer of statuses.
 //
 //	conditions.go     the conditions, and Ready, which follows from them
+//	limits.go         why fewer Jobs are created than are due
 //	notifications.go  whether Redis sends notifications
 //	template.go       the result of the template's dry run
 //	events.go         the events
@@ -22,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/admission"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
@@ -49,9 +51,18 @@ type Reconciled struct {
 	// consumer group; nil if there is none.
 	FailedKey    string
 	WithoutGroup *scaledjobv1.Queue
+	// Trimmed is a stream that has lost entries which are still pending; nil if there is none.
+	Trimmed *scaledjobv1.Queue
 	// AtMax is true if more Jobs are due than maxReplicas allows. Limit is why creation is paused.
 	AtMax bool
 	Limit scaling.PauseReason
+	// Due is true if more Jobs should be active than are. Failures is the number of reconciles in a row whose creates
+	// failed or were refused, and Answer is what the API server said to the last one.
+	Due      bool
+	Failures int
+	Answer   admission.Answer
+	// Requote is true if messages with the words of the API server may change although their reasons have not.
+	Requote bool
 	// Waiting is true if creates have waited for a while because other requests to the API server are slow.
 	Waiting bool
 	// Notifications is what is known about the notifications for the queue.
@@ -60,8 +71,6 @@ type Reconciled struct {
 	Tracking verify.Tracking
 	// Template is the result of the template's dry run; nil if none was sent.
 	Template *Condition
-	// RolloutGeneration is the generation of the last edit of the template after which Jobs are to be replaced.
-	RolloutGeneration int64
 }
 
 // Status returns the complete status after a reconcile that ended now. Fields that the reconcile has no information
@@ -75,7 +84,6 @@ func Status(
 	status.PendingJobs = int32(seen.Jobs.Pending() + seen.Created)
 	status.SucceededJobs = int32(len(seen.Jobs.Succeeded))
 	status.FailedJobs = int32(len(seen.Jobs.Failed))
-	status.RolloutGeneration = seen.RolloutGeneration
 	if before.ObservedGeneration != sj.Generation || seen.Desired != nil {
 		// After an edit the previous values may belong to other queues.
 		status.QueueDepth, status.DesiredJobs, status.Queues = seen.Depth, seen.Desired, seen.Queues

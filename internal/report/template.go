@@ -4,20 +4,20 @@
 package report
 
 import (
-	"errors"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/admission"
 )
 
 const (
-	// maxCauses is the maximum number of errors of a template in the message, and maxCause the maximum length of each
-	// in bytes: the API server repeats invalid values, but limits the length of conditions.
-	maxCauses = 5
-	maxCause  = 256
+	// maxCause is the maximum length of a name or an error in a message, and maxWarnings that of all warnings, in bytes.
+	maxCause    = 256
+	maxWarnings = 1024
+	// warns comes before the warnings.
+	warns = " It warns: "
 )
 
 // TemplateUnasked is the condition until the API server has checked the template.
@@ -31,47 +31,56 @@ var templateAccepted = &Condition{
 	"The API server accepts Jobs of this template.",
 }
 
-// Template returns the condition for the answer to the dry run. Only an Invalid answer makes it False: a quota, a
-// missing permission or an unavailable API server may allow the next Job.
-func Template(err error) *Condition {
-	switch {
-	case err == nil:
+// accepted returns the condition for a template that the API server accepts with these warnings.
+func accepted(warnings []string) *Condition {
+	if len(warnings) == 0 {
 		return templateAccepted
-	case apierrors.IsInvalid(err):
-		return &Condition{
-			metav1.ConditionFalse, scaledjobv1.ReasonRejected,
-			"The API server rejects Jobs of this template. Correct spec.jobTemplate: " + faults(err),
-		}
-	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
+	}
+	return &Condition{
+		metav1.ConditionTrue, scaledjobv1.ReasonAccepted,
+		templateAccepted.Message + warns + shorten(strings.Join(warnings, "; "), maxWarnings),
+	}
+}
+
+// Checked returns the condition for the answer to the dry run, and its warnings. It is False only if the answer is about
+// the template: a quota, a missing permission or an unavailable API server may allow the next Job.
+func Checked(err error, warnings []string) *Condition {
+	if err == nil {
+		return accepted(warnings)
+	}
+	answer := admission.Judge(err)
+	switch {
+	case answer.BlamesTemplate():
+		return rejected(answer)
+	case answer.By == admission.ByPermissions:
+		return &Condition{metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked, mayNotCreate}
+	case answer.Text != "":
 		return &Condition{
 			metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked,
-			"The API server answered " + string(apierrors.ReasonForError(err)) +
-				" instead of checking the template. Check quotas, admission policies and the " +
-				"permissions of the operator.",
+			"The API server did not check the template" + said(answer) + "The operator still creates Jobs.",
 		}
 	}
 	return TemplateUnasked
 }
 
-// unexplained replaces the list of errors if the API server returns none.
-const unexplained = "the API server gave no cause."
+func rejected(answer admission.Answer) *Condition {
+	return &Condition{
+		metav1.ConditionFalse, scaledjobv1.ReasonRejected,
+		"The API server rejects Jobs of this template" + said(answer) + cures[answer.By],
+	}
+}
 
-// faults lists the invalid fields, with the errors of the API server.
-func faults(err error) string {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return unexplained
+// Tried returns the condition after creates, which tell more than a dry run: checked is the result of that, and known the
+// condition in the status; each may be nil. A created Job shows that the API server accepts the template, and a refusal
+// that blames the template shows that it does not.
+func Tried(created int, refusal admission.Answer, checked *Condition, known *metav1.Condition) *Condition {
+	switch {
+	case refusal.BlamesTemplate():
+		return rejected(refusal)
+	case created == 0 || checked != nil && checked.Status == metav1.ConditionTrue:
+		return checked
+	case checked == nil && known != nil && known.Status == metav1.ConditionTrue:
+		return nil
 	}
-	var list []string
-	for _, cause := range status.Status().Details.Causes {
-		if len(list) == maxCauses {
-			list = append(list, "and more")
-			break
-		}
-		list = append(list, shorten(strings.TrimPrefix(cause.Field+": "+cause.Message, ": "), maxCause))
-	}
-	if len(list) == 0 {
-		return unexplained
-	}
-	return strings.Join(list, "; ")
+	return templateAccepted
 }

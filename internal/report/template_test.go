@@ -34,23 +34,24 @@ func TestTemplate(t *testing.T) {
 		reason string
 		words  []string
 	}{
-		"accepted":          {nil, metav1.ConditionTrue, "Accepted", nil},
-		"one fault":         {invalid(required), metav1.ConditionFalse, "Rejected", []string{"spec.jobTemplate", image + ": Required value"}},
-		"two faults":        {invalid(required, wrong), metav1.ConditionFalse, "Rejected", []string{image, name + ": Invalid value: \"A_b\": must be lower case"}},
-		"wrapped":           {fmt.Errorf("creating: %w", invalid(required)), metav1.ConditionFalse, "Rejected", []string{image}},
-		"invalid, no word":  {&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Code: 422}}, metav1.ConditionFalse, "Rejected", []string{"gave no cause"}},
-		"invalid, no cause": {invalid(), metav1.ConditionFalse, "Rejected", []string{"gave no cause"}},
-		"quota":             {apierrors.NewForbidden(batchv1.Resource("jobs"), "", errors.New("exceeded quota")), metav1.ConditionUnknown, "NotChecked", []string{"Forbidden", "quotas"}},
-		"overload":          {apierrors.NewTooManyRequests("later", 1), metav1.ConditionUnknown, "NotChecked", []string{"TooManyRequests"}},
-		"server timeout":    {apierrors.NewTimeoutError("the request did not complete in time", 1), metav1.ConditionUnknown, "NotChecked", []string{"Timeout"}},
-		"no answer":         {errAway, metav1.ConditionUnknown, "NotChecked", nil},
-		"cancelled":         {context.Canceled, metav1.ConditionUnknown, "NotChecked", nil},
+		"accepted":         {nil, metav1.ConditionTrue, "Accepted", nil},
+		"one fault":        {invalid(required), metav1.ConditionFalse, "Rejected", []string{"spec.jobTemplate", image + ": Required value"}},
+		"two faults":       {invalid(required, wrong), metav1.ConditionFalse, "Rejected", []string{image, name + ": Invalid value: \"A_b\": must be lower case"}},
+		"wrapped":          {fmt.Errorf("creating: %w", invalid(required)), metav1.ConditionFalse, "Rejected", []string{image}},
+		"invalid, no word": {&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Code: 422}}, metav1.ConditionFalse, "Rejected", []string{"template: Invalid."}},
+		"a webhook":        {&apierrors.StatusError{ErrStatus: metav1.Status{Message: `admission webhook "w.example.com" denied the request: no`, Code: 400}}, metav1.ConditionFalse, "Rejected", []string{"w.example.com", "no."}},
+		"quota":            {apierrors.NewForbidden(batchv1.Resource("jobs"), "emails-0", errors.New("exceeded quota: jobs, requested: count/jobs.batch=1, used: count/jobs.batch=1, limited: count/jobs.batch=1")), metav1.ConditionUnknown, "NotChecked", []string{"exceeded quota: jobs"}},
+		"permission":       {apierrors.NewForbidden(batchv1.Resource("jobs"), "", errors.New(`User "system:serviceaccount:a:b" cannot create resource "jobs" in API group "batch" in the namespace "c"`)), metav1.ConditionUnknown, "NotChecked", []string{"may not create Jobs"}},
+		"overload":         {apierrors.NewTooManyRequests("later", 1), metav1.ConditionUnknown, "NotChecked", []string{"later"}},
+		"server timeout":   {apierrors.NewTimeoutError("the request did not complete in time", 1), metav1.ConditionUnknown, "NotChecked", []string{"did not complete in time"}},
+		"no answer":        {errAway, metav1.ConditionUnknown, "NotChecked", nil},
+		"cancelled":        {context.Canceled, metav1.ConditionUnknown, "NotChecked", nil},
 	} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 
-			found := Template(c.err)
+			found := Checked(c.err, nil)
 
 			g.Expect(found.Status).To(Equal(c.status))
 			g.Expect(found.Reason).To(Equal(c.reason))
@@ -61,21 +62,6 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-func TestTemplateNamesAFewFaults(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	var faults []*field.Error
-	for i := range maxCauses + 1 {
-		faults = append(faults, field.Required(field.NewPath("env").Index(i), ""))
-	}
-
-	g.Expect(Template(invalid(faults[:maxCauses]...)).Message).
-		To(And(ContainSubstring("env[4]"), Not(ContainSubstring("and more"))))
-	g.Expect(Template(invalid(faults...)).Message).To(And(
-		ContainSubstring("env[4]"), Not(ContainSubstring("env[5]")), HaveSuffix("; and more"),
-	))
-}
-
 // The API server repeats rejected values of any length, but limits a condition to 32 KiB. A status with a longer one
 // could never be written.
 func TestTemplateIsBrief(t *testing.T) {
@@ -84,7 +70,7 @@ func TestTemplateIsBrief(t *testing.T) {
 	long := strings.Repeat("ä", 20_000)
 	fault := field.Invalid(field.NewPath("spec", "template", "spec", "containers").Index(0).Child("name"), long, "must be shorter")
 
-	message := Template(invalid(fault, fault, fault, fault, fault, fault)).Message
+	message := Checked(invalid(fault, fault, fault, fault, fault, fault), nil).Message
 
 	g.Expect(len(message)).To(BeNumerically("<=", 32<<10))
 	g.Expect(utf8.ValidString(message)).To(BeTrue())

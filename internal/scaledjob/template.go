@@ -4,14 +4,16 @@
 package scaledjob
 
 import (
+	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"runtime"
+	"strconv"
 	"sync"
 	"weak"
 
 	batchv1 "k8s.io/api/batch/v1"
-
-	"miracle.dev/scaledjob-operator/internal/jobs"
+	kjson "sigs.k8s.io/json"
 )
 
 const (
@@ -28,7 +30,7 @@ var decoding sync.Mutex
 // Template is the template of the Jobs as JSON, which takes a fraction of the memory of the decoded one. It can't be
 // changed.
 type Template struct {
-	// Hash is its hash.
+	// Hash is the hash of its JSON, see hashOf.
 	Hash string
 
 	// kept is the template itself; nil if there is none, or if it is not held.
@@ -58,13 +60,34 @@ func pack(text []byte) (Template, error) {
 	if objectsIn(text) > maxItems {
 		return Template{}, fmt.Errorf("jobTemplate has more than %d objects in its lists and fields", maxItems)
 	}
-	decoded, err := decodeTemplate(text)
+	if _, err := decodeTemplate(text); err != nil {
+		return Template{}, err
+	}
+	hash, err := hashOf(text)
 	if err != nil {
 		return Template{}, err
 	}
-	packed := &kept{text: string(text), hash: jobs.TemplateHash(decoded)}
+	packed := &kept{text: string(text), hash: hash}
 	remember(packed)
 	return Template{Hash: packed.hash, kept: packed}, nil
+}
+
+// hashOf returns a hash of the template with this JSON, in base 36. It does not depend on the Go types of Jobs, which
+// change with the version of Kubernetes that the operator is built with, and so do the fields that they encode. The API
+// server serves the same bytes to each client, with sorted keys, but does not promise that for its next version: the
+// order of keys, spaces and escapes. So hashOf decodes the values and encodes them again.
+func hashOf(text []byte) (string, error) {
+	var values any
+	if len(text) > 0 { // A spec may have no template.
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &values); err != nil {
+			return "", fmt.Errorf("jobTemplate: %w", err)
+		}
+	}
+	hash := fnv.New64a()
+	if err := json.NewEncoder(hash).Encode(values); err != nil { // Sorts the keys of objects.
+		return "", fmt.Errorf("jobTemplate: %w", err)
+	}
+	return strconv.FormatUint(hash.Sum64(), 36), nil
 }
 
 // recall returns the known template with this text; nil if it is not known.

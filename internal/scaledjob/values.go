@@ -19,7 +19,8 @@ func unknownValues(spec *scaledjobv1.ScaledJobSpec) []string {
 			scaledjobv1.CalculateMin, scaledjobv1.CalculateAvg),
 		unknown("spec.scalingStrategy.type", spec.ScalingStrategy.Type, scaledjobv1.StrategyDefault, scaledjobv1.StrategyAccurate,
 			scaledjobv1.StrategyEager, scaledjobv1.StrategyCustom),
-		unknown("spec.rollout.strategy", spec.Rollout.Strategy, scaledjobv1.RolloutGradual, scaledjobv1.RolloutImmediate),
+		unknown("spec.rollout.strategy", spec.Rollout.Strategy, scaledjobv1.RolloutGradual, scaledjobv1.RolloutUnstarted,
+			scaledjobv1.RolloutImmediate),
 		unknown("spec.rollout.propagationPolicy", spec.Rollout.PropagationPolicy, scaledjobv1.PropagationBackground,
 			scaledjobv1.PropagationForeground),
 	)

@@ -98,7 +98,7 @@ var grants = map[string]string{
 	"ping": "+ping", "select": "+select", "asking": "+asking", "subscribe": "+subscribe", "unsubscribe": "+unsubscribe",
 	"llen": "+llen", "scard": "+scard", "hlen": "+hlen",
 	"zcard": "+zcard", "zcount": "+zcount", "zrange": "+zrange",
-	"xlen": "+xlen", "xrange": "+xrange", "xinfo": "+xinfo|groups", "xinfo|groups": "+xinfo|groups",
+	"xlen": "+xlen", "xrange": "+xrange", "xpending": "+xpending", "xinfo": "+xinfo|groups", "xinfo|groups": "+xinfo|groups",
 }
 
 // permissionMessage returns the message for a NOPERM reply. It names the missing permission if the reply does.

@@ -51,7 +51,7 @@ func FuzzClassify(f *testing.F) {
 		known[failure.Classify(reply(seed)).Message] = true
 		f.Add(seed)
 	}
-	for command := range strings.FieldsSeq("ping select subscribe unsubscribe llen scard hlen zcard zcount zrange xlen xrange xinfo") {
+	for command := range strings.FieldsSeq("ping select subscribe unsubscribe llen scard hlen zcard zcount zrange xlen xrange xpending xinfo") {
 		known[failure.Classify(reply("NOPERM to run the '"+command+"' command")).Message] = true
 	}
 	known[failure.Classify(reply("NOPERM a channel")).Message] = true

@@ -32,9 +32,8 @@ func refillUpTo(ctx context.Context, kube client.WithWatch, sj *scaledjobv1.Scal
 	if err != nil {
 		return err
 	}
-	hash := jobs.TemplateHash(sj.Spec.JobTemplate)
 	create := func(ordinal int64) {
-		job := jobs.BuildHashed(sj, hash, ordinal, 0)
+		job := jobs.Build(sj, templateHash, ordinal, 0)
 		group.Go(func() error { return kube.Create(ctx, job) })
 	}
 	ordinal := min(most, int64(sj.Spec.MaxReplicasOrDefault()))

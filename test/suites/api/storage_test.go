@@ -152,7 +152,6 @@ func TestStatusSubresource(t *testing.T) {
 		Queues: []scaledjobv1.QueueStatus{
 			{Name: "emails", Depth: new(int64(0))}, {Name: "unread", Window: scaledjobv1.WindowDue}, {Name: "read", ConsumerGroup: "workers"},
 		},
-		RolloutGeneration: 1,
 		Conditions: []metav1.Condition{{
 			Type: scaledjobv1.ConditionReady, Status: metav1.ConditionTrue, Reason: scaledjobv1.ReasonReconciled,
 			LastTransitionTime: metav1.Now().Rfc3339Copy(),

@@ -32,7 +32,7 @@ func TestNamesTakenByJobsOfOurs(t *testing.T) {
 	proxy.lag(frozen)
 	s.CountPushed(due)
 	for _, ordinal := range []int64{1, 3, 4, 8} {
-		g.Expect(api.Create(t.Context(), jobs.Build(s.Object, ordinal, 0))).To(Succeed())
+		g.Expect(api.Create(t.Context(), jobs.Build(s.Object, "template", ordinal, 0))).To(Succeed())
 	}
 
 	g.Expect(s.PushTogether(t.Context(), due)).To(Succeed())
@@ -59,12 +59,12 @@ func TestNamesTakenByJobsOfOthers(t *testing.T) {
 		5: nil,
 		7: ownersOf(other),
 	} {
-		job := jobs.Build(s.Object, ordinal, 0)
+		job := jobs.Build(s.Object, "template", ordinal, 0)
 		job.OwnerReferences = owners
 		foreign = append(foreign, job)
 	}
 	// One of a UID that is gone: the garbage collector takes it away, or has done so.
-	former := jobs.Build(s.Object, 9, 0)
+	former := jobs.Build(s.Object, "template", 9, 0)
 	former.OwnerReferences[0].UID = "former"
 	for _, job := range append([]*batchv1.Job{former}, foreign...) {
 		g.Expect(api.Create(t.Context(), job)).To(Succeed())
@@ -87,5 +87,5 @@ func TestNamesTakenByJobsOfOthers(t *testing.T) {
 
 // ownersOf is what makes a Job one that the ScaledJob controls.
 func ownersOf(s *scaledJob) []metav1.OwnerReference {
-	return jobs.Build(s.Object, 1, 0).OwnerReferences
+	return jobs.Build(s.Object, "template", 1, 0).OwnerReferences
 }

@@ -43,7 +43,7 @@ func (n *naive) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 		ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name, UID: "none"},
 		Spec:       scaledjobv1.ScaledJobSpec{JobTemplate: witness.IdleJob()},
 	}
-	accepted := n.Create(ctx, jobs.Build(sj, n.served.Load()+1, 0), client.DryRunAll) == nil
+	accepted := n.Create(ctx, jobs.Build(sj, "template", n.served.Load()+1, 0), client.DryRunAll) == nil
 	if accepted && request.Namespace == n.victim {
 		n.served.Add(1)
 		return ctrl.Result{}, nil

@@ -30,8 +30,6 @@ const (
 	pricesQuota = "team-quota"
 	// wouldViolate is what the API server warns of.
 	wouldViolate = "would violate PodSecurity"
-
-	reasonCreateFailing = "CreateFailing"
 )
 
 // refused are the situations in which the API server creates no Job.
@@ -301,9 +299,9 @@ func unanswered(name string, short bool, words string, register func(s *stage)) 
 			s.push(2)
 		},
 		says: claim{
-			kind: scaledjobv1.ConditionScalingLimited, status: yes, reason: reasonCreateFailing, words: append(failed, words),
+			kind: scaledjobv1.ConditionScalingLimited, status: yes, reason: scaledjobv1.ReasonCreateFailing, words: append(failed, words),
 		},
-		event: warning(reasonCreateFailing, failed...),
+		event: warning(scaledjobv1.ReasonCreateFailing, failed...),
 		cure:  undo,
 	}
 }

@@ -82,7 +82,7 @@ func badTemplate(name, field string, bad, good scene.Change) situation {
 		},
 		says:  createRefused(field),
 		also:  rejected(field),
-		event: warning("TemplateRejected", field),
+		event: warning(scaledjobv1.ReasonCreateRefused, field),
 		cure:  func(s *stage) { s.Update(good) },
 	}
 }

@@ -1,7 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package webhook runs admission webhooks that do not behave: they hang, refuse or lie.
+// Package webhook runs admission webhooks that do not behave: they hang, refuse or lie. It also makes admission policies that
+// refuse.
 package webhook
 
 import (
@@ -9,6 +10,8 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -40,6 +43,16 @@ func (r Rule) Labelled(labels map[string]string) Rule {
 	return r
 }
 
+// registered returns the rule as the API server takes it.
+func (r Rule) registered() registrationv1.RuleWithOperations {
+	return registrationv1.RuleWithOperations{
+		Operations: []registrationv1.OperationType{r.Operation},
+		Rule: registrationv1.Rule{
+			APIGroups: []string{r.Group}, APIVersions: []string{r.Version}, Resources: []string{r.Resource},
+		},
+	}
+}
+
 // What the operator asks the API server to do.
 var (
 	CreateJob    = Rule{Operation: registrationv1.Create, Group: "batch", Version: "v1", Resource: "jobs"}
@@ -63,14 +76,55 @@ func Lie(*admissionv1.AdmissionReview) (any, bool) {
 }
 
 // Refuse returns an Answer that rejects all requests with this HTTP status code.
-func Refuse(code int32) Answer {
+func Refuse(code int32) Answer { return Deny(code, "not here") }
+
+// Deny returns an Answer that rejects all requests with this text and this HTTP status code, 0 for none.
+func Deny(code int32, text string) Answer {
 	return func(review *admissionv1.AdmissionReview) (any, bool) {
 		review.Response = &admissionv1.AdmissionResponse{
-			UID: review.Request.UID, Result: &metav1.Status{Code: code, Message: "not here"},
+			UID: review.Request.UID, Result: &metav1.Status{Code: code, Message: text},
 		}
 		review.Request = nil
 		return review, true
 	}
+}
+
+// httpError is the HTTP status code of an answer without a review.
+type httpError int
+
+// Fail returns an Answer that is no review, with this HTTP status code.
+func Fail(code int) Answer {
+	return func(*admissionv1.AdmissionReview) (any, bool) { return httpError(code), true }
+}
+
+// Change changes how a webhook is registered.
+type Change = func(*registrationv1.ValidatingWebhook)
+
+// Named gives the webhook this name.
+func Named(name string) Change {
+	return func(w *registrationv1.ValidatingWebhook) { w.Name = name }
+}
+
+// Within has the API server wait so many seconds for an answer.
+func Within(seconds int32) Change {
+	return func(w *registrationv1.ValidatingWebhook) { w.TimeoutSeconds = &seconds }
+}
+
+// At has the API server ask at this host and port.
+func At(address string) Change {
+	return func(w *registrationv1.ValidatingWebhook) { w.ClientConfig.URL = new("https://" + address) }
+}
+
+// Behind has the API server ask the Service of this name.
+func Behind(namespace, name string) Change {
+	return func(w *registrationv1.ValidatingWebhook) {
+		w.ClientConfig.URL, w.ClientConfig.Service = nil, &registrationv1.ServiceReference{Namespace: namespace, Name: name}
+	}
+}
+
+// Trusting has the API server believe only the authority with this certificate, in PEM.
+func Trusting(authority []byte) Change {
+	return func(w *registrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = authority }
 }
 
 // Webhook is a registered webhook. Stop it.
@@ -90,9 +144,11 @@ type Webhook struct {
 type Counts struct{ Waiting, Most, Ended int }
 
 // Start has the API server ask about what matches the rule in a namespace.
-func Start(ctx context.Context, api client.Client, namespace string, of Rule, answer Answer) (*Webhook, error) {
+func Start(ctx context.Context, api client.Client, namespace string, of Rule, answer Answer, changes ...Change) (*Webhook, error) {
 	w := &Webhook{answer: answer, api: api, stopped: make(chan struct{})}
-	w.server = httptest.NewTLSServer(w)
+	w.server = httptest.NewUnstartedServer(w)
+	w.server.Config.ErrorLog = log.New(io.Discard, "", 0) // An API server that does not trust it tries again and again.
+	w.server.StartTLS()
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.server.Certificate().Raw})
 	none, fail, seconds := registrationv1.SideEffectClassNone, registrationv1.Fail, int32(timeoutSeconds)
 	w.configuration = &registrationv1.ValidatingWebhookConfiguration{
@@ -103,13 +159,11 @@ func Start(ctx context.Context, api client.Client, namespace string, of Rule, an
 			ClientConfig:            registrationv1.WebhookClientConfig{URL: &w.server.URL, CABundle: authority},
 			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
 			ObjectSelector:          &metav1.LabelSelector{MatchLabels: of.Labels},
-			Rules: []registrationv1.RuleWithOperations{{
-				Operations: []registrationv1.OperationType{of.Operation},
-				Rule: registrationv1.Rule{
-					APIGroups: []string{of.Group}, APIVersions: []string{of.Version}, Resources: []string{of.Resource},
-				},
-			}},
+			Rules:                   []registrationv1.RuleWithOperations{of.registered()},
 		}},
+	}
+	for _, change := range changes {
+		change(&w.configuration.Webhooks[0])
 	}
 	if err := api.Create(ctx, w.configuration); err != nil {
 		w.end()
@@ -149,6 +203,10 @@ func (w *Webhook) ServeHTTP(to http.ResponseWriter, request *http.Request) {
 	w.begun()
 	defer w.ended()
 	if response, answered := w.answer(&review); answered {
+		if code, failed := response.(httpError); failed {
+			http.Error(to, http.StatusText(int(code)), int(code))
+			return
+		}
 		_ = json.NewEncoder(to).Encode(response)
 		return
 	}

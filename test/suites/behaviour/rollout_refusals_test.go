@@ -18,37 +18,19 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/webhook"
 )
 
 // forbid has an admission policy answer 403 to what is done with Jobs of the namespace, unless the expression is true.
 func (s *scaledJob) forbid(operation admissionv1.OperationType, expression string) {
 	s.t.Helper()
-	forbidden := metav1.StatusReasonForbidden
-	policy := &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.Namespace}},
-				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{operation},
-					Rule:       admissionv1.Rule{APIGroups: []string{"batch"}, APIVersions: []string{"v1"}, Resources: []string{"jobs"}},
-				}}},
-			},
-			Validations: []admissionv1.Validation{{Expression: expression, Message: "not here", Reason: &forbidden}},
-		},
-	}
-	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: s.Namespace, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-		},
-	}
-	s.Expect(s.API.Create(s.t.Context(), policy)).To(Succeed())
-	s.Expect(s.API.Create(s.t.Context(), binding)).To(Succeed())
-	s.t.Cleanup(func() {
-		_ = s.API.Delete(context.WithoutCancel(s.t.Context()), binding)
-		_ = s.API.Delete(context.WithoutCancel(s.t.Context()), policy)
+	rule := webhook.CreateJob
+	rule.Operation = operation
+	policy, err := webhook.Forbid(s.t.Context(), s.API, s.Namespace, s.Namespace, rule, admissionv1.Validation{
+		Expression: expression, Message: "not here", Reason: new(metav1.StatusReasonForbidden),
 	})
+	s.Expect(err).NotTo(HaveOccurred())
+	s.t.Cleanup(func() { _ = policy.Remove(context.WithoutCancel(s.t.Context())) })
 }
 
 // An admission webhook answers 403, and so do policies that say so: then none of the new Jobs can take the place of

@@ -11,7 +11,6 @@ import (
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -228,16 +227,12 @@ func endCondition(job *batchv1.Job) *batchv1.JobCondition {
 // events is how often an event of this reason has happened to the ScaledJob.
 func (s *scaledJob) events(reason string) int {
 	s.t.Helper()
-	var list eventsv1.EventList
-	s.Expect(s.API.List(s.t.Context(), &list, client.InNamespace(s.Namespace))).To(Succeed())
+	all, err := s.Events(s.t.Context())
+	s.Expect(err).NotTo(HaveOccurred())
 	count := 0
-	for _, event := range list.Items {
-		if event.Regarding.Name != s.Name || event.Reason != reason {
-			continue
-		}
-		count++
-		if event.Series != nil {
-			count += int(event.Series.Count) - 1
+	for _, event := range all {
+		if event.Reason == reason {
+			count += scene.Times(&event)
 		}
 	}
 	return count

@@ -9,7 +9,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,25 +75,13 @@ func TestExhaustedQuotaIsRetriedPatiently(t *testing.T) {
 }
 
 // jobCount is what a quota calls the number of Jobs.
-const jobCount = corev1.ResourceName("count/jobs.batch")
+const jobCount = scene.JobCount
 
-// allowJobs makes a quota for Jobs that is in force. That is told by a resource of
-// which it allows none: the API server learns of quotas a moment after they exist.
+// allowJobs makes a quota for Jobs that is in force.
 func (s *scaledJob) allowJobs(count int64) *corev1.ResourceQuota {
 	s.t.Helper()
-	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "jobs"},
-		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
-			jobCount:           *resource.NewQuantity(count, resource.DecimalSI),
-			"count/configmaps": *resource.NewQuantity(0, resource.DecimalSI),
-		}},
-	}
-	s.Expect(s.API.Create(s.t.Context(), quota)).To(Succeed())
-	s.Eventually(func() error {
-		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "probe"}}
-		return s.API.Create(s.t.Context(), probe, client.DryRunAll)
-	}).Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
-	s.Expect(s.API.Get(s.t.Context(), client.ObjectKeyFromObject(quota), quota)).To(Succeed())
+	quota, err := s.Limit(s.t.Context(), "jobs", map[corev1.ResourceName]int64{jobCount: count})
+	s.Expect(err).NotTo(HaveOccurred())
 	return quota
 }
 

@@ -1,0 +1,121 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package why tests that a ScaledJob says why messages wait: each situation in which messages are in Redis and no Job is
+// created, or none runs, is brought about with a real API server and controller-manager, a real Redis and the real
+// operator. The conditions must name the cause, in the words of whoever caused it, and the cure. When the cause ends,
+// they must say so without an edit of the ScaledJob.
+//
+// The situations are a table, in one file for each part: what refuses Jobs, why Jobs do not run, Redis, and the spec.
+// With -args -record=FOLDER, what kubectl describe shows in each situation is written to a file there, for people to
+// read: do they find the cause? The files have numbers instead of names, and answers.txt has the names.
+package why
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+)
+
+const (
+	// timeout bounds the wait for a fact. That Jobs do not start is told after a minute, and Kubernetes and the operator
+	// back off.
+	timeout = 2 * time.Minute
+	// pollInterval is how often a fact is looked for.
+	pollInterval = 100 * time.Millisecond
+	// parallel is how many situations there are at the same time. They wait more than they work.
+	parallel = 40
+
+	// deniedHost is an address that the operator must not connect to, and mostServers how many databases a namespace may
+	// use.
+	deniedHost  = "127.0.0.2"
+	mostServers = "3"
+	// allEvents are the notifications of every type of queue.
+	allEvents = "Kglszht"
+)
+
+var recordFolder = flag.String("record", "", "the folder to write what kubectl describe shows to")
+
+// setting is a control plane and the operator in it.
+type setting struct {
+	*scene.ControlPlane
+
+	operator *operator.Operator
+}
+
+var (
+	// shared is where most situations are.
+	shared setting
+	// redisServer has most queues.
+	redisServer *redistest.Server
+	// restricted has an operator that lacks permissions, and replicated are servers that a sentinel watches. Both are
+	// started when first needed.
+	restricted lazy[*setting]
+	replicated lazy[*redistest.Replicated]
+)
+
+func TestMain(m *testing.M) {
+	gomega.SetDefaultEventuallyTimeout(timeout)
+	gomega.SetDefaultEventuallyPollingInterval(pollInterval)
+	os.Exit(cluster.Run(m, parallel, start, stop))
+}
+
+func start(ctx context.Context) error {
+	var group errgroup.Group
+	group.Go(func() (err error) {
+		redisServer, err = redistest.Start(ctx, redistest.Options{Events: allEvents, Log: os.Stderr})
+		return err
+	})
+	group.Go(func() error {
+		return shared.start(ctx, cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr})
+	})
+	return group.Wait()
+}
+
+// start starts both.
+func (s *setting) start(ctx context.Context, opts cluster.Options) (err error) {
+	if s.ControlPlane, err = scene.NewControlPlane(ctx, opts); err != nil {
+		return err
+	}
+	s.operator, err = operator.Start(ctx, operator.Options{
+		Cluster: s.Cluster, Log: os.Stderr, Networks: "127.0.0.1/32",
+		Args: []string{"--redis-deny-cidrs=" + deniedHost + "/32", "--max-redis-servers-per-namespace=" + mostServers},
+	})
+	return err
+}
+
+func (s *setting) stop(ctx context.Context) (err error) {
+	if s.operator != nil {
+		err = s.operator.Stop(ctx)
+	}
+	if s.ControlPlane != nil {
+		err = errors.Join(err, s.Cluster.Stop())
+	}
+	return err
+}
+
+// stop ends what runs. That the operators end well is a test as well.
+func stop(ctx context.Context) error {
+	errs := []error{shared.stop(ctx)}
+	if restricted.value != nil {
+		errs = append(errs, restricted.value.stop(ctx))
+	}
+	if replicated.value != nil {
+		errs = append(errs, replicated.value.Stop())
+	}
+	if redisServer != nil {
+		errs = append(errs, redisServer.Stop())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,651 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"context"
+	"net"
+	"slices"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/redis/go-redis/v9"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/certificates"
+	"miracle.dev/scaledjob-operator/test/kit/redistest"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/tcpproxy"
+)
+
+const (
+	// loopback is the host of all servers, and password that of all users.
+	loopback, password = "127.0.0.1", "correct horse"
+	// group is the consumer group of the streams.
+	group = "mailers"
+	// eventUnreachable is the event about a server that can't be reached.
+	eventUnreachable = "RedisUnreachable"
+	// lastSlot is the last slot of a Redis Cluster.
+	lastSlot = 16383
+)
+
+// unread are the situations in which the operator can't read the queue, or hears of messages late.
+func unread() []situation {
+	return slices.Concat(
+		reaching(), signingIn(), permitting(), encrypting(), dialing(), readingSecrets(), choosing(), electing(), sharding(), streaming(), notifying())
+}
+
+// unconnected is the claim that the queue can't be read, and why.
+func unconnected(reason string, words ...string) claim {
+	return claim{kind: scaledjobv1.ConditionQueueConnected, status: no, reason: reason, words: words}
+}
+
+// unreadable is a situation in which the queue can't be read, which only a user can change.
+func unreadable(name, reason string, words []string, bring, cure func(s *stage)) situation {
+	return situation{
+		name: name, bring: bring, cure: cure,
+		says: unconnected(reason, words...),
+		also: []claim{
+			{kind: scaledjobv1.ConditionReady, status: no, reason: reason},
+			{kind: scaledjobv1.ConditionStalled, status: yes, reason: reason},
+		},
+		event: warning(reason),
+	}
+}
+
+// unreachable is a situation in which the queue can't be read, and that may end by itself.
+func unreachable(name string, words []string, bring, cure func(s *stage)) situation {
+	w := unreadable(name, scaledjobv1.ReasonUnreachable, words, bring, cure)
+	w.also[1].kind = scaledjobv1.ConditionReconciling
+	w.event = warning(eventUnreachable)
+	return w
+}
+
+// redisOf gives the ScaledJob the field redis instead of redisAddress, with these changes.
+func redisOf(address string, changes ...func(*scaledjobv1.Redis)) scene.Change {
+	return func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.RedisAddress, spec.Redis = "", &scaledjobv1.Redis{Addresses: []string{address}}
+		for _, change := range changes {
+			change(spec.Redis)
+		}
+	}
+}
+
+// update changes the spec as a cure.
+func update(changes ...scene.Change) func(s *stage) {
+	return func(s *stage) { s.Update(changes...) }
+}
+
+// atShared moves the ScaledJob to the shared server.
+func atShared(s *stage) { s.Update(redisOf(redisServer.Addr())) }
+
+// proxied has the operator reach a server by a proxy that refuses connections until undo.
+func (s *stage) proxied(server *redistest.Server) *tcpproxy.Proxy {
+	s.t.Helper()
+	proxy := tcpproxy.New(s.t, server.Addr())
+	s.Expect(proxy.Refuse()).To(Succeed())
+	s.address, s.undo = proxy.Addr(), func() { s.Expect(proxy.Pass()).To(Succeed()) }
+	return proxy
+}
+
+// reaching are situations of servers that can't be reached, or can't serve.
+func reaching() []situation {
+	refusing := unreachable("refused", []string{"refused", "Check the port"}, func(s *stage) {
+		proxy := tcpproxy.New(s.t, redisServer.Addr())
+		s.createWell(scene.At(proxy.Addr()))
+		s.Expect(proxy.Refuse()).To(Succeed())
+		proxy.Cut()
+		s.push(2)
+		s.undo = func() { s.Expect(proxy.Pass()).To(Succeed()) }
+	}, undo)
+	hanging := unreachable("hangs", []string{"did not answer in time"}, func(s *stage) {
+		server := redistest.New(s.t, redistest.Options{})
+		s.on(server)
+		s.push(2)
+		s.Expect(server.Pause()).To(Succeed())
+		s.create()
+		s.undo = func() { s.Expect(server.Resume()).To(Succeed()) }
+	}, undo)
+	refusing.short, refusing.modes, hanging.modes = true, everyMode, everyMode
+	return []situation{
+		refusing, hanging,
+		unreachable("unknown-host", []string{"cannot be resolved", "DNS"}, func(s *stage) {
+			s.push(1)
+			s.create(scene.At("redis.nowhere.invalid:6379"))
+		}, func(s *stage) { s.Update(scene.At(redisServer.Addr())) }),
+		answering("closes-connections", "broke", ""),
+		answering("no-redis", "does not speak the Redis protocol", "HTTP/1.1 400 Bad Request\r\n\r\n"),
+		unreachable("too-many-clients", []string{"no more clients", "maxclients"}, func(s *stage) {
+			s.on(redistest.New(s.t, redistest.Options{}))
+			s.push(1)
+			s.redis("config", "set", "maxclients", 1) // which is that of the test
+			s.create()
+		}, func(s *stage) { s.redis("config", "set", "maxclients", 1000) }),
+		unreachable("replica-without-master", []string{"lost its master"}, func(s *stage) {
+			s.on(redistest.New(s.t, redistest.Options{}))
+			s.push(1)
+			s.redis("config", "set", "replica-serve-stale-data", "no")
+			s.redis("replicaof", loopback, 1)
+			s.create()
+		}, func(s *stage) { s.redis("replicaof", "no", "one") }),
+	}
+}
+
+// answering is an address where somebody else than Redis answers, and closes the connection.
+func answering(name, words, answer string) situation {
+	return unreachable(name, []string{words}, func(s *stage) {
+		s.push(1)
+		s.create(scene.At(redistest.Listen(s.t, func(conn net.Conn) {
+			_, _ = conn.Read(make([]byte, 1<<10))
+			_, _ = conn.Write([]byte(answer))
+		})))
+	}, func(s *stage) { s.Update(scene.At(redisServer.Addr())) })
+}
+
+// redis sends a command to the server of the queue.
+func (s *stage) redis(command ...any) {
+	s.t.Helper()
+	client, single := s.Redis.(*redis.Client)
+	s.Expect(single).To(BeTrue())
+	s.Expect(client.Do(s.t.Context(), command...).Err()).To(Succeed())
+}
+
+// signingIn are situations of users whom the server does not let in.
+func signingIn() []situation {
+	const failed = scaledjobv1.ReasonAuthFailed
+	without := unreadable("no-password", failed, []string{"requires a password", "spec.redis.auth.passwordSecretRef"}, func(s *stage) {
+		s.on(redistest.New(s.t, redistest.Options{User: "administrator", Args: []string{"--requirepass", password}}))
+		s.push(1)
+		s.create()
+	}, func(s *stage) {
+		s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: password})
+		s.Update(redisOf(s.Address, signedIn("")))
+	})
+	return []situation{
+		without,
+		unreadable("wrong-password", failed, []string{"rejected the credentials", "password"}, func(s *stage) {
+			s.user()
+			s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: "wrong"})
+			s.push(1)
+			s.create(s.asUser())
+		}, func(s *stage) { s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: password}) }),
+		unreadable("user-is-off", failed, []string{"enabled"}, func(s *stage) {
+			s.user("off")
+			s.push(1)
+			s.create(s.asUser())
+		}, func(s *stage) { s.permit("on") }),
+	}
+}
+
+// signedIn has the operator sign in as a user, with the password of the Secret redis.
+func signedIn(user string) func(*scaledjobv1.Redis) {
+	return func(to *scaledjobv1.Redis) {
+		to.Auth = &scaledjobv1.RedisAuth{Username: user, PasswordSecretRef: &scaledjobv1.SecretKeyReference{Name: "redis"}}
+	}
+}
+
+// user makes a user of the server who may do everything but what the rules take, and the Secret with the password. The
+// name is that of the namespace.
+func (s *stage) user(rules ...any) {
+	s.t.Helper()
+	s.redis(append([]any{"acl", "setuser", s.Namespace, "on", ">" + password, "~*", "&*", "+@all"}, rules...)...)
+	s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: password})
+}
+
+// permit changes what the user may do.
+func (s *stage) permit(rules ...any) {
+	s.t.Helper()
+	s.redis(append([]any{"acl", "setuser", s.Namespace}, rules...)...)
+}
+
+// asUser has the operator sign in as the user.
+func (s *stage) asUser() scene.Change { return redisOf(s.Address, signedIn(s.Namespace)) }
+
+// permitting are situations of users who may not do what the operator needs, and of keys that can't be read.
+func permitting() []situation {
+	const denied = scaledjobv1.ReasonPermissionDenied
+	lacks := func(name, words, rule, right string) situation {
+		return unreadable(name, denied, []string{words}, func(s *stage) {
+			s.user(rule)
+			if rule == "resetkeys" {
+				s.permit("~others:*")
+			}
+			s.push(1)
+			s.create(s.asUser())
+		}, func(s *stage) { s.permit(right) })
+	}
+	key := lacks("no-permission-for-key", "%R~<key>", "resetkeys", "~*")
+	kind := unreadable("wrong-type", scaledjobv1.ReasonWrongType, []string{"another type than the spec says"}, func(s *stage) {
+		s.Expect(s.Redis.Set(s.t.Context(), s.Queue, "no list", 0).Err()).To(Succeed())
+		s.create()
+	}, func(s *stage) {
+		s.Expect(s.Redis.Del(s.t.Context(), s.Queue).Err()).To(Succeed())
+		s.push(2)
+	})
+	key.modes, kind.modes = everyMode, everyMode
+	several := unreadable("wrong-type-of-one-queue", scaledjobv1.ReasonWrongType, []string{`"NAMESPACE:letters" of spec.queues`}, func(s *stage) {
+		s.push(2)
+		letters := s.Queue[:len(s.Queue)-len("emails")] + "letters"
+		s.Expect(s.Redis.Set(s.t.Context(), letters, "no list", 0).Err()).To(Succeed())
+		s.undo = func() { s.Expect(s.Redis.Del(s.t.Context(), letters).Err()).To(Succeed()) }
+		s.create(func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.Queues, spec.QueueName = []scaledjobv1.Queue{{Name: spec.QueueName}, {Name: letters}}, ""
+		})
+	}, undo)
+	return []situation{
+		lacks("no-permission-for-command", "Grant it +llen", "-llen", "+llen"), key, kind, several,
+		unreadable("no-such-database", scaledjobv1.ReasonDatabaseNotFound, []string{"spec.redis.database"}, func(s *stage) {
+			s.push(1)
+			s.create(redisOf(s.Address, inDatabase(99)))
+		}, atShared),
+	}
+}
+
+func inDatabase(number int32) func(*scaledjobv1.Redis) {
+	return func(to *scaledjobv1.Redis) { to.Database = number }
+}
+
+// encrypting are situations of TLS.
+func encrypting() []situation {
+	const failed = scaledjobv1.ReasonTLSFailed
+	return []situation{
+		// Redis waits for the end of a line, which it never finds in a handshake.
+		unreachable("tls-with-plain-redis", []string{"remove spec.redis.tls"}, func(s *stage) {
+			s.push(1)
+			s.create(redisOf(s.Address, secured(&scaledjobv1.RedisTLS{})))
+		}, atShared),
+		unreadable("tls-with-plain-server", failed, []string{"answers without TLS", "remove spec.redis.tls"}, func(s *stage) {
+			s.push(1)
+			greeting := redistest.Listen(s.t, func(conn net.Conn) {
+				_, _ = conn.Write([]byte("220 mail.example ready\r\n"))
+				_, _ = conn.Read(make([]byte, 1<<10))
+			})
+			s.create(redisOf(greeting, secured(&scaledjobv1.RedisTLS{})))
+		}, atShared),
+		unreadable("tls-unknown-authority", failed, []string{"authority that is not trusted", "spec.redis.tls.caSecretRef"}, func(s *stage) {
+			_ = s.encrypted(loopback)
+			s.putSecret(map[string]string{scaledjobv1.DefaultCAKey: string(certificates.NewAuthority(s.t).Certificate())})
+			s.create(redisOf(s.Address, secured(trusting)))
+		}, undo),
+		unreadable("tls-other-name", failed, []string{"for another name", "spec.redis.tls.serverName"}, func(s *stage) {
+			s.putSecret(s.encrypted("redis.example"))
+			s.create(redisOf(s.Address, secured(trusting)))
+		}, func(s *stage) {
+			s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.TLS.ServerName = "redis.example" })
+		}),
+		unreachable("tls-required", []string{"spec.redis.tls"}, func(s *stage) {
+			s.putSecret(s.encrypted(loopback))
+			s.create()
+		}, func(s *stage) { s.Update(redisOf(s.Address, secured(trusting))) }),
+		unreadable("tls-unverified", failed, []string{"--allow-insecure-redis-tls"}, func(s *stage) {
+			s.putSecret(s.encrypted(loopback))
+			s.create(redisOf(s.Address, secured(&scaledjobv1.RedisTLS{InsecureSkipVerify: true})))
+		}, func(s *stage) { s.Update(redisOf(s.Address, secured(trusting))) }),
+	}
+}
+
+// trusting is TLS with the authority in the Secret redis.
+var trusting = &scaledjobv1.RedisTLS{CASecretRef: &scaledjobv1.SecretKeyReference{Name: "redis"}}
+
+func secured(by *scaledjobv1.RedisTLS) func(*scaledjobv1.Redis) {
+	return func(to *scaledjobv1.Redis) { to.TLS = by.DeepCopy() }
+}
+
+// encrypted moves the queue to a server that speaks TLS only, with a certificate for this name and a message, and
+// returns what the Secret must have. That is stored by undo.
+func (s *stage) encrypted(name string) map[string]string {
+	s.t.Helper()
+	authority := certificates.NewAuthority(s.t)
+	s.on(redistest.New(s.t, redistest.Options{TLS: &redistest.TLS{Server: authority.Server(s.t, name)}}))
+	s.push(1)
+	right := map[string]string{scaledjobv1.DefaultCAKey: string(authority.Certificate())}
+	s.undo = func() { s.putSecret(right) }
+	return right
+}
+
+// dialing are situations of addresses that the operator does not connect to.
+func dialing() []situation {
+	const denied = scaledjobv1.ReasonDialDenied
+	elsewhere := func(name, host, words string) situation {
+		return unreadable(name, denied, []string{words}, func(s *stage) {
+			s.push(1)
+			_, port, err := net.SplitHostPort(s.Address)
+			s.Expect(err).NotTo(HaveOccurred())
+			s.create(scene.At(net.JoinHostPort(host, port)))
+		}, func(s *stage) { s.Update(scene.At(redisServer.Addr())) })
+	}
+	return []situation{
+		elsewhere("denied-network", deniedHost, "--redis-allow-cidrs"),
+		elsewhere("metadata-address", "169.254.169.254", "some addresses are never allowed"),
+		unreadable("too-many-servers", scaledjobv1.ReasonTooManyServers, []string{"--max-redis-servers-per-namespace"}, func(s *stage) {
+			for number, name := range []string{"first", "second", "third"} {
+				other := *s
+				other.Test = scene.NewTest(s.t, timeout, s.Beside(name, s.Queue+":"+name))
+				other.createWell(redisOf(s.Address, inDatabase(int32(number+1))))
+				s.undo = func() { other.Delete() }
+			}
+			s.push(1)
+			s.create()
+		}, undo),
+	}
+}
+
+// readingSecrets are situations of Secrets.
+func readingSecrets() []situation {
+	const missing = scaledjobv1.ReasonSecretNotFound
+	right := func(s *stage) { s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: password}) }
+	holds := func(name, reason string, words []string, values map[string]string) situation {
+		return unreadable(name, reason, words, func(s *stage) {
+			s.user()
+			s.putSecret(values)
+			s.push(1)
+			s.create(s.asUser())
+		}, right)
+	}
+	none := unreadable("no-secret", missing, []string{`no Secret "redis"`}, func(s *stage) {
+		s.redis("acl", "setuser", s.Namespace, "on", ">"+password, "~*", "&*", "+@all")
+		s.push(1)
+		s.create(s.asUser())
+	}, right)
+	forbidden := unreadable("secret-forbidden", scaledjobv1.ReasonSecretForbidden, []string{`may not read the Secret "redis"`}, func(s *stage) {
+		s.grant("batch", "jobs", "create")
+		s.user()
+		s.push(1)
+		s.create(s.asUser())
+	}, func(s *stage) { s.grant("", "secrets", "get") })
+	none.short, forbidden.restricted = true, true
+	return []situation{
+		none, forbidden,
+		holds("no-key-in-secret", missing, []string{`"password"`, `"redis"`}, map[string]string{"other": password}),
+		holds("empty-password", scaledjobv1.ReasonSecretInvalid, []string{"is empty", `"redis"`}, map[string]string{scaledjobv1.DefaultPasswordKey: ""}),
+		{
+			name: "changed-password-rejected",
+			bring: func(s *stage) {
+				s.user()
+				s.createWell(s.asUser())
+				s.putSecret(map[string]string{scaledjobv1.DefaultPasswordKey: "wrong"})
+				s.push(1)
+			},
+			says: claim{
+				kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonSecretRejected,
+				words: []string{"previous values of the Secrets"},
+			},
+			event: warning(scaledjobv1.ReasonSecretRejected),
+			cure:  right,
+		},
+	}
+}
+
+// choosing are situations of servers of another kind than the spec says.
+func choosing() []situation {
+	const wrong = scaledjobv1.ReasonWrongMode
+	return []situation{
+		unreadable("server-as-sentinel", wrong, []string{"addresses of the sentinels", "mode: Standalone"}, func(s *stage) {
+			s.push(1)
+			s.create(redisOf(s.Address, bySentinel(redistest.MasterName)))
+		}, atShared),
+		unreadable("server-as-cluster", wrong, []string{"not a node of a Redis Cluster", "mode: Standalone"}, func(s *stage) {
+			s.push(1)
+			s.create(redisOf(s.Address, inCluster))
+		}, atShared),
+		unreadable("sentinel-as-server", wrong, []string{"that of a sentinel", "mode: Sentinel"}, func(s *stage) {
+			r := s.behindSentinel()
+			s.push(1)
+			s.create(redisOf(r.Sentinels[0].Addr()))
+		}, func(s *stage) { s.Update(redisOf(s.Address)) }),
+		unreadable("cluster-as-server", wrong, []string{"node of a Redis Cluster", "mode: Cluster"}, func(s *stage) {
+			nodes := redistest.NewSharded(s.t, redistest.ShardedOptions{Masters: 2, Replicas: -1})
+			s.Redis = redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes.Addresses()})
+			owner, err := nodes.Owner(s.t.Context(), nodes.Nodes[0], s.Queue)
+			s.Expect(err).NotTo(HaveOccurred())
+			other := nodes.Nodes[0]
+			if owner == other {
+				other = nodes.Nodes[1]
+			}
+			s.Address = other.Addr()
+			s.push(1)
+			s.create()
+		}, func(s *stage) { s.Update(redisOf(s.Address, inCluster)) }),
+	}
+}
+
+func inCluster(to *scaledjobv1.Redis) { to.Mode = scaledjobv1.RedisCluster }
+
+// bySentinel has the operator ask sentinels for the master of this name.
+func bySentinel(master string) func(*scaledjobv1.Redis) {
+	return func(to *scaledjobv1.Redis) {
+		to.Mode, to.Sentinel = scaledjobv1.RedisSentinel, &scaledjobv1.RedisSentinelAccess{MasterName: master}
+	}
+}
+
+// behindSentinel moves the queue to the master of the shared servers that a sentinel watches.
+func (s *stage) behindSentinel() *redistest.Replicated {
+	s.t.Helper()
+	r := replicated.get(s.t, func(ctx context.Context) (*redistest.Replicated, error) {
+		return redistest.StartReplicated(ctx, redistest.ReplicatedOptions{Replicas: 1, Sentinels: 1})
+	})
+	s.on(r.Servers[0])
+	return r
+}
+
+// electing are situations of servers that sentinels watch, and of replicas.
+func electing() []situation {
+	const hour, second = time.Hour, time.Second
+	return []situation{
+		unreadable("unknown-master-name", scaledjobv1.ReasonMasterNotFound, []string{"spec.redis.sentinel.masterName"}, func(s *stage) {
+			r := s.behindSentinel()
+			s.push(1)
+			s.create(redisOf(r.Sentinels[0].Addr(), bySentinel("mymaster")))
+		}, func(s *stage) {
+			s.Update(redisOf(s.behindSentinel().Sentinels[0].Addr(), bySentinel(redistest.MasterName)))
+		}),
+		unreachable("no-sentinel-answers", []string{"No sentinel answers"}, func(s *stage) {
+			proxy := s.proxied(s.behindSentinel().Sentinels[0])
+			s.push(1)
+			s.create(redisOf(proxy.Addr(), bySentinel(redistest.MasterName)))
+		}, undo),
+		unreachable("master-is-down", []string{"say that the master is down"}, func(s *stage) { s.monitored(second) }, undo),
+		// The sentinel has no doubt about the master, and only the operator can't reach it.
+		unreachable("sentinel-announces-unreachable-address", []string{"ADDRESS"}, func(s *stage) { s.monitored(hour) }, undo),
+		{
+			name: "replica",
+			bring: func(s *stage) {
+				r := s.behindSentinel()
+				s.push(1)
+				s.create(redisOf(r.Servers[1].Addr()))
+			},
+			says: claim{
+				kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonConnected,
+				words: []string{"the server is a replica", "mode: Sentinel"},
+			},
+			cure: func(s *stage) { s.Update(redisOf(s.Address)) },
+			then: wellAnd(claim{
+				kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonConnected, without: "replica",
+			}),
+		},
+	}
+}
+
+// monitored has the shared sentinel watch another master, which refuses connections until undo. It counts as down after
+// this time.
+func (s *stage) monitored(downAfter time.Duration) {
+	s.t.Helper()
+	sentinel := s.behindSentinel().Sentinels[0]
+	server := redistest.New(s.t, redistest.Options{})
+	s.on(server)
+	s.push(1)
+	host, port, err := net.SplitHostPort(s.proxied(server).Addr())
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(sentinel.Client().Do(s.t.Context(), "sentinel", "monitor", s.Namespace, host, port, 1).Err()).To(Succeed())
+	s.t.Cleanup(func() {
+		_ = sentinel.Client().Do(context.WithoutCancel(s.t.Context()), "sentinel", "remove", s.Namespace).Err()
+	})
+	s.Expect(sentinel.Client().Do(
+		s.t.Context(), "sentinel", "set", s.Namespace, "down-after-milliseconds", downAfter.Milliseconds()).Err()).To(Succeed())
+	s.create(redisOf(sentinel.Addr(), bySentinel(s.Namespace)))
+}
+
+// sharding are situations of Redis Clusters.
+func sharding() []situation {
+	return []situation{
+		unreachable("cluster-without-slots", []string{"have no slots"}, func(s *stage) {
+			s.on(redistest.New(s.t, redistest.Options{Cluster: true}))
+			s.create(redisOf(s.Address, inCluster))
+		}, func(s *stage) {
+			s.redis("cluster", "addslotsrange", 0, lastSlot)
+			s.pushWhenUp()
+		}),
+		unreachable("cluster-without-a-slot", []string{"No node of the Redis Cluster has the slot of a key"}, func(s *stage) {
+			s.on(redistest.New(s.t, redistest.Options{Cluster: true}))
+			slot, err := s.Redis.ClusterKeySlot(s.t.Context(), s.Queue).Result()
+			s.Expect(err).NotTo(HaveOccurred())
+			s.redis("cluster", "addslotsrange", 0, lastSlot)
+			s.redis("cluster", "delslots", slot)
+			s.undo = func() {
+				s.redis("cluster", "addslots", slot)
+				s.pushWhenUp()
+			}
+			s.create(redisOf(s.Address, inCluster))
+		}, undo),
+		unreachable("cluster-announces-unreachable-address", []string{"ADDRESS"}, func(s *stage) {
+			node := redistest.NewSharded(s.t, redistest.ShardedOptions{Masters: 1, Replicas: -1}).Nodes[0]
+			s.on(node)
+			s.push(1)
+			host, port, err := net.SplitHostPort(s.proxied(node).Addr())
+			s.Expect(err).NotTo(HaveOccurred())
+			s.redis("config", "set", "cluster-announce-ip", host, "cluster-announce-port", port)
+			s.create(redisOf(node.Addr(), inCluster))
+		}, undo),
+	}
+}
+
+// pushWhenUp pushes a message as soon as the Cluster takes it.
+func (s *stage) pushWhenUp() {
+	s.t.Helper()
+	s.Eventually(func() error { return s.Redis.LLen(s.t.Context(), s.Queue).Err() }).Should(Succeed())
+	s.push(1)
+}
+
+// streaming are situations of streams.
+func streaming() []situation {
+	const messages = 3
+	stream := func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.Queues = []scaledjobv1.Queue{{
+			Name: spec.QueueName, Type: scaledjobv1.QueueStream, Stream: &scaledjobv1.StreamQueue{ConsumerGroup: group},
+		}}
+		spec.QueueName = ""
+	}
+	groupless := situation{
+		name: "no-consumer-group", modes: everyMode,
+		bring: func(s *stage) {
+			s.add(messages)
+			s.create(stream)
+		},
+		says: unconnected(scaledjobv1.ReasonConsumerGroupNotFound, "has no consumer group", group, "XGROUP CREATE"),
+		also: []claim{
+			{kind: scaledjobv1.ConditionReconciling, status: yes, reason: scaledjobv1.ReasonConsumerGroupNotFound},
+		},
+		event: warning(scaledjobv1.ReasonConsumerGroupNotFound),
+		cure:  func(s *stage) { s.redis("xgroup", "create", s.Queue, group, "0") },
+	}
+	trimmed := situation{
+		name: "trimmed-stream",
+		bring: func(s *stage) {
+			s.add(messages)
+			s.redis("xgroup", "create", s.Queue, group, "0")
+			s.redis("xtrim", s.Queue, "maxlen", 1)
+			s.waiting = 1
+			s.create(stream)
+		},
+		says: claim{
+			kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonConnected, words: []string{"trimmed"},
+		},
+		cure: func(s *stage) { s.redis("xreadgroup", "group", group, "mailer", "streams", s.Queue, ">") },
+		then: wellAnd(claim{
+			kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonConnected, without: "trimmed",
+		}),
+	}
+	return []situation{groupless, trimmed}
+}
+
+// add adds messages to a stream.
+func (s *stage) add(messages int) {
+	s.t.Helper()
+	for i := range messages {
+		s.redis("xadd", s.Queue, "*", "message", i)
+	}
+	s.waiting += messages
+}
+
+// silent is the claim that there are no notifications.
+func silent(status metav1.ConditionStatus, reason string, words ...string) claim {
+	return claim{kind: scaledjobv1.ConditionNotificationsActive, status: status, reason: reason, words: words}
+}
+
+// notifying are situations in which the operator hears of messages late, or by tracking alone.
+func notifying() []situation {
+	subscribed := wellAnd(
+		claim{kind: scaledjobv1.ConditionNotificationsActive, status: yes, reason: scaledjobv1.ReasonSubscribed})
+	lacks := func(name, words, rule, right string) situation {
+		return situation{
+			name: name,
+			bring: func(s *stage) {
+				s.user(rule)
+				s.push(1)
+				s.create(s.asUser())
+			},
+			says: silent(no, scaledjobv1.ReasonPermissionDenied, words),
+			cure: func(s *stage) { s.permit(right) },
+			then: subscribed,
+		}
+	}
+	return []situation{
+		{
+			name: "notifications-not-configured",
+			bring: func(s *stage) {
+				s.on(redistest.New(s.t, redistest.Options{Events: redistest.NoEvents}))
+				s.createWell()
+				s.push(1)
+			},
+			says: silent(no, scaledjobv1.ReasonNotConfigured,
+				"CONFIG SET notify-keyspace-events", "Meanwhile Redis tracks the keys and tells the operator of changes"),
+			cure: func(s *stage) { s.redis("config", "set", "notify-keyspace-events", "Klg") },
+			then: subscribed,
+		},
+		{
+			name: "notifications-disabled", modes: []scaledjobv1.ScalingMode{scaledjobv1.ModePolling},
+			bring: func(s *stage) {
+				s.createWell()
+				s.push(1)
+			},
+			says: silent(no, scaledjobv1.ReasonDisabled, "spec.notifications is Disabled", "polls the queue"),
+			cure: update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Notifications = scaledjobv1.NotificationsEnabled }),
+			then: subscribed,
+		},
+		{
+			name: "notifications-unverified",
+			bring: func(s *stage) {
+				s.user("-config")
+				s.createWell(s.asUser())
+			},
+			says: silent(metav1.ConditionUnknown, scaledjobv1.ReasonUnverified, "The first notification verifies it"),
+			cure: func(s *stage) { s.push(1) },
+			then: subscribed,
+		},
+		lacks("no-permission-to-subscribe", "SUBSCRIBE", "-subscribe", "+subscribe"),
+		lacks("no-permission-for-channel", "the channel __keyspace@0__:", "resetchannels", "&*"),
+		{
+			name: "no-permission-to-track", modes: []scaledjobv1.ScalingMode{scaledjobv1.ModeTracking},
+			bring: func(s *stage) {
+				s.user("-client|tracking")
+				s.push(1)
+				s.create(s.asUser())
+			},
+			says: silent(no, scaledjobv1.ReasonDisabled, "polls the queue", "+client|tracking"),
+			cure: func(s *stage) { s.permit("+client|tracking") },
+			then: wellAnd(silent(no, scaledjobv1.ReasonDisabled, "Redis tracks the keys")),
+		},
+	}
+}

@@ -1,0 +1,113 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+)
+
+var everyMode = []scaledjobv1.ScalingMode{scaledjobv1.ModeEvents, scaledjobv1.ModeTracking, scaledjobv1.ModePolling}
+
+// bySpec are the situations that the spec brings about.
+func bySpec() []situation {
+	return []situation{
+		{
+			name: "suspended", modes: everyMode,
+			bring: func(s *stage) {
+				s.push(2)
+				s.create(suspend(true))
+			},
+			says: claim{
+				kind: scaledjobv1.ConditionScalingLimited, status: yes, reason: scaledjobv1.ReasonSuspended, words: []string{"spec.suspend"},
+			},
+			also: []claim{{kind: scaledjobv1.ConditionReady, status: yes, reason: scaledjobv1.ReasonSuspended}},
+			cure: func(s *stage) { s.Update(suspend(false)) },
+		},
+		{
+			name: "activation-threshold", modes: everyMode,
+			bring: func(s *stage) {
+				s.createWell(func(spec *scaledjobv1.ScaledJobSpec) { spec.ActivationThreshold = 3 })
+				s.push(3)
+			},
+			says: claim{
+				kind: scaledjobv1.ConditionScalingLimited, status: no, reason: scaledjobv1.ReasonNotLimited,
+				words: []string{"spec.activationThreshold"},
+			},
+			cure: func(s *stage) { s.push(1) },
+			then: wellAnd(claim{
+				kind: scaledjobv1.ConditionScalingLimited, status: no, reason: scaledjobv1.ReasonNotLimited,
+				without: "spec.activationThreshold",
+			}),
+		},
+		{
+			name: "max-replicas-0", short: true,
+			bring: func(s *stage) {
+				s.push(2)
+				s.create(scene.AtMost(0))
+			},
+			says: claim{
+				kind: scaledjobv1.ConditionScalingLimited, status: yes, reason: scaledjobv1.ReasonAtMaxReplicas,
+				words: []string{"spec.maxReplicas"},
+			},
+			cure: func(s *stage) { s.Update(scene.AtMost(10)) },
+		},
+		badTemplate("template-field", "spec.backoffLimit", func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.JobTemplate.Spec.BackoffLimit = new(int32(-1))
+		}, func(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.BackoffLimit = new(int32(0)) }),
+		badTemplate("template-volume", "volumeMounts[0].name", func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.JobTemplate.Spec.Template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "letters", MountPath: "/letters"}}
+		}, func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.JobTemplate.Spec.Template.Spec.Containers[0].VolumeMounts = nil
+		}),
+		invalidSpec(),
+	}
+}
+
+func suspend(suspended bool) scene.Change {
+	return func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = suspended }
+}
+
+// badTemplate is a template that the API server rejects for this field.
+func badTemplate(name, field string, bad, good scene.Change) situation {
+	return situation{
+		name: name,
+		bring: func(s *stage) {
+			s.push(1)
+			s.create(bad)
+		},
+		says:  createRefused(field),
+		also:  rejected(field),
+		event: warning(scaledjobv1.ReasonCreateRefused, field),
+		cure:  func(s *stage) { s.Update(good) },
+	}
+}
+
+// invalidSpec is a spec with a field that the operator does not know, because the CRD is newer.
+func invalidSpec() situation {
+	set := func(s *stage, value any) {
+		fields := map[string]any{"spec": map[string]any{newerField: value}}
+		s.patch(s.Reference(), fields)
+	}
+	words := []string{newerField, "Upgrade the operator"}
+	return situation{
+		name: "unknown-field", restricted: true,
+		bring: func(s *stage) {
+			s.grant("batch", "jobs", "create")
+			s.create()
+			s.Eventually(func() int64 { // until the API server serves the field
+				set(s, 5)
+				return s.Get().Generation
+			}).Should(BeNumerically(">", 1))
+			s.push(1)
+		},
+		says:  claim{kind: scaledjobv1.ConditionReady, status: no, reason: scaledjobv1.ReasonInvalidSpec, words: words},
+		also:  []claim{{kind: scaledjobv1.ConditionStalled, status: yes, reason: scaledjobv1.ReasonInvalidSpec, words: words}},
+		event: warning(scaledjobv1.ReasonInvalidSpec, newerField),
+		cure:  func(s *stage) { set(s, nil) },
+	}
+}

@@ -1,0 +1,263 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/scene"
+	"miracle.dev/scaledjob-operator/test/kit/skip"
+)
+
+// situation is one in which messages wait.
+type situation struct {
+	name string
+	// short is whether make test brings it about, for all situations of its part.
+	short bool
+	// modes are how the operator learns of messages, where that makes a difference. None means by notifications.
+	modes []scaledjobv1.ScalingMode
+	// restricted is whether the operator lacks permissions.
+	restricted bool
+	// bring brings the situation about. It creates the ScaledJob, and pushes.
+	bring func(s *stage)
+	// says is what a condition says then, and also are what others say at the same time.
+	says claim
+	also []claim
+	// event happens exactly once.
+	event event
+	// cure ends the situation. Nil is for one that the operator ends itself.
+	cure func(s *stage)
+	// then is what the conditions say after that. None means that all is well. Each message has its Job then.
+	then []claim
+}
+
+// claim is what a condition says. In words, NAMESPACE and ADDRESS stand for those of the stage.
+type claim struct {
+	kind   string
+	status metav1.ConditionStatus
+	reason string
+	// words are in the message, and without is not.
+	words   []string
+	without string
+}
+
+// event is one about the ScaledJob. Its note has these words.
+type event struct {
+	kind, reason string
+	words        []string
+}
+
+func warning(reason string, words ...string) event {
+	return event{corev1.EventTypeWarning, reason, words}
+}
+
+func normal(reason string, words ...string) event {
+	return event{corev1.EventTypeNormal, reason, words}
+}
+
+const (
+	yes = metav1.ConditionTrue
+	no  = metav1.ConditionFalse
+)
+
+// well is what the conditions say when nothing is wrong.
+var well = []claim{
+	{kind: scaledjobv1.ConditionReady, status: yes, reason: scaledjobv1.ReasonReconciled},
+	{kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonConnected},
+	{kind: scaledjobv1.ConditionTemplateValid, status: yes, reason: scaledjobv1.ReasonAccepted},
+	{kind: scaledjobv1.ConditionScalingLimited, status: no, reason: scaledjobv1.ReasonNotLimited},
+}
+
+// wellAnd is what the conditions say when nothing is wrong, and more.
+func wellAnd(more ...claim) []claim { return slices.Concat(well, more) }
+
+// situations are all.
+func situations() []situation {
+	return slices.Concat(refused(), notRunning(), unread(), bySpec())
+}
+
+func TestWhy(t *testing.T) {
+	t.Parallel()
+	writeAnswers(t)
+	for number, each := range situations() {
+		t.Run(each.name, func(t *testing.T) {
+			t.Parallel()
+			if !each.short {
+				skip.UnderShort(t, "another situation of the part is brought about")
+			}
+			if len(each.modes) == 0 {
+				each.play(t, scaledjobv1.ModeEvents, fmt.Sprintf("%02d", number+1))
+			}
+			for _, mode := range each.modes {
+				t.Run(string(mode), func(t *testing.T) {
+					t.Parallel()
+					each.play(t, mode, fmt.Sprintf("%02d-%s", number+1, mode))
+				})
+			}
+		})
+	}
+}
+
+// play brings the situation about and cures it, and compares what the ScaledJob says with what it should say. The record
+// has the title.
+func (w situation) play(t *testing.T, mode scaledjobv1.ScalingMode, title string) {
+	t.Helper()
+	s := newStage(t, w.restricted, mode)
+	w.bring(s)
+	s.expect(append([]claim{w.says}, w.also...)...)
+	s.expectOnce(w.event)
+	s.record(title)
+	if w.cure != nil {
+		w.cure(s)
+	}
+	if w.then == nil {
+		w.then = well
+	}
+	s.expect(w.then...)
+	s.expectJobs()
+	s.expectOnce(w.event)
+}
+
+// expect waits until the conditions say all that is claimed.
+func (s *stage) expect(claims ...claim) {
+	s.t.Helper()
+	s.Eventually(func() []string { return s.missing(claims) }).Should(BeEmpty(), s.explain)
+}
+
+// missing is what conditions of the current spec do not say although it is claimed.
+func (s *stage) missing(claims []claim) (all []string) {
+	s.t.Helper()
+	is := s.Get()
+	for _, claimed := range claims {
+		condition := apimeta.FindStatusCondition(is.Status.Conditions, claimed.kind)
+		if condition == nil || condition.ObservedGeneration != is.Generation {
+			all = append(all, claimed.kind)
+			continue
+		}
+		all = append(all, claimed.differences(condition, s.fill)...)
+	}
+	return all
+}
+
+// differences is what a condition says otherwise than claimed. A message is one line, and no longer than a page.
+func (c claim) differences(is *metav1.Condition, fill func(string) string) (all []string) {
+	const longest = 4096
+	if is.Status != c.status || is.Reason != c.reason {
+		all = append(all, fmt.Sprintf("%s is not %s %s", c.kind, c.status, c.reason))
+	}
+	for _, words := range c.words {
+		if !strings.Contains(is.Message, fill(words)) {
+			all = append(all, fmt.Sprintf("the message of %s lacks %q", c.kind, fill(words)))
+		}
+	}
+	if c.without != "" && strings.Contains(is.Message, fill(c.without)) {
+		all = append(all, fmt.Sprintf("the message of %s has %q", c.kind, fill(c.without)))
+	}
+	if strings.ContainsAny(is.Message, "\n\r") || len(is.Message) > longest {
+		all = append(all, fmt.Sprintf("the message of %s is not one short line", c.kind))
+	}
+	return all
+}
+
+// expectOnce waits until an event of this kind has happened, with these words, and exactly once.
+func (s *stage) expectOnce(of event) {
+	s.t.Helper()
+	if of.reason == "" {
+		return
+	}
+	s.Eventually(func() (notes []string) {
+		all, err := s.Events(s.t.Context())
+		s.Expect(err).NotTo(HaveOccurred())
+		for _, is := range all {
+			for range scene.Times(&is) {
+				if is.Reason == of.reason {
+					notes = append(notes, is.Type+": "+is.Note)
+				}
+			}
+		}
+		return notes
+	}).Should(ConsistOf(And(HavePrefix(of.kind), containAll(s.fillAll(of.words)))), s.explain)
+}
+
+func containAll(words []string) OmegaMatcher {
+	matchers := []OmegaMatcher{Not(BeEmpty())}
+	for _, each := range words {
+		matchers = append(matchers, ContainSubstring(each))
+	}
+	return And(matchers...)
+}
+
+// expectJobs waits until each message has its Job, and where Pods run, each Job its Pod.
+func (s *stage) expectJobs() {
+	s.t.Helper()
+	have := And(HaveField("ActiveJobs", BeEquivalentTo(s.waiting)))
+	if s.podsRun {
+		have = And(have, HaveField("PendingJobs", BeZero()))
+	}
+	s.Eventually(s.Status).Should(have, s.explain)
+}
+
+// explain is all that the ScaledJob says, and all events about it.
+func (s *stage) explain() string {
+	var text strings.Builder
+	status := s.Status()
+	fmt.Fprintf(&text, "%d messages should have their Jobs in the end. Now it says: %s\nEvents:\n", s.waiting, scene.Explain(&status))
+	all, err := s.Events(s.t.Context())
+	if err != nil {
+		return err.Error()
+	}
+	for _, is := range all {
+		fmt.Fprintf(&text, "%s %s ×%d: %s\n", is.Type, is.Reason, scene.Times(&is), is.Note)
+	}
+	return text.String()
+}
+
+// record writes what kubectl describe shows of the ScaledJob to a file.
+func (s *stage) record(title string) {
+	s.t.Helper()
+	if *recordFolder == "" {
+		return
+	}
+	shown, err := s.in.Cluster.Kubectl(s.t.Context(), "describe", "sjob", s.Name, "--namespace="+s.Namespace)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(os.WriteFile(filepath.Join(*recordFolder, title+".txt"), []byte(shown), 0o600)).To(Succeed())
+}
+
+// writeAnswers writes which situation has which number in the records.
+func writeAnswers(t *testing.T) {
+	t.Helper()
+	if *recordFolder == "" {
+		return
+	}
+	var text strings.Builder
+	for number, each := range situations() {
+		fmt.Fprintf(&text, "%02d %s\n", number+1, each.name)
+	}
+	g := NewWithT(t)
+	g.Expect(os.MkdirAll(*recordFolder, 0o700)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(*recordFolder, "answers.txt"), []byte(text.String()), 0o600)).To(Succeed())
+}
+
+// TestSituationsHaveNamesOfTheirOwn keeps the table in order: RUN selects a situation by its name.
+func TestSituationsHaveNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	known := map[string]bool{}
+	for _, each := range situations() {
+		g.Expect(each.name).To(MatchRegexp(`^[a-z0-9-]+$`))
+		g.Expect(known).NotTo(HaveKey(each.name))
+		known[each.name] = true
+	}
+}

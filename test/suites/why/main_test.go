@@ -77,17 +77,18 @@ func start(ctx context.Context) error {
 		redisServer, err = redistest.Start(ctx, redistest.Options{Events: allEvents, Log: os.Stderr})
 		return err
 	})
-	group.Go(func() error {
-		return shared.start(ctx, cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr})
+	group.Go(func() (err error) {
+		opts := cluster.Options{ControllerManager: true, FakeNode: true, Log: os.Stderr}
+		if shared.ControlPlane, err = scene.NewControlPlane(ctx, opts); err != nil {
+			return err
+		}
+		return shared.operate(ctx)
 	})
 	return group.Wait()
 }
 
-// start starts both.
-func (s *setting) start(ctx context.Context, opts cluster.Options) (err error) {
-	if s.ControlPlane, err = scene.NewControlPlane(ctx, opts); err != nil {
-		return err
-	}
+// operate starts the operator.
+func (s *setting) operate(ctx context.Context) (err error) {
 	s.operator, err = operator.Start(ctx, operator.Options{
 		Cluster: s.Cluster, Log: os.Stderr, Networks: "127.0.0.1/32",
 		Args: []string{"--redis-deny-cidrs=" + deniedHost + "/32", "--max-redis-servers-per-namespace=" + mostServers},

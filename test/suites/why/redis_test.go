@@ -550,19 +550,22 @@ func streaming() []situation {
 		event: warning(scaledjobv1.ReasonConsumerGroupNotFound),
 		cure:  func(s *stage) { s.redis("xgroup", "create", s.Queue, group, "0") },
 	}
+	// A worker has taken the messages and ended, and the stream has lost all but one of them.
 	trimmed := situation{
 		name: "trimmed-stream",
 		bring: func(s *stage) {
 			s.add(messages)
 			s.redis("xgroup", "create", s.Queue, group, "0")
+			s.redis("xreadgroup", "group", group, "mailer", "streams", s.Queue, ">")
 			s.redis("xtrim", s.Queue, "maxlen", 1)
 			s.waiting = 1
 			s.create(stream)
 		},
 		says: claim{
-			kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonConnected, words: []string{"trimmed"},
+			kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonConnected,
+			words: []string{"trimmed", group, "NAMESPACE:emails", "XAUTOCLAIM"},
 		},
-		cure: func(s *stage) { s.redis("xreadgroup", "group", group, "mailer", "streams", s.Queue, ">") },
+		cure: func(s *stage) { s.redis("xautoclaim", s.Queue, group, "mailer", "9999999999", "0") },
 		then: wellAnd(claim{
 			kind: scaledjobv1.ConditionQueueConnected, status: yes, reason: scaledjobv1.ReasonConnected, without: "trimmed",
 		}),

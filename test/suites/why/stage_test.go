@@ -6,6 +6,7 @@ package why
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -270,10 +273,16 @@ func (l *lazy[T]) get(t *testing.T, start func(context.Context) (T, error)) T {
 const newerField = "priority"
 
 // startRestricted starts a control plane with an operator, and takes the permissions to create Jobs and to read Secrets
-// from it when it runs: without the first it does not start. The CRD gets another field.
+// from it when it runs: without the first it does not start. The CRD has another field.
 func startRestricted(ctx context.Context) (_ *setting, err error) {
 	s := &setting{}
-	if err := s.start(ctx, cluster.Options{}); err != nil {
+	if s.ControlPlane, err = scene.NewControlPlane(ctx, cluster.Options{}); err != nil {
+		return s, err
+	}
+	if err := s.addNewerField(ctx); err != nil {
+		return s, err
+	}
+	if err := s.operate(ctx); err != nil {
 		return s, err
 	}
 	var role rbacv1.ClusterRole
@@ -285,14 +294,37 @@ func startRestricted(ctx context.Context) (_ *setting, err error) {
 			role.Rules[i].Verbs = []string{"delete", "get", "list", "watch"}
 		}
 	}
-	if err := s.API.Update(ctx, &role); err != nil {
-		return s, err
-	}
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "scaledjob-operator-secret-reader"}}
-	if err := s.API.Delete(ctx, binding); err != nil {
-		return s, err
-	}
-	_, err = s.Cluster.Kubectl(ctx, "patch", "crd", "scaledjobs.batch.miracle.dev", "--type=json",
+	return s, errors.Join(s.API.Update(ctx, &role), s.API.Delete(ctx, binding))
+}
+
+// addNewerField adds the field to the CRD, and waits until the API server keeps it.
+func (s *setting) addNewerField(ctx context.Context) error {
+	_, err := s.Cluster.Kubectl(ctx, "patch", "crd", "scaledjobs.batch.miracle.dev", "--type=json",
 		`--patch=[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/`+newerField+`","value":{"type":"integer"}}]`)
-	return s, err
+	if err != nil {
+		return err
+	}
+	spec := &scaledjobv1.ScaledJobSpec{QueueName: "probe", RedisAddress: "redis:6379", Threshold: 1}
+	usual(spec)
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(spec)
+	if err != nil {
+		return err
+	}
+	fields[newerField] = int64(1)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return scene.Await(ctx, func(ctx context.Context) error {
+		probe := &unstructured.Unstructured{Object: map[string]any{"spec": runtime.DeepCopyJSON(fields)}}
+		probe.SetGroupVersionKind(scaledjobv1.GroupVersion.WithKind("ScaledJob"))
+		probe.SetNamespace(metav1.NamespaceDefault)
+		probe.SetName("probe")
+		if err := s.API.Create(ctx, probe, client.DryRunAll); err != nil {
+			return err
+		}
+		if _, kept, _ := unstructured.NestedInt64(probe.Object, "spec", newerField); !kept {
+			return errors.New("the API server drops the field")
+		}
+		return nil
+	})
 }

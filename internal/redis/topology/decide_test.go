@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
+	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/redis/resp"
 )
@@ -197,7 +198,7 @@ func TestServersOfOtherDeploymentsAreNotBelieved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFollower(nil, newShares(), auth.Endpoint{Mode: c.mode, Address: "seed:1"}, nil, logr.Discard())
+			f := newFollower(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: c.mode, Address: "seed:1"}, nil, logr.Discard())
 			f.peers = map[string]bool{}
 			for id := range strings.FieldsSeq(c.before) {
 				f.peers[id] = true
@@ -216,7 +217,7 @@ func TestServersOfOtherDeploymentsAreNotBelieved(t *testing.T) {
 func TestAFreshSentinelDoesNotLeadBackToTheOldMaster(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	f := newFollower(nil, newShares(), auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})},
+	f := newFollower(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})},
 		make(chan struct{}, 1), logr.Discard())
 	say := func(all ...answer) {
 		for _, each := range all {
@@ -255,7 +256,7 @@ func TestSentinelsAreRememberedWhileTheOneThatIsNamedIsGone(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "seed:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-			f := newFollower(nil, newShares(), e, make(chan struct{}, 1), logr.Discard())
+			f := newFollower(connection.NewPool(connection.Options{}), newShares(), e, make(chan struct{}, 1), logr.Discard())
 			say := func(at time.Time, each answer) {
 				each.asked = at
 				if f.pollers[each.from] == nil {
@@ -284,7 +285,7 @@ func TestAnswersThatHaveBecomeOldAreNotUsed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-	f := newFollower(nil, newShares(), e, make(chan struct{}, 1), logr.Discard())
+	f := newFollower(connection.NewPool(connection.Options{}), newShares(), e, make(chan struct{}, 1), logr.Discard())
 	now := time.Now()
 	hear := func(asked time.Time) {
 		f.pollers["s1:1"] = &poller{address: "s1:1"}
@@ -317,7 +318,7 @@ func TestNothingIsKnownBeforeOldAnswersWereLookedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		e := auth.Endpoint{Mode: auth.ModeSentinel, Address: "s1:1", Sentinels: unique.Make(auth.Sentinels{MasterName: "jobs"})}
-		f := newFollower(nil, newShares(), e, make(chan struct{}, 1), logr.Discard())
+		f := newFollower(connection.NewPool(connection.Options{}), newShares(), e, make(chan struct{}, 1), logr.Discard())
 		f.pollers["s1:1"] = &poller{address: "s1:1"}
 		said := names("m:1", 1)
 		said.asked = time.Now()
@@ -486,7 +487,7 @@ func TestANodeOfAnotherClusterHasNoSlots(t *testing.T) {
 		second *nodes
 		owner  uint16
 	}{"another Cluster": {other, 0}, "the same": {&same, 1}} {
-		f := newFollower(nil, newShares(), auth.Endpoint{Mode: auth.ModeCluster, Address: "seed:1"}, make(chan struct{}, 1), logr.Discard())
+		f := newFollower(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeCluster, Address: "seed:1"}, make(chan struct{}, 1), logr.Discard())
 		f.met["b:1"] = time.Now()
 		f.answers["seed:1"] = answer{from: "seed:1", asked: time.Now(), nodes: own}
 		f.answers["b:1"] = answer{from: "b:1", asked: time.Now(), nodes: c.second}

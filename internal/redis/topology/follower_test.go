@@ -40,7 +40,7 @@ func (s *slow) decide([]answer, int, uint64) *view {
 func (s *slow) wanted(map[string]answer, []auth.Endpoint) []string { return s.addresses }
 
 func newIdleFollower() *follower {
-	return newFollower(nil, newShares(), auth.Endpoint{Mode: auth.ModeCluster}, make(chan struct{}, 1), logr.Discard())
+	return newFollower(connection.NewPool(connection.Options{}), newShares(), auth.Endpoint{Mode: auth.ModeCluster}, make(chan struct{}, 1), logr.Discard())
 }
 
 // Servers of a tenant that say something else all the time take no more than a part of one core, however many they are.

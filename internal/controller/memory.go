@@ -46,6 +46,8 @@ type memory struct {
 	// failures is the number of reconciles in a row whose creates ended with an error, and answer is the last one.
 	failures int
 	answer   admission.Answer
+	// roomMade is when finished Jobs were last deleted because of a quota.
+	roomMade time.Time
 	// createsSlowly is true if creates have timed out, and none has been faster since.
 	createsSlowly bool
 	// quoted is when the status last got other words of the API server.

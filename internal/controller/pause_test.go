@@ -219,7 +219,7 @@ func TestFailingJobsPauseWithinAQuotaAsWell(t *testing.T) {
 		w.quota(10)
 		w.queues.SetDepth(emailQueue, 200)
 		for range 600 {
-			w.reconcile(ctx)
+			_, _ = w.r.Reconcile(ctx, requestOf(emails)) // After finished Jobs have given way, a refusal is an error.
 			for _, job := range w.jobs(ctx) {
 				if len(job.Status.Conditions) == 0 {
 					w.finish(ctx, job.Name, batchv1.JobFailed)

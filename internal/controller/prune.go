@@ -30,9 +30,8 @@ func (r *Reconciler) prune(
 ) jobcontrol.Deleted {
 	spec := &t.sj.Spec
 	finished := seen.jobs.Prunable(spec.SuccessfulJobsHistoryLimitOrDefault(), spec.FailedJobsHistoryLimitOrDefault())
-	if room := roomNeeded(plan, *done); room > len(finished) {
-		finished = seen.jobs.Oldest(room)
-		done.gaveWay = len(finished) > 0
+	if oldest := seen.jobs.Oldest(roomNeeded(plan, *done)); len(oldest) > len(finished) {
+		finished, done.gaveWay, t.mem.roomMade = oldest, true, time.Now()
 	}
 	finished = slices.DeleteFunc(finished, func(job *batchv1.Job) bool {
 		ordinal, _ := jobs.Ordinal(&job.ObjectMeta)
@@ -47,6 +46,13 @@ func (r *Reconciler) prune(
 
 // jobQuota is the resource of a quota that limits how many Jobs exist in a namespace, finished or not.
 const jobQuota = "count/jobs.batch"
+
+// quotaLag is how long a quota may still count Jobs that were deleted. Until then its refusals are not final, and no
+// further Jobs give way.
+const quotaLag = 10 * time.Second
+
+// madeRoom reports whether Jobs have given way to new ones so recently that a quota may still count them.
+func (m *memory) madeRoom(now time.Time) bool { return now.Sub(m.roomMade) < quotaLag }
 
 // roomNeeded returns how many Jobs could be created if a quota for Jobs were not used up.
 func roomNeeded(plan plan, done outcome) int {

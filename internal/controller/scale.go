@@ -81,7 +81,7 @@ func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, pla
 		done.changed = true
 	case errors.Is(err, report.ErrNoPlace):
 		done.waits = t.pass.Waits(t.kindOfCreates())
-	case errors.Is(err, jobcontrol.ErrRefused):
+	case errors.Is(err, jobcontrol.ErrRefused) && !t.mem.madeRoom(time.Now()):
 		ctrl.LoggerFrom(ctx).Error(err, "the API server refuses to create a Job")
 		t.mem.pause.Refused(time.Now())
 		done.refusal, done.more = err, false

@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
 
@@ -117,14 +118,19 @@ func TestHistoryGivesWayToAQuota(t *testing.T) {
 		w.Expect(w.jobs(ctx)).To(HaveLen(3))
 		oldest := w.names()[0]
 
-		w.quota(3)
+		w.onCreate = refuse(errForbidden)
 		w.queues.SetDepth(emailQueue, 1)
 		w.reconcile(ctx)
-		w.Expect(w.jobs(ctx)).To(HaveLen(2))
+		for range 3 { // The quota still counts the deleted Job.
+			w.Expect(w.jobs(ctx)).To(HaveLen(2))
+			w.Expect(w.reconcileFails(ctx)).To(MatchError(jobcontrol.ErrRefused), "it is tried again soon")
+		}
 		for _, job := range w.jobs(ctx) {
 			w.Expect(job.Name).NotTo(Equal(oldest))
 		}
+		w.Expect(w.limited(ctx)).To(Equal("CreateRefused"))
 		time.Sleep(2 * time.Second)
+		w.onCreate = send
 		w.reconcile(ctx)
 		w.Expect(w.jobs(ctx)).To(HaveLen(3))
 		time.Sleep(2 * time.Second)

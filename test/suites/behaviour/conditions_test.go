@@ -196,7 +196,15 @@ var troubles = map[string]trouble{
 			s.Push(1)
 		},
 		condition: scaledjobv1.ConditionScalingLimited, status: metav1.ConditionTrue, reason: scaledjobv1.ReasonCreateRefused,
-		cure: []string{"Check quotas"}, kstatus: status.CurrentStatus,
+		cure: []string{"exceeded quota", "Raise the quota"}, kstatus: status.InProgressStatus, // From the second refusal on.
+	},
+	"a quota keeps the template from being checked": {
+		bring: func(s *scaledJob) {
+			s.allowJobs(0)
+			s.Update(image("other"))
+		},
+		condition: scaledjobv1.ConditionTemplateValid, status: metav1.ConditionUnknown, reason: scaledjobv1.ReasonNotChecked,
+		cure: []string{"did not check the template", "exceeded quota"}, kstatus: status.CurrentStatus,
 	},
 	"nothing is held back": {
 		condition: scaledjobv1.ConditionScalingLimited, status: metav1.ConditionFalse, reason: scaledjobv1.ReasonNotLimited,

@@ -50,7 +50,7 @@ func TestJobsStayWhereAPolicyForbidsThoseOfTheNewTemplate(t *testing.T) {
 		Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
 
 	s.Update(image("forbidden"))
-	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked)
+	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionFalse, scaledjobv1.ReasonRejected)
 	s.Consistently(s.images).Should(HaveExactElements("none", "none", "none"))
 }
 

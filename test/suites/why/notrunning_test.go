@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	reasonJobsNotStarting = "JobsNotStarting"
-
 	// describeJobs is the command that shows why a Job has no Pod.
 	describeJobs = "kubectl describe jobs"
 	// enforce is the label by which a namespace admits only Pods of a level.
@@ -128,11 +126,11 @@ func notStarting() []situation {
 
 // waits is a situation of two messages whose Jobs do not start.
 func waits(name string, words []string, bring, cure func(s *stage)) situation {
-	w := limited(name, reasonJobsNotStarting, words, func(s *stage) {
+	w := limited(name, scaledjobv1.ReasonJobsNotStarting, words, func(s *stage) {
 		s.push(2)
 		bring(s)
 	}, cure)
-	w.event = warning(reasonJobsNotStarting)
+	w.event = warning(scaledjobv1.ReasonJobsNotStarting)
 	return w
 }
 

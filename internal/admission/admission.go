@@ -128,7 +128,7 @@ func line(text string) string {
 func exceeded(text string) (resources []string) {
 	_, rest, _ := strings.Cut(text, "requested: ")
 	requested, _, _ := strings.Cut(rest, ", used: ")
-	for _, each := range strings.Split(requested, ",") {
+	for each := range strings.SplitSeq(requested, ",") {
 		if resource, _, found := strings.Cut(each, "="); found {
 			resources = append(resources, resource)
 		}

@@ -31,16 +31,7 @@ func (r *Reconciler) report(
 	if plan.known && !done.unfinished() && !done.waiting() && done.err == nil {
 		t.mem.notified = time.Time{}
 	}
-	r.emitWarnings(ctx, t)
-	if done.created > 0 {
-		t.mem.note(report.CreatedJobs())
-	}
-	if done.gaveWay {
-		t.mem.note(report.DeletedHistory(done.refused.Name))
-	}
-	if done.pruned.Unfinished {
-		t.mem.note(report.ReplacedJobs())
-	}
+	r.noteActions(ctx, t, done)
 	replaced, statusWait, statusErr := r.statuses(t.pass).Write(ctx, t.sj, &t.mem.status, status, done.unfinished())
 	if replaced != nil {
 		r.emit(t.sj, report.Events(replaced, status)...)
@@ -57,12 +48,21 @@ func (r *Reconciler) report(
 	return statusWait
 }
 
-// emitWarnings emits the event that another operator creates Jobs.
-func (r *Reconciler) emitWarnings(ctx context.Context, t *target) {
+// noteActions keeps the events about what the reconcile has done, and emits that another operator creates Jobs.
+func (r *Reconciler) noteActions(ctx context.Context, t *target, done outcome) {
 	if r.Gate.TakeOthers(t.sj.UID) {
 		warning := report.AnotherOperator()
 		ctrl.LoggerFrom(ctx).Info(warning.Note)
 		r.emit(t.sj, warning)
+	}
+	if done.created > 0 {
+		t.mem.note(report.CreatedJobs())
+	}
+	if done.gaveWay && done.pruned.Err == nil {
+		t.mem.note(report.DeletedHistory(done.refused.Name))
+	}
+	if done.pruned.Unfinished {
+		t.mem.note(report.ReplacedJobs())
 	}
 }
 

@@ -17,7 +17,7 @@ const (
 	// ConditionTemplateValid tells whether the API server accepts a Job built from the template: it follows from a dry
 	// run in each generation, and from the answers to creates. It never prevents the creation of a Job.
 	ConditionTemplateValid = "TemplateValid"
-	// ConditionScalingLimited is True while the operator wants fewer Jobs than are due.
+	// ConditionScalingLimited is True while something keeps Jobs from being created or from starting.
 	ConditionScalingLimited = "ScalingLimited"
 	// ConditionReconciling and ConditionStalled follow kstatus. They are present, and True, only while Ready is not
 	// True: Stalled if somebody has to change something, and Reconciling if the operator retries and the problem may

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package admission says what the answer of the API server to a create means: whether it would refuse the same request
-// again, who refused it, and in which words.
+// again, who refused it, and in which words. It also collects the warnings of an answer.
 package admission
 
 import (
@@ -28,6 +28,8 @@ const (
 	ByPolicy By = "admission policy"
 	// ByQuota is a ResourceQuota that is used up.
 	ByQuota By = "quota"
+	// ByChange is a webhook or policy that changes Jobs so that the operator can't use them.
+	ByChange By = "change"
 	// ByPermissions is the authorization of the operator itself.
 	ByPermissions By = "permissions"
 )
@@ -47,9 +49,11 @@ type Answer struct {
 	Exceeded []string
 }
 
-// BlamesTemplate reports whether the refusal is about what the template says, and not about a quota that is used up or
-// a permission of the operator.
-func (a Answer) BlamesTemplate() bool { return a.Refused && a.By != ByQuota && a.By != ByPermissions }
+// BlamesTemplate reports whether the refusal is about what the template says, and not about a quota that is used up, a
+// permission of the operator, or what was changed in the Job.
+func (a Answer) BlamesTemplate() bool {
+	return a.Refused && a.By != ByQuota && a.By != ByPermissions && a.By != ByChange
+}
 
 // rules find out by the words of the API server who refused a request, in the order in which they are tried. A webhook
 // may answer with any code, so that only the words tell. The first group of a rule is a name.

@@ -74,6 +74,7 @@ func (r *Reconciler) reportIfMalformed(
 	if cause == nil {
 		return ctrl.Result{}, false
 	}
+	mem.readiness = nil // Nobody observes the Jobs meanwhile.
 	r.unsubscribe(client.ObjectKeyFromObject(sj))
 	r.Metrics.Failed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName)
 	before := mem.status.Latest(sj)

@@ -43,15 +43,16 @@ type memory struct {
 	deletes jobcontrol.Deletes
 	// notified is when the first notification arrived after the last complete reconcile; zero if none has.
 	notified time.Time
-	// failures is the number of reconciles in a row whose creates ended with an error, and answer is the last one.
+	// failures is the number of reconciles in a row whose creates ended with an error, and answer is what the API
+	// server said to the last.
 	failures int
 	answer   admission.Answer
 	// roomMade is when finished Jobs were last deleted because of a quota.
 	roomMade time.Time
 	// createsSlowly is true if creates have timed out, and none has been faster since.
 	createsSlowly bool
-	// quoted is when the status last got other words of the API server.
-	quoted time.Time
+	// refreshed is when the status last got other words of the API server.
+	refreshed time.Time
 	// status is the last computed and the last written status.
 	status report.StatusRecord
 	// untold are the events to emit with the next status. They leave the API server to creates, as the status does.

@@ -30,7 +30,7 @@ func (r *Reconciler) updatePause(t *target, seen observation) (paused bool) {
 	finishes := finishesOf(since.Finished, seen.templateHash)
 	switch {
 	case edited || lifted: // A user has acted, so that the cause may be gone.
-		mem.pause = scaling.Pause{}
+		mem.pause, mem.failures = scaling.Pause{}, 0
 	case first && (mem.tally.Total() == 0 || seen.jobs.HasTemplate(seen.templateHash)):
 		// With Jobs of other templates only, a user has edited the template while the operator was down.
 		was, begun := report.Limit(&t.sj.Status)
@@ -52,8 +52,8 @@ func (r *Reconciler) updatePause(t *target, seen observation) (paused bool) {
 	return paused
 }
 
-// templateEdited reports whether a user has edited the template since the last reconcile. A changed hash alone does not
-// prove an edit: a new version of the CRD may add a default.
+// templateEdited reports whether a user has edited the template since the last reconcile. A changed hash of the same
+// generation is no edit.
 func (m *memory) templateEdited(sj *scaledjobv1.ScaledJob, seen observation) bool {
 	other := m.templateHash != "" && m.templateHash != seen.templateHash
 	m.templateHash = seen.templateHash

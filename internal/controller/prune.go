@@ -30,18 +30,21 @@ func (r *Reconciler) prune(
 ) jobcontrol.Deleted {
 	spec := &t.sj.Spec
 	finished := seen.jobs.Prunable(spec.SuccessfulJobsHistoryLimitOrDefault(), spec.FailedJobsHistoryLimitOrDefault())
-	if oldest := seen.jobs.Oldest(roomNeeded(plan, *done)); len(oldest) > len(finished) {
-		finished, done.gaveWay, t.mem.roomMade = oldest, true, time.Now()
-	}
-	finished = slices.DeleteFunc(finished, func(job *batchv1.Job) bool {
+	inDoubt := func(job *batchv1.Job) bool {
 		ordinal, _ := jobs.Ordinal(&job.ObjectMeta)
 		return r.Gate.InDoubt(t.sj.UID, ordinal)
-	})
-	if done.created > 0 && len(finished) > 0 && len(replaced) == 0 && !pressing(finished, time.Now()) {
+	}
+	finished = slices.DeleteFunc(finished, inDoubt)
+	room := slices.DeleteFunc(seen.jobs.Oldest(roomNeeded(plan, *done), finished), inDoubt)
+	if done.created > 0 && len(finished) > 0 && len(replaced)+len(room) == 0 && !pressing(finished, time.Now()) {
 		return jobcontrol.Deleted{Later: true}
 	}
 	deleter := jobcontrol.Deleter{Client: r.Client, Take: func() func() { return t.pass.Take(enqueue.KindDelete) }}
-	return deleter.Delete(ctx, t.sj, &t.mem.deletes, append(replaced, finished...))
+	deleted := deleter.Delete(ctx, t.sj, &t.mem.deletes, slices.Concat(room, replaced, finished))
+	if done.gaveWay = len(room) > 0 && deleted.Finished > 0; done.gaveWay {
+		t.mem.roomMade = time.Now()
+	}
+	return deleted
 }
 
 // jobQuota is the resource of a quota that limits how many Jobs exist in a namespace, finished or not.

@@ -25,8 +25,8 @@ func (r *Reconciler) report(
 ) (statusWait time.Duration) {
 	now := time.Now()
 	status := report.Status(t.sj, seen.before, reconciled(t, seen, plan, done, now), now)
-	if report.Requoted(seen.before, status) {
-		t.mem.quoted = now
+	if report.Refreshed(seen.before, status) {
+		t.mem.refreshed = now
 	}
 	if plan.known && !done.unfinished() && !done.waiting() && done.err == nil {
 		t.mem.notified = time.Time{}
@@ -58,7 +58,7 @@ func (r *Reconciler) noteActions(ctx context.Context, t *target, done outcome) {
 	if done.created > 0 {
 		t.mem.note(report.CreatedJobs())
 	}
-	if done.gaveWay && done.pruned.Err == nil {
+	if done.gaveWay {
 		t.mem.note(report.DeletedHistory(done.refused.Name))
 	}
 	if done.pruned.Unfinished {
@@ -69,8 +69,8 @@ func (r *Reconciler) noteActions(ctx context.Context, t *target, done outcome) {
 // stillAfter is how long no message must have left the queue until the status mentions it.
 const stillAfter = 10 * time.Minute
 
-// requoteInterval is the minimum time between two changes of the words of the API server in the status.
-const requoteInterval = time.Minute
+// refreshInterval is the minimum time between two changes of the words of the API server in the status.
+const refreshInterval = time.Minute
 
 // deniedInterval is the minimum time between two log lines that the operator may not write statuses. They concern all
 // ScaledJobs.
@@ -110,7 +110,7 @@ func reconciled(t *target, seen observation, plan plan, done outcome, now time.T
 		Answer:        t.mem.answer,
 		NotReady:      seen.waiting,
 		Still:         plan.known && now.Sub(t.mem.pause.StillSince()) >= stillAfter,
-		Requote:       now.Sub(t.mem.quoted) >= requoteInterval,
+		Refresh:       now.Sub(t.mem.refreshed) >= refreshInterval,
 		Waiting:       done.waitsLong(now),
 		Notifications: seen.events.Verdict,
 		Tracking:      seen.events.Tracking,

@@ -40,6 +40,13 @@ func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observat
 	}
 }
 
+// doubts reports whether a dry run was accepted although the last create was refused because of the template: the cause
+// may be gone, or it may not apply to dry runs.
+func (m *memory) doubts(checked *report.Condition, done outcome) bool {
+	accepted := checked != nil && checked.Status == metav1.ConditionTrue
+	return accepted && done.created == 0 && !done.failed() && m.failures > 0 && m.answer.BlamesTemplate()
+}
+
 // replaceable returns the unfinished Jobs of an earlier template that are to be deleted and replaced. It returns none
 // unless replacements can be created: creation is neither suspended nor paused, no create has just failed, and the API
 // server accepts Jobs of the template.

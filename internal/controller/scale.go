@@ -87,6 +87,8 @@ func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, pla
 		done.refusal, done.more = err, false
 		t.mem.failed(answerTo(err))
 		done.refused = t.mem.answer
+	case errors.Is(err, jobcontrol.ErrRefused):
+		done.err, done.more, t.mem.answer = err, false, answerTo(err) // The quota still counts Jobs that have given way.
 	case err != nil:
 		done.err, done.more = err, false
 		t.mem.failed(answerTo(err))
@@ -106,7 +108,7 @@ func (m *memory) failed(answer admission.Answer) {
 // answerTo returns what the error of a create means.
 func answerTo(err error) admission.Answer {
 	if errors.Is(err, jobcontrol.ErrNotOwned) {
-		return admission.Answer{Refused: true, Text: jobcontrol.ErrNotOwned.Error()}
+		return admission.Answer{Refused: true, By: admission.ByChange, Text: jobcontrol.ErrNotOwned.Error()}
 	}
 	return admission.Judge(err)
 }

@@ -215,7 +215,12 @@ func (r *Reconciler) useTemplate(ctx context.Context, t *target, seen observatio
 	if known != nil && known.ObservedGeneration != t.sj.Generation {
 		known = nil
 	}
-	done.template = report.Tried(done.created, done.refused, r.checkTemplate(ctx, t, seen), known)
+	checked := r.checkTemplate(ctx, t, seen)
+	if t.mem.doubts(checked, done) && int(plan.desired) > len(seen.jobs.Active) {
+		t.mem.pause.MadeRoom() // Only another create shows whether the refusal is over.
+		checked, done.more = nil, true
+	}
+	done.template = report.Tried(done.created, done.refused, checked, known)
 	return done
 }
 

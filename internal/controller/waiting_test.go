@@ -37,16 +37,16 @@ func TestJobsThatDoNotStartAreTold(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		w.reconcile(t.Context())
 		w.Expect(w.limited(t.Context())).To(Equal("JobsNotStarting"))
-		w.Expect(w.message(t)).To(And(ContainSubstring("3 of 3 unfinished Jobs"), ContainSubstring("2 of them have no Pod"),
-			ContainSubstring("kubectl describe jobs"), ContainSubstring("1 of them have Pods that are not ready")))
+		w.Expect(w.message(t)).To(And(ContainSubstring("longer: 3 of 3."), ContainSubstring("Without any Pod: 2."),
+			ContainSubstring("kubectl describe jobs --namespace=mail --selector=batch.miracle.dev/scaledjob=emails"), ContainSubstring("With a Pod that is not ready: 1.")))
 
 		w.pods(t.Context(), w.names()[0], 1, 1)
 		time.Sleep(2 * time.Second)
 		w.reconcile(t.Context())
 		w.Expect(w.message(t)).To(ContainSubstring("3 of 3"), "numbers change once a minute")
-		time.Sleep(requoteInterval)
+		time.Sleep(refreshInterval)
 		w.reconcile(t.Context())
-		w.Expect(w.message(t)).To(ContainSubstring("2 of 3 unfinished Jobs"))
+		w.Expect(w.message(t)).To(ContainSubstring("2 of 3."))
 
 		w.setReady(t, 1)
 		time.Sleep(2 * time.Second)

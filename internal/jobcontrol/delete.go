@@ -53,6 +53,8 @@ func (r *Deletes) Wait(now time.Time) time.Duration { return r.retry.Wait(now) }
 
 // Deleted is the result of the deletes of one reconcile.
 type Deleted struct {
+	// Finished is the number of finished Jobs that were deleted.
+	Finished int
 	// More is true if Jobs are left for the next reconcile, and Later if they may wait for a moment. Unfinished is true if
 	// unfinished Jobs were deleted. A Job that is another one by now, or in another state, is left for later.
 	More, Later, Unfinished bool
@@ -86,7 +88,11 @@ func (d Deleter) Delete(
 			done.Later, errs[i] = true, nil
 		case sent[i] && errs[i] == nil:
 			record.deleted[job.UID] = struct{}{}
-			done.Unfinished = done.Unfinished || !jobs.Finished(job)
+			if jobs.Finished(job) {
+				done.Finished++
+			} else {
+				done.Unfinished = true
+			}
 		}
 	}
 	done.Err = errors.Join(errs...)

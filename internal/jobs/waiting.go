@@ -13,14 +13,16 @@ import (
 // a ready Pod, as one that does not end.
 const StartTimeout = time.Minute
 
-// Waiting are the active Jobs that have had no ready Pod for at least [StartTimeout].
+// Waiting are the active Jobs that have had no ready Pod, or have been going to be deleted, for at least [StartTimeout].
 type Waiting struct {
-	// Unstarted is the number of those that were never observed with a ready Pod. WithoutPod of these have no Pod at all,
+	// Unstarted is the number of those that were never observed with a ready Pod. WithoutPod of these have had no Pod at all,
 	// Suspended of these are suspended, and Outdated of these have another template than the current one.
 	Unstarted, WithoutPod, Suspended, Outdated int
 	// Unended is the number of those that were observed with a ready Pod before. Their Pods have ended, or are not ready
 	// any more.
 	Unended int
+	// Terminating is the number of those that are being deleted for as long.
+	Terminating int
 }
 
 // Waiting counts the active Jobs that have had no ready Pod for at least [StartTimeout]. hash is that of the current
@@ -28,10 +30,13 @@ type Waiting struct {
 func (r Readiness) Waiting(active []*batchv1.Job, hash string, now time.Time) (found Waiting, next time.Time) {
 	for _, job := range active {
 		seen := r[job.UID]
-		if seen.Ready || job.DeletionTimestamp != nil {
+		since := seen.Since
+		if job.DeletionTimestamp != nil {
+			since = job.DeletionTimestamp.Time
+		} else if seen.Ready {
 			continue
 		}
-		if until := seen.Since.Add(StartTimeout); now.Before(until) {
+		if until := since.Add(StartTimeout); now.Before(until) {
 			if next.IsZero() || until.Before(next) {
 				next = until
 			}
@@ -43,7 +48,11 @@ func (r Readiness) Waiting(active []*batchv1.Job, hash string, now time.Time) (f
 }
 
 func (w *Waiting) add(job *batchv1.Job, everReady bool, hash string) {
-	if everReady {
+	switch {
+	case job.DeletionTimestamp != nil:
+		w.Terminating++
+		return
+	case everReady:
 		w.Unended++
 		return
 	}
@@ -51,7 +60,7 @@ func (w *Waiting) add(job *batchv1.Job, everReady bool, hash string) {
 	switch {
 	case job.Spec.Suspend != nil && *job.Spec.Suspend:
 		w.Suspended++
-	case job.Status.Active == 0:
+	case job.Status.Active == 0 && endedPods(&job.Status) == 0:
 		w.WithoutPod++
 	}
 	if !HasTemplate(job, hash) {

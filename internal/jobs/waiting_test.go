@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
@@ -17,7 +18,7 @@ func TestWaiting(t *testing.T) {
 	t.Parallel()
 	began := at(100)
 	record := Readiness{}
-	list := make([]*batchv1.Job, 0, 8)
+	list := make([]*batchv1.Job, 0, 9)
 	add := func(name string, seen Observed, changes ...change) {
 		record[job(name).UID] = seen
 		list = append(list, job(name, changes...))
@@ -33,7 +34,8 @@ func TestWaiting(t *testing.T) {
 	add("suspended", Observed{Since: began}, suspended)
 	add("outdated", Observed{Since: began}, pod, outdated)
 	add("sidecar", Observed{Since: began, EverReady: true}, pod)
-	add("going", Observed{Since: began}, pod, terminating)
+	add("crashing", Observed{Since: began}, func(job *batchv1.Job) { job.Status.Failed = 1 })
+	add("going", Observed{Ready: true, Since: began.Add(-time.Hour)}, pod, func(job *batchv1.Job) { job.DeletionTimestamp = &metav1.Time{Time: began} })
 	add("young", Observed{Since: began.Add(30 * time.Second)}, pod)
 
 	for after, want := range map[time.Duration]struct {
@@ -41,9 +43,9 @@ func TestWaiting(t *testing.T) {
 		next  time.Duration
 	}{
 		StartTimeout - 1:   {Waiting{}, StartTimeout},
-		StartTimeout:       {Waiting{Unstarted: 4, WithoutPod: 1, Suspended: 1, Outdated: 1, Unended: 1}, StartTimeout + 30*time.Second},
-		2 * StartTimeout:   {Waiting{Unstarted: 5, WithoutPod: 1, Suspended: 1, Outdated: 1, Unended: 1}, -1},
-		100 * StartTimeout: {Waiting{Unstarted: 5, WithoutPod: 1, Suspended: 1, Outdated: 1, Unended: 1}, -1},
+		StartTimeout:       {Waiting{Unstarted: 5, WithoutPod: 1, Suspended: 1, Outdated: 1, Unended: 1, Terminating: 1}, StartTimeout + 30*time.Second},
+		2 * StartTimeout:   {Waiting{Unstarted: 6, WithoutPod: 1, Suspended: 1, Outdated: 1, Unended: 1, Terminating: 1}, -1},
+		100 * StartTimeout: {Waiting{Unstarted: 6, WithoutPod: 1, Suspended: 1, Outdated: 1, Unended: 1, Terminating: 1}, -1},
 	} {
 		t.Run(after.String(), func(t *testing.T) {
 			t.Parallel()

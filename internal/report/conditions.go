@@ -13,8 +13,8 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// Condition is the content of a status condition. Messages tell users what to do. They contain nothing that changes
-// with each reconcile.
+// Condition is the content of a status condition. Messages tell users what to do. Those with numbers that change are
+// steady.
 type Condition struct {
 	Status  metav1.ConditionStatus
 	Reason  string
@@ -55,29 +55,29 @@ func set(status *scaledjobv1.ScaledJobStatus, kind string, is Condition) {
 	})
 }
 
-// quote is set, but keeps the message if only that has changed and requote is false: the words of the API server may
+// setSteady is set, but keeps the message if only that has changed and refresh is false: the words of the API server may
 // hold numbers that change with each request.
-func quote(status *scaledjobv1.ScaledJobStatus, kind string, is Condition, requote bool) {
+func setSteady(status *scaledjobv1.ScaledJobStatus, kind string, is Condition, refresh bool) {
 	before := apimeta.FindStatusCondition(status.Conditions, kind)
 	same := before != nil && before.Reason == is.Reason && before.ObservedGeneration == status.ObservedGeneration
-	if same && !requote && quotes[is.Reason] {
+	if same && !refresh && steady[is.Reason] {
 		is.Message = before.Message
 	}
 	set(status, kind, is)
 }
 
-// Requoted reports whether a message with the words of the API server has changed.
-func Requoted(before, after *scaledjobv1.ScaledJobStatus) bool {
+// Refreshed reports whether a message with the words of the API server has changed.
+func Refreshed(before, after *scaledjobv1.ScaledJobStatus) bool {
 	return slices.ContainsFunc(after.Conditions, func(is metav1.Condition) bool {
 		was := apimeta.FindStatusCondition(before.Conditions, is.Type)
-		return quotes[is.Reason] && (was == nil || was.Message != is.Message)
+		return steady[is.Reason] && (was == nil || was.Message != is.Message)
 	})
 }
 
-// quotes are the reasons whose messages quote the API server, or hold numbers.
-var quotes = map[string]bool{
+// steady are the reasons whose messages quote the API server, or hold numbers.
+var steady = map[string]bool{
 	scaledjobv1.ReasonCreateRefused: true, scaledjobv1.ReasonCreateFailing: true, scaledjobv1.ReasonRejected: true,
-	scaledjobv1.ReasonJobsNotStarting: true,
+	scaledjobv1.ReasonJobsNotStarting: true, scaledjobv1.ReasonNotChecked: true,
 }
 
 // setConditions sets the mode and all conditions that the reconcile has information about. Ready follows from the
@@ -88,20 +88,24 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 		status.Mode = modeOf(*active, seen.Tracking)
 	}
 	if seen.Desired != nil {
-		limited := scalingLimited(&sj.Spec, seen)
+		limited := scalingLimited(sj, seen)
 		if before, _ := Limit(status); string(before) != limited.Reason {
 			// Each reason gets its own transition time. After a restart, it tells since when creation has been paused.
 			remove(status, scaledjobv1.ConditionScalingLimited)
 		}
-		quote(status, scaledjobv1.ConditionScalingLimited, limited, seen.Requote)
+		setSteady(status, scaledjobv1.ConditionScalingLimited, limited, seen.Refresh)
 	}
 	if seen.Template != nil {
-		quote(status, scaledjobv1.ConditionTemplateValid, *seen.Template, seen.Requote)
+		setSteady(status, scaledjobv1.ConditionTemplateValid, *seen.Template, seen.Refresh)
 	}
 	switch {
 	case !seen.QueueErr.Busy():
 		set(status, scaledjobv1.ConditionQueueConnected, queueConnected(seen))
-		is := ready(sj.Spec.Suspend, status.Conditions, seen.Failures)
+		failures := 0
+		if seen.Due {
+			failures = seen.Failures
+		}
+		is := ready(sj.Spec.Suspend, status.Conditions, failures)
 		present, cause := abnormal(is, status.Conditions)
 		setReady(status, is, present, cause)
 	case !isConnectionKnown(sj.Generation, status.Conditions): // Ready must not seem to apply to this spec.
@@ -178,9 +182,11 @@ func queueConnected(seen *Reconciled) Condition {
 // the idle time is; with such a long one, it takes no other entry from its worker.
 func trimmed(from *scaledjobv1.Queue) string {
 	stream, group := quoted(from.Name), quoted(from.Stream.ConsumerGroup)
-	return "The depth of the queue was read. But pending entries of the consumer group " + group + " are older than the first entry of the stream " +
-		stream + ": they were trimmed or deleted, and no worker can process them. They do not count. To remove them, run XAUTOCLAIM " +
-		stream + " " + group + " CONSUMER 9999999999 0 (from Redis 7.0) until it lists no more, or XACK."
+	return "The depth of the queue was read. But the consumer group " + group + " has pending entries that no longer exist in the stream " +
+		stream + ": they were trimmed or deleted before a worker acknowledged them. These messages are lost, and the depth excludes " +
+		"them. Let producers keep more entries (MAXLEN). To remove the pending ones, run XAUTOCLAIM " + stream + " " + group +
+		" CONSUMER 9999999999 0 with Redis 7.0 or newer, until it returns no more IDs; the long idle time spares other entries. " +
+		"With older versions, run XACK with each ID."
 }
 
 // quoted quotes the name of a key or a consumer group, which may be long and contain any bytes.
@@ -208,8 +214,14 @@ func ready(suspended bool, conditions []metav1.Condition, failures int) Conditio
 			metav1.ConditionTrue, scaledjobv1.ReasonSuspended,
 			"The operator creates no Jobs while spec.suspend is true.",
 		}
-	case failures >= manyFailures && limited != nil && aboutCreates(limited.Reason):
+	case limited == nil || limited.Status != metav1.ConditionTrue || limited.Reason == scaledjobv1.ReasonAtMaxReplicas:
+	case failures >= manyFailures && aboutCreates(limited.Reason):
 		return Condition{metav1.ConditionFalse, limited.Reason, limited.Message}
+	default:
+		return Condition{
+			metav1.ConditionTrue, scaledjobv1.ReasonReconciled,
+			"The operator scales the Jobs by the depth of the queue, as far as the condition ScalingLimited allows.",
+		}
 	}
 	return Condition{
 		metav1.ConditionTrue, scaledjobv1.ReasonReconciled,

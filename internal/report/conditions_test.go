@@ -95,18 +95,18 @@ func TestConditionsFollowWhatIsSeen(t *testing.T) {
 	is = queueConnected(&Reconciled{Trimmed: &scaledjobv1.Queue{Name: "cl icks", Stream: &scaledjobv1.StreamQueue{ConsumerGroup: "workers"}}})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "Connected"}))
 	g.Expect(is.Message).To(ContainSubstring(`run XAUTOCLAIM "cl icks" "workers" CONSUMER 9999999999 0 `))
-	is = scalingLimited(&scaledjobv1.ScaledJobSpec{}, &Reconciled{AtMax: true})
+	is = scalingLimited(&scaledjobv1.ScaledJob{}, &Reconciled{AtMax: true})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "AtMaxReplicas"}))
-	is = scalingLimited(&scaledjobv1.ScaledJobSpec{}, &Reconciled{AtMax: true, Waiting: true})
+	is = scalingLimited(&scaledjobv1.ScaledJob{}, &Reconciled{AtMax: true, Waiting: true})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "CreatesWaiting"}))
-	is = scalingLimited(&scaledjobv1.ScaledJobSpec{}, &Reconciled{})
+	is = scalingLimited(&scaledjobv1.ScaledJob{}, &Reconciled{})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"False", "NotLimited"}))
 }
 
 func TestAPauseIsToldOfFirst(t *testing.T) {
 	t.Parallel()
 	for _, why := range []scaling.PauseReason{scaling.JobsFailing, scaling.NoProgress, scaling.CreateRefused} {
-		is := scalingLimited(&scaledjobv1.ScaledJobSpec{}, &Reconciled{AtMax: true, Waiting: true, Limit: why})
+		is := scalingLimited(&scaledjobv1.ScaledJob{}, &Reconciled{AtMax: true, Waiting: true, Limit: why})
 		NewWithT(t).Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", string(why)}))
 		NewWithT(t).Expect(is.Message).To(ContainSubstring("five minutes"))
 	}

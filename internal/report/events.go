@@ -31,7 +31,7 @@ const (
 	eventNotificationsRestored    = "NotificationsRestored"
 )
 
-// Event is the content of an event. Notes contain no numbers, because repeated events keep the note of the first.
+// Event is the content of an event. Repeated events keep the note of the first.
 type Event struct {
 	// Type is Normal or Warning, and Action is the action during which the event occurred.
 	Type, Reason, Action, Note string
@@ -121,8 +121,8 @@ func aboutLimits(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	case is == nil:
 	case warned(after):
 		return new(warning(is.Reason, "Scale", is.Message))
-	case warned(before):
-		return new(normal(eventCreationResumed, "Scale", "Nothing keeps Jobs from being created any more."))
+	case warned(before) && is.Status == metav1.ConditionFalse:
+		return new(normal(eventCreationResumed, "Scale", "Nothing holds Jobs back any more."))
 	}
 	return nil
 }

@@ -46,18 +46,18 @@ func FailuresBefore(status *scaledjobv1.ScaledJobStatus) int {
 }
 
 // scalingLimited returns why fewer Jobs are created than are due.
-func scalingLimited(spec *scaledjobv1.ScaledJobSpec, seen *Reconciled) Condition {
+func scalingLimited(sj *scaledjobv1.ScaledJob, seen *Reconciled) Condition {
 	switch {
-	case spec.Suspend && seen.Due:
+	case sj.Spec.Suspend && seen.Due:
 		return limited(scaledjobv1.ReasonSuspended, "Jobs are due, and spec.suspend is true. To create them, set it to false.")
 	case pauses[seen.Limit] != "":
-		return limited(string(seen.Limit), pauses[seen.Limit])
+		return limited(string(seen.Limit), pauses[seen.Limit]+resume)
 	case seen.Limit == scaling.CreateRefused:
 		return limited(scaledjobv1.ReasonCreateRefused, refused(seen.Answer))
 	case seen.Due && seen.Failures > 0:
 		return limited(scaledjobv1.ReasonCreateFailing, failing(seen.Answer))
-	case seen.wantsJobs() && seen.NotReady.Unstarted > 0:
-		return limited(scaledjobv1.ReasonJobsNotStarting, notStarting(seen))
+	case seen.lacksJobs():
+		return limited(scaledjobv1.ReasonJobsNotStarting, notStarting(sj, seen))
 	case seen.Waiting:
 		return limited(scaledjobv1.ReasonCreatesWaiting,
 			"Jobs are due, and the operator creates them when other requests to the API server have ended. Many "+
@@ -65,71 +65,91 @@ func scalingLimited(spec *scaledjobv1.ScaledJobSpec, seen *Reconciled) Condition
 				"well, those of other namespaces may be slow, or the API server. A template larger than 16 KiB also waits for "+
 				"other such templates.")
 	case seen.AtMax:
-		return limited(scaledjobv1.ReasonAtMaxReplicas,
-			"More Jobs are due than spec.maxReplicas allows. Raise it to process the queue faster.")
+		message := "More Jobs are due than spec.maxReplicas allows."
+		if seen.NotReady.Unended > 0 {
+			return limited(scaledjobv1.ReasonAtMaxReplicas, message+" "+notEnding(sj))
+		}
+		return limited(scaledjobv1.ReasonAtMaxReplicas, message+" Raise it to process the queue faster.")
 	}
-	return Condition{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, notLimited(spec, seen)}
+	return Condition{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, notLimited(sj, seen)}
 }
-
-// wantsJobs reports whether any Job should be active.
-func (r *Reconciled) wantsJobs() bool { return r.Desired != nil && *r.Desired > 0 }
 
 func limited(reason, message string) Condition {
 	return Condition{metav1.ConditionTrue, reason, message}
 }
 
 // notLimited says why no Job is due although messages are outstanding, or that none is held back.
-func notLimited(spec *scaledjobv1.ScaledJobSpec, seen *Reconciled) string {
-	if depth := seen.Depth; depth != nil && *depth > 0 && *depth <= spec.ActivationThreshold && !seen.wantsJobs() {
-		return "Messages are outstanding, but no more than spec.activationThreshold. No Job is due until there are more."
+func notLimited(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
+	if depth := seen.Depth; depth != nil && *depth > 0 && *depth <= sj.Spec.ActivationThreshold && *seen.Desired == 0 {
+		return "The depth of the queue does not exceed spec.activationThreshold. The operator creates no Jobs until it does."
 	}
-	if seen.wantsJobs() && !seen.Due && (seen.NotReady.Unended > 0 || seen.Still) {
-		return notEnding
+	if outstanding := seen.Depth != nil && *seen.Depth > 0; outstanding && !seen.Due && (seen.NotReady.Unended > 0 || seen.Still) {
+		return "As many Jobs are unfinished as are due. " + notEnding(sj)
 	}
 	return "No Job is held back."
 }
 
-// notEnding is for Jobs that are counted for messages and, probably, do nothing for them.
-const notEnding = "As many Jobs are unfinished as are due, but some have no ready Pod any more, or no message has left the queue " +
-	"for ten minutes or longer. A Job that has done its work must end: make sidecars init containers with restartPolicy: " +
-	"Always, or set activeDeadlineSeconds in spec.jobTemplate. If each Job works on a message for long after it has taken it, " +
-	"set spec.scalingStrategy.type to Accurate, so that the next message gets a Job of its own."
+// notEnding is for Jobs that count for messages and, probably, do nothing for them.
+func notEnding(sj *scaledjobv1.ScaledJob) string {
+	text := "Some Jobs have no ready Pod any more, or no message has left the queue for ten minutes or longer. A Job that has done its " +
+		"work must end: make sidecars init containers with restartPolicy: Always, or set activeDeadlineSeconds in spec.jobTemplate."
+	if strategy := scaling.Strategy(sj.Spec.ScalingStrategy.Type); !strategy.CountsClaimed() {
+		text += " If each Job works on a message for long after it has taken it, set spec.scalingStrategy.type to Accurate, so that the " +
+			"next message gets a Job of its own."
+	}
+	return text
+}
+
+// lacksJobs reports whether Jobs that do not start, or are being deleted for long, take the places of Jobs that are due.
+func (r *Reconciled) lacksJobs() bool {
+	stuck := r.NotReady.Unstarted + r.NotReady.Terminating
+	return r.Desired != nil && stuck > 0 && int(*r.Desired) > len(r.Jobs.Active)+r.Created-stuck
+}
 
 // notStarting says how many Jobs have not started, and what can be known of the cause.
-func notStarting(seen *Reconciled) string {
+func notStarting(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
 	jobs, total := seen.NotReady, len(seen.Jobs.Active)+seen.Created
-	text := fmt.Sprintf("%d of %d unfinished Jobs have had no ready Pod for a minute or longer.", jobs.Unstarted, total)
+	describe := func(what string) string {
+		return "kubectl describe " + what + " --namespace=" + sj.Namespace + " --selector=" + scaledjobv1.LabelScaledJob + "=" + sj.Name
+	}
+	text := fmt.Sprintf("Unfinished Jobs without a ready Pod for a minute or longer: %d of %d.", jobs.Unstarted+jobs.Terminating, total)
 	if jobs.WithoutPod > 0 {
-		text += fmt.Sprintf(" %d of them have no Pod: the events in kubectl describe jobs --selector=%s=NAME say why, for example a "+
-			"quota (finished Jobs keep their Pods), PodSecurity, or a missing ServiceAccount.", jobs.WithoutPod, scaledjobv1.LabelScaledJob)
+		text += fmt.Sprintf(" Without any Pod: %d. Common causes are PodSecurity, a quota for Pods (finished Jobs keep theirs) and a "+
+			"missing ServiceAccount; the events of the Jobs name it: %s.", jobs.WithoutPod, describe("jobs"))
 	}
 	if jobs.Suspended > 0 {
-		text += fmt.Sprintf(" %d of them are suspended: whoever has suspended them, such as Kueue or spec.jobTemplate, has to resume them.", jobs.Suspended)
+		text += fmt.Sprintf(" Suspended: %d. They start when suspend in spec.jobTemplate, or the controller that suspended them, such as "+
+			"Kueue, lets them.", jobs.Suspended)
 	}
-	if jobs.Unstarted > jobs.WithoutPod+jobs.Suspended {
-		text += fmt.Sprintf(" %d of them have Pods that are not ready: see kubectl describe pods --selector=%s=NAME, for example "+
-			"an image that can't be pulled, no node with room, or a readiness probe that fails.",
-			jobs.Unstarted-jobs.WithoutPod-jobs.Suspended, scaledjobv1.LabelScaledJob)
+	if waiting := jobs.Unstarted - jobs.WithoutPod - jobs.Suspended; waiting > 0 {
+		text += fmt.Sprintf(" With a Pod that is not ready: %d. Common causes are an image that can't be pulled, no node with room, and a "+
+			"readiness probe that fails; the Pods name it: %s.", waiting, describe("pods"))
 	}
 	if jobs.Outdated > 0 {
-		text += fmt.Sprintf(" %d of them have an earlier template, and keep their places until they end: delete them, or set "+
-			"spec.rollout.strategy to Unstarted.", jobs.Outdated)
+		text += fmt.Sprintf(" Made from an earlier template: %d. They count as active until they end. Delete them", jobs.Outdated)
+		if strategy := sj.Spec.Rollout.Strategy; strategy != scaledjobv1.RolloutUnstarted && strategy != scaledjobv1.RolloutImmediate {
+			text += ", or set spec.rollout.strategy to Unstarted, which replaces Jobs that have never had a ready Pod"
+		}
+		text += "."
+	}
+	if jobs.Terminating > 0 {
+		text += fmt.Sprintf(" Being deleted for a minute or longer: %d. A finalizer, or a Pod on a node that does not answer, keeps "+
+			"them: %s.", jobs.Terminating, describe("jobs"))
 	}
 	return text
 }
 
 // resume tells users how to end a pause immediately.
-const resume = " To resume at once, edit spec.jobTemplate, or set spec.suspend to true and back to false."
+const resume = " To resume at once, edit spec.jobTemplate, or set spec.suspend to true and back to false; running Jobs go on."
 
 // pauses are the messages of ScalingLimited while creation is paused because of how Jobs end.
 var pauses = map[scaling.PauseReason]string{
 	scaling.JobsFailing: "The last Jobs to finish have all failed. Until a Job succeeds and messages leave the " +
 		"queue, the operator repeatedly pauses Job creation, for up to five minutes each time. Find the cause with " +
-		"kubectl logs --selector=batch.miracle.dev/scaledjob=NAME, and correct the workers or spec.jobTemplate." +
-		resume,
+		"kubectl logs --selector=batch.miracle.dev/scaledjob=NAME, and correct the workers or spec.jobTemplate.",
 	scaling.NoProgress: "Jobs finish, but no message leaves the queue. Until that changes, the operator repeatedly " +
 		"pauses Job creation, for up to five minutes each time. Check that the workers take messages from this key " +
-		"on this server, and that they take over the messages of workers that died." + resume,
+		"on this server, and that they take over the messages of workers that died.",
 }
 
 // mayNotCreate tells administrators to give the operator its permissions.
@@ -140,32 +160,36 @@ const mayNotCreate = "The operator may not create Jobs in this namespace. Let it
 var cures = map[admission.By]string{
 	admission.ByWebhook: "Change spec.jobTemplate so that the webhook allows it, or change the webhook.",
 	admission.ByPolicy:  "Change spec.jobTemplate so that the policy allows it, or change the policy.",
-	admission.ByQuota:   "Raise the quota, or delete what uses it.",
+	admission.ByQuota:   "Raise the quota, or delete objects that use it.",
+	admission.ByChange:  "Change the webhook or policy that does this.",
 	admission.ByServer:  "Correct spec.jobTemplate, or what the answer names.",
 }
 
 // refused returns the message for an answer with which the API server refuses Jobs.
 func refused(answer admission.Answer) string {
-	const again = " The operator tries again when a Job finishes or is deleted, and otherwise at growing intervals of up " +
-		"to five minutes. To try at once, set spec.suspend to true and back to false."
+	const again = " The operator tries again when a Job finishes or is deleted, and at least every five minutes. To try at " +
+		"once, set spec.suspend to true and back to false; running Jobs go on."
 	if answer.By == admission.ByPermissions {
 		return mayNotCreate + again
 	}
-	return "The API server refuses to create a Job" + said(answer) + cures[answer.By] + again
+	if answer.By == admission.ByChange {
+		return "A created Job could not be counted" + said(answer) + cures[answer.By] + again
+	}
+	return "The API server rejects the Job" + said(answer) + cures[answer.By] + again
 }
 
 // failing returns the message for creates that the API server could not carry out, or did not answer.
 func failing(answer admission.Answer) string {
-	const again = " The operator tries again at growing intervals."
+	const again = " The operator tries again, at intervals that grow."
 	switch {
 	case answer.By == admission.ByWebhook:
-		return "An admission webhook keeps Jobs from being created" + said(answer) +
-			"Check the webhook, and the network between the API server and it." + again
+		return "An admission webhook did not answer, or answered with an error, so that the API server created no Job" + said(answer) +
+			"Check the log of the webhook, and that the API server can reach it." + again
 	case answer.Text == "":
 		return "The API server did not answer when the operator created a Job. Often an admission webhook for Jobs is slow, or the " +
 			"API server is overloaded." + again
 	}
-	return "The API server could not create a Job" + said(answer) + "See the log of the API server." + again
+	return "The API server could not create the Job" + said(answer) + "See the log of the API server." + again
 }
 
 // said returns the words of the API server, as the end of a sentence.

@@ -65,15 +65,15 @@ type Reconciled struct {
 	// long.
 	NotReady jobs.Waiting
 	Still    bool
-	// Requote is true if messages with the words of the API server may change although their reasons have not.
-	Requote bool
+	// Refresh is true if messages with the words of the API server may change although their reasons have not.
+	Refresh bool
 	// Waiting is true if creates have waited for a while because other requests to the API server are slow.
 	Waiting bool
 	// Notifications is what is known about the notifications for the queue.
 	Notifications verify.Verdict
 	// Tracking says whether Redis tells of changes because it tracks the keys.
 	Tracking verify.Tracking
-	// Template is the result of the template's dry run; nil if none was sent.
+	// Template is what the dry run or the creates show of the template; nil if that has not changed.
 	Template *Condition
 }
 

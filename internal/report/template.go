@@ -28,7 +28,7 @@ var TemplateUnasked = &Condition{
 
 var templateAccepted = &Condition{
 	metav1.ConditionTrue, scaledjobv1.ReasonAccepted,
-	"The API server accepts Jobs of this template.",
+	"The API server accepted a Job of this template.",
 }
 
 // accepted returns the condition for a template that the API server accepts with these warnings.
@@ -75,7 +75,7 @@ func rejected(answer admission.Answer) *Condition {
 // that blames the template shows that it does not.
 func Tried(created int, refusal admission.Answer, checked *Condition, known *metav1.Condition) *Condition {
 	switch {
-	case refusal.BlamesTemplate():
+	case created == 0 && refusal.BlamesTemplate():
 		return rejected(refusal)
 	case created == 0 || checked != nil && checked.Status == metav1.ConditionTrue:
 		return checked

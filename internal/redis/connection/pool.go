@@ -143,8 +143,18 @@ func (p *Pool) ConnFor(tenant string, e auth.Endpoint, database int) *Conn {
 	return &Conn{pool: p, tenant: tenant, endpoint: e, database: database}
 }
 
-// ContainsPassword reports whether a text contains the password of a server, in upper or lower case.
-func (p *Pool) ContainsPassword(text string) bool { return p.passwords.In(text) }
+// ContainsPassword reports whether a text contains the password of a server that uses Secrets of this namespace, in upper
+// or lower case. Those of other namespaces do not count: whoever sees the result could guess them.
+func (p *Pool) ContainsPassword(namespace, text string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for endpoint, server := range p.servers {
+		if namespace != "" && endpoint.Namespace == namespace && server.passwords.In(text) {
+			return true
+		}
+	}
+	return false
+}
 
 // Start manages the endpoints until ctx is done. Then it closes all connections and returns nil. Call it once. Before
 // Start, an endpoint that is marked down stays down.
@@ -215,7 +225,11 @@ func (p *Pool) wentDown(server *server, cause *failure.Error) {
 	if closed {
 		return
 	}
-	p.log.Info("Redis cannot be used", "endpoint", server.endpoint.String(), "reason", cause.Reason, "cause", cause.Cause())
+	endpoint := server.endpoint.String()
+	if server.endpoint.Deployment != "" && server.passwords.In(endpoint) { // A server may announce what it was given.
+		endpoint = "[redacted]"
+	}
+	p.log.Info("Redis cannot be used", "endpoint", endpoint, "reason", cause.Reason, "cause", cause.Cause())
 	select {
 	case p.changed <- struct{}{}:
 	default:

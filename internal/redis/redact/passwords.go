@@ -39,21 +39,6 @@ func (r *Register) Text(text string) string {
 	return text
 }
 
-// In reports whether a text contains the password of a server, in upper or lower case.
-func (r *Register) In(text string) bool {
-	text = strings.ToLower(text)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, spelled := range r.spelled {
-		for _, each := range spelled {
-			if each = strings.ToLower(each); strings.Contains(text, each[:min(len(each), tellingBytes)]) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // Passwords has the passwords of one server. It is safe for concurrent use.
 type Passwords struct {
 	register *Register
@@ -88,6 +73,17 @@ func (p *Passwords) Error(err *failure.Error) *failure.Error {
 	spelled := p.spelled
 	p.mu.Unlock()
 	return withoutPasswords(err, spelled)
+}
+
+// In reports whether a text contains one of the passwords, in upper or lower case.
+func (p *Passwords) In(text string) bool {
+	text = strings.ToLower(text)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.spelled, func(each string) bool {
+		each = strings.ToLower(each)
+		return strings.Contains(text, each[:min(len(each), tellingBytes)])
+	})
 }
 
 // Forget removes the passwords from the register, permanently. Error still removes them from errors.

@@ -63,11 +63,11 @@ func TestAPasswordIsCutOutHoweverItIsSpelled(t *testing.T) {
 func TestAPasswordIsFoundInAName(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	register := NewRegister()
-	register.Add().Add("S3cret-Password")
-	g.Expect(register.In("redis.example:6379")).To(BeFalse())
+	passwords := NewRegister().Add()
+	passwords.Add("S3cret-Password")
+	g.Expect(passwords.In("redis.example:6379")).To(BeFalse())
 	for _, text := range []string{"s3cret-password.example:6379", "x.S3CRET-.example", "s3cret"} {
-		g.Expect(register.In(text)).To(BeTrue(), text)
+		g.Expect(passwords.In(text)).To(BeTrue(), text)
 	}
 }
 

@@ -63,7 +63,7 @@ func (f *follower) announced(server auth.Endpoint, cause *failure.Error, err err
 	who, what, check := "The nodes of the Redis Cluster", "a node", "cluster-announce-ip, cluster-announce-hostname and cluster-announce-port of the nodes"
 	if f.endpoint.Mode == auth.ModeSentinel {
 		who, what = "The sentinels", "the "+server.Role.String()
-		check = "replica-announce-ip and replica-announce-port of the Redis servers, sentinel announce-ip and sentinel resolve-hostnames of the sentinels"
+		check = "replica-announce-ip and replica-announce-port of the Redis servers, and sentinel monitor and sentinel resolve-hostnames of the sentinels"
 		if server.Role == auth.RoleSentinel {
 			what = "a sentinel"
 		}
@@ -71,8 +71,8 @@ func (f *follower) announced(server auth.Endpoint, cause *failure.Error, err err
 	return &failure.Error{
 		Reason: cause.Reason,
 		Message: who + ", asked at " + strconv.Quote(f.askedAt()) + ", announce " + what + " at " + strconv.Quote(f.shown(server.Address)) +
-			", which the operator cannot use. About this address, which is not in spec.redis.addresses: " + cause.Message +
-			" Check " + check + ", and that network policies let the operator reach all servers.",
+			". The operator cannot use this address, which is not in spec.redis.addresses. " + cause.Message +
+			" If it is the right address, check the server and the network policies towards it. If it is not, correct " + check + ".",
 		Err: err,
 	}
 }
@@ -87,9 +87,9 @@ func (f *follower) shown(address string) string {
 	return address
 }
 
-// withoutPassword returns a text, unless it contains a password in upper or lower case.
+// withoutPassword returns a text, unless it contains a password of the namespace in upper or lower case.
 func (f *follower) withoutPassword(text string) string {
-	if f.pool.ContainsPassword(text) {
+	if f.pool.ContainsPassword(f.endpoint.Namespace, text) {
 		return "[redacted]"
 	}
 	return text

@@ -520,7 +520,7 @@ func tooManyAddresses() *failure.Error {
 func (f *follower) describe(before, next *view) {
 	const mostLogged = 8
 	if next.err != nil {
-		f.log.Info("The servers of a Redis deployment do not say where keys are", "reason", next.err.Reason, "cause", next.err.Cause())
+		f.log.Info("The servers of a Redis deployment do not say where keys are", "reason", next.err.Reason, "cause", f.withoutPassword(next.err.Cause()))
 		return
 	}
 	if before == nil || before.err != nil || !slices.Equal(before.masters, next.masters) {

@@ -59,14 +59,14 @@ func limited(name, reason string, words []string, bring, cure func(s *stage)) si
 func notStarting() []situation {
 	never := annotation(cluster.PodReadyAfter, (24 * time.Hour).String())
 	all := []situation{
-		waits("pod-security", []string{"no Pod", describeJobs}, func(s *stage) {
+		waits("pod-security", []string{"Without any Pod", describeJobs}, func(s *stage) {
 			s.labelNamespace(enforce, "restricted")
 			s.create()
 		}, func(s *stage) {
 			s.labelNamespace(enforce, nil)
 			s.touchJobs()
 		}),
-		waits("service-account", []string{"no Pod", describeJobs}, func(s *stage) {
+		waits("service-account", []string{"Without any Pod", describeJobs}, func(s *stage) {
 			s.create(func(spec *scaledjobv1.ScaledJobSpec) {
 				spec.JobTemplate.Spec.Template.Spec.ServiceAccountName = "mailer"
 			})
@@ -75,7 +75,7 @@ func notStarting() []situation {
 			s.Expect(s.API.Create(s.t.Context(), account)).To(Succeed())
 			s.touchJobs()
 		}),
-		waits("pod-quota", []string{"no Pod", describeJobs}, func(s *stage) {
+		waits("pod-quota", []string{"Without any Pod", describeJobs}, func(s *stage) {
 			s.quota(pricesQuota, scene.PodCount, 0)
 			s.create()
 		}, func(s *stage) {

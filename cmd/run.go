@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -54,6 +55,7 @@ func sparing(cluster *rest.Config) *rest.Config {
 	cluster.Wrap(pages.Bounded)
 	cluster.Wrap(pages.Brief)
 	cluster.Wrap(pages.FewEvents)
+	cluster.Wrap(pages.Prompt)
 	cluster.WarningHandlerWithContext = admission.WarningHandler{}
 	return cluster
 }
@@ -171,6 +173,10 @@ func newManager(
 		return nil, err
 	}
 	scaledjob.AddToScheme(scheme)
+	// pages.Brief asks for metadata: the answer to a delete if the object stays, for example because of a finalizer.
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		return nil, err
+	}
 	managerOptions := ctrl.Options{
 		Scheme:                  scheme,
 		Cache:                   cached.Options(options.namespaces, ctrl.Log.WithName("cache")),

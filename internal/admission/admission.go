@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -45,8 +46,9 @@ type Answer struct {
 	// Text is what the API server said, in one line of at most 1 KiB; empty if it gave no answer. It does not contain
 	// the name of the object, which differs from Job to Job.
 	Text string
-	// Exceeded are the resources of the quota that the request would exceed, such as count/jobs.batch.
-	Exceeded []string
+	// Exceeded are the resources of the quota that the request would exceed, such as count/jobs.batch, and by how much. A
+	// resource whose numbers can't be read is left out.
+	Exceeded map[string]int64
 }
 
 // BlamesTemplate reports whether the refusal is about what the template says, and not about a quota that is used up, a
@@ -67,6 +69,7 @@ var rules = []struct {
 	{ByWebhook, false, regexp.MustCompile(`^(?:Internal error occurred: )?failed calling webhook "([^"]+)"`)},
 	{ByPolicy, true, regexp.MustCompile(`^(?:\w+AdmissionPolicy|policy) ['"]([^'"]+)['"](?: with binding '[^']*')? denied request`)},
 	{ByQuota, true, regexp.MustCompile(`^exceeded quota: ([^, ]+), requested: `)},
+	{ByQuota, false, regexp.MustCompile(`^status unknown for quota: ([^, ]+), resources: `)},
 	{ByPermissions, true, regexp.MustCompile(`^User "[^"]*"() cannot create resource "jobs"`)},
 }
 
@@ -87,7 +90,7 @@ func Judge(err error) Answer {
 			break
 		}
 	}
-	if answer.By == ByQuota {
+	if answer.By == ByQuota && answer.Refused {
 		answer.Exceeded = exceeded(answer.Text)
 	}
 	return answer
@@ -116,10 +119,10 @@ func withoutName(message string) string { return named.ReplaceAllString(message,
 // maxText is the maximum length of a text of the API server, in bytes.
 const maxText = 1024
 
-// line returns a text as one line of at most maxText bytes, without control characters and invalid UTF-8.
+// line returns a text as one line of at most maxText bytes, without control characters, formats and invalid UTF-8.
 func line(text string) string {
 	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, ""), func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.IsControl(r)
+		return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf)
 	}), " ")
 	const ellipsis = "…"
 	if len(text) <= maxText {
@@ -128,14 +131,33 @@ func line(text string) string {
 	return strings.ToValidUTF8(text[:maxText-len(ellipsis)], "") + ellipsis
 }
 
-// exceeded returns the resources that a request asked of a quota: "exceeded quota: NAME, requested: A=1,B=2, used: …".
-func exceeded(text string) (resources []string) {
-	_, rest, _ := strings.Cut(text, "requested: ")
-	requested, _, _ := strings.Cut(rest, ", used: ")
-	for each := range strings.SplitSeq(requested, ",") {
-		if resource, _, found := strings.Cut(each, "="); found {
-			resources = append(resources, resource)
+// exceeded returns by how much a request exceeds the resources of a quota: "exceeded quota: NAME, requested: A=1,B=2, used:
+// A=5,B=9, limited: A=5,B=10".
+func exceeded(text string) map[string]int64 {
+	_, rest, _ := strings.Cut(text, ", requested: ")
+	requested, rest, _ := strings.Cut(rest, ", used: ")
+	used, limited, _ := strings.Cut(rest, ", limited: ")
+	over, uses, limits := amounts(requested), amounts(used), amounts(limited)
+	for resource := range over {
+		use, hasUse := uses[resource]
+		limit, hasLimit := limits[resource]
+		if !hasUse || !hasLimit {
+			delete(over, resource)
+			continue
+		}
+		over[resource] += use - limit
+	}
+	return over
+}
+
+// amounts parses a list like "A=1,B=2". It leaves out what is no whole number.
+func amounts(text string) map[string]int64 {
+	found := map[string]int64{}
+	for each := range strings.SplitSeq(text, ",") {
+		resource, amount, _ := strings.Cut(each, "=")
+		if n, err := strconv.ParseInt(amount, 10, 64); err == nil {
+			found[resource] = n
 		}
 	}
-	return resources
+	return found
 }

@@ -50,8 +50,9 @@ func TestJudge(t *testing.T) {
 			forbidden("ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"),
 			Answer{Refused: true, By: ByPolicy, Name: "p", Text: "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"},
 		},
-		"a quota":               {forbidden(quota), Answer{Refused: true, By: ByQuota, Name: "small", Text: quota, Exceeded: []string{"count/jobs.batch", "pods"}}},
-		"a quota asks for more": {forbidden("failed quota: small: must specify limits.cpu"), Answer{Refused: true, Text: "failed quota: small: must specify limits.cpu"}},
+		"a quota":                {forbidden(quota), Answer{Refused: true, By: ByQuota, Name: "small", Text: quota, Exceeded: map[string]int64{"count/jobs.batch": 1, "pods": 1}}},
+		"a quota is not counted": {forbidden("status unknown for quota: small, resources: count/jobs.batch"), Answer{By: ByQuota, Name: "small", Text: "status unknown for quota: small, resources: count/jobs.batch"}},
+		"a quota asks for more":  {forbidden("failed quota: small: must specify limits.cpu"), Answer{Refused: true, Text: "failed quota: small: must specify limits.cpu"}},
 		"permissions": {
 			apierrors.NewForbidden(batchv1.Resource("jobs"), "", errors.New(`User "system:serviceaccount:a:b" cannot create resource "jobs" in API group "batch" in the namespace "c"`)),
 			Answer{Refused: true, By: ByPermissions, Text: `User "system:serviceaccount:a:b" cannot create resource "jobs" in API group "batch" in the namespace "c"`},

@@ -35,7 +35,7 @@ func (r *Reconciler) prune(
 		return r.Gate.InDoubt(t.sj.UID, ordinal)
 	}
 	finished = slices.DeleteFunc(finished, inDoubt)
-	room := slices.DeleteFunc(seen.jobs.Oldest(roomNeeded(plan, *done), finished), inDoubt)
+	room := slices.DeleteFunc(seen.jobs.Oldest(roomNeeded(plan, *done, len(seen.jobs.Succeeded)+len(seen.jobs.Failed)), finished), inDoubt)
 	if done.created > 0 && len(finished) > 0 && len(replaced)+len(room) == 0 && !pressing(finished, time.Now()) {
 		return jobcontrol.Deleted{Later: true}
 	}
@@ -57,12 +57,14 @@ const quotaLag = 10 * time.Second
 // madeRoom reports whether Jobs have given way to new ones so recently that a quota may still count them.
 func (m *memory) madeRoom(now time.Time) bool { return now.Sub(m.roomMade) < quotaLag }
 
-// roomNeeded returns how many Jobs could be created if a quota for Jobs were not used up.
-func roomNeeded(plan plan, done outcome) int {
-	if !slices.Contains(done.refused.Exceeded, jobQuota) {
+// roomNeeded returns how many Jobs have to go so that those that are due fit into a quota for Jobs. It returns 0 if it is not
+// used up, or if not even one Job would fit when all finished ones are gone.
+func roomNeeded(plan plan, done outcome, finished int) int {
+	over := int(done.refused.Exceeded[jobQuota])
+	if over <= 0 || over > finished {
 		return 0
 	}
-	return max(0, plan.create-done.created)
+	return over + max(0, plan.create-done.created-1)
 }
 
 // pressing reports whether so many finished Jobs are to be deleted, or one has finished so long ago, that this comes before

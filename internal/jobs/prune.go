@@ -17,13 +17,14 @@ func (c *Owned) Prunable(succeededLimit, failedLimit int32) []*batchv1.Job {
 	return append(beyond(c.Succeeded, int(succeededLimit)), beyond(c.Failed, int(failedLimit))...)
 }
 
-// Oldest returns the finished Jobs that finished first, so that there are n of them together with the given ones. It ignores
-// Jobs that are already being deleted.
+// Oldest returns the finished Jobs that finished first, so that there are n of them together with the given ones and those
+// that are already being deleted.
 func (c *Owned) Oldest(n int, with []*batchv1.Job) []*batchv1.Job {
 	others := slices.DeleteFunc(beyond(append(slices.Clone(c.Succeeded), c.Failed...), 0), func(job *batchv1.Job) bool {
 		return slices.Contains(with, job)
 	})
-	return others[:min(max(0, n-len(with)), len(others))]
+	going := len(c.Succeeded) + len(c.Failed) - len(with) - len(others)
+	return others[:min(max(0, n-len(with)-going), len(others))]
 }
 
 // beyond returns all but the limit most recently finished Jobs.

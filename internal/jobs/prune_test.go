@@ -59,10 +59,11 @@ func TestOldest(t *testing.T) {
 		job("d", succeeded(4)), job("b", failed(2)), job("going", failed(1), terminating), job("active"), job("c", succeeded(3)),
 	}, "uid-1")
 	g.Expect(names(owned.Oldest(0, nil))).To(BeEmpty())
-	g.Expect(names(owned.Oldest(2, nil))).To(Equal([]string{"b", "c"}))
+	g.Expect(names(owned.Oldest(1, nil))).To(BeEmpty(), "one goes already")
+	g.Expect(names(owned.Oldest(3, nil))).To(Equal([]string{"b", "c"}))
 	g.Expect(names(owned.Oldest(9, nil))).To(Equal([]string{"b", "c", "d"}))
-	g.Expect(names(owned.Oldest(2, owned.Failed[:1]))).To(Equal([]string{"c"}), "one goes already")
-	g.Expect(names(owned.Oldest(1, owned.Failed[:1]))).To(BeEmpty())
+	g.Expect(names(owned.Oldest(3, owned.Failed[:1]))).To(Equal([]string{"c"}), "one is given")
+	g.Expect(names(owned.Oldest(2, owned.Failed[:1]))).To(BeEmpty())
 }
 
 // Prunable must not change the lists, which are used after it.

@@ -15,7 +15,7 @@ import (
 func TestPrompt(t *testing.T) {
 	t.Parallel()
 	next := roundTripper(func(*http.Request) (*http.Response, error) {
-		return &http.Response{Header: http.Header{"Retry-After": {"60"}}}, nil
+		return &http.Response{Header: http.Header{"Retry-After": {"60"}}, Body: http.NoBody}, nil
 	})
 	for target, want := range map[string]string{
 		"POST /apis/batch/v1/namespaces/a/jobs":  "",
@@ -29,6 +29,7 @@ func TestPrompt(t *testing.T) {
 			method, path, _ := strings.Cut(target, " ")
 			response, err := Prompt(next).RoundTrip(httptest.NewRequest(method, path, nil))
 			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(response.Body.Close()).To(Succeed())
 			g.Expect(response.Header.Get("Retry-After")).To(Equal(want))
 		})
 	}

@@ -14,7 +14,7 @@ const (
 	// ConditionNotificationsActive tells whether Redis sends keyspace notifications for the queue. It is Unknown until
 	// that is verified. It never affects Ready: without notifications the operator polls the queue.
 	ConditionNotificationsActive = "NotificationsActive"
-	// ConditionTemplateValid tells whether the API server accepts a Job built from the template: it follows from a dry
+	// ConditionTemplateValid says whether the API server accepts a Job built from the template: it follows from a dry
 	// run in each generation, and from the answers to creates. It never prevents the creation of a Job.
 	ConditionTemplateValid = "TemplateValid"
 	// ConditionScalingLimited is True while something keeps Jobs from being created or from starting.

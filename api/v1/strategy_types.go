@@ -107,7 +107,7 @@ const (
 // Jobs.
 type Rollout struct {
 	// strategy says what happens to unfinished Jobs of an earlier template, whenever it was edited. Gradual (default)
-	// keeps them. Unstarted replaces those that have never had a ready Pod, as far as the operator can tell: it deletes
+	// keeps them. Unstarted replaces those that have never had a ready Pod, as far as the operator knows: it deletes
 	// them and creates new Jobs in their place. Immediate replaces all of them, also those that are at work.
 	// +optional
 	// +kubebuilder:default=Gradual

@@ -58,7 +58,7 @@ func (a Answer) BlamesTemplate() bool {
 }
 
 // rules find out by the words of the API server who refused a request, in the order in which they are tried. A webhook
-// may answer with any code, so that only the words tell. The first group of a rule is a name.
+// may answer with any code, so that only the words show it. The first group of a rule is a name.
 var rules = []struct {
 	by      By
 	refused bool

@@ -77,7 +77,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Only the beginning of what the API server says tells who refused: what follows may be somebody else's.
+// Only the beginning of what the API server says shows who refused: what follows may be somebody else's.
 func TestAForgedNameIsNotTaken(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

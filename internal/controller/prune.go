@@ -24,7 +24,7 @@ const (
 
 // prune deletes the Jobs to replace, and the finished Jobs beyond the history limits. It keeps a finished Job as long as
 // an earlier create of the same name may still be carried out, and for a moment if this reconcile has created Jobs. If a
-// quota for Jobs is used up, the oldest finished Jobs give way to as many new ones as are due.
+// quota for Jobs is used up, as many of the oldest finished Jobs are deleted as new ones are due.
 func (r *Reconciler) prune(
 	ctx context.Context, t *target, seen observation, plan plan, done *outcome, replaced []*batchv1.Job,
 ) jobcontrol.Deleted {
@@ -51,10 +51,10 @@ func (r *Reconciler) prune(
 const jobQuota = "count/jobs.batch"
 
 // quotaLag is how long a quota may still count Jobs that were deleted. Until then its refusals are not final, and no
-// further Jobs give way.
+// further Jobs are deleted for it.
 const quotaLag = 10 * time.Second
 
-// madeRoom reports whether Jobs have given way to new ones so recently that a quota may still count them.
+// madeRoom reports whether Jobs were deleted for new ones so recently that a quota may still count them.
 func (m *memory) madeRoom(now time.Time) bool { return now.Sub(m.roomMade) < quotaLag }
 
 // roomNeeded returns how many Jobs have to go so that those that are due fit into a quota for Jobs. It returns 0 if it is not

@@ -88,7 +88,7 @@ func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, pla
 		t.mem.failed(answerTo(err))
 		done.refused = t.mem.answer
 	case errors.Is(err, jobcontrol.ErrRefused):
-		done.err, done.more, t.mem.answer = err, false, answerTo(err) // The quota still counts Jobs that have given way.
+		done.err, done.more, t.mem.answer = err, false, answerTo(err) // The quota still counts deleted Jobs.
 	case err != nil:
 		done.err, done.more = err, false
 		t.mem.failed(answerTo(err))

@@ -101,7 +101,7 @@ func TestJobsThatDoNotEndAreTold(t *testing.T) {
 	})
 }
 
-// The history limits keep Jobs that take all of a quota: they give way, one for each new Job.
+// The history limits keep Jobs that take all of a quota: one is deleted for each new Job.
 func TestHistoryGivesWayToAQuota(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -81,12 +81,12 @@ func (r Readiness) Claimed(grace time.Duration, now time.Time) (claimed int, nex
 	return claimed, next
 }
 
-// Unstarted returns those of the Jobs that have certainly never had a ready Pod, as far as their status tells.
+// Unstarted returns those of the Jobs that have certainly never had a ready Pod, as far as their status shows.
 func (r Readiness) Unstarted(list []*batchv1.Job) []*batchv1.Job {
 	return slices.DeleteFunc(slices.Clone(list), func(job *batchv1.Job) bool { return !r.NeverReady(job) })
 }
 
-// NeverReady reports whether the Job has certainly never had a ready Pod, as far as its status tells: this process has
+// NeverReady reports whether the Job has certainly never had a ready Pod, as far as its status shows: this process has
 // observed it since its creation, or it has no Pod. It returns false for a Job of an earlier process that has a Pod.
 func (r Readiness) NeverReady(job *batchv1.Job) bool {
 	seen, status := r[job.UID], &job.Status

@@ -31,7 +31,7 @@ type delivered struct {
 // inDoubt reports whether pending entries may be gone.
 func (d delivered) inDoubt() bool { return d.group != "" }
 
-// commands returns the commands that tell whether the oldest pending entry is older than the first entry. XRANGE returns
+// commands returns the commands that show whether the oldest pending entry is older than the first entry. XRANGE returns
 // the whole entry, because no command returns only its ID.
 func (d delivered) commands(key string) [][]any {
 	return [][]any{{"xpending", key, d.group}, {"xrange", key, "-", "+", "count", 1}}
@@ -41,8 +41,8 @@ func (d delivered) commands(key string) [][]any {
 type span struct{ first, last entryID }
 
 var (
-	// errUntold is the error of a server that does not tell which entries are pending, or does not allow to ask.
-	errUntold = errors.New("the server does not tell which entries are pending")
+	// errPendingHidden is the error of a server that does not list pending entries, or does not allow to ask.
+	errPendingHidden = errors.New("the server does not list pending entries")
 	// errGroupGone is the error for a group that was removed after it was read.
 	errGroupGone = errors.New("the consumer group was removed meanwhile")
 )
@@ -52,7 +52,7 @@ func pendingSpan(reply any) (is span, some bool, err error) {
 	const least = 3
 	parts, err := list(reply)
 	if err != nil {
-		return span{}, false, untold(err)
+		return span{}, false, pendingError(err)
 	}
 	if len(parts) < least {
 		return span{}, false, resp.ErrMalformed
@@ -67,12 +67,12 @@ func pendingSpan(reply any) (is span, some bool, err error) {
 	return is, true, err
 }
 
-// untold returns errUntold or errGroupGone for a reply that means it, and other errors as they are.
-func untold(err error) error {
+// pendingError returns errPendingHidden or errGroupGone for a reply that means it, and other errors as they are.
+func pendingError(err error) error {
 	refusal, _ := errors.AsType[resp.Error](err)
 	switch {
 	case failure.IsUnsupported(refusal):
-		return errUntold
+		return errPendingHidden
 	case strings.HasPrefix(string(refusal), noSuchGroup):
 		return errGroupGone
 	}
@@ -104,7 +104,7 @@ func (e *entries) settlePending(ctx context.Context, is *reading, limit int64, u
 // oldest returns the pending entries and the ID of the first entry of the stream. If nothing is pending, or there is no
 // entry, all IDs are zero: then nothing is known to be gone.
 func (e *entries) oldest(ctx context.Context, of delivered) (pending span, first entryID, err error) {
-	replies := e.told
+	replies := e.pendingReplies
 	if replies == nil {
 		if replies, err = e.ask(ctx, of.commands(e.key)...); err != nil {
 			return span{}, entryID{}, err
@@ -116,7 +116,7 @@ func (e *entries) oldest(ctx context.Context, of delivered) (pending span, first
 	}
 	_, id, err := lastEntry(replies[1], 1)
 	if err != nil || id == "" {
-		return span{}, entryID{}, untold(err)
+		return span{}, entryID{}, pendingError(err)
 	}
 	first, err = parseID(id)
 	return pending, first, err
@@ -135,7 +135,7 @@ func (e *entries) countPending(ctx context.Context, group string, in span, limit
 		}
 		found, id, err := lastEntry(replies[0], pendingPerPage)
 		if err != nil {
-			return 0, false, untold(err)
+			return 0, false, pendingError(err)
 		}
 		counted += found
 		if found < pendingPerPage {

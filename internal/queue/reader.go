@@ -28,8 +28,8 @@ type Reader struct {
 	lengths lengths
 	// refusals remembers the endpoints that reject transactions.
 	refusals refusals
-	// untold remembers the endpoints that do not tell which entries are pending.
-	untold refusals
+	// pendingHidden remembers the endpoints that do not list pending entries.
+	pendingHidden refusals
 	// budgets limits the time for counting entries, for each endpoint.
 	budgets budgets
 	// now is the clock that scores are compared with.
@@ -87,7 +87,7 @@ func (r *Reader) observeAt(ctx context.Context, server auth.Endpoint, source Sou
 // settle returns the count of a queue, after it has counted the entries that are still to be counted.
 func (r *Reader) settle(ctx context.Context, of entries, is reading, limit int64) (Count, error) {
 	server, began := of.conn.Endpoint(), time.Now()
-	if is.delivered.inDoubt() && r.untold.has(server) {
+	if is.delivered.inDoubt() && r.pendingHidden.has(server) {
 		is.delivered = delivered{}
 	}
 	if is.backlog.most == 0 && !is.delivered.inDoubt() {
@@ -118,8 +118,8 @@ func (r *Reader) count(ctx context.Context, of *entries, is *reading, limit int6
 	}
 	err = of.settlePending(ctx, is, limit, until)
 	switch {
-	case errors.Is(err, errUntold):
-		r.untold.add(of.conn.Endpoint())
+	case errors.Is(err, errPendingHidden):
+		r.pendingHidden.add(of.conn.Endpoint())
 		return nil
 	case errors.Is(err, errGroupGone), errors.Is(err, resp.ErrTooLarge):
 		return nil

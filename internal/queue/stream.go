@@ -166,9 +166,9 @@ type entries struct {
 	key  string
 	// asking is true if the slot of the key is being moved to the server.
 	asking bool
-	// along are commands to send with the first page, and told are the replies to them; nil if there are none.
-	along [][]any
-	told  []any
+	// along are commands to send with the first page, and pendingReplies are the replies to them; nil if there are none.
+	along          [][]any
+	pendingReplies []any
 }
 
 // ask sends commands in one round trip and returns their replies.
@@ -234,7 +234,7 @@ func (e *entries) after(ctx context.Context, id string, most int64) (found int64
 	page := []any{"xrange", e.key, "(" + id, "+", "count", most}
 	replies, err := e.ask(ctx, slices.Concat([][]any{page}, e.along)...)
 	if err == nil && e.along != nil {
-		e.told = replies[1:]
+		e.pendingReplies = replies[1:]
 	}
 	e.along = nil
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
-// Condition is the content of a status condition. Messages tell users what to do. Those with numbers that change are
+// Condition is the content of a status condition. Messages say what users can do. Those with numbers that change are
 // steady.
 type Condition struct {
 	Status  metav1.ConditionStatus

@@ -62,7 +62,7 @@ func ReplacedJobs() Event {
 // DeletedHistory reports that finished Jobs within the history limits were deleted.
 func DeletedHistory(quota string) Event {
 	return normal(eventDeletedHistory, "Prune", "Deleted the oldest finished Jobs, because the quota "+quoted(quota)+
-		" has no room for new Jobs beside them. Lower spec.successfulJobsHistoryLimit and spec.failedJobsHistoryLimit, or raise the quota.")
+		" has no room for new Jobs. Lower spec.successfulJobsHistoryLimit and spec.failedJobsHistoryLimit, or raise the quota.")
 }
 
 // AnotherOperator reports that another operator creates Jobs for the ScaledJob.

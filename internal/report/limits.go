@@ -152,7 +152,7 @@ var pauses = map[scaling.PauseReason]string{
 		"on this server, and that they take over the messages of workers that died.",
 }
 
-// mayNotCreate tells administrators to give the operator its permissions.
+// mayNotCreate asks administrators to give the operator its permissions.
 const mayNotCreate = "The operator may not create Jobs in this namespace. Let its ServiceAccount create jobs of the API " +
 	"group batch there, as the Role that is installed with the operator does."
 

@@ -70,7 +70,7 @@ func rejected(answer admission.Answer) *Condition {
 	}
 }
 
-// Tried returns the condition after creates, which tell more than a dry run: checked is the result of that, and known the
+// Tried returns the condition after creates, which prove more than a dry run: checked is the result of that, and known the
 // condition in the status; each may be nil. A created Job shows that the API server accepts the template, and a refusal
 // that blames the template shows that it does not.
 func Tried(created int, refusal admission.Answer, checked *Condition, known *metav1.Condition) *Condition {

@@ -152,7 +152,7 @@ func (p *Pause) endIfUnfounded(q, before QueueState) {
 	}
 }
 
-// StillSince returns since when no message has left the queue, as far as observations can tell.
+// StillSince returns since when no message has left the queue, as far as observations show.
 func (p *Pause) StillSince() time.Time { return p.stillSince }
 
 // Unseen records that the queue could not be observed.

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -186,9 +187,10 @@ func TestAJobThatStartsAtTheLastMomentStays(t *testing.T) {
 	hook, err := webhook.Start(t.Context(), s.API, s.Namespace, webhook.DeleteJob, func(review *admissionv1.AdmissionReview) (any, bool) {
 		if review.Request.Name == late.Name && !*review.Request.DryRun {
 			_ = endPod(t.Context(), s.API, &pod, cluster.PodReadyAfter)
-			for ready, err := s.ready(late); ready == 0 && err == nil; ready, err = s.ready(late) {
-				time.Sleep(50 * time.Millisecond)
-			}
+			_ = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
+				ready, err := s.ready(late)
+				return ready > 0, err
+			})
 		}
 		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
 		review.Request = nil

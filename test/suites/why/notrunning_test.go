@@ -23,7 +23,7 @@ const (
 	enforce = "pod-security.kubernetes.io/enforce"
 )
 
-// notRunning are the situations in which there are Jobs, and the messages wait all the same.
+// notRunning are the situations in which there are Jobs, and the messages still wait.
 func notRunning() []situation {
 	all := []situation{
 		limited("at-max-replicas", scaledjobv1.ReasonAtMaxReplicas, []string{"spec.maxReplicas"}, func(s *stage) {

@@ -60,7 +60,7 @@ func (r *Reconciler) requeue(
 	if done.err != nil {
 		return enqueue.After(0, enqueue.PriorityNormal), done.err
 	}
-	if done.unfinished() {
+	if done.unfinished() || done.afterStatus && !t.mem.status.Waits() {
 		return enqueue.After(moreRetry, enqueue.PriorityGrowth), nil
 	}
 	interval := resyncInterval(t.sj, seen.events, r.FallbackInterval)

@@ -55,6 +55,8 @@ type outcome struct {
 	// they do not.
 	more, changed bool
 	waits         time.Time
+	// afterStatus is true if creates that may take long wait until the status that shows it is written.
+	afterStatus bool
 	// template is what to report of the template; nil if that has not changed.
 	template *report.Condition
 	// pruned is the result of the deletes. gaveWay is true if finished Jobs within the history limits are among them,
@@ -67,13 +69,16 @@ type outcome struct {
 func (o outcome) unfinished() bool { return o.more || o.pruned.More }
 
 // waiting reports whether creates wait for what others do.
-func (o outcome) waiting() bool { return o.changed || !o.waits.IsZero() }
+func (o outcome) waiting() bool { return o.changed || o.afterStatus || !o.waits.IsZero() }
 
 // failed reports whether a create failed or was refused.
 func (o outcome) failed() bool { return o.err != nil || o.refusal != nil }
 
 // scale creates the Jobs of the plan, and tells the pause whether the API server accepted them.
 func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, plan plan) outcome {
+	if t.mem.createsSlowly && t.mem.status.WaitsBriefly(time.Now()) {
+		return outcome{afterStatus: true}
+	}
 	created, more, err := r.create(ctx, t, seen, plan)
 	done := outcome{created: created, more: more}
 	switch {

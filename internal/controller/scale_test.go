@@ -173,6 +173,61 @@ func TestScaleIsPatientWhileCreatesAreSlow(t *testing.T) {
 	})
 }
 
+// A create that may take half a minute starts when the status shows why the last one failed.
+func TestScaleShowsATimeoutFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		busy := false
+		w.r.LeaseLate = func() bool { return busy }
+		w.reconcile(t.Context())
+		time.Sleep(time.Minute)
+		creates := 0
+		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
+			creates++
+			busy = true
+			if err := hangs(ctx, 10*time.Second); err != nil {
+				return err
+			}
+			return send()
+		}
+		w.queues.SetDepth(emailQueue, 1)
+		w.Expect(w.reconcileFails(t.Context())).To(MatchError(context.DeadlineExceeded))
+		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionScalingLimited).Reason).To(Equal(scaledjobv1.ReasonNotLimited))
+
+		w.reconcile(t.Context())
+		w.Expect(creates).To(Equal(1))
+		busy = false
+		time.Sleep(time.Second)
+		result := w.reconcile(t.Context())
+		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionScalingLimited).Reason).To(Equal(scaledjobv1.ReasonCreateFailing))
+		w.Expect(result.RequeueAfter).To(Equal(moreRetry))
+		w.reconcile(t.Context())
+		w.Expect(w.jobs(t.Context())).To(HaveLen(1))
+	})
+}
+
+// Statuses that can't be written do not keep Jobs from being created.
+func TestScaleDoesNotWaitLongForTheStatus(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, scaledJob())
+		w.r.LeaseLate = func() bool { return true }
+		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
+			if err := hangs(ctx, 10*time.Second); err != nil {
+				return err
+			}
+			return send()
+		}
+		w.queues.SetDepth(emailQueue, 1)
+		w.Expect(w.reconcileFails(t.Context())).To(MatchError(context.DeadlineExceeded))
+		for range 6 {
+			time.Sleep(w.reconcile(t.Context()).RequeueAfter)
+		}
+		w.Expect(w.jobs(t.Context())).To(HaveLen(1))
+	})
+}
+
 // Without a place among the requests, nothing is created, and the status shows it after a while.
 func TestScaleWaitsForAPlace(t *testing.T) {
 	t.Parallel()

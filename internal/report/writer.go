@@ -76,6 +76,12 @@ func (r *StatusRecord) Alive() bool { return r.alive }
 // Waits reports whether the computed status still has to be written.
 func (r *StatusRecord) Waits() bool { return !r.changedAt.IsZero() }
 
+// WaitsBriefly reports whether the computed status still has to be written, and has not waited for longer than a write
+// may take.
+func (r *StatusRecord) WaitsBriefly(now time.Time) bool {
+	return r.Waits() && now.Sub(r.changedAt) < applyTimeout
+}
+
 // Written reports whether a status was written.
 func (r *StatusRecord) Written() bool { return r.written != nil }
 

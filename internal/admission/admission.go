@@ -70,7 +70,7 @@ var rules = []struct {
 	{ByPolicy, true, regexp.MustCompile(`^(?:\w+AdmissionPolicy|policy) ['"]([^'"]+)['"](?: with binding '[^']*')? denied request`)},
 	{ByQuota, true, regexp.MustCompile(`^exceeded quota: ([^, ]+), requested: `)},
 	{ByQuota, false, regexp.MustCompile(`^status unknown for quota: ([^, ]+), resources: `)},
-	{ByPermissions, true, regexp.MustCompile(`^User "[^"]*"() cannot create resource "jobs"`)},
+	{ByPermissions, true, regexp.MustCompile(`^User "([^"]*)" cannot create resource "jobs"`)},
 }
 
 // Judge returns what an error of a create means.

@@ -55,7 +55,7 @@ func TestJudge(t *testing.T) {
 		"a quota asks for more":  {forbidden("failed quota: small: must specify limits.cpu"), Answer{Refused: true, Text: "failed quota: small: must specify limits.cpu"}},
 		"permissions": {
 			apierrors.NewForbidden(batchv1.Resource("jobs"), "", errors.New(`User "system:serviceaccount:a:b" cannot create resource "jobs" in API group "batch" in the namespace "c"`)),
-			Answer{Refused: true, By: ByPermissions, Text: `User "system:serviceaccount:a:b" cannot create resource "jobs" in API group "batch" in the namespace "c"`},
+			Answer{Refused: true, By: ByPermissions, Name: "system:serviceaccount:a:b", Text: `User "system:serviceaccount:a:b" cannot create resource "jobs" in API group "batch" in the namespace "c"`},
 		},
 		"overload":       {apierrors.NewTooManyRequests("later", 1), Answer{Text: "later"}},
 		"a timeout":      {apierrors.NewTimeoutError("late", 1), Answer{Text: "Timeout: late"}},

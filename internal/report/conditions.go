@@ -185,8 +185,8 @@ func trimmed(from *scaledjobv1.Queue) string {
 	return "The depth of the queue was read. But the consumer group " + group + " has pending entries that no longer exist in the stream " +
 		stream + ": they were trimmed or deleted before a worker acknowledged them. These messages are lost, and the depth excludes " +
 		"them. Let producers keep more entries (MAXLEN). To remove the pending ones, run XAUTOCLAIM " + stream + " " + group +
-		" CONSUMER 9999999999 0 with Redis 7.0 or newer, until it returns no more IDs; the long idle time spares other entries. " +
-		"With older versions, run XACK with each ID."
+		" CONSUMER 9999999999 0 with Redis 7.0 or newer, and again with the ID that it returns first instead of 0, until that is 0-0. " +
+		"Because of the long idle time, workers keep their entries. With older versions, run XACK with each ID of XPENDING."
 }
 
 // quoted quotes the name of a key or a consumer group, which may be long and contain any bytes.

@@ -83,6 +83,9 @@ func notLimited(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
 	if depth := seen.Depth; depth != nil && *depth > 0 && *depth <= sj.Spec.ActivationThreshold && *seen.Desired == 0 {
 		return "The depth of the queue does not exceed spec.activationThreshold. The operator creates no Jobs until it does."
 	}
+	if seen.Depth != nil && *seen.Depth == 0 && *seen.Desired == 0 {
+		return "No message is outstanding. If you expect messages, check the names of the keys, the database and the address."
+	}
 	if outstanding := seen.Depth != nil && *seen.Depth > 0; outstanding && !seen.Due && (seen.NotReady.Unended > 0 || seen.Still) {
 		return "As many Jobs are unfinished as are due. " + notEnding(sj)
 	}
@@ -113,6 +116,13 @@ func notStarting(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
 		return "kubectl describe " + what + " --namespace=" + sj.Namespace + " --selector=" + scaledjobv1.LabelScaledJob + "=" + sj.Name
 	}
 	text := fmt.Sprintf("Unfinished Jobs without a ready Pod for a minute or longer: %d of %d.", jobs.Unstarted+jobs.Terminating, total)
+	if jobs.Outdated > 0 {
+		text += fmt.Sprintf(" Made from an earlier template: %d. They count as active until they end. Delete them", jobs.Outdated)
+		if strategy := sj.Spec.Rollout.Strategy; strategy != scaledjobv1.RolloutUnstarted && strategy != scaledjobv1.RolloutImmediate {
+			text += ", or set spec.rollout.strategy to Unstarted, which replaces Jobs that have never had a ready Pod"
+		}
+		text += "."
+	}
 	if jobs.WithoutPod > 0 {
 		text += fmt.Sprintf(" Without any Pod: %d. Common causes are PodSecurity, a quota for Pods (finished Jobs keep theirs) and a "+
 			"missing ServiceAccount; the events of the Jobs name it: %s.", jobs.WithoutPod, describe("jobs"))
@@ -122,15 +132,8 @@ func notStarting(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
 			"Kueue, lets them.", jobs.Suspended)
 	}
 	if waiting := jobs.Unstarted - jobs.WithoutPod - jobs.Suspended; waiting > 0 {
-		text += fmt.Sprintf(" With a Pod that is not ready: %d. Common causes are an image that can't be pulled, no node with room, and a "+
+		text += fmt.Sprintf(" With a Pod that is not ready: %d. Common causes are an image that can't be pulled, no node that fits, and a "+
 			"readiness probe that fails; the Pods name it: %s.", waiting, describe("pods"))
-	}
-	if jobs.Outdated > 0 {
-		text += fmt.Sprintf(" Made from an earlier template: %d. They count as active until they end. Delete them", jobs.Outdated)
-		if strategy := sj.Spec.Rollout.Strategy; strategy != scaledjobv1.RolloutUnstarted && strategy != scaledjobv1.RolloutImmediate {
-			text += ", or set spec.rollout.strategy to Unstarted, which replaces Jobs that have never had a ready Pod"
-		}
-		text += "."
 	}
 	if jobs.Terminating > 0 {
 		text += fmt.Sprintf(" Being deleted for a minute or longer: %d. A finalizer, or a Pod on a node that does not answer, keeps "+
@@ -152,9 +155,11 @@ var pauses = map[scaling.PauseReason]string{
 		"on this server, and that they take over the messages of workers that died.",
 }
 
-// mayNotCreate asks administrators to give the operator its permissions.
-const mayNotCreate = "The operator may not create Jobs in this namespace. Let its ServiceAccount create jobs of the API " +
-	"group batch there, as the Role that is installed with the operator does."
+// mayNotCreate asks administrators to give the operator its permissions. user is its name in the API server.
+func mayNotCreate(user string) string {
+	return "The operator, as " + quoted(user) + ", may not create Jobs in this namespace. Let it create jobs of the API group batch " +
+		"there, as the Role or ClusterRole does that is installed with the operator."
+}
 
 // cures say what to do about a refusal.
 var cures = map[admission.By]string{
@@ -170,7 +175,7 @@ func refused(answer admission.Answer) string {
 	const again = " The operator tries again when a Job finishes or is deleted, and at least every five minutes. To try at " +
 		"once, set spec.suspend to true and back to false; running Jobs go on."
 	if answer.By == admission.ByPermissions {
-		return mayNotCreate + again
+		return mayNotCreate(answer.Name) + again
 	}
 	if answer.By == admission.ByChange {
 		return "A created Job could not be counted" + said(answer) + cures[answer.By] + again

@@ -74,8 +74,9 @@ var notificationsDisabled = Condition{
 
 // onlyTracking is the condition if spec.notifications is Tracking, by whether the keys are tracked.
 var onlyTracking = map[verify.Tracking]string{
-	verify.NotTracked: "The server does not track the keys now, so the operator polls the queue, and tries again. Tracking needs " +
-		"Redis 6 or newer and the permission +client|tracking; the operator's log has the cause.",
+	verify.NotTracked: "The server does not track the keys now, so the operator polls the queue, and tries again. If QueueConnected " +
+		"is False, its message has the cause. Otherwise, tracking needs Redis 6 or newer and the permission +client|tracking; the " +
+		"operator's log has the answer of Redis.",
 	verify.TrackedUnproven: "Redis tracks the keys for the operator. Until it tells of a first change, the operator also polls the queue.",
 	verify.Tracked:         "Redis tracks the keys and tells the operator of changes.",
 }

@@ -53,7 +53,7 @@ func Checked(err error, warnings []string) *Condition {
 	case answer.BlamesTemplate():
 		return rejected(answer)
 	case answer.By == admission.ByPermissions:
-		return &Condition{metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked, mayNotCreate}
+		return &Condition{metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked, mayNotCreate(answer.Name)}
 	case answer.Text != "":
 		return &Condition{
 			metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked,

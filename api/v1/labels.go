@@ -13,7 +13,7 @@ const (
 	LabelScaledJob = KeyPrefix + "scaledjob"
 	// LabelManagedBy is the standard label that names the tool which manages an object.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
-	// ManagedBy is the value of LabelManagedBy.
+	// ManagedBy is the value of LabelManagedBy, unless the job template sets another one.
 	ManagedBy = "scaledjob-operator"
 	// AnnotationOrdinal is a Job's number among all the Jobs of its ScaledJob, counted from 1. The Job's name derives
 	// from it.

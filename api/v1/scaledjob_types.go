@@ -139,8 +139,8 @@ type ScaledJobSpec struct {
 	Rollout Rollout `json:"rollout,omitzero"`
 
 	// jobTemplate is the template of the Jobs. Its labels and annotations are copied to each Job. An unset
-	// restartPolicy becomes OnFailure. It must not set selector or manualSelector, or labels or annotations with the
-	// prefix batch.miracle.dev/.
+	// restartPolicy becomes Never with podFailurePolicy or backoffLimitPerIndex, and otherwise OnFailure. It must not
+	// set selector or manualSelector, or labels or annotations with the prefix batch.miracle.dev/.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec.template.spec.restartPolicy) || self.spec.template.spec.restartPolicy in ['Never', 'OnFailure']",message="restartPolicy must be Never or OnFailure, or unset",fieldPath=".spec.template.spec.restartPolicy"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec.selector)",message="selector must not be set: Kubernetes generates one for each Job",fieldPath=".spec.selector",reason=FieldValueForbidden

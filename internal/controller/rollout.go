@@ -28,7 +28,9 @@ func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observat
 		kind = enqueue.KindRollout
 	}
 	filled := func() (*scaledjobv1.ScaledJob, error) { return r.fill(ctx, t) }
-	dryRunner := jobcontrol.DryRunner{Client: r.Client, Take: func() func() { return t.place(kind) }}
+	dryRunner := jobcontrol.DryRunner{
+		Client: r.Client, Take: func() func() { return t.place(kind) }, TemplateHash: seen.templateHash,
+	}
 	asked, warnings, answer := dryRunner.DryRun(ctx, t.sj, filled, &t.mem.template, seen.before.Conditions)
 	switch {
 	case asked:

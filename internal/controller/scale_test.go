@@ -499,6 +499,21 @@ func TestScaleNameTakenByOurOwnWithoutItsNumber(t *testing.T) {
 	w.Expect(w.names()).To(HaveLen(3), "each name was tried once")
 }
 
+// Names had another form in earlier versions. Jobs that have one count, and their ordinals are used again.
+func TestScaleWithJobsOfAnEarlierVersion(t *testing.T) {
+	t.Parallel()
+	sj := scaledJob()
+	earlier := jobs.Build(sj, "template", 2, 1)
+	earlier.UID, earlier.Name = "earlier", "emails-r2gjxbsz9jt9"
+	w := newWorld(t, sj, earlier)
+	w.queues.SetDepth(emailQueue, 25)
+
+	w.Expect(w.reconcile(t.Context())).To(beSettled())
+
+	w.Expect(w.jobs(t.Context())).To(HaveLen(3), "that of the earlier version is one of them")
+	w.Expect(w.scaledJob(t.Context()).Status.ActiveJobs).To(Equal(int32(3)))
+}
+
 func TestScaleNameTakenByAForeignJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -25,6 +25,8 @@ type DryRunner struct {
 	Client client.Writer
 	// Take takes a place for a request, and returns how to give it back; nil if there is none.
 	Take func() (giveBack func())
+	// TemplateHash is the hash of the template.
+	TemplateHash string
 }
 
 // DryRun is the state of the dry run of one ScaledJob's template. The zero value means that none was sent.
@@ -61,7 +63,7 @@ func (d DryRunner) DryRun(
 	ctx, collected := admission.WithWarnings(ctx)
 	ctx, cancel := context.WithTimeout(ctx, dryRunTimeout)
 	defer cancel()
-	job := jobs.Build(owner, "", jobs.DryRunOrdinal, 0) // Nobody compares the hash of a Job that does not come to exist.
+	job := jobs.Build(owner, d.TemplateHash, jobs.DryRunOrdinal, 0)
 	err = d.Client.Create(ctx, job, client.DryRunAll)
 	return true, collected.Texts(), err
 }

@@ -82,7 +82,7 @@ func TestDryRunWithoutItsTemplate(t *testing.T) {
 	server := &dryRunServer{}
 	var run DryRun
 	away := func() (*scaledjobv1.ScaledJob, error) { return nil, errAway }
-	asked, _, err := DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), away, &run, nil)
+	asked, _, err := DryRunner{server, anyPlace, "hash"}.DryRun(t.Context(), scaledJob(), away, &run, nil)
 	g.Expect(err).To(MatchError(errAway))
 	g.Expect(asked).To(BeTrue())
 	g.Expect(server.asked).To(BeEmpty())
@@ -95,19 +95,23 @@ func TestDryRunWithoutItsTemplate(t *testing.T) {
 	g.Expect(run.due(scaledJob(), known, time.Now().Add(27*time.Second))).To(BeTrue())
 }
 
-// The dry run has the Job that would be created, under a name that no Job gets.
+// The dry run has the Job that would be created, under a name that no Job gets. Its name and its other metadata are as
+// long as those of the first Job, so that the API server accepts either both or none.
 func TestDryRunCreatesNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	server := &dryRunServer{}
 	var run DryRun
 
-	asked, _, err := DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), filled, &run, nil)
+	asked, _, err := DryRunner{server, anyPlace, "hash"}.DryRun(t.Context(), scaledJob(), filled, &run, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(asked).To(BeTrue())
 
 	g.Expect(server.asked).To(HaveLen(1))
-	g.Expect(server.asked[0].Name).To(Equal(jobs.Name("emails", "uid-1", jobs.DryRunOrdinal)))
+	dryRun, first := server.asked[0], jobs.Build(scaledJob(), "hash", 1, 0)
+	g.Expect(dryRun.Name).To(And(Equal(jobs.Name("emails", "uid-1", jobs.DryRunOrdinal)), HaveLen(len(first.Name))))
+	dryRun.Name, dryRun.Annotations[scaledjobv1.AnnotationOrdinal] = first.Name, "1"
+	g.Expect(dryRun).To(Equal(first), "they differ in nothing else")
 	g.Expect(run.Waits()).To(BeFalse())
 	g.Expect(run.sent).NotTo(BeZero())
 }
@@ -122,14 +126,14 @@ func TestDryRunsWaitForAPlace(t *testing.T) {
 	}}
 	run := DryRun{sent: time.Now().Add(-time.Minute)}
 
-	asked, _, err := DryRunner{server, noPlace}.DryRun(t.Context(), scaledJob(), filled, &run, known)
+	asked, _, err := DryRunner{server, noPlace, "hash"}.DryRun(t.Context(), scaledJob(), filled, &run, known)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(asked).To(BeFalse())
 	g.Expect(run.Waits()).To(BeTrue())
 	g.Expect(server.asked).To(BeEmpty())
 
 	run.sent = time.Now()
-	asked, _, err = DryRunner{server, anyPlace}.DryRun(t.Context(), scaledJob(), filled, &run, known)
+	asked, _, err = DryRunner{server, anyPlace, "hash"}.DryRun(t.Context(), scaledJob(), filled, &run, known)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(asked).To(BeTrue())
 	g.Expect(run.Waits()).To(BeFalse())

@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	// maxNameLength is the maximum length of a Job name, which the Job controller also uses as a Pod label.
-	maxNameLength = 63
+	// maxNameLength is the maximum length of a Job name. Kubernetes names the Pods of an Indexed Job NAME-INDEX-XXXXX and
+	// their hosts NAME-INDEX, each with at most 63 characters, and an index has up to 10 digits.
+	maxNameLength = 46
 	// hashLength is the maximum length of a 64-bit number in base 36.
 	hashLength = 13
 	// maxOrdinal is higher than any real ordinal, and low enough that arithmetic does not overflow.
@@ -34,16 +35,12 @@ const (
 // is stored as AnnotationOrdinalFloor. The Job shares no memory with the owner.
 func Build(owner *scaledjobv1.ScaledJob, hash string, ordinal, floor int64) *batchv1.Job {
 	template := owner.Spec.JobTemplate.DeepCopy()
-	ours := map[string]string{
-		scaledjobv1.LabelScaledJob: owner.Name,
-		scaledjobv1.LabelManagedBy: scaledjobv1.ManagedBy,
-	}
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        Name(owner.Name, owner.UID, ordinal),
 			Namespace:   owner.Namespace,
-			Labels:      merge(template.Labels, ours),
-			Annotations: merge(template.Annotations, annotations(owner, hash, ordinal, floor)),
+			Labels:      labels(owner, template.Labels),
+			Annotations: annotations(owner, template.Annotations, hash, ordinal, floor),
 			OwnerReferences: []metav1.OwnerReference{
 				*metav1.NewControllerRef(owner, scaledjobv1.GroupVersion.WithKind("ScaledJob")),
 			},
@@ -51,36 +48,49 @@ func Build(owner *scaledjobv1.ScaledJob, hash string, ordinal, floor int64) *bat
 		Spec: template.Spec,
 	}
 	pod := &job.Spec.Template
-	pod.Labels = merge(pod.Labels, ours)
+	pod.Labels = labels(owner, pod.Labels)
 	if pod.Spec.RestartPolicy == "" {
-		pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+		pod.Spec.RestartPolicy = restartPolicy(&job.Spec)
 	}
 	return job
 }
 
 // Name returns the name of the Job with the given ordinal. It always returns the same name for the same owner and
 // ordinal, so that a create without an answer can be sent again without creating a second Job. The name depends on the
-// owner's UID, so that a recreated ScaledJob does not reuse names.
+// owner's UID, so that a recreated ScaledJob does not reuse names. It is a DNS label, and the names of all Jobs of an
+// owner have the same length, so that the API server accepts either all of them or none.
 func Name(owner string, uid types.UID, ordinal int64) string {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(string(uid) + "/" + strconv.FormatInt(ordinal, 10)))
-	prefix := owner[:min(len(owner), maxNameLength-1-hashLength)]
-	return strings.TrimRight(prefix, "-.") + "-" + strconv.FormatUint(hash.Sum64(), 36)
+	digits := strconv.FormatUint(hash.Sum64(), 36)
+	prefix := strings.ReplaceAll(owner[:min(len(owner), maxNameLength-1-hashLength)], ".", "-")
+	return strings.TrimRight(prefix, "-") + "-" + strings.Repeat("0", hashLength-len(digits)) + digits
 }
 
-func annotations(owner *scaledjobv1.ScaledJob, hash string, ordinal, floor int64) map[string]string {
-	return map[string]string{
-		scaledjobv1.AnnotationOrdinal:      strconv.FormatInt(ordinal, 10),
-		scaledjobv1.AnnotationOrdinalFloor: strconv.FormatInt(floor, 10),
-		scaledjobv1.AnnotationTemplateHash: hash,
-		scaledjobv1.AnnotationGeneration:   strconv.FormatInt(owner.Generation, 10),
+// restartPolicy returns the restart policy of Pods whose template sets none. It is Never if the Job has a field that works
+// with Never only: the API server rejects podFailurePolicy with OnFailure, and backoffLimitPerIndex would have no effect.
+func restartPolicy(spec *batchv1.JobSpec) corev1.RestartPolicy {
+	if spec.PodFailurePolicy != nil || spec.BackoffLimitPerIndex != nil {
+		return corev1.RestartPolicyNever
 	}
+	return corev1.RestartPolicyOnFailure
 }
 
-// merge returns the union of both maps. Where keys are equal, the value of the second map wins.
-func merge(first, second map[string]string) map[string]string {
-	union := make(map[string]string, len(first)+len(second))
-	maps.Copy(union, first)
-	maps.Copy(union, second)
-	return union
+// labels returns the labels of a template and of the operator. A template may set LabelManagedBy.
+func labels(owner *scaledjobv1.ScaledJob, template map[string]string) map[string]string {
+	all := map[string]string{scaledjobv1.LabelManagedBy: scaledjobv1.ManagedBy}
+	maps.Copy(all, template)
+	all[scaledjobv1.LabelScaledJob] = owner.Name
+	return all
+}
+
+// annotations returns the annotations of a template and of the operator.
+func annotations(owner *scaledjobv1.ScaledJob, template map[string]string, hash string, ordinal, floor int64) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, template)
+	all[scaledjobv1.AnnotationOrdinal] = strconv.FormatInt(ordinal, 10)
+	all[scaledjobv1.AnnotationOrdinalFloor] = strconv.FormatInt(floor, 10)
+	all[scaledjobv1.AnnotationTemplateHash] = hash
+	all[scaledjobv1.AnnotationGeneration] = strconv.FormatInt(owner.Generation, 10)
+	return all
 }

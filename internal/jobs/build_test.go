@@ -4,6 +4,8 @@
 package jobs
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -30,7 +32,7 @@ func owner() *scaledjobv1.ScaledJob {
 					Namespace:       "elsewhere",
 					Finalizers:      []string{"example.com/finalizer"},
 					OwnerReferences: []metav1.OwnerReference{{Kind: "Other", Name: "other", UID: "other"}},
-					Labels:          map[string]string{"team": "mail", scaledjobv1.LabelManagedBy: "somebody"},
+					Labels:          map[string]string{"team": "mail", scaledjobv1.LabelScaledJob: "another", scaledjobv1.LabelManagedBy: "somebody"},
 					Annotations:     map[string]string{"note": "of the Job"},
 				},
 				Spec: batchv1.JobSpec{
@@ -62,7 +64,7 @@ func TestBuildMetadata(t *testing.T) {
 		Labels: map[string]string{
 			"team":                         "mail",
 			"batch.miracle.dev/scaledjob":  "emails",
-			"app.kubernetes.io/managed-by": "scaledjob-operator",
+			"app.kubernetes.io/managed-by": "somebody",
 		},
 		Annotations: map[string]string{
 			"note":                            "of the Job",
@@ -95,13 +97,31 @@ func TestBuildSpec(t *testing.T) {
 	g.Expect(job.Spec).To(Equal(*want))
 }
 
-func TestBuildKeepsRestartPolicy(t *testing.T) {
+func TestBuildRestartPolicy(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	owner := owner()
-	owner.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
-
-	g.Expect(Build(owner, "hash", 1, 0).Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyNever))
+	const unset, never, onFailure corev1.RestartPolicy = "", corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure
+	plain := batchv1.JobSpec{}
+	ruled := batchv1.JobSpec{PodFailurePolicy: &batchv1.PodFailurePolicy{}}
+	perIndex := batchv1.JobSpec{BackoffLimitPerIndex: new(int32(1))}
+	for name, c := range map[string]struct {
+		spec      batchv1.JobSpec
+		set, want corev1.RestartPolicy
+	}{
+		"unset":                                {plain, unset, onFailure},
+		"unset, with podFailurePolicy":         {ruled, unset, never},
+		"unset, with backoffLimitPerIndex":     {perIndex, unset, never},
+		"Never":                                {plain, never, never},
+		"OnFailure, with podFailurePolicy":     {ruled, onFailure, onFailure},
+		"OnFailure, with backoffLimitPerIndex": {perIndex, onFailure, onFailure},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			owner := owner()
+			owner.Spec.JobTemplate.Spec = c.spec
+			owner.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy = c.set
+			NewWithT(t).Expect(Build(owner, "hash", 1, 0).Spec.Template.Spec.RestartPolicy).To(Equal(c.want))
+		})
+	}
 }
 
 func TestBuildBareTemplate(t *testing.T) {
@@ -148,27 +168,52 @@ func TestBuildSharesNoMemory(t *testing.T) {
 	g.Expect(job).To(Equal(again))
 }
 
+// Names of the same ScaledJob have the same length, whatever the ScaledJob is named: the API server accepts names of
+// 1 to 253 characters, and the CRD those of up to 63.
 func TestNameOfOddOwners(t *testing.T) {
 	t.Parallel()
-	for _, owner := range []string{
-		"a", "a.b-", "a--", "a.b", strings.Repeat("a", 63), strings.Repeat("a", 253),
-		strings.Repeat("a", 48) + "-b", strings.Repeat("a", 48) + ".b", strings.Repeat("a", 40) + strings.Repeat("-", 22) + "b",
-	} {
-		t.Run(owner, func(t *testing.T) {
-			t.Parallel()
-			expectJobName(NewWithT(t), Name(owner, "uid", 1))
-		})
+	g := NewWithT(t)
+	owners := []string{"a.b-", "a--", "0", "0.0", strings.Repeat("a", 48) + "-b", strings.Repeat("a", 31) + strings.Repeat("-", 22) + "b"}
+	for length := 1; length <= 253; length++ {
+		dotted := strings.Repeat("1.", length)[:length-1] + "a"
+		owners = append(owners, strings.Repeat("a", length), dotted)
 	}
+	for _, owner := range owners {
+		length := len(Name(owner, "uid", DryRunOrdinal))
+		g.Expect(length).To(Equal(min(len(strings.TrimRight(owner[:min(len(owner), 32)], "-.")), 32)+14), owner)
+		for ordinal := int64(1); ordinal <= 20; ordinal++ {
+			name := Name(owner, "uid", ordinal)
+			expectJobName(g, name)
+			g.Expect(name).To(HaveLen(length), owner)
+		}
+	}
+}
+
+// About every 4th hash is shorter than the others in base 36, and one in 140 by two digits.
+func TestNamesOfManyOrdinals(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	const ordinals = 100_000
+	names := make(map[string]struct{}, ordinals)
+	for ordinal := range int64(ordinals) {
+		name := Name("emails", "5f0ee5c9-5b5c-4d4b-9b1e-0d4e6c1f8a11", ordinal)
+		if len(name) != len("emails-")+13 {
+			t.Fatalf("ordinal %d has the name %s", ordinal, name)
+		}
+		names[name] = struct{}{}
+	}
+	g.Expect(names).To(HaveLen(ordinals), "each ordinal has its own name")
 }
 
 func TestNameStaysTheSame(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	// A version of the operator with other names could create the Jobs of its predecessor a second time.
-	g.Expect(Name("emails", "5f0ee5c9-5b5c-4d4b-9b1e-0d4e6c1f8a11", 1)).To(Equal("emails-r2gjxbsz9jt9"))
+	g.Expect(Name("emails", "5f0ee5c9-5b5c-4d4b-9b1e-0d4e6c1f8a11", 1)).To(Equal("emails-0r2gjxbsz9jt9"))
+	g.Expect(Name("mail.v1."+strings.Repeat("x", 55), "5f0ee5c9-5b5c-4d4b-9b1e-0d4e6c1f8a11", 2)).To(HavePrefix("mail-v1-" + strings.Repeat("x", 24) + "-"))
 }
 
-// Names are valid, deterministic, and unique per ordinal and UID.
+// Names are valid, deterministic, of a constant length for an owner, and unique per ordinal and UID.
 func TestNameProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -184,19 +229,18 @@ func TestNameProperties(t *testing.T) {
 			t.Fatalf("named %s, and then %s", name, again)
 		}
 		otherOrdinal := rapid.Int64Min(0).Filter(func(n int64) bool { return n != ordinal }).Draw(t, "otherOrdinal")
-		if Name(owner, uid, otherOrdinal) == name {
-			t.Fatalf("ordinals %d and %d both give %s", ordinal, otherOrdinal, name)
-		}
 		otherUID := types.UID(rapid.String().Filter(func(s string) bool { return types.UID(s) != uid }).Draw(t, "otherUID"))
-		if Name(owner, otherUID, ordinal) == name {
-			t.Fatalf("UIDs %q and %q both give %s", uid, otherUID, name)
+		for _, other := range []string{Name(owner, uid, otherOrdinal), Name(owner, otherUID, ordinal)} {
+			if other == name || len(other) != len(name) {
+				t.Fatalf("%q/%d gives %s, and %q or %d gives %s", uid, ordinal, name, otherUID, otherOrdinal, other)
+			}
 		}
 	})
 }
 
-// expectJobName expects that the API server accepts this as the name of a Job, which becomes a label of its Pods.
+// expectJobName expects that the API server accepts this as the name of a Job, also of an Indexed one with the most
+// completions: the name of a Pod, with everything that Kubernetes appends to that of the Job, is a DNS label too.
 func expectJobName(g Gomega, name string) {
-	g.Expect(validation.IsDNS1123Subdomain(name)).To(BeEmpty(), name)
-	g.Expect(validation.IsValidLabelValue(name)).To(BeEmpty(), name)
-	g.Expect(len(name)).To(BeNumerically("<=", 63), name)
+	g.Expect(validation.IsDNS1123Label(name)).To(BeEmpty(), name)
+	g.Expect(validation.IsDNS1123Label(fmt.Sprintf("%s-%d-abcde", name, math.MaxInt32-1))).To(BeEmpty(), name)
 }

@@ -21,18 +21,18 @@ import (
 // ownerNames are the names that the API server accepts for a ScaledJob.
 var ownerNames = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// FuzzName shows that every Job of every ScaledJob has a valid and unique name.
+// FuzzName shows that every Job of every ScaledJob has a valid and unique name, as long as those of its other Jobs.
 func FuzzName(f *testing.F) {
 	f.Add("emails", "uid-1", int64(1), "uid-2", int64(1))
 	f.Add("a-very-long-name-of-a-scaledjob.with-dots-and-dashes-up-to-its-end", "", int64(0), "", int64(-1))
 	f.Add("0.0", "1/1", int64(1), "1", int64(11))
 	f.Fuzz(func(t *testing.T, owner, uid string, ordinal int64, otherUID string, otherOrdinal int64) {
-		if len(owner) > 63 || !ownerNames.MatchString(owner) {
+		if len(owner) > 253 || !ownerNames.MatchString(owner) {
 			return
 		}
 		name, other := Name(owner, types.UID(uid), ordinal), Name(owner, types.UID(otherUID), otherOrdinal)
-		if faults := validation.IsDNS1123Subdomain(name); len(faults) > 0 || len(name) > validation.DNS1123LabelMaxLength {
-			t.Errorf("%s: %v", name, faults)
+		if faults := validation.IsDNS1123Label(name); len(faults) > 0 || len(name) > maxNameLength || len(name) != len(other) {
+			t.Errorf("%s, %s: %v", name, other, faults)
 		}
 		same := uid == otherUID && ordinal == otherOrdinal
 		if (name == other) != same {
@@ -108,7 +108,7 @@ func FuzzBuild(f *testing.F) {
 		g.Expect(HasTemplate(job, "hash")).To(BeTrue())
 		for _, labels := range []map[string]string{job.Labels, job.Spec.Template.Labels} {
 			g.Expect(labels).To(HaveKeyWithValue(scaledjobv1.LabelScaledJob, sj.Name))
-			g.Expect(labels).To(HaveKeyWithValue(scaledjobv1.LabelManagedBy, scaledjobv1.ManagedBy))
+			g.Expect(labels).To(HaveKey(scaledjobv1.LabelManagedBy))
 		}
 		maps.DeleteFunc(job.Labels, func(key, value string) bool { return template.Labels[key] == value })
 		g.Expect(len(job.Labels)).To(BeNumerically("<=", 2), "all other labels are from the template")

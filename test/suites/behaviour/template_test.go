@@ -4,10 +4,13 @@
 package behaviour
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -122,6 +125,23 @@ func TestUnsetRestartPolicyBecomesOnFailure(t *testing.T) {
 	s.Expect(s.job().Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyOnFailure))
 }
 
+// podFailurePolicy takes no other restartPolicy than Never.
+func TestUnsetRestartPolicyBecomesNeverWithPodFailurePolicy(t *testing.T) {
+	t.Parallel()
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.JobTemplate.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
+			Action: batchv1.PodFailurePolicyActionIgnore,
+			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{
+				{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue},
+			},
+		}}}
+	})
+	s.Push(1)
+	s.Expect(s.job().Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyNever))
+	s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
+}
+
 func TestRestartPolicyNeverStays(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)
@@ -130,4 +150,56 @@ func TestRestartPolicyNeverStays(t *testing.T) {
 	})
 	s.Push(1)
 	s.Expect(s.job().Spec.Template.Spec.RestartPolicy).To(Equal(corev1.RestartPolicyNever))
+}
+
+// A template may say that another tool manages its Jobs.
+func TestManagedByOfTheTemplateStays(t *testing.T) {
+	t.Parallel()
+	s := newScaledJob(t)
+	s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.JobTemplate.Labels = map[string]string{scaledjobv1.LabelManagedBy: "argo-cd"}
+		spec.JobTemplate.Spec.Template.Labels = map[string]string{scaledjobv1.LabelManagedBy: "mail-team"}
+	})
+	s.Push(1)
+	job := s.job()
+	s.Expect(job.Labels).To(HaveKeyWithValue(scaledjobv1.LabelManagedBy, "argo-cd"))
+	s.Expect(job.Spec.Template.Labels).To(HaveKeyWithValue(scaledjobv1.LabelManagedBy, "mail-team"))
+	s.Eventually(s.Status).Should(HaveField("ActiveJobs", BeEquivalentTo(1)), "it is still one of ours")
+}
+
+// The host of a Pod has the name of its Job and the index, which must be a DNS label. About three of four Jobs have a hash
+// with as many digits as there can be.
+func TestIndexedJobsOfAnyName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"m", strings.Repeat("m", 48), strings.Repeat("m", 49), strings.Repeat("m", 63), strings.Repeat("9.", 31) + "m"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScaledJob(t)
+			s.Name = name
+			s.create(scene.Polling(scene.Never), func(spec *scaledjobv1.ScaledJobSpec) {
+				spec.JobTemplate.Spec.CompletionMode = new(batchv1.IndexedCompletion)
+				spec.JobTemplate.Spec.Completions, spec.JobTemplate.Spec.Parallelism = new(int32(100_000)), new(int32(2))
+			})
+			s.Push(12)
+			s.expectJobsEver(12)
+			s.expectCondition(scaledjobv1.ConditionTemplateValid, metav1.ConditionTrue, scaledjobv1.ReasonAccepted)
+			var hosts []string
+			for _, job := range s.jobs() {
+				s.Expect(job.Name).To(And(Not(ContainSubstring(".")), HaveLen(len(s.jobs()[0].Name))))
+				hosts = append(hosts, fmt.Sprintf("%s-0", job.Name), fmt.Sprintf("%s-1", job.Name))
+			}
+			s.Eventually(s.hosts).Should(ConsistOf(hosts))
+		})
+	}
+}
+
+// hosts are the host names of the Pods.
+func (s *scaledJob) hosts() (names []string) {
+	s.t.Helper()
+	var pods corev1.PodList
+	s.Expect(s.API.List(s.t.Context(), &pods, client.InNamespace(s.Namespace))).To(Succeed())
+	for _, pod := range pods.Items {
+		names = append(names, pod.Spec.Hostname)
+	}
+	return names
 }

@@ -4,6 +4,7 @@
 package why
 
 import (
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -63,8 +64,31 @@ func bySpec() []situation {
 		}, func(spec *scaledjobv1.ScaledJobSpec) {
 			spec.JobTemplate.Spec.Template.Spec.Containers[0].VolumeMounts = nil
 		}),
+		unknownContainer(),
 		invalidSpec(),
 	}
+}
+
+// unknownContainer is a template that sets no restartPolicy, and whose podFailurePolicy is about a container that does not
+// exist: that is all that the API server rejects.
+func unknownContainer() situation {
+	about := func(container string) scene.Change {
+		return func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.JobTemplate.Spec.Template.Spec.RestartPolicy = ""
+			spec.JobTemplate.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
+				Action: batchv1.PodFailurePolicyActionFailJob,
+				OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+					ContainerName: &container, Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{42},
+				},
+			}}}
+		}
+	}
+	wrong := badTemplate("template-pod-failure-policy", "onExitCodes.containerName", about("postman"), about("mailer"))
+	wrong.says.without = "restartPolicy"
+	for i := range wrong.also {
+		wrong.also[i].without = "restartPolicy"
+	}
+	return wrong
 }
 
 func suspend(suspended bool) scene.Change {

@@ -183,6 +183,7 @@ func TestWhatNoClientCanDecodeIsRefused(t *testing.T) {
 	probe := func(port any) value {
 		return container("livenessProbe", map[string]any{"httpGet": map[string]any{"port": port}})
 	}
+	const created, parallelism = "spec.jobTemplate.metadata.creationTimestamp", "spec.jobTemplate.spec.parallelism"
 	for name, c := range map[string]struct {
 		value value
 		field string
@@ -190,9 +191,10 @@ func TestWhatNoClientCanDecodeIsRefused(t *testing.T) {
 		"fractional exponent":      {cpu("1e1.5"), resources},
 		"exponent of many digits":  {cpu("1e99999999999999999999"), resources},
 		"exponent that takes ages": {cpu("1e-99999999"), resources},
-		"no quantity":              {cpu("much"), resources},
 		"empty quantity":           {cpu(""), resources},
-		"port beyond 32 bits":      {probe(int64(1) << 31), port},
+		"number of 33 bits":        {at(parallelism, int64(1)<<31), parallelism},
+		"time without a zone":      {at(created, "2026-01-02T03:04:05"), created},
+		"time in lower case":       {at(created, "2026-01-02t03:04:05z"), created},
 		"port below 32 bits":       {probe(-int64(1)<<31 - 1), port},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -263,7 +263,6 @@ type ScaledJobStatus struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:subresource:scale:specpath=.spec.maxReplicas,statuspath=.status.activeJobs
 // +kubebuilder:resource:shortName=sjob,categories=all
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name must be at most 63 characters long, since it becomes a label"
 // +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=".status.queue",description="The key of the queue, or of the first queue with the number of further queues"

@@ -1,11 +1,11 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command trimcrd changes the schema of spec.jobTemplate in a generated CRD file, in place, so that the CRD accepts what
-// the API server accepts as a Job, and is small enough.
+// Command trimcrd changes the schemas in a generated CRD file, in place: mostly that of spec.jobTemplate, so that the
+// CRD accepts what the API server accepts as a Job, and is small enough.
 //
-// It leaves only what says which fields there are and which types they have. What else a Job must fulfil is up to the API
-// server, depends on its version and its features, and is found by a dry run. So trimcrd removes
+// Of that schema it leaves what says which fields there are and which types they have. What else a Job must fulfil is up
+// to the API server, depends on its version and its features, and is found by a dry run. So trimcrd removes
 //
 //   - descriptions. With them, the CRD exceeds the 262,144 bytes that the annotation of kubectl's client-side apply can
 //     hold. The fields of the ScaledJob itself keep theirs.
@@ -120,6 +120,7 @@ func trimFile(path string) error {
 		return fmt.Errorf("reading %s: %w", path, err)
 	}
 	adaptTemplates(crd)
+	boundNumbers(crd)
 	size, err := json.Marshal(crd)
 	if err != nil {
 		return err
@@ -174,8 +175,6 @@ func adapt(name string, schema map[string]any) {
 	case schema["x-kubernetes-int-or-string"] == true && hasPattern:
 		clear(schema)
 		addTo(schema, quantity)
-	case schema["x-kubernetes-int-or-string"] == true || schema["format"] == "int32":
-		schema["minimum"], schema["maximum"] = math.MinInt32, math.MaxInt32
 	case schema["format"] == "date-time":
 		schema["pattern"] = timePattern
 	case schema["type"] == "array":
@@ -209,6 +208,28 @@ func adaptList(name string, list map[string]any) {
 	delete(list, "x-kubernetes-list-map-keys")
 	list["x-kubernetes-list-type"] = "atomic"
 	items["nullable"] = true
+}
+
+// boundNumbers restricts each number of 32 bits below node that has no bounds. Kubernetes 1.34 does not look at the format
+// of a number.
+func boundNumbers(node any) {
+	switch node := node.(type) {
+	case map[string]any:
+		if node["format"] == "int32" || node["x-kubernetes-int-or-string"] == true {
+			for bound, value := range map[string]int{"minimum": math.MinInt32, "maximum": math.MaxInt32} {
+				if _, found := node[bound]; !found {
+					node[bound] = value
+				}
+			}
+		}
+		for _, child := range node {
+			boundNumbers(child)
+		}
+	case []any:
+		for _, child := range node {
+			boundNumbers(child)
+		}
+	}
 }
 
 // addTo adds what is written in YAML to node.

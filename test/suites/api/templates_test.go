@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
 // templateRow is a row of testdata/templates.yaml, which says what its fields mean.
@@ -218,7 +218,10 @@ func tryBuilt(t *testing.T, namespace string, object map[string]any) error {
 
 	encoded, err = stored.MarshalJSON()
 	g.Expect(err).NotTo(HaveOccurred())
-	var owner scaledjobv1.ScaledJob
+	var owner scaledjob.ScaledJob
 	g.Expect(json.Unmarshal(encoded, &owner)).To(Succeed())
-	return try(t.Context(), api, jobs.Build(&owner, "", jobs.DryRunOrdinal, 0))
+	g.Expect(owner.SpecErr).NotTo(HaveOccurred())
+	owner.Spec.JobTemplate, err = owner.Template.Decode()
+	g.Expect(err).NotTo(HaveOccurred())
+	return try(t.Context(), api, jobs.Build(&owner.ScaledJob, "", jobs.DryRunOrdinal, 0))
 }

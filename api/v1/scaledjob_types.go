@@ -138,13 +138,14 @@ type ScaledJobSpec struct {
 	// +optional
 	Rollout Rollout `json:"rollout,omitzero"`
 
-	// jobTemplate is the template of the Jobs. Its labels and annotations are copied to each Job. An unset
-	// restartPolicy becomes Never with podFailurePolicy or backoffLimitPerIndex, and otherwise OnFailure. It must not
-	// set selector or manualSelector, or labels or annotations with the prefix batch.miracle.dev/.
+	// jobTemplate is the template of the Jobs. It may be what a Job may be. Its labels and annotations are copied to each
+	// Job, and other metadata is ignored. An unset restartPolicy becomes Never with podFailurePolicy or
+	// backoffLimitPerIndex, and otherwise OnFailure. It must not set a selector, or labels or annotations with the prefix
+	// batch.miracle.dev/.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec.template.spec.restartPolicy) || self.spec.template.spec.restartPolicy in ['Never', 'OnFailure']",message="restartPolicy must be Never or OnFailure, or unset",fieldPath=".spec.template.spec.restartPolicy"
-	// +kubebuilder:validation:XValidation:rule="!has(self.spec.selector)",message="selector must not be set: Kubernetes generates one for each Job",fieldPath=".spec.selector",reason=FieldValueForbidden
-	// +kubebuilder:validation:XValidation:rule="!has(self.spec.manualSelector)",message="manualSelector must not be set",fieldPath=".spec.manualSelector",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec.selector) || !(has(self.spec.selector.matchLabels) || has(self.spec.selector.matchExpressions))",message="selector must not be set: Kubernetes generates one for each Job",fieldPath=".spec.selector",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec.manualSelector) || !self.spec.manualSelector",message="manualSelector must not be true",fieldPath=".spec.manualSelector",reason=FieldValueForbidden
 	// +kubebuilder:validation:XValidation:rule="!has(self.metadata) || ((!has(self.metadata.labels) || self.metadata.labels.all(k, !k.startsWith('batch.miracle.dev/'))) && (!has(self.metadata.annotations) || self.metadata.annotations.all(k, !k.startsWith('batch.miracle.dev/'))))",message="labels and annotations under batch.miracle.dev/ are reserved for the operator",fieldPath=".metadata"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec.template.metadata) || ((!has(self.spec.template.metadata.labels) || self.spec.template.metadata.labels.all(k, !k.startsWith('batch.miracle.dev/'))) && (!has(self.spec.template.metadata.annotations) || self.spec.template.metadata.annotations.all(k, !k.startsWith('batch.miracle.dev/'))))",message="labels and annotations under batch.miracle.dev/ are reserved for the operator",fieldPath=".spec.template.metadata"
 	JobTemplate *batchv1.JobTemplateSpec `json:"jobTemplate"`
@@ -263,7 +264,6 @@ type ScaledJobStatus struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:subresource:scale:specpath=.spec.maxReplicas,statuspath=.status.activeJobs
 // +kubebuilder:resource:shortName=sjob,categories=all
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name must be at most 63 characters long, since it becomes a label"
 // +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=".status.queue",description="The key of the queue, or of the first queue with the number of further queues"

@@ -690,9 +690,8 @@ func TestScaleOrdinalsContinue(t *testing.T) {
 	w.Expect(slices.Sorted(slices.Values(w.names()))).To(Equal(slices.Sorted(slices.Values(want))))
 }
 
-// maxReplicas 0 is the emergency stop. With a slow API server, creates of the reconcile that has begun would go on for
-// minutes.
-func TestCreatingEndsSoonAfterMaxReplicasIsLowered(t *testing.T) {
+// suspend is the emergency stop. With a slow API server, creates of the reconcile that has begun would go on for minutes.
+func TestCreatingEndsSoonAfterSuspension(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		sj := scaledJob()
@@ -711,7 +710,7 @@ func TestCreatingEndsSoonAfterMaxReplicasIsLowered(t *testing.T) {
 		}
 		go func() {
 			time.Sleep(time.Second)
-			w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxReplicas = new(int32(0)) })
+			w.edit(t.Context(), func(spec *scaledjobv1.ScaledJobSpec) { spec.Suspend = true })
 			stopped.Store(true)
 		}()
 		w.reconcile(t.Context())

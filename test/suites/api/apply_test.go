@@ -77,17 +77,17 @@ func TestTwoManagersApply(t *testing.T) {
 	}
 }
 
-// kubectl scale takes maxReplicas, which a manifest that does not set it leaves alone.
-func TestScaleIsNotTakenBackByAManifestWithoutMaxReplicas(t *testing.T) {
+// kubectl patch takes suspend, which a manifest that does not set it leaves alone.
+func TestSuspendIsNotTakenBackByAManifestWithoutIt(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	api := newClient(g)
-	manifest := object(g, at("metadata.name", "scaled-by-another"))
+	manifest := object(g, at("metadata.name", "suspended-by-another"))
 	g.Expect(apply(t, api, manifest, git)).To(Succeed())
-	stop := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`))
-	g.Expect(api.SubResource("scale").Patch(t.Context(), manifest.DeepCopy(), stop)).To(Succeed())
+	stop := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"suspend":true}}`))
+	g.Expect(api.Patch(t.Context(), manifest.DeepCopy(), stop)).To(Succeed())
 	g.Expect(apply(t, api, manifest, git)).To(Succeed())
 	var stored scaledjobv1.ScaledJob
 	g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(manifest), &stored)).To(Succeed())
-	g.Expect(stored.Spec.MaxReplicas).To(HaveValue(BeZero()))
+	g.Expect(stored.Spec.Suspend).To(BeTrue())
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -54,9 +53,7 @@ func stop(context.Context) error {
 // newClient returns a client of the administrator with strict decoding, as kubectl asks for.
 func newClient(g Gomega) client.Client {
 	scheme := runtime.NewScheme()
-	g.Expect(errors.Join(
-		scaledjobv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), autoscalingv1.AddToScheme(scheme),
-	)).To(Succeed())
+	g.Expect(errors.Join(scaledjobv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme))).To(Succeed())
 	api, err := client.New(control.Config(), client.Options{Scheme: scheme})
 	g.Expect(err).NotTo(HaveOccurred())
 	return client.WithFieldValidation(api, "Strict")

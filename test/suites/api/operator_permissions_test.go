@@ -92,7 +92,6 @@ func TestTheOperatorIsRefusedWhatItDoesNotNeed(t *testing.T) {
 
 	lessen := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"maxReplicas":1}}`))
 	g.Expect(api.Patch(t.Context(), scaledJob, lessen)).To(forbidden())
-	g.Expect(api.SubResource("scale").Patch(t.Context(), scaledJob, lessen)).To(forbidden())
 	g.Expect(api.Delete(t.Context(), scaledJob)).To(forbidden())
 
 	for _, others := range []client.ObjectList{&corev1.PodList{}, &corev1.ConfigMapList{}, &corev1.NamespaceList{}, &rbacv1.RoleBindingList{}} {

@@ -165,14 +165,14 @@ func TestTemplateMetadataIsPrunedWithoutItsSchema(t *testing.T) {
 	g.Expect(kept).To(BeEmpty())
 }
 
-// Every string that passes for a quantity must be one that clients can decode, and soon.
+// Every string and number that passes for a quantity must be one that clients can decode, and soon.
 func TestQuantityPatterns(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	_, theirs := properties(g)
 	patterns := map[string]bool{}
 	for _, found := range theirs {
-		if found.schema.XIntOrString && found.schema.Pattern != "" {
+		if found.schema.XPreserveUnknownFields != nil && found.schema.Pattern != "" {
 			patterns[found.schema.Pattern] = true
 		}
 	}
@@ -182,19 +182,20 @@ func TestQuantityPatterns(t *testing.T) {
 		g.Expect(usual).To(MatchRegexp(pattern))
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		drawn := rapid.StringMatching(pattern).Draw(t, "quantity")
-		encoded, err := json.Marshal(drawn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var quantity resource.Quantity
-		if err := json.Unmarshal(encoded, &quantity); err != nil {
-			t.Fatalf("%s: %v", drawn, err)
+		for _, drawn := range []any{rapid.StringMatching(pattern).Draw(t, "string"), rapid.Float64().Draw(t, "number")} {
+			encoded, err := json.Marshal(drawn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var quantity resource.Quantity
+			if err := json.Unmarshal(encoded, &quantity); err != nil {
+				t.Fatalf("%s: %v", encoded, err)
+			}
 		}
 	})
 }
 
-// Every number of a ScaledJob must fit the type that clients decode it into.
+// Every number of a ScaledJob must fit the type that clients decode it into. Kubernetes 1.34 does not look at its format.
 func TestNumbersAreBounded(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -202,7 +203,7 @@ func TestNumbersAreBounded(t *testing.T) {
 	for _, found := range slices.Concat(ours, theirs) {
 		schema := found.schema
 		switch {
-		case schema.XIntOrString && schema.Pattern == "":
+		case schema.XIntOrString, schema.Format == "int32":
 			g.Expect(schema.Minimum).To(HaveValue(BeNumerically(">=", -1<<31)), found.path)
 			g.Expect(schema.Maximum).To(HaveValue(BeNumerically("<=", 1<<31-1)), found.path)
 		case schema.Type == "integer":
@@ -234,6 +235,22 @@ func inItems(all []property) (found []string) {
 		}
 	}
 	return found
+}
+
+// Only lists whose keys are unique in every Job have keys. testdata/templates.yaml has each of them with a key twice.
+func TestListsWithKeys(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	_, theirs := properties(g)
+	found := map[string]bool{}
+	for _, each := range theirs {
+		if each.schema.XListType != nil && *each.schema.XListType != "atomic" {
+			found[each.path[strings.LastIndex(each.path, ".")+1:]] = true
+		}
+	}
+	g.Expect(slices.Sorted(maps.Keys(found))).To(Equal([]string{
+		"containers", "initContainers", "topologySpreadConstraints", "volumeDevices", "volumeMounts", "volumes",
+	}))
 }
 
 // Whoever applies a list server-side replaces it as a whole, and would find the defaults different from the manifest.

@@ -20,12 +20,11 @@ import (
 var (
 	look = []string{
 		"get scaledjobs.batch.miracle.dev", "list scaledjobs.batch.miracle.dev", "watch scaledjobs.batch.miracle.dev",
-		"get scaledjobs/scale.batch.miracle.dev", "get scaledjobs/status.batch.miracle.dev",
+		"get scaledjobs/status.batch.miracle.dev",
 	}
 	change = slices.Concat(look, []string{
 		"create scaledjobs.batch.miracle.dev", "update scaledjobs.batch.miracle.dev", "patch scaledjobs.batch.miracle.dev",
 		"delete scaledjobs.batch.miracle.dev", "deletecollection scaledjobs.batch.miracle.dev",
-		"update scaledjobs/scale.batch.miracle.dev", "patch scaledjobs/scale.batch.miracle.dev",
 	})
 )
 
@@ -67,7 +66,7 @@ func TestOurRolesGrantNothingElse(t *testing.T) {
 	}
 }
 
-func TestAnEditorScalesAndAViewerDoesNot(t *testing.T) {
+func TestAnEditorSuspendsAndAViewerDoesNot(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	namespace := newNamespace(t)
@@ -77,12 +76,12 @@ func TestAnEditorScalesAndAViewerDoesNot(t *testing.T) {
 	g.Eventually(func() error { return viewer.Get(t.Context(), client.ObjectKeyFromObject(emails), emails) }).Should(Succeed())
 
 	stop := func() client.Patch {
-		return client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`))
+		return client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"suspend":true}}`))
 	}
-	g.Expect(viewer.SubResource("scale").Patch(t.Context(), emails.DeepCopy(), stop())).To(forbidden())
-	g.Expect(editor.SubResource("scale").Patch(t.Context(), emails.DeepCopy(), stop())).To(Succeed())
+	g.Expect(viewer.Patch(t.Context(), emails.DeepCopy(), stop())).To(forbidden())
+	g.Expect(editor.Patch(t.Context(), emails.DeepCopy(), stop())).To(Succeed())
 	g.Expect(viewer.Get(t.Context(), client.ObjectKeyFromObject(emails), emails)).To(Succeed())
-	g.Expect(emails.Spec.MaxReplicas).To(HaveValue(BeZero()))
+	g.Expect(emails.Spec.Suspend).To(BeTrue())
 	pretend := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"queueDepth":0}}`))
 	g.Expect(editor.Status().Patch(t.Context(), emails.DeepCopy(), pretend)).To(forbidden())
 }

@@ -124,7 +124,6 @@ func (s *olderCluster) installAnySchema() error {
 		return err
 	}
 	version := &crd.Spec.Versions[0]
-	version.Subresources.Scale = nil
 	version.Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
 	if manifest, err = yaml.Marshal(crd); err != nil {
 		return err

@@ -54,7 +54,7 @@ func TestJobsStayWhereAPolicyForbidsThoseOfTheNewTemplate(t *testing.T) {
 	s.Consistently(s.images).Should(HaveExactElements("none", "none", "none"))
 }
 
-// kubectl scale --replicas=0 is the emergency stop, and Jobs that run go on.
+// With maxReplicas 0 no Job is created, and Jobs that run go on.
 func TestNoJobIsReplacedWhereNoneMayBeCreated(t *testing.T) {
 	t.Parallel()
 	s := newScaledJob(t)

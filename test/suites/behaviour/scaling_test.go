@@ -7,9 +7,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -158,37 +156,6 @@ func TestMaxReplicasZeroCreatesNothing(t *testing.T) {
 	s.expectJobsEver(0)
 	s.Update(scene.AtMost(2))
 	s.expectJobsEver(2)
-}
-
-func TestScaleSubresourceStopsAndResumesCreation(t *testing.T) {
-	t.Parallel()
-	s := newScaledJob(t)
-	s.create(scene.Polling(scene.Never), scene.AtMost(3))
-	s.Push(10)
-	s.Eventually(s.jobsEver).Should(Equal(3))
-	s.scale(0)
-	s.Eventually(s.Status).Should(HaveField("DesiredJobs", HaveValue(BeZero())))
-	s.succeed(s.job())
-	s.expectJobsEver(3)
-	s.Eventually(s.replicas).Should(BeEquivalentTo(2))
-	s.scale(4)
-	s.expectJobsEver(5)
-	s.Eventually(s.replicas).Should(BeEquivalentTo(4))
-}
-
-// scale does what kubectl scale does.
-func (s *scaledJob) scale(replicas int32) {
-	s.t.Helper()
-	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
-	s.Expect(s.API.SubResource("scale").Update(s.t.Context(), s.Get(), client.WithSubResourceBody(scale))).To(Succeed())
-}
-
-// replicas are those in the status of the scale subresource.
-func (s *scaledJob) replicas() int32 {
-	s.t.Helper()
-	scale := &autoscalingv1.Scale{}
-	s.Expect(s.API.SubResource("scale").Get(s.t.Context(), s.Reference(), scale)).To(Succeed())
-	return scale.Status.Replicas
 }
 
 func TestRenamedQueueIsFollowed(t *testing.T) {

@@ -29,9 +29,9 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 			reason:  scaledjobv1.ReasonSuspended,
 			desired: limit,
 		},
-		"scaled to 0": {
-			stop:    func(s *scaledJob) { s.kubectlScale("0") },
-			resume:  func(s *scaledJob) { s.kubectlScale("3") },
+		"limited to 0": {
+			stop:    func(s *scaledJob) { s.edit(map[string]any{"maxReplicas": 0}) },
+			resume:  func(s *scaledJob) { s.edit(map[string]any{"maxReplicas": limit}) },
 			reason:  scaledjobv1.ReasonAtMaxReplicas,
 			desired: 0,
 		},
@@ -68,12 +68,4 @@ func TestCreationIsStoppedInMidRunAndGoesOn(t *testing.T) {
 			s.Expect(s.watch.violations()).To(BeEmpty())
 		})
 	}
-}
-
-// scale sets the replicas of the scale subresource, and returns when the
-// operator has acted on it.
-func (s *scaledJob) kubectlScale(replicas string) {
-	s.t.Helper()
-	s.kubectl("scale", "scaledjob", s.Name, "--replicas="+replicas)
-	s.awaitObserved()
 }

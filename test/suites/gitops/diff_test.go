@@ -32,7 +32,19 @@ const (
 	protocol  = container + "ports.items.properties.protocol=TCP"
 )
 
-// all has what no sample has: everything in the items of lists that has a default.
+// earlierPorts is the schema of ports in an earlier CRD, in which they had keys.
+const earlierPorts = `
+type: array
+x-kubernetes-list-type: map
+x-kubernetes-list-map-keys: [containerPort, protocol]
+items:
+  type: object
+  required: [containerPort]
+  properties: {containerPort: {type: integer}, protocol: {type: string}}
+`
+
+// all has what no sample has: everything in the items of lists that has a default, what tools write, and the same key
+// twice.
 const all = `
 apiVersion: batch.miracle.dev/v1
 kind: ScaledJob
@@ -48,9 +60,13 @@ spec:
   redis: {addresses: ["redis:6379"]}
   threshold: 1
   jobTemplate:
+    metadata: {creationTimestamp: null}
     spec:
       template:
+        metadata: {creationTimestamp: null, generateName: worker-}
         spec:
+          nodeSelector: null
+          hostAliases: [{ip: 127.0.0.1, hostnames: [a]}, {ip: 127.0.0.1, hostnames: [b]}]
           initContainers:
           - {name: init, image: "worker:1", ports: [{containerPort: 1}]}
           containers:
@@ -58,9 +74,10 @@ spec:
             image: worker:1
             ports: [{containerPort: 53}, {containerPort: 53, protocol: UDP}]
             envFrom: [{configMapRef: {name: c}}]
-            env: [{name: file, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}]
+            env: [{name: file, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}, {name: a, value: b}, {name: a, value: c}]
+            args: null
             livenessProbe: {grpc: {port: 1}}
-            resources: {limits: {cpu: 1000m, memory: 1024Mi}}
+            resources: {limits: {cpu: 1000m, memory: 1024Mi}, requests: {cpu: 0.5}}
           imagePullSecrets: [{name: registry}]
           volumes:
           - {name: azure, azureDisk: {diskName: d, diskURI: u}}
@@ -232,7 +249,8 @@ func install(t *testing.T, group string, defaults ...string) {
 		for step := range strings.SplitSeq(path, ".") {
 			at = at[step].(map[string]any)
 			if step == "ports" {
-				at["x-kubernetes-list-type"], at["x-kubernetes-list-map-keys"] = "map", []any{"containerPort", "protocol"}
+				clear(at)
+				g.Expect(yaml.Unmarshal([]byte(earlierPorts), &at)).To(Succeed())
 			}
 		}
 		at["default"] = value

@@ -57,7 +57,8 @@ const (
 	ReasonWrongType = "WrongType"
 	// ReasonDatabaseNotFound: the server has no database with this number.
 	ReasonDatabaseNotFound = "DatabaseNotFound"
-	// ReasonTLSFailed: the operator can't verify the server's certificate, or the server rejects the operator's.
+	// ReasonTLSFailed: the operator can't verify the server's certificate, the server rejects the operator's, or the spec
+	// has credentials and does not say whether to use TLS.
 	ReasonTLSFailed = "TLSFailed"
 	// ReasonDialDenied: the operator does not connect to this address.
 	ReasonDialDenied = "DialDenied"

@@ -17,6 +17,17 @@ const (
 	RedisCluster RedisMode = "Cluster"
 )
 
+// RedisTLSMode says whether connections to Redis are encrypted.
+// +kubebuilder:validation:Enum=Enabled;Disabled
+type RedisTLSMode string
+
+const (
+	// RedisTLSEnabled encrypts the connections. It is the default where tls is set.
+	RedisTLSEnabled RedisTLSMode = "Enabled"
+	// RedisTLSDisabled sends everything in clear text, also the password.
+	RedisTLSDisabled RedisTLSMode = "Disabled"
+)
+
 // The default keys of a Secret. Those for TLS are the keys of Secrets of the type kubernetes.io/tls.
 const (
 	DefaultPasswordKey    = "password"
@@ -30,6 +41,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode != 'Standalone') || size(self.addresses) == 1",message="mode Standalone takes exactly one address",fieldPath=".addresses"
 // +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Sentinel') == has(self.sentinel)",message="mode Sentinel needs sentinel.masterName, and no other mode takes sentinel"
 // +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Cluster' || !has(self.database) || self.database == 0",message="mode Cluster takes no other database than 0",fieldPath=".database"
+// +kubebuilder:validation:XValidation:rule="!has(self.auth) || has(self.tls)",message="with auth, tls is required: write tls: {mode: Enabled}, or tls: {mode: Disabled} to send the password in clear text",fieldPath=".tls",reason=FieldValueRequired
 type Redis struct {
 	// mode is the kind of Redis deployment. Standalone (default) is one server at a single address. Sentinel is one
 	// master at a time, which sentinels choose. Cluster is a Redis Cluster.
@@ -53,14 +65,14 @@ type Redis struct {
 	// +kubebuilder:validation:Minimum=0
 	Database int32 `json:"database,omitempty"`
 
-	// auth specifies the credentials for the Redis servers; sentinels have their own in sentinel.auth. Without it the
-	// operator does not authenticate, and Redis treats it as the user default.
+	// auth specifies the credentials for the Redis servers; sentinels have their own in sentinel.auth. It requires tls.
+	// Without auth the operator does not authenticate, and Redis treats it as the user default.
 	// +optional
 	Auth *RedisAuth `json:"auth,omitempty"`
 
-	// tls encrypts the connections to the Redis servers; sentinels have their own settings in sentinel.tls. Write tls: {}
-	// for a server with a certificate from an authority that the operator's system trusts. Kubernetes drops a bare tls:,
-	// and the connections are not encrypted.
+	// tls says whether the connections to the Redis servers are encrypted, and how; sentinels have their own settings in
+	// sentinel.tls. Required with auth. Without auth and tls the connections are not encrypted. Write mode: Enabled for a
+	// server with a certificate from an authority that the operator's system trusts.
 	// +optional
 	TLS *RedisTLS `json:"tls,omitempty"`
 
@@ -71,6 +83,8 @@ type Redis struct {
 
 // RedisSentinelAccess specifies the master to ask sentinels for, and the credentials and TLS for that. auth and tls of
 // the Redis server do not apply to sentinels.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.auth) || has(self.tls)",message="with auth, tls is required: write tls: {mode: Enabled}, or tls: {mode: Disabled} to send the password in clear text",fieldPath=".tls",reason=FieldValueRequired
 type RedisSentinelAccess struct {
 	// masterName is the name that the sentinels have for the master, as in sentinel monitor.
 	// +required
@@ -79,11 +93,13 @@ type RedisSentinelAccess struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
 	MasterName string `json:"masterName"`
 
-	// auth specifies the credentials for the sentinels. Without it the operator does not authenticate to them.
+	// auth specifies the credentials for the sentinels. It requires tls. Without auth the operator does not authenticate
+	// to them.
 	// +optional
 	Auth *RedisAuth `json:"auth,omitempty"`
 
-	// tls encrypts the connections to the sentinels.
+	// tls says whether the connections to the sentinels are encrypted, and how. Required with auth. Without auth and tls
+	// the connections are not encrypted.
 	// +optional
 	TLS *RedisTLS `json:"tls,omitempty"`
 }
@@ -104,10 +120,17 @@ type RedisAuth struct {
 	PasswordSecretRef *SecretKeyReference `json:"passwordSecretRef,omitempty"`
 }
 
-// RedisTLS says how the operator verifies the server, and with which certificate it authenticates itself.
+// RedisTLS says whether connections are encrypted, how the operator verifies the server, and with which certificate it
+// authenticates itself.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Disabled' || !(has(self.caSecretRef) || has(self.certSecretRef) || has(self.keySecretRef) || has(self.serverName) || (has(self.insecureSkipVerify) && self.insecureSkipVerify))",message="mode Disabled takes no other field of tls: remove the others, or write mode: Enabled"
 // +kubebuilder:validation:XValidation:rule="has(self.certSecretRef) == has(self.keySecretRef)",message="certSecretRef and keySecretRef go together: give both or neither"
 type RedisTLS struct {
+	// mode is Enabled (default) or Disabled. With Disabled everything is sent in clear text, also the password, and no
+	// other field of tls may be set.
+	// +optional
+	Mode RedisTLSMode `json:"mode,omitempty"`
+
 	// caSecretRef references the PEM certificates of the authorities that may sign the server's certificate, instead of
 	// the authorities that the operator's system trusts. The default key is ca.crt.
 	// +optional

@@ -14,7 +14,8 @@ import (
 )
 
 // endpointOf returns the Redis server or deployment of a ScaledJob in a namespace, and the database number. It returns
-// an [*failure.Error] if an address does not have the form host:port.
+// an [*failure.Error] if an address does not have the form host:port, or if there are credentials and nothing says whether
+// TLS protects them.
 func endpointOf(namespace string, spec *scaledjobv1.ScaledJobSpec) (endpoint auth.Endpoint, database int, err error) {
 	redis := spec.Redis
 	if redis == nil {
@@ -24,10 +25,14 @@ func endpointOf(namespace string, spec *scaledjobv1.ScaledJobSpec) (endpoint aut
 	if endpoint, err = parse(modes[redis.Mode], redis.Addresses); err != nil {
 		return auth.Endpoint{}, 0, err
 	}
-	endpoint.Username, endpoint.Password = login(redis.Auth)
-	endpoint.TLS = encryption(redis.TLS)
-	if endpoint.Mode == auth.ModeSentinel {
-		endpoint.Sentinels = unique.Make(sentinelsOf(redis.Sentinel))
+	endpoint.Username, endpoint.Password, endpoint.TLS, err = access("spec.redis", redis.Auth, redis.TLS)
+	if err == nil && endpoint.Mode == auth.ModeSentinel {
+		var with auth.Sentinels
+		with, err = sentinelsOf(redis.Sentinel)
+		endpoint.Sentinels = unique.Make(with)
+	}
+	if err != nil {
+		return auth.Endpoint{}, 0, err
 	}
 	if endpoint.NeedsSecrets() {
 		endpoint.Namespace = namespace
@@ -62,13 +67,31 @@ func parse(mode auth.Mode, addresses []string) (endpoint auth.Endpoint, err erro
 
 // sentinelsOf converts the settings for sentinels. The CRD requires them, but they may be nil in an object that was
 // stored under another one.
-func sentinelsOf(given *scaledjobv1.RedisSentinelAccess) (with auth.Sentinels) {
+func sentinelsOf(given *scaledjobv1.RedisSentinelAccess) (with auth.Sentinels, err error) {
 	if given == nil {
-		return auth.Sentinels{}
+		return auth.Sentinels{}, nil
 	}
-	with.MasterName, with.TLS = given.MasterName, encryption(given.TLS)
-	with.Username, with.Password = login(given.Auth)
-	return with
+	with.MasterName = given.MasterName
+	with.Username, with.Password, with.TLS, err = access("spec.redis.sentinel", given.Auth, given.TLS)
+	return with, err
+}
+
+// access converts the credentials and the TLS settings of a field, each of which may be nil. The CRD requires TLS settings
+// with credentials, but objects stored under an older CRD may have none: Kubernetes drops a tls: without a value. Nobody
+// has then said that the password may be sent in clear text.
+func access(field string, with *scaledjobv1.RedisAuth, by *scaledjobv1.RedisTLS) (
+	username string, password auth.SecretKey, tls auth.TLS, err error,
+) {
+	if with != nil && by == nil {
+		return "", auth.SecretKey{}, auth.TLS{}, &failure.Error{
+			Reason: failure.ReasonTLSFailed,
+			Message: field + " has auth and no tls, and the operator does not send a password in clear text unasked. Add the line tls: " +
+				"{mode: Enabled} to " + field + ", or tls: {mode: Disabled} if the server has no TLS.",
+			Err: errors.New(field + " has auth and no tls"),
+		}
+	}
+	username, password = login(with)
+	return username, password, encryption(by), nil
 }
 
 // login converts credentials, which may be nil.
@@ -79,9 +102,9 @@ func login(with *scaledjobv1.RedisAuth) (username string, password auth.SecretKe
 	return with.Username, secretKey(with.PasswordSecretRef, scaledjobv1.DefaultPasswordKey)
 }
 
-// encryption converts TLS settings, which may be nil.
+// encryption converts TLS settings, which may be nil. Unless they say Disabled, TLS is enabled.
 func encryption(tls *scaledjobv1.RedisTLS) auth.TLS {
-	if tls == nil {
+	if tls == nil || tls.Mode == scaledjobv1.RedisTLSDisabled {
 		return auth.TLS{}
 	}
 	return auth.TLS{

@@ -23,6 +23,8 @@ func reference(name, key string) *scaledjobv1.SecretKeyReference {
 	return &scaledjobv1.SecretKeyReference{Name: name, Key: key}
 }
 
+var disabled = &scaledjobv1.RedisTLS{Mode: scaledjobv1.RedisTLSDisabled}
+
 func TestEndpoint(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -63,13 +65,22 @@ func TestEndpoint(t *testing.T) {
 			},
 		},
 		"a user without a password": {
-			redis: scaledjobv1.Redis{Auth: &scaledjobv1.RedisAuth{Username: "anybody"}},
+			redis: scaledjobv1.Redis{Auth: &scaledjobv1.RedisAuth{Username: "anybody"}, TLS: disabled},
 			want:  auth.Endpoint{Address: address, Username: "anybody"},
 		},
 		"TLS with the roots of the system": {
 			redis: scaledjobv1.Redis{TLS: &scaledjobv1.RedisTLS{}},
 			want:  auth.Endpoint{Address: address, TLS: auth.TLS{Enabled: true}},
 		},
+		"TLS said": {
+			redis: scaledjobv1.Redis{TLS: &scaledjobv1.RedisTLS{Mode: scaledjobv1.RedisTLSEnabled}},
+			want:  auth.Endpoint{Address: address, TLS: auth.TLS{Enabled: true}},
+		},
+		"a mode of a later version": {
+			redis: scaledjobv1.Redis{TLS: &scaledjobv1.RedisTLS{Mode: "Preferred"}},
+			want:  auth.Endpoint{Address: address, TLS: auth.TLS{Enabled: true}},
+		},
+		"no TLS": {redis: scaledjobv1.Redis{TLS: disabled}, want: auth.Endpoint{Address: address}},
 		"an authority alone": {
 			redis: scaledjobv1.Redis{TLS: &scaledjobv1.RedisTLS{CASecretRef: reference("authority", "")}},
 			want: auth.Endpoint{
@@ -105,8 +116,10 @@ func TestWhoSharesAnEndpoint(t *testing.T) {
 		"the databases of a server share connections")
 	g.Expect(of("one", oneRedis(scaledjobv1.Redis{TLS: &scaledjobv1.RedisTLS{}}))).NotTo(Equal(of("one", anonymous)))
 
-	secret := oneRedis(scaledjobv1.Redis{Auth: &scaledjobv1.RedisAuth{PasswordSecretRef: reference("redis", "")}})
-	named := oneRedis(scaledjobv1.Redis{Auth: &scaledjobv1.RedisAuth{PasswordSecretRef: reference("redis", scaledjobv1.DefaultPasswordKey)}})
+	signedIn := func(key string) *scaledjobv1.ScaledJobSpec {
+		return oneRedis(scaledjobv1.Redis{Auth: &scaledjobv1.RedisAuth{PasswordSecretRef: reference("redis", key)}, TLS: disabled})
+	}
+	secret, named := signedIn(""), signedIn(scaledjobv1.DefaultPasswordKey)
 	g.Expect(of("one", secret)).To(Equal(of("one", named)))
 	g.Expect(of("one", secret)).NotTo(Equal(of("two", secret)), "Secrets of the same name in two namespaces differ")
 }
@@ -141,12 +154,49 @@ func TestEndpointWithoutAnAddress(t *testing.T) {
 	}
 }
 
+// Stored under a CRD that did not ask for it, or with tls: and no value, which Kubernetes drops.
+func TestCredentialsWithoutTLSSaid(t *testing.T) {
+	t.Parallel()
+	by := &scaledjobv1.RedisAuth{PasswordSecretRef: reference("redis", "")}
+	sentinels := func(access scaledjobv1.RedisSentinelAccess) *scaledjobv1.ScaledJobSpec {
+		return &scaledjobv1.ScaledJobSpec{Redis: &scaledjobv1.Redis{
+			Mode: scaledjobv1.RedisSentinel, Addresses: []string{address}, Auth: by, TLS: &scaledjobv1.RedisTLS{}, Sentinel: &access,
+		}}
+	}
+	for name, c := range map[string]struct {
+		spec  *scaledjobv1.ScaledJobSpec
+		field string
+	}{
+		"a password":           {oneRedis(scaledjobv1.Redis{Auth: by}), "to spec.redis,"},
+		"a user":               {oneRedis(scaledjobv1.Redis{Auth: &scaledjobv1.RedisAuth{Username: "u"}}), "to spec.redis,"},
+		"that of sentinels":    {sentinels(scaledjobv1.RedisSentinelAccess{Auth: by}), "to spec.redis.sentinel,"},
+		"said for sentinels":   {sentinels(scaledjobv1.RedisSentinelAccess{Auth: by, TLS: disabled}), ""},
+		"none for sentinels":   {sentinels(scaledjobv1.RedisSentinelAccess{}), ""},
+		"no password, no TLS":  {oneRedis(scaledjobv1.Redis{}), ""},
+		"said for the servers": {oneRedis(scaledjobv1.Redis{Auth: by, TLS: &scaledjobv1.RedisTLS{}}), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			endpoint, _, err := endpointOf("team", c.spec)
+			if c.field == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(endpoint).To(BeZero())
+			g.Expect(failure.Classify(err).Reason).To(Equal(failure.ReasonTLSFailed))
+			g.Expect(failure.Classify(err).Message).To(And(
+				ContainSubstring("tls: {mode: Enabled} "+c.field), ContainSubstring("tls: {mode: Disabled}")))
+		})
+	}
+}
+
 func TestEndpointOfADeployment(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	spec := &scaledjobv1.ScaledJobSpec{Redis: &scaledjobv1.Redis{
 		Mode: scaledjobv1.RedisSentinel, Addresses: []string{"B:26379", "a:26379", "b:26379"}, Database: 2,
-		Auth: &scaledjobv1.RedisAuth{Username: "reader"},
+		Auth: &scaledjobv1.RedisAuth{Username: "reader"}, TLS: disabled,
 		Sentinel: &scaledjobv1.RedisSentinelAccess{
 			MasterName: "jobs", Auth: &scaledjobv1.RedisAuth{PasswordSecretRef: reference("sentinels", "")}, TLS: &scaledjobv1.RedisTLS{ServerName: "s"},
 		},

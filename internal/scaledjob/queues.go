@@ -29,8 +29,7 @@ var queueTypes = map[scaledjobv1.QueueType]struct {
 	scaledjobv1.QueueHash:      {queue.Hash, verify.ClassHash},
 }
 
-// sourceOf returns the source to read for a ScaledJob in a namespace. It returns an error if the address does not have
-// the form host:port.
+// sourceOf returns the source to read for a ScaledJob in a namespace. Its errors are those of endpointOf.
 func sourceOf(namespace string, spec *scaledjobv1.ScaledJobSpec, queues []scaledjobv1.Queue) (queue.Source, error) {
 	endpoint, database, err := endpointOf(namespace, spec)
 	if err != nil {

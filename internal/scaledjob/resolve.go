@@ -22,8 +22,8 @@ type Resolved struct {
 	Keys []keyspace.Key
 	// Policy determines how many Jobs are due.
 	Policy scaling.Policy
-	// Err is an [*failure.Error] if the address of the server does not have the form host:port. Source and Keys are
-	// then empty.
+	// Err is an [*failure.Error] if the address of the server does not have the form host:port, or if the spec has
+	// credentials and does not say whether to use TLS. Source and Keys are then empty.
 	Err error
 }
 

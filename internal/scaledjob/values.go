@@ -25,13 +25,28 @@ func unknownValues(spec *scaledjobv1.ScaledJobSpec) []string {
 			scaledjobv1.PropagationForeground),
 	)
 	if spec.Redis != nil {
-		found = append(found, unknown("spec.redis.mode", spec.Redis.Mode, scaledjobv1.RedisStandalone, scaledjobv1.RedisSentinel,
-			scaledjobv1.RedisCluster)...)
+		found = append(found, unknownOfRedis(spec.Redis)...)
 	}
 	for i := range spec.Queues {
 		found = append(found, unknownOfQueue(fmt.Sprintf("spec.queues[%d]", i), &spec.Queues[i])...)
 	}
 	return found
+}
+
+func unknownOfRedis(redis *scaledjobv1.Redis) []string {
+	found := unknown("spec.redis.mode", redis.Mode, scaledjobv1.RedisStandalone, scaledjobv1.RedisSentinel, scaledjobv1.RedisCluster)
+	found = append(found, unknownOfTLS("spec.redis.tls", redis.TLS)...)
+	if redis.Sentinel != nil {
+		found = append(found, unknownOfTLS("spec.redis.sentinel.tls", redis.Sentinel.TLS)...)
+	}
+	return found
+}
+
+func unknownOfTLS(path string, tls *scaledjobv1.RedisTLS) []string {
+	if tls == nil {
+		return nil
+	}
+	return unknown(path+".mode", tls.Mode, scaledjobv1.RedisTLSEnabled, scaledjobv1.RedisTLSDisabled)
 }
 
 func unknownOfQueue(path string, queue *scaledjobv1.Queue) []string {

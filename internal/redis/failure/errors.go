@@ -34,8 +34,8 @@ const (
 	ReasonWrongType Reason = "WrongType"
 	// ReasonDatabaseNotFound means that the server has no database with this number.
 	ReasonDatabaseNotFound Reason = "DatabaseNotFound"
-	// ReasonTLSFailed means that the operator could not verify the server, or the server rejected the operator's
-	// certificate.
+	// ReasonTLSFailed means that the operator could not verify the server, that the server rejected the operator's
+	// certificate, or that nothing says whether to send credentials encrypted.
 	ReasonTLSFailed Reason = "TLSFailed"
 	// ReasonDialDenied means that the operator is configured not to connect to the address.
 	ReasonDialDenied Reason = "DialDenied"

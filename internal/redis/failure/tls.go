@@ -50,12 +50,12 @@ func otherHandshake(err error) class {
 	_, ours := alertOf(err, localAlert)
 	switch _, plain := errors.AsType[tls.RecordHeaderError](err); {
 	case plain:
-		return class{ReasonTLSFailed, "The server answers without TLS. Use its TLS port, or remove spec.redis.tls."}
+		return class{ReasonTLSFailed, "The server answers without TLS. Use its TLS port, or set spec.redis.tls to {mode: Disabled}."}
 	case IsTimeout(err):
 		return class{
 			ReasonUnreachable,
-			"The TLS handshake did not finish in time. Check that the port is the TLS port, or remove spec.redis.tls: a Redis without TLS does " +
-				"not answer a handshake. If it is the TLS port, check the network and the load of the server.",
+			"The TLS handshake did not finish in time. Check that the port is the TLS port, or set spec.redis.tls to {mode: Disabled}: a Redis " +
+				"without TLS does not answer a handshake. If it is the TLS port, check the network and the load of the server.",
 		}
 	case isBroken(err) && !ours:
 		return class{

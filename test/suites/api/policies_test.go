@@ -42,9 +42,9 @@ func applyPolicy(t *testing.T, file, namespace string, edit func(*unstructured.U
 	}
 }
 
-// secured is a ScaledJob whose spec.redis has these fields.
+// secured is a ScaledJob whose spec.redis has these fields, and TLS.
 func secured(g Gomega, namespace, address string, fields map[string]any) client.Object {
-	redis := map[string]any{"addresses": []any{address}}
+	redis := map[string]any{"addresses": []any{address}, "tls": map[string]any{}}
 	maps.Copy(redis, fields)
 	return typed(g, object(g, at("metadata.namespace", namespace), at("spec.redisAddress", nil), at("spec.redis", redis)))
 }
@@ -54,9 +54,11 @@ func reference(field, secret string) map[string]any {
 	return map[string]any{field: map[string]any{"name": secret}}
 }
 
-// behindSentinels are fields for a deployment with sentinels, of which one has this value.
+// behindSentinels are fields for a deployment with sentinels that have TLS, of which one has this value.
 func behindSentinels(field string, value map[string]any) map[string]any {
-	return map[string]any{"mode": "Sentinel", "sentinel": map[string]any{"masterName": "jobs", field: value}}
+	sentinel := map[string]any{"masterName": "jobs", "tls": map[string]any{}}
+	sentinel[field] = value
+	return map[string]any{"mode": "Sentinel", "sentinel": sentinel}
 }
 
 // Who may not read a Secret may not make the operator send it anywhere.

@@ -121,6 +121,7 @@ func TestHealthOfAnOperatorsObjects(t *testing.T) {
 	secret := func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.Redis = &scaledjobv1.Redis{
 			Addresses: []string{spec.RedisAddress}, Auth: &scaledjobv1.RedisAuth{PasswordSecretRef: &scaledjobv1.SecretKeyReference{Name: "missing"}},
+			TLS: &scaledjobv1.RedisTLS{Mode: scaledjobv1.RedisTLSDisabled},
 		}
 		spec.RedisAddress = ""
 	}

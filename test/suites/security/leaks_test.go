@@ -5,9 +5,12 @@ package security
 
 import (
 	"encoding/base64"
+	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -48,6 +51,63 @@ func TestTheSearchFindsWhatIsTold(t *testing.T) {
 		s.Expect(own.search(told)).To(MatchError(Or(ContainSubstring("a password"), ContainSubstring("a private key"))))
 		s.Expect(shared.API.Delete(t.Context(), event)).To(Succeed())
 	}
+}
+
+// A server without TLS gets nothing but the beginning of a handshake, whether or not it answers. The same server gets the
+// password when the spec says so, so that the test would see it.
+func TestAPasswordIsNotSentWithoutTLSUnlessTheSpecSaysSo(t *testing.T) {
+	t.Parallel()
+	const handshake = 0x16 // the first byte of a record of TLS that belongs to a handshake
+	for name, c := range map[string]struct{ answer, reason string }{
+		"a server that waits for more": {"", scaledjobv1.ReasonUnreachable},
+		"a server that refuses":        {"-NOAUTH Authentication required.\r\n", scaledjobv1.ReasonTLSFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScaledJob(t)
+			var got heard
+			address := redistest.Listen(t, func(conn net.Conn) {
+				var piece [4 << 10]byte
+				for {
+					n, err := conn.Read(piece[:])
+					got.add(piece[:n])
+					if err != nil {
+						return
+					}
+					_, _ = conn.Write([]byte(c.answer))
+				}
+			})
+			password := planted.password()
+			s.putPassword(password)
+			s.create(at(address), func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.TLS = &scaledjobv1.RedisTLS{} }, signedIn(tenant))
+			s.awaitFalse(scaledjobv1.ConditionQueueConnected, c.reason, "{mode: Disabled}")
+			s.Eventually(got.pieces).Should(ContainElement(HavePrefix(string([]byte{handshake}))))
+			for _, piece := range got.pieces() {
+				s.Expect(piece).NotTo(Or(ContainSubstring(password), MatchRegexp("(?i)auth|hello")))
+			}
+
+			s.Update(inClearText)
+			s.Eventually(got.pieces).Should(ContainElement(ContainSubstring(password)))
+		})
+	}
+}
+
+// heard is what a server has read.
+type heard struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (h *heard) add(piece []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, string(piece))
+}
+
+func (h *heard) pieces() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.all)
 }
 
 // Servers say what they do not understand.

@@ -74,15 +74,13 @@ func tlsRows() []row {
 			},
 		}, {
 			// Redis waits for the end of a line, which it never finds in a handshake.
-			situation: "the server speaks no TLS", reason: scaledjobv1.ReasonUnreachable, words: "remove spec.redis.tls", state: reconciling,
-			cure: "no `tls`",
+			situation: "the server speaks no TLS", reason: scaledjobv1.ReasonUnreachable, words: "{mode: Disabled}", state: reconciling,
+			cure: "`tls: {mode: Disabled}`",
 			stage: func(s *scaledJob) stage {
 				authority := certificates.NewAuthority(s.t)
 				spec := with(s.on(newServer(s.t)), secured)
 				s.putTrust(authority, authority.Client(s.t, "operator"))
-				return stage{spec: spec, mend: func() {
-					s.Update(func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.TLS = nil })
-				}}
+				return stage{spec: spec, mend: func() { s.Update(inClearText) }}
 			},
 		}, {
 			situation: "the server speaks TLS only", reason: scaledjobv1.ReasonUnreachable, words: "If it requires TLS", state: reconciling,

@@ -81,13 +81,21 @@ func at(address string) scene.Change {
 }
 
 // signedIn has the operator sign in as this user, with the password of the Secret
-// credentials.
+// credentials, in clear text unless there is TLS.
 func signedIn(user string) scene.Change {
 	return func(spec *scaledjobv1.ScaledJobSpec) {
 		spec.Redis.Auth = &scaledjobv1.RedisAuth{
 			Username: user, PasswordSecretRef: &scaledjobv1.SecretKeyReference{Name: credentials},
 		}
+		if spec.Redis.TLS == nil {
+			inClearText(spec)
+		}
 	}
+}
+
+// inClearText has the operator speak no TLS.
+func inClearText(spec *scaledjobv1.ScaledJobSpec) {
+	spec.Redis.TLS = &scaledjobv1.RedisTLS{Mode: scaledjobv1.RedisTLSDisabled}
 }
 
 // signedOff has the operator not sign in.

@@ -68,6 +68,9 @@ func grant(t *testing.T, servers []*redistest.Server, password string, words ...
 	}
 }
 
+// inClearText are connections without TLS.
+var inClearText = &scaledjobv1.RedisTLS{Mode: scaledjobv1.RedisTLSDisabled}
+
 // access returns how the operator signs in by the Secret redis.
 func access() *scaledjobv1.RedisAuth {
 	return &scaledjobv1.RedisAuth{Username: user, PasswordSecretRef: &scaledjobv1.SecretKeyReference{Name: "redis"}}
@@ -220,7 +223,7 @@ func TestPasswordChangesDuringAFailover(t *testing.T) {
 	grant(t, r.Servers, "old", documentedPermissions(t).onServers...)
 	old := r.Servers[0].Client()
 	s := newSignedIn(t, old, map[string]string{"password": "old"}, at(scaledjobv1.RedisSentinel, r.Addresses()...),
-		func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.Auth = access() })
+		func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.Auth, spec.Redis.TLS = access(), inClearText })
 	s.awaitEvents()
 	s.gets(3)
 
@@ -249,7 +252,7 @@ func TestTokensThatChangeEvery20Seconds(t *testing.T) {
 	token := func(number int) string { return fmt.Sprintf("token-%d", number) }
 	grant(t, nodes.Nodes, token(0), append(documented.onServers, documented.onNodes...)...)
 	s := newSignedIn(t, clusterClient(nodes), map[string]string{"password": token(0)}, at(scaledjobv1.RedisCluster, nodes.Nodes[0].Addr()),
-		func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.Auth = access() })
+		func(spec *scaledjobv1.ScaledJobSpec) { spec.Redis.Auth, spec.Redis.TLS = access(), inClearText })
 	s.awaitEvents()
 	for number := 1; number <= renewals; number++ {
 		rules := []string{"ACL", "SETUSER", user, ">" + token(number)}

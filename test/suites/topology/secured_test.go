@@ -51,7 +51,8 @@ func TestPasswordsOfServersAndOfSentinels(t *testing.T) {
 			})).To(Succeed())
 			sj := &scene.ScaledJob{API: shared.API, Operator: shared.Operator, Namespace: namespace, Name: "emails", Queue: "emails"}
 			g.Expect(sj.Create(t.Context(), at(scaledjobv1.RedisSentinel, r.Addresses()...), func(spec *scaledjobv1.ScaledJobSpec) {
-				spec.Redis.Auth, spec.Redis.Sentinel.Auth = c.server, c.sentinel
+				spec.Redis.Auth, spec.Redis.TLS = c.server, inClearText
+				spec.Redis.Sentinel.Auth, spec.Redis.Sentinel.TLS = c.sentinel, inClearText
 			})).To(Succeed())
 			g.Eventually(func() (*metav1.Condition, error) {
 				is, err := sj.Get(t.Context())

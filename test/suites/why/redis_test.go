@@ -182,6 +182,7 @@ func signingIn() []situation {
 // signedIn has the operator sign in as a user, with the password of the Secret redis.
 func signedIn(user string) func(*scaledjobv1.Redis) {
 	return func(to *scaledjobv1.Redis) {
+		to.TLS = &scaledjobv1.RedisTLS{Mode: scaledjobv1.RedisTLSDisabled}
 		to.Auth = &scaledjobv1.RedisAuth{Username: user, PasswordSecretRef: &scaledjobv1.SecretKeyReference{Name: "redis"}}
 	}
 }
@@ -250,13 +251,27 @@ func inDatabase(number int32) func(*scaledjobv1.Redis) {
 // encrypting are situations of TLS.
 func encrypting() []situation {
 	const failed = scaledjobv1.ReasonTLSFailed
+	// As stored under a CRD without the rule about it. The user has no password, since this operator reads no Secrets.
+	undecided := unreadable("tls-not-said", failed, []string{
+		"spec.redis has auth and no tls", "{mode: Enabled} to spec.redis", "tls: {mode: Disabled} if the server has no TLS",
+	}, func(s *stage) {
+		s.grant("batch", "jobs", "create")
+		s.push(1)
+		s.create(redisOf(s.Address, func(to *scaledjobv1.Redis) { to.Auth = &scaledjobv1.RedisAuth{Username: "default"} }))
+	}, func(s *stage) {
+		s.Update(func(spec *scaledjobv1.ScaledJobSpec) {
+			spec.Redis.TLS = &scaledjobv1.RedisTLS{Mode: scaledjobv1.RedisTLSDisabled}
+		})
+	})
+	undecided.restricted = true
 	return []situation{
+		undecided,
 		// Redis waits for the end of a line, which it never finds in a handshake.
-		unreachable("tls-with-plain-redis", []string{"remove spec.redis.tls"}, func(s *stage) {
+		unreachable("tls-with-plain-redis", []string{"set spec.redis.tls to {mode: Disabled}"}, func(s *stage) {
 			s.push(1)
 			s.create(redisOf(s.Address, secured(&scaledjobv1.RedisTLS{})))
 		}, atShared),
-		unreadable("tls-with-plain-server", failed, []string{"answers without TLS", "remove spec.redis.tls"}, func(s *stage) {
+		unreadable("tls-with-plain-server", failed, []string{"answers without TLS", "set spec.redis.tls to {mode: Disabled}"}, func(s *stage) {
 			s.push(1)
 			greeting := redistest.Listen(s.t, func(conn net.Conn) {
 				_, _ = conn.Write([]byte("220 mail.example ready\r\n"))

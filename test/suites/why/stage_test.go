@@ -273,13 +273,14 @@ func (l *lazy[T]) get(t *testing.T, start func(context.Context) (T, error)) T {
 const newerField = "priority"
 
 // startRestricted starts a control plane with an operator, and takes the permissions to create Jobs and to read Secrets
-// from it when it runs: without the first it does not start. The CRD has another field.
+// from it when it runs: without the first it does not start. The CRD has another field, and lacks the rules for redis, as
+// an older one does.
 func startRestricted(ctx context.Context) (_ *setting, err error) {
 	s := &setting{}
 	if s.ControlPlane, err = scene.NewControlPlane(ctx, cluster.Options{}); err != nil {
 		return s, err
 	}
-	if err := s.addNewerField(ctx); err != nil {
+	if err := s.changeCRD(ctx); err != nil {
 		return s, err
 	}
 	if err := s.operate(ctx); err != nil {
@@ -298,10 +299,12 @@ func startRestricted(ctx context.Context) (_ *setting, err error) {
 	return s, errors.Join(s.API.Update(ctx, &role), s.API.Delete(ctx, binding))
 }
 
-// addNewerField adds the field to the CRD, and waits until the API server keeps it.
-func (s *setting) addNewerField(ctx context.Context) error {
+// changeCRD adds the field to the CRD and removes the rules for redis, and waits until the API server keeps the field.
+func (s *setting) changeCRD(ctx context.Context) error {
+	const properties = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/"
 	_, err := s.Cluster.Kubectl(ctx, "patch", "crd", "scaledjobs.batch.miracle.dev", "--type=json",
-		`--patch=[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/`+newerField+`","value":{"type":"integer"}}]`)
+		`--patch=[{"op":"add","path":"`+properties+newerField+`","value":{"type":"integer"}},`+
+			`{"op":"remove","path":"`+properties+`redis/x-kubernetes-validations"}]`)
 	if err != nil {
 		return err
 	}

@@ -122,6 +122,7 @@ func createScaledJob(t *testing.T, namespace, address, password string) {
 			Redis: &scaledjobv1.Redis{
 				Addresses: []string{address},
 				Auth:      &scaledjobv1.RedisAuth{Username: user, PasswordSecretRef: &scaledjobv1.SecretKeyReference{Name: user}},
+				TLS:       &scaledjobv1.RedisTLS{Mode: scaledjobv1.RedisTLSDisabled},
 			},
 			Threshold: 1,
 			JobTemplate: &batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{

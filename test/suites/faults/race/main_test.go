@@ -28,7 +28,7 @@ import (
 
 const (
 	// timeout bounds every wait. It only matters to a test that fails.
-	timeout      = time.Minute
+	timeout      = 3 * time.Minute
 	pollInterval = 50 * time.Millisecond
 )
 

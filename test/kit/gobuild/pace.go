@@ -22,7 +22,7 @@ const (
 	// parsing is how many times as fast the Go parser reads source as go build does its work.
 	parsing = 13
 	// trialWeight is how much work has to be done until what was measured counts as much as the trial.
-	trialWeight = 10_000_000
+	trialWeight = 40_000_000
 )
 
 // Work is how much there is to compile: the bytes of source, and perPackage for each package.

@@ -28,7 +28,7 @@ PREPARE = [ -e bin/prepare ] || echo "First bin/prepare is compiled, which takes
 
 .PHONY: demo
 demo: ## Show the operator at work, then remove everything. | SCENE=burst plays one scene, SCENE=list lists them. REDIS=host:port uses your Redis. | KEEP=1 leaves everything running until Ctrl-C.
-	@[ -e bin/demo ] || echo "The demo takes 90 seconds. The first time, it is compiled before that. Ctrl-C stops it; the same command continues."
+	@[ -e bin/demo ] || printf "%s\n" "The demo takes 90 seconds. Before that, it is compiled, which takes minutes the first time." "Ctrl-C stops it, and the same command continues."
 	@$(PREPARE) demo $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE) || [ $$? = 130 ]
 
 .PHONY: picture

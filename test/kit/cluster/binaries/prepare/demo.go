@@ -96,7 +96,7 @@ func compileDemo(ctx context.Context, line *progress.Line, after func() gobuild.
 	return err
 }
 
-// announce says how long everything takes the first time, before anything is known but the speed of this machine.
+// announce says how long compiling takes the first time, before anything is known but the speed of this machine.
 func announce(log io.Writer, withControlPlane bool) {
 	if _, err := os.Stat(demoPath); err == nil && !withControlPlane {
 		return
@@ -106,10 +106,7 @@ func announce(log io.Writer, withControlPlane bool) {
 		takes += ", or about\n" + progress.Roughly(gobuild.Machine.Estimate(demoWork+controlPlaneWork)) +
 			" if Kubernetes cannot be downloaded and is compiled too"
 	}
-	_, _ = fmt.Fprintf(log, `The demo takes 90 seconds. Before that, it is compiled: the first time on this
-machine, that takes about %s.
-Press Ctrl-C to stop; the same command then continues.
-`, takes)
+	_, _ = fmt.Fprintf(log, "On this machine, compiling with an empty cache takes about %s.\n", takes)
 }
 
 // sentences says on a line what is written to it, except how far a download is.

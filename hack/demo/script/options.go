@@ -60,7 +60,7 @@ func checkAddress(address string) error {
 		return nil
 	}
 	host, port, err := net.SplitHostPort(address)
-	wrong := ""
+	var wrong string
 	switch {
 	case !strings.Contains(address, ":"), err == nil && port == "":
 		wrong = "the port is missing"

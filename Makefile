@@ -14,19 +14,22 @@ CRD     := config/crd/bases/batch.miracle.dev_scaledjobs.yaml
 
 .PHONY: help
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@ / {print "\n" substr($$0, 5)} \
+	/^[a-z0-9-]+:.*## / {gsub(/ \| /, sprintf("\n%17s", ""), $$2); printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Puts the programs of a control plane into the cache folder. K8S=1.34 selects another minor version of Kubernetes, and
-# PARTS=compile downloads nothing. The program is replaced as a whole, because another make may run it.
-PREPARE = [ -e bin/prepare ] || echo "Compiling bin/prepare first, which takes about half a minute. It shows how long the rest takes."; \
-	mkdir -p bin; go build -o bin/prepare.$$$$ ./test/kit/cluster/binaries/prepare && mv bin/prepare.$$$$ bin/prepare && bin/prepare
+# PARTS=compile downloads nothing. Go's temporary files are in bin: from there Go replaces a program as a whole, because
+# another make may run it, and what an interrupted Go leaves is removed. Go skips a folder whose name begins with a dot.
+PREPARE = [ -e bin/prepare ] || echo "First bin/prepare is compiled, which takes about half a minute. It shows how long the rest takes."; \
+	mkdir -p bin; GOTMPDIR=$$(mktemp -d "$$PWD/bin/.go-XXXXXX"); trap 'rm -rf "$$GOTMPDIR"' EXIT; export GOTMPDIR; \
+	go build -buildvcs=false -o bin/prepare ./test/kit/cluster/binaries/prepare && bin/prepare
 
 ##@ Try it
 
 .PHONY: demo
-demo: ## Show the operator at work, then remove everything. SCENE=burst plays one scene, SCENE=list lists them; REDIS=host:port; KEEP=1 leaves it running.
-	@$(PREPARE) demo
-	@bin/demo $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE)
+demo: ## Show the operator at work, then remove everything. | SCENE=burst plays one scene, SCENE=list lists them. REDIS=host:port uses your Redis. | KEEP=1 leaves everything running until Ctrl-C.
+	@[ -e bin/demo ] || printf "%s\n" "The demo takes 90 seconds. Before that, it is compiled, which takes minutes the first time." "Ctrl-C stops it, and the same command continues."
+	@$(PREPARE) demo $(if $(REDIS),-redis='$(REDIS)') $(if $(KEEP),-keep) $(SCENE) || [ $$? = 130 ]
 
 .PHONY: picture
 picture: ## Regenerate docs/images/demo.svg from a real run of the demo. Needs tmux.
@@ -40,23 +43,23 @@ build: ## Build the operator into bin/manager.
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/manager ./cmd
 
 .PHONY: parts
-parts: ## Get what test and bench need, once per version: the control plane, kubectl and Redis. K8S=1.34, PARTS=compile, REDIS_SERVER=valkey.
+parts: ## Get what test and bench need, once per version: the control plane, kubectl and Redis. | K8S=1.34 selects a version of Kubernetes, PARTS=compile downloads nothing, REDIS_SERVER=valkey uses Valkey.
 	@$(PREPARE)
 
 .PHONY: test
-test: parts ## Run each promise once, on a real API server and a real Redis. PACKAGES=./internal/... selects packages, RUN=TestName tests.
+test: parts ## Run each promise once, on a real API server and a real Redis. | PACKAGES=./internal/... selects packages, RUN=TestName tests.
 	@PACKAGES='$(value PACKAGES)' RUN='$(value RUN)' hack/test.sh short
 
 .PHONY: test-all
-test-all: parts ## Run every test. Takes the same variables.
+test-all: parts ## Run every test, with the same variables.
 	@PACKAGES='$(value PACKAGES)' RUN='$(value RUN)' hack/test.sh all
 
 .PHONY: e2e-node
-e2e-node: ## Make a release and test it on a real node, as root, without Docker. SHORT=yes leaves out the long tests, E2E_NODE=kind uses kind.
+e2e-node: ## Make a release and test it on a real node, as root, without Docker. | SHORT=yes leaves out the long tests, E2E_NODE=kind uses kind.
 	@RUN='$(value RUN)' hack/e2e-node.sh $(if $(SHORT),short,all)
 
 .PHONY: fuzz
-fuzz: ## Fuzz for TIME=30s per target. PACKAGES=./internal/jobs selects packages.
+fuzz: ## Fuzz for TIME=30s per target. | PACKAGES=./internal/jobs selects packages.
 	@# Go fuzzes one target at a time. Each package lists its own, above a line that names the package.
 	@go test -list '^Fuzz' $(or $(PACKAGES),./internal/...) | awk '/^Fuzz/ {targets[++n] = $$1} /^ok/ {for (; n; n--) print targets[n], $$2}' | \
 	while read -r target package; do \
@@ -65,23 +68,23 @@ fuzz: ## Fuzz for TIME=30s per target. PACKAGES=./internal/jobs selects packages
 	done
 
 .PHONY: bench
-bench: parts ## Measure how fast messages become Jobs and what floods and outages cost. MEASURE=latency,bursts selects measurements, SCALE=1,100 numbers of ScaledJobs. CONTENDERS=keda has KEDA do the same work instead, which takes minutes to build. JSON=file keeps the results.
+bench: parts ## Measure how fast messages become Jobs and what floods and outages cost. | MEASURE=latency,bursts selects measurements, SCALE=1,100 numbers of ScaledJobs. JSON=file keeps the results. | CONTENDERS=keda has KEDA do the same work instead, which takes minutes to build.
 	@go run ./test/bench $(if $(MEASURE),-measure=$(MEASURE)) $(if $(SCALE),-scale=$(SCALE)) $(if $(CONTENDERS),-contenders=$(CONTENDERS)) $(if $(JSON),-json='$(JSON)')
 
 .PHONY: bench-report
-bench-report: ## Draw the tables and plots of docs/performance.md from RESULTS='a.json b.json', one file for each run.
+bench-report: ## Draw the tables and plots of docs/performance.md. | RESULTS='a.json b.json' names one file for each run.
 	@go run ./test/bench/report $(RESULTS)
 
 .PHONY: bench-compare
-bench-compare: ## Compare the Go benchmarks of the hot paths with those of another commit: REF=main. PACKAGES=./internal/jobs selects packages, COUNT=6 rounds.
+bench-compare: ## Compare the Go benchmarks of the hot paths with those of another commit. | REF=main selects the commit, PACKAGES=./internal/jobs packages, COUNT=6 rounds.
 	@COUNT='$(value COUNT)' hack/bench-compare.sh $(or $(REF),HEAD) $(PACKAGES)
 
 .PHONY: bench-guard
-bench-guard: parts ## Measure again, and fail if the operator is slower, compared with the minimal loop, than in the committed results. MEASURE=latency selects measurements.
+bench-guard: parts ## Measure again, and fail if the operator is slower than in the committed results. | MEASURE=latency selects measurements.
 	@go run ./test/bench/guard $(if $(MEASURE),-measure=$(MEASURE))
 
 .PHONY: soak
-soak: parts ## Inject random storms and faults for MINUTES=10. SEED=n repeats the order of the faults, SUITES=no skips the long tests.
+soak: parts ## Inject random storms and faults for MINUTES=10. | SEED=n repeats the order of the faults, SUITES=no skips the long tests.
 	@go run ./test/soak -minutes=$(or $(MINUTES),10) $(if $(SEED),-seed=$(SEED)) $(if $(filter no,$(SUITES)),-suites=false)
 
 .PHONY: generate
@@ -130,27 +133,27 @@ OURS    := app.kubernetes.io/name=scaledjob-operator
 MANIFEST = $(KUBECTL) version -o json > /dev/null; manifest=$$(mktemp); trap 'rm -f "$$manifest"' EXIT; $(RELEASE) manifest > "$$manifest"
 
 .PHONY: release
-release: ## Make images, manifests, chart and checksums in dist/, without Docker. IMAGE=registry/name names the image, VERSION=v1.2.3 the release.
+release: ## Make images, manifests, chart and checksums in dist/, without Docker. | IMAGE=registry/name names the image, VERSION=v1.2.3 the release.
 	@$(RELEASE) release
 
 .PHONY: push
-push: ## Make the same, and push the images to IMAGE=registry/name. Manifests and chart then name them by digest.
+push: ## Make the same, push the images, and have manifests and chart name them by digest. | IMAGE=registry/name names the image.
 	@$(RELEASE) push
 
 .PHONY: image
-image: ## Build the image with Docker, as IMAGE=registry/name with the tag VERSION.
+image: ## Build the image with Docker. | IMAGE=registry/name names the image, VERSION its tag.
 	@$(RELEASE) image
 
 .PHONY: install
-install: ## Install or upgrade the CRD in the current cluster. KUBECTL='kubectl --context=name' selects another.
+install: ## Install or upgrade the CRD in the current cluster. | KUBECTL='kubectl --context=name' selects another.
 	$(KUBECTL) apply -k config/crd
 
 .PHONY: uninstall
-uninstall: ## Delete the CRD, and with it all ScaledJobs and all their Jobs, running ones too. Asks for CONFIRM=yes.
+uninstall: ## Delete the CRD, and with it all ScaledJobs and all their Jobs, running ones too. | It asks for CONFIRM=yes.
 	@KUBECTL='$(KUBECTL)' CONFIRM='$(CONFIRM)' hack/release/uninstall.sh
 
 .PHONY: deploy
-deploy: ## Install or upgrade the operator, without the CRD, from IMAGE=registry/name with the tag VERSION.
+deploy: ## Install or upgrade the operator, without the CRD. | IMAGE=registry/name names the image, VERSION its tag.
 	@$(MANIFEST); $(KUBECTL) apply -f "$$manifest"
 
 .PHONY: undeploy

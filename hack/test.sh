@@ -46,10 +46,11 @@ run() {
 		--hide-summary="$hidden" -- "${flags[@]}" "$@" || status=1
 }
 
-# slowest lists the twenty slowest tests.
+# slowest lists the twenty slowest tests, without those under 0.1 s.
 slowest() {
 	cat "$scratch"/*.json | "${gotestsum[@]}" tool slowest --num=20 | awk -v module="$module" '
-		NR == 1 { print "The slowest tests:" }
+		$3 == "0s" || $3 ~ /^[0-9][0-9]?ms$/ { next }
+		!listed++ { print "The slowest tests:" }
 		{ printf "  %10s  %s %s\n", $3, "." substr($1, length(module) + 1), $2 }'
 }
 
@@ -156,4 +157,6 @@ elif ! grep -qE '"Action":"(pass|fail)",.*"Test":"' "$scratch"/*.json; then
 		refuse "No test${RUN:+ matches RUN=$RUN} in ${PACKAGES:-any package}."
 	[ -z "${RUN:-}" ] || refuse "make $target skips every test that matches RUN=$RUN, for the reasons above."
 fi
+passed=$(cat "$scratch"/*.json | grep -c '"Action":"pass",.*"Test":"[^"/]*"' || true)
+[ "$status" != 0 ] || echo "Tests passed: $passed."
 exit "$status"

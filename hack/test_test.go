@@ -98,7 +98,7 @@ func TestASelectionIsRepeatedWithItsTier(t *testing.T) {
 		says                string
 	}{
 		"fails":           {"all", "./test/suites/api", "Fails", 1, "This failed:\n  make test-all PACKAGES=./test/suites/api RUN='^TestFails$'\n"},
-		"passes":          {"all", "./test/suites/api", "Long", 0, "PASS test/suites/api.TestLong"},
+		"passes":          {"all", "./test/suites/api", "Long", 0, "Tests passed: 1.\n"},
 		"skipped":         {"short", "./test/suites/api", "Long", 2, "make test skips every test that matches RUN=Long, for the reasons above.\n"},
 		"no such test":    {"short", "./internal/jobs", "None", 2, "No test matches RUN=None in ./internal/jobs.\n"},
 		"no such package": {"short", "./internal/none", "", 2, "No such package: ./internal/none.\n"},

@@ -18,6 +18,7 @@ import (
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 	"miracle.dev/scaledjob-operator/hack/demo/environment"
 	"miracle.dev/scaledjob-operator/hack/demo/scene"
+	"miracle.dev/scaledjob-operator/hack/demo/script"
 	"miracle.dev/scaledjob-operator/hack/demo/view"
 )
 
@@ -26,7 +27,7 @@ const interlude = 2 * time.Second
 
 // demo has what the parts of the demo share.
 type demo struct {
-	opts  options
+	opts  script.Options
 	lines *lines
 	env   *environment.Environment
 	board *board.Board
@@ -34,11 +35,11 @@ type demo struct {
 
 // demonstrate runs the demo and stops everything that it has started, even if ctx has ended. If the demo fails, it
 // saves the log of the operator at logPath.
-func demonstrate(ctx context.Context, opts options, out io.Writer) (logPath string, err error) {
+func demonstrate(ctx context.Context, opts script.Options, out io.Writer) (logPath string, err error) {
 	d := &demo{
 		opts:  opts,
 		lines: &lines{out: out},
-		env:   &environment.Environment{RedisAddress: opts.redisAddress},
+		env:   &environment.Environment{RedisAddress: opts.RedisAddress},
 	}
 	d.announce()
 	err = d.prepare(ctx)
@@ -119,8 +120,8 @@ func (d *demo) playAndConclude(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.lines.line("All checks of all scenes passed.")
-	if d.opts.keep {
+	d.conclude(len(results))
+	if d.opts.Keep {
 		d.inviteToLookAround()
 		<-ctx.Done()
 	}
@@ -138,17 +139,22 @@ func (d *demo) play(ctx context.Context) (results []scene.Result, err error) {
 	defer cancel()
 	stage := scene.Stage{Environment: d.env, Board: d.board}
 	show := func() error { return view.Plain(ctx, d.board, d.lines.out) }
-	if terminal := d.terminal(); terminal != nil {
+	terminal := d.terminal()
+	if terminal != nil {
 		stage.Interlude = interlude
 		show = func() error { return view.Live(ctx, d.board, os.Stdin, terminal) }
 	}
 	group.Go(show)
 	group.Go(func() (err error) {
 		defer cancel()
-		results, err = stage.Play(ctx, d.opts.scenes)
+		results, err = stage.Play(ctx, d.opts.Scenes)
 		return err
 	})
-	return results, group.Wait()
+	err = group.Wait()
+	if terminal != nil { // which no longer shows what has happened
+		err = errors.Join(err, view.Plain(ctx, d.board, terminal))
+	}
+	return results, err
 }
 
 // terminal returns the terminal for the live view, or nil if the output should be plain lines.

@@ -5,7 +5,7 @@
 // and shows how quickly Jobs appear and how many. Each scene checks its own claims. The command removes everything that
 // it has created. Run it in the root of the repository.
 //
-// Package scene has the scenes. Package environment starts and stops the processes. Package board has the current
+// Package script says which scenes there are, and package scene plays them. Package environment starts and stops the processes. Package board has the current
 // state, and package view draws it.
 package main
 
@@ -24,6 +24,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"miracle.dev/scaledjob-operator/hack/demo/script"
 	"miracle.dev/scaledjob-operator/hack/demo/view"
 )
 
@@ -49,14 +50,16 @@ func silenceLibraries() {
 
 // run runs the command and returns its exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	opts, err := parseOptions(args, stderr)
+	opts, err := script.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
+		_, _ = fmt.Fprint(stdout, script.Usage+script.Listing())
 		return 0
 	case err != nil:
+		_, _ = fmt.Fprintln(stderr, err)
 		return misused
-	case opts.list:
-		_, _ = fmt.Fprint(stdout, listing())
+	case opts.List:
+		_, _ = fmt.Fprint(stdout, script.Listing())
 		return 0
 	}
 	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)

@@ -10,60 +10,24 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/hack/demo/scene"
+	"miracle.dev/scaledjob-operator/hack/demo/script"
 )
 
-func TestHelpIsNoFailure(t *testing.T) {
+func TestHelpAndTheListAreNoFailure(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	var help strings.Builder
-	g.Expect(run([]string{"-h"}, io.Discard, &help)).To(Equal(0))
-	g.Expect(help.String()).To(ContainSubstring("-keep"))
-	g.Expect(help.String()).To(ContainSubstring("-redis host:port"))
-}
-
-func TestUnknownArgumentsAreRefused(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{
-		{"-unknown"}, {"redis:6379"}, {"burst", "trickle"}, {"-redis=localhost"}, {"-redis=:6379"},
-	} {
-		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			var complaint strings.Builder
-			g.Expect(run(args, io.Discard, &complaint)).To(Equal(misused))
-			g.Expect(complaint.String()).To(ContainSubstring(strings.TrimLeft(args[len(args)-1], "-redis=")))
-			g.Expect(complaint.String()).To(ContainSubstring("burst"))
-		})
+	for _, arg := range []string{"-h", "list"} {
+		var out strings.Builder
+		NewWithT(t).Expect(run([]string{arg}, &out, io.Discard)).To(Equal(0))
+		NewWithT(t).Expect(out.String()).To(HaveSuffix(script.Listing()))
 	}
 }
 
-func TestTheListNamesAllScenes(t *testing.T) {
+func TestAMistakeIsRefused(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	var list strings.Builder
-	g.Expect(run([]string{"list"}, &list, io.Discard)).To(Equal(0))
-	for _, s := range scene.All() {
-		g.Expect(list.String()).To(ContainSubstring("  " + s.Name + " "))
-	}
-	for line := range strings.Lines(list.String()) {
-		g.Expect(len(line)).To(BeNumerically("<=", lineWidth+1))
-	}
-}
-
-func TestOneSceneOrAll(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	all, err := parseOptions(nil, io.Discard)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(all.scenes).To(HaveLen(len(scene.All())))
-
-	one, err := parseOptions([]string{"-redis=localhost:6379", "-keep", "trickle"}, io.Discard)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(one.scenes).To(HaveLen(1))
-	g.Expect(one.scenes[0].Name).To(Equal("trickle"))
-	g.Expect(one.redisAddress).To(Equal("localhost:6379"))
-	g.Expect(one.keep).To(BeTrue())
+	var complaint strings.Builder
+	g.Expect(run([]string{"bursts"}, io.Discard, &complaint)).To(Equal(misused))
+	g.Expect(strings.Count(complaint.String(), "\n")).To(Equal(1))
 }
 
 func TestPlainLinesWhereColorIsNotWanted(t *testing.T) {

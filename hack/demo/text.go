@@ -7,29 +7,27 @@ import (
 	"net"
 
 	"miracle.dev/scaledjob-operator/hack/demo/environment"
+	"miracle.dev/scaledjob-operator/hack/demo/script"
 	"miracle.dev/scaledjob-operator/hack/demo/view"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 )
-
-// lineWidth is the width of all lines outside the live view.
-const lineWidth = 80
 
 // announce says what the demo will do.
 func (d *demo) announce() {
 	d.lines.line("This demo starts a real Kubernetes control plane and the operator, pushes")
 	d.lines.line("messages to Redis, and shows how soon how many Jobs appear. Once everything is")
-	d.lines.line("%s", d.opts.expectations())
+	d.lines.line("%s", expectations(d.opts))
 	d.lines.line("")
 	d.lines.line("Preparing")
 }
 
 // expectations continues the sentence "Once everything is".
-func (o options) expectations() string {
+func expectations(o script.Options) string {
 	takes, then := "built, it takes a minute and a half;", "then everything is removed."
-	if len(o.scenes) == 1 {
+	if len(o.Scenes) == 1 {
 		takes = "built, this scene takes half a minute at most;"
 	}
-	if o.keep {
+	if o.Keep {
 		then = "then everything runs until Ctrl-C."
 	}
 	return takes + " " + then
@@ -50,6 +48,14 @@ func (d *demo) introduce() {
 	d.lines.line("No container runs here. The node is simulated, and for each Pod this demo waits")
 	d.lines.line("%s, then removes the messages of a Job from the list and ends the Pod.", view.Duration(environment.WorkDuration))
 	d.lines.line("")
+}
+
+// conclude says that all is well, and which scenes were not played.
+func (d *demo) conclude(scenes int) {
+	d.lines.line("All checks of the %s passed.", view.Count(scenes, "scene"))
+	for _, scene := range d.opts.LeftOut {
+		d.lines.line("Scene %s was left out, because it %s.", scene.Name, scene.Harm)
+	}
 }
 
 // inviteToLookAround says how to reach what keeps running.

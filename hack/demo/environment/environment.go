@@ -21,6 +21,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
 )
 
 const (
@@ -67,7 +68,7 @@ func (e *Environment) Steps() []Step {
 
 // buildOperator writes no progress, because the name of the step is enough.
 func (e *Environment) buildOperator(ctx context.Context, _ io.Writer) error {
-	_, err := operator.Binary(ctx, nil)
+	_, err := binary.Path(ctx, nil)
 	return err
 }
 

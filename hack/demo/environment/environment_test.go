@@ -8,7 +8,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
 )
 
 // Tests that run at the same time start the same program.
@@ -17,8 +17,8 @@ func TestStopLeavesTheOperatorToOthers(t *testing.T) {
 	g := NewWithT(t)
 	var e Environment
 	g.Expect(e.buildOperator(t.Context(), nil)).To(Succeed())
-	binary, err := operator.Binary(t.Context(), nil)
+	path, err := binary.Path(t.Context(), nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(e.Stop(t.Context())).To(Succeed())
-	g.Expect(binary).To(BeARegularFile())
+	g.Expect(path).To(BeARegularFile())
 }

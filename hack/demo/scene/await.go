@@ -19,6 +19,9 @@ import (
 // patience is how long a single condition may take to become true.
 const patience = time.Minute
 
+// tracked says what the column MODE shows.
+const tracked = "MODE becomes Tracking with the first change"
+
 // await waits until the condition is true. Its error names the condition.
 func (s Stage) await(ctx context.Context, what string, condition func([]board.Row) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it took more than %s", patience))
@@ -30,22 +33,30 @@ func (s Stage) await(ctx context.Context, what string, condition func([]board.Ro
 	return nil
 }
 
-// tellOfSilence shows the message of NotificationsActive if notifications do not work or are not verified.
-func (s Stage) tellOfSilence(ctx context.Context) error {
-	const kind = scaledjobv1.ConditionNotificationsActive
-	var active *metav1.Condition // equal for all ScaledJobs, which use the same Redis
-	err := s.await(ctx, kind+" is known", func(rows []board.Row) bool {
-		active = apimeta.FindStatusCondition(rows[0].ScaledJob.Status.Conditions, kind)
+// notificationsActive returns the condition, or nil while it is unknown. It is the same for all ScaledJobs, which use the
+// same Redis.
+func notificationsActive(rows []board.Row) *metav1.Condition {
+	return apimeta.FindStatusCondition(rows[0].ScaledJob.Status.Conditions, scaledjobv1.ConditionNotificationsActive)
+}
+
+// explainSilence says what happens if Redis sends no notifications.
+func (s Stage) explainSilence(ctx context.Context) error {
+	var active *metav1.Condition
+	err := s.await(ctx, scaledjobv1.ConditionNotificationsActive+" is known", func(rows []board.Row) bool {
+		active = notificationsActive(rows)
 		return active != nil
 	})
-	if err != nil || active.Status == metav1.ConditionTrue {
-		return err
+	if err == nil && active.Reason == scaledjobv1.ReasonNotConfigured {
+		s.Board.Say(board.Done, "your Redis sends no notifications, which is its default: the operator has it track the keys; "+tracked)
 	}
-	if active.Status == metav1.ConditionFalse {
-		s.Board.Say(board.Done, "Jobs will take seconds: the demo does not change the settings of your Redis")
+	return err
+}
+
+// explainPolling shows the message of NotificationsActive if the operator still polls.
+func (s Stage) explainPolling() {
+	if s.polled() {
+		s.Board.Say(board.Seen, "%s", notificationsActive(s.rows()).Message)
 	}
-	s.Board.Say(board.Seen, "%s", active.Message)
-	return nil
 }
 
 // reaction returns the time from the last push until its first Job was seen.

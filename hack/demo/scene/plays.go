@@ -59,6 +59,7 @@ func flags(ctx context.Context, p *performance) error {
 	}); err != nil {
 		return err
 	}
+	p.say("the operator has Redis track the keys instead; " + tracked)
 	if err := p.push(ctx, load{environment.Images, 20}); err != nil {
 		return err
 	}
@@ -97,6 +98,7 @@ func polling(ctx context.Context, p *performance) error {
 		return err
 	}
 	p.check(true, "the mode of %s has become Polling", name)
+	p.say("%s: spec.notifications is set back to Enabled", name)
 	return p.Environment.SetNotifications(ctx, name, scaledjobv1.NotificationsEnabled)
 }
 

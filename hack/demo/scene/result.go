@@ -16,7 +16,6 @@ import (
 // Result is the result of a scene.
 type Result struct {
 	Name         string
-	LeftOut      string          // why it was left out; the other fields are empty then
 	Messages     int             // pushed
 	Due, Created int             // Jobs
 	Reactions    []time.Duration // from a push until its first Job was seen, ascending
@@ -44,10 +43,6 @@ func Summary(results []Result) string {
 	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&text, format+"\n", args...) }
 	line("%-10s%9s%10s%9s%14s%14s%9s", "Summary", "messages", "Jobs due", "created", "reaction p50", "reaction max", "took")
 	for _, result := range results {
-		if result.LeftOut != "" {
-			line("  %-8s left out: %s", result.Name, result.LeftOut)
-			continue
-		}
 		median, longest := "-", "-"
 		if count := len(result.Reactions); count > 0 {
 			median, longest = view.Duration(result.Reactions[(count-1)/2]), view.Duration(result.Reactions[count-1])

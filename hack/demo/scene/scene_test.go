@@ -20,6 +20,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/hack/demo/board"
 	"miracle.dev/scaledjob-operator/hack/demo/environment"
+	"miracle.dev/scaledjob-operator/hack/demo/script"
 )
 
 const name = "image-processor"
@@ -72,43 +73,43 @@ func TestPromisesAreChecked(t *testing.T) {
 	}
 }
 
-func TestTheUsersRedisIsSpared(t *testing.T) {
+func TestEverySceneCanBePlayed(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	stage := newStage()
-	playable, leftOut := stage.choose(All())
-	var names []string
-	for _, scene := range playable {
-		names = append(names, scene.Name)
+	for _, scene := range script.All() {
+		NewWithT(t).Expect(plays).To(HaveKey(scene.Name))
 	}
-	g.Expect(names).To(Equal([]string{"burst", "trickle", "operator"}))
-	g.Expect(leftOut).To(HaveLen(2))
-	g.Expect(said(stage.Board, board.Done)).To(Equal([]string{
-		"scene flags is left out: the demo does not configure a Redis of yours",
-		"scene redis is left out: the demo does not kill a Redis of yours",
-	}))
-	_, err := stage.Play(t.Context(), []Scene{{Name: "redis", spoiler: "no"}})
-	g.Expect(err).To(HaveOccurred())
 }
 
-func TestARedisThatAnnouncesNothingIsToldOf(t *testing.T) {
+// What the operator says to do is shown only if it still polls after a push.
+func TestARedisWithoutNotificationsIsExplained(t *testing.T) {
 	t.Parallel()
-	for status, want := range map[metav1.ConditionStatus][]string{
-		metav1.ConditionTrue:    nil,
-		metav1.ConditionFalse:   {"Say CONFIG SET."},
-		metav1.ConditionUnknown: {"Say CONFIG SET."},
+	for name, test := range map[string]struct {
+		reason     string
+		mode       scaledjobv1.ScalingMode
+		said, seen []string
+	}{
+		"they work":         {scaledjobv1.ReasonSubscribed, scaledjobv1.ModeEvents, nil, nil},
+		"tracking works":    {scaledjobv1.ReasonNotConfigured, scaledjobv1.ModeTracking, []string{tracked}, nil},
+		"neither works":     {scaledjobv1.ReasonNotConfigured, scaledjobv1.ModePolling, []string{tracked}, []string{"Say CONFIG SET."}},
+		"they are rejected": {scaledjobv1.ReasonPermissionDenied, scaledjobv1.ModePolling, nil, []string{"Say CONFIG SET."}},
 	} {
-		t.Run(string(status), func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			stage := newStage()
 			reported := newScaledJob()
 			reported.Status.Conditions = []metav1.Condition{{
-				Type: scaledjobv1.ConditionNotificationsActive, Status: status, Message: "Say CONFIG SET.",
+				Type: scaledjobv1.ConditionNotificationsActive, Reason: test.reason, Message: "Say CONFIG SET.",
 			}}
 			stage.Board.NoteScaledJob(reported)
-			g.Expect(stage.tellOfSilence(t.Context())).To(Succeed())
-			g.Expect(said(stage.Board, board.Seen)).To(Equal(want))
+			g.Expect(stage.explainSilence(t.Context())).To(Succeed())
+			reported.Status.Mode = test.mode
+			stage.explainPolling()
+			g.Expect(said(stage.Board, board.Done)).To(HaveLen(len(test.said)))
+			for i, part := range test.said {
+				g.Expect(said(stage.Board, board.Done)[i]).To(HaveSuffix(part))
+			}
+			g.Expect(said(stage.Board, board.Seen)).To(Equal(test.seen))
 		})
 	}
 }
@@ -116,7 +117,7 @@ func TestARedisThatAnnouncesNothingIsToldOf(t *testing.T) {
 func TestAFactThatNeverComesTrueEndsThePlay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, err := newStage().Play(t.Context(), All())
+		_, err := newStage().Play(t.Context(), script.All())
 		NewWithT(t).Expect(err).To(MatchError(MatchRegexp("^waiting until .*: it took more than")))
 	})
 }
@@ -126,7 +127,7 @@ func TestPlayEndsWithItsContext(t *testing.T) {
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
-	_, err := newStage().Play(ctx, All())
+	_, err := newStage().Play(ctx, script.All())
 	NewWithT(t).Expect(err).To(MatchError(cause))
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"miracle.dev/scaledjob-operator/hack/demo/board"
+	"miracle.dev/scaledjob-operator/hack/demo/script"
 )
 
 const (
@@ -63,7 +64,7 @@ func heading(snapshot board.Snapshot, width int) []string {
 	if playing.Number == 0 {
 		return []string{titleStyle.Render("Ready"), ""}
 	}
-	return append([]string{titleStyle.Render(playing.String())}, Wrap(playing.Story, width)...)
+	return append([]string{titleStyle.Render(playing.String())}, script.Wrap(playing.Story, width)...)
 }
 
 // newest draws the newest entries in at most count lines, the oldest first. It leaves out stories, which the heading
@@ -76,7 +77,7 @@ func newest(log []board.Entry, width, count int) []string {
 		}
 		mark, style := sign(entry.Kind)
 		at := fmt.Sprintf("%6.1f s  ", entry.After.Seconds())
-		for i, text := range Wrap(entry.Text, width-len(at)-2) {
+		for i, text := range script.Wrap(entry.Text, width-len(at)-2) {
 			if i > 0 {
 				at, mark = strings.Repeat(" ", len(at)), " "
 			}

@@ -98,7 +98,7 @@ func snapshot() board.Snapshot {
 		},
 		Rows: []board.Row{
 			reportedRow("image-processor", "demo:image-resize-queue", scaledjobv1.ScaledJobStatus{
-				QueueDepth: new(int64(400)), ActiveJobs: 20, DesiredJobs: new(int32(20)), Mode: scaledjobv1.ModeEvents,
+				QueueDepth: new(int64(400)), ActiveJobs: 20, DesiredJobs: new(int32(20)), Mode: scaledjobv1.ModeTracking,
 				Conditions: []metav1.Condition{{Type: scaledjobv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Reconciled"}},
 			}, 4300*time.Microsecond, 0, 0, 12, 400, 400, 200, 200, 100),
 			reportedRow("email-sender", "demo:email-queue", scaledjobv1.ScaledJobStatus{

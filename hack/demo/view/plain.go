@@ -10,10 +10,8 @@ import (
 	"strings"
 
 	"miracle.dev/scaledjob-operator/hack/demo/board"
+	"miracle.dev/scaledjob-operator/hack/demo/script"
 )
-
-// lineWidth is the width of plain lines.
-const lineWidth = 80
 
 // Plain writes the log of the board line by line until ctx ends, and then an empty line.
 func Plain(ctx context.Context, shown *board.Board, out io.Writer) error {
@@ -71,6 +69,6 @@ func plainText(entry board.Entry) string {
 
 // indent wraps the text, with the prefix before the first line and as many spaces before the others.
 func indent(prefix, text string) string {
-	lines := Wrap(text, lineWidth-len(prefix))
+	lines := script.Wrap(text, script.LineWidth-len(prefix))
 	return prefix + strings.Join(lines, "\n"+strings.Repeat(" ", len(prefix))) + "\n"
 }

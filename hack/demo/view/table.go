@@ -20,7 +20,7 @@ const (
 	// unknown is shown for values that are not reported yet.
 	unknown = "-"
 	// roomyWidth is the minimum width for two spaces between columns. wideWidth is the minimum width for the column
-	// with the names of the ScaledJobs.
+	// with the queues.
 	roomyWidth = 90
 	wideWidth  = 118
 	// maxTrend is the maximum width of the last column.
@@ -69,17 +69,16 @@ func (c column) align(text string, style lipgloss.Style) string {
 
 // columnsFor returns the columns for a width. The last one gets the remaining width.
 func columnsFor(width, gap int) []column {
-	var columns []column
+	columns := []column{{title: "SCALEDJOB", width: 15, cell: name}}
 	if width >= wideWidth {
-		columns = append(columns, column{title: "SCALEDJOB", width: 15, cell: name})
+		columns = append(columns, column{title: "QUEUE", width: 18, cell: queue})
 	}
 	columns = append(columns,
-		column{title: "QUEUE", width: 18, cell: queue},
 		column{title: "DEPTH", width: 5, right: true, cell: depth},
 		column{title: "ACTIVE", width: 6, right: true, cell: active},
 		column{title: "DESIRED", width: 7, right: true, cell: desired},
 		column{title: "MAX", width: 3, right: true, cell: limit},
-		column{title: "MODE", width: 7, cell: mode},
+		column{title: "MODE", width: 8, cell: mode},
 		column{title: "READY", width: 11, cell: ready},
 		column{title: "REACTION", width: 8, right: true, cell: reaction},
 	)

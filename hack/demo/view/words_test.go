@@ -29,12 +29,3 @@ func TestCount(t *testing.T) {
 	g.Expect(Count(1, "Job")).To(Equal("1 Job"))
 	g.Expect(Count(2, "Job")).To(Equal("2 Jobs"))
 }
-
-func TestWrap(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	g.Expect(Wrap("", 10)).To(Equal([]string{""}))
-	g.Expect(Wrap("one two", 7)).To(Equal([]string{"one two"}))
-	g.Expect(Wrap("one two", 6)).To(Equal([]string{"one", "two"}))
-	g.Expect(Wrap("… two-and-three x", 8)).To(Equal([]string{"…", "two-and-three", "x"}))
-}

@@ -28,6 +28,8 @@ const (
 	lessGarbage = "GOGC=400"
 	// cached is how the go command says that a package needs no compilation.
 	cached = "not installed but available in build cache"
+	// linkShare is how many times as much work it is to compile everything as to link the programs.
+	linkShare = 40
 	// listFormat prints the import path of a package, why it is to be compiled, its folder and its source files.
 	listFormat = "{{.ImportPath}}\t{{.StaleReason}}\t{{.Dir}}\t{{join .GoFiles \"\t\"}}\t{{join .CgoFiles \"\t\"}}"
 )
@@ -49,30 +51,38 @@ type Build struct {
 func (b Build) Run(ctx context.Context, line *progress.Line) error {
 	line.Status("looking for what is to be compiled")
 	watch := &watcher{line: line, after: b.After}
-	stale, err := b.stale(ctx, watch)
+	stale, total, err := b.stale(ctx, watch)
 	if err != nil {
 		return err
+	}
+	if b.Output != "" {
+		watch.link = total / linkShare
 	}
 	watch.compile(stale)
 	_, err = b.command(ctx, watch, "build", "-v", "-o="+cmp.Or(b.Output, os.DevNull))
 	return err
 }
 
-// stale returns the packages that have to be compiled. The first time, the modules are downloaded meanwhile.
-func (b Build) stale(ctx context.Context, watch *watcher) (map[string]Work, error) {
+// stale returns the packages that have to be compiled, and how much all are, with those that do not. The first time, the
+// modules are downloaded meanwhile.
+func (b Build) stale(ctx context.Context, watch *watcher) (stale map[string]Work, total Work, err error) {
 	listed, err := b.command(ctx, watch, "list", "-deps", "-f="+listFormat)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	stale := map[string]Work{}
+	stale = map[string]Work{}
 	for text := range strings.Lines(listed) {
 		fields := strings.Split(strings.TrimSpace(text), "\t")
-		if len(fields) < 3 || fields[1] == "" || fields[1] == cached {
+		if len(fields) < 3 {
 			continue
 		}
-		stale[fields[0]] = perPackage + sizeOf(fields[2], fields[3:])
+		work := perPackage + sizeOf(fields[2], fields[3:])
+		total += work
+		if fields[1] != "" && fields[1] != cached {
+			stale[fields[0]] = work
+		}
 	}
-	return stale, nil
+	return stale, total, nil
 }
 
 // sizeOf returns the size of files in a folder. What cannot be read counts as nothing.
@@ -109,7 +119,7 @@ func (b Build) command(ctx context.Context, watch *watcher, args ...string) (str
 		return "", ctx.Err()
 	case strings.Contains(messages, "no space left on device"):
 		return "", fmt.Errorf("the disk is full: Go's caches (go env GOCACHE GOMODCACHE) and %s need a few GB: %w\n%s",
-			os.TempDir(), err, messages)
+			cmp.Or(os.Getenv("GOTMPDIR"), os.TempDir()), err, messages)
 	default:
 		return "", fmt.Errorf("%s %s: %w\n%s", cmd.Path, args[0], err, messages)
 	}
@@ -124,6 +134,7 @@ type watcher struct {
 	stale      map[string]Work // the packages that are not compiled yet
 	total      int             // of the packages to compile
 	left       Work
+	link       Work
 	begin      time.Time
 }
 
@@ -170,10 +181,10 @@ func (w *watcher) show() {
 		w.line.Status("downloading modules, %d so far", w.downloaded)
 	case !w.compiling:
 	case len(w.stale) > 0:
-		w.line.Left(Machine.Estimate(w.left + w.afterwards()))
+		w.line.Left(Machine.Estimate(w.left + w.link + w.afterwards()))
 		w.line.Status("%d of %d packages", w.total-len(w.stale), w.total)
 	default:
-		w.line.Left(Machine.Estimate(w.afterwards()))
+		w.line.Left(Machine.Estimate(w.link + w.afterwards()))
 		w.line.Status("linking")
 	}
 }

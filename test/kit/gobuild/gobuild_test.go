@@ -38,17 +38,21 @@ func TestBuildCountsWhatItCompiles(t *testing.T) {
 	g := NewWithT(t)
 	build := Build{Dir: write(t, "part.Say()"), Packages: []string{"."}, Output: filepath.Join(t.TempDir(), "example")}
 	watch := &watcher{line: progress.Start(nil, "")}
-	stale, err := build.stale(t.Context(), watch)
+	stale, total, err := build.stale(t.Context(), watch)
 	g.Expect(err).NotTo(HaveOccurred())
 	part, err := os.Stat(filepath.Join(build.Dir, "part/part.go"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(stale).To(And(HaveLen(2), HaveKeyWithValue("example/part", Work(part.Size())+perPackage)))
+	g.Expect(total).To(BeNumerically(">", stale["example"]+stale["example/part"]), "the runtime belongs to the program")
 
 	g.Expect(build.Run(t.Context(), watch.line)).To(Succeed())
 	output, err := exec.Command(build.Output).CombinedOutput()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(output)).To(Equal("built in " + build.Dir + "\n"))
-	g.Expect(build.stale(t.Context(), watch)).NotTo(HaveKey("example/part"), "it is in the cache")
+	stale, again, err := build.stale(t.Context(), watch)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(stale).NotTo(HaveKey("example/part"), "it is in the cache")
+	g.Expect(again).To(Equal(total))
 }
 
 func TestBuildSaysWhatTheCompilerSaid(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
 )
 
 const (
@@ -59,13 +60,13 @@ func render(ctx context.Context, bundle string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return goCommand(ctx, "tool", "-modfile="+filepath.Join(dir, "hack", "tools", "go.mod"),
+	return binary.Go(ctx, "tool", "-modfile="+filepath.Join(dir, "hack", "tools", "go.mod"),
 		"kustomize", "build", filepath.Join(dir, "config", bundle))
 }
 
 // sourceFolder is the root of the source of this module.
 func sourceFolder(ctx context.Context) (string, error) {
-	root, err := goCommand(ctx, "list", "-m", "-f={{.Dir}}", module)
+	root, err := binary.Go(ctx, "list", "-m", "-f={{.Dir}}", binary.Module)
 	return strings.TrimSpace(string(root)), err
 }
 

@@ -33,6 +33,7 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
+	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
 )
 
 const (
@@ -90,7 +91,7 @@ func Start(ctx context.Context, opts Options) (*Operator, error) {
 	path := opts.Path
 	if path == "" {
 		var err error
-		if path, err = Binary(ctx, opts.Log); err != nil {
+		if path, err = binary.Path(ctx, opts.Log); err != nil {
 			return nil, err
 		}
 	}

@@ -128,8 +128,12 @@ func (l *Line) write() {
 		text += ": " + l.status
 	}
 	text += fmt.Sprintf(", %s", time.Since(l.begin).Round(time.Second))
-	if left := time.Until(l.end); left > 0 {
+	switch left := time.Until(l.end); {
+	case l.end.IsZero():
+	case left > 0:
 		text += ", about " + Roughly(left) + " left"
+	default:
+		text += ", longer than expected"
 	}
 	text += " …"
 	if l.columns == 0 {

@@ -68,7 +68,7 @@ func TestLineCountsDown(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		line.Stop()
 		g.Expect(out.String()).To(Equal("etcd v3, 15s, about 4 min left …\netcd v3, 30s, about 4 min left …\n" +
-			"etcd v3, 45s, about 10 s left …\netcd v3, 1m0s …\n"))
+			"etcd v3, 45s, about 10 s left …\netcd v3, 1m0s, longer than expected …\n"))
 	})
 }
 

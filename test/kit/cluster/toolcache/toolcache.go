@@ -6,6 +6,7 @@
 package toolcache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -26,6 +28,9 @@ const (
 	rootVariable = "SCALEDJOB_CACHE"
 
 	lockInterval = 100 * time.Millisecond
+
+	// unusedTime is how long a folder of Shared stays that nobody uses.
+	unusedTime = 7 * 24 * time.Hour
 )
 
 // Tool is a folder of the cache and the way to make it.
@@ -102,13 +107,15 @@ func Exists(folder string) (bool, error) {
 }
 
 // Shared calls do with the path of a folder of the cache that processes share, and lets only one of them in at a time.
+// When it makes the folder, it removes those with the same beginning, up to the first hyphen, that were not used for a
+// week.
 func Shared(ctx context.Context, folder string, do func(dir string) error) error {
 	root, err := cacheRoot()
 	if err != nil {
 		return err
 	}
 	dir := filepath.Join(root, folder)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(root, 0o755); err != nil {
 		return err
 	}
 	unlock, err := lock(ctx, dir+".lock")
@@ -116,7 +123,42 @@ func Shared(ctx context.Context, folder string, do func(dir string) error) error
 		return err
 	}
 	defer unlock()
+	if !exists(dir) {
+		kind, _, _ := strings.Cut(folder, "-")
+		if err := removeUnused(filepath.Join(root, kind)); err != nil {
+			return err
+		}
+	}
+	now := time.Now()
+	if err := cmp.Or(os.MkdirAll(dir, 0o755), os.Chtimes(dir, now, now)); err != nil {
+		return err
+	}
 	return do(dir)
+}
+
+// removeUnused removes the folders that no call of Shared has used for a week. The files of their locks stay, because
+// another process may be waiting for one.
+func removeUnused(kind string) error {
+	folders, err := filepath.Glob(kind + "-*")
+	for _, dir := range folders {
+		if !unused(dir) {
+			continue
+		}
+		unlock, lockErr := tryLock(dir + ".lock")
+		if lockErr != nil {
+			continue
+		}
+		if unused(dir) { // still, now that nobody begins to use it
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+		unlock()
+	}
+	return err
+}
+
+func unused(dir string) bool {
+	info, err := os.Stat(dir)
+	return err == nil && info.IsDir() && time.Since(info.ModTime()) > unusedTime
 }
 
 // makeOnce makes the folders under other names and renames them when they are complete, so that a folder of the right
@@ -153,28 +195,39 @@ func (t Tools) makeOnce(ctx context.Context, root string, line *progress.Line) e
 	return err
 }
 
+// errLocked is the error of tryLock if the lock is held.
+var errLocked = errors.New("locked by another process")
+
 // lock waits for the lock of a file. It polls, as a blocked flock could not be
 // given up when ctx ends. The kernel frees the lock of a process that dies.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
+	ticker := time.NewTicker(lockInterval)
+	defer ticker.Stop()
+	for {
+		unlock, err := tryLock(path)
+		if !errors.Is(err, errLocked) {
+			return unlock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for %s: %w", path, ctx.Err())
+		case <-ticker.C:
+		}
+	}
+}
+
+func tryLock(path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	ticker := time.NewTicker(lockInterval)
-	defer ticker.Stop()
-	for {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { _ = file.Close() }, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("waiting for %s: %w", path, ctx.Err()), file.Close())
-		case <-ticker.C:
-		}
+	switch err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+	case err == nil:
+		return func() { _ = file.Close() }, nil
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return nil, errors.Join(errLocked, file.Close())
+	default:
+		return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())
 	}
 }
 

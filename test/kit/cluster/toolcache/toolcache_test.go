@@ -113,6 +113,39 @@ func TestWaitingForAnotherProcessEndsWithTheContext(t *testing.T) {
 	g.Expect(err).To(MatchError(context.DeadlineExceeded))
 }
 
+func TestSharedFoldersThatNobodyUsesAreRemoved(t *testing.T) {
+	g := NewWithT(t)
+	root := useCache(t)
+	share := func(folder string) {
+		t.Helper()
+		g.Expect(toolcache.Shared(t.Context(), folder, func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "program"), nil, 0o755)
+		})).To(Succeed())
+	}
+	age := func(folder string) {
+		t.Helper()
+		old := time.Now().AddDate(0, 0, -8)
+		g.Expect(os.Chtimes(filepath.Join(root, folder), old, old)).To(Succeed())
+	}
+	for _, folder := range []string{"operator-old", "operator-busy", "operator-used", "operator-young", "other-old"} {
+		share(folder)
+		if folder != "operator-young" {
+			age(folder)
+		}
+	}
+	share("operator-used")
+	g.Expect(toolcache.Shared(t.Context(), "operator-busy", func(string) error {
+		age("operator-busy")
+		share("operator-new")
+		return nil
+	})).To(Succeed())
+
+	g.Expect(filepath.Join(root, "operator-old")).NotTo(BeADirectory())
+	for _, folder := range []string{"operator-busy", "operator-used", "operator-young", "operator-new", "other-old"} {
+		g.Expect(filepath.Join(root, folder)).To(BeADirectory())
+	}
+}
+
 func TestProgressIsReportedWhileMaking(t *testing.T) {
 	root := useCache(t)
 	synctest.Test(t, func(t *testing.T) {

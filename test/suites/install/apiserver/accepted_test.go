@@ -14,7 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"miracle.dev/scaledjob-operator/test/kit/operator"
+	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -80,7 +80,7 @@ func write(t *testing.T, content string) string {
 // The operator accepts the arguments: it parses all of them before it prints its version.
 func TestTheOperatorAcceptsItsArguments(t *testing.T) {
 	t.Parallel()
-	path := binary(t)
+	path := operatorPath(t)
 	for name, values := range render.Sets {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,7 +115,7 @@ func TestEachFlagIsAValue(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	values, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
-	help, err := exec.CommandContext(t.Context(), binary(t), "--help").CombinedOutput()
+	help, err := exec.CommandContext(t.Context(), operatorPath(t), "--help").CombinedOutput()
 	g.Expect(err).NotTo(HaveOccurred())
 	flags := regexp.MustCompile(`(?m)^  -([\w-]+)`).FindAllStringSubmatch(string(help), -1)
 	g.Expect(len(flags)).To(BeNumerically(">", 10))
@@ -126,9 +126,9 @@ func TestEachFlagIsAValue(t *testing.T) {
 	}
 }
 
-func binary(t *testing.T) string {
+func operatorPath(t *testing.T) string {
 	t.Helper()
-	path, err := operator.Binary(t.Context(), nil)
+	path, err := binary.Path(t.Context(), nil)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return path
 }

@@ -12,11 +12,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
+	"miracle.dev/scaledjob-operator/hack/demo/script"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/binaries"
 	"miracle.dev/scaledjob-operator/test/kit/gobuild"
+	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
 	"miracle.dev/scaledjob-operator/test/kit/progress"
 )
 
@@ -24,7 +27,26 @@ import (
 const (
 	demoWork         gobuild.Work = 560_000_000
 	controlPlaneWork gobuild.Work = 930_000_000 // without what the demo imports
+	operatorLink     gobuild.Work = 15_000_000
 )
+
+const demoPath = "bin/demo"
+
+// runDemo makes everything ready that the demo needs, and becomes the demo. A mistake in its arguments is found first.
+func runDemo(ctx context.Context, log io.Writer, args []string) error {
+	opts, err := script.Parse(args)
+	if err != nil {
+		return err
+	}
+	if opts.List {
+		_, err := io.WriteString(log, script.Listing())
+		return err
+	}
+	if err := prepareDemo(ctx, log); err != nil {
+		return err
+	}
+	return syscall.Exec(demoPath, append([]string{demoPath}, args...), os.Environ())
+}
 
 // prepareDemo downloads the control plane while it compiles the demo, and compiles what could not be downloaded.
 func prepareDemo(ctx context.Context, log io.Writer) error {
@@ -32,7 +54,7 @@ func prepareDemo(ctx context.Context, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	announce(log, missing)
+	announce(log, len(missing) > 0)
 	var after atomic.Int64 // what is left to compile when the demo is
 	group, together := errgroup.WithContext(ctx)
 	line := progress.Start(log, "compiling the demo")
@@ -51,48 +73,40 @@ func prepareDemo(ctx context.Context, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	paths, err := binaries.Paths(ctx, log, binaries.Demo()...)
-	if err != nil {
-		return err
-	}
-	kubernetes, err := version(ctx, paths[binaries.KubeAPIServer])
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(log, kubernetes)
+	_, err = binaries.Paths(ctx, log, binaries.Demo()...)
 	return err
 }
 
-// compileDemo writes bin/demo, and compiles what the operator imports: the demo itself builds the operator from that. Another
-// process may run the file, so it is replaced.
+// compileDemo compiles the demo and the operator, which the demo then finds up to date.
 func compileDemo(ctx context.Context, line *progress.Line, after func() gobuild.Work) error {
 	operator, err := build.ImportDir("cmd", 0)
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("bin", "demo-")
-	if err != nil {
+	demo := gobuild.Build{
+		Flags: []string{"-buildvcs=false", "-ldflags=-w"}, Packages: append([]string{"./hack/demo"}, operator.Imports...),
+		Output: filepath.Dir(demoPath) + "/", After: func() gobuild.Work { return operatorLink + after() },
+	}
+	if err := demo.Run(ctx, line); err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	packages := append([]string{"./hack/demo"}, operator.Imports...)
-	if err := (gobuild.Build{Flags: []string{"-ldflags=-w"}, Packages: packages, Output: dir + "/", After: after}).Run(ctx, line); err != nil {
-		return err
-	}
-	return os.Rename(filepath.Join(dir, "demo"), "bin/demo")
+	line.Left(gobuild.Machine.Estimate(operatorLink + after()))
+	line.Status("linking the operator")
+	_, err = binary.Path(ctx, nil)
+	return err
 }
 
-// announce says how long it takes the first time, before anything is known but the speed of this machine.
-func announce(log io.Writer, missing []binaries.Program) {
-	if len(missing) == 0 {
+// announce says how long compiling takes the first time, before anything is known but the speed of this machine.
+func announce(log io.Writer, withControlPlane bool) {
+	if _, err := os.Stat(demoPath); err == nil && !withControlPlane {
 		return
 	}
-	least := progress.Roughly(gobuild.Machine.Estimate(demoWork))
-	most := progress.Roughly(gobuild.Machine.Estimate(demoWork + controlPlaneWork))
-	_, _ = fmt.Fprintf(log, `The first time, the demo is compiled. On this machine, that takes about %s, or about
-%s if Kubernetes cannot be downloaded and is compiled too. Later, the demo starts at
-once. Press Ctrl-C to stop; the same command then continues.
-`, least, most)
+	takes := progress.Roughly(gobuild.Machine.Estimate(demoWork))
+	if withControlPlane {
+		takes += ", or about\n" + progress.Roughly(gobuild.Machine.Estimate(demoWork+controlPlaneWork)) +
+			" if Kubernetes cannot be downloaded and is compiled too"
+	}
+	_, _ = fmt.Fprintf(log, "On this machine, compiling with an empty cache takes about %s.\n", takes)
 }
 
 // sentences says on a line what is written to it, except how far a download is.

@@ -3,10 +3,10 @@
 
 // Command prepare makes everything ready that takes minutes the first time, and
 // shows for how long. Without an argument, it puts every program that the tests
-// run into the cache folder: the control plane, kubectl and Redis. With "demo",
-// it does so for the programs of the demo, and compiles the demo to bin/demo and
-// what the operator imports. "compile NAME ARGUMENTS…" compiles packages with the
-// arguments of go build. NAME is what the progress line calls them.
+// run into the cache folder: the control plane, kubectl and Redis; "paths" prints
+// where they are. "demo ARGUMENTS…" does so for the programs of the demo, compiles
+// the demo to bin/demo, and runs it. "compile NAME ARGUMENTS…" compiles packages
+// with the arguments of go build. NAME is what the progress line calls them.
 //
 // Environment variables: K8S is the minor version of Kubernetes, PARTS=compile
 // downloads no program, and PARTS_MIRROR is where to download from instead of
@@ -20,9 +20,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -53,20 +55,22 @@ func main() {
 func run(ctx context.Context, log io.Writer, args []string) error {
 	switch {
 	case len(args) == 0:
-		return prepareTests(ctx, log)
-	case len(args) == 1 && args[0] == "demo":
-		return prepareDemo(ctx, log)
+		return prepareTests(ctx, log, false)
+	case len(args) == 1 && args[0] == "paths":
+		return prepareTests(ctx, log, true)
+	case args[0] == "demo":
+		return runDemo(ctx, log, args[1:])
 	case len(args) > 2 && args[0] == "compile":
 		line := progress.Start(log, "compiling "+args[1])
 		defer line.Stop()
 		return gobuild.Build{Packages: args[2:]}.Run(ctx, line)
 	default:
-		return errors.New("usage: prepare, or prepare demo, or prepare compile NAME ARGUMENTS…")
+		return errors.New("usage: prepare, or prepare paths, or prepare demo ARGUMENTS…, or prepare compile NAME ARGUMENTS…")
 	}
 }
 
-// prepareTests writes the path of each program to log, and then which versions run.
-func prepareTests(ctx context.Context, log io.Writer) error {
+// prepareTests writes to log which versions run, or the path of each program.
+func prepareTests(ctx context.Context, log io.Writer, listPaths bool) error {
 	programs := binaries.ControlPlane()
 	paths, err := binaries.Paths(ctx, log, programs...)
 	if err != nil {
@@ -76,10 +80,10 @@ func prepareTests(ctx context.Context, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, each := range programs {
-		_, _ = fmt.Fprintln(log, paths[each])
+	if listPaths {
+		_, err := fmt.Fprintln(log, strings.Join(append(slices.Sorted(maps.Values(paths)), redis), "\n"))
+		return err
 	}
-	_, _ = fmt.Fprintln(log, redis)
 	kubernetes, err := version(ctx, paths[binaries.KubeAPIServer])
 	if err != nil {
 		return err

@@ -1,7 +1,8 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package operator
+// Package binary builds the operator. It imports little, so that bin/prepare can use it.
+package binary
 
 import (
 	"context"
@@ -22,8 +23,10 @@ import (
 )
 
 const (
-	module  = "miracle.dev/scaledjob-operator"
-	command = module + "/cmd"
+	// Module is the module of the operator.
+	Module  = "miracle.dev/scaledjob-operator"
+	command = Module + "/cmd"
+	program = "operator"
 )
 
 // buildStopTimeout is how long an interrupted build may take to clean up.
@@ -35,15 +38,15 @@ var built struct {
 	paths map[bool]string
 }
 
-// Binary returns the path of the operator, built from the source around the working directory by the first call of this
+// Path returns the path of the operator, built from the source around the working directory by the first call of this
 // process, and with the race detector if the caller was built so. It says so on log, which may be nil. Processes share
 // the file, so that only the first of them links it.
-func Binary(ctx context.Context, log io.Writer) (string, error) {
+func Path(ctx context.Context, log io.Writer) (string, error) {
 	return build(ctx, log, hasRaceDetector())
 }
 
-// ShippedBinary is Binary without the race detector, which takes many times the memory.
-func ShippedBinary(ctx context.Context, log io.Writer) (string, error) {
+// Shipped is Path without the race detector, which takes many times the memory.
+func Shipped(ctx context.Context, log io.Writer) (string, error) {
 	return build(ctx, log, false)
 }
 
@@ -56,7 +59,7 @@ func build(ctx context.Context, log io.Writer, race bool) (string, error) {
 	if log != nil {
 		_, _ = fmt.Fprintln(log, "building the operator …")
 	}
-	source, err := goCommand(ctx, "list", "-m", "-f={{.Dir}}", module)
+	source, err := Go(ctx, "list", "-m", "-f={{.Dir}}", Module)
 	if err != nil {
 		return "", fmt.Errorf("looking for the source of the operator: %w", err)
 	}
@@ -70,8 +73,8 @@ func build(ctx context.Context, log io.Writer, race bool) (string, error) {
 	}
 	var path string
 	err = toolcache.Shared(ctx, folder, func(dir string) error {
-		path = filepath.Join(dir, processName)
-		_, err := goCommand(ctx, append(args, "-o="+path, command)...)
+		path = filepath.Join(dir, program)
+		_, err := Go(ctx, append(args, "-o="+path, command)...)
 		return err
 	})
 	if err != nil {
@@ -90,8 +93,8 @@ func hasRaceDetector() bool {
 	return found && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// goCommand returns the standard output of the go command.
-func goCommand(ctx context.Context, args ...string) ([]byte, error) {
+// Go returns the standard output of the go command.
+func Go(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	// Interrupted, the go command removes its temporary files.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

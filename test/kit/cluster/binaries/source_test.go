@@ -101,6 +101,7 @@ func TestControlPlaneAndProductShareVersions(t *testing.T) {
 	g := NewWithT(t)
 	dir, err := sources[KubeAPIServer].dir()
 	g.Expect(err).NotTo(HaveOccurred())
+	dir = filepath.Join(filepath.Dir(dir), defaultMinor)
 	product := required(g, filepath.Join(dir, "../../../../../../go.mod"))
 	shared := 0
 	for module, version := range required(g, filepath.Join(dir, "go.mod")) {

@@ -52,13 +52,14 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 		w.Expect(w.names()).To(HaveLen(3))
 
 		created := 3
-		for _, pause := range []time.Duration{10 * time.Second, 20 * time.Second} {
+		for range 2 {
+			pause := scaling.ProbeDelay
 			w.finishActive(ctx, batchv1.JobFailed)
 			result := w.reconcile(ctx)
 			w.Expect(w.names()).To(HaveLen(created), "minReplicas are not created either")
 			w.Expect(result.RequeueAfter).To(BeNumerically("<=", pause))
 			w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
-			w.Expect(w.watcher.idle).To(BeTrue())
+			w.Expect(w.watcher.idle).To(BeFalse(), "a message that arrives gets a probe")
 			w.Expect(w.scaledJob(ctx).Status.DesiredJobs).To(HaveValue(Equal(int32(3))),
 				"the due Jobs are still reported")
 
@@ -68,19 +69,30 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 			w.Expect(w.scaledJob(ctx).Status.FailedJobs).To(BeEquivalentTo(created), "the Jobs are still counted")
 			time.Sleep(time.Millisecond)
 			w.reconcile(ctx)
-			created += 3
+			created++
 			w.Expect(w.names()).To(HaveLen(created))
 			w.Expect(w.limited(ctx)).To(Equal("JobsFailing"), "nothing has succeeded yet")
 		}
 		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "JobsFailing", "CreatedJobs"}),
 			"the last event waits for its status")
+		next := time.Now().Add(scaling.ProbeDelay)
+		time.Sleep(time.Second) // The status is written once a second.
+		w.reconcile(ctx)
+		w.Expect(w.scaledJob(ctx).Status.CreationPausedUntil.Time).To(BeTemporally("~", next, time.Second))
 
 		w.finish(ctx, w.names()[created-1], batchv1.JobComplete)
 		w.queues.SetDepth(emailQueue, 29)
 		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(created+2), "one more than succeeded")
+		w.queues.SetDepth(emailQueue, 28)
+		w.finish(ctx, w.names()[created], batchv1.JobComplete)
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(created + 4))
+		time.Sleep(time.Second)
+		w.reconcile(ctx)
 		w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
+		w.Expect(w.scaledJob(ctx).Status.CreationPausedUntil).To(BeNil())
 		w.Expect(w.events.reasons).To(ContainElement("CreationResumed"))
-		w.Expect(w.names()).To(HaveLen(created + 1))
 	})
 }
 
@@ -258,7 +270,7 @@ func TestALostAnswerIsNoRefusal(t *testing.T) {
 		return errForbidden
 	}
 	for len(w.inDoubt(t.Context())) == 0 {
-		w.r.memories.of(scaledJob()).pause = scaling.Pause{}
+		w.r.memories.of(scaledJob()).refusals = scaling.Refusals{}
 		w.r.memories.of(scaledJob()).failures = 0
 		_, err := w.r.Reconcile(t.Context(), requestOf(emails))
 		if len(w.inDoubt(t.Context())) > 0 {
@@ -359,9 +371,9 @@ func TestPausesSurviveARestart(t *testing.T) {
 				}
 				w.Expect(w.names()).To(HaveLen(3))
 				w.Expect(w.limited(ctx)).To(Equal(reason))
-				time.Sleep(7 * time.Second)
+				time.Sleep(8 * time.Second)
 				w.reconcile(ctx)
-				w.Expect(w.names()).To(HaveLen(6), "the pause is not extended")
+				w.Expect(w.names()).To(HaveLen(4), "the pause is not extended")
 			})
 		})
 	}
@@ -404,9 +416,9 @@ func TestARestartDoesNotMakePausesLonger(t *testing.T) {
 		created := len(w.names())
 		w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(created))
-		time.Sleep(scaling.FirstPause)
+		time.Sleep(scaling.ProbeDelay)
 		w.reconcile(ctx)
-		w.Expect(w.names()).To(HaveLen(created + 3))
+		w.Expect(w.names()).To(HaveLen(created + 1))
 	})
 }
 

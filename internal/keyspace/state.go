@@ -60,7 +60,7 @@ func (w *Watcher) State(id ID) State {
 	if len(watched.keys) > 0 {
 		state.Watchers = w.users[watched.endpoint]
 	}
-	if watched.tracking == verify.Tracked {
+	if watched.on && watched.tracking == verify.Tracked {
 		state.Unchanged = w.unchanged(watched)
 	}
 	if watched.trackingOnly {

@@ -105,10 +105,12 @@ func TestConditionsFollowWhatIsSeen(t *testing.T) {
 
 func TestAPauseIsToldOfFirst(t *testing.T) {
 	t.Parallel()
-	for _, why := range []scaling.PauseReason{scaling.JobsFailing, scaling.NoProgress, scaling.CreateRefused} {
+	for why, words := range map[scaling.PauseReason]string{
+		scaling.JobsFailing: "every 30 seconds", scaling.NoProgress: "every 30 seconds", scaling.CreateRefused: "every five minutes",
+	} {
 		is := scalingLimited(&scaledjobv1.ScaledJob{}, &Reconciled{AtMax: true, Waiting: true, Limit: why})
 		NewWithT(t).Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", string(why)}))
-		NewWithT(t).Expect(is.Message).To(ContainSubstring("five minutes"))
+		NewWithT(t).Expect(is.Message).To(ContainSubstring(words))
 	}
 }
 

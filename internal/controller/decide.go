@@ -42,21 +42,23 @@ func decide(asks *scaledjob.Resolved, seen observation, held bool, pause *scalin
 		Queues: asks.Contents(seen.queues.counts), Active: active, Claimed: int64(seen.claimed),
 	}
 	decision := scaling.Decide(state, asks.Policy)
-	result := plan{known: true, desired: decision.Desired, atMax: decision.AtMax}
+	resend := seen.unanswered
+	if int64(decision.Desired) < active {
+		resend = nil
+	}
+	lost, free := int64(len(resend)), scaling.Free(state, asks.Policy, pause.Orphaned(), int64(len(pause.Probes())))
+	result := plan{
+		known: true, desired: decision.Desired, atMax: decision.AtMax,
+		due: lost + int64(decision.Create), free: lost + int64(free),
+	}
 	if held {
 		result.held = decision.Create > 0
 		return result
 	}
-	result.mayCreate, result.reacts = !pause.All(), pause.Reacts(now)
-	if int64(decision.Desired) >= active {
-		result.resend = seen.unanswered
-	}
-	free := scaling.Free(state, asks.Policy, pause.Orphaned(), int64(len(pause.Probes())))
-	lost := int64(len(result.resend))
-	result.due, result.free = lost+int64(decision.Create), lost+int64(free)
 	allowed := pause.Allowed(result.due, result.free, now)
+	result.mayCreate, result.reacts = !pause.All(), pause.Reacts(now)
 	result.held = allowed == 0 && result.due > 0
-	result.resend = result.resend[:min(lost, allowed)]
+	result.resend = resend[:min(lost, allowed)]
 	result.create = int(max(0, allowed-lost))
 	return result
 }

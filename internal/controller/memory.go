@@ -21,8 +21,8 @@ import (
 )
 
 // memory is the in-memory state of a ScaledJob between reconciles. Losing it is safe: the operator then sends some
-// requests again, and restores a pause of creation from the status and the Jobs, possibly with another length. It needs
-// no lock, because at most one reconcile of a ScaledJob runs at a time.
+// requests again, and restores a pause of creation from the status. It needs no lock, because at most one reconcile of a
+// ScaledJob runs at a time.
 type memory struct {
 	uid types.UID
 	// tally tracks the owned Jobs.

@@ -19,6 +19,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
@@ -526,5 +527,38 @@ func TestPausesOutlastADefaultThatTheCRDGains(t *testing.T) {
 		w.reconcile(t.Context())
 		w.Expect(w.limited(t.Context())).To(Equal("JobsFailing"))
 		w.Expect(w.names()).To(HaveLen(3))
+	})
+}
+
+// Messages in progress of dead workers limit only the Jobs for them. That is reported also while a Job looks for them.
+func TestOrphanedMessages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		sj := scaledJob()
+		sj.Spec.QueueName = ""
+		sj.Spec.Queues = []scaledjobv1.Queue{{Name: "letters"}, {Name: "letters:busy", Role: scaledjobv1.RoleInProgress}}
+		w := newWorld(t, sj)
+		w.queues.SetCount("letters:busy", queue.Count{InProgress: 7})
+		seconds := func(count int) {
+			for range count {
+				w.reconcile(ctx)
+				time.Sleep(time.Second)
+				w.reconcile(ctx) // The status is written once a second.
+				w.finishActive(ctx, batchv1.JobComplete)
+			}
+		}
+		seconds(60)
+		condition := w.condition(ctx, scaledjobv1.ConditionScalingLimited)
+		w.Expect(condition.Reason).To(Equal("MessagesOrphaned"))
+		w.Expect(condition.Message).To(ContainSubstring(`7 in "letters:busy"`))
+
+		seconds(120)
+		w.queues.SetCount("letters", queue.Count{Waiting: 23})
+		created := len(w.names())
+		w.reconcile(ctx)
+		w.Expect(len(w.names())-created).To(BeNumerically("~", 3, 1), "three for the others at once, and perhaps a probe")
+		w.Expect(w.events.reasons).NotTo(ContainElement("CreationResumed"))
+		w.Expect(w.limited(ctx)).To(Equal("MessagesOrphaned"))
 	})
 }

@@ -131,13 +131,17 @@ func orphans(t *target, seen observation) (found report.Orphans) {
 	if known == 0 || seen.queues.err != nil {
 		return found
 	}
-	var most int64
+	var most, threshold int64
 	for i, count := range seen.queues.counts {
 		if count.InProgress > most {
 			most, found.Queue = count.InProgress, &t.asks.Queues[i]
+			threshold = max(1, *found.Queue.Threshold)
 		}
 	}
-	found.Messages = min(known, most)
+	found.Messages, found.Probed = most, len(t.mem.pause.Probes()) > 0
+	if threshold > 0 && known <= most/threshold {
+		found.Messages = known * threshold
+	}
 	return found
 }
 

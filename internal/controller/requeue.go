@@ -74,8 +74,8 @@ func (r *Reconciler) requeue(
 			interval, priority = min(interval, max(grownRetry, now.Sub(grown))), enqueue.PriorityNormal
 		}
 	}
-	after := min(untilResync(interval, now), untilChore(t.mem, plan.held && !t.sj.Spec.Suspend, statusWait, now), done.untilShown(now), done.untilPruned(),
-		until(seen.nextWaiting, now, idleDueSpacing))
+	chore := untilChore(t.mem, plan.held && !t.sj.Spec.Suspend, statusWait, now)
+	after := min(untilResync(interval, now), chore, done.untilShown(now), done.untilPruned(), until(seen.nextWaiting, now, idleDueSpacing))
 	if due := untilDue(seen, idle, now); due <= after {
 		return enqueue.After(due, enqueue.PriorityGrowth), nil
 	}

@@ -90,7 +90,7 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 	if seen.Desired != nil {
 		limited := scalingLimited(sj, seen)
 		if before := Limit(status); string(before) != limited.Reason {
-			// Each reason gets its own transition time. After a restart, it tells since when creation has been paused.
+			// Each reason gets its own transition time.
 			remove(status, scaledjobv1.ConditionScalingLimited)
 		}
 		setSteady(status, scaledjobv1.ConditionScalingLimited, limited, seen.Refresh)

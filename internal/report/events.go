@@ -129,8 +129,12 @@ func aboutLimits(before, after *scaledjobv1.ScaledJobStatus) *Event {
 
 // warned reports whether there was a warning about ScalingLimited as it is in the status.
 func warned(status *scaledjobv1.ScaledJobStatus) bool {
-	why := Limit(status)
-	return Pausing(status) || string(why) == scaledjobv1.ReasonCreateFailing || string(why) == scaledjobv1.ReasonJobsNotStarting || why == scaling.MessagesOrphaned
+	switch string(Limit(status)) {
+	case scaledjobv1.ReasonCreateFailing, scaledjobv1.ReasonJobsNotStarting, scaledjobv1.ReasonMessagesOrphaned:
+		return true
+	default:
+		return Pausing(status)
+	}
 }
 
 func aboutQueue(before, after *scaledjobv1.ScaledJobStatus) *Event {

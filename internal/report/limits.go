@@ -64,7 +64,7 @@ func scalingLimited(sj *scaledjobv1.ScaledJob, seen *Reconciled) Condition {
 		return limited(scaledjobv1.ReasonCreateRefused, refused(seen.Answer))
 	case seen.Due && seen.Failures > 0:
 		return limited(scaledjobv1.ReasonCreateFailing, failing(seen.Answer))
-	case seen.Limit == scaling.MessagesOrphaned && seen.Due:
+	case seen.Limit == scaling.MessagesOrphaned && (seen.Due || seen.Orphans.Probed):
 		return limited(string(seen.Limit), orphaned(seen.Orphans))
 	case seen.lacksJobs():
 		return limited(scaledjobv1.ReasonJobsNotStarting, notStarting(sj, seen))

@@ -84,9 +84,11 @@ type Reconciled struct {
 
 // Orphans are messages in progress that no unfinished Job can hold.
 type Orphans struct {
-	// Messages is how many there are, and Queue is the key of most of them.
+	// Messages is how many there are at most, and Queue is the key of most of them. Probed is true if there is an
+	// unfinished Job that was created for them.
 	Messages int64
 	Queue    *scaledjobv1.Queue
+	Probed   bool
 }
 
 // Status returns the complete status after a reconcile that ended now. Fields that the reconcile has no information

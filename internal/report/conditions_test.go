@@ -114,6 +114,30 @@ func TestAPauseIsToldOfFirst(t *testing.T) {
 	}
 }
 
+func TestOrphanedMessagesAreReportedWhileTheyLimitScaling(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	list, stream := &scaledjobv1.Queue{Name: "letters"}, &scaledjobv1.Queue{Name: "clicks", Stream: &scaledjobv1.StreamQueue{}}
+	for _, c := range []struct {
+		seen   Reconciled
+		reason string
+		words  string
+	}{
+		{Reconciled{Due: true, Orphans: Orphans{Messages: 3, Queue: list}}, "MessagesOrphaned", `3 in "letters"`},
+		{Reconciled{Due: true, Orphans: Orphans{Messages: 3, Queue: list}}, "MessagesOrphaned", "move them back"},
+		{Reconciled{Due: true, Orphans: Orphans{Messages: 3, Queue: stream}}, "MessagesOrphaned", "XAUTOCLAIM"},
+		{Reconciled{Due: true}, "MessagesOrphaned", "single Jobs"},
+		{Reconciled{Orphans: Orphans{Probed: true}}, "MessagesOrphaned", "single Jobs"},
+		{Reconciled{AtMax: true, Orphans: Orphans{Messages: 3, Queue: list}}, "AtMaxReplicas", ""},
+		{Reconciled{Orphans: Orphans{Messages: 3, Queue: list}}, "NotLimited", ""},
+	} {
+		c.seen.Limit = scaling.MessagesOrphaned
+		is := scalingLimited(&scaledjobv1.ScaledJob{}, &c.seen)
+		g.Expect(is.Reason).To(Equal(c.reason))
+		g.Expect(is.Message).To(ContainSubstring(c.words))
+	}
+}
+
 func TestAbnormalConditionsArePresentOnlyWhileAbnormal(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -108,10 +108,13 @@ const (
 
 // The reasons of ConditionScalingLimited.
 const (
-	// ReasonJobsFailing: the last Jobs to finish have all failed, and Job creation pauses.
+	// ReasonJobsFailing: the last Jobs to finish have all failed, and the operator creates single Jobs until one succeeds.
 	ReasonJobsFailing = "JobsFailing"
-	// ReasonNoProgress: Jobs finish, but no message leaves the queue, and Job creation pauses.
+	// ReasonNoProgress: Jobs finish, but no message leaves the queue, and the operator creates single Jobs until one does.
 	ReasonNoProgress = "NoProgress"
+	// ReasonMessagesOrphaned: messages are in progress that no unfinished Job holds, and the operator creates single Jobs
+	// for them.
+	ReasonMessagesOrphaned = "MessagesOrphaned"
 	// ReasonCreateRefused: the API server refuses to create a Job, because of a quota, an admission webhook or policy, or
 	// a missing permission.
 	ReasonCreateRefused = "CreateRefused"

@@ -245,6 +245,12 @@ type ScaledJobStatus struct {
 	// +optional
 	LastScaleTime *metav1.Time `json:"lastScaleTime,omitempty"`
 
+	// creationPausedUntil is when the next Job may be created, while creation is paused because Jobs fail, make no
+	// progress or are refused, or because messages are orphaned. A message that arrives may get a Job earlier. Absent
+	// while creation is not paused.
+	// +optional
+	CreationPausedUntil *metav1.Time `json:"creationPausedUntil,omitempty"`
+
 	// mode is how the operator learns that the queue has grown: Events (keyspace notifications), Tracking (client
 	// tracking) or Polling. Absent until it is known.
 	// +optional

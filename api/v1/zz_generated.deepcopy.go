@@ -335,6 +335,10 @@ func (in *ScaledJobStatus) DeepCopyInto(out *ScaledJobStatus) {
 		in, out := &in.LastScaleTime, &out.LastScaleTime
 		*out = (*in).DeepCopy()
 	}
+	if in.CreationPausedUntil != nil {
+		in, out := &in.CreationPausedUntil, &out.CreationPausedUntil
+		*out = (*in).DeepCopy()
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]metav1.Condition, len(*in))

@@ -4,7 +4,8 @@
 package controller
 
 import (
-	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"time"
+
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 	"miracle.dev/scaledjob-operator/internal/scaling"
@@ -14,8 +15,9 @@ import (
 type plan struct {
 	// known is true if the depth of the queues was read.
 	known bool
-	// mayCreate is true if creation is neither suspended nor paused.
-	mayCreate bool
+	// mayCreate is true if creation is neither suspended nor paused. reacts is true if a message that arrives now may get
+	// a Job at once. held is true if Jobs are due and a pause lets none be created.
+	mayCreate, reacts, held bool
 	// desired is the number of Jobs that should be active. atMax is true if more Jobs than maxReplicas are due.
 	desired int32
 	atMax   bool
@@ -23,17 +25,15 @@ type plan struct {
 	resend []jobcontrol.Unanswered
 	// create is the number of additional Jobs to create.
 	create int
-}
-
-// paused says that a pause, and not the user, keeps Jobs from being created.
-func (p plan) paused(sj *scaledjobv1.ScaledJob) bool {
-	return p.known && !p.mayCreate && !sj.Spec.Suspend
+	// due is the number of Jobs that would be created, or whose creates would be sent again, without a pause. free is how
+	// many of them are not due for orphaned messages.
+	due, free int64
 }
 
 // decide compares the due Jobs with the owned Jobs. A create without an answer counts as an active Job, so that no
-// other Job is created in its place while its result is unknown. If held is true (creation is suspended or paused), the
+// other Job is created in its place while its result is unknown. If held is true (creation is suspended or refused), the
 // plan creates nothing, but still has the desired number of Jobs for the status.
-func decide(asks *scaledjob.Resolved, seen observation, held bool) plan {
+func decide(asks *scaledjob.Resolved, seen observation, held bool, pause *scaling.Pause, now time.Time) plan {
 	if seen.queues.err != nil {
 		return plan{}
 	}
@@ -42,19 +42,29 @@ func decide(asks *scaledjob.Resolved, seen observation, held bool) plan {
 		Queues: asks.Contents(seen.queues.counts), Active: active, Claimed: int64(seen.claimed),
 	}
 	decision := scaling.Decide(state, asks.Policy)
-	result := plan{known: true, mayCreate: !held, desired: decision.Desired, atMax: decision.AtMax}
+	resend := seen.unanswered
+	if int64(decision.Desired) < active {
+		resend = nil
+	}
+	lost, free := int64(len(resend)), scaling.Free(state, asks.Policy, pause.Orphaned(), int64(len(pause.Probes())))
+	result := plan{
+		known: true, desired: decision.Desired, atMax: decision.AtMax,
+		due: lost + int64(decision.Create), free: lost + int64(free),
+	}
 	if held {
+		result.held = decision.Create > 0
 		return result
 	}
-	if int64(decision.Desired) >= active {
-		result.resend = seen.unanswered
-	}
-	result.create = int(decision.Create)
+	allowed := pause.Allowed(result.due, result.free, now)
+	result.mayCreate, result.reacts = !pause.All(), pause.Reacts(now)
+	result.held = allowed == 0 && result.due > 0
+	result.resend = resend[:min(lost, allowed)]
+	result.create = int(max(0, allowed-lost))
 	return result
 }
 
 // isIdle reports whether the operator could not create a Job if a message arrived now.
 func isIdle(asks *scaledjob.Resolved, seen observation, plan plan, done outcome) bool {
 	active := len(seen.jobs.Active) + len(seen.unanswered) + done.created
-	return !plan.mayCreate || done.failed() || active >= int(asks.Policy.MaxReplicas)
+	return !plan.reacts || done.failed() || active >= int(asks.Policy.MaxReplicas)
 }

@@ -20,6 +20,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
+	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 var unreachable = &failure.Error{Reason: failure.ReasonUnreachable, Message: "Start it.", Err: errors.New("refused")}
@@ -95,10 +96,22 @@ func TestDecide(t *testing.T) {
 				c.spec(&sj.Spec)
 			}
 			asks := scaledjob.Resolve(sj)
+			g, pause, now := NewWithT(t), &scaling.Pause{}, time.Now()
 			c.want.mayCreate = c.want.known && !sj.Spec.Suspend
-			NewWithT(t).Expect(decide(&asks, c.seen, sj.Spec.Suspend)).To(Equal(c.want))
-			c.want.mayCreate, c.want.resend, c.want.create = false, nil, 0
-			NewWithT(t).Expect(decide(&asks, c.seen, true)).To(Equal(c.want), "while creating pauses")
+			c.want.reacts = c.want.mayCreate
+			c.want.due = int64(len(c.want.resend) + c.want.create)
+			c.want.free = c.want.due
+			is := decide(&asks, c.seen, sj.Spec.Suspend, pause, now)
+			if sj.Spec.Suspend {
+				c.want.held, c.want.due, c.want.free = is.held, is.due, is.free
+			}
+			g.Expect(is).To(Equal(c.want))
+
+			held := plan{known: c.want.known, desired: c.want.desired, atMax: c.want.atMax, due: is.due, free: is.free}
+			is = decide(&asks, c.seen, true, pause, now)
+			held.held = is.held
+			g.Expect(is).To(Equal(held), "while creating pauses")
+			g.Expect(is.held || sj.Spec.Suspend).To(Equal(c.want.create > 0 || sj.Spec.Suspend))
 		})
 	}
 }
@@ -126,8 +139,24 @@ func TestIsIdle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			asks := scaledjob.Resolve(scaledJob())
-			plan := decide(&asks, c.seen, c.suspend || c.pausing)
+			plan := decide(&asks, c.seen, c.suspend || c.pausing, &scaling.Pause{}, time.Now())
 			NewWithT(t).Expect(isIdle(&asks, c.seen, plan, c.done)).To(Equal(!c.want))
 		})
 	}
+}
+
+// During a pause one Job is created, whether its create is sent for the first time or again.
+func TestDecideDuringAPause(t *testing.T) {
+	t.Parallel()
+	g, now := NewWithT(t), time.Now()
+	asks := scaledjob.Resolve(scaledJob())
+	pause := scaling.ResumePause(scaling.JobsFailing, now.Add(10*time.Second), now)
+	lost := []jobcontrol.Unanswered{{Ordinal: 7}, {Ordinal: 8}}
+
+	is := decide(&asks, observation{queues: waiting(47), unanswered: lost}, false, &pause, now)
+	g.Expect(is).To(Equal(plan{known: true, desired: 5, due: 5, free: 5, held: true, resend: lost[:0]}))
+	is = decide(&asks, observation{queues: waiting(47), unanswered: lost}, false, &pause, now.Add(10*time.Second))
+	g.Expect(is).To(Equal(plan{known: true, desired: 5, due: 5, free: 5, reacts: true, resend: lost[:1]}))
+	is = decide(&asks, observation{queues: waiting(47)}, false, &pause, now.Add(10*time.Second))
+	g.Expect(is).To(Equal(plan{known: true, desired: 5, due: 5, free: 5, reacts: true, create: 1}))
 }

@@ -21,8 +21,8 @@ import (
 )
 
 // memory is the in-memory state of a ScaledJob between reconciles. Losing it is safe: the operator then sends some
-// requests again, and restores a pause of creation from the status and the Jobs, possibly with another length. It needs
-// no lock, because at most one reconcile of a ScaledJob runs at a time.
+// requests again, and restores a pause of creation from the status. It needs no lock, because at most one reconcile of a
+// ScaledJob runs at a time.
 type memory struct {
 	uid types.UID
 	// tally tracks the owned Jobs.
@@ -31,8 +31,9 @@ type memory struct {
 	// then be in deletion, which has to be checked before Jobs are created. The answer to a write of the status, which
 	// comes after the count of the Jobs, shows it as well.
 	ownerDoubted bool
-	// pause pauses creation while new Jobs fail, make no progress or are refused.
-	pause scaling.Pause
+	// pause limits creation while new Jobs fail or make no progress, and refusals while they are refused.
+	pause    scaling.Pause
+	refusals scaling.Refusals
 	// suspended is spec.suspend at the last reconcile.
 	suspended bool
 	// readiness records which Jobs have, and have had, a ready Pod.
@@ -71,6 +72,27 @@ func (m *memory) suspensionLifted(sj *scaledjobv1.ScaledJob) bool {
 	}
 	m.suspended = sj.Spec.Suspend
 	return was && !sj.Spec.Suspend
+}
+
+// pausedUntil returns when the next Job may be created; zero if creation is not paused, or if that may be now.
+func (m *memory) pausedUntil(now time.Time) time.Time {
+	refused, probed := m.refusals.Until(now), m.pause.Until(now)
+	if refused.After(probed) {
+		return refused
+	}
+	return probed
+}
+
+// limit returns why creation is paused.
+func (m *memory) limit(now time.Time) scaling.PauseReason {
+	switch reason := m.pause.Reason(); {
+	case m.pause.All():
+		return reason
+	case m.refusals.Recent(now):
+		return scaling.CreateRefused
+	default:
+		return reason
+	}
 }
 
 // note keeps an event until the next status is written.

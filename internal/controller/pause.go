@@ -18,9 +18,8 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
-// updatePause passes the changes of the owned Jobs and of the queues since the last reconcile to the pause. It reports
-// whether creation is paused now.
-func (r *Reconciler) updatePause(t *target, seen observation) (paused bool) {
+// updatePause passes the changes of the owned Jobs and of the queues since the last reconcile to the pause.
+func (r *Reconciler) updatePause(t *target, seen observation) {
 	now, mem := time.Now(), t.mem
 	first := mem.tally.First()
 	lifted := mem.suspensionLifted(t.sj)
@@ -30,26 +29,43 @@ func (r *Reconciler) updatePause(t *target, seen observation) (paused bool) {
 	finishes := finishesOf(since.Finished, seen.templateHash)
 	switch {
 	case edited || lifted: // A user has acted, so that the cause may be gone.
-		mem.pause, mem.failures = scaling.Pause{}, 0
+		mem.pause, mem.refusals, mem.failures = scaling.Pause{}, scaling.Refusals{}, 0
 	case first && (mem.tally.Total() == 0 || seen.jobs.HasTemplate(seen.templateHash)):
 		// With Jobs of other templates only, a user has edited the template while the operator was down.
-		was, begun := report.Limit(&t.sj.Status)
-		mem.pause = scaling.ResumePause(was, begun, finishes, now)
+		mem.pause = scaling.ResumePause(report.Limit(&t.sj.Status), report.PausedUntil(&t.sj.Status), now)
 		mem.failures = report.FailuresBefore(&t.sj.Status)
 	}
 	if since.MadeRoom {
-		mem.pause.MadeRoom()
+		mem.refusals.MadeRoom()
 	}
 	if seen.queues.err != nil {
 		mem.pause.Unseen()
 	} else {
-		mem.pause.Saw(queueState(&t.asks, seen, r.Gate.Newest(t.sj.UID)))
+		state := queueState(&t.asks, seen, r.Gate.Newest(t.sj.UID))
+		state.Probes = stillActive(mem.pause.Probes(), seen)
+		mem.pause.Saw(state)
 	}
 	if !first {
 		mem.pause.Finished(finishes, now)
 	}
-	_, paused = mem.pause.Holds(now)
-	return paused
+}
+
+// stillActive returns which of these ordinals active Jobs have, or Jobs of which it is unknown whether they exist.
+func stillActive(ordinals []int64, seen observation) (some []int64) {
+	if len(ordinals) == 0 {
+		return nil
+	}
+	for _, job := range seen.jobs.Active {
+		if ordinal, _ := jobs.Ordinal(&job.ObjectMeta); slices.Contains(ordinals, ordinal) {
+			some = append(some, ordinal)
+		}
+	}
+	for _, lost := range seen.unanswered {
+		if slices.Contains(ordinals, lost.Ordinal) {
+			some = append(some, lost.Ordinal)
+		}
+	}
+	return some
 }
 
 // templateEdited reports whether a user has edited the template since the last reconcile. A changed hash of the same
@@ -64,11 +80,18 @@ func (m *memory) templateEdited(sj *scaledjobv1.ScaledJob, seen observation) boo
 // Job has had.
 func queueState(asks *scaledjob.Resolved, seen observation, newest int64) scaling.QueueState {
 	state := scaling.QueueState{
-		Depth:    seen.queues.counts.Outstanding(),
+		Depth:      seen.queues.counts.Outstanding(),
+		InProgress: scaling.InProgress(asks.Contents(seen.queues.counts), asks.Policy),
+		Active:     int64(len(seen.jobs.Active) + len(seen.unanswered)),
+
 		Heard:    seen.events.Reason == verify.ReasonSubscribed || asks.ReportsProgress(),
 		GrewAt:   seen.events.LastEvent,
 		ShrunkAt: seen.events.LastEnd,
 		Since:    seen.events.Since,
+
+		Tracked:   seen.events.Tracking == verify.Tracked,
+		Unchanged: seen.events.Unchanged,
+
 		Progress: seen.queues.counts.Progress(),
 		Newest:   newest,
 		At:       time.Now(),

@@ -19,6 +19,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/jobs"
+	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
@@ -52,13 +53,14 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 		w.Expect(w.names()).To(HaveLen(3))
 
 		created := 3
-		for _, pause := range []time.Duration{10 * time.Second, 20 * time.Second} {
+		for range 2 {
+			pause := scaling.ProbeDelay
 			w.finishActive(ctx, batchv1.JobFailed)
 			result := w.reconcile(ctx)
 			w.Expect(w.names()).To(HaveLen(created), "minReplicas are not created either")
 			w.Expect(result.RequeueAfter).To(BeNumerically("<=", pause))
 			w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
-			w.Expect(w.watcher.idle).To(BeTrue())
+			w.Expect(w.watcher.idle).To(BeFalse(), "a message that arrives gets a probe")
 			w.Expect(w.scaledJob(ctx).Status.DesiredJobs).To(HaveValue(Equal(int32(3))),
 				"the due Jobs are still reported")
 
@@ -68,19 +70,30 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 			w.Expect(w.scaledJob(ctx).Status.FailedJobs).To(BeEquivalentTo(created), "the Jobs are still counted")
 			time.Sleep(time.Millisecond)
 			w.reconcile(ctx)
-			created += 3
+			created++
 			w.Expect(w.names()).To(HaveLen(created))
 			w.Expect(w.limited(ctx)).To(Equal("JobsFailing"), "nothing has succeeded yet")
 		}
 		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "JobsFailing", "CreatedJobs"}),
 			"the last event waits for its status")
+		next := time.Now().Add(scaling.ProbeDelay)
+		time.Sleep(time.Second) // The status is written once a second.
+		w.reconcile(ctx)
+		w.Expect(w.scaledJob(ctx).Status.CreationPausedUntil.Time).To(BeTemporally("~", next, time.Second))
 
 		w.finish(ctx, w.names()[created-1], batchv1.JobComplete)
 		w.queues.SetDepth(emailQueue, 29)
 		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(created+2), "one more than succeeded")
+		w.queues.SetDepth(emailQueue, 28)
+		w.finish(ctx, w.names()[created], batchv1.JobComplete)
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(created + 4))
+		time.Sleep(time.Second)
+		w.reconcile(ctx)
 		w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
+		w.Expect(w.scaledJob(ctx).Status.CreationPausedUntil).To(BeNil())
 		w.Expect(w.events.reasons).To(ContainElement("CreationResumed"))
-		w.Expect(w.names()).To(HaveLen(created + 1))
 	})
 }
 
@@ -234,6 +247,33 @@ func TestFailingJobsPauseWithinAQuotaAsWell(t *testing.T) {
 	})
 }
 
+// A refusal is no end of a pause, although nothing can be created that would show whether Jobs still fail.
+func TestARefusalDoesNotEndAPauseOfFailingJobs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 30)
+		w.reconcile(ctx)
+		w.finishActive(ctx, batchv1.JobFailed)
+		w.reconcile(ctx)
+		time.Sleep(scaling.ProbeDelay)
+		w.reconcile(ctx)
+		w.onCreate = refuse(apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "", nil))
+		w.finish(ctx, w.names()[3], batchv1.JobComplete)
+		w.queues.SetDepth(emailQueue, 29)
+		for range 3 {
+			w.reconcile(ctx)
+			time.Sleep(time.Second)
+		}
+		w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
+		w.onCreate = send
+		time.Sleep(scaling.FirstPause)
+		w.reconcile(ctx)
+		w.Expect(w.jobs(ctx)).To(HaveLen(6), "those that a success lets be created")
+	})
+}
+
 // A missing permission to read is not a refusal of a Job.
 func TestForbiddenReadsAreErrors(t *testing.T) {
 	t.Parallel()
@@ -258,7 +298,7 @@ func TestALostAnswerIsNoRefusal(t *testing.T) {
 		return errForbidden
 	}
 	for len(w.inDoubt(t.Context())) == 0 {
-		w.r.memories.of(scaledJob()).pause = scaling.Pause{}
+		w.r.memories.of(scaledJob()).refusals = scaling.Refusals{}
 		w.r.memories.of(scaledJob()).failures = 0
 		_, err := w.r.Reconcile(t.Context(), requestOf(emails))
 		if len(w.inDoubt(t.Context())) > 0 {
@@ -359,9 +399,9 @@ func TestPausesSurviveARestart(t *testing.T) {
 				}
 				w.Expect(w.names()).To(HaveLen(3))
 				w.Expect(w.limited(ctx)).To(Equal(reason))
-				time.Sleep(7 * time.Second)
+				time.Sleep(8 * time.Second)
 				w.reconcile(ctx)
-				w.Expect(w.names()).To(HaveLen(6), "the pause is not extended")
+				w.Expect(w.names()).To(HaveLen(4), "the pause is not extended")
 			})
 		})
 	}
@@ -404,9 +444,9 @@ func TestARestartDoesNotMakePausesLonger(t *testing.T) {
 		created := len(w.names())
 		w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(created))
-		time.Sleep(scaling.FirstPause)
+		time.Sleep(scaling.ProbeDelay)
 		w.reconcile(ctx)
-		w.Expect(w.names()).To(HaveLen(created + 3))
+		w.Expect(w.names()).To(HaveLen(created + 1))
 	})
 }
 
@@ -487,5 +527,38 @@ func TestPausesOutlastADefaultThatTheCRDGains(t *testing.T) {
 		w.reconcile(t.Context())
 		w.Expect(w.limited(t.Context())).To(Equal("JobsFailing"))
 		w.Expect(w.names()).To(HaveLen(3))
+	})
+}
+
+// Messages in progress of dead workers limit only the Jobs for them. That is reported also while a Job looks for them.
+func TestOrphanedMessages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		sj := scaledJob()
+		sj.Spec.QueueName = ""
+		sj.Spec.Queues = []scaledjobv1.Queue{{Name: "letters"}, {Name: "letters:busy", Role: scaledjobv1.RoleInProgress}}
+		w := newWorld(t, sj)
+		w.queues.SetCount("letters:busy", queue.Count{InProgress: 7})
+		seconds := func(count int) {
+			for range count {
+				w.reconcile(ctx)
+				time.Sleep(time.Second)
+				w.reconcile(ctx) // The status is written once a second.
+				w.finishActive(ctx, batchv1.JobComplete)
+			}
+		}
+		seconds(60)
+		condition := w.condition(ctx, scaledjobv1.ConditionScalingLimited)
+		w.Expect(condition.Reason).To(Equal("MessagesOrphaned"))
+		w.Expect(condition.Message).To(ContainSubstring(`7 in "letters:busy"`))
+
+		seconds(120)
+		w.queues.SetCount("letters", queue.Count{Waiting: 23})
+		created := len(w.names())
+		w.reconcile(ctx)
+		w.Expect(len(w.names())-created).To(BeNumerically("~", 3, 1), "three for the others at once, and perhaps a probe")
+		w.Expect(w.events.reasons).NotTo(ContainElement("CreationResumed"))
+		w.Expect(w.limited(ctx)).To(Equal("MessagesOrphaned"))
 	})
 }

@@ -104,7 +104,10 @@ func reconciled(t *target, seen observation, plan plan, done outcome, now time.T
 		WithoutGroup:  seen.queues.withoutGroup(t.asks.Queues),
 		Trimmed:       seen.queues.trimmed(t.asks.Queues),
 		AtMax:         plan.atMax,
-		Limit:         t.mem.pause.Reason(now),
+		Limit:         t.mem.limit(now),
+		PausedUntil:   t.mem.pausedUntil(now),
+		Consumed:      t.mem.pause.Consumed(),
+		Orphans:       orphans(t, seen),
 		Due:           plan.known && int(plan.desired) > len(seen.jobs.Active)+done.created,
 		Failures:      t.mem.failures,
 		Answer:        t.mem.answer,
@@ -120,6 +123,26 @@ func reconciled(t *target, seen observation, plan plan, done outcome, now time.T
 		result.Depth, result.Desired = new(seen.queues.counts.Outstanding()), &plan.desired
 	}
 	return result
+}
+
+// orphans returns the messages in progress that no unfinished Job can hold.
+func orphans(t *target, seen observation) (found report.Orphans) {
+	known := t.mem.pause.Orphaned()
+	if known == 0 || seen.queues.err != nil {
+		return found
+	}
+	var most, threshold int64
+	for i, count := range seen.queues.counts {
+		if count.InProgress > most {
+			most, found.Queue = count.InProgress, &t.asks.Queues[i]
+			threshold = max(1, *found.Queue.Threshold)
+		}
+	}
+	found.Messages, found.Probed = most, len(t.mem.pause.Probes()) > 0
+	if threshold > 0 && known <= most/threshold {
+		found.Messages = known * threshold
+	}
+	return found
 }
 
 // queueStatuses returns the status of each queue of the spec, with its depth if that is known.

@@ -74,8 +74,8 @@ func (r *Reconciler) requeue(
 			interval, priority = min(interval, max(grownRetry, now.Sub(grown))), enqueue.PriorityNormal
 		}
 	}
-	after := min(untilResync(interval, now), untilChore(t.mem, plan.paused(t.sj), statusWait, now), done.untilShown(now), done.untilPruned(),
-		until(seen.nextWaiting, now, idleDueSpacing))
+	chore := untilChore(t.mem, plan.held && !t.sj.Spec.Suspend, statusWait, now)
+	after := min(untilResync(interval, now), chore, done.untilShown(now), done.untilPruned(), until(seen.nextWaiting, now, idleDueSpacing))
 	if due := untilDue(seen, idle, now); due <= after {
 		return enqueue.After(due, enqueue.PriorityGrowth), nil
 	}
@@ -105,14 +105,14 @@ func until(then, now time.Time, least time.Duration) time.Duration {
 	return max(then.Sub(now), least)
 }
 
-// untilChore returns the time until the earliest of: the delayed status write, the retry of failed deletes, and the end
-// of a pause. A pause that held back Jobs in this reconcile may have ended since.
-func untilChore(mem *memory, paused bool, statusWait time.Duration, now time.Time) time.Duration {
-	pauseEnd, _ := mem.pause.Holds(now)
-	if !paused && !pauseEnd.After(now) {
-		pauseEnd = time.Time{}
+// untilChore returns the time until the earliest of: the delayed status write, the retry of failed deletes, and the next
+// create that a pause allows. If held is true, it held back Jobs in this reconcile, and may have ended since.
+func untilChore(mem *memory, held bool, statusWait time.Duration, now time.Time) time.Duration {
+	next := mem.pausedUntil(now)
+	wait := until(next, now, moreRetry)
+	if held && next.IsZero() {
+		wait = moreRetry
 	}
-	wait := until(pauseEnd, now, moreRetry)
 	for _, other := range []time.Duration{statusWait, mem.deletes.Wait(now)} {
 		if other > 0 {
 			wait = min(wait, other)

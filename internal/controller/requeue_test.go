@@ -62,7 +62,7 @@ func TestAPauseThatEndsDuringTheReconcileIsNotForgotten(t *testing.T) {
 	g := NewWithT(t)
 	refused := time.Unix(1000, 0)
 	mem := &memory{}
-	mem.pause.Refused(refused)
+	mem.refusals.Refused(refused)
 	during, after := refused.Add(scaling.FirstPause-time.Second), refused.Add(scaling.FirstPause+time.Second)
 	g.Expect(untilChore(mem, true, 0, during)).To(Equal(time.Second))
 	g.Expect(untilChore(mem, true, 0, after)).To(Equal(moreRetry))

@@ -79,8 +79,12 @@ func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, pla
 	if t.mem.createsSlowly && t.mem.status.WaitsBriefly(time.Now()) {
 		return outcome{afterStatus: true}
 	}
-	created, more, err := r.create(ctx, t, seen, plan)
+	made, more, err := r.create(ctx, t, seen, plan)
+	created := len(made)
 	done := outcome{created: created, more: more}
+	if plan.known {
+		t.mem.pause.Created(ordinalsOf(made), plan.due, plan.free, time.Now())
+	}
 	switch {
 	case errors.Is(err, errChanged):
 		done.changed = true
@@ -88,7 +92,7 @@ func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, pla
 		done.waits = t.pass.Waits(t.kindOfCreates())
 	case errors.Is(err, jobcontrol.ErrRefused) && !t.mem.madeRoom(time.Now()):
 		ctrl.LoggerFrom(ctx).Error(err, "the API server refuses to create a Job")
-		t.mem.pause.Refused(time.Now())
+		t.mem.refusals.Refused(time.Now())
 		done.refusal, done.more = err, false
 		t.mem.failed(answerTo(err))
 		done.refused = t.mem.answer
@@ -98,10 +102,18 @@ func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, pla
 		done.err, done.more = err, false
 		t.mem.failed(answerTo(err))
 	case created > 0:
-		t.mem.pause.Accepted()
+		t.mem.refusals.Accepted()
 		t.mem.failures = 0
 	}
 	return done
+}
+
+func ordinalsOf(made []jobcontrol.Created) []int64 {
+	ordinals := make([]int64, len(made))
+	for i, job := range made {
+		ordinals[i] = job.Ordinal
+	}
+	return ordinals
 }
 
 // failed records that creates ended with an error.
@@ -120,34 +132,34 @@ func answerTo(err error) admission.Answer {
 
 // create creates the Jobs of the plan. It first sends the creates without an answer again, and then the new ones, in
 // parallel. If nothing shows that the API server accepts this template, it sends the new ones in small batches. It
-// stops at the first error. It returns how many Jobs it created, and whether some are left for the next reconcile.
+// stops at the first error. It returns the Jobs that it created, and whether some are left for the next reconcile.
 func (r *Reconciler) create(
 	ctx context.Context, t *target, seen observation, plan plan,
-) (created int, more bool, err error) {
+) (created []jobcontrol.Created, more bool, err error) {
 	mem := t.mem
 	resend, fresh, floor := r.ordinals(t.sj.UID, plan)
 	if len(resend)+len(fresh) == 0 {
-		return 0, false, nil
+		return nil, false, nil
 	}
 	giveBack := t.place(t.kindOfCreates())
 	if giveBack == nil {
-		return 0, false, report.ErrNoPlace
+		return nil, false, report.ErrNoPlace
 	}
 	defer giveBack()
 	if mem.ownerDoubted {
 		if err := r.confirmOwner(ctx, t.sj); err != nil {
-			return 0, false, ignoring(err, errOwnerGoing)
+			return nil, false, ignoring(err, errOwnerGoing)
 		}
 		mem.ownerDoubted = false
 	}
 	creator := jobcontrol.Creator{Client: r.Client, Gate: r.Gate, Leads: r.Leads}
 	owner, err := r.fill(ctx, t)
 	if err != nil {
-		return 0, false, err
+		return nil, false, err
 	}
 	began, until, timeout := time.Now(), time.Now().Add(createWindow), mem.createTimeout()
 	careful := mem.failures > 0 || !seen.jobs.HasTemplate(seen.templateHash)
-	defer func() { logCreated(ctx, seen, plan, created) }()
+	defer func() { logCreated(ctx, seen, plan, len(created)) }()
 	ordered := append([][]int64{resend}, batches(fresh, careful)...)
 	if !t.template.Held() {
 		ordered = slices.Collect(slices.Chunk(slices.Concat(resend, fresh), 1))
@@ -156,7 +168,7 @@ func (r *Reconciler) create(
 		made, err := creator.Create(ctx, jobcontrol.Batch{
 			Owner: owner, TemplateHash: seen.templateHash, Ordinals: batch, Floor: floor, Timeout: timeout, Until: until,
 		})
-		created += len(made)
+		created = append(created, made...)
 		r.noteCreated(t, made)
 		if err != nil {
 			mem.createsSlowly = errors.Is(err, context.DeadlineExceeded)
@@ -164,7 +176,7 @@ func (r *Reconciler) create(
 		}
 	}
 	mem.createsSlowly = mem.createsSlowly && time.Since(began) > createTimeout
-	return created, created < len(resend)+plan.create, nil
+	return created, len(created) < len(resend)+plan.create, nil
 }
 
 // kindOfCreates returns the kind of place that creates need. A create that may take long, or much memory, needs another

@@ -192,9 +192,10 @@ func (r *Reconciler) act(ctx context.Context, t *target) (enqueue.Ending, ctrl.R
 		return r.early(t.sj, nil, err)
 	}
 	// 4. pause.go
-	paused := r.updatePause(t, seen)
+	r.updatePause(t, seen)
 	// 5. decide.go
-	plan := decide(&t.asks, seen, t.sj.Spec.Suspend || paused)
+	now := time.Now()
+	plan := decide(&t.asks, seen, t.sj.Spec.Suspend || !t.mem.refusals.Until(now).IsZero(), &t.mem.pause, now)
 	done := r.useTemplate(ctx, t, seen, plan)
 	// 8. prune.go
 	done.pruned = r.prune(ctx, t, seen, plan, &done, replaceable(t, seen, plan, done))
@@ -217,7 +218,7 @@ func (r *Reconciler) useTemplate(ctx context.Context, t *target, seen observatio
 	}
 	checked := r.checkTemplate(ctx, t, seen)
 	if t.mem.doubts(checked, done) && int(plan.desired) > len(seen.jobs.Active) {
-		t.mem.pause.MadeRoom() // Only another create shows whether the refusal is over.
+		t.mem.refusals.MadeRoom() // Only another create shows whether the refusal is over.
 		checked, done.more = nil, true
 	}
 	done.template = report.Tried(done.created, done.refused, checked, known)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
@@ -16,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
+	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
 // ledger is the history of the Jobs of one ScaledJob, in the order in which caches show it. Each Job is for one
@@ -69,7 +71,7 @@ func (l *ledger) plan(t *rapid.T, oldest int, limit int32) {
 	sj := scaledJob()
 	sj.Spec.Threshold, sj.Spec.MaxReplicas = 1, &limit
 	asks := scaledjob.Resolve(sj)
-	for range decide(&asks, seen, false).create {
+	for range decide(&asks, seen, false, &scaling.Pause{}, time.Now()).create {
 		l.changes = append(l.changes, change{job: len(l.changes), there: true})
 		l.own = len(l.changes)
 	}

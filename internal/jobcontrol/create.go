@@ -74,8 +74,9 @@ type Batch struct {
 
 // Created is a created Job, and when the API server answered.
 type Created struct {
-	UID types.UID
-	At  time.Time
+	UID     types.UID
+	Ordinal int64
+	At      time.Time
 }
 
 // Create creates the Jobs of a batch, up to AtOnce in parallel. It starts no further create after an error, after
@@ -96,7 +97,7 @@ func (c Creator) Create(ctx context.Context, batch Batch) ([]Created, error) {
 				return nil
 			}
 			uid, err := c.create(createCtx, batch, ordinal)
-			made[i], errs[i] = Created{uid, time.Now()}, err
+			made[i], errs[i] = Created{uid, ordinal, time.Now()}, err
 			if err != nil {
 				failed.Store(true)
 			}

@@ -36,6 +36,9 @@ type State struct {
 	LastEvent, LastEnd time.Time
 	// Since is when the last subscription of the keys to change began or ended.
 	Since time.Time
+	// Unchanged is since when the server, which tracks the keys, has told of no change of any. It is zero if it would
+	// not tell of the next one.
+	Unchanged time.Time
 }
 
 // Announced reports whether it is proven that growth of the keys is announced, by either source.
@@ -56,6 +59,9 @@ func (w *Watcher) State(id ID) State {
 	state := State{Verdict: watched.reported, Tracking: watched.tracking}
 	if len(watched.keys) > 0 {
 		state.Watchers = w.users[watched.endpoint]
+	}
+	if watched.on && watched.tracking == verify.Tracked {
+		state.Unchanged = w.unchanged(watched)
 	}
 	if watched.trackingOnly {
 		return state

@@ -113,6 +113,18 @@ func (w *Watcher) judgeTracking(watched *watch, now time.Time) verify.Tracking {
 	return state
 }
 
+// unchanged returns since when the server has told of no change of the keys; zero if one of them is not armed.
+func (w *Watcher) unchanged(watched *watch) (since time.Time) {
+	for spot := range watched.spots() {
+		key := w.trackerOf(spot).State(spot.key.trackingKey(spot.importing)).Armed
+		if !key.Present {
+			return time.Time{}
+		}
+		since = latest(since, key.Since)
+	}
+	return since
+}
+
 // unhurried reports whether the state of the tracking remains the same while time passes and nothing else happens.
 func (t *tracked) unhurried() bool {
 	return !t.on || !slices.ContainsFunc(t.audits, func(a verify.Audit) bool { return !a.Settled() })

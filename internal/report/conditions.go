@@ -77,7 +77,7 @@ func Refreshed(before, after *scaledjobv1.ScaledJobStatus) bool {
 // steady are the reasons whose messages quote the API server, or hold numbers.
 var steady = map[string]bool{
 	scaledjobv1.ReasonCreateRefused: true, scaledjobv1.ReasonCreateFailing: true, scaledjobv1.ReasonRejected: true,
-	scaledjobv1.ReasonJobsNotStarting: true, scaledjobv1.ReasonNotChecked: true,
+	scaledjobv1.ReasonJobsNotStarting: true, scaledjobv1.ReasonMessagesOrphaned: true, scaledjobv1.ReasonNotChecked: true,
 }
 
 // setConditions sets the mode and all conditions that the reconcile has information about. Ready follows from the
@@ -89,8 +89,8 @@ func setConditions(sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatu
 	}
 	if seen.Desired != nil {
 		limited := scalingLimited(sj, seen)
-		if before, _ := Limit(status); string(before) != limited.Reason {
-			// Each reason gets its own transition time. After a restart, it tells since when creation has been paused.
+		if before := Limit(status); string(before) != limited.Reason {
+			// Each reason gets its own transition time.
 			remove(status, scaledjobv1.ConditionScalingLimited)
 		}
 		setSteady(status, scaledjobv1.ConditionScalingLimited, limited, seen.Refresh)

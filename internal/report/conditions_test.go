@@ -105,10 +105,36 @@ func TestConditionsFollowWhatIsSeen(t *testing.T) {
 
 func TestAPauseIsToldOfFirst(t *testing.T) {
 	t.Parallel()
-	for _, why := range []scaling.PauseReason{scaling.JobsFailing, scaling.NoProgress, scaling.CreateRefused} {
+	for why, words := range map[scaling.PauseReason]string{
+		scaling.JobsFailing: "every 30 seconds", scaling.NoProgress: "every 30 seconds", scaling.CreateRefused: "every five minutes",
+	} {
 		is := scalingLimited(&scaledjobv1.ScaledJob{}, &Reconciled{AtMax: true, Waiting: true, Limit: why})
 		NewWithT(t).Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", string(why)}))
-		NewWithT(t).Expect(is.Message).To(ContainSubstring("five minutes"))
+		NewWithT(t).Expect(is.Message).To(ContainSubstring(words))
+	}
+}
+
+func TestOrphanedMessagesAreReportedWhileTheyLimitScaling(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	list, stream := &scaledjobv1.Queue{Name: "letters"}, &scaledjobv1.Queue{Name: "clicks", Stream: &scaledjobv1.StreamQueue{}}
+	for _, c := range []struct {
+		seen   Reconciled
+		reason string
+		words  string
+	}{
+		{Reconciled{Due: true, Orphans: Orphans{Messages: 3, Queue: list}}, "MessagesOrphaned", `3 in "letters"`},
+		{Reconciled{Due: true, Orphans: Orphans{Messages: 3, Queue: list}}, "MessagesOrphaned", "move them back"},
+		{Reconciled{Due: true, Orphans: Orphans{Messages: 3, Queue: stream}}, "MessagesOrphaned", "XAUTOCLAIM"},
+		{Reconciled{Due: true}, "MessagesOrphaned", "single Jobs"},
+		{Reconciled{Orphans: Orphans{Probed: true}}, "MessagesOrphaned", "single Jobs"},
+		{Reconciled{AtMax: true, Orphans: Orphans{Messages: 3, Queue: list}}, "AtMaxReplicas", ""},
+		{Reconciled{Orphans: Orphans{Messages: 3, Queue: list}}, "NotLimited", ""},
+	} {
+		c.seen.Limit = scaling.MessagesOrphaned
+		is := scalingLimited(&scaledjobv1.ScaledJob{}, &c.seen)
+		g.Expect(is.Reason).To(Equal(c.reason))
+		g.Expect(is.Message).To(ContainSubstring(c.words))
 	}
 }
 

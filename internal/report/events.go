@@ -99,7 +99,7 @@ func aboutSpec(before, after *scaledjobv1.ScaledJobStatus) *Event {
 // aboutTemplate reports a rejected template, and warnings about one.
 func aboutTemplate(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	is := changedCondition(before, after, scaledjobv1.ConditionTemplateValid)
-	if why, _ := Limit(after); why == scaling.CreateRefused {
+	if why := Limit(after); why == scaling.CreateRefused {
 		return nil // There is an event about that.
 	}
 	if is != nil && is.Status == metav1.ConditionFalse {
@@ -129,8 +129,12 @@ func aboutLimits(before, after *scaledjobv1.ScaledJobStatus) *Event {
 
 // warned reports whether there was a warning about ScalingLimited as it is in the status.
 func warned(status *scaledjobv1.ScaledJobStatus) bool {
-	why, _ := Limit(status)
-	return Pausing(status) || string(why) == scaledjobv1.ReasonCreateFailing || string(why) == scaledjobv1.ReasonJobsNotStarting
+	switch string(Limit(status)) {
+	case scaledjobv1.ReasonCreateFailing, scaledjobv1.ReasonJobsNotStarting, scaledjobv1.ReasonMessagesOrphaned:
+		return true
+	default:
+		return Pausing(status)
+	}
 }
 
 func aboutQueue(before, after *scaledjobv1.ScaledJobStatus) *Event {

@@ -68,7 +68,9 @@ func passOf(queue, limit, events, template uint8, text string) Reconciled {
 	queueErrs := []*failure.Error{
 		nil, failure.Classify(failure.ErrBusy), failure.Classify(errors.New(text)), failure.Classify(failure.ErrClosed),
 	}
-	limits := []scaling.PauseReason{scaling.NotPaused, scaling.JobsFailing, scaling.NoProgress, scaling.CreateRefused}
+	limits := []scaling.PauseReason{
+		scaling.NotPaused, scaling.JobsFailing, scaling.NoProgress, scaling.MessagesOrphaned, scaling.CreateRefused,
+	}
 	verdicts := []verify.Reason{
 		verify.Undecided, verify.ReasonSubscribed, verify.ReasonUnverified, verify.ReasonNoEventsObserved, verify.ReasonPermissionDenied,
 		verify.ReasonUnreachable, verify.ReasonNotConfigured, verify.ReasonTooManyNotifications,

@@ -16,18 +16,26 @@ import (
 	"miracle.dev/scaledjob-operator/internal/scaling"
 )
 
-// Limit returns why scaling is limited according to the status, and since when.
-func Limit(status *scaledjobv1.ScaledJobStatus) (why scaling.PauseReason, since time.Time) {
+// Limit returns why scaling is limited according to the status.
+func Limit(status *scaledjobv1.ScaledJobStatus) scaling.PauseReason {
 	if limited := apimeta.FindStatusCondition(status.Conditions, scaledjobv1.ConditionScalingLimited); limited != nil {
-		return scaling.PauseReason(limited.Reason), limited.LastTransitionTime.Time
+		return scaling.PauseReason(limited.Reason)
 	}
-	return scaling.NotPaused, time.Time{}
+	return scaling.NotPaused
+}
+
+// PausedUntil returns when the next Job may be created according to the status; zero if creation is not paused.
+func PausedUntil(status *scaledjobv1.ScaledJobStatus) time.Time {
+	if status.CreationPausedUntil == nil {
+		return time.Time{}
+	}
+	return status.CreationPausedUntil.Time
 }
 
 // Pausing reports whether creation is paused according to the status.
 func Pausing(status *scaledjobv1.ScaledJobStatus) bool {
-	why, _ := Limit(status)
-	return why == scaling.CreateRefused || pauses[why] != ""
+	why := Limit(status)
+	return why == scaling.CreateRefused || why == scaling.JobsFailing || why == scaling.NoProgress
 }
 
 // aboutCreates reports whether a reason of ScalingLimited is an answer of the API server to creates.
@@ -50,12 +58,14 @@ func scalingLimited(sj *scaledjobv1.ScaledJob, seen *Reconciled) Condition {
 	switch {
 	case sj.Spec.Suspend && seen.Due:
 		return limited(scaledjobv1.ReasonSuspended, "Jobs are due, and spec.suspend is true. To create them, set it to false.")
-	case pauses[seen.Limit] != "":
-		return limited(string(seen.Limit), pauses[seen.Limit]+resume)
+	case seen.Limit == scaling.JobsFailing || seen.Limit == scaling.NoProgress:
+		return limited(string(seen.Limit), paused(seen))
 	case seen.Limit == scaling.CreateRefused:
 		return limited(scaledjobv1.ReasonCreateRefused, refused(seen.Answer))
 	case seen.Due && seen.Failures > 0:
 		return limited(scaledjobv1.ReasonCreateFailing, failing(seen.Answer))
+	case seen.Limit == scaling.MessagesOrphaned && (seen.Due || seen.Orphans.Probed):
+		return limited(string(seen.Limit), orphaned(seen.Orphans))
 	case seen.lacksJobs():
 		return limited(scaledjobv1.ReasonJobsNotStarting, notStarting(sj, seen))
 	case seen.Waiting:
@@ -142,17 +152,40 @@ func notStarting(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
 	return text
 }
 
-// resume tells users how to end a pause immediately.
-const resume = " To resume at once, edit spec.jobTemplate, or set spec.suspend to true and back to false; running Jobs go on."
+// probing says what happens during a pause, and resume tells users how to end it immediately.
+const (
+	probing = " Until a Job succeeds and a message leaves the queue, the operator creates single Jobs: at most four soon after each " +
+		"other, and then one every 30 seconds. status.creationPausedUntil is when the next one is due; a message that arrives may " +
+		"get one earlier."
+	resume = " To resume at once, edit spec.jobTemplate, or set spec.suspend to true and back to false; running Jobs go on."
+)
 
-// pauses are the messages of ScalingLimited while creation is paused because of how Jobs end.
-var pauses = map[scaling.PauseReason]string{
-	scaling.JobsFailing: "The last Jobs to finish have all failed. Until a Job succeeds and messages leave the " +
-		"queue, the operator repeatedly pauses Job creation, for up to five minutes each time. Find the cause with " +
-		"kubectl logs --selector=batch.miracle.dev/scaledjob=NAME, and correct the workers or spec.jobTemplate.",
-	scaling.NoProgress: "Jobs finish, but no message leaves the queue. Until that changes, the operator repeatedly " +
-		"pauses Job creation, for up to five minutes each time. Check that the workers take messages from this key " +
-		"on this server, and that they take over the messages of workers that died.",
+// paused returns the message while creation is paused because of how Jobs end.
+func paused(seen *Reconciled) string {
+	if seen.Limit == scaling.NoProgress {
+		return "Jobs finish, but no message leaves the queue." + probing + " Check that the workers take messages from this key on " +
+			"this server, and that they take over the messages of workers that died." + resume
+	}
+	text := "The last Jobs to finish have all failed"
+	if seen.Consumed {
+		text += ", and messages have left the queue meanwhile: those of failed Jobs are lost, unless the workers keep them elsewhere"
+	}
+	return text + "." + probing + " Find the cause with kubectl logs --selector=" + scaledjobv1.LabelScaledJob + "=NAME, and correct " +
+		"the workers, the messages or spec.jobTemplate." + resume
+}
+
+// orphaned returns the message for messages in progress that no unfinished Job can hold.
+func orphaned(found Orphans) string {
+	text := "Messages are in progress that no unfinished Job holds"
+	cure := "Let the workers take over the messages of workers that died, or move them back to the queue."
+	if queue := found.Queue; queue != nil {
+		text += fmt.Sprintf(": %d in %s", found.Messages, quoted(queue.Name))
+		if queue.Stream != nil {
+			cure = "Let the workers take over the entries of consumers that died, with XAUTOCLAIM, or acknowledge them with XACK."
+		}
+	}
+	return text + ". Their workers have died, or they belong to other programs. The operator creates single Jobs for them, about one " +
+		"every 30 seconds, and more as soon as such messages leave. Other messages get their Jobs at once. " + cure
 }
 
 // mayNotCreate asks administrators to give the operator its permissions. user is its name in the API server.

@@ -16,6 +16,7 @@ import (
 func SameStatus(a, b *scaledjobv1.ScaledJobStatus) bool {
 	return a.ObservedGeneration == b.ObservedGeneration &&
 		a.Queue == b.Queue && a.Mode == b.Mode && equalCounts(a, b) && a.LastScaleTime.Equal(b.LastScaleTime) &&
+		a.CreationPausedUntil.Equal(b.CreationPausedUntil) &&
 		slices.EqualFunc(a.Queues, b.Queues, equalQueues) && slices.EqualFunc(a.Conditions, b.Conditions, equalConditions)
 }
 

@@ -56,6 +56,11 @@ type Reconciled struct {
 	// AtMax is true if more Jobs are due than maxReplicas allows. Limit is why creation is paused.
 	AtMax bool
 	Limit scaling.PauseReason
+	// PausedUntil is when the next Job may be created; zero if creation is not paused, or if that may be now.
+	PausedUntil time.Time
+	// Consumed is true if the failed Jobs have taken messages from the queue. Orphans are the orphaned messages.
+	Consumed bool
+	Orphans  Orphans
 	// Due is true if more Jobs should be active than are. Failures is the number of reconciles in a row whose creates
 	// failed or were refused, and Answer is what the API server said to the last one.
 	Due      bool
@@ -75,6 +80,15 @@ type Reconciled struct {
 	Tracking verify.Tracking
 	// Template is what the dry run or the creates show of the template; nil if that has not changed.
 	Template *Condition
+}
+
+// Orphans are messages in progress that no unfinished Job can hold.
+type Orphans struct {
+	// Messages is how many there are at most, and Queue is the key of most of them. Probed is true if there is an
+	// unfinished Job that was created for them.
+	Messages int64
+	Queue    *scaledjobv1.Queue
+	Probed   bool
 }
 
 // Status returns the complete status after a reconcile that ended now. Fields that the reconcile has no information
@@ -97,6 +111,11 @@ func Status(
 		// The API server stores whole seconds.
 		at := metav1.NewTime(now).Rfc3339Copy()
 		status.LastScaleTime = &at
+	}
+	status.CreationPausedUntil = nil
+	if until := seen.PausedUntil; !until.IsZero() {
+		at := metav1.NewTime(until.Add(time.Second - 1)).Rfc3339Copy()
+		status.CreationPausedUntil = &at
 	}
 	setConditions(sj, status, &seen)
 	slices.SortStableFunc(status.Conditions, inOrder)

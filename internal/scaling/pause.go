@@ -3,17 +3,15 @@
 
 package scaling
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
-	// FirstPause is the length of the first pause. Each further pause is twice as long.
-	FirstPause = 10 * time.Second
-	// LongestPause is the maximum length of a pause.
-	LongestPause = 5 * time.Minute
 	// jobsBeforePause is the number of consecutive Jobs that fail or make no progress after which creation pauses.
 	jobsBeforePause = 3
-	// forgetAfter is how long after the end of a pause a further problem counts as new, so that it starts with
-	// FirstPause again.
+	// forgetAfter is how long after the last trouble a further one counts as new.
 	forgetAfter = 10 * time.Minute
 )
 
@@ -28,6 +26,9 @@ const (
 	JobsFailing PauseReason = "JobsFailing"
 	// NoProgress means that three Jobs were created and finished while no message left the queue.
 	NoProgress PauseReason = "NoProgress"
+	// MessagesOrphaned means that messages are in progress that no unfinished Job can hold. Only the Jobs for them are
+	// paused.
+	MessagesOrphaned PauseReason = "MessagesOrphaned"
 	// CreateRefused means that the API server refused to create a Job.
 	CreateRefused PauseReason = "CreateRefused"
 )
@@ -44,14 +45,22 @@ type Finish struct {
 
 // QueueState is the observed state of all queues of a ScaledJob.
 type QueueState struct {
-	// Depth is the number of outstanding messages.
+	// Depth is the number of outstanding messages. It is [math.MaxInt64] if there may be more than were counted.
 	Depth int64
+	// InProgress is the number of Jobs that are due for messages in progress alone. Active is the number of unfinished
+	// Jobs, and Probes has the ordinals of those that [Pause.Probes] has returned.
+	InProgress, Active int64
+	Probes             []int64
 	// Heard is true if messages that come and leave can't go unnoticed: Redis sends notifications or reports the
 	// progress of consumers. GrewAt and ShrunkAt are when a notification last reported that the queue grew or shrank,
 	// and Since is when the current subscription started. These times are only compared with those of earlier states.
 	Heard            bool
 	GrewAt, ShrunkAt time.Time
 	Since            time.Time
+	// Tracked is true if Redis reports changes of the keys without their direction. Unchanged is since when it has
+	// reported none; zero if it would not report the next one.
+	Tracked   bool
+	Unchanged time.Time
 	// Progress describes how far the consumers have read, if Redis reports it. It is only compared with that of earlier
 	// states.
 	Progress string
@@ -60,95 +69,110 @@ type QueueState struct {
 	At     time.Time
 }
 
-// Pause pauses the creation of Jobs of one ScaledJob. The zero value pauses nothing. It is not safe for concurrent use.
+// Pause limits the creation of Jobs of one ScaledJob while they fail or make no progress, and of the Jobs for orphaned
+// messages. During a pause, single Jobs are created as probes; each success lets two more be created, until all Jobs
+// that are due have been. The zero value limits nothing. It is not safe for concurrent use.
 type Pause struct {
-	// wasted are the pauses after Jobs that failed or made no progress, and reason is which of these. refused are the
-	// pauses after refused creates. Neither kind ends the other.
-	wasted  pauses
-	reason  PauseReason
-	refused pauses
-	// retry is true if one create may be tried before the end of a pause after a refusal, because a Job has finished or
-	// disappeared.
-	retry bool
+	// reason is why all Jobs are limited; NotPaused if they are not. touched is when that was last confirmed. consumed is
+	// true if failed Jobs have taken messages from the queue.
+	reason   PauseReason
+	touched  time.Time
+	consumed bool
+	probes   probes
+	orphans  orphans
 
 	// failures is the number of consecutive failed Jobs.
 	failures int
-	// succeeded and shrunk are true if since the start of the last pause a Job succeeded, and messages left the queue.
-	succeeded, shrunk bool
-
 	// seen is the last observed state of the queue; nil before the first. blind is true if a later observation failed.
 	seen  *QueueState
 	blind bool
-	// newestAtChange is the highest ordinal at the last observation after which messages may have left. idle is the
-	// number of later Jobs that have finished.
-	newestAtChange int64
-	idle           int
+	// newestAtChange is the highest ordinal at the last observation after which messages may have left, and
+	// newestAtDeparture at the last one that shows that messages have left. idle is the number of Jobs later than the
+	// former that have finished. unproven is true if a Job later than the latter has succeeded.
+	newestAtChange, newestAtDeparture int64
+	idle                              int
+	unproven                          bool
 	// stillSince is when the queue was last observed so that messages may have left; at first when it was first observed.
 	stillSince time.Time
 }
 
-// ResumePause restores the pause after a restart. was and since are the reason and start of the pause according to the
-// status. finishes are the Jobs that have finished, oldest first; those after since show how often the pause was
-// extended.
-func ResumePause(was PauseReason, since time.Time, finishes []Finish, now time.Time) Pause {
-	var c Pause
-	if was != JobsFailing && was != NoProgress {
-		return c
+// ResumePause restores the pause after a restart. was is its reason, and next is when the next probe is due, according to
+// the status.
+func ResumePause(was PauseReason, next, now time.Time) Pause {
+	var p Pause
+	switch was {
+	case JobsFailing, NoProgress:
+		p.reason, p.touched = was, now
+	case MessagesOrphaned:
+		p.orphans.resumed = true
+	default:
+		return p
 	}
-	c.reason, c.failures = was, jobsBeforePause
-	c.wasted.begin(earlier(since, now))
-	for _, f := range finishes {
-		if f.At.After(since) && (f.Failed || was == NoProgress) {
-			at := earlier(f.At, now)
-			c.forget(at)
-			c.reason = was
-			c.wasted.begin(at)
-		}
-	}
-	return c
-}
-
-// earlier returns the earlier of two times. It guards against times from a clock that is ahead.
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
+	p.probes.resume(next, now)
+	return p
 }
 
 // Saw processes an observation of the queue.
 func (p *Pause) Saw(q QueueState) {
 	before, blind := p.seen, p.blind
 	p.seen, p.blind = &q, false
+	if p.reason != NotPaused && q.At.Sub(p.touched) >= forgetAfter {
+		p.end()
+	}
+	p.sawInProgress(q)
 	if before == nil {
-		p.newestAtChange, p.idle, p.stillSince = q.Newest, 0, q.At
+		p.newestAtChange, p.newestAtDeparture, p.idle, p.stillSince = q.Newest, q.Newest, 0, q.At
 		return
 	}
-	shrunk := q.Depth < before.Depth || q.ShrunkAt.After(before.ShrunkAt) || q.Progress != before.Progress
-	if shrunk || q.mayHaveShrunk(*before, blind) {
-		p.newestAtChange, p.idle, p.stillSince = q.Newest, 0, q.At
-		p.endIfUnfounded(q, *before)
+	if q.Depth > before.Depth && q.Depth != math.MaxInt64 {
+		p.probes.arrive(q.Depth - before.Depth)
 	}
-	p.shrunk = p.shrunk || shrunk
-	p.endIfRecovered()
+	if p.reason == NoProgress && before.Depth == 0 && (q.Depth > 0 || q.GrewAt.After(before.GrewAt)) {
+		p.end() // The Jobs had nothing to do, and now there is something.
+	}
+	left := q.Depth < before.Depth || q.ShrunkAt.After(before.ShrunkAt) || q.Progress != before.Progress
+	if left || blind || q.mayHaveShrunk(*before) {
+		p.newestAtChange, p.idle, p.stillSince = q.Newest, 0, q.At
+	}
+	if left {
+		p.departed(q.Newest)
+	}
+}
+
+// sawInProgress tracks orphaned messages. If nothing but messages in progress has kept still, these are orphaned, and only
+// they are limited from now on.
+func (p *Pause) sawInProgress(q QueueState) {
+	p.probes.earn(p.orphans.saw(q.InProgress, q.Active, q.Probes, q.At))
+	still := p.reason == NoProgress && q.At.Sub(p.stillSince) >= OrphanedAfter
+	if still && p.orphans.excess(q.InProgress, q.Active) > 0 {
+		p.orphans.find(q.InProgress, q.Active)
+		p.end()
+	}
 }
 
 // mayHaveShrunk reports whether messages may have left since the previous observation although the depth did not fall:
-// because no notification would have reported that, or because messages arrived at an empty queue, where waiting
-// workers take them immediately.
-func (q QueueState) mayHaveShrunk(before QueueState, blind bool) bool {
-	empty := before.Depth == 0 || q.Depth == 0
-	if q.Heard && before.Heard && q.Since.Equal(before.Since) {
-		return empty && (q.Depth != before.Depth || q.GrewAt.After(before.GrewAt))
+// because nothing would have reported that, or because messages arrived at an empty queue, where waiting workers take
+// them immediately.
+func (q QueueState) mayHaveShrunk(before QueueState) bool {
+	same := q.Depth == before.Depth
+	switch {
+	case q.Heard && before.Heard && q.Since.Equal(before.Since):
+		return (before.Depth == 0 || q.Depth == 0) && (!same || q.GrewAt.After(before.GrewAt))
+	case q.Tracked && before.Tracked:
+		unchanged := same && !q.Unchanged.IsZero() && q.Unchanged.Equal(before.Unchanged)
+		return !unchanged && q.Depth != add(before.Depth, 1)
+	default:
+		return !same || !q.Since.Equal(before.Since)
 	}
-	return empty || blind || q.Depth != before.Depth || !q.Since.Equal(before.Since)
 }
 
-// endIfUnfounded ends a pause for NoProgress if its basis is gone: the queue was empty and no longer is, or the
-// subscription of that time has ended and may have missed notifications.
-func (p *Pause) endIfUnfounded(q, before QueueState) {
-	if p.reason == NoProgress && (before.Depth == 0 || !q.Since.Equal(before.Since)) {
-		p.end()
+// departed records that messages have left the queue. newest is the highest ordinal of any Job then.
+func (p *Pause) departed(newest int64) {
+	p.newestAtDeparture = newest
+	p.consumed = true
+	if p.unproven {
+		p.unproven = false
+		p.succeeded()
 	}
 }
 
@@ -160,19 +184,17 @@ func (p *Pause) Unseen() { p.blind = true }
 
 // Finished processes the Jobs that have finished since the last call, oldest first. Call it after Saw.
 func (p *Pause) Finished(finishes []Finish, now time.Time) {
-	if len(finishes) == 0 {
-		return
-	}
-	p.forget(now)
 	for _, f := range finishes {
-		p.count(f)
+		if p.reason != NotPaused || !p.orphans.isProbe(f.Ordinal) {
+			p.count(f)
+		}
 	}
-	p.endIfRecovered()
 	switch {
+	case len(finishes) == 0:
 	case p.failures >= jobsBeforePause:
-		p.pause(JobsFailing, now)
+		p.begin(JobsFailing, now)
 	case p.idle >= jobsBeforePause:
-		p.pause(NoProgress, now)
+		p.begin(NoProgress, now)
 	}
 }
 
@@ -180,97 +202,111 @@ func (p *Pause) count(f Finish) {
 	if p.seen != nil && !p.blind && f.Ordinal > p.newestAtChange {
 		p.idle++
 	}
-	if f.Failed {
-		p.failures++
-	} else {
-		p.failures, p.succeeded = 0, true
-	}
-}
-
-// pause starts a pause unless one is running. So the next pause is only one step longer, however many Jobs finish
-// during this one.
-func (p *Pause) pause(why PauseReason, now time.Time) {
-	if p.wasted.begin(now) {
-		p.reason, p.succeeded, p.shrunk = why, false, false
-	}
-}
-
-// endIfRecovered ends the pauses if a Job succeeded and messages left the queue.
-func (p *Pause) endIfRecovered() {
-	if p.succeeded && p.shrunk {
-		p.end()
-	}
-}
-
-// end ends the pauses after Jobs that failed or made no progress.
-func (p *Pause) end() { p.wasted, p.reason = pauses{}, NotPaused }
-
-// Refused records that the API server refused to create a Job.
-func (p *Pause) Refused(now time.Time) {
-	p.forget(now)
-	p.retry = false
-	p.refused.begin(now)
-}
-
-// Accepted records that the API server created all requested Jobs.
-func (p *Pause) Accepted() { p.refused, p.retry = pauses{}, false }
-
-// MadeRoom records that a Job has finished or disappeared, so that a quota may have room for another one.
-func (p *Pause) MadeRoom() { p.retry = true }
-
-// forget resets pauses that ended long ago.
-func (p *Pause) forget(now time.Time) {
-	if p.wasted.forgotten(now) {
-		p.end()
-	}
-	if p.refused.forgotten(now) {
-		p.refused = pauses{}
-	}
-}
-
-// Holds reports whether creation is paused now, and until when.
-func (p *Pause) Holds(now time.Time) (until time.Time, holds bool) {
-	until = p.wasted.until
-	if !p.retry && p.refused.until.After(until) {
-		until = p.refused.until
-	}
-	return until, now.Before(until)
-}
-
-// Reason returns why creation is paused, or will be again if the next Jobs also fail or make no progress. It keeps the
-// reason until there is progress, or until forgetAfter has passed since the end of the last pause.
-func (p *Pause) Reason(now time.Time) PauseReason {
 	switch {
-	case p.wasted.level > 0 && !p.wasted.forgotten(now):
-		return p.reason
-	case p.refused.level > 0 && !p.refused.forgotten(now):
-		return CreateRefused
+	case f.Failed:
+		p.failures++
+		if p.failures == 1 {
+			p.consumed = false
+		}
+		p.consumed = p.consumed || f.Ordinal <= p.newestAtDeparture
+	case f.Ordinal <= p.newestAtDeparture:
+		p.failures = 0
+		p.succeeded()
+	default:
+		p.failures, p.unproven = 0, true
 	}
-	return NotPaused
 }
 
-// pauses are the pauses for one cause, each longer than the one before.
-type pauses struct {
-	// level is the number of pauses. until is when the current or last pause ends.
-	level int
-	until time.Time
+// succeeded records that a Job has succeeded, and that a message has left the queue while it existed.
+func (p *Pause) succeeded() {
+	if p.reason != NotPaused {
+		p.probes.earn(1)
+	}
 }
 
-// begin starts a pause and returns true, unless one is running.
-func (p *pauses) begin(now time.Time) bool {
-	if now.Before(p.until) {
-		return false
+// begin begins a pause, or confirms that its cause persists.
+func (p *Pause) begin(why PauseReason, now time.Time) {
+	if p.reason == NotPaused {
+		p.probes.begin(now)
+		p.unproven = false
 	}
-	delay := FirstPause
-	for range p.level {
-		delay = min(2*delay, LongestPause)
-	}
-	p.level++
-	p.until = now.Add(delay)
-	return true
+	p.probes.earned = 0
+	p.reason, p.touched = why, now
 }
 
-// forgotten reports whether the last pause ended so long ago that it no longer counts.
-func (p *pauses) forgotten(now time.Time) bool {
-	return p.level > 0 && now.Sub(p.until) >= forgetAfter
+// end ends the pause of all Jobs.
+func (p *Pause) end() {
+	p.reason, p.idle, p.probes.earned = NotPaused, 0, 0
+	if p.orphans.known == 0 {
+		p.orphans.probes = nil
+	}
 }
+
+// Orphaned returns for how many Jobs there are orphaned messages.
+func (p *Pause) Orphaned() int64 { return p.orphans.known }
+
+// Probes returns the ordinals of the Jobs that were created as probes, as far as these were unfinished when the queue was
+// last observed.
+func (p *Pause) Probes() []int64 { return p.orphans.probes }
+
+// Allowed returns how many of the Jobs that are due may be created now. free is how many of them are not due for orphaned
+// messages.
+func (p *Pause) Allowed(due, free int64, now time.Time) int64 {
+	limited := p.limited(due, free)
+	allowed := p.probes.allowed(now, p.reason != NotPaused)
+	return due - limited + min(limited, allowed)
+}
+
+// limited returns how many of the Jobs that are due are limited.
+func (p *Pause) limited(due, free int64) int64 {
+	switch {
+	case p.reason != NotPaused:
+		return due
+	case p.orphans.known > 0:
+		return due - free
+	default:
+		return 0
+	}
+}
+
+// Created records the ordinals of the Jobs that were created after Allowed was called with these numbers. If all were
+// allowed because others have succeeded, it ends the pause.
+func (p *Pause) Created(ordinals []int64, due, free int64, now time.Time) {
+	unlimited, earned := due-p.limited(due, free), p.probes.earned
+	switch {
+	case earned > 0 && p.reason != NotPaused && earned >= free:
+		p.end()
+	case earned > 0 && p.reason == NotPaused && earned >= due-free:
+		p.orphans, p.probes.earned = orphans{}, 0
+	case int64(len(ordinals)) > unlimited:
+		probes := ordinals[unlimited:]
+		p.probes.created(int64(len(probes)), now)
+		p.orphans.probes = append(p.orphans.probes, probes...)
+	}
+}
+
+// Reason returns why Jobs are limited.
+func (p *Pause) Reason() PauseReason {
+	if p.reason == NotPaused && p.orphans.known > 0 {
+		return MessagesOrphaned
+	}
+	return p.reason
+}
+
+// Consumed reports whether failed Jobs have taken messages from the queue.
+func (p *Pause) Consumed() bool { return p.consumed }
+
+// Until returns when the next Job may be created although no message arrives; zero if Jobs are not limited, or if that
+// may be now.
+func (p *Pause) Until(now time.Time) time.Time {
+	if due := p.probes.due(); p.Reason() != NotPaused && p.probes.earned == 0 && due.After(now) {
+		return due
+	}
+	return time.Time{}
+}
+
+// All reports whether all Jobs are limited.
+func (p *Pause) All() bool { return p.reason != NotPaused }
+
+// Reacts reports whether a message that arrives now may get a Job at once.
+func (p *Pause) Reacts(now time.Time) bool { return !p.All() || p.probes.left(now) > 0 }

@@ -20,6 +20,7 @@ func FuzzPause(f *testing.F) {
 		caused := false
 		for _, act := range acts {
 			much := int64(act & 0xf)
+			queue.At = now
 			switch act >> 4 {
 			case 0:
 				now = now.Add(time.Duration(much) * time.Minute)
@@ -35,12 +36,14 @@ func FuzzPause(f *testing.F) {
 				c.Finished([]Finish{finish}, now)
 				caused = true
 			case 5:
-				c.Refused(now)
-				caused = true
+				allowed := c.Allowed(much, much/2, now)
+				c.Created(make([]int64, allowed), much, much/2, now)
 			case 6:
-				c.Accepted()
+				queue.InProgress, queue.Active = much, queue.Newest%16
+				c.Saw(queue)
 			case 7:
-				c.MadeRoom()
+				queue.Tracked, queue.Unchanged = !queue.Tracked, now
+				c.Saw(queue)
 			case 8:
 				c.Unseen()
 			}
@@ -49,36 +52,32 @@ func FuzzPause(f *testing.F) {
 	})
 }
 
-// FuzzResumePause starts with any status, written by any clock: no pause is longer than LongestPause, and there is none
-// that the status does not report.
+// FuzzResumePause starts with any status, written by any clock: the next probe is due within ProbeInterval, and there is
+// no pause that the status does not report.
 func FuzzResumePause(f *testing.F) {
-	f.Add("JobsFailing", int64(-5), int64(-3), int64(-1), true)
-	f.Add("NoProgress", int64(7200), int64(7200), int64(7300), false)
-	f.Add("JobsFailing", int64(-1<<60), int64(1<<60), int64(0), true)
-	f.Add("CreateRefused", int64(0), int64(0), int64(0), true)
-	f.Add("AtMaxReplicas", int64(0), int64(1), int64(2), true)
-	f.Fuzz(func(t *testing.T, why string, since, first, second int64, failed bool) {
-		at := func(seconds int64) time.Time {
-			return time.Unix(seconds, 0).Add(time.Duration(start.Unix()) * time.Second)
-		}
-		c := ResumePause(PauseReason(why), at(since), []Finish{
-			{Ordinal: 1, Failed: failed, At: at(first)}, {Ordinal: 2, Failed: failed, At: at(second)}, {Ordinal: 3, Failed: true},
-		}, start)
-		reported := why == string(JobsFailing) || why == string(NoProgress)
-		expectSensible(t, &c, start, reported)
+	f.Add("JobsFailing", int64(-5))
+	f.Add("NoProgress", int64(7200))
+	f.Add("JobsFailing", int64(-1<<60))
+	f.Add("CreateRefused", int64(0))
+	f.Add("AtMaxReplicas", int64(0))
+	f.Add("MessagesOrphaned", int64(1<<60))
+	f.Fuzz(func(t *testing.T, why string, due int64) {
+		at := time.Unix(due, 0).Add(time.Duration(start.Unix()) * time.Second)
+		c := ResumePause(PauseReason(why), at, start)
+		expectSensible(t, &c, start, why == string(JobsFailing) || why == string(NoProgress))
 	})
 }
 
 // expectSensible expects that a pause is not too long, and has a cause.
 func expectSensible(t *testing.T, c *Pause, now time.Time, caused bool) {
 	t.Helper()
-	until, holds := c.Holds(now)
-	switch {
-	case holds && until.Sub(now) > LongestPause:
+	allowed := c.Allowed(9, 4, now)
+	switch until := c.Until(now); {
+	case until.Sub(now) > ProbeInterval:
 		t.Fatalf("creation is paused for %v, which is too long", until.Sub(now))
-	case holds && !caused:
+	case c.All() && !caused:
 		t.Fatal("creation is paused without a cause")
-	case holds && c.Reason(now) == NotPaused:
-		t.Fatal("creation is paused without a reason")
+	case allowed < 4 && !c.All() || allowed > 9 || allowed < 9 && c.Reason() == NotPaused:
+		t.Fatalf("%d Jobs may be created, because of %q", allowed, c.Reason())
 	}
 }

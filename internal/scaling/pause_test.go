@@ -16,6 +16,7 @@ var start = time.Unix(1_000_000, 0)
 // line is a queue and its Jobs in a test.
 type line struct {
 	*WithT
+	t        *testing.T
 	creation Pause
 	now      time.Time
 	queue    QueueState
@@ -23,12 +24,15 @@ type line struct {
 
 func newLine(t *testing.T, depth int64) *line {
 	t.Helper()
-	l := &line{WithT: NewWithT(t), now: start, queue: QueueState{Depth: depth, Heard: true, Since: start}}
+	l := &line{WithT: NewWithT(t), t: t, now: start, queue: QueueState{Depth: depth, Heard: true, Since: start}}
 	l.look()
 	return l
 }
 
-func (l *line) look() { l.creation.Saw(l.queue) }
+func (l *line) look() {
+	l.queue.At = l.now
+	l.creation.Saw(l.queue)
+}
 
 // run starts Jobs, and lets them finish after the queue was observed.
 func (l *line) run(jobs int, failed bool) {
@@ -48,25 +52,33 @@ func (l *line) take() {
 	l.look()
 }
 
-// expectPause expects that creation is paused for this long from now, and lets that time pass.
+// probe creates the Jobs that are allowed of ten that are due, and returns how many.
+func (l *line) probe() int64 {
+	allowed := l.creation.Allowed(10, 10, l.now)
+	l.creation.Created(make([]int64, allowed), 10, 10, l.now)
+	return allowed
+}
+
+// expectPause expects that creation is paused for this long from now, lets that time pass, and creates the probe.
 func (l *line) expectPause(why PauseReason, long time.Duration) {
-	until, holds := l.creation.Holds(l.now)
-	l.Expect(holds).To(BeTrue(), "pauses")
+	l.t.Helper()
+	l.Expect(l.creation.Allowed(10, 10, l.now)).To(BeZero(), "pauses")
+	until := l.creation.Until(l.now)
 	l.Expect(until.Sub(l.now)).To(Equal(long))
-	l.Expect(l.creation.Reason(l.now)).To(Equal(why))
+	l.Expect(l.creation.Reason()).To(Equal(why))
 	l.now = until
-	_, holds = l.creation.Holds(l.now)
-	l.Expect(holds).To(BeFalse(), "still pauses")
-	l.Expect(l.creation.Reason(l.now)).To(Equal(why), "the reason stays until there is progress")
+	l.Expect(l.probe()).To(Equal(int64(1)), "a probe")
+	l.Expect(l.creation.Reason()).To(Equal(why), "the reason stays until there is progress")
 }
 
 func (l *line) expectNoPause() {
-	_, holds := l.creation.Holds(l.now)
-	l.Expect(holds).To(BeFalse(), "pauses")
-	l.Expect(l.creation.Reason(l.now)).To(Equal(NotPaused))
+	l.t.Helper()
+	l.Expect(l.creation.Reason()).To(Equal(NotPaused))
+	l.Expect(l.creation.Allowed(10, 10, l.now)).To(Equal(int64(10)))
 }
 
-func TestThreeFailuresInARowPauseForLongerEachTime(t *testing.T) {
+// A queue that stands still gets a probe every ten seconds at first, and then one every thirty.
+func TestThreeFailuresInARowPause(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, 100)
 	l.run(2, true)
@@ -76,45 +88,103 @@ func TestThreeFailuresInARowPauseForLongerEachTime(t *testing.T) {
 	l.run(2, true)
 	l.expectNoPause()
 	l.run(1, true)
-	for _, seconds := range []int{10, 20, 40, 80, 160, 300, 300} {
+	for _, seconds := range []int{10, 10, 10, 10, 10, 20, 30, 30, 30} {
 		l.run(50, true) // However many Jobs fail, the pause stays the same.
 		l.expectPause(JobsFailing, time.Duration(seconds)*time.Second)
 		l.run(1, true)
 	}
 }
 
-func TestSuccessAndAMessageTakenEndThePause(t *testing.T) {
+// Messages that arrive get probes at once, four in a row. Nothing is left for the time after.
+func TestMessagesThatArriveGetProbes(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 100)
+	l.run(3, true)
+	l.expectPause(JobsFailing, 10*time.Second)
+	l.run(1, true)
+	for range 3 {
+		l.Expect(l.probe()).To(BeZero())
+		l.queue.Depth++
+		l.look()
+		l.Expect(l.creation.Reacts(l.now)).To(BeTrue())
+		l.Expect(l.probe()).To(Equal(int64(1)))
+		l.run(1, true)
+	}
+	l.queue.Depth++
+	l.look()
+	l.Expect(l.creation.Reacts(l.now)).To(BeFalse())
+	l.expectPause(JobsFailing, 30*time.Second)
+}
+
+// As many probes as messages arrived, and not more than are left.
+func TestManyMessagesThatArriveGetFourProbes(t *testing.T) {
+	t.Parallel()
+	for arrived, probes := range map[int64]int64{1: 1, 3: 3, 50: 4} {
+		l := newLine(t, 100)
+		l.run(3, true)
+		l.queue.Depth += arrived
+		l.look()
+		l.Expect(l.probe()).To(Equal(probes), "for %d", arrived)
+	}
+}
+
+// Each success lets two more be created, until all that are due have been.
+func TestSuccessesDoubleTheJobs(t *testing.T) {
 	t.Parallel()
 	for name, progress := range map[string]func(*line){
 		"success first": func(l *line) { l.run(1, false); l.take() },
-		"message first": func(l *line) { l.take(); l.run(1, false) },
+		"message first": func(l *line) { l.queue.Newest++; l.take(); l.finish(Finish{Ordinal: l.queue.Newest}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLine(t, 100)
 			l.run(3, true)
-			progress(l)
+			l.expectPause(JobsFailing, 10*time.Second)
+			for _, jobs := range []int{1, 2, 4} {
+				for range jobs {
+					progress(l)
+				}
+				l.Expect(l.probe()).To(Equal(int64(2 * jobs)))
+				l.Expect(l.probe()).To(BeZero())
+			}
+			for range 8 {
+				progress(l)
+			}
+			l.Expect(l.probe()).To(Equal(int64(10)))
 			l.expectNoPause()
-			l.take()
 			l.run(3, true)
 			l.expectPause(JobsFailing, 10*time.Second)
 		})
 	}
 }
 
+// A success alone is not enough for more, and failures take back what successes have earned.
+func TestFailuresTakeBackWhatIsEarned(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 100)
+	l.run(3, true)
+	l.take()
+	l.run(1, false)
+	l.take()
+	l.run(3, true)
+	l.expectPause(JobsFailing, 10*time.Second)
+}
+
 func TestHalfOfAProgressEndsNothing(t *testing.T) {
 	t.Parallel()
-	for name, half := range map[string]func(*line){
-		"success, and no message taken":  func(l *line) { l.run(1, false) },
-		"messages taken by failing Jobs": func(l *line) { l.take(); l.run(1, true) },
-		"more messages":                  func(l *line) { l.queue.Depth++; l.look(); l.run(1, false) },
+	for name, c := range map[string]struct {
+		half func(*line)
+		why  PauseReason
+	}{
+		"success, and no message taken":  {func(l *line) { l.run(1, false) }, NoProgress},
+		"messages taken by failing Jobs": {func(l *line) { l.take(); l.run(1, true) }, JobsFailing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLine(t, 100)
 			l.run(3, true)
-			half(l)
-			l.expectPause(JobsFailing, 10*time.Second)
+			c.half(l)
+			l.expectPause(c.why, 10*time.Second)
 		})
 	}
 }
@@ -137,9 +207,12 @@ func TestJobsThatTakeNothingPause(t *testing.T) {
 	l.run(1, true)
 	l.expectPause(NoProgress, 10*time.Second)
 	l.run(1, false)
-	l.expectPause(NoProgress, 20*time.Second)
-	l.take()
-	l.run(1, false)
+	l.expectPause(NoProgress, 10*time.Second)
+	for range 5 {
+		l.run(1, false)
+		l.take()
+	}
+	l.Expect(l.probe()).To(Equal(int64(10)))
 	l.expectNoPause()
 }
 
@@ -226,14 +299,14 @@ func TestJobsOfAnEmptyQueuePauseUntilAMessageComes(t *testing.T) {
 	}
 }
 
-// Workers that wait at an empty queue take a message before the operator reads it. Without notifications that is not
-// visible.
-func TestJobsOfAnEmptyQueueDoNotPauseUnheard(t *testing.T) {
+// Jobs that end while the queue is empty at both ends are not due for a message. With notifications, one that came and
+// went is no secret.
+func TestJobsOfAnEmptyQueueOfASilentServerPause(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, 0)
 	l.queue.Heard = false
-	l.run(10, false)
-	l.expectNoPause()
+	l.run(3, false)
+	l.expectPause(NoProgress, 10*time.Second)
 
 	l = newLine(t, 0)
 	for range 10 {
@@ -244,15 +317,38 @@ func TestJobsOfAnEmptyQueueDoNotPauseUnheard(t *testing.T) {
 	l.expectNoPause()
 }
 
-// A subscription that missed notifications is found out when the next one starts.
-func TestNewSubscriptionEndsThePauseForNoProgress(t *testing.T) {
+// A server that tracks the keys says that they have changed, but not how. Without a change no message has left, nor if
+// there is exactly one more.
+func TestTrackingShowsThatNoMessageLeft(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, 7)
-	l.run(3, false)
-	l.queue.Since = l.queue.Since.Add(time.Second)
-	l.look()
-	l.expectNoPause()
+	for name, c := range map[string]struct {
+		event  func(*line)
+		pauses bool
+	}{
+		"no change":              {func(*line) {}, true},
+		"one more":               {func(l *line) { l.queue.Depth++; l.change() }, true},
+		"two more":               {func(l *line) { l.queue.Depth += 2; l.change() }, false},
+		"as many after a change": {(*line).change, false},
+		"one fewer":              {func(l *line) { l.queue.Depth--; l.change() }, false},
+		"not armed":              {func(l *line) { l.queue.Unchanged = time.Time{} }, false},
+		"not tracked":            {func(l *line) { l.queue.Tracked = false; l.queue.Depth++ }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLine(t, 7)
+			l.queue.Heard, l.queue.Tracked, l.queue.Unchanged = false, true, start
+			l.look()
+			for range 3 {
+				c.event(l)
+				l.run(1, false)
+			}
+			l.Expect(l.creation.All()).To(Equal(c.pauses))
+		})
+	}
 }
+
+// change is a change of the key that the server tells.
+func (l *line) change() { l.queue.Unchanged = l.queue.Unchanged.Add(time.Second) }
 
 // If several Jobs finish at the same time, the last ones count: a few failures among many successes do not pause
 // creation.
@@ -282,53 +378,8 @@ func TestProgressAroundAnUnseenQueueCounts(t *testing.T) {
 	l.creation.Unseen()
 	l.take()
 	l.run(1, false)
-	l.expectNoPause()
-}
-
-func TestRefusalsPause(t *testing.T) {
-	t.Parallel()
-	l := newLine(t, 7)
-	for _, pause := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second} {
-		l.creation.Refused(l.now)
-		l.creation.Refused(l.now)
-		l.expectPause(CreateRefused, pause)
-	}
-	l.creation.Accepted()
-	l.expectNoPause()
-	l.creation.Refused(l.now)
-	l.expectPause(CreateRefused, 10*time.Second)
-}
-
-// A deleted Job may have made room in a quota. A failed attempt does not extend the pause.
-func TestRoomIsAnOpportunityAfterARefusal(t *testing.T) {
-	t.Parallel()
-	l := newLine(t, 7)
-	l.creation.Refused(l.now)
-	for range 3 {
-		l.creation.MadeRoom()
-		_, holds := l.creation.Holds(l.now)
-		l.Expect(holds).To(BeFalse())
-		l.creation.Refused(l.now)
-	}
-	l.expectPause(CreateRefused, 10*time.Second)
-}
-
-// Neither kind of pause ends the other.
-func TestRefusalsAndFruitlessJobsPauseByThemselves(t *testing.T) {
-	t.Parallel()
-	l := newLine(t, 7)
-	l.creation.Refused(l.now)
-	l.run(3, true)
-	l.creation.MadeRoom()
-	_, holds := l.creation.Holds(l.now)
-	l.Expect(holds).To(BeTrue(), "room in a quota does not end a pause for failing Jobs")
-	l.creation.Accepted()
-	l.expectPause(JobsFailing, 10*time.Second)
-	l.run(1, true)
-	l.creation.Refused(l.now)
 	l.take()
-	l.run(1, false)
-	l.expectPause(CreateRefused, 10*time.Second)
+	l.Expect(l.probe()).To(Equal(int64(2)))
 }
 
 func TestTroubleIsForgottenAfterLong(t *testing.T) {
@@ -336,82 +387,76 @@ func TestTroubleIsForgottenAfterLong(t *testing.T) {
 	l := newLine(t, 100)
 	l.run(3, true)
 	l.expectPause(JobsFailing, 10*time.Second)
-	l.run(1, true)
-	l.expectPause(JobsFailing, 20*time.Second)
-	l.now = l.now.Add(10 * time.Minute)
+	l.now = l.now.Add(9 * time.Minute)
+	l.look()
+	l.Expect(l.creation.Reason()).To(Equal(JobsFailing))
+	l.now = l.now.Add(time.Minute)
+	l.look()
 	l.expectNoPause()
-	l.run(1, true)
-	l.expectPause(JobsFailing, 10*time.Second)
 }
 
-// finishes returns Jobs that finished at these times, in seconds after the start; F marks a failure.
-func finishes(outcomes string, at ...int) []Finish {
-	var all []Finish
-	for i, outcome := range outcomes {
-		all = append(all, Finish{
-			Ordinal: int64(i + 1), Failed: outcome == 'F', At: start.Add(time.Duration(at[i]) * time.Second),
-		})
-	}
-	return all
+// Failed Jobs whose messages have left the queue are told from others.
+func TestConsumedMessages(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 100)
+	l.run(3, true)
+	l.Expect(l.creation.Consumed()).To(BeFalse())
+	l.queue.Newest++
+	l.take()
+	l.finish(Finish{Ordinal: l.queue.Newest, Failed: true})
+	l.Expect(l.creation.Consumed()).To(BeTrue())
 }
 
+// After a restart the next probe is due when the status says so, and none before.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		was      PauseReason
-		finishes []Finish
-		// now and until are in seconds since the reason was reported. until is 0 if there is no pause.
-		now, until int
+		was PauseReason
+		// due and next are in seconds from now; next is negative if creation is not paused.
+		due, next int
 	}{
-		"nothing kept":             {was: JobsFailing, now: 4, until: 10},
-		"within the pause":         {was: JobsFailing, finishes: finishes("FFFF", -2, -1, 3, 9), now: 9, until: 10},
-		"after the pause":          {was: JobsFailing, finishes: finishes("FF", 3, 13), now: 14, until: 33},
-		"after the next pause":     {was: JobsFailing, finishes: finishes("FFFF", 13, 14, 35, 36), now: 36, until: 75},
-		"long before":              {was: JobsFailing, finishes: finishes("FFFF", -100, -80, -60, -20), now: 1, until: 10},
-		"a success is no failure":  {was: JobsFailing, finishes: finishes("S", 13), now: 14},
-		"no progress":              {was: NoProgress, finishes: finishes("SSSS", -6, 1, 2, 13), now: 14, until: 33},
-		"by a clock that is ahead": {was: JobsFailing, finishes: finishes("FFF", 7200, 7200, 7200), now: 12, until: 32},
-		"a refusal":                {was: CreateRefused, finishes: finishes("SS", 1, 2), now: 5},
-		// The successful Jobs in between were pruned.
-		"failures, and no pause": {was: "AtMaxReplicas", finishes: finishes("FFFF", 1, 2, 3, 4), now: 5},
+		"during the pause":         {was: JobsFailing, due: 7, next: 7},
+		"after the pause":          {was: JobsFailing, due: -100, next: 0},
+		"no progress":              {was: NoProgress, due: 29, next: 29},
+		"by a clock that is ahead": {was: JobsFailing, due: 7200, next: 30},
+		"a refusal":                {was: CreateRefused, due: 7, next: -1},
+		"no pause":                 {was: "AtMaxReplicas", due: 7, next: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := NewWithT(t)
-			now := start.Add(time.Duration(c.now) * time.Second)
-			resumed := ResumePause(c.was, start, c.finishes, now)
-			until, holds := resumed.Holds(now)
-			g.Expect(holds).To(Equal(c.until != 0))
-			if holds {
-				g.Expect(resumed.Reason(now)).To(Equal(c.was))
-				g.Expect(until).To(Equal(start.Add(time.Duration(c.until) * time.Second)))
+			l := newLine(t, 100)
+			l.creation = ResumePause(c.was, l.now.Add(time.Duration(c.due)*time.Second), l.now)
+			l.look()
+			if c.next < 0 {
+				l.expectNoPause()
+				return
 			}
+			if c.next > 0 {
+				l.expectPause(c.was, time.Duration(c.next)*time.Second)
+			} else {
+				l.Expect(l.probe()).To(Equal(int64(1)))
+			}
+			l.queue.Depth += 10
+			l.look()
+			l.expectPause(c.was, 30*time.Second)
 		})
 	}
 }
 
-// Jobs that fail after a restart extend the pauses as before.
-func TestResumedPausesGrow(t *testing.T) {
-	t.Parallel()
-	l := newLine(t, 7)
-	l.creation = ResumePause(JobsFailing, l.now, nil, l.now)
-	l.expectPause(JobsFailing, 10*time.Second)
-	l.run(1, true)
-	l.expectPause(JobsFailing, 20*time.Second)
-}
-
-// In any sequence, a pause lasts at most five minutes from its cause and has a reason, and three consecutive failures
-// cause one.
+// In any sequence, the next probe is due within thirty seconds and for a reason, three consecutive failures cause a pause,
+// and during one no more than four probes and one for each thirty seconds are created that no success has earned.
 func TestPausesAreBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var c Pause
+		began := start
 		now := start
 		queue := QueueState{Depth: 5, Heard: true}
-		failures := 0
+		failures, probes, earned := 0, int64(0), int64(0)
 		for range 100 {
 			now = now.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "seconds")) * time.Second)
-			event := rapid.IntRange(0, 5).Draw(t, "event")
+			queue.At = now
+			event := rapid.IntRange(0, 3).Draw(t, "event")
 			switch event {
 			case 0:
 				queue.Depth = rapid.Int64Range(0, 3).Draw(t, "depth")
@@ -423,19 +468,21 @@ func TestPausesAreBounded(t *testing.T) {
 				if failures++; !failed {
 					failures = 0
 				}
-			case 3:
-				c.Refused(now)
-			case 4:
-				c.Accepted()
-			case 5:
-				c.MadeRoom()
+				if failures >= 3 && !c.All() {
+					t.Fatal("no pause after three consecutive failures")
+				}
+				earned += 2
+			default:
+				allowed := c.Allowed(9, 9, now)
+				if !c.All() {
+					began, probes, earned = now, 0, 0
+				} else if probes += allowed; probes > ProbeBurst+1+earned+int64(now.Sub(began)/ProbeInterval) {
+					t.Fatalf("%d probes, and %d more were earned, in %v", probes, earned, now.Sub(began))
+				}
+				c.Created(make([]int64, allowed), 9, 9, now)
 			}
-			until, holds := c.Holds(now)
-			if holds && (until.Sub(now) > LongestPause || c.Reason(now) == NotPaused) {
-				t.Fatalf("paused for %v because of %q", until.Sub(now), c.Reason(now))
-			}
-			if (event == 1 || event == 2) && failures >= 3 && !holds {
-				t.Fatal("no pause after three consecutive failures")
+			if until := c.Until(now); until.Sub(now) > ProbeInterval || c.Reason() == NotPaused && !until.IsZero() {
+				t.Fatalf("the next probe is due in %v, because of %q", until.Sub(now), c.Reason())
 			}
 		}
 	})

@@ -102,6 +102,30 @@ func Decide(seen Observation, policy Policy) Decision {
 	}
 }
 
+// Free returns how many of the Jobs to create are not due for orphaned messages, for which this many Jobs are due.
+// probes is the number of active Jobs that were created as probes.
+func Free(seen Observation, policy Policy, orphaned, probes int64) int32 {
+	create := Decide(seen, policy).Create
+	if orphaned == 0 {
+		return create
+	}
+	maximum := int64(max(policy.MaxReplicas, 0))
+	minimum := min(int64(max(policy.MinReplicas, 0)), maximum)
+	others := min(max(wanted(seen, policy, maximum)-orphaned, minimum), maximum)
+	return min(create, int32(max(0, others-max(0, seen.Active-probes))))
+}
+
+// InProgress returns the number of Jobs that are due for messages in progress alone. It is 0 if the strategy does not
+// count these.
+func InProgress(queues []Queue, policy Policy) int64 {
+	switch policy.Strategy {
+	case StrategyAccurate, StrategyCustom, StrategyEager:
+		return 0
+	default:
+		return due(queues, policy.Calculation, func(queue Queue) int64 { return max(queue.InProgress, 0) })
+	}
+}
+
 // wanted returns the number of Jobs that the strategy wants, before limits are applied.
 func wanted(seen Observation, policy Policy, maximum int64) int64 {
 	active := seen.Outstanding() > max(policy.ActivationThreshold, 0)

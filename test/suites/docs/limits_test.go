@@ -84,6 +84,7 @@ var notLimits = map[string]string{
 	"topology.top":                                                           "a part of a checksum",
 	"topology.slots":                                                         "the slots of a Redis Cluster",
 	"report.fieldOwner":                                                      "a name",
+	"report.Status: time.Second":                                             "the unit of times in a status",
 }
 
 func TestLimitsHaveTheValuesOfTheCode(t *testing.T) {

@@ -38,10 +38,48 @@ func notRunning() []situation {
 			s.createWell(annotation(cluster.PodSucceedAfter, "0s"))
 			s.push(3)
 		}, func(s *stage) { s.Update(untouched) }),
+		limited("jobs-fail-with-their-messages", scaledjobv1.ReasonJobsFailing, []string{"messages have left the queue", "kubectl logs"},
+			(*stage).loseMessages, func(s *stage) { s.Update(annotation("example.com/corrected", "yes")) }),
+		limited("messages-orphaned", scaledjobv1.ReasonMessagesOrphaned, []string{"6 in", "NAMESPACE:busy", "single Jobs", "move them back"},
+			(*stage).orphanMessages, func(s *stage) {
+				s.Expect(s.Redis.Rename(s.t.Context(), s.busy(), s.Queue).Err()).To(Succeed())
+				s.Update(untouched)
+			}),
 	}
-	all[0].short, all[1].event, all[2].event = true, warning(scaledjobv1.ReasonJobsFailing), warning(scaledjobv1.ReasonNoProgress)
+	all[0].short = true
+	for i := 1; i < len(all); i++ {
+		all[i].event = warning(all[i].says.reason)
+	}
 	return append(all, notStarting()...)
 }
+
+// loseMessages has three of six workers take a message and fail.
+func (s *stage) loseMessages() {
+	s.t.Helper()
+	const lost, kept = 3, 3
+	s.createWell()
+	s.push(lost + kept)
+	s.Eventually(s.pods).Should(HaveLen(s.waiting), s.explain)
+	s.Expect(s.Redis.RPopCount(s.t.Context(), s.Queue, lost).Err()).To(Succeed())
+	s.waiting = kept
+	s.Eventually(s.Status).Should(HaveField("QueueDepth", HaveValue(BeEquivalentTo(kept))), s.explain)
+	for _, pod := range s.pods()[:lost] {
+		s.patch(&pod, map[string]any{"metadata": map[string]any{"annotations": map[string]any{cluster.PodFailAfter: "0s"}}})
+	}
+}
+
+// orphanMessages has six messages in progress whose workers are gone, and workers that do not take them over.
+func (s *stage) orphanMessages() {
+	s.t.Helper()
+	s.push(6)
+	s.Expect(s.Redis.Rename(s.t.Context(), s.Queue, s.busy()).Err()).To(Succeed())
+	s.create(annotation(cluster.PodSucceedAfter, "0s"), func(spec *scaledjobv1.ScaledJobSpec) {
+		spec.QueueName, spec.Queues = "", []scaledjobv1.Queue{{Name: s.Queue}, {Name: s.busy(), Role: scaledjobv1.RoleInProgress}}
+	})
+}
+
+// busy is the key of the messages in progress.
+func (s *stage) busy() string { return s.Namespace + ":busy" }
 
 // untouched lets Pods run until a test ends them.
 func untouched(spec *scaledjobv1.ScaledJobSpec) { spec.JobTemplate.Spec.Template.Annotations = nil }

@@ -38,7 +38,7 @@ import (
 const interrupted = 130
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	err := run(ctx, os.Stdout, os.Args[1:])
 	wasInterrupted := ctx.Err() != nil
 	stop()

@@ -47,6 +47,7 @@ func Build(ctx context.Context, log io.Writer) (Program, error) {
 	}
 	tool := toolcache.Tool{
 		Folder:   fmt.Sprintf("%s-%s-%s-%s", program, version, runtime.GOOS, runtime.GOARCH),
+		Program:  program,
 		Activity: "KEDA " + version,
 		Make: func(ctx context.Context, folder string, line *progress.Line) error {
 			return fill(ctx, source, folder, line)

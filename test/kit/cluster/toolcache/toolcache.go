@@ -129,11 +129,11 @@ func Remedy(path string) string {
 
 // withRemedy adds to an error how to choose another cache folder, if that may help.
 func withRemedy(root string, err error) error {
-	fault, isFault := errors.AsType[*fs.PathError](err)
-	isHere := isFault && (strings.HasPrefix(fault.Path, root) || strings.HasPrefix(root, fault.Path))
 	if err == nil {
 		return nil
 	}
+	fault, isFault := errors.AsType[*fs.PathError](err)
+	isHere := isFault && (strings.HasPrefix(fault.Path, root) || strings.HasPrefix(root, fault.Path))
 	mayHelp := strings.Contains(err.Error(), root) && strings.Contains(err.Error(), "no space left on device") // says Go
 	for _, cause := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, fs.ErrPermission} {
 		mayHelp = mayHelp || isHere && errors.Is(fault, cause)
@@ -207,7 +207,7 @@ func (t Tools) makeOnce(ctx context.Context, root string, line *progress.Line) e
 	}
 	waiting := sync.OnceFunc(func() {
 		line.Status("waiting for another process")
-		line.Say("Another process does this already: waiting for it.")
+		line.Say("Waiting for another process that does the same: %s.", t.Activity)
 	})
 	for _, folder := range t.missing(root) { // each process takes the locks in the same order
 		unlock, err := lock(ctx, filepath.Join(root, folder+".lock"), waiting)

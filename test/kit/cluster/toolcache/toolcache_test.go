@@ -159,9 +159,9 @@ func TestWaitingForAnotherProcessEndsWithTheContext(t *testing.T) {
 	defer cancel()
 
 	var log bytes.Buffer
-	_, err = toolcache.Tool{Folder: "tool-v1"}.Dir(ctx, &log)
+	_, err = toolcache.Tool{Folder: "tool-v1", Activity: "building tool v1"}.Dir(ctx, &log)
 	g.Expect(err).To(MatchError(context.DeadlineExceeded))
-	g.Expect(log.String()).To(Equal("Another process does this already: waiting for it.\n"))
+	g.Expect(log.String()).To(Equal("Waiting for another process that does the same: building tool v1.\n"))
 }
 
 func TestSharedFoldersThatNobodyUsesAreRemoved(t *testing.T) {

@@ -73,8 +73,9 @@ func TestWhatIsWrongIsNotKept(t *testing.T) {
 			_ = http.NewResponseController(writer).Flush()
 			<-request.Context().Done()
 		}, "nothing came for 100ms"},
-		"web page": {func(writer http.ResponseWriter, _ *http.Request) { write200(writer, "<html>Accept our terms.</html>") },
-			"a web page came instead, perhaps a login of the network"},
+		"web page": {func(writer http.ResponseWriter, _ *http.Request) {
+			write200(writer, "<html>Accept our terms.</html>")
+		}, "a web page came instead, perhaps a login of the network"},
 		"missing": {http.NotFound, "404 Not Found"},
 		"redirected to plain HTTP": {func(writer http.ResponseWriter, request *http.Request) {
 			http.Redirect(writer, request, "http://127.0.0.1:1/", http.StatusFound)

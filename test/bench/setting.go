@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/sandbox"
+	"miracle.dev/scaledjob-operator/test/kit/gobuild"
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/redistest"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
@@ -93,9 +93,8 @@ func (s *setting) makeContenders(ctx context.Context) error {
 
 func (s *setting) startFloor(ctx context.Context, log io.Writer) error {
 	_, _ = fmt.Fprintln(log, "building the floor …")
-	build := exec.CommandContext(ctx, "go", "build", "-o="+s.floorPath(), "miracle.dev/scaledjob-operator/test/bench/floor")
-	if output, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the floor: %w\n%s", err, output)
+	if _, err := (gobuild.Command{}).Output(ctx, "build", "-o="+s.floorPath(), "miracle.dev/scaledjob-operator/test/bench/floor"); err != nil {
+		return fmt.Errorf("building the floor: %w", err)
 	}
 	if err := s.writeKubeconfig(ctx); err != nil {
 		return fmt.Errorf("writing a kubeconfig: %w", err)

@@ -8,6 +8,7 @@ package debian
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -125,7 +127,7 @@ func fetch(ctx context.Context, dir string, packages, options []string) error {
 		return err
 	}
 	for _, file := range files {
-		if err := run(ctx, "dpkg-deb", "--extract", file, dir); err != nil {
+		if err := unpack(ctx, file, dir); err != nil {
 			return err
 		}
 	}
@@ -150,21 +152,38 @@ func download(ctx context.Context, dir string, packages, options []string) ([]st
 		"--option", "Debug::NoLocking=true",
 		// Run by root, apt would else download as a user that cannot enter dir.
 		"--option", "APT::Sandbox::User=root",
+		"--option", "Acquire::http::Timeout=20",
+		"--option", "Acquire::https::Timeout=20",
+		"--option", "Acquire::Retries=1",
 	}
 	// Reinstall fetches packages even where they are installed already.
 	fetch := []string{"install", "--yes", "--download-only", "--reinstall", "--no-install-recommends"}
+	var said strings.Builder // an update without a network succeeds, and the error of the other command does not say why
 	for _, command := range [][]string{{"update"}, slices.Concat(fetch, packages)} {
-		if err := run(ctx, "apt-get", slices.Concat(private, options, command)...); err != nil {
-			return nil, err
+		cmd := exec.CommandContext(ctx, "apt-get", slices.Concat(private, options, command)...)
+		cmd.Env = append(os.Environ(), "LC_ALL=C")
+		cmd.Stdout, cmd.Stderr = &said, &said
+		if err := cmd.Run(); err != nil {
+			return nil, cmp.Or(ctx.Err(), fmt.Errorf("apt-get %s: %w\n%s", command[0], err, reasons(said.String())))
 		}
 	}
 	return filepath.Glob(filepath.Join(archives, "*.deb"))
 }
 
-// run runs a command, with what it wrote in the error if it fails.
-func run(ctx context.Context, name string, args ...string) error {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
+// fault matches a line in which apt says what went wrong.
+var fault = regexp.MustCompile(`(?m)^(?:E:|W: Failed to fetch) .*$`)
+
+// reasons returns the lines in which apt says what went wrong, or all if there are none.
+func reasons(said string) string {
+	if lines := fault.FindAllString(said, -1); len(lines) > 0 {
+		return strings.Join(lines, "\n")
+	}
+	return said
+}
+
+// unpack unpacks a package into a folder.
+func unpack(ctx context.Context, file, dir string) error {
+	cmd := exec.CommandContext(ctx, "dpkg-deb", "--extract", file, dir)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", cmd, err, output)
 	}

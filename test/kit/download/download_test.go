@@ -10,8 +10,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +34,7 @@ func serve(t *testing.T, answer http.HandlerFunc) (Client, string) {
 	t.Helper()
 	server := httptest.NewTLSServer(answer)
 	t.Cleanup(server.Close)
-	return Client{HTTP: server.Client(), Reach: time.Minute, Stall: time.Minute}, server.URL
+	return Client{HTTP: server.Client(), Reach: time.Minute, Answer: time.Minute, Stall: time.Minute}, server.URL
 }
 
 func write200(writer http.ResponseWriter, text string) {
@@ -71,13 +73,16 @@ func TestWhatIsWrongIsNotKept(t *testing.T) {
 			_ = http.NewResponseController(writer).Flush()
 			<-request.Context().Done()
 		}, "nothing came for 100ms"},
+		"web page": {func(writer http.ResponseWriter, _ *http.Request) {
+			write200(writer, "<html>Accept our terms.</html>")
+		}, "a web page came instead, perhaps a login of the network"},
 		"missing": {http.NotFound, "404 Not Found"},
 		"redirected to plain HTTP": {func(writer http.ResponseWriter, request *http.Request) {
 			http.Redirect(writer, request, "http://127.0.0.1:1/", http.StatusFound)
-		}, "not reachable (redirected to http://127.0.0.1:1/, which is not HTTPS)"},
+		}, "it is not HTTPS (redirected to http://127.0.0.1:1)"},
 		"redirected for ever": {func(writer http.ResponseWriter, request *http.Request) {
 			http.Redirect(writer, request, request.URL.Path+"x", http.StatusFound)
-		}, "not reachable (redirected 10 times)"},
+		}, "10 redirects (redirected to https://127.0.0.1:"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +95,41 @@ func TestWhatIsWrongIsNotKept(t *testing.T) {
 
 			err := client.File(t.Context(), address+"/x", digest, target, nothing)
 			g.Expect(err).To(MatchError(ContainSubstring(test.want)))
+			g.Expect(err).NotTo(MatchError(ErrUnreachable), "it has answered")
 			g.Expect(target).NotTo(BeAnExistingFile())
+		})
+	}
+}
+
+func TestFaultThatMayPassIsRepeatedOnce(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		fault http.HandlerFunc
+		want  int32 // requests
+	}{
+		"busy":   {func(writer http.ResponseWriter, _ *http.Request) { writer.WriteHeader(http.StatusTooManyRequests) }, 2},
+		"faulty": {func(writer http.ResponseWriter, _ *http.Request) { writer.WriteHeader(http.StatusBadGateway) }, 2},
+		"truncated": {func(writer http.ResponseWriter, _ *http.Request) {
+			writer.Header().Set("Content-Length", strconv.Itoa(len(content)))
+			write200(writer, content[:5])
+		}, 2},
+		"corrupt": {func(writer http.ResponseWriter, _ *http.Request) { write200(writer, "another") }, 1},
+		"missing": {http.NotFound, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			var asked atomic.Int32
+			client, address := serve(t, func(writer http.ResponseWriter, request *http.Request) {
+				if asked.Add(1) == 1 {
+					test.fault(writer, request)
+					return
+				}
+				write200(writer, content)
+			})
+			err := client.File(t.Context(), address, digest, filepath.Join(t.TempDir(), "program"), nothing)
+			g.Expect(err == nil).To(Equal(test.want == 2), "%v", err)
+			g.Expect(asked.Load()).To(Equal(test.want))
 		})
 	}
 }
@@ -131,7 +170,7 @@ func TestServerThatDoesNotAnswerIsUnreachable(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	client, address := serve(t, func(_ http.ResponseWriter, request *http.Request) { <-request.Context().Done() })
-	client.Reach = 100 * time.Millisecond
+	client.Answer = 100 * time.Millisecond
 
 	_, err := client.Text(t.Context(), address)
 	g.Expect(err).To(And(MatchError(ErrUnreachable), MatchError("not reachable (no answer within 100ms)")))
@@ -154,13 +193,16 @@ func TestServerWithAnUnknownCertificateIsUnreachable(t *testing.T) {
 	g.Expect(err).To(And(MatchError(ErrUnreachable), MatchError(ContainSubstring("certificate"))))
 }
 
-// slow is a server whose answer comes byte by byte.
+// slow is a server that thinks after it was connected to, and whose answer comes byte by byte.
 type slow struct {
+	think time.Duration
 	pause time.Duration
 	rest  string
 }
 
 func (s *slow) RoundTrip(request *http.Request) (*http.Response, error) {
+	httptrace.ContextClientTrace(request.Context()).GotConn(httptrace.GotConnInfo{})
+	time.Sleep(s.think)
 	return &http.Response{StatusCode: http.StatusOK, ContentLength: -1, Body: io.NopCloser(s), Request: request}, nil
 }
 
@@ -172,6 +214,15 @@ func (s *slow) Read(buffer []byte) (int, error) {
 	n := copy(buffer[:1], s.rest)
 	s.rest = s.rest[n:]
 	return n, nil
+}
+
+func TestSlowAnswerIsAwaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		client := Client{HTTP: &http.Client{Transport: &slow{think: answerTimeout - time.Second, rest: content}}}
+		g.Expect(client.Text(t.Context(), "https://mirror.example")).To(Equal(content))
+	})
 }
 
 func TestSlowDownloadIsNotStalled(t *testing.T) {

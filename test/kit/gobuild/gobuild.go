@@ -6,14 +6,12 @@ package gobuild
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -22,8 +20,8 @@ import (
 )
 
 const (
-	// stopTimeout is how long an interrupted build may take to remove its temporary files.
-	stopTimeout = 10 * time.Second
+	// moduleTimeout is how long no module may come until that is said.
+	moduleTimeout = time.Minute
 	// lessGarbage has the compiler collect garbage less often, which saves a twelfth of its time.
 	lessGarbage = "GOGC=400"
 	// cached is how the go command says that a package needs no compilation.
@@ -50,7 +48,7 @@ type Build struct {
 // Run builds, and shows on line how far it is.
 func (b Build) Run(ctx context.Context, line *progress.Line) error {
 	line.Status("looking for what is to be compiled")
-	watch := &watcher{line: line, after: b.After}
+	watch := &watcher{line: line, after: b.After, patience: moduleTimeout}
 	stale, total, err := b.stale(ctx, watch)
 	if err != nil {
 		return err
@@ -66,6 +64,11 @@ func (b Build) Run(ctx context.Context, line *progress.Line) error {
 // stale returns the packages that have to be compiled, and how much all are, with those that do not. The first time, the
 // modules are downloaded meanwhile.
 func (b Build) stale(ctx context.Context, watch *watcher) (stale map[string]Work, total Work, err error) {
+	watch.stalled = time.AfterFunc(watch.patience, func() {
+		watch.line.Say("No module has come for %s. GOPROXY is %s. Press Ctrl-C to stop: the modules that have come are kept.",
+			progress.Roughly(watch.patience), b.proxies(ctx))
+	})
+	defer watch.stalled.Stop()
 	listed, err := b.command(ctx, watch, "list", "-deps", "-f="+listFormat)
 	if err != nil {
 		return nil, 0, err
@@ -85,6 +88,15 @@ func (b Build) stale(ctx context.Context, watch *watcher) (stale map[string]Work
 	return stale, total, nil
 }
 
+// proxies returns where Go downloads modules from, without credentials: "proxy.example,direct".
+func (b Build) proxies(ctx context.Context) string {
+	value, err := Command{Dir: b.Dir, Env: b.Env}.Output(ctx, "env", "GOPROXY")
+	if err != nil {
+		return "unknown"
+	}
+	return regexp.MustCompile(`\w+://([^/,|\s]*@)?([^/,|\s]*)[^,|\s]*`).ReplaceAllString(strings.TrimSpace(string(value)), "$2")
+}
+
 // sizeOf returns the size of files in a folder. What cannot be read counts as nothing.
 func sizeOf(dir string, files []string) (size Work) {
 	for _, file := range files {
@@ -97,38 +109,17 @@ func sizeOf(dir string, files []string) (size Work) {
 
 // command runs the go command and returns its standard output.
 func (b Build) command(ctx context.Context, watch *watcher, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", slices.Concat(args, b.Flags, b.Packages)...)
-	cmd.Dir, cmd.Env = b.Dir, slices.Concat(os.Environ(), []string{lessGarbage}, b.Env)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = stopTimeout
-	var output bytes.Buffer
-	cmd.Stdout = &output
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		return "", err
-	}
-	if err := cmd.Start(); err != nil {
-		return "", err
-	}
-	messages := watch.read(stderr)
-	err = cmd.Wait()
-	switch {
-	case err == nil:
-		return output.String(), nil
-	case ctx.Err() != nil:
-		return "", ctx.Err()
-	case strings.Contains(messages, "no space left on device"):
-		return "", fmt.Errorf("the disk is full: Go's caches (go env GOCACHE GOMODCACHE) and %s need a few GB: %w\n%s",
-			cmp.Or(os.Getenv("GOTMPDIR"), os.TempDir()), err, messages)
-	default:
-		return "", fmt.Errorf("%s %s: %w\n%s", cmd.Path, args[0], err, messages)
-	}
+	command := Command{Dir: b.Dir, Env: append([]string{lessGarbage}, b.Env...), read: watch.read}
+	output, err := command.Output(ctx, slices.Concat(args, b.Flags, b.Packages)...)
+	return string(output), err
 }
 
 // watcher follows the lines of the go command.
 type watcher struct {
 	line       *progress.Line
-	after      func() Work // may be nil
+	patience   time.Duration // how long no module may come until that is said
+	stalled    *time.Timer   // says it, once
+	after      func() Work   // may be nil
 	downloaded int
 	compiling  bool
 	stale      map[string]Work // the packages that are not compiled yet
@@ -154,6 +145,9 @@ func (w *watcher) read(from io.Reader) (messages string) {
 		switch text := lines.Text(); {
 		case strings.HasPrefix(text, "go: downloading "):
 			w.downloaded++
+			if w.stalled != nil && w.stalled.Stop() {
+				w.stalled.Reset(w.patience)
+			}
 		case w.compiling && !strings.ContainsAny(text, " \t"):
 			w.compiled(text)
 		default:

@@ -4,13 +4,10 @@
 package keda
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -50,6 +47,7 @@ func Build(ctx context.Context, log io.Writer) (Program, error) {
 	}
 	tool := toolcache.Tool{
 		Folder:   fmt.Sprintf("%s-%s-%s-%s", program, version, runtime.GOOS, runtime.GOARCH),
+		Program:  program,
 		Activity: "KEDA " + version,
 		Make: func(ctx context.Context, folder string, line *progress.Line) error {
 			return fill(ctx, source, folder, line)
@@ -86,11 +84,6 @@ func sourceFolder(ctx context.Context) (string, error) {
 
 // goCommand returns what the go command prints, without the end of the line.
 func goCommand(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
-	output, err := cmd.Output()
-	if failed, isExit := errors.AsType[*exec.ExitError](err); isExit {
-		return "", fmt.Errorf("%s: %w\n%s", cmd, err, bytes.TrimSpace(failed.Stderr))
-	}
+	output, err := gobuild.Command{Dir: dir, Env: []string{"GOWORK=off"}}.Output(ctx, args...)
 	return strings.TrimSpace(string(output)), err
 }

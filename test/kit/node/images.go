@@ -25,6 +25,7 @@ import (
 	"miracle.dev/scaledjob-operator/hack/release/oci"
 	"miracle.dev/scaledjob-operator/test/kit/cluster/toolcache"
 	"miracle.dev/scaledjob-operator/test/kit/debian"
+	"miracle.dev/scaledjob-operator/test/kit/gobuild"
 	"miracle.dev/scaledjob-operator/test/kit/progress"
 )
 
@@ -56,10 +57,9 @@ func packImages(ctx context.Context, log io.Writer, coreDNS, packages string) ([
 
 func packPause(ctx context.Context, dir string) error {
 	program := filepath.Join(dir, "pause")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o="+program, pausePath)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", cmd, err, output)
+	build := gobuild.Command{Env: []string{"CGO_ENABLED=0"}}
+	if _, err := build.Output(ctx, "build", "-trimpath", "-o="+program, pausePath); err != nil {
+		return err
 	}
 	files := []oci.File{{Path: "/pause", Mode: 0o755, Source: program}}
 	return pack(dir, "pause:node", v1.Config{Entrypoint: []string{"/pause"}, User: "65535:65535"}, files)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster"
+	"miracle.dev/scaledjob-operator/test/kit/gobuild"
 	"miracle.dev/scaledjob-operator/test/kit/operator/binary"
 )
 
@@ -60,13 +61,13 @@ func render(ctx context.Context, bundle string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return binary.Go(ctx, "tool", "-modfile="+filepath.Join(dir, "hack", "tools", "go.mod"),
+	return gobuild.Command{}.Output(ctx, "tool", "-modfile="+filepath.Join(dir, "hack", "tools", "go.mod"),
 		"kustomize", "build", filepath.Join(dir, "config", bundle))
 }
 
 // sourceFolder is the root of the source of this module.
 func sourceFolder(ctx context.Context) (string, error) {
-	root, err := binary.Go(ctx, "list", "-m", "-f={{.Dir}}", binary.Module)
+	root, err := gobuild.Command{}.Output(ctx, "list", "-m", "-f={{.Dir}}", binary.Module)
 	return strings.TrimSpace(string(root)), err
 }
 

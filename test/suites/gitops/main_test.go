@@ -82,6 +82,7 @@ func buildEngines(ctx context.Context, log io.Writer) (string, error) {
 	}
 	const name = "engines"
 	tool := toolcache.Tool{
+		Program:  name,
 		Folder:   fmt.Sprintf("gitops-engines-%x-%s-%s-%s", version.Sum(nil)[:8], runtime.Version(), runtime.GOOS, runtime.GOARCH),
 		Activity: "the engines of Argo CD and Flux",
 		Make: func(ctx context.Context, dir string, line *progress.Line) error {

@@ -111,7 +111,7 @@ func Missing(programs ...Program) ([]Program, error) {
 		if err != nil {
 			return nil, err
 		}
-		exists, err := toolcache.Exists(located.folder())
+		exists, err := toolcache.Exists(located.folder(), string(program))
 		if err != nil {
 			return nil, err
 		}
@@ -155,11 +155,12 @@ func provide(
 	ctx context.Context, log io.Writer, activity string, programs []build,
 	fill func(ctx context.Context, targets map[build]string, line *progress.Line) error,
 ) (map[Program]string, error) {
-	var folders, names []string
+	wanted := map[string]string{} // by their folder
+	var names []string
 	for _, each := range programs {
-		folders, names = append(folders, each.folder()), append(names, string(each.program))
+		wanted[each.folder()], names = string(each.program), append(names, string(each.program))
 	}
-	tools := toolcache.Tools{Folders: folders, Activity: activity + " " + strings.Join(names, ", ")}
+	tools := toolcache.Tools{Programs: wanted, Activity: activity + " " + strings.Join(names, ", ")}
 	tools.Make = func(ctx context.Context, missing map[string]string, line *progress.Line) error {
 		targets := map[build]string{}
 		for _, each := range programs {

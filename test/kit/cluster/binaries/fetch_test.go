@@ -89,7 +89,7 @@ type trial struct {
 func try(t *testing.T, from *site, fetcher *fetcher, offer published) trial {
 	t.Helper()
 	result := trial{dir: t.TempDir()}
-	fetcher.client = download.Client{HTTP: from.Client(), Reach: time.Minute, Stall: from.stall}
+	fetcher.client = download.Client{HTTP: from.Client(), Reach: time.Minute, Answer: time.Minute, Stall: from.stall}
 	target := filepath.Join(result.dir, "program")
 	var log bytes.Buffer
 	line := progress.Start(&log, "program v1")
@@ -201,8 +201,8 @@ func TestBadDownloadIsDiscardedAndTheProgramCompiled(t *testing.T) {
 			<-request.Context().Done()
 		}, right, "can't be used: nothing came for 100ms"},
 		"no checksum":                 {text(content), http.NotFound, "kube-apiserver.sha256 answers 404 Not Found"},
-		"portal instead of all":       {text(portalPage), text(portalPage), "no SHA-256 of kube-apiserver is there"},
-		"portal instead of a program": {text(portalPage), right, "can't be used: its SHA-256 is "},
+		"portal instead of all":       {text(portalPage), text(portalPage), "can't be used: a web page came instead, perhaps a login of the network"},
+		"portal instead of a program": {text(portalPage), right, "can't be used: a web page came instead, perhaps a login of the network"},
 		"empty":                       {text(""), right, "can't be used: its SHA-256 is "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestRedirectToPlainHTTPIsRefused(t *testing.T) {
 		http.Redirect(writer, request, "http://portal.example/", http.StatusFound)
 	}})
 	got := try(t, from, &fetcher{}, apiServer)
-	g.Expect(got.said).To(ContainSubstring("not reachable (redirected to http://portal.example/, which is not HTTPS). Compiling instead."))
+	g.Expect(got.said).To(ContainSubstring("can't be used: it is not HTTPS (redirected to http://portal.example). Compiling instead."))
 	got.expectNothing(g)
 }
 

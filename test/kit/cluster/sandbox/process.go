@@ -35,7 +35,7 @@ type Process struct {
 // kernel sends the parent-death signal when the forking thread ends, and Go
 // might end any other thread before the process.
 func (p *Process) start(log *os.File) error {
-	p.cmd.SysProcAttr = dieWithParent()
+	p.cmd.SysProcAttr = DieWithParent()
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()

@@ -7,8 +7,8 @@ package sandbox
 
 import "syscall"
 
-// dieWithParent has no parent-death signal to use here: children of a killed
+// DieWithParent has no parent-death signal to use here: children of a killed
 // parent live on.
-func dieWithParent() *syscall.SysProcAttr {
+func DieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

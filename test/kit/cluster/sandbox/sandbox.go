@@ -39,9 +39,12 @@ type Sandbox struct {
 
 // New makes a sandbox with an empty folder below os.TempDir. It also removes
 // the folders of sandboxes whose process died before it could call Close.
-func New() (*Sandbox, error) {
-	sweep()
-	unlocked, err := os.MkdirTemp("", unlockedPrefix)
+func New() (*Sandbox, error) { return NewIn(os.TempDir()) }
+
+// NewIn is New below another folder.
+func NewIn(parent string) (*Sandbox, error) {
+	sweep(parent)
+	unlocked, err := os.MkdirTemp(parent, unlockedPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for child processes: %w", err)
 	}
@@ -116,8 +119,8 @@ func (s *Sandbox) Close() error {
 
 // sweep removes folders nobody holds the lock of. It is a courtesy to the
 // user's disk, so that whatever stands in its way is left for the next time.
-func sweep() {
-	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), lockedPrefix+"*"))
+func sweep(parent string) {
+	dirs, err := filepath.Glob(filepath.Join(parent, lockedPrefix+"*"))
 	if err != nil {
 		return
 	}

@@ -11,11 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -38,6 +40,8 @@ type Tool struct {
 	// Folder is the name of the folder. It holds whatever the content depends
 	// on: the program, its version, the platform.
 	Folder string
+	// Program is the name of the program in the folder, if it holds one. A folder without it is made again.
+	Program string
 	// Activity says what is made, for progress lines: "etcd v3.6.16".
 	Activity string
 	// Make fills the empty folder dir, and may say on line how far it is. A folder is kept only if Make succeeds.
@@ -54,14 +58,14 @@ func (t Tool) Dir(ctx context.Context, log io.Writer) (string, error) {
 		}
 		return err
 	}
-	dirs, err := Tools{Folders: []string{t.Folder}, Activity: t.Activity, Make: fill}.Dirs(ctx, log)
+	dirs, err := Tools{Programs: map[string]string{t.Folder: t.Program}, Activity: t.Activity, Make: fill}.Dirs(ctx, log)
 	return dirs[t.Folder], err
 }
 
 // Tools are folders of the cache that are made together.
 type Tools struct {
-	// Folders are as that of a Tool.
-	Folders []string
+	// Programs has the Folder of each Tool, and its Program.
+	Programs map[string]string
 	// Activity is as that of a Tool.
 	Activity string
 	// Make fills empty folders, and may say on line how far it is. The key is the name of each folder that is missing in
@@ -81,29 +85,63 @@ func (t Tools) Dirs(ctx context.Context, log io.Writer) (map[string]string, erro
 		line := progress.Start(log, t.Activity+", once per version")
 		defer line.Stop()
 		if err := t.makeOnce(ctx, root, line); err != nil {
-			return nil, fmt.Errorf("%s: %w", t.Activity, err)
+			return nil, fmt.Errorf("%s: %w", t.Activity, withRemedy(root, err))
 		}
 	}
 	dirs := map[string]string{}
-	for _, folder := range t.Folders {
-		if dir := filepath.Join(root, folder); exists(dir) {
+	for folder, program := range t.Programs {
+		if dir := filepath.Join(root, folder); complete(dir, program) {
 			dirs[folder] = dir
 		}
 	}
 	return dirs, nil
 }
 
-// missing returns the names of the folders that do not exist, sorted.
+// missing returns the names of the folders that are not complete, sorted.
 func (t Tools) missing(root string) []string {
-	missing := slices.DeleteFunc(slices.Clone(t.Folders), func(folder string) bool { return exists(filepath.Join(root, folder)) })
-	slices.Sort(missing)
-	return missing
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(t.Programs)), func(folder string) bool {
+		return complete(filepath.Join(root, folder), t.Programs[folder])
+	})
 }
 
-// Exists reports whether a folder of the cache exists.
-func Exists(folder string) (bool, error) {
+// Exists reports whether a folder of the cache has its program.
+func Exists(folder, program string) (bool, error) {
 	root, err := cacheRoot()
-	return err == nil && exists(filepath.Join(root, folder)), err
+	return err == nil && complete(filepath.Join(root, folder), program), err
+}
+
+// complete reports whether a folder exists and, if it is to have a program, has a file that may be one.
+func complete(dir, program string) bool {
+	info, err := os.Stat(filepath.Join(dir, program))
+	return err == nil && (program == "" || info.Mode().IsRegular() && info.Size() > 0 && info.Mode().Perm()&0o100 != 0)
+}
+
+// Remedy says how to replace a program that does not run. It is empty if the program is not in the cache.
+func Remedy(path string) string {
+	root, err := cacheRoot()
+	inside, isInside := strings.CutPrefix(path, root+string(filepath.Separator))
+	if err != nil || !isInside {
+		return ""
+	}
+	folder, _, _ := strings.Cut(inside, string(filepath.Separator))
+	return fmt.Sprintf(". Remove the folder %s, and the same command makes it again", filepath.Join(root, folder))
+}
+
+// withRemedy adds to an error how to choose another cache folder, if that may help.
+func withRemedy(root string, err error) error {
+	if err == nil {
+		return nil
+	}
+	fault, isFault := errors.AsType[*fs.PathError](err)
+	isHere := isFault && (strings.HasPrefix(fault.Path, root) || strings.HasPrefix(root, fault.Path))
+	mayHelp := strings.Contains(err.Error(), root) && strings.Contains(err.Error(), "no space left on device") // says Go
+	for _, cause := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, fs.ErrPermission} {
+		mayHelp = mayHelp || isHere && errors.Is(fault, cause)
+	}
+	if !mayHelp {
+		return err
+	}
+	return fmt.Errorf("%w (%s selects another folder; about 500 MB are needed)", err, rootVariable)
 }
 
 // Shared calls do with the path of a folder of the cache that processes share, and lets only one of them in at a time.
@@ -116,11 +154,11 @@ func Shared(ctx context.Context, folder string, do func(dir string) error) error
 	}
 	dir := filepath.Join(root, folder)
 	if err := os.MkdirAll(root, 0o755); err != nil {
-		return err
+		return withRemedy(root, err)
 	}
-	unlock, err := lock(ctx, dir+".lock")
+	unlock, err := lock(ctx, dir+".lock", func() {})
 	if err != nil {
-		return err
+		return withRemedy(root, err)
 	}
 	defer unlock()
 	if !exists(dir) {
@@ -133,7 +171,7 @@ func Shared(ctx context.Context, folder string, do func(dir string) error) error
 	if err := cmp.Or(os.MkdirAll(dir, 0o755), os.Chtimes(dir, now, now)); err != nil {
 		return err
 	}
-	return do(dir)
+	return withRemedy(root, do(dir))
 }
 
 // removeUnused removes the folders that no call of Shared has used for a week. The files of their locks stay, because
@@ -167,9 +205,12 @@ func (t Tools) makeOnce(ctx context.Context, root string, line *progress.Line) e
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return err
 	}
-	line.Status("waiting for another process")
+	waiting := sync.OnceFunc(func() {
+		line.Status("waiting for another process")
+		line.Say("Waiting for another process that does the same: %s.", t.Activity)
+	})
 	for _, folder := range t.missing(root) { // each process takes the locks in the same order
-		unlock, err := lock(ctx, filepath.Join(root, folder+".lock"))
+		unlock, err := lock(ctx, filepath.Join(root, folder+".lock"), waiting)
 		if err != nil {
 			return err
 		}
@@ -189,8 +230,29 @@ func (t Tools) makeOnce(ctx context.Context, root string, line *progress.Line) e
 	err := t.Make(ctx, maps.Clone(unfinished), line)
 	for folder, dir := range unfinished {
 		if exists(dir) {
-			err = errors.Join(err, os.Rename(dir, filepath.Join(root, folder)))
+			err = errors.Join(err, keep(dir, filepath.Join(root, folder)))
 		}
+	}
+	return err
+}
+
+// keep renames a folder when its files are on the disk, so that none is cut off after a power failure.
+func keep(from, to string) error {
+	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(file.Sync(), file.Close())
+	})
+	if err == nil {
+		err = os.RemoveAll(to) // an incomplete folder
+	}
+	if err == nil {
+		err = os.Rename(from, to)
 	}
 	return err
 }
@@ -199,8 +261,9 @@ func (t Tools) makeOnce(ctx context.Context, root string, line *progress.Line) e
 var errLocked = errors.New("locked by another process")
 
 // lock waits for the lock of a file. It polls, as a blocked flock could not be
-// given up when ctx ends. The kernel frees the lock of a process that dies.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
+// given up when ctx ends. The kernel frees the lock of a process that dies. It
+// calls waiting if another process has the lock.
+func lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	ticker := time.NewTicker(lockInterval)
 	defer ticker.Stop()
 	for {
@@ -208,6 +271,7 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		if !errors.Is(err, errLocked) {
 			return unlock, err
 		}
+		waiting()
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("waiting for %s: %w", path, ctx.Err())

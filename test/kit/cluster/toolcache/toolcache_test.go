@@ -5,6 +5,7 @@ package toolcache_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -69,7 +70,7 @@ func TestCompleteFoldersAreKept(t *testing.T) {
 	root := useCache(t)
 	failure := errors.New("no compiler")
 	tools := toolcache.Tools{
-		Folders: []string{"b-v1", "a-v1"}, Activity: "building a, b",
+		Programs: map[string]string{"b-v1": "", "a-v1": ""}, Activity: "building a, b",
 		Make: func(_ context.Context, missing map[string]string, _ *progress.Line) error {
 			g.Expect(missing).To(HaveLen(2))
 			return errors.Join(failure, os.Remove(missing["b-v1"]))
@@ -86,6 +87,54 @@ func TestCompleteFoldersAreKept(t *testing.T) {
 
 	tools.Make = func(context.Context, map[string]string, *progress.Line) error { return nil }
 	g.Expect(tools.Dirs(t.Context(), nil)).To(HaveLen(2))
+}
+
+// A disk that was full, a power failure or a hand may leave a folder without a program that can run.
+func TestFolderWithoutItsProgramIsMadeAgain(t *testing.T) {
+	write := func(content string, mode os.FileMode) func(string) error {
+		return func(path string) error { return os.WriteFile(path, []byte(content), mode) }
+	}
+	for name, breakIt := range map[string]func(path string) error{
+		"absent":         func(string) error { return nil },
+		"empty":          write("", 0o755),
+		"not executable": write("content", 0o644),
+		"a folder":       func(path string) error { return os.Mkdir(path, 0o755) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			broken := filepath.Join(useCache(t), "tool-v1")
+			g.Expect(os.Mkdir(broken, 0o755)).To(Succeed())
+			g.Expect(breakIt(filepath.Join(broken, "program"))).To(Succeed())
+			g.Expect(toolcache.Exists("tool-v1", "program")).To(BeFalse())
+			tool := toolcache.Tool{Folder: "tool-v1", Program: "program", Make: func(_ context.Context, dir string, _ *progress.Line) error {
+				return write("content", 0o755)(filepath.Join(dir, "program"))
+			}}
+			g.Expect(tool.Dir(t.Context(), nil)).To(Equal(broken))
+			g.Expect(os.ReadFile(filepath.Join(broken, "program"))).To(BeEquivalentTo("content"))
+			g.Expect(toolcache.Exists("tool-v1", "program")).To(BeTrue())
+		})
+	}
+}
+
+func TestFullCacheSaysWhatSelectsAnother(t *testing.T) {
+	const full = "/dev/full" // on Linux
+	if _, err := os.Stat(full); err != nil {
+		t.Skip(err)
+	}
+	g := NewWithT(t)
+	useCache(t)
+	tool := toolcache.Tool{Folder: "tool-v1", Make: func(_ context.Context, dir string, _ *progress.Line) error {
+		path := filepath.Join(dir, "program")
+		return cmp.Or(os.Symlink(full, path), os.WriteFile(path, []byte("content"), 0o755))
+	}}
+	_, err := tool.Dir(t.Context(), nil)
+	g.Expect(err).To(MatchError(HaveSuffix("(SCALEDJOB_CACHE selects another folder; about 500 MB are needed)")))
+
+	tool.Make = func(context.Context, string, *progress.Line) error {
+		return os.WriteFile(full, []byte("content"), 0o755)
+	}
+	_, err = tool.Dir(t.Context(), nil)
+	g.Expect(err).To(MatchError(Not(ContainSubstring("SCALEDJOB_CACHE"))), "another disk is full")
 }
 
 func TestLeftoversOfAKilledProcessAreIgnored(t *testing.T) {
@@ -109,8 +158,10 @@ func TestWaitingForAnotherProcessEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 
-	_, err = toolcache.Tool{Folder: "tool-v1"}.Dir(ctx, nil)
+	var log bytes.Buffer
+	_, err = toolcache.Tool{Folder: "tool-v1", Activity: "building tool v1"}.Dir(ctx, &log)
 	g.Expect(err).To(MatchError(context.DeadlineExceeded))
+	g.Expect(log.String()).To(Equal("Waiting for another process that does the same: building tool v1.\n"))
 }
 
 func TestSharedFoldersThatNobodyUsesAreRemoved(t *testing.T) {

@@ -7,19 +7,16 @@ package binary
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster/toolcache"
+	"miracle.dev/scaledjob-operator/test/kit/gobuild"
 )
 
 const (
@@ -28,9 +25,6 @@ const (
 	command = Module + "/cmd"
 	program = "operator"
 )
-
-// buildStopTimeout is how long an interrupted build may take to clean up.
-const buildStopTimeout = 10 * time.Second
 
 // built are the paths of the operators of this process: with the race detector, and without it.
 var built struct {
@@ -59,7 +53,7 @@ func build(ctx context.Context, log io.Writer, race bool) (string, error) {
 	if log != nil {
 		_, _ = fmt.Fprintln(log, "building the operator …")
 	}
-	source, err := Go(ctx, "list", "-m", "-f={{.Dir}}", Module)
+	source, err := gobuild.Command{}.Output(ctx, "list", "-m", "-f={{.Dir}}", Module)
 	if err != nil {
 		return "", fmt.Errorf("looking for the source of the operator: %w", err)
 	}
@@ -74,7 +68,7 @@ func build(ctx context.Context, log io.Writer, race bool) (string, error) {
 	var path string
 	err = toolcache.Shared(ctx, folder, func(dir string) error {
 		path = filepath.Join(dir, program)
-		_, err := Go(ctx, append(args, "-o="+path, command)...)
+		_, err := gobuild.Command{}.Output(ctx, append(args, "-o="+path, command)...)
 		return err
 	})
 	if err != nil {
@@ -91,17 +85,4 @@ func build(ctx context.Context, log io.Writer, race bool) (string, error) {
 func hasRaceDetector() bool {
 	info, found := debug.ReadBuildInfo()
 	return found && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
-}
-
-// Go returns the standard output of the go command.
-func Go(ctx context.Context, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	// Interrupted, the go command removes its temporary files.
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = buildStopTimeout
-	output, err := cmd.Output()
-	if failed, isExit := errors.AsType[*exec.ExitError](err); isExit {
-		return nil, fmt.Errorf("%s: %w\n%s", cmd, err, failed.Stderr)
-	}
-	return output, err
 }

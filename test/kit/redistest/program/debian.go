@@ -45,6 +45,7 @@ const packageDir = "root"
 func (p packaged) path(ctx context.Context, log io.Writer) (string, error) {
 	tool := toolcache.Tool{
 		Folder:   fmt.Sprintf("%s-%s-%s", p.name, debian.Release(), runtime.GOARCH),
+		Program:  p.name,
 		Activity: fmt.Sprintf("fetching %s with apt-get", p.name),
 		Make:     p.fill,
 	}

@@ -73,7 +73,11 @@ func prepareDemo(ctx context.Context, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = binaries.Paths(ctx, log, binaries.Demo()...)
+	paths, err := binaries.Paths(ctx, log, binaries.Demo()...)
+	if err != nil {
+		return err
+	}
+	_, err = binaries.Versions(ctx, paths)
 	return err
 }
 
@@ -93,6 +97,8 @@ func compileDemo(ctx context.Context, line *progress.Line, after func() gobuild.
 	line.Left(gobuild.Machine.Estimate(operatorLink + after()))
 	line.Status("linking the operator")
 	_, err = binary.Path(ctx, nil)
+	line.Left(0)
+	line.Status("waiting for the control plane")
 	return err
 }
 

@@ -22,13 +22,13 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
 
 	"miracle.dev/scaledjob-operator/test/kit/cluster/binaries"
+	"miracle.dev/scaledjob-operator/test/kit/cluster/toolcache"
 	"miracle.dev/scaledjob-operator/test/kit/gobuild"
 	"miracle.dev/scaledjob-operator/test/kit/progress"
 	"miracle.dev/scaledjob-operator/test/kit/redistest/program"
@@ -38,7 +38,7 @@ import (
 const interrupted = 130
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	err := run(ctx, os.Stdout, os.Args[1:])
 	wasInterrupted := ctx.Err() != nil
 	stop()
@@ -84,23 +84,14 @@ func prepareTests(ctx context.Context, log io.Writer, listPaths bool) error {
 		_, err := fmt.Fprintln(log, strings.Join(append(slices.Sorted(maps.Values(paths)), redis), "\n"))
 		return err
 	}
-	kubernetes, err := version(ctx, paths[binaries.KubeAPIServer])
+	versions, err := binaries.Versions(ctx, paths)
 	if err != nil {
 		return err
 	}
 	server, err := program.Version(ctx, redis)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w%s", err, toolcache.Remedy(redis))
 	}
-	_, err = fmt.Fprintf(log, "%s, %s\n", kubernetes, server)
+	_, err = fmt.Fprintf(log, "%s, %s\n", versions[binaries.KubeAPIServer], server)
 	return err
-}
-
-// version returns what kube-apiserver calls itself: "Kubernetes v1.37.2".
-func version(ctx context.Context, path string) (string, error) {
-	output, err := exec.CommandContext(ctx, path, "--version").Output()
-	if err != nil {
-		return "", fmt.Errorf("%s --version: %w", path, err)
-	}
-	return strings.TrimSpace(string(output)), nil
 }

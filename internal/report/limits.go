@@ -90,16 +90,20 @@ func limited(reason, message string) Condition {
 
 // notLimited says why no Job is due although messages are outstanding, or that none is held back.
 func notLimited(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
-	if depth := seen.Depth; depth != nil && *depth > 0 && *depth <= sj.Spec.ActivationThreshold && *seen.Desired == 0 {
-		return "The depth of the queue does not exceed spec.activationThreshold. The operator creates no Jobs until it does."
+	const noneHeld = "No Job is held back."
+	if seen.Depth == nil {
+		return noneHeld
 	}
-	if seen.Depth != nil && *seen.Depth == 0 && *seen.Desired == 0 {
+	depth, noneDue := *seen.Depth, *seen.Desired == 0
+	switch {
+	case noneDue && depth == 0:
 		return "No message is outstanding. If you expect messages, check the names of the keys, the database and the address."
-	}
-	if outstanding := seen.Depth != nil && *seen.Depth > 0; outstanding && !seen.Due && (seen.NotReady.Unended > 0 || seen.Still) {
+	case noneDue && depth <= sj.Spec.ActivationThreshold:
+		return "The depth of the queue does not exceed spec.activationThreshold. The operator creates no Jobs until it does."
+	case depth > 0 && !seen.Due && (seen.NotReady.Unended > 0 || seen.Still):
 		return "As many Jobs are unfinished as are due. " + notEnding(sj)
 	}
-	return "No Job is held back."
+	return noneHeld
 }
 
 // notEnding is for Jobs that count for messages and, probably, do nothing for them.

@@ -64,7 +64,7 @@ func scalingLimited(sj *scaledjobv1.ScaledJob, seen *Reconciled) Condition {
 		return limited(scaledjobv1.ReasonCreateRefused, refused(seen.Answer))
 	case seen.Due && seen.Failures > 0:
 		return limited(scaledjobv1.ReasonCreateFailing, failing(seen.Answer))
-	case seen.Limit == scaling.MessagesOrphaned && (seen.Due || seen.Orphans.Probed):
+	case seen.orphansLimit():
 		return limited(string(seen.Limit), orphaned(seen.Orphans))
 	case seen.lacksJobs():
 		return limited(scaledjobv1.ReasonJobsNotStarting, notStarting(sj, seen))
@@ -75,13 +75,22 @@ func scalingLimited(sj *scaledjobv1.ScaledJob, seen *Reconciled) Condition {
 				"well, those of other namespaces may be slow, or the API server. A template larger than 16 KiB also waits for "+
 				"other such templates.")
 	case seen.AtMax:
-		message := "More Jobs are due than spec.maxReplicas allows."
-		if seen.NotReady.Unended > 0 {
-			return limited(scaledjobv1.ReasonAtMaxReplicas, message+" "+notEnding(sj))
-		}
-		return limited(scaledjobv1.ReasonAtMaxReplicas, message+" Raise it to process the queue faster.")
+		return limited(scaledjobv1.ReasonAtMaxReplicas, "More Jobs are due than spec.maxReplicas allows. "+raise(sj, seen))
 	}
 	return Condition{metav1.ConditionFalse, scaledjobv1.ReasonNotLimited, notLimited(sj, seen)}
+}
+
+// orphansLimit reports whether fewer Jobs are created than are due because messages are orphaned.
+func (r *Reconciled) orphansLimit() bool {
+	return r.Limit == scaling.MessagesOrphaned && (r.Due || r.Orphans.Probed)
+}
+
+// raise returns what users can do if maxReplicas limits scaling.
+func raise(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
+	if seen.NotReady.Unended > 0 {
+		return notEnding(sj)
+	}
+	return "Raise it to process the queue faster."
 }
 
 func limited(reason, message string) Condition {

@@ -124,18 +124,23 @@ func (p *Pause) Saw(q QueueState) {
 		p.newestAtChange, p.newestAtDeparture, p.idle, p.stillSince = q.Newest, q.Newest, 0, q.At
 		return
 	}
-	if q.Depth > before.Depth && q.Depth != math.MaxInt64 {
-		p.probes.arrive(q.Depth - before.Depth)
-	}
-	if p.reason == NoProgress && before.Depth == 0 && (q.Depth > 0 || q.GrewAt.After(before.GrewAt)) {
-		p.end() // The Jobs had nothing to do, and now there is something.
-	}
-	left := q.Depth < before.Depth || q.ShrunkAt.After(before.ShrunkAt) || q.Progress != before.Progress
+	p.sawArrivals(q, *before)
+	left := q.hasShrunk(*before)
 	if left || blind || q.mayHaveShrunk(*before) {
 		p.newestAtChange, p.idle, p.stillSince = q.Newest, 0, q.At
 	}
 	if left {
 		p.departed(q.Newest)
+	}
+}
+
+// sawArrivals processes messages that have arrived since the previous observation.
+func (p *Pause) sawArrivals(q, before QueueState) {
+	if q.Depth > before.Depth && q.Depth != math.MaxInt64 {
+		p.probes.arrive(q.Depth - before.Depth)
+	}
+	if p.reason == NoProgress && before.Depth == 0 && (q.Depth > 0 || q.GrewAt.After(before.GrewAt)) {
+		p.end() // The Jobs had nothing to do, and now there is something.
 	}
 }
 
@@ -150,6 +155,11 @@ func (p *Pause) sawInProgress(q QueueState) {
 	}
 }
 
+// hasShrunk reports whether messages have left since the previous observation.
+func (q QueueState) hasShrunk(before QueueState) bool {
+	return q.Depth < before.Depth || q.ShrunkAt.After(before.ShrunkAt) || q.Progress != before.Progress
+}
+
 // mayHaveShrunk reports whether messages may have left since the previous observation although the depth did not fall:
 // because nothing would have reported that, or because messages arrived at an empty queue, where waiting workers take
 // them immediately.
@@ -159,11 +169,15 @@ func (q QueueState) mayHaveShrunk(before QueueState) bool {
 	case q.Heard && before.Heard && q.Since.Equal(before.Since):
 		return (before.Depth == 0 || q.Depth == 0) && (!same || q.GrewAt.After(before.GrewAt))
 	case q.Tracked && before.Tracked:
-		unchanged := same && !q.Unchanged.IsZero() && q.Unchanged.Equal(before.Unchanged)
-		return !unchanged && q.Depth != add(before.Depth, 1)
+		return !q.unchanged(before) && q.Depth != add(before.Depth, 1)
 	default:
 		return !same || !q.Since.Equal(before.Since)
 	}
+}
+
+// unchanged reports whether it is sure that the keys have not changed since the previous observation.
+func (q QueueState) unchanged(before QueueState) bool {
+	return q.Depth == before.Depth && !q.Unchanged.IsZero() && q.Unchanged.Equal(before.Unchanged)
 }
 
 // departed records that messages have left the queue. newest is the highest ordinal of any Job then.

@@ -7,10 +7,10 @@ import "time"
 
 const (
 	// ProbeInterval is the average time between two probes at least: single Jobs that are created during a pause, to find
-	// out whether its cause is gone. ProbeBurst is how many may follow each other faster at first, and after a time
-	// without any.
+	// out whether its cause is gone.
 	ProbeInterval = 30 * time.Second
-	ProbeBurst    = 4
+	// ProbeBurst is how many probes may follow each other faster at first, and after a time without any.
+	ProbeBurst = 4
 	// ProbeDelay is the time between two probes at least, unless a message arrives.
 	ProbeDelay = 10 * time.Second
 )

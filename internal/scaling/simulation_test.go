@@ -164,12 +164,13 @@ func (s *simulation) start() int64 {
 	return s.newest
 }
 
-func forEach(t *testing.T, sources []source, test func(t *testing.T, source source)) {
+// forEach runs a test with each source in parallel. begin begins a simulation.
+func forEach(t *testing.T, sources []source, test func(begin func(Policy) *simulation)) {
 	t.Helper()
 	for _, each := range sources {
 		t.Run(string(each), func(t *testing.T) {
 			t.Parallel()
-			test(t, each)
+			test(func(policy Policy) *simulation { return simulate(t, each, policy) })
 		})
 	}
 }
@@ -178,8 +179,8 @@ func forEach(t *testing.T, sources []source, test func(t *testing.T, source sour
 // minute.
 func TestABrokenImageBurnsFewMessages(t *testing.T) {
 	t.Parallel()
-	forEach(t, sources, func(t *testing.T, source source) {
-		s := simulate(t, source, between(0, 3))
+	forEach(t, sources, func(begin func(Policy) *simulation) {
+		s := begin(between(0, 3))
 		s.keeps = false
 		s.push(true, 200)
 		s.run(time.Hour, nil)
@@ -190,8 +191,8 @@ func TestABrokenImageBurnsFewMessages(t *testing.T) {
 
 func TestAGoodMessageAfterBadOnes(t *testing.T) {
 	t.Parallel()
-	forEach(t, sources, func(t *testing.T, source source) {
-		s := simulate(t, source, between(0, 20))
+	forEach(t, sources, func(begin func(Policy) *simulation) {
+		s := begin(between(0, 20))
 		s.keeps = false
 		s.run(time.Minute, func(second int) {
 			if second%5 == 0 && second < 30 {
@@ -209,8 +210,8 @@ func TestAGoodMessageAfterBadOnes(t *testing.T) {
 // The same, while one Job runs at a time and all are there from the start.
 func TestAGoodMessageBehindBadOnes(t *testing.T) {
 	t.Parallel()
-	forEach(t, sources, func(t *testing.T, source source) {
-		s := simulate(t, source, between(0, 1))
+	forEach(t, sources, func(begin func(Policy) *simulation) {
+		s := begin(between(0, 1))
 		s.keeps = false
 		s.push(true, 6)
 		s.push(false, 1)
@@ -223,8 +224,8 @@ func TestAGoodMessageBehindBadOnes(t *testing.T) {
 // Messages whose workers are dead get single Jobs, and others get theirs at once.
 func TestGoodMessagesAmongOrphans(t *testing.T) {
 	t.Parallel()
-	forEach(t, sources, func(t *testing.T, source source) {
-		s := simulate(t, source, between(0, 20))
+	forEach(t, sources, func(begin func(Policy) *simulation) {
+		s := begin(between(0, 20))
 		s.inProgress = 300
 		s.run(15*time.Minute, func(second int) {
 			if second%60 == 30 {
@@ -240,8 +241,8 @@ func TestGoodMessagesAmongOrphans(t *testing.T) {
 
 func TestIdleWorkers(t *testing.T) {
 	t.Parallel()
-	forEach(t, sources, func(t *testing.T, source source) {
-		s := simulate(t, source, between(2, 20))
+	forEach(t, sources, func(begin func(Policy) *simulation) {
+		s := begin(between(2, 20))
 		s.long = 500 * time.Millisecond
 		s.run(5*time.Minute, nil)
 		s.Expect(s.useless).To(BeNumerically("<=", 20))
@@ -251,8 +252,8 @@ func TestIdleWorkers(t *testing.T) {
 // Polling can't tell a message that came from one that also left, so that it does not find this out.
 func TestAMisspeltKey(t *testing.T) {
 	t.Parallel()
-	forEach(t, []source{events, tracking}, func(t *testing.T, source source) {
-		s := simulate(t, source, between(0, 5))
+	forEach(t, []source{events, tracking}, func(begin func(Policy) *simulation) {
+		s := begin(between(0, 5))
 		s.misspelt = true
 		s.run(5*time.Minute, func(int) { s.push(false, 1) })
 		s.Expect(s.useless).To(BeNumerically("<=", 25))
@@ -265,13 +266,13 @@ func TestHealthyWorkersAreNeverPaused(t *testing.T) {
 	for name, keeps := range map[string]bool{"kept in progress": true, "taken": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			forEach(t, sources, func(t *testing.T, source source) {
-				s := simulate(t, source, between(0, 20))
+			forEach(t, sources, func(begin func(Policy) *simulation) {
+				s := begin(between(0, 20))
 				s.keeps = keeps
 				s.run(5*time.Minute, func(int) { s.push(false, 1000) })
 				s.Expect(s.pausedFor).To(BeZero(), "it only grows")
 
-				s = simulate(t, source, between(1, 20))
+				s = begin(between(1, 20))
 				s.keeps, s.long = keeps, 700*time.Millisecond
 				s.run(10*time.Minute, func(second int) {
 					if second%60 < 20 {

@@ -88,7 +88,7 @@ type Pause struct {
 	blind bool
 	// newestAtChange is the highest ordinal at the last observation after which messages may have left, and
 	// newestAtDeparture at the last one that shows that messages have left. idle is the number of Jobs later than the
-	// former that have finished. unproven is true if a Job later than the latter has succeeded.
+	// former that have finished. unproven is true if such a Job has succeeded.
 	newestAtChange, newestAtDeparture int64
 	idle                              int
 	unproven                          bool
@@ -126,11 +126,12 @@ func (p *Pause) Saw(q QueueState) {
 	}
 	p.sawArrivals(q, *before)
 	left := q.hasShrunk(*before)
+	if left {
+		p.newestAtDeparture, p.consumed = q.Newest, true
+	}
 	if left || blind || q.mayHaveShrunk(*before) {
 		p.newestAtChange, p.idle, p.stillSince = q.Newest, 0, q.At
-	}
-	if left {
-		p.departed(q.Newest)
+		p.proveSuccess()
 	}
 }
 
@@ -180,16 +181,6 @@ func (q QueueState) unchanged(before QueueState) bool {
 	return q.Depth == before.Depth && !q.Unchanged.IsZero() && q.Unchanged.Equal(before.Unchanged)
 }
 
-// departed records that messages have left the queue. newest is the highest ordinal of any Job then.
-func (p *Pause) departed(newest int64) {
-	p.newestAtDeparture = newest
-	p.consumed = true
-	if p.unproven {
-		p.unproven = false
-		p.succeeded()
-	}
-}
-
 // StillSince returns since when no message has left the queue, as far as observations show.
 func (p *Pause) StillSince() time.Time { return p.stillSince }
 
@@ -223,19 +214,20 @@ func (p *Pause) count(f Finish) {
 			p.consumed = false
 		}
 		p.consumed = p.consumed || f.Ordinal <= p.newestAtDeparture
-	case f.Ordinal <= p.newestAtDeparture:
-		p.failures = 0
-		p.succeeded()
 	default:
 		p.failures, p.unproven = 0, true
+		if f.Ordinal <= p.newestAtChange {
+			p.proveSuccess()
+		}
 	}
 }
 
-// succeeded records that a Job has succeeded, and that a message has left the queue while it existed.
-func (p *Pause) succeeded() {
-	if p.reason != NotPaused {
+// proveSuccess records that a message may have left the queue since the last Job that has succeeded was created.
+func (p *Pause) proveSuccess() {
+	if p.unproven && p.reason != NotPaused {
 		p.probes.earn(1)
 	}
+	p.unproven = false
 }
 
 // begin begins a pause, or confirms that its cause persists.

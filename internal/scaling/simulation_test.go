@@ -285,3 +285,23 @@ func TestHealthyWorkersAreNeverPaused(t *testing.T) {
 		})
 	}
 }
+
+// Messages keep coming while the workers fail, and after that the depth never falls. Success shows all the same.
+func TestAQueueThatOnlyGrowsRecovers(t *testing.T) {
+	t.Parallel()
+	forEach(t, sources, func(begin func(Policy) *simulation) {
+		s := begin(between(0, 20))
+		s.keeps = false
+		for step := range 3000 {
+			s.push(step < 600, 4)
+			if step == 600 { // The workers are corrected.
+				for i := range s.waiting {
+					s.waiting[i].bad = false
+				}
+			}
+			s.run(100*time.Millisecond, nil)
+		}
+		s.Expect(s.pause.Reason()).To(Equal(NotPaused))
+		s.Expect(s.jobs).To(HaveLen(20))
+	})
+}

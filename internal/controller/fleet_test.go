@@ -97,6 +97,7 @@ func (f *fleet) start(t *testing.T) {
 		MaxConcurrentReconciles: fleetWorkers,
 		ReconciliationTimeout:   reconcileTimeout,
 		RateLimiter:             enqueue.RateLimiter(),
+		NewQueue:                f.r.deadlines.NewQueue,
 		SkipNameValidation:      new(true),
 		Logger:                  logr.Discard(),
 	})

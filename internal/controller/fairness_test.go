@@ -21,6 +21,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
+	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/retry"
 )
@@ -113,6 +114,44 @@ func TestHangingRequestsOfANamespaceHoldUpNobodyElse(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each of many ScaledJobs of a namespace may have a whole batch of creates under way, until one of them times out.
+func TestCreatesOfANamespaceAreSentOneAtATimeAfterATimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		crowd := crowd(noisy, crowdSize())
+		f := newFleet(t, append(crowd, crowdOf(calm)...)...)
+		for _, sj := range append(crowd, crowdOf(calm)...) {
+			f.push(t.Context(), client.ObjectKeyFromObject(sj), 10)
+		}
+		time.Sleep(time.Minute) // All have a Job of their template.
+		f.hangIn(noisy, creating)
+		for _, sj := range crowd {
+			f.push(t.Context(), client.ObjectKeyFromObject(sj), 100)
+		}
+		settled()
+		f.Expect(f.requestsInFlight(creating, noisy)).To(BeNumerically(">", fleetWorkers), "before one has timed out")
+		for range 20 {
+			time.Sleep(createTimeout + time.Second)
+			f.Expect(f.requestsInFlight(creating, noisy)).To(And(BeNumerically(">", 0), BeNumerically("<=", fleetWorkers)))
+		}
+
+		f.hangIn(calm.Namespace, creating)
+		f.push(t.Context(), calm, 200)
+		settled()
+		f.Expect(f.requestsInFlight(creating, calm.Namespace)).To(Equal(jobcontrol.AtOnce), "creates of another namespace")
+
+		f.hangIn("nobody's", creating)
+		time.Sleep(5 * time.Minute)
+		for _, sj := range crowd {
+			f.Expect(f.jobsOf(client.ObjectKeyFromObject(sj))).To(Equal(10), "Jobs of %s", sj.GetName())
+		}
+		f.hangIn(noisy, creating)
+		f.push(t.Context(), client.ObjectKeyFromObject(crowd[0]), 200)
+		settled()
+		f.Expect(f.requestsInFlight(creating, noisy)).To(BeNumerically(">", 1), "after one was fast")
+	})
 }
 
 // crowdOf returns the ScaledJob of this name as the only one of its namespace.

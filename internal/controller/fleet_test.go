@@ -97,6 +97,7 @@ func (f *fleet) start(t *testing.T) {
 		MaxConcurrentReconciles: fleetWorkers,
 		ReconciliationTimeout:   reconcileTimeout,
 		RateLimiter:             enqueue.RateLimiter(),
+		NewQueue:                f.r.deadlines.NewQueue,
 		SkipNameValidation:      new(true),
 		Logger:                  logr.Discard(),
 	})
@@ -198,7 +199,19 @@ func ownerOf(job client.Object) types.NamespacedName {
 }
 
 // inFlight returns how many ScaledJobs of a namespace have requests of this kind in flight. Each takes a worker.
-func (f *fleet) inFlight(kind, namespace string) int {
+func (f *fleet) inFlight(kind, namespace string) int { return len(f.open(kind, namespace)) }
+
+// requestsInFlight returns how many requests of this kind are in flight in the namespace, a whole batch of creates counted
+// one by one.
+func (f *fleet) requestsInFlight(kind, namespace string) (requests int) {
+	for _, open := range f.open(kind, namespace) {
+		requests += open
+	}
+	return requests
+}
+
+// open returns the number of requests of this kind in flight in the namespace, by ScaledJob.
+func (f *fleet) open(kind, namespace string) map[types.NamespacedName]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	open := map[types.NamespacedName]int{}
@@ -212,7 +225,7 @@ func (f *fleet) inFlight(kind, namespace string) int {
 		}
 	}
 	maps.DeleteFunc(open, func(_ types.NamespacedName, requests int) bool { return requests == 0 })
-	return len(open)
+	return open
 }
 
 // begun returns how many requests of this kind have begun, by namespace.

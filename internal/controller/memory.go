@@ -50,7 +50,8 @@ type memory struct {
 	answer   admission.Answer
 	// roomMade is when finished Jobs were last deleted because of a quota.
 	roomMade time.Time
-	// createsSlowly is true if creates have timed out, and none has been faster since.
+	// createsSlowly is true if creates of this ScaledJob have timed out, and none has been faster since. Admission webhooks
+	// may be slow for the Jobs of some ScaledJobs of a namespace only, so others must not end that.
 	createsSlowly bool
 	// refreshed is when the status last got other words of the API server.
 	refreshed time.Time
@@ -106,6 +107,30 @@ func (m *memory) note(event report.Event) {
 type memories struct {
 	mu  sync.Mutex
 	all map[types.NamespacedName]*memory
+	// slow are the namespaces in which a create has timed out, and no create of any ScaledJob has been faster since.
+	slow map[string]bool
+}
+
+// isSlow reports whether creates in the namespace are slow.
+func (m *memories) isSlow(namespace string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.slow[namespace]
+}
+
+// noteCreates records whether creates of the ScaledJob have timed out. If not, slowly says whether they took long.
+func (m *memories) noteCreates(of *target, timedOut, slowly bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of.mem.createsSlowly = timedOut || slowly && of.mem.createsSlowly
+	switch {
+	case timedOut && m.slow == nil:
+		m.slow = map[string]bool{of.sj.Namespace: true}
+	case timedOut:
+		m.slow[of.sj.Namespace] = true
+	case !slowly:
+		delete(m.slow, of.sj.Namespace)
+	}
 }
 
 // ofAnother reports whether the stored memory belongs to a deleted ScaledJob of the same name.
@@ -146,5 +171,18 @@ func (m *memories) drop(key types.NamespacedName) (types.UID, bool) {
 		return "", false
 	}
 	delete(m.all, key)
+	if m.slow[key.Namespace] && !m.has(key.Namespace) {
+		delete(m.slow, key.Namespace)
+	}
 	return known.uid, true
+}
+
+// has reports whether there is memory of a ScaledJob of the namespace. The caller holds the lock.
+func (m *memories) has(namespace string) bool {
+	for key := range m.all {
+		if key.Namespace == namespace {
+			return true
+		}
+	}
+	return false
 }

@@ -9,7 +9,10 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
 func TestMemories(t *testing.T) {
@@ -65,4 +68,34 @@ func TestMemoriesConcurrently(t *testing.T) {
 	}
 	passes.Wait()
 	NewWithT(t).Expect(all.all).To(BeEmpty())
+}
+
+// Creates of a namespace are slow after one has timed out, until one is fast or all ScaledJobs are gone.
+func TestSlowCreatesOfANamespace(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var all memories
+	of := func(name string) *target {
+		sj := &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: "mail", Name: name, UID: types.UID(name)}}
+		return &target{sj: sj, mem: all.of(sj)}
+	}
+	hanging, other := of("hanging"), of("other")
+
+	all.noteCreates(other, false, true)
+	g.Expect(all.isSlow("mail")).To(BeFalse(), "none has timed out")
+	all.noteCreates(hanging, true, true)
+	all.noteCreates(other, false, true)
+	g.Expect(all.isSlow("mail")).To(BeTrue(), "none was faster since")
+	g.Expect(all.isSlow("images")).To(BeFalse())
+	g.Expect(other.mem.createTimeout()).To(Equal(createTimeout))
+
+	all.noteCreates(other, false, false)
+	g.Expect(all.isSlow("mail")).To(BeFalse())
+	g.Expect(hanging.mem.createTimeout()).To(Equal(patientTimeout), "other ScaledJobs do not change its timeout")
+
+	all.noteCreates(hanging, true, true)
+	all.drop(hanging.key())
+	g.Expect(all.isSlow("mail")).To(BeTrue())
+	all.drop(other.key())
+	g.Expect(all.slow).To(BeEmpty(), "nothing is kept for a namespace without ScaledJobs")
 }

@@ -131,8 +131,9 @@ func answerTo(err error) admission.Answer {
 }
 
 // create creates the Jobs of the plan. It first sends the creates without an answer again, and then the new ones, in
-// parallel. If nothing shows that the API server accepts this template, it sends the new ones in small batches. It
-// stops at the first error. It returns the Jobs that it created, and whether some are left for the next reconcile.
+// parallel. If nothing shows that the API server accepts this template, or if creates in the namespace are slow, it sends
+// one create first. It stops at the first error. It returns the Jobs that it created, and whether some are left for the
+// next reconcile.
 func (r *Reconciler) create(
 	ctx context.Context, t *target, seen observation, plan plan,
 ) (created []jobcontrol.Created, more bool, err error) {
@@ -157,26 +158,37 @@ func (r *Reconciler) create(
 	if err != nil {
 		return nil, false, err
 	}
-	began, until, timeout := time.Now(), time.Now().Add(createWindow), mem.createTimeout()
-	careful := mem.failures > 0 || !seen.jobs.HasTemplate(seen.templateHash)
+	until, timeout := time.Now().Add(createWindow), mem.createTimeout()
 	defer func() { logCreated(ctx, seen, plan, len(created)) }()
-	ordered := append([][]int64{resend}, batches(fresh, careful)...)
-	if !t.template.Held() {
-		ordered = slices.Collect(slices.Chunk(slices.Concat(resend, fresh), 1))
-	}
-	for _, batch := range ordered {
+	for _, batch := range r.batches(t, seen, resend, fresh) {
+		began := time.Now()
 		made, err := creator.Create(ctx, jobcontrol.Batch{
 			Owner: owner, TemplateHash: seen.templateHash, Ordinals: batch, Floor: floor, Timeout: timeout, Until: until,
 		})
 		created = append(created, made...)
 		r.noteCreated(t, made)
+		if len(made) > 0 || err != nil {
+			r.memories.noteCreates(t, errors.Is(err, context.DeadlineExceeded), time.Since(began) > createTimeout)
+		}
 		if err != nil {
-			mem.createsSlowly = errors.Is(err, context.DeadlineExceeded)
 			return created, true, ignoring(err, jobcontrol.ErrTaken)
 		}
 	}
-	mem.createsSlowly = mem.createsSlowly && time.Since(began) > createTimeout
 	return created, len(created) < len(resend)+plan.create, nil
+}
+
+// batches returns the ordinals in the batches in which to create their Jobs.
+func (r *Reconciler) batches(t *target, seen observation, resend, fresh []int64) [][]int64 {
+	all, slow := slices.Concat(resend, fresh), t.mem.createsSlowly || r.memories.isSlow(t.sj.Namespace)
+	switch {
+	case !t.template.Held():
+		return slices.Collect(slices.Chunk(all, 1))
+	case slow:
+		return batches(all, true)
+	default:
+		careful := t.mem.failures > 0 || !seen.jobs.HasTemplate(seen.templateHash)
+		return append([][]int64{resend}, batches(fresh, careful)...)
+	}
 }
 
 // kindOfCreates returns the kind of place that creates need. A create that may take long, or much memory, needs another
@@ -202,7 +214,7 @@ func (m *memory) createTimeout() time.Duration {
 
 // batches splits the ordinals into the batches in which to create their Jobs. If careful is true, the first batch has
 // one ordinal, and each further batch is twice as large, up to as many as are sent at once; the rest are one batch. Then
-// a template that the API server rejects, or a full quota, costs few requests.
+// a template that the API server rejects, a full quota or a webhook that hangs costs few requests.
 func batches(ordinals []int64, careful bool) [][]int64 {
 	if !careful {
 		return [][]int64{ordinals}

@@ -80,12 +80,15 @@ func After(delay time.Duration, priority int) reconcile.Result {
 	return reconcile.Result{RequeueAfter: delay, Priority: &priority}
 }
 
+// afterBackoff is a delay that stands for the current backoff of the ScaledJob, which only the work queue knows for
+// certain.
+const afterBackoff time.Duration = -1
+
 // enqueue adds a request. After failed reconciles of the ScaledJob, the request waits for the backoff: events must
 // neither bypass the backoff nor be lost.
 func enqueue(queue requestQueue, key types.NamespacedName, priority int) {
-	request := reconcile.Request{NamespacedName: key}
-	options := priorityqueue.AddOpts{Priority: &priority, After: retry.APIServer.After(queue.NumRequeues(request))}
-	queue.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(options, request)
+	queue.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(
+		priorityqueue.AddOpts{Priority: &priority, After: afterBackoff}, reconcile.Request{NamespacedName: key})
 }
 
 // RateLimiter delays retries with an exponential backoff per ScaledJob.

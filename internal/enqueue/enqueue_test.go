@@ -34,7 +34,7 @@ type workQueue struct {
 func withQueue(t *testing.T, test func(context.Context, *workQueue)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		queue := priorityqueue.New("", func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = RateLimiter() })
+		queue := new(Deadlines).NewQueue("", RateLimiter()).(priorityqueue.PriorityQueue[reconcile.Request])
 		defer queue.ShutDown()
 		test(t.Context(), &workQueue{NewWithT(t), queue})
 	})
@@ -151,22 +151,38 @@ func TestEnqueueDuringAFailingPass(t *testing.T) {
 	})
 }
 
-// An event during a successful retry does not wait for the resync.
+// An event during a successful retry waits neither for the backoff nor for the resync.
 func TestEnqueueDuringASuccessfulRetry(t *testing.T) {
 	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
-		q.failTimes(emails, 1)
+		q.failTimes(emails, 10)
 		q.next()
 
 		enqueue(q, emails, PriorityGrowth)
+		enqueue(q, emails, PriorityNormal)
 		q.succeed(emails, 30*time.Second)
 
-		_, _, waited := q.next()
-		q.Expect(waited).To(Equal(retry.APIServer.After(1)))
+		_, priority, waited := q.next()
+		q.Expect(priority).To(Equal(PriorityGrowth))
+		q.Expect(waited).To(BeZero())
 		q.succeed(emails, 30*time.Second)
 		enqueue(q, emails, PriorityGrowth)
 		_, _, waited = q.next()
 		q.Expect(waited).To(BeZero(), "the backoff was reset")
+	})
+}
+
+// The retry does the work of the events that came before it. When it succeeds, nothing is left to do.
+func TestEnqueueBeforeASuccessfulRetry(t *testing.T) {
+	t.Parallel()
+	withQueue(t, func(_ context.Context, q *workQueue) {
+		q.failTimes(emails, 10)
+		enqueue(q, emails, PriorityGrowth)
+		q.next()
+		q.succeed(emails, 30*time.Second)
+
+		_, _, waited := q.next()
+		q.Expect(waited).To(Equal(30 * time.Second))
 	})
 }
 

@@ -109,28 +109,61 @@ func (d *Deadlines) overdue(now time.Time) []types.NamespacedName {
 func (d *Deadlines) NewQueue(
 	name string, limiter workqueue.TypedRateLimiter[reconcile.Request],
 ) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	return &watchedQueue{d, priorityqueue.New(name, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter })}
+	return &watchedQueue{
+		deadlines:     d,
+		delayed:       map[reconcile.Request]int{},
+		PriorityQueue: priorityqueue.New(name, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter }),
+	}
 }
 
 // watchedQueue is a work queue that notes what waits in it.
 type watchedQueue struct {
 	deadlines *Deadlines
 
+	mu sync.Mutex
+	// delayed are the requests that wait for a backoff because of events, with their priorities.
+	delayed map[reconcile.Request]int
+
 	priorityqueue.PriorityQueue[reconcile.Request]
 }
 
 // AddWithOpts implements priorityqueue.PriorityQueue.
 func (q *watchedQueue) AddWithOpts(options priorityqueue.AddOpts, requests ...reconcile.Request) {
-	if options.Priority == nil || *options.Priority < PriorityGrowth {
-		for _, request := range requests {
-			delay := options.After
-			if options.RateLimited {
-				delay = max(delay, retry.APIServer.After(q.NumRequeues(request)+1))
-			}
-			q.deadlines.expect(request.NamespacedName, delay)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, request := range requests {
+		q.add(options, request)
+	}
+}
+
+// add adds a request. The caller holds the lock.
+func (q *watchedQueue) add(options priorityqueue.AddOpts, request reconcile.Request) {
+	if options.After == afterBackoff {
+		options.After = retry.APIServer.After(q.NumRequeues(request))
+		if known, ok := q.delayed[request]; options.After > 0 && (!ok || known < *options.Priority) {
+			q.delayed[request] = *options.Priority
 		}
 	}
-	q.PriorityQueue.AddWithOpts(options, requests...)
+	if options.Priority == nil || *options.Priority < PriorityGrowth {
+		delay := options.After
+		if options.RateLimited {
+			delay = max(delay, retry.APIServer.After(q.NumRequeues(request)+1))
+		}
+		q.deadlines.expect(request.NamespacedName, delay)
+	}
+	q.PriorityQueue.AddWithOpts(options, request)
+}
+
+// Forget implements workqueue.TypedRateLimitingInterface. The backoff is over, so that events that came during the
+// successful reconcile need not wait for it any more.
+func (q *watchedQueue) Forget(request reconcile.Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.PriorityQueue.Forget(request)
+	if priority, ok := q.delayed[request]; ok {
+		delete(q.delayed, request)
+		q.add(priorityqueue.AddOpts{Priority: &priority}, request)
+	}
 }
 
 // Add implements workqueue.TypedInterface.
@@ -138,9 +171,13 @@ func (q *watchedQueue) Add(request reconcile.Request) {
 	q.AddWithOpts(priorityqueue.AddOpts{}, request)
 }
 
-// GetWithPriority implements priorityqueue.PriorityQueue.
+// GetWithPriority implements priorityqueue.PriorityQueue. The reconcile that begins now sees what all events before it
+// were about.
 func (q *watchedQueue) GetWithPriority() (request reconcile.Request, priority int, shutdown bool) {
 	request, priority, shutdown = q.PriorityQueue.GetWithPriority()
 	q.deadlines.served(request.NamespacedName)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.delayed, request)
 	return request, priority, shutdown
 }

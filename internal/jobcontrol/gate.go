@@ -110,12 +110,17 @@ func (g *Gate) wrote(uid types.UID, ordinal int64, job *metav1.ObjectMeta) {
 	defer g.mu.Unlock()
 	open := g.open(uid)
 	open.ordinals.use(ordinal)
-	open.awaited = append(open.awaited, write{
+	open.awaited = append(open.awaited, writeOf(job))
+}
+
+// writeOf returns the write of a Job that the API server returned now.
+func writeOf(job *metav1.ObjectMeta) write {
+	return write{
 		key:     types.NamespacedName{Namespace: job.Namespace, Name: job.Name},
 		uid:     job.UID,
 		version: job.ResourceVersion,
 		since:   time.Now(),
-	})
+	}
 }
 
 // Lost records that a create ended without an answer.
@@ -268,10 +273,7 @@ func (g *Gate) overdue(uid types.UID, now time.Time) []Unanswered {
 
 // settled reports whether the cache shows the write, or no longer has to because the Job was deleted.
 func (g *Gate) settled(ctx context.Context, pending write) (bool, error) {
-	if g.stores.reached(pending.version) {
-		return true, nil
-	}
-	shown, err := holds(ctx, g.cached, pending)
+	shown, err := g.shows(ctx, pending)
 	if err != nil || shown {
 		return shown, err
 	}
@@ -280,6 +282,14 @@ func (g *Gate) settled(ctx context.Context, pending write) (bool, error) {
 	}
 	exists, err := holds(ctx, g.live, pending)
 	return !exists, err
+}
+
+// shows reports whether the cache shows the write, or did until the Job was deleted.
+func (g *Gate) shows(ctx context.Context, pending write) (bool, error) {
+	if g.stores.reached(pending.version) {
+		return true, nil
+	}
+	return holds(ctx, g.cached, pending)
 }
 
 // holds reports whether the reader returns this Job, and not another one of the same name.

@@ -50,7 +50,7 @@ func (s *Stores) NewInformer(
 }
 
 // Owned returns the cached Jobs in the namespace that the owner controls, in no particular order. The Jobs belong to
-// the cache and must not be changed. The client of the manager would copy every Job on every list.
+// the cache and must not be changed. The client of the manager would copy the struct of every Job on every list.
 func (s *Stores) Owned(namespace string, owner types.UID) ([]*batchv1.Job, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -39,8 +39,8 @@ type former struct {
 	job   metav1.ObjectMeta
 }
 
-// tookOver records every Job of a ScaledJob that exists now and is newer than the cache, because a previous leader may
-// have created it. It returns true when that is complete, and false while another goroutine is doing it.
+// tookOver records every Job of a ScaledJob that exists now and that the cache does not show yet, because a previous
+// leader may have created it. It returns true when that is complete, and false while another goroutine is doing it.
 func (g *Gate) tookOver(ctx context.Context) (bool, error) {
 	t := &g.takeover
 	if t.done.Load() {
@@ -98,15 +98,24 @@ func (g *Gate) listPage(ctx context.Context, t *takeover, limit int64) error {
 	if err != nil {
 		return err
 	}
+	var listed []former
 	for i := range page.Items {
 		job := &page.Items[i].ObjectMeta
-		if _, owner, ok := jobs.Owner(job); ok && !g.stores.reached(job.ResourceVersion) {
-			t.listed = append(t.listed, former{owner, metav1.ObjectMeta{
+		_, owner, ok := jobs.Owner(job)
+		if !ok {
+			continue
+		}
+		shown, err := g.shows(ctx, writeOf(job))
+		if err != nil {
+			return err
+		}
+		if !shown {
+			listed = append(listed, former{owner, metav1.ObjectMeta{
 				Namespace: job.Namespace, Name: job.Name, UID: job.UID, ResourceVersion: job.ResourceVersion,
 			}})
 		}
 	}
-	t.next = page.Continue
+	t.listed, t.next = append(t.listed, listed...), page.Continue
 	return nil
 }
 

@@ -143,6 +143,29 @@ func TestTakeoverWithSeveralStores(t *testing.T) {
 	g.Expect(isReady(t.Context(), g, gate, owner2)).To(BeFalse())
 }
 
+// A Job that the cache shows during the list may be deleted before its ScaledJob is reconciled.
+func TestTakeoverWithSeveralStoresAndADeletedJob(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	shown := jobOf(owner1, "shown", "")
+	live := answering(func(jobs *metav1.PartialObjectMetadataList, options *client.ListOptions) error {
+		if options.Namespace == "mail" {
+			namesake := jobOf(owner2, "namesake", "3")
+			namesake.UID = "another"
+			jobs.Items = metadataOf(jobOf(owner1, "shown", "3"), namesake)
+		}
+		return nil
+	})
+	stores, _ := storesAt(g, "7", "7")
+	cached := reading(interceptor.Funcs{}, shown, jobOf(owner2, "namesake", ""))
+	gate := NewGate(cached, live, stores, []string{"mail", "images"})
+
+	g.Expect(isReady(t.Context(), g, gate, "another owner")).To(BeTrue(), "the list is complete")
+	g.Expect(cached.Delete(t.Context(), shown)).To(Succeed())
+	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
+	g.Expect(isReady(t.Context(), g, gate, owner2)).To(BeFalse(), "the cache shows an older Job of the same name")
+}
+
 func TestTakeoverIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -96,8 +96,7 @@ type Orphans struct {
 func Status(
 	sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, seen Reconciled, now time.Time,
 ) *scaledjobv1.ScaledJobStatus {
-	status := before.DeepCopy()
-	status.ObservedGeneration = sj.Generation
+	status := next(sj, before)
 	status.ActiveJobs = int32(len(seen.Jobs.Active) + seen.Created)
 	status.PendingJobs = int32(seen.Jobs.Pending() + seen.Created)
 	status.SucceededJobs = int32(len(seen.Jobs.Succeeded))
@@ -119,6 +118,17 @@ func Status(
 	}
 	setConditions(sj, status, &seen)
 	slices.SortStableFunc(status.Conditions, inOrder)
+	return status
+}
+
+// next returns a copy of the previous status, for the current generation. It has only the conditions that this version of
+// the operator knows: a write would adopt those of other field managers, and keep those of earlier versions.
+func next(sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus) *scaledjobv1.ScaledJobStatus {
+	status := before.DeepCopy()
+	status.ObservedGeneration = sj.Generation
+	status.Conditions = slices.DeleteFunc(status.Conditions, func(is metav1.Condition) bool {
+		return !slices.Contains(conditionOrder, is.Type)
+	})
 	return status
 }
 
@@ -145,8 +155,7 @@ type unknownFields interface {
 func Malformed(
 	sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, cause error,
 ) *scaledjobv1.ScaledJobStatus {
-	status := before.DeepCopy()
-	status.ObservedGeneration = sj.Generation
+	status := next(sj, before)
 	// Errors and names may be very long.
 	message := "The operator can't decode the spec; it may have been stored under an older CRD. Correct it: " +
 		shorten(cause.Error(), maxCause) + "."

@@ -87,6 +87,24 @@ func TestStatusKeepsTheUnseen(t *testing.T) {
 	}
 }
 
+// Conditions of others, and those of an earlier version, are not the operator's to keep.
+func TestStatusHasTheKnownConditionsOnly(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	sj := scaledJob()
+	before := &scaledjobv1.ScaledJobStatus{Conditions: []metav1.Condition{
+		{Type: "Foreign", Status: metav1.ConditionTrue, Reason: "Other"},
+		{Type: scaledjobv1.ConditionTemplateValid, Status: metav1.ConditionTrue, Reason: scaledjobv1.ReasonAccepted},
+	}}
+	for _, after := range []*scaledjobv1.ScaledJobStatus{
+		Status(sj, before, Reconciled{QueueErr: unreachable}, time.Unix(1000, 0)), Malformed(sj, before, errAway),
+	} {
+		g.Expect(after.Conditions).NotTo(ContainElement(HaveField("Type", "Foreign")))
+		g.Expect(after.Conditions).To(ContainElement(HaveField("Type", scaledjobv1.ConditionTemplateValid)))
+	}
+	g.Expect(before.Conditions).To(HaveLen(2), "the previous status is unchanged")
+}
+
 func TestStatusOfTheFirstPassWithoutRedis(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

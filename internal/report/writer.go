@@ -185,8 +185,9 @@ func (r *StatusRecord) wait(before, status *scaledjobv1.ScaledJobStatus, more bo
 	return max(0, leastInterval-now.Sub(r.writtenAt))
 }
 
-// apply applies the whole status. It sends the UID, so that the status of a new ScaledJob of the same name is not
-// changed. It returns whether the answer shows that the ScaledJob exists and is not being deleted.
+// apply applies the whole status. It returns whether the answer shows that the ScaledJob exists and is not being deleted.
+// A new ScaledJob of the same name gets the status too, until the first reconcile of it: the API server does not compare
+// the UID.
 func (w StatusWriter) apply(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus,
 ) (alive bool, err error) {
@@ -213,7 +214,9 @@ func (w StatusWriter) apply(
 // ErrNoPlace means that a request waits for a place, or for the renewal of the Lease.
 var ErrNoPlace = errors.New("too many requests to the API server are running")
 
-// Drop removes a status that does not match the CRD. The API server would reject any status applied over it.
+// Drop removes a status that does not match the CRD. The API server would reject any status applied over it. The patch
+// tests the UID, so that the status of a new ScaledJob of the same name stays: for a status, the API server does not
+// compare a UID that is part of the object.
 func (w StatusWriter) Drop(ctx context.Context, sj *scaledjobv1.ScaledJob) error {
 	if w.Yields() {
 		return ErrNoPlace
@@ -225,8 +228,8 @@ func (w StatusWriter) Drop(ctx context.Context, sj *scaledjobv1.ScaledJob) error
 	defer giveBack()
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
-	err := w.Client.Status().Patch(ctx, identity(sj), client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))
-	if err != nil {
+	patch := fmt.Appendf(nil, `[{"op":"test","path":"/metadata/uid","value":%q},{"op":"add","path":"/status","value":{}}]`, sj.UID)
+	if err := w.Client.Status().Patch(ctx, identity(sj), client.RawPatch(types.JSONPatchType, patch)); err != nil {
 		return fmt.Errorf("removing a status that can't be decoded: %w", err)
 	}
 	return nil

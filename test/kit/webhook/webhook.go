@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package webhook runs admission webhooks that do not behave: they hang, refuse or lie. It also makes admission policies that
+// Package webhook runs admission webhooks that do not behave: they hang, refuse, lie or change objects. It also makes admission policies that
 // refuse.
 package webhook
 
@@ -89,6 +89,18 @@ func Deny(code int32, text string) Answer {
 	}
 }
 
+// Patch returns an Answer that changes each object by this JSON patch.
+func Patch(operations string) Answer {
+	return func(review *admissionv1.AdmissionReview) (any, bool) {
+		kind := admissionv1.PatchTypeJSONPatch
+		review.Response = &admissionv1.AdmissionResponse{
+			UID: review.Request.UID, Allowed: true, PatchType: &kind, Patch: []byte(operations),
+		}
+		review.Request = nil
+		return review, true
+	}
+}
+
 // httpError is the HTTP status code of an answer without a review.
 type httpError int
 
@@ -131,7 +143,7 @@ func Trusting(authority []byte) Change {
 type Webhook struct {
 	answer        Answer
 	api           client.Client
-	configuration *registrationv1.ValidatingWebhookConfiguration
+	configuration client.Object
 	server        *httptest.Server
 	stopped       chan struct{}
 
@@ -145,27 +157,55 @@ type Counts struct{ Waiting, Most, Ended int }
 
 // Start has the API server ask about what matches the rule in a namespace.
 func Start(ctx context.Context, api client.Client, namespace string, of Rule, answer Answer, changes ...Change) (*Webhook, error) {
+	w := serve(api, answer)
+	registered := w.registration(namespace, of)
+	for _, change := range changes {
+		change(&registered)
+	}
+	return w.register(ctx, namespace, &registrationv1.ValidatingWebhookConfiguration{
+		Webhooks: []registrationv1.ValidatingWebhook{registered},
+	})
+}
+
+// StartMutating is like Start, for answers that change objects.
+func StartMutating(ctx context.Context, api client.Client, namespace string, of Rule, answer Answer) (*Webhook, error) {
+	w := serve(api, answer)
+	from := w.registration(namespace, of)
+	return w.register(ctx, namespace, &registrationv1.MutatingWebhookConfiguration{Webhooks: []registrationv1.MutatingWebhook{{
+		Name: from.Name, SideEffects: from.SideEffects, FailurePolicy: from.FailurePolicy, TimeoutSeconds: from.TimeoutSeconds,
+		AdmissionReviewVersions: from.AdmissionReviewVersions, ClientConfig: from.ClientConfig,
+		NamespaceSelector: from.NamespaceSelector, ObjectSelector: from.ObjectSelector, Rules: from.Rules,
+	}}})
+}
+
+// serve starts the server of a webhook.
+func serve(api client.Client, answer Answer) *Webhook {
 	w := &Webhook{answer: answer, api: api, stopped: make(chan struct{})}
 	w.server = httptest.NewUnstartedServer(w)
 	w.server.Config.ErrorLog = log.New(io.Discard, "", 0) // An API server that does not trust it tries again and again.
 	w.server.StartTLS()
+	return w
+}
+
+// registration returns how the webhook is registered for what matches the rule in a namespace.
+func (w *Webhook) registration(namespace string, of Rule) registrationv1.ValidatingWebhook {
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.server.Certificate().Raw})
 	none, fail, seconds := registrationv1.SideEffectClassNone, registrationv1.Fail, int32(timeoutSeconds)
-	w.configuration = &registrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: namespace + "-"},
-		Webhooks: []registrationv1.ValidatingWebhook{{
-			Name: "hostile.example.com", SideEffects: &none, FailurePolicy: &fail, TimeoutSeconds: &seconds,
-			AdmissionReviewVersions: []string{"v1"},
-			ClientConfig:            registrationv1.WebhookClientConfig{URL: &w.server.URL, CABundle: authority},
-			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
-			ObjectSelector:          &metav1.LabelSelector{MatchLabels: of.Labels},
-			Rules:                   []registrationv1.RuleWithOperations{of.registered()},
-		}},
+	return registrationv1.ValidatingWebhook{
+		Name: "hostile.example.com", SideEffects: &none, FailurePolicy: &fail, TimeoutSeconds: &seconds,
+		AdmissionReviewVersions: []string{"v1"},
+		ClientConfig:            registrationv1.WebhookClientConfig{URL: &w.server.URL, CABundle: authority},
+		NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+		ObjectSelector:          &metav1.LabelSelector{MatchLabels: of.Labels},
+		Rules:                   []registrationv1.RuleWithOperations{of.registered()},
 	}
-	for _, change := range changes {
-		change(&w.configuration.Webhooks[0])
-	}
-	if err := api.Create(ctx, w.configuration); err != nil {
+}
+
+// register creates the configuration of the webhook.
+func (w *Webhook) register(ctx context.Context, namespace string, configuration client.Object) (*Webhook, error) {
+	configuration.SetGenerateName(namespace + "-")
+	w.configuration = configuration
+	if err := w.api.Create(ctx, configuration); err != nil {
 		w.end()
 		return nil, fmt.Errorf("registering a webhook for namespace %s: %w", namespace, err)
 	}
@@ -177,7 +217,7 @@ func (w *Webhook) Stop(ctx context.Context) error {
 	err := w.api.Delete(ctx, w.configuration)
 	w.end()
 	if err != nil {
-		return fmt.Errorf("removing webhook %s: %w", w.configuration.Name, err)
+		return fmt.Errorf("removing webhook %s: %w", w.configuration.GetName(), err)
 	}
 	return nil
 }

@@ -31,9 +31,9 @@ type plan struct {
 }
 
 // decide compares the due Jobs with the owned Jobs. A create without an answer counts as an active Job, so that no
-// other Job is created in its place while its result is unknown. If held is true (creation is suspended or refused), the
+// other Job is created in its place while its result is unknown. If stopped is true (creation is suspended or refused), the
 // plan creates nothing, but still has the desired number of Jobs for the status.
-func decide(asks *scaledjob.Resolved, seen observation, held bool, pause *scaling.Pause, now time.Time) plan {
+func decide(asks *scaledjob.Resolved, seen observation, stopped bool, pause *scaling.Pause, now time.Time) plan {
 	if seen.queues.err != nil {
 		return plan{}
 	}
@@ -51,8 +51,8 @@ func decide(asks *scaledjob.Resolved, seen observation, held bool, pause *scalin
 		known: true, desired: decision.Desired, atMax: decision.AtMax,
 		due: lost + int64(decision.Create), free: lost + int64(free),
 	}
-	if held {
-		result.held = decision.Create > 0
+	if stopped {
+		result.held = result.due > 0
 		return result
 	}
 	allowed := pause.Allowed(result.due, result.free, now)

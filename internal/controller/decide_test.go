@@ -111,7 +111,7 @@ func TestDecide(t *testing.T) {
 			is = decide(&asks, c.seen, true, pause, now)
 			held.held = is.held
 			g.Expect(is).To(Equal(held), "while creating pauses")
-			g.Expect(is.held || sj.Spec.Suspend).To(Equal(c.want.create > 0 || sj.Spec.Suspend))
+			g.Expect(is.held || sj.Spec.Suspend).To(Equal(c.want.due > 0 || sj.Spec.Suspend))
 		})
 	}
 }

@@ -78,7 +78,7 @@ func (m *memory) suspensionLifted(sj *scaledjobv1.ScaledJob) bool {
 // pausedUntil returns when the next Job may be created; zero if creation is not paused, or if that may be now.
 func (m *memory) pausedUntil(now time.Time) time.Time {
 	refused, probed := m.refusals.Until(now), m.pause.Until(now)
-	if refused.After(probed) {
+	if refused.After(probed) || !m.pause.All() && !refused.IsZero() {
 		return refused
 	}
 	return probed

@@ -80,6 +80,7 @@ func (m *memory) templateEdited(sj *scaledjobv1.ScaledJob, seen observation) boo
 // Job has had.
 func queueState(asks *scaledjob.Resolved, seen observation, newest int64) scaling.QueueState {
 	state := scaling.QueueState{
+		Waiting:    seen.queues.counts.Waiting(),
 		Depth:      seen.queues.counts.Outstanding(),
 		InProgress: scaling.InProgress(asks.Contents(seen.queues.counts), asks.Policy),
 		Active:     int64(len(seen.jobs.Active) + len(seen.unanswered)),

@@ -74,9 +74,9 @@ func (o outcome) waiting() bool { return o.changed || o.afterStatus || !o.waits.
 // failed reports whether a create failed or was refused.
 func (o outcome) failed() bool { return o.err != nil || o.refusal != nil }
 
-// scale creates the Jobs of the plan, and tells the pause whether the API server accepted them.
+// scale creates the Jobs of the plan, and records in the pause and in the refusals what came of it.
 func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, plan plan) outcome {
-	if t.mem.createsSlowly && t.mem.status.WaitsBriefly(time.Now()) {
+	if len(plan.resend)+plan.create > 0 && t.mem.createsSlowly && t.mem.status.WaitsBriefly(time.Now()) {
 		return outcome{afterStatus: true}
 	}
 	made, more, err := r.create(ctx, t, seen, plan)

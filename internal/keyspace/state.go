@@ -36,8 +36,8 @@ type State struct {
 	LastEvent, LastEnd time.Time
 	// Since is when the last subscription of the keys to change began or ended.
 	Since time.Time
-	// Unchanged is since when the server, which tracks the keys, has told of no change of any. It is zero if it would
-	// not tell of the next one.
+	// Unchanged is since when the server, which tracks the keys, has reported no change of any. It is zero if it would
+	// not report the next one.
 	Unchanged time.Time
 }
 

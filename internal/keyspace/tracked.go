@@ -113,7 +113,7 @@ func (w *Watcher) judgeTracking(watched *watch, now time.Time) verify.Tracking {
 	return state
 }
 
-// unchanged returns since when the server has told of no change of the keys; zero if one of them is not armed.
+// unchanged returns since when the server has reported no change of the keys; zero if one of them is not armed.
 func (w *Watcher) unchanged(watched *watch) (since time.Time) {
 	for spot := range watched.spots() {
 		key := w.trackerOf(spot).State(spot.key.trackingKey(spot.importing)).Armed

@@ -26,6 +26,15 @@ func (c Counts) Outstanding() int64 {
 	return sum
 }
 
+// Waiting returns the number of messages that no worker has taken.
+func (c Counts) Waiting() int64 {
+	var sum int64
+	for _, count := range c {
+		sum += min(count.Waiting, math.MaxInt64-sum)
+	}
+	return sum
+}
+
 // Partial reports whether there may be more messages, because not all could be counted.
 func (c Counts) Partial() bool {
 	for _, count := range c {

@@ -167,14 +167,19 @@ func notStarting(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
 
 // probing says what happens during a pause, and resume tells users how to end it immediately.
 const (
-	probing = " Until a Job succeeds and a message leaves the queue, the operator creates single Jobs: at most four soon after each " +
-		"other, and then one every 30 seconds. status.creationPausedUntil is when the next one is due; a message that arrives may " +
+	probing = " Until a Job succeeds and a message leaves the queue, the operator creates single Jobs: at most four, and one more for " +
+		"every 30 seconds that pass. status.creationPausedUntil is when the next one is due; a message that arrives may " +
 		"get one earlier."
 	resume = " To resume at once, edit spec.jobTemplate, or set spec.suspend to true and back to false; running Jobs go on."
 )
 
 // paused returns the message while creation is paused because of how Jobs end.
 func paused(seen *Reconciled) string {
+	if seen.Limit == scaling.NoProgress && seen.Depth != nil && *seen.Depth == 0 {
+		return "The queue is empty, and Jobs of spec.minReplicas finish instead of waiting for messages." + probing + " Let the " +
+			"workers wait longer, or lower spec.minReplicas. Without notifications or tracking, workers may have processed messages " +
+			"that the operator did not see." + resume
+	}
 	if seen.Limit == scaling.NoProgress {
 		return "Jobs finish, but no message leaves the queue." + probing + " Check that the workers take messages from this key on " +
 			"this server, and that they take over the messages of workers that died." + resume
@@ -189,15 +194,15 @@ func paused(seen *Reconciled) string {
 
 // orphaned returns the message for messages in progress that no unfinished Job can hold.
 func orphaned(found Orphans) string {
-	text := "Messages are in progress that no unfinished Job holds"
-	cure := "Let the workers take over the messages of workers that died, or move them back to the queue."
+	text := "More messages are in progress than the unfinished Jobs can hold"
+	cure := "If each Job processes several messages at a time, raise threshold. Otherwise, let the workers take over the messages of workers that died, or move them back to the queue."
 	if queue := found.Queue; queue != nil {
-		text += fmt.Sprintf(": %d in %s", found.Messages, quoted(queue.Name))
+		text += fmt.Sprintf(": up to %d in %s", found.Messages, quoted(queue.Name))
 		if queue.Stream != nil {
-			cure = "Let the workers take over the entries of consumers that died, with XAUTOCLAIM, or acknowledge them with XACK."
+			cure = "If each Job processes several messages at a time, raise threshold. Otherwise, let the workers take over the entries of consumers that died, with XAUTOCLAIM, or acknowledge them with XACK."
 		}
 	}
-	return text + ". Their workers have died, or they belong to other programs. The operator creates single Jobs for them, about one " +
+	return text + ". Their workers have died, or other programs hold them. The operator creates single Jobs for them, about one " +
 		"every 30 seconds, and more as soon as such messages leave. Other messages get their Jobs at once. " + cure
 }
 

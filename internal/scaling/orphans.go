@@ -20,10 +20,8 @@ type orphans struct {
 	// least and most are the smallest and the largest observed excess since then.
 	least, most int64
 	since       time.Time
-	// floor is the smallest number in progress since there are orphans. Below it, orphans have left.
-	floor int64
-	// probes are the ordinals of the unfinished Jobs that were created as probes, and ended are those of the probes that
-	// had finished at the last observation.
+	// probes are the ordinals of the unfinished Jobs that were created for them, and ended are those of such Jobs that had
+	// finished at the last observation.
 	probes, ended []int64
 	// resumed is true after a restart, if there were orphans before.
 	resumed bool
@@ -39,36 +37,31 @@ func (o *orphans) saw(inProgress, active int64, probes []int64, now time.Time) (
 		o.resumed = false
 		o.find(inProgress, active)
 	}
-	if o.known > 0 && inProgress < o.floor {
-		left, o.floor = o.floor-inProgress, inProgress
-	}
+	before := o.known
 	o.known = min(o.known, inProgress)
 	if o.since.IsZero() {
 		o.least, o.most, o.since = excess, excess, now
 	}
 	o.least, o.most = min(o.least, excess), max(o.most, excess)
 	if now.Sub(o.since) >= OrphanedAfter {
-		if o.known == 0 {
-			o.floor = inProgress
-		}
 		o.known = min(max(o.known, o.least), o.most)
 		o.least, o.most, o.since = excess, excess, now
 	}
-	return left
+	return max(0, before-o.known)
 }
 
-// excess returns for how many Jobs messages are in progress beyond those that the unfinished Jobs can hold. Probes hold
-// orphans, if any.
+// excess returns for how many Jobs messages are in progress beyond those that the unfinished Jobs can hold. What the Jobs
+// that were created for orphans hold are orphans.
 func (o *orphans) excess(inProgress, active int64) int64 {
 	return max(0, inProgress-active+int64(len(o.probes)))
 }
 
 // find makes all that no unfinished Job can hold orphans at once.
 func (o *orphans) find(inProgress, active int64) {
-	o.known, o.floor, o.since = o.excess(inProgress, active), inProgress, time.Time{}
+	o.known, o.since = o.excess(inProgress, active), time.Time{}
 }
 
-// isProbe reports whether a Job was created as a probe, and was unfinished at the last observation but one.
+// isProbe reports whether a Job was created for orphans, and was unfinished at the last observation but one.
 func (o *orphans) isProbe(ordinal int64) bool {
 	return slices.Contains(o.probes, ordinal) || slices.Contains(o.ended, ordinal)
 }

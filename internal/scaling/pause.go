@@ -47,6 +47,8 @@ type Finish struct {
 type QueueState struct {
 	// Depth is the number of outstanding messages. It is [math.MaxInt64] if there may be more than were counted.
 	Depth int64
+	// Waiting is the number of messages that wait for a worker.
+	Waiting int64
 	// InProgress is the number of Jobs that are due for messages in progress alone. Active is the number of unfinished
 	// Jobs, and Probes has the ordinals of those that [Pause.Probes] has returned.
 	InProgress, Active int64
@@ -119,9 +121,11 @@ func (p *Pause) Saw(q QueueState) {
 	if p.reason != NotPaused && q.At.Sub(p.touched) >= forgetAfter {
 		p.end()
 	}
-	p.sawInProgress(q)
 	if before == nil {
 		p.newestAtChange, p.newestAtDeparture, p.idle, p.stillSince = q.Newest, q.Newest, 0, q.At
+	}
+	p.sawInProgress(q)
+	if before == nil {
 		return
 	}
 	p.sawArrivals(q, *before)
@@ -145,12 +149,15 @@ func (p *Pause) sawArrivals(q, before QueueState) {
 	}
 }
 
-// sawInProgress tracks orphaned messages. If nothing but messages in progress has kept still, these are orphaned, and only
-// they are limited from now on.
+// sawInProgress tracks orphaned messages. If there was no progress because no other messages are left, only orphans are
+// limited from now on.
 func (p *Pause) sawInProgress(q QueueState) {
-	p.probes.earn(p.orphans.saw(q.InProgress, q.Active, q.Probes, q.At))
-	still := p.reason == NoProgress && q.At.Sub(p.stillSince) >= OrphanedAfter
-	if still && p.orphans.excess(q.InProgress, q.Active) > 0 {
+	left := p.orphans.saw(q.InProgress, q.Active, q.Probes, q.At)
+	if p.reason == NotPaused {
+		p.probes.earn(left)
+	}
+	still := p.reason == NoProgress && q.Waiting == 0 && q.At.Sub(p.stillSince) >= OrphanedAfter
+	if still && p.orphans.excess(q.InProgress, q.Active) > p.orphans.known {
 		p.orphans.find(q.InProgress, q.Active)
 		p.end()
 	}
@@ -243,16 +250,13 @@ func (p *Pause) begin(why PauseReason, now time.Time) {
 // end ends the pause of all Jobs.
 func (p *Pause) end() {
 	p.reason, p.idle, p.probes.earned = NotPaused, 0, 0
-	if p.orphans.known == 0 {
-		p.orphans.probes = nil
-	}
 }
 
 // Orphaned returns for how many Jobs there are orphaned messages.
 func (p *Pause) Orphaned() int64 { return p.orphans.known }
 
-// Probes returns the ordinals of the Jobs that were created as probes, as far as these were unfinished when the queue was
-// last observed.
+// Probes returns the ordinals of the Jobs that were created for orphaned messages, as far as these were unfinished when
+// the queue was last observed.
 func (p *Pause) Probes() []int64 { return p.orphans.probes }
 
 // Allowed returns how many of the Jobs that are due may be created now. free is how many of them are not due for orphaned
@@ -282,18 +286,20 @@ func (p *Pause) Created(ordinals []int64, due, free int64, now time.Time) {
 	switch {
 	case earned > 0 && p.reason != NotPaused && earned >= free:
 		p.end()
-	case earned > 0 && p.reason == NotPaused && earned >= due-free:
+	case earned > 0 && p.reason == NotPaused && due > free && earned >= due-free:
 		p.orphans, p.probes.earned = orphans{}, 0
 	case int64(len(ordinals)) > unlimited:
 		probes := ordinals[unlimited:]
 		p.probes.created(int64(len(probes)), now)
-		p.orphans.probes = append(p.orphans.probes, probes...)
+		if p.reason == NotPaused {
+			p.orphans.probes = append(p.orphans.probes, probes...)
+		}
 	}
 }
 
 // Reason returns why Jobs are limited.
 func (p *Pause) Reason() PauseReason {
-	if p.reason == NotPaused && p.orphans.known > 0 {
+	if p.reason == NotPaused && (p.orphans.known > 0 || p.orphans.resumed) {
 		return MessagesOrphaned
 	}
 	return p.reason

@@ -103,7 +103,7 @@ func Decide(seen Observation, policy Policy) Decision {
 }
 
 // Free returns how many of the Jobs to create are not due for orphaned messages, for which this many Jobs are due.
-// probes is the number of active Jobs that were created as probes.
+// probes is the number of active Jobs that were created for these.
 func Free(seen Observation, policy Policy, orphaned, probes int64) int32 {
 	create := Decide(seen, policy).Create
 	if orphaned == 0 {
@@ -111,7 +111,9 @@ func Free(seen Observation, policy Policy, orphaned, probes int64) int32 {
 	}
 	maximum := int64(max(policy.MaxReplicas, 0))
 	minimum := min(int64(max(policy.MinReplicas, 0)), maximum)
-	others := min(max(wanted(seen, policy, maximum)-orphaned, minimum), maximum)
+	// The messages of several queues, or below a threshold, may share Jobs. Those that wait get theirs in any case.
+	waiting := due(seen.Queues, policy.Calculation, Queue.waiting)
+	others := min(max(wanted(seen, policy, maximum)-orphaned, waiting, minimum), maximum)
 	return min(create, int32(max(0, others-max(0, seen.Active-probes))))
 }
 

@@ -107,7 +107,7 @@ func (s *simulation) end() (finishes []Finish) {
 func (s *simulation) state() QueueState {
 	queue := Queue{Waiting: int64(len(s.waiting)), InProgress: s.inProgress}
 	state := QueueState{
-		Depth: queue.Outstanding(), InProgress: InProgress([]Queue{queue}, s.policy), Active: int64(len(s.jobs)), Newest: s.newest, At: s.now,
+		Waiting: int64(len(s.waiting)), Depth: queue.Outstanding(), InProgress: InProgress([]Queue{queue}, s.policy), Active: int64(len(s.jobs)), Newest: s.newest, At: s.now,
 	}
 	for _, job := range s.jobs {
 		if slices.Contains(s.pause.Probes(), job.ordinal) {
@@ -304,4 +304,73 @@ func TestAQueueThatOnlyGrowsRecovers(t *testing.T) {
 		s.Expect(s.pause.Reason()).To(Equal(NotPaused))
 		s.Expect(s.jobs).To(HaveLen(20))
 	})
+}
+
+// One message of a dead worker does not end the pause of workers that take nothing.
+func TestAMisspeltKeyWithAnOrphan(t *testing.T) {
+	t.Parallel()
+	forEach(t, sources, func(begin func(Policy) *simulation) {
+		s := begin(between(0, 20))
+		s.misspelt, s.inProgress = true, 1
+		s.push(false, 50)
+		s.run(15*time.Minute, nil)
+		s.Expect(s.useless).To(BeNumerically("<=", 20+4+15*2+1))
+	})
+}
+
+// After a restart the pause goes on, whatever is in progress.
+func TestARestartWithMessagesInProgress(t *testing.T) {
+	t.Parallel()
+	forEach(t, sources, func(begin func(Policy) *simulation) {
+		s := begin(between(0, 20))
+		s.misspelt, s.inProgress = true, 5
+		s.push(false, 50)
+		s.run(time.Minute, nil)
+		before := s.jobsEver
+		s.pause = ResumePause(s.pause.Reason(), s.pause.Until(s.now), s.now)
+		s.run(time.Minute, nil)
+		s.Expect(s.jobsEver - before).To(BeNumerically("<=", 3))
+	})
+}
+
+// Healthy Jobs that hold messages, and fewer of them later, are no orphans that leave.
+func TestOrphansUnderAChangingLoad(t *testing.T) {
+	t.Parallel()
+	forEach(t, sources, func(begin func(Policy) *simulation) {
+		s := begin(between(0, 40))
+		s.inProgress = 30
+		s.run(time.Minute, nil)
+		s.Expect(s.pause.Reason()).To(Equal(MessagesOrphaned))
+		before := s.useless
+		s.long = 5 * time.Second
+		s.push(false, 9)
+		s.run(time.Minute, nil)
+		s.Expect(s.useless - before).To(BeNumerically("<=", 5))
+		s.Expect(s.pause.Orphaned()).To(Equal(int64(30)))
+	})
+}
+
+// Messages may share Jobs with orphans. Those that wait get theirs all the same.
+func TestFree(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		queues           []Queue
+		calculation      Calculation
+		active, orphaned int64
+		probes           int64
+		want             int32
+	}{
+		"no orphans":         {queues: []Queue{{Waiting: 3, InProgress: 4}}, active: 4, want: 3},
+		"orphans alone":      {queues: []Queue{{InProgress: 4}}, orphaned: 4, want: 0},
+		"and others":         {queues: []Queue{{Waiting: 2, InProgress: 4}}, orphaned: 4, want: 2},
+		"a probe is running": {queues: []Queue{{Waiting: 2, InProgress: 4}}, orphaned: 4, active: 1, probes: 1, want: 2},
+		"a threshold":        {queues: []Queue{{Waiting: 4, Threshold: 10}, {InProgress: 3, Threshold: 10}}, orphaned: 1, want: 1},
+		"the largest counts": {queues: []Queue{{Waiting: 3}, {InProgress: 5}}, calculation: Max, orphaned: 5, want: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			policy := Policy{MaxReplicas: 20, Calculation: c.calculation}
+			NewWithT(t).Expect(Free(Observation{Queues: c.queues, Active: c.active}, policy, c.orphaned, c.probes)).To(Equal(c.want))
+		})
+	}
 }

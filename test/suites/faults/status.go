@@ -88,8 +88,9 @@ func (q *Queue) awaitWaiting(ctx context.Context, depth int64) error {
 // unnoticed returns an error if the operator sees what do does before anything has
 // it look: then waiting for the resync would show nothing.
 func (q *Queue) unnoticed(ctx context.Context, do func(context.Context) error) error {
-	before, err := q.Reconciles(ctx)
-	if err := errors.Join(err, do(ctx), q.AwaitRest(ctx)); err != nil {
+	err := q.AwaitRest(ctx) // On a busy machine, what came before may still be under way.
+	before, readErr := q.Reconciles(ctx)
+	if err := errors.Join(err, readErr, do(ctx), q.AwaitRest(ctx)); err != nil {
 		return err
 	}
 	after, err := q.Reconciles(ctx)

@@ -30,7 +30,7 @@ func (r *Reconciler) updatePause(t *target, seen observation) {
 	switch {
 	case edited || lifted: // A user has acted, so that the cause may be gone.
 		mem.pause, mem.refusals, mem.failures = scaling.Pause{}, scaling.Refusals{}, 0
-	case first && (mem.tally.Total() == 0 || seen.jobs.HasTemplate(seen.templateHash)):
+	case first && (mem.tally.Total() == 0 || seen.jobs.HasTemplate(seen.templateHash) || t.sj.Status.ObservedGeneration == t.sj.Generation):
 		// With Jobs of other templates only, a user has edited the template while the operator was down.
 		mem.pause = scaling.ResumePause(report.Limit(&t.sj.Status), report.PausedUntil(&t.sj.Status), now)
 		mem.failures = report.FailuresBefore(&t.sj.Status)

@@ -17,9 +17,10 @@ const OrphanedAfter = 30 * time.Second
 type orphans struct {
 	// known is how many there are.
 	known int64
-	// least and most are the smallest and the largest observed excess since then.
-	least, most int64
-	since       time.Time
+	// least and most are the smallest and the largest observed excess since then. bare is the largest without regard to
+	// what the unfinished Jobs were created for.
+	least, most, bare int64
+	since             time.Time
 	// probes are the ordinals of the unfinished Jobs that were created for them, and ended are those of such Jobs that had
 	// finished at the last observation.
 	probes, ended []int64
@@ -40,12 +41,15 @@ func (o *orphans) saw(inProgress, active int64, probes []int64, now time.Time) (
 	before := o.known
 	o.known = min(o.known, inProgress)
 	if o.since.IsZero() {
-		o.least, o.most, o.since = excess, excess, now
+		o.least, o.most, o.bare, o.since = excess, excess, 0, now
 	}
-	o.least, o.most = min(o.least, excess), max(o.most, excess)
+	o.least, o.most, o.bare = min(o.least, excess), max(o.most, excess), max(o.bare, inProgress-active)
 	if now.Sub(o.since) >= OrphanedAfter {
 		o.known = min(max(o.known, o.least), o.most)
-		o.least, o.most, o.since = excess, excess, now
+		if o.bare == 0 { // All that is in progress may be what the Jobs hold, also those that were created for orphans.
+			o.known = 0
+		}
+		o.least, o.most, o.bare, o.since = excess, excess, 0, now
 	}
 	return max(0, before-o.known)
 }

@@ -121,11 +121,9 @@ func (p *Pause) Saw(q QueueState) {
 	if p.reason != NotPaused && q.At.Sub(p.touched) >= forgetAfter {
 		p.end()
 	}
-	if before == nil {
-		p.newestAtChange, p.newestAtDeparture, p.idle, p.stillSince = q.Newest, q.Newest, 0, q.At
-	}
 	p.sawInProgress(q)
 	if before == nil {
+		p.newestAtChange, p.newestAtDeparture, p.idle, p.stillSince = q.Newest, q.Newest, 0, q.At
 		return
 	}
 	p.sawArrivals(q, *before)
@@ -149,17 +147,11 @@ func (p *Pause) sawArrivals(q, before QueueState) {
 	}
 }
 
-// sawInProgress tracks orphaned messages. If there was no progress because no other messages are left, only orphans are
-// limited from now on.
+// sawInProgress tracks orphaned messages.
 func (p *Pause) sawInProgress(q QueueState) {
 	left := p.orphans.saw(q.InProgress, q.Active, q.Probes, q.At)
 	if p.reason == NotPaused {
 		p.probes.earn(left)
-	}
-	still := p.reason == NoProgress && q.Waiting == 0 && q.At.Sub(p.stillSince) >= OrphanedAfter
-	if still && p.orphans.excess(q.InProgress, q.Active) > p.orphans.known {
-		p.orphans.find(q.InProgress, q.Active)
-		p.end()
 	}
 }
 
@@ -205,9 +197,21 @@ func (p *Pause) Finished(finishes []Finish, now time.Time) {
 	case len(finishes) == 0:
 	case p.failures >= jobsBeforePause:
 		p.begin(JobsFailing, now)
+	case p.idle >= jobsBeforePause && p.foundOrphans():
+		p.end()
 	case p.idle >= jobsBeforePause:
 		p.begin(NoProgress, now)
 	}
+}
+
+// foundOrphans finds out whether Jobs made no progress because nothing is left for them but messages in progress. These
+// are orphaned, and only the Jobs for them are limited from now on.
+func (p *Pause) foundOrphans() bool {
+	if p.seen == nil || p.seen.Waiting > 0 || p.orphans.excess(p.seen.InProgress, p.seen.Active) <= p.orphans.known {
+		return false
+	}
+	p.orphans.find(p.seen.InProgress, p.seen.Active)
+	return true
 }
 
 func (p *Pause) count(f Finish) {

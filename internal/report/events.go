@@ -87,7 +87,7 @@ func Events(before, after *scaledjobv1.ScaledJobStatus) []Event {
 	return all
 }
 
-// aboutSpec reports a spec that can't be decoded.
+// aboutSpec reports a spec that can't be used.
 func aboutSpec(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	is := changedCondition(before, after, scaledjobv1.ConditionReady)
 	if is != nil && is.Reason == scaledjobv1.ReasonInvalidSpec {

@@ -25,7 +25,6 @@ const (
 	eventQueueConnected   = "QueueConnected"
 	eventTemplateRejected = "TemplateRejected"
 	eventTemplateWarning  = "TemplateWarning"
-	eventAnotherOperator  = "AnotherOperator"
 
 	eventNotificationsUnavailable = "NotificationsUnavailable"
 	eventNotificationsRestored    = "NotificationsRestored"
@@ -63,14 +62,6 @@ func ReplacedJobs() Event {
 func DeletedHistory(quota string) Event {
 	return normal(eventDeletedHistory, "Prune", "Deleted the oldest finished Jobs, because the quota "+quoted(quota)+
 		" has no room for new Jobs. Lower spec.successfulJobsHistoryLimit and spec.failedJobsHistoryLimit, or raise the quota.")
-}
-
-// AnotherOperator reports that another operator creates Jobs for the ScaledJob.
-func AnotherOperator() Event {
-	return warning(eventAnotherOperator, "Scale",
-		"Another operator creates Jobs for this ScaledJob too, so that more Jobs than are due may run. Let only one "+
-			"installation watch this namespace (--watch-namespaces), or give them the same Lease (--leader-elect, "+
-			"--leader-election-id, --leader-election-namespace).")
 }
 
 // Events returns the events for the conditions that changed between two statuses.

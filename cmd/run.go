@@ -92,7 +92,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	if mgr == nil {
 		return err
 	}
-	if met, err := awaitCluster(ctx, mgr, options, lease); !met {
+	if met, err := awaitCluster(ctx, mgr); !met {
 		return err
 	}
 	pool := newPool(mgr.GetAPIReader(), options)
@@ -127,7 +127,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 			return fmt.Errorf("adding to the manager: %w", err)
 		}
 	}
-	if err := errors.Join(access.addTo(mgr), addProbes(mgr)); err != nil {
+	if err := errors.Join(access.addTo(mgr), addProbes(mgr, lease)); err != nil {
 		return err
 	}
 	return within(ctx, lease, stoppable(synced, mgr.Start))
@@ -206,14 +206,17 @@ func (f onEveryReplica) Start(ctx context.Context) error { return f(ctx) }
 func (onEveryReplica) NeedLeaderElection() bool { return false }
 
 // addProbes adds a liveness probe that succeeds while the process responds, and a readiness probe that waits for the
-// caches. Neither depends on Redis or on leadership: restarting the operator helps with neither an outage of Redis nor
-// being a standby replica.
-func addProbes(mgr ctrl.Manager) error {
+// caches, and until the Lease can be read. Neither depends on Redis or on leadership: restarting the operator helps with
+// neither an outage of Redis nor being a standby replica.
+func addProbes(mgr ctrl.Manager, lease *leadership.Lease) error {
 	synced := func(request *http.Request) error {
 		ctx, cancel := context.WithTimeout(request.Context(), readyTimeout)
 		defer cancel()
 		if !mgr.GetCache().WaitForCacheSync(ctx) {
 			return errors.New("the caches have not synced yet")
+		}
+		if lease != nil && !lease.Reached() {
+			return errors.New("the Lease was not read yet")
 		}
 		return nil
 	}

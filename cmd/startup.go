@@ -10,10 +10,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/discovery"
-	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"miracle.dev/scaledjob-operator/internal/leadership"
 	"miracle.dev/scaledjob-operator/internal/preflight"
 )
 
@@ -72,24 +70,15 @@ func await(ctx context.Context, log logr.Logger, all ...prerequisite) (met bool,
 }
 
 // awaitCluster waits until the cluster has everything that the operator needs.
-func awaitCluster(ctx context.Context, mgr ctrl.Manager, options options, lease *leadership.Lease) (bool, error) {
+func awaitCluster(ctx context.Context, mgr ctrl.Manager) (bool, error) {
 	schemas, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return false, fmt.Errorf("preparing to read the schema of ScaledJobs: %w", err)
 	}
-	reviews, err := authorizationclient.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return false, fmt.Errorf("preparing to check the permissions of the operator: %w", err)
-	}
 	readSchemas := func(ctx context.Context) ([]byte, error) {
 		return preflight.ReadSchemas(ctx, schemas.RESTClient())
 	}
-	return await(ctx, ctrl.Log,
-		warnsOfOldKubernetes(schemas.ServerVersionWithContext, ctrl.Log),
-		servesScaledJobs(mgr.GetRESTMapper()),
-		hasAllFields(readSchemas, ctrl.Log),
-		mayWork(needsOf(options, lease), preflight.AskAPIServer(reviews), ctrl.Log),
-	)
+	return await(ctx, ctrl.Log, servesScaledJobs(mgr.GetRESTMapper()), hasAllFields(readSchemas, ctrl.Log))
 }
 
 // awaitManager creates the manager. That asks the API server and can't be canceled, so awaitManager returns nil without

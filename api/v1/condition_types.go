@@ -34,7 +34,7 @@ const (
 	// ConditionScalingLimited, while Jobs are due.
 	ReasonSuspended = "Suspended"
 	// ReasonInvalidSpec: the operator can't decode the spec, which may have been stored under an older CRD, or the spec
-	// has fields of a newer CRD that this version of the operator does not know.
+	// has fields of a newer CRD that this version of the operator does not know, or the template of the Jobs is too large.
 	ReasonInvalidSpec = "InvalidSpec"
 )
 

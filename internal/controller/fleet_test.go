@@ -228,19 +228,6 @@ func (f *fleet) open(kind, namespace string) map[types.NamespacedName]int {
 	return open
 }
 
-// begun returns how many requests of this kind have begun, by namespace.
-func (f *fleet) begun(kind string) map[string]int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	begun := map[string]int{}
-	for _, each := range f.log {
-		if each.kind == kind && !each.ended {
-			begun[each.of.Namespace]++
-		}
-	}
-	return begun
-}
-
 // ended returns how many requests of a namespace have ended.
 func (f *fleet) ended(namespace string) (ended int) {
 	f.mu.Lock()

@@ -31,7 +31,7 @@ func (r *Reconciler) report(
 	if plan.known && !done.unfinished() && !done.waiting() && done.err == nil {
 		t.mem.notified = time.Time{}
 	}
-	r.noteActions(ctx, t, done)
+	noteActions(t, done)
 	replaced, statusWait, statusErr := r.statuses(t.pass).Write(ctx, t.sj, &t.mem.status, status, done.unfinished())
 	if replaced != nil {
 		r.emit(t.sj, report.Events(replaced, status)...)
@@ -48,13 +48,8 @@ func (r *Reconciler) report(
 	return statusWait
 }
 
-// noteActions keeps the events about what the reconcile has done, and emits that another operator creates Jobs.
-func (r *Reconciler) noteActions(ctx context.Context, t *target, done outcome) {
-	if r.Gate.TakeOthers(t.sj.UID) {
-		warning := report.AnotherOperator()
-		ctrl.LoggerFrom(ctx).Info(warning.Note)
-		r.emit(t.sj, warning)
-	}
+// noteActions keeps the events about what the reconcile has done.
+func noteActions(t *target, done outcome) {
 	if done.created > 0 {
 		t.mem.note(report.CreatedJobs())
 	}

@@ -4,7 +4,6 @@
 package controller
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -187,38 +186,4 @@ func TestStatusThatMayNotBeWrittenIsLoggedOnceAMinute(t *testing.T) {
 		w.Expect(lines).To(HaveLen(6))
 		w.Expect(lines).To(HaveEach(ContainSubstring("allow its ServiceAccount to patch scaledjobs/status")))
 	})
-}
-
-func TestAnotherOperatorIsReported(t *testing.T) {
-	t.Parallel()
-	for name, another := range map[string]bool{"another creates Jobs": true, "this one creates all": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, scaledJob())
-				var lines []string
-				ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(_, line string) {
-					if strings.Contains(line, "Another operator") {
-						lines = append(lines, line)
-					}
-				}, funcr.Options{}))
-				for ordinal := range int64(60) {
-					w.reconcile(ctx)
-					w.queues.SetDepth(emailQueue, min(200, 10*ordinal))
-					if another {
-						w.Expect(w.api.Create(ctx, jobs.Build(w.scaledJob(ctx), "template", ordinal+1, 0))).To(Succeed())
-					}
-					time.Sleep(time.Second)
-				}
-				reported := slices.DeleteFunc(slices.Clone(w.events.reasons), func(reason string) bool { return reason != "AnotherOperator" })
-				if another {
-					w.Expect(reported).To(HaveLen(1))
-					w.Expect(lines).To(ConsistOf(ContainSubstring("--watch-namespaces")))
-				} else {
-					w.Expect(reported).To(BeEmpty())
-					w.Expect(lines).To(BeEmpty())
-				}
-			})
-		})
-	}
 }

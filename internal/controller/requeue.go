@@ -27,8 +27,7 @@ const (
 	busyRetry = 250 * time.Millisecond
 	// grownRetry is for a queue that has grown, on such a server. Each further retry comes after twice the time.
 	grownRetry = 50 * time.Millisecond
-	// unreadableRetry is for queues that can't be read, and for a large template that the cache does not show as it is. It
-	// is capped at half the polling interval.
+	// unreadableRetry is for queues that can't be read. It is capped at half the polling interval.
 	unreadableRetry = 10 * time.Second
 	// moreRetry is for a reconcile that has more work to do. The short delay puts the request behind those of the same
 	// priority that already wait.
@@ -64,7 +63,7 @@ func (r *Reconciler) requeue(
 		return enqueue.After(moreRetry, enqueue.PriorityGrowth), nil
 	}
 	interval := resyncInterval(t.sj, seen.events, r.FallbackInterval)
-	if seen.queues.err != nil || done.changed {
+	if seen.queues.err != nil {
 		interval = min(unreadableRetry, t.sj.Spec.PollingInterval()/2)
 	}
 	priority := enqueue.PriorityResync

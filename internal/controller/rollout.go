@@ -17,21 +17,16 @@ import (
 )
 
 // checkTemplate sends the dry run of the template if it is due, and returns the condition to report, or nil if there is
-// nothing new. A dry run for which running Jobs are to be replaced goes first. One of a large template uses the place of
-// its creates.
+// nothing new. A dry run for which running Jobs are to be replaced goes first.
 func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observation) *report.Condition {
 	kind := enqueue.KindDryRun
-	switch {
-	case !t.template.Held():
-		kind = enqueue.KindLarge
-	case len(toReplace(t, seen)) > 0:
+	if len(toReplace(t, seen)) > 0 {
 		kind = enqueue.KindRollout
 	}
-	filled := func() (*scaledjobv1.ScaledJob, error) { return r.fill(ctx, t) }
 	dryRunner := jobcontrol.DryRunner{
-		Client: r.Client, Take: func() func() { return t.place(kind) }, TemplateHash: seen.templateHash,
+		Client: r.Client, Take: func() func() { return t.pass.Take(kind) }, TemplateHash: seen.templateHash,
 	}
-	asked, warnings, answer := dryRunner.DryRun(ctx, t.sj, filled, &t.mem.template, seen.before.Conditions)
+	asked, warnings, answer := dryRunner.DryRun(ctx, t.sj, t.withTemplate, &t.mem.template, seen.before.Conditions)
 	switch {
 	case asked:
 		return report.Checked(answer, warnings)

@@ -50,11 +50,10 @@ type outcome struct {
 	// determines when to try again.
 	refusal error
 	refused admission.Answer
-	// more is true if creates are left for the next reconcile. changed is true if creates wait until the cache shows an
-	// edit of the template. waits is since when creates wait for a place among the requests to the API server; zero if
-	// they do not.
-	more, changed bool
-	waits         time.Time
+	// more is true if creates are left for the next reconcile. waits is since when creates wait for a place among the
+	// requests to the API server; zero if they do not.
+	more  bool
+	waits time.Time
 	// afterStatus is true if creates that may take long wait until the status that shows it is written.
 	afterStatus bool
 	// template is what to report of the template; nil if that has not changed.
@@ -69,7 +68,7 @@ type outcome struct {
 func (o outcome) unfinished() bool { return o.more || o.pruned.More }
 
 // waiting reports whether creates wait for what others do.
-func (o outcome) waiting() bool { return o.changed || o.afterStatus || !o.waits.IsZero() }
+func (o outcome) waiting() bool { return o.afterStatus || !o.waits.IsZero() }
 
 // failed reports whether a create failed or was refused.
 func (o outcome) failed() bool { return o.err != nil || o.refusal != nil }
@@ -86,8 +85,6 @@ func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, pla
 		t.mem.pause.Created(ordinalsOf(made), plan.due, plan.free, time.Now())
 	}
 	switch {
-	case errors.Is(err, errChanged):
-		done.changed = true
 	case errors.Is(err, report.ErrNoPlace):
 		done.waits = t.pass.Waits(t.kindOfCreates())
 	case errors.Is(err, jobcontrol.ErrRefused) && !t.mem.madeRoom(time.Now()):
@@ -142,7 +139,7 @@ func (r *Reconciler) create(
 	if len(resend)+len(fresh) == 0 {
 		return nil, false, nil
 	}
-	giveBack := t.place(t.kindOfCreates())
+	giveBack := t.pass.Take(t.kindOfCreates())
 	if giveBack == nil {
 		return nil, false, report.ErrNoPlace
 	}
@@ -154,7 +151,7 @@ func (r *Reconciler) create(
 		mem.ownerDoubted = false
 	}
 	creator := jobcontrol.Creator{Client: r.Client, Gate: r.Gate, Leads: r.Leads}
-	owner, err := r.fill(ctx, t)
+	owner, err := t.withTemplate()
 	if err != nil {
 		return nil, false, err
 	}
@@ -180,28 +177,20 @@ func (r *Reconciler) create(
 // batches returns the ordinals in the batches in which to create their Jobs.
 func (r *Reconciler) batches(t *target, seen observation, resend, fresh []int64) [][]int64 {
 	all, slow := slices.Concat(resend, fresh), t.mem.createsSlowly || r.memories.isSlow(t.sj.Namespace)
-	switch {
-	case !t.template.Held():
-		return slices.Collect(slices.Chunk(all, 1))
-	case slow:
+	if slow {
 		return batches(all, true)
-	default:
-		careful := t.mem.failures > 0 || !seen.jobs.HasTemplate(seen.templateHash)
-		return append([][]int64{resend}, batches(fresh, careful)...)
 	}
+	careful := t.mem.failures > 0 || !seen.jobs.HasTemplate(seen.templateHash)
+	return append([][]int64{resend}, batches(fresh, careful)...)
 }
 
-// kindOfCreates returns the kind of place that creates need. A create that may take long, or much memory, needs another
-// one, so that such creates leave places to others.
+// kindOfCreates returns the kind of place that creates need. Creates that may take long need another one, so that they leave
+// places to others.
 func (t *target) kindOfCreates() enqueue.Kind {
-	switch {
-	case !t.template.Held():
-		return enqueue.KindLarge
-	case t.mem.createsSlowly:
+	if t.mem.createsSlowly {
 		return enqueue.KindSlowCreate
-	default:
-		return enqueue.KindCreate
 	}
+	return enqueue.KindCreate
 }
 
 // createTimeout returns the timeout of a create.

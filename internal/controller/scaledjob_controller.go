@@ -136,18 +136,23 @@ type target struct {
 	asks scaledjob.Resolved
 	mem  *memory
 	pass *enqueue.Pass
-	// template is the template of the Jobs. filled is sj with the decoded template while Jobs are made of it, and fillErr
-	// is the error of decoding it.
+	// template is the template of the Jobs, which sj does not have.
 	template scaledjob.Template
-	filled   *scaledjobv1.ScaledJob
-	fillErr  error
-	// large gives back the place for a large template; nil without one. largeAsked is true once it was asked for.
-	large      func()
-	largeAsked bool
 }
 
 // key returns the namespace and name of the ScaledJob.
 func (t target) key() types.NamespacedName { return client.ObjectKeyFromObject(t.sj) }
+
+// withTemplate returns the ScaledJob with the template of its Jobs, to make Jobs of.
+func (t target) withTemplate() (*scaledjobv1.ScaledJob, error) {
+	decoded, err := t.template.Decode()
+	if err != nil {
+		return nil, err
+	}
+	filled := *t.sj
+	filled.Spec.JobTemplate = decoded
+	return &filled, nil
+}
 
 // +kubebuilder:rbac:groups=batch.miracle.dev,resources=scaledjobs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch.miracle.dev,resources=scaledjobs/status,verbs=patch
@@ -208,7 +213,6 @@ func (r *Reconciler) act(ctx context.Context, t *target) (enqueue.Ending, ctrl.R
 
 // useTemplate runs the steps that make Jobs of the template.
 func (r *Reconciler) useTemplate(ctx context.Context, t *target, seen observation, plan plan) outcome {
-	defer t.dropTemplate()
 	// 6. scale.go
 	done := r.scale(ctx, t, seen, plan)
 	// 7. rollout.go

@@ -133,3 +133,26 @@ func (w *world) takeAll(kind enqueue.Kind) (giveBack func()) {
 		giveBack = taken
 	}
 }
+
+// A reconcile has one place at a time: a single worker creates Jobs, sends the dry run, deletes Jobs and writes the
+// status.
+func TestReconcileTakesOnePlaceAtATime(t *testing.T) {
+	t.Parallel()
+	sj := scaledJob()
+	sj.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
+	w := newWorld(t, sj)
+	w.r.places = enqueue.NewPlaces(1, func(int, ...types.NamespacedName) {})
+	checks := 0
+	w.onDryRun = func() error { checks++; return nil }
+	w.queues.SetDepth(emailQueue, 10)
+	w.reconcile(t.Context())
+	w.finishAt(t.Context(), w.names()[0], batchv1.JobComplete, time.Now().Add(-historyDelay))
+	w.queues.SetDepth(emailQueue, 20)
+
+	w.reconcile(t.Context())
+
+	w.Expect(w.names()).To(HaveLen(3))
+	w.Expect(checks).To(Equal(1))
+	w.Expect(w.jobs(t.Context())).To(HaveLen(2), "the finished one is deleted")
+	w.Expect(w.applied).To(BeNumerically(">", 0), "statuses")
+}

@@ -14,8 +14,6 @@ import (
 type line struct {
 	// leave is the number of places that requests of this kind leave free for more urgent ones.
 	leave int
-	// most is how many places there are of this kind, and each how many of them a namespace may have.
-	most, each int
 	// held is the number of places in use by namespace.
 	held map[string]int
 	// tickets are the ScaledJobs that wait, and waiting has them by namespace in the order in which they came. turns are
@@ -47,9 +45,9 @@ const (
 	away
 )
 
-func newLine(leave, most, each int) line {
+func newLine(leave int) line {
 	return line{
-		leave: leave, most: most, each: each, held: map[string]int{},
+		leave: leave, held: map[string]int{},
 		tickets: map[types.NamespacedName]*ticket{}, waiting: map[string][]*ticket{},
 	}
 }
@@ -69,8 +67,8 @@ type room struct {
 
 // fits reports whether the namespace may take a place, with this room, and this many others of the namespace before it:
 // it may have as many places as there is room. So one namespace gets at most half of the places, and the more namespaces
-// share them, the less each gets. It never gets more than the kind allows. Places for which tickets are called, except
-// that of the asking one, count as taken, but not for requests that yield: they have turns, which end.
+// share them, the less each gets. Places for which tickets are called, except that of the asking one, count as taken, but
+// not for requests that yield: they have turns, which end.
 func (l *line) fits(namespace string, in room, ahead int, isCalled bool) bool {
 	others := l.called
 	if isCalled {
@@ -80,10 +78,10 @@ func (l *line) fits(namespace string, in room, ahead int, isCalled bool) bool {
 		others = 0
 	}
 	places, share := in.places-others, l.held[namespace]+ahead
-	if l.inUse()+others >= l.most || in.settled[namespace] && places <= in.last {
+	if in.settled[namespace] && places <= in.last {
 		return false
 	}
-	return share < min(places, l.each)
+	return share < places
 }
 
 // inUse returns the number of places in use.

@@ -19,9 +19,6 @@ const (
 	KindCreate Kind = iota
 	// KindSlowCreate is for creates with the long timeout.
 	KindSlowCreate
-	// KindLarge is for all creates and dry runs of a reconcile with a large template, instead of their own kinds. It bounds
-	// the memory of such templates.
-	KindLarge
 	// KindCondition is for writes of statuses in which conditions have changed.
 	KindCondition
 	// KindRollout is for dry runs of templates for which running Jobs are to be replaced.
@@ -44,11 +41,6 @@ const (
 	leaveMany = 2
 	// lastPart is the part of the places that is for namespaces that have none: one in so many.
 	lastPart = 8
-	// largeAtOnce is how many places of KindLarge there are, and largeEach how many of them a namespace may have. With
-	// twice as many the templates alone could take all memory. With one, or without a bound for each namespace, one
-	// namespace could stop all others. With these, three leave one to others, as with other kinds.
-	largeAtOnce = 4
-	largeEach   = 1
 )
 
 // Places bounds how many workers wait for the API server at the same time, by namespace and kind of request. An
@@ -72,9 +64,8 @@ type Places struct {
 func NewPlaces(workers int, request func(priority int, keys ...types.NamespacedName)) *Places {
 	p := &Places{request: request, workers: workers, free: workers}
 	for kind := range p.lines {
-		p.lines[kind] = newLine(left(Kind(kind), workers), workers, workers)
+		p.lines[kind] = newLine(left(Kind(kind), workers))
 	}
-	p.lines[KindLarge] = newLine(left(KindLarge, workers), largeAtOnce, largeEach)
 	return p
 }
 
@@ -83,7 +74,7 @@ func left(kind Kind, workers int) int {
 	switch kind {
 	case KindCreate:
 		return 0
-	case KindSlowCreate, KindLarge, KindCondition, KindRollout, KindDryRun:
+	case KindSlowCreate, KindCondition, KindRollout, KindDryRun:
 		return workers / leaveFew
 	default:
 		return workers / leaveMany
@@ -120,7 +111,7 @@ func (p *Places) usedBy(leave int) (used int) {
 // priority returns the priority of the reconcile for which a place is free.
 func (k Kind) priority() int {
 	switch k {
-	case KindCreate, KindSlowCreate, KindLarge:
+	case KindCreate, KindSlowCreate:
 		return PriorityGrowth
 	case KindNumbers:
 		return PriorityResync

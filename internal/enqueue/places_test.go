@@ -5,7 +5,6 @@ package enqueue
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -74,13 +73,11 @@ func named(namespace string, i int) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)}
 }
 
-// At worst, a namespace has half of the places for creates, a quarter for each kind that is not urgent, and one for large
-// templates.
+// At worst, a namespace has half of the places for creates, and a quarter for each kind that is not urgent.
 func TestSharesOfANamespace(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[Kind]int{
-		KindCreate: 16, KindSlowCreate: 12, KindLarge: 1, KindCondition: 12, KindRollout: 12, KindDryRun: 12, KindDelete: 8,
-		KindNumbers: 8,
+		KindCreate: 16, KindSlowCreate: 12, KindCondition: 12, KindRollout: 12, KindDryRun: 12, KindDelete: 8, KindNumbers: 8,
 	} {
 		NewWithT(t).Expect(newOffice(workers).fill("a", kind, 100)).To(HaveLen(want), "kind %d", kind)
 	}
@@ -143,48 +140,6 @@ func TestManyNamespacesShareThePlaces(t *testing.T) {
 	g.Expect(o.free).To(Equal(workers/2), "what is not urgent leaves half to creates, however many want it")
 }
 
-// However many namespaces have large templates, few of these are used at the same time, which bounds their memory. The
-// places for other requests are more.
-func TestLargeTemplatesAreFew(t *testing.T) {
-	t.Parallel()
-	for kind, want := range map[Kind]int{KindLarge: largeAtOnce, KindSlowCreate: 10} {
-		g := NewWithT(t)
-		o, used := newOffice(workers), 0
-		for i := range 10 {
-			used += len(o.fill(fmt.Sprint(i), kind, 1))
-		}
-		g.Expect(used).To(Equal(want), "kind %d", kind)
-		g.Expect(o.free).To(Equal(workers-want), "each is one worker")
-	}
-}
-
-// A namespace that never gives its place for large templates back, however many it wants, does not keep the others from
-// theirs. They take turns.
-func TestLargeTemplatesOfNamespacesTakeTurns(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	o := newOffice(workers)
-	g.Expect(o.fill("hostile", KindLarge, 100)).To(HaveLen(1))
-	var held []func()
-	for _, namespace := range []string{"a", "b", "c", "d", "e", "f"} {
-		held = append(held, o.fill(namespace, KindLarge, 2)...)
-	}
-	g.Expect(held).To(HaveLen(largeAtOnce - 1))
-
-	var order []string
-	for range 9 {
-		held[0]()
-		called := o.calls()
-		g.Expect(called).To(HaveLen(1))
-		order = append(order, called[0].Namespace)
-		g.Expect(o.ask(named("hostile", 200), KindLarge)).To(BeNil())
-		giveBack := o.ask(called[0], KindLarge)
-		g.Expect(giveBack).NotTo(BeNil())
-		held = append(held[1:], giveBack)
-	}
-	g.Expect(order).To(Equal([]string{"a", "b", "c", "d", "e", "f", "d", "e", "f"}))
-}
-
 // A place that is given back goes to the namespaces in turn, and within one in the order in which they came.
 func TestPlacesAreGivenInTurn(t *testing.T) {
 	t.Parallel()
@@ -215,12 +170,10 @@ func TestPlacesAreGivenInTurn(t *testing.T) {
 func TestNothingIsReserved(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]Ending{"gone": EndedFully, "failed": EndedFailing, "early": EndedEarly} {
-		for _, kind := range []Kind{KindDryRun, KindLarge} {
-			t.Run(fmt.Sprint(name, " ", kind), func(t *testing.T) {
-				t.Parallel()
-				nothingIsReserved(NewWithT(t), kind, how)
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nothingIsReserved(NewWithT(t), KindDryRun, how)
+		})
 	}
 }
 
@@ -282,8 +235,6 @@ func TestPlacesAreNeverLost(t *testing.T) {
 			}
 			note()
 			g.Expect(o.free + len(held)).To(Equal(total))
-			g.Expect(o.lines[KindLarge].inUse()).To(BeNumerically("<=", largeAtOnce))
-			g.Expect(maps.Values(o.lines[KindLarge].held)).NotTo(ContainElement(BeNumerically(">", 1)), "of each namespace")
 		}
 		for _, giveBack := range held {
 			giveBack()

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptrace"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -148,8 +147,7 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 	owner := batch.Owner
 	job := jobs.Build(owner, batch.TemplateHash, ordinal, batch.Floor)
 	attempt := Unanswered{Ordinal: ordinal, Job: client.ObjectKeyFromObject(job)}
-	var sent atomic.Int32
-	err := c.Client.Create(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Add(1) }}), job)
+	err := c.Client.Create(ctx, job)
 	if err == nil {
 		err = c.check(ctx, owner.UID, attempt.Job, job)
 	}
@@ -159,12 +157,6 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 		c.Gate.wrote(owner.UID, ordinal, &job.ObjectMeta)
 		return job.UID, nil
 	case apierrors.IsAlreadyExists(err) && !refused:
-		if sent.Load() > 1 {
-			// client-go has sent the request again, because the answer had a Retry-After. The first one may have created the
-			// Job.
-			attempt.Since = time.Now()
-			c.Gate.Lost(owner.UID, attempt)
-		}
 		return "", c.resolve(ctx, owner.UID, attempt, err)
 	case refused:
 		return "", fmt.Errorf("creating Job %s: %w: %w", attempt.Job.Name, ErrRefused, err)

@@ -33,16 +33,15 @@ type DryRunner struct {
 type DryRun struct {
 	// waits is true while a dry run waits for a place.
 	waits bool
-	// sent is when the last dry run was sent, or would have been if its template had been read.
+	// sent is when the last dry run was sent.
 	sent time.Time
 }
 
 // DryRun sends a dry run of the template once per generation. While the condition TemplateValid is not True, it sends
-// another one at the resync. known are the last reported conditions. filled returns the ScaledJob with its template.
-// DryRun returns whether it asked the API server, the error that this answered to the dry run or to filled, and its
-// warnings. Without a place the dry run waits. Jobs are created without waiting for it.
+// another one at the resync. known are the last reported conditions. withTemplate returns the ScaledJob with its template.
+// DryRun returns whether it asked the API server, the error that this answered, and its warnings. Without a place the dry run waits. Jobs are created without waiting for it.
 func (d DryRunner) DryRun(
-	ctx context.Context, sj *scaledjobv1.ScaledJob, filled func() (*scaledjobv1.ScaledJob, error),
+	ctx context.Context, sj *scaledjobv1.ScaledJob, withTemplate func() (*scaledjobv1.ScaledJob, error),
 	run *DryRun, known []metav1.Condition,
 ) (asked bool, warnings []string, err error) {
 	now := time.Now()
@@ -56,7 +55,7 @@ func (d DryRunner) DryRun(
 	}
 	defer giveBack()
 	*run = DryRun{sent: now}
-	owner, err := filled()
+	owner, err := withTemplate()
 	if err != nil {
 		return true, nil, err
 	}

@@ -72,28 +72,8 @@ func TestDryRunDue(t *testing.T) {
 	}
 }
 
-// filled is for ScaledJobs that have their template.
-func filled() (*scaledjobv1.ScaledJob, error) { return scaledJob(), nil }
-
-// A template that can't be read is asked for again at the resync, like one without a verdict.
-func TestDryRunWithoutItsTemplate(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	server := &dryRunServer{}
-	var run DryRun
-	away := func() (*scaledjobv1.ScaledJob, error) { return nil, errAway }
-	asked, _, err := DryRunner{server, anyPlace, "hash"}.DryRun(t.Context(), scaledJob(), away, &run, nil)
-	g.Expect(err).To(MatchError(errAway))
-	g.Expect(asked).To(BeTrue())
-	g.Expect(server.asked).To(BeEmpty())
-	g.Expect(run.Waits()).To(BeFalse())
-
-	known := []metav1.Condition{{
-		Type: scaledjobv1.ConditionTemplateValid, Status: metav1.ConditionUnknown, ObservedGeneration: 3,
-	}}
-	g.Expect(run.due(scaledJob(), known, time.Now())).To(BeFalse())
-	g.Expect(run.due(scaledJob(), known, time.Now().Add(27*time.Second))).To(BeTrue())
-}
+// withTemplate returns the ScaledJob with its template.
+func withTemplate() (*scaledjobv1.ScaledJob, error) { return scaledJob(), nil }
 
 // The dry run has the Job that would be created, under a name that no Job gets. Its name and its other metadata are as
 // long as those of the first Job, so that the API server accepts either both or none.
@@ -103,7 +83,7 @@ func TestDryRunCreatesNothing(t *testing.T) {
 	server := &dryRunServer{}
 	var run DryRun
 
-	asked, _, err := DryRunner{server, anyPlace, "hash"}.DryRun(t.Context(), scaledJob(), filled, &run, nil)
+	asked, _, err := DryRunner{server, anyPlace, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &run, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(asked).To(BeTrue())
 
@@ -126,14 +106,14 @@ func TestDryRunsWaitForAPlace(t *testing.T) {
 	}}
 	run := DryRun{sent: time.Now().Add(-time.Minute)}
 
-	asked, _, err := DryRunner{server, noPlace, "hash"}.DryRun(t.Context(), scaledJob(), filled, &run, known)
+	asked, _, err := DryRunner{server, noPlace, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &run, known)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(asked).To(BeFalse())
 	g.Expect(run.Waits()).To(BeTrue())
 	g.Expect(server.asked).To(BeEmpty())
 
 	run.sent = time.Now()
-	asked, _, err = DryRunner{server, anyPlace, "hash"}.DryRun(t.Context(), scaledJob(), filled, &run, known)
+	asked, _, err = DryRunner{server, anyPlace, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &run, known)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(asked).To(BeTrue())
 	g.Expect(run.Waits()).To(BeFalse())

@@ -47,9 +47,6 @@ type owner struct {
 	awaited    []write
 	unanswered []Unanswered
 	ordinals   ordinals
-	// counted is true after the Jobs were counted once. From then on, this process knows which Jobs it has not created.
-	counted bool
-	others  others
 }
 
 // write is a Job that exists or existed, and that the cache does not show yet.
@@ -152,7 +149,6 @@ func (g *Gate) resolve(ctx context.Context, uid types.UID, of Unanswered) (taken
 	case err != nil:
 		return false, fmt.Errorf("reading the existing Job %s: %w", of.Job.Name, err)
 	case jobs.ControllerUID(&job) == uid:
-		g.found(uid, of.Ordinal)
 		g.wrote(uid, of.Ordinal, &job.ObjectMeta)
 	default:
 		ctrl.LoggerFrom(ctx).Info("a Job of another owner has the name of the next Job; skipping its ordinal",
@@ -160,25 +156,6 @@ func (g *Gate) resolve(ctx context.Context, uid types.UID, of Unanswered) (taken
 		g.skip(uid, of.Ordinal)
 	}
 	return true, nil
-}
-
-// found records that a Job has the name of a create. If no such create was without an answer, another operator has
-// created the Job.
-func (g *Gate) found(uid types.UID, ordinal int64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if open := g.open(uid); !open.isUnanswered(ordinal) {
-		open.others.note(time.Now())
-	}
-}
-
-// TakeOthers reports whether another operator has been creating Jobs of the owner for some time, so that two work for
-// one ScaledJob. It repeats that only after a while. Ordinals show it: each new Job has the next one, and this process
-// knows the highest that it has used or seen.
-func (g *Gate) TakeOthers(uid types.UID) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.open(uid).others.take()
 }
 
 // Saw records the owned Jobs. It returns the creates without an answer that have no Job among them, lowest ordinal
@@ -189,12 +166,7 @@ func (g *Gate) Saw(uid types.UID, owned *jobs.Owned) []Unanswered {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	open := g.open(uid)
-	newest := open.newest()
 	open.ordinals.saw(owned)
-	if open.counted && open.ordinals.highest > newest {
-		open.others.note(time.Now())
-	}
-	open.counted = true
 	if len(open.unanswered) == 0 {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,6 +78,9 @@ type Lease struct {
 
 	mu      sync.Mutex
 	renewed time.Time
+
+	// reached is true once the Lease was read or written.
+	reached atomic.Bool
 }
 
 // NewLease returns a Lease that wraps the lock.
@@ -119,6 +123,7 @@ func (l *Lease) write(
 	if err := write(ctx, record); err != nil {
 		return err
 	}
+	l.reached.Store(true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.renewed = began
@@ -127,6 +132,9 @@ func (l *Lease) write(
 	}
 	return nil
 }
+
+// Reached reports whether the Lease was ever read or written. It never is without the permission for that.
+func (l *Lease) Reached() bool { return l.reached.Load() }
 
 // Held reports whether the Lease was renewed so recently that work which starts now ends before another replica can
 // become the leader.

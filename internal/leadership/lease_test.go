@@ -84,8 +84,13 @@ func TestLeaseIsHeldForAsLongAsNobodyElseCanHaveIt(t *testing.T) {
 		inner := &lock{took: time.Second / 2}
 		lease := NewLease(inner, timing)
 		g.Expect(lease.Held()).To(BeFalse(), "before the Lease was acquired")
+		inner.err = errAway
+		g.Expect(lease.Create(t.Context(), ours)).NotTo(Succeed())
+		g.Expect(lease.Reached()).To(BeFalse())
+		inner.err = nil
 
 		g.Expect(lease.Create(t.Context(), ours)).To(Succeed())
+		g.Expect(lease.Reached()).To(BeTrue())
 		time.Sleep(timing.Certain() - inner.took - 1)
 		g.Expect(lease.Held()).To(BeTrue())
 		time.Sleep(time.Nanosecond)

@@ -25,6 +25,7 @@ func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 		record, raw, err := l.Interface.Get(ctx)
 		switch {
 		case err == nil:
+			l.reached.Store(true)
 			l.others.see(record)
 		case !apierrors.IsNotFound(err):
 			return nil, nil, err

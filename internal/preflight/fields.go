@@ -1,8 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package preflight tells at startup whether the operator can work in a cluster: whether the CRD has the fields that
-// the operator knows, and whether the operator has the permissions that it needs.
+// Package preflight tells at startup whether the CRD in the cluster has the fields that the operator knows.
 package preflight
 
 import (

@@ -25,7 +25,6 @@ const (
 	eventQueueConnected   = "QueueConnected"
 	eventTemplateRejected = "TemplateRejected"
 	eventTemplateWarning  = "TemplateWarning"
-	eventAnotherOperator  = "AnotherOperator"
 
 	eventNotificationsUnavailable = "NotificationsUnavailable"
 	eventNotificationsRestored    = "NotificationsRestored"
@@ -65,14 +64,6 @@ func DeletedHistory(quota string) Event {
 		" has no room for new Jobs. Lower spec.successfulJobsHistoryLimit and spec.failedJobsHistoryLimit, or raise the quota.")
 }
 
-// AnotherOperator reports that another operator creates Jobs for the ScaledJob.
-func AnotherOperator() Event {
-	return warning(eventAnotherOperator, "Scale",
-		"Another operator creates Jobs for this ScaledJob too, so that more Jobs than are due may run. Let only one "+
-			"installation watch this namespace (--watch-namespaces), or give them the same Lease (--leader-elect, "+
-			"--leader-election-id, --leader-election-namespace).")
-}
-
 // Events returns the events for the conditions that changed between two statuses.
 func Events(before, after *scaledjobv1.ScaledJobStatus) []Event {
 	var all []Event
@@ -87,7 +78,7 @@ func Events(before, after *scaledjobv1.ScaledJobStatus) []Event {
 	return all
 }
 
-// aboutSpec reports a spec that can't be decoded.
+// aboutSpec reports a spec that can't be used.
 func aboutSpec(before, after *scaledjobv1.ScaledJobStatus) *Event {
 	is := changedCondition(before, after, scaledjobv1.ConditionReady)
 	if is != nil && is.Reason == scaledjobv1.ReasonInvalidSpec {

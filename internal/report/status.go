@@ -151,7 +151,13 @@ type unknownFields interface {
 	UnknownFields() []string
 }
 
-// Malformed returns the previous status with the error of decoding the spec in Ready and Stalled.
+// tooLarge is an error of a spec with a template that is larger than the operator takes.
+type tooLarge interface {
+	error
+	TooLarge() bool
+}
+
+// Malformed returns the previous status with the error of decoding the spec, or of its size, in Ready and Stalled.
 func Malformed(
 	sj *scaledjobv1.ScaledJob, before *scaledjobv1.ScaledJobStatus, cause error,
 ) *scaledjobv1.ScaledJobStatus {
@@ -162,6 +168,10 @@ func Malformed(
 	if unknown, is := errors.AsType[unknownFields](cause); is {
 		message = "This version of the operator does not know " + quoted(strings.Join(unknown.UnknownFields(), ", ")) +
 			". Upgrade the operator, or remove what it does not know. Until then it creates and deletes no Jobs."
+	}
+	if large, is := errors.AsType[tooLarge](cause); is {
+		message = large.Error() + ". Move scripts, and long lists such as env, to a ConfigMap or into the image. Until then " +
+			"the operator creates and deletes no Jobs."
 	}
 	set(status, scaledjobv1.ConditionReady, Condition{metav1.ConditionFalse, scaledjobv1.ReasonInvalidSpec, message})
 	set(status, scaledjobv1.ConditionStalled, Condition{metav1.ConditionTrue, scaledjobv1.ReasonInvalidSpec, message})

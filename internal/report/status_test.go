@@ -161,6 +161,24 @@ func TestMalformedByFieldsOfANewerCRD(t *testing.T) {
 	}
 }
 
+// large is the error of a spec with a template that is too large.
+type large struct{}
+
+func (large) Error() string { return "jobTemplate is larger than 64 KiB as JSON" }
+
+func (large) TooLarge() bool { return true }
+
+func TestMalformedByTheSizeOfTheTemplate(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	after := Malformed(scaledJob(), &scaledjobv1.ScaledJobStatus{}, large{})
+	for _, kind := range []string{scaledjobv1.ConditionReady, scaledjobv1.ConditionStalled} {
+		is := apimeta.FindStatusCondition(after.Conditions, kind)
+		g.Expect(is.Reason).To(Equal(scaledjobv1.ReasonInvalidSpec))
+		g.Expect(is.Message).To(HavePrefix("jobTemplate is larger than 64 KiB as JSON. Move scripts, and long lists such as env, to a ConfigMap"))
+	}
+}
+
 // What is written is the same as what comes back, so that it is kept once, and so that no difference is seen.
 func TestStatusComesBackAsItWasWritten(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ type ScaledJob struct {
 	Template Template `json:"-"`
 	// SpecErr is the error of decoding the spec, and StatusErr that of the status. A part that can't be decoded is
 	// empty. SpecErr is an [*UnknownFieldsError] if the spec has fields, or values of them, that this version of the
-	// operator does not know.
+	// operator does not know, and a [TooLargeError] if the template of the Jobs is too large.
 	SpecErr   error `json:"-"`
 	StatusErr error `json:"-"`
 

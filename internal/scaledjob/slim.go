@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Slim is a cache transform that strips the metadata of a ScaledJob that the operator does not use, and large templates.
-// It returns other objects unchanged.
+// Slim is a cache transform that strips the metadata of a ScaledJob that the operator does not use. It returns other
+// objects unchanged.
 func Slim(object any) (any, error) {
 	sj, ok := object.(*ScaledJob)
 	if !ok {
@@ -19,7 +19,6 @@ func Slim(object any) (any, error) {
 	slim := *sj
 	slim.ManagedFields, slim.Annotations, slim.Labels = nil, nil, nil
 	slim.OwnerReferences, slim.Finalizers = nil, nil
-	slim.Template = sj.Template.slim()
 	slim.Status.Conditions, slim.words = slimConditions(sj.Status.Conditions)
 	return &slim, nil
 }

@@ -4,6 +4,7 @@
 package scaledjob
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -17,15 +18,31 @@ import (
 )
 
 const (
-	// maxTemplate is the size up to which the cache keeps a template.
-	maxTemplate = 16 << 10
-	// maxItems is the number of JSON objects up to which a template is decoded. The Jobs that anybody needs have far fewer.
-	// Each may be two bytes of JSON, and hundreds when it is decoded.
-	maxItems = 20_000
+	// maxTemplate is the size of a template as JSON up to which it is used. The cache keeps it in this form.
+	maxTemplate = 64 << 10
+	// maxObjects is the number of JSON objects in a template, or of opening braces in its texts, up to which it is used. Each
+	// object may be two bytes of JSON, and hundreds when it is decoded, at the same time on each worker.
+	maxObjects = 5_000
 )
 
-// decoding is held while a template is decoded that the cache does not keep, so that one at a time takes memory.
-var decoding sync.Mutex
+// TooLargeError is the error of a spec whose template is larger than the operator takes.
+type TooLargeError string
+
+func (e TooLargeError) Error() string { return string(e) }
+
+// TooLarge tells this error from others without its type.
+func (TooLargeError) TooLarge() bool { return true }
+
+// checkSize returns an error if a template is larger than the operator takes.
+func checkSize(text []byte) error {
+	if len(text) > maxTemplate {
+		return TooLargeError(fmt.Sprintf("jobTemplate is larger than %d KiB as JSON", maxTemplate>>10))
+	}
+	if bytes.Count(text, []byte("{")) > maxObjects {
+		return TooLargeError(fmt.Sprintf("jobTemplate has more than %d JSON objects", maxObjects))
+	}
+	return nil
+}
 
 // Template is the template of the Jobs as JSON, which takes a fraction of the memory of the decoded one. It can't be
 // changed.
@@ -33,7 +50,7 @@ type Template struct {
 	// Hash is the hash of its JSON, see hashOf.
 	Hash string
 
-	// kept is the template itself; nil if there is none, or if it is not held.
+	// kept is the template itself; nil if there is none.
 	kept *kept
 }
 
@@ -48,17 +65,13 @@ var known = struct {
 	templates map[string]weak.Pointer[kept]
 }{templates: map[string]weak.Pointer[kept]{}}
 
-// pack returns the template with this JSON, or an error if it can't be decoded.
+// pack returns the template with this JSON, or an error if it is too large or can't be decoded.
 func pack(text []byte) (Template, error) {
+	if err := checkSize(text); err != nil {
+		return Template{}, err
+	}
 	if same := recall(text); same != nil {
 		return Template{Hash: same.hash, kept: same}, nil
-	}
-	if len(text) > maxTemplate {
-		decoding.Lock()
-		defer decoding.Unlock()
-	}
-	if objectsIn(text) > maxItems {
-		return Template{}, fmt.Errorf("jobTemplate has more than %d objects in its lists and fields", maxItems)
 	}
 	if _, err := decodeTemplate(text); err != nil {
 		return Template{}, err
@@ -97,11 +110,8 @@ func recall(text []byte) *kept {
 	return known.templates[string(text)].Value()
 }
 
-// remember makes a template known until nobody holds it. Large ones are held only while they are read.
+// remember makes a template known until nobody holds it.
 func remember(template *kept) {
-	if len(template.text) > maxTemplate {
-		return
-	}
 	known.Lock()
 	defer known.Unlock()
 	known.templates[template.text] = weak.Make(template)
@@ -117,22 +127,6 @@ func forget(text string) {
 	}
 }
 
-// objectsIn returns the number of objects in valid JSON.
-func objectsIn(text []byte) int {
-	objects, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch {
-		case quoted && text[i] == '\\':
-			i++
-		case text[i] == '"':
-			quoted = !quoted
-		case text[i] == '{' && !quoted:
-			objects++
-		}
-	}
-	return objects
-}
-
 func decodeTemplate(text []byte) (*batchv1.JobTemplateSpec, error) {
 	decoded := &batchv1.JobTemplateSpec{}
 	if _, err := unmarshal(text, decoded); err != nil {
@@ -141,22 +135,10 @@ func decodeTemplate(text []byte) (*batchv1.JobTemplateSpec, error) {
 	return decoded, nil
 }
 
-// Held reports whether the template is here. The cache does not keep large ones: they have to be read from the API
-// server.
-func (t Template) Held() bool { return t.kept != nil || t.Hash == "" }
-
 // Decode returns the template, of which the caller may change anything.
 func (t Template) Decode() (*batchv1.JobTemplateSpec, error) {
 	if t.kept == nil {
 		return decodeTemplate(nil)
 	}
 	return decodeTemplate([]byte(t.kept.text))
-}
-
-// slim returns the template for the cache.
-func (t Template) slim() Template {
-	if t.kept != nil && len(t.kept.text) > maxTemplate {
-		t.kept = nil
-	}
-	return t
 }

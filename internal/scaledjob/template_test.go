@@ -67,7 +67,6 @@ func TestTemplateIsKept(t *testing.T) {
 	slim := slimmed.(*ScaledJob).DeepCopyObject().(*ScaledJob)
 	g.Expect(slim.Spec.JobTemplate).To(BeNil())
 	g.Expect(slim.Template.Hash).To(Equal(decoded(g, template).Template.Hash))
-	g.Expect(slim.Template.Held()).To(BeTrue())
 	unpacked, err := slim.Template.Decode()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(unpacked).To(Equal(template))
@@ -76,27 +75,44 @@ func TestTemplateIsKept(t *testing.T) {
 	}))
 }
 
-func TestLargeTemplatesAreNotKept(t *testing.T) {
+// tolerations returns a template with this number of objects, and four more.
+func tolerations(count int) string {
+	return `{"spec":{"template":{"spec":{"tolerations":[` + strings.Repeat("{},", count-1) + `{}]}}}}`
+}
+
+// A template is used up to its limits. A larger one is not even decoded, and nothing of it is kept: text that is no
+// template is refused for its size.
+func TestTemplatesAreUsedUpToTheirLimit(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	for _, c := range []struct {
-		size int
-		held bool
-	}{{maxTemplate - 600, true}, {maxTemplate + 600, false}} {
-		template := usual(g)
-		already, err := json.Marshal(template)
+	of := func(text string) *ScaledJob {
+		var sj ScaledJob
+		g.Expect(sj.UnmarshalJSON([]byte(`{"metadata":{"name":"emails"},"spec":{"queueName":"emails","jobTemplate":` + text + `}}`))).To(Succeed())
+		slim, err := Slim(&sj)
 		g.Expect(err).NotTo(HaveOccurred())
-		template.Spec.Template.Spec.Containers[0].Args = []string{strings.Repeat("a", c.size-len(already))}
-		fresh := decoded(g, template)
-		g.Expect(fresh.Template.Held()).To(BeTrue(), "as it was read")
-		slimmed, err := Slim(fresh)
-		g.Expect(err).NotTo(HaveOccurred())
-		slim := slimmed.(*ScaledJob)
-		g.Expect(slim.Template.Held()).To(Equal(c.held))
-		g.Expect(slim.Template.Hash).To(Equal(fresh.Template.Hash))
-		again, err := Slim(slim)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(again.(*ScaledJob).Template).To(Equal(slim.Template))
+		return slim.(*ScaledJob)
+	}
+	sized := func(form string, size int) string {
+		return fmt.Sprintf(form, strings.Repeat("a", size-len(form)+len("%s")))
+	}
+	const valid, invalid = `{"metadata":{"annotations":{"a":"%s"}}}`, `{"metadata":"%s"}`
+
+	accepted := of(sized(valid, maxTemplate))
+	g.Expect(accepted.SpecErr).NotTo(HaveOccurred())
+	g.Expect(accepted.Template.kept.text).To(HaveLen(maxTemplate))
+	g.Expect(of(tolerations(maxObjects - 4)).SpecErr).NotTo(HaveOccurred())
+	for text, want := range map[string]string{
+		sized(valid, maxTemplate+1): "jobTemplate is larger than 64 KiB as JSON",
+		sized(invalid, 65<<10):      "jobTemplate is larger than 64 KiB as JSON",
+		sized(valid, 1400<<10):      "jobTemplate is larger than 64 KiB as JSON",
+		tolerations(maxObjects - 3): "jobTemplate has more than 5000 JSON objects",
+	} {
+		refused := of(text)
+		g.Expect(refused.Name).To(Equal("emails"))
+		g.Expect(refused.SpecErr).To(MatchError(TooLargeError(want)))
+		g.Expect(refused.Spec).To(Equal(scaledjobv1.ScaledJobSpec{}))
+		g.Expect(refused.Template).To(Equal(Template{}))
+		g.Expect(recall([]byte(text))).To(BeNil())
 	}
 }
 
@@ -129,33 +145,6 @@ func TestTheHashIsThatOfTheJSON(t *testing.T) {
 	} {
 		g.Expect(hashes).NotTo(HaveKey(of(other)), other)
 		hashes[of(other)] = true
-	}
-}
-
-// tolerations returns a template with this number of objects, and four more.
-func tolerations(count int) []byte {
-	return []byte(`{"spec":{"template":{"spec":{"tolerations":[` + strings.Repeat("{},", count-1) + `{}]}}}}`)
-}
-
-// A template of 1.4 MiB can have so many items that it takes a hundred times that when it is decoded.
-func TestTemplateWithVeryManyItems(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	_, err := pack(tolerations(maxItems - 3))
-	g.Expect(err).To(MatchError(ContainSubstring("more than 20000 objects")))
-	var sj ScaledJob
-	g.Expect(sj.UnmarshalJSON([]byte(`{"spec":{"jobTemplate":` + string(tolerations(450_000)) + `}}`))).To(Succeed())
-	g.Expect(sj.SpecErr).To(MatchError(ContainSubstring("more than 20000 objects")))
-	g.Expect(sj.Template).To(Equal(Template{}))
-}
-
-func TestObjectsIn(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	for text, want := range map[string]int{
-		`{}`: 1, `{"a":{},"b":[{},{}]}`: 4, `{"a":"{{{"}`: 1, `{"a":"\"{"}`: 1, `{"a":"\\","b":{}}`: 2, `7`: 0, ``: 0,
-	} {
-		g.Expect(objectsIn([]byte(text))).To(Equal(want), text)
 	}
 }
 
@@ -201,9 +190,6 @@ func TestTemplatesAreKnownWhileTheyAreHeld(t *testing.T) {
 		_, is = known.templates[text]
 		return is
 	}).WithTimeout(30 * time.Second).Should(BeFalse())
-	large, err := pack([]byte(`{"metadata":{"name":"` + strings.Repeat("a", maxTemplate) + `"}}`))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(isKnown(large.kept.text)).To(BeFalse())
 	_, err = pack([]byte(`{"metadata":7}`))
 	g.Expect(err).To(HaveOccurred())
 	g.Expect(isKnown(`{"metadata":7}`)).To(BeFalse())

@@ -4,7 +4,6 @@
 package behaviour
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
-	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
 // operateFor starts an operator for the namespace of the ScaledJob, as this account, which elects its leader with a Lease
@@ -51,7 +49,7 @@ func TestInstallationsSideBySide(t *testing.T) {
 			for i, s := range both {
 				s.expectJobsEver(20)
 				s.Expect(s.log()).NotTo(BeEmpty())
-				s.Expect(s.Operator.Logs()).NotTo(Or(ContainSubstring(both[1-i].Namespace), ContainSubstring("Another operator")))
+				s.Expect(s.Operator.Logs()).NotTo(ContainSubstring(both[1-i].Namespace))
 			}
 		})
 	}
@@ -75,14 +73,8 @@ func (s *scaledJob) pushFor(duration time.Duration) (pushed int) {
 	return pushed
 }
 
-const (
-	anotherOperator = "AnotherOperator"
-	// reportedAfter is longer than Jobs of another operator must appear until they are reported.
-	reportedAfter = 35 * time.Second
-)
-
 // The names of the Jobs keep the two from creating a message's Job twice, but nothing promises that.
-func TestTwoInstallationsForOneNamespaceAreReported(t *testing.T) {
+func TestTwoInstallationsForOneNamespace(t *testing.T) {
 	t.Parallel()
 	for name, elections := range map[string]func(namespace string) (one, two []string){
 		"each with a Lease": func(namespace string) (one, two []string) {
@@ -95,49 +87,12 @@ func TestTwoInstallationsForOneNamespaceAreReported(t *testing.T) {
 			s := newLonelyScaledJob(t)
 			s.create(scene.Polling(scene.Never), scene.AtMost(1000))
 			first, second := elections(s.Namespace)
-			one, two := s.operate(first...), s.operate(second...)
+			s.operate(first...)
+			two := s.operate(second...)
 			s.Eventually(s.Subscribers).Should(BeEquivalentTo(2))
-			pushed := s.pushFor(reportedAfter)
-			s.Eventually(s.events).WithArguments(anotherOperator).Should(BeNumerically(">", 0))
-			s.Expect(one.LogsAbout("Another operator creates Jobs") + two.LogsAbout("Another operator creates Jobs")).
-				To(And(ContainSubstring(s.Namespace), ContainSubstring("--watch-namespaces")))
-			s.Operator = two
-			s.expectJobsEver(pushed)
-		})
-	}
-}
-
-// The control: one operator works after the other, or for some seconds beside it, as in an upgrade.
-func TestOneOperatorAfterAnotherIsNotReported(t *testing.T) {
-	skip.UnderShort(t, "a control that waits a minute; TestJobsOfAnotherOperator tests the same with a fake clock")
-	t.Parallel()
-	for name, c := range map[string]struct {
-		leases  [2]string
-		overlap time.Duration
-		end     func(context.Context, *operator.Operator) error
-	}{
-		"the leader is killed": {[2]string{"a", "a"}, time.Second, func(_ context.Context, o *operator.Operator) error { return o.Kill() }},
-		"the leader stops":     {[2]string{"a", "a"}, time.Second, func(ctx context.Context, o *operator.Operator) error { return o.Stop(ctx) }},
-		"the Lease gets another name in a rolling update": {
-			[2]string{"a", "b"}, 10 * time.Second, func(ctx context.Context, o *operator.Operator) error { return o.Stop(ctx) },
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newLonelyScaledJob(t)
-			s.create(scene.Polling(scene.Never), scene.AtMost(1000))
-			one := s.operate(elect(operator.Namespace, s.Namespace+c.leases[0])...)
-			s.awaitSubscription()
 			pushed := s.pushFor(5 * time.Second)
-			two := s.operate(elect(operator.Namespace, s.Namespace+c.leases[1])...)
-			pushed += s.pushFor(c.overlap)
-			s.Expect(c.end(t.Context(), one)).To(Succeed())
-			s.Eventually(two.Logs).Should(ContainSubstring("Successfully acquired lease"))
-			pushed += s.pushFor(reportedAfter)
 			s.Operator = two
 			s.expectJobsEver(pushed)
-			s.Expect(s.events(anotherOperator)).To(BeZero())
-			s.Expect(one.Logs() + two.Logs()).NotTo(ContainSubstring("Another operator"))
 		})
 	}
 }

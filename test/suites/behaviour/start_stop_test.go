@@ -6,7 +6,6 @@ package behaviour
 import (
 	"context"
 	"encoding/pem"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -17,7 +16,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/types"
 	"k8s.io/client-go/rest"
 
 	"miracle.dev/scaledjob-operator/test/kit/operator"
@@ -88,31 +86,4 @@ func startInterceptor(t *testing.T, answer func(http.ResponseWriter, *http.Reque
 	access.Host = server.URL
 	access.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	return access
-}
-
-// The operator starts all the same: on an older version, nothing is known to fail.
-func TestKubernetesThatIsTooOldIsLogged(t *testing.T) {
-	t.Parallel()
-	const sentence = "Kubernetes is older than the versions that this operator supports: upgrade the cluster"
-	for version, matches := range map[string]types.GomegaMatcher{
-		"v1.33.9-gke.7": And(ContainSubstring(sentence), ContainSubstring("v1.33.9-gke.7")),
-		"v1.34.0":       Not(ContainSubstring("Kubernetes is older")),
-		"unknown":       ContainSubstring("the API server does not tell its version; starting without checking it"),
-	} {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
-			access := startInterceptor(t, func(w http.ResponseWriter, request *http.Request) (answered bool) {
-				if request.URL.Path == "/version" {
-					_, err := fmt.Fprintf(w, `{"gitVersion":%q}`, version)
-					return err == nil
-				}
-				return false
-			})
-			early := startEarly(t, writeKubeconfig(t, access), "--watch-namespaces="+newLonelyScaledJob(t).Namespace)
-			early.awaitReady(t)
-			g := NewWithT(t)
-			g.Expect(early.log()).To(matches)
-			g.Expect(strings.Count(early.log(), "upgrade the cluster")).To(BeNumerically("<=", 1))
-		})
-	}
 }

@@ -9,7 +9,6 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"miracle.dev/scaledjob-operator/internal/preflight"
 	"miracle.dev/scaledjob-operator/test/suites/install/render"
 )
 
@@ -114,13 +113,13 @@ func TestKubernetesThatIsTooOldIsRefused(t *testing.T) {
 	image, err := render.Image(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	for version, accepted := range map[string]bool{
-		"1.33.9": false, "v1.33.9-gke.100": false, preflight.OldestKubernetes: true, "v1.34.0-rc.1": true, "v1.34.4-gke.100": true,
+		"1.33.9": false, "v1.33.9-gke.100": false, render.OldestKubernetes: true, "v1.34.0-rc.1": true, "v1.34.4-gke.100": true,
 	} {
 		_, err := render.Helm(t.Context(), "", "template", "jobs", chart, "--values="+image, "--kube-version="+version)
 		if accepted {
 			g.Expect(err).NotTo(HaveOccurred(), version)
 			continue
 		}
-		g.Expect(err).To(MatchError(ContainSubstring("chart requires kubeVersion: >="+preflight.OldestKubernetes)), version)
+		g.Expect(err).To(MatchError(ContainSubstring("chart requires kubeVersion: >="+render.OldestKubernetes)), version)
 	}
 }

@@ -4,6 +4,8 @@
 package why
 
 import (
+	"strings"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -66,6 +68,8 @@ func bySpec() []situation {
 		}),
 		unknownContainer(),
 		invalidSpec(),
+		largeTemplate("template-of-65-KiB", 65<<10),
+		largeTemplate("template-of-1.4-MiB", 1400<<10),
 	}
 }
 
@@ -107,6 +111,23 @@ func badTemplate(name, field string, bad, good scene.Change) situation {
 		also:  rejected(field),
 		event: warning(scaledjobv1.ReasonCreateRefused, field),
 		cure:  func(s *stage) { s.Update(good) },
+	}
+}
+
+// largeTemplate is a template of about this size, until it has 63 KiB.
+func largeTemplate(name string, size int) situation {
+	sized := func(size int) scene.Change { return annotation("example.com/script", strings.Repeat("a", size)) }
+	words := []string{"larger than 64 KiB", "ConfigMap"}
+	return situation{
+		name: name,
+		bring: func(s *stage) {
+			s.push(1)
+			s.create(sized(size))
+		},
+		says:  claim{kind: scaledjobv1.ConditionReady, status: no, reason: scaledjobv1.ReasonInvalidSpec, words: words},
+		also:  []claim{{kind: scaledjobv1.ConditionStalled, status: yes, reason: scaledjobv1.ReasonInvalidSpec, words: words}},
+		event: warning(scaledjobv1.ReasonInvalidSpec, words...),
+		cure:  func(s *stage) { s.Update(sized(63 << 10)) },
 	}
 }
 

@@ -273,7 +273,7 @@ func (l *lazy[T]) get(t *testing.T, start func(context.Context) (T, error)) T {
 const newerField = "priority"
 
 // startRestricted starts a control plane with an operator, and takes the permissions to create Jobs and to read Secrets
-// from it when it runs: without the first it does not start. The CRD has another field, and lacks the rules for redis, as
+// from it when it runs. The CRD has another field, and lacks the rules for redis, as
 // an older one does.
 func startRestricted(ctx context.Context) (_ *setting, err error) {
 	s := &setting{}

@@ -19,9 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
-
-	"miracle.dev/scaledjob-operator/internal/preflight"
 )
+
+// OldestKubernetes is the oldest version that the chart accepts.
+const OldestKubernetes = "1.34"
 
 // Release is a release of the chart.
 type Release struct {
@@ -41,7 +42,7 @@ func (r Release) Manifest(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return Helm(ctx, r.Values, "template", r.Name, chart, "--namespace="+r.Namespace, "--values="+image, "--values=-",
-		"--kube-version="+preflight.OldestKubernetes)
+		"--kube-version="+OldestKubernetes)
 }
 
 // Objects returns the objects of the manifest.

@@ -68,8 +68,8 @@ func bySpec() []situation {
 		}),
 		unknownContainer(),
 		invalidSpec(),
-		largeTemplate("template-of-65-KiB", 65<<10),
-		largeTemplate("template-of-1.4-MiB", 1400<<10),
+		largeTemplate("template-of-65-kib", 65<<10),
+		largeTemplate("template-of-1400-kib", 1400<<10),
 	}
 }
 

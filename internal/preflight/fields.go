@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package preflight tells at startup whether the CRD in the cluster has the fields that the operator knows.
+// Package preflight finds out at startup whether the CRD in the cluster has the fields that the operator knows.
 package preflight
 
 import (

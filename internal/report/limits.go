@@ -165,7 +165,7 @@ func notStarting(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
 	return text
 }
 
-// probing says what happens during a pause, and resume tells users how to end it immediately.
+// probing says what happens during a pause, and resume says how to end it immediately.
 const (
 	probing = " Until a Job succeeds and a message leaves the queue, the operator creates single Jobs: at most four, and one more for " +
 		"every 30 seconds that pass. status.creationPausedUntil is when the next one is due; a message that arrives may " +

@@ -30,7 +30,7 @@ type TooLargeError string
 
 func (e TooLargeError) Error() string { return string(e) }
 
-// TooLarge tells this error from others without its type.
+// TooLarge distinguishes this error from others without its type.
 func (TooLargeError) TooLarge() bool { return true }
 
 // checkSize returns an error if a template is larger than the operator takes.

@@ -347,7 +347,7 @@ func TestTrackingShowsThatNoMessageLeft(t *testing.T) {
 	}
 }
 
-// change is a change of the key that the server tells.
+// change is a change of the key that the server reports.
 func (l *line) change() { l.queue.Unchanged = l.queue.Unchanged.Add(time.Second) }
 
 // If several Jobs finish at the same time, the last ones count: a few failures among many successes do not pause
@@ -395,7 +395,7 @@ func TestTroubleIsForgottenAfterLong(t *testing.T) {
 	l.expectNoPause()
 }
 
-// Failed Jobs whose messages have left the queue are told from others.
+// Failed Jobs whose messages have left the queue are distinguished from others.
 func TestConsumedMessages(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, 100)

@@ -249,7 +249,7 @@ func TestIdleWorkers(t *testing.T) {
 	})
 }
 
-// Polling can't tell a message that came from one that also left, so that it does not find this out.
+// In Polling, messages that come and leave look the same, so that it does not find this out.
 func TestAMisspeltKey(t *testing.T) {
 	t.Parallel()
 	forEach(t, []source{events, tracking}, func(begin func(Policy) *simulation) {
@@ -286,7 +286,7 @@ func TestHealthyWorkersAreNeverPaused(t *testing.T) {
 	}
 }
 
-// Messages keep coming while the workers fail, and after that the depth never falls. Success shows all the same.
+// Messages keep coming while the workers fail, and after that the depth never falls. Success still shows.
 func TestAQueueThatOnlyGrowsRecovers(t *testing.T) {
 	t.Parallel()
 	forEach(t, sources, func(begin func(Policy) *simulation) {
@@ -350,7 +350,7 @@ func TestOrphansUnderAChangingLoad(t *testing.T) {
 	})
 }
 
-// Messages may share Jobs with orphans. Those that wait get theirs all the same.
+// Messages may share Jobs with orphans. Those that wait still get theirs.
 func TestFree(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -27,7 +27,7 @@ E: Unable to locate package redis-tools`))
 func TestFetchWithoutANetwork(t *testing.T) {
 	g := NewWithT(t)
 	if !Available() {
-		t.Skip("there is no apt-get here")
+		t.Skip("apt-get is what is tested, and this machine has none")
 	}
 	t.Setenv("http_proxy", "http://127.0.0.1:1")
 	t.Setenv("https_proxy", "http://127.0.0.1:1")

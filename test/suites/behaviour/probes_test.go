@@ -17,7 +17,7 @@ import (
 	"miracle.dev/scaledjob-operator/test/kit/skip"
 )
 
-// The workers of 20 messages are dead, and nobody takes over their messages. Others get their Jobs all the same.
+// The workers of 20 messages are dead, and nobody takes over their messages. Others still get their Jobs.
 func TestMessagesOfDeadWorkersDoNotHoldUpOthers(t *testing.T) {
 	skip.UnderShort(t, "waits a minute; see TestJobsThatComeToNothingPauseCreationUntilTheTemplateIsCorrected")
 	t.Parallel()

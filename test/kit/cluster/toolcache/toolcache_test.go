@@ -119,7 +119,7 @@ func TestFolderWithoutItsProgramIsMadeAgain(t *testing.T) {
 func TestFullCacheSaysWhatSelectsAnother(t *testing.T) {
 	const full = "/dev/full" // on Linux
 	if _, err := os.Stat(full); err != nil {
-		t.Skip(err)
+		t.Skip("only Linux has a file that is always full: ", err)
 	}
 	g := NewWithT(t)
 	useCache(t)

@@ -150,7 +150,11 @@ func (p *Pause) sawArrivals(q, before QueueState) {
 // sawInProgress tracks orphaned messages.
 func (p *Pause) sawInProgress(q QueueState) {
 	left := p.orphans.saw(q.InProgress, q.Active, q.Probes, q.At)
-	if p.reason == NotPaused {
+	switch {
+	case p.reason != NotPaused:
+	case p.orphans.known == 0: // Those that are left may be held by Jobs.
+		p.probes.earned = 0
+	default:
 		p.probes.earn(left)
 	}
 }
@@ -218,18 +222,14 @@ func (p *Pause) count(f Finish) {
 	if p.seen != nil && !p.blind && f.Ordinal > p.newestAtChange {
 		p.idle++
 	}
-	switch {
-	case f.Failed:
+	if f.Failed {
 		p.failures++
-		if p.failures == 1 {
-			p.consumed = false
-		}
-		p.consumed = p.consumed || f.Ordinal <= p.newestAtDeparture
-	default:
-		p.failures, p.unproven = 0, true
-		if f.Ordinal <= p.newestAtChange {
-			p.proveSuccess()
-		}
+		p.consumed = p.consumed && p.failures > 1 || f.Ordinal <= p.newestAtDeparture
+		return
+	}
+	p.failures, p.unproven = 0, true
+	if f.Ordinal <= p.newestAtChange {
+		p.proveSuccess()
 	}
 }
 

@@ -487,3 +487,24 @@ func TestPausesAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// Messages that turn out to be held by Jobs are no orphans that have left, so they earn nothing for others.
+func TestOrphansThatAreNoneEarnNothing(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 100)
+	see := func(active int64) {
+		l.now = l.now.Add(OrphanedAfter)
+		l.queue.InProgress, l.queue.Active = 5, active
+		l.look()
+	}
+	see(0)
+	see(0)
+	l.Expect(l.creation.Orphaned()).To(Equal(int64(5)))
+	see(5)
+	see(5)
+	l.Expect(l.creation.Orphaned()).To(BeZero())
+	see(0)
+	see(0)
+	l.Expect(l.creation.Orphaned()).To(Equal(int64(5)))
+	l.Expect(l.creation.Allowed(5, 0, l.now)).To(Equal(int64(1)), "a probe")
+}

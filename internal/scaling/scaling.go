@@ -91,8 +91,7 @@ type Decision struct {
 
 // Decide returns how many Jobs should be active, and how many of them to create.
 func Decide(seen Observation, policy Policy) Decision {
-	maximum := int64(max(policy.MaxReplicas, 0))
-	minimum := min(int64(max(policy.MinReplicas, 0)), maximum)
+	minimum, maximum := policy.limits()
 	wanted := wanted(seen, policy, maximum)
 	desired := min(max(wanted, minimum), maximum)
 	return Decision{
@@ -109,12 +108,17 @@ func Free(seen Observation, policy Policy, orphaned, probes int64) int32 {
 	if orphaned == 0 {
 		return create
 	}
-	maximum := int64(max(policy.MaxReplicas, 0))
-	minimum := min(int64(max(policy.MinReplicas, 0)), maximum)
+	minimum, maximum := policy.limits()
 	// The messages of several queues, or below a threshold, may share Jobs. Those that wait get theirs in any case.
 	waiting := due(seen.Queues, policy.Calculation, Queue.waiting)
-	others := min(max(wanted(seen, policy, maximum)-orphaned, waiting, minimum), maximum)
-	return min(create, int32(max(0, others-max(0, seen.Active-probes))))
+	others := max(wanted(seen, policy, maximum)-orphaned, waiting, minimum)
+	return int32(min(int64(create), max(0, others-max(0, seen.Active-probes))))
+}
+
+// limits returns the valid minimum and maximum of active Jobs.
+func (p Policy) limits() (minimum, maximum int64) {
+	maximum = int64(max(p.MaxReplicas, 0))
+	return min(int64(max(p.MinReplicas, 0)), maximum), maximum
 }
 
 // InProgress returns the number of Jobs that are due for messages in progress alone. It is 0 if the strategy does not

@@ -32,7 +32,7 @@ func TestMessagesOfDeadWorkersDoNotHoldUpOthers(t *testing.T) {
 	s.expectCondition(scaledjobv1.ConditionNotificationsActive, metav1.ConditionTrue, scaledjobv1.ReasonSubscribed)
 	start := time.Now()
 	s.Update(scene.AtMost(limit))
-	s.expectLimit(scaledjobv1.ReasonNoProgress)
+	// On a busy machine, the reason before it, NoProgress, may be over before the status shows it.
 	s.expectLimit(scaledjobv1.ReasonMessagesOrphaned)
 	s.Expect(s.condition(scaledjobv1.ConditionScalingLimited)).To(ContainSubstring("%d in ", dead))
 	s.Expect(s.jobsEver()).To(BeNumerically("<=", limit+replaced+probes(start)))

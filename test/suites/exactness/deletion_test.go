@@ -58,7 +58,8 @@ func TestDeletionInMidBatch(t *testing.T) {
 	}, "background") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const messages, before = 2 * createsPerReconcile, 40
+			// The first creates are 1, 2, 4 and 8 at the same time. Those after them are 16.
+			const messages, before = 2 * createsPerReconcile, 1 + 2 + 4 + 8
 			g := NewWithT(t)
 			namespace, proxy := newNamespace(t), startProxy(t)
 			operator := startOperator(t, proxy, []string{namespace})

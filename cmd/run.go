@@ -31,6 +31,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
+	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
@@ -111,10 +112,9 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		Gate:     jobcontrol.NewGate(mgr.GetClient(), live, &cached.Stores, options.namespaces),
 		Recorder: mgr.GetEventRecorder(name),
 		Metrics:  collectors,
+		Statuses: &report.StatusWriter{Client: mgr.GetClient()},
 		Wakes:    wakes,
 		Leads:    func() bool { return lease == nil || lease.Held() },
-
-		LeaseLate: func() bool { return lease != nil && lease.Late() },
 
 		FallbackInterval: options.fallbackInterval,
 	}

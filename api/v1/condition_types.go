@@ -124,9 +124,6 @@ const (
 	// ReasonJobsNotStarting: messages are outstanding, or minReplicas asks for Jobs, and Jobs have had no ready Pod for a
 	// minute or longer.
 	ReasonJobsNotStarting = "JobsNotStarting"
-	// ReasonCreatesWaiting: Jobs are created when other requests to the API server have ended, because many requests
-	// about the namespace are slow.
-	ReasonCreatesWaiting = "CreatesWaiting"
 	// ReasonAtMaxReplicas: more Jobs are due than maxReplicas allows.
 	ReasonAtMaxReplicas = "AtMaxReplicas"
 	// ReasonNotLimited: no Job is held back.

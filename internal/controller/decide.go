@@ -30,6 +30,13 @@ type plan struct {
 	due, free int64
 }
 
+// decide decides for the target, now.
+func (t *target) decide(seen observation) plan {
+	now := time.Now()
+	stopped := t.sj.Spec.Suspend || !t.mem.refusals.Until(now).IsZero()
+	return decide(&t.asks, seen, stopped, &t.mem.pause, now)
+}
+
 // decide compares the due Jobs with the owned Jobs. A create without an answer counts as an active Job, so that no
 // other Job is created in its place while its result is unknown. If stopped is true (creation is suspended or refused), the
 // plan creates nothing, but still has the desired number of Jobs for the status.
@@ -64,7 +71,7 @@ func decide(asks *scaledjob.Resolved, seen observation, stopped bool, pause *sca
 }
 
 // isIdle reports whether the operator could not create a Job if a message arrived now.
-func isIdle(asks *scaledjob.Resolved, seen observation, plan plan, done outcome) bool {
-	active := len(seen.jobs.Active) + len(seen.unanswered) + done.created
+func isIdle(asks *scaledjob.Resolved, seen observation, plan plan, done created) bool {
+	active := len(seen.jobs.Active) + len(seen.unanswered) + done.jobs
 	return !plan.reacts || done.failed() || active >= int(asks.Policy.MaxReplicas)
 }

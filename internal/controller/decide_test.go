@@ -123,18 +123,18 @@ func TestIsIdle(t *testing.T) {
 		suspend bool
 		pausing bool
 		seen    observation
-		done    outcome
+		done    created
 		want    bool
 	}{
 		"room":                          {seen: observation{jobs: activeJobs(19)}, want: true},
 		"no room":                       {seen: observation{jobs: activeJobs(20)}},
-		"room was filled":               {seen: observation{jobs: activeJobs(18)}, done: outcome{created: 2}},
+		"room was filled":               {seen: observation{jobs: activeJobs(18)}, done: created{jobs: 2}},
 		"room, if a create made no Job": {seen: observation{jobs: activeJobs(19), unanswered: one}},
 		"suspended":                     {suspend: true},
 		"unknown depth":                 {seen: observation{queues: unreadable}},
 		"pausing":                       {pausing: true},
-		"creates fail":                  {done: outcome{err: errAway}},
-		"creates are refused":           {done: outcome{refusal: errForbidden}},
+		"creates fail":                  {done: created{err: errAway}},
+		"creates are refused":           {done: created{refusal: errForbidden}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -64,15 +64,22 @@ type fleet struct {
 	onRequest func(ctx context.Context, kind string, of types.NamespacedName) error
 }
 
-// newFleet starts the workers for these ScaledJobs and Jobs, with as many places for requests as there are workers.
+// newFleet starts the workers for these ScaledJobs and Jobs.
 func newFleet(t *testing.T, objects ...client.Object) *fleet {
 	t.Helper()
-	return newFleetWithPlaces(t, fleetWorkers, objects...)
+	return newFleetSharing(t, fleetWorkers, objects...)
 }
 
-func newFleetWithPlaces(t *testing.T, places int, objects ...client.Object) *fleet {
+// newFleetSharing starts the workers, of which each namespace has its share of this many.
+func newFleetSharing(t *testing.T, shared int, objects ...client.Object) *fleet {
 	t.Helper()
-	f := &fleet{world: newWorld(t, objects...), existing: map[types.UID]map[string]*batchv1.Job{}}
+	return newFleetOf(t, newWorld(t, objects...), shared, objects...)
+}
+
+// newFleetOf starts the workers in a world with these objects.
+func newFleetOf(t *testing.T, w *world, shared int, objects ...client.Object) *fleet {
+	t.Helper()
+	f := &fleet{world: w, existing: map[types.UID]map[string]*batchv1.Job{}}
 	for _, object := range objects {
 		if job, ok := object.(*batchv1.Job); ok {
 			f.exists(job)
@@ -84,25 +91,25 @@ func newFleetWithPlaces(t *testing.T, places int, objects ...client.Object) *fle
 	f.r.Client = interceptor.NewClient(f.r.Client.(client.WithWatch), interceptor.Funcs{
 		Create: f.createJob, Delete: f.deleteJob, SubResourceApply: f.apply,
 	})
-	f.r.places = enqueue.NewPlaces(places, f.r.requests.Add)
-	f.start(t)
+	f.r.Statuses.Client = f.r.Client
+	f.start(t, shared)
 	return f
 }
 
 // start runs the controller until the test ends.
-func (f *fleet) start(t *testing.T) {
+func (f *fleet) start(t *testing.T, shared int) {
 	t.Helper()
 	loop, err := controller.NewUnmanaged("fleet", controller.Options{
 		Reconciler:              f.r,
 		MaxConcurrentReconciles: fleetWorkers,
 		ReconciliationTimeout:   reconcileTimeout,
 		RateLimiter:             enqueue.RateLimiter(),
-		NewQueue:                f.r.deadlines.NewQueue,
+		NewQueue:                enqueue.NewQueue(shared, f.r.Metrics.Parked),
 		SkipNameValidation:      new(true),
 		Logger:                  logr.Discard(),
 	})
 	f.Expect(err).NotTo(HaveOccurred())
-	for _, each := range []source.Source{f.r.Wakes.Source(), f.r.requests.Source()} {
+	for _, each := range []source.Source{f.r.Wakes.Source(), f.r.Gate.Takeover()} {
 		f.Expect(loop.Watch(each)).To(Succeed())
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))

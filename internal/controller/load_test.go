@@ -91,7 +91,7 @@ func TestStatusThatCannotBeReadIsDroppedOnce(t *testing.T) {
 	w.statusErr = errWrongKind
 	var dropped []string
 	var refusal error
-	w.r.Client = interceptor.NewClient(w.r.Client.(client.WithWatch), interceptor.Funcs{
+	w.r.Statuses.Client = interceptor.NewClient(w.r.Client.(client.WithWatch), interceptor.Funcs{
 		SubResourcePatch: func(_ context.Context, _ client.Client, _ string, object client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
 			content, err := patch.Data(object)
 			dropped = append(dropped, string(content))

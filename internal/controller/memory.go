@@ -4,7 +4,6 @@
 package controller
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -153,13 +152,6 @@ func (m *memories) of(sj *scaledjobv1.ScaledJob) *memory {
 		m.all[key] = &memory{uid: sj.UID, status: report.NewStatusRecord()}
 	}
 	return m.all[key]
-}
-
-// keys returns the ScaledJobs that have been reconciled.
-func (m *memories) keys() []types.NamespacedName {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Collect(maps.Keys(m.all))
 }
 
 // drop removes the memory of a ScaledJob and returns the UID of that ScaledJob.

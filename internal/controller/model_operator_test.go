@@ -29,6 +29,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace/verify"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/queue"
+	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
@@ -53,6 +54,8 @@ type operatorProcess struct {
 	weak    weakness
 	// dead is true if the process has ended. retired is true if it has ended or another process leads.
 	dead, retired bool
+	// tookOver is true if the process knows the Jobs of previous leaders.
+	tookOver bool
 
 	// store is the Job cache, which shows the first jobsSeen changes of Jobs. shown is the cached ScaledJob, after its
 	// first sjSeen changes.
@@ -94,21 +97,31 @@ func newOperatorProcess(
 	}
 	cached, live := &cachedClient{p: p}, &liveReader{p: p}
 	p.r = &Reconciler{
-		Cache:     p,
-		Client:    cached,
-		Live:      live,
-		Servers:   &fakeServers{},
-		Queues:    p,
-		Watcher:   p.watcher,
-		Gate:      jobcontrol.NewGate(cached, live, gateStores, nil),
-		Recorder:  &eventLog{},
-		Metrics:   metrics.New(prometheus.NewRegistry()),
-		Wakes:     make(enqueue.Wakes),
-		Leads:     func() bool { return true },
-		LeaseLate: func() bool { return false },
-		places:    enqueue.NewPlaces(fleetWorkers, func(int, ...types.NamespacedName) {}),
+		Cache:    p,
+		Client:   cached,
+		Live:     live,
+		Servers:  &fakeServers{},
+		Queues:   p,
+		Watcher:  p.watcher,
+		Gate:     jobcontrol.NewGate(cached, live, gateStores, nil),
+		Recorder: &eventLog{},
+		Metrics:  metrics.New(prometheus.NewRegistry()),
+		Statuses: &report.StatusWriter{Client: cached},
+		Wakes:    make(enqueue.Wakes),
+		Leads:    func() bool { return true },
 	}
 	return p
+}
+
+// takeOver lists the Jobs of previous leaders, and reports whether reconciles may run.
+func (p *operatorProcess) takeOver(ctx context.Context) bool {
+	if p.tookOver {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	p.tookOver = p.r.Gate.Takeover().WaitForSync(ctx) == nil
+	return p.tookOver
 }
 
 // showJobs makes the Job cache show the first changes of the history.

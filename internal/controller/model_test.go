@@ -478,7 +478,11 @@ func (m *machine) reconcile(t *rapid.T, p *operatorProcess) {
 	}
 	before := m.server.version
 	m.t = t
-	result, err := p.r.Reconcile(context.WithoutCancel(t.Context()), requestOf(emails))
+	ctx := context.WithoutCancel(t.Context())
+	if !p.takeOver(ctx) {
+		return
+	}
+	result, err := p.r.Reconcile(ctx, requestOf(emails))
 	t.Logf("%v reconcile: version %d -> %d, requeue after %v, error: %v",
 		time.Now().Format("15:04:05"), before, m.server.version, result.RequeueAfter, err)
 }
@@ -539,7 +543,9 @@ func (m *machine) settle(t *rapid.T) {
 func (m *machine) reconcileAtRest(t *rapid.T) {
 	m.leader.catchUp(len(m.server.jobChanges), len(m.server.sjChanges))
 	m.t = t
-	result, err := m.leader.r.Reconcile(context.WithoutCancel(t.Context()), requestOf(emails))
+	ctx := context.WithoutCancel(t.Context())
+	m.leader.takeOver(ctx)
+	result, err := m.leader.r.Reconcile(ctx, requestOf(emails))
 	m.check()
 	if err != nil {
 		time.Sleep(time.Second)

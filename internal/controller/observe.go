@@ -10,7 +10,6 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/enqueue"
@@ -64,29 +63,21 @@ type queues struct {
 	failedKey string
 }
 
-// awaitCache returns nil if the Job cache shows all Jobs that were created, and otherwise when to look again.
-func (r *Reconciler) awaitCache(ctx context.Context, sj *scaledjobv1.ScaledJob) (*ctrl.Result, error) {
-	ready, err := r.Gate.Ready(ctx, sj.UID)
-	wait := enqueue.After(jitter(takeoverRetry), enqueue.PriorityResync)
-	if r.Gate.TookOver() {
-		// All other ScaledJobs have waited for the same list.
-		r.takenOver.Do(func() { r.requests.Add(enqueue.PriorityNormal, r.memories.keys()...) })
-		wait = enqueue.After(staleRetry, enqueue.PriorityNormal)
-	}
-	if err != nil || ready {
-		return nil, err
-	}
-	return &wait, nil
-}
-
 // observe counts the owned Jobs and then reads the queues. It reads the queues last: workers may take messages in the
 // meantime, and a depth from before the count would lead to surplus Jobs. A failed read is part of the observation.
-// observe returns an error only if the API server or the cache can't answer; then no decision is possible. serverErr is
-// why no Redis server can be used; nil if one can.
-func (r *Reconciler) observe(ctx context.Context, t *target, serverErr error) (observation, error) {
+// The reconcile ends only if the API server or the cache can't answer, or if the cache does not show all Jobs that were
+// created; then no decision is possible. serverErr is why no Redis server can be used; nil if one can.
+func (r *Reconciler) observe(ctx context.Context, t *target, serverErr error) (observation, *stop) {
+	synced, err := r.Gate.Synced(ctx, t.sj.UID)
+	if err != nil {
+		return observation{}, r.fail(t.sj, err)
+	}
+	if !synced {
+		return observation{}, stopFor(staleRetry, enqueue.PriorityNormal)
+	}
 	owned, err := r.Cache.Owned(t.sj.Namespace, t.sj.UID)
 	if err != nil {
-		return observation{}, err
+		return observation{}, r.fail(t.sj, err)
 	}
 	seen := observation{
 		before:       t.mem.status.Latest(t.sj),

@@ -13,7 +13,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/report"
 )
@@ -21,18 +20,18 @@ import (
 // report writes the result of the reconcile to the metrics, the events and the status. It returns how long the status
 // write is delayed; 0 if it is not.
 func (r *Reconciler) report(
-	ctx context.Context, t *target, seen observation, plan plan, done outcome,
+	ctx context.Context, t *target, seen observation, plan plan, created created, checked checked, deleted deleted,
 ) (statusWait time.Duration) {
-	now := time.Now()
-	status := report.Status(t.sj, seen.before, reconciled(t, seen, plan, done, now), now)
+	now, more := time.Now(), workLeft(created, checked, deleted)
+	status := report.Status(t.sj, seen.before, reconciled(t, seen, plan, created, checked, now), now)
 	if report.Refreshed(seen.before, status) {
 		t.mem.refreshed = now
 	}
-	if plan.known && !done.unfinished() && !done.waiting() && done.err == nil {
+	if plan.known && !more && created.err == nil {
 		t.mem.notified = time.Time{}
 	}
-	noteActions(t, done)
-	replaced, statusWait, statusErr := r.statuses(t.pass).Write(ctx, t.sj, &t.mem.status, status, done.unfinished())
+	noteActions(t, created, deleted)
+	replaced, statusWait, statusErr := r.Statuses.Write(ctx, t.sj, &t.mem.status, status, more)
 	if replaced != nil {
 		r.emit(t.sj, report.Events(replaced, status)...)
 		// The Jobs were counted before the API server has answered.
@@ -42,21 +41,26 @@ func (r *Reconciler) report(
 		r.emit(t.sj, t.mem.untold...)
 		t.mem.untold = nil
 	}
-	chores := errors.Join(done.pruned.Err, statusErr)
-	r.logChores(ctx, done.pruned.Err, statusErr)
-	r.Metrics.Observe(t.key(), sample(t, status, seen, plan, errors.Join(done.err, done.refusal, chores)))
+	r.logFailures(ctx, deleted.Err, statusErr)
+	failed := errors.Join(created.err, created.refusal, deleted.Err, statusErr)
+	r.Metrics.Observe(t.key(), sample(t, status, seen, plan, failed))
 	return statusWait
 }
 
+// workLeft reports whether creates or deletes are left that can be sent immediately.
+func workLeft(created created, checked checked, deleted deleted) bool {
+	return created.more || checked.again || deleted.More
+}
+
 // noteActions keeps the events about what the reconcile has done.
-func noteActions(t *target, done outcome) {
-	if done.created > 0 {
+func noteActions(t *target, created created, deleted deleted) {
+	if created.jobs > 0 {
 		t.mem.note(report.CreatedJobs())
 	}
-	if done.gaveWay {
-		t.mem.note(report.DeletedHistory(done.refused.Name))
+	if deleted.forQuota {
+		t.mem.note(report.DeletedHistory(created.refused.Name))
 	}
-	if done.pruned.Unfinished {
+	if deleted.Unfinished {
 		t.mem.note(report.ReplacedJobs())
 	}
 }
@@ -71,8 +75,8 @@ const refreshInterval = time.Minute
 // ScaledJobs.
 const deniedInterval = time.Minute
 
-// logChores logs why Jobs were not deleted or the status was not written.
-func (r *Reconciler) logChores(ctx context.Context, pruneErr, statusErr error) {
+// logFailures logs why Jobs were not deleted or the status was not written.
+func (r *Reconciler) logFailures(ctx context.Context, pruneErr, statusErr error) {
 	log := ctrl.LoggerFrom(ctx)
 	if apierrors.IsForbidden(statusErr) {
 		r.denied.Do(func() {
@@ -87,10 +91,12 @@ func (r *Reconciler) logChores(ctx context.Context, pruneErr, statusErr error) {
 }
 
 // reconciled converts the result of a reconcile into the input of package report.
-func reconciled(t *target, seen observation, plan plan, done outcome, now time.Time) report.Reconciled {
+func reconciled(
+	t *target, seen observation, plan plan, created created, checked checked, now time.Time,
+) report.Reconciled {
 	result := report.Reconciled{
 		Jobs:          seen.jobs,
-		Created:       done.created,
+		Created:       created.jobs,
 		Queues:        queueStatuses(t.asks.Queues, seen.queues),
 		QueueErr:      seen.queues.err,
 		Rejected:      seen.queues.rejected,
@@ -103,16 +109,15 @@ func reconciled(t *target, seen observation, plan plan, done outcome, now time.T
 		PausedUntil:   t.mem.pausedUntil(now),
 		Consumed:      t.mem.pause.Consumed(),
 		Orphans:       orphans(t, seen),
-		Due:           plan.known && int(plan.desired) > len(seen.jobs.Active)+done.created,
+		Due:           plan.known && int(plan.desired) > len(seen.jobs.Active)+created.jobs,
 		Failures:      t.mem.failures,
 		Answer:        t.mem.answer,
 		NotReady:      seen.waiting,
 		Still:         plan.known && now.Sub(t.mem.pause.StillSince()) >= stillAfter,
 		Refresh:       now.Sub(t.mem.refreshed) >= refreshInterval,
-		Waiting:       done.waitsLong(now),
 		Notifications: seen.events.Verdict,
 		Tracking:      seen.events.Tracking,
-		Template:      done.template,
+		Template:      checked.template,
 	}
 	if plan.known {
 		result.Depth, result.Desired = new(seen.queues.counts.Outstanding()), &plan.desired
@@ -156,17 +161,6 @@ func queueStatuses(asked []scaledjobv1.Queue, seen queues) []scaledjobv1.QueueSt
 		}
 	}
 	return statuses
-}
-
-// statuses returns the writer of statuses for one reconcile. Conditions go before numbers.
-func (r *Reconciler) statuses(pass *enqueue.Pass) report.StatusWriter {
-	take := func(conditions bool, since time.Time) func() {
-		if conditions {
-			return pass.TakeSince(enqueue.KindCondition, since)
-		}
-		return pass.TakeSince(enqueue.KindNumbers, since)
-	}
-	return report.StatusWriter{Client: r.Client, Take: take, Yields: r.LeaseLate}
 }
 
 // emit emits events about the ScaledJob. The reference leaves out the resourceVersion: with it, repeated events would

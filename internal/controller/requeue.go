@@ -19,8 +19,6 @@ import (
 const (
 	// staleRetry is for a Job cache that lags behind. The event of the missing Job usually comes first.
 	staleRetry = 200 * time.Millisecond
-	// takeoverRetry is for the list of the Jobs of previous leaders. All ScaledJobs are reconciled when it is complete.
-	takeoverRetry = 30 * time.Second
 	// leaseRetry is for a Lease that was not renewed in time.
 	leaseRetry = time.Second
 	// busyRetry is for a Redis server that is busy with calls of other ScaledJobs.
@@ -43,23 +41,21 @@ const (
 	// fallbackReads is the maximum total rate of fallback reads on one Redis server, per second, and of the retries while
 	// it is busy.
 	fallbackReads = 200
-	// waitShownAfter is how long creates wait for a place among the requests to the API server until the status shows it.
-	waitShownAfter = time.Second
 )
 
 // requeue returns when to reconcile next: immediately if work is left, before the resync if the depth could not be read
 // or something becomes due at a known time, and otherwise at the resync. It returns an error of a create, so that the
 // work queue retries with backoff. It also sets how often the watcher wakes the ScaledJob until then.
 func (r *Reconciler) requeue(
-	t *target, seen observation, plan plan, done outcome, statusWait time.Duration,
+	t *target, seen observation, plan plan, created created, checked checked, deleted deleted, statusWait time.Duration,
 ) (ctrl.Result, error) {
 	now := time.Now()
-	idle := isIdle(&t.asks, seen, plan, done)
+	idle := isIdle(&t.asks, seen, plan, created)
 	r.Watcher.SetIdle(keyspace.ID(t.key()), idle)
-	if done.err != nil {
-		return enqueue.After(0, enqueue.PriorityNormal), done.err
+	if created.err != nil {
+		return enqueue.After(0, enqueue.PriorityNormal), created.err
 	}
-	if done.unfinished() || done.afterStatus && !t.mem.status.Waits() {
+	if workLeft(created, checked, deleted) {
 		return enqueue.After(moreRetry, enqueue.PriorityGrowth), nil
 	}
 	interval := resyncInterval(t.sj, seen.events, r.FallbackInterval)
@@ -74,7 +70,7 @@ func (r *Reconciler) requeue(
 		}
 	}
 	chore := untilChore(t.mem, plan.held && !t.sj.Spec.Suspend, statusWait, now)
-	after := min(untilResync(interval, now), chore, done.untilShown(now), done.untilPruned(), until(seen.nextWaiting, now, idleDueSpacing))
+	after := min(untilResync(interval, now), chore, deleted.untilPruned(), until(seen.nextWaiting, now, idleDueSpacing))
 	if due := untilDue(seen, idle, now); due <= after {
 		return enqueue.After(due, enqueue.PriorityGrowth), nil
 	}
@@ -144,19 +140,6 @@ func resyncInterval(sj *scaledjobv1.ScaledJob, known keyspace.State, fallback ti
 // share returns the time between two reads of a queue if all ScaledJobs on the server take turns.
 func share(known keyspace.State) time.Duration {
 	return time.Duration(known.Watchers) * time.Second / fallbackReads
-}
-
-// waitsLong reports whether creates have waited for a place long enough to show it.
-func (o outcome) waitsLong(now time.Time) bool {
-	return !o.waits.IsZero() && now.Sub(o.waits) >= waitShownAfter
-}
-
-// untilShown returns the time until the status shows that creates wait.
-func (o outcome) untilShown(now time.Time) time.Duration {
-	if o.waits.IsZero() || o.waitsLong(now) {
-		return never
-	}
-	return until(o.waits.Add(waitShownAfter), now, moreRetry)
 }
 
 func jitter(d time.Duration) time.Duration {

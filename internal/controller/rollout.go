@@ -11,45 +11,56 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
-	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
 	"miracle.dev/scaledjob-operator/internal/report"
 )
 
-// checkTemplate sends the dry run of the template if it is due, and returns the condition to report, or nil if there is
-// nothing new. A dry run for which running Jobs are to be replaced goes first.
-func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observation) *report.Condition {
-	kind := enqueue.KindDryRun
-	if len(toReplace(t, seen)) > 0 {
-		kind = enqueue.KindRollout
+// checked is what is known of the template.
+type checked struct {
+	// template is what to report of it; nil if that has not changed.
+	template *report.Condition
+	// again is true if only another create shows whether the refusal of the last one is over.
+	again bool
+}
+
+// checkTemplate sends the dry run of the template if it is due, and returns what that and the creates show.
+func (r *Reconciler) checkTemplate(ctx context.Context, t *target, seen observation, plan plan, created created) checked {
+	known := apimeta.FindStatusCondition(seen.before.Conditions, scaledjobv1.ConditionTemplateValid)
+	if known != nil && known.ObservedGeneration != t.sj.Generation {
+		known = nil
 	}
-	dryRunner := jobcontrol.DryRunner{
-		Client: r.Client, Take: func() func() { return t.pass.Take(kind) }, TemplateHash: seen.templateHash,
+	answered := r.dryRun(ctx, t, seen)
+	again := t.mem.doubts(answered, created) && int(plan.desired) > len(seen.jobs.Active)
+	if again {
+		t.mem.refusals.MadeRoom()
+		answered = nil
 	}
+	return checked{report.Tried(created.jobs, created.refused, answered, known), again}
+}
+
+// dryRun sends the dry run if it is due, and returns the condition for the answer; nil if none was sent.
+func (r *Reconciler) dryRun(ctx context.Context, t *target, seen observation) *report.Condition {
+	dryRunner := jobcontrol.DryRunner{Client: r.Client, TemplateHash: seen.templateHash}
 	asked, warnings, answer := dryRunner.DryRun(ctx, t.sj, t.withTemplate, &t.mem.template, seen.before.Conditions)
-	switch {
-	case asked:
-		return report.Checked(answer, warnings)
-	case t.mem.template.Waits():
-		return report.TemplateUnasked
-	default:
+	if !asked {
 		return nil
 	}
+	return report.Checked(answer, warnings)
 }
 
 // doubts reports whether a dry run was accepted although the last create was refused because of the template: the cause
 // may be gone, or it may not apply to dry runs.
-func (m *memory) doubts(checked *report.Condition, done outcome) bool {
-	accepted := checked != nil && checked.Status == metav1.ConditionTrue
-	return accepted && done.created == 0 && !done.failed() && m.failures > 0 && m.answer.BlamesTemplate()
+func (m *memory) doubts(answered *report.Condition, created created) bool {
+	accepted := answered != nil && answered.Status == metav1.ConditionTrue
+	return accepted && created.jobs == 0 && !created.failed() && m.failures > 0 && m.answer.BlamesTemplate()
 }
 
 // replaceable returns the unfinished Jobs of an earlier template that are to be deleted and replaced. It returns none
 // unless replacements can be created: creation is neither suspended nor paused, no create has just failed, and the API
 // server accepts Jobs of the template.
-func replaceable(t *target, seen observation, plan plan, done outcome) []*batchv1.Job {
-	possible := plan.mayCreate && t.asks.Policy.MaxReplicas > 0 && !done.failed() && !done.waiting()
-	if !possible || !templateAccepted(t.sj, seen.before.Conditions, done.template) {
+func replaceable(t *target, seen observation, plan plan, created created, checked checked) []*batchv1.Job {
+	possible := plan.mayCreate && t.asks.Policy.MaxReplicas > 0 && !created.failed()
+	if !possible || !templateAccepted(t.sj, seen.before.Conditions, checked.template) {
 		return nil
 	}
 	return toReplace(t, seen)

@@ -20,6 +20,7 @@ func TestTemplateAccepted(t *testing.T) {
 	condition := func(status metav1.ConditionStatus, generation int64) []metav1.Condition {
 		return []metav1.Condition{{Type: scaledjobv1.ConditionTemplateValid, Status: status, ObservedGeneration: generation}}
 	}
+	unchecked := report.Checked(errAway, nil)
 	rejected := report.Checked(apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "emails", nil), nil)
 	for name, c := range map[string]struct {
 		known  []metav1.Condition
@@ -29,8 +30,8 @@ func TestTemplateAccepted(t *testing.T) {
 		"never asked":              {},
 		"accepted now":             {answer: report.Checked(nil, nil), want: true},
 		"rejected now":             {known: condition(metav1.ConditionTrue, 3), answer: rejected},
-		"no verdict":               {answer: report.TemplateUnasked},
-		"no verdict any more":      {known: condition(metav1.ConditionTrue, 3), answer: report.TemplateUnasked},
+		"no verdict":               {answer: unchecked},
+		"no verdict any more":      {known: condition(metav1.ConditionTrue, 3), answer: unchecked},
 		"no verdict before":        {known: condition(metav1.ConditionUnknown, 3)},
 		"accepted before":          {known: condition(metav1.ConditionTrue, 3), want: true},
 		"rejected before":          {known: condition(metav1.ConditionFalse, 3)},

@@ -18,9 +18,7 @@ import (
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/admission"
-	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
-	"miracle.dev/scaledjob-operator/internal/report"
 )
 
 const (
@@ -40,65 +38,41 @@ const (
 // errOwnerGoing stops the creation of Jobs for a ScaledJob that is being deleted while the cache does not show that yet.
 var errOwnerGoing = errors.New("the ScaledJob is being deleted")
 
-// outcome is the result of the steps that act.
-type outcome struct {
-	// created is the number of Jobs that were created.
-	created int
+// created is the result of creating Jobs.
+type created struct {
+	// jobs is the number of Jobs that were created. more is true if some are left for the next reconcile.
+	jobs int
+	more bool
 	// err is the error of a failed create.
 	err error
 	// refusal is the answer with which the API server refused a Job. It is not retried with backoff: the pause
 	// determines when to try again.
 	refusal error
 	refused admission.Answer
-	// more is true if creates are left for the next reconcile. waits is since when creates wait for a place among the
-	// requests to the API server; zero if they do not.
-	more  bool
-	waits time.Time
-	// afterStatus is true if creates that may take long wait until the status that shows it is written.
-	afterStatus bool
-	// template is what to report of the template; nil if that has not changed.
-	template *report.Condition
-	// pruned is the result of the deletes. gaveWay is true if finished Jobs within the history limits are among them,
-	// because a quota leaves no room for new ones.
-	pruned  jobcontrol.Deleted
-	gaveWay bool
 }
 
-// unfinished reports whether creates or deletes are left that can be sent immediately.
-func (o outcome) unfinished() bool { return o.more || o.pruned.More }
-
-// waiting reports whether creates wait for what others do.
-func (o outcome) waiting() bool { return o.afterStatus || !o.waits.IsZero() }
-
 // failed reports whether a create failed or was refused.
-func (o outcome) failed() bool { return o.err != nil || o.refusal != nil }
+func (c created) failed() bool { return c.err != nil || c.refusal != nil }
 
 // scale creates the Jobs of the plan, and records in the pause and in the refusals what came of it.
-func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, plan plan) outcome {
-	if len(plan.resend)+plan.create > 0 && t.mem.createsSlowly && t.mem.status.WaitsBriefly(time.Now()) {
-		return outcome{afterStatus: true}
-	}
+func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, plan plan) created {
 	made, more, err := r.create(ctx, t, seen, plan)
-	created := len(made)
-	done := outcome{created: created, more: more}
+	done := created{jobs: len(made), more: more && err == nil}
 	if plan.known {
 		t.mem.pause.Created(ordinalsOf(made), plan.due, plan.free, time.Now())
 	}
 	switch {
-	case errors.Is(err, report.ErrNoPlace):
-		done.waits = t.pass.Waits(t.kindOfCreates())
 	case errors.Is(err, jobcontrol.ErrRefused) && !t.mem.madeRoom(time.Now()):
 		ctrl.LoggerFrom(ctx).Error(err, "the API server refuses to create a Job")
 		t.mem.refusals.Refused(time.Now())
-		done.refusal, done.more = err, false
 		t.mem.failed(answerTo(err))
-		done.refused = t.mem.answer
+		done.refusal, done.refused = err, t.mem.answer
 	case errors.Is(err, jobcontrol.ErrRefused):
-		done.err, done.more, t.mem.answer = err, false, answerTo(err) // The quota still counts deleted Jobs.
+		done.err, t.mem.answer = err, answerTo(err) // The quota still counts deleted Jobs.
 	case err != nil:
-		done.err, done.more = err, false
+		done.err = err
 		t.mem.failed(answerTo(err))
-	case created > 0:
+	case done.jobs > 0:
 		t.mem.refusals.Accepted()
 		t.mem.failures = 0
 	}
@@ -133,17 +107,12 @@ func answerTo(err error) admission.Answer {
 // next reconcile.
 func (r *Reconciler) create(
 	ctx context.Context, t *target, seen observation, plan plan,
-) (created []jobcontrol.Created, more bool, err error) {
+) (made []jobcontrol.Created, more bool, err error) {
 	mem := t.mem
 	resend, fresh, floor := r.ordinals(t.sj.UID, plan)
 	if len(resend)+len(fresh) == 0 {
 		return nil, false, nil
 	}
-	giveBack := t.pass.Take(t.kindOfCreates())
-	if giveBack == nil {
-		return nil, false, report.ErrNoPlace
-	}
-	defer giveBack()
 	if mem.ownerDoubted {
 		if err := r.confirmOwner(ctx, t.sj); err != nil {
 			return nil, false, ignoring(err, errOwnerGoing)
@@ -156,22 +125,22 @@ func (r *Reconciler) create(
 		return nil, false, err
 	}
 	until, timeout := time.Now().Add(createWindow), mem.createTimeout()
-	defer func() { logCreated(ctx, seen, plan, len(created)) }()
+	defer func() { logCreated(ctx, seen, plan, len(made)) }()
 	for _, batch := range r.batches(t, seen, resend, fresh) {
 		began := time.Now()
-		made, err := creator.Create(ctx, jobcontrol.Batch{
+		more, err := creator.Create(ctx, jobcontrol.Batch{
 			Owner: owner, TemplateHash: seen.templateHash, Ordinals: batch, Floor: floor, Timeout: timeout, Until: until,
 		})
-		created = append(created, made...)
-		r.noteCreated(t, made)
-		if len(made) > 0 || err != nil {
+		made = append(made, more...)
+		r.noteCreated(t, more)
+		if len(more) > 0 || err != nil {
 			r.memories.noteCreates(t, errors.Is(err, context.DeadlineExceeded), time.Since(began) > createTimeout)
 		}
 		if err != nil {
-			return created, true, ignoring(err, jobcontrol.ErrTaken)
+			return made, true, ignoring(err, jobcontrol.ErrTaken)
 		}
 	}
-	return created, len(created) < len(resend)+plan.create, nil
+	return made, len(made) < len(resend)+plan.create, nil
 }
 
 // batches returns the ordinals in the batches in which to create their Jobs.
@@ -182,15 +151,6 @@ func (r *Reconciler) batches(t *target, seen observation, resend, fresh []int64)
 	}
 	careful := t.mem.failures > 0 || !seen.jobs.HasTemplate(seen.templateHash)
 	return append([][]int64{resend}, batches(fresh, careful)...)
-}
-
-// kindOfCreates returns the kind of place that creates need. Creates that may take long need another one, so that they leave
-// places to others.
-func (t *target) kindOfCreates() enqueue.Kind {
-	if t.mem.createsSlowly {
-		return enqueue.KindSlowCreate
-	}
-	return enqueue.KindCreate
 }
 
 // createTimeout returns the timeout of a create.

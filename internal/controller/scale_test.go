@@ -6,7 +6,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -178,14 +176,10 @@ func TestScaleShowsATimeoutFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, scaledJob())
-		busy := false
-		w.r.LeaseLate = func() bool { return busy }
 		w.reconcile(t.Context())
-		time.Sleep(time.Minute)
-		creates := 0
+		shown := ""
 		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
-			creates++
-			busy = true
+			shown = w.condition(t.Context(), scaledjobv1.ConditionScalingLimited).Reason
 			if err := hangs(ctx, 10*time.Second); err != nil {
 				return err
 			}
@@ -193,26 +187,20 @@ func TestScaleShowsATimeoutFirst(t *testing.T) {
 		}
 		w.queues.SetDepth(emailQueue, 1)
 		w.Expect(w.reconcileFails(t.Context())).To(MatchError(context.DeadlineExceeded))
-		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionScalingLimited).Reason).To(Equal(scaledjobv1.ReasonNotLimited))
+		w.Expect(shown).To(Equal(scaledjobv1.ReasonNotLimited))
 
 		w.reconcile(t.Context())
-		w.Expect(creates).To(Equal(1))
-		busy = false
-		time.Sleep(time.Second)
-		result := w.reconcile(t.Context())
-		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionScalingLimited).Reason).To(Equal(scaledjobv1.ReasonCreateFailing))
-		w.Expect(result.RequeueAfter).To(Equal(moreRetry))
-		w.reconcile(t.Context())
+		w.Expect(shown).To(Equal(scaledjobv1.ReasonCreateFailing))
 		w.Expect(w.jobs(t.Context())).To(HaveLen(1))
 	})
 }
 
 // Statuses that can't be written do not keep Jobs from being created.
-func TestScaleDoesNotWaitLongForTheStatus(t *testing.T) {
+func TestScaleDoesNotWaitForTheStatus(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, scaledJob())
-		w.r.LeaseLate = func() bool { return true }
+		w.onApply = func() error { return errAway }
 		w.onCreate = func(ctx context.Context, _ *batchv1.Job, send func() error) error {
 			if err := hangs(ctx, 10*time.Second); err != nil {
 				return err
@@ -225,38 +213,6 @@ func TestScaleDoesNotWaitLongForTheStatus(t *testing.T) {
 			time.Sleep(w.reconcile(t.Context()).RequeueAfter)
 		}
 		w.Expect(w.jobs(t.Context())).To(HaveLen(1))
-	})
-}
-
-// Without a place among the requests, nothing is created, and the status shows it after a while.
-func TestScaleWaitsForAPlace(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, scaledJob())
-		var called []types.NamespacedName
-		w.r.places = enqueue.NewPlaces(fleetWorkers, func(_ int, keys ...types.NamespacedName) { called = append(called, keys...) })
-		w.reconcile(t.Context())
-		var held []func()
-		for i := range fleetWorkers / 2 {
-			pass := w.r.places.Begin(types.NamespacedName{Namespace: emails.Namespace, Name: fmt.Sprint(i)})
-			held = append(held, pass.Take(enqueue.KindCreate))
-		}
-		w.queues.SetDepth(emailQueue, 30)
-
-		result := w.reconcile(t.Context())
-
-		w.Expect(w.names()).To(BeEmpty())
-		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionScalingLimited).Reason).To(Equal(scaledjobv1.ReasonNotLimited))
-		time.Sleep(result.RequeueAfter)
-		w.Expect(w.reconcile(t.Context())).To(beResync())
-		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionScalingLimited).Reason).To(Equal(scaledjobv1.ReasonCreatesWaiting))
-
-		held[0]()
-		w.Expect(called).To(Equal([]types.NamespacedName{emails}))
-		time.Sleep(time.Second)
-		w.reconcile(t.Context())
-		w.Expect(w.names()).To(HaveLen(3))
-		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionScalingLimited).Reason).To(Equal(scaledjobv1.ReasonNotLimited))
 	})
 }
 

@@ -25,12 +25,10 @@ package controller
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -104,7 +102,9 @@ type Reconciler struct {
 	Queues  depthReader
 	Watcher watcher
 	// Gate knows whether the cache shows all of this process' own writes.
-	Gate     *jobcontrol.Gate
+	Gate *jobcontrol.Gate
+	// Statuses writes the statuses, Recorder the events, and Metrics has the metrics.
+	Statuses *report.StatusWriter
 	Recorder events.EventRecorder
 	Metrics  *metrics.Metrics
 	// FallbackInterval is how often a queue is read while it is not verified that Redis sends notifications. 0 means
@@ -113,29 +113,19 @@ type Reconciler struct {
 
 	// Leads reports whether this process is certainly the leader. While it is not, another replica may be the leader.
 	Leads func() bool
-	// LeaseLate reports whether a renewal of the Lease is late.
-	LeaseLate func() bool
-	// Wakes carries requests for reconciles from the watcher and from the search for overdue requests.
+	// Wakes carries requests for reconciles from the watcher.
 	Wakes enqueue.Wakes
 
-	memories  memories
-	deadlines enqueue.Deadlines
-	// places bounds how many workers wait for the API server. requests adds to the work queue.
-	places   *enqueue.Places
-	requests enqueue.Requests
-	// takenOver is done when the Jobs of previous leaders are known.
-	takenOver sync.Once
+	memories memories
 	// denied limits how often it is logged that statuses may not be written.
 	denied rate.Sometimes
 }
 
-// target is the subject of one reconcile: the ScaledJob, its resolved spec, its memory, and its places among the
-// requests to the API server.
+// target is the subject of one reconcile: the ScaledJob, its resolved spec, and its memory.
 type target struct {
 	sj   *scaledjobv1.ScaledJob
 	asks scaledjob.Resolved
 	mem  *memory
-	pass *enqueue.Pass
 	// template is the template of the Jobs, which sj does not have.
 	template scaledjob.Template
 }
@@ -162,84 +152,36 @@ func (t target) withTemplate() (*scaledjobv1.ScaledJob, error) {
 
 // Reconcile brings one ScaledJob to its desired number of Jobs. Each step has its own file in this package.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	pass := r.places.Begin(request.NamespacedName)
-	ending := enqueue.EndedFailing // Also if it panics.
-	defer func() { pass.End(ending) }()
-	// 1. load.go
-	t, result, err := r.load(ctx, request.NamespacedName, pass)
-	if err != nil {
-		return result, err
+	t, stop := r.load(ctx, request.NamespacedName) // 1. load.go
+	if stop != nil {
+		return stop.result, stop.err
 	}
-	if t == nil {
-		ending = enqueue.EndedFully
-		return result, nil
+	serverErr := r.subscribe(t)                // 2. subscribe.go
+	seen, stop := r.observe(ctx, t, serverErr) // 3. observe.go: first the Jobs, then the queues
+	if stop != nil {
+		return stop.result, stop.err
 	}
-	ending, result, err = r.act(ctx, t)
-	if err != nil {
-		ending = enqueue.EndedFailing
-	}
-	return result, err
+	r.updatePause(t, seen) // 4. pause.go
+	plan := t.decide(seen) // 5. decide.go
+
+	created := r.scale(ctx, t, seen, plan)                           // 6. scale.go
+	checked := r.checkTemplate(ctx, t, seen, plan, created)          // 7. rollout.go
+	deleted := r.prune(ctx, t, seen, plan, created, checked)         // 8. prune.go
+	wait := r.report(ctx, t, seen, plan, created, checked, deleted)  // 9. report.go
+	return r.requeue(t, seen, plan, created, checked, deleted, wait) // 10. requeue.go
 }
 
-// act runs the steps after the first one.
-func (r *Reconciler) act(ctx context.Context, t *target) (enqueue.Ending, ctrl.Result, error) {
-	if !r.Leads() {
-		return enqueue.EndedEarly, enqueue.After(jitter(leaseRetry), enqueue.PriorityResync), nil
-	}
-	// 2. subscribe.go
-	serverErr := r.subscribe(t)
-	// 3. observe.go
-	if wait, err := r.awaitCache(ctx, t.sj); wait != nil || err != nil {
-		return r.early(t.sj, wait, err)
-	}
-	seen, err := r.observe(ctx, t, serverErr)
-	if err != nil {
-		return r.early(t.sj, nil, err)
-	}
-	// 4. pause.go
-	r.updatePause(t, seen)
-	// 5. decide.go
-	now := time.Now()
-	plan := decide(&t.asks, seen, t.sj.Spec.Suspend || !t.mem.refusals.Until(now).IsZero(), &t.mem.pause, now)
-	done := r.useTemplate(ctx, t, seen, plan)
-	// 8. prune.go
-	done.pruned = r.prune(ctx, t, seen, plan, &done, replaceable(t, seen, plan, done))
-	// 9. report.go
-	statusWait := r.report(ctx, t, seen, plan, done)
-	// 10. requeue.go
-	result, err := r.requeue(t, seen, plan, done, statusWait)
-	return enqueue.EndedFully, result, err
+// stop ends a reconcile before it has decided: with an error, or with a result that says when to reconcile again.
+type stop struct {
+	result ctrl.Result
+	err    error
 }
 
-// useTemplate runs the steps that make Jobs of the template.
-func (r *Reconciler) useTemplate(ctx context.Context, t *target, seen observation, plan plan) outcome {
-	// 6. scale.go
-	done := r.scale(ctx, t, seen, plan)
-	// 7. rollout.go
-	known := apimeta.FindStatusCondition(seen.before.Conditions, scaledjobv1.ConditionTemplateValid)
-	if known != nil && known.ObservedGeneration != t.sj.Generation {
-		known = nil
-	}
-	checked := r.checkTemplate(ctx, t, seen)
-	if t.mem.doubts(checked, done) && int(plan.desired) > len(seen.jobs.Active) {
-		t.mem.refusals.MadeRoom() // Only another create shows whether the refusal is over.
-		checked, done.more = nil, true
-	}
-	done.template = report.Tried(done.created, done.refused, checked, known)
-	return done
-}
-
-// early ends a reconcile without an observation: after a failure, or with this result.
-func (r *Reconciler) early(sj *scaledjobv1.ScaledJob, wait *ctrl.Result, err error) (enqueue.Ending, ctrl.Result, error) {
-	if err != nil {
-		result, err := r.fail(sj, err)
-		return enqueue.EndedFailing, result, err
-	}
-	return enqueue.EndedEarly, *wait, nil
-}
+// stopFor returns the end of a reconcile that is to be repeated after a delay.
+func stopFor(delay time.Duration, class int) *stop { return &stop{result: enqueue.After(delay, class)} }
 
 // fail ends a reconcile that could not make an observation.
-func (r *Reconciler) fail(sj *scaledjobv1.ScaledJob, err error) (ctrl.Result, error) {
+func (r *Reconciler) fail(sj *scaledjobv1.ScaledJob, err error) *stop {
 	r.Metrics.Failed(client.ObjectKeyFromObject(sj), sj.Spec.QueueName)
-	return enqueue.After(0, enqueue.PriorityNormal), err
+	return &stop{enqueue.After(0, enqueue.PriorityNormal), err}
 }

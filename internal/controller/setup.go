@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"miracle.dev/scaledjob-operator/internal/enqueue"
 	"miracle.dev/scaledjob-operator/internal/jobs"
@@ -26,10 +25,13 @@ import (
 // creates of a reconcile even if they time out one after the other.
 const reconcileTimeout = time.Minute
 
+// takeoverTimeout is how long the list of the Jobs of previous leaders may take. Then the process exits, and another one
+// tries.
+const takeoverTimeout = 10 * time.Minute
+
 // SetupWithManager adds the controller to the manager. workers is the maximum number of ScaledJobs reconciled at the
 // same time.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) error {
-	r.places = enqueue.NewPlaces(workers, r.requests.Add)
 	r.denied.Interval = deniedInterval
 	// Request these caches here, so that a standby replica fills them too. Otherwise they would start with the
 	// controller, which runs on the leader only.
@@ -38,25 +40,19 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 			return fmt.Errorf("caching a %T: %w", object, err)
 		}
 	}
-	promote := func(ctx context.Context) error {
-		r.deadlines.Promote(ctx, r.Wakes)
-		return nil
-	}
-	if err := mgr.Add(manager.RunnableFunc(promote)); err != nil {
-		return fmt.Errorf("adding the search for overdue requests: %w", err)
-	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("scaledjob").
 		For(&scaledjob.ScaledJob{}, builder.WithPredicates(enqueue.SpecChanged())).
 		// Like Owns, but events do not bypass the backoff after errors.
 		Watches(&batchv1.Job{}, enqueue.JobHandler(r.countFinished), builder.WithPredicates(enqueue.JobChanged())).
 		WatchesRawSource(r.Wakes.Source()).
-		WatchesRawSource(r.requests.Source()).
+		WatchesRawSource(r.Gate.Takeover()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			ReconciliationTimeout:   reconcileTimeout,
 			RateLimiter:             enqueue.RateLimiter(),
-			NewQueue:                r.deadlines.NewQueue,
+			NewQueue:                enqueue.NewQueue(workers, r.Metrics.Parked),
+			CacheSyncTimeout:        takeoverTimeout,
 		}).
 		Complete(r)
 	if err != nil {

@@ -36,6 +36,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/metrics"
 	"miracle.dev/scaledjob-operator/internal/redis/auth"
 	"miracle.dev/scaledjob-operator/internal/redis/failure"
+	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
@@ -141,19 +142,18 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 	})
 	live := interceptor.NewClient(w.api, interceptor.Funcs{Get: w.getLive, List: w.listLive})
 	w.r = &Reconciler{
-		Cache:     worldCache{w, tb.Context()},
-		Client:    cached,
-		Live:      live,
-		Servers:   w.servers,
-		Queues:    w.queues,
-		Watcher:   w.watcher,
-		Gate:      jobcontrol.NewGate(cached, live, stores, nil),
-		Recorder:  w.events,
-		Metrics:   metrics.New(w.metrics),
-		Wakes:     make(enqueue.Wakes),
-		Leads:     func() bool { return true },
-		LeaseLate: func() bool { return false },
-		places:    enqueue.NewPlaces(fleetWorkers, func(int, ...types.NamespacedName) {}),
+		Cache:    worldCache{w, tb.Context()},
+		Client:   cached,
+		Live:     live,
+		Servers:  w.servers,
+		Queues:   w.queues,
+		Watcher:  w.watcher,
+		Gate:     jobcontrol.NewGate(cached, live, stores, nil),
+		Recorder: w.events,
+		Metrics:  metrics.New(w.metrics),
+		Statuses: &report.StatusWriter{Client: cached},
+		Wakes:    make(enqueue.Wakes),
+		Leads:    func() bool { return true },
 	}
 	tb.Cleanup(w.expectNothingChanged)
 	return w
@@ -325,6 +325,12 @@ func (w *world) reconcile(ctx context.Context) ctrl.Result {
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(result.Priority).NotTo(BeNil())
 	return result
+}
+
+// awaitNumbers reconciles when the status may be written, of which only numbers or messages have changed.
+func (w *world) awaitNumbers(ctx context.Context) {
+	time.Sleep(lateStatus)
+	w.reconcile(ctx)
 }
 
 // reconcileFails runs a reconcile that must fail, and returns its error.

@@ -1,11 +1,12 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package enqueue requests reconciles of ScaledJobs: it adds requests to the work queue of the controller, with a delay
-// and a priority.
+// Package enqueue requests reconciles of ScaledJobs. It has the work queue of the controller, and the ways into it: wake-ups
+// of the watcher, as [Wakes], events of Jobs, and results of reconciles. A request does not carry its cause.
 //
-// Requests come from the watcher, as [Wakes], from events of Jobs, from the result of the previous reconcile, and from
-// [Deadlines] for requests that have waited too long. A request does not carry its cause.
+//	enqueue.go   wake-ups, and results of reconciles
+//	handlers.go  events of ScaledJobs and Jobs
+//	queue.go     in which order requests are served, and how many of a namespace at the same time
 package enqueue
 
 import (
@@ -24,27 +25,14 @@ import (
 	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
-// The priorities of requests. A request waits for all requests of higher priority. The work queue does not raise the
-// priority of waiting requests; see [Deadlines].
-const (
-	// PriorityOverdue is for requests that have waited too long behind others.
-	PriorityOverdue = 20
-	// PriorityGrowth is for queues that grew.
-	PriorityGrowth = 10
-	// PriorityNormal is for edits, Job events, confirmed subscriptions and retries.
-	PriorityNormal = 0
-	// PriorityResync is for the resync and for queues that shrank. The objects of the initial list also have it.
-	PriorityResync = handler.LowPriority
-)
-
 type (
 	// requestQueue is the work queue of the controller.
 	requestQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 	// wake requests a reconcile of a ScaledJob.
 	wake struct {
-		key      types.NamespacedName
-		priority int
+		key   types.NamespacedName
+		class int
 	}
 
 	// Wakes carries wake-ups from the watcher to the work queue, as generic events of a channel source.
@@ -53,17 +41,14 @@ type (
 
 // Deliver sends a wake-up of the watcher to the controller. It blocks until the controller receives it, or ctx ends.
 func (w Wakes) Deliver(ctx context.Context, from coalesce.Wake) {
-	w.send(ctx, wake{key: types.NamespacedName(from.ID), priority: priorityOf(from.Cause)})
-}
-
-func (w Wakes) send(ctx context.Context, wanted wake) {
+	wanted := wake{key: types.NamespacedName(from.ID), class: classOf(from.Cause)}
 	select {
 	case w <- event.TypedGenericEvent[wake]{Object: wanted}:
 	case <-ctx.Done():
 	}
 }
 
-func priorityOf(cause coalesce.Cause) int {
+func classOf(cause coalesce.Cause) int {
 	switch cause {
 	case coalesce.Growth:
 		return PriorityGrowth
@@ -74,10 +59,10 @@ func priorityOf(cause coalesce.Cause) int {
 	}
 }
 
-// After returns a result that requests the next reconcile. It always sets the priority: otherwise the request would
-// keep the priority of the event that caused this reconcile.
-func After(delay time.Duration, priority int) reconcile.Result {
-	return reconcile.Result{RequeueAfter: delay, Priority: &priority}
+// After returns a result that requests the next reconcile. It always sets the class: otherwise the request would keep the
+// deadline of the one that caused this reconcile.
+func After(delay time.Duration, class int) reconcile.Result {
+	return reconcile.Result{RequeueAfter: delay, Priority: &class}
 }
 
 // afterBackoff is a delay that stands for the current backoff of the ScaledJob, which only the work queue knows for
@@ -86,9 +71,9 @@ const afterBackoff time.Duration = -1
 
 // enqueue adds a request. After failed reconciles of the ScaledJob, the request waits for the backoff: events must
 // neither bypass the backoff nor be lost.
-func enqueue(queue requestQueue, key types.NamespacedName, priority int) {
+func enqueue(queue requestQueue, key types.NamespacedName, class *int) {
 	queue.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(
-		priorityqueue.AddOpts{Priority: &priority, After: afterBackoff}, reconcile.Request{NamespacedName: key})
+		priorityqueue.AddOpts{Priority: class, After: afterBackoff}, reconcile.Request{NamespacedName: key})
 }
 
 // RateLimiter delays retries with an exponential backoff per ScaledJob.
@@ -103,7 +88,7 @@ func (w Wakes) Source() source.Source { return source.TypedChannel(w, wakeHandle
 func wakeHandler() handler.TypedEventHandler[wake, reconcile.Request] {
 	return handler.TypedFuncs[wake, reconcile.Request]{
 		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[wake], queue requestQueue) {
-			enqueue(queue, e.Object.key, e.Object.priority)
+			enqueue(queue, e.Object.key, &e.Object.class)
 		},
 	}
 }

@@ -34,18 +34,26 @@ type workQueue struct {
 func withQueue(t *testing.T, test func(context.Context, *workQueue)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		queue := new(Deadlines).NewQueue("", RateLimiter()).(priorityqueue.PriorityQueue[reconcile.Request])
+		queue := newQueue(32, func(string, int) {})
 		defer queue.ShutDown()
 		test(t.Context(), &workQueue{NewWithT(t), queue})
 	})
 }
 
-// next returns the next request, its priority, and how long it took to arrive.
-func (q *workQueue) next() (key types.NamespacedName, priority int, waited time.Duration) {
+// newQueue returns the work queue of a controller with so many workers.
+func newQueue(workers int, waiting func(namespace string, requests int)) priorityqueue.PriorityQueue[reconcile.Request] {
+	return NewQueue(workers, waiting)("", RateLimiter()).(priorityqueue.PriorityQueue[reconcile.Request])
+}
+
+// next returns the next request, the time from now to its deadline, and how long it took to arrive.
+func (q *workQueue) next() (key types.NamespacedName, patience, waited time.Duration) {
 	start := time.Now()
 	request, priority, _ := q.GetWithPriority()
-	return request.NamespacedName, priority, time.Since(start)
+	return request.NamespacedName, time.Until(time.UnixMilli(int64(-priority))), time.Since(start)
 }
+
+// add adds a request for a ScaledJob, as for an event.
+func (q *workQueue) add(key types.NamespacedName, class int) { enqueue(q, key, &class) }
 
 // fail requests the retry of a failed reconcile, like the controller.
 func (q *workQueue) fail(key types.NamespacedName) {
@@ -62,7 +70,7 @@ func (q *workQueue) succeed(key types.NamespacedName, interval time.Duration) {
 
 // failTimes makes consecutive reconciles of the ScaledJob fail, and leaves the last retry pending.
 func (q *workQueue) failTimes(key types.NamespacedName, failures int) {
-	enqueue(q, key, PriorityNormal)
+	q.add(key, PriorityNormal)
 	for range failures {
 		q.next()
 		q.fail(key)
@@ -87,11 +95,11 @@ func TestRetryDelay(t *testing.T) {
 func TestEnqueueAtOnce(t *testing.T) {
 	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
-		enqueue(q, emails, PriorityGrowth)
+		q.add(emails, PriorityGrowth)
 
-		key, priority, waited := q.next()
+		key, patience, waited := q.next()
 		q.Expect(key).To(Equal(emails))
-		q.Expect(priority).To(Equal(PriorityGrowth))
+		q.Expect(patience).To(BeZero())
 		q.Expect(waited).To(BeZero())
 	})
 }
@@ -100,19 +108,19 @@ func TestEnqueueAtOnce(t *testing.T) {
 func TestEnqueueBeforeTheResync(t *testing.T) {
 	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
-		enqueue(q, emails, PriorityNormal)
+		q.add(emails, PriorityNormal)
 		q.next()
 		q.succeed(emails, 30*time.Second)
 		time.Sleep(5 * time.Second)
 
-		enqueue(q, emails, PriorityGrowth)
+		q.add(emails, PriorityGrowth)
 
-		_, priority, waited := q.next()
-		q.Expect(priority).To(Equal(PriorityGrowth))
+		_, patience, waited := q.next()
+		q.Expect(patience).To(BeZero())
 		q.Expect(waited).To(BeZero())
 		q.succeed(emails, 30*time.Second)
-		_, priority, waited = q.next()
-		q.Expect(priority).To(Equal(PriorityResync), "the next resync has the priority of a resync")
+		_, patience, waited = q.next()
+		q.Expect(patience).To(Equal(resyncPatience), "the next resync has the deadline of a resync")
 		q.Expect(waited).To(Equal(30*time.Second), "the previous resync was replaced")
 	})
 }
@@ -125,7 +133,7 @@ func TestEnqueueDuringBackoff(t *testing.T) {
 		time.Sleep(retry / 4)
 
 		for range 100 {
-			enqueue(q, emails, PriorityGrowth)
+			q.add(emails, PriorityGrowth)
 		}
 
 		_, _, waited := q.next()
@@ -143,7 +151,7 @@ func TestEnqueueDuringAFailingPass(t *testing.T) {
 		q.failTimes(emails, 5)
 		q.next()
 
-		enqueue(q, emails, PriorityGrowth)
+		q.add(emails, PriorityGrowth)
 		q.fail(emails)
 
 		_, _, waited := q.next()
@@ -158,15 +166,15 @@ func TestEnqueueDuringASuccessfulRetry(t *testing.T) {
 		q.failTimes(emails, 10)
 		q.next()
 
-		enqueue(q, emails, PriorityGrowth)
-		enqueue(q, emails, PriorityNormal)
+		q.add(emails, PriorityGrowth)
+		q.add(emails, PriorityNormal)
 		q.succeed(emails, 30*time.Second)
 
-		_, priority, waited := q.next()
-		q.Expect(priority).To(Equal(PriorityGrowth))
+		_, patience, waited := q.next()
+		q.Expect(patience).To(BeZero())
 		q.Expect(waited).To(BeZero())
 		q.succeed(emails, 30*time.Second)
-		enqueue(q, emails, PriorityGrowth)
+		q.add(emails, PriorityGrowth)
 		_, _, waited = q.next()
 		q.Expect(waited).To(BeZero(), "the backoff was reset")
 	})
@@ -177,7 +185,7 @@ func TestEnqueueBeforeASuccessfulRetry(t *testing.T) {
 	t.Parallel()
 	withQueue(t, func(_ context.Context, q *workQueue) {
 		q.failTimes(emails, 10)
-		enqueue(q, emails, PriorityGrowth)
+		q.add(emails, PriorityGrowth)
 		q.next()
 		q.succeed(emails, 30*time.Second)
 
@@ -188,8 +196,8 @@ func TestEnqueueBeforeASuccessfulRetry(t *testing.T) {
 
 func TestWakesDeliver(t *testing.T) {
 	t.Parallel()
-	for cause, want := range map[coalesce.Cause]int{
-		coalesce.Growth: PriorityGrowth, coalesce.Confirmed: PriorityNormal, coalesce.Shrink: PriorityResync,
+	for cause, want := range map[coalesce.Cause]time.Duration{
+		coalesce.Growth: 0, coalesce.Confirmed: normalPatience, coalesce.Shrink: resyncPatience,
 	} {
 		t.Run(cause.String(), func(t *testing.T) {
 			t.Parallel()
@@ -199,9 +207,9 @@ func TestWakesDeliver(t *testing.T) {
 
 				wakeHandler().Generic(ctx, <-wakes, q)
 
-				key, priority, _ := q.next()
+				key, patience, _ := q.next()
 				q.Expect(key).To(Equal(emails))
-				q.Expect(priority).To(Equal(want))
+				q.Expect(patience).To(Equal(want))
 			})
 		})
 	}

@@ -33,29 +33,22 @@ func JobHandler(finished func(owner types.NamespacedName, job *batchv1.Job)) han
 			if !e.IsInInitialList {
 				reportFinish(nil, e.Object, finished)
 			}
-			enqueueOwner(queue, e.Object, createPriority(e.IsInInitialList))
+			enqueueOwner(queue, e.Object, nil) // handler.Funcs lowers it for the initial list.
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue requestQueue) {
 			reportFinish(e.ObjectOld, e.ObjectNew, finished)
-			enqueueOwner(queue, e.ObjectOld, PriorityNormal)
-			enqueueOwner(queue, e.ObjectNew, PriorityNormal)
+			enqueueOwner(queue, e.ObjectOld, new(PriorityNormal))
+			enqueueOwner(queue, e.ObjectNew, new(PriorityNormal))
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, queue requestQueue) {
-			enqueueOwner(queue, e.Object, PriorityNormal)
+			enqueueOwner(queue, e.Object, new(PriorityNormal))
 		},
 	}
 }
 
-func createPriority(initial bool) int {
-	if initial {
-		return PriorityResync
-	}
-	return PriorityNormal
-}
-
-func enqueueOwner(queue requestQueue, job client.Object, priority int) {
+func enqueueOwner(queue requestQueue, job client.Object, class *int) {
 	if owner, _, ok := jobs.Owner(job); ok {
-		enqueue(queue, owner, priority)
+		enqueue(queue, owner, class)
 	}
 }
 

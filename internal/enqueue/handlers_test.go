@@ -38,42 +38,42 @@ func TestJobHandler(t *testing.T) {
 	for name, c := range map[string]struct {
 		send     func(context.Context, *workQueue)
 		want     []string
-		priority int
+		patience time.Duration
 	}{
 		"created": {
 			func(ctx context.Context, q *workQueue) {
 				JobHandler(ignoreFinish).Create(ctx, event.CreateEvent{Object: owned("emails")}, q)
 			},
 			[]string{"emails"},
-			PriorityNormal,
+			normalPatience,
 		},
 		"listed at the start": {
 			func(ctx context.Context, q *workQueue) {
 				JobHandler(ignoreFinish).Create(ctx, event.CreateEvent{Object: owned("emails"), IsInInitialList: true}, q)
 			},
 			[]string{"emails"},
-			PriorityResync,
+			resyncPatience,
 		},
 		"updated": {
 			func(ctx context.Context, q *workQueue) {
 				JobHandler(ignoreFinish).Update(ctx, event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("emails")}, q)
 			},
 			[]string{"emails"},
-			PriorityNormal,
+			normalPatience,
 		},
 		"handed over": {
 			func(ctx context.Context, q *workQueue) {
 				JobHandler(ignoreFinish).Update(ctx, event.UpdateEvent{ObjectOld: owned("emails"), ObjectNew: owned("letters")}, q)
 			},
 			[]string{"emails", "letters"},
-			PriorityNormal,
+			normalPatience,
 		},
 		"deleted": {
 			func(ctx context.Context, q *workQueue) {
 				JobHandler(ignoreFinish).Delete(ctx, event.DeleteEvent{Object: owned("emails")}, q)
 			},
 			[]string{"emails"},
-			PriorityNormal,
+			normalPatience,
 		},
 		"without an owner": {
 			func(ctx context.Context, q *workQueue) {
@@ -100,10 +100,10 @@ func TestJobHandler(t *testing.T) {
 				q.Expect(q.Len()).To(Equal(len(c.want)))
 				var got []string
 				for range c.want {
-					key, priority, _ := q.next()
+					key, patience, _ := q.next()
 					got = append(got, key.Name)
 					q.Expect(key.Namespace).To(Equal("mail"))
-					q.Expect(priority).To(Equal(c.priority))
+					q.Expect(patience).To(Equal(c.patience))
 				}
 				q.Expect(got).To(ConsistOf(c.want))
 			})

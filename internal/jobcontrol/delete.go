@@ -37,8 +37,6 @@ const (
 type Deleter struct {
 	// Client writes to the API server.
 	Client client.Writer
-	// Take takes a place for requests, and returns how to give it back; nil if there is none.
-	Take func() (giveBack func())
 }
 
 // Deletes is the state of the deletes of one ScaledJob between reconciles. The zero value is ready for use.
@@ -63,7 +61,7 @@ type Deleted struct {
 }
 
 // Delete deletes Jobs and their Pods. It skips Jobs that were deleted already but are still in the cache. After a
-// failure it tries one Job at a time. Without a place it deletes none.
+// failure it tries one Job at a time.
 func (d Deleter) Delete(
 	ctx context.Context, owner *scaledjobv1.ScaledJob, record *Deletes, wanted []*batchv1.Job,
 ) Deleted {
@@ -71,11 +69,6 @@ func (d Deleter) Delete(
 	if len(wanted) == 0 || record.Wait(time.Now()) > 0 {
 		return Deleted{}
 	}
-	giveBack := d.Take()
-	if giveBack == nil {
-		return Deleted{}
-	}
-	defer giveBack()
 	batch := wanted[:min(len(wanted), deletesPerReconcile)]
 	if tried := record.retry.Failures(); tried > 0 { // Another Job each time: one delete may always be refused.
 		batch = wanted[tried%len(wanted):][:1]

@@ -83,7 +83,7 @@ func TestDryRunCreatesNothing(t *testing.T) {
 	server := &dryRunServer{}
 	var run DryRun
 
-	asked, _, err := DryRunner{server, anyPlace, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &run, nil)
+	asked, _, err := DryRunner{server, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &run, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(asked).To(BeTrue())
 
@@ -92,33 +92,5 @@ func TestDryRunCreatesNothing(t *testing.T) {
 	g.Expect(dryRun.Name).To(And(Equal(jobs.Name("emails", "uid-1", jobs.DryRunOrdinal)), HaveLen(len(first.Name))))
 	dryRun.Name, dryRun.Annotations[scaledjobv1.AnnotationOrdinal] = first.Name, "1"
 	g.Expect(dryRun).To(Equal(first), "they differ in nothing else")
-	g.Expect(run.Waits()).To(BeFalse())
 	g.Expect(run.sent).NotTo(BeZero())
 }
-
-// Without a place nothing is sent, and the dry run stays due.
-func TestDryRunsWaitForAPlace(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	server := &dryRunServer{}
-	known := []metav1.Condition{{
-		Type: scaledjobv1.ConditionTemplateValid, Status: metav1.ConditionUnknown, ObservedGeneration: 3,
-	}}
-	run := DryRun{sent: time.Now().Add(-time.Minute)}
-
-	asked, _, err := DryRunner{server, noPlace, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &run, known)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(asked).To(BeFalse())
-	g.Expect(run.Waits()).To(BeTrue())
-	g.Expect(server.asked).To(BeEmpty())
-
-	run.sent = time.Now()
-	asked, _, err = DryRunner{server, anyPlace, "hash"}.DryRun(t.Context(), scaledJob(), withTemplate, &run, known)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(asked).To(BeTrue())
-	g.Expect(run.Waits()).To(BeFalse())
-}
-
-// anyPlace and noPlace are whether there is a place for a request.
-func anyPlace() func() { return func() {} }
-func noPlace() func()  { return nil }

@@ -36,8 +36,6 @@ type Gate struct {
 	stores     *Stores
 	namespaces []string
 
-	takeover takeover
-
 	mu     sync.Mutex
 	owners map[types.UID]*owner
 }
@@ -72,13 +70,11 @@ func NewGate(cached, live client.Reader, stores *Stores, namespaces []string) *G
 	return &Gate{cached: cached, live: live, stores: stores, namespaces: namespaces, owners: map[types.UID]*owner{}}
 }
 
-// Ready reports whether the cache shows every Job that is known to have been created for the owner. While it is false,
-// the Jobs must not be counted. Ready returns an error if it has to ask the API server and that fails. Calls for the
-// same owner must not be concurrent with each other or with its creates; the work queue ensures that.
-func (g *Gate) Ready(ctx context.Context, uid types.UID) (bool, error) {
-	if done, err := g.tookOver(ctx); err != nil || !done {
-		return false, err
-	}
+// Synced reports whether the cache shows every Job that is known to have been created for the owner. While it is false,
+// the Jobs must not be counted. Synced returns an error if it has to ask the API server and that fails. Calls for the
+// same owner must not be concurrent with each other or with its creates; the work queue ensures that. Before the first
+// call, [Gate.Takeover] must have synced.
+func (g *Gate) Synced(ctx context.Context, uid types.UID) (bool, error) {
 	for _, lost := range g.overdue(uid, time.Now()) {
 		if _, err := g.resolve(ctx, uid, lost); err != nil {
 			return false, err
@@ -96,9 +92,6 @@ func (g *Gate) Ready(ctx context.Context, uid types.UID) (bool, error) {
 	g.keep(uid, nil)
 	return true, nil
 }
-
-// TookOver reports whether the Jobs of previous leaders are known.
-func (g *Gate) TookOver() bool { return g.takeover.done.Load() }
 
 // wrote records that a Job of the owner with this ordinal exists, as the API server returned it. An earlier create of it
 // that got no answer stays in doubt: if the Job is deleted, the name is free, and that create may still be carried out.

@@ -63,7 +63,7 @@ func storesAt(g Gomega, versions ...string) (*Stores, []toolscache.Store) {
 }
 
 func isReady(ctx context.Context, g Gomega, gate *Gate, uid types.UID) bool {
-	ready, err := gate.Ready(ctx, uid)
+	ready, err := gate.Synced(ctx, uid)
 	g.Expect(err).NotTo(HaveOccurred())
 	return ready
 }
@@ -146,7 +146,6 @@ func TestReadySettledByTheServer(t *testing.T) {
 					},
 				}, c.live...)
 				gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
-				gate.takeover.done.Store(true)
 				gate.wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 
 				time.Sleep(settleAfter - time.Nanosecond)
@@ -183,7 +182,7 @@ func TestReadyPassesOnErrors(t *testing.T) {
 
 		for _, name := range []string{"cache", "server"} {
 			away[name] = true
-			ready, err := gate.Ready(t.Context(), owner1)
+			ready, err := gate.Synced(t.Context(), owner1)
 			g.Expect(err).To(MatchError(errAway), name)
 			g.Expect(ready).To(BeFalse(), name)
 			away[name] = false
@@ -286,7 +285,7 @@ func TestUnansweredStaysWhileTheAPIServerIsAway(t *testing.T) {
 	lost := Unanswered{Ordinal: 1, Since: time.Now().Add(-resolveAfter - time.Second)}
 	gate.Lost(owner1, lost)
 
-	_, err := gate.Ready(t.Context(), owner1)
+	_, err := gate.Synced(t.Context(), owner1)
 	g.Expect(err).To(MatchError(errAway))
 	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{lost}))
 }
@@ -327,7 +326,7 @@ func TestConcurrentOwners(t *testing.T) {
 		uid := types.UID(fmt.Sprintf("owner-%d", i))
 		passes.Go(func() {
 			for version := range 50 {
-				if _, err := gate.Ready(t.Context(), uid); err != nil {
+				if _, err := gate.Synced(t.Context(), uid); err != nil {
 					t.Error(err)
 				}
 				gate.wrote(uid, 1, &jobOf(uid, "a", fmt.Sprint(version+1)).ObjectMeta)

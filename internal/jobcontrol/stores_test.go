@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/features"
 	featurestesting "k8s.io/client-go/features/testing"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 func TestCheck(t *testing.T) {
@@ -40,8 +39,6 @@ func TestCheckWithoutAtomicFIFO(t *testing.T) {
 	featurestesting.SetFeatureDuringTest(t, features.AtomicFIFO, false)
 
 	g.Expect(stores.Check()).To(MatchError(ContainSubstring("KUBE_FEATURE_AtomicFIFO")))
-	_, err := NewGate(reading(interceptor.Funcs{}), reading(interceptor.Funcs{}), stores, nil).Ready(t.Context(), owner1)
-	g.Expect(err).To(MatchError(ContainSubstring("KUBE_FEATURE_AtomicFIFO")))
 }
 
 func TestNewInformerKeepsIndexers(t *testing.T) {

@@ -5,117 +5,105 @@ package jobcontrol
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"miracle.dev/scaledjob-operator/internal/jobs"
 	"miracle.dev/scaledjob-operator/internal/pages"
+	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
-// takeover is the list of the Jobs that previous leaders created. Reconciles fetch it, one at a time; each continues
-// where the last one failed.
-type takeover struct {
-	done atomic.Bool
+// Takeover returns a source that requests nothing, and that has synced when the gate knows the Jobs of previous leaders.
+// A controller with this source runs no reconcile before.
+func (g *Gate) Takeover() source.SyncingSource { return takeover{g} }
 
-	mu sync.Mutex
-	// namespaces are the namespaces still to be listed, next is the continue token for the first of them, and size the
-	// size of the next page. listed are the Jobs so far that the gate has to wait for.
-	namespaces []string
-	next       string
-	size       pages.Size
-	listed     []former
+type takeover struct{ gate *Gate }
+
+// Start implements source.Source.
+func (takeover) Start(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	return nil
 }
 
-// former is a Job of a previous leader, with no more of its metadata than the gate needs.
-type former struct {
-	owner types.UID
-	job   metav1.ObjectMeta
-}
+func (takeover) String() string { return "the Jobs of previous leaders" }
 
-// tookOver records every Job of a ScaledJob that exists now and that the cache does not show yet, because a previous
-// leader may have created it. It returns true when that is complete, and false while another goroutine is doing it.
-func (g *Gate) tookOver(ctx context.Context) (bool, error) {
-	t := &g.takeover
-	if t.done.Load() {
-		return true, nil
-	}
-	if !t.mu.TryLock() {
-		return false, nil
-	}
-	defer t.mu.Unlock()
-	if t.done.Load() {
-		return true, nil
-	}
-	if err := g.stores.Check(); err != nil {
-		return false, err
-	}
-	if err := g.listFormer(ctx, t); err != nil {
-		return false, fmt.Errorf("listing the Jobs of previous leaders: %w", err)
-	}
-	for i := range t.listed {
-		// Saw records the ordinal once the cache shows the Job: a Job in another namespace than the owner must not count.
-		g.wrote(t.listed[i].owner, 0, &t.listed[i].job)
-	}
-	t.listed = nil
-	t.done.Store(true)
-	return true, nil
-}
-
-// listFormer lists the remaining Jobs. It starts again from the beginning if the continue token has expired.
-func (g *Gate) listFormer(ctx context.Context, t *takeover) error {
-	if len(t.namespaces) == 0 {
-		t.namespaces, t.next, t.listed = g.watched(), "", nil
-	}
-	for len(t.namespaces) > 0 {
-		err := t.size.Read(func(limit int64) error { return g.listPage(ctx, t, limit) })
-		if apierrors.IsResourceExpired(err) {
-			t.namespaces = nil
-		}
-		if err != nil {
-			return err
-		}
-		if t.next == "" {
-			t.namespaces = t.namespaces[1:]
+// WaitForSync lists all Jobs of ScaledJobs. The gate waits for those that the cache does not show yet: a previous leader
+// may have created them. It returns an error only if ctx ends.
+func (t takeover) WaitForSync(ctx context.Context) error {
+	for _, namespace := range t.gate.watched() {
+		if err := t.list(ctx, namespace); err != nil {
+			return fmt.Errorf("listing the Jobs of previous leaders: %w", err)
 		}
 	}
 	return nil
 }
 
-// listPage lists the metadata of up to limit further Jobs of the first namespace. Of each page it keeps only the Jobs
-// that the gate has to wait for: others may have metadata of any size.
-func (g *Gate) listPage(ctx context.Context, t *takeover, limit int64) error {
+// list lists the Jobs of a namespace, page by page. It retries a page that fails, and starts again if the continue token
+// has expired.
+func (t takeover) list(ctx context.Context, namespace string) error {
 	page := &metav1.PartialObjectMetadataList{}
-	page.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("JobList"))
-	err := g.live.List(ctx, page,
-		client.InNamespace(t.namespaces[0]), client.Limit(limit), client.Continue(t.next))
-	if err != nil {
-		return err
-	}
-	var listed []former
-	for i := range page.Items {
-		job := &page.Items[i].ObjectMeta
-		_, owner, ok := jobs.Owner(job)
-		if !ok {
+	var size pages.Size
+	var failed retry.Retry
+	for done := false; !done; {
+		next := page.Continue
+		err := size.Read(func(limit int64) error {
+			page = jobMetadata()
+			return t.gate.live.List(ctx, page, client.InNamespace(namespace), client.Limit(limit), client.Continue(next))
+		})
+		if err == nil {
+			err = t.await(ctx, page)
+		}
+		done = err == nil && page.Continue == ""
+		if failed.Note(err, time.Now()); err == nil {
 			continue
 		}
-		shown, err := g.shows(ctx, writeOf(job))
-		if err != nil {
-			return err
+		if page.Continue = next; apierrors.IsResourceExpired(err) {
+			page.Continue = ""
 		}
-		if !shown {
-			listed = append(listed, former{owner, metav1.ObjectMeta{
-				Namespace: job.Namespace, Name: job.Name, UID: job.UID, ResourceVersion: job.ResourceVersion,
-			}})
+		ctrl.LoggerFrom(ctx).Info("failed to list the Jobs of previous leaders, and will retry; no ScaledJob is reconciled before",
+			"cause", err.Error())
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(failed.Wait(time.Now())):
 		}
 	}
-	t.listed, t.next = append(t.listed, listed...), page.Continue
+	return nil
+}
+
+// jobMetadata returns an empty list of the metadata of Jobs.
+func jobMetadata() *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("JobList"))
+	return list
+}
+
+// await makes the gate wait for the owned Jobs among these that the cache does not show. The gate learns the ordinal when
+// the cache shows the Job: a Job in another namespace than its owner must not count.
+func (t takeover) await(ctx context.Context, page *metav1.PartialObjectMetadataList) error {
+	for i := range page.Items {
+		job := &page.Items[i].ObjectMeta
+		_, owner, owned := jobs.Owner(job)
+		if !owned {
+			continue
+		}
+		shown, err := t.gate.shows(ctx, writeOf(job))
+		switch {
+		case err != nil:
+			return err
+		case !shown:
+			t.gate.wrote(owner, 0, job)
+		}
+	}
 	return nil
 }
 

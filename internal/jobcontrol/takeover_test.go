@@ -6,15 +6,13 @@ package jobcontrol
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,8 +39,14 @@ func metadataOf(jobs ...*batchv1.Job) []metav1.PartialObjectMetadata {
 	return items
 }
 
+// takenOver returns the gate after its takeover.
+func takenOver(ctx context.Context, g Gomega, gate *Gate) *Gate {
+	g.Expect(gate.Takeover().WaitForSync(ctx)).To(Succeed())
+	return gate
+}
+
 // The previous leader may have created Jobs that the cache of this process does not show yet.
-func TestTakeoverAwaitsJobsOfTheFormerLeader(t *testing.T) {
+func TestTakeoverAwaitsJobsOfThePreviousLeader(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	of := func(uid types.UID, name, version string, change func(*metav1.OwnerReference)) *batchv1.Job {
@@ -71,7 +75,7 @@ func TestTakeoverAwaitsJobsOfTheFormerLeader(t *testing.T) {
 		return nil
 	})
 	stores, behind := storesAt(g, "7")
-	gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
+	gate := takenOver(t.Context(), g, NewGate(reading(interceptor.Funcs{}), live, stores, nil))
 
 	for _, uid := range []types.UID{owner1, "newer API"} {
 		g.Expect(isReady(t.Context(), g, gate, uid)).To(BeFalse(), "%s", uid)
@@ -103,7 +107,7 @@ func TestTakeoverReadsEveryPage(t *testing.T) {
 		return nil
 	})
 	stores, _ := storesAt(g, "7")
-	gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
+	gate := takenOver(t.Context(), g, NewGate(reading(interceptor.Funcs{}), live, stores, nil))
 
 	for _, uid := range []types.UID{"first", "second", "third"} {
 		g.Expect(isReady(t.Context(), g, gate, uid)).To(BeFalse(), "%s", uid)
@@ -119,7 +123,7 @@ func TestTakeoverListsTheWatchedNamespaces(t *testing.T) {
 		return nil
 	})
 	stores, _ := storesAt(g, "7", "7")
-	gate := NewGate(reading(interceptor.Funcs{}), live, stores, []string{"mail", "images"})
+	gate := takenOver(t.Context(), g, NewGate(reading(interceptor.Funcs{}), live, stores, []string{"mail", "images"}))
 
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
 	g.Expect(isReady(t.Context(), g, gate, owner2)).To(BeTrue())
@@ -137,7 +141,7 @@ func TestTakeoverWithSeveralStores(t *testing.T) {
 		return nil
 	})
 	stores, _ := storesAt(g, "7", "7")
-	gate := NewGate(reading(interceptor.Funcs{}, jobOf(owner1, "shown", "")), live, stores, []string{"mail", "images"})
+	gate := takenOver(t.Context(), g, NewGate(reading(interceptor.Funcs{}, jobOf(owner1, "shown", "")), live, stores, []string{"mail", "images"}))
 
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
 	g.Expect(isReady(t.Context(), g, gate, owner2)).To(BeFalse())
@@ -158,7 +162,7 @@ func TestTakeoverWithSeveralStoresAndADeletedJob(t *testing.T) {
 	})
 	stores, _ := storesAt(g, "7", "7")
 	cached := reading(interceptor.Funcs{}, shown, jobOf(owner2, "namesake", ""))
-	gate := NewGate(cached, live, stores, []string{"mail", "images"})
+	gate := takenOver(t.Context(), g, NewGate(cached, live, stores, []string{"mail", "images"}))
 
 	g.Expect(isReady(t.Context(), g, gate, "another owner")).To(BeTrue(), "the list is complete")
 	g.Expect(cached.Delete(t.Context(), shown)).To(Succeed())
@@ -168,88 +172,41 @@ func TestTakeoverWithSeveralStoresAndADeletedJob(t *testing.T) {
 
 func TestTakeoverIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	lists := 0
-	live := answering(func(jobs *metav1.PartialObjectMetadataList, _ *client.ListOptions) error {
-		if lists++; lists < 3 {
-			return errAway
-		}
-		jobs.Items = metadataOf(jobOf(owner1, "new", "9"))
-		return nil
-	})
-	stores, _ := storesAt(g, "7")
-	gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
-
-	for range 2 {
-		ready, err := gate.Ready(t.Context(), owner1)
-		g.Expect(err).To(MatchError(errAway))
-		g.Expect(ready).To(BeFalse())
-	}
-	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the gate waits for the Job on the last page")
-	g.Expect(lists).To(Equal(3))
-}
-
-func TestTakeoverHappensOnceForAll(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	var lists atomic.Int32
-	live := answering(func(jobs *metav1.PartialObjectMetadataList, _ *client.ListOptions) error {
-		lists.Add(1)
-		for i := range 8 {
-			jobs.Items = append(jobs.Items, metadataOf(jobOf(types.UID(fmt.Sprint(i)), fmt.Sprint("job-", i), "9"))...)
-		}
-		return nil
-	})
-	stores, _ := storesAt(g, "7")
-	gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
-
-	var passes sync.WaitGroup
-	for i := range 8 {
-		passes.Go(func() {
-			ready, err := gate.Ready(t.Context(), types.UID(fmt.Sprint(i)))
-			if err != nil || ready {
-				t.Errorf("owner %d does not wait: ready %t, error %v", i, ready, err)
-			}
-		})
-	}
-	passes.Wait()
-	g.Expect(lists.Load()).To(Equal(int32(1)))
-}
-
-// The list has all Jobs of the cluster. If it takes longer than a reconcile may, it must still complete eventually.
-func TestTakeoverOfManyJobsEndsThoughEachPassIsShort(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const count, perPage, pass = 200, 500 * time.Millisecond, time.Minute
 		g := NewWithT(t)
-		live := reading(interceptor.Funcs{
-			List: func(ctx context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-				select {
-				case <-time.After(perPage):
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-				number, _ := strconv.Atoi((&client.ListOptions{}).ApplyOptions(opts).Continue)
-				jobs := list.(*metav1.PartialObjectMetadataList)
-				jobs.Items, jobs.Continue = nil, ""
-				if number+1 < count {
-					jobs.Continue = strconv.Itoa(number + 1)
-				}
+		var asked []string
+		live := answering(func(jobs *metav1.PartialObjectMetadataList, options *client.ListOptions) error {
+			switch asked = append(asked, options.Continue); len(asked) {
+			case 1:
+				jobs.Continue = "second"
 				return nil
-			},
+			case 2:
+				return errAway
+			case 3:
+				return apierrors.NewResourceExpired("too old")
+			}
+			jobs.Items = metadataOf(jobOf(owner1, "new", "9"))
+			return nil
 		})
 		stores, _ := storesAt(g, "7")
-		gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
-		ready := false
-		for range 10 {
-			ctx, cancel := context.WithTimeout(t.Context(), pass)
-			ready, _ = gate.Ready(ctx, owner1)
-			cancel()
-			if ready {
-				break
-			}
-		}
-		g.Expect(ready).To(BeTrue(), "100,000 Jobs in pages that take %s each, after ten reconciles of %s", perPage, pass)
+		gate := takenOver(t.Context(), g, NewGate(reading(interceptor.Funcs{}), live, stores, nil))
+
+		g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the gate waits for the Job on the last page")
+		g.Expect(asked).To(Equal([]string{"", "second", "second", ""}), "a failed page is read again, an expired list from the start")
+	})
+}
+
+// A process that stops does not wait for the API server.
+func TestTakeoverEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		live := answering(func(*metav1.PartialObjectMetadataList, *client.ListOptions) error { return errAway })
+		stores, _ := storesAt(g, "7")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := NewGate(reading(interceptor.Funcs{}), live, stores, nil).Takeover().WaitForSync(ctx)
+		g.Expect(err).To(And(MatchError(context.DeadlineExceeded), MatchError(errAway)))
 	})
 }
 
@@ -257,28 +214,17 @@ func TestTakeoverOfManyJobsEndsThoughEachPassIsShort(t *testing.T) {
 func TestTakeoverKeepsOnlyWhatTheGateNeeds(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	long := map[string]string{"note": "long"}
-	live := answering(func(jobs *metav1.PartialObjectMetadataList, options *client.ListOptions) error {
-		if options.Continue != "" {
-			return errAway
-		}
+	live := answering(func(jobs *metav1.PartialObjectMetadataList, _ *client.ListOptions) error {
 		foreign, old, awaited := jobOf(owner1, "foreign", "9"), jobOf(owner1, "old", "7"), jobOf(owner1, "new", "9")
 		foreign.OwnerReferences = nil
-		for _, job := range []*batchv1.Job{foreign, old, awaited} {
-			job.Annotations = long
-		}
-		jobs.Items, jobs.Continue = metadataOf(foreign, old, awaited), "second"
+		jobs.Items = metadataOf(foreign, old, awaited)
 		return nil
 	})
 	stores, _ := storesAt(g, "7")
-	gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
+	gate := takenOver(t.Context(), g, NewGate(reading(interceptor.Funcs{}), live, stores, nil))
 
-	_, err := gate.Ready(t.Context(), owner1)
-	g.Expect(err).To(MatchError(errAway))
-	g.Expect(gate.takeover.listed).To(HaveLen(1))
-	g.Expect(gate.takeover.listed[0].job.Name).To(Equal("new"))
-	g.Expect(gate.takeover.listed[0].job.Annotations).To(BeEmpty())
-	g.Expect(gate.takeover.listed[0].job.OwnerReferences).To(BeEmpty())
+	g.Expect(gate.owners[owner1].awaited).To(HaveLen(1))
+	g.Expect(gate.owners[owner1].awaited[0].key.Name).To(Equal("new"))
 }
 
 // A page whose objects are too large is asked for again with fewer.
@@ -295,7 +241,7 @@ func TestTakeoverOfLargeJobs(t *testing.T) {
 		return nil
 	})
 	stores, _ := storesAt(g, "7")
-	gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
+	gate := takenOver(t.Context(), g, NewGate(reading(interceptor.Funcs{}), live, stores, nil))
 
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the gate waits for the Job")
 	g.Expect(len(limits)).To(BeNumerically(">", 1))

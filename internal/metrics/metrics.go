@@ -17,6 +17,7 @@ type Metrics struct {
 	redis     redis
 	reads     prometheus.Histogram
 	coalesced prometheus.Counter
+	parked    *prometheus.GaugeVec
 
 	mu sync.Mutex
 	// all are the series of the ScaledJobs.
@@ -41,15 +42,26 @@ func New(registry prometheus.Registerer) *Metrics {
 			Name: "scaledjob_notifications_coalesced_total",
 			Help: "Notifications that caused no wake-up of their own, because one was already pending.",
 		}),
+		parked: gauge("scaledjob_reconciles_parked",
+			"Requests for reconciles that wait because reconciles of the namespace have its share of the workers.", "namespace"),
 		all: map[types.NamespacedName]*series{},
 	}
-	registry.MustRegister(m.reads, m.coalesced, scaledJobs{m})
+	registry.MustRegister(m.reads, m.coalesced, m.parked, scaledJobs{m})
 	registry.MustRegister(m.redis.collectors()...)
 	return m
 }
 
 // Coalesced counts a notification that caused no wake-up of its own.
 func (m *Metrics) Coalesced() { m.coalesced.Inc() }
+
+// Parked records how many requests of a namespace wait for its share of the workers.
+func (m *Metrics) Parked(namespace string, requests int) {
+	if requests == 0 {
+		m.parked.DeleteLabelValues(namespace)
+		return
+	}
+	m.parked.WithLabelValues(namespace).Set(float64(requests))
+}
 
 func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)

@@ -97,8 +97,6 @@ func TestConditionsFollowWhatIsSeen(t *testing.T) {
 	g.Expect(is.Message).To(ContainSubstring(`run XAUTOCLAIM "cl icks" "workers" CONSUMER 9999999999 0 `))
 	is = scalingLimited(&scaledjobv1.ScaledJob{}, &Reconciled{AtMax: true})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "AtMaxReplicas"}))
-	is = scalingLimited(&scaledjobv1.ScaledJob{}, &Reconciled{AtMax: true, Waiting: true})
-	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", "CreatesWaiting"}))
 	is = scalingLimited(&scaledjobv1.ScaledJob{}, &Reconciled{})
 	g.Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"False", "NotLimited"}))
 }
@@ -108,7 +106,7 @@ func TestAPauseIsToldOfFirst(t *testing.T) {
 	for why, words := range map[scaling.PauseReason]string{
 		scaling.JobsFailing: "every 30 seconds", scaling.NoProgress: "every 30 seconds", scaling.CreateRefused: "every five minutes",
 	} {
-		is := scalingLimited(&scaledjobv1.ScaledJob{}, &Reconciled{AtMax: true, Waiting: true, Limit: why})
+		is := scalingLimited(&scaledjobv1.ScaledJob{}, &Reconciled{AtMax: true, Limit: why})
 		NewWithT(t).Expect([]string{string(is.Status), is.Reason}).To(Equal([]string{"True", string(why)}))
 		NewWithT(t).Expect(is.Message).To(ContainSubstring(words))
 	}

@@ -77,7 +77,7 @@ func passOf(queue, limit, events, template uint8, text string) Reconciled {
 	}
 	kind := schema.GroupKind{Group: "batch", Kind: "Job"}
 	templates := []*Condition{
-		nil, Checked(nil, []string{text}), TemplateUnasked,
+		nil, Checked(nil, []string{text}), templateUnchecked,
 		Checked(apierrors.NewInvalid(kind, text, field.ErrorList{field.Invalid(field.NewPath("spec").Key(text), text, text)}), nil),
 		Checked(apierrors.NewForbidden(schema.GroupResource{}, text, errors.New(text)), nil),
 	}

@@ -68,12 +68,6 @@ func scalingLimited(sj *scaledjobv1.ScaledJob, seen *Reconciled) Condition {
 		return limited(string(seen.Limit), orphaned(seen.Orphans))
 	case seen.lacksJobs():
 		return limited(scaledjobv1.ReasonJobsNotStarting, notStarting(sj, seen))
-	case seen.Waiting:
-		return limited(scaledjobv1.ReasonCreatesWaiting,
-			"Jobs are due, and the operator creates them when other requests to the API server have ended. Many "+
-				"requests are slow, usually because of admission webhooks: check those for Jobs in this namespace. If they are "+
-				"well, those of other namespaces may be slow, or the API server. A template larger than 16 KiB also waits for "+
-				"other such templates.")
 	case seen.AtMax:
 		return limited(scaledjobv1.ReasonAtMaxReplicas, "More Jobs are due than spec.maxReplicas allows. "+raise(sj, seen))
 	}

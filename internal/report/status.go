@@ -72,8 +72,6 @@ type Reconciled struct {
 	Still    bool
 	// Refresh is true if messages with the words of the API server may change although their reasons have not.
 	Refresh bool
-	// Waiting is true if creates have waited for a while because other requests to the API server are slow.
-	Waiting bool
 	// Notifications is what is known about the notifications for the queue.
 	Notifications verify.Verdict
 	// Tracking says whether Redis tells of changes because it tracks the keys.

@@ -20,8 +20,8 @@ const (
 	warns = " It warns: "
 )
 
-// TemplateUnasked is the condition until the API server has checked the template.
-var TemplateUnasked = &Condition{
+// templateUnchecked is the condition until the API server has checked the template.
+var templateUnchecked = &Condition{
 	metav1.ConditionUnknown, scaledjobv1.ReasonNotChecked,
 	"The API server has not checked the template yet. The operator still creates Jobs.",
 }
@@ -60,7 +60,7 @@ func Checked(err error, warnings []string) *Condition {
 			"The API server did not check the template" + said(answer) + "The operator still creates Jobs.",
 		}
 	}
-	return TemplateUnasked
+	return templateUnchecked
 }
 
 func rejected(answer admission.Answer) *Condition {

@@ -5,12 +5,12 @@ package report
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math/rand/v2"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,26 +23,32 @@ import (
 const (
 	// fieldOwner is the field manager of the status.
 	fieldOwner = client.FieldOwner("scaledjob-operator")
-	// leastInterval is the minimum time between two writes of a status in which only numbers changed.
+	// leastInterval is how long after a change of only numbers the status is written, and the average time between two
+	// writes after changes of conditions.
 	leastInterval = time.Second
+	// intervalJitter is the fraction by which the former is randomly shorter or longer, so that writes spread.
+	intervalJitter = 0.25
 	// applyTimeout bounds a write, so that a slow one delays the Jobs of the ScaledJob only briefly.
 	applyTimeout = 5 * time.Second
-	// burst is how many writes may follow each other without delay if conditions change. The average is one per
-	// leastInterval here too.
+	// burst is how many writes may follow each other without delay if conditions change.
 	burst = 2
+	// numbersAtOnce is how many statuses in which only numbers have changed are written at the same time. A write that has
+	// been under way for slowWrite does not count: it waits for an admission webhook, and costs the API server nothing.
+	numbersAtOnce = 2
+	slowWrite     = 100 * time.Millisecond
 )
 
 // StatusRecord is the state of the status of one ScaledJob between reconciles.
 type StatusRecord struct {
-	// computed is the status of the last reconcile, and written is the status that was last applied, at writtenAt. Both
-	// are nil until then.
-	computed  *scaledjobv1.ScaledJobStatus
-	written   *scaledjobv1.ScaledJobStatus
-	writtenAt time.Time
+	// computed is the status of the last reconcile, and written is the status that was last applied. Both are nil until
+	// then.
+	computed *scaledjobv1.ScaledJobStatus
+	written  *scaledjobv1.ScaledJobStatus
 	// changes limits the rate of writes after changes of conditions.
 	changes *rate.Limiter
-	// changedAt is since when the status has differed from the written one; zero if it does not.
-	changedAt time.Time
+	// due is when a status that differs from the written one is to be written, if only numbers have changed; zero if it
+	// does not differ.
+	due time.Time
 	// retry delays writes after failures. Creating Jobs does not wait for them.
 	retry retry.Retry
 	// alive says whether the answer to the last write shows that the ScaledJob exists and is not being deleted.
@@ -74,32 +80,26 @@ func (r *StatusRecord) stored(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobS
 func (r *StatusRecord) Alive() bool { return r.alive }
 
 // Waits reports whether the computed status still has to be written.
-func (r *StatusRecord) Waits() bool { return !r.changedAt.IsZero() }
-
-// WaitsBriefly reports whether the computed status still has to be written, and has not waited for longer than a write
-// may take.
-func (r *StatusRecord) WaitsBriefly(now time.Time) bool {
-	return r.Waits() && now.Sub(r.changedAt) < applyTimeout
-}
+func (r *StatusRecord) Waits() bool { return !r.due.IsZero() }
 
 // Written reports whether a status was written.
 func (r *StatusRecord) Written() bool { return r.written != nil }
 
-// StatusWriter writes statuses.
+// StatusWriter writes statuses. A write costs the API server as much as several creates of Jobs, so those in which only
+// numbers have changed are late and few. It is safe for concurrent use, with different records.
 type StatusWriter struct {
 	// Client writes to the API server.
 	Client client.StatusClient
-	// Take takes a place for a write that changes conditions, or only numbers, and has been wanted since then. It
-	// returns how to give it back; nil if there is none. Then the ScaledJob is reconciled when there is.
-	Take func(conditions bool, since time.Time) (giveBack func())
-	// Yields reports whether statuses have to leave the API server to more important requests.
-	Yields func() bool
+
+	mu sync.Mutex
+	// numbers is when the writes under way in which only numbers have changed began, by namespace.
+	numbers map[string]time.Time
 }
 
 // Write applies the status of a reconcile if it differs from the stored one and a write is allowed now. It returns the
 // status that it replaced, or nil and how long the write is delayed. more is true if another reconcile follows
 // immediately. Failed writes are retried with backoff.
-func (w StatusWriter) Write(
+func (w *StatusWriter) Write(
 	ctx context.Context, sj *scaledjobv1.ScaledJob,
 	record *StatusRecord, status *scaledjobv1.ScaledJobStatus, more bool,
 ) (replaced *scaledjobv1.ScaledJobStatus, wait time.Duration, err error) {
@@ -107,57 +107,71 @@ func (w StatusWriter) Write(
 	record.computed = status
 	before := record.stored(sj)
 	if SameStatus(before, status) {
-		record.changedAt = time.Time{}
+		record.due = time.Time{}
 		record.share(sj, before)
 		return nil, 0, nil
 	}
-	if record.changedAt.IsZero() {
-		record.changedAt = now
+	if record.due.IsZero() {
+		record.due = now.Add(late())
 	}
-	if wait := max(record.wait(before, status, more, now), record.retry.Wait(now)); wait > 0 {
+	urgent := changed(before.Conditions, status.Conditions)
+	if wait := max(record.wait(urgent, more, now), record.retry.Wait(now)); wait > 0 {
 		return nil, wait, nil
 	}
-	if w.Yields() {
-		return nil, leastInterval, nil
-	}
-	giveBack := w.Take(changed(before.Conditions, status.Conditions), record.changedAt)
-	if giveBack == nil {
-		return nil, 0, nil
-	}
-	defer giveBack()
-	record.alive, err = w.apply(ctx, sj, status)
-	record.retry.Note(err, time.Now())
-	if err != nil {
-		return nil, record.retry.Wait(time.Now()), err
+	if !urgent {
+		if !w.begin(sj.Namespace, now) {
+			return nil, late(), nil
+		}
+		defer w.end(sj.Namespace)
 	}
 	record.changes.AllowN(now, 1)
-	record.written, record.writtenAt, record.changedAt = status, now, time.Time{}
+	if err := w.apply(ctx, sj, record, status); err != nil {
+		return nil, record.retry.Wait(time.Now()), err
+	}
 	return before, 0, nil
 }
 
 // WriteAtOnce is like Write, but delays the write only after failed writes.
-func (w StatusWriter) WriteAtOnce(
+func (w *StatusWriter) WriteAtOnce(
 	ctx context.Context, sj *scaledjobv1.ScaledJob, record *StatusRecord, status *scaledjobv1.ScaledJobStatus,
 ) (wait time.Duration, err error) {
-	now := time.Now()
 	record.computed = status
-	if wait := record.retry.Wait(now); wait > 0 || SameStatus(record.stored(sj), status) {
+	if wait := record.retry.Wait(time.Now()); wait > 0 || SameStatus(record.stored(sj), status) {
 		return wait, nil
 	}
-	if w.Yields() {
-		return leastInterval, nil
-	}
-	giveBack := w.Take(true, time.Time{})
-	if giveBack == nil {
-		return 0, nil
-	}
-	defer giveBack()
-	record.alive, err = w.apply(ctx, sj, status)
-	record.retry.Note(err, time.Now())
-	if err == nil {
-		record.written, record.writtenAt, record.changedAt = status, now, time.Time{}
-	}
+	err = w.apply(ctx, sj, record, status)
 	return record.retry.Wait(time.Now()), err
+}
+
+// begin reports whether a write of numbers may begin now: few run at the same time, and one of each namespace.
+func (w *StatusWriter) begin(namespace string, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fast := 0
+	for _, began := range w.numbers {
+		if now.Sub(began) < slowWrite {
+			fast++
+		}
+	}
+	if _, writes := w.numbers[namespace]; writes || fast >= numbersAtOnce {
+		return false
+	}
+	if w.numbers == nil {
+		w.numbers = map[string]time.Time{}
+	}
+	w.numbers[namespace] = now
+	return true
+}
+
+func (w *StatusWriter) end(namespace string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.numbers, namespace)
+}
+
+// late returns how long numbers wait.
+func late() time.Duration {
+	return time.Duration(float64(leastInterval) * (1 - intervalJitter + 2*intervalJitter*rand.Float64()))
 }
 
 // share keeps one copy of a status that is computed, stored and, possibly, cached. It does not keep the cached object.
@@ -171,29 +185,26 @@ func (r *StatusRecord) share(sj *scaledjobv1.ScaledJob, same *scaledjobv1.Scaled
 	}
 }
 
-// wait returns how long the write of a changed status is delayed. If a condition has changed, it is not delayed, unless
-// conditions change too often. If only numbers have changed, it is delayed until leastInterval after the last write. If
-// another reconcile follows immediately, the write is left to that one, for at most leastInterval.
-func (r *StatusRecord) wait(before, status *scaledjobv1.ScaledJobStatus, more bool, now time.Time) time.Duration {
-	if more {
-		return max(0, leastInterval-now.Sub(r.changedAt))
-	}
-	if changed(before.Conditions, status.Conditions) {
+// wait returns how long the write of a changed status is delayed. If conditions have changed, it is urgent, and is not
+// delayed unless they change too often. If only numbers have changed, or if another reconcile follows immediately, it is
+// late.
+func (r *StatusRecord) wait(urgent, more bool, now time.Time) time.Duration {
+	if urgent && !more {
 		missing := max(0, 1-r.changes.TokensAt(now))
 		return time.Duration(missing * float64(leastInterval))
 	}
-	return max(0, leastInterval-now.Sub(r.writtenAt))
+	return max(0, r.due.Sub(now))
 }
 
-// apply applies the whole status. It returns whether the answer shows that the ScaledJob exists and is not being deleted.
-// A new ScaledJob of the same name gets the status too, until the first reconcile of it: the API server does not compare
-// the UID.
-func (w StatusWriter) apply(
-	ctx context.Context, sj *scaledjobv1.ScaledJob, status *scaledjobv1.ScaledJobStatus,
-) (alive bool, err error) {
+// apply applies the whole status, and records what the answer shows. A new ScaledJob of the same name gets the status too,
+// until the first reconcile of it: the API server does not compare the UID.
+func (w *StatusWriter) apply(
+	ctx context.Context, sj *scaledjobv1.ScaledJob, record *StatusRecord, status *scaledjobv1.ScaledJobStatus,
+) (err error) {
+	defer func() { record.retry.Note(err, time.Now()) }()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {
-		return false, fmt.Errorf("encoding the status: %w", err)
+		return fmt.Errorf("encoding the status: %w", err)
 	}
 	object := identity(sj)
 	object.Object["status"] = content
@@ -201,31 +212,21 @@ func (w StatusWriter) apply(
 	defer cancel()
 	err = w.Client.Status().Apply(ctx,
 		client.ApplyConfigurationFromUnstructured(object), fieldOwner, client.ForceOwnership)
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("applying the status: %w", err)
+	record.alive = false
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("applying the status: %w", err)
 	}
+	record.written, record.due = status, time.Time{}
 	// The object now has the answer. What was sent has no resourceVersion.
-	return object.GetResourceVersion() != "" && object.GetUID() == sj.UID && object.GetDeletionTimestamp() == nil, nil
+	record.alive = err == nil &&
+		object.GetResourceVersion() != "" && object.GetUID() == sj.UID && object.GetDeletionTimestamp() == nil
+	return nil
 }
-
-// ErrNoPlace means that a request waits for a place, or for the renewal of the Lease.
-var ErrNoPlace = errors.New("too many requests to the API server are running")
 
 // Drop removes a status that does not match the CRD. The API server would reject any status applied over it. The patch
 // tests the UID, so that the status of a new ScaledJob of the same name stays: for a status, the API server does not
 // compare a UID that is part of the object.
-func (w StatusWriter) Drop(ctx context.Context, sj *scaledjobv1.ScaledJob) error {
-	if w.Yields() {
-		return ErrNoPlace
-	}
-	giveBack := w.Take(true, time.Time{})
-	if giveBack == nil {
-		return ErrNoPlace
-	}
-	defer giveBack()
+func (w *StatusWriter) Drop(ctx context.Context, sj *scaledjobv1.ScaledJob) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	patch := fmt.Appendf(nil, `[{"op":"test","path":"/metadata/uid","value":%q},{"op":"add","path":"/status","value":{}}]`, sj.UID)

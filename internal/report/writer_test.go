@@ -23,34 +23,25 @@ import (
 func TestWait(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
-	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	in := func(d time.Duration) time.Time { return now.Add(d) }
 	for name, c := range map[string]struct {
-		condition, more            bool
-		written, changedAt, turned time.Time
-		want                       time.Duration
+		urgent, more bool
+		due, turned  time.Time
+		want         time.Duration
 	}{
-		"numbers, long after the last write":  {written: ago(time.Hour), changedAt: now, want: 0},
-		"numbers, a second after":             {written: ago(time.Second), changedAt: now, want: 0},
-		"numbers, soon after":                 {written: ago(300 * time.Millisecond), changedAt: now, want: 700 * time.Millisecond},
-		"numbers, never written":              {changedAt: now, want: 0},
-		"a condition":                         {condition: true, written: ago(time.Millisecond), changedAt: now, want: 0},
-		"a condition, as all the time":        {condition: true, changedAt: now, turned: ago(600 * time.Millisecond), want: 400 * time.Millisecond},
-		"more to come":                        {more: true, written: ago(time.Hour), changedAt: now, want: time.Second},
-		"more to come, for a while":           {more: true, written: ago(time.Hour), changedAt: ago(600 * time.Millisecond), want: 400 * time.Millisecond},
-		"more to come, for long enough":       {more: true, written: ago(time.Hour), changedAt: ago(time.Minute), want: 0},
-		"a condition, and more to come":       {condition: true, more: true, written: ago(time.Hour), changedAt: now, want: time.Second},
-		"numbers, waiting for longer than it": {written: ago(300 * time.Millisecond), changedAt: ago(time.Minute), want: 700 * time.Millisecond},
+		"numbers":                       {due: in(time.Second), want: time.Second},
+		"numbers that have waited":      {due: in(0), want: 0},
+		"numbers, long overdue":         {due: in(-time.Hour), want: 0},
+		"a condition":                   {urgent: true, due: in(time.Second), want: 0},
+		"a condition, as all the time":  {urgent: true, due: in(time.Second), turned: in(-600 * time.Millisecond), want: 400 * time.Millisecond},
+		"a condition, and more to come": {urgent: true, more: true, due: in(time.Second), want: time.Second},
+		"more to come, for long enough": {urgent: true, more: true, due: in(-time.Minute), want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			before := &scaledjobv1.ScaledJobStatus{ActiveJobs: 1}
-			after := &scaledjobv1.ScaledJobStatus{ActiveJobs: 2}
-			if c.condition {
-				after.Conditions = []metav1.Condition{{Type: "Ready"}}
-			}
-			record := &StatusRecord{writtenAt: c.written, changedAt: c.changedAt, changes: rate.NewLimiter(rate.Every(time.Second), 1)}
+			record := &StatusRecord{due: c.due, changes: rate.NewLimiter(rate.Every(time.Second), 1)}
 			record.changes.AllowN(c.turned, 1)
-			NewWithT(t).Expect(record.wait(before, after, c.more, now)).To(Equal(c.want))
+			NewWithT(t).Expect(record.wait(c.urgent, c.more, now)).To(Equal(c.want))
 		})
 	}
 }
@@ -70,6 +61,16 @@ func (s *server) Apply(context.Context, runtime.ApplyConfiguration, ...client.Su
 	return s.answer
 }
 
+// earliest and latest are the bounds of the time after which numbers are written.
+const earliest, latest = leastInterval * 3 / 4, leastInterval * 5 / 4
+
+func TestLate(t *testing.T) {
+	t.Parallel()
+	for range 100 {
+		NewWithT(t).Expect(late()).To(And(BeNumerically(">=", earliest), BeNumerically("<=", latest)))
+	}
+}
+
 func active(jobs int32) *scaledjobv1.ScaledJobStatus {
 	return &scaledjobv1.ScaledJobStatus{ActiveJobs: jobs}
 }
@@ -81,24 +82,26 @@ func TestWrite(t *testing.T) {
 		api, record, sj := &server{}, NewStatusRecord(), &scaledjobv1.ScaledJob{}
 		expect := func(jobs int32, replaced *scaledjobv1.ScaledJobStatus, wait time.Duration) {
 			t.Helper()
-			gotReplaced, gotWait, err := StatusWriter{api, anyPlace, never}.Write(t.Context(), sj, &record, active(jobs), false)
+			gotReplaced, gotWait, err := (&StatusWriter{Client: api}).Write(t.Context(), sj, &record, active(jobs), false)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(gotReplaced).To(Equal(replaced))
-			g.Expect(gotWait).To(Equal(wait))
+			g.Expect(gotWait).To(BeNumerically("~", wait, latest-earliest))
+			g.Expect(gotWait > 0).To(Equal(wait > 0))
 			g.Expect(record.Latest(sj)).To(Equal(active(jobs)), "whether it was written or not")
 		}
 
 		expect(0, nil, 0) // It equals the stored status.
 		g.Expect(record.Written()).To(BeFalse())
-		expect(1, &sj.Status, 0)
-		g.Expect(record.Written()).To(BeTrue())
-		time.Sleep(300 * time.Millisecond)
-		expect(2, nil, 700*time.Millisecond)
-		expect(1, nil, 0) // It has changed back to the stored status.
-		g.Expect(record.changedAt).To(BeZero(), "the next change is delayed by the full interval")
+		expect(1, nil, late())
+		expect(0, nil, 0) // It has changed back to the stored status.
 		time.Sleep(time.Second)
-		expect(3, active(1), 0)
-		g.Expect(api.applied).To(Equal(2))
+		expect(2, nil, late())
+		time.Sleep(300 * time.Millisecond)
+		expect(3, nil, record.due.Sub(time.Now()))
+		time.Sleep(latest)
+		expect(4, &sj.Status, 0)
+		g.Expect(record.Written()).To(BeTrue())
+		g.Expect(api.applied).To(Equal(1))
 	})
 }
 
@@ -108,11 +111,13 @@ func TestWriteThatFails(t *testing.T) {
 		g := NewWithT(t)
 		api, record, sj := &server{answer: errors.New("no")}, NewStatusRecord(), &scaledjobv1.ScaledJob{}
 		write := func() (time.Duration, error) {
-			replaced, wait, err := StatusWriter{api, anyPlace, never}.Write(t.Context(), sj, &record, active(1), false)
+			replaced, wait, err := (&StatusWriter{Client: api}).Write(t.Context(), sj, &record, active(1), false)
 			g.Expect(replaced).To(BeNil())
 			return wait, err
 		}
 
+		_, _ = write()
+		time.Sleep(latest)
 		for failures := 1; failures <= 3; failures++ {
 			wait, err := write()
 			g.Expect(err).To(MatchError(api.answer))
@@ -131,16 +136,16 @@ func TestWriteAtOnce(t *testing.T) {
 		g := NewWithT(t)
 		api, record, sj := &server{}, NewStatusRecord(), &scaledjobv1.ScaledJob{}
 		for jobs := range int32(5) {
-			g.Expect(StatusWriter{api, anyPlace, never}.WriteAtOnce(t.Context(), sj, &record, active(jobs+1))).To(BeZero())
-			g.Expect(StatusWriter{api, anyPlace, never}.WriteAtOnce(t.Context(), sj, &record, active(jobs+1))).To(BeZero())
+			g.Expect((&StatusWriter{Client: api}).WriteAtOnce(t.Context(), sj, &record, active(jobs+1))).To(BeZero())
+			g.Expect((&StatusWriter{Client: api}).WriteAtOnce(t.Context(), sj, &record, active(jobs+1))).To(BeZero())
 		}
 		g.Expect(api.applied).To(Equal(5))
 
 		api.answer = errors.New("no")
-		wait, err := StatusWriter{api, anyPlace, never}.WriteAtOnce(t.Context(), sj, &record, active(1))
+		wait, err := (&StatusWriter{Client: api}).WriteAtOnce(t.Context(), sj, &record, active(1))
 		g.Expect(err).To(MatchError(api.answer))
 		g.Expect(wait).To(Equal(retry.APIServer.After(1)))
-		g.Expect(StatusWriter{api, anyPlace, never}.WriteAtOnce(t.Context(), sj, &record, active(1))).To(Equal(wait))
+		g.Expect((&StatusWriter{Client: api}).WriteAtOnce(t.Context(), sj, &record, active(1))).To(Equal(wait))
 		g.Expect(api.applied).To(Equal(6))
 	})
 }
@@ -152,8 +157,9 @@ func TestSlowWritesThatFailAreSpacedOut(t *testing.T) {
 		g := NewWithT(t)
 		slow := &slowServer{}
 		record := NewStatusRecord()
+		record.due = time.Now()
 		for sent := 1; sent <= 3; sent++ {
-			_, wait, err := StatusWriter{slow, anyPlace, never}.Write(t.Context(), &scaledjobv1.ScaledJob{}, &record, active(int32(sent)), false)
+			_, wait, err := (&StatusWriter{Client: slow}).Write(t.Context(), &scaledjobv1.ScaledJob{}, &record, active(int32(sent)), false)
 			g.Expect(err).To(MatchError(context.DeadlineExceeded))
 			g.Expect(wait).To(Equal(retry.APIServer.After(sent)))
 			g.Expect(slow.sent).To(Equal(sent))
@@ -178,46 +184,41 @@ func (s *slowServer) Apply(ctx context.Context, _ runtime.ApplyConfiguration, _ 
 	return ctx.Err()
 }
 
-// anyPlace is a place for every write.
-func anyPlace(bool, time.Time) func() { return func() {} }
-
-// Without a place nothing is written, and the status stays different.
-func TestWritesWaitForAPlace(t *testing.T) {
+// Few statuses of which only numbers have changed are written at the same time, and one of each namespace. What hangs
+// holds up only its namespace.
+func TestFewNumbersAreWrittenAtTheSameTime(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	record := NewStatusRecord()
-	var asked []bool
-	none := func(conditions bool, _ time.Time) func() { asked = append(asked, conditions); return nil }
-	sj, status := &scaledjobv1.ScaledJob{}, &scaledjobv1.ScaledJobStatus{ActiveJobs: 1}
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		slow := &slowServer{}
+		writer := &StatusWriter{Client: slow}
+		write := func(namespace string, status *scaledjobv1.ScaledJobStatus) {
+			record := NewStatusRecord()
+			record.due = time.Now()
+			sj := &scaledjobv1.ScaledJob{}
+			sj.Namespace = namespace
+			go func() { _, _, _ = writer.Write(t.Context(), sj, &record, status, false) }()
+			synctest.Wait()
+		}
+		write("a", active(1))
+		write("a", active(1))
+		g.Expect(slow.sent).To(Equal(1), "one of a namespace")
+		write("b", active(1))
+		write("c", active(1))
+		g.Expect(slow.sent).To(Equal(2))
+		write("a", &scaledjobv1.ScaledJobStatus{Conditions: []metav1.Condition{{Type: scaledjobv1.ConditionReady}}})
+		g.Expect(slow.sent).To(Equal(3), "conditions do not wait")
 
-	replaced, wait, err := StatusWriter{nil, none, never}.Write(t.Context(), sj, &record, status, false)
-
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(replaced).To(BeNil())
-	g.Expect(wait).To(BeZero(), "it is called when there is a place")
-	status = status.DeepCopy()
-	status.Conditions = []metav1.Condition{{Type: scaledjobv1.ConditionReady}}
-	_, _, _ = StatusWriter{nil, none, never}.Write(t.Context(), sj, &record, status, false)
-	g.Expect(asked).To(Equal([]bool{false, true}), "conditions and numbers have places of their own")
-	g.Expect(record.Written()).To(BeFalse())
-}
-
-func never() bool { return false }
-
-// While a renewal of the Lease is late, statuses leave the API server to it.
-func TestWritesYieldToTheLease(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	record := NewStatusRecord()
-	status := &scaledjobv1.ScaledJobStatus{ActiveJobs: 1}
-	writer := StatusWriter{nil, anyPlace, func() bool { return true }}
-
-	replaced, wait, err := writer.Write(t.Context(), &scaledjobv1.ScaledJob{}, &record, status, false)
-
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(replaced).To(BeNil())
-	g.Expect(wait).To(Equal(leastInterval))
-	g.Expect(record.Latest(nil)).To(Equal(status), "the next reconcile goes on from it")
+		time.Sleep(slowWrite)
+		write("c", active(1))
+		g.Expect(slow.sent).To(Equal(4), "those that hang do not count")
+		write("a", active(1))
+		g.Expect(slow.sent).To(Equal(4), "except in their namespaces")
+		time.Sleep(applyTimeout)
+		write("a", active(1))
+		g.Expect(slow.sent).To(Equal(5))
+		time.Sleep(applyTimeout)
+	})
 }
 
 // Thousands of statuses are in memory once, and not once each for what is computed, written and cached.
@@ -225,7 +226,7 @@ func TestStatusIsKeptOnce(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	record, sj := NewStatusRecord(), &scaledjobv1.ScaledJob{}
-	writer := StatusWriter{&server{}, anyPlace, never}
+	writer := &StatusWriter{Client: &server{}}
 	ready := func() *scaledjobv1.ScaledJobStatus {
 		return &scaledjobv1.ScaledJobStatus{ActiveJobs: 3, Conditions: []metav1.Condition{{Type: scaledjobv1.ConditionReady}}}
 	}

@@ -116,19 +116,19 @@ func attacks() []attack {
 			for _, each := range all {
 				each.Update(otherImage)
 			}
-			return h.untilHeld(w, atOnce*workers/4)
+			return h.untilHeld(w, atOnce*workers/2)
 		}},
 		{"dry runs hang", func(h *hostile) course {
 			w := h.webhook(webhook.CreateJob.Labelled(of("empty")), webhook.Hang)
 			h.crowd("empty", crowded)
-			return h.untilHeld(w, workers*3/8)
+			return h.untilHeld(w, workers/2)
 		}},
 		{"creates hang", func(h *hostile) course {
 			w := h.webhook(webhook.CreateJob.Labelled(of("full")), webhook.Hang)
 			for _, each := range h.crowd("full", crowded) {
 				each.PushTogether(100)
 			}
-			h.untilOneTells(scaledjobv1.ConditionScalingLimited, scaledjobv1.ReasonCreatesWaiting)
+			h.untilOneTells(scaledjobv1.ConditionScalingLimited, scaledjobv1.ReasonCreateFailing)
 			return h.untilHeld(w, atOnce*workers/2)
 		}},
 		{"creates are refused by 429", func(h *hostile) course { return h.busy("limited", webhook.Refuse(429)) }},
@@ -148,7 +148,7 @@ func attacks() []attack {
 			for _, each := range h.crowd("written", crowded) {
 				each.PushTogether(1)
 			}
-			return h.untilHeld(w, workers*3/8)
+			return h.untilHeld(w, workers/2)
 		}},
 	}
 }

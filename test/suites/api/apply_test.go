@@ -5,7 +5,6 @@ package api
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,11 +53,7 @@ func TestTwoManagersApply(t *testing.T) {
 			status := stored.Status.DeepCopy()
 			status.ObservedGeneration, status.Queue = stored.Generation, "emails"
 			record := report.NewStatusRecord()
-			writer := report.StatusWriter{
-				Client: api,
-				Take:   func(bool, time.Time) func() { return func() { /* nothing to give back */ } },
-				Yields: func() bool { return false },
-			}
+			writer := report.StatusWriter{Client: api}
 			_, err := writer.WriteAtOnce(t.Context(), &stored, &record, status)
 			g.Expect(err).NotTo(HaveOccurred())
 

@@ -5,7 +5,6 @@ package api
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -17,18 +16,12 @@ import (
 	"miracle.dev/scaledjob-operator/internal/report"
 )
 
-func writerOf(api client.Client) report.StatusWriter {
-	return report.StatusWriter{
-		Client: api, Take: func(bool, time.Time) func() { return func() {} }, Yields: func() bool { return false },
-	}
-}
-
 // The status of a ScaledJob may be removed. That of a later ScaledJob of the same name stays.
 func TestStatusOfANamesakeIsNotDropped(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	api := newClient(g)
-	writer := writerOf(api)
+	writer := &report.StatusWriter{Client: api}
 	created := object(g, at("metadata.name", "namesake"))
 	g.Expect(api.Create(t.Context(), created)).To(Succeed())
 	stored := func() *scaledjobv1.ScaledJob {
@@ -64,7 +57,7 @@ func TestConditionsOfOthersAreNotAdopted(t *testing.T) {
 	}
 	read()
 	record := report.NewStatusRecord()
-	_, err := writerOf(api).WriteAtOnce(t.Context(), &sj, &record,
+	_, err := &report.StatusWriter{Client: api}.WriteAtOnce(t.Context(), &sj, &record,
 		&scaledjobv1.ScaledJobStatus{Conditions: []metav1.Condition{condition("Earlier")}})
 	g.Expect(err).NotTo(HaveOccurred())
 	foreign := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{map[string]any{
@@ -79,7 +72,7 @@ func TestConditionsOfOthersAreNotAdopted(t *testing.T) {
 	g.Expect(sj.Status.Conditions).To(HaveLen(2))
 	record = report.NewStatusRecord() // As after a restart.
 	status := report.Status(&sj, &sj.Status, report.Reconciled{}, time.Now())
-	_, err = writerOf(api).WriteAtOnce(t.Context(), &sj, &record, status)
+	_, err = &report.StatusWriter{Client: api}.WriteAtOnce(t.Context(), &sj, &record, status)
 	g.Expect(err).NotTo(HaveOccurred())
 	read()
 	g.Expect(apimeta.FindStatusCondition(sj.Status.Conditions, "Earlier")).To(BeNil())

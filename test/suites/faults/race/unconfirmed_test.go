@@ -26,6 +26,7 @@ import (
 	"miracle.dev/scaledjob-operator/internal/queue"
 	"miracle.dev/scaledjob-operator/internal/redis/connection"
 	"miracle.dev/scaledjob-operator/internal/redis/topology"
+	"miracle.dev/scaledjob-operator/internal/report"
 	"miracle.dev/scaledjob-operator/internal/scaledjob"
 )
 
@@ -66,9 +67,8 @@ func startWith(t *testing.T, namespace string, through func(enqueue.Wakes) deliv
 		Recorder: mgr.GetEventRecorder("race"),
 		Metrics:  metrics.New(prometheus.NewRegistry()),
 		Wakes:    wakes,
+		Statuses: &report.StatusWriter{Client: mgr.GetClient()},
 		Leads:    func() bool { return true },
-
-		LeaseLate: func() bool { return false },
 	}
 	g.Expect(reconciler.SetupWithManager(t.Context(), mgr, 32)).To(Succeed())
 	g.Expect(mgr.Add(pool)).To(Succeed())

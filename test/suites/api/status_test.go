@@ -57,7 +57,7 @@ func TestConditionsOfOthersAreNotAdopted(t *testing.T) {
 	}
 	read()
 	record := report.NewStatusRecord()
-	_, err := &report.StatusWriter{Client: api}.WriteAtOnce(t.Context(), &sj, &record,
+	_, err := (&report.StatusWriter{Client: api}).WriteAtOnce(t.Context(), &sj, &record,
 		&scaledjobv1.ScaledJobStatus{Conditions: []metav1.Condition{condition("Earlier")}})
 	g.Expect(err).NotTo(HaveOccurred())
 	foreign := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{map[string]any{

@@ -77,7 +77,7 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "JobsFailing", "CreatedJobs"}),
 			"the last event waits for its status")
 		next := time.Now().Add(scaling.ProbeDelay)
-		time.Sleep(time.Second) // The status is written once a second.
+		time.Sleep(lateStatus)
 		w.reconcile(ctx)
 		w.Expect(w.scaledJob(ctx).Status.CreationPausedUntil.Time).To(BeTemporally("~", next, time.Second))
 
@@ -89,7 +89,7 @@ func TestFailingJobsPauseCreation(t *testing.T) {
 		w.finish(ctx, w.names()[created], batchv1.JobComplete)
 		w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(created + 4))
-		time.Sleep(time.Second)
+		time.Sleep(lateStatus)
 		w.reconcile(ctx)
 		w.Expect(w.limited(ctx)).To(Equal("NotLimited"))
 		w.Expect(w.scaledJob(ctx).Status.CreationPausedUntil).To(BeNil())
@@ -394,7 +394,7 @@ func TestPausesSurviveARestart(t *testing.T) {
 
 				for range 3 {
 					w.forgetAll()
-					time.Sleep(time.Second)
+					time.Sleep(lateStatus)
 					w.reconcile(ctx)
 				}
 				w.Expect(w.names()).To(HaveLen(3))
@@ -440,7 +440,7 @@ func TestARestartDoesNotMakePausesLonger(t *testing.T) {
 		w.Expect(w.limited(ctx)).To(Equal("JobsFailing"))
 
 		w.forgetAll()
-		time.Sleep(time.Second)
+		time.Sleep(lateStatus)
 		created := len(w.names())
 		w.reconcile(ctx)
 		w.Expect(w.names()).To(HaveLen(created))
@@ -543,8 +543,8 @@ func TestOrphanedMessages(t *testing.T) {
 		seconds := func(count int) {
 			for range count {
 				w.reconcile(ctx)
-				time.Sleep(time.Second)
-				w.reconcile(ctx) // The status is written once a second.
+				time.Sleep(lateStatus)
+				w.reconcile(ctx) // The status is late.
 				w.finishActive(ctx, batchv1.JobComplete)
 			}
 		}

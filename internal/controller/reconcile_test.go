@@ -149,7 +149,7 @@ func TestReconcileUnknownDepth(t *testing.T) {
 		w.Expect(w.watcher.idle).To(BeTrue())
 		w.Expect(w.events.reasons).To(Equal([]string{"CreatedJobs", "RedisUnreachable"}))
 
-		time.Sleep(time.Second)
+		time.Sleep(lateStatus)
 		w.queues.SetDepth(emailQueue, 25)
 		w.Expect(w.reconcile(t.Context())).To(beResync())
 		w.Expect(w.jobs(t.Context())).To(HaveLen(3))

@@ -94,7 +94,7 @@ func TestEditedTemplateIsCheckedInItsTurn(t *testing.T) {
 		edited := w.scaledJob(t.Context())
 		edited.Generation++
 		w.Expect(w.api.Update(t.Context(), edited)).To(Succeed())
-		time.Sleep(time.Second) // A status is written once a second.
+		time.Sleep(lateStatus)
 		w.reconcile(t.Context())
 		w.Expect(w.condition(t.Context(), scaledjobv1.ConditionTemplateValid).Reason).
 			To(Equal(scaledjobv1.ReasonAccepted))

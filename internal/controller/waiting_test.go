@@ -114,7 +114,7 @@ func TestHistoryGivesWayToAQuota(t *testing.T) {
 		w.reconcile(ctx)
 		for _, name := range w.names() {
 			w.finish(ctx, name, batchv1.JobComplete)
-			time.Sleep(time.Second)
+			time.Sleep(lateStatus)
 		}
 		w.queues.SetDepth(emailQueue, 0)
 		w.reconcile(ctx)

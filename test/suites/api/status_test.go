@@ -5,6 +5,7 @@ package api
 
 import (
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -72,7 +73,7 @@ func TestConditionsOfOthersAreNotAdopted(t *testing.T) {
 	g.Expect(sj.Status.Conditions).To(HaveLen(2))
 	record = report.NewStatusRecord() // As after a restart.
 	status := report.Status(&sj, &sj.Status, report.Reconciled{}, time.Now())
-	_, err = &report.StatusWriter{Client: api}.WriteAtOnce(t.Context(), &sj, &record, status)
+	_, err = (&report.StatusWriter{Client: api}).WriteAtOnce(t.Context(), &sj, &record, status)
 	g.Expect(err).NotTo(HaveOccurred())
 	read()
 	g.Expect(apimeta.FindStatusCondition(sj.Status.Conditions, "Earlier")).To(BeNil())

@@ -41,7 +41,6 @@ var notLimits = map[string]string{
 	"dialguard.mappedBits":                                                "a form of addresses",
 	"enqueue.PriorityGrowth":                                              "a priority",
 	"enqueue.PriorityNormal":                                              "a priority",
-	"enqueue.PriorityOverdue":                                             "a priority",
 	"enqueue.PriorityResync":                                              "a priority",
 	"jobs.DryRunOrdinal":                                                  "an ordinal",
 	"jobs.hashLength":                                                     "a part of jobs.maxNameLength",

@@ -130,7 +130,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	if err := errors.Join(access.addTo(mgr), addProbes(mgr, lease)); err != nil {
 		return err
 	}
-	return within(ctx, lease, stoppable(synced, mgr.Start))
+	return stoppable(synced, mgr.Start)(ctx)
 }
 
 // closes is a runnable that closes a channel. The manager runs it when the caches have synced, before the election.

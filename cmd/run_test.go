@@ -11,34 +11,20 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-
-	"miracle.dev/scaledjob-operator/internal/leadership"
 )
 
 func TestStopBeforeTheCachesHaveSynced(t *testing.T) {
 	t.Parallel()
-	timing := leadership.Timing{
-		LeaseDuration: leadership.LeaseDuration, RenewDeadline: leadership.RenewDeadline, RetryPeriod: leadership.RetryPeriod,
-	}
-	for name, elects := range map[string]bool{"without leader election": false, "with leader election": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var lease *leadership.Lease
-				if elects {
-					lease = leadership.NewLease(held{}, timing)
-				}
-				hangs, neverSynced := make(chan struct{}), make(chan struct{})
-				defer close(hangs)
-				ctx, stop := context.WithCancel(t.Context())
-				stop()
-				NewWithT(t).Expect(within(ctx, lease, stoppable(neverSynced, func(context.Context) error {
-					<-hangs
-					return nil
-				}))).To(Succeed())
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		hangs, neverSynced := make(chan struct{}), make(chan struct{})
+		defer close(hangs)
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		NewWithT(t).Expect(stoppable(neverSynced, func(context.Context) error {
+			<-hangs
+			return nil
+		})(ctx)).To(Succeed())
+	})
 }
 
 func TestStopAfterTheCachesHaveSyncedWaits(t *testing.T) {

@@ -49,7 +49,6 @@ var notLimits = map[string]string{
 	"main.awaitManager: make(chan result, 1)":                             "an answer",
 	"main.lookUp: make(chan error, 1)":                                    "an answer",
 	"main.stoppable: make(chan error, 1)":                                 "an answer",
-	"main.within: make(chan error, 1)":                                    "an answer",
 	"pages.bounded: io.LimitReader(response.Body, maxBytes + 1)":          "one more, which tells that it is too large",
 	"preflight.ReadSchemas: io.LimitReader(stream, maxDocumentBytes + 1)": "one more, which tells that it is too large",
 	"queue.dueTime: time.Second":                                          "a unit of scores",

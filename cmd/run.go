@@ -15,6 +15,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -41,6 +42,8 @@ const (
 	// shutdownTimeout is how long running reconciles may take to end after the operator receives a signal to stop. It
 	// is shorter than the terminationGracePeriodSeconds of the Deployment.
 	shutdownTimeout = 30 * time.Second
+	// readTimeout is the timeout of a read from the API server.
+	readTimeout = 10 * time.Second
 	// readyTimeout is how long the readiness probe waits for the caches.
 	readyTimeout = time.Second
 )
@@ -98,7 +101,10 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	}
 	pool := newPool(mgr.GetAPIReader(), options)
 	directory := topology.New(pool, ctrl.Log.WithName("topology"))
-	live := jobcontrol.WithDeadlines(mgr.GetAPIReader())
+	live, err := newReader(mgr.GetConfig(), readTimeout, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return err
+	}
 	wakes := make(enqueue.Wakes)
 	collectors := metrics.New(ctrlmetrics.Registry)
 	watcher := newWatcher(pool, directory, wakes, collectors, options)
@@ -162,6 +168,17 @@ func stoppable(synced <-chan struct{}, start func(context.Context) error) func(c
 			return nil
 		}
 	}
+}
+
+// newReader returns a reader whose requests end after some time, so that none of them holds up a worker for longer.
+func newReader(cluster *rest.Config, timeout time.Duration, options client.Options) (client.Reader, error) {
+	cluster = rest.CopyConfig(cluster)
+	cluster.Timeout = timeout
+	reader, err := client.New(cluster, options)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	return reader, nil
 }
 
 func newManager(

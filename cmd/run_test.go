@@ -5,11 +5,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -20,53 +19,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestStopBeforeTheCachesHaveSynced(t *testing.T) {
+func TestProcessExitsOnlyUntilTheCachesHaveSynced(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		hangs, neverSynced := make(chan struct{}), make(chan struct{})
-		defer close(hangs)
-		ctx, stop := context.WithCancel(t.Context())
-		stop()
-		NewWithT(t).Expect(stoppable(neverSynced, func(context.Context) error {
-			<-hangs
-			return nil
-		})(ctx)).To(Succeed())
-	})
-}
-
-func TestStopAfterTheCachesHaveSyncedWaits(t *testing.T) {
-	t.Parallel()
-	errLate := errors.New("reconciles did not end")
-	for name, whenSynced := range map[string]time.Duration{"before": 0, "together with the stop": time.Hour} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
-				ctx, stop := context.WithCancel(t.Context())
-				synced := make(chan struct{})
-				go func() {
-					time.Sleep(whenSynced)
-					g.Expect(closes(synced).Start(ctx)).To(Succeed())
-					time.Sleep(time.Hour - whenSynced)
-					stop()
-				}()
-				began := time.Now()
-				g.Expect(stoppable(synced, func(ctx context.Context) error {
-					<-ctx.Done()
-					time.Sleep(shutdownTimeout)
-					return errLate
-				})(ctx)).To(MatchError(errLate))
-				g.Expect(time.Since(began)).To(Equal(time.Hour + shutdownTimeout))
-			})
-		})
-	}
-}
-
-func TestManagerThatDoesNotStart(t *testing.T) {
-	t.Parallel()
-	errAddress := errors.New("address in use")
-	fails := func(context.Context) error { return errAddress }
-	NewWithT(t).Expect(stoppable(make(chan struct{}), fails)(t.Context())).To(MatchError(errAddress))
+	g := NewWithT(t)
+	var synced atomic.Bool
+	var codes []int
+	exit := func(code int) { codes = append(codes, code) }
+	exitUnless(&synced, exit)
+	g.Expect(codes).To(Equal([]int{0}))
+	synced.Store(true)
+	exitUnless(&synced, exit)
+	g.Expect(codes).To(HaveLen(1), "reconciles have to end in order")
 }
 
 // An API server that does not answer holds up no reader for long.

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"time"
@@ -132,24 +131,4 @@ func electBy(lease *leadership.Lease, timing leadership.Timing, options *ctrl.Op
 	options.LeaseDuration = &timing.LeaseDuration
 	options.RenewDeadline = &timing.RenewDeadline
 	options.RetryPeriod = &timing.RetryPeriod
-}
-
-// within runs work until it ends, or until the Lease is about to expire. In the latter case it returns while work may
-// still be running, and the process must exit, even during a shutdown.
-func within(ctx context.Context, lease *leadership.Lease, work func(context.Context) error) error {
-	if lease == nil {
-		return work(ctx)
-	}
-	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- work(ctx) }()
-	expired := make(chan error, 1)
-	go func() { expired <- lease.Watch(watching) }()
-	select {
-	case err := <-ended:
-		return err
-	case err := <-expired:
-		return err
-	}
 }

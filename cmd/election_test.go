@@ -5,16 +5,12 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"io"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"miracle.dev/scaledjob-operator/internal/leadership"
@@ -140,58 +136,4 @@ func TestTheElectionLeavesTheConfigurationAsItIs(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(lease).NotTo(BeNil())
 	g.Expect(cluster).To(Equal(&rest.Config{Host: "https://192.0.2.1"}))
-}
-
-// held is a lock that every caller gets.
-type held struct{ resourcelock.Interface }
-
-func (held) Identity() string { return "we" }
-
-func (held) Update(context.Context, resourcelock.LeaderElectionRecord) error { return nil }
-
-func TestWithinTheLease(t *testing.T) {
-	t.Parallel()
-	errWork := errors.New("work ended")
-	fails := func(context.Context) error { return errWork }
-	until := func(ctx context.Context) error {
-		<-ctx.Done()
-		return nil
-	}
-	timing := leadership.Timing{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		g.Expect(within(t.Context(), nil, fails)).To(MatchError(errWork), "without leader election")
-		lease := leadership.NewLease(held{}, timing)
-		g.Expect(within(t.Context(), lease, fails)).To(MatchError(errWork), "before the Lease was acquired")
-
-		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
-		defer stop()
-		g.Expect(within(ctx, lease, until)).To(Succeed(), "another leads")
-
-		ctx, stop = context.WithCancel(t.Context())
-		defer stop()
-		began := time.Now()
-		g.Expect(lease.Update(ctx, resourcelock.LeaderElectionRecord{HolderIdentity: "we"})).To(Succeed())
-		g.Expect(within(ctx, lease, until)).To(MatchError(leadership.ErrRanOut))
-		g.Expect(time.Since(began)).To(Equal(14 * time.Second))
-		stop()
-	})
-}
-
-func TestWithinTheLeaseWhileStopping(t *testing.T) {
-	t.Parallel()
-	timing := leadership.Timing{LeaseDuration: 6 * time.Second, RenewDeadline: 5 * time.Second, RetryPeriod: 500 * time.Millisecond}
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		lease := leadership.NewLease(held{}, timing)
-		g.Expect(lease.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "we"})).To(Succeed())
-		ctx, stop := context.WithCancel(t.Context())
-		stop()
-		hangs := make(chan struct{})
-		defer close(hangs)
-		g.Expect(within(ctx, lease, func(context.Context) error {
-			<-hangs
-			return nil
-		})).To(MatchError(leadership.ErrRanOut))
-	})
 }

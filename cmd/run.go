@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +17,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -41,6 +44,8 @@ const (
 	// shutdownTimeout is how long running reconciles may take to end after the operator receives a signal to stop. It
 	// is shorter than the terminationGracePeriodSeconds of the Deployment.
 	shutdownTimeout = 30 * time.Second
+	// readTimeout is the timeout of a read from the API server.
+	readTimeout = 10 * time.Second
 	// readyTimeout is how long the readiness probe waits for the caches.
 	readyTimeout = time.Second
 )
@@ -87,18 +92,21 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := awaitManager(ctx, func() (ctrl.Manager, error) {
-		return newManager(cluster, options, cached, lease, access.server)
-	})
-	if mgr == nil {
-		return err
+	var synced atomic.Bool
+	context.AfterFunc(ctx, func() { exitUnless(&synced, os.Exit) })
+	mgr, err := newManager(cluster, options, cached, lease, access.server)
+	if err != nil {
+		return fmt.Errorf("creating the manager: %w", err)
 	}
 	if met, err := awaitCluster(ctx, mgr); !met {
 		return err
 	}
 	pool := newPool(mgr.GetAPIReader(), options)
 	directory := topology.New(pool, ctrl.Log.WithName("topology"))
-	live := jobcontrol.WithDeadlines(mgr.GetAPIReader())
+	live, err := newReader(mgr.GetConfig(), readTimeout, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return err
+	}
 	wakes := make(enqueue.Wakes)
 	collectors := metrics.New(ctrlmetrics.Registry)
 	watcher := newWatcher(pool, directory, wakes, collectors, options)
@@ -121,8 +129,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	if err := reconciler.SetupWithManager(ctx, mgr, options.workers); err != nil {
 		return err
 	}
-	synced := make(chan struct{})
-	for _, runnable := range []manager.Runnable{pool, directory, watcher, checkStores(mgr, &cached.Stores), closes(synced)} {
+	for _, runnable := range []manager.Runnable{pool, directory, watcher, whenSynced(mgr, &cached.Stores, &synced)} {
 		if err := mgr.Add(runnable); err != nil {
 			return fmt.Errorf("adding to the manager: %w", err)
 		}
@@ -130,38 +137,27 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	if err := errors.Join(access.addTo(mgr), addProbes(mgr, lease)); err != nil {
 		return err
 	}
-	return within(ctx, lease, stoppable(synced, mgr.Start))
+	return mgr.Start(ctx)
 }
 
-// closes is a runnable that closes a channel. The manager runs it when the caches have synced, before the election.
-func closes(synced chan<- struct{}) manager.Runnable {
-	return onEveryReplica(func(context.Context) error {
-		close(synced)
-		return nil
-	})
-}
-
-// stoppable returns start for a context that may end before the caches have synced: then it returns without waiting for
-// start. The manager does not end while it waits for its caches, which may last forever, for example without the
-// permission to list ScaledJobs. Until then nothing runs that has to end in order: no reconcile, and no election.
-func stoppable(synced <-chan struct{}, start func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		ended := make(chan error, 1)
-		go func() { ended <- start(ctx) }()
-		select {
-		case err := <-ended:
-			return err
-		case <-synced:
-			return <-ended
-		case <-ctx.Done():
-		}
-		select {
-		case <-synced: // Both are so, and select chose at random.
-			return <-ended
-		default:
-			return nil
-		}
+// exitUnless ends the process with 0 unless the caches have synced. Until then nothing runs that has to end in order: no
+// reconcile, and no election. The manager would not end: neither its creation nor its wait for the caches can be
+// canceled, and that wait may last forever, for example without the permission to list ScaledJobs.
+func exitUnless(synced *atomic.Bool, exit func(code int)) {
+	if !synced.Load() {
+		exit(0)
 	}
+}
+
+// newReader returns a reader whose requests end after some time, so that none of them holds up a worker for longer.
+func newReader(cluster *rest.Config, timeout time.Duration, options client.Options) (client.Reader, error) {
+	cluster = rest.CopyConfig(cluster)
+	cluster.Timeout = timeout
+	reader, err := client.New(cluster, options)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	return reader, nil
 }
 
 func newManager(
@@ -188,12 +184,14 @@ func newManager(
 	return ctrl.NewManager(cluster, managerOptions)
 }
 
-// checkStores stops the operator at startup if the cache of Jobs does not report its resource version.
-func checkStores(mgr ctrl.Manager, stores *jobcontrol.Stores) manager.Runnable {
+// whenSynced notes that the caches have synced. It stops the operator if the cache of Jobs does not report its resource
+// version.
+func whenSynced(mgr ctrl.Manager, stores *jobcontrol.Stores, synced *atomic.Bool) manager.Runnable {
 	return onEveryReplica(func(ctx context.Context) error {
 		if !mgr.GetCache().WaitForCacheSync(ctx) {
 			return nil
 		}
+		synced.Store(true)
 		return stores.Check()
 	})
 }

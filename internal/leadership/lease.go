@@ -25,21 +25,13 @@ const (
 	// RetryPeriod is the default interval at which a leader renews the Lease.
 	RetryPeriod = 2 * time.Second
 
-	// LongestCreate is the maximum duration of a create that starts while the Lease is held. With a Lease of less than 9
-	// seconds, the exit of the process may end it sooner.
+	// LongestCreate is the timeout of a create, unless creates have timed out before. With a Lease of less than 9 seconds,
+	// a create that starts while the Lease is held may end after it.
 	LongestCreate = 4 * time.Second
-	// reserve is how long before other replicas may take the Lease this process has exited. It allows for the time in
-	// which the API server notices that the process has canceled its requests.
+	// reserve is how long before other replicas may take the Lease such a create has ended. It allows for the time in
+	// which the API server notices that the request was canceled.
 	reserve = time.Second
-	// checkInterval is the maximum interval between two checks of the Lease. A single long timer would not do, because
-	// timers stop while a machine is suspended.
-	checkInterval = time.Second
-	// lateRetries is the number of retry periods after which a renewal is late.
-	lateRetries = 2
 )
-
-// ErrRanOut means that other replicas are about to be able to take the Lease.
-var ErrRanOut = errors.New("the lease was not renewed in time, and another replica may take it")
 
 var (
 	errSuspended   = errors.New("this process was suspended for longer than its lease lasts and must be restarted")
@@ -52,10 +44,11 @@ type Timing struct {
 }
 
 // Certain returns how long after a renewal new work may start. Work that starts then and takes at most LongestCreate
-// ends before this process exits. A Lease that is too short for that is divided into equal parts, for the work to start
-// and to end.
+// ends before other replicas may take the Lease. A Lease that is too short for that is divided into equal parts, for the
+// work to start and to end.
 func (t Timing) Certain() time.Duration {
-	return min(t.RenewDeadline, t.expiresAfter()-min(LongestCreate, t.expiresAfter()/2))
+	usable := t.LeaseDuration - reserve
+	return min(t.RenewDeadline, usable-min(LongestCreate, usable/2))
 }
 
 // ShortestLease returns the shortest duration of a Lease, in whole seconds, with which a leader that renews it at most
@@ -63,9 +56,6 @@ func (t Timing) Certain() time.Duration {
 func ShortestLease(apart time.Duration) time.Duration {
 	return (reserve + apart + min(LongestCreate, apart)).Truncate(time.Second) + time.Second
 }
-
-// expiresAfter returns how long after a renewal this process exits, which is before other replicas may take the Lease.
-func (t Timing) expiresAfter() time.Duration { return t.LeaseDuration - reserve }
 
 // Lease is the lock of a leader election. It remembers when it was last renewed, and waits while others hold it. The
 // election itself uses it from one goroutine; the other methods are safe for concurrent use.
@@ -93,9 +83,10 @@ func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 	return l.write(ctx, record, l.Interface.Create)
 }
 
-// Update implements resourcelock.Interface. It does not renew a Lease that has expired, even if no other replica holds
-// it now: another one may have held it in between, and this process does not know what that one did. It does not
-// release a Lease that was not renewed in time: others would take it immediately.
+// Update implements resourcelock.Interface. It does not release a Lease that was not renewed in time: client-go releases
+// also after a failed renewal, while creates may be in flight, and others would take the Lease immediately. It does not
+// renew a Lease that has expired, even if no other replica holds it now: another one may have held it in between, and
+// this process does not know what that one did.
 func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return l.write(ctx, record, l.Interface.Update)
 }
@@ -141,36 +132,6 @@ func (l *Lease) Reached() bool { return l.reached.Load() }
 func (l *Lease) Held() bool {
 	age, known := l.age(time.Now())
 	return known && age < l.timing.Certain()
-}
-
-// Late reports whether a renewal of the Lease is late, for example because the API server has too many requests. Requests
-// that are not urgent must then not compete with it.
-func (l *Lease) Late() bool {
-	age, known := l.age(time.Now())
-	return known && age > lateRetries*l.timing.RetryPeriod
-}
-
-// Watch returns ErrRanOut shortly before other replicas may take the Lease, or nil when ctx ends. After ErrRanOut the
-// caller must exit the process, so that no request outlives the Lease.
-func (l *Lease) Watch(ctx context.Context) error {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-		}
-		age, known := l.age(time.Now())
-		left := l.timing.expiresAfter() - age
-		switch {
-		case !known:
-			left = checkInterval
-		case left <= 0:
-			return ErrRanOut
-		}
-		timer.Reset(min(left, checkInterval))
-	}
 }
 
 // age returns the time since the last renewal, if there was one. It takes the larger of the monotonic and the wall

@@ -67,6 +67,8 @@ type replica struct {
 	away     bool
 	// loses is how many of the next writes are carried out without an answer.
 	loses int
+	// refuses is true if renewals fail, and other requests do not.
+	refuses bool
 }
 
 func (r *replica) Identity() string { return r.identity }
@@ -112,7 +114,7 @@ func (r *replica) Update(_ context.Context, record resourcelock.LeaderElectionRe
 
 // store is called with the lock held.
 func (r *replica) store(record resourcelock.LeaderElectionRecord) error {
-	if r.away {
+	if r.away || r.refuses && record.HolderIdentity == r.identity {
 		return errAway
 	}
 	r.version++
@@ -126,10 +128,11 @@ func (r *replica) store(record resourcelock.LeaderElectionRecord) error {
 	return nil
 }
 
-// candidate takes part in an election of client-go until stop, or until kill, after which it does nothing more.
+// candidate takes part in an election of client-go until stop, or until kill, after which it does nothing more. After
+// refuse, its renewals fail.
 type candidate struct {
-	leads      chan time.Time
-	stop, kill func()
+	leads, ended       chan time.Time
+	stop, kill, refuse func()
 }
 
 func (s *stored) stand(t *testing.T, identity string, timing Timing) *candidate {
@@ -142,13 +145,18 @@ func (s *stored) stand(t *testing.T, identity string, timing Timing) *candidate 
 		lock.away = true
 		stop()
 	}
-	c := &candidate{leads: make(chan time.Time, 1), stop: stop, kill: kill}
+	refuse := func() {
+		lock.mu.Lock()
+		defer lock.mu.Unlock()
+		lock.refuses = true
+	}
+	c := &candidate{leads: make(chan time.Time, 1), ended: make(chan time.Time, 1), stop: stop, kill: kill, refuse: refuse}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: NewLease(lock, timing), LeaseDuration: timing.LeaseDuration, RenewDeadline: timing.RenewDeadline,
 		RetryPeriod: timing.RetryPeriod, ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { c.leads <- time.Now() },
-			OnStoppedLeading: func() {},
+			OnStoppedLeading: func() { c.ended <- time.Now() },
 		},
 	})
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -190,6 +198,23 @@ func TestStandbyLeadsAsSoonAsItMay(t *testing.T) {
 		next.stop()
 		began = <-other.leads
 		g.Expect(began.Sub(stopped)).To(BeNumerically("<=", StandbyInterval))
+	})
+}
+
+// client-go ends such a leader, and would release its Lease, while creates may be in flight.
+func TestLeaderThatCannotRenewEndsAndKeepsTheLease(t *testing.T) {
+	t.Parallel()
+	forEachTiming(t, func(t *testing.T, timing Timing) {
+		t.Helper()
+		g := NewWithT(t)
+		lease := newStored()
+		leader := lease.stand(t, "first", timing)
+		<-leader.leads
+		lease.await(2, 0)
+		last := lease.held()
+		leader.refuse()
+		g.Expect((<-leader.ended).Sub(last.RenewTime.Time)).To(BeNumerically("~", timing.RenewDeadline+timing.RetryPeriod, time.Millisecond))
+		g.Expect(lease.held()).To(Equal(last))
 	})
 }
 

@@ -6,8 +6,6 @@ package report
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -23,19 +21,12 @@ import (
 const (
 	// fieldOwner is the field manager of the status.
 	fieldOwner = client.FieldOwner("scaledjob-operator")
-	// leastInterval is how long after a change of only numbers the status is written, and the average time between two
-	// writes after changes of conditions.
+	// leastInterval is the average time between two writes of a status whose conditions change all the time.
 	leastInterval = time.Second
-	// intervalJitter is the fraction by which the former is randomly shorter or longer, so that writes spread.
-	intervalJitter = 0.25
 	// applyTimeout bounds a write, so that a slow one delays the Jobs of the ScaledJob only briefly.
 	applyTimeout = 5 * time.Second
 	// burst is how many writes may follow each other without delay if conditions change.
 	burst = 2
-	// numbersAtOnce is how many statuses in which only numbers have changed are written at the same time. A write that has
-	// been under way for slowWrite does not count: it waits for an admission webhook, and costs the API server nothing.
-	numbersAtOnce = 2
-	slowWrite     = 100 * time.Millisecond
 )
 
 // StatusRecord is the state of the status of one ScaledJob between reconciles.
@@ -85,15 +76,12 @@ func (r *StatusRecord) Waits() bool { return !r.due.IsZero() }
 // Written reports whether a status was written.
 func (r *StatusRecord) Written() bool { return r.written != nil }
 
-// StatusWriter writes statuses. A write costs the API server as much as several creates of Jobs, so those in which only
-// numbers have changed are late and few. It is safe for concurrent use, with different records.
+// StatusWriter writes statuses. It is safe for concurrent use, with different records.
 type StatusWriter struct {
 	// Client writes to the API server.
 	Client client.StatusClient
 
-	mu sync.Mutex
-	// numbers is when the writes under way in which only numbers have changed began, by namespace.
-	numbers map[string]time.Time
+	pace pace
 }
 
 // Write applies the status of a reconcile if it differs from the stored one and a write is allowed now. It returns the
@@ -111,18 +99,12 @@ func (w *StatusWriter) Write(
 		record.share(sj, before)
 		return nil, 0, nil
 	}
-	if record.due.IsZero() {
-		record.due = now.Add(late())
-	}
 	urgent := changed(before.Conditions, status.Conditions)
+	if record.due.IsZero() {
+		record.due = w.pace.book(sj.Namespace, urgent, now)
+	}
 	if wait := max(record.wait(urgent, more, now), record.retry.Wait(now)); wait > 0 {
 		return nil, wait, nil
-	}
-	if !urgent {
-		if !w.begin(sj.Namespace, now) {
-			return nil, late(), nil
-		}
-		defer w.end(sj.Namespace)
 	}
 	record.changes.AllowN(now, 1)
 	if err := w.apply(ctx, sj, record, status); err != nil {
@@ -141,37 +123,6 @@ func (w *StatusWriter) WriteAtOnce(
 	}
 	err = w.apply(ctx, sj, record, status)
 	return record.retry.Wait(time.Now()), err
-}
-
-// begin reports whether a write of numbers may begin now: few run at the same time, and one of each namespace.
-func (w *StatusWriter) begin(namespace string, now time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	fast := 0
-	for _, began := range w.numbers {
-		if now.Sub(began) < slowWrite {
-			fast++
-		}
-	}
-	if _, writes := w.numbers[namespace]; writes || fast >= numbersAtOnce {
-		return false
-	}
-	if w.numbers == nil {
-		w.numbers = map[string]time.Time{}
-	}
-	w.numbers[namespace] = now
-	return true
-}
-
-func (w *StatusWriter) end(namespace string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.numbers, namespace)
-}
-
-// late returns how long numbers wait.
-func late() time.Duration {
-	return time.Duration(float64(leastInterval) * (1 - intervalJitter + 2*intervalJitter*rand.Float64()))
 }
 
 // share keeps one copy of a status that is computed, stored and, possibly, cached. It does not keep the cached object.
@@ -210,8 +161,10 @@ func (w *StatusWriter) apply(
 	object.Object["status"] = content
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
+	began := time.Now()
 	err = w.Client.Status().Apply(ctx,
 		client.ApplyConfigurationFromUnstructured(object), fieldOwner, client.ForceOwnership)
+	w.pace.note(time.Since(began))
 	record.alive = false
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("applying the status: %w", err)

@@ -61,16 +61,6 @@ func (s *server) Apply(context.Context, runtime.ApplyConfiguration, ...client.Su
 	return s.answer
 }
 
-// earliest and latest are the bounds of the time after which numbers are written.
-const earliest, latest = leastInterval * 3 / 4, leastInterval * 5 / 4
-
-func TestLate(t *testing.T) {
-	t.Parallel()
-	for range 100 {
-		NewWithT(t).Expect(late()).To(And(BeNumerically(">=", earliest), BeNumerically("<=", latest)))
-	}
-}
-
 func active(jobs int32) *scaledjobv1.ScaledJobStatus {
 	return &scaledjobv1.ScaledJobStatus{ActiveJobs: jobs}
 }
@@ -182,43 +172,6 @@ func (s *slowServer) Apply(ctx context.Context, _ runtime.ApplyConfiguration, _ 
 	s.sent++
 	<-ctx.Done()
 	return ctx.Err()
-}
-
-// Few statuses of which only numbers have changed are written at the same time, and one of each namespace. What hangs
-// holds up only its namespace.
-func TestFewNumbersAreWrittenAtTheSameTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		slow := &slowServer{}
-		writer := &StatusWriter{Client: slow}
-		write := func(namespace string, status *scaledjobv1.ScaledJobStatus) {
-			record := NewStatusRecord()
-			record.due = time.Now()
-			sj := &scaledjobv1.ScaledJob{}
-			sj.Namespace = namespace
-			go func() { _, _, _ = writer.Write(t.Context(), sj, &record, status, false) }()
-			synctest.Wait()
-		}
-		write("a", active(1))
-		write("a", active(1))
-		g.Expect(slow.sent).To(Equal(1), "one of a namespace")
-		write("b", active(1))
-		write("c", active(1))
-		g.Expect(slow.sent).To(Equal(2))
-		write("a", &scaledjobv1.ScaledJobStatus{Conditions: []metav1.Condition{{Type: scaledjobv1.ConditionReady}}})
-		g.Expect(slow.sent).To(Equal(3), "conditions do not wait")
-
-		time.Sleep(slowWrite)
-		write("c", active(1))
-		g.Expect(slow.sent).To(Equal(4), "those that hang do not count")
-		write("a", active(1))
-		g.Expect(slow.sent).To(Equal(4), "except in their namespaces")
-		time.Sleep(applyTimeout)
-		write("a", active(1))
-		g.Expect(slow.sent).To(Equal(5))
-		time.Sleep(applyTimeout)
-	})
 }
 
 // Thousands of statuses are in memory once, and not once each for what is computed, written and cached.

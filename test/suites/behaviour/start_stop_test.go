@@ -23,15 +23,21 @@ import (
 
 func TestOperatorStopsWhileItsCachesWait(t *testing.T) {
 	t.Parallel()
-	for name, args := range map[string][]string{
-		"without leader election": nil,
-		"with leader election":    {"--leader-elect", "--leader-election-namespace=" + operator.Namespace},
+	elects := []string{"--leader-elect", "--leader-election-namespace=" + operator.Namespace}
+	for name, c := range map[string]struct {
+		path string
+		args []string
+	}{
+		"without leader election":           {"/scaledjobs", nil},
+		"with leader election":              {"/scaledjobs", elects},
+		"nothing is answered":               {"", elects},
+		"the schema of the CRD is not read": {"/openapi/v3/apis/batch.miracle.dev/v1", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			access, asked := startMute(t)
-			early := startEarly(t, writeKubeconfig(t, access), args...)
+			access, asked := startMute(t, c.path)
+			early := startEarly(t, writeKubeconfig(t, access), c.args...)
 			g.Eventually(asked).Should(BeClosed())
 			g.Expect(early.process.Signal(syscall.SIGTERM)).To(Succeed())
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -42,14 +48,14 @@ func TestOperatorStopsWhileItsCachesWait(t *testing.T) {
 	}
 }
 
-// startMute starts a proxy of the API server that does not answer who asks for ScaledJobs. The channel is closed by the
-// first request for them.
-func startMute(t *testing.T) (access *rest.Config, asked <-chan struct{}) {
+// startMute starts a proxy of the API server that does not answer requests for a path with this end. The channel is closed
+// by the first one.
+func startMute(t *testing.T, path string) (access *rest.Config, asked <-chan struct{}) {
 	t.Helper()
 	first := make(chan struct{})
 	tell := sync.OnceFunc(func() { close(first) })
 	return startInterceptor(t, func(_ http.ResponseWriter, request *http.Request) (answered bool) {
-		if !strings.HasSuffix(request.URL.Path, "/scaledjobs") {
+		if !strings.HasSuffix(request.URL.Path, path) {
 			return false
 		}
 		tell()

@@ -92,6 +92,7 @@ func TestHangingRequestsOfANamespaceHoldUpNobodyElse(t *testing.T) {
 						hanging += f.inFlight(kind, noisy)
 					}
 					f.Expect(hanging).To(And(BeNumerically(">", 0), BeNumerically("<=", fleetWorkers/2)))
+					f.Expect(f.scrape()["scaledjob_reconciles_parked"]).To(BeNumerically(">", 0))
 
 					f.push(t.Context(), calm, int64(10*(pushed+1)))
 					settled()

@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -170,6 +171,17 @@ func TestSeriesWithoutLabels(t *testing.T) {
 	g.Expect(values).To(Equal(map[string]float64{
 		"scaledjob_notifications_coalesced_total": 1, "scaledjob_queue_read_seconds": 0.001,
 	}))
+}
+
+func TestParkedRequests(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	registry := prometheus.NewPedanticRegistry()
+	metrics := New(registry)
+	metrics.Parked("mail", 3)
+	g.Expect(testutil.ToFloat64(metrics.parked.WithLabelValues("mail"))).To(Equal(3.0))
+	metrics.Parked("mail", 0)
+	g.Expect(testutil.CollectAndCount(metrics.parked)).To(BeZero(), "a namespace without them has no series")
 }
 
 func TestQueueLabel(t *testing.T) {

@@ -23,7 +23,7 @@ import (
 func TestWait(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
-	in := func(d time.Duration) time.Time { return now.Add(d) }
+	in := now.Add
 	for name, c := range map[string]struct {
 		urgent, more bool
 		due, turned  time.Time
@@ -87,7 +87,7 @@ func TestWrite(t *testing.T) {
 		time.Sleep(time.Second)
 		expect(2, nil, late())
 		time.Sleep(300 * time.Millisecond)
-		expect(3, nil, record.due.Sub(time.Now()))
+		expect(3, nil, time.Until(record.due))
 		time.Sleep(latest)
 		expect(4, &sj.Status, 0)
 		g.Expect(record.Written()).To(BeTrue())

@@ -27,7 +27,7 @@ const (
 	mostRefill      = 1.5
 	mostChurnWrites = 1.2
 	// mostBehind is for how long the status may tell something else than what was so at the end of the churn.
-	mostBehind = time.Second
+	mostBehind = 2 * time.Second // The status is a second late.
 )
 
 // churning is a ScaledJob that is at its limit, and whose Jobs come and go.

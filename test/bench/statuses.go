@@ -25,11 +25,12 @@ const (
 	statusInterval = 2 * time.Second
 	// mostStatuses are more than two cores have ever kept up with.
 	mostStatuses = 1000
-	oldestStatus = time.Second
+	// oldestStatus is how old a status may be. The operator writes it a second after the change, a quarter more or less.
+	oldestStatus = 2 * time.Second
 )
 
-// measureStatuses raises the number of ScaledJobs that get a message every other second, until a status is older than a
-// second: it does not tell of a message, or of its Job, that came more than a second ago.
+// measureStatuses raises the number of ScaledJobs that get a message every other second, until a status is older than
+// oldestStatus: it does not count a message, or its Job, that came earlier.
 func measureStatuses(ctx context.Context, log io.Writer, s *setting, _ sizes) (result []comparison, err error) {
 	var changing crowd
 	kept, age, cores := 0.0, time.Duration(0), 0.0

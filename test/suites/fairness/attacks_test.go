@@ -129,6 +129,8 @@ func attacks() []attack {
 				each.PushTogether(100)
 			}
 			h.untilOneTells(scaledjobv1.ConditionScalingLimited, scaledjobv1.ReasonCreateFailing)
+			parked := fmt.Sprintf("scaledjob_reconciles_parked{namespace=%q}", h.namespace)
+			h.Eventually(running.Metrics).WithArguments(h.t.Context()).Should(HaveKeyWithValue(parked, BeNumerically(">", 0)))
 			return h.untilHeld(w, atOnce*workers/2)
 		}},
 		{"creates are refused by 429", func(h *hostile) course { return h.busy("limited", webhook.Refuse(429)) }},

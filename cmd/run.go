@@ -54,13 +54,13 @@ const (
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// sparing returns the configuration for clients that bound the memory which answers take, and the events that are sent at
+// limited returns the configuration for clients that bound the memory which answers take, and the events that are sent at
 // the same time.
-func sparing(cluster *rest.Config) *rest.Config {
+func limited(cluster *rest.Config) *rest.Config {
 	cluster = rest.CopyConfig(cluster)
-	cluster.Wrap(pages.Bounded)
-	cluster.Wrap(pages.Brief)
-	cluster.Wrap(pages.FewEvents)
+	cluster.Wrap(pages.LimitResponseSize)
+	cluster.Wrap(pages.MetadataOnly)
+	cluster.Wrap(pages.LimitEvents)
 	cluster.Wrap(pages.Prompt)
 	cluster.WarningHandlerWithContext = admission.WarningHandler{}
 	return cluster
@@ -83,7 +83,7 @@ func newWatcher(
 // run runs the operator until ctx ends. It only connects the parts with each other.
 func run(ctx context.Context, cluster *rest.Config, options options) error {
 	cached := &controller.Cache{}
-	cluster = sparing(cluster)
+	cluster = limited(cluster)
 	lease, err := newLease(cluster, options)
 	if err != nil {
 		return fmt.Errorf("preparing leader election: %w", err)
@@ -169,7 +169,7 @@ func newManager(
 		return nil, err
 	}
 	scaledjob.AddToScheme(scheme)
-	// pages.Brief asks for metadata: the answer to a delete if the object stays, for example because of a finalizer.
+	// pages.MetadataOnly asks for metadata: the answer to a delete if the object stays, for example because of a finalizer.
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		return nil, err
 	}

@@ -34,26 +34,26 @@ type plan struct {
 func (t *target) decide(seen observation) plan {
 	now := time.Now()
 	stopped := t.sj.Spec.Suspend || !t.mem.refusals.Until(now).IsZero()
-	return decide(&t.asks, seen, stopped, &t.mem.pause, now)
+	return decide(&t.spec, seen, stopped, &t.mem.pause, now)
 }
 
 // decide compares the due Jobs with the owned Jobs. A create without an answer counts as an active Job, so that no
 // other Job is created in its place while its result is unknown. If stopped is true (creation is suspended or refused), the
 // plan creates nothing, but still has the desired number of Jobs for the status.
-func decide(asks *scaledjob.Resolved, seen observation, stopped bool, pause *scaling.Pause, now time.Time) plan {
+func decide(spec *scaledjob.Resolved, seen observation, stopped bool, pause *scaling.Pause, now time.Time) plan {
 	if seen.queues.err != nil {
 		return plan{}
 	}
 	active := int64(len(seen.jobs.Active) + len(seen.unanswered))
 	state := scaling.Observation{
-		Queues: asks.Contents(seen.queues.counts), Active: active, Claimed: int64(seen.claimed),
+		Queues: spec.Contents(seen.queues.counts), Active: active, Claimed: int64(seen.claimed),
 	}
-	decision := scaling.Decide(state, asks.Policy)
+	decision := scaling.Decide(state, spec.Policy)
 	resend := seen.unanswered
 	if int64(decision.Desired) < active {
 		resend = nil
 	}
-	lost, free := int64(len(resend)), scaling.Free(state, asks.Policy, pause.Orphaned(), int64(len(pause.Probes())))
+	lost, free := int64(len(resend)), scaling.Free(state, spec.Policy, pause.Orphaned(), int64(len(pause.Probes())))
 	result := plan{
 		known: true, desired: decision.Desired, atMax: decision.AtMax,
 		due: lost + int64(decision.Create), free: lost + int64(free),
@@ -71,7 +71,7 @@ func decide(asks *scaledjob.Resolved, seen observation, stopped bool, pause *sca
 }
 
 // isIdle reports whether the operator could not create a Job if a message arrived now.
-func isIdle(asks *scaledjob.Resolved, seen observation, plan plan, done created) bool {
+func isIdle(spec *scaledjob.Resolved, seen observation, plan plan, done created) bool {
 	active := len(seen.jobs.Active) + len(seen.unanswered) + done.jobs
-	return !plan.reacts || done.failed() || active >= int(asks.Policy.MaxReplicas)
+	return !plan.reacts || done.failed() || active >= int(spec.Policy.MaxReplicas)
 }

@@ -95,20 +95,20 @@ func TestDecide(t *testing.T) {
 			if c.spec != nil {
 				c.spec(&sj.Spec)
 			}
-			asks := scaledjob.Resolve(sj)
+			spec := scaledjob.Resolve(sj)
 			g, pause, now := NewWithT(t), &scaling.Pause{}, time.Now()
 			c.want.mayCreate = c.want.known && !sj.Spec.Suspend
 			c.want.reacts = c.want.mayCreate
 			c.want.due = int64(len(c.want.resend) + c.want.create)
 			c.want.free = c.want.due
-			is := decide(&asks, c.seen, sj.Spec.Suspend, pause, now)
+			is := decide(&spec, c.seen, sj.Spec.Suspend, pause, now)
 			if sj.Spec.Suspend {
 				c.want.held, c.want.due, c.want.free = is.held, is.due, is.free
 			}
 			g.Expect(is).To(Equal(c.want))
 
 			held := plan{known: c.want.known, desired: c.want.desired, atMax: c.want.atMax, due: is.due, free: is.free}
-			is = decide(&asks, c.seen, true, pause, now)
+			is = decide(&spec, c.seen, true, pause, now)
 			held.held = is.held
 			g.Expect(is).To(Equal(held), "while creating pauses")
 			g.Expect(is.held || sj.Spec.Suspend).To(Equal(c.want.due > 0 || sj.Spec.Suspend))
@@ -138,9 +138,9 @@ func TestIsIdle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			asks := scaledjob.Resolve(scaledJob())
-			plan := decide(&asks, c.seen, c.suspend || c.pausing, &scaling.Pause{}, time.Now())
-			NewWithT(t).Expect(isIdle(&asks, c.seen, plan, c.done)).To(Equal(!c.want))
+			spec := scaledjob.Resolve(scaledJob())
+			plan := decide(&spec, c.seen, c.suspend || c.pausing, &scaling.Pause{}, time.Now())
+			NewWithT(t).Expect(isIdle(&spec, c.seen, plan, c.done)).To(Equal(!c.want))
 		})
 	}
 }
@@ -149,14 +149,14 @@ func TestIsIdle(t *testing.T) {
 func TestDecideDuringAPause(t *testing.T) {
 	t.Parallel()
 	g, now := NewWithT(t), time.Now()
-	asks := scaledjob.Resolve(scaledJob())
+	spec := scaledjob.Resolve(scaledJob())
 	pause := scaling.ResumePause(scaling.JobsFailing, now.Add(10*time.Second), now)
 	lost := []jobcontrol.Unanswered{{Ordinal: 7}, {Ordinal: 8}}
 
-	is := decide(&asks, observation{queues: waiting(47), unanswered: lost}, false, &pause, now)
+	is := decide(&spec, observation{queues: waiting(47), unanswered: lost}, false, &pause, now)
 	g.Expect(is).To(Equal(plan{known: true, desired: 5, due: 5, free: 5, held: true, resend: lost[:0]}))
-	is = decide(&asks, observation{queues: waiting(47), unanswered: lost}, false, &pause, now.Add(10*time.Second))
+	is = decide(&spec, observation{queues: waiting(47), unanswered: lost}, false, &pause, now.Add(10*time.Second))
 	g.Expect(is).To(Equal(plan{known: true, desired: 5, due: 5, free: 5, reacts: true, resend: lost[:1]}))
-	is = decide(&asks, observation{queues: waiting(47)}, false, &pause, now.Add(10*time.Second))
+	is = decide(&spec, observation{queues: waiting(47)}, false, &pause, now.Add(10*time.Second))
 	g.Expect(is).To(Equal(plan{known: true, desired: 5, due: 5, free: 5, reacts: true, create: 1}))
 }

@@ -46,7 +46,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*targe
 	case !r.Leads():
 		return nil, stopFor(jitter(leaseRetry), enqueue.PriorityResync)
 	}
-	return &target{sj: sj, asks: scaledjob.Resolve(sj), mem: mem, template: found.Template}, nil
+	return &target{sj: sj, spec: scaledjob.Resolve(sj), mem: mem, template: found.Template}, nil
 }
 
 // forget removes all state that the operator keeps for a ScaledJob that was deleted or is being deleted.
@@ -71,8 +71,8 @@ func (r *Reconciler) reportMalformed(ctx context.Context, found *scaledjob.Scale
 	status := report.Malformed(sj, before, found.SpecErr)
 	if !report.SameStatus(before, status) {
 		ctrl.LoggerFrom(ctx).Error(found.SpecErr, "the spec can't be used; nothing is done until it is corrected")
-		r.emit(sj, append(mem.untold, report.Events(before, status)...)...)
-		mem.untold = nil
+		r.emit(sj, append(mem.pendingEvents, report.Events(before, status)...)...)
+		mem.pendingEvents = nil
 	}
 	wait, err := r.Statuses.WriteAtOnce(ctx, sj, &mem.status, status)
 	if err != nil {

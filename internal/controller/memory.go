@@ -56,8 +56,8 @@ type memory struct {
 	refreshed time.Time
 	// status is the last computed and the last written status.
 	status report.StatusRecord
-	// untold are the events to emit with the next status. They leave the API server to creates, as the status does.
-	untold []report.Event
+	// pendingEvents are the events to emit with the next status.
+	pendingEvents []report.Event
 	// template is the state of the dry run of the template.
 	template jobcontrol.DryRun
 }
@@ -97,8 +97,8 @@ func (m *memory) limit(now time.Time) scaling.PauseReason {
 
 // note keeps an event until the next status is written.
 func (m *memory) note(event report.Event) {
-	if !slices.Contains(m.untold, event) {
-		m.untold = append(m.untold, event)
+	if !slices.Contains(m.pendingEvents, event) {
+		m.pendingEvents = append(m.pendingEvents, event)
 	}
 }
 

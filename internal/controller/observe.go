@@ -84,7 +84,7 @@ func (r *Reconciler) observe(ctx context.Context, t *target, serverErr error) (o
 		jobs:         jobs.Classify(owned, t.sj.UID),
 		templateHash: t.template.Hash,
 	}
-	seen.unanswered = r.Gate.Saw(t.sj.UID, &seen.jobs)
+	seen.unanswered = r.Gate.Observe(t.sj.UID, &seen.jobs)
 	seen.claimed, seen.nextClaim = t.mem.observeReadiness(t.sj, seen.jobs.Active)
 	seen.waiting, seen.nextWaiting = t.mem.readiness.Waiting(seen.jobs.Active, seen.templateHash, time.Now())
 	if notified := r.Watcher.TakeNotified(keyspace.ID(t.key())); t.mem.notified.IsZero() {
@@ -113,7 +113,7 @@ func (m *memory) observeReadiness(sj *scaledjobv1.ScaledJob, active []*batchv1.J
 // observeQueues reads the queues and compares their depths with the notifications.
 func (r *Reconciler) observeQueues(ctx context.Context, t *target, seen *observation) {
 	began := time.Now()
-	seen.queues = r.read(ctx, t.asks.Source)
+	seen.queues = r.read(ctx, t.spec.Source)
 	if seen.queues.err == nil {
 		r.Metrics.Read(time.Since(began))
 		seen.missed = r.compare(t, seen.queues.counts, began)
@@ -138,7 +138,7 @@ func (r *Reconciler) read(ctx context.Context, source queue.Source) queues {
 // keys that were counted only in part. It reports whether a key grew without a notification.
 func (r *Reconciler) compare(t *target, counts queue.Counts, began time.Time) (missed bool) {
 	depths, silent := map[string]int64{}, map[string]bool{}
-	for i, each := range t.asks.Queues {
+	for i, each := range t.spec.Queues {
 		depths[each.Name] += counts[i].Outstanding()
 		silent[each.Name] = silent[each.Name] || counts[i].Partial || scaledjob.GrowsUnannounced(each)
 	}

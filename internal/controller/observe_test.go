@@ -181,9 +181,9 @@ func TestACountThatWasCutOffSaysNothingOfGrowth(t *testing.T) {
 	w.Expect(w.watcher.observed).To(BeEmpty())
 	w.Expect(w.scaledJob(t.Context()).Status.QueueDepth).To(HaveValue(BeEquivalentTo(100)), "the lower bound")
 
-	asks := scaledjob.Resolve(sj)
-	many := queueState(&asks, observation{queues: queues{counts: queue.Counts{{Waiting: 100, Partial: true}}}}, 0)
-	more := queueState(&asks, observation{queues: queues{counts: queue.Counts{{Waiting: 70, Partial: true}}}}, 0)
+	spec := scaledjob.Resolve(sj)
+	many := queueState(&spec, observation{queues: queues{counts: queue.Counts{{Waiting: 100, Partial: true}}}}, 0)
+	more := queueState(&spec, observation{queues: queues{counts: queue.Counts{{Waiting: 70, Partial: true}}}}, 0)
 	w.Expect(more.Depth).To(Equal(many.Depth))
 
 	w.queues.SetDepth(emailQueue, 90)

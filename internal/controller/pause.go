@@ -24,7 +24,7 @@ func (r *Reconciler) updatePause(t *target, seen observation) {
 	first := mem.tally.First()
 	lifted := mem.suspensionLifted(t.sj)
 	since := mem.tally.Count(&seen.jobs)
-	mem.ownerDoubted = mem.ownerDoubted || since.Vanished
+	mem.ownerDoubted = mem.ownerDoubted || since.Disappeared
 	edited := mem.templateEdited(t.sj, seen)
 	finishes := finishesOf(since.Finished, seen.templateHash)
 	switch {
@@ -39,9 +39,9 @@ func (r *Reconciler) updatePause(t *target, seen observation) {
 		mem.refusals.MadeRoom()
 	}
 	if seen.queues.err != nil {
-		mem.pause.Unseen()
+		mem.pause.ReadFailed()
 	} else {
-		state := queueState(&t.asks, seen, r.Gate.Newest(t.sj.UID))
+		state := queueState(&t.spec, seen, r.Gate.Newest(t.sj.UID))
 		state.Probes = stillActive(mem.pause.Probes(), seen)
 		mem.pause.Saw(state)
 	}
@@ -78,14 +78,14 @@ func (m *memory) templateEdited(sj *scaledjobv1.ScaledJob, seen observation) boo
 
 // queueState converts the observation of the queues into the input of the pause. newest is the highest ordinal that any
 // Job has had.
-func queueState(asks *scaledjob.Resolved, seen observation, newest int64) scaling.QueueState {
+func queueState(spec *scaledjob.Resolved, seen observation, newest int64) scaling.QueueState {
 	state := scaling.QueueState{
 		Waiting:    seen.queues.counts.Waiting(),
 		Depth:      seen.queues.counts.Outstanding(),
-		InProgress: scaling.InProgress(asks.Contents(seen.queues.counts), asks.Policy),
+		InProgress: scaling.InProgress(spec.Contents(seen.queues.counts), spec.Policy),
 		Active:     int64(len(seen.jobs.Active) + len(seen.unanswered)),
 
-		Heard:    seen.events.Reason == verify.ReasonSubscribed || asks.ReportsProgress(),
+		Reliable: seen.events.Reason == verify.ReasonSubscribed || spec.ReportsProgress(),
 		GrewAt:   seen.events.LastEvent,
 		ShrunkAt: seen.events.LastEnd,
 		Since:    seen.events.Since,

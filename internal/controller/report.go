@@ -38,8 +38,8 @@ func (r *Reconciler) report(
 		t.mem.ownerDoubted = t.mem.ownerDoubted && !t.mem.status.Alive()
 	}
 	if statusErr != nil || !t.mem.status.Waits() {
-		r.emit(t.sj, t.mem.untold...)
-		t.mem.untold = nil
+		r.emit(t.sj, t.mem.pendingEvents...)
+		t.mem.pendingEvents = nil
 	}
 	r.logFailures(ctx, deleted.Err, statusErr)
 	failed := errors.Join(created.err, created.refusal, deleted.Err, statusErr)
@@ -97,13 +97,13 @@ func reconciled(
 	result := report.Reconciled{
 		Jobs:          seen.jobs,
 		Created:       created.jobs,
-		Queues:        queueStatuses(t.asks.Queues, seen.queues),
+		Queues:        queueStatuses(t.spec.Queues, seen.queues),
 		QueueErr:      seen.queues.err,
 		Rejected:      seen.queues.rejected,
 		Replica:       seen.queues.replica,
 		FailedKey:     seen.queues.failedKey,
-		WithoutGroup:  seen.queues.withoutGroup(t.asks.Queues),
-		Trimmed:       seen.queues.trimmed(t.asks.Queues),
+		WithoutGroup:  seen.queues.withoutGroup(t.spec.Queues),
+		Trimmed:       seen.queues.trimmed(t.spec.Queues),
 		AtMax:         plan.atMax,
 		Limit:         t.mem.limit(now),
 		PausedUntil:   t.mem.pausedUntil(now),
@@ -134,7 +134,7 @@ func orphans(t *target, seen observation) (found report.Orphans) {
 	var most, threshold int64
 	for i, count := range seen.queues.counts {
 		if count.InProgress > most {
-			most, found.Queue = count.InProgress, &t.asks.Queues[i]
+			most, found.Queue = count.InProgress, &t.spec.Queues[i]
 			threshold = max(1, *found.Queue.Threshold)
 		}
 	}

@@ -50,7 +50,7 @@ func (r *Reconciler) requeue(
 	t *target, seen observation, plan plan, created created, checked checked, deleted deleted, statusWait time.Duration,
 ) (ctrl.Result, error) {
 	now := time.Now()
-	idle := isIdle(&t.asks, seen, plan, created)
+	idle := isIdle(&t.spec, seen, plan, created)
 	r.Watcher.SetIdle(keyspace.ID(t.key()), idle)
 	if created.err != nil {
 		return enqueue.After(0, enqueue.PriorityNormal), created.err

@@ -59,7 +59,7 @@ func (m *memory) doubts(answered *report.Condition, created created) bool {
 // unless replacements can be created: creation is neither suspended nor paused, no create has just failed, and the API
 // server accepts Jobs of the template.
 func replaceable(t *target, seen observation, plan plan, created created, checked checked) []*batchv1.Job {
-	possible := plan.mayCreate && t.asks.Policy.MaxReplicas > 0 && !created.failed()
+	possible := plan.mayCreate && t.spec.Policy.MaxReplicas > 0 && !created.failed()
 	if !possible || !templateAccepted(t.sj, seen.before.Conditions, checked.template) {
 		return nil
 	}

@@ -62,12 +62,12 @@ func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, pla
 		t.mem.pause.Created(ordinalsOf(made), plan.due, plan.free, time.Now())
 	}
 	switch {
-	case errors.Is(err, jobcontrol.ErrRefused) && !t.mem.madeRoom(time.Now()):
+	case errors.Is(err, jobcontrol.ErrRejected) && !t.mem.madeRoom(time.Now()):
 		ctrl.LoggerFrom(ctx).Error(err, "the API server refuses to create a Job")
 		t.mem.refusals.Refused(time.Now())
 		t.mem.failed(answerTo(err))
 		done.refusal, done.refused = err, t.mem.answer
-	case errors.Is(err, jobcontrol.ErrRefused):
+	case errors.Is(err, jobcontrol.ErrRejected):
 		done.err, t.mem.answer = err, answerTo(err) // The quota still counts deleted Jobs.
 	case err != nil:
 		done.err = err
@@ -137,7 +137,7 @@ func (r *Reconciler) create(
 			r.memories.noteCreates(t, errors.Is(err, context.DeadlineExceeded), time.Since(began) > createTimeout)
 		}
 		if err != nil {
-			return made, true, ignoring(err, jobcontrol.ErrTaken)
+			return made, true, ignoring(err, jobcontrol.ErrAlreadyExists)
 		}
 	}
 	return made, len(made) < len(resend)+plan.create, nil

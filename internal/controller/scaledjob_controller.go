@@ -124,7 +124,7 @@ type Reconciler struct {
 // target is the subject of one reconcile: the ScaledJob, its resolved spec, and its memory.
 type target struct {
 	sj   *scaledjobv1.ScaledJob
-	asks scaledjob.Resolved
+	spec scaledjob.Resolved
 	mem  *memory
 	// template is the template of the Jobs, which sj does not have.
 	template scaledjob.Template

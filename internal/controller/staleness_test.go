@@ -70,8 +70,8 @@ func (l *ledger) plan(t *rapid.T, oldest int, limit int32) {
 	}
 	sj := scaledJob()
 	sj.Spec.Threshold, sj.Spec.MaxReplicas = 1, &limit
-	asks := scaledjob.Resolve(sj)
-	for range decide(&asks, seen, false, &scaling.Pause{}, time.Now()).create {
+	spec := scaledjob.Resolve(sj)
+	for range decide(&spec, seen, false, &scaling.Pause{}, time.Now()).create {
 		l.changes = append(l.changes, change{job: len(l.changes), there: true})
 		l.own = len(l.changes)
 	}

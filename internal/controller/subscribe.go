@@ -13,10 +13,10 @@ import (
 // subscribe claims the Redis server of the spec, and watches the keys as spec.notifications says. A value that this
 // version does not know is treated like Disabled. An error, always an [*failure.Error], means that no Redis server can be used.
 func (r *Reconciler) subscribe(t *target) error {
-	id, source := keyspace.ID(t.key()), &t.asks.Source
-	if t.asks.Err != nil {
+	id, source := keyspace.ID(t.key()), &t.spec.Source
+	if t.spec.Err != nil {
 		r.unsubscribe(t.key())
-		return t.asks.Err
+		return t.spec.Err
 	}
 	if err := r.Servers.Claim(t.sj.Namespace, t.sj.Name, source.Endpoint, source.Database); err != nil {
 		r.Watcher.Forget(id)
@@ -24,9 +24,9 @@ func (r *Reconciler) subscribe(t *target) error {
 	}
 	switch t.sj.Spec.Notifications {
 	case scaledjobv1.NotificationsEnabled, "":
-		r.Watcher.Ensure(id, source.Endpoint, keyspace.AnySource, t.asks.Keys...)
+		r.Watcher.Ensure(id, source.Endpoint, keyspace.AnySource, t.spec.Keys...)
 	case scaledjobv1.NotificationsTracking:
-		r.Watcher.Ensure(id, source.Endpoint, keyspace.OnlyTracking, t.asks.Keys...)
+		r.Watcher.Ensure(id, source.Endpoint, keyspace.OnlyTracking, t.spec.Keys...)
 	default:
 		r.Watcher.Forget(id)
 	}

@@ -126,7 +126,7 @@ func TestHistoryGivesWayToAQuota(t *testing.T) {
 		w.reconcile(ctx)
 		for range 3 { // The quota still counts the deleted Job.
 			w.Expect(w.jobs(ctx)).To(HaveLen(2))
-			w.Expect(w.reconcileFails(ctx)).To(MatchError(jobcontrol.ErrRefused), "it is tried again soon")
+			w.Expect(w.reconcileFails(ctx)).To(MatchError(jobcontrol.ErrRejected), "it is tried again soon")
 		}
 		for _, job := range w.jobs(ctx) {
 			w.Expect(job.Name).NotTo(Equal(oldest))

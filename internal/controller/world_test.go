@@ -362,7 +362,7 @@ func (w *world) inDoubt(ctx context.Context) []jobcontrol.Unanswered {
 		all = append(all, &job)
 	}
 	owned := jobs.Classify(all, "uid-1")
-	return w.r.Gate.Saw("uid-1", &owned)
+	return w.r.Gate.Observe("uid-1", &owned)
 }
 
 func (w *world) scaledJob(ctx context.Context) *scaledjobv1.ScaledJob {

@@ -33,12 +33,12 @@ const (
 )
 
 var (
-	// ErrTaken means that a Job with the next name already exists. It ends the batch, but is not a failure: the gate
+	// ErrAlreadyExists means that a Job with the next name already exists. It ends the batch, but is not a failure: the gate
 	// records which Job has the name.
-	ErrTaken = errors.New("a Job of this name exists already")
-	// ErrRefused means that the API server would refuse the same Job again, or that an admission policy changed it so that
+	ErrAlreadyExists = errors.New("a Job of this name exists already")
+	// ErrRejected means that the API server would refuse the same Job again, or that an admission policy changed it so that
 	// it is not an owned Job.
-	ErrRefused = errors.New("the API server refuses the Job")
+	ErrRejected = errors.New("the API server refuses the Job")
 
 	// ErrNotOwned means that the created Job would not count as an owned Job.
 	ErrNotOwned = errors.New("an admission policy removed the owner reference or changed the name; " +
@@ -81,7 +81,8 @@ type Created struct {
 // Create creates the Jobs of a batch, up to AtOnce in parallel. It starts no further create after an error, after
 // batch.Until, after ctx has ended, or while this process is not certainly the leader. It waits for the creates in
 // flight. If ctx ends, it cancels them only after a grace period, because a canceled create has no answer. Create
-// returns the created Jobs and the most severe error: ErrTaken is the least severe, then ErrRefused, then all others.
+// returns the created Jobs and the most severe error: ErrAlreadyExists is the least severe, then ErrRejected, then all
+// others.
 func (c Creator) Create(ctx context.Context, batch Batch) ([]Created, error) {
 	createCtx, cancel := outliving(ctx, grace)
 	defer cancel()
@@ -116,7 +117,8 @@ func outliving(parent context.Context, grace time.Duration) (context.Context, co
 	return ctx, func() { stop(); cancel() }
 }
 
-// worst returns the most severe of the errors: the first other error, or else the first refusal, or else ErrTaken.
+// worst returns the most severe of the errors: the first other error, or else the first refusal, or else
+// ErrAlreadyExists.
 func worst(errs []error) error {
 	var found error
 	for _, err := range errs {
@@ -131,9 +133,9 @@ func severity(err error) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, ErrTaken):
+	case errors.Is(err, ErrAlreadyExists):
 		return 1
-	case errors.Is(err, ErrRefused):
+	case errors.Is(err, ErrRejected):
 		return 2
 	default:
 		return 3
@@ -154,12 +156,12 @@ func (c Creator) create(ctx context.Context, batch Batch, ordinal int64) (types.
 	refused := errors.Is(err, ErrNotOwned) || admission.Judge(err).Refused
 	switch {
 	case err == nil:
-		c.Gate.wrote(owner.UID, ordinal, &job.ObjectMeta)
+		c.Gate.recordCreate(owner.UID, ordinal, &job.ObjectMeta)
 		return job.UID, nil
 	case apierrors.IsAlreadyExists(err) && !refused:
 		return "", c.resolve(ctx, owner.UID, attempt, err)
 	case refused:
-		return "", fmt.Errorf("creating Job %s: %w: %w", attempt.Job.Name, ErrRefused, err)
+		return "", fmt.Errorf("creating Job %s: %w: %w", attempt.Job.Name, ErrRejected, err)
 	case !notCarriedOut(err):
 		attempt.Since = time.Now()
 		c.Gate.Lost(owner.UID, attempt)
@@ -181,15 +183,15 @@ func (c Creator) check(ctx context.Context, owner types.UID, name client.ObjectK
 	return errors.Join(ErrNotOwned, client.IgnoreNotFound(err))
 }
 
-// resolve handles the answer that the Job's name already exists. It returns ErrTaken if a Job has that name. Otherwise
-// the Job was deleted since, or the answer was wrong, and the create has failed.
+// resolve handles the answer that the Job's name already exists. It returns ErrAlreadyExists if a Job has that name.
+// Otherwise the Job was deleted since, or the answer was wrong, and the create has failed.
 func (c Creator) resolve(ctx context.Context, owner types.UID, attempt Unanswered, answer error) error {
 	taken, err := c.Gate.resolve(ctx, owner, attempt)
 	switch {
 	case err != nil:
 		return err
 	case taken:
-		return ErrTaken
+		return ErrAlreadyExists
 	}
 	return fmt.Errorf("creating Job %s: %w", attempt.Job.Name, answer)
 }

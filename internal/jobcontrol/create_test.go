@@ -118,14 +118,14 @@ func TestWhatBecomesOfACreate(t *testing.T) {
 		want           error
 		inDoubt, freed bool
 	}{
-		"refused by a quota":         {answer: func(*batchv1.Job) error { return errForbidden }, want: ErrRefused, freed: true},
+		"refused by a quota":         {answer: func(*batchv1.Job) error { return errForbidden }, want: ErrRejected, freed: true},
 		"overloaded":                 {answer: func(*batchv1.Job) error { return apierrors.NewTooManyRequests("later", 1) }, freed: true},
-		"taken":                      {answer: func(*batchv1.Job) error { return alreadyExists }, want: ErrTaken},
+		"taken":                      {answer: func(*batchv1.Job) error { return alreadyExists }, want: ErrAlreadyExists},
 		"no answer":                  {answer: func(*batchv1.Job) error { return errAway }, want: errAway, inDoubt: true},
 		"no UID":                     {answer: func(job *batchv1.Job) error { job.UID = ""; return nil }, want: errNoJob, inDoubt: true},
 		"no version":                 {answer: func(job *batchv1.Job) error { job.ResourceVersion = ""; return nil }, want: errNoJob, inDoubt: true},
-		"without its scaledJobOwner": {answer: func(job *batchv1.Job) error { job.OwnerReferences = nil; return nil }, want: ErrRefused, freed: true},
-		"under another name":         {answer: func(job *batchv1.Job) error { job.Name = "renamed"; return nil }, want: ErrRefused, freed: true},
+		"without its scaledJobOwner": {answer: func(job *batchv1.Job) error { job.OwnerReferences = nil; return nil }, want: ErrRejected, freed: true},
+		"under another name":         {answer: func(job *batchv1.Job) error { job.Name = "renamed"; return nil }, want: ErrRejected, freed: true},
 		"of another controller":      {answer: func(job *batchv1.Job) error { job.OwnerReferences[0].UID = "x"; return nil }, want: ErrNotOwned, freed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestWhatBecomesOfACreate(t *testing.T) {
 				g.Expect(err).To(MatchError(c.want))
 			}
 			g.Expect(made).To(BeEmpty())
-			g.Expect(gate.Saw(scaledJobOwner.UID, &jobs.Owned{})).To(HaveLen(map[bool]int{true: 1}[c.inDoubt]))
+			g.Expect(gate.Observe(scaledJobOwner.UID, &jobs.Owned{})).To(HaveLen(map[bool]int{true: 1}[c.inDoubt]))
 			free, _ := gate.Free(scaledJobOwner.UID, 1)
 			g.Expect(slices.Contains(free, 1)).To(Equal(c.freed))
 		})

@@ -83,13 +83,13 @@ func TestWorst(t *testing.T) {
 		want error
 	}{
 		"none":                   {[]error{nil, nil}, nil},
-		"taken":                  {[]error{nil, ErrTaken, nil}, ErrTaken},
+		"taken":                  {[]error{nil, ErrAlreadyExists, nil}, ErrAlreadyExists},
 		"failed":                 {[]error{nil, errAway}, errAway},
-		"taken and then failed":  {[]error{ErrTaken, errAway}, errAway},
-		"failed and then taken":  {[]error{errAway, ErrTaken}, errAway},
+		"taken and then failed":  {[]error{ErrAlreadyExists, errAway}, errAway},
+		"failed and then taken":  {[]error{errAway, ErrAlreadyExists}, errAway},
 		"the first of failures":  {[]error{errForbidden, errAway}, errForbidden},
-		"taken, though wrapped":  {[]error{fmt.Errorf("creating: %w", ErrTaken)}, ErrTaken},
-		"failed, though wrapped": {[]error{ErrTaken, fmt.Errorf("creating: %w", errAway)}, errAway},
+		"taken, though wrapped":  {[]error{fmt.Errorf("creating: %w", ErrAlreadyExists)}, ErrAlreadyExists},
+		"failed, though wrapped": {[]error{ErrAlreadyExists, fmt.Errorf("creating: %w", errAway)}, errAway},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -75,7 +75,7 @@ func NewGate(cached, live client.Reader, stores *Stores, namespaces []string) *G
 // same owner must not be concurrent with each other or with its creates; the work queue ensures that. Before the first
 // call, [Gate.Takeover] must have synced.
 func (g *Gate) Synced(ctx context.Context, uid types.UID) (bool, error) {
-	for _, lost := range g.overdue(uid, time.Now()) {
+	for _, lost := range g.expired(uid, time.Now()) {
 		if _, err := g.resolve(ctx, uid, lost); err != nil {
 			return false, err
 		}
@@ -85,22 +85,22 @@ func (g *Gate) Synced(ctx context.Context, uid types.UID) (bool, error) {
 	for i, pending := range awaited {
 		settled, err := g.settled(ctx, pending)
 		if err != nil || !settled {
-			g.keep(uid, awaited[i:])
+			g.setAwaited(uid, awaited[i:])
 			return false, err
 		}
 	}
-	g.keep(uid, nil)
+	g.setAwaited(uid, nil)
 	return true, nil
 }
 
-// wrote records that a Job of the owner with this ordinal exists, as the API server returned it. An earlier create of it
+// recordCreate records that a Job of the owner with this ordinal exists, as the API server returned it. An earlier create of it
 // that got no answer stays in doubt: if the Job is deleted, the name is free, and that create may still be carried out.
-func (g *Gate) wrote(uid types.UID, ordinal int64, job *metav1.ObjectMeta) {
+func (g *Gate) recordCreate(uid types.UID, ordinal int64, job *metav1.ObjectMeta) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	open := g.open(uid)
-	open.ordinals.use(ordinal)
-	open.awaited = append(open.awaited, writeOf(job))
+	state := g.getOrCreate(uid)
+	state.ordinals.use(ordinal)
+	state.awaited = append(state.awaited, writeOf(job))
 }
 
 // writeOf returns the write of a Job that the API server returned now.
@@ -117,17 +117,17 @@ func writeOf(job *metav1.ObjectMeta) write {
 func (g *Gate) Lost(uid types.UID, lost Unanswered) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	open := g.open(uid)
-	open.drop(lost.Ordinal)
-	open.unanswered = append(open.unanswered, lost)
+	state := g.getOrCreate(uid)
+	state.drop(lost.Ordinal)
+	state.unanswered = append(state.unanswered, lost)
 }
 
 // settle records that no create of this ordinal can be carried out any more.
 func (g *Gate) settle(uid types.UID, ordinal int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if open := g.owners[uid]; open != nil {
-		open.drop(ordinal)
+	if state := g.owners[uid]; state != nil {
+		state.drop(ordinal)
 	}
 }
 
@@ -142,7 +142,7 @@ func (g *Gate) resolve(ctx context.Context, uid types.UID, of Unanswered) (taken
 	case err != nil:
 		return false, fmt.Errorf("reading the existing Job %s: %w", of.Job.Name, err)
 	case jobs.ControllerUID(&job) == uid:
-		g.wrote(uid, of.Ordinal, &job.ObjectMeta)
+		g.recordCreate(uid, of.Ordinal, &job.ObjectMeta)
 	default:
 		ctrl.LoggerFrom(ctx).Info("a Job of another owner has the name of the next Job; skipping its ordinal",
 			"job", of.Job.Name)
@@ -151,16 +151,16 @@ func (g *Gate) resolve(ctx context.Context, uid types.UID, of Unanswered) (taken
 	return true, nil
 }
 
-// Saw records the owned Jobs. It returns the creates without an answer that have no Job among them, lowest ordinal
+// Observe records the owned Jobs. It returns the creates without an answer that have no Job among them, lowest ordinal
 // first: each may still create a Job. A Job with the ordinal keeps its name from being used again, but only until it is
-// deleted, and an answer to another create of the same name says nothing about the first one. Only time settles a
-// create.
-func (g *Gate) Saw(uid types.UID, owned *jobs.Owned) []Unanswered {
+// deleted, and an answer to another create of the same name says nothing about the first one. The API server may execute
+// a create until resolveAfter has passed.
+func (g *Gate) Observe(uid types.UID, owned *jobs.Owned) []Unanswered {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	open := g.open(uid)
-	open.ordinals.saw(owned)
-	if len(open.unanswered) == 0 {
+	state := g.getOrCreate(uid)
+	state.ordinals.saw(owned)
+	if len(state.unanswered) == 0 {
 		return nil
 	}
 	shown := map[int64]bool{}
@@ -168,24 +168,24 @@ func (g *Gate) Saw(uid types.UID, owned *jobs.Owned) []Unanswered {
 		ordinal, _ := jobs.Ordinal(&job.ObjectMeta)
 		shown[ordinal] = true
 	}
-	hidden := slices.DeleteFunc(slices.Clone(open.unanswered), func(lost Unanswered) bool {
+	hidden := slices.DeleteFunc(slices.Clone(state.unanswered), func(lost Unanswered) bool {
 		return shown[lost.Ordinal]
 	})
 	slices.SortFunc(hidden, func(a, b Unanswered) int { return int(a.Ordinal - b.Ordinal) })
 	return hidden
 }
 
-// Free returns the ordinals of the next count Jobs of the owner, and the floor to store in these Jobs. Saw must have
+// Free returns the ordinals of the next count Jobs of the owner, and the floor to store in these Jobs. Observe must have
 // been called before.
 func (g *Gate) Free(uid types.UID, count int) (ordinals []int64, floor int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	open := g.open(uid)
-	floor = open.ordinals.floor
-	for _, lost := range open.unanswered {
+	state := g.getOrCreate(uid)
+	floor = state.ordinals.floor
+	for _, lost := range state.unanswered {
 		floor = min(floor, lost.Ordinal-1)
 	}
-	return open.ordinals.free(count, open.isUnanswered), floor
+	return state.ordinals.free(count, state.isUnanswered), floor
 }
 
 // InDoubt reports whether a create of this ordinal may still be carried out. A finished Job with the ordinal prevents
@@ -193,16 +193,16 @@ func (g *Gate) Free(uid types.UID, count int) (ordinals []int64, floor int64) {
 func (g *Gate) InDoubt(uid types.UID, ordinal int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	open := g.owners[uid]
-	return open != nil && open.isUnanswered(ordinal)
+	state := g.owners[uid]
+	return state != nil && state.isUnanswered(ordinal)
 }
 
 // Newest returns the highest ordinal that any Job of the owner has had or may have.
 func (g *Gate) Newest(uid types.UID) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if open := g.owners[uid]; open != nil {
-		return open.newest()
+	if state := g.owners[uid]; state != nil {
+		return state.newest()
 	}
 	return 0
 }
@@ -218,20 +218,20 @@ func (g *Gate) Forget(uid types.UID) {
 func (g *Gate) skip(uid types.UID, ordinal int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	open := g.open(uid)
-	open.drop(ordinal)
-	open.ordinals.use(ordinal)
+	state := g.getOrCreate(uid)
+	state.drop(ordinal)
+	state.ordinals.use(ordinal)
 }
 
-// overdue returns the owner's creates without an answer that the API server can no longer carry out.
-func (g *Gate) overdue(uid types.UID, now time.Time) []Unanswered {
+// expired returns the owner's creates without an answer that the API server can no longer carry out.
+func (g *Gate) expired(uid types.UID, now time.Time) []Unanswered {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	open := g.owners[uid]
-	if open == nil {
+	state := g.owners[uid]
+	if state == nil {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(open.unanswered), func(lost Unanswered) bool {
+	return slices.DeleteFunc(slices.Clone(state.unanswered), func(lost Unanswered) bool {
 		return now.Sub(lost.Since) <= resolveAfter
 	})
 }
@@ -273,22 +273,22 @@ func holds(ctx context.Context, reader client.Reader, pending write) (bool, erro
 func (g *Gate) awaited(uid types.UID) []write {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if open := g.owners[uid]; open != nil {
-		return slices.Clone(open.awaited)
+	if state := g.owners[uid]; state != nil {
+		return slices.Clone(state.awaited)
 	}
 	return nil
 }
 
-// keep replaces the writes that the gate waits for.
-func (g *Gate) keep(uid types.UID, rest []write) {
+// setAwaited replaces the writes that the gate waits for.
+func (g *Gate) setAwaited(uid types.UID, rest []write) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if open := g.owners[uid]; open != nil {
-		open.awaited = rest
+	if state := g.owners[uid]; state != nil {
+		state.awaited = rest
 	}
 }
 
-func (g *Gate) open(uid types.UID) *owner {
+func (g *Gate) getOrCreate(uid types.UID) *owner {
 	if g.owners[uid] == nil {
 		g.owners[uid] = &owner{}
 	}

@@ -76,8 +76,8 @@ func TestReadyOnceTheStoreIsThere(t *testing.T) {
 	gate := NewGate(empty, empty, stores, nil)
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue(), "no Job was created")
 
-	gate.wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
-	gate.wrote(owner1, 1, &jobOf(owner1, "b", "10").ObjectMeta)
+	gate.recordCreate(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+	gate.recordCreate(owner1, 1, &jobOf(owner1, "b", "10").ObjectMeta)
 
 	for _, version := range []string{"5", "7", "8", "9"} {
 		g.Expect(behind[0].Replace(nil, version)).To(Succeed())
@@ -104,7 +104,7 @@ func TestReadyOnceTheJobIsShown(t *testing.T) {
 			stores, _ := storesAt(g, versions...)
 			gate := NewGate(cached, reading(interceptor.Funcs{}), stores, nil)
 			written := jobOf(owner1, "a", "8")
-			gate.wrote(owner1, 1, &written.ObjectMeta)
+			gate.recordCreate(owner1, 1, &written.ObjectMeta)
 			g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse())
 
 			namesake := jobOf(owner1, "a", "")
@@ -146,7 +146,7 @@ func TestReadySettledByTheServer(t *testing.T) {
 					},
 				}, c.live...)
 				gate := NewGate(reading(interceptor.Funcs{}), live, stores, nil)
-				gate.wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+				gate.recordCreate(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 
 				time.Sleep(settleAfter - time.Nanosecond)
 				g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse())
@@ -177,7 +177,7 @@ func TestReadyPassesOnErrors(t *testing.T) {
 		}
 		stores, _ := storesAt(g, "5", "5")
 		gate := NewGate(failing("cache"), failing("server"), stores, nil)
-		gate.wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+		gate.recordCreate(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 		time.Sleep(settleAfter)
 
 		for _, name := range []string{"cache", "server"} {
@@ -198,7 +198,7 @@ func TestForget(t *testing.T) {
 	empty := reading(interceptor.Funcs{})
 	stores, _ := storesAt(g, "5")
 	gate := NewGate(empty, empty, stores, nil)
-	gate.wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+	gate.recordCreate(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: time.Now()})
 	gate.skip(owner1, 4)
 
@@ -214,24 +214,24 @@ func TestUnanswered(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	gate := NewGate(nil, nil, nil, nil)
-	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(BeEmpty())
+	g.Expect(gate.Observe(owner1, &jobs.Owned{})).To(BeEmpty())
 
 	gate.Lost(owner1, Unanswered{Ordinal: 5, Since: start})
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: start})
 	gate.Lost(owner2, Unanswered{Ordinal: 9, Since: start})
-	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: start}, {Ordinal: 5, Since: start}}),
+	g.Expect(gate.Observe(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: start}, {Ordinal: 5, Since: start}}),
 		"lowest ordinal first")
 
 	again := start.Add(time.Second)
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: again})
-	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}, {Ordinal: 5, Since: start}}),
+	g.Expect(gate.Observe(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}, {Ordinal: 5, Since: start}}),
 		"a create that is sent again counts once")
 
 	gate.settle(owner1, 5)
 	gate.settle(owner1, 6)
 	gate.settle("owner-3", 5)
-	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}}))
-	g.Expect(gate.Saw(owner2, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 9, Since: start}}))
+	g.Expect(gate.Observe(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: again}}))
+	g.Expect(gate.Observe(owner2, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 9, Since: start}}))
 }
 
 // The caller may sort the returned slice.
@@ -242,9 +242,9 @@ func TestUnansweredIsACopy(t *testing.T) {
 	now := time.Unix(1000, 0)
 	gate.Lost(owner1, Unanswered{Ordinal: 3, Since: now})
 
-	gate.Saw(owner1, &jobs.Owned{})[0].Ordinal = 8
+	gate.Observe(owner1, &jobs.Owned{})[0].Ordinal = 8
 
-	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: now}}))
+	g.Expect(gate.Observe(owner1, &jobs.Owned{})).To(Equal([]Unanswered{{Ordinal: 3, Since: now}}))
 }
 
 // The create can no longer be carried out. If it was, the cache may not show its Job yet.
@@ -268,7 +268,7 @@ func TestUnansweredIsResolvedInTheEnd(t *testing.T) {
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeFalse(), "the gate waits for the created Job")
 	g.Expect(behind[0].Replace(nil, "1000")).To(Succeed())
 	g.Expect(isReady(t.Context(), g, gate, owner1)).To(BeTrue())
-	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{recent}))
+	g.Expect(gate.Observe(owner1, &jobs.Owned{})).To(Equal([]Unanswered{recent}))
 	g.Expect(free(gate, 2)).To(Equal([]int64{2, 5}), "the ordinal without a Job is free")
 }
 
@@ -287,7 +287,7 @@ func TestUnansweredStaysWhileTheAPIServerIsAway(t *testing.T) {
 
 	_, err := gate.Synced(t.Context(), owner1)
 	g.Expect(err).To(MatchError(errAway))
-	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(Equal([]Unanswered{lost}))
+	g.Expect(gate.Observe(owner1, &jobs.Owned{})).To(Equal([]Unanswered{lost}))
 }
 
 func TestNewest(t *testing.T) {
@@ -308,7 +308,7 @@ func TestNewest(t *testing.T) {
 
 	gate.Lost(owner1, Unanswered{Ordinal: 7, Since: now})
 	gate.skip(owner1, 7)
-	g.Expect(gate.Saw(owner1, &jobs.Owned{})).To(BeEmpty(), "the name of another owner's Job is settled")
+	g.Expect(gate.Observe(owner1, &jobs.Owned{})).To(BeEmpty(), "the name of another owner's Job is settled")
 	g.Expect(gate.Newest(owner1)).To(Equal(int64(7)))
 	g.Expect(gate.Newest(owner2)).To(BeZero())
 }
@@ -329,9 +329,9 @@ func TestConcurrentOwners(t *testing.T) {
 				if _, err := gate.Synced(t.Context(), uid); err != nil {
 					t.Error(err)
 				}
-				gate.wrote(uid, 1, &jobOf(uid, "a", fmt.Sprint(version+1)).ObjectMeta)
+				gate.recordCreate(uid, 1, &jobOf(uid, "a", fmt.Sprint(version+1)).ObjectMeta)
 				gate.Lost(uid, Unanswered{Ordinal: int64(version), Since: time.Now()})
-				gate.Saw(uid, &jobs.Owned{})
+				gate.Observe(uid, &jobs.Owned{})
 				gate.Free(uid, 1)
 				gate.Newest(uid)
 				gate.settle(uid, int64(version))

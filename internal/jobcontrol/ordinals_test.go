@@ -40,7 +40,7 @@ func newGate() *Gate { return NewGate(nil, nil, nil, nil) }
 
 func looked(ordinals ...int64) *Gate {
 	gate := newGate()
-	gate.Saw(owner1, ownedJobs(ordinals...))
+	gate.Observe(owner1, ownedJobs(ordinals...))
 	return gate
 }
 
@@ -76,12 +76,12 @@ func TestOrdinalsOfJobsThatAreGoneAreNotMissing(t *testing.T) {
 	owned := ownedJobs(3, 8, 9)
 	owned.Active[1].Annotations[scaledjobv1.AnnotationOrdinalFloor] = "5"
 	gate := newGate()
-	gate.Saw(owner1, owned)
+	gate.Observe(owner1, owned)
 	g.Expect(free(gate, 4)).To(Equal([]int64{7, 6, 10, 11}))
 	_, floor := gate.Free(owner1, 1)
 	g.Expect(floor).To(Equal(int64(5)), "the next Jobs store the same floor")
 
-	gate.Saw(owner1, ownedJobs(6, 7))
+	gate.Observe(owner1, ownedJobs(6, 7))
 	_, floor = gate.Free(owner1, 1)
 	g.Expect(floor).To(Equal(int64(9)), "or more")
 }
@@ -104,24 +104,24 @@ func TestAJobThatIsShownHidesADoubtButDoesNotEndIt(t *testing.T) {
 	gate.Lost(owner1, Unanswered{Ordinal: 1, Since: start})
 	gate.Lost(owner1, Unanswered{Ordinal: 2, Since: start})
 
-	g.Expect(gate.Saw(owner1, ownedJobs(1))).To(Equal([]Unanswered{{Ordinal: 2, Since: start}}),
+	g.Expect(gate.Observe(owner1, ownedJobs(1))).To(Equal([]Unanswered{{Ordinal: 2, Since: start}}),
 		"1 is counted among the Jobs")
 	_, floor := gate.Free(owner1, 1)
 	g.Expect(floor).To(BeZero(), "the create may still be in flight")
-	g.Expect(gate.Saw(owner1, ownedJobs())).To(HaveLen(2))
+	g.Expect(gate.Observe(owner1, ownedJobs())).To(HaveLen(2))
 	gate.settle(owner1, 1)
-	g.Expect(gate.Saw(owner1, ownedJobs())).To(Equal([]Unanswered{{Ordinal: 2, Since: start}}))
+	g.Expect(gate.Observe(owner1, ownedJobs())).To(Equal([]Unanswered{{Ordinal: 2, Since: start}}))
 }
 
 func TestUsedOrdinalsStaySo(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	gate := looked()
-	gate.wrote(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
-	gate.Saw(owner1, ownedJobs(2, 3))
+	gate.recordCreate(owner1, 1, &jobOf(owner1, "a", "8").ObjectMeta)
+	gate.Observe(owner1, ownedJobs(2, 3))
 	gate.skip(owner1, 4)
 
-	gate.Saw(owner1, ownedJobs())
+	gate.Observe(owner1, ownedJobs())
 
 	g.Expect(free(gate, 2)).To(Equal(upTo(5, 6)), "although all Jobs were deleted")
 	g.Expect(gate.owners[owner1].ordinals.used).To(BeEmpty(), "ordinals that follow without a gap are not stored")
@@ -134,7 +134,7 @@ func TestSettledOrdinalsAreFree(t *testing.T) {
 	gate := looked()
 	gate.Lost(owner1, Unanswered{Ordinal: 1, Since: start})
 	gate.settle(owner1, 1)
-	gate.Saw(owner1, ownedJobs(2, 3))
+	gate.Observe(owner1, ownedJobs(2, 3))
 	g.Expect(free(gate, 2)).To(Equal([]int64{1, 4}))
 }
 
@@ -144,9 +144,9 @@ func TestCreatorsThatSeeTheSameClaimTheSame(t *testing.T) {
 	g := NewWithT(t)
 	old, fresh := looked(), newGate()
 	for _, present := range [][]int64{{1}, {1, 2, 4}, {1, 2, 4, 9}, {2, 9, 10, 12}} {
-		old.Saw(owner1, ownedJobs(present...))
+		old.Observe(owner1, ownedJobs(present...))
 	}
-	fresh.Saw(owner1, ownedJobs(1, 2, 4, 9, 10, 12))
+	fresh.Observe(owner1, ownedJobs(1, 2, 4, 9, 10, 12))
 	g.Expect(free(fresh, 8)).To(Equal(free(old, 8)))
 }
 
@@ -161,7 +161,7 @@ func TestForgedLargestOrdinalsDoNotStopTheOperator(t *testing.T) {
 			owned := ownedJobs(ordinal)
 			owned.Active[0].Annotations[scaledjobv1.AnnotationOrdinalFloor] = strconv.FormatInt(ordinal-1, 10)
 			gate := newGate()
-			gate.Saw(owner1, owned)
+			gate.Observe(owner1, owned)
 			claimed := make(chan []int64)
 			go func() { claimed <- free(gate, 5) }()
 			g.Eventually(claimed).WithTimeout(30 * time.Second).Should(Receive(HaveLen(5)))
@@ -177,12 +177,12 @@ func TestForgedLargestOrdinalDoesNotFreeUsedOnes(t *testing.T) {
 	owned := ownedJobs(1, 2, math.MaxInt64)
 	owned.Active[2].Annotations[scaledjobv1.AnnotationOrdinalFloor] = strconv.FormatInt(math.MaxInt64-1, 10)
 	for range 3 {
-		gate.Saw(owner1, owned)
+		gate.Observe(owner1, owned)
 		claimed := free(gate, 2)
 		for _, ordinal := range claimed {
 			gate.skip(owner1, ordinal) // As if the name was taken.
 		}
-		gate.Saw(owner1, owned)
+		gate.Observe(owner1, owned)
 		g.Expect(free(gate, 2)).NotTo(ContainElements(claimed), "they are known to be taken")
 	}
 }
@@ -195,11 +195,11 @@ func TestTheFloorOfACopyIsNotBelieved(t *testing.T) {
 	copied := ownedJobs(2)
 	copied.Active[0].Name += "-copy"
 	copied.Active[0].Annotations[scaledjobv1.AnnotationOrdinalFloor] = "1"
-	gate.Saw(owner1, copied)
+	gate.Observe(owner1, copied)
 	g.Expect(free(gate, 1)).To(Equal([]int64{1}))
 
 	copied.Active[0].Name = jobs.Name("emails", owner1, 2)
-	gate.Saw(owner1, copied)
+	gate.Observe(owner1, copied)
 	g.Expect(free(gate, 1)).To(Equal([]int64{3}), "the ordinal of the original Job is used")
 }
 
@@ -207,6 +207,6 @@ func BenchmarkSawJobsAgain(b *testing.B) {
 	owned := ownedJobs(upTo(1, 1000)...)
 	gate := newGate()
 	for b.Loop() {
-		gate.Saw(owner1, owned)
+		gate.Observe(owner1, owned)
 	}
 }

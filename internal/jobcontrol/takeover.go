@@ -101,7 +101,7 @@ func (t takeover) await(ctx context.Context, page *metav1.PartialObjectMetadataL
 		case err != nil:
 			return err
 		case !shown:
-			t.gate.wrote(owner, 0, job)
+			t.gate.recordCreate(owner, 0, job)
 		}
 	}
 	return nil

@@ -21,8 +21,8 @@ type Change struct {
 	Finished []*batchv1.Job
 	// MadeRoom is true if a Job has finished or disappeared, so that a quota may have room for another one.
 	MadeRoom bool
-	// Vanished is true if an unfinished Job has disappeared, and at the first count, when that is unknown.
-	Vanished bool
+	// Disappeared is true if an unfinished Job has disappeared, and at the first count, when that is unknown.
+	Disappeared bool
 }
 
 // First reports whether no Jobs were counted yet.
@@ -54,5 +54,5 @@ func (t *Tally) Count(owned *Owned) Change {
 	gone := present < len(before)
 	madeRoom := len(finished) > 0 || gone || total < t.total
 	t.total = total
-	return Change{Finished: finished, MadeRoom: madeRoom, Vanished: first || gone}
+	return Change{Finished: finished, MadeRoom: madeRoom, Disappeared: first || gone}
 }

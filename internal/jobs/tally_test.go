@@ -50,7 +50,7 @@ func TestTally(t *testing.T) {
 				finished = append(finished, job.UID)
 			}
 			g.Expect(finished).To(ConsistOf(c.finished))
-			g.Expect(change.Vanished).To(Equal(c.vanished))
+			g.Expect(change.Disappeared).To(Equal(c.vanished))
 			g.Expect(change.MadeRoom).To(Equal(c.vanished || len(finished) > 0))
 			g.Expect(slices.Collect(maps.Keys(tally.active))).To(ConsistOf(c.next))
 			g.Expect(tally.Count(&c.owned)).To(Equal(Change{}), "nothing has changed since the last count")
@@ -85,7 +85,7 @@ func TestTheFirstTallyTellsOfAllThatFinished(t *testing.T) {
 	g.Expect(tally.First()).To(BeTrue())
 	change := tally.Count(&all)
 	g.Expect(change.Finished).To(HaveLen(2))
-	g.Expect(change.Vanished).To(BeTrue(), "this is the first count")
+	g.Expect(change.Disappeared).To(BeTrue(), "this is the first count")
 	g.Expect(tally.First()).To(BeFalse())
 	g.Expect(tally.Total()).To(Equal(3))
 	g.Expect(tally.Count(&all)).To(Equal(Change{}))
@@ -108,11 +108,11 @@ func TestTallyKnowsCreatedJobs(t *testing.T) {
 	none, first, done := sorted("", "", ""), sorted("a", "", ""), sorted("a", "b", "")
 	tally.Created("a")
 	tally.Created("b")
-	g.Expect(tally.Count(&first).Vanished).To(BeTrue())
+	g.Expect(tally.Count(&first).Disappeared).To(BeTrue())
 
 	tally.Created("b")
 	change := tally.Count(&done)
 	g.Expect(change.Finished).To(HaveLen(1))
-	g.Expect(change.Vanished).To(BeFalse())
-	g.Expect(tally.Count(&none).Vanished).To(BeTrue())
+	g.Expect(change.Disappeared).To(BeFalse())
+	g.Expect(tally.Count(&none).Disappeared).To(BeTrue())
 }

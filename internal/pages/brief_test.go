@@ -27,7 +27,7 @@ func TestBrief(t *testing.T) {
 			request := httptest.NewRequestWithContext(t.Context(), c.method, c.path, nil)
 			request.Header.Set("Accept", whole)
 			var sent string
-			response, err := Brief(roundTripper(func(request *http.Request) (*http.Response, error) {
+			response, err := MetadataOnly(roundTripper(func(request *http.Request) (*http.Response, error) {
 				sent = request.Header.Get("Accept")
 				return &http.Response{Body: http.NoBody}, nil
 			})).RoundTrip(request)

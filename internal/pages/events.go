@@ -34,10 +34,10 @@ const (
 	eventPause = time.Minute
 )
 
-// FewEvents is a transport that sends few events at the same time, and drops those that take too long. It does not change
+// LimitEvents is a transport that sends few events at the same time, and drops those that take too long. It does not change
 // other requests.
-func FewEvents(next http.RoundTripper) http.RoundTripper {
-	return &fewEvents{next: next, all: make(chan struct{}, eventsAtOnce), of: map[string]*eventPlaces{}}
+func LimitEvents(next http.RoundTripper) http.RoundTripper {
+	return &fewEvents{next: next, all: make(chan struct{}, eventsAtOnce), of: map[string]*eventSlots{}}
 }
 
 // fewEvents sends events.
@@ -46,12 +46,12 @@ type fewEvents struct {
 	all  chan struct{}
 
 	mu sync.Mutex
-	of map[string]*eventPlaces
+	of map[string]*eventSlots
 }
 
-// eventPlaces are the places for events about one namespace. users is the number of requests that hold or wait for one.
+// eventSlots are the places for events about one namespace. users is the number of requests that hold or wait for one.
 // No event is sent before resume.
-type eventPlaces struct {
+type eventSlots struct {
 	taken  chan struct{}
 	users  int
 	resume time.Time
@@ -131,12 +131,12 @@ func (f *fewEvents) take(ctx context.Context, namespace string) (giveBack func()
 }
 
 // join returns the places for events about a namespace; nil while none is sent.
-func (f *fewEvents) join(namespace string) *eventPlaces {
+func (f *fewEvents) join(namespace string) *eventSlots {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	maps.DeleteFunc(f.of, func(_ string, of *eventPlaces) bool { return of.users == 0 && !of.pauses() })
+	maps.DeleteFunc(f.of, func(_ string, of *eventSlots) bool { return of.users == 0 && !of.pauses() })
 	if f.of[namespace] == nil {
-		f.of[namespace] = &eventPlaces{taken: make(chan struct{}, eventsEach)}
+		f.of[namespace] = &eventSlots{taken: make(chan struct{}, eventsEach)}
 	}
 	if f.of[namespace].pauses() {
 		return nil
@@ -158,7 +158,7 @@ func (f *fewEvents) pause(namespace string) {
 	f.of[namespace].resume = time.Now().Add(eventPause)
 }
 
-func (p *eventPlaces) pauses() bool { return time.Now().Before(p.resume) }
+func (p *eventSlots) pauses() bool { return time.Now().Before(p.resume) }
 
 // dropped answers an event that is not sent. After an error of another kind client-go would keep the event, and try again
 // for minutes.

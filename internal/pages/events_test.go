@@ -57,7 +57,7 @@ func TestEventsThatHangHoldUpNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		server := &hanging{path: eventsOf + "hostile/events"}
-		few := FewEvents(server)
+		few := LimitEvents(server)
 		begun := time.Now()
 		var sending sync.WaitGroup
 		codes := make([]int, 100)

@@ -18,18 +18,18 @@ const (
 	most = 500
 	// maxBytes is the maximum size of the answer with a page of several objects.
 	maxBytes = 8 << 20
-	// fewer is by what the number of objects is divided if the answer is larger. moreOf is the part of the number by which
-	// it grows if it is not: an eighth, so that few answers are read in vain.
-	fewer  = 4
-	moreOf = 8
+	// The number of objects is divided by shrinkFactor if the answer is larger. Otherwise it grows by one in growthFraction,
+	// so that few answers are read in vain.
+	shrinkFactor   = 4
+	growthFraction = 8
 )
 
 // ErrTooLarge means that a page of several objects is larger than it may be.
 var ErrTooLarge = errors.New("the page is larger than the operator reads at once")
 
-// Bounded is a transport that fails requests for pages of several objects with ErrTooLarge if the answer is too large.
+// LimitResponseSize is a transport that fails requests for pages of several objects with ErrTooLarge if the answer is too large.
 // A page of one object has no bound here: etcd has one.
-func Bounded(next http.RoundTripper) http.RoundTripper {
+func LimitResponseSize(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(request)
 		if err != nil || request.Method != http.MethodGet || limitOf(request) <= 1 {
@@ -81,11 +81,11 @@ func (s *Size) Read(read func(limit int64) error) error {
 		err := read(s.limit)
 		switch {
 		case err == nil:
-			s.limit = min(s.limit+s.limit/moreOf+1, most)
+			s.limit = min(s.limit+s.limit/growthFraction+1, most)
 			return nil
 		case s.limit == 1 || !errors.Is(err, ErrTooLarge):
 			return err
 		}
-		s.limit = max(s.limit/fewer, 1)
+		s.limit = max(s.limit/shrinkFactor, 1)
 	}
 }

@@ -56,7 +56,7 @@ func TestBounded(t *testing.T) {
 		_, _ = io.WriteString(w, strings.Repeat("a", size))
 	}))
 	t.Cleanup(server.Close)
-	api := &http.Client{Transport: Bounded(http.DefaultTransport)}
+	api := &http.Client{Transport: LimitResponseSize(http.DefaultTransport)}
 	for name, c := range map[string]struct {
 		method, query string
 		tooLarge      bool

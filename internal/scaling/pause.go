@@ -53,10 +53,10 @@ type QueueState struct {
 	// Jobs, and Probes has the ordinals of those that [Pause.Probes] has returned.
 	InProgress, Active int64
 	Probes             []int64
-	// Heard is true if messages that come and leave can't go unnoticed: Redis sends notifications or reports the
+	// Reliable is true if messages that come and leave can't go unnoticed: Redis sends notifications or reports the
 	// progress of consumers. GrewAt and ShrunkAt are when a notification last reported that the queue grew or shrank,
 	// and Since is when the current subscription started. These times are only compared with those of earlier states.
-	Heard            bool
+	Reliable         bool
 	GrewAt, ShrunkAt time.Time
 	Since            time.Time
 	// Tracked is true if Redis reports changes of the keys without their direction. Unchanged is since when it has
@@ -170,7 +170,7 @@ func (q QueueState) hasShrunk(before QueueState) bool {
 func (q QueueState) mayHaveShrunk(before QueueState) bool {
 	same := q.Depth == before.Depth
 	switch {
-	case q.Heard && before.Heard && q.Since.Equal(before.Since):
+	case q.Reliable && before.Reliable && q.Since.Equal(before.Since):
 		return (before.Depth == 0 || q.Depth == 0) && (!same || q.GrewAt.After(before.GrewAt))
 	case q.Tracked && before.Tracked:
 		return !q.unchanged(before) && q.Depth != add(before.Depth, 1)
@@ -187,8 +187,8 @@ func (q QueueState) unchanged(before QueueState) bool {
 // StillSince returns since when no message has left the queue, as far as observations show.
 func (p *Pause) StillSince() time.Time { return p.stillSince }
 
-// Unseen records that the queue could not be observed.
-func (p *Pause) Unseen() { p.blind = true }
+// ReadFailed records that the queue could not be observed.
+func (p *Pause) ReadFailed() { p.blind = true }
 
 // Finished processes the Jobs that have finished since the last call, oldest first. Call it after Saw.
 func (p *Pause) Finished(finishes []Finish, now time.Time) {

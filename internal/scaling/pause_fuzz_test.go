@@ -16,7 +16,7 @@ func FuzzPause(f *testing.F) {
 	f.Add([]byte{0x52, 0x0f, 0x52, 0x0f, 0x52, 0x6f, 0x52}, int64(7200))
 	f.Add([]byte{0x10, 0x33, 0x33, 0x33, 0x0e, 0x33, 0x33, 0x33}, int64(1<<40))
 	f.Fuzz(func(t *testing.T, acts []byte, skew int64) {
-		c, queue, now := Pause{}, QueueState{Heard: true, Since: start}, start
+		c, queue, now := Pause{}, QueueState{Reliable: true, Since: start}, start
 		caused := false
 		for _, act := range acts {
 			much := int64(act & 0xf)
@@ -45,7 +45,7 @@ func FuzzPause(f *testing.F) {
 				queue.Tracked, queue.Unchanged = !queue.Tracked, now
 				c.Saw(queue)
 			case 8:
-				c.Unseen()
+				c.ReadFailed()
 			}
 			expectSensible(t, &c, now, caused)
 		}

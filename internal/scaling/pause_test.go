@@ -24,7 +24,7 @@ type line struct {
 
 func newLine(t *testing.T, depth int64) *line {
 	t.Helper()
-	l := &line{WithT: NewWithT(t), t: t, now: start, queue: QueueState{Depth: depth, Heard: true, Since: start}}
+	l := &line{WithT: NewWithT(t), t: t, now: start, queue: QueueState{Depth: depth, Reliable: true, Since: start}}
 	l.look()
 	return l
 }
@@ -236,18 +236,18 @@ func TestJobsThatMayHaveTakenSomethingDoNotPause(t *testing.T) {
 	}{
 		"a notification that a message left":       {true, func(l *line) { l.queue.ShrunkAt = l.queue.ShrunkAt.Add(time.Second) }},
 		"the subscription is another":              {true, func(l *line) { l.queue.Since = l.queue.Since.Add(time.Second) }},
-		"one observation failed, no notifications": {false, func(l *line) { l.creation.Unseen() }},
+		"one observation failed, no notifications": {false, func(l *line) { l.creation.ReadFailed() }},
 		"one observation missing":                  {true, nil},
 		"another depth, no notifications":          {false, func(l *line) { l.queue.Depth++ }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLine(t, 7)
-			l.queue.Heard = c.heard
+			l.queue.Reliable = c.heard
 			for range 10 {
 				l.run(2, false)
 				if c.event == nil {
-					l.creation.Unseen()
+					l.creation.ReadFailed()
 					l.finish(Finish{Ordinal: l.queue.Newest + 1})
 					l.queue.ShrunkAt = l.queue.ShrunkAt.Add(time.Second)
 				} else {
@@ -304,7 +304,7 @@ func TestJobsOfAnEmptyQueuePauseUntilAMessageComes(t *testing.T) {
 func TestJobsOfAnEmptyQueueOfASilentServerPause(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, 0)
-	l.queue.Heard = false
+	l.queue.Reliable = false
 	l.run(3, false)
 	l.expectPause(NoProgress, 10*time.Second)
 
@@ -336,7 +336,7 @@ func TestTrackingShowsThatNoMessageLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLine(t, 7)
-			l.queue.Heard, l.queue.Tracked, l.queue.Unchanged = false, true, start
+			l.queue.Reliable, l.queue.Tracked, l.queue.Unchanged = false, true, start
 			l.look()
 			for range 3 {
 				c.event(l)
@@ -375,7 +375,7 @@ func TestProgressAroundAnUnseenQueueCounts(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, 100)
 	l.run(3, true)
-	l.creation.Unseen()
+	l.creation.ReadFailed()
 	l.take()
 	l.run(1, false)
 	l.take()
@@ -451,7 +451,7 @@ func TestPausesAreBounded(t *testing.T) {
 		var c Pause
 		began := start
 		now := start
-		queue := QueueState{Depth: 5, Heard: true}
+		queue := QueueState{Depth: 5, Reliable: true}
 		failures, probes, earned := 0, int64(0), int64(0)
 		for range 100 {
 			now = now.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "seconds")) * time.Second)

@@ -116,7 +116,7 @@ func (s *simulation) state() QueueState {
 	}
 	switch s.source {
 	case events:
-		state.Heard, state.GrewAt, state.ShrunkAt = true, s.grew, s.shrank
+		state.Reliable, state.GrewAt, state.ShrunkAt = true, s.grew, s.shrank
 	case tracking:
 		state.Tracked, state.Unchanged = true, s.changed
 		if s.changed.IsZero() {

@@ -93,7 +93,7 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 		return err
 	}
 	var synced atomic.Bool
-	context.AfterFunc(ctx, func() { exitUnless(&synced, os.Exit) })
+	context.AfterFunc(ctx, func() { exitBeforeSync(&synced, os.Exit) })
 	mgr, err := newManager(cluster, options, cached, lease, access.server)
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
@@ -140,11 +140,12 @@ func run(ctx context.Context, cluster *rest.Config, options options) error {
 	return mgr.Start(ctx)
 }
 
-// exitUnless ends the process with 0 unless the caches have synced. Until then nothing runs that has to end in order: no
+// exitBeforeSync ends the process with 0 unless the caches have synced. Until then nothing runs that has to end in order: no
 // reconcile, and no election. The manager would not end: neither its creation nor its wait for the caches can be
 // canceled, and that wait may last forever, for example without the permission to list ScaledJobs.
-func exitUnless(synced *atomic.Bool, exit func(code int)) {
+func exitBeforeSync(synced *atomic.Bool, exit func(code int)) {
 	if !synced.Load() {
+		ctrl.Log.Info("stopping before the caches have synced")
 		exit(0)
 	}
 }

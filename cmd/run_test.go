@@ -25,10 +25,10 @@ func TestProcessExitsOnlyUntilTheCachesHaveSynced(t *testing.T) {
 	var synced atomic.Bool
 	var codes []int
 	exit := func(code int) { codes = append(codes, code) }
-	exitUnless(&synced, exit)
+	exitBeforeSync(&synced, exit)
 	g.Expect(codes).To(Equal([]int{0}))
 	synced.Store(true)
-	exitUnless(&synced, exit)
+	exitBeforeSync(&synced, exit)
 	g.Expect(codes).To(HaveLen(1), "reconciles have to end in order")
 }
 

@@ -34,17 +34,17 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*targe
 	if sj.DeletionTimestamp != nil {
 		return nil, &stop{}
 	}
+	if !r.Leads() {
+		return nil, stopFor(jitter(leaseRetry), enqueue.PriorityResync)
+	}
 	mem := r.memories.of(sj)
 	if found.StatusErr != nil && !mem.status.Written() {
 		if err := r.Statuses.Drop(ctx, sj); err != nil && found.SpecErr == nil {
 			return nil, r.fail(sj, err)
 		}
 	}
-	switch {
-	case found.SpecErr != nil:
+	if found.SpecErr != nil {
 		return nil, r.reportMalformed(ctx, found, mem)
-	case !r.Leads():
-		return nil, stopFor(jitter(leaseRetry), enqueue.PriorityResync)
 	}
 	return &target{sj: sj, spec: scaledjob.Resolve(sj), mem: mem, template: found.Template}, nil
 }

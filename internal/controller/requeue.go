@@ -27,8 +27,8 @@ const (
 	grownRetry = 50 * time.Millisecond
 	// unreadableRetry is for queues that can't be read. It is capped at half the polling interval.
 	unreadableRetry = 10 * time.Second
-	// moreRetry is for a reconcile that has more work to do. The short delay puts the request behind those of the same
-	// priority that already wait.
+	// moreRetry is for a reconcile that has more work to do. The short delay puts the request behind those that are due
+	// already.
 	moreRetry = time.Millisecond
 	// dueSpacing is the minimum time between two reconciles for messages or Jobs that become due with time.
 	// idleDueSpacing replaces it while no Job can be created. Both equal the intervals between wake-ups of the watcher.

@@ -19,6 +19,7 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 	"miracle.dev/scaledjob-operator/internal/admission"
 	"miracle.dev/scaledjob-operator/internal/jobcontrol"
+	"miracle.dev/scaledjob-operator/internal/leadership"
 )
 
 const (
@@ -27,9 +28,8 @@ const (
 	// createWindow is how long after the Jobs and the queues were observed creates may start. After that a new
 	// reconcile observes them again.
 	createWindow = 2 * time.Second
-	// createTimeout is the timeout of one create. It is shorter than the time between a leader's last renewal of the
-	// Lease and the moment at which another replica can become leader.
-	createTimeout = 4 * time.Second
+	// createTimeout is the timeout of one create.
+	createTimeout = leadership.LongestCreate
 	// patientTimeout is the timeout of one create after a create has timed out. Admission webhooks may take up to 30 s,
 	// and start again if the operator gives up earlier.
 	patientTimeout = 32 * time.Second

@@ -25,8 +25,8 @@ import (
 // creates of a reconcile even if they time out one after the other.
 const reconcileTimeout = time.Minute
 
-// takeoverTimeout is how long the list of the Jobs of previous leaders may take. Then the process exits, and another one
-// tries.
+// takeoverTimeout is how long the list of the Jobs of previous leaders may take. If it takes longer, the process
+// exits and is restarted.
 const takeoverTimeout = 10 * time.Minute
 
 // SetupWithManager adds the controller to the manager. workers is the maximum number of ScaledJobs reconciled at the

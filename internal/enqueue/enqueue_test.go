@@ -27,7 +27,7 @@ func requestOf(key types.NamespacedName) reconcile.Request {
 // workQueue is a work queue like the controller's.
 type workQueue struct {
 	Gomega
-	priorityqueue.PriorityQueue[reconcile.Request]
+	*queue
 }
 
 // withQueue runs a test with a work queue and a fake clock.
@@ -41,15 +41,16 @@ func withQueue(t *testing.T, test func(context.Context, *workQueue)) {
 }
 
 // newQueue returns the work queue of a controller with so many workers.
-func newQueue(workers int, waiting func(namespace string, requests int)) priorityqueue.PriorityQueue[reconcile.Request] {
-	return NewQueue(workers, waiting)("", RateLimiter()).(priorityqueue.PriorityQueue[reconcile.Request])
+func newQueue(workers int, waiting func(namespace string, requests int)) *queue {
+	return NewQueue(workers, waiting)("", RateLimiter()).(*queue)
 }
 
 // next returns the next request, the time from now to its deadline, and how long it took to arrive.
 func (q *workQueue) next() (key types.NamespacedName, patience, waited time.Duration) {
 	start := time.Now()
 	request, priority, _ := q.GetWithPriority()
-	return request.NamespacedName, time.Until(time.UnixMilli(int64(-priority))), time.Since(start)
+	deadline := q.started.Add(time.Duration(PriorityResync-1-priority) * time.Millisecond)
+	return request.NamespacedName, time.Until(deadline), time.Since(start)
 }
 
 // add adds a request for a ScaledJob, as for an event.

@@ -20,7 +20,7 @@ import (
 // The classes of requests. They say how long a request may wait for others after it is due: its deadline. The work queue
 // serves the earliest deadline first, so that no request waits forever, however many more urgent ones there are.
 const (
-	// PriorityGrowth is for queues that grew. They go first.
+	// PriorityGrowth is for queues that grew. They may not wait.
 	PriorityGrowth = 10
 	// PriorityNormal is for edits, Job events, confirmed subscriptions and retries. They may wait for normalPatience.
 	PriorityNormal = 0
@@ -32,23 +32,21 @@ const (
 const (
 	normalPatience = time.Second
 	resyncPatience = 15 * time.Second
-	// lastPart is the part of the workers that is for namespaces that have none: one in so many.
-	lastPart = 8
+	// reservedFraction is the fraction of the workers, 1/8, that is for namespaces that have none.
+	reservedFraction = 8
 )
 
-// deadline returns the priority of a request in the work queue: the earlier the deadline, the higher. What is below all
-// classes is a deadline already, which the queue has handed out.
-func deadline(class int, delay time.Duration, now time.Time) int {
+// deadline returns the priority of a request that is added after so long: the earlier its deadline, the higher. All
+// deadlines are below all classes.
+func deadline(class int, delay, now time.Duration) int {
 	var patience time.Duration
 	switch {
-	case class < PriorityResync:
-		return class
 	case class < PriorityNormal:
 		patience = max(resyncPatience, delay/2)
 	case class < PriorityGrowth:
 		patience = normalPatience
 	}
-	return -int(now.Add(delay + patience).UnixMilli())
+	return PriorityResync - 1 - int((now + delay + patience).Milliseconds())
 }
 
 // queue is the work queue of the controller. Admission webhooks and Redis servers can make every reconcile of a namespace
@@ -58,6 +56,8 @@ func deadline(class int, delay time.Duration, now time.Time) int {
 // parked until a worker is free for it.
 type queue struct {
 	workers int
+	// started is when deadlines begin to count. Its clock can't be set.
+	started time.Time
 	// waiting is called with the number of parked requests of a namespace when it changes.
 	waiting func(namespace string, requests int)
 
@@ -89,7 +89,7 @@ func NewQueue(workers int, waiting func(namespace string, requests int)) func(
 		name string, limiter workqueue.TypedRateLimiter[reconcile.Request],
 	) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		return &queue{
-			workers: workers, waiting: waiting,
+			workers: workers, started: time.Now(), waiting: waiting,
 			delayed: map[reconcile.Request]int{}, running: map[string]int{},
 			parked: map[string][]parked{}, priorities: map[reconcile.Request]int{},
 			PriorityQueue: priorityqueue.New(name, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter }),
@@ -99,6 +99,22 @@ func NewQueue(workers int, waiting func(namespace string, requests int)) func(
 
 // Add implements workqueue.TypedInterface.
 func (q *queue) Add(request reconcile.Request) { q.AddWithOpts(priorityqueue.AddOpts{}, request) }
+
+// AddAfter implements workqueue.TypedDelayingInterface.
+func (q *queue) AddAfter(request reconcile.Request, after time.Duration) {
+	q.AddWithOpts(priorityqueue.AddOpts{After: after}, request)
+}
+
+// AddRateLimited implements workqueue.TypedRateLimitingInterface.
+func (q *queue) AddRateLimited(request reconcile.Request) {
+	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, request)
+}
+
+// Get implements workqueue.TypedInterface.
+func (q *queue) Get() (request reconcile.Request, shutdown bool) {
+	request, _, shutdown = q.GetWithPriority()
+	return request, shutdown
+}
 
 // AddWithOpts implements priorityqueue.PriorityQueue. The priority is a class.
 func (q *queue) AddWithOpts(options priorityqueue.AddOpts, requests ...reconcile.Request) {
@@ -112,7 +128,7 @@ func (q *queue) AddWithOpts(options priorityqueue.AddOpts, requests ...reconcile
 // add adds a request. The caller holds the lock.
 func (q *queue) add(options priorityqueue.AddOpts, request reconcile.Request) {
 	class := PriorityNormal
-	if options.Priority != nil {
+	if options.Priority != nil && *options.Priority >= PriorityResync { // After a panic, it is the previous deadline.
 		class = *options.Priority
 	}
 	if options.After == afterBackoff {
@@ -123,9 +139,9 @@ func (q *queue) add(options priorityqueue.AddOpts, request reconcile.Request) {
 	}
 	delay := options.After
 	if options.RateLimited {
-		delay = max(delay, retry.APIServer.After(q.NumRequeues(request)+1))
+		delay = retry.APIServer.After(q.NumRequeues(request) + 1)
 	}
-	options.Priority = new(deadline(class, delay, time.Now()))
+	options.Priority = new(deadline(class, delay, time.Since(q.started)))
 	q.PriorityQueue.AddWithOpts(options, request)
 }
 
@@ -141,8 +157,7 @@ func (q *queue) Forget(request reconcile.Request) {
 	}
 }
 
-// GetWithPriority implements priorityqueue.PriorityQueue. The reconcile that begins now sees what all events before it
-// were about.
+// GetWithPriority implements priorityqueue.PriorityQueue. It returns no request of a namespace that has its share.
 func (q *queue) GetWithPriority() (request reconcile.Request, priority int, shutdown bool) {
 	for {
 		request, priority, shutdown = q.PriorityQueue.GetWithPriority()
@@ -158,14 +173,16 @@ func (q *queue) begin(request reconcile.Request, priority int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	defer q.unparkOne()
-	delete(q.delayed, request)
-	if before, ok := q.priorities[request]; ok {
-		q.unpark(request)
-		priority = max(priority, before)
-	}
+	delete(q.delayed, request) // The reconcile sees what all events before it were about.
+	before, isParked := q.priorities[request]
 	if !q.fits(request.Namespace) {
-		q.park(request, priority)
+		if !isParked || priority > before {
+			q.park(request, priority)
+		}
 		return false
+	}
+	if isParked {
+		q.unpark(request)
 	}
 	q.running[request.Namespace]++
 	q.busy++
@@ -196,7 +213,7 @@ func (q *queue) unparkOne() {
 // fits reports whether a namespace may have another worker.
 func (q *queue) fits(namespace string) bool {
 	free, has := q.workers-q.busy, q.running[namespace]
-	return has == 0 || has < free && free > q.workers/lastPart
+	return has == 0 || has < free && free > q.workers/reservedFraction
 }
 
 // next returns the most urgent of the parked requests that may begin now.
@@ -210,24 +227,31 @@ func (q *queue) next() (next reconcile.Request, found bool) {
 	return next, found
 }
 
+// park makes a request wait, or raises its priority if it waits already.
 func (q *queue) park(request reconcile.Request, priority int) {
-	waiting, entry := q.parked[request.Namespace], parked{request.Name, priority}
+	waiting := q.withoutParked(request)
+	entry := parked{request.Name, priority}
 	at, _ := slices.BinarySearchFunc(waiting, entry, byUrgency)
 	q.setParked(request.Namespace, slices.Insert(waiting, at, entry))
 	q.priorities[request] = priority
 }
 
 func (q *queue) unpark(request reconcile.Request) {
-	waiting := q.parked[request.Namespace]
-	if at, found := slices.BinarySearchFunc(waiting, parked{request.Name, q.priorities[request]}, byUrgency); found {
-		q.setParked(request.Namespace, slices.Delete(waiting, at, at+1))
-	}
+	q.setParked(request.Namespace, q.withoutParked(request))
 	delete(q.priorities, request)
 }
 
+// withoutParked returns the parked requests of the namespace except this one.
+func (q *queue) withoutParked(request reconcile.Request) []parked {
+	waiting := q.parked[request.Namespace]
+	if at, found := slices.BinarySearchFunc(waiting, parked{request.Name, q.priorities[request]}, byUrgency); found {
+		return slices.Delete(waiting, at, at+1)
+	}
+	return waiting
+}
+
 func (q *queue) setParked(namespace string, waiting []parked) {
-	q.parked[namespace] = waiting
-	if len(waiting) == 0 {
+	if q.parked[namespace] = waiting; len(waiting) == 0 {
 		delete(q.parked, namespace)
 	}
 	q.waiting(namespace, len(waiting))

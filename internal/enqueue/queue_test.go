@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"miracle.dev/scaledjob-operator/internal/retry"
 )
 
 func named(namespace string, i int) types.NamespacedName {
@@ -47,7 +49,7 @@ func TestEarliestDeadlineGoesFirst(t *testing.T) {
 
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
-	now := time.UnixMilli(1_000_000)
+	const now = time.Hour
 	for name, c := range map[string]struct {
 		class int
 		delay time.Duration
@@ -62,12 +64,39 @@ func TestDeadlines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := NewWithT(t)
-			is := deadline(c.class, c.delay, now)
-			g.Expect(is).To(Equal(-int(now.Add(c.want).UnixMilli())))
-			g.Expect(deadline(is, time.Hour, now.Add(time.Hour))).To(Equal(is), "what the queue has handed out is a deadline already")
+			NewWithT(t).Expect(deadline(c.class, c.delay, now)).To(Equal(PriorityResync - 1 - int((now + c.want).Milliseconds())))
 		})
 	}
+}
+
+// After a panic, controller-runtime adds the request with the priority that the queue has handed out. The ScaledJob must
+// not go before others each time.
+func TestRetryAfterAPanicHasItsOwnDeadline(t *testing.T) {
+	t.Parallel()
+	withQueue(t, func(_ context.Context, q *workQueue) {
+		q.add(emails, PriorityGrowth)
+		request, priority, _ := q.GetWithPriority()
+		time.Sleep(time.Minute)
+		q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true, Priority: &priority}, request)
+		q.Done(request)
+		_, patience, waited := q.next()
+		q.Expect(waited).To(Equal(retry.APIServer.First))
+		q.Expect(patience).To(Equal(normalPatience))
+	})
+}
+
+// Whatever adds a request, it has a deadline.
+func TestEveryRequestHasADeadline(t *testing.T) {
+	t.Parallel()
+	withQueue(t, func(_ context.Context, q *workQueue) {
+		q.Add(requestOf(named("a", 0)))
+		q.AddAfter(requestOf(named("a", 1)), time.Second)
+		q.AddRateLimited(requestOf(named("a", 2)))
+		for range 3 {
+			_, patience, _ := q.next()
+			q.Expect(patience).To(Equal(normalPatience))
+		}
+	})
 }
 
 // growing and others are the ScaledJobs of the following tests.

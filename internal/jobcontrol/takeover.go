@@ -47,8 +47,8 @@ func (t takeover) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// list lists the Jobs of a namespace, page by page. It retries a page that fails, and starts again if the continue token
-// has expired.
+// list lists the Jobs of a namespace, page by page. It retries a page that fails, and starts again if the API server does
+// not accept the continue token any more.
 func (t takeover) list(ctx context.Context, namespace string) error {
 	page := &metav1.PartialObjectMetadataList{}
 	var size pages.Size
@@ -66,8 +66,11 @@ func (t takeover) list(ctx context.Context, namespace string) error {
 		if failed.Note(err, time.Now()); err == nil {
 			continue
 		}
-		if page.Continue = next; apierrors.IsResourceExpired(err) {
+		if page.Continue = next; apierrors.IsResourceExpired(err) || apierrors.IsBadRequest(err) {
 			page.Continue = ""
+		}
+		if ctx.Err() != nil {
+			return errors.Join(ctx.Err(), err)
 		}
 		ctrl.LoggerFrom(ctx).Info("failed to list the Jobs of previous leaders, and will retry; no ScaledJob is reconciled before",
 			"cause", err.Error())

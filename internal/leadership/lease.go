@@ -1,7 +1,7 @@
 // Copyright the scaledjob-operator authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leadership tells whether this process is certainly the leader. A process that was suspended for longer than
+// Package leadership says whether this process is certainly the leader. A process that was suspended for longer than
 // its Lease lasts, for example in a paused virtual machine, continues where it stopped. By then another replica is the
 // leader, and client-go takes seconds to notice. Until then the process would act on outdated state.
 package leadership
@@ -127,8 +127,8 @@ func (l *Lease) write(
 // Reached reports whether the Lease was ever read or written. It never is without the permission for that.
 func (l *Lease) Reached() bool { return l.reached.Load() }
 
-// Held reports whether the Lease was renewed so recently that work which starts now ends before another replica can
-// become the leader.
+// Held reports whether the Lease was renewed so recently that work which starts now, and takes at most LongestCreate,
+// ends before another replica can become the leader.
 func (l *Lease) Held() bool {
 	age, known := l.age(time.Now())
 	return known && age < l.timing.Certain()

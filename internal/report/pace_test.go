@@ -6,26 +6,29 @@ package report
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
 )
 
 // earliest and latest are the bounds of the time after which numbers are written if few have changed.
-const earliest, latest = lateness * 3 / 4, lateness * 5 / 4
+const earliest, latest = numbersDelay * 3 / 4, numbersDelay * 5 / 4
 
-func TestLate(t *testing.T) {
+func TestDelay(t *testing.T) {
 	t.Parallel()
 	for range 100 {
-		NewWithT(t).Expect(late()).To(And(BeNumerically(">=", earliest), BeNumerically("<=", latest)))
+		NewWithT(t).Expect(delay()).To(And(BeNumerically(">=", earliest), BeNumerically("<=", latest)))
 	}
 }
 
-// pacedBy returns a pace of writes that take so long.
-func pacedBy(took time.Duration) *pace {
+// pacedBy returns a pace of writes in these namespaces that take so long.
+func pacedBy(took time.Duration, namespaces ...string) *pace {
 	var p pace
 	for range 100 {
-		p.note(took)
+		for _, each := range namespaces {
+			p.note(each, took)
+		}
 	}
 	return &p
 }
@@ -33,41 +36,54 @@ func pacedBy(took time.Duration) *pace {
 // Many statuses of a namespace are written one after the other, two at a time. Another namespace does not wait for them.
 func TestNumbersOfANamespaceArePaced(t *testing.T) {
 	t.Parallel()
-	g, now := NewWithT(t), time.Unix(1000, 0)
-	p := pacedBy(10 * time.Millisecond)
-	var last time.Time
-	for range 1000 {
-		last = p.book("crowd", false, now)
-	}
-	g.Expect(last).To(BeTemporally("~", now.Add(5*time.Second+lateness), 500*time.Millisecond))
-	g.Expect(p.book("calm", false, now)).To(BeTemporally("<=", now.Add(latest)))
-	g.Expect(p.book("crowd", true, now)).To(BeTemporally("<=", now.Add(latest)), "conditions")
+	synctest.Test(t, func(t *testing.T) {
+		g, p := NewWithT(t), pacedBy(10*time.Millisecond, "crowd")
+		var last time.Time
+		for range 1000 {
+			last = p.book("crowd", time.Now())
+		}
+		g.Expect(last).To(BeTemporally("~", time.Now().Add(5*time.Second+numbersDelay), 500*time.Millisecond))
+		g.Expect(p.book("calm", time.Now())).To(BeTemporally("<=", time.Now().Add(latest)))
+		for range 100_000 {
+			last = p.book("crowd", time.Now())
+		}
+		g.Expect(last).To(BeTemporally("<=", time.Now().Add(longestDelay+latest)), "never longer")
 
-	now = now.Add(time.Minute)
-	g.Expect(p.book("crowd", false, now)).To(BeTemporally("<=", now.Add(latest)))
-	g.Expect(p.next).To(HaveLen(1), "what is over is forgotten")
+		time.Sleep(time.Minute)
+		g.Expect(p.book("crowd", time.Now())).To(BeTemporally("<=", time.Now().Add(latest)))
+		p.book("new", time.Now())
+		g.Expect(p.all).NotTo(HaveKey("calm"), "what is over is forgotten")
+	})
 }
 
 // The namespaces share the rate.
 func TestNamespacesShareThePace(t *testing.T) {
 	t.Parallel()
-	g, now := NewWithT(t), time.Unix(1000, 0)
-	p := pacedBy(10 * time.Millisecond)
-	var last time.Time
-	for range 100 {
-		for namespace := range 10 {
-			last = p.book(fmt.Sprint(namespace), false, now)
+	synctest.Test(t, func(t *testing.T) {
+		var namespaces []string
+		for i := range 10 {
+			namespaces = append(namespaces, fmt.Sprint(i))
 		}
-	}
-	g.Expect(last).To(BeTemporally("~", now.Add(5*time.Second+lateness), 500*time.Millisecond))
+		p := pacedBy(10*time.Millisecond, namespaces...)
+		var last time.Time
+		for range 100 {
+			for _, each := range namespaces {
+				last = p.book(each, time.Now())
+			}
+		}
+		NewWithT(t).Expect(last).To(BeTemporally("~", time.Now().Add(5*time.Second+numbersDelay), 500*time.Millisecond))
+	})
 }
 
-// Writes that wait for a webhook slow down nobody.
-func TestSlowWritesDoNotCount(t *testing.T) {
+// Writes that wait for a webhook slow down their namespace alone.
+func TestSlowWritesCountInTheirNamespace(t *testing.T) {
 	t.Parallel()
-	p := pacedBy(10 * time.Millisecond)
-	for range 100 {
-		p.note(slowWrite)
-	}
-	NewWithT(t).Expect(p.took).To(BeNumerically("~", 10*time.Millisecond, time.Millisecond))
+	synctest.Test(t, func(t *testing.T) {
+		g, p := NewWithT(t), pacedBy(10*time.Millisecond, "calm")
+		for range 100 {
+			p.note("slow", time.Minute)
+		}
+		g.Expect(p.all["slow"].took).To(BeNumerically("~", slowWrite, time.Millisecond))
+		g.Expect(p.all["calm"].took).To(BeNumerically("~", 10*time.Millisecond, time.Millisecond))
+	})
 }

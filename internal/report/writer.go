@@ -37,9 +37,10 @@ type StatusRecord struct {
 	written  *scaledjobv1.ScaledJobStatus
 	// changes limits the rate of writes after changes of conditions.
 	changes *rate.Limiter
-	// due is when a status that differs from the written one is to be written, if only numbers have changed; zero if it
-	// does not differ.
-	due time.Time
+	// waits is true if the computed status differs from the written one, and due is from when on it may be written, if only
+	// numbers have changed.
+	waits bool
+	due   time.Time
 	// retry delays writes after failures. Creating Jobs does not wait for them.
 	retry retry.Retry
 	// alive says whether the answer to the last write shows that the ScaledJob exists and is not being deleted.
@@ -71,7 +72,7 @@ func (r *StatusRecord) stored(sj *scaledjobv1.ScaledJob) *scaledjobv1.ScaledJobS
 func (r *StatusRecord) Alive() bool { return r.alive }
 
 // Waits reports whether the computed status still has to be written.
-func (r *StatusRecord) Waits() bool { return !r.due.IsZero() }
+func (r *StatusRecord) Waits() bool { return r.waits }
 
 // Written reports whether a status was written.
 func (r *StatusRecord) Written() bool { return r.written != nil }
@@ -95,20 +96,28 @@ func (w *StatusWriter) Write(
 	record.computed = status
 	before := record.stored(sj)
 	if SameStatus(before, status) {
-		record.due = time.Time{}
+		record.waits = false
 		record.share(sj, before)
 		return nil, 0, nil
 	}
 	urgent := changed(before.Conditions, status.Conditions)
-	if record.due.IsZero() {
-		record.due = w.pace.book(sj.Namespace, urgent, now)
+	switch unbooked := !record.waits && record.due.Before(now); {
+	case unbooked && urgent:
+		record.due = now.Add(delay())
+	case unbooked:
+		record.due = w.pace.book(sj.Namespace, now)
+	case urgent:
+		record.due = earlier(record.due, now.Add(delay()))
 	}
+	record.waits = true
 	if wait := max(record.wait(urgent, more, now), record.retry.Wait(now)); wait > 0 {
 		return nil, wait, nil
 	}
-	record.changes.AllowN(now, 1)
 	if err := w.apply(ctx, sj, record, status); err != nil {
 		return nil, record.retry.Wait(time.Now()), err
+	}
+	if urgent {
+		record.changes.AllowN(now, 1)
 	}
 	return before, 0, nil
 }
@@ -164,12 +173,12 @@ func (w *StatusWriter) apply(
 	began := time.Now()
 	err = w.Client.Status().Apply(ctx,
 		client.ApplyConfigurationFromUnstructured(object), fieldOwner, client.ForceOwnership)
-	w.pace.note(time.Since(began))
 	record.alive = false
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("applying the status: %w", err)
 	}
-	record.written, record.due = status, time.Time{}
+	w.pace.note(sj.Namespace, time.Since(began))
+	record.written, record.waits, record.due = status, false, time.Time{}
 	// The object now has the answer. What was sent has no resourceVersion.
 	record.alive = err == nil &&
 		object.GetResourceVersion() != "" && object.GetUID() == sj.UID && object.GetDeletionTimestamp() == nil

@@ -82,10 +82,10 @@ func TestWrite(t *testing.T) {
 
 		expect(0, nil, 0) // It equals the stored status.
 		g.Expect(record.Written()).To(BeFalse())
-		expect(1, nil, late())
+		expect(1, nil, delay())
 		expect(0, nil, 0) // It has changed back to the stored status.
 		time.Sleep(time.Second)
-		expect(2, nil, late())
+		expect(2, nil, delay())
 		time.Sleep(300 * time.Millisecond)
 		expect(3, nil, time.Until(record.due))
 		time.Sleep(latest)
@@ -147,7 +147,7 @@ func TestSlowWritesThatFailAreSpacedOut(t *testing.T) {
 		g := NewWithT(t)
 		slow := &slowServer{}
 		record := NewStatusRecord()
-		record.due = time.Now()
+		record.due, record.waits = time.Now(), true
 		for sent := 1; sent <= 3; sent++ {
 			_, wait, err := (&StatusWriter{Client: slow}).Write(t.Context(), &scaledjobv1.ScaledJob{}, &record, active(int32(sent)), false)
 			g.Expect(err).To(MatchError(context.DeadlineExceeded))

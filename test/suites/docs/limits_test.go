@@ -42,7 +42,7 @@ var notLimits = map[string]string{
 	"enqueue.PriorityGrowth":                                     "a priority",
 	"enqueue.PriorityNormal":                                     "a priority",
 	"enqueue.PriorityResync":                                     "a priority",
-	"report.tookWeight":                                          "the weight of a mean",
+	"report.meanOf":                                              "the weight of a mean",
 	"jobs.DryRunOrdinal":                                         "an ordinal",
 	"jobs.hashLength":                                            "a part of jobs.maxNameLength",
 	"main.checkElection: time.Second":                            "the unit of what a Lease keeps",

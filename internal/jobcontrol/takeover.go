@@ -50,37 +50,44 @@ func (t takeover) WaitForSync(ctx context.Context) error {
 // list lists the Jobs of a namespace, page by page. It retries a page that fails, and starts again if the API server does
 // not accept the continue token any more.
 func (t takeover) list(ctx context.Context, namespace string) error {
-	page := &metav1.PartialObjectMetadataList{}
 	var size pages.Size
 	var failed retry.Retry
-	for done := false; !done; {
-		next := page.Continue
-		err := size.Read(func(limit int64) error {
-			page = jobMetadata()
-			return t.gate.live.List(ctx, page, client.InNamespace(namespace), client.Limit(limit), client.Continue(next))
-		})
-		if err == nil {
-			err = t.await(ctx, page)
-		}
-		done = err == nil && page.Continue == ""
-		if failed.Note(err, time.Now()); err == nil {
+	token := ""
+	for {
+		next, err := t.page(ctx, namespace, token, &size)
+		failed.Note(err, time.Now())
+		switch {
+		case err == nil && next == "":
+			return nil
+		case err == nil:
+			token = next
 			continue
-		}
-		if page.Continue = next; apierrors.IsResourceExpired(err) || apierrors.IsBadRequest(err) {
-			page.Continue = ""
-		}
-		if ctx.Err() != nil {
+		case ctx.Err() != nil:
 			return errors.Join(ctx.Err(), err)
+		case apierrors.IsResourceExpired(err) || apierrors.IsBadRequest(err):
+			token = ""
 		}
 		ctrl.LoggerFrom(ctx).Info("failed to list the Jobs of previous leaders, and will retry; no ScaledJob is reconciled before",
 			"cause", err.Error())
 		select {
 		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
 		case <-time.After(failed.Wait(time.Now())):
 		}
 	}
-	return nil
+}
+
+// page lists the Jobs that follow on the continue token, and makes the gate wait for them. It returns the next token; it is
+// empty after the last page.
+func (t takeover) page(ctx context.Context, namespace, token string, size *pages.Size) (next string, err error) {
+	var page *metav1.PartialObjectMetadataList
+	err = size.Read(func(limit int64) error {
+		page = jobMetadata()
+		return t.gate.live.List(ctx, page, client.InNamespace(namespace), client.Limit(limit), client.Continue(token))
+	})
+	if err != nil {
+		return "", err
+	}
+	return page.Continue, t.await(ctx, page)
 }
 
 // jobMetadata returns an empty list of the metadata of Jobs.

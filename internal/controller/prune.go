@@ -47,7 +47,7 @@ func (r *Reconciler) prune(
 	if created.jobs > 0 && len(finished) > 0 && len(replaced)+len(room) == 0 && !pressing(finished, time.Now()) {
 		return deleted{Deleted: jobcontrol.Deleted{Later: true}}
 	}
-	deleter := jobcontrol.Deleter{Client: r.Client}
+	deleter := jobcontrol.Deleter{Client: r.Client, Limit: &r.limiter}
 	done := deleted{Deleted: deleter.Delete(ctx, t.sj, &t.mem.deletes, slices.Concat(room, replaced, finished))}
 	if done.forQuota = len(room) > 0 && done.Finished > 0; done.forQuota {
 		t.mem.roomMade = time.Now()

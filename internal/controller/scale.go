@@ -119,7 +119,7 @@ func (r *Reconciler) create(
 		}
 		mem.ownerDoubted = false
 	}
-	creator := jobcontrol.Creator{Client: r.Client, Gate: r.Gate, Leads: r.Leads}
+	creator := jobcontrol.Creator{Client: r.Client, Gate: r.Gate, Limit: &r.limiter, Leads: r.Leads}
 	owner, err := t.withTemplate()
 	if err != nil {
 		return nil, false, err

@@ -117,6 +117,8 @@ type Reconciler struct {
 	Wakes enqueue.Wakes
 
 	memories memories
+	// limiter bounds the creates and deletes of Jobs of each namespace that are under way.
+	limiter jobcontrol.Limiter
 	// denied limits how often it is logged that statuses may not be written.
 	denied rate.Sometimes
 }

@@ -54,6 +54,8 @@ type Creator struct {
 	Client client.Writer
 	// Gate receives the result of each create.
 	Gate *Gate
+	// Limit bounds the requests about a namespace.
+	Limit *Limiter
 	// Leads reports whether this process is certainly the leader.
 	Leads func() bool
 }
@@ -92,7 +94,12 @@ func (c Creator) Create(ctx context.Context, batch Batch) ([]Created, error) {
 	made, errs := make([]Created, len(batch.Ordinals)), make([]error, len(batch.Ordinals))
 	for i, ordinal := range batch.Ordinals {
 		group.Go(func() error {
-			// Check here and not before Go: Go blocks until one of the creates in flight has ended.
+			end := c.Limit.begin(ctx, batch.Owner.Namespace, batch.Until)
+			if end == nil {
+				return nil
+			}
+			defer end()
+			// Check here, because both Go and the limit wait until a create in flight has ended.
 			if failed.Load() || ended(ctx) || time.Now().After(batch.Until) || !c.Leads() {
 				return nil
 			}

@@ -64,7 +64,7 @@ var scaledJobOwner = &scaledjobv1.ScaledJob{
 // create creates a Job with each of these ordinals.
 func create(ctx context.Context, server *apiServer, change func(*Creator, *Batch)) ([]Created, *Gate, error) {
 	gate := NewGate(nil, server, nil, nil)
-	creator := Creator{Client: server, Gate: gate, Leads: func() bool { return true }}
+	creator := Creator{Client: server, Gate: gate, Limit: &Limiter{}, Leads: func() bool { return true }}
 	batch := Batch{Owner: scaledJobOwner, Ordinals: []int64{1}, Timeout: time.Minute, Until: time.Now().Add(time.Minute)}
 	change(&creator, &batch)
 	made, err := creator.Create(ctx, batch)

@@ -37,6 +37,8 @@ const (
 type Deleter struct {
 	// Client writes to the API server.
 	Client client.Writer
+	// Limit bounds the requests about a namespace.
+	Limit *Limiter
 }
 
 // Deletes is the state of the deletes of one ScaledJob between reconciles. The zero value is ready for use.
@@ -121,6 +123,11 @@ func (d Deleter) deleteAll(
 	for i, job := range batch {
 		options := optionsFor(owner, job)
 		group.Go(func() error {
+			end := d.Limit.begin(ctx, owner.Namespace, until)
+			if end == nil {
+				return nil
+			}
+			defer end()
 			if time.Now().After(until) {
 				return nil
 			}

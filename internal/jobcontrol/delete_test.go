@@ -53,7 +53,7 @@ func deleting(t *testing.T, record *Deletes, failed int, answer func(name string
 			Status:     batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}},
 		})
 	}
-	done := Deleter{writer}.Delete(t.Context(), &scaledjobv1.ScaledJob{}, record, wanted)
+	done := Deleter{writer, &Limiter{}}.Delete(t.Context(), &scaledjobv1.ScaledJob{}, record, wanted)
 	return sent, done.More, done.Err
 }
 

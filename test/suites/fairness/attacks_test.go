@@ -29,6 +29,8 @@ import (
 const (
 	// atOnce is how many Jobs of one ScaledJob the operator creates or deletes at a time.
 	atOnce = 16
+	// requestsEach is how many Jobs of a namespace the operator creates or deletes at a time.
+	requestsEach = 32
 	// crowded is more ScaledJobs than the operator reconciles at a time.
 	crowded = 5 * workers / 4
 	// eventsAtOnce is how many events about one namespace the operator sends at a time.
@@ -106,17 +108,18 @@ func newHostileInAllWays(t *testing.T) *hostile {
 func attacks() []attack {
 	return []attack{
 		{"deletes hang", func(h *hostile) course {
-			all := h.crowd("replacing", crowded, immediate)
+			jobsEach := sized(atOnce, 2)
+			all := h.crowd("replacing", crowded, immediate, scene.AtMost(100))
 			for _, each := range all {
-				each.PushTogether(2)
-				h.Eventually(func() int32 { return each.Status().ActiveJobs }).Should(BeEquivalentTo(2), each.Explain)
+				each.PushTogether(jobsEach)
+				h.Eventually(func() int32 { return each.Status().ActiveJobs }).Should(BeEquivalentTo(jobsEach), each.Explain)
 				each.AwaitTemplateChecked()
 			}
 			w := h.webhook(webhook.DeleteJob.Labelled(of("replacing")), webhook.Hang)
 			for _, each := range all {
 				each.Update(otherImage)
 			}
-			return h.untilHeld(w, atOnce*workers/2)
+			return h.untilHeld(w, requestsEach)
 		}},
 		{"dry runs hang", func(h *hostile) course {
 			w := h.webhook(webhook.CreateJob.Labelled(of("empty")), webhook.Hang)
@@ -131,7 +134,7 @@ func attacks() []attack {
 			h.untilOneTells(scaledjobv1.ConditionScalingLimited, scaledjobv1.ReasonCreateFailing)
 			parked := fmt.Sprintf("scaledjob_reconciles_parked{namespace=%q}", h.namespace)
 			h.Eventually(running.Metrics).WithArguments(h.t.Context()).Should(HaveKeyWithValue(parked, BeNumerically(">", 0)))
-			return h.untilHeld(w, atOnce*workers/2)
+			return h.untilHeld(w, requestsEach+workers/2) // Dry runs have the webhook too.
 		}},
 		{"creates are refused by 429", func(h *hostile) course { return h.busy("limited", webhook.Refuse(429)) }},
 		{"creates are refused by 403", func(h *hostile) course { return h.busy("forbidden", webhook.Refuse(403)) }},

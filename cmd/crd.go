@@ -55,7 +55,7 @@ func await(ctx context.Context, log logr.Logger, all ...prerequisite) (met bool,
 	defer cancel()
 	ticker := time.NewTicker(startInterval)
 	defer ticker.Stop()
-	told, last := "", fmt.Errorf("the API server has not answered within %v", startTimeout)
+	logged, last := "", fmt.Errorf("the API server has not answered within %v", startTimeout)
 	for i := 0; i < len(all); {
 		found, err := all[i](bounded)
 		switch {
@@ -68,8 +68,8 @@ func await(ctx context.Context, log logr.Logger, all ...prerequisite) (met bool,
 		case found == nil:
 			i++
 			continue
-		case found.waiting != "" && found.waiting != told:
-			told = found.waiting
+		case found.waiting != "" && found.waiting != logged:
+			logged = found.waiting
 			log.Info(found.waiting, append(found.details, "timeout", startTimeout.String())...)
 		}
 		last = found.reason
@@ -118,7 +118,7 @@ func servesScaledJobs(mapper apimeta.RESTMapper) prerequisite {
 }
 
 // hasAllFields waits until the CRD has all fields that this operator knows. It logs the fields of a newer CRD. If the
-// API server does not tell, the operator starts all the same.
+// API server does not say, the operator starts anyway.
 func hasAllFields(read func(context.Context) ([]byte, error), log logr.Logger) prerequisite {
 	var began time.Time
 	return func(ctx context.Context) (*obstacle, error) {
@@ -130,7 +130,7 @@ func hasAllFields(read func(context.Context) ([]byte, error), log logr.Logger) p
 		case notYetPublished(err) && time.Since(began) < schemaLag:
 			return &obstacle{reason: err}, nil
 		case err != nil:
-			log.Info("the API server does not tell which fields the CRD has; starting without comparing them",
+			log.Info("the API server does not say which fields the CRD has; starting without comparing them",
 				"cause", err.Error())
 		case len(fields.Missing) > 0:
 			lacks := strings.Join(fields.Missing, ", ")

@@ -127,7 +127,7 @@ func untilDue(seen observation, idle bool, now time.Time) time.Duration {
 }
 
 // resyncInterval returns the time between two reconciles without events: the polling interval, or, while it is not
-// proven that Redis tells of changes, the fallback interval unless that is 0. The fallback is longer if many
+// proven that Redis reports changes, the fallback interval unless that is 0. The fallback is longer if many
 // ScaledJobs share a server, but never longer than the polling interval.
 func resyncInterval(sj *scaledjobv1.ScaledJob, known keyspace.State, fallback time.Duration) time.Duration {
 	interval := sj.Spec.PollingInterval()

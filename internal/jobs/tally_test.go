@@ -20,9 +20,9 @@ func TestTally(t *testing.T) {
 	for name, c := range map[string]struct {
 		known []types.UID
 		owned Owned
-		// vanished is true if an unfinished Job has disappeared. finished are the reported Jobs, and next the Jobs kept
+		// disappeared is true if an unfinished Job has disappeared. finished are the reported Jobs, and next the Jobs kept
 		// for the next count.
-		vanished       bool
+		disappeared    bool
 		finished, next []types.UID
 	}{
 		"nothing known":   {nil, sorted("a", "", ""), false, nil, []types.UID{"a"}},
@@ -50,8 +50,8 @@ func TestTally(t *testing.T) {
 				finished = append(finished, job.UID)
 			}
 			g.Expect(finished).To(ConsistOf(c.finished))
-			g.Expect(change.Disappeared).To(Equal(c.vanished))
-			g.Expect(change.MadeRoom).To(Equal(c.vanished || len(finished) > 0))
+			g.Expect(change.Disappeared).To(Equal(c.disappeared))
+			g.Expect(change.MadeRoom).To(Equal(c.disappeared || len(finished) > 0))
 			g.Expect(slices.Collect(maps.Keys(tally.active))).To(ConsistOf(c.next))
 			g.Expect(tally.Count(&c.owned)).To(Equal(Change{}), "nothing has changed since the last count")
 		})

@@ -37,11 +37,11 @@ const (
 // LimitEvents is a transport that sends few events at the same time, and drops those that take too long. It does not change
 // other requests.
 func LimitEvents(next http.RoundTripper) http.RoundTripper {
-	return &fewEvents{next: next, all: make(chan struct{}, eventsAtOnce), of: map[string]*eventSlots{}}
+	return &limitEvents{next: next, all: make(chan struct{}, eventsAtOnce), of: map[string]*eventSlots{}}
 }
 
-// fewEvents sends events.
-type fewEvents struct {
+// limitEvents sends events.
+type limitEvents struct {
 	next http.RoundTripper
 	all  chan struct{}
 
@@ -49,7 +49,7 @@ type fewEvents struct {
 	of map[string]*eventSlots
 }
 
-// eventSlots are the places for events about one namespace. users is the number of requests that hold or wait for one.
+// eventSlots are the slots for events about one namespace. users is the number of requests that hold or wait for one.
 // No event is sent before resume.
 type eventSlots struct {
 	taken  chan struct{}
@@ -58,7 +58,7 @@ type eventSlots struct {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (f *fewEvents) RoundTrip(request *http.Request) (*http.Response, error) {
+func (f *limitEvents) RoundTrip(request *http.Request) (*http.Response, error) {
 	namespace, isEvent := eventNamespace(request)
 	if !isEvent {
 		return f.next.RoundTrip(request)
@@ -79,7 +79,7 @@ func (f *fewEvents) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // send sends an event, and reads the answer, because that ends with the context of the request.
-func (f *fewEvents) send(request *http.Request) (*http.Response, error) {
+func (f *limitEvents) send(request *http.Request) (*http.Response, error) {
 	response, err := f.next.RoundTrip(request)
 	if err != nil {
 		return nil, err
@@ -102,8 +102,8 @@ func eventNamespace(request *http.Request) (namespace string, isEvent bool) {
 	return namespace, rest == "events" || strings.HasPrefix(rest, "events/")
 }
 
-// take waits for a place and returns how to give it back; nil if there was none for long.
-func (f *fewEvents) take(ctx context.Context, namespace string) (giveBack func()) {
+// take waits for a slot and returns how to give it back; nil if there was none for long.
+func (f *limitEvents) take(ctx context.Context, namespace string) (giveBack func()) {
 	ctx, cancel := context.WithTimeout(ctx, eventWait)
 	defer cancel()
 	own := f.join(namespace)
@@ -130,8 +130,8 @@ func (f *fewEvents) take(ctx context.Context, namespace string) (giveBack func()
 	}
 }
 
-// join returns the places for events about a namespace; nil while none is sent.
-func (f *fewEvents) join(namespace string) *eventSlots {
+// join returns the slots for events about a namespace; nil while none is sent.
+func (f *limitEvents) join(namespace string) *eventSlots {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	maps.DeleteFunc(f.of, func(_ string, of *eventSlots) bool { return of.users == 0 && !of.pauses() })
@@ -145,14 +145,14 @@ func (f *fewEvents) join(namespace string) *eventSlots {
 	return f.of[namespace]
 }
 
-func (f *fewEvents) leave(namespace string) {
+func (f *limitEvents) leave(namespace string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.of[namespace].users--
 }
 
-// pause sends no event about a namespace for a while. Its caller holds a place.
-func (f *fewEvents) pause(namespace string) {
+// pause sends no event about a namespace for a while. Its caller holds a slot.
+func (f *limitEvents) pause(namespace string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.of[namespace].resume = time.Now().Add(eventPause)

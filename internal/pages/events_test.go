@@ -83,7 +83,7 @@ func TestEventsThatHangHoldUpNobodyElse(t *testing.T) {
 		server.path = "healed"
 		g.Expect(send(t.Context(), few, eventsOf+"hostile/events")).To(Equal(http.StatusCreated))
 		g.Expect(send(t.Context(), few, eventsOf+"neighbour/events")).To(Equal(http.StatusCreated))
-		g.Expect(few.(*fewEvents).of).To(HaveLen(1), "of the last event only")
-		g.Expect(few.(*fewEvents).all).To(BeEmpty())
+		g.Expect(few.(*limitEvents).of).To(HaveLen(1), "of the last event only")
+		g.Expect(few.(*limitEvents).all).To(BeEmpty())
 	})
 }

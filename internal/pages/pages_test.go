@@ -46,7 +46,7 @@ func TestSizeFollowsTheObjects(t *testing.T) {
 	g.Expect(size.Read(func(int64) error { return errAway })).To(MatchError(errAway), "other errors are not repeated")
 }
 
-func TestBounded(t *testing.T) {
+func TestLimitResponseSize(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		size := maxBytes

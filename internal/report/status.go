@@ -74,7 +74,7 @@ type Reconciled struct {
 	Refresh bool
 	// Notifications is what is known about the notifications for the queue.
 	Notifications verify.Verdict
-	// Tracking says whether Redis tells of changes because it tracks the keys.
+	// Tracking says whether Redis reports changes because it tracks the keys.
 	Tracking verify.Tracking
 	// Template is what the dry run or the creates show of the template; nil if that has not changed.
 	Template *Condition

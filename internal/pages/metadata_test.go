@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestBrief(t *testing.T) {
+func TestMetadataOnly(t *testing.T) {
 	t.Parallel()
 	const whole = "application/json"
 	for name, c := range map[string]struct{ method, path, accept string }{

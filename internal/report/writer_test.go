@@ -84,7 +84,9 @@ func TestWrite(t *testing.T) {
 		g.Expect(record.Written()).To(BeFalse())
 		expect(1, nil, delay())
 		expect(0, nil, 0) // It has changed back to the stored status.
-		time.Sleep(time.Second)
+		expect(1, nil, time.Until(record.due))
+		expect(0, nil, 0)
+		time.Sleep(latest + time.Nanosecond)
 		expect(2, nil, delay())
 		time.Sleep(300 * time.Millisecond)
 		expect(3, nil, time.Until(record.due))

@@ -131,7 +131,6 @@ func attacks() []attack {
 			for _, each := range h.crowd("full", crowded) {
 				each.PushTogether(100)
 			}
-			h.untilOneTells(scaledjobv1.ConditionScalingLimited, scaledjobv1.ReasonCreateFailing)
 			parked := fmt.Sprintf("scaledjob_reconciles_parked{namespace=%q}", h.namespace)
 			h.Eventually(running.Metrics).WithArguments(h.t.Context()).Should(HaveKeyWithValue(parked, BeNumerically(">", 0)))
 			return h.untilHeld(w, requestsEach+workers/2) // Dry runs have the webhook too.

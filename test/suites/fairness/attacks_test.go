@@ -103,10 +103,18 @@ func newHostileInAllWays(t *testing.T) *hostile {
 	return h
 }
 
-// attacks returns all of them, in an order in which one namespace can begin them together: first those that need Jobs,
-// and last the one after which no status tells of another.
+// attacks returns all of them, in an order in which one namespace can begin them together: first those that hold no worker
+// for long, because those that hang hold all that the namespace may have, and last the one after which its statuses do not
+// change.
 func attacks() []attack {
 	return []attack{
+		{"creates are refused by 429", func(h *hostile) course { return h.busy("limited", webhook.Refuse(429)) }},
+		{"creates are refused by 403", func(h *hostile) course { return h.busy("forbidden", webhook.Refuse(403)) }},
+		{"creates are answered by lies", func(h *hostile) course { return h.busy("deceived", webhook.Lie) }},
+		{"servers flood", func(h *hostile) course { return h.floods() }},
+		{"nodes of Clusters tell ever new things", func(h *hostile) course { return h.lyingClusters() }},
+		{"servers are silent", func(h *hostile) course { return h.silentServers() }},
+		{"ScaledJobs come and go", func(h *hostile) course { return h.comeAndGo() }},
 		{"deletes hang", func(h *hostile) course {
 			jobsEach := sized(atOnce, 2)
 			all := h.crowd("replacing", crowded, immediate, scene.AtMost(100))
@@ -135,13 +143,6 @@ func attacks() []attack {
 			h.Eventually(running.Metrics).WithArguments(h.t.Context()).Should(HaveKeyWithValue(parked, BeNumerically(">", 0)))
 			return h.untilHeld(w, requestsEach+workers/2) // Dry runs have the webhook too.
 		}},
-		{"creates are refused by 429", func(h *hostile) course { return h.busy("limited", webhook.Refuse(429)) }},
-		{"creates are refused by 403", func(h *hostile) course { return h.busy("forbidden", webhook.Refuse(403)) }},
-		{"creates are answered by lies", func(h *hostile) course { return h.busy("deceived", webhook.Lie) }},
-		{"servers flood", func(h *hostile) course { return h.floods() }},
-		{"nodes of Clusters tell ever new things", func(h *hostile) course { return h.lyingClusters() }},
-		{"servers are silent", func(h *hostile) course { return h.silentServers() }},
-		{"ScaledJobs come and go", func(h *hostile) course { return h.comeAndGo() }},
 		{"events hang", func(h *hostile) course {
 			w := h.webhook(webhook.CreateEvent, webhook.Hang)
 			h.crowd("told", crowded, scene.At(unreachable))

@@ -16,6 +16,7 @@
 //     API server, and waits until the cache shows them. Creates of the previous leader that are still in flight have
 //     the same names as those of this process, so that no Job exists twice: see ordinals.go.
 //
-// A [Creator] sends the creates of a batch and tells the gate the result of each: the Job was created, it was not, its
-// name already exists, or there was no answer. A [Deleter] deletes each Job once, and retries failed deletes.
+// A [Creator] sends the creates of a batch and reports the result of each to the gate: the Job was created, it was not,
+// its name already exists, or there was no answer. A [Deleter] deletes each Job once, and retries failed deletes. A
+// [Limiter] bounds how many creates and deletes of a namespace are under way.
 package jobcontrol

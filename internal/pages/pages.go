@@ -19,7 +19,7 @@ const (
 	// maxBytes is the maximum size of the answer with a page of several objects.
 	maxBytes = 8 << 20
 	// The number of objects is divided by shrinkFactor if the answer is larger. Otherwise it grows by one in growthFraction,
-	// so that few answers are read in vain.
+	// so that few answers are too large.
 	shrinkFactor   = 4
 	growthFraction = 8
 )

@@ -10,6 +10,7 @@
 //	template.go       the result of the template's dry run
 //	events.go         the events
 //	writer.go         when and how the status is written
+//	pace.go           how late it is written if only numbers have changed
 //	same.go           whether two statuses are the same
 package report
 

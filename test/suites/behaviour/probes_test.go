@@ -38,6 +38,8 @@ func TestMessagesOfDeadWorkersDoNotHoldUpOthers(t *testing.T) {
 	s.Expect(s.condition(scaledjobv1.ConditionScalingLimited)).To(MatchRegexp(`up to (1[%d-9]|%d) in `, (dead-limit)%10, dead))
 	s.Expect(s.jobsEver()).To(BeNumerically("<=", limit+replaced+probes(start)))
 
+	// If three Jobs that were created before end while the others wait, all creation pauses, because they took none of them.
+	s.Eventually(s.unfinishedJobs).Should(BeEmpty())
 	before := s.jobsEver()
 	s.Push(others)
 	s.Eventually(s.jobsEver).WithTimeout(5 * time.Second).Should(BeNumerically(">=", before+others))

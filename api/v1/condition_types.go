@@ -121,9 +121,14 @@ const (
 	// ReasonCreateFailing: the API server could not create a Job, for example because an admission webhook does not
 	// answer, or gave no answer.
 	ReasonCreateFailing = "CreateFailing"
+	// ReasonJobsSuspended: messages are outstanding, and all active Jobs are suspended, for example because Kueue has not
+	// admitted them.
+	ReasonJobsSuspended = "JobsSuspended"
 	// ReasonJobsNotStarting: messages are outstanding, or minReplicas asks for Jobs, and Jobs have had no ready Pod for a
 	// minute or longer.
 	ReasonJobsNotStarting = "JobsNotStarting"
+	// ReasonAtMaxPending: more Jobs are due, and as many active Jobs have no ready Pod as maxPendingReplicas allows.
+	ReasonAtMaxPending = "AtMaxPending"
 	// ReasonAtMaxReplicas: more Jobs are due than maxReplicas allows.
 	ReasonAtMaxReplicas = "AtMaxReplicas"
 	// ReasonNotLimited: no Job is held back.

@@ -28,3 +28,13 @@ const (
 	// of the current or a later generation: a cache may show an earlier one.
 	AnnotationGeneration = KeyPrefix + "generation"
 )
+
+// The variables that the operator sets in each container of a Job, unless the template sets them.
+const (
+	// EnvName has the name of the ScaledJob.
+	EnvName = "SCALEDJOB_NAME"
+	// EnvQueue has the key of the queue, or the keys of all queues with the role Waiting, one per line.
+	EnvQueue = "SCALEDJOB_QUEUE"
+	// EnvThreshold has spec.threshold.
+	EnvThreshold = "SCALEDJOB_THRESHOLD"
+)

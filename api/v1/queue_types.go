@@ -3,7 +3,11 @@
 
 package v1
 
-import "cmp"
+import (
+	"cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // QueueType is the type of the Redis key that holds a queue.
 // +kubebuilder:validation:Enum=List;Stream;SortedSet;Set;Hash
@@ -159,6 +163,11 @@ type QueueStatus struct {
 	// of the spec.
 	// +optional
 	Depth *int64 `json:"depth,omitempty"`
+
+	// nonEmptySince is since when the operator has found outstanding messages each time it read the queue. Unless the queue
+	// had messages before the operator first read it, none has waited for longer. Absent while the queue is empty.
+	// +optional
+	NonEmptySince *metav1.Time `json:"nonEmptySince,omitempty"`
 }
 
 // AllQueues are the queues of the spec with their defaults: those of queues, or the list that queueName names. The CRD

@@ -39,6 +39,9 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.queueName) != has(self.queues)",message="exactly one of queueName and queues is required",fieldPath=".queueName"
 // +kubebuilder:validation:XValidation:rule="has(self.redisAddress) != has(self.redis)",message="exactly one of redisAddress and redis is required",fieldPath=".redisAddress"
 // +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || self.maxReplicas == 0 || self.minReplicas <= self.maxReplicas",message="minReplicas must not be larger than maxReplicas",fieldPath=".minReplicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.spareReplicas) || self.spareReplicas == 0 || !has(self.maxReplicas) || self.maxReplicas == 0 || self.spareReplicas <= self.maxReplicas",message="spareReplicas must not be larger than maxReplicas",fieldPath=".spareReplicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.spareReplicas) || self.spareReplicas == 0 || !has(self.scalingStrategy) || !has(self.scalingStrategy.type) || !(self.scalingStrategy.type in ['Accurate', 'Custom'])",message="spareReplicas is not allowed with scalingStrategy.type Accurate or Custom, which count a spare Job that is ready as one that has taken a message: let the workers move messages to a key with the role InProgress, and use Default",fieldPath=".spareReplicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxWaitSeconds) || (has(self.activationThreshold) && self.activationThreshold > 0)",message="maxWaitSeconds requires an activationThreshold of at least 1: without one, messages do not wait for further messages",fieldPath=".maxWaitSeconds"
 // +kubebuilder:validation:XValidation:rule="!has(self.queues) || !has(self.queuesCalculation) || self.queuesCalculation == 'Sum' || !self.queues.exists(q, has(q.role) && q.role == 'InProgress')",message="queues with the role InProgress can only be added up, by queuesCalculation Sum",fieldPath=".queuesCalculation"
 type ScaledJobSpec struct {
 	// queueName is the key of the Redis list with the waiting messages, at most 1024 bytes. Exactly one of queueName
@@ -85,6 +88,13 @@ type ScaledJobSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	ActivationThreshold int64 `json:"activationThreshold,omitempty"`
 
+	// maxWaitSeconds is how long messages wait at most if the depth does not exceed activationThreshold. After that time
+	// the Jobs for them are due. 1 to 86400. By default they wait without a limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	MaxWaitSeconds *int32 `json:"maxWaitSeconds,omitempty"`
+
 	// minReplicas is the minimum number of active Jobs, even if the queue is empty. Default 0.
 	// +optional
 	// +kubebuilder:default=0
@@ -96,6 +106,19 @@ type ScaledJobSpec struct {
 	// +kubebuilder:default=100
 	// +kubebuilder:validation:Minimum=0
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
+
+	// maxPendingReplicas is the maximum number of active Jobs without a ready Pod, such as those that wait for a node. The
+	// operator creates further Jobs when one of them becomes ready or ends. At least 1. By default there is no such maximum.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MaxPendingReplicas *int32 `json:"maxPendingReplicas,omitempty"`
+
+	// spareReplicas is the number of Jobs to keep active in addition to those that are due, within maxReplicas, so that a
+	// worker is ready when a message arrives. The workers must wait for messages, and not exit while the queue is empty. Not
+	// allowed with the strategies Accurate and Custom. Default 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	SpareReplicas int32 `json:"spareReplicas,omitempty"`
 
 	// scalingStrategy says how the number of Jobs is computed from the messages.
 	// +optional
@@ -158,6 +181,22 @@ func (s *ScaledJobSpec) MaxReplicasOrDefault() int32 {
 		return DefaultMaxReplicas
 	}
 	return max(0, *s.MaxReplicas)
+}
+
+// MaxWait is maxWaitSeconds, or 0 where it is unset or not positive: then messages wait without a limit.
+func (s *ScaledJobSpec) MaxWait() time.Duration {
+	if s.MaxWaitSeconds == nil {
+		return 0
+	}
+	return time.Duration(max(0, *s.MaxWaitSeconds)) * time.Second
+}
+
+// MaxPendingReplicasOrNone is maxPendingReplicas, or 0 where it is unset or not positive: then there is no maximum.
+func (s *ScaledJobSpec) MaxPendingReplicasOrNone() int32 {
+	if s.MaxPendingReplicas == nil {
+		return 0
+	}
+	return max(0, *s.MaxPendingReplicas)
 }
 
 // SuccessfulJobsHistoryLimitOrDefault is successfulJobsHistoryLimit, or its default where it is unset or negative.
@@ -228,6 +267,11 @@ type ScaledJobStatus struct {
 	// +optional
 	PendingJobs int32 `json:"pendingJobs"`
 
+	// suspendedJobs is the number of active Jobs that are suspended, for example by a controller such as Kueue that has not
+	// admitted them yet. They count as pending too.
+	// +optional
+	SuspendedJobs int32 `json:"suspendedJobs,omitempty"`
+
 	// desiredJobs is the number of Jobs that should be active, according to the last successful read. Absent until the
 	// first one after an edit of the spec.
 	// +optional
@@ -281,6 +325,7 @@ type ScaledJobStatus struct {
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=".status.conditions[?(@.type=='Ready')].status",description="Whether the ScaledJob works"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
 // +kubebuilder:printcolumn:name="Pending",type=integer,JSONPath=".status.pendingJobs",priority=1,description="Active Jobs without a ready Pod"
+// +kubebuilder:printcolumn:name="SuspendedJobs",type=integer,JSONPath=".status.suspendedJobs",priority=1,description="Active Jobs that are suspended"
 // +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=".spec.suspend",priority=1,description="Whether the creation of Jobs is suspended"
 // +kubebuilder:printcolumn:name="LastScale",type=date,JSONPath=".status.lastScaleTime",priority=1,description="When a Job was last created"
 // +kubebuilder:printcolumn:name="Limited",type=string,JSONPath=".status.conditions[?(@.type=='ScalingLimited')].reason",priority=1,description="Why Jobs are held back"

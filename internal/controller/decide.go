@@ -21,6 +21,8 @@ type plan struct {
 	// desired is the number of Jobs that should be active. atMax is true if more Jobs than maxReplicas are due.
 	desired int32
 	atMax   bool
+	// atMaxPending is true if Jobs are due that maxPendingReplicas does not allow.
+	atMaxPending bool
 	// resend are the creates without an answer to send again. They are set only if their Jobs are due in any case.
 	resend []jobcontrol.Unanswered
 	// create is the number of additional Jobs to create.
@@ -46,7 +48,7 @@ func decide(spec *scaledjob.Resolved, seen observation, stopped bool, pause *sca
 	}
 	active := int64(len(seen.jobs.Active) + len(seen.unanswered))
 	state := scaling.Observation{
-		Queues: spec.Contents(seen.queues.counts), Active: active, Claimed: int64(seen.claimed),
+		Queues: spec.Contents(seen.queues.counts), Active: active, Claimed: int64(seen.claimed), Overdue: seen.overdue,
 	}
 	decision := scaling.Decide(state, spec.Policy)
 	resend := seen.unanswered
@@ -66,12 +68,14 @@ func decide(spec *scaledjob.Resolved, seen observation, stopped bool, pause *sca
 	result.mayCreate, result.reacts = !pause.All(), pause.Reacts(now)
 	result.held = allowed == 0 && result.due > 0
 	result.resend = resend[:min(lost, allowed)]
-	result.create = int(max(0, allowed-lost))
+	fresh, startable := max(0, allowed-lost), spec.Policy.Startable(seen.pending())
+	result.create, result.atMaxPending = int(min(fresh, startable)), fresh > startable
 	return result
 }
 
 // isIdle reports whether the operator could not create a Job if a message arrived now.
 func isIdle(spec *scaledjob.Resolved, seen observation, plan plan, done created) bool {
 	active := len(seen.jobs.Active) + len(seen.unanswered) + done.jobs
-	return !plan.reacts || done.failed() || active >= int(spec.Policy.MaxReplicas)
+	full := active >= int(spec.Policy.MaxReplicas) || spec.Policy.Startable(seen.pending()+int64(done.jobs)) == 0
+	return !plan.reacts || done.failed() || full
 }

@@ -49,6 +49,9 @@ func TestDecide(t *testing.T) {
 	limits := func(minimum int32, maximum *int32) func(*scaledjobv1.ScaledJobSpec) {
 		return func(spec *scaledjobv1.ScaledJobSpec) { spec.MinReplicas, spec.MaxReplicas = minimum, maximum }
 	}
+	pending := func(maximum int32) func(*scaledjobv1.ScaledJobSpec) {
+		return func(spec *scaledjobv1.ScaledJobSpec) { spec.MaxPendingReplicas = &maximum }
+	}
 	for name, c := range map[string]struct {
 		spec func(*scaledjobv1.ScaledJobSpec)
 		seen observation
@@ -84,6 +87,23 @@ func TestDecide(t *testing.T) {
 		"minimum without a message": {spec: limits(2, new(int32(5))), want: plan{known: true, desired: 2, create: 2}},
 		"maximum unset is 100":      {spec: limits(0, nil), seen: observation{queues: waiting(5000)}, want: plan{known: true, desired: 100, create: 100, atMax: true}},
 		"maximum 0 is none":         {spec: limits(2, new(int32(0))), seen: observation{queues: waiting(5)}, want: plan{known: true, atMax: true}},
+		"as many pending as allowed": {
+			spec: pending(2), seen: observation{queues: waiting(47), jobs: activeJobs(2)}, want: plan{known: true, desired: 5, atMaxPending: true},
+		},
+		"more pending than allowed": {
+			spec: pending(1), seen: observation{queues: waiting(47), jobs: activeJobs(2)}, want: plan{known: true, desired: 5, atMaxPending: true},
+		},
+		"some may start": {
+			spec: pending(4), seen: observation{queues: waiting(47), jobs: activeJobs(2)},
+			want: plan{known: true, desired: 5, create: 2, atMaxPending: true},
+		},
+		"just enough may start": {
+			spec: pending(5), seen: observation{queues: waiting(47), jobs: activeJobs(2)}, want: plan{known: true, desired: 5, create: 3},
+		},
+		"a create in doubt may be pending": {
+			spec: pending(3), seen: observation{queues: waiting(47), jobs: activeJobs(1), unanswered: two},
+			want: plan{known: true, desired: 5, resend: two, atMaxPending: true},
+		},
 		"below activation threshold": {
 			spec: func(spec *scaledjobv1.ScaledJobSpec) { spec.ActivationThreshold = 47 },
 			seen: observation{queues: waiting(47)}, want: plan{known: true},
@@ -100,6 +120,9 @@ func TestDecide(t *testing.T) {
 			c.want.mayCreate = c.want.known && !sj.Spec.Suspend
 			c.want.reacts = c.want.mayCreate
 			c.want.due = int64(len(c.want.resend) + c.want.create)
+			if c.want.atMaxPending {
+				c.want.due = int64(c.want.desired) - int64(len(c.seen.jobs.Active))
+			}
 			c.want.free = c.want.due
 			is := decide(&spec, c.seen, sj.Spec.Suspend, pause, now)
 			if sj.Spec.Suspend {

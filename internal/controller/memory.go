@@ -35,6 +35,8 @@ type memory struct {
 	refusals scaling.Refusals
 	// suspended is spec.suspend at the last reconcile.
 	suspended bool
+	// waitingSince is since when messages have waited, or have been in progress without any Job; zero if none have.
+	waitingSince time.Time
 	// readiness records which Jobs have, and have had, a ready Pod.
 	readiness jobs.Readiness
 	// templateHash is the hash of the template at the last reconcile; empty before the first.
@@ -58,6 +60,9 @@ type memory struct {
 	status report.StatusRecord
 	// pendingEvents are the events to emit with the next status.
 	pendingEvents []report.Event
+	// queues are the queues of the spec, and named is the generation of the spec with these.
+	queues []queueID
+	named  int64
 	// template is the state of the dry run of the template.
 	template jobcontrol.DryRun
 }
@@ -108,6 +113,10 @@ type memories struct {
 	all map[types.NamespacedName]*memory
 	// slow are the namespaces in which a create has timed out, and no create of any ScaledJob has been faster since.
 	slow map[string]bool
+	// named are the names of the ScaledJobs that name each queue.
+	named map[queueID][]string
+	// quotas are the ScaledJobs that wait for a quota, by namespace.
+	quotas map[string]*quotaWaiters
 }
 
 // isSlow reports whether creates in the namespace are slow.
@@ -149,9 +158,20 @@ func (m *memories) of(sj *scaledjobv1.ScaledJob) *memory {
 		m.all = map[types.NamespacedName]*memory{}
 	}
 	if m.all[key] == nil {
-		m.all[key] = &memory{uid: sj.UID, status: report.NewStatusRecord()}
+		m.all[key] = &memory{uid: sj.UID, status: report.NewStatusRecord(), waitingSince: firstNonEmpty(sj.Status.Queues)}
 	}
 	return m.all[key]
+}
+
+// firstNonEmpty returns since when one of the queues has had messages, according to the status; zero if none has. The queue
+// may have been empty while no operator ran, but a message must not wait for longer because of a restart.
+func firstNonEmpty(queues []scaledjobv1.QueueStatus) (first time.Time) {
+	for _, queue := range queues {
+		if since := queue.NonEmptySince; since != nil && (first.IsZero() || since.Time.Before(first)) {
+			first = since.Time
+		}
+	}
+	return first
 }
 
 // drop removes the memory of a ScaledJob and returns the UID of that ScaledJob.
@@ -163,6 +183,8 @@ func (m *memories) drop(key types.NamespacedName) (types.UID, bool) {
 		return "", false
 	}
 	delete(m.all, key)
+	m.unshare(key.Name, known.queues)
+	m.leaveQuota(key)
 	if m.slow[key.Namespace] && !m.has(key.Namespace) {
 		delete(m.slow, key.Namespace)
 	}

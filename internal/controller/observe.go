@@ -41,12 +41,19 @@ type observation struct {
 	nextWaiting time.Time
 	// queues is the content of the queues of the spec.
 	queues queues
+	// overdue is true if messages have waited for maxWaitSeconds. nextOverdue is when they will have; zero if that does not
+	// matter.
+	overdue     bool
+	nextOverdue time.Time
 	// events is the state of the keyspace notifications. missed is true if a queue grew and no notification arrived.
 	events keyspace.State
 	missed bool
 	// templateHash is the hash of the template.
 	templateHash string
 }
+
+// pending is the number of active Jobs without a ready Pod. It counts creates whose result is unknown.
+func (o *observation) pending() int64 { return int64(o.jobs.Pending() + len(o.unanswered)) }
 
 // queues is the result of reading the queues of a spec.
 type queues struct {
@@ -117,8 +124,30 @@ func (r *Reconciler) observeQueues(ctx context.Context, t *target, seen *observa
 	if seen.queues.err == nil {
 		r.Metrics.Read(time.Since(began))
 		seen.missed = r.compare(t, seen.queues.counts, began)
+		seen.overdue, seen.nextOverdue = t.mem.observeWait(&t.sj.Spec, *seen, time.Now())
 	}
 	seen.events = r.Watcher.State(keyspace.ID(t.key()))
+}
+
+// observeWait records since when messages have waited, or have been in progress without any Job. It returns whether that is
+// maxWaitSeconds ago, and otherwise when it will be; zero if no messages wait for that.
+func (m *memory) observeWait(spec *scaledjobv1.ScaledJobSpec, seen observation, now time.Time) (overdue bool, next time.Time) {
+	counts, jobs := seen.queues.counts, len(seen.jobs.Active)+len(seen.unanswered)
+	if counts.Waiting() == 0 && (jobs > 0 || counts.Outstanding() == 0) {
+		m.waitingSince = time.Time{}
+		return false, time.Time{}
+	}
+	if m.waitingSince.IsZero() || m.waitingSince.After(now) {
+		m.waitingSince = now
+	}
+	longest := spec.MaxWait()
+	if longest == 0 || counts.Outstanding() > spec.ActivationThreshold {
+		return false, time.Time{}
+	}
+	if until := m.waitingSince.Add(longest); now.Before(until) {
+		return false, until
+	}
+	return true, time.Time{}
 }
 
 // read reads the queues.

@@ -38,6 +38,12 @@ func (r *Reconciler) updatePause(t *target, seen observation) {
 	if since.MadeRoom {
 		mem.refusals.MadeRoom()
 	}
+	if turn, has := r.memories.takeTurn(t, now); has {
+		mem.refusals.MadeRoom()
+		if turn.deleted {
+			mem.roomMade = now
+		}
+	}
 	if seen.queues.err != nil {
 		mem.pause.ReadFailed()
 	} else {

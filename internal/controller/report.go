@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
@@ -97,7 +98,7 @@ func reconciled(
 	result := report.Reconciled{
 		Jobs:          seen.jobs,
 		Created:       created.jobs,
-		Queues:        queueStatuses(t.spec.Queues, seen.queues),
+		Queues:        queueStatuses(t.spec.Queues, seen, now),
 		QueueErr:      seen.queues.err,
 		Rejected:      seen.queues.rejected,
 		Replica:       seen.queues.replica,
@@ -105,6 +106,7 @@ func reconciled(
 		WithoutGroup:  seen.queues.withoutGroup(t.spec.Queues),
 		Trimmed:       seen.queues.trimmed(t.spec.Queues),
 		AtMax:         plan.atMax,
+		AtMaxPending:  plan.atMaxPending,
 		Limit:         t.mem.limit(now),
 		PausedUntil:   t.mem.pausedUntil(now),
 		Consumed:      t.mem.pause.Consumed(),
@@ -113,6 +115,7 @@ func reconciled(
 		Failures:      t.mem.failures,
 		Answer:        t.mem.answer,
 		NotReady:      seen.waiting,
+		Overdue:       seen.overdue,
 		Still:         plan.known && now.Sub(t.mem.pause.StillSince()) >= stillAfter,
 		Refresh:       now.Sub(t.mem.refreshed) >= refreshInterval,
 		Notifications: seen.events.Verdict,
@@ -146,7 +149,7 @@ func orphans(t *target, seen observation) (found report.Orphans) {
 }
 
 // queueStatuses returns the status of each queue of the spec, with its depth if that is known.
-func queueStatuses(asked []scaledjobv1.Queue, seen queues) []scaledjobv1.QueueStatus {
+func queueStatuses(asked []scaledjobv1.Queue, seen observation, now time.Time) []scaledjobv1.QueueStatus {
 	statuses := make([]scaledjobv1.QueueStatus, len(asked))
 	for i, each := range asked {
 		statuses[i].Name = each.Name
@@ -156,11 +159,28 @@ func queueStatuses(asked []scaledjobv1.Queue, seen queues) []scaledjobv1.QueueSt
 		if each.SortedSet != nil {
 			statuses[i].Window = each.SortedSet.Window
 		}
-		if seen.err == nil {
-			statuses[i].Depth = new(seen.counts[i].Outstanding())
+		if seen.queues.err == nil {
+			statuses[i].Depth = new(seen.queues.counts[i].Outstanding())
+			statuses[i].NonEmptySince = nonEmptySince(statuses[i], seen.before.Queues, i, now)
 		}
 	}
 	return statuses
+}
+
+// nonEmptySince returns since when the i-th queue has had messages: now, unless it had some before. It returns nil if the
+// queue is empty.
+func nonEmptySince(queue scaledjobv1.QueueStatus, before []scaledjobv1.QueueStatus, i int, now time.Time) *metav1.Time {
+	if *queue.Depth == 0 {
+		return nil
+	}
+	if i < len(before) {
+		was := before[i]
+		same := was.Name == queue.Name && was.ConsumerGroup == queue.ConsumerGroup && was.Window == queue.Window
+		if same && was.NonEmptySince != nil {
+			return was.NonEmptySince
+		}
+	}
+	return new(metav1.NewTime(now).Rfc3339Copy())
 }
 
 // emit emits events about the ScaledJob. The reference leaves out the resourceVersion: with it, repeated events would
@@ -187,6 +207,7 @@ func sample(
 		Depths:    depthsByKey(status.Queues),
 		Active:    status.ActiveJobs,
 		Pending:   status.PendingJobs,
+		Suspended: status.SuspendedJobs,
 		Pausing:   report.Pausing(status),
 		Events:    status.Mode == scaledjobv1.ModeEvents,
 		LastEvent: seen.events.LastEvent,

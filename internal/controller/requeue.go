@@ -117,13 +117,14 @@ func untilChore(mem *memory, held bool, statusWait time.Duration, now time.Time)
 }
 
 // untilDue returns the time until more Jobs may be due without a new message: a message in a sorted set becomes due, or
-// a Job counts as claimed. idle is true if no Job could be created.
+// a Job counts as claimed, or messages have waited for maxWaitSeconds. idle is true if no Job could be created.
 func untilDue(seen observation, idle bool, now time.Time) time.Duration {
 	spacing := dueSpacing
 	if idle {
 		spacing = idleDueSpacing
 	}
-	return min(until(seen.queues.counts.NextDue(), now, spacing), until(seen.nextClaim, now, spacing))
+	return min(
+		until(seen.queues.counts.NextDue(), now, spacing), until(seen.nextClaim, now, spacing), until(seen.nextOverdue, now, spacing))
 }
 
 // resyncInterval returns the time between two reconciles without events: the polling interval, or, while it is not

@@ -76,6 +76,7 @@ func (r *Reconciler) scale(ctx context.Context, t *target, seen observation, pla
 		t.mem.refusals.Accepted()
 		t.mem.failures = 0
 	}
+	r.memories.noteQuota(t, plan, done)
 	return done
 }
 

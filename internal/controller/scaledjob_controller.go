@@ -6,7 +6,7 @@
 // A reconcile runs these steps, each in its own file:
 //
 //	load.go        reads the ScaledJob from the cache
-//	subscribe.go   subscribes to notifications for its keys
+//	subscribe.go   subscribes to notifications for its keys; shared.go finds keys that others name too
 //	observe.go     counts the owned Jobs, then reads the queues
 //	pause.go       updates the pause of creation
 //	decide.go      compares the due Jobs with the owned Jobs

@@ -44,7 +44,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		Named("scaledjob").
 		For(&scaledjob.ScaledJob{}, builder.WithPredicates(enqueue.SpecChanged())).
 		// Like Owns, but events do not bypass the backoff after errors.
-		Watches(&batchv1.Job{}, enqueue.JobHandler(r.countFinished), builder.WithPredicates(enqueue.JobChanged())).
+		Watches(&batchv1.Job{}, enqueue.JobHandler(r.countFinished, r.memories.freed), builder.WithPredicates(enqueue.JobChanged())).
 		WatchesRawSource(r.Wakes.Source()).
 		WatchesRawSource(r.Gate.Takeover()).
 		WithOptions(controller.Options{

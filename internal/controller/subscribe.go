@@ -10,10 +10,13 @@ import (
 	"miracle.dev/scaledjob-operator/internal/keyspace"
 )
 
-// subscribe claims the Redis server of the spec, and watches the keys as spec.notifications says. A value that this
+// subscribe claims the Redis server and the queues of the spec, and watches the keys as spec.notifications says. A value that this
 // version does not know is treated like Disabled. An error, always an [*failure.Error], means that no Redis server can be used.
 func (r *Reconciler) subscribe(t *target) error {
 	id, source := keyspace.ID(t.key()), &t.spec.Source
+	for _, event := range r.memories.share(t) {
+		t.mem.note(event)
+	}
 	if t.spec.Err != nil {
 		r.unsubscribe(t.key())
 		return t.spec.Err

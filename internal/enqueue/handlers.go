@@ -5,13 +5,16 @@ package enqueue
 
 import (
 	"context"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"miracle.dev/scaledjob-operator/internal/jobs"
 )
@@ -26,8 +29,12 @@ func SpecChanged() predicate.Predicate {
 }
 
 // JobHandler requests a reconcile of the ScaledJob that controls a Job, and of the ScaledJob that controlled it before
-// an update. It calls finished when the cache first shows that a Job has finished.
-func JobHandler(finished func(owner types.NamespacedName, job *batchv1.Job)) handler.EventHandler {
+// an update. It calls finished when the cache first shows that a Job has finished. When an owned Job has finished, or was
+// deleted, it calls freed, and requests a reconcile of the ScaledJobs that this returns, each after its delay.
+func JobHandler(
+	finished func(owner types.NamespacedName, job *batchv1.Job),
+	freed func(namespace string, deleted bool) map[types.NamespacedName]time.Duration,
+) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, queue requestQueue) {
 			if !e.IsInInitialList {
@@ -36,13 +43,27 @@ func JobHandler(finished func(owner types.NamespacedName, job *batchv1.Job)) han
 			enqueueOwner(queue, e.Object, nil) // handler.Funcs lowers it for the initial list.
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue requestQueue) {
-			reportFinish(e.ObjectOld, e.ObjectNew, finished)
+			if reportFinish(e.ObjectOld, e.ObjectNew, finished) {
+				enqueueLater(queue, freed(e.ObjectNew.GetNamespace(), false))
+			}
 			enqueueOwner(queue, e.ObjectOld, new(PriorityNormal))
 			enqueueOwner(queue, e.ObjectNew, new(PriorityNormal))
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, queue requestQueue) {
 			enqueueOwner(queue, e.Object, new(PriorityNormal))
+			if _, _, owned := jobs.Owner(e.Object); owned {
+				enqueueLater(queue, freed(e.Object.GetNamespace(), true))
+			}
 		},
+	}
+}
+
+// enqueueLater adds requests, each after its delay.
+func enqueueLater(queue requestQueue, delays map[types.NamespacedName]time.Duration) {
+	for key, delay := range delays {
+		queue.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(
+			priorityqueue.AddOpts{Priority: new(PriorityNormal), After: max(delay, time.Millisecond)},
+			reconcile.Request{NamespacedName: key})
 	}
 }
 
@@ -52,20 +73,23 @@ func enqueueOwner(queue requestQueue, job client.Object, class *int) {
 	}
 }
 
-// reportFinish calls finished if the Job has finished between before and after. before is nil if the Job is new.
-func reportFinish(before, after client.Object, finished func(owner types.NamespacedName, job *batchv1.Job)) {
+// reportFinish calls finished if the Job has finished between before and after, and reports whether it has. before is nil
+// if the Job is new.
+func reportFinish(before, after client.Object, finished func(owner types.NamespacedName, job *batchv1.Job)) bool {
 	owner, _, owned := jobs.Owner(after)
 	job, ok := after.(*batchv1.Job)
 	if !owned || !ok || !jobs.Finished(job) {
-		return
+		return false
 	}
-	if old, seen := before.(*batchv1.Job); !seen || !jobs.Finished(old) {
-		finished(owner, job)
+	if old, seen := before.(*batchv1.Job); seen && jobs.Finished(old) {
+		return false
 	}
+	finished(owner, job)
+	return true
 }
 
 // JobChanged accepts the events that change the count of Jobs: a Job was created, deleted, or marked for deletion,
-// became ready, finished, or has another owner.
+// became ready, was suspended or resumed, finished, or has another owner.
 func JobChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -78,17 +102,19 @@ func JobChanged() predicate.Predicate {
 
 // counts has the properties of a Job that affect the count of Jobs.
 type counts struct {
-	owner    types.UID
-	finished bool
-	ready    bool
-	deleting bool
+	owner     types.UID
+	finished  bool
+	ready     bool
+	suspended bool
+	deleting  bool
 }
 
 func countsOf(job *batchv1.Job) counts {
 	return counts{
-		owner:    jobs.ControllerUID(job),
-		finished: jobs.Finished(job),
-		ready:    jobs.Ready(job),
-		deleting: job.DeletionTimestamp != nil,
+		owner:     jobs.ControllerUID(job),
+		finished:  jobs.Finished(job),
+		ready:     jobs.Ready(job),
+		suspended: jobs.Suspended(job),
+		deleting:  job.DeletionTimestamp != nil,
 	}
 }

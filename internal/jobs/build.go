@@ -52,6 +52,9 @@ func Build(owner *scaledjobv1.ScaledJob, hash string, ordinal, floor int64) *bat
 	if pod.Spec.RestartPolicy == "" {
 		pod.Spec.RestartPolicy = restartPolicy(&job.Spec)
 	}
+	variables := environment(owner)
+	withEnvironment(pod.Spec.InitContainers, variables)
+	withEnvironment(pod.Spec.Containers, variables)
 	return job
 }
 

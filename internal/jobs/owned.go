@@ -45,7 +45,7 @@ func Classify(jobs []*batchv1.Job, owner types.UID) Owned {
 	return owned
 }
 
-// Pending returns how many of the active Jobs have no ready Pod.
+// Pending returns how many of the active Jobs have no ready Pod. It counts suspended Jobs.
 func (c *Owned) Pending() int {
 	pending := 0
 	for _, job := range c.Active {
@@ -56,8 +56,25 @@ func (c *Owned) Pending() int {
 	return pending
 }
 
-// Ready reports whether the Job has a ready Pod.
-func Ready(job *batchv1.Job) bool { return job.Status.Ready != nil && *job.Status.Ready > 0 }
+// Suspended returns how many of the active Jobs are suspended.
+func (c *Owned) Suspended() int {
+	suspended := 0
+	for _, job := range c.Active {
+		if Suspended(job) {
+			suspended++
+		}
+	}
+	return suspended
+}
+
+// Ready reports whether the Job has a ready Pod. A suspended Job has none: Kubernetes deletes its Pods, and they may have
+// put their messages back into the queue before its status shows that.
+func Ready(job *batchv1.Job) bool { return hasReadyPod(job) && !Suspended(job) }
+
+func hasReadyPod(job *batchv1.Job) bool { return job.Status.Ready != nil && *job.Status.Ready > 0 }
+
+// Suspended reports whether the Job is suspended, by its template or by a controller that admits Jobs.
+func Suspended(job *batchv1.Job) bool { return job.Spec.Suspend != nil && *job.Spec.Suspend }
 
 // Outdated returns the active Jobs that were built from a template with another hash, and from an earlier generation of
 // the spec than the given one. A cache that lags may show an earlier spec than the one of which a former leader made

@@ -42,7 +42,7 @@ func (r *Readiness) Observe(active []*batchv1.Job, now time.Time) {
 	for _, job := range active {
 		seen, known := (*r)[job.UID]
 		if ready := Ready(job); !known || ready != seen.Ready {
-			seen.Ready, seen.Since, seen.EverReady = ready, now, seen.EverReady || ready
+			seen.Ready, seen.Since, seen.EverReady = ready, now, seen.EverReady || hasReadyPod(job)
 			if !known && !ready && endedPods(&job.Status) == 0 {
 				seen.Since = job.CreationTimestamp.Time // It has had no Pod that could have been ready.
 			}
@@ -90,7 +90,7 @@ func (r Readiness) Unstarted(list []*batchv1.Job) []*batchv1.Job {
 // observed it since its creation, or it has no Pod. It returns false for a Job of an earlier process that has a Pod.
 func (r Readiness) NeverReady(job *batchv1.Job) bool {
 	seen, status := r[job.UID], &job.Status
-	if seen.EverReady || Ready(job) || endedPods(status) > 0 {
+	if seen.EverReady || hasReadyPod(job) || endedPods(status) > 0 {
 		return false
 	}
 	return seen.FromStart || status.Active == 0 && (status.Terminating == nil || *status.Terminating == 0)

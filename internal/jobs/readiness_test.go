@@ -50,6 +50,30 @@ func TestClaimed(t *testing.T) {
 	g.Expect(claimed).To(Equal(1), "no grace")
 }
 
+// A Job that is suspended again has lost its Pod, which may have put its message back. It must not count as claimed from
+// then on, whenever its status shows that: the message would get another Job, and this one takes a message when it resumes.
+func TestASuspendedJobHasClaimedNothing(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var r Readiness
+	job := withReady("a", 1)
+	claimed := func(second int) int {
+		r.Observe([]*batchv1.Job{job}, at(second))
+		n, _ := r.Claimed(10*time.Second, at(second))
+		return n
+	}
+	claimed(0)
+	g.Expect(claimed(10)).To(Equal(1))
+	job.Spec.Suspend = new(true)
+	g.Expect(claimed(11)).To(BeZero(), "the status still shows a ready Pod")
+	g.Expect(r.NeverReady(job)).To(BeFalse())
+	job.Status.Ready = new(int32(0))
+	g.Expect(claimed(30)).To(BeZero())
+	job.Spec.Suspend, job.Status.Ready = nil, new(int32(1))
+	g.Expect(claimed(40)).To(BeZero(), "its new Pod has just become ready")
+	g.Expect(claimed(50)).To(Equal(1))
+}
+
 func TestReadinessRecordsWhatWasObserved(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -13,21 +13,28 @@ import (
 // a ready Pod, as one that does not end.
 const StartTimeout = time.Minute
 
+// admissionTimeout is how long a Job may be suspended before it counts as one that waits for its admission. A controller
+// that admits Jobs suspends each one for a moment.
+const admissionTimeout = 5 * time.Second
+
 // Waiting are the active Jobs that have had no ready Pod, or have been going to be deleted, for at least [StartTimeout].
 type Waiting struct {
-	// Unstarted is the number of those that were never observed with a ready Pod. WithoutPod of these have had no Pod at all,
-	// Suspended of these are suspended, and Outdated of these have another template than the current one.
+	// Unstarted is the number of those that are suspended, or were never observed with a ready Pod. WithoutPod of these have
+	// had no Pod at all, Suspended of these are suspended, and Outdated of these have another template than the current one.
 	Unstarted, WithoutPod, Suspended, Outdated int
 	// Unended is the number of those that were observed with a ready Pod before. Their Pods have ended, or are not ready
 	// any more.
 	Unended int
 	// Terminating is the number of those that are being deleted for as long.
 	Terminating int
+	// Unadmitted is true if all active Jobs are suspended, and one of them has been for five seconds or longer.
+	Unadmitted bool
 }
 
 // Waiting counts the active Jobs that have had no ready Pod for at least [StartTimeout]. hash is that of the current
 // template. Waiting also returns when the next Job will have had none for so long; zero if none will.
 func (r Readiness) Waiting(active []*batchv1.Job, hash string, now time.Time) (found Waiting, next time.Time) {
+	found.Unadmitted, next = r.unadmitted(active, now)
 	for _, job := range active {
 		seen := r[job.UID]
 		since := seen.Since
@@ -47,18 +54,35 @@ func (r Readiness) Waiting(active []*batchv1.Job, hash string, now time.Time) (f
 	return found, next
 }
 
+// unadmitted reports whether all active Jobs are suspended, and one of them has been for [admissionTimeout]. It also returns
+// when that will be so; zero if it is, or if a Job is not suspended.
+func (r Readiness) unadmitted(active []*batchv1.Job, now time.Time) (is bool, at time.Time) {
+	for _, job := range active {
+		if !Suspended(job) {
+			return false, time.Time{}
+		}
+		if until := r[job.UID].Since.Add(admissionTimeout); at.IsZero() || until.Before(at) {
+			at = until
+		}
+	}
+	if at.IsZero() || now.Before(at) {
+		return false, at
+	}
+	return true, time.Time{}
+}
+
 func (w *Waiting) add(job *batchv1.Job, everReady bool, hash string) {
 	switch {
 	case job.DeletionTimestamp != nil:
 		w.Terminating++
 		return
-	case everReady:
+	case everReady && !Suspended(job):
 		w.Unended++
 		return
 	}
 	w.Unstarted++
 	switch {
-	case job.Spec.Suspend != nil && *job.Spec.Suspend:
+	case Suspended(job):
 		w.Suspended++
 	case job.Status.Active == 0 && endedPods(&job.Status) == 0:
 		w.WithoutPod++

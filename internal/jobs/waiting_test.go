@@ -14,6 +14,40 @@ import (
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
 )
 
+// Jobs that wait for their admission are noticed if no other Job is active, and not at once: a controller that admits Jobs
+// suspends each for a moment.
+func TestUnadmitted(t *testing.T) {
+	t.Parallel()
+	began := at(100)
+	suspended := func(job *batchv1.Job) { job.Spec.Suspend = new(true) }
+	first, second, running := job("first", suspended), job("second", suspended), job("running")
+	record := Readiness{
+		first.UID: {Since: began, EverReady: true}, second.UID: {Since: began.Add(4 * time.Second)}, running.UID: {Since: began.Add(time.Hour)},
+	}
+	for name, c := range map[string]struct {
+		jobs  []*batchv1.Job
+		after time.Duration
+		is    bool
+		next  time.Time
+	}{
+		"no Job":          {nil, time.Hour, false, time.Time{}},
+		"too early":       {[]*batchv1.Job{first, second}, 4 * time.Second, false, began.Add(5 * time.Second)},
+		"one for long":    {[]*batchv1.Job{first, second}, 5 * time.Second, true, began.Add(time.Minute)},
+		"one is resumed":  {[]*batchv1.Job{first, running}, 5 * time.Second, false, began.Add(time.Minute)},
+		"the other later": {[]*batchv1.Job{second}, 5 * time.Second, false, began.Add(9 * time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			found, next := record.Waiting(c.jobs, "", began.Add(c.after))
+			g.Expect(found.Unadmitted).To(Equal(c.is))
+			g.Expect(next).To(Equal(c.next))
+		})
+	}
+	found, _ := record.Waiting([]*batchv1.Job{first}, "", began.Add(StartTimeout))
+	NewWithT(t).Expect(found).To(Equal(Waiting{Unstarted: 1, Suspended: 1, Unadmitted: true}), "it is not one that does not end")
+}
+
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	began := at(100)

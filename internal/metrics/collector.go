@@ -38,6 +38,8 @@ var (
 			func(s *series) float64 { return float64(s.active) }),
 		counted("scaledjob_pending_jobs", "Jobs that have not finished and have no ready Pod.",
 			func(s *series) float64 { return float64(s.pending) }),
+		counted("scaledjob_suspended_jobs", "Jobs that have not finished and are suspended.",
+			func(s *series) float64 { return float64(s.suspended) }),
 		counted("scaledjob_creation_pausing", "1 while the creation of Jobs is paused.",
 			func(s *series) float64 { return indicator(s.pausing) }),
 		counted("scaledjob_notifications_active", "1 in mode Events, 0 in mode Polling.",

@@ -19,9 +19,9 @@ type series struct {
 	queue  string
 	depths []depth
 	// observed is true once Jobs were counted. The fields up to the next comment are unknown before.
-	observed        bool
-	active, pending int32
-	pausing, events bool
+	observed                   bool
+	active, pending, suspended int32
+	pausing, events            bool
 	// desired is nil, and the times are zero, while they are unknown.
 	desired             *int32
 	lastRead, lastEvent time.Time
@@ -60,8 +60,9 @@ type Sample struct {
 	Read   bool
 	// Desired is the number of Jobs that should be active; if nil, the series keeps its value.
 	Desired *int32
-	// Active is the number of unfinished Jobs, and Pending the number of those without a ready Pod.
-	Active, Pending int32
+	// Active is the number of unfinished Jobs, Pending the number of those without a ready Pod, and Suspended the number of
+	// those that are suspended.
+	Active, Pending, Suspended int32
 	// Pausing is true while creation is paused, or will be again if there is no progress.
 	Pausing bool
 	// Events is true if Redis sends notifications when the queue grows. LastEvent is when the last one arrived; zero if
@@ -89,7 +90,7 @@ func (m *Metrics) Observe(key types.NamespacedName, sample Sample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.seriesOf(key, sample.Queue)
-	s.observed, s.active, s.pending = true, sample.Active, sample.Pending
+	s.observed, s.active, s.pending, s.suspended = true, sample.Active, sample.Pending, sample.Suspended
 	s.pausing, s.events = sample.Pausing, sample.Events
 	if sample.Depths != nil {
 		s.setDepths(sample.Depths)

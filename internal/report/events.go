@@ -25,6 +25,7 @@ const (
 	eventQueueConnected   = "QueueConnected"
 	eventTemplateRejected = "TemplateRejected"
 	eventTemplateWarning  = "TemplateWarning"
+	eventSharedQueue      = "SharedQueue"
 
 	eventNotificationsUnavailable = "NotificationsUnavailable"
 	eventNotificationsRestored    = "NotificationsRestored"
@@ -62,6 +63,12 @@ func ReplacedJobs() Event {
 func DeletedHistory(quota string) Event {
 	return normal(eventDeletedHistory, "Prune", "Deleted the oldest finished Jobs, because the quota "+quoted(quota)+
 		" has no room for new Jobs. Lower spec.successfulJobsHistoryLimit and spec.failedJobsHistoryLimit, or raise the quota.")
+}
+
+// SharedQueue reports that another ScaledJob of the namespace counts the messages of the same queue.
+func SharedQueue(key, other string) Event {
+	return warning(eventSharedQueue, "ReadQueue", "The ScaledJob "+quoted(other)+" counts the messages of "+quoted(key)+
+		" on the same server as well, so that each message gets a Job of both. Let only one of them name this key.")
 }
 
 // Events returns the events for the conditions that changed between two statuses.
@@ -121,7 +128,8 @@ func aboutLimits(before, after *scaledjobv1.ScaledJobStatus) *Event {
 // warned reports whether there was a warning about ScalingLimited as it is in the status.
 func warned(status *scaledjobv1.ScaledJobStatus) bool {
 	switch string(Limit(status)) {
-	case scaledjobv1.ReasonCreateFailing, scaledjobv1.ReasonJobsNotStarting, scaledjobv1.ReasonMessagesOrphaned:
+	case scaledjobv1.ReasonCreateFailing, scaledjobv1.ReasonJobsNotStarting, scaledjobv1.ReasonMessagesOrphaned,
+		scaledjobv1.ReasonJobsSuspended:
 		return true
 	default:
 		return Pausing(status)

@@ -66,8 +66,14 @@ func scalingLimited(sj *scaledjobv1.ScaledJob, seen *Reconciled) Condition {
 		return limited(scaledjobv1.ReasonCreateFailing, failing(seen.Answer))
 	case seen.orphansLimit():
 		return limited(string(seen.Limit), orphaned(seen.Orphans))
+	case seen.NotReady.Unadmitted && seen.Created == 0 && seen.Depth != nil && *seen.Depth > 0:
+		return limited(scaledjobv1.ReasonJobsSuspended, suspended(sj, seen))
 	case seen.lacksJobs():
 		return limited(scaledjobv1.ReasonJobsNotStarting, notStarting(sj, seen))
+	case seen.AtMaxPending:
+		return limited(scaledjobv1.ReasonAtMaxPending, "Jobs are due, and as many active Jobs as spec.maxPendingReplicas allows have no "+
+			"ready Pod. The next Job is created as soon as one of them becomes ready or ends. If nodes are free, raise it; see also: "+
+			describe(sj, "pods")+".")
 	case seen.AtMax:
 		return limited(scaledjobv1.ReasonAtMaxReplicas, "More Jobs are due than spec.maxReplicas allows. "+raise(sj, seen))
 	}
@@ -81,6 +87,9 @@ func (r *Reconciled) orphansLimit() bool {
 
 // raise returns what users can do if maxReplicas limits scaling.
 func raise(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
+	if waiting := seen.Jobs.Suspended(); waiting > 0 {
+		return fmt.Sprintf("Of the active Jobs, %d are suspended and wait for their admission; more Jobs would wait as well.", waiting)
+	}
 	if seen.NotReady.Unended > 0 {
 		return notEnding(sj)
 	}
@@ -101,12 +110,21 @@ func notLimited(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
 	switch {
 	case noneDue && depth == 0:
 		return "No message is outstanding. If you expect messages, check the names of the keys, the database and the address."
-	case noneDue && depth <= sj.Spec.ActivationThreshold:
-		return "The depth of the queue does not exceed spec.activationThreshold. The operator creates no Jobs until it does."
+	case depth > 0 && depth <= sj.Spec.ActivationThreshold && !seen.Overdue && !seen.Due:
+		return notActivated(sj)
 	case depth > 0 && !seen.Due && (seen.NotReady.Unended > 0 || seen.Still):
 		return "As many Jobs are unfinished as are due. " + notEnding(sj)
 	}
 	return noneHeld
+}
+
+// notActivated says when messages that do not exceed activationThreshold get Jobs.
+func notActivated(sj *scaledjobv1.ScaledJob) string {
+	text := "The depth of the queue does not exceed spec.activationThreshold. The operator creates no Jobs for it until it does"
+	if sj.Spec.MaxWait() > 0 {
+		return text + ", or until messages have waited for spec.maxWaitSeconds."
+	}
+	return text + ". To bound the time that messages wait, set spec.maxWaitSeconds."
 }
 
 // notEnding is for Jobs that count for messages and, probably, do nothing for them.
@@ -120,6 +138,15 @@ func notEnding(sj *scaledjobv1.ScaledJob) string {
 	return text
 }
 
+// suspended says that all active Jobs are suspended, and what may be the cause.
+func suspended(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
+	return fmt.Sprintf("Messages are outstanding, and all %d active Jobs are suspended, so that none runs. They start when suspend in "+
+		"spec.jobTemplate, or the controller that admits them, lets them. With Kueue, see why with: kubectl describe workloads "+
+		"--namespace=%s. Common causes are a quota that is used up, a LocalQueue that does not exist, a Workload that was "+
+		"deactivated (delete its Job to get another one), and a managedBy in spec.jobTemplate for which no controller runs.",
+		len(seen.Jobs.Active), sj.Namespace)
+}
+
 // lacksJobs reports whether Jobs that do not start, or are being deleted for long, take the places of Jobs that are due.
 func (r *Reconciled) lacksJobs() bool {
 	stuck := r.NotReady.Unstarted + r.NotReady.Terminating
@@ -129,9 +156,6 @@ func (r *Reconciled) lacksJobs() bool {
 // notStarting says how many Jobs have not started, and what can be known of the cause.
 func notStarting(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
 	jobs, total := seen.NotReady, len(seen.Jobs.Active)+seen.Created
-	describe := func(what string) string {
-		return "kubectl describe " + what + " --namespace=" + sj.Namespace + " --selector=" + scaledjobv1.LabelScaledJob + "=" + sj.Name
-	}
 	text := fmt.Sprintf("Unfinished Jobs without a ready Pod for a minute or longer: %d of %d.", jobs.Unstarted+jobs.Terminating, total)
 	if jobs.Outdated > 0 {
 		text += fmt.Sprintf(" Made from an earlier template: %d. They count as active until they end. Delete them", jobs.Outdated)
@@ -142,7 +166,7 @@ func notStarting(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
 	}
 	if jobs.WithoutPod > 0 {
 		text += fmt.Sprintf(" Without any Pod: %d. Common causes are PodSecurity, a quota for Pods (finished Jobs keep theirs) and a "+
-			"missing ServiceAccount; the events of the Jobs name it: %s.", jobs.WithoutPod, describe("jobs"))
+			"missing ServiceAccount; the events of the Jobs name it: %s.", jobs.WithoutPod, describe(sj, "jobs"))
 	}
 	if jobs.Suspended > 0 {
 		text += fmt.Sprintf(" Suspended: %d. They start when suspend in spec.jobTemplate, or the controller that suspended them, such as "+
@@ -150,13 +174,18 @@ func notStarting(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
 	}
 	if waiting := jobs.Unstarted - jobs.WithoutPod - jobs.Suspended; waiting > 0 {
 		text += fmt.Sprintf(" With a Pod that is not ready: %d. Common causes are an image that can't be pulled, no node that fits, and a "+
-			"readiness probe that fails; the Pods name it: %s.", waiting, describe("pods"))
+			"readiness probe that fails; the Pods name it: %s.", waiting, describe(sj, "pods"))
 	}
 	if jobs.Terminating > 0 {
 		text += fmt.Sprintf(" Being deleted for a minute or longer: %d. A finalizer, or a Pod on a node that does not answer, keeps "+
-			"them: %s.", jobs.Terminating, describe("jobs"))
+			"them: %s.", jobs.Terminating, describe(sj, "jobs"))
 	}
 	return text
+}
+
+// describe returns the command that shows the events of the Jobs or Pods.
+func describe(sj *scaledjobv1.ScaledJob, what string) string {
+	return "kubectl describe " + what + " --namespace=" + sj.Namespace + " --selector=" + scaledjobv1.LabelScaledJob + "=" + sj.Name
 }
 
 // probing says what happens during a pause, and resume says how to end it immediately.
@@ -170,8 +199,8 @@ const (
 // paused returns the message while creation is paused because of how Jobs end.
 func paused(seen *Reconciled) string {
 	if seen.Limit == scaling.NoProgress && seen.Depth != nil && *seen.Depth == 0 {
-		return "The queue is empty, and Jobs of spec.minReplicas finish instead of waiting for messages." + probing + " Let the " +
-			"workers wait longer, or lower spec.minReplicas. Without notifications or tracking, workers may have processed messages " +
+		return "The queue is empty, and Jobs of spec.minReplicas or spec.spareReplicas finish instead of waiting for messages." + probing +
+			" Let the workers wait longer, or lower these numbers. Without notifications or tracking, workers may have processed messages " +
 			"that the operator did not see." + resume
 	}
 	if seen.Limit == scaling.NoProgress {

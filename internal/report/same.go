@@ -21,13 +21,14 @@ func SameStatus(a, b *scaledjobv1.ScaledJobStatus) bool {
 }
 
 func equalCounts(a, b *scaledjobv1.ScaledJobStatus) bool {
-	return a.ActiveJobs == b.ActiveJobs && a.PendingJobs == b.PendingJobs &&
+	return a.ActiveJobs == b.ActiveJobs && a.PendingJobs == b.PendingJobs && a.SuspendedJobs == b.SuspendedJobs &&
 		a.SucceededJobs == b.SucceededJobs && a.FailedJobs == b.FailedJobs &&
 		equalValues(a.QueueDepth, b.QueueDepth) && equalValues(a.DesiredJobs, b.DesiredJobs)
 }
 
 func equalQueues(a, b scaledjobv1.QueueStatus) bool {
-	return a.Name == b.Name && a.ConsumerGroup == b.ConsumerGroup && a.Window == b.Window && equalValues(a.Depth, b.Depth)
+	return a.Name == b.Name && a.ConsumerGroup == b.ConsumerGroup && a.Window == b.Window &&
+		equalValues(a.Depth, b.Depth) && a.NonEmptySince.Equal(b.NonEmptySince)
 }
 
 func equalConditions(a, b metav1.Condition) bool {

@@ -54,9 +54,10 @@ type Reconciled struct {
 	WithoutGroup *scaledjobv1.Queue
 	// Trimmed is a stream that has lost entries which are still pending; nil if there is none.
 	Trimmed *scaledjobv1.Queue
-	// AtMax is true if more Jobs are due than maxReplicas allows. Limit is why creation is paused.
-	AtMax bool
-	Limit scaling.PauseReason
+	// AtMax is true if more Jobs are due than maxReplicas allows, and AtMaxPending if Jobs are due that maxPendingReplicas
+	// does not allow. Limit is why creation is paused.
+	AtMax, AtMaxPending bool
+	Limit               scaling.PauseReason
 	// PausedUntil is when the next Job may be created; zero if creation is not paused, or if that may be now.
 	PausedUntil time.Time
 	// Consumed is true if the failed Jobs have taken messages from the queue. Orphans are the orphaned messages.
@@ -67,6 +68,8 @@ type Reconciled struct {
 	Due      bool
 	Failures int
 	Answer   admission.Answer
+	// Overdue is true if messages have waited for maxWaitSeconds.
+	Overdue bool
 	// NotReady are the active Jobs that have had no ready Pod for long. Still is true if no message has left the queue for
 	// long.
 	NotReady jobs.Waiting
@@ -98,6 +101,7 @@ func Status(
 	status := next(sj, before)
 	status.ActiveJobs = int32(len(seen.Jobs.Active) + seen.Created)
 	status.PendingJobs = int32(seen.Jobs.Pending() + seen.Created)
+	status.SuspendedJobs = int32(seen.Jobs.Suspended())
 	status.SucceededJobs = int32(len(seen.Jobs.Succeeded))
 	status.FailedJobs = int32(len(seen.Jobs.Failed))
 	if before.ObservedGeneration != sj.Generation || seen.Desired != nil {

@@ -104,7 +104,9 @@ func policyOf(spec *scaledjobv1.ScaledJobSpec) scaling.Policy {
 	policy := scaling.Policy{
 		ActivationThreshold: spec.ActivationThreshold,
 		MinReplicas:         spec.MinReplicas,
+		SpareReplicas:       spec.SpareReplicas,
 		MaxReplicas:         spec.MaxReplicasOrDefault(),
+		MaxPendingReplicas:  spec.MaxPendingReplicasOrNone(),
 		Calculation:         scaling.Calculation(spec.QueuesCalculation),
 		Strategy:            scaling.Strategy(spec.ScalingStrategy.Type),
 	}

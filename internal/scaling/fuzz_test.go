@@ -12,20 +12,20 @@ import (
 // FuzzDecide compares the decision for two queues with the formulas in arbitrary precision, for all values of an int64.
 func FuzzDecide(f *testing.F) {
 	const most, least = math.MaxInt64, math.MinInt64
-	f.Add(byte(0), byte(0), int64(47), int64(0), int64(10), int64(0), int64(0), int64(10), int64(4), int64(0), int64(0), int32(0), int32(20), int64(0), int32(0))
-	f.Add(byte(1), byte(1), int64(3), int64(4), int64(1), int64(9), int64(9), int64(2), int64(4), int64(3), int64(0), int32(0), int32(20), int64(1), int32(50))
-	f.Add(byte(2), byte(2), int64(most), int64(most), int64(1), int64(most), int64(most), int64(1), int64(0), int64(most), int64(0), int32(0), int32(math.MaxInt32), int64(1), int32(100))
-	f.Add(byte(3), byte(3), int64(least), int64(least), int64(least), int64(least), int64(least), int64(least), int64(least), int64(least), int64(least), int32(math.MinInt32), int32(math.MinInt32), int64(least), int32(math.MinInt32))
-	f.Add(byte(1), byte(0), int64(20), int64(0), int64(10), int64(0), int64(0), int64(7), int64(9), int64(7), int64(20), int32(1), int32(5), int64(most), int32(99))
+	f.Add(byte(0), byte(0), int64(47), int64(0), int64(10), int64(0), int64(0), int64(10), int64(4), int64(0), int64(0), int32(0), int32(20), int64(0), int32(0), int32(2), false)
+	f.Add(byte(1), byte(1), int64(3), int64(4), int64(1), int64(9), int64(9), int64(2), int64(4), int64(3), int64(0), int32(0), int32(20), int64(1), int32(50), int32(2), false)
+	f.Add(byte(2), byte(2), int64(most), int64(most), int64(1), int64(most), int64(most), int64(1), int64(0), int64(most), int64(0), int32(0), int32(math.MaxInt32), int64(1), int32(100), int32(math.MaxInt32), true)
+	f.Add(byte(3), byte(3), int64(least), int64(least), int64(least), int64(least), int64(least), int64(least), int64(least), int64(least), int64(least), int32(math.MinInt32), int32(math.MinInt32), int64(least), int32(math.MinInt32), int32(math.MinInt32), true)
+	f.Add(byte(1), byte(0), int64(20), int64(0), int64(10), int64(0), int64(0), int64(7), int64(9), int64(7), int64(20), int32(1), int32(5), int64(most), int32(99), int32(3), true)
 	f.Fuzz(func(t *testing.T, strategy, calculation byte, waiting, inProgress, threshold, otherWaiting, otherInProgress, otherThreshold,
-		active, claimed, activation int64, minimum, maximum int32, deduction int64, percentage int32,
+		active, claimed, activation int64, minimum, maximum int32, deduction int64, percentage, spare int32, overdue bool,
 	) {
 		seen := Observation{
-			Queues: []Queue{{waiting, inProgress, threshold}, {otherWaiting, otherInProgress, otherThreshold}},
-			Active: active, Claimed: claimed,
+			Queues:  []Queue{{waiting, inProgress, threshold}, {otherWaiting, otherInProgress, otherThreshold}},
+			Overdue: overdue, Active: active, Claimed: claimed,
 		}
 		policy := Policy{
-			ActivationThreshold: activation, MinReplicas: minimum, MaxReplicas: maximum,
+			ActivationThreshold: activation, MinReplicas: minimum, MaxReplicas: maximum, SpareReplicas: spare,
 			Strategy: strategies[int(strategy)%len(strategies)], Calculation: calculations[int(calculation)%len(calculations)],
 			Deduction: deduction, ClaimedPercentage: percentage,
 		}
@@ -81,7 +81,11 @@ func decideExactly(seen Observation, policy Policy) Decision {
 	default:
 		wanted = dueExactly(seen, policy, true)
 	}
-	desired := smaller(larger(wanted, number(int64(policy.MinReplicas))), maximum)
+	desired := larger(wanted, new(big.Int))
+	if policy.Strategy == StrategyDefault || policy.Strategy == StrategyEager {
+		desired = sum(desired, number(int64(policy.SpareReplicas)))
+	}
+	desired = smaller(larger(desired, number(int64(policy.MinReplicas))), maximum)
 	create := larger(new(big.Int).Sub(desired, active), new(big.Int))
 	return Decision{Desired: int32(desired.Int64()), Create: int32(create.Int64()), AtMax: wanted.Cmp(maximum) > 0}
 }
@@ -100,7 +104,7 @@ func dueExactly(seen Observation, policy Policy, withInProgress bool) *big.Int {
 		messages, thresholds = append(messages, all), append(thresholds, threshold)
 		dues = append(dues, quotient(all, threshold))
 	}
-	if outstanding.Cmp(number(policy.ActivationThreshold)) <= 0 {
+	if !seen.Overdue && outstanding.Cmp(number(policy.ActivationThreshold)) <= 0 {
 		return new(big.Int)
 	}
 	first, second := dues[0], dues[1]

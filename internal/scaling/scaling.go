@@ -4,13 +4,16 @@
 // Package scaling computes how many Jobs should be active, see [Decide], and pauses creation while new Jobs would be
 // wasted, see [Pause]. Its only inputs are numbers and times: it has no access to the clock, the network or Kubernetes.
 //
-//	due(n)  = ceil(n / threshold), 0 while the messages outstanding in all queues <= activationThreshold
+//	due(n)  = ceil(n / threshold), 0 while the messages outstanding in all queues <= activationThreshold, unless they have
+//	          waited for maxWaitSeconds
 //	wanted  = due(waiting + inProgress)                                              Default
 //	          claimed + due(waiting)                                                 Accurate
 //	          claimed + due(waiting) - deduction - floor(claimed * percentage / 100) Custom
 //	          maxReplicas while due(waiting) > 0, else 0                             Eager
-//	desired = clamp(wanted, min(minReplicas, maxReplicas), maxReplicas)
-//	create  = max(0, desired - active)
+//	desired = clamp(max(0, wanted) + spare, min(minReplicas, maxReplicas), maxReplicas)
+//	create  = max(0, desired - active), of which at most max(0, maxPendingReplicas - pending) at once
+//	spare   = spareReplicas with Default and Eager, else 0: Accurate and Custom would count a spare Job that is ready
+//	          as claimed, and want another one, without end
 //
 // How the due Jobs of several queues are combined is in due.go.
 //
@@ -47,8 +50,13 @@ type Policy struct {
 	ActivationThreshold int64
 	// MinReplicas is the number of Jobs to keep active without messages.
 	MinReplicas int32
-	// MaxReplicas is the maximum number of active Jobs. It takes precedence over MinReplicas.
+	// SpareReplicas is the number of Jobs to keep active in addition to those that are due. It has no effect on strategies
+	// that count claimed Jobs.
+	SpareReplicas int32
+	// MaxReplicas is the maximum number of active Jobs. It takes precedence over MinReplicas and SpareReplicas.
 	MaxReplicas int32
+	// MaxPendingReplicas is the maximum number of active Jobs without a ready Pod; 0 is no maximum.
+	MaxPendingReplicas int32
 	// Calculation determines how several queues are combined.
 	Calculation Calculation
 	// Strategy determines how the number of Jobs follows from the messages.
@@ -64,6 +72,8 @@ type Policy struct {
 type Observation struct {
 	// Queues are the queues with their content.
 	Queues []Queue
+	// Overdue is true if messages have waited for so long that Jobs are due for them whatever ActivationThreshold is.
+	Overdue bool
 	// Active is the number of unfinished Jobs.
 	Active int64
 	// Claimed is the number of active Jobs that are assumed to have taken their messages from the queue.
@@ -93,12 +103,28 @@ type Decision struct {
 func Decide(seen Observation, policy Policy) Decision {
 	minimum, maximum := policy.limits()
 	wanted := wanted(seen, policy, maximum)
-	desired := min(max(wanted, minimum), maximum)
+	desired := min(max(add(max(wanted, 0), policy.spare()), minimum), maximum)
 	return Decision{
 		Desired: int32(desired),
 		Create:  int32(max(0, desired-max(seen.Active, 0))),
 		AtMax:   wanted > maximum,
 	}
+}
+
+// Startable returns how many Jobs MaxPendingReplicas lets be created, if this many active Jobs have no ready Pod.
+func (p Policy) Startable(pending int64) int64 {
+	if p.MaxPendingReplicas <= 0 {
+		return math.MaxInt64
+	}
+	return max(0, int64(p.MaxPendingReplicas)-max(pending, 0))
+}
+
+// spare returns the number of Jobs to keep active in addition to those that are due.
+func (p Policy) spare() int64 {
+	if p.Strategy.CountsClaimed() {
+		return 0
+	}
+	return int64(max(p.SpareReplicas, 0))
 }
 
 // Free returns how many of the Jobs to create are not due for orphaned messages, for which this many Jobs are due.
@@ -111,7 +137,7 @@ func Free(seen Observation, policy Policy, orphaned, probes int64) int32 {
 	minimum, maximum := policy.limits()
 	// The messages of several queues, or below a threshold, may share Jobs. Those that wait get theirs in any case.
 	waiting := due(seen.Queues, policy.Calculation, Queue.waiting)
-	others := max(wanted(seen, policy, maximum)-orphaned, waiting, minimum)
+	others := max(add(max(wanted(seen, policy, maximum)-orphaned, waiting), policy.spare()), minimum)
 	return int32(min(int64(create), max(0, others-max(0, seen.Active-probes))))
 }
 
@@ -134,7 +160,7 @@ func InProgress(queues []Queue, policy Policy) int64 {
 
 // wanted returns the number of Jobs that the strategy wants, before limits are applied.
 func wanted(seen Observation, policy Policy, maximum int64) int64 {
-	active := seen.Outstanding() > max(policy.ActivationThreshold, 0)
+	active := seen.Overdue || seen.Outstanding() > max(policy.ActivationThreshold, 0)
 	dueFor := func(count func(Queue) int64) int64 {
 		if !active {
 			return 0

@@ -1,0 +1,87 @@
+// Copyright the scaledjob-operator authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/internal/admission"
+)
+
+// quotaTarget returns a ScaledJob of a namespace.
+func quotaTarget(all *memories, namespace, name string) *target {
+	sj := &scaledjobv1.ScaledJob{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + name)}}
+	return &target{sj: sj, mem: all.of(sj)}
+}
+
+// A place that becomes free wakes each ScaledJob of the namespace that a quota has refused, one after the other.
+func TestFreePlacesOfAQuotaAreOfferedInTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var all memories
+		refused := created{refusal: errForbidden}
+		var waiting []*target
+		for _, name := range []string{"a", "b", "c"} {
+			waits := quotaTarget(&all, "mail", name)
+			waits.mem.answer.By = admission.ByQuota
+			all.noteQuota(waits, plan{}, refused)
+			waiting = append(waiting, waits)
+		}
+		other := quotaTarget(&all, "images", "a")
+		other.mem.answer.By = admission.ByWebhook
+		all.noteQuota(other, plan{}, refused)
+
+		g.Expect(all.freed("images", true)).To(BeEmpty(), "a webhook does not wait for a free place")
+		wakes := all.freed("mail", false)
+		delays := make([]time.Duration, 0, len(wakes))
+		for _, delay := range wakes {
+			delays = append(delays, delay)
+		}
+		g.Expect(delays).To(ConsistOf(0*time.Second, quotaSpacing, 2*quotaSpacing))
+		g.Expect(all.freed("mail", true)).To(BeEmpty(), "each has its turn already")
+
+		time.Sleep(2 * quotaSpacing)
+		for _, waits := range waiting {
+			turn, has := all.takeTurn(waits, time.Now())
+			g.Expect(has && turn.deleted).To(BeTrue())
+			_, has = all.takeTurn(waits, time.Now())
+			g.Expect(has).To(BeFalse(), "a turn is for one attempt")
+		}
+		g.Expect(all.freed("mail", true)).To(HaveLen(3))
+
+		all.noteQuota(waiting[0], plan{}, created{jobs: 1})
+		all.noteQuota(waiting[1], plan{known: true}, created{})
+		all.drop(waiting[2].key())
+		g.Expect(all.quotas).To(BeEmpty(), "none waits any longer")
+	})
+}
+
+// A quota may notice later than the operator that a Job was deleted, so its next refusal is not final.
+func TestADeletedJobOfAnotherScaledJobMakesRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		w := newWorld(t, scaledJob())
+		w.queues.SetDepth(emailQueue, 10)
+		w.onCreate = refuse(errForbidden)
+		w.reconcile(ctx)
+		w.reconcile(ctx)
+		w.Expect(w.names()).To(HaveLen(1))
+
+		w.Expect(w.r.memories.freed(emails.Namespace, true)).To(HaveKeyWithValue(emails, 0*time.Second))
+		w.Expect(w.reconcileFails(ctx)).To(MatchError(errForbidden), "it is retried with backoff")
+		w.onCreate = send
+		w.reconcile(ctx)
+		w.Expect(w.jobs(ctx)).To(HaveLen(1))
+		w.Expect(w.r.memories.quotas).To(BeEmpty())
+	})
+}

@@ -165,8 +165,8 @@ func notStarting(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
 		text += "."
 	}
 	if jobs.WithoutPod > 0 {
-		text += fmt.Sprintf(" Without any Pod: %d. Common causes are PodSecurity, a quota for Pods (finished Jobs keep theirs) and a "+
-			"missing ServiceAccount; the events of the Jobs name it: %s.", jobs.WithoutPod, describe(sj, "jobs"))
+		text += fmt.Sprintf(" Without any Pod: %d. Common causes are PodSecurity, a LimitRange, a quota for Pods (finished Jobs keep theirs), a "+
+			"missing ServiceAccount, and a managedBy in spec.jobTemplate for which no controller runs; the events of the Jobs name it: %s.", jobs.WithoutPod, describe(sj, "jobs"))
 	}
 	if jobs.Suspended > 0 {
 		text += fmt.Sprintf(" Suspended: %d. They start when suspend in spec.jobTemplate, or the controller that suspended them, such as "+

@@ -87,8 +87,8 @@ func (r *Reconciled) orphansLimit() bool {
 
 // raise returns what users can do if maxReplicas limits scaling.
 func raise(sj *scaledjobv1.ScaledJob, seen *Reconciled) string {
-	if waiting := seen.Jobs.Suspended(); waiting > 0 {
-		return fmt.Sprintf("Of the active Jobs, %d are suspended and wait for their admission; more Jobs would wait as well.", waiting)
+	if seen.Jobs.Suspended() > 0 {
+		return "Active Jobs are suspended and wait for their admission, for example by Kueue; more Jobs would wait as well."
 	}
 	if seen.NotReady.Unended > 0 {
 		return notEnding(sj)

@@ -21,12 +21,13 @@ import (
 const (
 	// fieldOwner is the field manager of the status.
 	fieldOwner = client.FieldOwner("scaledjob-operator")
-	// leastInterval is the average time between two writes of a status whose conditions change all the time.
+	// leastInterval is the average time between two writes of a status whose conditions change all the time. Writes of
+	// numbers count too.
 	leastInterval = time.Second
 	// applyTimeout bounds a write, so that a slow one delays the Jobs of the ScaledJob only briefly.
 	applyTimeout = 5 * time.Second
 	// burst is how many writes may follow each other without delay if conditions change.
-	burst = 2
+	burst = 3
 )
 
 // StatusRecord is the state of the status of one ScaledJob between reconciles.
@@ -35,7 +36,7 @@ type StatusRecord struct {
 	// then.
 	computed *scaledjobv1.ScaledJobStatus
 	written  *scaledjobv1.ScaledJobStatus
-	// changes limits the rate of writes after changes of conditions.
+	// changes limits the rate at which changes of conditions are written.
 	changes *rate.Limiter
 	// waits is true if the computed status differs from the written one, and due is from when on it may be written, if only
 	// numbers have changed.
@@ -116,9 +117,7 @@ func (w *StatusWriter) Write(
 	if err := w.apply(ctx, sj, record, status); err != nil {
 		return nil, record.retry.Wait(time.Now()), err
 	}
-	if urgent {
-		record.changes.AllowN(now, 1)
-	}
+	record.changes.AllowN(now, 1)
 	return before, 0, nil
 }
 

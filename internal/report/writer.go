@@ -117,7 +117,9 @@ func (w *StatusWriter) Write(
 	if err := w.apply(ctx, sj, record, status); err != nil {
 		return nil, record.retry.Wait(time.Now()), err
 	}
-	record.changes.AllowN(now, 1)
+	if record.changes.TokensAt(now) > 0 {
+		record.changes.ReserveN(now, 1)
+	}
 	return before, 0, nil
 }
 
@@ -145,12 +147,11 @@ func (r *StatusRecord) share(sj *scaledjobv1.ScaledJob, same *scaledjobv1.Scaled
 }
 
 // wait returns how long the write of a changed status is delayed. If conditions have changed, it is urgent, and is not
-// delayed unless they change too often. If only numbers have changed, or if another reconcile follows immediately, it is
+// delayed unless there were many writes. If only numbers have changed, or if another reconcile follows immediately, it is
 // late.
 func (r *StatusRecord) wait(urgent, more bool, now time.Time) time.Duration {
-	if urgent && !more {
-		missing := max(0, 1-r.changes.TokensAt(now))
-		return time.Duration(missing * float64(leastInterval))
+	if urgent && !more && r.changes.TokensAt(now) >= 1 {
+		return 0
 	}
 	return max(0, r.due.Sub(now))
 }

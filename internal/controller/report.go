@@ -45,7 +45,7 @@ func (r *Reconciler) report(
 	}
 	r.logFailures(ctx, deleted.Err, statusErr)
 	failed := errors.Join(created.err, created.refusal, deleted.Err, statusErr)
-	r.Metrics.Observe(t.key(), sample(t, status, seen, plan, failed))
+	r.Metrics.Observe(t.key(), r.sample(t, status, seen, plan, created, failed))
 	return statusWait
 }
 
@@ -184,8 +184,8 @@ func (r *Reconciler) emit(sj *scaledjobv1.ScaledJob, all ...report.Event) {
 }
 
 // sample converts the result of the reconcile into metrics.
-func sample(
-	t *target, status *scaledjobv1.ScaledJobStatus, seen observation, plan plan, err error,
+func (r *Reconciler) sample(
+	t *target, status *scaledjobv1.ScaledJobStatus, seen observation, plan plan, created created, err error,
 ) metrics.Sample {
 	result := metrics.Sample{
 		Queue:     t.sj.Spec.QueueName,
@@ -193,16 +193,34 @@ func sample(
 		Active:    status.ActiveJobs,
 		Pending:   status.PendingJobs,
 		Suspended: status.SuspendedJobs,
+		Max:       t.spec.Policy.MaxReplicas,
 		Pausing:   report.Pausing(status),
+		Suspend:   t.sj.Spec.Suspend,
+		Mode:      string(status.Mode),
 		Events:    status.Mode == scaledjobv1.ModeEvents,
 		LastEvent: seen.events.LastEvent,
 		Missed:    seen.missed,
-		Failed:    err != nil || (seen.queues.err != nil && !seen.queues.err.Busy()),
+		Refused:   created.refusal != nil,
+		RefusedBy: string(created.refused.By),
+
+		Conditions:         conditionsOf(status),
+		CertificatesExpire: r.Servers.CertificatesExpire(t.spec.Source.Endpoint),
+
+		Failed: err != nil || (seen.queues.err != nil && !seen.queues.err.Busy()),
 	}
 	if plan.known {
 		result.Read, result.Desired = true, &plan.desired
 	}
 	return result
+}
+
+// conditionsOf returns the conditions of the status.
+func conditionsOf(status *scaledjobv1.ScaledJobStatus) []metrics.Condition {
+	all := make([]metrics.Condition, len(status.Conditions))
+	for i, is := range status.Conditions {
+		all[i] = metrics.Condition{Type: is.Type, Status: string(is.Status), Reason: is.Reason}
+	}
+	return all
 }
 
 // queueSamples returns the known depths and times by key. Of queues that share a key, the depths are added up, and the

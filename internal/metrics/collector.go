@@ -4,6 +4,9 @@
 package metrics
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,6 +35,11 @@ var (
 		"Since when the queue has had messages, which is the earliest time at which its oldest message can have come.")
 	oldestDesc = describe("scaledjob_queue_oldest_message_timestamp_seconds",
 		"Since when the oldest message of a stream, or of a sorted set of due messages, is outstanding.")
+	modeDesc = describe("scaledjob_mode",
+		"How the operator learns that the queue has grown: 1 for the current mode, 0 for the others.", "mode")
+	conditionDesc = describe("scaledjob_condition", "The conditions of the status; always 1.", "reason", "status", "type")
+	refusedDesc   = describe("scaledjob_creates_refused_total", "Creates of Jobs that the API server refused, by who refused them.", "by")
+
 	finished = prometheus.NewDesc("scaledjob_jobs_finished_total", "Finished Jobs, by outcome.",
 		append([]string{"outcome"}, scaledJobLabels...), nil)
 	reactionDesc = describe("scaledjob_event_to_create_seconds",
@@ -44,9 +52,16 @@ var (
 			func(s *series) float64 { return float64(s.pending) }),
 		counted("scaledjob_suspended_jobs", "Jobs that have not finished and are suspended.",
 			func(s *series) float64 { return float64(s.suspended) }),
+		counted("scaledjob_max_replicas", "The maximum of active Jobs, by spec.maxReplicas or its default.",
+			func(s *series) float64 { return float64(s.maximum) }),
+		counted("scaledjob_suspend", "1 while spec.suspend is true.",
+			func(s *series) float64 { return indicator(s.suspend) }),
+		at("scaledjob_certificate_expiry_timestamp_seconds",
+			"When the first certificate in the Secrets that the ScaledJob names for TLS expires.",
+			func(s *series) time.Time { return s.expiry }),
 		counted("scaledjob_creation_pausing", "1 while the creation of Jobs is paused.",
 			func(s *series) float64 { return indicator(s.pausing) }),
-		counted("scaledjob_notifications_active", "1 in mode Events, 0 in mode Polling.",
+		counted("scaledjob_notifications_active", "1 in mode Events, 0 in the modes Tracking and Polling.",
 			func(s *series) float64 { return indicator(s.events) }),
 		{describe("scaledjob_desired_jobs", "Jobs that should be active."), prometheus.GaugeValue, desired},
 		at("scaledjob_last_read_timestamp_seconds", "When the depth was last read.",
@@ -64,8 +79,8 @@ var (
 	}
 )
 
-func describe(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, scaledJobLabels, nil)
+func describe(name, help string, more ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, append(more, scaledJobLabels...), nil)
 }
 
 // counted is a gauge that is known once the Jobs were counted.
@@ -103,6 +118,9 @@ func (scaledJobs) Describe(all chan<- *prometheus.Desc) {
 	for _, each := range families {
 		all <- each.desc
 	}
+	all <- modeDesc
+	all <- conditionDesc
+	all <- refusedDesc
 	all <- depthDesc
 	all <- sinceDesc
 	all <- oldestDesc
@@ -126,6 +144,7 @@ func (m *Metrics) copied() map[types.NamespacedName]series {
 		each := *s
 		if s.reactions != nil {
 			own := *s.reactions
+			own.native = maps.Clone(own.native)
 			each.reactions = &own
 		}
 		all[key] = each
@@ -159,11 +178,61 @@ func (s *series) collect(all chan<- prometheus.Metric, key types.NamespacedName)
 			all <- metric{finished, prometheus.CounterValue, of, float64(count)}
 		}
 	}
+	s.collectStates(all, key)
 	if s.reactions != nil {
-		count, buckets := s.reactions.cumulative()
-		all <- prometheus.MustNewConstHistogram(
-			reactionDesc, count, s.reactions.sum.Seconds(), buckets, key.Namespace, key.Name, s.queue)
+		all <- reactionMetric{s.reactions, labels}
 	}
+}
+
+// modes are the values of the label mode.
+var modes = []string{"Events", "Tracking", "Polling"}
+
+// collectStates sends the metrics with labels of their own: the mode, the conditions and the refused creates.
+func (s *series) collectStates(all chan<- prometheus.Metric, key types.NamespacedName) {
+	send := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, more ...string) {
+		of := pairs(append(more, "namespace", key.Namespace, "queue", s.queue, "scaledjob", key.Name)...)
+		slices.SortFunc(of, func(a, b *dto.LabelPair) int { return cmp.Compare(a.GetName(), b.GetName()) })
+		all <- metric{desc, kind, of, value}
+	}
+	for _, mode := range modes {
+		if s.mode != "" {
+			send(modeDesc, prometheus.GaugeValue, indicator(s.mode == mode), "mode", mode)
+		}
+	}
+	for _, is := range s.conditions {
+		send(conditionDesc, prometheus.GaugeValue, 1, "type", is.Type, "status", is.Status, "reason", is.Reason)
+	}
+	for by, count := range s.refused {
+		send(refusedDesc, prometheus.CounterValue, float64(count), "by", by)
+	}
+}
+
+// reactionMetric is a histogram with classic buckets, and native ones for servers that take them.
+type reactionMetric struct {
+	*reactions
+
+	labels []*dto.LabelPair
+}
+
+// Desc implements [prometheus.Metric].
+func (reactionMetric) Desc() *prometheus.Desc { return reactionDesc }
+
+// Write implements [prometheus.Metric].
+func (m reactionMetric) Write(out *dto.Metric) error {
+	count, buckets := m.cumulative()
+	native, err := prometheus.NewConstNativeHistogram(
+		reactionDesc, count, m.sum.Seconds(), m.native, nil, 0, nativeSchema, 0, time.Time{}, "", "", "")
+	if err != nil {
+		return err
+	}
+	if err := native.Write(out); err != nil {
+		return err
+	}
+	out.Label, out.Histogram.CreatedTimestamp = m.labels, nil
+	for _, bound := range reactionBuckets {
+		out.Histogram.Bucket = append(out.Histogram.Bucket, &dto.Bucket{UpperBound: &bound, CumulativeCount: new(buckets[bound])})
+	}
+	return nil
 }
 
 // cumulative returns the number of reactions, and how many of them were within each bound.

@@ -6,6 +6,7 @@
 package metrics
 
 import (
+	"runtime"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,6 +50,18 @@ func New(registry prometheus.Registerer) *Metrics {
 	registry.MustRegister(m.reads, m.coalesced, m.parked, scaledJobs{m})
 	registry.MustRegister(m.redis.collectors()...)
 	return m
+}
+
+// Process registers the metrics of this process: its version, and whether it leads, which leads reports.
+func (m *Metrics) Process(registry prometheus.Registerer, version string, leads func() bool) {
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "scaledjob_build_info", Help: "The version of the operator; always 1.",
+		ConstLabels: prometheus.Labels{"version": version, "go_version": runtime.Version()},
+	})
+	build.Set(1)
+	registry.MustRegister(build, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "scaledjob_leader", Help: "1 while this replica is the leader, which creates the Jobs, 0 on standby.",
+	}, func() float64 { return indicator(leads()) }))
 }
 
 // Coalesced counts a notification that caused no wake-up of its own.

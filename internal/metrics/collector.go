@@ -30,49 +30,53 @@ const (
 var (
 	scaledJobLabels = []string{"namespace", "scaledjob", "queue"}
 
-	depthDesc = describe("scaledjob_queue_depth", "Messages outstanding when the queue was last read.")
+	depthDesc = describe("scaledjob_queue_depth", "Outstanding messages when the queue was last read.")
 	sinceDesc = describe("scaledjob_queue_nonempty_since_timestamp_seconds",
-		"Since when the queue has had messages, which is the earliest time at which its oldest message can have come.")
+		"Since when the operator has found messages in the queue each time it read it. No message has waited for longer, unless it "+
+			"was there before the operator first read the queue. Absent while the queue is empty.")
 	oldestDesc = describe("scaledjob_queue_oldest_message_timestamp_seconds",
-		"Since when the oldest message of a stream, or of a sorted set of due messages, is outstanding.")
+		"Since when the oldest message is outstanding, for streams, and for sorted sets with the window Due since it became due. The "+
+			"operator asks for it every 10 seconds at most. Absent for other queues, and while there is none.")
 	modeDesc = describe("scaledjob_mode",
-		"How the operator learns that the queue has grown: 1 for the current mode, 0 for the others.", "mode")
-	conditionDesc = describe("scaledjob_condition", "The conditions of the status; always 1.", "reason", "status", "type")
-	refusedDesc   = describe("scaledjob_creates_refused_total", "Creates of Jobs that the API server refused, by who refused them.", "by")
+		"How the operator learns of new messages: 1 for the current mode, 0 for the others.", "mode")
+	conditionDesc = describe("scaledjob_condition", "One series for each condition in the status, always 1.", "reason", "status", "type")
+	refusedDesc   = describe("scaledjob_creates_refused_total", "Creates of Jobs that the API server refused, by who refused them: quota, admission webhook, admission policy, permissions, "+
+		"change (a policy changed the Job so that the operator can't count it), or the server itself.", "by")
 
-	finished = prometheus.NewDesc("scaledjob_jobs_finished_total", "Finished Jobs, by outcome.",
+	finished = prometheus.NewDesc("scaledjob_jobs_finished_total", "Jobs that have finished, by outcome: succeeded or failed.",
 		append([]string{"outcome"}, scaledJobLabels...), nil)
 	reactionDesc = describe("scaledjob_event_to_create_seconds",
-		"Time from the first notification since the last complete reconcile until a Job was created.")
+		"Time from the first unprocessed notification, or from the first read that showed growth of a tracked key, until a Job was "+
+			"created. It has classic and native buckets.")
 
 	families = []family{
 		counted("scaledjob_active_jobs", "Jobs that have not finished.",
 			func(s *series) float64 { return float64(s.active) }),
-		counted("scaledjob_pending_jobs", "Jobs that have not finished and have no ready Pod.",
+		counted("scaledjob_pending_jobs", "Active Jobs without a ready Pod.",
 			func(s *series) float64 { return float64(s.pending) }),
-		counted("scaledjob_suspended_jobs", "Jobs that have not finished and are suspended.",
+		counted("scaledjob_suspended_jobs", "Active Jobs that are suspended, for example because Kueue has not admitted them.",
 			func(s *series) float64 { return float64(s.suspended) }),
-		counted("scaledjob_max_replicas", "The maximum of active Jobs, by spec.maxReplicas or its default.",
+		counted("scaledjob_max_replicas", "spec.maxReplicas, or its default.",
 			func(s *series) float64 { return float64(s.maximum) }),
 		counted("scaledjob_suspend", "1 while spec.suspend is true.",
 			func(s *series) float64 { return indicator(s.suspend) }),
 		at("scaledjob_certificate_expiry_timestamp_seconds",
 			"When the first certificate in the Secrets that the ScaledJob names for TLS expires.",
 			func(s *series) time.Time { return s.expiry }),
-		counted("scaledjob_creation_pausing", "1 while the creation of Jobs is paused.",
+		counted("scaledjob_creation_pausing", "1 while the creation of Jobs pauses. 0 while only the Jobs for orphaned messages are limited.",
 			func(s *series) float64 { return indicator(s.pausing) }),
 		counted("scaledjob_notifications_active", "1 in mode Events, 0 in the modes Tracking and Polling.",
 			func(s *series) float64 { return indicator(s.events) }),
-		{describe("scaledjob_desired_jobs", "Jobs that should be active."), prometheus.GaugeValue, desired},
+		{describe("scaledjob_desired_jobs", "Jobs that should be active; while suspended, Jobs that would be active."), prometheus.GaugeValue, desired},
 		at("scaledjob_last_read_timestamp_seconds", "When the depth was last read.",
 			func(s *series) time.Time { return s.lastRead }),
-		at("scaledjob_last_event_timestamp_seconds", "When Redis last notified that the queue grew.",
+		at("scaledjob_last_event_timestamp_seconds", "When the last notification of growth arrived.",
 			func(s *series) time.Time { return s.lastEvent }),
-		total("scaledjob_reconcile_total", "Reconciliations of the ScaledJob.",
+		total("scaledjob_reconcile_total", "Reconciles.",
 			func(s *series) uint64 { return s.reconciles }),
-		total("scaledjob_reconcile_errors_total", "Reconciliations that met an error.",
+		total("scaledjob_reconcile_errors_total", "Reconciles with an error from Redis or from the API server.",
 			func(s *series) uint64 { return s.failures }),
-		total("scaledjob_notifications_missed_total", "Growths of the queue without a notification.",
+		total("scaledjob_notifications_missed_total", "How often the queue grew and no notification arrived, or, while its keys are tracked, the server did not report it.",
 			func(s *series) uint64 { return s.missed }),
 		total("scaledjob_jobs_created_total", "Jobs created.",
 			func(s *series) uint64 { return s.created }),

@@ -36,15 +36,16 @@ func New(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		redis: newRedis(),
 		reads: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "scaledjob_queue_read_seconds", Help: "Duration of successful reads of a depth.",
+			Name: "scaledjob_queue_read_seconds", Help: "Duration of successful reads of queues.",
 			Buckets: readBuckets,
 		}),
 		coalesced: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "scaledjob_notifications_coalesced_total",
-			Help: "Notifications that caused no wake-up of their own, because one was already pending.",
+			Help: "Notifications, and changes of tracked keys, that started no reconcile of their own, because one was already pending.",
 		}),
 		parked: gauge("scaledjob_reconciles_parked",
-			"Requests for reconciles that wait because reconciles of the namespace have its share of the workers.", "namespace"),
+			"Requests for reconciles that wait because reconciles of the namespace have its share of the workers. workqueue_depth does not count "+
+				"them. Absent while none waits.", "namespace"),
 		all: map[types.NamespacedName]*series{},
 	}
 	registry.MustRegister(m.reads, m.coalesced, m.parked, scaledJobs{m})

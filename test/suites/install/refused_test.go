@@ -67,6 +67,7 @@ func TestRefusedValues(t *testing.T) {
 		"no such timing":          {`probes: {liveness: {period: 3}}`, "at '/probes/liveness': additional properties 'period' not allowed"},
 		"a probe without a time":  {`probes: {startup: {periodSeconds: 0}}`, "at '/probes/startup/periodSeconds': minimum: got 0, want 1"},
 		"a probe by null":         {`probes: {liveness: null}`, "at '/probes': missing property 'liveness'"},
+		"profiles for all":        {`pprof: {bindAddress: ":6060"}`, "at '/pprof/bindAddress': ':6060' does not match"},
 		"no such DNS policy":      {`dnsPolicy: Host`, "at '/dnsPolicy': value must be one of"},
 		"no name servers":         {`dnsPolicy: None`, "dnsPolicy None leaves the Pods without name servers: set dnsConfig.nameservers"},
 		"no such DNS setting":     {`dnsConfig: {servers: []}`, "at '/dnsConfig': additional properties 'servers' not allowed"},
@@ -108,6 +109,7 @@ func TestRefusedFlags(t *testing.T) {
 		"--leader-elect-renew-deadline=20s": "set leaderElection.renewDeadline instead",
 		"--leader-elect-retry-period=1s":    "set leaderElection.retryPeriod instead",
 		"--health-probe-bind-address=:9000": "set probes.port instead",
+		"--pprof-bind-address=:6060":        "set pprof.bindAddress instead",
 		"--watch-namespaces=team-a":         "set watchNamespaces instead",
 	} {
 		t.Run(argument, func(t *testing.T) {

@@ -369,7 +369,7 @@ func TestEveryFlag(t *testing.T) {
 		"--watch-namespaces=team-a", "--leader-election-id=watching.batch.miracle.dev", "--leader-election-namespace=ops", "--leader-elect-lease-duration=30s",
 		"--leader-elect-renew-deadline=20s", "--leader-elect-retry-period=1.5s", "--max-concurrent-reconciles=1000000",
 		"--polling-fallback-interval=0", "--redis-allow-cidrs=10.0.0.0/8,fd00::/8", "--redis-deny-cidrs=0.0.0.0/0,::/0",
-		"--max-redis-servers-per-namespace=0", "--zap-log-level=2", "--zap-encoder=json", "--zap-stacktrace-level=panic",
+		"--max-redis-servers-per-namespace=0", "--pprof-bind-address=127.0.0.1:6060", "--zap-log-level=2", "--zap-encoder=json", "--zap-stacktrace-level=panic",
 		"--zap-time-encoding=rfc3339", "--configure-redis-notifications", "--allow-insecure-redis-tls", "--zap-devel",
 		"--zap-log-level=error",
 	}))

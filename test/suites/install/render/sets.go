@@ -121,6 +121,7 @@ redis:
   allowInsecureTLS: true
 logging: {level: 2, encoder: json, stacktraceLevel: panic, timeEncoding: rfc3339, development: true}
 probes: {port: 9091}
+pprof: {bindAddress: "127.0.0.1:6060"}
 metrics: {port: 9090}
 extraArgs: [--zap-log-level=error]
 `

@@ -5,6 +5,7 @@
 package docs
 
 import (
+	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -19,6 +20,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"miracle.dev/scaledjob-operator/internal/metrics"
 )
@@ -184,6 +186,15 @@ func (r *recorder) Register(c prometheus.Collector) error {
 func (r *recorder) MustRegister(c ...prometheus.Collector) { r.collectors = append(r.collectors, c...) }
 
 func (r *recorder) Unregister(prometheus.Collector) bool { return false }
+
+func TestEveryFlagOfTheLogIsDocumented(t *testing.T) {
+	t.Parallel()
+	var names []string
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	(&zap.Options{}).BindFlags(flags)
+	flags.VisitAll(func(each *flag.Flag) { names = append(names, each.Name) })
+	NewWithT(t).Expect(all("(?m)^\\| `--(zap-[\\w-]+)` \\|", read(t, "docs/install.md"))).To(ConsistOf(names))
+}
 
 func TestEveryPackageHasItsLineInTheArchitecture(t *testing.T) {
 	t.Parallel()

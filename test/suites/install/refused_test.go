@@ -101,6 +101,7 @@ func TestRefusedFlags(t *testing.T) {
 		"-metrics-secure=false":             "set metrics.authentication instead",
 		"--metrics-client-ca-file":          "set metrics.clientCASecret instead",
 		"--metrics-cert-dir=/certificate":   "set metrics.certificateSecret instead",
+		"--metrics-queue-label=false":       "set metrics.queueLabel instead",
 		"-leader-elect":                     "set leaderElection.enabled instead",
 		"--leader-elect=false":              "set leaderElection.enabled instead",
 		"--leader-election-id=other":        "set leaderElection.id instead",

@@ -187,7 +187,9 @@ func (k *Kueue) ready(ctx context.Context) error {
 }
 
 // makeFlavor fails until the API server knows the certificates of the webhooks.
-func (k *Kueue) makeFlavor(ctx context.Context) error { return k.control.Apply(ctx, strings.NewReader(flavor)) }
+func (k *Kueue) makeFlavor(ctx context.Context) error {
+	return k.control.Apply(ctx, strings.NewReader(flavor))
+}
 
 func (k *Kueue) file(name string) string { return filepath.Join(k.sandbox.Dir(), name) }
 

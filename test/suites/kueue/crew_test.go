@@ -22,7 +22,7 @@ import (
 // crew simulates the containers of the Pods of a ScaledJob. Each takes a message, finishes it when the test lets it, and
 // ends.
 type crew struct {
-	api  client.Client
+	api  client.WithWatch
 	kind workers.Kind
 	// returns has a container that is stopped put its message back. Otherwise the message stays where it is: the next
 	// container of the same Job takes it over, or any other one that finds no message.

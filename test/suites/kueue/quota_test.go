@@ -4,7 +4,10 @@
 package kueue
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,4 +120,22 @@ func TestManyShortJobs(t *testing.T) {
 			t.Logf("%d Jobs in %.1f s, %.1f a second", messages, took.Seconds(), messages/took.Seconds())
 		})
 	}
+}
+
+func TestTheSampleRunsFiveJobsAtATime(t *testing.T) {
+	skip.UnderShort(t, "TestTheQuotaBoundsWhatRunsAndEachMessageHasOneJob is the same with a ScaledJob of the test")
+	t.Parallel()
+	const messages = 8
+	sample, err := os.ReadFile("../../../config/samples/kueue.yaml")
+	s := newStageOf(t, metav1.NamespaceDefault, "renderings", "renderings")
+	s.Expect(err).NotTo(HaveOccurred())
+	s.apply("%s", strings.ReplaceAll(string(sample), "redis.default.svc.cluster.local:6379", redis.Addr()))
+	s.Object = s.Get()
+	t.Cleanup(func() { s.Expect(s.ScaledJob.Delete(context.WithoutCancel(t.Context()))).To(Succeed()) })
+	s.staff()
+	s.Push(messages)
+	s.expectWorking(quotaOf)
+	s.finishAll()
+	s.expectDone(messages)
+	s.Expect(s.beyond(quotaOf)).To(BeEmpty())
 }

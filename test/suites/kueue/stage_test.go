@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scaledjobv1 "miracle.dev/scaledjob-operator/api/v1"
+	"miracle.dev/scaledjob-operator/test/kit/cluster"
 	kueuekit "miracle.dev/scaledjob-operator/test/kit/kueue"
 	"miracle.dev/scaledjob-operator/test/kit/scene"
 	"miracle.dev/scaledjob-operator/test/kit/workers"
@@ -40,6 +41,8 @@ type stage struct {
 	*scene.Test
 
 	t *testing.T
+	// control is where manifests are applied.
+	control *cluster.Cluster
 	*crew
 }
 
@@ -47,12 +50,18 @@ type stage struct {
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	namespace := shared.Cluster.NewNamespace(t, "test")
-	s := &stage{WithT: NewWithT(t), t: t, Test: scene.NewTest(t, timeout, &scene.ScaledJob{
+	return newStageOf(t, namespace, "worker", namespace+":queue")
+}
+
+// newStageOf returns a ScaledJob of this name and queue, which is yet to be created.
+func newStageOf(t *testing.T, namespace, name, queue string) *stage {
+	t.Helper()
+	s := &stage{WithT: NewWithT(t), t: t, control: shared.Cluster, Test: scene.NewTest(t, timeout, &scene.ScaledJob{
 		API: shared.API, Redis: redis.Client(), Address: redis.Addr(), Operator: running,
-		Namespace: namespace, Name: "worker", Queue: namespace + ":queue",
+		Namespace: namespace, Name: name, Queue: queue,
 	})}
 	s.crew = &crew{
-		api: s.API, kind: workers.ReliableList(redis.Client(), s.Queue), turns: make(chan struct{}),
+		api: shared.API, kind: workers.ReliableList(redis.Client(), s.Queue), turns: make(chan struct{}),
 		stop: map[types.UID]context.CancelFunc{}, left: map[string]workers.Message{},
 	}
 	t.Cleanup(s.explainWorkloads)
@@ -62,7 +71,7 @@ func newStage(t *testing.T) *stage {
 // apply applies manifests.
 func (s *stage) apply(format string, args ...any) {
 	s.t.Helper()
-	s.Expect(shared.Cluster.Apply(s.t.Context(), strings.NewReader(fmt.Sprintf(format, args...)))).To(Succeed())
+	s.Expect(s.control.Apply(s.t.Context(), strings.NewReader(fmt.Sprintf(format, args...)))).To(Succeed())
 }
 
 // quota lets so many Jobs of the namespace run at a time.
@@ -97,8 +106,14 @@ spec: {clusterQueue: %[1]s}
 func (s *stage) create(changes ...scene.Change) {
 	s.t.Helper()
 	s.Create(append([]scene.Change{s.kind.Count, labelled(queued(low))}, changes...)...)
+	s.staff()
+}
+
+// staff starts the workers of the ScaledJob, and returns when it is served.
+func (s *stage) staff() {
+	s.t.Helper()
 	s.Expect(s.Observe(s.t.Context(), shared.Cluster.Config(), s.Due)).To(Succeed())
-	pods, err := s.API.(client.WithWatch).Watch(s.t.Context(), &corev1.PodList{},
+	pods, err := s.crew.api.Watch(s.t.Context(), &corev1.PodList{},
 		client.InNamespace(s.Namespace), client.MatchingLabels{scaledjobv1.LabelScaledJob: s.Name})
 	s.Expect(err).NotTo(HaveOccurred())
 	ended := make(chan error, 1)
